@@ -11,7 +11,7 @@ use tdekit_console::{ConsoleError, Failure as _, GlobalArgs, output, session};
 use tdekit_key_crypto::{Algorithm, Kind};
 use tdekit_key_store::{StoreError, Unlocked};
 use tdekit_sqlite_convert::{
-    DatabaseError, Foreign, Form, Options, Origin, Setting, find_certificates, import,
+    DatabaseError, Foreign, Form, Importable, Options, Origin, Setting, find_certificates, import,
     importable_in,
 };
 
@@ -194,8 +194,12 @@ impl Work<'_> {
     /// does not stop the others; the user's signal does.
     fn directory(&self) -> Result<(), CommandError> {
         let (old, new) = (&self.args.old, &self.args.to);
-        let (found, others) = importable_in(old, &self.foreign)?;
+        let Importable { found, broken, others } = importable_in(old, &self.foreign)?;
         let (mut imported, mut failed) = (Vec::new(), Vec::new());
+        for path in &broken {
+            let error = DatabaseError::NotADatabase { path: path.clone() };
+            self.failed(path, &error.into(), &mut failed)?;
+        }
         for path in &found {
             let place = new.join(path.strip_prefix(old).unwrap_or(path));
             let above = place.parent().unwrap_or(new);
@@ -210,17 +214,11 @@ impl Work<'_> {
                 ) => {
                     return Err(error);
                 }
-                Err(error) => {
-                    if !self.args.json {
-                        output::line(format_args!("Not imported: {}: {error}", path.display()))?;
-                    }
-                    let (old, kind) = (path.clone(), error.kind());
-                    failed.push(Failure { old, error: error.to_string(), kind });
-                }
+                Err(error) => self.failed(path, &error, &mut failed)?,
             }
         }
         let worst = failed.first().map(|first| first.kind);
-        let (count, all) = (failed.len(), found.len());
+        let (count, all) = (failed.len(), found.len() + broken.len());
         if self.args.json {
             output::json(&Reports { imported, failed, others })?;
         } else {
@@ -237,6 +235,20 @@ impl Work<'_> {
             None => Ok(()),
             Some(kind) => Err(CommandError::NotImported { kind, failed: count, all }),
         }
+    }
+
+    fn failed(
+        &self,
+        path: &Path,
+        error: &CommandError,
+        failed: &mut Vec<Failure>,
+    ) -> Result<(), CommandError> {
+        if !self.args.json {
+            output::line(format_args!("Not imported: {}: {error}", path.display()))?;
+        }
+        let (old, kind) = (path.to_owned(), error.kind());
+        failed.push(Failure { old, error: error.to_string(), kind });
+        Ok(())
     }
 
     fn name(&self) -> &'static str {

@@ -78,6 +78,27 @@ fn every_page_is_sealed_under_the_new_key_and_the_old_one_is_gone() {
 /// The checksum of a slot needs no key and so goes before the MAC: who has the key must not take it
 /// for the whole slot.
 #[test]
+fn a_page_that_claims_the_new_version_keeps_the_old_key() {
+    let dir = Dir::new();
+    let path = database(&dir, "delete");
+    let before = dump(&open(&path));
+    let bytes = fs::read(&path).unwrap();
+    // The last page: its version stands 8 bytes before its end.
+    let at = bytes.len() - 8;
+    let version = u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    let mut changed = bytes.clone();
+    changed[at..at + 4].copy_from_slice(&(version + 1).to_le_bytes());
+    fs::write(&path, &changed).unwrap();
+    let told = place().fails(4, [Path::new("rotate"), &path]);
+    assert!(!told.contains("Rotated"), "{told}");
+    let mut mended = fs::read(&path).unwrap();
+    mended[at..at + 4].copy_from_slice(&version.to_le_bytes());
+    fs::write(&path, &mended).unwrap();
+    rotate(&path);
+    assert_eq!(dump(&open(&path)), before);
+}
+
+#[test]
 fn a_slot_that_was_torn_before_its_mac_is_not_in_force() {
     const SLOT_LEN: usize = HEADER_LEN / 2;
     let dir = Dir::new();

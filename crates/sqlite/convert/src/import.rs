@@ -5,6 +5,7 @@
 //! fills a page that it cannot read with zeros when it gives a whole database; so at last every
 //! row that the library reads by itself is compared with the copy's.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
@@ -31,6 +32,10 @@ use crate::target::{SIDE_SUFFIXES, Target, is_side, sync_directory, with_suffix}
 use crate::verify::{stored_columns, tables};
 use crate::watch::{Phase, Watch, go_on};
 use tdekit_sqlite_client::file_uri;
+
+/// Usual extensions of SQLite's databases, and of those of its encrypting forks.
+const EXTENSIONS: [&str; 8] =
+    ["db", "db3", "sqlite", "sqlite3", "sqlitedb", "s3db", "sl3", "sqlcipher"];
 
 /// Where a database's header has the versions that tell whether its journal is a log.
 const VERSIONS: Range<usize> = 18..20;
@@ -107,16 +112,24 @@ pub fn import(
     Ok(Imported { path: new, tables, rows, journal_recovered, unknown, not_synced })
 }
 
-/// Files in `directory` and below it that `foreign` may have made, by name, and how many others
-/// there are. Journals and logs belong to their databases. Links are not followed.
+/// The files of a directory, by what an import makes of them.
+#[derive(Debug, Default)]
+pub struct Importable {
+    /// Those that the other program may have made, by name.
+    pub found: Vec<PathBuf>,
+    /// Those that have the name of a database and cannot be one, as one that was cut.
+    pub broken: Vec<PathBuf>,
+    /// How many others there are.
+    pub others: u64,
+}
+
+/// Files in `directory` and below it that `foreign` may have made. Journals and logs belong to
+/// their databases. Links are not followed.
 ///
 /// # Errors
 /// `Io` of a directory or file that cannot be read.
-pub fn importable_in(
-    directory: &Path,
-    foreign: &Foreign<'_>,
-) -> Result<(Vec<PathBuf>, u64), DatabaseError> {
-    let (mut found, mut others) = (Vec::new(), 0);
+pub fn importable_in(directory: &Path, foreign: &Foreign<'_>) -> Result<Importable, DatabaseError> {
+    let mut all = Importable::default();
     let files = files_in(directory);
     if let Some((_, error)) = files.unread.into_iter().next() {
         return Err(error);
@@ -127,12 +140,22 @@ pub fn importable_in(
         }
         let file = File::open(&path).map_err(io_error("open", &path))?;
         match check_kind(&path, &file, foreign) {
-            Ok(()) => found.push(path),
+            Ok(()) => all.found.push(path),
             Err(error @ DatabaseError::Io { .. }) => return Err(error),
-            Err(_) => others += 1,
+            Err(DatabaseError::NotADatabase { .. }) if is_named_as_database(&path) => {
+                all.broken.push(path);
+            }
+            Err(_) => all.others += 1,
         }
     }
-    Ok((found, others))
+    Ok(all)
+}
+
+/// Whether it has a usual extension of databases, or SQLite's files beside it.
+fn is_named_as_database(path: &Path) -> bool {
+    let extension = path.extension().map(OsStr::to_ascii_lowercase);
+    let usual = |extension: OsString| EXTENSIONS.iter().any(|known| extension == *known);
+    extension.is_some_and(usual) || SIDE_SUFFIXES.iter().any(|it| with_suffix(path, it).exists())
 }
 
 /// The resolved path of a file that does not exist, nor a journal of its name.

@@ -51,7 +51,7 @@ pub use freshness::{
     Change, Freshness, change_freshness, check_freshness, forget_freshness, freshness,
 };
 pub use holders::Holder;
-pub use import::{Imported, import, importable_in};
+pub use import::{Importable, Imported, import, importable_in};
 pub use inspect::{
     FileKind, certificates_of, header_of, open_header, read_area, without_store, wrapped_of,
 };

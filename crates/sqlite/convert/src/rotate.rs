@@ -51,6 +51,8 @@ const LOCK_WAIT: Duration = Duration::from_secs(30);
 const SWEEP_WAIT: Duration = Duration::from_millis(20);
 /// SQLite's cache holds a transaction, in KiB: a page that is spilled has the journal synced first.
 const CACHE_KIB: usize = 2 * (CHUNK_LEN >> 10);
+/// Pages that are opened in one transaction, so that no writer waits for long.
+const OPENED_AT_ONCE: u32 = 256;
 /// Bytes that are read at once to look for older versions: few enough for the processor's cache.
 const PIECE_LEN: usize = 256 << 10;
 /// How often a pause looks whether it is to stop.
@@ -181,12 +183,19 @@ fn seal_anew(
     let size = PageSize::new(pragma::<u32>(&source.db, "page_size").map_or(0, u64::from))
         .map_err(bad_header(&source.path))?;
     let sweep = Sweep { source, frames, size, version, watch };
+    let mut opened = false;
     loop {
         sweep.rewrite()?;
         watch.done(Step::Swept);
         sweep.empty_log()?;
         // From here on nothing writes a page under an older version.
         let stale = sweep.stale_in_file()?;
+        // The version that a page names is not authenticated: one that only says so would be lost
+        // with the key that opens it.
+        if stale.is_empty() && !opened {
+            sweep.open_every_page()?;
+            opened = true;
+        }
         if let Some(dropped) = sweep.drop_versions(&stale, unlocked)? {
             return Ok(dropped);
         }
@@ -456,6 +465,31 @@ impl Sweep<'_> {
             first = next;
         }
         Ok(Vec::new())
+    }
+
+    /// Has SQLite read every page, whose seal shows which key it is under.
+    fn open_every_page(&self) -> Result<(), DatabaseError> {
+        let db = &self.source.db;
+        let failed = || self.source.failed("rotate");
+        let used = || pragma::<u32>(db, "page_count");
+        let sql =
+            "SELECT sum(length(data)) FROM sqlite_dbpage('main') WHERE pgno BETWEEN ?1 AND ?2";
+        let mut read = db.prepare(sql).map_err(failed())?;
+        let mut pages = used().map_err(failed())?;
+        let phase = Phase::begin(self.watch, "opening every page", Some(pages.into()));
+        let mut first = 1;
+        while first <= pages {
+            self.go_on()?;
+            let last = first.saturating_add(OPENED_AT_ONCE - 1).min(pages);
+            match read.query_row([first, last], |row| row.get::<_, Option<i64>>(0)) {
+                Ok(_) => first = last + 1,
+                Err(error) if is_busy(&error) => sleep(LOG_WAIT),
+                Err(error) => return Err(failed()(error)),
+            }
+            phase.at(u64::from(last));
+            pages = used().map_err(failed())?;
+        }
+        Ok(())
     }
 
     /// Drops the older versions from the header, under the write lock; `None` where something came

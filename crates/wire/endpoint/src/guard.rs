@@ -13,12 +13,12 @@ use crate::answer::lock;
 use crate::error::EndpointError;
 use crate::logins::{Entry, Logins};
 
-/// Wrong passwords in a row after which a name is locked.
+/// Wrong passwords in a row after which a name is locked for an address.
 pub(crate) const FAILURES_TO_LOCK: u32 = 5;
 /// How long the first lock holds; each further failure doubles it.
 const FIRST_LOCK: Duration = Duration::from_secs(15);
 const LONGEST_LOCK: Duration = Duration::from_secs(900);
-/// Names whose failures are remembered; those with the oldest failures are forgotten first.
+/// Names, each with an address, whose failures are remembered; those with the oldest failures are forgotten first.
 const MAX_REMEMBERED: usize = 10_000;
 
 /// Checks logins.
@@ -34,7 +34,8 @@ pub(crate) struct Guard {
 struct State {
     logins: Logins,
     modified: Option<SystemTime>,
-    failures: HashMap<String, Failures>,
+    /// By name and address: who guesses, or has an old password, keeps no other address out.
+    failures: HashMap<(String, IpAddr), Failures>,
     /// Passwords that were right: a login that comes often derives its key once.
     right: HashMap<String, Right>,
 }
@@ -44,8 +45,8 @@ struct Right {
     /// The stamp of its login at that time.
     stamp: [u8; 16],
     digest: [u8; 32],
-    /// Where it came from. These come in while others have the name locked by guessing; who
-    /// guesses from one of them himself makes it one of the others.
+    /// Where it came from. It comes in from there while the name is locked for the address, which
+    /// may be that of several clients, one of which has an old password.
     addresses: HashSet<IpAddr>,
 }
 
@@ -93,7 +94,7 @@ impl Guard {
         let (entry, locked) = {
             let mut state = lock(&self.state);
             state.refresh(&self.path)?;
-            (state.logins.find(name).cloned(), state.locked(&folded))
+            (state.logins.find(name).cloned(), state.locked(&folded, address))
         };
         let digest = self.digest(&folded, password);
         if let Some(entry) = &entry
@@ -106,7 +107,7 @@ impl Guard {
         let mut state = lock(&self.state);
         match entry {
             Some(entry) if fits && !locked => {
-                state.failures.remove(&folded);
+                state.failures.remove(&(folded.clone(), address));
                 state.note_right(folded, entry.stamp(), digest, address);
                 Ok(Some(entry.name().to_owned()))
             }
@@ -125,7 +126,7 @@ impl Guard {
             if state.refresh(&self.path).is_err() {
                 return false;
             }
-            (state.logins.find(name).cloned(), state.locked(&folded))
+            (state.logins.find(name).cloned(), state.locked(&folded, address))
         };
         let digest = self.digest(&folded, password);
         let from = locked.then_some(address);
@@ -173,8 +174,8 @@ impl State {
         Ok(())
     }
 
-    fn locked(&self, folded: &str) -> bool {
-        let failures = self.failures.get(folded);
+    fn locked(&self, folded: &str, address: IpAddr) -> bool {
+        let failures = self.failures.get(&(folded.to_owned(), address));
         failures.is_some_and(|failed| failed.last.elapsed() < failed.locked_for())
     }
 
@@ -194,30 +195,20 @@ impl State {
 
     /// A wrong password. One for a locked name does not lengthen the lock.
     fn note_failure(&mut self, folded: String, address: IpAddr) {
-        if self.locked(&folded) {
-            self.forget_address(&folded, address);
+        if self.locked(&folded, address) {
             return;
         }
-        if self.failures.len() >= MAX_REMEMBERED && !self.failures.contains_key(&folded) {
+        let whose = (folded, address);
+        if self.failures.len() >= MAX_REMEMBERED && !self.failures.contains_key(&whose) {
             let oldest = self.failures.iter().min_by_key(|(_, failed)| failed.last);
-            if let Some(oldest) = oldest.map(|(name, _)| name.clone()) {
+            if let Some(oldest) = oldest.map(|(whose, _)| whose.clone()) {
                 self.failures.remove(&oldest);
             }
         }
         let now = Instant::now();
-        let failures =
-            self.failures.entry(folded.clone()).or_insert(Failures { count: 0, last: now });
+        let failures = self.failures.entry(whose).or_insert(Failures { count: 0, last: now });
         failures.count = failures.count.saturating_add(1);
         failures.last = now;
-        if failures.count >= FAILURES_TO_LOCK {
-            self.forget_address(&folded, address);
-        }
-    }
-
-    fn forget_address(&mut self, folded: &str, address: IpAddr) {
-        if let Some(right) = self.right.get_mut(folded) {
-            right.addresses.remove(&address);
-        }
     }
 }
 
@@ -260,26 +251,27 @@ mod tests {
         }
         // The lock passes.
         let long_ago = Instant::now().checked_sub(FIRST_LOCK).unwrap();
-        lock(&guard.state).failures.get_mut("sa").unwrap().last = long_ago;
+        lock(&guard.state).failures.get_mut(&("sa".to_owned(), HOME)).unwrap().last = long_ago;
         assert!(guard.check("sa", "correct horse", HOME).unwrap().is_some());
     }
 
     #[test]
-    fn who_guesses_keeps_himself_out_and_not_whom_is_known() {
+    fn a_lock_keeps_out_no_other_address_and_nobody_whose_password_was_right() {
         let (_dir, guard) = guard();
-        assert!(guard.check("sa", "correct horse", HOME).unwrap().is_some());
         for _ in 0..2 * FAILURES_TO_LOCK {
             // As those do who hang up at once.
             guard.given_up("SA", ELSEWHERE);
         }
-        assert!(guard.knows("sa", "correct horse", HOME));
-        assert!(!guard.knows("sa", "wrong horse", HOME));
-        assert!(!guard.knows("sa", "correct horse", ELSEWHERE));
         assert_eq!(guard.check("sa", "correct horse", ELSEWHERE).unwrap(), None);
         assert!(guard.check("sa", "correct horse", HOME).unwrap().is_some());
-        // Guessing from there, too, ends it.
-        guard.given_up("sa", HOME);
-        assert!(!guard.knows("sa", "correct horse", HOME));
+        assert!(!guard.knows("sa", "correct horse", ELSEWHERE));
+        // A client of the same host with an old password.
+        for _ in 0..2 * FAILURES_TO_LOCK {
+            assert_eq!(guard.check("sa", "wrong horse", HOME).unwrap(), None);
+        }
+        assert!(guard.knows("sa", "correct horse", HOME));
+        assert!(guard.check("sa", "correct horse", HOME).unwrap().is_some());
+        assert_eq!(guard.check("sa", "wrong horse", HOME).unwrap(), None);
     }
 
     #[test]

@@ -24,7 +24,7 @@ fn logins_are_checked_and_locked() {
     for _ in 0..5 {
         assert_eq!(came_in(&served, "sa", "wrong horse"), [18456]);
     }
-    assert_eq!(came_in(&served, "sa", PASSWORD), [18456], "locked");
+    assert_eq!(came_in(&served, "sa", PASSWORD), [0; 0], "it was right before, from here");
     assert_eq!(text(&one(&mut inside, "SELECT SUSER_SNAME()")), "sa", "those inside stay");
     let mut lost = Client::connect_to(served.address());
     let answer = lost.enter(&login_of("nobody", "x", "missing"), Encryption::On);
@@ -40,6 +40,20 @@ fn plant(client: &mut Client) {
     ok(client, "CREATE TABLE t (id int IDENTITY PRIMARY KEY, a varchar(60), n nvarchar(60))");
     let row = format!("('{MARKER}', N'{MARKER}')");
     ok(client, &format!("INSERT t (a, n) VALUES {row}, {row}, {row}"));
+}
+
+#[test]
+fn databases_are_neither_made_nor_removed_in_a_transaction() {
+    let served = Served::bare(&[]);
+    let mut client = served.client();
+    let made = client.batch("BEGIN TRAN; CREATE DATABASE x");
+    assert_eq!(made.errors(), [226]);
+    ok(&mut client, "IF @@TRANCOUNT > 0 ROLLBACK");
+    assert_eq!(int(&mut client, "SELECT COUNT(*) FROM sys.databases WHERE name = 'x'"), 0);
+    ok(&mut client, "CREATE DATABASE x");
+    assert_eq!(client.batch("BEGIN TRAN; DROP DATABASE x").errors(), [226]);
+    ok(&mut client, "IF @@TRANCOUNT > 0 ROLLBACK");
+    assert_eq!(int(&mut client, "SELECT COUNT(*) FROM sys.databases WHERE name = 'x'"), 1);
 }
 
 #[test]

@@ -32,7 +32,7 @@ const BATCHES: &[(&str, &str)] = &[
         Conversion failed when converting the varchar value 'x' to data type int.",
     ),
     ("EXEC('SELECT 3')", "3"),
-    ("DECLARE @s nvarchar(max) EXEC sp_executesql @s SELECT 1", "1"),
+    ("DECLARE @s nvarchar(max) EXEC sp_executesql @s SELECT 1", "status 0\n1"),
     (
         "EXEC sp_executesql 'SELECT 3'",
         "! 214/16/2 line 1: Procedure expects parameter '@statement' of type \
