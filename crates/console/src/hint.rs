@@ -23,9 +23,7 @@ pub fn store_hint(error: &StoreError) -> Option<String> {
             "if it is lost, `tdekit key restore` sets a new one from a backup of the master key"
         }
         StoreError::Agent { .. } => NO_AGENT,
-        StoreError::AgentOnlyOpens => {
-            "give it with TDEKIT_PASSWORD_FILE, --password-file or --key-file, or on a terminal"
-        }
+        StoreError::AgentOnlyOpens => "give it by --password-file or --key-file, or on a terminal",
         StoreError::NoProvider { .. } | StoreError::ProviderMismatch { .. } => {
             "`tdekit --help` lists the ways to give a password or key"
         }
@@ -50,9 +48,7 @@ pub fn store_hint(error: &StoreError) -> Option<String> {
             "`tdekit cert list` shows what is there; `tdekit cert restore` takes one from a backup"
         }
         StoreError::OtherCertificate { .. } => "`tdekit inspect` shows whose certificate it takes",
-        StoreError::PrivateKeyMissing { .. } => {
-            "`tdekit cert restore` with the private key's backup adds it"
-        }
+        StoreError::PrivateKeyMissing { .. } => "`tdekit cert restore` adds it from its backup",
         StoreError::CertificateExpired { .. } => {
             "`tdekit cert rotate` makes a new one under the same name"
         }

@@ -18,7 +18,8 @@ pub(crate) const FAILURES_TO_LOCK: u32 = 5;
 /// How long the first lock holds; each further failure doubles it.
 const FIRST_LOCK: Duration = Duration::from_secs(15);
 const LONGEST_LOCK: Duration = Duration::from_secs(900);
-/// Names, each with an address, whose failures are remembered; those with the oldest failures are forgotten first.
+/// Names, each with an address, whose failures are remembered; those with the oldest failures are
+/// forgotten first.
 const MAX_REMEMBERED: usize = 10_000;
 
 /// Checks logins.
