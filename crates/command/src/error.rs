@@ -173,6 +173,12 @@ fn mariadb_hint(error: &MariadbError) -> Option<String> {
             "`make build` builds it; put it beside the command, or name it with \
              TDEKIT_MARIADB_PLUGIN"
         }
+        MariadbError::NotThePlugin { .. } => "TDEKIT_MARIADB_PLUGIN names another file",
+        MariadbError::StillEncrypts { .. } => {
+            "SET GLOBAL innodb_encrypt_tables = OFF and wait until `tdekit mariadb status` shows \
+             none; turn innodb-encrypt-log, aria-encrypt-tables and encrypt-binlog off in the \
+             option file, restart, ALTER TABLE .. FORCE for Aria's; then again, or use --force"
+        }
         MariadbError::NoPluginDir => "name it with --plugin-dir; SELECT plugin_dir shows it",
         MariadbError::NoOptionDir => "name a file that the server reads with --option-file",
         MariadbError::ForeignFile { .. } => "name another file with --option-file",

@@ -4,11 +4,14 @@ use std::fs;
 
 use crate::common::Place;
 
+/// What passes for the plugin: nothing here loads it.
+const PLUGIN: &[u8] = b"\x7fELF _maria_plugin_declarations_ tdekit";
+
 /// A store with the certificate `Server`, and a plugin beside it.
 fn place() -> Place {
     let mut place = Place::with_store();
     place.ok(["cert", "create", "Server"]);
-    fs::write(place.path("libtdekit_mariadb.so"), b"plugin").unwrap();
+    fs::write(place.path("libtdekit_mariadb.so"), PLUGIN).unwrap();
     fs::create_dir(place.path("plugins")).unwrap();
     let library = place.path("libtdekit_mariadb.so");
     place.set("TDEKIT_MARIADB_PLUGIN", library.to_str().unwrap());
@@ -29,7 +32,7 @@ fn installed(place: &Place) -> crate::common::Run {
 fn install_makes_what_the_server_needs_and_uninstall_leaves_the_keys() {
     let place = place();
     let run = installed(&place);
-    assert_eq!(fs::read(place.path("plugins/tdekit.so")).unwrap(), b"plugin");
+    assert_eq!(fs::read(place.path("plugins/tdekit.so")).unwrap(), PLUGIN);
     let options = fs::read_to_string(place.path("server.cnf")).unwrap();
     assert!(run.out.contains(&options), "{}", run.out);
     for line in [
@@ -108,4 +111,19 @@ fn what_cannot_be_done_is_told() {
     let missing = place.path("no plugin").display().to_string();
     place.set("TDEKIT_MARIADB_PLUGIN", &missing);
     place.fails(1, ["mariadb", "install", "--certificate", "Server"].iter().chain(&PLACES));
+}
+
+#[test]
+fn only_the_plugin_is_installed() {
+    let mut place = place();
+    for (name, content) in [("notes", &b"no library"[..]), ("tdekit", b"\x7fELF, tdekit")] {
+        let other = place.path(name);
+        fs::write(&other, content).unwrap();
+        place.set("TDEKIT_MARIADB_PLUGIN", other.to_str().unwrap());
+        let words = ["mariadb", "install", "--certificate", "Server"];
+        let told = place.fails(1, words.iter().chain(&PLACES));
+        assert!(told.contains("is not the plugin"), "{told}");
+        assert!(!place.path("plugins/tdekit.so").exists() && !place.path("server.cnf").exists());
+        assert!(!place.home().join("server-keys.json").exists());
+    }
 }

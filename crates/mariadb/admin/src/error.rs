@@ -16,6 +16,12 @@ pub enum MariadbError {
         /// Where it should be.
         path: PathBuf,
     },
+    /// The file is not the plugin.
+    #[error("{} is not the plugin of tdekit for MariaDB", .path.display())]
+    NotThePlugin {
+        /// The file.
+        path: PathBuf,
+    },
     /// It is not known where the server has its plugins.
     #[error("the directory of the server's plugins is not known")]
     NoPluginDir,
@@ -51,6 +57,13 @@ pub enum MariadbError {
     /// The server has tables that it could not open any more.
     #[error("the server has {0} encrypted tablespaces, which it cannot open without the plugin")]
     StillEncrypted(u64),
+    /// The server writes encrypted what it reads at its next start.
+    #[error("the server still encrypts, by {}: it would not start without the plugin",
+        .settings.join(", "))]
+    StillEncrypts {
+        /// Its settings that are on.
+        settings: Vec<&'static str>,
+    },
     /// The server would need very many versions.
     #[error("innodb_encryption_rotate_key_age is {0}: as many versions would have to be made")]
     RotateAge(u32),
@@ -131,6 +144,8 @@ impl MariadbError {
     pub fn kind(&self) -> Kind {
         match self {
             Self::NoPlugin { .. }
+            | Self::NotThePlugin { .. }
+            | Self::StillEncrypts { .. }
             | Self::NoPluginDir
             | Self::NoOptionDir
             | Self::ForeignFile { .. }

@@ -105,7 +105,7 @@ impl Installation {
     /// Installs the plugin, whose library is given, and tells each step.
     ///
     /// # Errors
-    /// `NoUser`, `UnwritablePath`, `Io`, errors of the key store.
+    /// `NotThePlugin`, `NoUser`, `UnwritablePath`, `Io`, errors of the key store.
     pub fn install(
         &self,
         library: &Path,
@@ -113,6 +113,10 @@ impl Installation {
         store: &Unlocked,
         tell: &mut dyn FnMut(Done),
     ) -> Result<(), MariadbError> {
+        let bytes = fs::read(library).map_err(failed("read", library))?;
+        if !is_plugin(&bytes) {
+            return Err(MariadbError::NotThePlugin { path: library.to_owned() });
+        }
         let dir = absolute(store.store().dir())?;
         let keys = store.store().server_keys()?;
         for id in [SYSTEM_KEY_ID, TEMPORARY_KEY_ID] {
@@ -127,7 +131,6 @@ impl Installation {
         if is_same_file(library, &target) {
             tell(Done::PluginOfPackage(target));
         } else {
-            let bytes = fs::read(library).map_err(failed("read", library))?;
             replace_with_mode(&target, &bytes, 0o644)?;
             tell(Done::PluginCopied(target));
         }
@@ -165,21 +168,44 @@ impl Installation {
 }
 
 impl Client<'_> {
-    /// Fails when the server has tablespaces that it could not open without the plugin.
+    /// Fails when the server has tablespaces that it could not open without the plugin, or writes
+    /// logs and Aria tables that it could not read.
     ///
     /// # Errors
-    /// `StillEncrypted`, `Server`, `Answer`.
+    /// `StillEncrypted`, `StillEncrypts`, `Server`, `Answer`.
     pub fn refuse_encrypted(&self) -> Result<(), MariadbError> {
         let [encrypted] = self.numbers(
             "encrypted tablespaces",
             "SELECT COUNT(*) FROM information_schema.INNODB_TABLESPACES_ENCRYPTION \
              WHERE ENCRYPTION_SCHEME = 1 AND MIN_KEY_VERSION > 0",
         )?;
-        match encrypted {
-            0 => Ok(()),
-            some => Err(MariadbError::StillEncrypted(some)),
+        if encrypted > 0 {
+            return Err(MariadbError::StillEncrypted(encrypted));
+        }
+        let on: [u64; 4] = self.numbers(
+            "settings of encryption",
+            "SELECT @@innodb_encrypt_tables <> 'OFF', @@innodb_encrypt_log, \
+             @@aria_encrypt_tables, @@encrypt_binlog",
+        )?;
+        let names = [
+            "innodb_encrypt_tables",
+            "innodb_encrypt_log",
+            "aria_encrypt_tables",
+            "encrypt_binlog",
+        ];
+        let on = names.into_iter().zip(on).filter(|(_, value)| *value != 0);
+        let settings: Vec<_> = on.map(|(name, _)| name).collect();
+        match settings.is_empty() {
+            true => Ok(()),
+            false => Err(MariadbError::StillEncrypts { settings }),
         }
     }
+}
+
+/// Whether a file is a shared library with the server's entry point for plugins, and ours.
+fn is_plugin(bytes: &[u8]) -> bool {
+    let has = |wanted: &[u8]| bytes.windows(wanted.len()).any(|found| found == wanted);
+    bytes.starts_with(b"\x7fELF") && has(b"_maria_plugin_declarations_") && has(b"tdekit")
 }
 
 /// Whether both names lead to one file.

@@ -469,25 +469,25 @@ impl Sweep<'_> {
 
     /// Has SQLite read every page, whose seal shows which key it is under.
     fn open_every_page(&self) -> Result<(), DatabaseError> {
-        let db = &self.source.db;
-        let failed = || self.source.failed("rotate");
-        let used = || pragma::<u32>(db, "page_count");
         let sql =
             "SELECT sum(length(data)) FROM sqlite_dbpage('main') WHERE pgno BETWEEN ?1 AND ?2";
-        let mut read = db.prepare(sql).map_err(failed())?;
-        let mut pages = used().map_err(failed())?;
+        let read = |first: u32, last: u32| -> rusqlite::Result<Option<i64>> {
+            let mut read = self.source.db.prepare_cached(sql)?;
+            read.query_row([first, last], |row| row.get(0))
+        };
+        let mut pages = self.pages()?;
         let phase = Phase::begin(self.watch, "opening every page", Some(pages.into()));
         let mut first = 1;
         while first <= pages {
             self.go_on()?;
             let last = first.saturating_add(OPENED_AT_ONCE - 1).min(pages);
-            match read.query_row([first, last], |row| row.get::<_, Option<i64>>(0)) {
+            match read(first, last) {
                 Ok(_) => first = last + 1,
                 Err(error) if is_busy(&error) => sleep(LOG_WAIT),
-                Err(error) => return Err(failed()(error)),
+                Err(error) => return Err(self.source.failed("rotate")(error)),
             }
             phase.at(u64::from(last));
-            pages = used().map_err(failed())?;
+            pages = self.pages()?;
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use tdekit_faults_mariadb::rig::command;
 use tdekit_faults_mariadb::{Keeper, Rig};
+use tdekit_private_mariadb::Server;
 
 const DOCUMENT: &str = include_str!("../../../../../docs/mariadb.md");
 
@@ -71,7 +72,7 @@ fn the_commands_run_as_they_stand() {
     let option_file = ["--option-file", options.to_str().unwrap()];
     let words = ["mariadb", "install", "--certificate", "ServerCert"];
     rig.tdekit(&[&key_file[..], &words, &places, &option_file].concat());
-    rig.use_installed(options, plugins);
+    rig.use_installed(options.clone(), plugins.clone());
 
     let data = rig.fresh_with_empty_undo("data");
     let server = rig.start(&data, &["log-bin=binlog", "server-id=1"]);
@@ -94,7 +95,33 @@ fn the_commands_run_as_they_stand() {
             server.sql(sql).unwrap();
         }
     }
+    refuses_to_be_uninstalled(&rig, &server, &[&places[..2], &option_file, &named].concat());
+    assert!(plugins.join("tdekit.so").exists() && options.exists());
     server.stop().unwrap();
+}
+
+/// While the server has encrypted tablespaces, and then while it would make other encrypted files.
+fn refuses_to_be_uninstalled(rig: &Rig, server: &Server, places: &[&str]) {
+    let uninstall = || {
+        let mut command = Command::new(command().unwrap());
+        command.args(["mariadb", "uninstall"]).args(places);
+        command.envs(rig.environment.iter().map(|(name, value)| (name, value)));
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let told = uninstall();
+    assert!(told.contains("encrypted tablespaces"), "{told}");
+    server.sql("DROP DATABASE test; SET GLOBAL innodb_encrypt_tables = OFF").unwrap();
+    for _ in 0..120 {
+        let told = uninstall();
+        if told.contains("innodb_encrypt_log, aria_encrypt_tables, encrypt_binlog") {
+            return;
+        }
+        assert!(told.contains("encrypted tablespaces"), "{told}");
+        std::thread::sleep(std::time::Duration::from_millis(500));
+    }
+    panic!("the tablespaces stay encrypted");
 }
 
 /// Runs a line in a shell that finds the command under test.
