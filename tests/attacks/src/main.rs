@@ -11,6 +11,7 @@ mod interrupt;
 mod media;
 mod place;
 mod s3;
+mod verdicts;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -60,7 +61,7 @@ fn main() -> ExitCode {
 /// Tells whether no outcome was wrong.
 fn run(arguments: &Arguments) -> Result<bool> {
     let programs = arguments.programs.canonicalize().context("find the programs")?;
-    let places = (0..8).map(|_| Place::new(&programs)).collect::<Result<Vec<_>>>()?;
+    let places = (0..9).map(|_| Place::new(&programs)).collect::<Result<Vec<_>>>()?;
     let mut attacks = media::attacks(&places[0])?;
     attacks.push(media::downgrade(&places[1])?);
     attacks.extend(files::database(&places[2])?);
@@ -72,6 +73,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
         None => eprintln!("no S3 server: `cargo xtask attack` starts one"),
     }
     attacks.extend(exchange::attack(&places[7])?);
+    attacks.extend(verdicts::attacks(&places[8])?);
     let chosen =
         |attack: &Attack| arguments.only.as_ref().is_none_or(|part| attack.name.contains(&**part));
     attacks.retain(chosen);

@@ -469,25 +469,25 @@ impl Sweep<'_> {
 
     /// Has SQLite read every page, whose seal shows which key it is under.
     fn open_every_page(&self) -> Result<(), DatabaseError> {
-        let sql =
-            "SELECT sum(length(data)) FROM sqlite_dbpage('main') WHERE pgno BETWEEN ?1 AND ?2";
-        let read = |first: u32, last: u32| -> rusqlite::Result<Option<i64>> {
+        // How many there are SQLite says: a file may have been cut within its last page.
+        let sql = "SELECT sum(length(data)), (SELECT page_count FROM pragma_page_count('main'))
+            FROM sqlite_dbpage('main') WHERE pgno BETWEEN ?1 AND ?2";
+        let read = |first: u32, last: u32| -> rusqlite::Result<u32> {
             let mut read = self.source.db.prepare_cached(sql)?;
-            read.query_row([first, last], |row| row.get(0))
+            read.query_row([first, last], |row| row.get(1))
         };
-        let mut pages = self.pages()?;
+        let mut pages = self.pages()?.max(1);
         let phase = Phase::begin(self.watch, "opening every page", Some(pages.into()));
         let mut first = 1;
         while first <= pages {
             self.go_on()?;
             let last = first.saturating_add(OPENED_AT_ONCE - 1).min(pages);
             match read(first, last) {
-                Ok(_) => first = last + 1,
+                Ok(all) => (first, pages) = (last + 1, all),
                 Err(error) if is_busy(&error) => sleep(LOG_WAIT),
                 Err(error) => return Err(self.source.failed("rotate")(error)),
             }
             phase.at(u64::from(last));
-            pages = self.pages()?;
         }
         Ok(())
     }
