@@ -495,7 +495,8 @@ fn to_temporal(
                 2 | 11 | 102 | 111 => Order::Ymd,
                 _ => order,
             };
-            // Their fraction has three digits; more are for the newer types.
+            // Their fraction has three digits. SQL Server refuses zeros behind them, too; they are
+            // accepted here, since drivers that write for datetime2 send them.
             if matches!(to, SqlType::DateTime | SqlType::SmallDateTime)
                 && dateparse::fraction_digits(text) > 3
             {

@@ -204,11 +204,12 @@ fn parse_time(text: &str) -> Option<(i64, i64)> {
     Some(((hour * 60 + minute) * 60 * SECOND + ticks, offset_min))
 }
 
-/// Digits behind the point of the seconds; 0 where there is none.
+/// Digits behind the point of the seconds, without the zeros at their end; 0 where there is none.
 pub(crate) fn fraction_digits(text: &str) -> usize {
     let seconds = text.rsplit_once(':').map_or("", |(_, seconds)| seconds);
     let fraction = seconds.split_once('.').map_or("", |(_, fraction)| fraction);
-    fraction.bytes().take_while(u8::is_ascii_digit).count()
+    let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
+    fraction.get(..digits).unwrap_or_default().trim_end_matches('0').len()
 }
 
 fn fraction_ticks(fraction: &str) -> Option<i64> {
