@@ -419,7 +419,7 @@ pub enum RunError {
     CorruptSource {
         /// The database.
         path: PathBuf,
-        /// What SQLite found first.
+        /// The first problem that SQLite found.
         problem: String,
     },
     /// All that stands there is whole, and the history could not be asked whether it is all.
@@ -468,7 +468,7 @@ pub enum RunError {
         /// The file.
         path: PathBuf,
     },
-    /// What stands at the place of a restored file is not for it to replace.
+    /// A restore may not replace the file that is there.
     #[error("{} is {what}: nothing was replaced", .path.display())]
     NotReplaced {
         /// The file.

@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 use crate::common::{Place, Run, tdekit};
 use crate::databases::{Dir, create, fill};
 use crate::media::{records, scan};
+use rusqlite::functions::FunctionFlags;
 use serde_json::Value;
 use tdekit_backup_media::{Record, TRAILER_LEN};
 use tdekit_key_crypto::sha256;
@@ -571,6 +572,13 @@ fn a_corrupt_database_is_not_backed_up_unless_asked_for() {
     fill(&sound, 900);
     let run = stores.known.ok(["backup", text(&sound), "--to", text(&other), "--no-sign"]);
     assert!(run.out.contains("quick_check ok"), "{run:?}");
+    // A function of the application's keeps the check from running, and is not a fault.
+    let db = rusqlite::Connection::open(dir.path("own.db")).unwrap();
+    db.create_scalar_function("own", 1, FunctionFlags::SQLITE_DETERMINISTIC, |_| Ok(true)).unwrap();
+    db.execute_batch("CREATE TABLE t(a CHECK(own(a))); INSERT INTO t VALUES(1)").unwrap();
+    let (own, last) = (dir.path("own.db"), dir.path("own.bak"));
+    let run = stores.known.ok(["backup", text(&own), "--to", text(&last), "--no-sign"]);
+    assert!(run.err.contains("could not be run") && !run.out.contains("quick_check"), "{run:?}");
 }
 
 #[test]

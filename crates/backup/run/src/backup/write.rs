@@ -37,7 +37,7 @@ pub(super) struct Record<'a> {
     hash: Option<ContentHash>,
 }
 
-/// What is done before a set counts.
+/// The last steps before a set counts.
 #[derive(Clone, Copy)]
 pub(super) struct Last<'a> {
     /// SQLite's quick_check.

@@ -24,7 +24,7 @@ const OWN_FILES: [&str; 5] =
 /// Why a name is not free, where `--replace` would help.
 const REPLACE: &str = "; --replace puts the restored one in its place";
 
-/// What a restored file may replace.
+/// The files that a restore may replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Over {
     /// Nothing.
@@ -79,7 +79,7 @@ pub fn destination(name: &Path, over: Over) -> Result<PathBuf, RunError> {
     Ok(path)
 }
 
-/// What stands there, if it is not for a restore to replace.
+/// The kind of the file that is there, where a restore may not replace it.
 fn reason_to_keep(path: &Path, file: &File, over: Over) -> io::Result<Option<&'static str>> {
     if over == Over::Anything {
         return Ok(None);

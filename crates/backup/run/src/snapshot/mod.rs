@@ -258,7 +258,7 @@ impl Snapshot {
     /// application has, such as a module of a virtual table, keeps it from being run.
     ///
     /// # Errors
-    /// `CorruptSource`; `Cancelled`.
+    /// `CorruptSource`; `Database` where the file cannot be read; `Cancelled`.
     pub(crate) fn check_structure(&self, run: &Run<'_>) -> Result<Checked, RunError> {
         let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         let stop = connection.get_interrupt_handle();
@@ -286,6 +286,10 @@ impl Snapshot {
             Ok(found) if found == "ok" => Ok(Checked::Sound),
             Ok(found) => Err(corrupt(found)),
             Err(error) if is_corrupt(&error) => Err(corrupt(error.to_string())),
+            Err(source) if is_unreadable(&source) => {
+                let path = self.path.clone();
+                Err(RunError::Database { action: "check", path, source })
+            }
             Err(error) => Ok(Checked::Failed(error.to_string())),
         }
     }
@@ -317,6 +321,20 @@ impl Snapshot {
 fn is_corrupt(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error_code();
     matches!(code, Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
+fn is_unreadable(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error_code();
+    matches!(
+        code,
+        Some(
+            ErrorCode::SystemIoFailure
+                | ErrorCode::OutOfMemory
+                | ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::CannotOpen
+        )
+    )
 }
 
 fn blank(first: u32, pages: &mut [u8], page_len: usize, zeroed: usize) {
