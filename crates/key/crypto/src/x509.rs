@@ -143,6 +143,10 @@ pub fn own_signature(der: &[u8]) -> Result<OwnSignature, CryptoError> {
             "1.2.840.113549.1.1.13" => &RSA_PKCS1_2048_8192_SHA512,
             _ => return Ok(OwnSignature::Unchecked),
         };
+    // A signature is whole bytes (RFC 8017, section 8.2), so no bit of its last one is unused.
+    if certificate.signature_value.unused_bits != 0 {
+        return Ok(OwnSignature::Wrong);
+    }
     let key = UnparsedPublicKey::new(algorithm, facts.public_key.spki());
     let signed = certificate.tbs_certificate.as_ref();
     Ok(match key.verify(signed, &certificate.signature_value.data) {
@@ -227,7 +231,10 @@ mod tests {
     #[test]
     fn a_changed_byte_of_a_self_signed_certificate_shows() {
         let key = RsaPrivateKey::generate(RsaBits::Rsa3072).unwrap();
-        let der = self_signed(&key, "AppCert", 0, DAY).unwrap();
+        // Only where a signature's last bit is clear may DER name it as unused.
+        let der = std::iter::repeat_with(|| self_signed(&key, "AppCert", 0, DAY).unwrap())
+            .find(|der| der.last().is_some_and(|last| last & 1 == 0))
+            .unwrap();
         assert_eq!(own_signature(&der).unwrap(), OwnSignature::Holds);
         let (mut wrong, mut unchecked) = (0, 0);
         for at in 0..der.len() {
