@@ -179,6 +179,13 @@ fn mariadb_hint(error: &MariadbError) -> Option<String> {
              none; turn innodb-encrypt-log, aria-encrypt-tables and encrypt-binlog off in the \
              option file, restart, ALTER TABLE .. FORCE for Aria's; then again, or use --force"
         }
+        MariadbError::StillRead { .. } => {
+            "write tables of Aria (.MAI) anew with ALTER TABLE .. FORCE, FLUSH BINARY LOGS and \
+             PURGE them when all replicas have read them; then again, or use --force"
+        }
+        MariadbError::OtherPlugin { .. } => {
+            "docs/mariadb.md tells under \"From another plugin, and back\" how a server moves"
+        }
         MariadbError::NoPluginDir => "name it with --plugin-dir; SELECT plugin_dir shows it",
         MariadbError::NoOptionDir => "name a file that the server reads with --option-file",
         MariadbError::ForeignFile { .. } => "name another file with --option-file",

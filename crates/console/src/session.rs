@@ -4,8 +4,10 @@ use std::env;
 use std::io::{self, IsTerminal};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 use tdekit_backup_run::Operator;
+use tdekit_key_crypto::secrets_are_locked;
 use tdekit_key_store::{
     KeyStore, Pin, ProtectorKind, SecretBytes, StoreError, Unlock, Unlocked, read_password_file,
     token_key, unlocks_from_environment,
@@ -63,6 +65,7 @@ fn open_by_one_of(
     global: &GlobalArgs,
     secrets: Vec<Unlock>,
 ) -> Result<(Unlocked, Unlock), ConsoleError> {
+    warn_of_swap();
     let store = open_store(global)?;
     let accepts = store.accepts();
     let secret = match store.choose(secrets) {
@@ -84,6 +87,19 @@ pub fn configured_secret(store: &KeyStore, kind: ProtectorKind) -> Result<Unlock
     }
 }
 
+/// Says once that keys are not locked in memory, where they are not.
+fn warn_of_swap() {
+    static SAID: Once = Once::new();
+    SAID.call_once(|| {
+        if !secrets_are_locked() {
+            output::warning(
+                "keys are not locked in memory and could get into swap: RLIMIT_MEMLOCK \
+                 (`ulimit -l`) is too small",
+            );
+        }
+    });
+}
+
 /// Completes a token's access: its PIN may have to be asked for, and what is sealed anew goes
 /// under the key that opens the store.
 fn ready(store: &KeyStore, secret: Unlock) -> Result<Unlock, ConsoleError> {
@@ -97,11 +113,13 @@ fn ready(store: &KeyStore, secret: Unlock) -> Result<Unlock, ConsoleError> {
 
 /// As [`open_unlocked_store`], but asks for nothing.
 pub fn open_unlocked_store_unasked(global: &GlobalArgs) -> Result<Unlocked, ConsoleError> {
+    warn_of_swap();
     Ok(global.access().unlock(&open_store(global)?)?)
 }
 
 /// The secret that shall open a store that is made now.
 pub fn secret_to_set(global: &GlobalArgs) -> Result<Unlock, ConsoleError> {
+    warn_of_swap();
     let secrets = global.access().secrets()?;
     let has_token = secrets.iter().any(|secret| matches!(secret, Unlock::Token(_)));
     // An agent only opens, and a token's key has a name that nothing configures.

@@ -53,7 +53,7 @@ const COMMANDS: &[(&str, &str, i32)] = &[
     ("history", "--scan .", 3),
     ("backup-key add", "sealed.bak --certificate AppCert", 3),
     ("mariadb install", "--certificate AppCert --plugin-dir . --option-file new.cnf", 3),
-    ("mariadb uninstall", "--plugin-dir . --option-file none.cnf", 0),
+    ("mariadb uninstall", "--force --plugin-dir . --option-file none.cnf", 0),
     ("mariadb status", "", 3),
     ("mariadb verify", "--datadir .", 3),
     ("mariadb rotate", "--no-wait", 3),

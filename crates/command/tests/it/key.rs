@@ -1,9 +1,10 @@
 //! `tdekit key` as a user runs it.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::process::Command;
 
-use crate::common::{CHEAP, Place};
+use crate::common::{CHEAP, Place, Run};
 
 #[test]
 fn init_and_status_with_each_way_to_give_a_secret() {
@@ -231,4 +232,35 @@ fn a_new_key_store_with_a_token_alone_is_told_how_to_begin() {
     assert!(!place.home().exists());
     place.set("TDEKIT_PASSWORD", "secret");
     place.ok(["key", "init", CHEAP[0], CHEAP[1]]);
+}
+
+/// Runs the command under a limit, as one that may not pass it.
+fn under(place: &Place, limit: &str, args: &[&str]) -> Run {
+    let inner = place.command(args);
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    let mut command = Command::new(if is_root { "setpriv" } else { "env" });
+    if is_root {
+        command.args(["--bounding-set=-ipc_lock", "--inh-caps=-ipc_lock"]);
+    }
+    command.args(["bash", "-c", &format!("ulimit {limit} && exec \"$@\""), "bash"]);
+    command.arg(inner.get_program()).args(inner.get_args());
+    for (name, value) in inner.get_envs() {
+        command.env(name, value.unwrap());
+    }
+    Run::of(&command.output().unwrap())
+}
+
+#[test]
+fn keys_that_could_be_swapped_and_too_little_memory_are_said_once() {
+    let place = Place::with_store();
+    let free = under(&place, "-l 64", &["key", "status", "--verify"]);
+    assert!(free.code == 0 && !free.err.contains("RLIMIT_MEMLOCK"), "{free:?}");
+    let none = under(&place, "-l 0", &["key", "status", "--verify"]);
+    assert_eq!((none.code, none.err.matches("RLIMIT_MEMLOCK").count()), (0, 1), "{none:?}");
+    let dear = Place::empty();
+    let init = ["key", "init", "--argon2-memory", "524288", "--password-file", "password"];
+    dear.secret_file("password", b"of a test");
+    let short = under(&dear, "-v 400000", &init);
+    assert!(short.code == 1 && short.err.contains("no memory: 536870912 bytes"), "{short:?}");
+    assert!(!dear.store_file().exists());
 }

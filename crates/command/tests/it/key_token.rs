@@ -112,8 +112,15 @@ fn a_token_that_fails_is_told_and_the_password_still_opens() {
     softhsm(&place, &init);
     let keyless = place.fails(3, ["key", "status", "--verify"]);
     assert!(keyless.contains("0 keys \"master\" for unwrapping"), "{keyless}");
+    let mut other = Place::with_store();
+    other.set("SOFTHSM2_CONF", place.path("softhsm2.conf").to_str().unwrap());
+    other.secret_file("pin", format!("{PIN}\n").as_bytes());
+    other.ok(add("master", &["--generate"]));
+    let another = place.fails(3, ["key", "status", "--verify"]);
+    assert!(another.contains("does not open what was wrapped"), "{another}");
+    assert!(another.contains("\"master\"") && another.contains(TOKEN), "{another}");
     place.set("TDEKIT_PASSWORD", "secret");
-    place.ok(add("master", &["--generate"]));
+    place.ok(add("master", &[]));
     place.set("TDEKIT_PKCS11_MODULE", "");
     place.ok(["key", "status", "--verify"]);
 }

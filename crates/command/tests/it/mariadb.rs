@@ -50,12 +50,14 @@ fn install_makes_what_the_server_needs_and_uninstall_leaves_the_keys() {
     assert!(!again.out.contains("Made key 1"), "{}", again.out);
     assert_eq!(fs::read(place.home().join("server-keys.json")).unwrap(), keys);
 
-    place.ok(["mariadb", "uninstall"].iter().chain(&PLACES));
+    let told = place.fails(2, ["mariadb", "uninstall"].iter().chain(&PLACES));
+    assert!(told.contains("--socket") && place.path("server.cnf").exists(), "{told}");
+    place.ok(["mariadb", "uninstall", "--force"].iter().chain(&PLACES));
     assert!(!place.path("plugins/tdekit.so").exists() && !place.path("server.cnf").exists());
     assert_eq!(fs::read(place.home().join("server-keys.json")).unwrap(), keys);
 
     fs::write(place.path("server.cnf"), "[mariadbd]\n").unwrap();
-    let told = place.fails(1, ["mariadb", "uninstall"].iter().chain(&PLACES));
+    let told = place.fails(1, ["mariadb", "uninstall", "--force"].iter().chain(&PLACES));
     assert!(told.contains("was not written by"), "{told}");
 }
 

@@ -83,8 +83,8 @@ pub enum CryptoError {
     /// The system's random generator failed.
     #[error("the system's random generator failed")]
     Random,
-    /// Memory for a secret could not be mapped.
-    #[error("no memory for a secret of {len} bytes (os error {os_error})")]
+    /// The system has no memory for a secret, or to derive one from a password.
+    #[error("no memory: {len} bytes were asked for to hold or derive a secret (os error {os_error})")]
     Memory {
         /// Bytes asked for.
         len: usize,
@@ -143,6 +143,19 @@ pub enum CryptoError {
         /// Number that the operation needs.
         wanted: usize,
     },
+    /// A token's key does not open what was wrapped.
+    #[error(
+        "key {key:?} of token {token:?} does not open what was wrapped: it is another key of the \
+         same name, or the wrapped bytes were changed ({reason})"
+    )]
+    TokenUnwrap {
+        /// The token's label.
+        token: String,
+        /// The key's label.
+        key: String,
+        /// The token's answer.
+        reason: String,
+    },
     /// A token refused an operation.
     #[error("token {token:?} cannot {operation}: {reason}")]
     Token {
@@ -163,7 +176,8 @@ impl CryptoError {
             Self::TokenModule { .. }
             | Self::TokenMissing { .. }
             | Self::TokenPin { .. }
-            | Self::TokenKey { .. } => Kind::Key,
+            | Self::TokenKey { .. }
+            | Self::TokenUnwrap { .. } => Kind::Key,
             Self::Token { .. } => Kind::Io,
             Self::KeyLength { .. }
             | Self::Length { .. }

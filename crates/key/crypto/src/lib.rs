@@ -46,6 +46,7 @@ pub use error::CryptoError;
 pub use fingerprint::PageFingerprint;
 pub use fork::fork_generation;
 pub use kind::Kind;
+pub use memory::secrets_are_locked;
 pub use nonce::{NonceSource, random_bytes};
 pub use online::{OnlineKey, OnlineStream};
 pub use sealing::{NONCE_LEN, SealingKey, TAG_LEN};

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::slice;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use zeroize::Zeroize;
@@ -26,6 +27,18 @@ pub(crate) struct SecretPages {
 static SPARE: Mutex<Vec<Mapping>> = Mutex::new(Vec::new());
 
 const MAX_SPARE: usize = 16;
+
+/// Whether the system refused to lock a secret's pages.
+static REFUSED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the secrets of this process are locked in memory, so that none gets into swap. They are
+/// not where `RLIMIT_MEMLOCK` is too small and the process may not pass it.
+#[must_use]
+pub fn secrets_are_locked() -> bool {
+    // Where no secret was made yet, this one tells.
+    let tried = SecretPages::new(1);
+    tried.is_ok() && !REFUSED.load(Ordering::Relaxed)
+}
 
 impl SecretPages {
     /// Maps `len` zero bytes.
@@ -150,7 +163,9 @@ impl Mapping {
         // SAFETY: `start` and `len` are the mapping just made. Both calls only advise; a refusal (a
         // small RLIMIT_MEMLOCK) leaves the secret usable, which is the contract.
         unsafe {
-            libc::mlock(start, len);
+            if libc::mlock(start, len) != 0 {
+                REFUSED.store(true, Ordering::Relaxed);
+            }
             #[cfg(target_os = "linux")]
             libc::madvise(start, len, libc::MADV_DONTDUMP);
         }

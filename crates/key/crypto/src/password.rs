@@ -1,6 +1,6 @@
 //! Keys from passwords: Argon2id (RFC 9106).
 
-use argon2::{Algorithm, Argon2, Params, Version};
+use argon2::{Algorithm, Argon2, Error, Params, Version};
 
 use crate::{CryptoError, SecretBytes, fips};
 
@@ -106,10 +106,14 @@ pub fn derive_key(
     }
     fips::not_approved("Argon2id")?;
     let failed = |_| CryptoError::Library { operation: "derive a key from a password" };
+    let memory_bytes = params.memory_kib as usize * 1024;
     let params = Params::new(params.memory_kib, params.passes, params.lanes, Some(len));
     let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params.map_err(failed)?);
     let mut key = SecretBytes::new_zeroed(len)?;
-    argon2.hash_password_into(password, salt, key.expose_mut()).map_err(failed)?;
+    argon2.hash_password_into(password, salt, key.expose_mut()).map_err(|error| match error {
+        Error::OutOfMemory => CryptoError::Memory { len: memory_bytes, os_error: libc::ENOMEM },
+        other => failed(other),
+    })?;
     Ok(key)
 }
 

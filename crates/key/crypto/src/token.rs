@@ -143,8 +143,8 @@ impl Token {
     /// Unwraps the output of [`Self::wrap`].
     ///
     /// # Errors
-    /// `TokenKey` where there is no such key or several; `Token` also where the key is another one
-    /// of the same label; `Malformed`, `Memory`.
+    /// `TokenKey` where there is no such key or several; `TokenUnwrap` where the key is another one
+    /// of the same label; `Token`, `Malformed`, `Memory`.
     pub fn unwrap(
         &self,
         key: &str,
@@ -174,7 +174,7 @@ impl Token {
                 self.session.decrypt(&Mechanism::RsaPkcsOaep(oaep(how)), handle, blob)
             }
         };
-        let mut plain = plain.map_err(self.failed("unwrap the secret"))?;
+        let mut plain = plain.map_err(|error| self.not_unwrapped(key, error))?;
         let secret = SecretBytes::from_slice(&plain);
         zeroize::Zeroize::zeroize(&mut plain);
         secret
@@ -234,6 +234,27 @@ impl Token {
     fn wrong_count(&self, key: &str, operation: &'static str, count: usize) -> CryptoError {
         let (token, key) = (self.label.clone(), key.to_owned());
         CryptoError::TokenKey { token, key, operation, count, wanted: 1 }
+    }
+
+    /// Tokens answer in many ways where a key does not fit: SoftHSM by `GeneralError`. What is left
+    /// is the token itself.
+    fn not_unwrapped(&self, key: &str, error: Error) -> CryptoError {
+        use RvError::{
+            DeviceError, DeviceMemory, DeviceRemoved, HostMemory, SessionClosed,
+            SessionHandleInvalid, TokenNotPresent, UserNotLoggedIn,
+        };
+        match &error {
+            Error::Pkcs11(
+                HostMemory | DeviceError | DeviceMemory | DeviceRemoved | SessionClosed
+                | SessionHandleInvalid | TokenNotPresent | UserNotLoggedIn,
+                _,
+            ) => self.failed("unwrap the secret")(error),
+            Error::Pkcs11(..) => {
+                let (token, key) = (self.label.clone(), key.to_owned());
+                CryptoError::TokenUnwrap { token, key, reason: words(&error) }
+            }
+            _ => self.failed("unwrap the secret")(error),
+        }
     }
 
     fn failed(&self, operation: &'static str) -> impl FnOnce(Error) -> CryptoError {

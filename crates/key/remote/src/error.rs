@@ -32,7 +32,7 @@ pub(crate) enum RemoteError {
         reason: String,
     },
     /// No answer, whatever was tried.
-    #[error("away, tried {tries} times in {seconds:.1} s: {reason}")]
+    #[error("away, tried {} in {seconds:.1} s: {reason}", times(*.tries))]
     Away {
         /// How often it was tried.
         tries: u32,
@@ -79,6 +79,13 @@ pub(crate) enum RemoteError {
         /// In words.
         reason: String,
     },
+}
+
+fn times(tries: u32) -> String {
+    match tries {
+        1 => "once".to_owned(),
+        tries => format!("{tries} times"),
+    }
 }
 
 /// What a server said, fit for a log: short, without control characters, and without `secrets`.

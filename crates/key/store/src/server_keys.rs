@@ -63,6 +63,12 @@ pub struct ServerKeyVersion {
 }
 
 impl ServerKeys {
+    /// Random bytes that stay the same for the file's life.
+    #[must_use]
+    pub fn file_id(&self) -> &[u8; 16] {
+        &self.file_id
+    }
+
     /// The numbers of the keys that there are.
     pub fn ids(&self) -> impl Iterator<Item = u32> {
         self.keys.keys().copied()

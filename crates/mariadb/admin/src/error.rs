@@ -64,6 +64,23 @@ pub enum MariadbError {
         /// Its settings that are on.
         settings: Vec<&'static str>,
     },
+    /// The server has files from before that it could not read any more.
+    #[error("{count} files of the server are encrypted, which nothing reads without the plugin: {}",
+        .files.join(", "))]
+    StillRead {
+        /// The first of them: tables of Aria, binary logs, relay logs.
+        files: Vec<String>,
+        /// How many there are.
+        count: usize,
+    },
+    /// The server has another encryption plugin, beside which none can be.
+    #[error("{place} loads {plugin}, and a server has one encryption plugin at a time")]
+    OtherPlugin {
+        /// The other plugin.
+        plugin: &'static str,
+        /// The option file, or where else it is named.
+        place: String,
+    },
     /// The server would need very many versions.
     #[error("innodb_encryption_rotate_key_age is {0}: as many versions would have to be made")]
     RotateAge(u32),
@@ -157,7 +174,9 @@ impl MariadbError {
             | Self::StillEncrypted(_)
             | Self::RotateAge(_)
             | Self::NotSeen { .. }
-            | Self::Stalled { .. } => Kind::Refused,
+            | Self::Stalled { .. }
+            | Self::StillRead { .. }
+            | Self::OtherPlugin { .. } => Kind::Refused,
             Self::NoUser(_) | Self::UnwritablePath { .. } => Kind::Usage,
             Self::NoServerKeys => Kind::Key,
             Self::Findings { .. } => Kind::Damaged,

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tdekit_key_store::{Unlocked, replace_with_mode};
-use tdekit_mariadb::{SYSTEM_KEY_ID, TEMPORARY_KEY_ID};
+use tdekit_mariadb::{MARK_FILE, SYSTEM_KEY_ID, TEMPORARY_KEY_ID};
 
-use crate::client::Client;
 use crate::error::{MariadbError, failed};
+use crate::others;
 
 /// So that `plugin-load-add=tdekit` finds it.
 const INSTALLED_NAME: &str = "tdekit.so";
-const OPTION_DIR: &str = "/etc/mysql/mariadb.conf.d";
+pub(crate) const OPTION_DIR: &str = "/etc/mysql/mariadb.conf.d";
 const OPTION_FILE_NAME: &str = "99-tdekit.cnf";
 const OPTION_FILE_MARK: &str = "# Written by `tdekit mariadb install`.";
 const MAX_OPTION_FILE_BYTES: u64 = 1 << 20;
@@ -105,7 +105,7 @@ impl Installation {
     /// Installs the plugin, whose library is given, and tells each step.
     ///
     /// # Errors
-    /// `NotThePlugin`, `NoUser`, `UnwritablePath`, `Io`, errors of the key store.
+    /// `OtherPlugin` where the server's options load another one for encryption; `NotThePlugin`, `NoUser`, `UnwritablePath`, `Io`, errors of the key store.
     pub fn install(
         &self,
         library: &Path,
@@ -117,6 +117,7 @@ impl Installation {
         if !is_plugin(&bytes) {
             return Err(MariadbError::NotThePlugin { path: library.to_owned() });
         }
+        others::refuse(&self.option_file)?;
         let dir = absolute(store.store().dir())?;
         let keys = store.store().server_keys()?;
         for id in [SYSTEM_KEY_ID, TEMPORARY_KEY_ID] {
@@ -140,17 +141,20 @@ impl Installation {
         Ok(())
     }
 
-    /// Takes the plugin away, and tells each step. The file of a system package, which is where
-    /// `library` is found, stays.
+    /// Takes the plugin away, with the mark in the data directory where that is known, and tells
+    /// each step. The file of a system package, which is where `library` is found, stays.
     ///
     /// # Errors
     /// `Io`.
     pub fn remove(
         &self,
         library: Option<&Path>,
+        data: Option<&Path>,
         tell: &mut dyn FnMut(Done),
     ) -> Result<(), MariadbError> {
-        for path in [self.option_file.clone(), self.plugin_dir.join(INSTALLED_NAME)] {
+        let ours = [self.option_file.clone(), self.plugin_dir.join(INSTALLED_NAME)];
+        let mark = data.map(|data| data.join(MARK_FILE));
+        for path in ours.into_iter().chain(mark) {
             if library.is_some_and(|library| is_same_file(library, &path)) {
                 tell(Done::PluginOfPackage(path));
                 continue;
@@ -164,41 +168,6 @@ impl Installation {
             }
         }
         Ok(())
-    }
-}
-
-impl Client<'_> {
-    /// Fails when the server has tablespaces that it could not open without the plugin, or writes
-    /// logs and Aria tables that it could not read.
-    ///
-    /// # Errors
-    /// `StillEncrypted`, `StillEncrypts`, `Server`, `Answer`.
-    pub fn refuse_encrypted(&self) -> Result<(), MariadbError> {
-        let [encrypted] = self.numbers(
-            "encrypted tablespaces",
-            "SELECT COUNT(*) FROM information_schema.INNODB_TABLESPACES_ENCRYPTION \
-             WHERE ENCRYPTION_SCHEME = 1 AND MIN_KEY_VERSION > 0",
-        )?;
-        if encrypted > 0 {
-            return Err(MariadbError::StillEncrypted(encrypted));
-        }
-        let on: [u64; 4] = self.numbers(
-            "settings of encryption",
-            "SELECT @@innodb_encrypt_tables <> 'OFF', @@innodb_encrypt_log, \
-             @@aria_encrypt_tables, @@encrypt_binlog",
-        )?;
-        let names = [
-            "innodb_encrypt_tables",
-            "innodb_encrypt_log",
-            "aria_encrypt_tables",
-            "encrypt_binlog",
-        ];
-        let on = names.into_iter().zip(on).filter(|(_, value)| *value != 0);
-        let settings: Vec<_> = on.map(|(name, _)| name).collect();
-        match settings.is_empty() {
-            true => Ok(()),
-            false => Err(MariadbError::StillEncrypts { settings }),
-        }
     }
 }
 
@@ -392,12 +361,12 @@ mod tests {
         let option_file = dir.path().join("o.cnf");
         let places = Installation { plugin_dir: dir.path().to_owned(), option_file };
         let mut told = Vec::new();
-        places.remove(Some(&library), &mut |done| told.push(done)).unwrap();
+        places.remove(Some(&library), None, &mut |done| told.push(done)).unwrap();
         assert!(plugin.is_file() && matches!(told[1], Done::PluginOfPackage(_)));
         // A copy is no such plugin, though its bytes are the same.
         fs::remove_file(&library).unwrap();
         fs::write(&library, "of a package").unwrap();
-        places.remove(Some(&library), &mut |_| {}).unwrap();
+        places.remove(Some(&library), None, &mut |_| {}).unwrap();
         assert!(!plugin.exists() && library.is_file());
     }
 }

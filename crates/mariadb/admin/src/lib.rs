@@ -9,6 +9,8 @@ mod client;
 mod error;
 mod install;
 mod keys;
+mod needs;
+mod others;
 mod redo;
 mod rotate;
 mod status;

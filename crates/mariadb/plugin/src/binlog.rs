@@ -95,6 +95,23 @@ pub fn decrypt_with(
     Ok(Summary { events, key_version: reader.start.map(|start| start.key_version) })
 }
 
+/// Whether a binary log or relay log is encrypted.
+///
+/// # Errors
+/// [`PluginError::Binlog`] for a file that is no binary log; [`PluginError::Io`].
+pub fn is_encrypted(input: &mut impl Read) -> Result<bool, PluginError> {
+    let mut magic = [0; MAGIC.len()];
+    input.read_exact(&mut magic).map_err(|error| short(error, 0))?;
+    if magic != MAGIC {
+        return Err(PluginError::Binlog { offset: 0, reason: "it is no binary log" });
+    }
+    let reader = Reader { offset: MAGIC.len() as u64, checksums: false, start: None };
+    let mut event = Vec::new();
+    // The event that begins the encryption is the first behind the one that begins the log.
+    let has_event = reader.read(input, &mut event)? && reader.read(input, &mut event)?;
+    Ok(has_event && event.get(TYPE_AT) == Some(&START_ENCRYPTION))
+}
+
 /// Where in a log one is, and how it is to be read.
 struct Reader {
     offset: u64,

@@ -25,6 +25,7 @@ use tdekit_key_crypto::gcm::GcmKey;
 use crate::cache::{Cache, EXTRA_LEN, Key, Name, Prepared};
 use crate::derive::{HANDLE_LEN, Use};
 use crate::keyring::Keyring;
+use crate::mark::Mark;
 use crate::page::{PageLen, Place, is_page_len};
 use crate::stream::{Stream, StreamKey};
 use crate::{PluginError, report};
@@ -49,6 +50,7 @@ pub(crate) struct Engine {
     pub(crate) page_len: PageLen,
     /// Whether it was told that records are written in counter mode.
     pub(crate) told_counter: AtomicBool,
+    pub(crate) mark: Mark,
 }
 
 /// A call that was begun. Plain data: it needs no end.
@@ -240,6 +242,9 @@ impl Call {
         let place = Place::of(&self.iv);
         if place.matches(plaintext) {
             engine.page_len.saw(plaintext.len());
+            if !self.encrypt {
+                engine.mark.prove();
+            }
             return Ok(());
         }
         if !engine.page_len.is_full(plaintext.len()) {

@@ -4,14 +4,18 @@
 use std::ffi::{c_int, c_uchar, c_uint, c_void};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::{ptr, slice};
+
+use tdekit_key_crypto::secrets_are_locked;
 
 use crate::cache::Cache;
 use crate::call::{Call, Engine, SEAL_LEN};
 use crate::derive::{HANDLE_LEN, handle};
 use crate::keyring::Keyring;
+use crate::mark::Mark;
 use crate::page::{PageLen, parse_page_len};
 use crate::{PluginError, TEMPORARY_KEY_ID, report, variables};
 
@@ -21,6 +25,9 @@ const INVALID: c_uint = c_uint::MAX;
 const BUFFER_TOO_SMALL: c_uint = 100;
 /// The code that InnoDB takes for a page that cannot be decrypted; any other stops the server.
 const FAILED: c_int = -1;
+
+/// A server works in its data directory before it loads plugins.
+const DATA_DIRECTORY: &str = ".";
 
 /// Set by `init`, and there until the process ends: the server may decrypt until its last moment.
 static ENGINE: OnceLock<Engine> = OnceLock::new();
@@ -38,14 +45,21 @@ pub(crate) unsafe extern "C" fn init(_: *mut c_void) -> c_int {
             .transpose()?;
         let store = source.store.display().to_string();
         let keyring = Keyring::open(source)?;
+        let mark = Mark::check(Path::new(DATA_DIRECTORY), keyring.file_id())?;
         let count = keyring.count();
         if keyring.latest(TEMPORARY_KEY_ID).is_none() {
             report::note("the key store has no key 2: temporary files use key 1");
         }
+        if !secrets_are_locked() {
+            report::warning(
+                "keys are not locked in memory and could get into swap: RLIMIT_MEMLOCK is too \
+                 small (LimitMEMLOCK in the service's unit)",
+            );
+        }
         let page_len = PageLen::new(page_len);
         // When loaded a second time, it keeps the open store.
         let told_counter = AtomicBool::new(false);
-        let _ = ENGINE.set(Engine { keyring, cache: Cache::new(), page_len, told_counter });
+        let _ = ENGINE.set(Engine { keyring, cache: Cache::new(), page_len, told_counter, mark });
         report::note(format_args!("opened {count} keys of the key store {store}"));
         Ok(0)
     })

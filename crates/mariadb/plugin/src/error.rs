@@ -43,6 +43,21 @@ pub enum PluginError {
         /// The key's number.
         id: u32,
     },
+    /// The data directory was written with the server keys of another store.
+    #[error(
+        "the data was written with server keys {found}, and the key store has server keys {ours}: \
+         name the store that it was written with in tdekit-key-store, or, if nothing of it is \
+         encrypted, remove {}",
+        .path.display()
+    )]
+    OtherKeys {
+        /// The mark in the data directory.
+        path: std::path::PathBuf,
+        /// The `file_id` that the mark names.
+        found: String,
+        /// The `file_id` of the store's server keys.
+        ours: String,
+    },
     /// The server keys were signed by another certificate than the one that was asked for.
     #[error("the server keys are not signed by certificate {wanted}")]
     OtherSigner {
@@ -99,7 +114,8 @@ impl PluginError {
             Self::NoKeyStore
             | Self::NoKey { .. }
             | Self::NoSystemKey { .. }
-            | Self::OtherSigner { .. } => Kind::Key,
+            | Self::OtherSigner { .. }
+            | Self::OtherKeys { .. } => Kind::Key,
             Self::Binlog { .. } | Self::PageRefused { .. } | Self::SealRefused => Kind::Damaged,
             Self::Io(_) => Kind::Io,
             Self::Store(error) => error.kind(),

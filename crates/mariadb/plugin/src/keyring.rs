@@ -127,6 +127,11 @@ impl Keyring {
         secrets.open(&current.keys, id, version)
     }
 
+    /// The `file_id` of the server keys.
+    pub(crate) fn file_id(&self) -> [u8; 16] {
+        *self.current.load().keys.file_id()
+    }
+
     /// How many keys there are.
     pub(crate) fn count(&self) -> usize {
         self.current.load().latest.len()

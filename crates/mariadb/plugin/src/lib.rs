@@ -13,6 +13,7 @@ mod derive;
 mod entry;
 mod error;
 mod keyring;
+mod mark;
 mod page;
 mod report;
 mod stream;
@@ -22,6 +23,7 @@ mod wide;
 pub use derive::{Derivation, HANDLE_LEN, ServerKey};
 pub use error::PluginError;
 pub use keyring::Keyring;
+pub use mark::MARK_FILE;
 
 /// Name of the plugin, and the beginning of the names of its options.
 pub const PLUGIN_NAME: &str = "tdekit";

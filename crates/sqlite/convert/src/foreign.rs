@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::ffi;
 use tdekit_key_crypto::SecretBytes;
+use tdekit_key_store::check_code_file;
 use tdekit_sqlite_client::{Connection, Library, SqliteError};
 
 use crate::error::DatabaseError;
@@ -44,7 +45,8 @@ impl<'a> Foreign<'a> {
     /// by the system's loader.
     ///
     /// # Errors
-    /// `Library` when there is none, or it is not that program's.
+    /// `Library` when there is none, or it is not that program's; `Store` where others could change
+    /// its code.
     pub fn load(
         origin: Origin,
         (named, installed): (Option<&Path>, Option<&Path>),
@@ -163,6 +165,10 @@ fn find(
 
 fn load(origin: Origin, path: &Path) -> Result<Library, DatabaseError> {
     let unfit = |reason: String| DatabaseError::Library { origin, path: path.to_owned(), reason };
+    // A bare name is the system loader's to find, in directories that it trusts.
+    if path.components().count() > 1 && path.exists() {
+        check_code_file(path)?;
+    }
     let library = Library::shared(path).map_err(|error| unfit(error.reason))?;
     let flags = ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE;
     let answer =
@@ -189,6 +195,20 @@ mod tests {
             ("hexkey", "00"),
         ] {
             assert_eq!(Setting::new(name, value), None, "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn a_library_that_others_could_change_is_not_loaded() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let library = dir.path().join("libsqlcipher.so");
+        std::fs::write(&library, "not a library").unwrap();
+        std::fs::set_permissions(&library, PermissionsExt::from_mode(0o777)).unwrap();
+        let key = SecretBytes::from_slice(b"key").unwrap();
+        for places in [(Some(&*library), None), (None, Some(dir.path()))] {
+            let refused = Foreign::load(Origin::Sqlcipher, places, &key, &[]).err().unwrap();
+            assert!(matches!(refused, DatabaseError::Store(_)), "{refused}");
         }
     }
 

@@ -5,6 +5,8 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
+use tdekit_key_crypto::secrets_are_locked;
+
 use crate::api::Api;
 use crate::ffi::{self, ApiRoutines, Sqlite3};
 use crate::{VfsError, functions, host, reserve, vfs};
@@ -44,7 +46,7 @@ unsafe fn init(db: *mut Sqlite3, message: *mut *mut c_char, routines: *const Api
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let api = api?;
         vfs::register(api)?;
-        name_fault(api);
+        name_faults(api);
         if !db.is_null() {
             functions::add(api, db);
         }
@@ -65,12 +67,19 @@ unsafe fn init(db: *mut Sqlite3, message: *mut *mut c_char, routines: *const Api
     }
 }
 
-/// Names a fault of the host's library in its log, once a process.
-fn name_fault(api: Api) {
+/// Names in the host's log, once a process, a fault of its library, and that keys may be swapped.
+fn name_faults(api: Api) {
     static NAMED: Once = Once::new();
-    if let Some(fault) = host::fault_of(&api.version()) {
-        NAMED.call_once(|| api.log(ffi::WARNING, &format!("tdekit: {fault}")));
-    }
+    NAMED.call_once(|| {
+        if let Some(fault) = host::fault_of(&api.version()) {
+            api.log(ffi::WARNING, &format!("tdekit: {fault}"));
+        }
+        if !secrets_are_locked() {
+            let text = "tdekit: keys are not locked in memory and could get into swap: \
+                        RLIMIT_MEMLOCK is too small";
+            api.log(ffi::WARNING, text);
+        }
+    });
 }
 
 /// Runs on every connection that the host opens later.

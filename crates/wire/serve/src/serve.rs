@@ -10,7 +10,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tdekit_console::serve::{AddArgs, Encrypt, LoginCommand, ServeArgs, ServeCommand};
 use tdekit_console::session::{self, Ask};
 use tdekit_console::{ConsoleError, GlobalArgs, output};
-use tdekit_key_store::{SecretBytes, StoreError, read_password_file};
+use tdekit_key_store::{
+    SecretBytes, StoreError, check_code_file, check_private_file, read_password_file,
+};
 use tdekit_serve_host::ServeHost;
 use tdekit_wire_endpoint::{
     Config, Endpoint, EndpointError, IdentityFiles, Limits, Logins, Mode, Sessions,
@@ -44,7 +46,7 @@ pub(crate) fn run(args: &ServeArgs, global: &GlobalArgs) -> Result<(), ServeErro
 }
 
 fn login(command: &LoginCommand, dir: &Path) -> Result<(), ServeError> {
-    let mut logins = Logins::open(&dir.join(LOGINS_FILE))?;
+    let mut logins = open_logins(dir)?;
     match command {
         LoginCommand::Add(args) => {
             let password = login_password(args)?;
@@ -58,6 +60,15 @@ fn login(command: &LoginCommand, dir: &Path) -> Result<(), ServeError> {
         }
         LoginCommand::Remove { name } => Ok(logins.remove(name)?),
     }
+}
+
+/// Opens the list of logins, where nobody else could have put another one.
+fn open_logins(dir: &Path) -> Result<Logins, ServeError> {
+    let path = dir.join(LOGINS_FILE);
+    if path.exists() {
+        check_private_file(&path).map_err(ConsoleError::Store)?;
+    }
+    Ok(Logins::open(&path)?)
 }
 
 fn login_password(args: &AddArgs) -> Result<SecretBytes, ConsoleError> {
@@ -83,8 +94,7 @@ fn run_endpoint(
     dir: &Path,
     global: &GlobalArgs,
 ) -> Result<(), ServeError> {
-    let logins = dir.join(LOGINS_FILE);
-    if Logins::open(&logins)?.names().is_empty() {
+    if open_logins(dir)?.names().is_empty() {
         let text = "there is no login: make one with `tdekit serve login add sa`";
         return Err(ServeError::usage(text));
     }
@@ -100,7 +110,7 @@ fn run_endpoint(
         listen: args.listen,
         mode: mode(args.encrypt),
         identity: identity(args, dir)?,
-        logins,
+        logins: dir.join(LOGINS_FILE),
         limits: Limits::within(raise_file_limit()),
     };
     // Before the first client, so that no signal comes too early.
@@ -180,6 +190,8 @@ fn identity(args: &ServeArgs, dir: &Path) -> Result<Option<IdentityFiles>, Serve
         return Ok(None);
     }
     if let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) {
+        check_code_file(certificate).map_err(ConsoleError::Store)?;
+        check_private_file(key).map_err(ConsoleError::Store)?;
         let (certificate, key) = (certificate.clone(), key.clone());
         return Ok(Some(IdentityFiles { certificate, key }));
     }

@@ -5,6 +5,7 @@
 //! are at hand makes it anew. Several processes may write at once.
 
 mod row;
+mod schema;
 
 use std::collections::HashSet;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -24,65 +25,10 @@ use crate::{RunError, SetInfo};
 /// Name of the catalog in the key store's directory.
 pub const CATALOG_FILE_NAME: &str = "history.db";
 
-/// `PRAGMA user_version` of the tables below.
-const VERSION: u16 = 1;
 /// `PRAGMA application_id`: "tdkh".
 const APPLICATION_ID: i64 = 0x7464_6b68;
 /// How long another writer is waited for.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
-
-const TABLES: &str = "
-    CREATE TABLE backupset(
-        backup_set_id INTEGER PRIMARY KEY AUTOINCREMENT,
-        backup_set_uuid TEXT NOT NULL UNIQUE,
-        media_uuid TEXT NOT NULL,
-        name TEXT NOT NULL,
-        description TEXT NOT NULL,
-        position INTEGER NOT NULL,
-        type TEXT NOT NULL CHECK(type IN ('D', 'I')),
-        database_name TEXT NOT NULL,
-        database_path TEXT NOT NULL,
-        database_guid TEXT,
-        server_name TEXT NOT NULL,
-        user_name TEXT NOT NULL,
-        software_name TEXT NOT NULL,
-        backup_start_date TEXT NOT NULL,
-        backup_finish_date TEXT NOT NULL,
-        expiration_date TEXT,
-        backup_size INTEGER NOT NULL,
-        compressed_backup_size INTEGER NOT NULL,
-        compression_algorithm TEXT,
-        key_algorithm TEXT,
-        encryptor_thumbprint TEXT,
-        encryptor_type TEXT,
-        is_copy_only INTEGER NOT NULL,
-        is_source_encrypted INTEGER NOT NULL,
-        is_stream INTEGER NOT NULL,
-        is_signed INTEGER NOT NULL,
-        has_backup_checksums INTEGER NOT NULL,
-        page_size INTEGER NOT NULL,
-        pages INTEGER NOT NULL,
-        differential_base_guid TEXT);
-    CREATE INDEX backupset_by_database ON backupset(database_name, backup_start_date);
-    CREATE TABLE backupsetencryptor(
-        backup_set_uuid TEXT NOT NULL,
-        ordinal INTEGER NOT NULL,
-        certificate_name TEXT NOT NULL,
-        thumbprint TEXT NOT NULL,
-        thumbprint_sha256 TEXT NOT NULL,
-        PRIMARY KEY(backup_set_uuid, thumbprint_sha256)) WITHOUT ROWID;
-    CREATE TABLE backupmediafamily(
-        media_uuid TEXT NOT NULL,
-        family_sequence_number INTEGER NOT NULL,
-        physical_device_name TEXT NOT NULL,
-        PRIMARY KEY(media_uuid, family_sequence_number, physical_device_name)) WITHOUT ROWID;
-    CREATE TABLE restorehistory(
-        restore_history_id INTEGER PRIMARY KEY AUTOINCREMENT,
-        restore_date TEXT NOT NULL,
-        restore_type TEXT NOT NULL CHECK(restore_type IN ('D', 'S', 'V')),
-        backup_set_uuid TEXT NOT NULL,
-        destination_database_name TEXT,
-        user_name TEXT NOT NULL);";
 
 const UPSERT: &str = "
     INSERT INTO backupset(backup_set_uuid, media_uuid, name, description, position, type,
@@ -163,7 +109,8 @@ impl Catalog {
     }
 
     /// Opens the history to read; `None` where there is none. What a writer left that was cut short
-    /// is taken back, which needs a file that can be written.
+    /// is taken back, and an older version is brought to this one, which needs a file that can be
+    /// written.
     ///
     /// # Errors
     /// `Io`, `Database`, `FutureVersion`.
@@ -179,8 +126,12 @@ impl Catalog {
             }
             other => other?,
         };
-        // Made and not yet filled, by a process that is just beginning.
-        Ok(catalog.has_tables()?.then_some(catalog))
+        match catalog.marks().map_err(failed("read", &catalog.path))? {
+            // Made and not yet filled, by a process that is just beginning.
+            (0, _) => Ok(None),
+            (_, schema::VERSION) => Ok(Some(catalog)),
+            _ => Self::open(dir).map(Some),
+        }
     }
 
     /// The file.
@@ -380,7 +331,7 @@ impl Catalog {
         let catalog = Self { db, path: path.clone() };
         let (application, version) = catalog.marks().map_err(failed())?;
         match (application, version) {
-            (0, 0) | (APPLICATION_ID, VERSION) => Ok(catalog),
+            (0, 0) | (APPLICATION_ID, 1..=schema::VERSION) => Ok(catalog),
             (APPLICATION_ID, version) => {
                 Err(RunError::FutureVersion { media: path.display().to_string(), version })
             }
@@ -399,29 +350,13 @@ impl Catalog {
         Ok((pragma("application_id")?, version))
     }
 
-    fn has_tables(&self) -> Result<bool, RunError> {
-        Ok(self.marks().map_err(failed("read", &self.path))?.0 == APPLICATION_ID)
-    }
-
-    /// Makes the tables where they are missing.
+    /// Makes the tables where they are missing, and brings those of an older version to this one.
     fn prepare(&mut self) -> Result<(), RunError> {
-        if self.has_tables()? {
+        let (_, version) = self.marks().map_err(failed("read", &self.path))?;
+        if version == schema::VERSION {
             return Ok(());
         }
-        let path = self.path.clone();
-        let mut make = || -> rusqlite::Result<()> {
-            let transaction = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let made: i64 =
-                transaction.pragma_query_value(None, "application_id", |row| row.get(0))?;
-            // Another process may have been first.
-            if made != APPLICATION_ID {
-                transaction.execute_batch(TABLES)?;
-                transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-                transaction.pragma_update(None, "user_version", VERSION)?;
-            }
-            transaction.commit()
-        };
-        make().map_err(failed("make the tables of", &path))
+        schema::migrate(&mut self.db, &schema::STEPS).map_err(failed("make the tables of", &self.path))
     }
 }
 

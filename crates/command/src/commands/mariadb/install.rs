@@ -58,7 +58,7 @@ pub(crate) struct UninstallArgs {
     /// Option file that `install` wrote [default: 99-tdekit.cnf in /etc/mysql/mariadb.conf.d]
     #[arg(long, value_name = "FILE")]
     option_file: Option<PathBuf>,
-    /// Do so though the server has encrypted tables, which it cannot open without the plugin
+    /// Do so without asking a server, or though it has encrypted files, which it cannot open then
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -101,14 +101,19 @@ pub(crate) fn install(args: &InstallArgs, global: &GlobalArgs) -> Result<(), Com
 /// Takes the plugin away.
 pub(crate) fn uninstall(args: &UninstallArgs) -> Result<(), CommandError> {
     let connection = args.connection.connection();
-    if let Some(client) = connection.client()
-        && !args.force
-    {
-        client.refuse_encrypted()?;
-    }
+    let data = match connection.client() {
+        _ if args.force => None,
+        Some(client) => Some(client.refuse_encrypted()?.data),
+        None => {
+            return Err(CommandError::usage(
+                "name the server with --socket and --user, so that it can be asked what it still \
+                 encrypts, or use --force without asking",
+            ));
+        }
+    };
     let places = Installation::find(args.plugin_dir.as_deref(), args.option_file.as_deref())?;
     let mut told = Ok(());
-    places.remove(plugin().ok().as_deref(), &mut |done| {
+    places.remove(plugin().ok().as_deref(), data.as_deref(), &mut |done| {
         told = std::mem::replace(&mut told, Ok(())).and_then(|()| tell(&done, ""));
     })?;
     told?;

@@ -73,8 +73,17 @@ fn check_private(path: &Path, metadata: &Metadata) -> Result<(), StoreError> {
     check_place(path)
 }
 
-/// Refuses a library whose code is to run here, where others could change it or put another one in
-/// its place.
+/// Refuses a file that holds a secret and that another library is to read, where others could read
+/// or change it, or put another one in its place.
+///
+/// # Errors
+/// `InsecureFile`, `Io`.
+pub fn check_private_file(path: &Path) -> Result<(), StoreError> {
+    check_private(path, &fs::metadata(path).map_err(StoreError::io("open", path))?)
+}
+
+/// Refuses a file that is trusted as it is, such as a library whose code is to run here, where
+/// others could change it or put another one in its place.
 ///
 /// # Errors
 /// `InsecureFile`, `Io`.

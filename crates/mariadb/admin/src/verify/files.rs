@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use tdekit_mariadb::MARK_FILE;
+
 use crate::error::{MariadbError, failed};
 
 /// The files that are checked as one.
@@ -73,6 +75,7 @@ impl Found {
             }
             Some("MAI") => _ = self.units.insert(Unit::Aria(path.to_owned())),
             Some("MAD" | "frm" | "opt" | "cfg" | "TRG" | "TRN") => {}
+            _ if path.ends_with(MARK_FILE) => {}
             _ if numbered(path, "undo").is_some() => _ = self.units.insert(of_space(path)),
             _ if path.is_file() => _ = self.others.insert(path.to_owned()),
             _ => {}

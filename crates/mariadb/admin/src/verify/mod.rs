@@ -166,6 +166,18 @@ impl Places {
     }
 }
 
+/// The index files of encrypted tables of Aria.
+pub(crate) fn encrypted_aria(places: &Places) -> Result<Vec<PathBuf>, MariadbError> {
+    let mut encrypted = Vec::new();
+    for unit in files::find(&places.data, None)?.units {
+        let Unit::Aria(index) = unit else { continue };
+        if scan::aria_table(&index)?.is_some_and(|table| table.crypt.is_some()) {
+            encrypted.push(index);
+        }
+    }
+    Ok(encrypted)
+}
+
 fn look_at(look: &Look<'_>, found: &Found) -> Result<Report, MariadbError> {
     let mut report = Report { opened_with_keys: look.find_key.is_some(), ..Report::default() };
     let mut gone = 0_u64;

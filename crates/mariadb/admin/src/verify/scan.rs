@@ -80,6 +80,14 @@ pub(super) fn tablespace(
     Ok(None)
 }
 
+/// The header of a table of Aria; `None` where it was dropped meanwhile, or has none.
+pub(super) fn aria_table(index: &Path) -> Result<Option<AriaTable>, MariadbError> {
+    match beginning(index) {
+        Err(error) if is_missing(&error) => Ok(None),
+        header => Ok(AriaTable::parse(&header?)),
+    }
+}
+
 /// Looks at a table of Aria; `None` where it was dropped meanwhile.
 pub(super) fn aria(look: &Look<'_>, index: &Path) -> Result<Option<Tablespace>, MariadbError> {
     let header = match beginning(index) {

@@ -12,6 +12,7 @@ mod ivs;
 mod keys;
 mod leak;
 mod life;
+mod moves;
 mod redo;
 mod replica;
 mod tamper;

@@ -57,8 +57,17 @@ fn what_cannot_be_served_is_told_with_a_hint() {
     assert!(told.contains("--tls-key"), "{told}");
     fs::write(place.path("bad.pem"), "nothing").unwrap();
     let bad = ["--tls-cert", "bad.pem", "--tls-key", "bad.pem"];
+    // Others could read the key, then put another list of logins in the place of ours.
+    let told = place.fails(3, [&any[..], &bad].concat());
+    assert!(told.contains("bad.pem") && told.contains("0644"), "{told}");
+    fs::set_permissions(place.path("bad.pem"), PermissionsExt::from_mode(0o600)).unwrap();
     let told = place.fails(3, [&any[..], &bad].concat());
     assert!(told.contains("bad.pem") && told.contains("hint: --tls-cert"), "{told}");
+    let serve = place.home().join("serve");
+    fs::set_permissions(&serve, PermissionsExt::from_mode(0o777)).unwrap();
+    let told = place.fails(3, ["serve", "login", "list"]);
+    assert!(told.contains("0777") && told.contains("serve"), "{told}");
+    fs::set_permissions(&serve, PermissionsExt::from_mode(0o700)).unwrap();
     place.set("TDEKIT_PASSWORD", "wrong");
     let told = place.fails(3, any);
     assert!(told.contains("password"), "{told}");

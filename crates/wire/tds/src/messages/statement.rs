@@ -383,6 +383,8 @@ table! {
         constraint.";
     ColumnInUse { kind: String, name: String, column: String } = 5074, 16, 1, Statement,
         "The {kind} '{name}' is dependent on column '{column}'.";
+    DropColumnInUse { column: String } = 4922, 16, 9, Statement,
+        "ALTER TABLE DROP COLUMN {column} failed because one or more objects access this column.";
     NoColumn { column: String, table: String } = 4924, 16, 1, Statement,
         "ALTER TABLE DROP COLUMN failed because column '{column}' does not exist in table \
         '{table}'.";

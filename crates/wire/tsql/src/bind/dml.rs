@@ -209,18 +209,7 @@ impl Binder<'_> {
         let Some(text) = &column.default else {
             return Ok(Bound::new(column.ty, true, Node::Const(tdekit_wire_tds::Value::Null)));
         };
-        let stmts = crate::parse::parse(&format!("SELECT {text}"), true).map_err(|at| at.error)?;
-        let expr = stmts.into_iter().next().and_then(|stmt| match stmt.kind {
-            crate::ast::Kind::Query(query) => match query.body {
-                crate::ast::SetExpr::Select(select) => match select.items.into_iter().next() {
-                    Some(Item::Expr(expr, _)) => Some(expr),
-                    _ => None,
-                },
-                _ => None,
-            },
-            _ => None,
-        });
-        let expr = expr.ok_or_else(|| Error::Syntax { near: text.clone() })?;
+        let expr = crate::parse::default_expression(text)?;
         if let Some(sequential) = super::call::sequential(&expr, column.ty)? {
             return Ok(sequential);
         }

@@ -182,7 +182,7 @@ impl Facts {
                     None => made_name("DF", &table.name, &column.name),
                 };
                 default_id = self.add_constraint(object, &name, "D");
-                let text = format!("({text})");
+                let text = super::defaults::shown(text);
                 self.defaults.push(Rule { id: default_id, name, object, column: id, text });
             }
             self.columns.push(ObjectColumn {

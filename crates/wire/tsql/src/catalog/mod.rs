@@ -1,5 +1,6 @@
 //! The binder's questions about a database: its tables, views and procedures.
 
+pub(crate) mod defaults;
 pub(crate) mod facts;
 pub(crate) mod lookup;
 pub(crate) mod model;

@@ -9,7 +9,7 @@ mod security;
 mod stmt;
 mod types;
 
-use crate::ast::{Name, ProcParam, Stmt};
+use crate::ast::{Expr, Name, ProcParam, Stmt};
 use crate::error::{At, Error, Result};
 use crate::lex::{Tok, Token, lex};
 
@@ -213,6 +213,16 @@ pub(crate) fn parse_declarations(text: &str) -> std::result::Result<Vec<ProcPara
         _ => Err(parser.unexpected()),
     });
     params.map_err(|error| parser.place(error))
+}
+
+/// Parses the expression of a DEFAULT.
+pub(crate) fn default_expression(text: &str) -> Result<Expr> {
+    let mut parser = Parser::new(text, true).map_err(|at| at.error)?;
+    let expr = parser.expression()?;
+    match parser.tok() {
+        Tok::End => Ok(expr),
+        _ => Err(parser.unexpected()),
+    }
 }
 
 /// Parses the name of a type.

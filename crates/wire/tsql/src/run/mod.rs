@@ -99,7 +99,7 @@ impl Run<'_> {
                 self.create_table(table)?;
                 command = Command::CREATE_TABLE;
             }
-            Action::AlterTable(name, change) => self.alter_table(name, change)?,
+            Action::AlterTable(name, change) => self.alter_table(name, change, frame)?,
             Action::CreateIndex { name, table, unique, columns, filter } => {
                 self.create_index(name, table, *unique, columns, filter.as_ref())?;
             }

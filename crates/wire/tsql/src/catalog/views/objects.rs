@@ -371,7 +371,7 @@ fn spt_columns(facts: &Facts) -> Vec<Row> {
             ordinal: found.id,
             ty: column.ty,
             nullable: column.nullable,
-            definition: column.default.as_ref().map(|default| format!("({default})")),
+            definition: column.default.as_deref().map(crate::catalog::defaults::shown),
             identity: column.identity,
             output: false,
         })

@@ -18,11 +18,17 @@ use crate::run::state::Frame;
 use crate::run::work::Run;
 
 impl Run<'_> {
-    pub(crate) fn alter_table(&mut self, name: &Name, change: &AlterTable) -> Result<()> {
+    pub(crate) fn alter_table(
+        &mut self,
+        name: &Name,
+        change: &AlterTable,
+        frame: &Frame,
+    ) -> Result<()> {
         let table = self.altered(name)?;
         self.define(&table.schema.clone(), |run| match change {
             AlterTable::DropColumn(columns, if_exists) => {
-                columns.iter().try_for_each(|column| run.drop_column(&table, column, *if_exists))
+                let mut names = columns.iter();
+                names.try_for_each(|name| run.drop_column(&table, name, *if_exists, frame))
             }
             AlterTable::DropConstraint(names, if_exists) => {
                 names.iter().try_for_each(|name| run.drop_constraint(&table, name, *if_exists))
@@ -61,17 +67,34 @@ impl Run<'_> {
         found.ok_or_else(|| Error::AlterMissing { name: name.text() })
     }
 
-    fn drop_column(&mut self, table: &Arc<Table>, name: &str, if_exists: bool) -> Result<()> {
+    /// Each object that uses the column has a message of its own before the one that ends the
+    /// statement, which is the one that CATCH sees.
+    fn drop_column(
+        &mut self,
+        table: &Arc<Table>,
+        name: &str,
+        if_exists: bool,
+        frame: &Frame,
+    ) -> Result<()> {
         let Some(column) = table.column(name) else {
             let (column, table) = (name.to_owned(), schema_and_name(&table.name).1);
             return if if_exists { Ok(()) } else { Err(Error::NoColumn { column, table }) };
         };
         let name = &column.name;
         let uses = |found: &&Named| found.columns.iter().any(|own| own.eq_ignore_ascii_case(name));
-        if let Some(found) = self.named_constraints(table)?.iter().find(uses) {
+        let named = self.named_constraints(table)?;
+        let users: Vec<_> = named.iter().filter(uses).collect();
+        for found in &users {
             let kind = if found.kind == "I" { "index" } else { "object" };
             let (name, column) = (found.name.clone(), name.clone());
-            return Err(Error::ColumnInUse { kind: kind.to_owned(), name, column });
+            let error = Error::ColumnInUse { kind: kind.to_owned(), name, column };
+            if self.s.state.tries == 0 {
+                // A client that has gone is noticed at the statement's end.
+                let _ = self.sink.message(&error.message(self.s.line, &frame.procedure));
+            }
+        }
+        if !users.is_empty() {
+            return Err(Error::DropColumnInUse { column: name.clone() });
         }
         let sql = format!("ALTER TABLE {} DROP COLUMN {}", table.sql(), quote(name));
         self.sql(&sql, &table.database)?;

@@ -1,0 +1,79 @@
+//! The history's tables, version by version: `docs/format/history.md`.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use super::APPLICATION_ID;
+
+/// `PRAGMA user_version` of the newest tables.
+pub(super) const VERSION: u16 = 1;
+
+/// What brings the tables of each version to the next one; the first makes them.
+pub(super) const STEPS: [&str; VERSION as usize] = [TABLES];
+
+const TABLES: &str = "
+    CREATE TABLE backupset(
+        backup_set_id INTEGER PRIMARY KEY AUTOINCREMENT,
+        backup_set_uuid TEXT NOT NULL UNIQUE,
+        media_uuid TEXT NOT NULL,
+        name TEXT NOT NULL,
+        description TEXT NOT NULL,
+        position INTEGER NOT NULL,
+        type TEXT NOT NULL CHECK(type IN ('D', 'I')),
+        database_name TEXT NOT NULL,
+        database_path TEXT NOT NULL,
+        database_guid TEXT,
+        server_name TEXT NOT NULL,
+        user_name TEXT NOT NULL,
+        software_name TEXT NOT NULL,
+        backup_start_date TEXT NOT NULL,
+        backup_finish_date TEXT NOT NULL,
+        expiration_date TEXT,
+        backup_size INTEGER NOT NULL,
+        compressed_backup_size INTEGER NOT NULL,
+        compression_algorithm TEXT,
+        key_algorithm TEXT,
+        encryptor_thumbprint TEXT,
+        encryptor_type TEXT,
+        is_copy_only INTEGER NOT NULL,
+        is_source_encrypted INTEGER NOT NULL,
+        is_stream INTEGER NOT NULL,
+        is_signed INTEGER NOT NULL,
+        has_backup_checksums INTEGER NOT NULL,
+        page_size INTEGER NOT NULL,
+        pages INTEGER NOT NULL,
+        differential_base_guid TEXT);
+    CREATE INDEX backupset_by_database ON backupset(database_name, backup_start_date);
+    CREATE TABLE backupsetencryptor(
+        backup_set_uuid TEXT NOT NULL,
+        ordinal INTEGER NOT NULL,
+        certificate_name TEXT NOT NULL,
+        thumbprint TEXT NOT NULL,
+        thumbprint_sha256 TEXT NOT NULL,
+        PRIMARY KEY(backup_set_uuid, thumbprint_sha256)) WITHOUT ROWID;
+    CREATE TABLE backupmediafamily(
+        media_uuid TEXT NOT NULL,
+        family_sequence_number INTEGER NOT NULL,
+        physical_device_name TEXT NOT NULL,
+        PRIMARY KEY(media_uuid, family_sequence_number, physical_device_name)) WITHOUT ROWID;
+    CREATE TABLE restorehistory(
+        restore_history_id INTEGER PRIMARY KEY AUTOINCREMENT,
+        restore_date TEXT NOT NULL,
+        restore_type TEXT NOT NULL CHECK(restore_type IN ('D', 'S', 'V')),
+        backup_set_uuid TEXT NOT NULL,
+        destination_database_name TEXT,
+        user_name TEXT NOT NULL);";
+
+/// Brings a history to the version that the steps end with, in one transaction. One that is there
+/// already, perhaps by another process, is left alone.
+pub(super) fn migrate(db: &mut Connection, steps: &[&str]) -> rusqlite::Result<()> {
+    let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let version: usize = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    for step in steps.iter().skip(version) {
+        transaction.execute_batch(step)?;
+    }
+    if version < steps.len() {
+        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+        transaction.pragma_update(None, "user_version", steps.len())?;
+    }
+    transaction.commit()
+}

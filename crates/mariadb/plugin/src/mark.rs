@@ -1,0 +1,124 @@
+//! The mark in a data directory, which names the server keys that its files are encrypted with.
+//!
+//! Without it a server with another key store would start to read its redo log, find noise, and
+//! suggest a forced recovery that gives up data.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tdekit_key_store::{StoreError, read_limited, replace_with_mode};
+
+use crate::{PluginError, report};
+
+/// The mark's file in a data directory: `docs/format/mariadb.md`.
+pub const MARK_FILE: &str = "tdekit-keys";
+
+/// InnoDB's first file, without which a directory has no data.
+const SYSTEM_FILE: &str = "ibdata1";
+const BEGIN: &str = "tdekit server keys ";
+const MAX_BYTES: u64 = 256;
+const MODE: u32 = 0o660;
+
+/// Which server keys a data directory is encrypted with.
+pub(crate) struct Mark {
+    /// A server's working directory is its data directory.
+    directory: PathBuf,
+    file_id: [u8; 16],
+    /// Whether the mark is there, or must not be written.
+    settled: AtomicBool,
+}
+
+impl Mark {
+    /// Compares the mark of a data directory, where there is one, with the server keys in use.
+    ///
+    /// # Errors
+    /// [`PluginError::OtherKeys`].
+    pub(crate) fn check(directory: &Path, file_id: [u8; 16]) -> Result<Self, PluginError> {
+        let mark = |settled| Self {
+            directory: directory.to_owned(),
+            file_id,
+            settled: AtomicBool::new(settled),
+        };
+        let path = directory.join(MARK_FILE);
+        match read(&path) {
+            Ok(None) => Ok(mark(false)),
+            Ok(Some(found)) if found == file_id => Ok(mark(true)),
+            Ok(Some(found)) => {
+                let path = std::path::absolute(&path).unwrap_or(path);
+                let (found, ours) = (hex::encode(found), hex::encode(file_id));
+                Err(PluginError::OtherKeys { path, found, ours })
+            }
+            Err(error) => {
+                report::warning(format_args!("the mark of the data's keys is not used: {error}"));
+                Ok(mark(true))
+            }
+        }
+    }
+
+    /// Writes the mark where it is missing. Called when a page of the data was opened, so that
+    /// the keys are proven to be this data's.
+    #[inline]
+    pub(crate) fn prove(&self) {
+        if !self.settled.load(Ordering::Relaxed) {
+            self.write();
+        }
+    }
+
+    #[cold]
+    fn write(&self) {
+        if self.settled.swap(true, Ordering::Relaxed) || !self.directory.join(SYSTEM_FILE).exists()
+        {
+            return;
+        }
+        let path = self.directory.join(MARK_FILE);
+        let text = format!("{BEGIN}{}\n", hex::encode(self.file_id));
+        if let Err(error) = replace_with_mode(&path, text.as_bytes(), MODE) {
+            report::warning(format_args!("the mark of the data's keys is not written: {error}"));
+        }
+    }
+}
+
+/// The file id in a mark; `None` where there is no mark.
+fn read(path: &Path) -> Result<Option<[u8; 16]>, StoreError> {
+    let Some(bytes) = read_limited(path, MAX_BYTES)? else { return Ok(None) };
+    let id = std::str::from_utf8(&bytes)
+        .ok()
+        .and_then(|text| text.strip_prefix(BEGIN)?.strip_suffix('\n'))
+        .and_then(|digits| hex::decode(digits).ok()?.try_into().ok());
+    let damaged = || StoreError::Corrupt {
+        field: "mark of a data directory",
+        reason: format!("{} is not one", path.display()),
+    };
+    id.ok_or_else(damaged).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_of_other_keys_is_refused_and_a_mark_is_written_for_proven_keys_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(MARK_FILE);
+        let mark = Mark::check(dir.path(), [7; 16]).unwrap();
+        mark.prove();
+        assert!(!path.exists(), "a directory without data gets no mark");
+        std::fs::write(dir.path().join(SYSTEM_FILE), "data").unwrap();
+        let mark = Mark::check(dir.path(), [7; 16]).unwrap();
+        assert!(!path.exists());
+        mark.prove();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text, format!("tdekit server keys {}\n", "07".repeat(16)));
+        Mark::check(dir.path(), [7; 16]).unwrap();
+        let told = Mark::check(dir.path(), [8; 16]).err().unwrap().to_string();
+        for part in ["tdekit-keys", &"07".repeat(16), &"08".repeat(16)] {
+            assert!(told.contains(part), "{told}");
+        }
+        // What cannot be read stops no server, and is not replaced.
+        for damaged in ["", "tdekit server keys 07\n", &"x".repeat(1000)] {
+            std::fs::write(&path, damaged).unwrap();
+            Mark::check(dir.path(), [7; 16]).unwrap().prove();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), damaged);
+        }
+    }
+}
