@@ -84,7 +84,9 @@ pub enum CryptoError {
     #[error("the system's random generator failed")]
     Random,
     /// The system has no memory for a secret, or to derive one from a password.
-    #[error("no memory: {len} bytes were asked for to hold or derive a secret (os error {os_error})")]
+    #[error(
+        "no memory: {len} bytes were asked for to hold or derive a secret (os error {os_error})"
+    )]
     Memory {
         /// Bytes asked for.
         len: usize,

@@ -356,7 +356,8 @@ impl Catalog {
         if version == schema::VERSION {
             return Ok(());
         }
-        schema::migrate(&mut self.db, &schema::STEPS).map_err(failed("make the tables of", &self.path))
+        schema::migrate(&mut self.db, &schema::STEPS)
+            .map_err(failed("make the tables of", &self.path))
     }
 }
 
