@@ -42,7 +42,8 @@ as nobody-else $user sqlite3 app.db "SELECT count(*) FROM t" >/tmp/said 2>&1 &&
     fail "opened without the extension"
 grep -q 'not a database' /tmp/said || fail "without the extension: $(cat /tmp/said)"
 read_back env TDEKIT_PASSWORD=another >/tmp/said && fail "opened by another password"
-grep -q 'authorization denied' /tmp/said || fail "another password: $(cat /tmp/said)"
+grep -q 'authorization denied: .*wrong password' /tmp/said ||
+    fail "another password: $(cat /tmp/said)"
 preload=/usr/lib/tdekit/libtdekit_preload.so
 rows=$(as nobody-else $user env LD_PRELOAD=$preload sqlite3 app.db "SELECT count(*) FROM t")
 [ "$rows" = 500 ] ||

@@ -56,7 +56,8 @@ def prove(path):
     bare = run([sys.executable, "-S", *stock[1:]])
     expect("not a database" in bare.stderr, f"without the extension: {bare}")
     wrong = run(stock, TDEKIT_PASSWORD="another one")
-    expect(wrong.returncode != 0 and "authorization denied" in wrong.stderr, f"wrong key: {wrong}")
+    reason = "authorization denied: tdekit: the database's key did not open: wrong password"
+    expect(wrong.returncode != 0 and reason in wrong.stderr, f"wrong key: {wrong}")
     no_key = run(stock, TDEKIT_PASSWORD=None)
     expect(no_key.returncode != 0 and "authorization denied" in no_key.stderr, f"no key: {no_key}")
     whole = path.read_bytes()

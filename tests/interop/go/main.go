@@ -157,8 +157,11 @@ func attachPlain(s session, path string) {
 	expect("the attached file stays plain", plain, true)
 }
 
-// opensWithoutExtension says what a fresh process without the extension says to this file.
-func opensWithoutExtension(path string) int {
+// opensAfresh says what a fresh process, with the extension if it is told where, says to this file.
+func opensAfresh(path string) int {
+	if sealed {
+		must("load", tdekit.Load(""))
+	}
 	db, err := sql.Open("sqlite3", path)
 	must("open", err)
 	var count int
@@ -170,7 +173,7 @@ func opensWithoutExtension(path string) int {
 }
 
 func expectFreshProcess(path string) {
-	fresh := exec.Command(os.Args[0], "--without-extension", path)
+	fresh := exec.Command(os.Args[0], "--afresh", path)
 	for _, entry := range os.Environ() {
 		if !strings.HasPrefix(entry, "TDEKIT_EXTENSION=") {
 			fresh.Env = append(fresh.Env, entry)
@@ -186,8 +189,8 @@ func expectFreshProcess(path string) {
 }
 
 func main() {
-	if os.Args[1] == "--without-extension" {
-		os.Exit(opensWithoutExtension(os.Args[2]))
+	if os.Args[1] == "--afresh" {
+		os.Exit(opensAfresh(os.Args[2]))
 	}
 	expect("INTEROP_MARKER is set", marker != "", true)
 	path, way := os.Args[1], "without the extension"

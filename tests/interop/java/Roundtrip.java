@@ -152,8 +152,11 @@ final class Roundtrip {
         expect("the attached file stays plain", magic, "SQLite format 3\0");
     }
 
-    /** What a fresh process without the extension says to this file. */
-    private static int opensWithoutExtension(Path file) {
+    /** What a fresh process, with the extension if it is told where, says to this file. */
+    private static int opensAfresh(Path file) throws Exception {
+        if (SEALED) {
+            Tdekit.load();
+        }
         try (Connection db = DriverManager.getConnection("jdbc:sqlite:" + file);
                 Statement statement = db.createStatement()) {
             statement.executeQuery("SELECT count(*) FROM sqlite_master").close();
@@ -169,7 +172,7 @@ final class Roundtrip {
         String classes = System.getProperty("java.class.path");
         ProcessBuilder builder =
                 new ProcessBuilder(
-                        java, "-cp", classes, "Roundtrip", "--without-extension", file.toString());
+                        java, "-cp", classes, "Roundtrip", "--afresh", file.toString());
         builder.environment().remove("TDEKIT_EXTENSION");
         builder.redirectError(ProcessBuilder.Redirect.INHERIT);
         Process fresh = builder.start();
@@ -207,9 +210,9 @@ final class Roundtrip {
         System.out.println("java: ok (SQLite " + version + ", " + way + ")");
     }
 
-    public static void main(String[] arguments) {
-        if (arguments[0].equals("--without-extension")) {
-            System.exit(opensWithoutExtension(Path.of(arguments[1])));
+    public static void main(String[] arguments) throws Exception {
+        if (arguments[0].equals("--afresh")) {
+            System.exit(opensAfresh(Path.of(arguments[1])));
         }
         try {
             roundtrip(Path.of(arguments[0]));

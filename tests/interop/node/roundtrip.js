@@ -71,8 +71,9 @@ function attachPlain(db, file) {
   assert.equal(head, 'SQLite format 3\0', 'the attached file stays plain');
 }
 
-/** What a fresh process without the extension says to this file. */
-function opensWithoutExtension(file) {
+/** What a fresh process, with the extension if it is told where, says to this file. */
+function opensAfresh(file) {
+  if (SEALED) tdekit.load(Database);
   try {
     new Database(file).prepare('SELECT count(*) FROM sqlite_master').get();
     return 0;
@@ -85,7 +86,7 @@ function opensWithoutExtension(file) {
 function expectFreshProcess(file) {
   const env = { ...process.env };
   delete env.TDEKIT_EXTENSION;
-  const args = [__filename, '--without-extension', file];
+  const args = [__filename, '--afresh', file];
   const fresh = spawnSync(process.execPath, args, { env, encoding: 'utf8' });
   assert.equal(fresh.status, Number(SEALED), `without the extension: ${fresh.stderr}`);
   assert.equal(fresh.stdout.trim(), SEALED ? 'file is not a database' : '');
@@ -113,8 +114,8 @@ function run(file) {
   console.log(`node: ok (SQLite ${version}, ${way})`);
 }
 
-if (process.argv[2] === '--without-extension') {
-  process.exitCode = opensWithoutExtension(process.argv[3]);
+if (process.argv[2] === '--afresh') {
+  process.exitCode = opensAfresh(process.argv[3]);
 } else {
   try {
     run(process.argv[2]);

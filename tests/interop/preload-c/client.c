@@ -23,11 +23,16 @@ int sqlite3_exec(sqlite3 *, const char *, int (*)(void *, int, char **, char **)
 const char *sqlite3_errmsg(sqlite3 *);
 const char *sqlite3_libversion(void);
 
-enum { THREADS = 8, ANSWER = 200 };
+enum { THREADS = 8, ANSWER = 1000 };
 static const char *const COUNT = "SELECT count(*) || ' ' || sum(id) FROM seed";
 static const char *const SEED = "500 125250";
 static const char *const NO_DATABASE = "file is not a database";
-static const char *const DENIED = "authorization denied";
+static const char *const NO_PASSWORD =
+    "authorization denied: tdekit: the database's key did not open: nothing is configured to open "
+    "the key store, which needs a password";
+static const char *const WRONG_PASSWORD =
+    "authorization denied: tdekit: the database's key did not open: wrong password for the key "
+    "store";
 
 static void expect(const char *what, const char *found, const char *wanted) {
     if (strcmp(found, wanted) != 0) {
@@ -138,7 +143,7 @@ static void expect_afresh(const char *program, const char *mode, const char *pat
         _exit(127);
     }
     close(ends[1]);
-    char said[1000] = "";
+    char said[2000] = "";
     size_t length = 0;
     for (ssize_t more; (more = read(ends[0], said + length, sizeof said - 1 - length)) > 0;)
         length += (size_t)more;
@@ -189,8 +194,8 @@ int main(int count, char **words) {
     if (sealed) {
         /* Without the name, the one beside the library. */
         expect_afresh(words[0], "--afresh", path, "TDEKIT_EXTENSION", NULL, SEED);
-        expect_afresh(words[0], "--afresh", path, "TDEKIT_PASSWORD", NULL, DENIED);
-        expect_afresh(words[0], "--afresh", path, "TDEKIT_PASSWORD", "wrong", DENIED);
+        expect_afresh(words[0], "--afresh", path, "TDEKIT_PASSWORD", NULL, NO_PASSWORD);
+        expect_afresh(words[0], "--afresh", path, "TDEKIT_PASSWORD", "wrong", WRONG_PASSWORD);
     }
     printf("preload-c: ok (SQLite %s, %s)\n", sqlite3_libversion(),
            sealed ? "with the extension, preloaded" : "without the extension");

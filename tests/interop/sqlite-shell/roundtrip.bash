@@ -2,11 +2,9 @@
 # Uses one database through the stock sqlite3 shell; see tests/interop/README.md.
 set -euo pipefail
 
-database="$1"
+database="${*: -1}"
 directory="$(dirname "$database")"
 marker="${INTEROP_MARKER:?}"
-scratch="$(mktemp -d)"
-trap 'rm -rf "$scratch"' EXIT
 
 if [ -n "${INTEROP_PRELOAD:-}" ] && [ -n "${TDEKIT_EXTENSION:-}" ]; then
   sqlite3() { LD_PRELOAD="$INTEROP_PRELOAD" command sqlite3 "$@"; }
@@ -18,6 +16,15 @@ elif [ -n "${TDEKIT_EXTENSION:-}" ]; then
 else
   way="without the extension" files_that_show="some"
 fi
+
+# What the shell says to this file.
+if [ "$1" = --afresh ]; then
+  sqlite3 "$database" "SELECT count(*) FROM sqlite_master"
+  exit
+fi
+
+scratch="$(mktemp -d)"
+trap 'rm -rf "$scratch"' EXIT
 
 fail() {
   echo "sqlite-shell: FAILED: $*" >&2
@@ -115,12 +122,14 @@ fi
 if [ -n "${TDEKIT_EXTENSION:-}" ]; then
   lost="CREATE TABLE lost(x); INSERT INTO lost VALUES(1); SELECT 'inserted';"
   for password in "" "wrong"; do
+    reason="wrong password for the key store"
+    [ -n "$password" ] || reason="nothing is configured to open the key store"
     if said="$(echo "$lost" | TDEKIT_PASSWORD="$password" sqlite3 "$database" 2>&1)"; then
       fail "a shell without the key goes on: $said"
     fi
     case "$said" in
       *inserted*) fail "a shell without the key writes: $said" ;;
-      *"authorization denied"*) ;;
+      *"authorization denied: tdekit: "*"$reason"*) ;;
       *) fail "said without the key: $said" ;;
     esac
   done

@@ -13,6 +13,7 @@ mod media;
 mod packages;
 mod programs;
 mod recipes;
+mod refusals;
 mod report_page;
 mod shell;
 mod store;
@@ -210,6 +211,7 @@ fn roundtrip(program: &Program, top: &Path, store: Option<&Store>) -> Result<()>
     let mut command = program.command(&build, &sealed);
     store.give_to(&mut command);
     run(command.env("INTEROP_MARKER", MARKER))?;
+    refusals::check(program, &build, &sealed, store).context("what the driver says")?;
 
     store.decrypt(&sealed)?;
     same_content(&plain, &sealed).context("the decrypted database, and the same work in plain")?;

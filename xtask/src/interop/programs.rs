@@ -29,6 +29,14 @@ impl Program {
         command.arg(database);
         command
     }
+
+    /// The command line that opens `database`, and prints what the driver says to it.
+    pub(super) fn afresh(&self, build: &Path, database: &Path) -> Command {
+        let mut command = (self.start)(build);
+        forget_tdekit(&mut command);
+        command.arg("--afresh").arg(database);
+        command
+    }
 }
 
 pub(super) const PROGRAMS: &[Program] = &[

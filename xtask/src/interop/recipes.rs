@@ -92,7 +92,7 @@ pub(super) fn check(recipes: &Recipes, tool: &str, top: &Path, store: &Store) ->
     ensure!(read == READ, "a second process reads `{read}`, not `{READ}`");
 
     let mut denied = command("read");
-    expect_refused(denied.env("TDEKIT_PASSWORD", "wrong"), "authorization denied")?;
+    expect_refused(denied.env("TDEKIT_PASSWORD", "wrong"), "wrong password for the key store")?;
     expect_refused(&mut sql(&database, "SELECT * FROM sqlite_master"), "file is not a database")?;
     expect_hidden(&directory)?;
 

@@ -201,7 +201,12 @@ fn the_shell_function_fails_as_the_stock_shell_fails() {
         for password in [None, Some("wrong")] {
             let ours = run(function, way, &path, password);
             assert_eq!((ours.code, ours.out.as_str()), (1, ""), "{way} {password:?}: {ours:?}");
-            assert!(ours.err.contains("authorization denied"), "{ours:?}");
+            let reason = match password {
+                None => "nothing is configured to open the key store",
+                Some(_) => "wrong password for the key store",
+            };
+            assert!(ours.err.contains("authorization denied: tdekit: "), "{ours:?}");
+            assert!(ours.err.contains(reason), "{ours:?}");
         }
         for place in [forbidden, nowhere.as_path(), Path::new("/proc")] {
             let (stock, ours) =

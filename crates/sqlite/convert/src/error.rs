@@ -409,7 +409,10 @@ impl DatabaseError {
                                 | ErrorCode::AuthorizationForStatementDenied
                         )
                     );
+                    // An opening that was refused says so itself.
+                    let said = source.to_string();
                     let detail = if below { last_vfs_error(db) } else { None };
+                    let detail = detail.filter(|detail| !said.contains(detail));
                     Self::Sqlite { action, path, source: Box::new(source), detail }
                 }
             }

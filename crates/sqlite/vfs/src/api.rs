@@ -1,7 +1,7 @@
 //! Calls into the host's SQLite library through the table that it hands to extensions.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::mem::transmute;
 
 use crate::VfsError;
@@ -57,6 +57,16 @@ impl Api {
             // SAFETY: SQLite returns a terminated string, which is static data of the library.
             Some(text) => unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned(),
             None => String::new(),
+        }
+    }
+
+    /// `sqlite3_errstr`: what SQLite says to a result code.
+    pub(crate) fn error_text(self, code: c_int) -> String {
+        let text = call!(self, slot::ERRSTR, fn(c_int) -> *const c_char, code);
+        match text.filter(|text| !text.is_null()) {
+            // SAFETY: SQLite returns a terminated string, which is static data of the library.
+            Some(text) => unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned(),
+            None => format!("SQLite's code {code}"),
         }
     }
 
@@ -235,6 +245,34 @@ impl Api {
         }
         // SAFETY: the name is terminated and lives as long as the file name.
         Some(unsafe { CStr::from_ptr(key) }.to_string_lossy().into_owned())
+    }
+
+    /// Prepares a `PRAGMA` that is to fail, so that its error is the connection's last one.
+    pub(crate) fn fail_pragma(self, db: *mut Sqlite3, pragma: &CStr) {
+        let mut statement: *mut c_void = std::ptr::null_mut();
+        let place: *mut *mut c_void = &mut statement;
+        let rest: *mut *const c_char = std::ptr::null_mut();
+        call!(
+            self,
+            slot::PREPARE_V3,
+            fn(
+                *mut Sqlite3,
+                *const c_char,
+                c_int,
+                c_uint,
+                *mut *mut c_void,
+                *mut *const c_char
+            ) -> c_int,
+            db,
+            pragma.as_ptr(),
+            -1,
+            ffi::PREPARE_DONT_LOG,
+            place,
+            rest
+        );
+        if !statement.is_null() {
+            call!(self, slot::FINALIZE, fn(*mut c_void) -> c_int, statement);
+        }
     }
 
     /// `sqlite3_auto_extension`.

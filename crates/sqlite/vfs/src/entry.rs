@@ -9,7 +9,7 @@ use tdekit_key_crypto::secrets_are_locked;
 
 use crate::api::Api;
 use crate::ffi::{self, ApiRoutines, Sqlite3};
-use crate::{VfsError, functions, host, reserve, vfs};
+use crate::{VfsError, functions, host, refused, reserve, vfs};
 
 /// Entry point under SQLite's default name.
 ///
@@ -91,7 +91,11 @@ unsafe extern "C" fn connection_opened(
     // SAFETY: the table is what SQLite passed.
     if let Ok(api) = unsafe { Api::new(routines) } {
         functions::add(api, db);
-        reserve::ask(api, db);
+        // The error of a refusal is to stay the connection's last one: SQLite asks for it.
+        let is_refused = catch_unwind(AssertUnwindSafe(|| refused::tell(api, db)));
+        if let Ok(false) = is_refused {
+            reserve::ask(api, db);
+        }
     }
     ffi::OK
 }

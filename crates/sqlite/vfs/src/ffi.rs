@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 #![allow(missing_docs)]
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 
 pub(crate) const OK: c_int = 0;
 pub(crate) const ERROR: c_int = 1;
@@ -71,6 +71,7 @@ pub(crate) const FCNTL_SIZE_HINT: c_int = 5;
 pub(crate) const FCNTL_CHUNK_SIZE: c_int = 6;
 pub(crate) const FCNTL_FILE_POINTER: c_int = 7;
 pub(crate) const FCNTL_VFSNAME: c_int = 12;
+pub(crate) const FCNTL_PRAGMA: c_int = 14;
 pub(crate) const FCNTL_MMAP_SIZE: c_int = 18;
 pub(crate) const FCNTL_HAS_MOVED: c_int = 20;
 pub(crate) const FCNTL_SYNC: c_int = 21;
@@ -87,6 +88,10 @@ pub(crate) const FCNTL_TDEKIT_FILE: c_int = 0x7464_656b;
 /// Private: writes the sequences of the header's two slots, as they stand in the file, to two
 /// 64-bit integers. Only of the main file of an encrypted database.
 pub const FCNTL_TDEKIT_SEQUENCES: c_int = 0x7464_656c;
+/// Private: whether the main file is one that is refused.
+pub(crate) const FCNTL_TDEKIT_REFUSED: c_int = 0x7464_656d;
+/// Has an error at preparing a statement stand in no log.
+pub(crate) const PREPARE_DONT_LOG: c_uint = 0x10;
 
 /// Opaque database connection.
 #[repr(C)]
@@ -180,6 +185,7 @@ pub(crate) const API_ENTRIES: usize = 266;
 
 /// Positions in `sqlite3_api_routines`.
 pub(crate) mod slot {
+    pub(crate) const FINALIZE: usize = 57;
     pub(crate) const FREE: usize = 58;
     pub(crate) const GET_AUTOCOMMIT: usize = 60;
     pub(crate) const LIBVERSION: usize = 66;
@@ -197,9 +203,11 @@ pub(crate) mod slot {
     pub(crate) const CREATE_FUNCTION_V2: usize = 162;
     pub(crate) const DB_MUTEX: usize = 164;
     pub(crate) const LOG: usize = 167;
+    pub(crate) const ERRSTR: usize = 183;
     pub(crate) const STMT_BUSY: usize = 184;
     pub(crate) const URI_PARAMETER: usize = 189;
     pub(crate) const AUTO_EXTENSION: usize = 192;
+    pub(crate) const PREPARE_V3: usize = 217;
     pub(crate) const URI_KEY: usize = 245;
     pub(crate) const FILENAME_JOURNAL: usize = 247;
     pub(crate) const FILENAME_WAL: usize = 248;

@@ -13,6 +13,7 @@ use crate::ffi::{self, File, IoMethods, Sqlite3};
 use crate::follow::{self, Origin};
 use crate::functions::remember;
 use crate::kind::Kind;
+use crate::new_db::NewFile;
 use crate::opened;
 use crate::plain::device_characteristics;
 use crate::reading;
@@ -124,6 +125,22 @@ pub(crate) unsafe fn kind_below<'a>(file: *mut File) -> Option<&'a mut Kind> {
     unsafe { state_of(below(file)) }.map(|state| &mut state.kind)
 }
 
+/// The file that is still empty under `file`, where it was opened to be written.
+///
+/// # Safety
+/// As `kind_below`.
+pub(crate) unsafe fn new_below<'a>(file: *mut File) -> Option<&'a NewFile> {
+    // SAFETY: this function's own contract.
+    match unsafe { state_of(below(file)) } {
+        Some(State { kind: Kind::New(new), origin, .. })
+            if origin.is_to_be_written() =>
+        {
+            Some(new)
+        }
+        _ => None,
+    }
+}
+
 /// Our own file under whatever shims stand above it; null where there is none.
 ///
 /// # Safety
@@ -208,6 +225,20 @@ pub(crate) fn report(api: Api, error: &VfsError, write: bool, db: Option<*mut Sq
     remember(db, &message);
     api.log(code, &message);
     code
+}
+
+/// Closes `file` as one that was refused: where it was made, it goes.
+///
+/// # Safety
+/// `file` is one of ours and open; its memory may be given to another file then.
+pub(crate) unsafe fn refuse_open(file: *mut File) {
+    // SAFETY: this function's own contract.
+    unsafe {
+        if let Some(state) = state_of(file) {
+            state.origin.refuse();
+        }
+        close(file);
+    }
 }
 
 fn done(read: Read) -> c_int {

@@ -82,6 +82,11 @@ impl Origin {
         self.is_refused = true;
     }
 
+    /// Whether the file was opened to be written.
+    pub(crate) fn is_to_be_written(&self) -> bool {
+        self.flags & ffi::OPEN_READONLY == 0
+    }
+
     /// Before the file is closed: deletes it where opening it made it, something was refused, it
     /// never had a page, and nobody else uses it. A program that copies would take it for a copy.
     pub(crate) fn remove_refused(&self, kind: &mut Kind) -> Result<(), VfsError> {

@@ -247,6 +247,12 @@ impl Keyring {
         Ok((self.note(header, keys), area))
     }
 
+    /// Fails where the key store cannot wrap a key for the certificates of `new`.
+    pub(crate) fn check(&self, new: &NewDatabase) -> Result<(), VfsError> {
+        let dek = SecretBytes::random(DEK_LEN).map_err(PageError::from)?;
+        self.wrap(&new.certificates, &dek).map(drop).map_err(|error| self.failed(error.into()))
+    }
+
     /// Logs that the database at `path` is opened, where the key store asks for that.
     ///
     /// # Errors

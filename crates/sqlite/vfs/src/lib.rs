@@ -34,6 +34,7 @@ mod passage;
 mod plain;
 mod ranges;
 mod reading;
+mod refused;
 mod reserve;
 mod resize;
 pub mod scratch;

@@ -139,6 +139,14 @@ impl NewFile {
         matches!(self.request, Request::Encrypt(_) | Request::Begun(_))
     }
 
+    /// Fails where it is to be encrypted and its keys cannot be made: the first write would.
+    pub(crate) fn check_creation(&self) -> Result<(), VfsError> {
+        match &self.request {
+            Request::Encrypt(new) => self.ring.check(new),
+            _ => Ok(()),
+        }
+    }
+
     /// Takes note of where the files of its freshness are to stand.
     pub(crate) fn set_place(&mut self, place: Place) {
         self.place = Some(place);

@@ -28,6 +28,7 @@ use crate::new_db::{Request, open_main};
 use crate::opened;
 use crate::passage;
 use crate::plain::PlainFile;
+use crate::refused;
 use crate::scratch::{self, ScratchFile};
 use crate::temp::TempFile;
 use crate::uri;
@@ -144,7 +145,8 @@ unsafe extern "C" fn open(
     // SAFETY: the arguments are SQLite's own.
     match catch_unwind(AssertUnwindSafe(|| unsafe { uri::check(host.api, name, flags) })) {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => return report(host.api, &error, false, None),
+        // SAFETY: the arguments are SQLite's own, and no file is open.
+        Ok(Err(error)) => return unsafe { refuse(host.api, file, flags, out_flags, &error) },
         Err(_) => return ffi::CANTOPEN,
     }
     // SAFETY: the name is SQLite's.
@@ -194,9 +196,36 @@ unsafe extern "C" fn open(
             unsafe { install(file, State { kind, api: host.api, db, origin }) };
             ffi::OK
         }
-        Ok(Err(error)) => report(host.api, &error, false, None),
+        // SAFETY: as above; the file below is closed again.
+        Ok(Err(error)) => unsafe { refuse(host.api, file, flags, out_flags, &error) },
         Err(_) => ffi::CANTOPEN,
     }
+}
+
+/// Answers an opening that fails with `error`. A main file opens as one that tells its connection
+/// why it is refused.
+///
+/// # Safety
+/// The arguments are those of `xOpen`, and `file` is not open.
+unsafe fn refuse(
+    api: Api,
+    file: *mut File,
+    flags: c_int,
+    out_flags: *mut c_int,
+    error: &VfsError,
+) -> c_int {
+    let code = report(api, error, false, None);
+    if flags & ffi::OPEN_MAIN_DB == 0 || matches!(error, VfsError::Base(_)) {
+        return code;
+    }
+    // SAFETY: this function's own contract.
+    unsafe {
+        refused::install(file, api, code, error);
+        if let Some(out_flags) = out_flags.as_mut() {
+            *out_flags = flags;
+        }
+    }
+    ffi::OK
 }
 
 /// Whether opening the main file `name` makes it.

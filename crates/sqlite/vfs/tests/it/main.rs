@@ -15,6 +15,7 @@ mod key_versions;
 mod keyring;
 mod new_db;
 mod page_size;
+mod reason;
 mod refused;
 mod register;
 mod reserve;

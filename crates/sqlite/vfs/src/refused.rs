@@ -1,0 +1,201 @@
+//! Main files that are refused, and how the connection says why.
+//!
+//! SQLite has one fixed text for each result code of `xOpen`, and no VFS can add to it: a wrong
+//! password would be "authorization denied" and no more. But it asks a VFS about every `PRAGMA`,
+//! and takes the text of an error from there. So a main file that is refused opens as one that
+//! holds nothing and allows nothing, and the connection, which is told as soon as it has opened,
+//! prepares a `PRAGMA`. `sqlite3_open` then fails with that error, whose text every driver has in
+//! its exception.
+//!
+//! Where no connection is told (`ATTACH`, or a program that removed the automatic extensions), the
+//! first lock fails with the same code.
+#![allow(unsafe_code)]
+
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::panic::catch_unwind;
+
+use crate::VfsError;
+use crate::api::Api;
+use crate::ffi::{self, File, IoMethods, Sqlite3};
+use crate::file::{TdeFile, below, new_below, refuse_open, report};
+use crate::new_db::NewFile;
+
+/// The bytes of a main file that SQLite reads as it opens it, before there is a connection to tell.
+const OPENING_READ: c_int = 100;
+
+/// A file that is refused. It holds no file of the VFS below.
+#[repr(C)]
+struct RefusedFile {
+    methods: *const IoMethods,
+    refusal: *mut Refusal,
+}
+
+const _: () = assert!(size_of::<RefusedFile>() <= size_of::<TdeFile>());
+
+/// Why a file is refused.
+struct Refusal {
+    api: Api,
+    code: c_int,
+    /// What SQLite says to the code, and the reason.
+    message: CString,
+}
+
+/// Makes `file` one that is refused for `error`; its result code is `code`.
+///
+/// # Safety
+/// `file` is memory of a file of ours that is not open.
+pub(crate) unsafe fn install(file: *mut File, api: Api, code: c_int, error: &VfsError) {
+    let text = format!("{}: tdekit: {error}", api.error_text(code));
+    let message = CString::new(text.replace('\0', " ")).unwrap_or_default();
+    let refusal = Box::into_raw(Box::new(Refusal { api, code, message }));
+    // SAFETY: the memory has room for a `TdeFile`, and so for this.
+    unsafe { file.cast::<RefusedFile>().write(RefusedFile { methods: &METHODS, refusal }) };
+}
+
+/// Has the opening of `db`, which has just been opened, fail with the reason where its main file is
+/// refused, or is a new one whose keys cannot be made. Returns whether it does.
+pub(crate) fn tell(api: Api, db: *mut Sqlite3) -> bool {
+    let file = api.file_of(db, c"main");
+    // SAFETY: SQLite owns the file of an open schema, and nobody else has the connection yet.
+    let is_refused = unsafe {
+        refuse_new(api, file);
+        control(file, ffi::FCNTL_TDEKIT_REFUSED)
+    };
+    if is_refused {
+        api.fail_pragma(db, c"PRAGMA main.tdekit_refused");
+    }
+    is_refused
+}
+
+/// Refuses a new main file that is to be encrypted and cannot be: else the first write would be,
+/// without the reason.
+///
+/// # Safety
+/// `file` is null or an open file of SQLite's that nobody uses yet.
+unsafe fn refuse_new(api: Api, file: *mut File) {
+    // SAFETY: this function's own contract.
+    if let Some(Err(error)) = unsafe { new_below(file) }.map(NewFile::check_creation) {
+        let code = report(api, &error, true, None);
+        // SAFETY: as above; the file is ours, and closed when it is made another.
+        unsafe {
+            let ours = below(file);
+            refuse_open(ours);
+            install(ours, api, code, &error);
+        }
+    }
+}
+
+/// Whether `file` answers the private control `op`.
+///
+/// # Safety
+/// `file` is null or an open file of SQLite's.
+unsafe fn control(file: *mut File, op: c_int) -> bool {
+    // SAFETY: this function's own contract; an open file has methods.
+    let methods = unsafe { file.as_ref().and_then(|file| file.methods.as_ref()) };
+    let Some(control) = methods.and_then(|methods| methods.file_control) else { return false };
+    // SAFETY: shims pass on what they do not know; ours takes no argument.
+    unsafe { control(file, op, std::ptr::null_mut()) == ffi::OK }
+}
+
+/// # Safety
+/// `file` is open and was made by `install`.
+unsafe fn refusal_of<'a>(file: *mut File) -> &'a Refusal {
+    // SAFETY: this function's own contract.
+    unsafe { &*(*file.cast::<RefusedFile>()).refusal }
+}
+
+unsafe extern "C" fn close(file: *mut File) -> c_int {
+    let file: *mut RefusedFile = file.cast();
+    // SAFETY: SQLite closes a file that it opened, once; the refusal came from `Box::into_raw`.
+    unsafe {
+        (*file).methods = std::ptr::null();
+        drop(Box::from_raw((*file).refusal));
+    }
+    ffi::OK
+}
+
+unsafe extern "C" fn read(file: *mut File, out: *mut c_void, len: c_int, offset: i64) -> c_int {
+    if (len, offset) != (OPENING_READ, 0) {
+        // SAFETY: SQLite calls methods on our open file.
+        return unsafe { refusal_of(file) }.code;
+    }
+    // SAFETY: SQLite passes `len` writable bytes.
+    unsafe { out.cast::<u8>().write_bytes(0, OPENING_READ as usize) };
+    ffi::IOERR_SHORT_READ
+}
+
+unsafe extern "C" fn write(file: *mut File, _: *const c_void, _: c_int, _: i64) -> c_int {
+    // SAFETY: SQLite calls methods on our open file.
+    unsafe { refusal_of(file) }.code
+}
+
+unsafe extern "C" fn truncate(file: *mut File, _: i64) -> c_int {
+    // SAFETY: as in `write`.
+    unsafe { refusal_of(file) }.code
+}
+
+unsafe extern "C" fn sync_or_lock(file: *mut File, _: c_int) -> c_int {
+    // SAFETY: as in `write`.
+    unsafe { refusal_of(file) }.code
+}
+
+unsafe extern "C" fn file_size(file: *mut File, _: *mut i64) -> c_int {
+    // SAFETY: as in `write`.
+    unsafe { refusal_of(file) }.code
+}
+
+unsafe extern "C" fn check_reserved_lock(file: *mut File, _: *mut c_int) -> c_int {
+    // SAFETY: as in `write`.
+    unsafe { refusal_of(file) }.code
+}
+
+unsafe extern "C" fn unlock(_: *mut File, _: c_int) -> c_int {
+    ffi::OK
+}
+
+unsafe extern "C" fn file_control(file: *mut File, op: c_int, argument: *mut c_void) -> c_int {
+    match op {
+        ffi::FCNTL_TDEKIT_REFUSED => ffi::OK,
+        ffi::FCNTL_PRAGMA => {
+            // SAFETY: as in `write`.
+            let refusal = unsafe { refusal_of(file) };
+            let text = catch_unwind(|| refusal.api.mprintf(&refusal.message));
+            // SAFETY: the argument of this control is an array of strings, the first of which is
+            // the answer, which SQLite frees.
+            unsafe { *argument.cast::<*mut c_char>() = text.unwrap_or(std::ptr::null_mut()) };
+            refusal.code
+        }
+        _ => ffi::NOTFOUND,
+    }
+}
+
+/// SQLite's own size where a file has none to tell.
+unsafe extern "C" fn sector_size(_: *mut File) -> c_int {
+    0
+}
+
+unsafe extern "C" fn device_characteristics(_: *mut File) -> c_int {
+    0
+}
+
+static METHODS: IoMethods = IoMethods {
+    version: 1,
+    close: Some(close),
+    read: Some(read),
+    write: Some(write),
+    truncate: Some(truncate),
+    sync: Some(sync_or_lock),
+    file_size: Some(file_size),
+    lock: Some(sync_or_lock),
+    unlock: Some(unlock),
+    check_reserved_lock: Some(check_reserved_lock),
+    file_control: Some(file_control),
+    sector_size: Some(sector_size),
+    device_characteristics: Some(device_characteristics),
+    shm_map: None,
+    shm_lock: None,
+    shm_barrier: None,
+    shm_unmap: None,
+    fetch: None,
+    unfetch: None,
+};
