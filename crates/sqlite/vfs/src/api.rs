@@ -249,20 +249,14 @@ impl Api {
 
     /// Prepares a `PRAGMA` that is to fail, so that its error is the connection's last one.
     pub(crate) fn fail_pragma(self, db: *mut Sqlite3, pragma: &CStr) {
-        let mut statement: *mut c_void = std::ptr::null_mut();
-        let place: *mut *mut c_void = &mut statement;
-        let rest: *mut *const c_char = std::ptr::null_mut();
+        type Text = *const c_char;
+        type Statement = *mut c_void;
+        let mut statement: Statement = std::ptr::null_mut();
+        let (place, rest): (*mut Statement, *mut Text) = (&mut statement, std::ptr::null_mut());
         call!(
             self,
             slot::PREPARE_V3,
-            fn(
-                *mut Sqlite3,
-                *const c_char,
-                c_int,
-                c_uint,
-                *mut *mut c_void,
-                *mut *const c_char
-            ) -> c_int,
+            fn(*mut Sqlite3, Text, c_int, c_uint, *mut Statement, *mut Text) -> c_int,
             db,
             pragma.as_ptr(),
             -1,
@@ -271,7 +265,7 @@ impl Api {
             rest
         );
         if !statement.is_null() {
-            call!(self, slot::FINALIZE, fn(*mut c_void) -> c_int, statement);
+            call!(self, slot::FINALIZE, fn(Statement) -> c_int, statement);
         }
     }
 

@@ -88,7 +88,7 @@ pub(crate) const FCNTL_TDEKIT_FILE: c_int = 0x7464_656b;
 /// Private: writes the sequences of the header's two slots, as they stand in the file, to two
 /// 64-bit integers. Only of the main file of an encrypted database.
 pub const FCNTL_TDEKIT_SEQUENCES: c_int = 0x7464_656c;
-/// Private: whether the main file is one that is refused.
+/// Private: writes 1 to an integer where the main file is one that is refused.
 pub(crate) const FCNTL_TDEKIT_REFUSED: c_int = 0x7464_656d;
 /// Has an error at preparing a statement stand in no log.
 pub(crate) const PREPARE_DONT_LOG: c_uint = 0x10;

@@ -132,11 +132,7 @@ pub(crate) unsafe fn kind_below<'a>(file: *mut File) -> Option<&'a mut Kind> {
 pub(crate) unsafe fn new_below<'a>(file: *mut File) -> Option<&'a NewFile> {
     // SAFETY: this function's own contract.
     match unsafe { state_of(below(file)) } {
-        Some(State { kind: Kind::New(new), origin, .. })
-            if origin.is_to_be_written() =>
-        {
-            Some(new)
-        }
+        Some(State { kind: Kind::New(new), origin, .. }) if origin.is_to_be_written() => Some(new),
         _ => None,
     }
 }

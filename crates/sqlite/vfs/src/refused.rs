@@ -3,12 +3,12 @@
 //! SQLite has one fixed text for each result code of `xOpen`, and no VFS can add to it: a wrong
 //! password would be "authorization denied" and no more. But it asks a VFS about every `PRAGMA`,
 //! and takes the text of an error from there. So a main file that is refused opens as one that
-//! holds nothing and allows nothing, and the connection, which is told as soon as it has opened,
-//! prepares a `PRAGMA`. `sqlite3_open` then fails with that error, whose text every driver has in
-//! its exception.
+//! allows nothing, and the connection, which we hear of as soon as it has opened, prepares a
+//! `PRAGMA`. `sqlite3_open` then fails with that error, whose text every driver has in its
+//! exception.
 //!
-//! Where no connection is told (`ATTACH`, or a program that removed the automatic extensions), the
-//! first lock fails with the same code.
+//! Where we hear of no connection (`ATTACH`, or a program that removed the automatic extensions),
+//! the first lock or read fails with the same code.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -22,6 +22,9 @@ use crate::new_db::NewFile;
 
 /// The bytes of a main file that SQLite reads as it opens it, before there is a connection to tell.
 const OPENING_READ: c_int = 100;
+
+/// A page of any size.
+const SIZE: i64 = 65536;
 
 /// A file that is refused. It holds no file of the VFS below.
 #[repr(C)]
@@ -59,7 +62,7 @@ pub(crate) fn tell(api: Api, db: *mut Sqlite3) -> bool {
     // SAFETY: SQLite owns the file of an open schema, and nobody else has the connection yet.
     let is_refused = unsafe {
         refuse_new(api, file);
-        control(file, ffi::FCNTL_TDEKIT_REFUSED)
+        is_refused(file)
     };
     if is_refused {
         api.fail_pragma(db, c"PRAGMA main.tdekit_refused");
@@ -85,16 +88,19 @@ unsafe fn refuse_new(api: Api, file: *mut File) {
     }
 }
 
-/// Whether `file` answers the private control `op`.
+/// Whether `file` is one that is refused.
 ///
 /// # Safety
 /// `file` is null or an open file of SQLite's.
-unsafe fn control(file: *mut File, op: c_int) -> bool {
+unsafe fn is_refused(file: *mut File) -> bool {
     // SAFETY: this function's own contract; an open file has methods.
     let methods = unsafe { file.as_ref().and_then(|file| file.methods.as_ref()) };
     let Some(control) = methods.and_then(|methods| methods.file_control) else { return false };
-    // SAFETY: shims pass on what they do not know; ours takes no argument.
-    unsafe { control(file, op, std::ptr::null_mut()) == ffi::OK }
+    let mut answer: c_int = 0;
+    let argument: *mut c_int = &mut answer;
+    // SAFETY: shims pass on what they do not know; ours writes an integer.
+    unsafe { control(file, ffi::FCNTL_TDEKIT_REFUSED, argument.cast()) };
+    answer == 1
 }
 
 /// # Safety
@@ -139,9 +145,12 @@ unsafe extern "C" fn sync_or_lock(file: *mut File, _: c_int) -> c_int {
     unsafe { refusal_of(file) }.code
 }
 
-unsafe extern "C" fn file_size(file: *mut File, _: *mut i64) -> c_int {
-    // SAFETY: as in `write`.
-    unsafe { refusal_of(file) }.code
+/// Never that of an empty file, beside which SQLite would delete a journal and a log. An immutable
+/// file is asked for it as it opens.
+unsafe extern "C" fn file_size(_: *mut File, out: *mut i64) -> c_int {
+    // SAFETY: SQLite passes a place for the size.
+    unsafe { *out = SIZE };
+    ffi::OK
 }
 
 unsafe extern "C" fn check_reserved_lock(file: *mut File, _: *mut c_int) -> c_int {
@@ -155,7 +164,11 @@ unsafe extern "C" fn unlock(_: *mut File, _: c_int) -> c_int {
 
 unsafe extern "C" fn file_control(file: *mut File, op: c_int, argument: *mut c_void) -> c_int {
     match op {
-        ffi::FCNTL_TDEKIT_REFUSED => ffi::OK,
+        ffi::FCNTL_TDEKIT_REFUSED => {
+            // SAFETY: only `is_refused` uses this control, with a place for an integer.
+            unsafe { *argument.cast::<c_int>() = 1 };
+            ffi::OK
+        }
         ffi::FCNTL_PRAGMA => {
             // SAFETY: as in `write`.
             let refusal = unsafe { refusal_of(file) };

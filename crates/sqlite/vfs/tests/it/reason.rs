@@ -5,8 +5,9 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
-use crate::support::{alone, create, home, one, open, setup};
+use crate::support::{alone, create, home, one, open, register, setup};
 use rusqlite::ffi::{SQLITE_AUTH, SQLITE_CANTOPEN};
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
@@ -18,57 +19,68 @@ fn refused(name: &str, code: i32, words: &[&str]) {
     let error = Connection::open(name).expect_err("the database opened");
     assert_eq!(error.sqlite_error().unwrap().extended_code, code, "{error}");
     let said = error.to_string();
-    let why: String =
-        one(&Connection::open_in_memory().unwrap(), "SELECT tdekit_last_error()");
+    let why: String = one(&Connection::open_in_memory().unwrap(), "SELECT tdekit_last_error()");
     for word in words {
         assert!(said.contains(word) && why.contains(word), "{word}: {said}; {why}");
     }
     assert!(said.contains(&why), "{said}; {why}");
 }
 
-/// Sets variables of a process that runs one test.
-fn set(name: &str, value: &Path) {
-    // SAFETY: this process has no other thread that reads the environment.
-    unsafe { std::env::set_var(name, value) };
+/// Names the database of a process that opens one by its environment and says what it is told.
+const OPENED: &str = "TDEKIT_TEST_OPENED";
+
+#[test]
+fn what_opens_by_the_environment() {
+    let Some(path) = std::env::var_os(OPENED) else { return };
+    register();
+    drop(Connection::open_in_memory().unwrap());
+    match Connection::open(path) {
+        Ok(db) => println!("rows: {}", one::<i64>(&db, "SELECT count(*) FROM t")),
+        Err(error) => {
+            assert_eq!(error.sqlite_error().unwrap().extended_code, SQLITE_AUTH, "{error}");
+            println!("said: {error}");
+            let db = Connection::open_in_memory().unwrap();
+            println!("asked: {}", one::<String>(&db, "SELECT tdekit_last_error()"));
+        }
+    }
+}
+
+/// What a process with these variables is told of the database.
+fn told(path: &Path, variables: &[(&str, &Path)]) -> String {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "reason::what_opens_by_the_environment", "--nocapture"]);
+    command.env(OPENED, path).envs(variables.iter().copied());
+    let ended = command.output().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    String::from_utf8(ended.stdout).unwrap()
 }
 
 #[test]
 fn the_message_has_the_reason() {
-    if !alone("reason::the_message_has_the_reason") {
-        return;
-    }
-    let (store, key) = home();
+    let (_, key) = home();
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("a.db");
     create(&path).execute_batch(WRITE).unwrap();
-    let name = path.to_str().unwrap();
-
-    let denied = "authorization denied: tdekit: the database's key did not open: ";
-    set("TDEKIT_HOME", &dir.path().join("none"));
-    let missing = format!("there is no key store at {}", dir.path().join("none").display());
-    refused(name, SQLITE_AUTH, &[&missing]);
-    // A store at another place is opened anew.
-    let copy = dir.path().join("store");
-    fs::create_dir(&copy).unwrap();
-    for entry in fs::read_dir(&store).unwrap().flatten().filter(|entry| entry.path().is_file()) {
-        fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
-    }
-    fs::set_permissions(&copy, Permissions::from_mode(0o700)).unwrap();
-    set("TDEKIT_HOME", &copy);
-
-    fs::set_permissions(&key, Permissions::from_mode(0o444)).unwrap();
-    refused(name, SQLITE_AUTH, &["has mode 0444: others could read it"]);
-    fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
-    let other = dir.path().join("other");
+    assert!(told(&path, &[]).contains("rows: 1"));
+    let [none, other, open] = ["none", "other", "open"].map(|name| dir.path().join(name));
     tdekit_key_store::generate_key_file(&other).unwrap();
-    set("TDEKIT_KEY_FILE", &other);
-    refused(name, SQLITE_AUTH, &["does not open the key store"]);
-    let secret = fs::read_to_string(&other).unwrap();
-    let error = Connection::open(name).unwrap_err().to_string();
-    assert!(error.starts_with(denied), "{error}");
-    assert!(!error.contains(secret.trim()), "{error}");
-    set("TDEKIT_KEY_FILE", &key);
-    assert_eq!(one::<i64>(&open(&path).unwrap(), "SELECT x FROM t"), 1);
+    fs::copy(&key, &open).unwrap();
+    fs::set_permissions(&open, Permissions::from_mode(0o444)).unwrap();
+    for (variable, value, reason) in [
+        ("TDEKIT_HOME", &none, "there is no key store at"),
+        ("TDEKIT_KEY_FILE", &open, "has mode 0444: others could read it"),
+        ("TDEKIT_KEY_FILE", &other, "does not open the key store"),
+    ] {
+        let told = told(&path, &[(variable, value)]);
+        let line = |start: &str| told.lines().find_map(|line| line.split_once(start)).unwrap().1;
+        let (said, asked) = (line("said: "), line("asked: "));
+        assert!(asked.contains(reason), "{told}");
+        assert_eq!(said, format!("authorization denied: {asked}"));
+        for secret in [&key, &other].map(|file| fs::read(file).unwrap()) {
+            let secret = String::from_utf8_lossy(&secret).trim().to_owned();
+            assert!(!secret.is_empty() && !told.contains(&secret), "{told}");
+        }
+    }
 }
 
 #[test]
@@ -79,8 +91,8 @@ fn a_new_database_that_cannot_be_encrypted_does_not_open() {
     let missing = uri("tdekit_certificate=Nobody");
     refused(&missing, SQLITE_AUTH, &["the key store has no certificate Nobody"]);
     refused(&uri("tdekit_cert=x"), SQLITE_CANTOPEN, &["tdekit_certificate is the nearest"]);
-    refused(&uri("tdekit=plane"), SQLITE_CANTOPEN, &["URI tdekit is not usable: plane"]);
     assert!(!dir.path().join("new.db").exists());
+    refused(&uri("tdekit=plane"), SQLITE_CANTOPEN, &["URI tdekit is not usable: plane"]);
     // One that is there and empty stays, and may be read by whom it does not concern.
     fs::write(dir.path().join("new.db"), "").unwrap();
     refused(&missing, SQLITE_AUTH, &["the key store has no certificate Nobody"]);
@@ -97,20 +109,24 @@ fn an_attached_database_is_refused_and_the_connection_stays() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("a.db");
     create(&path).execute_batch(WRITE).unwrap();
-    let journal = dir.path().join("a.db-journal");
+    let [journal, log] = ["a.db-journal", "a.db-wal"].map(|name| dir.path().join(name));
     let db = open(&dir.path().join("main.db")).unwrap();
     for more in ["", "&nolock=1", "&immutable=1", "&mode=ro"] {
         let home = dir.path().join("none");
         let uri = format!("file:{}?tdekit_home={}{more}", path.display(), home.display());
-        fs::write(&journal, "a journal that is not there to be deleted").unwrap();
+        for file in [&journal, &log] {
+            fs::write(file, "not there to be deleted").unwrap();
+        }
         let error = db.execute("ATTACH ?1 AS a", [&uri]).unwrap_err();
         assert_eq!(error.sqlite_error().unwrap().extended_code, SQLITE_AUTH, "{uri}: {error}");
         let why: String = one(&db, "SELECT tdekit_last_error()");
-        assert!(why.contains("there is no key store at"), "{uri}: {why}");
+        assert!(why.contains("cannot find"), "{uri}: {why}");
         assert!(db.execute_batch("SELECT * FROM a.t").is_err());
-        refused(&uri, SQLITE_AUTH, &["there is no key store at"]);
-        assert!(journal.exists(), "{uri}");
-        fs::remove_file(&journal).unwrap();
+        refused(&uri, SQLITE_AUTH, &["cannot find"]);
+        for file in [&journal, &log] {
+            assert!(file.exists(), "{uri}");
+            fs::remove_file(file).unwrap();
+        }
     }
     db.execute_batch("CREATE TABLE stays(x)").unwrap();
     db.execute("ATTACH ?1 AS a", [path.to_str().unwrap()]).unwrap();
@@ -133,8 +149,16 @@ fn without_the_automatic_extensions_the_first_statement_fails() {
     for (parameters, code) in
         [("tdekit_home=/nowhere", SQLITE_AUTH), ("tdekit_cert=x", SQLITE_CANTOPEN)]
     {
-        for sql in ["SELECT * FROM t", "CREATE TABLE u(x)", "VACUUM", "BEGIN EXCLUSIVE"] {
-            let uri = format!("file:{}?{parameters}", path.display());
+        for (sql, more) in [
+            ("SELECT * FROM t", ""),
+            ("SELECT * FROM t", "&immutable=1"),
+            ("SELECT * FROM t", "&nolock=1"),
+            ("CREATE TABLE u(x)", ""),
+            ("CREATE TABLE u(x)", "&nolock=1"),
+            ("VACUUM", ""),
+            ("BEGIN EXCLUSIVE", ""),
+        ] {
+            let uri = format!("file:{}?{parameters}{more}", path.display());
             let error = Connection::open(uri).and_then(|db| db.execute_batch(sql)).unwrap_err();
             let found = error.sqlite_error().unwrap().extended_code;
             assert_eq!(found, code, "{parameters} {sql}: {error}");
