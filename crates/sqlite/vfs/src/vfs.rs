@@ -143,7 +143,7 @@ unsafe extern "C" fn open(
     // SAFETY: SQLite passes `os_file_len` bytes of memory; null methods mean "not open".
     unsafe { (*file).methods = std::ptr::null() };
     // SAFETY: the arguments are SQLite's own.
-    match catch_unwind(AssertUnwindSafe(|| unsafe { uri::check(host.api, name, flags) })) {
+    match catch_unwind(AssertUnwindSafe(|| unsafe { check_settings(host.api, name, flags) })) {
         Ok(Ok(())) => {}
         // SAFETY: the arguments are SQLite's own, and no file is open.
         Ok(Err(error)) => return unsafe { refuse(host.api, file, flags, out_flags, &error) },
@@ -200,6 +200,23 @@ unsafe extern "C" fn open(
         Ok(Err(error)) => unsafe { refuse(host.api, file, flags, out_flags, &error) },
         Err(_) => ffi::CANTOPEN,
     }
+}
+
+/// Refuses a main file for what its URI or the environment says of it, before there is a file.
+///
+/// # Safety
+/// `name` and `flags` are what SQLite passed to `xOpen`.
+unsafe fn check_settings(api: Api, name: *const c_char, flags: c_int) -> Result<(), VfsError> {
+    // SAFETY: this function's own contract.
+    unsafe {
+        uri::check(api, name, flags)?;
+        let is_main = flags & ffi::OPEN_MAIN_DB != 0 && !name.is_null();
+        if is_main && api.uri_parameter(name, scratch::PARAMETER).is_none() {
+            keyring_of(api, name)?;
+            Request::read(api, name)?;
+        }
+    }
+    Ok(())
 }
 
 /// Answers an opening that fails with `error`. A main file opens as one that tells its connection

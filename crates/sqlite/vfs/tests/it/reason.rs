@@ -91,8 +91,9 @@ fn a_new_database_that_cannot_be_encrypted_does_not_open() {
     let missing = uri("tdekit_certificate=Nobody");
     refused(&missing, SQLITE_AUTH, &["the key store has no certificate Nobody"]);
     refused(&uri("tdekit_cert=x"), SQLITE_CANTOPEN, &["tdekit_certificate is the nearest"]);
-    assert!(!dir.path().join("new.db").exists());
     refused(&uri("tdekit=plane"), SQLITE_CANTOPEN, &["URI tdekit is not usable: plane"]);
+    refused(&uri("tdekit_home=/nowhere"), SQLITE_AUTH, &["cannot find /nowhere"]);
+    assert!(!dir.path().join("new.db").exists());
     // One that is there and empty stays, and may be read by whom it does not concern.
     fs::write(dir.path().join("new.db"), "").unwrap();
     refused(&missing, SQLITE_AUTH, &["the key store has no certificate Nobody"]);
