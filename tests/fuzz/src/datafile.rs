@@ -7,7 +7,8 @@ use std::ops::Range;
 use crc_fast::{CrcAlgorithm, Digest, crc32_iscsi};
 use tdekit_key_crypto::{WideBlockKey, aes256_block};
 use tdekit_mariadb::datafile::{
-    AriaFile, AriaTable, Fault, Layout, MAX_PAGE_LEN, Mode, Seen, TableKeys, check,
+    AriaFile, AriaTable, Fault, IndexHeader, Layout, MAX_PAGE_LEN, Mode, PageHeader, Seen,
+    TableKeys, pointers,
 };
 use tdekit_mariadb::{HANDLE_LEN, PluginError, SYSTEM_KEY_ID};
 
@@ -52,6 +53,34 @@ pub fn datafile(data: &[u8]) {
     }
 }
 
+/// The verdict on a page. One that does not open gives no content.
+fn check(
+    layout: &Layout,
+    keys: Option<&mut TableKeys<'_>>,
+    number: u32,
+    page: &[u8],
+) -> Result<Result<Seen, Fault>, PluginError> {
+    let mut opened = vec![7];
+    let seen = tdekit_mariadb::datafile::check(layout, keys, number, page, &mut opened);
+    match seen {
+        Ok(Ok(Seen::Opened { .. } | Seen::ClearByRule)) => assert_eq!(opened.len(), page.len()),
+        Ok(Ok(Seen::Clear)) => assert!(opened.is_empty() || opened == page),
+        _ => assert!(opened.is_empty(), "{seen:?}"),
+    }
+    seen
+}
+
+/// What a page says of a tree.
+fn index_page(layout: &Layout, page: &[u8]) {
+    let _ = (PageHeader::of(page), IndexHeader::of(page, layout.space));
+    let _ = layout.single_pages(page, usize::from(page[0]) << 8);
+    let (_, at) = layout.doublewrite_segment(page);
+    let _ = (layout.single_pages(page, at), layout.segments(page));
+    for pointer in pointers(page).unwrap_or_default() {
+        let _ = pointer.may_be(page, layout.space);
+    }
+}
+
 /// The first page, and pages as it describes them: nothing panics.
 fn tablespace(data: &[u8]) {
     let Ok(layout) = Layout::parse(&padded(data)) else { return };
@@ -63,6 +92,7 @@ fn tablespace(data: &[u8]) {
         let doublewrite = layout.is_doublewrite(&page, number);
         assert!(!doublewrite || layout.space == 0);
         let _ = layout.is_used(&page, number);
+        index_page(&layout, &page);
         for mend in [None, Some(Format::Full), Some(Format::Legacy), Some(Format::CompressedRows)] {
             if let Some(format) = mend {
                 mend_checksum(format, &mut page);

@@ -23,7 +23,7 @@ pub use install::{Done, Installation, Options, Tables};
 pub use keys::{FIRST_FREE_ID, certificate_or_signer, existing_keys};
 pub use rotate::{Outcome, Rotate, Rotated, rotate};
 pub use status::{KeyStatus, ServerStatus, SpacesStatus, Status, status};
-pub use verify::{Finding, Places, Report, Tablespace, Verify, VersionPages, verify};
+pub use verify::{Finding, Places, Report, Tablespace, TreesLeft, Verify, VersionPages, verify};
 
 /// The caller's side of long work: receives its progress.
 pub trait Progress {

@@ -7,6 +7,7 @@
 //! | killed under load, keys rotated under load | `crash` |
 //! | flipped bits with mended checksums | `tamper` |
 //! | pages in the clear, damaged or exchanged, found by the command | `verify` |
+//! | pages that are right by themselves and do not fit together | `verify_trees` |
 //! | the commands of docs/mariadb.md, word for word | `documents` |
 //! | the redo log, read and changed without a key | `redo` |
 //! | IVs as the server gives them, counted | `ivs` |

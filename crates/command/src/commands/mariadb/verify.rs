@@ -75,7 +75,7 @@ pub(crate) fn run(args: &VerifyFilesArgs, global: &GlobalArgs) -> Result<(), Com
     let connection = args.connection.connection();
     let client = connection.client();
     let places = match (&args.datadir, &client) {
-        (Some(data), _) => Places { data: data.clone(), undo: None },
+        (Some(data), _) => Places { data: data.clone(), undo: None, log: None },
         (None, Some(client)) => Places::of(client)?,
         (None, None) => Places::default(),
     };
@@ -146,13 +146,15 @@ fn tell(report: &Report) -> Result<(), CommandError> {
         output::line("")?;
     }
     let (pages, files) = (report.pages_checked, report.tablespaces.len());
+    let trees = report.trees_checked;
     match report.findings {
         0 => Ok(output::line(format_args!(
-            "{pages} pages of {files} tablespaces and tables were checked: \
-             nothing is wrong in them."
+            "{pages} pages of {files} tablespaces and tables, and {trees} index trees, were \
+             checked: nothing is wrong in them."
         ))?),
         findings => Ok(output::line(format_args!(
-            "{pages} pages of {files} tablespaces and tables were checked: {findings} findings."
+            "{pages} pages of {files} tablespaces and tables, and {trees} index trees, were \
+             checked: {findings} findings."
         ))?),
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn find(data: &Path, undo: Option<&Path>) -> Result<Found, MariadbErr
     }
     if let Some(undo) = undo.filter(|undo| *undo != data) {
         for path in entries(undo)? {
-            if numbered(&path, "undo").is_some() {
+            if is_undo(&path) {
                 found.take(&path);
             }
         }
@@ -76,7 +76,7 @@ impl Found {
             Some("MAI") => _ = self.units.insert(Unit::Aria(path.to_owned())),
             Some("MAD" | "frm" | "opt" | "cfg" | "TRG" | "TRN") => {}
             _ if path.ends_with(MARK_FILE) => {}
-            _ if numbered(path, "undo").is_some() => _ = self.units.insert(of_space(path)),
+            _ if is_undo(path) => _ = self.units.insert(of_space(path)),
             _ if path.is_file() => _ = self.others.insert(path.to_owned()),
             _ => {}
         }
@@ -124,6 +124,11 @@ impl Found {
 /// The file that an `.isl` file names; nothing where it cannot be read.
 fn target_of(link: &Path) -> PathBuf {
     PathBuf::from(fs::read_to_string(link).unwrap_or_default().trim())
+}
+
+/// Whether a file has the name of an undo tablespace.
+pub(super) fn is_undo(path: &Path) -> bool {
+    numbered(path, "undo").is_some()
 }
 
 /// The number of a file that is named by a word and a number.

@@ -4,7 +4,10 @@ mod files;
 mod pages;
 mod report;
 mod scan;
+mod tree;
+mod trees;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -13,11 +16,11 @@ use tdekit_mariadb::Keyring;
 use tdekit_mariadb::binlog::FindKey;
 
 use self::files::{Found, Unit};
-pub use self::report::{Finding, Pages as VersionPages, Report, Tablespace};
+pub use self::report::{Finding, Pages as VersionPages, Report, Tablespace, TreesLeft};
 use self::scan::Look;
 use crate::client::Client;
 use crate::error::MariadbError;
-use crate::{Progress, Untold};
+use crate::{Progress, Untold, redo};
 
 /// Where Debian's servers have their data.
 const DEFAULT_DATA: &str = "/var/lib/mysql";
@@ -32,6 +35,8 @@ pub struct Places {
     pub data: PathBuf,
     /// The directory of undo tablespaces, where that is another.
     pub undo: Option<PathBuf>,
+    /// The directory of the redo log, where that is another.
+    pub log: Option<PathBuf>,
 }
 
 /// How a server's files are looked at.
@@ -63,11 +68,13 @@ pub fn verify(
     }
     let find = keyring.map(|keyring| |id, version| keyring.key(id, version));
     progress.expects(guessed_pages(&found));
+    let log = places.log.as_ref().unwrap_or(&places.data).join(redo::FILE_NAME);
     let look = Look {
         find_key: find.as_ref().map(|find| find as FindKey<'_>),
         sample: how.sample,
         allow_plain: how.allow_plain,
         allow_unused: how.allow_unused,
+        log: Some(&log),
         progress,
     };
     let mut report = look_at(&look, &found)?;
@@ -98,6 +105,7 @@ pub(crate) fn behind(
         sample: None,
         allow_plain: true,
         allow_unused: true,
+        log: None,
         progress: &Untold,
     };
     let mut behind = Behind::default();
@@ -140,7 +148,7 @@ pub(crate) struct Behind {
 
 impl Default for Places {
     fn default() -> Self {
-        Self { data: DEFAULT_DATA.into(), undo: None }
+        Self { data: DEFAULT_DATA.into(), undo: None, log: None }
     }
 }
 
@@ -150,7 +158,9 @@ impl Places {
     /// # Errors
     /// `OtherHost`, `Answer`, `Server`.
     pub fn of(client: &Client<'_>) -> Result<Self, MariadbError> {
-        let rows = client.rows("SELECT @@hostname, @@datadir, @@innodb_undo_directory")?;
+        let rows = client.rows(
+            "SELECT @@hostname, @@datadir, @@innodb_undo_directory, @@innodb_log_group_home_dir",
+        )?;
         let mut fields = rows.into_iter().flatten();
         let host = fields.next().unwrap_or_default();
         // Another machine's server names directories that may be another server's here.
@@ -159,10 +169,13 @@ impl Places {
         }
         let what = "its data directory";
         let data = fields.next().map(PathBuf::from).ok_or(MariadbError::Answer { what })?;
-        let undo = fields.next().filter(|undo| undo != "NULL").map(|undo| data.join(undo));
         let same = |a: &Path, b: &Path| a.canonicalize().ok() == b.canonicalize().ok();
-        let undo = undo.filter(|undo| !same(undo, &data));
-        Ok(Self { data, undo })
+        let mut other = || {
+            let directory = fields.next().filter(|directory| directory != "NULL");
+            directory.map(|one| data.join(one)).filter(|one| !same(one, &data))
+        };
+        let (undo, log) = (other(), other());
+        Ok(Self { data, undo, log })
     }
 }
 
@@ -189,6 +202,9 @@ fn look_at(look: &Look<'_>, found: &Found) -> Result<Report, MariadbError> {
         report.findings += one.finding_count;
         report.pages += one.pages;
         report.pages_checked += one.pages_checked;
+        report.trees_checked += one.trees_checked;
+        let left = one.trees_not_checked.iter().filter_map(|left| left.trees);
+        report.trees_not_checked += left.sum::<u64>();
         report.tablespaces.push(one);
     }
     if gone > 0 {
@@ -250,6 +266,7 @@ fn left_out(report: &Report, how: &Verify, found: &Found) -> Vec<String> {
             "{unused} pages in the clear that the allocation maps do not give out (--allow-unused)"
         ));
     }
+    told.extend(trees_left(report));
     let own = sum(|one| u64::from(one.not_checked == Some(scan::OWN_TABLE)));
     if own > 0 {
         told.push(format!(
@@ -272,6 +289,27 @@ fn left_out(report: &Report, how: &Verify, found: &Found) -> Vec<String> {
         told.push(format!("files of other kinds: {}", names.collect::<Vec<_>>().join(", ")));
     }
     told
+}
+
+/// The trees whose pages were not compared, a sentence for each reason.
+fn trees_left(report: &Report) -> Vec<String> {
+    let mut all = BTreeMap::<&str, (u64, u64)>::new();
+    for left in report.tablespaces.iter().flat_map(|one| &one.trees_not_checked) {
+        let (trees, spaces) = all.entry(left.why).or_default();
+        match left.trees {
+            Some(known) => *trees += known,
+            None => *spaces += 1,
+        }
+    }
+    let told = all.into_iter().map(|(why, counts)| {
+        let of = match counts {
+            (trees, 0) => format!("{trees} index trees"),
+            (0, spaces) => format!("index trees of {spaces} tablespaces"),
+            (trees, spaces) => format!("{trees} index trees, and those of {spaces} tablespaces"),
+        };
+        format!("whether the pages of {of} fit together: {why}")
+    });
+    told.collect()
 }
 
 /// Tablespaces that the server has, and no file of which was found.
@@ -314,6 +352,7 @@ mod tests {
             sample: None,
             allow_plain: true,
             allow_unused: true,
+            log: None,
             progress: &Untold,
         };
         let found = files::find(dir.path(), None).unwrap();

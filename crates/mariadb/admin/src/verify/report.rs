@@ -21,6 +21,10 @@ pub struct Report {
     pub pages: u64,
     /// Pages that were looked at: all, unless a sample was asked for.
     pub pages_checked: u64,
+    /// Trees of indexes whose pages were compared with each other.
+    pub trees_checked: u64,
+    /// Trees that are known and were not wholly compared; `not_checked` tells why.
+    pub trees_not_checked: u64,
     /// Whether pages were opened under their keys.
     pub opened_with_keys: bool,
     /// The tablespaces that were looked at.
@@ -52,6 +56,12 @@ pub struct Tablespace {
     pub pages: u64,
     /// Pages that were looked at.
     pub pages_checked: u64,
+    /// Trees of indexes whose pages were compared with each other.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub trees_checked: u64,
+    /// Those that were not, by the reason.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub trees_not_checked: Vec<TreesLeft>,
     /// Encrypted pages by key version.
     pub versions: BTreeMap<u32, Pages>,
     /// Pages without a byte that is not 0.
@@ -82,6 +92,16 @@ pub struct Pages {
     pub used: u64,
     /// Those that the allocation map does not give out: nothing encrypts them anew.
     pub unused: u64,
+}
+
+/// Trees that were not wholly compared.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TreesLeft {
+    /// Why.
+    pub why: &'static str,
+    /// How many; nothing where pages that were not read may belong to any number of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trees: Option<u64>,
 }
 
 /// Something that is wrong.
@@ -137,6 +157,11 @@ impl Finding {
             }
         };
         Self { page: Some(page), file: None, kind, text: text.to_owned() }
+    }
+
+    /// A page that does not fit the others.
+    pub(super) fn of_tree(page: u32, kind: &'static str, text: String) -> Self {
+        Self { page: Some(page), file: None, kind, text }
     }
 
     /// A fault of the whole.

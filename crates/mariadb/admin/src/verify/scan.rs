@@ -11,22 +11,31 @@ use std::time::Duration;
 use tdekit_key_crypto::random_bytes;
 use tdekit_mariadb::binlog::FindKey;
 use tdekit_mariadb::datafile::{
-    AriaFile, AriaTable, Fault, Layout, LayoutError, MAX_PAGE_LEN, Mode, Seen, TRX_SYS_PAGE,
-    TableKeys, Unopened, check,
+    AriaFile, AriaTable, Fault, Layout, LayoutError, MAX_PAGE_LEN, Mode, PageHeader, Seen,
+    TRX_SYS_PAGE, TableKeys, Unopened, check,
 };
 use tdekit_mariadb::{PluginError, SYSTEM_KEY_ID};
 
-use super::files::Left;
+use super::files::{self, Left};
 use super::pages::{CHUNK_LEN, Pages};
 use super::report::{Finding, Tablespace};
+use super::trees::{Ground, NO_LOG, Notes, Outcome, Purpose, SAMPLE, What};
 use crate::Progress;
 use crate::error::{MariadbError, failed};
+use crate::redo::{self, Checkpoint};
 
 /// How often, and how long apart, the first page of a file is read that the server may be making.
 const LAYOUT_TRIES: u32 = 20;
 const LAYOUT_AGAIN_AFTER: Duration = Duration::from_millis(150);
 /// How often a file is begun anew that was replaced while it was looked at.
 const FILE_TRIES: u32 = 4;
+/// How often a page is read that does not look as it did before.
+const PAGE_TRIES: u32 = 4;
+/// Why a file without a first page is not checked.
+const NEW: &str = "it is new: the server has not written its first page yet";
+/// The shortest page, and the bytes of its header that have its number and LSN.
+const MIN_PAGE_LEN: usize = 1024;
+const MAX_PAGE_PLACE: u64 = MAX_PAGE_LEN as u64;
 /// Databases whose tables of Aria the server itself makes, in the clear.
 pub(super) const OWN_DATABASES: [&str; 2] = ["mysql", "sys"];
 /// Why such a table is not checked.
@@ -42,6 +51,8 @@ pub(super) struct Look<'a> {
     pub(super) allow_plain: bool,
     /// Whether pages in the clear are right that the allocation map does not give out.
     pub(super) allow_unused: bool,
+    /// The redo log; `None` not to compare pages with each other.
+    pub(super) log: Option<&'a Path>,
     pub(super) progress: &'a dyn Progress,
 }
 
@@ -51,9 +62,17 @@ pub(super) fn tablespace(
     paths: &[PathBuf],
 ) -> Result<Option<Tablespace>, MariadbError> {
     let Some(first) = paths.first() else { return Ok(None) };
+    let mut is_second_look = false;
     for tries in 1..=FILE_TRIES {
-        let layout = match layout(first) {
+        // Before any page: those that are not newer are as they were at this moment.
+        let checkpoint = look.log.and_then(redo::checkpoint);
+        let layout = match layout(first, checkpoint) {
             Ok(Ok(layout)) => layout,
+            Ok(Err(LayoutError::Empty)) if is_new(first, checkpoint)? => {
+                let mut report = named(first, "InnoDB");
+                report.not_checked = Some(NEW);
+                return Ok(Some(report));
+            }
             Ok(Err(error)) => return Ok(Some(unreadable(first, error))),
             Err(error) if is_missing(&error) => return Ok(None),
             Err(error) => return Err(error),
@@ -62,8 +81,9 @@ pub(super) fn tablespace(
             Err(error) if is_missing(&error) => return Ok(None),
             other => other?,
         };
-        let mut space = Space::new(look, first, layout, &pages)?;
+        let mut space = Space::new(look, first, layout, &pages, checkpoint)?;
         space.look_at_all()?;
+        let found = space.look_at_trees()?;
         let after = read_layout(first).ok().and_then(Result::ok);
         let same = after.is_some_and(|after| {
             let fixed = |layout: &Layout| {
@@ -72,9 +92,13 @@ pub(super) fn tablespace(
             };
             fixed(&after) == fixed(&layout)
         });
-        if (pages.are_current() && same) || tries == FILE_TRIES {
+        // What is found beside a server that writes is looked for again.
+        let is_doubted = found && !is_second_look && checkpoint.is_some_and(|one| !one.at_rest);
+        if (pages.are_current() && same && !is_doubted) || tries == FILE_TRIES {
             return Ok(Some(space.end(after)));
         }
+        is_second_look |= is_doubted;
+        sleep(LAYOUT_AGAIN_AFTER);
         look.progress.begins_anew(u64::from(pages.count()));
     }
     Ok(None)
@@ -191,6 +215,11 @@ struct Space<'a> {
     is_new: bool,
     /// Pages in the clear, allowed or not.
     clear: u64,
+    /// The page that is looked at, as the server has it in memory.
+    opened: Vec<u8>,
+    /// The pages, to be compared with each other; else why they are not.
+    notes: Result<Notes, Option<&'static str>>,
+    purpose: Purpose,
 }
 
 /// The verdict on a page.
@@ -208,6 +237,7 @@ impl<'a> Space<'a> {
         first: &Path,
         layout: Layout,
         pages: &'a Pages,
+        checkpoint: Option<Checkpoint>,
     ) -> Result<Self, MariadbError> {
         let mut report = named(first, "InnoDB");
         report.space = Some(layout.space);
@@ -222,7 +252,35 @@ impl<'a> Space<'a> {
         let is_system = layout.space == 0 && pages.count() > TRX_SYS_PAGE;
         let trx_sys = is_system.then(|| pages.read(TRX_SYS_PAGE)).transpose()?;
         let is_new = layout.crypt.is_none() && layout.lsn == 0;
-        Ok(Self { look, layout, pages, keys, trx_sys, map: None, report, is_new, clear: 0 })
+        let notes = match (look.log, look.sample, checkpoint) {
+            (None, ..) => Err(None),
+            _ if is_new => Err(None),
+            (_, Some(_), _) => Err(Some(SAMPLE)),
+            (_, _, None) => Err(Some(NO_LOG)),
+            (_, _, Some(checkpoint)) => {
+                Notes::new(&layout, pages.count(), checkpoint).map_err(Some)
+            }
+        };
+        let purpose = match layout.space {
+            0 => Purpose::System,
+            _ if files::is_undo(first) => Purpose::Undo,
+            _ => Purpose::Table,
+        };
+        let (map, clear, opened) = (None, 0, Vec::new());
+        Ok(Self {
+            look,
+            layout,
+            pages,
+            keys,
+            trx_sys,
+            map,
+            report,
+            is_new,
+            clear,
+            opened,
+            notes,
+            purpose,
+        })
     }
 
     fn look_at_all(&mut self) -> Result<(), MariadbError> {
@@ -239,7 +297,17 @@ impl<'a> Space<'a> {
 
     fn looks_wrong(&mut self, number: u32, page: &[u8]) -> Result<bool, MariadbError> {
         self.look.progress.looked_at(1);
-        match self.verdict(number, page)? {
+        let verdict = self.verdict(number, page)?;
+        if let Ok(notes) = &mut self.notes {
+            let what = match &verdict {
+                Verdict::Doublewrite => What::Copy,
+                Verdict::Right(Seen::Empty) => What::Empty,
+                Verdict::Right(_) => What::Read,
+                Verdict::Clear | Verdict::Wrong(_) => What::Faulty,
+            };
+            notes.take(number, what, page, &self.opened);
+        }
+        match verdict {
             Verdict::Clear | Verdict::Wrong(_) => return Ok(true),
             Verdict::Doublewrite => self.report.doublewrite += 1,
             Verdict::Right(seen) => {
@@ -277,8 +345,9 @@ impl<'a> Space<'a> {
         {
             return Ok(Verdict::Doublewrite);
         }
+        let (layout, keys) = (&self.layout, self.keys.as_mut());
         let verdict =
-            check(&self.layout, self.keys.as_mut(), number, page).map_err(MariadbError::from)?;
+            check(layout, keys, number, page, &mut self.opened).map_err(MariadbError::from)?;
         Ok(match verdict {
             Ok(Seen::Clear) if self.report.encrypted => Verdict::Clear,
             Ok(seen) => Verdict::Right(seen),
@@ -298,6 +367,45 @@ impl<'a> Space<'a> {
         Ok(self.map.as_ref().is_none_or(|(_, map)| self.layout.is_used(map, number)))
     }
 
+    /// Compares the pages with each other; returns whether some do not agree.
+    fn look_at_trees(&mut self) -> Result<bool, MariadbError> {
+        let notes = match std::mem::replace(&mut self.notes, Err(None)) {
+            Ok(notes) => notes,
+            Err(None) => return Ok(false),
+            Err(Some(why)) => {
+                self.report.trees_not_checked = Outcome::none(why).left;
+                return Ok(false);
+            }
+        };
+        let (layout, purpose, newest) = (self.layout, self.purpose, notes.checkpoint.lsn);
+        let now = self.look.log.and_then(redo::checkpoint);
+        let is_settled = notes.checkpoint.at_rest && now == Some(notes.checkpoint);
+        let read = &mut |number| self.read_again(number, newest);
+        let mut ground = Ground { layout: &layout, purpose, is_settled, read };
+        let outcome = notes.judge(&mut ground)?;
+        let found = !outcome.findings.is_empty();
+        for finding in outcome.findings {
+            self.report.find(finding);
+        }
+        self.report.trees_checked = outcome.checked;
+        self.report.trees_not_checked = outcome.left;
+        Ok(found)
+    }
+
+    /// Reads a page once more, as the server has it in memory; `None` where it is newer than
+    /// `newest` now, or does not open.
+    fn read_again(&mut self, number: u32, newest: u64) -> Result<Option<Vec<u8>>, MariadbError> {
+        for _ in 0..PAGE_TRIES {
+            let page = self.pages.read(number)?;
+            if matches!(self.verdict(number, &page)?, Verdict::Right(_) | Verdict::Clear) {
+                let is_old = PageHeader::of(&page).lsn <= newest && !self.opened.is_empty();
+                return Ok(is_old.then(|| self.opened.clone()));
+            }
+            sleep(LAYOUT_AGAIN_AFTER);
+        }
+        Ok(None)
+    }
+
     /// The findings, with those that hold for the whole. `after` is its first page's content now.
     fn end(mut self, after: Option<Layout>) -> Tablespace {
         let count = self.pages.count();
@@ -307,8 +415,7 @@ impl<'a> Space<'a> {
             self.report.find(Finding::whole("truncated", text));
         }
         if self.is_new && self.clear == 0 {
-            self.report.not_checked =
-                Some("it is new: the server has not written its first page yet");
+            self.report.not_checked = Some(NEW);
         } else if !self.report.encrypted && !self.look.allow_plain {
             let text = match self.layout.crypt.map(|crypt| crypt.mode) {
                 Some(Mode::Off) => "the tablespace is not encrypted (ENCRYPTED=NO)",
@@ -369,15 +476,50 @@ fn chosen(
     Ok((Box::new(numbers.into_iter()), 0))
 }
 
-/// The layout that the first page tells, read again while it tells nothing right.
-fn layout(path: &Path) -> Result<Result<Layout, LayoutError>, MariadbError> {
+/// The layout that the first page tells, read again while it tells nothing right. That of a file
+/// that is new tells nothing for long.
+fn layout(
+    path: &Path,
+    checkpoint: Option<Checkpoint>,
+) -> Result<Result<Layout, LayoutError>, MariadbError> {
     for _ in 1..LAYOUT_TRIES {
-        if let Ok(layout) = read_layout(path)? {
-            return Ok(Ok(layout));
+        match read_layout(path)? {
+            Ok(layout) => return Ok(Ok(layout)),
+            Err(LayoutError::Empty) if is_new(path, checkpoint)? => {
+                return Ok(Err(LayoutError::Empty));
+            }
+            Err(_) => {}
         }
         sleep(LAYOUT_AGAIN_AFTER);
     }
     read_layout(path)
+}
+
+/// Whether a server may have made the file since the checkpoint, so that its first page need not
+/// have been written. Then it has no page from before, and the log tells of the file.
+fn is_new(path: &Path, checkpoint: Option<Checkpoint>) -> Result<bool, MariadbError> {
+    let Some(checkpoint) = checkpoint.filter(|checkpoint| !checkpoint.at_rest) else {
+        return Ok(false);
+    };
+    let mut file = File::open(path).map_err(failed("open", path))?;
+    let mut chunk = Vec::with_capacity(CHUNK_LEN);
+    let mut at = 0_u64;
+    loop {
+        chunk.clear();
+        let taken = file.by_ref().take(CHUNK_LEN as u64).read_to_end(&mut chunk);
+        if taken.map_err(failed("read", path))? == 0 {
+            return Ok(true);
+        }
+        for place in chunk.chunks(MIN_PAGE_LEN) {
+            let number = u64::from(PageHeader::number_of(place));
+            let len = at.checked_div(number).filter(|_| at.is_multiple_of(number));
+            let is_page = len.is_some_and(|len| len.is_power_of_two() && len <= MAX_PAGE_PLACE);
+            if is_page && (1..=checkpoint.lsn).contains(&PageHeader::of(place).lsn) {
+                return Ok(false);
+            }
+            at += place.len() as u64;
+        }
+    }
 }
 
 fn read_layout(path: &Path) -> Result<Result<Layout, LayoutError>, MariadbError> {

@@ -18,3 +18,4 @@ mod replica;
 mod tamper;
 mod token;
 mod verify;
+mod verify_trees;

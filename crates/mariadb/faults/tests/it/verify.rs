@@ -10,7 +10,7 @@ use tdekit_faults_mariadb::{Keeper, Rig};
 use tdekit_private_mariadb::{copy_tree, initialise};
 
 /// A rig with our plugin; every test here is of the command.
-fn rig() -> Option<Rig> {
+pub(super) fn rig() -> Option<Rig> {
     Rig::new().filter(|rig| rig.keeper == Keeper::Tdekit)
 }
 
@@ -51,14 +51,14 @@ fn filled(rig: &Rig) -> PathBuf {
 }
 
 /// Runs the command; returns its exit code and its JSON.
-fn verify(rig: &Rig, data: &Path, more: &[&str]) -> (i32, Value) {
+pub(super) fn verify(rig: &Rig, data: &Path, more: &[&str]) -> (i32, Value) {
     let words = ["mariadb", "verify", "--json", "--datadir", data.to_str().unwrap()];
     let run = rig.run_tdekit(&[&words[..], more].concat());
     (run.code, serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{}{}", run.out, run.err)))
 }
 
 /// The findings, as `file: page: kind`.
-fn named(report: &Value) -> Vec<String> {
+pub(super) fn named(report: &Value) -> Vec<String> {
     let mut all = Vec::new();
     for one in report["tablespaces"].as_array().unwrap() {
         for finding in one["findings"].as_array().into_iter().flatten() {
@@ -71,7 +71,7 @@ fn named(report: &Value) -> Vec<String> {
 }
 
 /// A copy of `data` that a change was made to.
-fn changed(rig: &Rig, data: &Path, change: impl FnOnce(&Path)) -> PathBuf {
+pub(super) fn changed(rig: &Rig, data: &Path, change: impl FnOnce(&Path)) -> PathBuf {
     let copy = rig.path("changed");
     let _ = std::fs::remove_dir_all(&copy);
     copy_tree(data, &copy).unwrap();
@@ -79,13 +79,13 @@ fn changed(rig: &Rig, data: &Path, change: impl FnOnce(&Path)) -> PathBuf {
     copy
 }
 
-fn rewrite(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+pub(super) fn rewrite(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     let mut bytes = std::fs::read(path).unwrap();
     change(&mut bytes);
     std::fs::write(path, bytes).unwrap();
 }
 
-fn page(bytes: &mut [u8], number: usize) -> &mut [u8] {
+pub(super) fn page(bytes: &mut [u8], number: usize) -> &mut [u8] {
     &mut bytes[number * PAGE_BYTES..(number + 1) * PAGE_BYTES]
 }
 

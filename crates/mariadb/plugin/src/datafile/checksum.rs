@@ -2,8 +2,10 @@
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// The checksum that ends a page of the format `full_crc32`: of all bytes before it.
-pub(super) fn full(page: &[u8]) -> u32 {
+/// CRC-32C: the checksum that ends a page of the format `full_crc32`, of all bytes before it, and
+/// that of the redo log.
+#[must_use]
+pub fn full(page: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(page)
 }
 

@@ -1,5 +1,6 @@
 //! The layout of a tablespace, as its first page tells it, and the pages that its map gives out.
 
+use super::index::{KIND_FIRST, KIND_MAP};
 use super::{is_empty, number, short_number};
 use crate::page::{MAX_PAGE_LEN, MIN_PAGE_LEN, SPACE_AT};
 
@@ -10,16 +11,20 @@ pub const TRX_SYS_PAGE: u32 = 5;
 const NUMBER_AT: usize = 4;
 const LSN_AT: usize = 16;
 const KIND_AT: usize = 24;
-const KIND_FIRST: u16 = 8;
 /// The tablespace's header (FSP_HEADER_OFFSET) and its fields.
 const HEADER_AT: usize = 38;
 const SIZE_AT: usize = HEADER_AT + 8;
 const FREE_LIMIT_AT: usize = HEADER_AT + 12;
 const FLAGS_AT: usize = HEADER_AT + 16;
+/// The lists of pages that tell of segments: those without room, and the others.
+const INODES_FULL_AT: usize = HEADER_AT + 80;
+const INODES_FREE_AT: usize = HEADER_AT + 96;
 /// Where the descriptors of extents begin in page 0 and in each page of the allocation map.
 const EXTENTS_AT: usize = HEADER_AT + 112;
 /// Where the bitmap begins in a descriptor.
 const BITMAP_AT: usize = 24;
+/// Where the numbers of single pages begin in what is told of a segment.
+const SINGLE_PAGES_AT: usize = 64;
 /// The first bytes of the data on encryption in page 0.
 const CRYPT_MAGIC: [u8; 6] = *b"s\x0e\x0cREt";
 const CRYPT_LEN: usize = 6 + 2 + 16 + 4 + 4 + 1;
@@ -83,6 +88,8 @@ pub struct Layout {
     pub pages: u32,
     /// Pages from here on were never given out.
     free_limit: u32,
+    /// Pages that tell of its segments.
+    pub inode_pages: u32,
     /// LSN of the first page; 0 is a file that the server made and has not written to yet.
     pub lsn: u64,
     /// How it is encrypted; `None` where it tells nothing of that.
@@ -140,6 +147,8 @@ impl Layout {
             extent_pages,
             pages: number(first, SIZE_AT),
             free_limit: number(first, FREE_LIMIT_AT),
+            inode_pages: number(first, INODES_FULL_AT)
+                .saturating_add(number(first, INODES_FREE_AT)),
             lsn: lsn(first),
             crypt: None,
         };
@@ -155,11 +164,17 @@ impl Layout {
         number - number % self.map_step()
     }
 
+    /// Whether the allocation map tells of a page at all.
+    #[must_use]
+    pub fn is_mapped(&self, number: u32) -> bool {
+        number < self.free_limit
+    }
+
     /// Whether the allocation map, of which `map` is the page that tells of `number`, gives a page
     /// out. Nobody but the server must be able to write the map: it is in the clear.
     #[must_use]
     pub fn is_used(&self, map: &[u8], number: u32) -> bool {
-        if number >= self.free_limit {
+        if !self.is_mapped(number) {
             return false;
         }
         let place = number as usize % self.page_len;
@@ -173,7 +188,6 @@ impl Layout {
     /// the first, those of the allocation map, and the one that tells of the doublewrite buffer.
     #[must_use]
     pub(super) fn is_clear_by_rule(&self, number: u32, kind: u16) -> bool {
-        const KIND_MAP: u16 = 9;
         const KIND_TRX_SYS: u16 = 7;
         match kind {
             KIND_FIRST => number == 0,
@@ -199,8 +213,38 @@ impl Layout {
             && super::number(trx_sys, at + 8) == extent * 2
     }
 
+    /// The page and the offset in it that tell of the doublewrite buffer's segment.
+    #[must_use]
+    pub fn doublewrite_segment(&self, trx_sys: &[u8]) -> (u32, usize) {
+        let at = self.page_len - 200;
+        (number(trx_sys, at + 4), usize::from(short_number(trx_sys, at + 8)))
+    }
+
+    /// The single pages of the segment that `inodes` tells of at an offset: those that are not in
+    /// extents of its own.
+    #[must_use]
+    pub fn single_pages(&self, inodes: &[u8], at: usize) -> Vec<u32> {
+        let slots = inodes.get(at + SINGLE_PAGES_AT..).unwrap_or_default();
+        let slots = slots.chunks_exact(4).take(self.extent_pages / 2);
+        slots.map(|slot| number(slot, 0)).collect()
+    }
+
+    /// Segments in use that a page of the kind [`KIND_INODES`](super::KIND_INODES) tells of. Each
+    /// tree has two.
+    #[must_use]
+    pub fn segments(&self, inodes: &[u8]) -> u32 {
+        const FIRST_AT: usize = HEADER_AT + 12;
+        const END_LEN: usize = 10;
+        let len = SINGLE_PAGES_AT + self.extent_pages / 2 * 4;
+        let end = inodes.len().saturating_sub(END_LEN);
+        let segments = inodes.get(FIRST_AT..end).unwrap_or_default().chunks_exact(len);
+        let used = segments.filter(|segment| !is_empty(&segment[..8])).count();
+        u32::try_from(used).unwrap_or(u32::MAX)
+    }
+
     /// Pages from one page of the allocation map to the next.
-    fn map_step(&self) -> u32 {
+    #[must_use]
+    pub fn map_step(&self) -> u32 {
         u32::try_from(self.page_len).unwrap_or(u32::MAX)
     }
 

@@ -2,16 +2,23 @@
 //! sound, and whether it opens under its key. Nothing here opens a file.
 //!
 //! The layouts are those of MariaDB 10.11 (`storage/innobase/include/fsp0fsp.h`, `fil0fil.h`,
-//! `fil0crypt.h`; `storage/maria/ma_crypt.c`, `ma_blockrec.h`, `ma_pagecrc.c`).
+//! `fil0crypt.h`, `page0page.h`, `rem0rec.h`; `storage/maria/ma_crypt.c`, `ma_blockrec.h`,
+//! `ma_pagecrc.c`).
 
 mod aria;
 mod checksum;
+mod index;
 mod keys;
 mod layout;
 mod page;
 
 pub use crate::page::MAX_PAGE_LEN;
 pub use aria::{AriaFile, AriaTable};
+pub use checksum::full as crc32c;
+pub use index::{
+    IndexHeader, KIND_BLOB, KIND_BUFFERED, KIND_FIRST, KIND_INDEX, KIND_INODES, KIND_INSTANT,
+    KIND_MAP, KIND_SPATIAL, KINDS_PACKED_BLOB, NO_PAGE, PageHeader, Pointer, pointers,
+};
 pub use keys::TableKeys;
 pub use layout::{CryptData, Format, Layout, LayoutError, Mode, TRX_SYS_PAGE};
 pub use page::{Fault, Seen, Unopened, check};

@@ -87,7 +87,8 @@ pub enum Fault {
 }
 
 /// Looks at page `number` of a tablespace. `keys` are the tablespace's own: `None` to look at
-/// checksums alone.
+/// checksums alone. `opened` gets the page as the server has it in memory, or nothing where it was
+/// not opened, is compressed or has a fault.
 ///
 /// # Errors
 /// Of keys that are there and cannot be had, and of a page of another length.
@@ -96,7 +97,9 @@ pub fn check(
     keys: Option<&mut TableKeys<'_>>,
     number: u32,
     page: &[u8],
+    opened: &mut Vec<u8>,
 ) -> Result<Result<Seen, Fault>, PluginError> {
+    opened.clear();
     if page.len() != layout.page_len {
         return Err(PluginError::Call { what: "a page", len: page.len() });
     }
@@ -113,6 +116,9 @@ pub fn check(
         return Ok(Err(Fault::Number { says }));
     }
     if version == 0 {
+        if !matches!(sealed, Sealed::Unchecked(_)) {
+            opened.extend_from_slice(page);
+        }
         let by_rule = layout.is_clear_by_rule(number, kind(page));
         return Ok(Ok(if by_rule { Seen::ClearByRule } else { Seen::Clear }));
     }
@@ -123,12 +129,16 @@ pub fn check(
         return Ok(Ok(Seen::Unopened { version, why: Unopened::NoKeys }));
     };
     let Some(key) = keys.version(version)? else { return Ok(Err(Fault::NoKey { version })) };
-    let opened = match sealed {
+    let opens = match sealed {
         Sealed::Unchecked(why) => return Ok(Ok(Seen::Unopened { version, why })),
-        Sealed::Full => opens_full(layout.space, number, page, key)?,
-        Sealed::Legacy => opens_legacy(layout, number, page, key)?,
+        Sealed::Full => opens_full(layout.space, number, page, key, opened)?,
+        Sealed::Legacy => opens_legacy(layout, number, page, key, opened)?,
     };
-    Ok(if opened { Ok(Seen::Opened { version }) } else { Err(Fault::Refused { version }) })
+    if opens {
+        return Ok(Ok(Seen::Opened { version }));
+    }
+    opened.clear();
+    Ok(Err(Fault::Refused { version }))
 }
 
 /// The version that a page names; 0 is in the clear. The first page has none in the older formats.
@@ -192,12 +202,13 @@ fn opens_full(
     number: u32,
     page: &[u8],
     key: &WideBlockKey,
+    plain: &mut Vec<u8>,
 ) -> Result<bool, PluginError> {
     let iv = tweak(space, number, lsn(page));
-    let body = &page[BODY_AT..page.len() - CHECKSUM_LEN];
-    let mut plaintext = vec![0; body.len()];
-    key.decrypt(&iv, body, &mut plaintext)?;
-    Ok(Place::of(&iv).is_of_table(&plaintext))
+    let body = BODY_AT..page.len() - CHECKSUM_LEN;
+    plain.extend_from_slice(page);
+    key.decrypt(&iv, &page[body.clone()], &mut plain[body.clone()])?;
+    Ok(Place::of(&iv).is_of_table(&plain[body]))
 }
 
 fn opens_legacy(
@@ -205,15 +216,16 @@ fn opens_legacy(
     page_number: u32,
     page: &[u8],
     key: &WideBlockKey,
+    plain: &mut Vec<u8>,
 ) -> Result<bool, PluginError> {
     let iv = tweak(layout.space, page_number, lsn(page));
     let body = LEGACY_BODY_AT..page.len() - LEGACY_END_LEN;
-    let mut plain = page.to_vec();
+    plain.extend_from_slice(page);
     key.decrypt(&iv, &page[body.clone()], &mut plain[body])?;
     // The server computed it before it encrypted the page; it stands in the clear.
     let told = number(page, 0);
     Ok(match layout.format {
-        Format::CompressedRows => checksum::compressed_rows(&plain) == told,
-        _ => checksum::legacy(&plain) == told && number(page, page.len() - LEGACY_END_LEN) == told,
+        Format::CompressedRows => checksum::compressed_rows(plain) == told,
+        _ => checksum::legacy(plain) == told && number(page, page.len() - LEGACY_END_LEN) == told,
     })
 }
