@@ -24,6 +24,7 @@ use crate::commands::inspect::InspectArgs;
 use crate::commands::manual::{CompletionsArgs, ManPagesArgs};
 #[cfg(feature = "mariadb")]
 use crate::commands::mariadb::MariadbCommand;
+use crate::commands::overview::OverviewArgs;
 use crate::commands::restore::RestoreArgs;
 use crate::commands::rewrap::RewrapArgs;
 use crate::commands::rotate::RotateArgs;
@@ -81,6 +82,8 @@ pub(crate) enum Command {
     /// Tell which databases are encrypted, by which keys, how old and backed up when, and what of
     /// it breaks a rule; show what happened to keys
     Audit(AuditArgs),
+    /// Show how all databases stand: encrypted, backed up, verified; read only, without a key
+    Overview(Box<OverviewArgs>),
     /// Wrap databases' keys by other certificates, such as one that was rotated
     Rewrap(RewrapArgs),
     /// Give a database a new key, under its readers and writers

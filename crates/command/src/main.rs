@@ -4,6 +4,7 @@ mod backup;
 mod cli;
 mod commands;
 mod error;
+mod overview;
 mod progress;
 mod when;
 

@@ -5,7 +5,9 @@ use std::path::Path;
 use crate::labels::{now_ms, user};
 use crate::operator::{Notice, Operator};
 use crate::place::{Place, is_missing, open};
-use crate::{Catalog, CatalogDevice, CatalogSet, CatalogUse, Finding, Media, RunError};
+use crate::{
+    Catalog, CatalogDevice, CatalogSet, CatalogUse, Check, CheckedKind, Finding, Media, RunError,
+};
 
 /// Records the sets of `media` at `positions`.
 pub fn record(
@@ -81,6 +83,21 @@ pub fn record_use(
         let destination = destination.map(|path| path.to_string_lossy().into_owned());
         let uuid = &set.backup_set_uuid;
         catalog.record_use(uuid, done, destination.as_deref(), &user(), now_ms())
+    });
+    warn(operator, recorded);
+}
+
+/// Records a check: the number of its findings, and what it counted, as JSON.
+pub fn record_check(
+    operator: &dyn Operator,
+    kind: CheckedKind,
+    subject: &str,
+    findings: u64,
+    facts: Option<&str>,
+) {
+    let recorded = with_catalog(operator, |catalog| {
+        let (user, at_ms) = (user(), now_ms());
+        catalog.record_check(&Check { kind, subject, findings, facts, user: &user, at_ms })
     });
     warn(operator, recorded);
 }

@@ -45,7 +45,7 @@ pub mod uses;
 pub use backup::{BackupOutcome, Checked, Signable, add_recipients, backup, sign};
 pub use catalog::{
     CATALOG_FILE_NAME, Catalog, CatalogDevice, CatalogEncryptor, CatalogFilter, CatalogSet,
-    CatalogUse, date_of_ms,
+    CatalogUse, Check, CheckedKind, LastCheck, NewestBackup, date_of_ms,
 };
 pub use control::{Progress, Run};
 pub use error::RunError;

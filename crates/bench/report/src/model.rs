@@ -207,6 +207,9 @@ impl Settings {
 pub struct Subject {
     /// A file name, or what was generated.
     pub label: String,
+    /// Where a database that was not generated lies: its absolute path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
     /// True for a database that the bench made.
     pub generated: bool,
     /// Size of the plain copy.

@@ -123,6 +123,10 @@ pub(crate) fn describe(
     let own = |path: &Path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into();
     Ok(Subject {
         label: database.map_or(generated, own),
+        path: database.map(|path| {
+            let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+            path.to_string_lossy().into_owned()
+        }),
         generated: database.is_none(),
         bytes: file_bytes(path)?,
         page_size_bytes,

@@ -80,7 +80,7 @@ pub(crate) fn run(args: &AuditArgs, global: &GlobalArgs) -> Result<(), CommandEr
 
 fn print(audited: &[Audited]) -> Result<(), CommandError> {
     const HEADER: [&str; 7] =
-        ["database", "algorithm", "key", "age", "certificates", "backed up", "expires"];
+        ["database", "algorithm", "key", "age", "certificates", "certificates saved", "expires"];
     output::table(&HEADER, audited.iter().map(row).collect())?;
     for one in audited.iter().filter(|one| !one.breaches.is_empty()) {
         output::line("")?;

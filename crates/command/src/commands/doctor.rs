@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
+use tdekit_backup_run::{CheckedKind, history};
 use tdekit_console::{GlobalArgs, output, session};
 use tdekit_key_crypto::Kind;
 use tdekit_sqlite_convert::{
@@ -38,7 +39,7 @@ enum Listed {
     },
 }
 
-/// Runs the command. It changes nothing; a key store that does not open is a finding.
+/// Runs the command. It changes no database; a key store that does not open is a finding.
 pub(crate) fn run(args: &DoctorArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     heed_signals();
     let store = lazy_store(global, session::open_unlocked_store);
@@ -48,6 +49,7 @@ pub(crate) fn run(args: &DoctorArgs, global: &GlobalArgs) -> Result<(), CommandE
     let unread = unread.into_iter().map(|(path, error)| Ok(Listed::failed(path, &error)));
     for told in examined.chain(unread) {
         let told = told?;
+        record(&told, global);
         if !args.json {
             print(&told)?;
         }
@@ -128,6 +130,18 @@ impl Listed {
             Self::Examined(found) => &found.findings,
             Self::Failed { findings, .. } => findings,
         }
+    }
+}
+
+/// Keeps the number of findings for `tdekit overview`, where there is a place for it already.
+fn record(listed: &Listed, global: &GlobalArgs) {
+    let path = match listed {
+        Listed::Examined(found) => found.status.path.clone(),
+        Listed::Failed { path, .. } => std::path::absolute(path).unwrap_or_else(|_| path.clone()),
+    };
+    if session::store_dir(global).is_ok_and(|dir| dir.is_dir()) {
+        let (path, findings) = (path.to_string_lossy(), listed.findings().len() as u64);
+        history::record_check(global, CheckedKind::Database, &path, findings, None);
     }
 }
 

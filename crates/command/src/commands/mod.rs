@@ -20,6 +20,7 @@ pub(crate) mod key_provider;
 pub(crate) mod manual;
 #[cfg(feature = "mariadb")]
 pub(crate) mod mariadb;
+pub(crate) mod overview;
 pub(crate) mod program;
 pub(crate) mod restore;
 pub(crate) mod rewrap;
@@ -54,6 +55,7 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
         Command::Status(args) => status::run(args, &cli.global),
         Command::Doctor(args) => doctor::run(args, &cli.global),
         Command::Audit(args) => audit::run(args, &cli.global),
+        Command::Overview(args) => overview::run(args, &cli.global),
         Command::Rewrap(args) => rewrap::run(args, &cli.global),
         Command::Rotate(args) => rotate::run(args, &cli.global),
         Command::Freshness(command) => freshness::run(command, &cli.global),

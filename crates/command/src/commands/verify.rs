@@ -9,7 +9,8 @@ use tdekit_backup_run::history;
 use tdekit_backup_run::place::{Opened, Place, open};
 use tdekit_backup_run::signature::{Signature, refuse_unsigned};
 use tdekit_backup_run::{
-    CatalogUse, FindingReport, Keys, RunError, SetInfo, UnwrapSecret, VerifyReport, date_of_ms,
+    CatalogUse, CheckedKind, FindingReport, Keys, RunError, SetInfo, UnwrapSecret, VerifyReport,
+    date_of_ms,
 };
 use tdekit_console::{ConsoleError, GlobalArgs, output, session};
 use tdekit_key_store::{BackupPolicy, KeyStore, StoreError};
@@ -136,6 +137,11 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
         }
         if verified.ok && verified.opened {
             history::record_use(global, media, set.position, CatalogUse::Verified, None);
+        }
+        if verified.opened || !verified.ok {
+            let (set, findings) = (hex::encode(set.set_id), verified.damages.len() as u64);
+            let findings = findings.max(u64::from(!verified.ok));
+            history::record_check(global, CheckedKind::Backup, &set, findings, None);
         }
         sets.push(verified);
     }

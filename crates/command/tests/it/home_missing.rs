@@ -35,6 +35,7 @@ const COMMANDS: &[(&str, &str, i32)] = &[
     ("status", "app.db", 0),
     ("audit", "app.db", 1),
     ("audit", "sealed.db", 1),
+    ("overview", "app.db", 1),
     ("doctor", "app.db", 0),
     ("doctor", "sealed.db", 3),
     ("audit log", "", 3),

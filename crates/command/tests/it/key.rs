@@ -244,6 +244,7 @@ fn under(place: &Place, limit: &str, args: &[&str]) -> Run {
     }
     command.args(["bash", "-c", &format!("ulimit {limit} && exec \"$@\""), "bash"]);
     command.arg(inner.get_program()).args(inner.get_args());
+    command.current_dir(inner.get_current_dir().unwrap());
     for (name, value) in inner.get_envs() {
         command.env(name, value.unwrap());
     }
@@ -258,7 +259,7 @@ fn keys_that_could_be_swapped_and_too_little_memory_are_said_once() {
     let none = under(&place, "-l 0", &["key", "status", "--verify"]);
     assert_eq!((none.code, none.err.matches("RLIMIT_MEMLOCK").count()), (0, 1), "{none:?}");
     let dear = Place::empty();
-    let init = ["key", "init", "--argon2-memory", "524288", "--password-file", "password"];
+    let init = ["key", "init", "--argon2-memory", "512", "--password-file", "password"];
     dear.secret_file("password", b"of a test");
     let short = under(&dear, "-v 400000", &init);
     assert!(short.code == 1 && short.err.contains("no memory: 536870912 bytes"), "{short:?}");

@@ -44,6 +44,7 @@ mod key_provider_crash;
 mod key_service;
 mod key_token;
 mod mariadb;
+mod overview;
 mod rewrap;
 mod rotate;
 mod rotate_crash;

@@ -46,11 +46,11 @@ pub use file::{
 pub use manage::{NewCertificate, Rotation};
 pub use provider::{
     AGENT_VARIABLE, AgentKey, AgentQuestion, AwsKmsKey, BackupPolicy, Binding, CONFIG_FILE_NAME,
-    KeyService, MIN_KEY_BYTES, Pin, Provider, ServiceAccess, ServiceAnswer, ServiceKeyName,
-    ServiceOperation, ServiceRequest, TokenAccess, TokenKey, Unlock, VaultKey,
+    KeyService, MIN_KEY_BYTES, OverviewConfig, Pin, Provider, ServiceAccess, ServiceAnswer,
+    ServiceKeyName, ServiceOperation, ServiceRequest, TokenAccess, TokenKey, Unlock, VaultKey,
     ask_services_by_this_program, backup_policy, check_code_file, check_private_file,
-    generate_key_file, generate_token_key, password_cost, read_key_file, read_password_file,
-    read_private_file, service_key, token_key, unlocks_from_configuration,
+    generate_key_file, generate_token_key, overview_config, password_cost, read_key_file,
+    read_password_file, read_private_file, service_key, token_key, unlocks_from_configuration,
     unlocks_from_environment,
 };
 pub use server_keys::{

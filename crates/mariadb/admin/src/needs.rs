@@ -51,7 +51,9 @@ impl Client<'_> {
             let rows = self.rows(&format!("SELECT {base}"))?;
             let base = rows.into_iter().flatten().next().filter(|base| base != "NULL");
             let base = base.filter(|base| !base.is_empty());
-            files.extend(base.map(|base| encrypted_logs(&places.data.join(base))).transpose()?);
+            if let Some(base) = base {
+                files.extend(encrypted_logs(&places.data.join(base))?);
+            }
         }
         let mut files: Vec<_> = files.into_iter().map(|file| file.display().to_string()).collect();
         let count = files.len();
@@ -79,12 +81,14 @@ fn encrypted_logs(base: &Path) -> Result<Vec<PathBuf>, MariadbError> {
         if !numbered || path.file_stem() != Some(stem) {
             continue;
         }
-        match File::open(&path).map(BufReader::new) {
-            // A log that does not begin as one is not read with the plugin either.
-            Ok(mut log) if binlog::is_encrypted(&mut log).unwrap_or(false) => encrypted.push(path),
-            Ok(_) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        let mut log = match File::open(&path) {
+            Ok(log) => BufReader::new(log),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             Err(error) => return Err(failed("read", &path)(error)),
+        };
+        // A log that does not begin as one is not read with the plugin either.
+        if binlog::is_encrypted(&mut log).unwrap_or(false) {
+            encrypted.push(path);
         }
     }
     encrypted.sort();

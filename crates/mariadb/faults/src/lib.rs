@@ -38,4 +38,4 @@ pub mod raw;
 pub mod redo;
 pub mod rig;
 
-pub use rig::{Keeper, Rig};
+pub use rig::{Keeper, Rig, Run};

@@ -4,6 +4,7 @@
 //! It only tells; no restore needs it, and [`Catalog::record`] of each set in the media sets that
 //! are at hand makes it anew. Several processes may write at once.
 
+mod checks;
 mod row;
 mod schema;
 
@@ -18,6 +19,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
 use tdekit_key_store::open_ordinary;
 use tdekit_sqlite_convert::file_uri;
 
+pub use checks::{Check, CheckedKind, LastCheck, NewestBackup};
 pub use row::{CatalogDevice, CatalogEncryptor, CatalogSet, date_of_ms};
 
 use crate::{RunError, SetInfo};

@@ -5,10 +5,10 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::APPLICATION_ID;
 
 /// `PRAGMA user_version` of the newest tables.
-pub(super) const VERSION: u16 = 1;
+pub(super) const VERSION: u16 = 2;
 
 /// What brings the tables of each version to the next one; the first makes them.
-pub(super) const STEPS: [&str; VERSION as usize] = [TABLES];
+pub(super) const STEPS: [&str; VERSION as usize] = [TABLES, CHECKS];
 
 const TABLES: &str = "
     CREATE TABLE backupset(
@@ -63,17 +63,29 @@ const TABLES: &str = "
         destination_database_name TEXT,
         user_name TEXT NOT NULL);";
 
+/// Version 2: the last check of each subject.
+const CHECKS: &str = "
+    CREATE TABLE lastcheck(
+        subject_type TEXT NOT NULL CHECK(subject_type IN ('B', 'D', 'M')),
+        subject TEXT NOT NULL,
+        check_date TEXT NOT NULL,
+        finding_count INTEGER NOT NULL,
+        facts TEXT,
+        user_name TEXT NOT NULL,
+        PRIMARY KEY(subject_type, subject)) WITHOUT ROWID;";
+
 /// Brings a history to the version that the steps end with, in one transaction. One that is there
 /// already, perhaps by another process, is left alone.
 pub(super) fn migrate(db: &mut Connection, steps: &[&str]) -> rusqlite::Result<()> {
     let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let version: usize = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    for step in steps.iter().skip(version) {
+    let version: u16 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    for step in steps.iter().skip(version.into()) {
         transaction.execute_batch(step)?;
     }
-    if version < steps.len() {
+    let newest = u16::try_from(steps.len()).unwrap_or(u16::MAX);
+    if version < newest {
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-        transaction.pragma_update(None, "user_version", steps.len())?;
+        transaction.pragma_update(None, "user_version", newest)?;
     }
     transaction.commit()
 }

@@ -263,3 +263,41 @@ fn what_a_killed_writer_left_is_taken_back_by_whoever_reads_next() {
     assert!(!to.join("history.db-journal").exists());
     assert_eq!(read.newer_than(&[5; 16], &[]).unwrap().len(), 1);
 }
+
+#[test]
+fn the_newest_backup_of_a_database_has_its_last_good_and_bad_reading() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut catalog = Catalog::open(dir.path()).unwrap();
+    for position in 1..=2 {
+        catalog.record(&row(position, "/backups/app.bak")).unwrap();
+    }
+    let newest = catalog.newest_backups().unwrap();
+    let (path, one) = newest.iter().next().unwrap();
+    assert_eq!((newest.len(), path.as_str()), (1, "/data/app.db"));
+    assert_eq!((one.finished_at, one.encrypted), (1_700_000_005, true));
+    assert_eq!((one.verified_at, one.verify_ok), (None, None));
+    let set = row(1, "").backup_set_uuid;
+    catalog.record_use(&set, CatalogUse::Verified, None, "me", 1_700_000_100_000).unwrap();
+    let check = |kind, subject, findings, at_ms| Check {
+        kind,
+        subject,
+        findings,
+        facts: None,
+        user: "me",
+        at_ms,
+    };
+    let bad = check(CheckedKind::Backup, &set, 2, 1_700_000_200_000);
+    catalog.record_check(&bad).unwrap();
+    let one = catalog.newest_backups().unwrap().remove("/data/app.db").unwrap();
+    assert_eq!((one.verified_at, one.verify_ok), (Some(1_700_000_100), Some(false)));
+    // The next one takes its place.
+    catalog.record_check(&Check { findings: 0, at_ms: 1_700_000_300_000, ..bad }).unwrap();
+    let one = catalog.newest_backups().unwrap().remove("/data/app.db").unwrap();
+    assert_eq!((one.verified_at, one.verify_ok), (Some(1_700_000_300), Some(true)));
+    let doctor = check(CheckedKind::Database, "/data/app.db", 3, 1_700_000_400_000);
+    catalog.record_check(&doctor).unwrap();
+    let last = catalog.last_checks(CheckedKind::Database).unwrap();
+    assert_eq!(last["/data/app.db"].findings, 3);
+    assert!(catalog.last_checks(CheckedKind::Mariadb).unwrap().is_empty());
+    assert_eq!(catalog.media_places().unwrap(), ["/backups/app.bak".to_owned()].into());
+}

@@ -1,9 +1,11 @@
 //! `tdekit mariadb verify`: a server's files, page by page, whether the server runs or not.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tdekit_backup_run::{CheckedKind, history};
 use tdekit_console::{GlobalArgs, output, session};
 use tdekit_mariadb::Keyring;
 use tdekit_mariadb_admin::{MariadbError, Places, Progress, Report, Verify, verify};
@@ -93,10 +95,32 @@ pub(crate) fn run(args: &VerifyFilesArgs, global: &GlobalArgs) -> Result<(), Com
         true => output::json(&report)?,
         false => tell(&report)?,
     }
+    // A sample says nothing of the other pages.
+    if args.sample.is_none() && !args.checksums_only {
+        record(&report, &places.data, global);
+    }
     match report.findings {
         0 => Ok(()),
         findings => Err(MariadbError::Findings { findings, path: places.data }.into()),
     }
+}
+
+/// Keeps what was counted for `tdekit overview`.
+fn record(report: &Report, data: &Path, global: &GlobalArgs) {
+    let data = std::fs::canonicalize(data).unwrap_or_else(|_| data.to_owned());
+    let spaces = report.tablespaces.iter().filter(|one| one.engine == "InnoDB");
+    let encrypted = spaces.clone().filter(|one| one.encrypted).count();
+    let mut versions: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+    for one in &report.tablespaces {
+        let known = one.key_id.map(|id| versions.entry(id).or_default());
+        known.into_iter().for_each(|known| known.extend(one.versions.keys()));
+    }
+    let tablespaces = spaces.count();
+    let facts = serde_json::json!({
+        "tablespaces": tablespaces, "encrypted": encrypted, "versions": versions,
+    });
+    let (data, facts) = (data.to_string_lossy(), facts.to_string());
+    history::record_check(global, CheckedKind::Mariadb, &data, report.findings, Some(&facts));
 }
 
 fn tell(report: &Report) -> Result<(), CommandError> {

@@ -29,6 +29,26 @@ struct Config {
     backup: BackupConfig,
     #[serde(default)]
     audit: AuditConfig,
+    #[serde(default)]
+    overview: OverviewConfig,
+}
+
+/// The table `[overview]`: what `tdekit overview` looks at, and by which rules.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OverviewConfig {
+    /// Directories and databases; relative ones start at the store's directory.
+    #[serde(default)]
+    pub paths: Vec<PathBuf>,
+    /// Results of the bench; relative ones likewise.
+    #[serde(default)]
+    pub costs: Vec<PathBuf>,
+    /// The oldest that a key may be, such as `1y`.
+    pub max_key_age: Option<String>,
+    /// The oldest that the newest backup may be.
+    pub max_backup_age: Option<String>,
+    /// The oldest that the last verification of a backup may be.
+    pub max_verify_age: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -242,6 +262,18 @@ pub fn backup_policy(dir: &Path) -> Result<BackupPolicy, StoreError> {
         }
     }
     Ok(policy)
+}
+
+/// The table `[overview]` in `config.toml` beside the store in `dir`.
+///
+/// # Errors
+/// `Config` or `InsecureFile` for the configuration file, `Io`.
+pub fn overview_config(dir: &Path) -> Result<OverviewConfig, StoreError> {
+    let mut config = read_config(&dir.join(CONFIG_FILE_NAME))?.overview;
+    for path in config.paths.iter_mut().chain(&mut config.costs) {
+        *path = dir.join(&*path);
+    }
+    Ok(config)
 }
 
 fn from_variables(get: impl Fn(&str) -> Option<OsString>) -> Result<Vec<Unlock>, StoreError> {

@@ -17,8 +17,8 @@ use tdekit_key_crypto::password::PasswordParams;
 pub(crate) use agent::knows as agent_knows;
 pub use agent::{AGENT_VARIABLE, AgentKey, AgentQuestion};
 pub use environment::{
-    BackupPolicy, CONFIG_FILE_NAME, backup_policy, unlocks_from_configuration,
-    unlocks_from_environment,
+    BackupPolicy, CONFIG_FILE_NAME, OverviewConfig, backup_policy, overview_config,
+    unlocks_from_configuration, unlocks_from_environment,
 };
 pub(crate) use environment::{Configured, from_configuration, from_environment, logs_openings};
 pub use key_material::{MIN_KEY_BYTES, generate_key_file};

@@ -1,0 +1,351 @@
+//! What is known of each database: by its header, the key store, the backup history, the last
+//! examination and results of the bench. Nothing is opened, and no key is needed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use tdekit_backup_run::{Catalog, CheckedKind, LastCheck, NewestBackup};
+use tdekit_key_store::{KeyStore, SERVER_KEYS_FILE_NAME};
+use tdekit_sqlite_convert::{Audited, Policy, Search, Store, audit, databases_in, lost_in};
+
+use super::cost::{Cost, Costs};
+use super::rules::{Finding, Level, Rules};
+
+/// All that was looked at.
+#[derive(Debug, Serialize)]
+pub(crate) struct Estate {
+    /// When, seconds since 1970.
+    pub(crate) at: i64,
+    pub(crate) rules: Rules,
+    /// The worst of all rows.
+    pub(crate) level: Level,
+    pub(crate) databases: Vec<Row>,
+    pub(crate) servers: Vec<Server>,
+    pub(crate) certificates: Vec<Certificate>,
+    /// Directories and files that were named.
+    #[serde(serialize_with = "paths_text")]
+    pub(crate) looked_at: Vec<PathBuf>,
+    /// What could not be looked at, in words.
+    pub(crate) not_looked_at: Vec<String>,
+}
+
+/// A database.
+#[derive(Debug, Serialize)]
+pub(crate) struct Row {
+    pub(crate) level: Level,
+    #[serde(serialize_with = "tdekit_sqlite_convert::path_text")]
+    pub(crate) path: PathBuf,
+    pub(crate) state: State,
+    /// The algorithm of an encrypted one.
+    pub(crate) algorithm: Option<String>,
+    pub(crate) key_age_s: Option<i64>,
+    /// Whether all certificates that open it are in a backup.
+    pub(crate) certificates_saved: Option<bool>,
+    pub(crate) last_backup: Option<Backup>,
+    /// The last time that a backup of it was read whole, with its key.
+    pub(crate) last_verify_at: Option<i64>,
+    /// Whether the last such reading found nothing wrong.
+    pub(crate) verify_ok: Option<bool>,
+    /// The last examination by `tdekit doctor`.
+    pub(crate) last_examined_at: Option<i64>,
+    pub(crate) cost: Option<Cost>,
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// The state of a database's file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum State {
+    /// Its header says so.
+    Encrypted,
+    /// In the clear.
+    Plain,
+    /// The key store knows it, and it is not there, or not whole.
+    Gone,
+    /// It could not be read.
+    Unreadable,
+}
+
+/// The newest backup of a database.
+#[derive(Debug, Serialize)]
+pub(crate) struct Backup {
+    /// When it was finished, seconds since 1970.
+    pub(crate) at: i64,
+    /// Whether it is a full one.
+    pub(crate) full: bool,
+    pub(crate) encrypted: bool,
+}
+
+/// A MariaDB server that has keys in the key store.
+#[derive(Debug, Serialize)]
+pub(crate) struct Server {
+    pub(crate) level: Level,
+    /// Its data directory, once `tdekit mariadb verify` has looked at it.
+    pub(crate) data: Option<String>,
+    /// The newest version of each key, by number.
+    pub(crate) keys: BTreeMap<u32, u32>,
+    /// What the last verification counted, as it reported it.
+    pub(crate) facts: Option<serde_json::Value>,
+    pub(crate) last_verify_at: Option<i64>,
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// A certificate of the key store.
+#[derive(Debug, Serialize)]
+pub(crate) struct Certificate {
+    pub(crate) name: String,
+    pub(crate) thumbprint: String,
+    pub(crate) active: bool,
+    pub(crate) saved: bool,
+    pub(crate) not_after: i64,
+}
+
+/// Where facts come from.
+pub(crate) struct Sources<'a, 's> {
+    pub(crate) store: &'a Store<'s>,
+    pub(crate) catalog: Option<&'a Catalog>,
+    pub(crate) costs: Costs,
+    pub(crate) now: i64,
+}
+
+/// The history's facts, by path.
+#[derive(Default)]
+struct Past {
+    backups: BTreeMap<String, NewestBackup>,
+    examined: BTreeMap<String, LastCheck>,
+    /// Places of media sets: files that the key store knows, and that are not databases.
+    media: BTreeSet<String>,
+}
+
+impl Estate {
+    /// Looks at databases, and at directories with all in and below them.
+    ///
+    /// # Errors
+    /// Of a history that cannot be read.
+    pub(crate) fn look(
+        paths: &[PathBuf],
+        rules: Rules,
+        sources: &Sources<'_, '_>,
+    ) -> Result<Self, crate::error::CommandError> {
+        let mut past = Past::default();
+        if let Some(catalog) = sources.catalog {
+            past.backups = catalog.newest_backups()?;
+            past.examined = catalog.last_checks(CheckedKind::Database)?;
+            past.media = catalog.media_places()?;
+        }
+        let mut estate = Self {
+            at: sources.now,
+            rules,
+            level: Level::Good,
+            databases: Vec::new(),
+            servers: Vec::new(),
+            certificates: certificates(sources.store),
+            looked_at: paths.to_vec(),
+            not_looked_at: Vec::new(),
+        };
+        if sources.catalog.is_none() {
+            estate.not_looked_at.push("backups: there is no history yet".to_owned());
+        }
+        if let Err(reason) = &*sources.store.store {
+            estate.not_looked_at.push(format!("certificates and known files: {reason}"));
+        }
+        for path in paths {
+            estate.add(path, &past, sources);
+        }
+        estate.databases.sort_by(|a, b| a.path.cmp(&b.path));
+        estate.databases.dedup_by(|a, b| a.path == b.path);
+        estate.servers = servers(sources, &estate.rules)?;
+        let rows = estate.databases.iter().map(|row| row.level);
+        let worst = rows.chain(estate.servers.iter().map(|server| server.level)).max();
+        estate.level = worst.unwrap_or(Level::Good);
+        Ok(estate)
+    }
+
+    fn add(&mut self, path: &Path, past: &Past, sources: &Sources<'_, '_>) {
+        let policy = Policy { oldest_key: Some(self.rules.oldest_key) };
+        let audited = |path: &Path| audit(path, sources.store, policy);
+        if !path.is_dir() {
+            self.databases.push(row(audited(path), past, sources, &self.rules));
+            return;
+        }
+        let Search { found, unread } = databases_in(path);
+        let mut all: BTreeSet<PathBuf> = found.into_iter().map(|(path, _)| path).collect();
+        let lost = lost_in(path, sources.store);
+        let gone = removed_from(path, past, sources.store);
+        // The key store has resolved paths; these are named as the directory was.
+        let resolved = fs::canonicalize(path).unwrap_or_default();
+        let named = |lost: PathBuf| match lost.strip_prefix(&resolved) {
+            Ok(below) => path.join(below),
+            Err(_) => lost,
+        };
+        all.extend(lost.into_iter().chain(gone).map(named));
+        for path in all {
+            self.databases.push(row(audited(&path), past, sources, &self.rules));
+        }
+        for (path, error) in unread {
+            let unread = Audited::unread(path, &error);
+            self.databases.push(row(unread, past, sources, &self.rules));
+        }
+    }
+
+    /// How many rows of a level there are.
+    pub(crate) fn count(&self, level: Level) -> usize {
+        let rows = self.databases.iter().map(|row| row.level);
+        rows.chain(self.servers.iter().map(|server| server.level)).filter(|it| *it == level).count()
+    }
+}
+
+/// Databases below a directory that the key store knows and that are not there. A media set was
+/// moved away, most often, and is not among them.
+fn removed_from(directory: &Path, past: &Past, store: &Store<'_>) -> Vec<PathBuf> {
+    let Ok(directory) = fs::canonicalize(directory) else { return Vec::new() };
+    let is_gone = |path: &&PathBuf| {
+        path.starts_with(&directory)
+            && fs::symlink_metadata(path).is_err()
+            && !path.ends_with(SERVER_KEYS_FILE_NAME)
+            && !past.media.contains(&*path.to_string_lossy())
+    };
+    store.known.iter().filter(is_gone).cloned().collect()
+}
+
+fn row(found: Audited, past: &Past, sources: &Sources<'_, '_>, rules: &Rules) -> Row {
+    let resolved = found.status.as_ref().map(|status| status.path.clone());
+    let key = resolved.unwrap_or_else(|| found.path.clone()).to_string_lossy().into_owned();
+    let encryption = found.status.as_ref().and_then(|status| status.encryption.as_ref());
+    let lost = found.breaches.iter().any(|breach| breach.what == "lost");
+    let mut row = Row {
+        level: Level::Good,
+        state: match (&found.status, encryption) {
+            _ if lost => State::Gone,
+            (None, _) => State::Unreadable,
+            (Some(_), None) => State::Plain,
+            (Some(_), Some(_)) => State::Encrypted,
+        },
+        algorithm: encryption.map(|encryption| encryption.algorithms.join(", ")),
+        key_age_s: encryption.and_then(|it| it.key_created).map(|made| sources.now - made),
+        certificates_saved: encryption
+            .map(|it| it.certificates.iter().all(|each| each.backed_up_at.is_some())),
+        last_backup: None,
+        last_verify_at: None,
+        verify_ok: None,
+        last_examined_at: None,
+        cost: sources.costs.of(&key),
+        findings: found.breaches.into_iter().map(Finding::from).collect(),
+        path: found.path,
+    };
+    row.judge_backups(past.backups.get(&key), rules);
+    row.judge_examination(past.examined.get(&key));
+    row.level = row.findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Good);
+    row
+}
+
+impl Row {
+    fn find(&mut self, level: Level, what: &'static str, message: String) {
+        self.findings.push(Finding::new(level, what, message));
+    }
+
+    fn judge_backups(&mut self, newest: Option<&NewestBackup>, rules: &Rules) {
+        let Some(newest) = newest else {
+            if self.state != State::Unreadable {
+                let told = "the history has no backup of it".to_owned();
+                self.find(Level::Warning, "backup-missing", told);
+            }
+            return;
+        };
+        let (at, full, encrypted) = (newest.finished_at, newest.full, newest.encrypted);
+        self.last_backup = Some(Backup { at, full, encrypted });
+        self.last_verify_at = newest.verified_at;
+        if at < rules.oldest_backup {
+            let told = format!("its newest backup is older than {}", rules.max_backup_age);
+            self.find(Level::Warning, "backup-age", told);
+        }
+        if !encrypted {
+            let told = "its newest backup is not encrypted".to_owned();
+            let level = match self.state {
+                State::Encrypted => Level::Bad,
+                _ => Level::Warning,
+            };
+            self.find(level, "backup-plain", told);
+        }
+        self.verify_ok = newest.verify_ok;
+        if newest.verify_ok == Some(false) {
+            let told = "the last verification of a backup of it found damage".to_owned();
+            self.find(Level::Bad, "verify-failed", told);
+        } else if newest.verified_at.is_none() {
+            let told = "no backup of it was ever verified".to_owned();
+            self.find(Level::Warning, "verify-missing", told);
+        } else if newest.verified_at < Some(rules.oldest_verify) {
+            let told = format!("no backup of it was verified within {}", rules.max_verify_age);
+            self.find(Level::Warning, "verify-age", told);
+        }
+    }
+
+    fn judge_examination(&mut self, last: Option<&LastCheck>) {
+        let Some(last) = last else { return };
+        self.last_examined_at = Some(last.checked_at);
+        if last.findings > 0 {
+            let told = format!("`tdekit doctor` had {} findings", last.findings);
+            self.find(Level::Bad, "doctor", told);
+        }
+    }
+}
+
+fn certificates(store: &Store<'_>) -> Vec<Certificate> {
+    let all = store.store.as_ref().ok().map(KeyStore::certificates).unwrap_or_default();
+    all.into_iter()
+        .map(|info| Certificate {
+            name: info.name.clone(),
+            thumbprint: info.thumbprint(),
+            active: info.active,
+            saved: !info.needs_backup(),
+            not_after: info.not_after,
+        })
+        .collect()
+}
+
+/// The servers that have keys in the store: one row a data directory that was verified, else one.
+fn servers(
+    sources: &Sources<'_, '_>,
+    rules: &Rules,
+) -> Result<Vec<Server>, crate::error::CommandError> {
+    let keys = sources.store.store.as_ref().ok().map(KeyStore::server_keys);
+    let Some(Ok(Some(keys))) = keys else { return Ok(Vec::new()) };
+    let keys: BTreeMap<u32, u32> =
+        keys.ids().filter_map(|id| Some((id, keys.latest(id)?))).collect();
+    let checks = match sources.catalog {
+        Some(catalog) => catalog.last_checks(CheckedKind::Mariadb)?,
+        None => BTreeMap::new(),
+    };
+    if checks.is_empty() {
+        let told = "`tdekit mariadb verify` has not looked at its files";
+        let findings = vec![Finding::new(Level::Warning, "verify-missing", told)];
+        let (level, data, facts, last_verify_at) = (Level::Warning, None, None, None);
+        return Ok(vec![Server { level, data, keys, facts, last_verify_at, findings }]);
+    }
+    let server = |(data, last): (String, LastCheck)| {
+        let mut findings = Vec::new();
+        if last.findings > 0 {
+            let told = format!("`tdekit mariadb verify` had {} findings", last.findings);
+            findings.push(Finding::new(Level::Bad, "verify-failed", told));
+        }
+        if last.checked_at < rules.oldest_verify {
+            let told = format!("its files were not verified within {}", rules.max_verify_age);
+            findings.push(Finding::new(Level::Warning, "verify-age", told));
+        }
+        Server {
+            level: findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Good),
+            data: Some(data),
+            keys: keys.clone(),
+            facts: last.facts.and_then(|facts| serde_json::from_str(&facts).ok()),
+            last_verify_at: Some(last.checked_at),
+            findings,
+        }
+    };
+    Ok(checks.into_iter().map(server).collect())
+}
+
+fn paths_text<S: serde::Serializer>(paths: &[PathBuf], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(paths.iter().map(|path| path.to_string_lossy()))
+}

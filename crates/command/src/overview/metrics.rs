@@ -1,0 +1,110 @@
+//! The overview in the text format of Prometheus, for node_exporter's textfile collector.
+//!
+//! Source: Prometheus, "Exposition formats", text format 0.0.4.
+
+use std::fmt::Write;
+
+use super::estate::{Estate, Row, State};
+
+/// A value of a row; none where it is not known, and then there is no line.
+type Value = fn(&Row) -> Option<i64>;
+
+const METRICS: [(&str, &str, Value); 7] = [
+    ("tdekit_database_encrypted", "Whether the database is encrypted and whole.", |row| {
+        Some((row.state == State::Encrypted).into())
+    }),
+    ("tdekit_database_level", "0 in order, 1 something is due, 2 in danger.", |row| {
+        Some(row.level as i64)
+    }),
+    ("tdekit_database_key_age_seconds", "Age of the key in force.", |row| row.key_age_s),
+    (
+        "tdekit_database_last_backup_timestamp_seconds",
+        "When the newest backup in the history was finished.",
+        |row| row.last_backup.as_ref().map(|backup| backup.at),
+    ),
+    (
+        "tdekit_database_last_verify_timestamp_seconds",
+        "When a backup was last read whole with its key.",
+        |row| row.last_verify_at,
+    ),
+    ("tdekit_database_verify_ok", "Whether the last such reading found no damage.", |row| {
+        row.verify_ok.map(i64::from)
+    }),
+    (
+        "tdekit_database_last_examined_timestamp_seconds",
+        "When `tdekit doctor` last examined the database.",
+        |row| row.last_examined_at,
+    ),
+];
+
+/// The metrics of an estate.
+pub(crate) fn of(estate: &Estate) -> String {
+    let mut out = String::new();
+    for (name, help, value) in METRICS {
+        head(&mut out, name, help);
+        for row in &estate.databases {
+            let Some(value) = value(row) else { continue };
+            let path = label(&row.path.to_string_lossy());
+            let _ = writeln!(out, "{name}{{path=\"{path}\"}} {value}");
+        }
+    }
+    let name = "tdekit_certificate_not_after_timestamp_seconds";
+    head(&mut out, name, "When the certificate ends.");
+    for certificate in &estate.certificates {
+        let (own, thumbprint) = (label(&certificate.name), label(&certificate.thumbprint));
+        let end = certificate.not_after;
+        let _ = writeln!(out, "{name}{{name=\"{own}\",thumbprint=\"{thumbprint}\"}} {end}");
+    }
+    let name = "tdekit_mariadb_last_verify_timestamp_seconds";
+    head(&mut out, name, "When the files of the server were last verified.");
+    for server in &estate.servers {
+        let (Some(data), Some(at)) = (&server.data, server.last_verify_at) else { continue };
+        let _ = writeln!(out, "{name}{{data=\"{}\"}} {at}", label(data));
+    }
+    for (name, help, value) in [
+        ("tdekit_overview_timestamp_seconds", "When this was written.", estate.at),
+        (
+            "tdekit_overview_unread",
+            "Places that could not be looked at.",
+            i64::try_from(unread(estate)).unwrap_or(i64::MAX),
+        ),
+    ] {
+        head(&mut out, name, help);
+        let _ = writeln!(out, "{name} {value}");
+    }
+    out
+}
+
+fn unread(estate: &Estate) -> usize {
+    let rows = estate.databases.iter().filter(|row| row.state == State::Unreadable).count();
+    rows + estate.not_looked_at.len()
+}
+
+fn head(out: &mut String, name: &str, help: &str) {
+    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge");
+}
+
+/// A label's value: backslash, quote and line feed are escaped; control characters are not names.
+fn label(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            '\\' => out.push_str("\\\\"),
+            '"' => out.push_str("\\\""),
+            '\n' => out.push_str("\\n"),
+            c if c.is_control() => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_escaped() {
+        assert_eq!(label("a\\b\"c\nd\u{1b}e"), "a\\\\b\\\"c\\nd\u{fffd}e");
+    }
+}

@@ -1,0 +1,213 @@
+//! `tdekit overview`: what is known of each database, and what of it breaks a rule.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::common::{Place, Run};
+use crate::databases::{fill, unreadable_below};
+
+/// A place with a store, a certificate that is in a backup, and a directory of databases:
+/// encrypted, backed up and verified (`shop`), encrypted only (`hr`), plain with a plain backup
+/// (`notes`), and encrypted and then removed (`old`).
+fn estate() -> Place {
+    let place = Place::with_store();
+    place.ok(["cert", "create", "AppCert"]);
+    place.ok(["cert", "backup", "AppCert", "--pkcs12", "AppCert.p12"]);
+    fs::create_dir_all(place.path("srv/below")).unwrap();
+    for name in ["srv/shop.db", "srv/below/hr.db", "srv/notes.db", "srv/old.db"] {
+        fill(&place.path(name), 50);
+    }
+    for name in ["srv/shop.db", "srv/below/hr.db", "srv/old.db"] {
+        place.ok(["encrypt", name, "--certificate", "AppCert"]);
+    }
+    place.ok(["backup", "srv/shop.db", "--to", "shop.bak", "--certificate", "AppCert"]);
+    place.ok(["verify", "shop.bak"]);
+    place.ok(["backup", "srv/notes.db", "--to", "srv/notes.bak"]);
+    fs::remove_file(place.path("srv/old.db")).unwrap();
+    place
+}
+
+fn overview(place: &Place, args: &[&str]) -> Run {
+    place.run([&["overview"][..], args].concat())
+}
+
+fn json(place: &Place, args: &[&str]) -> (i32, Value) {
+    let run = overview(place, &[args, &["--json"]].concat());
+    (run.code, serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{run:?}")))
+}
+
+/// The row of a database.
+fn row<'a>(told: &'a Value, name: &str) -> &'a Value {
+    let is_it = |row: &&Value| row["path"].as_str().is_some_and(|path| path.ends_with(name));
+    told["databases"].as_array().unwrap().iter().find(is_it).unwrap_or_else(|| panic!("{told}"))
+}
+
+fn findings(row: &Value) -> Vec<&str> {
+    let all = row["findings"].as_array().unwrap();
+    all.iter().map(|finding| finding["what"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn each_database_has_its_state_its_backup_and_what_is_due() {
+    let mut place = estate();
+    // No key is needed, and none is asked for.
+    place.set("TDEKIT_PASSWORD", "");
+    let (code, told) = json(&place, &["srv"]);
+    assert_eq!((code, &told["level"]), (1, &"bad".into()), "{told}");
+    let all = told["databases"].as_array().unwrap();
+    assert_eq!(all.len(), 4, "{told}");
+    let shop = row(&told, "/shop.db");
+    assert_eq!((&shop["level"], &shop["state"]), (&"good".into(), &"encrypted".into()), "{shop}");
+    assert_eq!((&shop["last_backup"]["full"], &shop["verify_ok"]), (&true.into(), &true.into()));
+    assert_eq!(shop["algorithm"], "AES_256");
+    let hr = row(&told, "/hr.db");
+    assert_eq!((&hr["level"], findings(hr)), (&"warning".into(), vec!["backup-missing"]), "{hr}");
+    let notes = row(&told, "/notes.db");
+    assert_eq!(notes["state"], "plain");
+    assert_eq!(findings(notes), ["plain", "backup-plain", "verify-missing"], "{notes}");
+    let old = row(&told, "/old.db");
+    assert_eq!((&old["level"], &old["state"]), (&"bad".into(), &"gone".into()), "{old}");
+    assert_eq!(findings(old), ["lost", "backup-missing"]);
+
+    let text = overview(&place, &["srv"]);
+    for part in ["shop.db", "below/hr.db", "PLAIN", "GONE", "now (full)", "now, not encrypted"] {
+        assert!(text.out.contains(part), "{part}: {}", text.out);
+    }
+    assert!(text.out.contains("Do: tdekit encrypt "), "{}", text.out);
+    let quiet = overview(&place, &["srv", "--quiet"]);
+    assert!(!quiet.out.contains("shop.db") && quiet.out.contains("hr.db"), "{}", quiet.out);
+
+    let alone = overview(&place, &["srv/shop.db"]);
+    assert_eq!(alone.code, 0, "{alone:?}");
+    assert_eq!(overview(&place, &["nowhere"]).code, 7);
+    assert_eq!(overview(&place, &[]).code, 2);
+    assert_eq!(overview(&place, &["srv", "--max-key-age", "old"]).code, 2);
+}
+
+#[test]
+fn ages_damage_and_unsaved_certificates_are_told() {
+    let place = estate();
+    let (code, told) = json(&place, &["srv/shop.db", "--max-backup-age", "0d"]);
+    let shop = row(&told, "/shop.db");
+    // A backup of this very second is not older than now.
+    assert!(code == 0 || findings(shop) == ["backup-age"], "{shop}");
+    let config = "[overview]\npaths = [\"../srv/shop.db\"]\nmax_key_age = \"1d\"\n";
+    fs::write(place.home().join("config.toml"), config).unwrap();
+    assert_eq!(overview(&place, &[]).code, 0);
+    fs::write(place.home().join("config.toml"), "[overview]\nmax_key_age = \"soon\"\n").unwrap();
+    assert_eq!(overview(&place, &["srv"]).code, 2);
+    fs::remove_file(place.home().join("config.toml")).unwrap();
+
+    let media = fs::read(place.path("shop.bak")).unwrap();
+    let mut flipped = media.clone();
+    let at = flipped.len() / 2;
+    flipped[at] ^= 1;
+    fs::write(place.path("shop.bak"), flipped).unwrap();
+    assert_eq!(place.run(["verify", "shop.bak"]).code, 4);
+    let (code, told) = json(&place, &["srv/shop.db"]);
+    let shop = row(&told, "/shop.db");
+    assert_eq!((code, findings(shop)), (1, vec!["verify-failed"]), "{shop}");
+    assert_eq!(shop["verify_ok"], false);
+    fs::write(place.path("shop.bak"), media).unwrap();
+    place.ok(["verify", "shop.bak"]);
+    assert_eq!(overview(&place, &["srv/shop.db"]).code, 0);
+
+    place.ok(["doctor", "srv/shop.db"]);
+    let (_, told) = json(&place, &["srv/shop.db"]);
+    assert!(row(&told, "/shop.db")["last_examined_at"].is_i64(), "{told}");
+    let database = place.path("srv/shop.db");
+    let mut bytes = fs::read(&database).unwrap();
+    let at = bytes.len() - 100;
+    bytes[at] ^= 1;
+    fs::write(&database, bytes).unwrap();
+    assert_eq!(place.run(["doctor", "srv/shop.db"]).code, 4);
+    let (_, told) = json(&place, &["srv/shop.db"]);
+    assert_eq!(findings(row(&told, "/shop.db")), ["doctor"], "{told}");
+
+    place.ok(["cert", "create", "Unsaved"]);
+    fill(&place.path("srv/new.db"), 50);
+    place.ok(["encrypt", "srv/new.db", "--certificate", "Unsaved"]);
+    let (_, told) = json(&place, &["srv/new.db"]);
+    let new = row(&told, "/new.db");
+    assert_eq!(findings(new), ["certificate-not-backed-up", "backup-missing"], "{new}");
+    assert_eq!(new["certificates_saved"], false);
+}
+
+#[test]
+fn metrics_are_prometheus_text_and_the_page_is_whole() {
+    let place = estate();
+    fs::rename(place.path("srv/notes.db"), place.path("srv/a \"b\\c\nnote.db")).unwrap();
+    let run = overview(&place, &["srv", "--prometheus"]);
+    assert_eq!(run.code, 1, "{run:?}");
+    let lines = run.out.lines().map(|line| Ok(line.to_owned()));
+    let parsed = prometheus_parse::Scrape::parse(lines).unwrap();
+    let of = |metric: &str, end: &str| {
+        let is_it = |sample: &&prometheus_parse::Sample| {
+            let path = sample.labels.get("path");
+            sample.metric == metric && path.is_some_and(|path| path.ends_with(end))
+        };
+        let found: Vec<_> = parsed.samples.iter().filter(is_it).collect();
+        match found.as_slice() {
+            [] => None,
+            [one] => match one.value {
+                prometheus_parse::Value::Gauge(value) => Some(value),
+                ref other => panic!("{other:?}"),
+            },
+            _ => panic!("{metric} {end}"),
+        }
+    };
+    assert_eq!(of("tdekit_database_encrypted", "shop.db"), Some(1.0));
+    assert_eq!(of("tdekit_database_encrypted", "note.db"), Some(0.0));
+    assert_eq!(of("tdekit_database_level", "old.db"), Some(2.0));
+    assert!(of("tdekit_database_last_backup_timestamp_seconds", "shop.db") > Some(1.7e9));
+    assert_eq!(of("tdekit_database_last_backup_timestamp_seconds", "hr.db"), None);
+    assert_eq!(of("tdekit_database_verify_ok", "shop.db"), Some(1.0));
+
+    let out = place.path("tdekit.prom");
+    let to = out.to_str().unwrap();
+    let run = overview(&place, &["srv", "--prometheus", "--output", to]);
+    assert_eq!((run.code, run.out.as_str()), (1, ""), "{run:?}");
+    assert!(fs::read_to_string(&out).unwrap().contains("tdekit_overview_timestamp_seconds"));
+    assert_eq!(overview(&place, &["srv", "--output", to]).code, 2);
+
+    let page = overview(&place, &["srv", "--html"]).out;
+    assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
+    assert!(!page.contains("<script") && !page.contains("http"), "{page}");
+    for part in ["2 of 4 databases are encrypted and whole.", "&quot;b\\c", "below/hr.db"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+}
+
+#[test]
+fn what_could_not_be_looked_at_is_named() {
+    let place = Place::empty();
+    fs::create_dir(place.path("srv")).unwrap();
+    fill(&place.path("srv/a.db"), 10);
+    unreadable_below(&place.path("srv"));
+    let (code, told) = json(&place, &["srv"]);
+    assert_eq!(code, 1, "{told}");
+    let left = told["not_looked_at"].as_array().unwrap();
+    assert!(left.iter().any(|what| what.as_str().unwrap().contains("history")), "{told}");
+    let state = &told["databases"].as_array().unwrap().last().unwrap()["state"];
+    assert_eq!(state, "unreadable");
+    assert!(!Path::new(&place.home()).exists(), "an overview makes nothing");
+}
+
+#[test]
+#[ignore = "full: 10,000 databases"]
+fn ten_thousand_databases_are_looked_at() {
+    let place = Place::with_store();
+    place.ok(["cert", "create", "AppCert"]);
+    fs::create_dir(place.path("srv")).unwrap();
+    fill(&place.path("srv/0.db"), 10);
+    place.ok(["encrypt", "srv/0.db", "--certificate", "AppCert"]);
+    for number in 1..10_000 {
+        let path = place.path(&format!("srv/{}", number / 1000));
+        fs::create_dir_all(&path).unwrap();
+        fs::copy(place.path("srv/0.db"), path.join(format!("{number}.db"))).unwrap();
+    }
+    let (_, told) = json(&place, &["srv"]);
+    assert_eq!(told["databases"].as_array().unwrap().len(), 10_000);
+}
