@@ -294,7 +294,7 @@ impl Row {
 
 fn certificates(store: &Store<'_>) -> Vec<Certificate> {
     let all = store.store.as_ref().ok().map(KeyStore::certificates).unwrap_or_default();
-    all.into_iter()
+    all.iter()
         .map(|info| Certificate {
             name: info.name.clone(),
             thumbprint: info.thumbprint(),

@@ -145,9 +145,9 @@ fn cost_cell(cost: &Cost) -> String {
 /// A length of time in its largest unit.
 pub(crate) fn ago(seconds: i64) -> String {
     match seconds {
-        ..MINUTE_S => "now".to_owned(),
-        ..HOUR_S => format!("{} min", seconds / MINUTE_S),
-        ..=172_800 => format!("{} h", seconds / HOUR_S),
+        _ if seconds < MINUTE_S => "now".to_owned(),
+        _ if seconds < HOUR_S => format!("{} min", seconds / MINUTE_S),
+        _ if seconds <= 2 * DAY_S => format!("{} h", seconds / HOUR_S),
         _ => format!("{} d", seconds / DAY_S),
     }
 }

@@ -105,7 +105,8 @@ impl Installation {
     /// Installs the plugin, whose library is given, and tells each step.
     ///
     /// # Errors
-    /// `OtherPlugin` where the server's options load another one for encryption; `NotThePlugin`, `NoUser`, `UnwritablePath`, `Io`, errors of the key store.
+    /// `OtherPlugin` where the server's options load another one for encryption; `NotThePlugin`,
+    /// `NoUser`, `UnwritablePath`, `Io`, errors of the key store.
     pub fn install(
         &self,
         library: &Path,

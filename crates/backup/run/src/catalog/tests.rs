@@ -210,60 +210,6 @@ fn a_step_is_taken_once_and_whole_or_not_at_all() {
     assert_eq!(fs::read(&path).unwrap(), before);
 }
 
-/// Makes the fixture of the newest version, whose rows no later version changes.
-#[test]
-#[ignore = "writes a fixture, once for each version"]
-fn make_the_fixture() {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/fixtures");
-    let dir = fixtures.join(schema::VERSION.to_string()).join("history");
-    assert!(!dir.join(CATALOG_FILE_NAME).exists(), "a fixture is written once");
-    fs::create_dir_all(&dir).unwrap();
-    let mut catalog = Catalog::open(&dir).unwrap();
-    for position in 1..=2 {
-        catalog.record(&row(position, "/backups/app.bak")).unwrap();
-    }
-}
-
-#[test]
-fn a_history_that_somebody_else_put_there_is_not_used() {
-    let dir = tempfile::tempdir().unwrap();
-    let (path, victim) = (dir.path().join(CATALOG_FILE_NAME), dir.path().join("victim"));
-    std::fs::write(&victim, "").unwrap();
-    std::os::unix::fs::symlink(&victim, &path).unwrap();
-    assert!(matches!(Catalog::open(dir.path()), Err(RunError::Io { .. })));
-    std::fs::remove_file(&path).unwrap();
-    std::fs::hard_link(&victim, &path).unwrap();
-    assert!(matches!(Catalog::open(dir.path()), Err(RunError::Io { .. })));
-    assert_eq!(std::fs::metadata(&victim).unwrap().len(), 0);
-    std::fs::remove_file(&path).unwrap();
-    Catalog::open(dir.path()).unwrap();
-}
-
-/// A kill leaves a journal, which a connection that only reads may not roll back: the history must
-/// not be unreadable until the next backup.
-#[test]
-fn what_a_killed_writer_left_is_taken_back_by_whoever_reads_next() {
-    let dir = tempfile::tempdir().unwrap();
-    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
-    let mut catalog = Catalog::open(&from).unwrap();
-    catalog.record(&row(1, "/b/app.bak")).unwrap();
-    // Pages that are written before the end, as a small cache has them.
-    catalog.db.execute_batch("PRAGMA cache_size = 1; BEGIN").unwrap();
-    let copy = "INSERT INTO backupmediafamily VALUES(hex(randomblob(8)), 1, hex(zeroblob(2000)))";
-    for _ in 0..40 {
-        catalog.db.execute(copy, []).unwrap();
-    }
-    fs::create_dir(&to).unwrap();
-    for name in ["history.db", "history.db-journal"] {
-        fs::copy(from.join(name), to.join(name)).unwrap();
-    }
-    assert_ne!(fs::metadata(to.join("history.db-journal")).unwrap().len(), 0);
-    let read = Catalog::open_existing(&to).unwrap().unwrap();
-    assert_eq!(all(&read), [row(1, "/b/app.bak")]);
-    assert!(!to.join("history.db-journal").exists());
-    assert_eq!(read.newer_than(&[5; 16], &[]).unwrap().len(), 1);
-}
-
 #[test]
 fn the_newest_backup_of_a_database_has_its_last_good_and_bad_reading() {
     let dir = tempfile::tempdir().unwrap();
