@@ -17,6 +17,9 @@ fn main() -> ExitCode {
     harden::no_core_dumps();
     tdekit_key_store::ask_services_by_this_program();
     let cli = cli::parse();
+    if cli.global.wide {
+        tdekit_console::table::show_all();
+    }
     match commands::run(&cli) {
         Ok(code) => code,
         Err(error) => report(&error),

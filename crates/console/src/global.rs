@@ -21,6 +21,9 @@ pub struct GlobalArgs {
     /// Open the key store with the key in this file
     #[arg(long, global = true, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
+    /// Show all columns of tables, and names as they are, however narrow the terminal is
+    #[arg(long, global = true)]
+    pub wide: bool,
 }
 
 impl Operator for GlobalArgs {

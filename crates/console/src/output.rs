@@ -15,6 +15,7 @@ use tdekit_key_store::{CertificateInfo, KeyStore, SecretBytes, Use, expires_soon
 
 use crate::error::ConsoleError;
 use crate::hint::notice_hint;
+use crate::table::{self, Fit, Fitted};
 
 /// Prints a line on standard output.
 pub fn line(text: impl Display) -> Result<(), ConsoleError> {
@@ -63,6 +64,22 @@ pub fn table(header: &[&str], rows: Vec<Vec<String>>) -> Result<(), ConsoleError
     };
     table.add_rows(rows.into_iter().map(cells));
     line(table.trim_fmt())
+}
+
+/// Prints a table as it fits the terminal. Columns that are left out are named on standard error.
+pub fn fitted_table(header: &[(&str, Fit)], rows: Vec<Vec<String>>) -> Result<(), ConsoleError> {
+    let names: Vec<&str> = header.iter().map(|(name, _)| *name).collect();
+    let Some(room) = table::room() else { return table(&names, rows) };
+    let clean = |row: Vec<String>| row.iter().map(|cell| printable(cell).into_owned()).collect();
+    let rows: Vec<Vec<String>> = rows.into_iter().map(clean).collect();
+    let Fitted { columns, rows } = table::fit(header, &rows, room);
+    let shown: Vec<&str> = columns.iter().filter_map(|at| names.get(*at).copied()).collect();
+    table(&shown, rows)?;
+    let left: Vec<&str> = names.iter().filter(|name| !shown.contains(name)).copied().collect();
+    if !left.is_empty() {
+        note(format_args!("Left out for want of room: {}. --wide shows all.", left.join(", ")));
+    }
+    Ok(())
 }
 
 /// Prints a warning on standard error.

@@ -301,6 +301,15 @@ def directories(top):
     expect(f"one that does not open: {ended.stderr}", ended.returncode, 3)
     expect("which failed", f"Not imported: {path('first.db')}: " in ended.stdout, True)
     expect("the others", sorted(state_below(new + "-2")), ["a.db", "below/b.db"])
+    os.remove(path("first.db"))
+    with open(path("a.db"), "rb") as file:
+        cut = file.read()[:-1]
+    with open(path("cut.db"), "wb") as file:
+        file.write(cut)
+    ended = run("sqlcipher", old, new + "-4")
+    expect(f"one that is a byte short: {ended.stderr}", ended.returncode, 4)
+    expect("which is short", f"Not imported: {path('cut.db')}: " in ended.stdout, True)
+    expect("the others beside it", sorted(state_below(new + "-4")), ["a.db", "below/b.db"])
     for empty in (os.path.join(old, "empty"), os.path.join(old, "none")):
         if empty.endswith("empty"):
             os.mkdir(empty)

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use tdekit_console::{GlobalArgs, output, session};
+use tdekit_console::{Fit, GlobalArgs, output, session};
 use tdekit_key_crypto::Kind;
 use tdekit_key_store::iso8601;
 use tdekit_sqlite_convert::{Audited, Policy, Search, audit, databases_in, lost_in};
@@ -79,9 +79,16 @@ pub(crate) fn run(args: &AuditArgs, global: &GlobalArgs) -> Result<(), CommandEr
 }
 
 fn print(audited: &[Audited]) -> Result<(), CommandError> {
-    const HEADER: [&str; 7] =
-        ["database", "algorithm", "key", "age", "certificates", "certificates saved", "expires"];
-    output::table(&HEADER, audited.iter().map(row).collect())?;
+    const HEADER: [(&str, Fit); 7] = [
+        ("database", Fit::Cut),
+        ("algorithm", Fit::Keep),
+        ("key", Fit::Drop(3)),
+        ("age", Fit::Keep),
+        ("certificates", Fit::CutOrDrop(2)),
+        ("certificates saved", Fit::Drop(1)),
+        ("expires", Fit::Drop(4)),
+    ];
+    output::fitted_table(&HEADER, audited.iter().map(row).collect())?;
     for one in audited.iter().filter(|one| !one.breaches.is_empty()) {
         output::line("")?;
         output::line(one.path.display())?;

@@ -9,7 +9,7 @@ use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use tdekit_backup_run::place::is_media;
 use tdekit_console::session::{self, Ask};
-use tdekit_console::{GlobalArgs, output};
+use tdekit_console::{Fit, GlobalArgs, output};
 use tdekit_key_store::{
     CertificateBackup, CertificateInfo, NewCertificate, RsaBits, SecretBytes, Unlocked, Use,
     iso8601, read_certificate_file, thumbprint, write_new,
@@ -276,16 +276,16 @@ fn list(args: &ListArgs, global: &GlobalArgs) -> Result<(), CommandError> {
         )?);
     }
     let header = [
-        "NAME",
-        "GENERATION",
-        "SUBJECT",
-        "THUMBPRINT",
-        "CREATED",
-        "EXPIRES",
-        "BITS",
-        "PRIVATE KEY",
-        "BACKED UP",
-        "USED BY",
+        ("NAME", Fit::Cut),
+        ("GENERATION", Fit::Keep),
+        ("SUBJECT", Fit::Drop(5)),
+        ("THUMBPRINT", Fit::Drop(2)),
+        ("CREATED", Fit::Drop(4)),
+        ("EXPIRES", Fit::Keep),
+        ("BITS", Fit::Drop(6)),
+        ("PRIVATE KEY", Fit::Drop(1)),
+        ("BACKED UP", Fit::Keep),
+        ("USED BY", Fit::Drop(3)),
     ];
     let row = |listed: &Certificate| {
         let active = if listed.active { " (active)" } else { "" };
@@ -302,7 +302,7 @@ fn list(args: &ListArgs, global: &GlobalArgs) -> Result<(), CommandError> {
             listed.used_by.len().to_string(),
         ]
     };
-    Ok(output::table(&header, listed.iter().map(row).collect())?)
+    Ok(output::fitted_table(&header, listed.iter().map(row).collect())?)
 }
 
 fn backup(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandError> {

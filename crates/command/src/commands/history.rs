@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use tdekit_backup_run::rescan::{self, Unreadable};
 use tdekit_backup_run::{Catalog, CatalogFilter, CatalogSet, Finding};
-use tdekit_console::{GlobalArgs, output, session};
+use tdekit_console::{Fit, GlobalArgs, output, session};
 
 use crate::backup::report::{ratio, size, warn_findings};
 use crate::error::CommandError;
@@ -50,19 +50,19 @@ fn list(args: &HistoryArgs, global: &GlobalArgs) -> Result<(), CommandError> {
         return Ok(output::line("There are no backups in the history.")?);
     }
     let header = [
-        "DATABASE",
-        "TYPE",
-        "BEGUN",
-        "SIZE",
-        "STORED",
-        "RATIO",
-        "ENCRYPTION",
-        "CERTIFICATE",
-        "EXPIRES",
-        "POSITION",
-        "MEDIA",
+        ("DATABASE", Fit::Cut),
+        ("TYPE", Fit::Keep),
+        ("BEGUN", Fit::Keep),
+        ("SIZE", Fit::Drop(4)),
+        ("STORED", Fit::Drop(5)),
+        ("RATIO", Fit::Drop(7)),
+        ("ENCRYPTION", Fit::Keep),
+        ("CERTIFICATE", Fit::CutOrDrop(2)),
+        ("EXPIRES", Fit::Drop(6)),
+        ("POSITION", Fit::Drop(3)),
+        ("MEDIA", Fit::CutOrDrop(1)),
     ];
-    Ok(output::table(&header, sets.iter().map(row).collect())?)
+    Ok(output::fitted_table(&header, sets.iter().map(row).collect())?)
 }
 
 fn row(set: &CatalogSet) -> Vec<String> {

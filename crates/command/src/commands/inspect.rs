@@ -6,7 +6,7 @@ use clap::Args;
 use tdekit_backup_run::labels::now_ms;
 use tdekit_backup_run::place::{Place, open};
 use tdekit_backup_run::{SetInfo, date_of_ms};
-use tdekit_console::{GlobalArgs, output, session};
+use tdekit_console::{Fit, GlobalArgs, output, session};
 
 use crate::backup::report::{
     MediaReport, SetReport, compression_of, kind_of, print_keys, ratio, size, warn_findings,
@@ -41,23 +41,23 @@ pub(crate) fn run(args: &InspectArgs, global: &GlobalArgs) -> Result<(), Command
     ))?;
     if !sets.is_empty() {
         let header = [
-            "POSITION",
-            "TYPE",
-            "NAME",
-            "DATABASE",
-            "BEGUN",
-            "FINISHED",
-            "SIZE",
-            "STORED",
-            "RATIO",
-            "COMPRESSION",
-            "ENCRYPTION",
-            "BY",
-            "EXPIRES",
-            "FLAGS",
+            ("POSITION", Fit::Keep),
+            ("TYPE", Fit::Keep),
+            ("NAME", Fit::CutOrDrop(5)),
+            ("DATABASE", Fit::Cut),
+            ("BEGUN", Fit::Drop(1)),
+            ("FINISHED", Fit::Drop(10)),
+            ("SIZE", Fit::Drop(2)),
+            ("STORED", Fit::Drop(3)),
+            ("RATIO", Fit::Drop(9)),
+            ("COMPRESSION", Fit::Drop(8)),
+            ("ENCRYPTION", Fit::Cut),
+            ("BY", Fit::Drop(7)),
+            ("EXPIRES", Fit::Drop(6)),
+            ("FLAGS", Fit::Cut),
         ];
         let rows = sets.iter().zip(&report.sets).map(|(info, told)| row(info, told));
-        output::table(&header, rows.collect())?;
+        output::fitted_table(&header, rows.collect())?;
     }
     for (info, told) in sets.iter().zip(&report.sets) {
         print_keys(info.position, told)?;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tdekit_console::{ConsoleError, output};
+use tdekit_console::{ConsoleError, Fit, output};
 use time::OffsetDateTime;
 use time::macros::format_description;
 
@@ -10,8 +10,16 @@ use super::cost::Cost;
 use super::estate::{Backup, Estate, Row, Server, State};
 use super::rules::Level;
 
-const HEADER: [&str; 8] =
-    ["", "DATABASE", "STATE", "KEY AGE", "CERT SAVED", "LAST BACKUP", "VERIFIED", "COST"];
+const HEADER: [(&str, Fit); 8] = [
+    ("", Fit::Keep),
+    ("DATABASE", Fit::Cut),
+    ("STATE", Fit::Keep),
+    ("KEY AGE", Fit::Drop(2)),
+    ("CERT SAVED", Fit::Drop(3)),
+    ("LAST BACKUP", Fit::Keep),
+    ("VERIFIED", Fit::Drop(1)),
+    ("COST", Fit::Drop(4)),
+];
 /// How many commands are suggested.
 const MAX_COMMANDS: usize = 5;
 const MINUTE_S: i64 = 60;
@@ -28,7 +36,7 @@ pub(crate) fn print(estate: &Estate, quiet: bool) -> Result<(), ConsoleError> {
         rows.iter().map(|row| cells_of(row, estate.at, root.as_deref())).collect();
     cells.extend(servers.iter().map(|server| cells_of_server(server, estate.at)));
     if !cells.is_empty() {
-        output::table(&HEADER, cells)?;
+        output::fitted_table(&HEADER, cells)?;
         output::line("")?;
     }
     for row in &rows {

@@ -221,6 +221,28 @@ fn the_history_has_the_columns_of_backupset_and_is_made_anew_from_media() {
 }
 
 #[test]
+fn a_scan_of_damaged_media_is_not_an_end_in_order() {
+    let place = Place::with_store();
+    let dir = Dir::new();
+    let (path, media) = (dir.path("app.db"), dir.path("app.bak"));
+    fill(&path, 100);
+    place.ok(["backup", text(&path), "--to", text(&media)]);
+    place.ok(["backup", text(&path), "--to", text(&media), "--append"]);
+    place.ok(["history", "--scan", text(&dir.path(""))]);
+    let whole = fs::read(&media).unwrap();
+    // Its end is not there; then the record that it begins with is changed.
+    fs::write(&media, &whole[..whole.len() - 10]).unwrap();
+    let run = place.run(["history", "--scan", text(&dir.path("")), "--json"]);
+    assert_eq!(run.code, 4, "{run:?}");
+    let mut changed = whole.clone();
+    changed[40] ^= 1;
+    fs::write(&media, changed).unwrap();
+    assert_eq!(place.run(["history", "--scan", text(&dir.path(""))]).code, 4);
+    fs::write(&media, whole).unwrap();
+    place.ok(["history", "--scan", text(&dir.path(""))]);
+}
+
+#[test]
 fn a_history_that_cannot_be_written_is_a_warning() {
     let place = Place::with_store();
     let dir = Dir::new();

@@ -74,6 +74,27 @@ fn a_transaction_that_was_cut_short_is_named_and_left_alone() {
 }
 
 #[test]
+fn bytes_behind_the_last_page_are_a_fault_and_room_is_not() {
+    let dir = Dir::new();
+    for (name, is_encrypted) in [("sealed.db", true), ("plain.db", false)] {
+        let path = dir.path(name);
+        fill(&path, 300);
+        if is_encrypted {
+            encrypt(&path, &[]);
+        }
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, [&whole[..], &[0; 2 * PAGE]].concat()).unwrap();
+        let (code, found, told) = findings(&path);
+        assert_eq!((code, found), (0, Vec::new()), "{told}");
+        for extra in [&b"x"[..], &[7; 2 * PAGE]] {
+            fs::write(&path, [&whole[..], extra].concat()).unwrap();
+            let (code, found, told) = findings(&path);
+            assert_eq!((code, found), (4, vec![named("length", "damaged")]), "{told}");
+        }
+    }
+}
+
+#[test]
 fn each_fault_is_named_and_weighed() {
     let dir = Dir::new();
     let path = dir.path("app.db");

@@ -30,6 +30,33 @@ fn with_vault(server: &Server) -> Place {
     place
 }
 
+/// As a compose file sets those whose own variables are missing.
+#[test]
+fn variables_that_are_set_to_nothing_count_as_unset() {
+    let transit = Transit::new("aes256-gcm96");
+    let server = vault("app", &transit);
+    let mut place = Place::with_store();
+    for name in [
+        "VAULT_CACERT",
+        "VAULT_NAMESPACE",
+        "TDEKIT_VAULT_MOUNT",
+        "TDEKIT_VAULT_TOKEN_FILE",
+        "AWS_PROFILE",
+        "AWS_CA_BUNDLE",
+        "AWS_ENDPOINT_URL_KMS",
+        "TDEKIT_KEY_FILE",
+        "TDEKIT_SERVICE_TIMEOUT",
+    ] {
+        place.set(name, "");
+    }
+    place.set("VAULT_TOKEN", TOKEN);
+    place.ok(add_vault(&server.url()));
+    place.set("TDEKIT_PASSWORD", "");
+    place.set("TDEKIT_VAULT_KEY", "app");
+    place.set("VAULT_ADDR", &server.url());
+    place.ok(["key", "status", "--verify"]);
+}
+
 #[test]
 fn each_of_three_providers_opens_the_store_alone() {
     let transit = Transit::new("aes256-gcm96");

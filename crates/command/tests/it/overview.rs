@@ -181,6 +181,27 @@ fn metrics_are_prometheus_text_and_the_page_is_whole() {
 }
 
 #[test]
+fn tables_fit_the_terminal() {
+    let mut place = estate();
+    let long = format!("srv/{}.db", "a-long-name-".repeat(12));
+    fs::rename(place.path("srv/notes.db"), place.path(&long)).unwrap();
+    place.set("COLUMNS", "80");
+    for args in
+        [&["overview", "srv"][..], &["cert", "list"], &["inspect", "shop.bak"], &["history"]]
+    {
+        let run = place.run(args.iter());
+        let is_row = |line: &&str| line.starts_with(' ') && !line.starts_with("    ");
+        let table = run.out.lines().filter(is_row);
+        let wide = table.filter(|line| line.chars().count() > 80).count();
+        assert_eq!(wide, 0, "{args:?}: {}", run.out);
+        let all = place.run(args.iter().chain(&["--wide"]));
+        assert!(all.out.lines().any(|line| line.chars().count() > 80), "{args:?}: {}", all.out);
+    }
+    let told = place.run(["cert", "list"]);
+    assert!(told.err.contains("Left out for want of room: ") && told.err.contains("--wide"));
+}
+
+#[test]
 fn what_could_not_be_looked_at_is_named() {
     let place = Place::empty();
     fs::create_dir(place.path("srv")).unwrap();

@@ -91,23 +91,25 @@ fn a_server_moves_to_the_plugin_and_away_again() {
 
     let server = ours.start(&data, &LOG);
     rows_are_whole(&server);
-    let socket = server.socket();
-    let named = ["--socket", socket.to_str().unwrap(), "--user", "root"];
-    ours.tdekit(&[&["mariadb", "rotate"], &named[..]].concat());
+    ours.rotate_and_wait(&server, &[]);
     server.sql("ALTER TABLE test.a FORCE").unwrap();
     assert!(data.join(MARK).exists());
-    let uninstall = || run(&ours, &["mariadb", "uninstall"], &named);
-    refused(&uninstall(), "encrypted tablespaces");
+    let uninstall = |server: &Server| {
+        let socket = server.socket();
+        let named = ["--socket", socket.to_str().unwrap(), "--user", "root"];
+        run(&ours, &["mariadb", "uninstall"], &named)
+    };
+    refused(&uninstall(&server), "encrypted tablespaces");
     decrypt_tables(&server);
-    refused(&uninstall(), "still encrypts");
+    refused(&uninstall(&server), "still encrypts");
     server.stop().unwrap();
 
     let server = ours.start(&data, &[&LOG[..], &OFF].concat());
-    let told = uninstall();
+    let told = uninstall(&server);
     refused(&told, "binlog.000001");
     assert!(told.err.contains("a.MAI"), "{told:?}");
     write_anew(&server);
-    let done = uninstall();
+    let done = uninstall(&server);
     assert_eq!(done.code, 0, "{done:?}");
     assert!(!data.join(MARK).exists());
     rows_are_whole(&server);
