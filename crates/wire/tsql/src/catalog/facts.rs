@@ -341,7 +341,8 @@ fn primary_key(
     Ok(own.into_iter().map(|id| (id, false)).collect())
 }
 
-fn indexes(
+/// The indexes of a table, those of its constraints among them.
+pub(crate) fn indexes(
     connection: &Connection,
     table: &Table,
     named: &[Named],

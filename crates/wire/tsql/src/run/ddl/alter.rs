@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use tdekit_wire_tds::Value;
 
-use super::super::db::View;
+use super::super::db::{View, failure};
 use super::table::{NamedConstraint, column_text};
 use crate::ast::{AlterTable, ColumnDef, Name};
 use crate::bind::{Binder, Variables};
-use crate::catalog::model::{Named, schema_and_name};
+use crate::catalog::model::{Index, Named, schema_and_name};
 use crate::catalog::{Table, TableColumn, TableKind};
 use crate::emit::eval::eval;
 use crate::emit::literal;
@@ -83,11 +83,12 @@ impl Run<'_> {
         let name = &column.name;
         let uses = |found: &&Named| found.columns.iter().any(|own| own.eq_ignore_ascii_case(name));
         let named = self.named_constraints(table)?;
-        let users: Vec<_> = named.iter().filter(uses).collect();
-        for found in &users {
-            let kind = if found.kind == "I" { "index" } else { "object" };
-            let (name, column) = (found.name.clone(), name.clone());
-            let error = Error::ColumnInUse { kind: kind.to_owned(), name, column };
+        let objects = named.iter().filter(|found| found.kind != "I").filter(uses);
+        let objects = objects.map(|found| ("object", found.name.clone()));
+        let users: Vec<_> = objects.chain(self.indexes_on(table, name, &named)?).collect();
+        for (kind, user) in &users {
+            let (kind, name, column) = ((*kind).to_owned(), user.clone(), name.clone());
+            let error = Error::ColumnInUse { kind, name, column };
             if self.s.state.tries == 0 {
                 // A client that has gone is noticed at the statement's end.
                 let _ = self.sink.message(&error.message(self.s.line, &frame.procedure));
@@ -99,6 +100,24 @@ impl Run<'_> {
         let sql = format!("ALTER TABLE {} DROP COLUMN {}", table.sql(), quote(name));
         self.sql(&sql, &table.database)?;
         self.forget_column(table, name)
+    }
+
+    /// The indexes that a column is in, but for those of constraints.
+    fn indexes_on(
+        &mut self,
+        table: &Table,
+        column: &str,
+        named: &[Named],
+    ) -> Result<Vec<(&'static str, String)>> {
+        let kernels = self.s.db.kernels.clone();
+        let all = crate::catalog::facts::indexes(self.s.db.connection()?, table, named)
+            .map_err(|error| failure(&kernels, &error, &table.database))?;
+        let at = (1..).zip(&table.columns).find(|(_, own)| own.name == column).map(|(at, _)| at);
+        let has = |index: &Index| {
+            !index.constraint && index.columns.iter().any(|(own, _)| Some(*own) == at)
+        };
+        let found = all.into_iter().filter(has).filter_map(|index| index.name);
+        Ok(found.map(|name| ("index", name)).collect())
     }
 
     fn add_column(&mut self, table: &Arc<Table>, column: &ColumnDef) -> Result<()> {
