@@ -32,6 +32,26 @@ fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, |c| format!("\\u{{{:x}}}", u32::from(c)))
 }
 
+/// The text as one line that reads as it is written: without ends of lines, tabs, and characters
+/// that turn the direction of writing. A name must not look like a row of its own.
+#[must_use]
+pub fn single(text: &str) -> Cow<'_, str> {
+    // Marks and embeddings of direction, isolates.
+    let turns = |c: char| {
+        let ranges = ['\u{200e}'..='\u{200f}', '\u{202a}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
+        ranges.iter().any(|range| range.contains(&c))
+    };
+    let is_plain = |c: char| !c.is_control() && !turns(c);
+    if text.chars().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    let shown = text.chars().map(|c| match is_plain(c) {
+        true => c.to_string(),
+        false => format!("\\u{{{:x}}}", u32::from(c)),
+    });
+    Cow::Owned(shown.collect())
+}
+
 fn escaped(text: &str, escape: impl Fn(char) -> String) -> Cow<'_, str> {
     let is_plain = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
     if text.chars().all(is_plain) {
@@ -60,7 +80,7 @@ pub fn table(header: &[&str], rows: Vec<Vec<String>>) -> Result<(), ConsoleError
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(header.to_vec());
     let cells = |row: Vec<String>| -> Vec<String> {
-        row.iter().map(|cell| printable(cell).into_owned()).collect()
+        row.iter().map(|cell| single(cell).into_owned()).collect()
     };
     table.add_rows(rows.into_iter().map(cells));
     line(table.trim_fmt())
@@ -70,7 +90,7 @@ pub fn table(header: &[&str], rows: Vec<Vec<String>>) -> Result<(), ConsoleError
 pub fn fitted_table(header: &[(&str, Fit)], rows: Vec<Vec<String>>) -> Result<(), ConsoleError> {
     let names: Vec<&str> = header.iter().map(|(name, _)| *name).collect();
     let Some(room) = table::room() else { return table(&names, rows) };
-    let clean = |row: Vec<String>| row.iter().map(|cell| printable(cell).into_owned()).collect();
+    let clean = |row: Vec<String>| row.iter().map(|cell| single(cell).into_owned()).collect();
     let rows: Vec<Vec<String>> = rows.into_iter().map(clean).collect();
     let Fitted { columns, rows } = table::fit(header, &rows, room);
     let shown: Vec<&str> = columns.iter().filter_map(|at| names.get(*at).copied()).collect();
@@ -169,5 +189,7 @@ mod tests {
         let told = "a\u{1b}[2J\u{9b}0m\u{7f}\r\n\tü";
         assert_eq!(printable(told), "a\\u{1b}[2J\\u{9b}0m\\u{7f}\\u{d}\n\tü");
         assert!(matches!(printable("plain"), Cow::Borrowed("plain")));
+        assert_eq!(single("a\n✔\t\u{202e}b"), "a\\u{a}✔\\u{9}\\u{202e}b");
+        assert!(matches!(single("plain ü"), Cow::Borrowed(_)));
     }
 }

@@ -102,6 +102,27 @@ pub fn record_check(
     warn(operator, recorded);
 }
 
+/// Records that what stands at `places` is damaged or gone: of each set that the history knows
+/// there, but for those of `whole`.
+pub fn record_damage(operator: &dyn Operator, places: &[Place], whole: &[String]) {
+    let places: Vec<_> = places
+        .iter()
+        .filter_map(Place::recorded)
+        .map(|place| place.to_string_lossy().into_owned())
+        .collect();
+    let recorded = with_catalog(operator, |catalog| {
+        let (user, at_ms) = (user(), now_ms());
+        let all = catalog.sets_at(&places)?;
+        for subject in all.iter().filter(|set| !whole.contains(set)) {
+            let kind = CheckedKind::Backup;
+            let check = Check { kind, subject, findings: 1, facts: None, user: &user, at_ms };
+            catalog.record_check(&check)?;
+        }
+        Ok(())
+    });
+    warn(operator, recorded);
+}
+
 fn with_catalog(
     operator: &dyn Operator,
     work: impl FnOnce(&mut Catalog) -> Result<(), RunError>,

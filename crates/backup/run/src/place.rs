@@ -16,6 +16,8 @@ use crate::{
 
 /// The name of standard output and input.
 const STANDARD: &str = "-";
+/// Media sets begin with so many bytes of their own.
+const MAGIC_LEN: usize = 16;
 
 /// A place of a media set, as the user named it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,11 +157,12 @@ pub fn is_missing(error: &RunError) -> bool {
 /// Whether `path`, as the key store knows it, is that of a media set and no database's.
 #[must_use]
 pub fn is_media(path: &Path) -> bool {
-    let mut head = [0; MEDIA_HEADER_LEN];
+    let mut head = [0; MAGIC_LEN];
+    // One whose header is damaged is a media set all the same.
     path.to_str().is_some_and(is_address)
         || FileMedia::open(path)
             .and_then(|file| file.read_at(0, 0, &mut head))
-            .is_ok_and(|()| MediaHeader::decode(&head).is_ok())
+            .is_ok_and(|()| tdekit_backup_media::is_media(&head))
 }
 
 /// A sink for each of `places`; `expected_bytes` is the most that will come, 0 where unknown.

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use tdekit_backup_media::{MEDIA_HEADER_LEN, MediaHeader};
+use tdekit_backup_media::{MEDIA_HEADER_LEN, MediaHeader, is_media};
 use tdekit_sqlite_convert::{Watch, go_on};
 
 use crate::place::{Opened, Place, open};
@@ -96,11 +96,15 @@ impl Search<'_> {
             let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
             if metadata.is_dir() {
                 self.find_media(&path)?;
-            } else if metadata.is_file()
-                && let Some(header) = header_of(&path)
-            {
-                self.found.files += 1;
-                self.media.entry(header.media_id).or_default().push(path);
+                continue;
+            }
+            match metadata.is_file().then(|| header_of(&path)) {
+                Some(Ok(Some(header))) => {
+                    self.found.files += 1;
+                    self.media.entry(header.media_id).or_default().push(path);
+                }
+                Some(Err(error)) => self.found.note(&path, &error),
+                Some(Ok(None)) | None => {}
             }
         }
         Ok(())
@@ -142,8 +146,19 @@ fn open_group(paths: &[PathBuf], found: &mut Scanned) -> Vec<Opened> {
     each
 }
 
-fn header_of(path: &Path) -> Option<MediaHeader> {
-    let mut head = [0; MEDIA_HEADER_LEN];
-    File::open(path).ok()?.read_exact(&mut head).ok()?;
-    MediaHeader::decode(&head).ok()
+/// The header of a file that begins as a media set does; none of any other. One that is damaged is
+/// an error: what it held is not known.
+fn header_of(path: &Path) -> Result<Option<MediaHeader>, RunError> {
+    let file = File::open(path).map_err(RunError::io("open", path))?;
+    let mut head = Vec::with_capacity(MEDIA_HEADER_LEN);
+    let limit = MEDIA_HEADER_LEN as u64;
+    file.take(limit).read_to_end(&mut head).map_err(RunError::io("read", path))?;
+    if !is_media(&head) {
+        return Ok(None);
+    }
+    MediaHeader::decode(&head).map(Some).map_err(|error| RunError::Damaged {
+        media: path.display().to_string(),
+        what: "the media header".to_owned(),
+        reason: error.to_string(),
+    })
 }

@@ -1,7 +1,7 @@
 //! `tdekit overview`: how the whole estate stands, on one screen.
 
-use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::io::{IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
@@ -124,6 +124,14 @@ fn look(args: &OverviewArgs, global: &GlobalArgs) -> Result<Estate, CommandError
     let catalog = Catalog::open_existing(&dir)?;
     let sources = Sources { store: &store, catalog: catalog.as_ref(), costs, now: now_seconds() };
     let mut estate = Estate::look(&paths, rules, &sources)?;
+    if estate.databases.is_empty() && estate.servers.is_empty() {
+        let named: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+        let reason = format!("{} hold no database that tdekit knows", named.join(", "));
+        return Err(CommandError::Nothing { reason });
+    }
+    if !missing.is_empty() {
+        estate.level = estate.level.max(Level::Warning);
+    }
     estate.not_looked_at.extend(missing);
     Ok(estate)
 }
@@ -146,8 +154,34 @@ fn show(estate: &Estate, args: &OverviewArgs) -> Result<(), CommandError> {
         (false, false) => return Ok(text::print(estate, args.quiet)?),
     };
     match &args.output {
-        Some(path) => Ok(replace_with_mode(path, made.as_bytes(), 0o644)?),
+        Some(path) => {
+            refuse_other(path, if args.html { page::BEGIN } else { metrics::BEGIN })?;
+            Ok(replace_with_mode(path, made.as_bytes(), 0o644)?)
+        }
         None => Ok(std::io::stdout().write_all(made.as_bytes())?),
+    }
+}
+
+/// Refuses to replace anything but what an earlier run wrote.
+fn refuse_other(path: &Path, begin: &str) -> Result<(), CommandError> {
+    let own = match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(CommandError::io("examine", path.to_owned(), error)),
+        Ok(facts) if !facts.is_file() => false,
+        Ok(_) => {
+            let file = tdekit_key_store::open_ordinary(path);
+            let mut file =
+                file.map_err(|error| CommandError::io("read", path.to_owned(), error))?;
+            let mut found = vec![0; begin.len()];
+            file.read_exact(&mut found).is_ok() && found == begin.as_bytes()
+        }
+    };
+    match own {
+        true => Ok(()),
+        false => Err(CommandError::usage(format!(
+            "{} is not what an overview wrote: name another file, or remove it",
+            path.display()
+        ))),
     }
 }
 
@@ -155,7 +189,7 @@ fn refuse(estate: &Estate) -> Result<(), CommandError> {
     let rows = estate.databases.iter().map(|row| row.findings.len());
     let findings = rows.chain(estate.servers.iter().map(|server| server.findings.len())).sum();
     match estate.count(Level::Warning) + estate.count(Level::Bad) {
-        0 => Ok(()),
+        0 if estate.level == Level::Good => Ok(()),
         databases => Err(CommandError::Findings { kind: Kind::Refused, findings, databases }),
     }
 }

@@ -22,8 +22,8 @@ use tdekit_backup_run::{
     CatalogUse, Chain, FindingReport, Keys, Media, Recipient, RestoreOutcome, Run, RunError,
     SetInfo, SourceKind, UnwrapSecret,
 };
-use tdekit_console::{ConsoleError, GlobalArgs, output, session};
-use tdekit_key_crypto::Algorithm;
+use tdekit_console::{ConsoleError, Failure, GlobalArgs, output, session};
+use tdekit_key_crypto::{Algorithm, Kind};
 use tdekit_key_store::{StoreError, Unlocked, thumbprint};
 use tdekit_sqlite::keyring;
 use tdekit_sqlite_convert::{Form, find_certificates};
@@ -136,7 +136,19 @@ struct Restored {
 pub(crate) fn run(args: &RestoreArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     heed_signals();
     let places = Place::all(&args.media)?;
-    let opened = open(&places)?;
+    let ended = restore_from(args, global, &places);
+    if ended.as_ref().is_err_and(|error| error.kind() == Kind::Damaged) {
+        history::record_damage(global, &places, &[]);
+    }
+    ended
+}
+
+fn restore_from(
+    args: &RestoreArgs,
+    global: &GlobalArgs,
+    places: &[Place],
+) -> Result<(), CommandError> {
+    let opened = open(places)?;
     let media = &opened.media;
     let findings = FindingReport::all(global, media);
     warn_reports(&findings);
@@ -161,8 +173,8 @@ pub(crate) fn run(args: &RestoreArgs, global: &GlobalArgs) -> Result<(), Command
         Work { args, global, opened: &opened, set, keys, chain, signed, findings, passed_over };
     work.check_policy()?;
     match set.source {
-        SourceKind::Stream => work.stream(&places),
-        SourceKind::Database => work.database(&places),
+        SourceKind::Stream => work.stream(places),
+        SourceKind::Database => work.database(places),
     }
 }
 

@@ -12,7 +12,8 @@ use tdekit_backup_run::{
     CatalogUse, CheckedKind, FindingReport, Keys, RunError, SetInfo, UnwrapSecret, VerifyReport,
     date_of_ms,
 };
-use tdekit_console::{ConsoleError, GlobalArgs, output, session};
+use tdekit_console::{ConsoleError, Failure, GlobalArgs, output, session};
+use tdekit_key_crypto::Kind;
 use tdekit_key_store::{BackupPolicy, KeyStore, StoreError};
 
 use crate::backup::keys::KeyArgs;
@@ -106,7 +107,29 @@ impl VerifiedSet {
 pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     heed_signals();
     let places = Place::all(&args.media)?;
-    let opened = open(&places)?;
+    let mut whole = Vec::new();
+    let ended = verify_all(args, global, &places, &mut whole);
+    // A file of it that is gone is as good as damaged.
+    let is_gone = |place: &Place| match place {
+        Place::File(path) => !path.exists(),
+        Place::Object(_) | Place::Standard => false,
+    };
+    if let Err(error) = &ended
+        && (error.kind() == Kind::Damaged || places.iter().any(is_gone))
+    {
+        history::record_damage(global, &places, &whole);
+    }
+    ended
+}
+
+/// Verifies, and records what is whole; `whole` gets the sets' identifiers.
+fn verify_all(
+    args: &VerifyArgs,
+    global: &GlobalArgs,
+    places: &[Place],
+    whole: &mut Vec<String>,
+) -> Result<(), CommandError> {
+    let opened = open(places)?;
     let media = &opened.media;
     let (mut chosen, mut sets): (Vec<&SetInfo>, _) = (Vec::new(), Vec::new());
     match args.position.map(|position| (position, media.set(Some(position)))) {
@@ -135,18 +158,29 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
         if !args.json {
             print(set, &verified)?;
         }
-        if verified.ok && verified.opened {
-            history::record_use(global, media, set.position, CatalogUse::Verified, None);
-        }
-        if verified.opened || !verified.ok {
-            let (set, findings) = (hex::encode(set.set_id), verified.damages.len() as u64);
-            let findings = findings.max(u64::from(!verified.ok));
-            history::record_check(global, CheckedKind::Backup, &set, findings, None);
-        }
         sets.push(verified);
     }
     let policy = downgrade::policy(&args.keys.for_store(global))?;
-    let refused = args.refusal((&places, &findings, &policy), &chosen, &sets);
+    let refused = args.refusal((places, &findings, &policy), &chosen, &sets);
+    // A fault of the media set is one of all its sets, and a base's of what stands on it.
+    if findings.iter().all(FindingReport::is_not_compared) {
+        let is_whole = |set: &&&SetInfo| {
+            let own = |id: &[u8; 16]| {
+                let id = hex::encode(id);
+                let mut all = sets.iter();
+                let verified = all.find(|one| one.backup_set_uuid.as_ref() == Some(&id));
+                verified.is_some_and(|one| one.ok && one.opened)
+            };
+            own(&set.set_id) && set.base.as_ref().is_none_or(own)
+        };
+        let signed = refused.as_ref().map_or_else(|error| error.kind() != Kind::Key, |()| true);
+        for set in chosen.iter().filter(is_whole).filter(|_| signed) {
+            history::record_use(global, media, set.position, CatalogUse::Verified, None);
+            let id = hex::encode(set.set_id);
+            history::record_check(global, CheckedKind::Backup, &id, 0, None);
+            whole.push(id);
+        }
+    }
     if args.json {
         output::json(&Verified {
             media_uuid: hex::encode(media.id()),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use tdekit_key_store::read_limited;
+use tdekit_key_store::read_ordinary;
 
 const MAX_BYTES: u64 = 64 << 20;
 /// Schemas of results begin so.
@@ -67,7 +67,7 @@ impl Costs {
     /// In words: a file that cannot be read, or has no results.
     pub(crate) fn add(&mut self, path: &Path) -> Result<(), String> {
         let refused = |reason: String| format!("{}: {reason}", path.display());
-        let bytes = read_limited(path, MAX_BYTES).map_err(|error| error.to_string())?;
+        let bytes = read_ordinary(path, MAX_BYTES).map_err(|error| error.to_string())?;
         let bytes = bytes.ok_or_else(|| refused("there is no such file".to_owned()))?;
         let results: Results = serde_json::from_slice(&bytes)
             .map_err(|error| refused(format!("not results of the bench: {error}")))?;

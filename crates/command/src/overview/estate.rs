@@ -13,6 +13,8 @@ use tdekit_sqlite_convert::{Audited, Policy, Search, Store, audit, databases_in,
 use super::cost::{Cost, Costs};
 use super::rules::{Finding, Level, Rules};
 
+const DAY_S: i64 = 24 * 3600;
+
 /// All that was looked at.
 #[derive(Debug, Serialize)]
 pub(crate) struct Estate {
@@ -37,6 +39,9 @@ pub(crate) struct Row {
     pub(crate) level: Level,
     #[serde(serialize_with = "tdekit_sqlite_convert::path_text")]
     pub(crate) path: PathBuf,
+    /// The same as the system resolves it, by which the history knows the database.
+    #[serde(skip)]
+    pub(crate) resolved: PathBuf,
     pub(crate) state: State,
     /// The algorithm of an encrypted one.
     pub(crate) algorithm: Option<String>,
@@ -151,6 +156,10 @@ impl Estate {
         if let Err(reason) = &*sources.store.store {
             estate.not_looked_at.push(format!("certificates and known files: {reason}"));
         }
+        if let Some(reason) = uses_unread(sources.store) {
+            estate.not_looked_at.push(reason);
+            estate.level = Level::Warning;
+        }
         for path in paths {
             estate.add(path, &past, sources);
         }
@@ -159,7 +168,7 @@ impl Estate {
         estate.servers = servers(sources, &estate.rules)?;
         let rows = estate.databases.iter().map(|row| row.level);
         let worst = rows.chain(estate.servers.iter().map(|server| server.level)).max();
-        estate.level = worst.unwrap_or(Level::Good);
+        estate.level = estate.level.max(worst.unwrap_or(Level::Good));
         Ok(estate)
     }
 
@@ -197,13 +206,19 @@ impl Estate {
     }
 }
 
+/// Why the key store's list of encrypted files cannot be read; then nothing that is gone is seen.
+fn uses_unread(store: &Store<'_>) -> Option<String> {
+    let error = store.store.as_ref().ok()?.uses().err()?;
+    Some(format!("databases that are gone: {error}"))
+}
+
 /// Databases below a directory that the key store knows and that are not there. A media set was
 /// moved away, most often, and is not among them.
 fn removed_from(directory: &Path, past: &Past, store: &Store<'_>) -> Vec<PathBuf> {
     let Ok(directory) = fs::canonicalize(directory) else { return Vec::new() };
     let is_gone = |path: &&PathBuf| {
         path.starts_with(&directory)
-            && fs::symlink_metadata(path).is_err()
+            && !fs::metadata(path).is_ok_and(|facts| facts.is_file())
             && !path.ends_with(SERVER_KEYS_FILE_NAME)
             && !past.media.contains(&*path.to_string_lossy())
     };
@@ -212,7 +227,8 @@ fn removed_from(directory: &Path, past: &Past, store: &Store<'_>) -> Vec<PathBuf
 
 fn row(found: Audited, past: &Past, sources: &Sources<'_, '_>, rules: &Rules) -> Row {
     let resolved = found.status.as_ref().map(|status| status.path.clone());
-    let key = resolved.unwrap_or_else(|| found.path.clone()).to_string_lossy().into_owned();
+    let resolved = resolved.unwrap_or_else(|| resolved_name(&found.path));
+    let key = resolved.to_string_lossy().into_owned();
     let encryption = found.status.as_ref().and_then(|status| status.encryption.as_ref());
     let lost = found.breaches.iter().any(|breach| breach.what == "lost");
     let mut row = Row {
@@ -232,10 +248,13 @@ fn row(found: Audited, past: &Past, sources: &Sources<'_, '_>, rules: &Rules) ->
         verify_ok: None,
         last_examined_at: None,
         cost: sources.costs.of(&key),
-        findings: found.breaches.into_iter().map(Finding::from).collect(),
-        path: found.path,
+        findings: Vec::new(),
+        path: found.path.clone(),
+        resolved,
     };
-    row.judge_backups(past.backups.get(&key), rules);
+    let file_id = encryption.map(|encryption| encryption.file_id.clone());
+    row.findings.extend(found.breaches.into_iter().map(Finding::from));
+    row.judge_backups(past.backups.get(&key), file_id.as_deref(), (sources, rules));
     row.judge_examination(past.examined.get(&key));
     row.level = row.findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Good);
     row
@@ -246,7 +265,22 @@ impl Row {
         self.findings.push(Finding::new(level, what, message));
     }
 
-    fn judge_backups(&mut self, newest: Option<&NewestBackup>, rules: &Rules) {
+    fn judge_backups(
+        &mut self,
+        newest: Option<&NewestBackup>,
+        file_id: Option<&str>,
+        (sources, rules): (&Sources<'_, '_>, &Rules),
+    ) {
+        // Another database may have been put in this one's place since.
+        let is_other = |newest: &&NewestBackup| {
+            let known = newest.database_guid.as_deref();
+            file_id.is_some() && known.is_some() && known != file_id
+        };
+        if newest.as_ref().is_some_and(is_other) {
+            let told = "the backup in the history is of another database that was here".to_owned();
+            self.find(Level::Warning, "backup-missing", told);
+            return;
+        }
         let Some(newest) = newest else {
             if self.state != State::Unreadable {
                 let told = "the history has no backup of it".to_owned();
@@ -260,6 +294,17 @@ impl Row {
         if at < rules.oldest_backup {
             let told = format!("its newest backup is older than {}", rules.max_backup_age);
             self.find(Level::Warning, "backup-age", told);
+        }
+        if at > sources.now + DAY_S {
+            let told = "its newest backup has a date in the future".to_owned();
+            self.find(Level::Warning, "backup-age", told);
+        }
+        let unsaved = |one: &&Certificate| {
+            !one.saved && Some(&one.thumbprint) == newest.encryptor_thumbprint.as_ref()
+        };
+        if let Some(one) = certificates(sources.store).iter().find(unsaved) {
+            let told = format!("certificate {} of its newest backup is in no backup", one.name);
+            self.find(Level::Warning, "certificate-not-backed-up", told);
         }
         if !encrypted {
             let told = "its newest backup is not encrypted".to_owned();
@@ -290,6 +335,13 @@ impl Row {
             self.find(Level::Bad, "doctor", told);
         }
     }
+}
+
+/// The resolved path of a file that need not be there.
+fn resolved_name(path: &Path) -> PathBuf {
+    let parent = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let own = path.file_name().zip(fs::canonicalize(parent).ok());
+    own.map_or_else(|| path.to_owned(), |(name, parent)| parent.join(name))
 }
 
 fn certificates(store: &Store<'_>) -> Vec<Certificate> {

@@ -3,8 +3,13 @@
 //! Source: Prometheus, "Exposition formats", text format 0.0.4.
 
 use std::fmt::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use super::estate::{Estate, Row, State};
+
+/// How each file of metrics begins.
+pub(crate) const BEGIN: &str = "# HELP tdekit_database_encrypted ";
 
 /// A value of a row; none where it is not known, and then there is no line.
 type Value = fn(&Row) -> Option<i64>;
@@ -44,14 +49,15 @@ pub(crate) fn of(estate: &Estate) -> String {
         head(&mut out, name, help);
         for row in &estate.databases {
             let Some(value) = value(row) else { continue };
-            let path = label(&row.path.to_string_lossy());
+            let path = label(&row.path);
             let _ = writeln!(out, "{name}{{path=\"{path}\"}} {value}");
         }
     }
     let name = "tdekit_certificate_not_after_timestamp_seconds";
     head(&mut out, name, "When the certificate ends.");
     for certificate in &estate.certificates {
-        let (own, thumbprint) = (label(&certificate.name), label(&certificate.thumbprint));
+        let own = label(certificate.name.as_ref());
+        let thumbprint = label(certificate.thumbprint.as_ref());
         let end = certificate.not_after;
         let _ = writeln!(out, "{name}{{name=\"{own}\",thumbprint=\"{thumbprint}\"}} {end}");
     }
@@ -59,7 +65,7 @@ pub(crate) fn of(estate: &Estate) -> String {
     head(&mut out, name, "When the files of the server were last verified.");
     for server in &estate.servers {
         let (Some(data), Some(at)) = (&server.data, server.last_verify_at) else { continue };
-        let _ = writeln!(out, "{name}{{data=\"{}\"}} {at}", label(data));
+        let _ = writeln!(out, "{name}{{data=\"{}\"}} {at}", label(data.as_ref()));
     }
     for (name, help, value) in [
         ("tdekit_overview_timestamp_seconds", "When this was written.", estate.at),
@@ -84,16 +90,24 @@ fn head(out: &mut String, name: &str, help: &str) {
     let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge");
 }
 
-/// A label's value: backslash, quote and line feed are escaped; control characters are not names.
-fn label(text: &str) -> String {
+/// A label's value: backslash, quote and line feed are escaped. Other control characters and bytes
+/// that are no UTF-8 get names in escapes, so that two names never are one label.
+fn label(text: &Path) -> String {
     let mut out = String::new();
-    for c in text.chars() {
-        match c {
-            '\\' => out.push_str("\\\\"),
-            '"' => out.push_str("\\\""),
-            '\n' => out.push_str("\\n"),
-            c if c.is_control() => out.push('\u{fffd}'),
-            c => out.push(c),
+    for chunk in text.as_os_str().as_bytes().utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\\' => out.push_str("\\\\"),
+                '"' => out.push_str("\\\""),
+                '\n' => out.push_str("\\n"),
+                c if c.is_control() => {
+                    let _ = write!(out, "\\\\u{{{:x}}}", u32::from(c));
+                }
+                c => out.push(c),
+            }
+        }
+        for byte in chunk.invalid() {
+            let _ = write!(out, "\\\\x{byte:02x}");
         }
     }
     out
@@ -101,10 +115,15 @@ fn label(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+
     use super::*;
 
     #[test]
-    fn labels_are_escaped() {
-        assert_eq!(label("a\\b\"c\nd\u{1b}e"), "a\\\\b\\\"c\\nd\u{fffd}e");
+    fn labels_are_escaped_and_differ() {
+        let of = |bytes: &[u8]| label(Path::new(OsStr::from_bytes(bytes)));
+        assert_eq!(of(b"a\\b\"c\nd\x1be"), r#"a\\b\"c\nd\\u{1b}e"#);
+        assert_eq!(of(b"\xff.db"), r"\\xff.db");
+        assert_ne!(of(b"\xff.db"), of(b"\xfe.db"));
     }
 }

@@ -24,6 +24,10 @@ th { white-space: nowrap; } td.path { min-width: 12rem; }
   tr { break-inside: avoid; } thead { display: table-header-group; } }
 ";
 
+/// How each page begins.
+pub(crate) const BEGIN: &str = "<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+    <meta name=\"generator\" content=\"tdekit overview\">";
+
 /// The page.
 pub(crate) fn of(estate: &Estate, host: &str, program: &str) -> String {
     let title = format!("Encryption of databases on {host}");
@@ -32,6 +36,7 @@ pub(crate) fn of(estate: &Estate, host: &str, program: &str) -> String {
         html lang="en" {
             head {
                 meta charset="utf-8";
+                meta name="generator" content="tdekit overview";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { (title) }
                 style { (PreEscaped(STYLE)) }

@@ -42,7 +42,8 @@ pub(crate) fn print(estate: &Estate, quiet: bool) -> Result<(), ConsoleError> {
     for row in &rows {
         let name = name_of(&row.path, root.as_deref());
         for finding in &row.findings {
-            output::line(format_args!("{} {name}: {}", finding.level.mark(), finding.message))?;
+            let message = output::single(&finding.message);
+            output::line(format_args!("{} {name}: {message}", finding.level.mark()))?;
         }
     }
     for server in servers {
@@ -52,7 +53,7 @@ pub(crate) fn print(estate: &Estate, quiet: bool) -> Result<(), ConsoleError> {
         }
     }
     for left in &estate.not_looked_at {
-        output::line(format_args!("Not looked at: {left}"))?;
+        output::line(format_args!("Not looked at: {}", output::single(left)))?;
     }
     let [good, warning, bad] = [Level::Good, Level::Warning, Level::Bad].map(|it| estate.count(it));
     output::line(format_args!("{good} in order, {warning} with something due, {bad} in danger."))?;
@@ -73,7 +74,7 @@ fn common_root(looked_at: &[PathBuf]) -> Option<PathBuf> {
 
 fn name_of(path: &Path, root: Option<&Path>) -> String {
     let short = root.and_then(|root| path.strip_prefix(root).ok());
-    short.unwrap_or(path).display().to_string()
+    output::single(&short.unwrap_or(path).display().to_string()).into_owned()
 }
 
 fn cells_of(row: &Row, now: i64, root: Option<&Path>) -> Vec<String> {
@@ -170,7 +171,10 @@ pub(crate) fn commands(rows: &[&Row]) -> Vec<String> {
         for finding in &row.findings {
             all.push(match finding.what {
                 "plain" => format!("tdekit encrypt {path} --certificate NAME"),
-                "lost" => format!("tdekit restore MEDIA --database {path} --to {path}"),
+                "lost" => {
+                    let known = quoted(&row.resolved);
+                    format!("tdekit restore MEDIA --database {known} --to {path}")
+                }
                 "key-age" | "key-change" => format!("tdekit rotate {path}"),
                 "certificate-not-backed-up" => "tdekit cert backup NAME --pkcs12 FILE".to_owned(),
                 "backup-missing" | "backup-age" | "backup-plain" => {
@@ -196,7 +200,7 @@ pub(crate) fn commands(rows: &[&Row]) -> Vec<String> {
 
 /// A path as a shell takes it for one word.
 fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
+    let text = output::single(&path.display().to_string()).into_owned();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
     match !text.is_empty() && text.chars().all(is_plain) {
         true => text,

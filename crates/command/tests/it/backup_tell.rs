@@ -205,7 +205,7 @@ fn the_history_has_the_columns_of_backupset_and_is_made_anew_from_media() {
     drop(db);
     // Lost, and found again in the media.
     fs::remove_file(place.home().join("history.db")).unwrap();
-    fs::write(dir.path("deep/not.bak"), b"tdekit backup\0\0\0 and then nothing").unwrap();
+    fs::write(dir.path("deep/not.bak"), b"nothing of a backup").unwrap();
     let scanned = place.json(["history", "--scan", text(&dir.path("")), "--json"]);
     assert_eq!(scanned["sets"], 3);
     assert_eq!((&scanned["new"], &scanned["media_sets"]), (&3.into(), &2.into()));

@@ -180,6 +180,112 @@ fn metrics_are_prometheus_text_and_the_page_is_whole() {
     }
 }
 
+/// The findings of `srv/shop.db`.
+fn findings_of_shop(place: &Place) -> Vec<String> {
+    let (_, told) = json(place, &["srv/shop.db"]);
+    findings(row(&told, "/shop.db")).into_iter().map(str::to_owned).collect()
+}
+
+#[test]
+fn every_end_of_a_verification_that_finds_damage_is_kept() {
+    let place = estate();
+    let media = place.path("shop.bak");
+    place.ok(["backup", "srv/shop.db", "--to", "shop.bak", "--append"]);
+    place.ok(["verify", "shop.bak"]);
+    let whole = fs::read(&media).unwrap();
+    let flipped = |at: usize| {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        bytes
+    };
+    let cut = whole.len() - 100;
+    for (case, bytes) in [
+        ("its end is cut off", whole[..cut].to_vec()),
+        ("its magic", flipped(3)),
+        ("its header", flipped(40)),
+        ("a header of a set", flipped(200)),
+    ] {
+        fs::write(&media, bytes).unwrap();
+        assert_eq!(place.run(["verify", "shop.bak"]).code, 4, "{case}");
+        assert_eq!(findings_of_shop(&place), ["verify-failed"], "{case}");
+        // What is found of an older set says nothing of the newest.
+        fs::write(&media, &whole).unwrap();
+        place.ok(["verify", "shop.bak", "--position", "1"]);
+        assert_eq!(findings_of_shop(&place), ["verify-failed"], "{case}");
+        place.ok(["verify", "shop.bak"]);
+        assert_eq!(findings_of_shop(&place), [""; 0], "{case}");
+    }
+    fs::remove_file(&media).unwrap();
+    assert_eq!(place.run(["verify", "shop.bak"]).code, 7);
+    assert_eq!(findings_of_shop(&place), ["verify-failed"]);
+    fs::write(&media, flipped(whole.len() / 4 * 3)).unwrap();
+    assert_eq!(place.run(["restore", "shop.bak", "--to", "new.db"]).code, 4);
+    fs::write(&media, &whole).unwrap();
+    place.ok(["restore", "shop.bak", "--to", "new.db"]);
+    assert_eq!(findings_of_shop(&place), [""; 0]);
+}
+
+#[test]
+fn an_overview_replaces_its_own_files_only() {
+    let place = estate();
+    let keys = place.store_file();
+    let before = fs::read(&keys).unwrap();
+    for path in [keys.to_str().unwrap(), "srv/shop.db", "srv"] {
+        for form in ["--html", "--prometheus"] {
+            let run = overview(&place, &["srv", form, "--output", path]);
+            assert_eq!(run.code, 2, "{path}: {run:?}");
+        }
+    }
+    assert_eq!(fs::read(&keys).unwrap(), before);
+    for form in ["--html", "--prometheus"] {
+        for _ in 0..2 {
+            let run = overview(&place, &["srv", form, "--output", &form[2..]]);
+            assert_eq!(run.code, 1, "{form}: {run:?}");
+        }
+    }
+}
+
+#[test]
+fn what_stands_in_the_place_of_a_database_is_not_taken_for_it() {
+    let place = estate();
+    let shop = place.path("srv/shop.db");
+    let kept = fs::read(&shop).unwrap();
+    fs::remove_file(&shop).unwrap();
+    std::os::unix::fs::symlink("nowhere", &shop).unwrap();
+    let (_, told) = json(&place, &["srv"]);
+    assert_eq!(row(&told, "/shop.db")["level"], "bad", "{told}");
+    fs::remove_file(&shop).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &shop,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RWXU,
+        0,
+    )
+    .unwrap();
+    let (_, told) = json(&place, &["srv"]);
+    let pipe = row(&told, "/shop.db");
+    assert_eq!(pipe["level"], "bad", "{pipe}");
+    assert!(pipe["last_backup"].is_object(), "{pipe}");
+    fs::remove_file(&shop).unwrap();
+
+    // Another database, which was never backed up.
+    fs::copy(place.path("srv/below/hr.db"), &shop).unwrap();
+    assert_eq!(findings_of_shop(&place), ["backup-missing"]);
+    fs::write(&shop, kept).unwrap();
+    assert_eq!(findings_of_shop(&place), [""; 0]);
+    fs::write(place.home().join("uses.json"), "{{").unwrap();
+    let (code, told) = json(&place, &["srv/shop.db"]);
+    assert_eq!((code, told["not_looked_at"].as_array().unwrap().len()), (1, 1), "{told}");
+
+    let forged = place.path("srv/a\n \u{2714}  good.db");
+    fill(&forged, 10);
+    let run = overview(&place, &["srv"]);
+    assert!(!run.out.lines().any(|line| line.starts_with(" \u{2714}  good")), "{}", run.out);
+    fs::create_dir(place.path("empty")).unwrap();
+    assert_eq!(overview(&place, &["empty"]).code, 1);
+}
+
 #[test]
 fn tables_fit_the_terminal() {
     let mut place = estate();

@@ -96,6 +96,12 @@ fn resolved(name: &Path) -> Option<PathBuf> {
 
 /// Whether a file is there that is neither a database nor begins as a file of ours.
 fn is_overwritten(path: &Path) -> bool {
+    // A pipe in its place must not be waited for.
+    match fs::metadata(path) {
+        Ok(facts) if !facts.is_file() => return true,
+        Ok(_) => {}
+        Err(_) => return fs::symlink_metadata(path).is_ok(),
+    }
     let Ok(area) = File::open(path).and_then(|file| read_area(&file)) else { return false };
     match FileKind::of(&area) {
         FileKind::Empty => true,

@@ -67,8 +67,13 @@ pub struct NewestBackup {
     pub encrypted: bool,
     /// When a set of the database was last read whole with its key: verified or restored.
     pub verified_at: Option<i64>,
-    /// Whether the last reading found nothing wrong; none where there was no reading.
+    /// Whether no set of the database is known to be damaged; none where none was ever read. What
+    /// was found of a set counts until it, or one that is as new, was read whole later.
     pub verify_ok: Option<bool>,
+    /// The identifier of the encrypted database that was backed up, hexadecimal.
+    pub database_guid: Option<String>,
+    /// SHA-1 thumbprint of the first certificate that opens it.
+    pub encryptor_thumbprint: Option<String>,
 }
 
 impl Catalog {
@@ -85,6 +90,25 @@ impl Catalog {
             .execute(sql, params![kind.code(), subject, date, findings, facts, user])
             .map_err(failed("record a check in", &self.path))?;
         Ok(())
+    }
+
+    /// The identifiers of the sets that the history knows at these places.
+    ///
+    /// # Errors
+    /// `Database`.
+    pub fn sets_at(&self, places: &[String]) -> Result<Vec<String>, RunError> {
+        let read = || {
+            let sql = "SELECT DISTINCT backup_set_uuid FROM backupset
+                 JOIN backupmediafamily USING(media_uuid) WHERE physical_device_name = ?1";
+            let mut list = self.db.prepare(sql)?;
+            let mut all = Vec::new();
+            for place in places {
+                let found = list.query_map([place], |row| row.get(0))?;
+                all.extend(found.collect::<rusqlite::Result<Vec<_>>>()?);
+            }
+            Ok(all)
+        };
+        read().map_err(failed("read", &self.path))
     }
 
     /// The last check of each subject of a kind.
@@ -136,7 +160,7 @@ impl Catalog {
     fn read_newest(&self) -> rusqlite::Result<BTreeMap<String, NewestBackup>> {
         // With max() SQLite takes the other columns from the row that has it.
         let sql = "SELECT database_path, unixepoch(max(backup_finish_date)), type = 'D',
-                 key_algorithm IS NOT NULL
+                 key_algorithm IS NOT NULL, database_guid, encryptor_thumbprint
              FROM backupset WHERE NOT is_stream GROUP BY database_path";
         let mut list = self.db.prepare(sql)?;
         let rows = list.query_map([], |row| {
@@ -146,16 +170,23 @@ impl Catalog {
                 encrypted: row.get(3)?,
                 verified_at: None,
                 verify_ok: None,
+                database_guid: row.get(4)?,
+                encryptor_thumbprint: row.get(5)?,
             };
             Ok((row.get::<_, String>(0)?, newest))
         })?;
         let mut newest = rows.collect::<rusqlite::Result<BTreeMap<_, _>>>()?;
-        let sql = "SELECT database_path, failed, unixepoch(max(at)) FROM
-             (SELECT database_path, 0 AS failed, restore_date AS at FROM restorehistory
-              JOIN backupset USING(backup_set_uuid)
-              UNION ALL SELECT database_path, finding_count > 0, check_date FROM lastcheck
-              JOIN backupset ON subject_type = 'B' AND subject = backup_set_uuid)
-             GROUP BY database_path, failed ORDER BY database_path, max(at), failed";
+        // A reading with its outcome: of what set, how new, when, and whether it found damage.
+        let sql = "WITH reading AS
+             (SELECT database_path, backup_finish_date AS made, restore_date AS at, 0 AS failed
+              FROM restorehistory JOIN backupset USING(backup_set_uuid)
+              UNION ALL SELECT database_path, backup_finish_date, check_date, finding_count > 0
+              FROM lastcheck JOIN backupset ON subject_type = 'B' AND subject = backup_set_uuid)
+             SELECT database_path, failed, unixepoch(max(at)) FROM reading AS one
+             WHERE NOT failed OR NOT EXISTS(SELECT * FROM reading AS later
+                 WHERE NOT later.failed AND later.database_path = one.database_path
+                   AND later.made >= one.made AND later.at > one.at)
+             GROUP BY database_path, failed ORDER BY failed";
         let mut list = self.db.prepare(sql)?;
         let mut rows = list.query([])?;
         while let Some(row) = rows.next()? {
@@ -164,7 +195,7 @@ impl Catalog {
             if !failed {
                 known.verified_at = row.get(2)?;
             }
-            // The later one comes last.
+            // Damage comes last.
             known.verify_ok = Some(!failed);
         }
         Ok(newest)

@@ -118,12 +118,12 @@ impl Catalog {
     /// `Io`, `Database`, `FutureVersion`.
     pub fn open_existing(dir: &Path) -> Result<Option<Self>, RunError> {
         let path = dir.join(CATALOG_FILE_NAME);
-        if !path.exists() {
+        if std::fs::symlink_metadata(&path).is_err() {
             return Ok(None);
         }
+        refuse_foreign(&path).map_err(RunError::io("use", &path))?;
         let catalog = match Self::connect(path.clone(), OpenFlags::SQLITE_OPEN_READ_ONLY) {
             Err(RunError::Database { source, .. }) if is_cut_short(&source) => {
-                refuse_foreign(&path).map_err(RunError::io("use", &path))?;
                 Self::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?
             }
             other => other?,
@@ -132,7 +132,14 @@ impl Catalog {
             // Made and not yet filled, by a process that is just beginning.
             (0, _) => Ok(None),
             (_, schema::VERSION) => Ok(Some(catalog)),
-            _ => Self::open(dir).map(Some),
+            (_, version) => match Self::open(dir) {
+                Err(RunError::Database { source, .. }) if is_read_only(&source) => {
+                    schema::complete(&catalog.db, version)
+                        .map_err(failed("read", &catalog.path))?;
+                    Ok(Some(catalog))
+                }
+                opened => opened.map(Some),
+            },
         }
     }
 
@@ -361,6 +368,13 @@ impl Catalog {
         schema::migrate(&mut self.db, &schema::STEPS)
             .map_err(failed("make the tables of", &self.path))
     }
+}
+
+/// Whether a history cannot be written, which only reading it bears.
+fn is_read_only(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{CannotOpen, PermissionDenied, ReadOnly};
+    let code = error.sqlite_error_code();
+    matches!(code, Some(ReadOnly | CannotOpen | PermissionDenied))
 }
 
 /// Whether a connection that only reads found a transaction to be taken back.

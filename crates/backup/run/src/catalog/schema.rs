@@ -74,6 +74,15 @@ const CHECKS: &str = "
         user_name TEXT NOT NULL,
         PRIMARY KEY(subject_type, subject)) WITHOUT ROWID;";
 
+/// Completes a history of an older version for this connection alone, which may not write it: what
+/// later versions have is there, and empty.
+pub(super) fn complete(db: &Connection, version: u16) -> rusqlite::Result<()> {
+    for step in STEPS.iter().skip(version.into()) {
+        db.execute_batch(&step.replace("CREATE TABLE", "CREATE TEMP TABLE"))?;
+    }
+    Ok(())
+}
+
 /// Brings a history to the version that the steps end with, in one transaction. One that is there
 /// already, perhaps by another process, is left alone.
 pub(super) fn migrate(db: &mut Connection, steps: &[&str]) -> rusqlite::Result<()> {

@@ -84,15 +84,18 @@ fn reason_to_keep(path: &Path, file: &File, over: Over) -> io::Result<Option<&'s
     if over == Over::Anything {
         return Ok(None);
     }
-    let own = path.file_name().is_some_and(|name| OWN_FILES.iter().any(|own| name == *own));
-    if own && path.with_file_name(STORE_FILE_NAME).is_file() {
-        return Ok(Some("a file of a key store"));
-    }
     if is_media(path) {
         return Ok(Some("a backup media set"));
     }
     let area = read_area(file)?;
+    // What stands beside or below a key store, and is not a database, is its own: keys, settings,
+    // anchors, locks, logs.
+    let in_store = || path.ancestors().skip(1).any(|dir| dir.join(STORE_FILE_NAME).is_file());
+    let own = path.file_name().is_some_and(|name| OWN_FILES.iter().any(|own| name == *own));
     Ok(match (over, FileKind::of(&area)) {
+        (_, kind) if (own || kind == FileKind::Other) && in_store() => {
+            Some("a file of a key store")
+        }
         (Over::Database, FileKind::Other) => Some("not a database"),
         (_, FileKind::Plain) if is_history(&area) => Some("a backup history"),
         _ => None,

@@ -90,7 +90,20 @@ pub fn check_private_file(path: &Path) -> Result<(), StoreError> {
 pub fn check_code_file(path: &Path) -> Result<(), StoreError> {
     let metadata = fs::metadata(path).map_err(StoreError::io("open", path))?;
     check_not_changeable(path, &metadata)?;
-    check_place(path)
+    check_place(path)?;
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    // What runs as root is root's own, and so is the directory that it is taken from.
+    let real = fs::canonicalize(path).map_err(StoreError::io("open", path))?;
+    for place in real.ancestors().take(2) {
+        let facts = fs::metadata(place).map_err(StoreError::io("examine", place))?;
+        if facts.uid() != 0 {
+            let (path, mode) = (place.to_owned(), facts.permissions().mode() & 0o7777);
+            return Err(StoreError::InsecureFile { path, mode, threat: "change" });
+        }
+    }
+    Ok(())
 }
 
 /// Reads a file of at most `max` bytes that holds a secret beside other things; `None` where there
