@@ -106,7 +106,7 @@ fn a_server_moves_to_the_plugin_and_away_again() {
 
     let server = ours.start(&data, &[&LOG[..], &OFF].concat());
     let told = uninstall(&server);
-    refused(&told, "binlog.000001");
+    refused(&told, "binlog.0000");
     assert!(told.err.contains("a.MAI"), "{told:?}");
     write_anew(&server);
     let done = uninstall(&server);
