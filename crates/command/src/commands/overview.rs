@@ -22,8 +22,8 @@ use crate::when::{parse_age, parse_length};
 /// Arguments of `overview`.
 #[derive(Debug, Args)]
 pub(crate) struct OverviewArgs {
-    /// Directories, with all databases in and below them, or databases [default: `paths` under
-    /// [overview] in config.toml]
+    /// Directories, with all databases in and below them, or databases [default: `paths` of the
+    /// table overview in config.toml]
     path: Vec<PathBuf>,
     /// The oldest that a database's key may be [default: 1y]
     #[arg(long, value_name = "AGE", value_parser = age)]
