@@ -370,7 +370,15 @@ fn trees_that_are_being_changed_are_not_accused() {
     server.sql("SET GLOBAL innodb_fast_shutdown=0").unwrap();
     server.stop().unwrap();
     let (code, report) = verify(&rig, &data, &ALLOW);
-    assert_eq!((code, named(&report)), (0, vec![]), "{report:#}");
+    // A kill within ADD KEY may leave pages of the index that never was, which the server keeps;
+    // in no other table was an index made.
+    let others = named(&report).into_iter().filter(|found| !found.starts_with("deep.ibd: "));
+    assert_eq!(others.collect::<Vec<_>>(), [""; 0], "{report:#}");
+    let server = start();
+    server.sql("ALTER TABLE test.deep FORCE; SET GLOBAL innodb_fast_shutdown=0").unwrap();
+    server.stop().unwrap();
+    let (again, report) = verify(&rig, &data, &ALLOW);
+    assert_eq!((again, named(&report)), (0, vec![]), "{code}: {report:#}");
     assert_eq!(of(&report, "/deep.ibd")["trees_not_checked"], Value::Null);
 }
 
