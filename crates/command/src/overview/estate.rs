@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use tdekit_backup_run::{Catalog, CheckedKind, LastCheck, NewestBackup};
 use tdekit_key_store::{KeyStore, SERVER_KEYS_FILE_NAME};
-use tdekit_sqlite_convert::{Audited, Policy, Search, Store, audit, databases_in, lost_in};
+use tdekit_sqlite_convert::{
+    Audited, Policy, Search, Store, audit, databases_in, lost_in, resolved_path,
+};
 
 use super::cost::{Cost, Costs};
 use super::rules::{Finding, Level, Rules};
@@ -227,7 +229,8 @@ fn removed_from(directory: &Path, past: &Past, store: &Store<'_>) -> Vec<PathBuf
 
 fn row(found: Audited, past: &Past, sources: &Sources<'_, '_>, rules: &Rules) -> Row {
     let resolved = found.status.as_ref().map(|status| status.path.clone());
-    let resolved = resolved.unwrap_or_else(|| resolved_name(&found.path));
+    let resolved =
+        resolved.or_else(|| resolved_path(&found.path)).unwrap_or_else(|| found.path.clone());
     let key = resolved.to_string_lossy().into_owned();
     let encryption = found.status.as_ref().and_then(|status| status.encryption.as_ref());
     let lost = found.breaches.iter().any(|breach| breach.what == "lost");
@@ -335,13 +338,6 @@ impl Row {
             self.find(Level::Bad, "doctor", told);
         }
     }
-}
-
-/// The resolved path of a file that need not be there.
-fn resolved_name(path: &Path) -> PathBuf {
-    let parent = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let own = path.file_name().zip(fs::canonicalize(parent).ok());
-    own.map_or_else(|| path.to_owned(), |(name, parent)| parent.join(name))
 }
 
 fn certificates(store: &Store<'_>) -> Vec<Certificate> {

@@ -52,6 +52,16 @@ pub fn refuse_lost(path: &Path, area: &[u8], is_known: bool) -> Result<(), Datab
         .map_or(Ok(()), |problem| Err(DatabaseError::Lost { path: path.to_owned(), problem }))
 }
 
+/// The resolved path of a file that need not be there.
+#[must_use]
+pub fn resolved_path(name: &Path) -> Option<PathBuf> {
+    if let Ok(path) = fs::canonicalize(name) {
+        return Some(path);
+    }
+    let parent = name.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Some(fs::canonicalize(parent).ok()?.join(name.file_name()?))
+}
+
 /// The fault of a file whose facts show a remnant of an encrypted database, in words.
 pub(crate) fn problem(status: &Status, store: &Store<'_>) -> Option<&'static str> {
     let has_log = status.wal_bytes.is_some_and(|bytes| bytes > 0);
@@ -70,7 +80,7 @@ pub(crate) fn lost(name: &Path, error: DatabaseError, store: &Store<'_>) -> Data
         DatabaseError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => GONE,
         _ => return error,
     };
-    let Some(path) = resolved(name).filter(|path| store.known.contains(path)) else {
+    let Some(path) = resolved_path(name).filter(|path| store.known.contains(path)) else {
         return error;
     };
     DatabaseError::Lost { path, problem }
@@ -83,15 +93,6 @@ fn problem_of(kind: FileKind, (len, has_log): (u64, bool), is_known: bool) -> Op
         FileKind::Encrypted if len <= HEADER_AREA_LEN && !has_log => Some(CUT),
         _ => None,
     }
-}
-
-/// The resolved path of a file that need not be there.
-fn resolved(name: &Path) -> Option<PathBuf> {
-    if let Ok(path) = fs::canonicalize(name) {
-        return Some(path);
-    }
-    let parent = name.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    Some(fs::canonicalize(parent).ok()?.join(name.file_name()?))
 }
 
 /// Whether a file is there that is neither a database nor begins as a file of ours.
