@@ -1,12 +1,11 @@
 //! `tdekit audit log`: what happened to keys.
 
-use std::fs::File;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use tdekit_console::{GlobalArgs, output, session};
-use tdekit_key_store::{AuditKey, AuditRecord, AuditReport};
+use tdekit_key_store::{AuditKey, AuditRecord, AuditReport, open_ordinary};
 use tdekit_sqlite_convert::{header_of, read_area};
 
 use crate::error::CommandError;
@@ -62,7 +61,7 @@ impl Wanted {
         for name in databases {
             let path = name.canonicalize().or_else(|_| std::path::absolute(name));
             wanted.paths.push(path.as_ref().unwrap_or(name).to_string_lossy().into_owned());
-            let area = File::open(name).and_then(|file| read_area(&file));
+            let area = open_ordinary(name).and_then(|file| read_area(&file));
             let header = area.ok().and_then(|area| header_of(name, &area).ok());
             wanted.ids.extend(header.map(|header| hex::encode(header.file_id)));
         }

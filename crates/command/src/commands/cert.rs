@@ -14,7 +14,7 @@ use tdekit_key_store::{
     CertificateBackup, CertificateInfo, NewCertificate, RsaBits, SecretBytes, Unlocked, Use,
     iso8601, read_certificate_file, thumbprint, write_new,
 };
-use tdekit_sqlite_convert::{Unwatched, rewrap};
+use tdekit_sqlite_convert::{Unwatched, resolved_path, rewrap};
 
 use crate::error::CommandError;
 use crate::when::parse_expiry;
@@ -34,6 +34,8 @@ pub(crate) enum CertCommand {
     Rotate(CreateArgs),
     /// Remove a certificate that no known file needs
     Drop(DropArgs),
+    /// Take files that were removed on purpose off the list of what certificates open
+    Forget(ForgetArgs),
 }
 
 /// Size of a key.
@@ -127,6 +129,14 @@ pub(crate) struct DropArgs {
     force: bool,
 }
 
+/// Arguments of `cert forget`.
+#[derive(Debug, Args)]
+pub(crate) struct ForgetArgs {
+    /// Paths of databases or media sets that are there no more
+    #[arg(required = true)]
+    file: Vec<PathBuf>,
+}
+
 /// Runs a verb.
 pub(crate) fn run(command: &CertCommand, global: &GlobalArgs) -> Result<(), CommandError> {
     match command {
@@ -136,6 +146,7 @@ pub(crate) fn run(command: &CertCommand, global: &GlobalArgs) -> Result<(), Comm
         CertCommand::Restore(args) => restore(args, global),
         CertCommand::Rotate(args) => rotate(args, global),
         CertCommand::Drop(args) => drop_certificate(args, global),
+        CertCommand::Forget(args) => forget(args, global),
     }
 }
 
@@ -367,6 +378,25 @@ fn drop_certificate(args: &DropArgs, global: &GlobalArgs) -> Result<(), CommandE
         ))?;
     }
     Ok(())
+}
+
+/// It needs no key, as the list is none of the store's secrets.
+fn forget(args: &ForgetArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+    let named = |path: &PathBuf| match path.to_str() {
+        Some(text) if text.contains("://") => path.clone(),
+        _ => resolved_path(path).unwrap_or_else(|| path.clone()),
+    };
+    let paths: Vec<PathBuf> = args.file.iter().map(named).collect();
+    let kept = session::open_store(global)?.forget_files(&paths)?;
+    for path in paths.iter().filter(|path| !kept.contains(path)) {
+        output::line(format_args!("{} is not expected any more", path.display()))?;
+    }
+    let Some(path) = kept.first() else { return Ok(()) };
+    let why = match std::fs::symlink_metadata(path) {
+        Ok(_) => "is there",
+        Err(_) => "is not on the key store's list",
+    };
+    Err(CommandError::Nothing { reason: format!("{} {why}", path.display()) })
 }
 
 impl CreateArgs {

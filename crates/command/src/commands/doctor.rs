@@ -77,8 +77,8 @@ pub(crate) fn run(args: &DoctorArgs, global: &GlobalArgs) -> Result<(), CommandE
 /// What is to be examined.
 #[derive(Default)]
 struct Wanted {
-    /// The databases named, and the encrypted ones of directories: those that are there, and what
-    /// is left of those that the key store knows.
+    /// The databases named, and the encrypted ones of directories: those that are there, and those
+    /// that the key store knows and that are gone or overwritten.
     paths: Vec<PathBuf>,
     /// How many databases of directories are plain.
     plain: usize,

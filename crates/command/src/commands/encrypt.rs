@@ -1,6 +1,5 @@
 //! `tdekit encrypt`: makes a plain database an encrypted one.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,7 +7,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use tdekit_console::{GlobalArgs, output, session};
 use tdekit_key_crypto::Algorithm;
-use tdekit_key_store::{CertificateInfo, StoreError};
+use tdekit_key_store::{CertificateInfo, StoreError, open_ordinary};
 use tdekit_sqlite_convert::{
     Change, DatabaseError, FileKind, Form, Options, Unknown, change_freshness, convert,
     encrypt_online, find_certificates, read_area,
@@ -109,7 +108,7 @@ pub(crate) fn run(args: &EncryptArgs, global: &GlobalArgs) -> Result<(), Command
 
 /// Says that there is nothing to do before a password is asked for.
 fn refuse_encrypted(database: &Path) -> Result<(), CommandError> {
-    let area = File::open(database).and_then(|file| read_area(&file));
+    let area = open_ordinary(database).and_then(|file| read_area(&file));
     match area.is_ok_and(|area| FileKind::of(&area) == FileKind::Encrypted) {
         true => Err(DatabaseError::AlreadyEncrypted { path: database.to_owned() }.into()),
         false => Ok(()),

@@ -8,6 +8,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::error::CommandError;
+use tdekit_backup_run::Catalog;
 use tdekit_console::{ConsoleError, GlobalArgs, output, session};
 use tdekit_key_store::Unlocked;
 use tdekit_sqlite_convert::{
@@ -85,10 +86,13 @@ pub(crate) fn lazy_store(
     }
 }
 
-/// The encrypted files that the key store knows; nothing where there is none.
+/// The encrypted databases that the key store knows; nothing where there is none. Media sets are
+/// told from them by the history.
 pub(crate) fn known_in(global: &GlobalArgs) -> Known {
-    let uses = session::open_store(global).ok().and_then(|store| store.uses().ok());
-    known_of(uses.unwrap_or_default())
+    let Ok(store) = session::open_store(global) else { return Known::new() };
+    let catalog = Catalog::open_existing(store.dir()).ok().flatten();
+    let media = catalog.and_then(|catalog| catalog.media_places().ok());
+    known_of(store.uses().unwrap_or_default(), &media.unwrap_or_default())
 }
 
 fn print(listed: &Listed<'_>) -> Result<(), CommandError> {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tdekit_backup_run::{Catalog, CheckedKind, LastCheck, NewestBackup};
-use tdekit_key_store::{KeyStore, SERVER_KEYS_FILE_NAME};
+use tdekit_key_store::KeyStore;
 use tdekit_sqlite_convert::{
     Audited, Policy, Search, Store, audit, databases_in, lost_in, resolved_path,
 };
@@ -122,8 +122,6 @@ pub(crate) struct Sources<'a, 's> {
 struct Past {
     backups: BTreeMap<String, NewestBackup>,
     examined: BTreeMap<String, LastCheck>,
-    /// Places of media sets: files that the key store knows, and that are not databases.
-    media: BTreeSet<String>,
 }
 
 impl Estate {
@@ -140,7 +138,6 @@ impl Estate {
         if let Some(catalog) = sources.catalog {
             past.backups = catalog.newest_backups()?;
             past.examined = catalog.last_checks(CheckedKind::Database)?;
-            past.media = catalog.media_places()?;
         }
         let mut estate = Self {
             at: sources.now,
@@ -184,14 +181,13 @@ impl Estate {
         let Search { found, unread } = databases_in(path);
         let mut all: BTreeSet<PathBuf> = found.into_iter().map(|(path, _)| path).collect();
         let lost = lost_in(path, sources.store);
-        let gone = removed_from(path, past, sources.store);
         // The key store has resolved paths; these are named as the directory was.
         let resolved = fs::canonicalize(path).unwrap_or_default();
         let named = |lost: PathBuf| match lost.strip_prefix(&resolved) {
             Ok(below) => path.join(below),
             Err(_) => lost,
         };
-        all.extend(lost.into_iter().chain(gone).map(named));
+        all.extend(lost.into_iter().map(named));
         for path in all {
             self.databases.push(row(audited(&path), past, sources, &self.rules));
         }
@@ -212,19 +208,6 @@ impl Estate {
 fn uses_unread(store: &Store<'_>) -> Option<String> {
     let error = store.store.as_ref().ok()?.uses().err()?;
     Some(format!("databases that are gone: {error}"))
-}
-
-/// Databases below a directory that the key store knows and that are not there. A media set was
-/// moved away, most often, and is not among them.
-fn removed_from(directory: &Path, past: &Past, store: &Store<'_>) -> Vec<PathBuf> {
-    let Ok(directory) = fs::canonicalize(directory) else { return Vec::new() };
-    let is_gone = |path: &&PathBuf| {
-        path.starts_with(&directory)
-            && !fs::metadata(path).is_ok_and(|facts| facts.is_file())
-            && !path.ends_with(SERVER_KEYS_FILE_NAME)
-            && !past.media.contains(&*path.to_string_lossy())
-    };
-    store.known.iter().filter(is_gone).cloned().collect()
 }
 
 fn row(found: Audited, past: &Past, sources: &Sources<'_, '_>, rules: &Rules) -> Row {

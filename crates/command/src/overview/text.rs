@@ -173,11 +173,18 @@ pub(crate) fn commands(rows: &[&Row]) -> Vec<String> {
                 "plain" => format!("tdekit encrypt {path} --certificate NAME"),
                 "lost" => {
                     let known = quoted(&row.resolved);
-                    format!("tdekit restore MEDIA --database {known} --to {path}")
+                    let restore = format!("tdekit restore MEDIA --database {known} --to {path}");
+                    match row.path.symlink_metadata() {
+                        Ok(_) => restore,
+                        Err(_) => format!(
+                            "{restore}, or, if it was removed on purpose, \
+                                           tdekit cert forget {path}"
+                        ),
+                    }
                 }
                 "key-age" | "key-change" => format!("tdekit rotate {path}"),
                 "certificate-not-backed-up" => "tdekit cert backup NAME --pkcs12 FILE".to_owned(),
-                "backup-missing" | "backup-age" | "backup-plain" => {
+                "backup-missing" | "backup-age" | "backup-plain" if row.state != State::Gone => {
                     format!("tdekit backup {path} --to MEDIA --certificate NAME")
                 }
                 "verify-missing" | "verify-age" | "verify-failed" => {

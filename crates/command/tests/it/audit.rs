@@ -108,7 +108,9 @@ fn damaged_headers_and_files_that_are_not_there_are_told() {
     let wanted = vec![told("app.db", &["unreadable"]), told("none.db", &["unreadable"])];
     assert_eq!((code, found), (1, wanted), "{report}");
     fs::remove_file(&path).unwrap();
-    let run = place().run([Path::new("audit"), &dir.path("")]);
+    let (code, found, report) = audit(&[&dir.path("")]);
+    assert_eq!((code, found), (1, vec![told("app.db", &["lost"])]), "{report}");
+    let run = place().run([Path::new("audit"), Dir::new().path("").as_path()]);
     assert_eq!(run.code, 1, "a directory without databases: {run:?}");
     assert!(run.err.contains("holds no database"), "{run:?}");
 }

@@ -87,6 +87,42 @@ fn each_database_has_its_state_its_backup_and_what_is_due() {
 }
 
 #[test]
+fn a_removed_database_is_a_finding_until_it_is_forgotten() {
+    let place = estate();
+    // Media sets are moved away every day, and nobody misses a database there.
+    place.ok(["backup", "srv/shop.db", "--to", "srv/moved.bak", "--certificate", "AppCert"]);
+    fs::rename(place.path("srv/moved.bak"), place.path("moved.bak")).unwrap();
+    let lost = |command: &str, list: fn(&Value) -> &Value| {
+        let run = place.run([command, "srv", "--json"]);
+        let told: Value = serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{run:?}"));
+        let all = list(&told).as_array().unwrap().iter();
+        let named = all.filter(|one| one.to_string().contains("\"lost\""));
+        (run.code, named.map(|one| one["path"].as_str().unwrap().to_owned()).collect::<Vec<_>>())
+    };
+    let old = fs::canonicalize(place.path("srv")).unwrap().join("old.db").display().to_string();
+    assert_eq!(lost("doctor", |told| told), (4, vec![old.clone()]));
+    assert_eq!(lost("audit", |told| &told["databases"]), (1, vec![old]));
+    let text = overview(&place, &["srv"]);
+    assert!(text.out.contains("tdekit cert forget srv/old.db"), "{}", text.out);
+
+    place.fails(1, ["cert", "forget", "srv/shop.db"]);
+    place.fails(1, ["cert", "forget", "srv/never.db"]);
+    let mut forget = place.command(["cert", "forget", "srv/old.db"]);
+    let run = Run::of(&forget.env("TDEKIT_PASSWORD", "").output().unwrap());
+    assert_eq!(run.code, 0, "{run:?}");
+    place.fails(1, ["cert", "forget", "srv/old.db"]);
+    let (_, told) = json(&place, &["srv"]);
+    assert_eq!(told["databases"].as_array().unwrap().len(), 3, "{told}");
+    // It may have been moved, so the certificate is needed as before.
+    place.ok(["decrypt", "srv/shop.db"]);
+    place.ok(["decrypt", "srv/below/hr.db"]);
+    assert_eq!(place.run(["doctor", "srv"]).code, 0);
+    let uses = place.home().join("uses.json");
+    assert!(fs::read_to_string(uses).unwrap().contains("\"forgotten\""));
+    place.fails(3, ["cert", "drop", "AppCert"]);
+}
+
+#[test]
 fn ages_damage_and_unsaved_certificates_are_told() {
     let place = estate();
     let (code, told) = json(&place, &["srv/shop.db", "--max-backup-age", "0d"]);

@@ -4,6 +4,7 @@
 //! refusals: a file that is not listed opens all the same.
 
 use std::ffi::OsString;
+use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -51,6 +52,16 @@ impl Use {
 struct Known {
     uses: Vec<Use>,
     forgotten: Vec<([u8; 32], u64)>,
+}
+
+impl Known {
+    fn count_forgotten(&mut self, sha256: [u8; 32], gone: u64) {
+        match self.forgotten.iter_mut().find(|(of, _)| *of == sha256) {
+            Some((_, files)) => *files += gone,
+            None if gone > 0 => self.forgotten.push((sha256, gone)),
+            None => {}
+        }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -106,11 +117,7 @@ impl KeyStore {
             let (sha256, recorded_at) = (*certificate_sha256, now_seconds());
             known.uses.push(Use { sha256, file_id, path, recorded_at });
             let gone = forget::forget_gone(&mut known.uses);
-            match known.forgotten.iter_mut().find(|(of, _)| *of == sha256) {
-                Some((_, files)) => *files += gone,
-                None if gone > 0 => known.forgotten.push((sha256, gone)),
-                None => {}
-            }
+            known.count_forgotten(sha256, gone);
         })
     }
 
@@ -128,6 +135,29 @@ impl KeyStore {
             return Ok(());
         }
         self.change_uses(|known| known.uses.retain(|known| !same(known)))
+    }
+
+    /// Takes files that are gone for good off the list, and counts them as forgotten. Returns
+    /// those of `paths` that the list does not have, or that are there.
+    ///
+    /// # Errors
+    /// As [`Self::record_use`].
+    pub fn forget_files(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>, StoreError> {
+        let mut kept = Vec::new();
+        self.change_uses(|known| {
+            for path in paths {
+                let is_listed = known.uses.iter().any(|each| each.path == *path);
+                if !is_listed || fs::symlink_metadata(path).is_ok() {
+                    kept.push(path.clone());
+                    continue;
+                }
+                let (gone, others): (Vec<_>, Vec<_>) =
+                    known.uses.drain(..).partition(|each| each.path == *path);
+                known.uses = others;
+                gone.iter().for_each(|each| known.count_forgotten(each.sha256, 1));
+            }
+        })?;
+        Ok(kept)
     }
 
     /// All known uses.

@@ -21,23 +21,25 @@ const OVERWRITTEN: &str = "is not a database, and the key store knows an encrypt
 /// The first bytes of each of our binary files.
 const OUR_MAGIC: &[u8] = b"tdekit ";
 
-/// The paths of encrypted files that a key store knows: databases, media sets, keys of servers.
+/// The paths of encrypted databases that a key store knows.
 pub type Known = BTreeSet<PathBuf>;
 
-/// The paths of a key store's uses.
+/// The paths of a key store's uses, but for server keys and `media`, the places of media sets.
 #[must_use]
-pub fn known_of(uses: Vec<Use>) -> Known {
-    uses.into_iter().map(|each| each.path).collect()
+pub fn known_of(uses: Vec<Use>, media: &BTreeSet<String>) -> Known {
+    let is_database = |path: &PathBuf| {
+        !path.ends_with(SERVER_KEYS_FILE_NAME) && !media.contains(&*path.to_string_lossy())
+    };
+    uses.into_iter().map(|each| each.path).filter(is_database).collect()
 }
 
-/// Files in and below `directory` that the store knows as encrypted, and that are neither databases
-/// nor other files of ours. Files that are gone are not among them: the store knows media sets of
-/// backups too, and these are moved away every day.
+/// Places in and below `directory` where the store knows an encrypted database, and where nothing
+/// is now, or what is neither a database nor another file of ours.
 #[must_use]
 pub fn lost_in(directory: &Path, store: &Store<'_>) -> Vec<PathBuf> {
     let Ok(directory) = fs::canonicalize(directory) else { return Vec::new() };
     let below = store.known.iter().filter(|path| path.starts_with(&directory));
-    below.filter(|path| is_overwritten(path)).cloned().collect()
+    below.filter(|path| is_lost(path)).cloned().collect()
 }
 
 /// Fails if only a remnant of an encrypted database is at `path`, whose file begins with `area`.
@@ -95,18 +97,19 @@ fn problem_of(kind: FileKind, (len, has_log): (u64, bool), is_known: bool) -> Op
     }
 }
 
-/// Whether a file is there that is neither a database nor begins as a file of ours.
-fn is_overwritten(path: &Path) -> bool {
+/// Whether nothing is there, or what is neither a database nor begins as a file of ours.
+fn is_lost(path: &Path) -> bool {
     // A pipe in its place must not be waited for.
     match fs::metadata(path) {
         Ok(facts) if !facts.is_file() => return true,
         Ok(_) => {}
-        Err(_) => return fs::symlink_metadata(path).is_ok(),
+        // A place that cannot be looked into is named by the search.
+        Err(error) => return error.kind() != std::io::ErrorKind::PermissionDenied,
     }
     let Ok(area) = File::open(path).and_then(|file| read_area(&file)) else { return false };
     match FileKind::of(&area) {
         FileKind::Empty => true,
-        FileKind::Other => !area.starts_with(OUR_MAGIC) && !path.ends_with(SERVER_KEYS_FILE_NAME),
+        FileKind::Other => !area.starts_with(OUR_MAGIC),
         FileKind::Plain | FileKind::Encrypted => false,
     }
 }

@@ -112,6 +112,19 @@ impl Request {
         };
         Ok(Self::Encrypt(NewDatabase { certificates, algorithm, freshness }))
     }
+
+    /// Fails where no new database is made.
+    ///
+    /// # Errors
+    /// `NoValue`.
+    pub(crate) fn refuse_unusable(&self) -> Result<(), VfsError> {
+        match self {
+            Self::Unusable(variable) => {
+                Err(VfsError::NoValue { name: format!("the variable {variable}") })
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Whether the environment has every new database encrypted.
@@ -355,9 +368,7 @@ pub(crate) fn open_main(
     api: Api,
 ) -> Result<Kind, VfsError> {
     if base.size()? == 0 {
-        if let Request::Unusable(variable) = request {
-            return Err(VfsError::NoValue { name: format!("the variable {variable}") });
-        }
+        request.refuse_unusable()?;
         return Ok(Kind::New(NewFile::new(base, ring, request, api)));
     }
     existing(base, &ring, &request, api, ffi::LOCK_NONE)

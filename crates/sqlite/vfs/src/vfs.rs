@@ -142,15 +142,18 @@ unsafe extern "C" fn open(
     let host = unsafe { host(vfs) };
     // SAFETY: SQLite passes `os_file_len` bytes of memory; null methods mean "not open".
     unsafe { (*file).methods = std::ptr::null() };
-    // SAFETY: the arguments are SQLite's own.
-    match catch_unwind(AssertUnwindSafe(|| unsafe { check_settings(host.api, name, flags) })) {
+    // SAFETY: the name is SQLite's.
+    let is_made = unsafe { is_to_be_made(host, name, flags) };
+    let settings = AssertUnwindSafe(|| {
+        // SAFETY: the arguments are SQLite's own.
+        unsafe { check_settings(host.api, name, flags, is_made) }
+    });
+    match catch_unwind(settings) {
         Ok(Ok(())) => {}
         // SAFETY: the arguments are SQLite's own, and no file is open.
         Ok(Err(error)) => return unsafe { refuse(host.api, file, flags, out_flags, &error) },
         Err(_) => return ffi::CANTOPEN,
     }
-    // SAFETY: the name is SQLite's.
-    let is_made = unsafe { is_to_be_made(host, name, flags) };
     // SAFETY: the VFS below finds its own length of memory behind our part.
     let below: *mut File = unsafe { file.cast::<TdeFile>().add(1).cast() };
     // SAFETY: as above.
@@ -202,18 +205,27 @@ unsafe extern "C" fn open(
     }
 }
 
-/// Refuses a main file for what its URI or the environment says of it, before there is a file.
+/// Refuses a main file for what its URI or the environment says of it, before there is a file;
+/// `is_made` is whether opening it makes it.
 ///
 /// # Safety
 /// `name` and `flags` are what SQLite passed to `xOpen`.
-unsafe fn check_settings(api: Api, name: *const c_char, flags: c_int) -> Result<(), VfsError> {
+unsafe fn check_settings(
+    api: Api,
+    name: *const c_char,
+    flags: c_int,
+    is_made: bool,
+) -> Result<(), VfsError> {
     // SAFETY: this function's own contract.
     unsafe {
         uri::check(api, name, flags)?;
         let is_main = flags & ffi::OPEN_MAIN_DB != 0 && !name.is_null();
         if is_main && api.uri_parameter(name, scratch::PARAMETER).is_none() {
             keyring_of(api, name)?;
-            Request::read(api, name)?;
+            let request = Request::read(api, name)?;
+            if is_made {
+                request.refuse_unusable()?;
+            }
         }
     }
     Ok(())

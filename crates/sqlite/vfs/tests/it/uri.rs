@@ -98,7 +98,7 @@ fn an_empty_variable_makes_no_new_database() {
         let made = Connection::open(&new).and_then(|db| db.execute_batch("CREATE TABLE t(x)"));
         assert_eq!(made.unwrap_err().sqlite_error_code(), Some(ErrorCode::CannotOpen), "{name}");
         assert!(why().contains(&format!("{name} has no value")), "{}", why());
-        assert!(fs::metadata(&new).map_or(true, |found| found.len() == 0));
+        assert!(!new.exists(), "{name}");
         // What is there opens, and a URI goes before the variable.
         assert_eq!(one::<i64>(&Connection::open(&there).unwrap(), "SELECT count(*) FROM t"), 0);
         let named = dir.path().join(format!("{name}.db"));
