@@ -5,6 +5,7 @@ mod beside;
 mod configure;
 #[cfg(feature = "servers")]
 mod mssql_script;
+mod newest;
 mod peers;
 mod write;
 
@@ -12,6 +13,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
+use time::OffsetDateTime;
 
 use crate::driver;
 use crate::error::{BenchError, Result};
@@ -105,7 +107,11 @@ fn run(args: &BenchArgs, tools: &Tools) -> Result<Outcome> {
         }
         Some(BenchCommand::Compare { old, new, json, html }) => {
             let files = Files::new(json.as_deref(), html.as_deref(), "comparison");
-            return beside::compare_files((old, new), &files);
+            let last = match (old, new) {
+                (Some(old), Some(new)) => (old.clone(), new.clone()),
+                _ => newest::last_two()?,
+            };
+            return beside::compare_files((&last.0, &last.1), &files);
         }
         #[cfg(feature = "servers")]
         Some(BenchCommand::MssqlScript(script)) => return mssql_script::script(script),
@@ -149,10 +155,9 @@ fn run(args: &BenchArgs, tools: &Tools) -> Result<Outcome> {
     Ok(outcome(&results.incomplete, stopped))
 }
 
-/// The files of a run, as given or as they are named.
+/// The files of a run that begins now.
 fn run_files(json: Option<&Path>, html: Option<&Path>) -> Files {
-    let named = |given: Option<&Path>, usual: &str| given.unwrap_or(Path::new(usual)).to_owned();
-    Files { json: named(json, "results.json"), html: named(html, "report.html") }
+    newest::files_of_run(json, html, OffsetDateTime::now_utc())
 }
 
 fn outcome(incomplete: &[String], stopped: bool) -> Outcome {

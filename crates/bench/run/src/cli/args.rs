@@ -62,7 +62,7 @@ pub(super) struct BenchArgs {
     #[arg(long)]
     pub(super) dir: Option<PathBuf>,
     /// Where to write the measured figures; `-` for standard output instead of the table. Default:
-    /// results.json, with --calibrate calibration.json.
+    /// results-TIME.json, to which results.json leads; with --calibrate calibration.json.
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
     /// Where to write every ratio with its interval as a table of comma-separated values.
@@ -71,7 +71,8 @@ pub(super) struct BenchArgs {
     /// Where to write every measured block likewise.
     #[arg(long, value_name = "FILE")]
     pub(super) csv_blocks: Option<PathBuf>,
-    /// Where to write the page. Default: report.html, with --calibrate calibration.html.
+    /// Where to write the page. Default: report-TIME.html, to which report.html leads; with
+    /// --calibrate calibration.html.
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
     /// Calibrate the method on this machine: many short runs of base against base and against a
@@ -123,7 +124,7 @@ pub(super) enum BenchCommand {
         /// What sqlcmd or another client wrote while it ran the script.
         file: PathBuf,
         /// Where to write the measured figures; `-` for standard output instead of the table.
-        /// Default: results.json.
+        /// Default: results-TIME.json, to which results.json leads.
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
         /// Where to write every ratio with its interval as a table of comma-separated values.
@@ -132,16 +133,17 @@ pub(super) enum BenchCommand {
         /// Where to write every measured block likewise.
         #[arg(long, value_name = "FILE")]
         csv_blocks: Option<PathBuf>,
-        /// Where to write the page. Default: report.html.
+        /// Where to write the page. Default: report-TIME.html, to which report.html leads.
         #[arg(long, value_name = "FILE")]
         html: Option<PathBuf>,
     },
     /// Did the cost change between two runs? Reads their results documents.
     Compare {
-        /// Results of the older run.
-        old: PathBuf,
+        /// Results of the older run. Default, of both: the last two results-TIME.json here.
+        #[arg(requires = "new")]
+        old: Option<PathBuf>,
         /// Results of the newer run.
-        new: PathBuf,
+        new: Option<PathBuf>,
         /// Where to write the figures; `-`, or nothing, for standard output instead of the table.
         /// Default: comparison.json.
         #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]

@@ -1,12 +1,13 @@
 //! The files that a run leaves behind.
 
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tdekit_bench_report::{JsonError, Results, blocks_csv, html, ratios_csv, terminal, to_json};
 
+use super::newest;
 use crate::error::{BenchError, Result};
 use crate::private;
 
@@ -14,6 +15,26 @@ use crate::private;
 pub(super) struct Files {
     pub(super) json: PathBuf,
     pub(super) html: PathBuf,
+    /// Short names, each with the one of these files that it is to lead to.
+    pub(super) short: Vec<(PathBuf, PathBuf)>,
+}
+
+/// Kinds of files that a bench writes, by how they begin.
+#[derive(Clone, Copy)]
+enum Written {
+    Document,
+    Page,
+    Table,
+}
+
+impl Written {
+    fn begin(self) -> &'static str {
+        match self {
+            Self::Document => "{\n",
+            Self::Page => "<!",
+            Self::Table => "experiment,",
+        }
+    }
 }
 
 impl Files {
@@ -22,13 +43,13 @@ impl Files {
         let named = |given: Option<&Path>, extension: &str| {
             given.map_or_else(|| Path::new(name).with_extension(extension), Path::to_owned)
         };
-        Self { json: named(json, "json"), html: named(html, "html") }
+        Self { json: named(json, "json"), html: named(html, "html"), short: Vec::new() }
     }
 
     /// Fails before long work when one could not be written after it.
     pub(super) fn check(&self) -> Result<()> {
-        check_writable(&self.json)?;
-        check_writable(&self.html)
+        check_writable(&self.json, Written::Document)?;
+        check_writable(&self.html, Written::Page)
     }
 
     /// Writes both, and prints the table unless the document is printed.
@@ -38,6 +59,11 @@ impl Files {
             print(table)?;
         }
         let html = write_or_print(&self.html, page)?;
+        for (short, own) in &self.short {
+            if let Err(error) = newest::lead(short, own) {
+                eprintln!("note: {} does not lead to {}: {error}", short.display(), own.display());
+            }
+        }
         if json && html {
             let (page, figures) = (self.html.display(), self.json.display());
             print(&format!("\nReport: {page}; figures: {figures}\n"))?;
@@ -89,7 +115,7 @@ impl Reports {
         [self.csv.as_ref(), self.csv_blocks.as_ref()]
             .into_iter()
             .flatten()
-            .try_for_each(|path| check_writable(path))
+            .try_for_each(|path| check_writable(path, Written::Table))
     }
 
     /// Prints the table, writes the documents.
@@ -113,10 +139,20 @@ fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Fails before the long run when a report could not be written after it.
-fn check_writable(path: &Path) -> Result<()> {
+/// Fails before the long run when a report could not be written after it, or would take the place
+/// of what is not one.
+fn check_writable(path: &Path, kind: Written) -> Result<()> {
     if is_stdout(path) {
         return Ok(());
+    }
+    if path.is_file() {
+        let mut begin = String::new();
+        let found = std::fs::File::open(path).map_err(BenchError::file("cannot read", path))?;
+        let read = found.take(kind.begin().len() as u64).read_to_string(&mut begin);
+        if read.is_err() || !(begin.is_empty() || begin == kind.begin()) {
+            let reason = format!("{} is there, and is not what it would write", path.display());
+            return Err(BenchError::option("--json, --html, --csv", reason));
+        }
     }
     if path.is_dir() || path.file_name().is_none() {
         let kind = std::io::ErrorKind::IsADirectory;
@@ -150,9 +186,10 @@ fn is_device(path: &Path) -> bool {
     kind.is_ok_and(|kind| !kind.is_file() && !kind.is_dir())
 }
 
-/// A link stays, and what it leads to is written.
+/// A link stays, and what it leads to is written, but for the short name of another run.
 fn replace(path: &Path, text: &str) -> Result<()> {
-    let path = &leads_to(path);
+    let led = if newest::leads(path) { path.to_owned() } else { leads_to(path) };
+    let path = &led;
     // A device or a pipe takes the text, and stays what it is.
     if is_device(path) {
         let written = OpenOptions::new().write(true).open(path);
@@ -173,7 +210,8 @@ mod tests {
         std::fs::write(path("input"), "").unwrap();
         std::os::unix::fs::symlink(path("input"), path("link")).unwrap();
         let check = |[json, html]: [&Path; 2]| {
-            let files = Files { json: json.to_owned(), html: html.to_owned() };
+            let (json, html) = (json.to_owned(), html.to_owned());
+            let files = Files { json, html, short: Vec::new() };
             Reports { files, csv: None, csv_blocks: None }.check(Some(&path("input")))
         };
         let (null, out) = (Path::new("/dev/null"), Path::new("-"));
@@ -189,6 +227,14 @@ mod tests {
             check([none, &path("a")]).unwrap_err();
             check([out, none]).unwrap_err();
         }
+        for (text, fits) in [("{\n  \"a\"", true), ("", true), ("SQLite format 3", false)] {
+            std::fs::write(path("there"), text).unwrap();
+            assert_eq!(check([&path("there"), out]).is_ok(), fits, "{text}");
+        }
+        std::fs::write(path("there"), b"{\xff").unwrap();
+        check([&path("there"), out]).unwrap_err();
+        std::fs::write(path("there"), "my notes").unwrap();
+        check([out, &path("there")]).unwrap_err();
     }
 
     #[test]

@@ -204,7 +204,16 @@ fn two_runs_are_compared() {
     let output = place.bare("compare old.json new.json --json").output().unwrap();
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["changes"].as_array().unwrap().len(), 4);
+    let errors = refused(&mut place.bare("compare"));
+    assert!(errors.contains("no two documents"), "{errors}");
+    assert_eq!(place.bare("compare old.json").output().unwrap().status.code(), Some(2));
+    for (name, day) in [("old.json", 1), ("new.json", 2)] {
+        let named = place.path(&format!("results-2026-01-0{day}-000000.json"));
+        std::fs::rename(place.path(name), named).unwrap();
+    }
+    assert_eq!(done(&mut place.bare("compare")), table);
     std::fs::write(place.path("bad.json"), "{}").unwrap();
-    let errors = refused(&mut place.bare("compare old.json bad.json"));
+    let old = "results-2026-01-01-000000.json";
+    let errors = refused(&mut place.bare(&format!("compare {old} bad.json")));
     assert!(errors.contains("bad.json: not a results document"), "{errors}");
 }

@@ -70,11 +70,18 @@ impl Place {
         results
     }
 
-    /// Entries of a directory of this place.
+    /// The names in a directory, with `TIME` in the place of a run's.
     pub(crate) fn names(&self, name: &str) -> Vec<String> {
+        let of_time = |name: String| match name.split_once("-20") {
+            Some((begin, end)) => {
+                let extension = end.rsplit('.').next().unwrap_or_default();
+                format!("{begin}-TIME.{extension}")
+            }
+            None => name,
+        };
         let mut names: Vec<String> = std::fs::read_dir(self.path(name))
             .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .map(|entry| of_time(entry.unwrap().file_name().into_string().unwrap()))
             .collect();
         names.sort();
         names
