@@ -1,6 +1,7 @@
 //! A server's files, page by page, whether the server runs or not.
 
 mod files;
+mod lists;
 mod pages;
 mod report;
 mod scan;

@@ -12,6 +12,7 @@ use tdekit_mariadb::datafile::{
     KIND_SPATIAL, Layout, NO_PAGE, PageHeader, TRX_SYS_PAGE,
 };
 
+use super::lists::Lists;
 use super::report::{Finding, TreesLeft};
 use super::tree::Tree;
 use crate::error::MariadbError;
@@ -205,12 +206,17 @@ impl Notes {
             outcome.left.push(TreesLeft { why, trees: None });
             return Ok(outcome);
         }
+        match self.lists(ground)? {
+            Some(lists) => outcome.findings.extend(lists.judge()),
+            None => outcome.left.push(TreesLeft { why: NEWER, trees: None }),
+        }
+        let of_map = outcome.findings.len();
         let unsettled = self.is_unsettled();
         self.mark_never_written(ground)?;
         self.judge_kinds(ground, &mut outcome.findings);
         self.judge_segments(ground, &mut outcome.findings)?;
-        if unsettled && !outcome.findings.is_empty() {
-            outcome.findings.clear();
+        if unsettled && outcome.findings.len() > of_map {
+            outcome.findings.truncate(of_map);
             outcome.left.push(TreesLeft { why: CHANGING, trees: None });
         }
         if self.used().any(|note| note.what == What::Shut && note.may_be_of_tree()) {
@@ -322,6 +328,33 @@ impl Notes {
         Ok(None)
     }
 
+    /// The lists of extents, with those of segments if all pages that describe segments were read.
+    /// `None` where a page of the map is newer.
+    fn lists(&self, ground: &mut Ground<'_>) -> Result<Option<Lists>, MariadbError> {
+        let layout = ground.layout;
+        let Some(first) = (ground.read)(0)? else { return Ok(None) };
+        let mut lists = Lists::new(layout.space_lists(&first));
+        let count = u32::try_from(self.pages.len()).unwrap_or(u32::MAX);
+        for map_page in (0..count).step_by(layout.map_step() as usize) {
+            if !layout.is_mapped(map_page) {
+                break;
+            }
+            let Some(map) = (ground.read)(map_page)? else { return Ok(None) };
+            lists.extents.extend(layout.extents(&map, map_page));
+        }
+        let mut segments = Vec::new();
+        let mut read = 0;
+        let of_inodes = |note: &Note| note.used && note.kind == KIND_INODES;
+        for (number, _) in (0..).zip(&self.pages).filter(|(_, note)| of_inodes(note)) {
+            if let Some(page) = (ground.read)(number)? {
+                segments.extend(layout.segments(&page));
+                read += 1;
+            }
+        }
+        lists.segments = (read == layout.inode_pages).then_some(segments);
+        Ok(Some(lists))
+    }
+
     /// The server gives out single pages to the doublewrite buffer only to have whole extents after
     /// them, and does not write them.
     fn mark_never_written(&mut self, ground: &mut Ground<'_>) -> Result<(), MariadbError> {
@@ -388,7 +421,7 @@ impl Notes {
         for (number, _) in (0..).zip(&self.pages).filter(|(_, note)| of_inodes(note)) {
             let Some(page) = (ground.read)(number)? else { return Ok(()) };
             pages += 1;
-            segments += u64::from(ground.layout.segments(&page));
+            segments += ground.layout.segments(&page).len() as u64;
         }
         let listed = ground.layout.inode_pages;
         if pages != listed {

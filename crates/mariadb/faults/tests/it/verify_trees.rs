@@ -102,10 +102,30 @@ const NEXT: usize = 12;
 const LSN: usize = 16;
 const T: &str = "test/t.ibd";
 
+const DEEP: &str = "test/deep.ibd";
+/// In the first page, the list of extents with free single pages, and the extents.
+const FREE_SINGLE: usize = 38 + 40;
+const EXTENTS: usize = 38 + 112;
+/// The segments in their page, each of 192 bytes.
+const FIRST_SEGMENT: usize = 38 + 12;
+const SEGMENT: usize = 192;
+const EMPTY_LIST: [u8; 16] = *b"\0\0\0\0\xff\xff\xff\xff\0\0\xff\xff\xff\xff\0\0";
+
+/// The list of wholly used extents of a segment that has one.
+fn full_list(segments: &[u8]) -> usize {
+    let all = (FIRST_SEGMENT..16_000).step_by(SEGMENT).map(|segment| segment + 44);
+    all.into_iter().find(|at| word(segments, *at) > 0).unwrap()
+}
+
+/// The offset of a list in its segment.
+fn list_offset(list: usize) -> usize {
+    (list - FIRST_SEGMENT) % SEGMENT
+}
+
 type Change = fn(&mut Vec<u8>, &[usize]);
 
 /// Changes to the pages of a file, given the leaves of `t`. A, B, C stand for the leaves 4, 5, 6.
-const CHANGES: [(&str, &str, &[&str], Change); 19] = [
+const CHANGES: [(&str, &str, &[&str], Change); 26] = [
     ("a leaf is left out of the chain", T, &["t.ibd: B: tree"], |bytes, leaf| {
         put(page(bytes, leaf[4]), NEXT, number(leaf[6]));
         put(page(bytes, leaf[6]), PREV, number(leaf[4]));
@@ -160,7 +180,7 @@ const CHANGES: [(&str, &str, &[&str], Change); 19] = [
     (
         "the map gives a leaf out to none",
         T,
-        &["t.ibd: A: tree", "t.ibd: C: tree"],
+        &["t.ibd: A: tree", "t.ibd: C: tree", "t.ibd: null: map"],
         |bytes, leaf| {
             let first = page(bytes, 0);
             let (extent, bit) = (leaf[5] / 64, leaf[5] % 64 * 2);
@@ -168,6 +188,43 @@ const CHANGES: [(&str, &str, &[&str], Change); 19] = [
             mend(first);
         },
     ),
+    ("a list of extents has one less", DEEP, &["deep.ibd: null: map"], |bytes, _| {
+        let first = page(bytes, 0);
+        put(first, FREE_SINGLE, word(first, FREE_SINGLE) - 1);
+    }),
+    ("a list of extents leads elsewhere", DEEP, &["deep.ibd: null: map"], |bytes, _| {
+        put(page(bytes, 0), FREE_SINGLE + 4, 3);
+    }),
+    ("a list of extents ends early", DEEP, &["deep.ibd: null: map"], |bytes, _| {
+        let segment = full_list(page(bytes, 2));
+        let base = word(page(bytes, 2), segment) - 1;
+        put(page(bytes, 2), segment, base);
+    }),
+    ("an extent has another state", DEEP, &["deep.ibd: null: map"], |bytes, _| {
+        put(page(bytes, 0), EXTENTS + 40 + 20, 1);
+    }),
+    ("an extent is of another segment", DEEP, &["deep.ibd: null: map"], |bytes, _| {
+        let first = page(bytes, 0);
+        let of_segment = |at: &usize| word(first, at + 20) == 4;
+        let extent = (EXTENTS..10_000).step_by(40).find(of_segment).unwrap();
+        put(first, extent + 4, 77);
+    }),
+    ("an extent is in no list", DEEP, &["deep.ibd: 0: map"], |bytes, _| {
+        // One of a list of one.
+        let list = (FIRST_SEGMENT..16_000)
+            .step_by(SEGMENT)
+            .flat_map(|segment| [28, 44].map(|at| segment + at))
+            .find(|at| word(page(bytes, 2), *at) == 1)
+            .unwrap();
+        let segments = page(bytes, 2);
+        segments[list..list + 16].copy_from_slice(&EMPTY_LIST);
+        put(segments, list - list_offset(list) + 8, 0);
+    }),
+    ("two segments have one page", DEEP, &["deep.ibd: P: map"], |bytes, _| {
+        let segments = page(bytes, 2);
+        let single = word(segments, FIRST_SEGMENT + 64);
+        put(segments, FIRST_SEGMENT + SEGMENT + 64, single);
+    }),
     ("what is buffered by page is empty", "test/deep.ibd", &["deep.ibd: 1: empty"], |bytes, _| {
         page(bytes, 1).fill(0);
     }),
@@ -212,6 +269,8 @@ fn pages_that_do_not_fit_together_are_named() {
         assert!(report["not_checked"].to_string().contains(why), "{report:#}");
     }
 
+    let segments = all[2 * PAGE_BYTES..].to_vec();
+    let single = word(&segments, FIRST_SEGMENT + 64);
     let leaf = leaves(&data.join(T));
     assert!(leaf.len() > 9, "{leaf:?}");
     for (what, file, expected, change) in CHANGES {
@@ -223,6 +282,7 @@ fn pages_that_do_not_fit_together_are_named() {
                 one.replace(": A:", &format!(": {}:", leaf[4]))
                     .replace(": B:", &format!(": {}:", leaf[5]))
                     .replace(": C:", &format!(": {}:", leaf[6]))
+                    .replace(": P:", &format!(": {single}:"))
             })
             .collect();
         let mut found = named(&report);

@@ -12,7 +12,7 @@ const NUMBER_AT: usize = 4;
 const LSN_AT: usize = 16;
 const KIND_AT: usize = 24;
 /// The tablespace's header (FSP_HEADER_OFFSET) and its fields.
-const HEADER_AT: usize = 38;
+pub(super) const HEADER_AT: usize = 38;
 const SIZE_AT: usize = HEADER_AT + 8;
 const FREE_LIMIT_AT: usize = HEADER_AT + 12;
 const FLAGS_AT: usize = HEADER_AT + 16;
@@ -20,11 +20,11 @@ const FLAGS_AT: usize = HEADER_AT + 16;
 const INODES_FULL_AT: usize = HEADER_AT + 80;
 const INODES_FREE_AT: usize = HEADER_AT + 96;
 /// Where the descriptors of extents begin in page 0 and in each page of the allocation map.
-const EXTENTS_AT: usize = HEADER_AT + 112;
+pub(super) const EXTENTS_AT: usize = HEADER_AT + 112;
 /// Where the bitmap begins in a descriptor.
-const BITMAP_AT: usize = 24;
+pub(super) const BITMAP_AT: usize = 24;
 /// Where the numbers of single pages begin in what is told of a segment.
-const SINGLE_PAGES_AT: usize = 64;
+pub(super) const SINGLE_PAGES_AT: usize = 64;
 /// The first bytes of the data on encryption in page 0.
 const CRYPT_MAGIC: [u8; 6] = *b"s\x0e\x0cREt";
 const CRYPT_LEN: usize = 6 + 2 + 16 + 4 + 4 + 1;
@@ -83,7 +83,7 @@ pub struct Layout {
     /// Length of a page in the file, in bytes.
     pub page_len: usize,
     /// Pages in an extent.
-    extent_pages: usize,
+    pub(super) extent_pages: usize,
     /// Pages that it has, as the first page tells.
     pub pages: u32,
     /// Pages from here on were never given out.
@@ -220,28 +220,6 @@ impl Layout {
         (number(trx_sys, at + 4), usize::from(short_number(trx_sys, at + 8)))
     }
 
-    /// The single pages of the segment that `inodes` tells of at an offset: those that are not in
-    /// extents of its own.
-    #[must_use]
-    pub fn single_pages(&self, inodes: &[u8], at: usize) -> Vec<u32> {
-        let slots = inodes.get(at + SINGLE_PAGES_AT..).unwrap_or_default();
-        let slots = slots.chunks_exact(4).take(self.extent_pages / 2);
-        slots.map(|slot| number(slot, 0)).collect()
-    }
-
-    /// Segments in use that a page of the kind [`KIND_INODES`](super::KIND_INODES) tells of. Each
-    /// tree has two.
-    #[must_use]
-    pub fn segments(&self, inodes: &[u8]) -> u32 {
-        const FIRST_AT: usize = HEADER_AT + 12;
-        const END_LEN: usize = 10;
-        let len = SINGLE_PAGES_AT + self.extent_pages / 2 * 4;
-        let end = inodes.len().saturating_sub(END_LEN);
-        let segments = inodes.get(FIRST_AT..end).unwrap_or_default().chunks_exact(len);
-        let used = segments.filter(|segment| !is_empty(&segment[..8])).count();
-        u32::try_from(used).unwrap_or(u32::MAX)
-    }
-
     /// Pages from one page of the allocation map to the next.
     #[must_use]
     pub fn map_step(&self) -> u32 {
@@ -249,7 +227,7 @@ impl Layout {
     }
 
     /// Length of an extent's descriptor in bytes.
-    fn extent_len(&self) -> usize {
+    pub(super) fn extent_len(&self) -> usize {
         BITMAP_AT + self.extent_pages / 4
     }
 }
