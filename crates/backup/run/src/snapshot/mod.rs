@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, Row};
 use tdekit_backup_media::Id;
-use tdekit_sqlite_convert::stand_in_for_collations;
+use tdekit_sqlite_convert::{DatabaseError, stand_in_for_collations};
 
 use self::direct::{By, Direct};
 use self::ffi::MainFile;
@@ -91,8 +91,8 @@ impl Snapshot {
     pub(crate) fn open(source: DatabaseSource) -> Result<Self, RunError> {
         let DatabaseSource { mut connection, path, encrypted_file_id } = source;
         let failed = |action| {
-            let path = path.clone();
-            move |source| RunError::Database { action, path, source }
+            let translated = DatabaseError::sqlite(action, &path, None);
+            move |source| RunError::from(translated(source))
         };
         connection.busy_timeout(BUSY).map_err(failed("open"))?;
         connection.pragma_update(None, "mmap_size", 0).map_err(failed("open"))?;

@@ -159,7 +159,7 @@ fn a_locked_database_and_a_broken_one_are_errors() {
     let (db, bak) = (dir.path("a.db"), dir.path("a.bak"));
     fs::write(&db, vec![7; 8192]).unwrap();
     let error = back_up(job(&db), &[&bak]).unwrap_err();
-    assert!(matches!(error, RunError::Database { .. }), "{error}");
+    assert!(matches!(error, RunError::DatabaseFile(_)), "{error}");
     assert_eq!(dir.names(), ["a.db"]);
 }
 
