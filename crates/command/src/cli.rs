@@ -1,4 +1,4 @@
-//! The command line. Each plane's own arguments stand beside its code.
+//! The command line. Each plane's own arguments are beside its code.
 
 use std::env;
 use std::ffi::OsString;
@@ -141,7 +141,7 @@ pub(crate) fn parse() -> Cli {
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
-/// Has a variable that is set and empty count as unset.
+/// Makes a variable that is set but empty count as unset.
 fn without_empty(command: clap::Command) -> clap::Command {
     let is_empty = |name: &std::ffi::OsStr| env::var_os(name).is_some_and(|it| it.is_empty());
     let unset = |argument: clap::Arg| match argument.get_env().is_some_and(is_empty) {

@@ -1,4 +1,4 @@
-//! The command's errors, and what helps.
+//! The command's errors, and their remedies.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,16 +15,16 @@ use tdekit_mariadb::PluginError;
 use tdekit_mariadb_admin::MariadbError;
 use tdekit_sqlite_convert::DatabaseError;
 
-/// Why a command stopped.
+/// Reason why a command stopped.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CommandError {
-    /// What any of the programs may stop by.
+    /// An error that any of the programs may have.
     #[error(transparent)]
     Console(#[from] ConsoleError),
-    /// There is no extension where it was looked for.
+    /// The extension was not found.
     #[error("the SQLite extension is not at {}", .path.display())]
     NoExtension {
-        /// The place that was looked at first.
+        /// The first place that was searched.
         path: PathBuf,
     },
     /// An examination has findings.
@@ -34,22 +34,22 @@ pub(crate) enum CommandError {
         kind: Kind,
         /// All of them.
         findings: usize,
-        /// Databases that have some.
+        /// Number of databases with findings.
         databases: usize,
     },
     /// There is nothing to work on.
     #[error("{reason}")]
     Nothing {
-        /// What was looked at, in words.
+        /// What was searched, in words.
         reason: String,
     },
-    /// The audit log has faults; each was told.
+    /// The audit log has faults; each was reported.
     #[error("the audit log is not whole: {faults} fault(s)")]
     AuditLog {
-        /// How many.
+        /// Number of faults.
         faults: usize,
     },
-    /// Databases of a directory were not imported; each was told with its reason.
+    /// Databases of a directory were not imported; each was reported with its reason.
     #[error("{failed} of {all} database(s) were not imported")]
     NotImported {
         /// The kind of the first failure.
@@ -59,27 +59,27 @@ pub(crate) enum CommandError {
         /// Databases found.
         all: usize,
     },
-    /// MariaDB.
+    /// An error of MariaDB.
     #[cfg(feature = "mariadb")]
     #[error(transparent)]
     Mariadb(MariadbError),
-    /// A program beside the command that carries out one of its verbs is not there.
+    /// A program beside the command that implements one of its verbs is missing.
     #[error("there is no {program} at {}", .path.display())]
     NoProgram {
         /// Its name.
         program: &'static str,
-        /// Where it should be.
+        /// Its expected path.
         path: PathBuf,
     },
 }
 
 impl CommandError {
-    /// Arguments that do not go together.
+    /// Makes an error about arguments that do not go together.
     pub(crate) fn usage(text: impl Into<String>) -> Self {
         ConsoleError::Usage(text.into()).into()
     }
 
-    /// What an action on a file at `path` failed by.
+    /// Makes the error of a failed action on a file at `path`.
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
         ConsoleError::Io { action, path: path.into(), source }.into()
     }

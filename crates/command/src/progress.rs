@@ -1,4 +1,4 @@
-//! The progress bar, and the user's wish to stop.
+//! The progress bar, and the user's request to stop.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -27,7 +27,7 @@ pub(crate) fn heed_signals() {
     });
 }
 
-/// Becomes true when the user wants to stop.
+/// Returns the flag that becomes true when the user wants to stop.
 pub(crate) fn stop_flag() -> &'static AtomicBool {
     &STOP
 }
@@ -41,8 +41,8 @@ pub(crate) struct StopAfter {
     stop_after: Option<Step>,
 }
 
-/// Shows on a terminal how far work on a database is, and nothing elsewhere. The user's signals
-/// stop the work.
+/// Shows the progress of work on a database on a terminal, and nothing elsewhere. The user's
+/// signals stop the work.
 #[derive(Default)]
 pub(crate) struct Shown {
     bar: Mutex<Option<ProgressBar>>,
@@ -50,7 +50,7 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// As [`Shown::default`]; the process ends after a step where `stop_after` says so.
+    /// As [`Shown::default`]; the process ends after the step in `stop_after`, if set.
     pub(crate) fn stopping_after(stop_after: StopAfter) -> Self {
         Self { bar: Mutex::default(), stop_after }
     }

@@ -4,8 +4,8 @@ use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 use time::{Date, Duration, Month, OffsetDateTime};
 
-/// Reads an end of validity: `10y`, `90d`, `2036-11-21` (its start, UTC) or a time of RFC 3339.
-/// Gives seconds since 1970.
+/// Parses an end of validity: `10y`, `90d`, `2036-11-21` (its start, UTC) or a time of RFC 3339.
+/// Returns seconds since 1970.
 pub(crate) fn parse_expiry(text: &str) -> Result<i64, String> {
     expiry_from(text, OffsetDateTime::now_utc())
         .ok_or_else(|| "neither like 10y or 90d nor like 2036-11-21".to_owned())
@@ -26,12 +26,12 @@ fn expiry_from(text: &str, now: OffsetDateTime) -> Option<i64> {
     OffsetDateTime::parse(text, &Rfc3339).ok().map(OffsetDateTime::unix_timestamp)
 }
 
-/// Reads an age, `1y` or `90d`: the moment that lies so far back, seconds since 1970.
+/// Parses an age, `1y` or `90d`: returns the time that long ago, seconds since 1970.
 pub(crate) fn parse_age(text: &str) -> Result<i64, String> {
     age_before(text, OffsetDateTime::now_utc()).ok_or_else(|| "neither like 1y nor 90d".to_owned())
 }
 
-/// Reads a length of time: `90s`, `15m`, `8h` or `1d`, at most 10,000 days.
+/// Parses a duration: `90s`, `15m`, `8h` or `1d`, at most 10,000 days.
 pub(crate) fn parse_length(text: &str) -> Result<std::time::Duration, String> {
     let units = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400)];
     let read = || {
@@ -52,7 +52,7 @@ fn age_before(text: &str, now: OffsetDateTime) -> Option<i64> {
     Some(now.checked_sub(days)?.unix_timestamp())
 }
 
-/// The same day of another year; 28 February for the 29th of a year that has none.
+/// Returns the same day of another year; 28 February for the 29th in a year without one.
 fn same_day(date: Date, year: i32) -> Option<Date> {
     let day = date.replace_year(year);
     day.or_else(|_| Date::from_calendar_date(year, Month::February, 28)).ok()

@@ -1,5 +1,5 @@
-//! `freshness on|off|accept`, cut short anywhere: every image opens as the state of before or of
-//! afterwards, and an older state that is put back later is told all the same.
+//! `freshness on|off|accept`, interrupted anywhere: every image opens as the state before or after,
+//! and an older state that is restored later is still detected.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 #[path = "it/common/mod.rs"]
@@ -20,7 +20,7 @@ use tdekit_faults_sqlite::trace::{is_possible, record};
 
 const HEADER_LEN: usize = 16384;
 const PAGE_LEN: usize = 4096;
-/// Where a header slot has the format version (docs/format/page.md): 2 is freshness.
+/// Offset in a header slot of the format version (docs/format/page.md): 2 is freshness.
 const VERSION_AT: usize = 16;
 
 fn set_mode(db: &Connection, mode: &str) {
@@ -28,7 +28,7 @@ fn set_mode(db: &Connection, mode: &str) {
     db.execute_batch("PRAGMA synchronous = FULL").unwrap();
 }
 
-/// The content, where the database opens as an application opens it.
+/// Returns the content, if the database opens as an application opens it.
 fn content(path: &Path) -> Result<Vec<String>, String> {
     let db = Connection::open(path).map_err(|error| error.to_string())?;
     let told: String = db
@@ -47,7 +47,7 @@ fn versions(path: &Path) -> [u8; 2] {
     [bytes[VERSION_AT], bytes[8192 + VERSION_AT]]
 }
 
-/// A page of before is put back under a database that has gone on; so is the header of before.
+/// Restores an old page under a database that has changed since; also restores the old header.
 fn older_is_told(path: &Path, old: &[u8], what: &str) {
     let db = open(path);
     db.execute("UPDATE t SET a = 'later ' || id", []).unwrap();
@@ -72,7 +72,7 @@ fn older_is_told(path: &Path, old: &[u8], what: &str) {
     fs::write(path, now).unwrap();
 }
 
-/// What is recorded of one change, and the state that it begins with.
+/// Crashes one recorded change, starting from this state.
 fn crash(mode: &str, action: &str, most: usize) -> usize {
     let dir = Dir::new();
     let path = dir.path("app.db");
@@ -87,7 +87,7 @@ fn crash(mode: &str, action: &str, most: usize) -> usize {
     set_mode(&db, mode);
     db.execute("UPDATE t SET a = 'before ' || id", []).unwrap();
     let whole = dump(&db);
-    // As a crash leaves it, with a log where there is one.
+    // As a crash leaves it, with a log if there is one.
     let kept: Vec<_> = ["app.db", "app.db-wal", "app.db-seals", "app.db-seals2"]
         .into_iter()
         .filter_map(|name| fs::read(dir.path(name)).ok().map(|bytes| (name, bytes)))
@@ -117,7 +117,7 @@ fn crash(mode: &str, action: &str, most: usize) -> usize {
             older_is_told(&path, &old, &what);
             assert_eq!(content(&path).unwrap().len(), whole.len(), "{what}");
         } else if at % 9 == 1 {
-            // The next run goes through.
+            // The next run succeeds.
             place().ok(["freshness", action, &name]);
             assert_eq!(content(&path).as_ref(), Ok(&whole), "{what}");
             let on = action != "off";
@@ -133,7 +133,7 @@ fn crash(mode: &str, action: &str, most: usize) -> usize {
     images
 }
 
-/// In one test, and the first in a store of its own: the directory of the anchors is made, too.
+/// In one test, and the first in its own store: the directory of the anchors is made, too.
 #[test]
 fn a_change_of_freshness_that_is_cut_short_leaves_before_or_afterwards() {
     if !is_possible() {

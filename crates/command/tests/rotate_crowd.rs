@@ -22,14 +22,14 @@ use tdekit_faults_sqlite::matrix::scratch;
 use tdekit_faults_sqlite::rng::Rng;
 use tdekit_faults_sqlite::top::Top;
 
-/// Has this program be a process of the crowd, and says what it does.
+/// Makes this program a process of the crowd, and names its job.
 const JOB: &str = "TDEKIT_TEST_CROWD";
 const JOBS: [&str; 7] = ["write", "write", "write", "read", "checkpoint", "vacuum", "backup"];
 const ROTATIONS: [&[&str]; 3] = [&[], &["--algorithm", "AEGIS_256X2"], &[]];
-/// The exit code of the command where the database is in use.
+/// The exit code of the command if the database is in use.
 const IN_USE: i32 = 5;
 
-/// What this program is for the others: no test by itself.
+/// The entry point of this program as a process of the crowd: not a test by itself.
 #[test]
 fn a_process_of_the_crowd() {
     let Ok(job) = std::env::var(JOB) else { return };
@@ -56,7 +56,7 @@ fn a_process_of_the_crowd() {
     }
 }
 
-/// A database, its key store, and what was acknowledged.
+/// A database, its key store, and the acknowledged transactions.
 struct Crowd {
     place: Place,
     directory: tempfile::TempDir,
@@ -92,7 +92,7 @@ impl Crowd {
         process.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// Has a process of its own do what comes to an end.
+    /// Runs a job that ends, in a separate process.
     fn job(&self, job: &str, path: &Path, acks: &str) {
         let output = self.process(job, path, 0, acks).wait_with_output().unwrap();
         assert!(output.status.success(), "{}: {job}: {}", self.journal, said(&output));
@@ -104,7 +104,7 @@ impl Crowd {
     }
 
     fn start(&self, slot: usize) -> Member {
-        // Who checkpoints a log turns the database to one.
+        // A process that checkpoints a log switches the database to one.
         let job = match JOBS[slot] {
             "checkpoint" if self.journal != "WAL" => "read",
             job => job,
@@ -114,14 +114,14 @@ impl Crowd {
         Member { child, reader, since: Instant::now() }
     }
 
-    /// Kills one of the seven, and has another take its place.
+    /// Kills one of the seven, and starts a replacement.
     fn kill(&self, members: &mut [Member], slot: usize) {
         let gone = std::mem::replace(&mut members[slot], self.start(slot));
         gone.end(&format!("{} {}", self.journal, JOBS[slot]));
         self.kills.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The command, killed after a while unless it comes to its end before.
+    /// Runs the command, killed after a while unless it completes before.
     fn command(&self, args: &[&str], killed_after: Option<Duration>) -> Output {
         let mut command = self.place.command(args);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -137,8 +137,8 @@ impl Crowd {
         output
     }
 
-    /// Changes the key twice, or three times where there is more time, and more often until the
-    /// time is over.
+    /// Changes the key twice, or three times if there is more time, and more often until the time
+    /// is over.
     fn rotate(&self, until: Instant, rng: &mut Rng) -> u32 {
         let (path, mut done, mut begun) = (self.path(), 0, false);
         while done < by_form(2, 3, 3) || begun || Instant::now() < until {
@@ -157,7 +157,7 @@ impl Crowd {
         done
     }
 
-    /// Who rotates again and again leaves no time for others; then nothing is tried.
+    /// Repeated rotation leaves others no time; then nothing would be tested.
     fn await_commit(&self) {
         let commits = || Acks::list(&self.acks).iter().map(|(_, n)| n).sum::<i64>();
         let (before, since) = (commits(), Instant::now());
@@ -167,7 +167,7 @@ impl Crowd {
         }
     }
 
-    /// Backs up by the command, and restores what it says it has.
+    /// Backs up with the command, and restores the set that it reports.
     fn back_up(&self, rotating: &AtomicU32, rng: &mut Rng) -> u32 {
         let mut restored = 0;
         let (path, set) = (self.path(), self.directory.path().join("set.bak"));
@@ -193,13 +193,13 @@ impl Crowd {
         restored
     }
 
-    /// Kills members at random for as long as the key changes; gives the last ones.
+    /// Kills members at random for as long as the key changes; returns the last ones.
     fn kill_at_random(&self, rotating: &AtomicU32, rng: &mut Rng) -> Vec<Member> {
         let mut members: Vec<_> = (0..JOBS.len()).map(|slot| self.start(slot)).collect();
         while rotating.load(Ordering::Relaxed) > 0 {
             sleep(Duration::from_millis(50 + rng.below(500) as u64));
             let slot = rng.below(JOBS.len());
-            // Who has had no time to begin would never do anything.
+            // A process without time to begin would never do anything.
             if members[slot].since.elapsed() > Duration::from_millis(700) {
                 self.kill(&mut members, slot);
             }
@@ -214,7 +214,7 @@ impl Crowd {
     }
 }
 
-/// A process, and who reads what it tells.
+/// A process, and the reader of its output.
 struct Member {
     child: Child,
     reader: Option<JoinHandle<()>>,
@@ -229,7 +229,7 @@ impl Drop for Member {
 }
 
 impl Member {
-    /// Kills it. It must not have complained.
+    /// Kills it. It must not have reported an error.
     fn end(mut self, what: &str) {
         self.child.kill().unwrap();
         let mut complaint = String::new();
@@ -248,7 +248,7 @@ fn rotations_under_a_crowd(journal: &'static str) {
     let crowd = Crowd::new(journal);
     let begun = Instant::now();
     let until = begun + Duration::from_secs(by_form(4, 8, 600));
-    // What runs still: it must come down when a thread panics, too.
+    // Members that are still running: they must be stopped even if a thread panics.
     let rotating = AtomicU32::new(1);
     struct Less<'a>(&'a AtomicU32);
     impl Drop for Less<'_> {
@@ -278,7 +278,8 @@ fn rotations_under_a_crowd(journal: &'static str) {
          (writer, commits): {acks:?}",
         begun.elapsed()
     );
-    // SQLite does not share a journal's lock fairly: who is killed often may never get it.
+    // SQLite does not share a journal's lock fairly: a process that is killed often may never get
+    // it.
     assert!(acks.iter().map(|(_, n)| n).sum::<i64>() > 100, "{acks:?}");
     assert!(kills > 5, "{kills}");
     let path = crowd.path();

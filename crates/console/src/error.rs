@@ -1,4 +1,4 @@
-//! Errors that any of the programs may stop by, what is printed of an error, and exit codes.
+//! Errors that any of the programs may have, the output of an error, and exit codes.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,19 +12,19 @@ use tdekit_sqlite_convert::DatabaseError;
 use crate::hint::{database_hint, run_hint, store_hint};
 use crate::output;
 
-/// Why a program stopped, where it is none of its own reasons.
+/// Reason why a program stopped, other than its own reasons.
 #[derive(Debug, thiserror::Error)]
 pub enum ConsoleError {
-    /// The key store.
+    /// An error of the key store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A database file.
+    /// An error of a database file.
     #[error(transparent)]
     Database(DatabaseError),
-    /// The engine of backups.
+    /// An error of the backup engine.
     #[error(transparent)]
     Run(RunError),
-    /// A part that this build was made without.
+    /// A part that this build omits.
     #[error("this build of tdekit is without {what}")]
     NotBuilt {
         /// The part.
@@ -32,13 +32,13 @@ pub enum ConsoleError {
         /// The cargo feature that it comes with.
         feature: &'static str,
     },
-    /// Arguments that do not go together, beyond what the parser knows.
+    /// Arguments that do not go together, beyond the checks of the parser.
     #[error("{0}")]
     Usage(String),
     /// A password was typed twice, differently.
     #[error("the two passwords differ")]
     PasswordsDiffer,
-    /// A password is needed and there is no terminal to ask for it.
+    /// A password is needed and there is no terminal for a prompt.
     #[error("there is no {what}")]
     NoSecret {
         /// The missing secret, such as "password for the backup".
@@ -51,9 +51,9 @@ pub enum ConsoleError {
     Io {
         /// The action that failed.
         action: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
     /// Standard output or the terminal failed.
@@ -63,39 +63,39 @@ pub enum ConsoleError {
 
 /// An error of a program, as [`report`] shows it.
 pub trait Failure: std::error::Error {
-    /// Its kind, which decides the exit code.
+    /// Returns its kind, which determines the exit code.
     fn kind(&self) -> Kind;
-    /// The remedy, where there is one.
+    /// Returns the remedy, if there is one.
     fn hint(&self) -> Option<String>;
-    /// What it has of the errors that any program may stop by.
+    /// Returns its common error, if it is one.
     fn console(&self) -> Option<&ConsoleError>;
 }
 
 /// The exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// It was refused or failed.
+    /// The operation was refused or failed.
     Error = 1,
-    /// It was used wrongly; the argument parser exits with this code, too.
+    /// The usage was wrong; the argument parser exits with this code, too.
     Usage = 2,
     /// A key, password or certificate is missing or wrong.
     Key = 3,
     /// Data is damaged, or of a newer version.
     Damaged = 4,
-    /// Another process holds a lock or changed the data.
+    /// Another process holds a lock or has changed the data.
     Busy = 5,
-    /// Nothing is wrong as far as was looked, and without a key not all was looked at.
+    /// No fault was found, but without a key not everything could be checked.
     NotVerified = 6,
     /// Input or output failed, or the disk is full.
     Io = 7,
 }
 
-/// Prints the error, and a hint where there is one, and gives the exit code.
+/// Prints the error, and a hint if there is one, and returns the exit code.
 pub fn report(error: &impl Failure) -> ExitCode {
     if let Some(ConsoleError::Output(source)) = error.console()
         && source.kind() == io::ErrorKind::BrokenPipe
     {
-        // Whoever read the output had enough of it.
+        // The reader of the output closed it.
         return ExitCode::SUCCESS;
     }
     output::note(format_args!("error: {error}"));

@@ -1,4 +1,4 @@
-//! Arguments that every command takes: which key store is meant, and who hears warnings.
+//! Arguments that every command takes: the key store, and the receiver of warnings.
 
 use std::path::PathBuf;
 use std::sync::Once;
@@ -35,8 +35,8 @@ impl Operator for GlobalArgs {
         }
     }
 
-    /// Prints a warning and its hint on standard error. That the key store is exposed is printed
-    /// once, however often it is opened.
+    /// Prints a warning and its hint on standard error. The warning of an exposed key store is
+    /// printed once, however often the store is opened.
     fn tell(&self, notice: &Notice<'_>) {
         static TOLD: Once = Once::new();
         match notice {

@@ -1,5 +1,5 @@
-//! Hints for errors of the libraries. The libraries know no command, so the words
-//! that name its options stand here.
+//! Hints for errors of the libraries. The libraries do not know the command, so the texts that name
+//! its options are here.
 
 use tdekit_backup_run::{Notice, ObjectFault, RunError};
 use tdekit_key_store::StoreError;
@@ -92,7 +92,7 @@ pub fn store_hint(error: &StoreError) -> Option<String> {
     Some(hint.to_owned())
 }
 
-/// What helps where the audit log cannot be written.
+/// Remedy if the audit log cannot be written.
 const NO_LOG: &str = "the log stands in the key store's directory, which must be writable \
      (docs/format/audit-log.md)";
 
@@ -180,7 +180,7 @@ pub(crate) fn database_hint(error: &DatabaseError) -> Option<String> {
 }
 
 /// Hints for errors of the backup engine.
-// One line an error: a table, complete by the compiler.
+// One line per error: a table that the compiler checks for completeness.
 #[allow(clippy::too_many_lines)]
 pub(crate) fn run_hint(error: &RunError) -> Option<String> {
     let hint = match error {

@@ -1,5 +1,5 @@
-//! The verb `key-service`: started by processes that open a key store by a key service, so that
-//! they need no client of HTTP and TLS. It reads a request and writes the answer, and is not for
+//! The verb `key-service`: started by processes that open a key store through a key service, so
+//! that they need no HTTP and TLS client. It reads a request and writes the answer, and is not for
 //! people.
 
 use std::io::{self, IsTerminal};
@@ -9,9 +9,9 @@ use crate::error::ConsoleError;
 /// Reads one request from standard input, asks the service, and writes its answer.
 ///
 /// # Errors
-/// `Usage` on a terminal; what the service answered; `NotBuilt`.
+/// `Usage` on a terminal; the service's error; `NotBuilt`.
 pub fn run() -> Result<(), ConsoleError> {
-    // What it writes may be a secret.
+    // Its output may be a secret.
     if io::stdout().is_terminal() {
         let message = "key-service is started by tdekit itself, through pipes".to_owned();
         return Err(ConsoleError::Usage(message));

@@ -1,8 +1,8 @@
-//! What tdekit's programs share at a terminal: the arguments that name and open a key store,
-//! prompts for secrets, output, what is printed of an error, and the exit code of each.
+//! Common parts of tdekit's programs at a terminal: the arguments that name and open a key store,
+//! prompts for secrets, output, error messages, and exit codes.
 //!
-//! `tdekit` and `tdekit-serve` are built of it. It holds no verb but for the arguments of `serve`,
-//! which `tdekit` shows and completes, and `tdekit-serve` carries out.
+//! `tdekit` and `tdekit-serve` are based on it. It contains no verbs except for the arguments of
+//! `serve`, which `tdekit` shows and completes, and `tdekit-serve` executes.
 
 mod error;
 mod global;

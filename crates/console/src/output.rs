@@ -1,6 +1,6 @@
 //! Output of commands: lines, tables and JSON on standard output, warnings on standard error.
 //!
-//! Names of files and texts of media are others'. No control character of theirs reaches the
+//! Names of files and texts of media come from others. None of their control characters reaches the
 //! terminal.
 
 use std::borrow::Cow;
@@ -27,13 +27,13 @@ pub fn note(text: impl Display) {
     eprintln!("{}", printable(&text.to_string()));
 }
 
-/// The text with control characters as their escapes, but for the ends of lines and tabs.
+/// Returns the text with control characters escaped, except for line ends and tabs.
 fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, |c| format!("\\u{{{:x}}}", u32::from(c)))
 }
 
-/// The text as one line that reads as it is written: without ends of lines, tabs, and characters
-/// that turn the direction of writing. A name must not look like a row of its own.
+/// Returns the text as one line that reads as it is written: without line ends, tabs, and
+/// characters that change the direction of writing. A name must not look like a separate row.
 #[must_use]
 pub fn single(text: &str) -> Cow<'_, str> {
     // Marks and embeddings of direction, isolates.
@@ -70,7 +70,7 @@ fn escaped(text: &str, escape: impl Fn(char) -> String) -> Cow<'_, str> {
 /// Prints a value as JSON.
 pub fn json(value: &impl Serialize) -> Result<(), ConsoleError> {
     let text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
-    // JSON lets DEL and the controls behind it stand in a string as they are.
+    // JSON allows DEL and the C1 controls in a string unescaped.
     line(escaped(&text, |c| format!("\\u{:04x}", u32::from(c))))
 }
 
@@ -86,7 +86,7 @@ pub fn table(header: &[&str], rows: Vec<Vec<String>>) -> Result<(), ConsoleError
     line(table.trim_fmt())
 }
 
-/// Prints a table as it fits the terminal. Columns that are left out are named on standard error.
+/// Prints a table that fits the terminal. Omitted columns are listed on standard error.
 pub fn fitted_table(header: &[(&str, Fit)], rows: Vec<Vec<String>>) -> Result<(), ConsoleError> {
     let names: Vec<&str> = header.iter().map(|(name, _)| *name).collect();
     let Some(room) = table::room() else { return table(&names, rows) };
@@ -107,7 +107,7 @@ pub fn warning(text: impl Display) {
     note(format_args!("warning: {text}"));
 }
 
-/// Prints what an engine tells as a warning on standard error, and a hint where there is one.
+/// Prints an engine's notice as a warning on standard error, and a hint if there is one.
 pub fn notice(notice: &Notice<'_>) {
     warning(notice);
     if let Some(hint) = notice_hint(notice) {
@@ -115,7 +115,7 @@ pub fn notice(notice: &Notice<'_>) {
     }
 }
 
-/// Warns of what may go wrong with a certificate that is used: it is in no backup, it expires soon.
+/// Warns of problems with a certificate in use: it is in no backup, or it expires soon.
 pub fn warn_of_certificate(store: &KeyStore, info: &CertificateInfo) {
     warn_not_backed_up(store, info);
     if info.active {
@@ -137,12 +137,12 @@ fn warn_not_backed_up(store: &KeyStore, info: &CertificateInfo) {
          the private key or you will not be able to open the database.",
         info.name
     ));
-    // A list that cannot be read must not hide the warning.
+    // An unreadable list must not suppress the warning.
     tell_uses(&store.uses_of(&info.sha256).unwrap_or_default());
     note(format_args!("hint: tdekit cert backup {:?} --pkcs12 FILE", info.name));
 }
 
-/// Names the files that were recorded last, each path once, and counts the others.
+/// Lists the files that were recorded last, each path once, and counts the others.
 fn tell_uses(uses: &[Use]) {
     const NAMED: usize = 5;
     let mut seen = HashSet::new();
@@ -161,14 +161,14 @@ fn tell_uses(uses: &[Use]) {
     }
 }
 
-/// Warns of a certificate that makes no new backups and wraps no new keys soon.
+/// Warns of a certificate that will soon make no new backups and wrap no new keys.
 pub fn warn_expiring(name: &str, not_after: i64) {
     if let Some(days) = expires_soon(not_after) {
         notice(&Notice::Expires { name, days, not_after });
     }
 }
 
-/// Warns of a password that is quick to guess.
+/// Warns of a password that can be guessed quickly.
 pub fn warn_short_password(password: &SecretBytes) {
     const SHORT: usize = 8;
     let characters = std::str::from_utf8(password.expose()).map(|text| text.chars().count());

@@ -1,4 +1,4 @@
-//! Arguments of `tdekit serve`: `tdekit` shows and completes them, `tdekit-serve` carries them out.
+//! Arguments of `tdekit serve`: `tdekit` shows and completes them, `tdekit-serve` executes them.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -18,21 +18,21 @@ use crate::error::ConsoleError;
 use crate::global::GlobalArgs;
 use crate::output;
 
-/// Whether a password is to be set, and so is asked for twice, or exists.
+/// Distinguishes a new password, which is asked for twice, from an existing one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
-    /// It exists.
+    /// The password exists.
     Existing,
-    /// It is to be set.
+    /// The password is new.
     New,
 }
 
-/// The directory of the key store.
+/// Returns the directory of the key store.
 pub fn store_dir(global: &GlobalArgs) -> Result<PathBuf, ConsoleError> {
     Ok(global.access().dir()?)
 }
 
-/// As [`store_dir`], for a command that keeps something there beside keys.
+/// As [`store_dir`], for a command that keeps other things there than keys.
 pub fn kept_dir(global: &GlobalArgs) -> Result<PathBuf, ConsoleError> {
     Ok(global.access().kept_dir()?)
 }
@@ -43,14 +43,14 @@ pub fn open_store(global: &GlobalArgs) -> Result<KeyStore, ConsoleError> {
     Ok(operator.open_store()?)
 }
 
-/// Reads the key store and opens its master key with what the arguments, the environment, the
-/// configuration file or the user at the terminal give, in this order.
+/// Reads the key store and opens its master key with a secret from the arguments, the environment,
+/// the configuration file or the user at the terminal, in this order.
 pub fn open_unlocked_store(global: &GlobalArgs) -> Result<Unlocked, ConsoleError> {
     Ok(open_by_one_of(global, global.access().secrets()?)?.0)
 }
 
-/// As [`open_unlocked_store`], for what changes or adds what opens the store: an agent does not
-/// serve. With the secret that opened it.
+/// As [`open_unlocked_store`], for changes of the protectors: an agent is not accepted. Also
+/// returns the secret that opened it.
 pub fn open_with_secret(global: &GlobalArgs) -> Result<(Unlocked, Unlock), ConsoleError> {
     let mut secrets = global.access().secrets()?;
     let given = secrets.len();
@@ -78,7 +78,7 @@ fn open_by_one_of(
     Ok((store.unlock(&secret)?, secret))
 }
 
-/// The secret of one kind that the environment or the configuration file gives.
+/// Returns the secret of one kind from the environment or the configuration file.
 pub fn configured_secret(store: &KeyStore, kind: ProtectorKind) -> Result<Unlock, ConsoleError> {
     let secrets = unlocks_from_environment(store.dir())?;
     match secrets.into_iter().find(|secret| secret.kind() == kind) {
@@ -87,7 +87,7 @@ pub fn configured_secret(store: &KeyStore, kind: ProtectorKind) -> Result<Unlock
     }
 }
 
-/// Says once that keys are not locked in memory, where they are not.
+/// Warns once if keys are not locked in memory.
 fn warn_of_swap() {
     static SAID: Once = Once::new();
     SAID.call_once(|| {
@@ -100,8 +100,8 @@ fn warn_of_swap() {
     });
 }
 
-/// Completes a token's access: its PIN may have to be asked for, and what is sealed anew goes
-/// under the key that opens the store.
+/// Completes a token's access: its PIN may have to be asked for, and new seals use the key that
+/// opens the store.
 fn ready(store: &KeyStore, secret: Unlock) -> Result<Unlock, ConsoleError> {
     let Unlock::Token(mut access) = secret else { return Ok(secret) };
     if access.pin.is_none() {
@@ -111,18 +111,18 @@ fn ready(store: &KeyStore, secret: Unlock) -> Result<Unlock, ConsoleError> {
     Ok(Unlock::Token(access))
 }
 
-/// As [`open_unlocked_store`], but asks for nothing.
+/// As [`open_unlocked_store`], but never prompts.
 pub fn open_unlocked_store_unasked(global: &GlobalArgs) -> Result<Unlocked, ConsoleError> {
     warn_of_swap();
     Ok(global.access().unlock(&open_store(global)?)?)
 }
 
-/// The secret that shall open a store that is made now.
+/// Returns the secret for a new store.
 pub fn secret_to_set(global: &GlobalArgs) -> Result<Unlock, ConsoleError> {
     warn_of_swap();
     let secrets = global.access().secrets()?;
     let has_token = secrets.iter().any(|secret| matches!(secret, Unlock::Token(_)));
-    // An agent only opens, and a token's key has a name that nothing configures.
+    // An agent only opens, and no setting names a token's key.
     let sets = |secret: &Unlock| !matches!(secret, Unlock::Agent(_) | Unlock::Token(_));
     match secrets.into_iter().find(sets) {
         Some(secret) => {
@@ -145,11 +145,11 @@ pub fn secret_to_set(global: &GlobalArgs) -> Result<Unlock, ConsoleError> {
     }
 }
 
-/// Warns of a password that is to be set and is quick to guess.
+/// Warns of a new password that can be guessed quickly.
 pub fn warn_weak(secret: &Unlock) -> Result<(), ConsoleError> {
     match secret {
         Unlock::Password(password) => output::warn_short_password(password),
-        // A pipe gives its password once.
+        // A pipe can be read only once.
         Unlock::PasswordFile(path) if path.is_file() => {
             output::warn_short_password(&read_password_file(path)?);
         }
@@ -158,7 +158,7 @@ pub fn warn_weak(secret: &Unlock) -> Result<(), ConsoleError> {
     Ok(())
 }
 
-/// The password of a backup, from its file, `TDEKIT_BACKUP_PASSWORD` or the terminal.
+/// Returns the password of a backup, from its file, `TDEKIT_BACKUP_PASSWORD` or the terminal.
 pub fn backup_password(file: Option<&Path>, ask: Ask) -> Result<SecretBytes, ConsoleError> {
     let missing = ConsoleError::NoSecret {
         what: "password for the backup",
@@ -167,8 +167,8 @@ pub fn backup_password(file: Option<&Path>, ask: Ask) -> Result<SecretBytes, Con
     given_secret(file, "TDEKIT_BACKUP_PASSWORD", "Password of the backup", ask, missing)
 }
 
-/// The key of a database that another program encrypted, from its file, `TDEKIT_OLD_KEY` or the
-/// terminal.
+/// Returns the key of a database that another program encrypted, from its file, `TDEKIT_OLD_KEY` or
+/// the terminal.
 pub fn old_key(file: Option<&Path>) -> Result<SecretBytes, ConsoleError> {
     let missing = ConsoleError::NoSecret {
         what: "key of the old database",
@@ -203,8 +203,8 @@ fn given_secret(
     Err(missing)
 }
 
-/// The PIN of a token, from `TDEKIT_PKCS11_PIN`, the file that `TDEKIT_PKCS11_PIN_FILE` names, or
-/// the terminal.
+/// Returns the PIN of a token, from `TDEKIT_PKCS11_PIN`, the file that `TDEKIT_PKCS11_PIN_FILE`
+/// names, or the terminal.
 pub fn token_pin() -> Result<Pin, ConsoleError> {
     let variable = |name| env::var_os(name).filter(|value| !value.is_empty());
     if let Some(pin) = variable("TDEKIT_PKCS11_PIN") {
@@ -222,12 +222,12 @@ pub fn token_pin() -> Result<Pin, ConsoleError> {
     })
 }
 
-/// Whether somebody can be asked.
+/// Returns true if there is a terminal for prompts.
 pub fn on_terminal() -> bool {
     io::stdin().is_terminal()
 }
 
-/// Asks for a password on the terminal, without showing it.
+/// Asks for a password on the terminal, without echo.
 pub fn prompt(text: &str, ask: Ask) -> Result<SecretBytes, ConsoleError> {
     let password = rpassword::prompt_password(format!("{text}: "))?;
     let password = Zeroizing::new(password);

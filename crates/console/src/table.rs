@@ -1,5 +1,5 @@
-//! Tables that fit the terminal: names are cut in the middle, and columns that matter least are
-//! left out.
+//! Tables that fit the terminal: names are shortened in the middle, and the least important columns
+//! are omitted.
 
 use std::env;
 use std::io::{self, IsTerminal};
@@ -7,36 +7,36 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// The narrowest that a terminal is taken for.
+/// Minimum assumed width of a terminal.
 const MIN_WIDTH: usize = 80;
-/// What is left of a text that is cut, at least.
+/// Minimum length of a shortened text.
 const MIN_CUT: usize = 16;
-/// Between columns.
+/// Width of the gap between columns.
 const GAP: usize = 2;
 
-/// What happens to a column where there is too little room.
+/// Treatment of a column if there is too little space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fit {
-    /// It stays as it is.
+    /// It stays unchanged.
     Keep,
-    /// Its texts are cut in the middle.
+    /// Its texts are shortened in the middle.
     Cut,
-    /// It is left out; the highest number first.
+    /// It is omitted; the highest number first.
     Drop(u8),
-    /// Its texts are cut, and where that is not enough it is left out.
+    /// Its texts are shortened, and if that is not enough it is omitted.
     CutOrDrop(u8),
 }
 
-/// Whether all columns are shown, whatever the terminal's width: `--wide`.
+/// True to show all columns, whatever the terminal's width: `--wide`.
 static WIDE: AtomicBool = AtomicBool::new(false);
 
-/// Has all tables show all columns.
+/// Makes all tables show all columns.
 pub fn show_all() {
     WIDE.store(true, Ordering::Relaxed);
 }
 
-/// The width that tables have to fit: `COLUMNS`, else that of the terminal. None without either:
-/// what reads a pipe gets all.
+/// Returns the width for tables: `COLUMNS`, or that of the terminal. `None` without either: the
+/// reader of a pipe gets everything.
 pub(crate) fn room() -> Option<usize> {
     if WIDE.load(Ordering::Relaxed) {
         return None;
@@ -50,7 +50,7 @@ pub(crate) fn room() -> Option<usize> {
     named.or_else(own).map(|width| width.max(MIN_WIDTH))
 }
 
-/// A table as it fits: the columns that are left, by number, and its rows.
+/// A fitted table: the remaining columns, by number, and its rows.
 pub(crate) struct Fitted {
     pub(crate) columns: Vec<usize>,
     pub(crate) rows: Vec<Vec<String>>,
@@ -66,7 +66,8 @@ pub(crate) fn fit(header: &[(&str, Fit)], rows: &[Vec<String>], room: usize) -> 
         let is_cut = |fit: &Fit| matches!(fit, Fit::Cut | Fit::CutOrDrop(_));
         let cut = |at: &usize| header.get(*at).is_some_and(|(_, fit)| is_cut(fit));
         let (mut longest, mut left) = (0, needed);
-        // The widest that texts may be for all to fit; each column that is cut has the same.
+        // The maximum text width at which everything fits; it is the same for each shortened
+        // column.
         for limit in (MIN_CUT..=room).rev() {
             let of = |(at, width): (&usize, &usize)| match cut(at) {
                 true => (*width).min(limit.max(header_width(header, *at))),
@@ -102,7 +103,7 @@ fn width(header: &[(&str, Fit)], rows: &[Vec<String>], at: usize) -> usize {
     cells.chain([header_width(header, at)]).max().unwrap_or(0)
 }
 
-/// The column to leave out next.
+/// Returns the column to omit next.
 fn least_wanted(header: &[(&str, Fit)], columns: &[usize]) -> Option<usize> {
     let rank = |at: &usize| match header.get(*at) {
         Some((_, Fit::Drop(rank) | Fit::CutOrDrop(rank))) => Some((*rank, *at)),
@@ -111,7 +112,7 @@ fn least_wanted(header: &[(&str, Fit)], columns: &[usize]) -> Option<usize> {
     columns.iter().filter_map(rank).max().map(|(_, at)| at)
 }
 
-/// A text of at most `room` cells, its middle left out: where names differ is at their ends.
+/// Shortens a text to at most `room` cells by omitting its middle: names differ at their ends.
 fn shortened(text: &str, room: usize) -> String {
     if text.width() <= room {
         return text.to_owned();
@@ -162,7 +163,7 @@ mod tests {
         assert_eq!(some.rows[0][0], "short");
         let few = fit(&header, &rows, 50);
         assert_eq!(few.columns, [0, 1, 2]);
-        // Nothing more can go.
+        // Nothing more can be omitted.
         let least = fit(&header, &rows, 10);
         assert_eq!(least.columns, [0, 1]);
     }

@@ -1,5 +1,5 @@
-//! Prints how fast one thread seals and opens blocks of 1 MiB, by compression and algorithm: MB of
-//! payload a second of the thread's processor time, the best of several rounds.
+//! Prints the speed at which one thread seals and opens blocks of 1 MiB, by compression and
+//! algorithm: MB of payload per second of the thread's processor time, the best of several rounds.
 //!
 //! `cargo run --release -p tdekit-backup-media --example speed [FILE]`; without a file, on bytes
 //! that compress by about a half.
@@ -40,7 +40,7 @@ fn main() {
     }
 }
 
-/// Seconds to seal and to open, and bytes stored.
+/// Returns the seconds to seal and to open, and the bytes stored.
 fn measure(
     data: &[u8],
     compression: Compression,
@@ -113,7 +113,7 @@ fn thread_s() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Half noise, half text, in runs as a database's rows have them.
+/// Half noise, half text, in runs like a database's rows.
 fn sample(len: usize) -> Vec<u8> {
     let mut state = 88_172_645_463_325_252_u64;
     (0..len)

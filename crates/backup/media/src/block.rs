@@ -1,4 +1,4 @@
-//! Block headers, and a set's bounds on them.
+//! Block headers, and the limits that a set puts on them.
 
 use tdekit_key_crypto::triple_des::{MAX_SEGMENT_LEN, SEGMENT_TAG_LEN};
 use tdekit_key_crypto::{Algorithm, NONCE_LEN, TAG_LEN};
@@ -12,14 +12,14 @@ use crate::payload::{MAX_MAP_PAYLOAD_LEN, PAGES_HEAD_LEN};
 
 /// Length of a block header in bytes.
 pub const BLOCK_HEADER_LEN: usize = 64;
-/// Longest payload of any block, in bytes: the capacity of one segment of TRIPLE_DES_3KEY.
+/// Maximum payload of any block, in bytes: the capacity of one segment of TRIPLE_DES_3KEY.
 pub const MAX_PAYLOAD_LEN: u32 = 8 * 1024 * 1024 - 8;
-/// Longest metadata payload in bytes.
+/// Maximum metadata payload in bytes.
 pub const MAX_METADATA_LEN: u32 = 1024 * 1024;
 
-/// How many bytes of a header are bound by the seal.
+/// Number of bytes of a header that are bound by the seal.
 pub(crate) const BOUND_LEN: usize = 24;
-/// How many bytes of a header are bound by the checksum.
+/// Number of bytes of a header that are covered by the checksum.
 pub(crate) const CHECKED_LEN: usize = 48;
 
 pub(crate) const MAGIC: [u8; 4] = *b"tblk";
@@ -44,7 +44,7 @@ pub enum BlockKind {
 }
 
 impl BlockKind {
-    /// The number in a block header.
+    /// Returns the number in a block header.
     #[must_use]
     pub fn id(self) -> u8 {
         match self {
@@ -59,7 +59,7 @@ impl BlockKind {
         last | if compressed { COMPRESSED } else { 0 }
     }
 
-    /// The kind and whether the block is compressed, from their two bytes.
+    /// Returns the kind and whether the block is compressed, from their two bytes.
     pub(crate) fn from_id_and_flags(
         part: Part,
         id: u8,
@@ -84,13 +84,13 @@ impl BlockKind {
 pub struct BlockHeader {
     /// The kind of its content.
     pub kind: BlockKind,
-    /// Whether the payload was compressed before it was sealed.
+    /// True if the payload was compressed before it was sealed.
     pub compressed: bool,
-    /// 0 for the first block of the record, one more for each block of any kind.
+    /// 0 for the first block of the record, incremented for each block of any kind.
     pub index: u64,
     /// Length of the payload in bytes.
     pub payload_len: u32,
-    /// Length of the stored bytes behind the header.
+    /// Length of the stored bytes after the header.
     pub stored_len: u32,
     /// Nonce of the seal; zeros without an algorithm.
     pub nonce: [u8; NONCE_LEN],
@@ -102,7 +102,7 @@ impl BlockHeader {
     /// Reads a header from [`BLOCK_HEADER_LEN`] bytes.
     ///
     /// # Errors
-    /// [`MediaError::Damaged`] where no block begins; [`MediaError::Malformed`].
+    /// [`MediaError::Damaged`] if no block begins there; [`MediaError::Malformed`].
     pub fn decode(bytes: &[u8; BLOCK_HEADER_LEN]) -> Result<Self, MediaError> {
         let mut reader = Reader::new(Part::AnyBlock, bytes);
         if reader.array()? != MAGIC {
@@ -127,7 +127,7 @@ impl BlockHeader {
         Ok(header)
     }
 
-    /// The bytes.
+    /// Encodes the header.
     #[must_use]
     pub fn encode(&self) -> [u8; BLOCK_HEADER_LEN] {
         let mut out = [0; BLOCK_HEADER_LEN];
@@ -136,7 +136,7 @@ impl BlockHeader {
         out
     }
 
-    /// Length of header and stored bytes.
+    /// Returns the length of header and stored bytes.
     #[must_use]
     pub fn block_len(&self) -> u64 {
         BLOCK_HEADER_LEN as u64 + u64::from(self.stored_len)
@@ -180,7 +180,8 @@ impl BlockHeader {
     }
 }
 
-/// The bounds that a set's header puts on its blocks. Checked before memory is taken for a block.
+/// The limits that a set's header puts on its blocks. Checked before memory is allocated for a
+/// block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockRules {
     compression: bool,
@@ -203,7 +204,7 @@ impl BlockRules {
         }
     }
 
-    /// Longest payload of a block of this kind, in bytes; 0 where the set has none.
+    /// Returns the maximum payload of a block of this kind, in bytes; 0 if the set has none.
     #[must_use]
     pub fn max_payload_len(&self, kind: BlockKind) -> u32 {
         match kind {
@@ -216,7 +217,7 @@ impl BlockRules {
         }
     }
 
-    /// Checks a header's lengths: that they are possible, and that they ask for no more memory than
+    /// Checks that a header's lengths are possible, and that they require no more memory than
     /// allowed.
     ///
     /// # Errors
@@ -260,7 +261,7 @@ impl BlockRules {
     }
 }
 
-/// How many bytes are stored for `len` bytes under an algorithm.
+/// Returns the number of stored bytes for `len` bytes under an algorithm.
 pub(crate) fn sealed_len(algorithm: Option<Algorithm>, len: u32) -> u32 {
     match algorithm {
         None => len,

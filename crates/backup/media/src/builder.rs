@@ -1,4 +1,4 @@
-//! Adds up a set's record while its blocks are written: offsets, index, trailer.
+//! Collects a set's record while its blocks are written: offsets, index, trailer.
 
 use tdekit_key_crypto::sha256;
 
@@ -18,7 +18,7 @@ pub struct SetBuilder {
 }
 
 impl SetBuilder {
-    /// Behind the header, whose bytes are `header`.
+    /// Starts a record after the header, whose bytes are `header`.
     ///
     /// # Errors
     /// [`MediaError::Limit`] for a header that is too long.
@@ -28,21 +28,21 @@ impl SetBuilder {
         Ok(Self { set: set.clone(), trailer, index })
     }
 
-    /// Index of the next block.
+    /// Returns the index of the next block.
     #[must_use]
     pub fn next_index(&self) -> u64 {
         self.trailer.blocks
     }
 
-    /// Where the next block goes, from the record's first byte.
+    /// Returns the offset of the next block from the record's first byte.
     #[must_use]
     pub fn next_offset(&self) -> u64 {
         u64::from(self.trailer.header_len) + self.trailer.stored_bytes
     }
 
-    /// Adds the block that [`crate::BlockSealer::seal`] gave this entry, and returns where it
-    /// goes, from the record's first byte. Blocks are added in the order of their indexes; the
-    /// last is the metadata.
+    /// Adds the block whose entry [`crate::BlockSealer::seal`] returned, and returns its offset
+    /// from the record's first byte. Blocks are added in the order of their indexes; the last is
+    /// the metadata.
     pub fn push(&mut self, mut entry: IndexEntry) -> u64 {
         entry.offset = self.next_offset();
         self.trailer.blocks += 1;
@@ -54,11 +54,11 @@ impl SetBuilder {
         entry.offset
     }
 
-    /// Index and trailer, which go behind the last block. `data_blocks` counts those of all
-    /// families. A writer makes all before the trailer durable before it writes the trailer.
+    /// Returns index and trailer, which follow the last block. `data_blocks` counts those of all
+    /// families. A writer makes everything before the trailer durable before it writes the trailer.
     ///
     /// # Errors
-    /// [`MediaError::Disagreement`] and others when the blocks differ from the header's promise;
+    /// [`MediaError::Disagreement`] and others if the blocks differ from the header's promise;
     /// [`MediaError::Limit`].
     pub fn finish(
         mut self,

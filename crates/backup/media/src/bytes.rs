@@ -50,7 +50,7 @@ impl<'a> Reader<'a> {
         self.array().map(i64::from_le_bytes)
     }
 
-    /// Bytes behind a 16-bit length, at most `limit` of them.
+    /// Reads bytes after a 16-bit length, at most `limit` of them.
     pub(crate) fn short(
         &mut self,
         what: &'static str,
@@ -61,7 +61,7 @@ impl<'a> Reader<'a> {
         self.take(len)
     }
 
-    /// Text behind a 16-bit length: UTF-8 without control characters.
+    /// Reads text after a 16-bit length: UTF-8 without control characters.
     pub(crate) fn text(&mut self, what: &'static str, limit: usize) -> Result<String, MediaError> {
         let bytes = self.short(what, limit)?;
         let text = str::from_utf8(bytes)
@@ -70,7 +70,7 @@ impl<'a> Reader<'a> {
         Ok(text.to_owned())
     }
 
-    /// Bytes that this version leaves at zero.
+    /// Reads bytes that are zero in this version.
     pub(crate) fn zeros(&mut self, len: usize) -> Result<(), MediaError> {
         if self.take(len)?.iter().all(|byte| *byte == 0) {
             return Ok(());
@@ -111,7 +111,7 @@ fn check_text(part: Part, text: &str) -> Result<(), MediaError> {
     Ok(())
 }
 
-/// Appends bytes behind their 16-bit length.
+/// Appends bytes after their 16-bit length.
 pub(crate) fn put_short(
     out: &mut Vec<u8>,
     part: Part,
@@ -126,7 +126,7 @@ pub(crate) fn put_short(
     Ok(())
 }
 
-/// Appends text behind its 16-bit length.
+/// Appends text after its 16-bit length.
 pub(crate) fn put_text(
     out: &mut Vec<u8>,
     part: Part,

@@ -1,23 +1,23 @@
-//! How blocks are compressed: each on its own, with contexts that are kept.
+//! Compression of blocks, each separately, with contexts that are kept.
 
 use lz4::block::CompressionMode;
 use zstd_safe::{CCtx, CParameter, DCtx, ResetDirective};
 
 use crate::error::{MediaError, Part};
 
-/// How a set's blocks are compressed, each on its own.
+/// The compression of a set's blocks, each separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Compression {
     /// Not at all.
     None,
     /// LZ4, block format.
     Lz4,
-    /// zstd, one frame a block, at this level (-7 to 22, not 0).
+    /// zstd, one frame per block, at this level (-7 to 22, not 0).
     Zstd(i8),
 }
 
 impl Compression {
-    /// Its name on every surface.
+    /// Returns its name, as shown everywhere.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -77,7 +77,7 @@ impl Compressor {
         })
     }
 
-    /// Compresses `payload` into `out` and returns the length; `None` where it would not become
+    /// Compresses `payload` into `out` and returns the length; `None` if it would not become
     /// shorter.
     pub(crate) fn compress(
         &mut self,

@@ -13,9 +13,9 @@ pub enum Part {
     RecordHeader,
     /// A block, by its index in the record.
     Block(u64),
-    /// A block whose index is not known.
+    /// A block with unknown index.
     AnyBlock,
-    /// The index behind the blocks.
+    /// The index after the blocks.
     Index,
     /// The last 256 bytes of a record.
     Trailer,
@@ -34,13 +34,14 @@ impl fmt::Display for Part {
     }
 }
 
-/// A fact about bytes that could not be read, or values that could not be written, as a media set.
+/// An error in bytes that could not be read, or in values that could not be written, as a media
+/// set.
 ///
-/// Which file and which set it was, the caller knows.
+/// The caller knows the file and the set.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MediaError {
-    /// The bytes do not begin as a media set does.
+    /// The bytes do not begin like a media set.
     #[error("it is no tdekit media set")]
     NotMedia,
     /// The media set was written by a later format version.
@@ -56,9 +57,9 @@ pub enum MediaError {
     Truncated {
         /// The part.
         part: Part,
-        /// Bytes that it has, as far as is known.
+        /// Length of the part, as far as known.
         needed: u64,
-        /// Bytes that there are.
+        /// Bytes available.
         available: u64,
     },
     /// A checksum or digest does not match: bytes were damaged.
@@ -69,7 +70,7 @@ pub enum MediaError {
         /// The mismatch, in words.
         reason: &'static str,
     },
-    /// The bytes are whole and break a rule of the format; or values do that are to be written.
+    /// The bytes are whole but violate a rule of the format; or values to be written do.
     #[error("the {part} breaks the format: {reason}")]
     Malformed {
         /// The part.
@@ -82,62 +83,62 @@ pub enum MediaError {
     Limit {
         /// The part.
         part: Part,
-        /// The things that the number counts.
+        /// The items that the number counts.
         what: &'static str,
         /// The number.
         value: u64,
-        /// The greatest that is accepted.
+        /// The maximum accepted.
         limit: u64,
     },
-    /// The set names an algorithm that this build does not have.
+    /// The set names an algorithm that this build does not support.
     #[error("unknown algorithm id {id}")]
     UnknownAlgorithm {
         /// Identifier in the header.
         id: u8,
     },
-    /// The set names a compression that this build does not have.
+    /// The set names a compression that this build does not support.
     #[error("unknown compression id {id}")]
     UnknownCompression {
         /// Identifier in the header.
         id: u8,
     },
-    /// The secret is not the one that the set was made with.
+    /// The secret is not the one with which the set was made.
     #[error("the key that was unwrapped is not the key of this set")]
     WrongKey,
-    /// The key is right and a MAC does not hold: bytes were changed by someone without the key.
+    /// The key is right but a MAC is wrong: someone without the key changed bytes.
     #[error("the {part} was changed by someone who does not have the key")]
     Forged {
         /// The part.
         part: Part,
     },
-    /// A block does not open at its place under the key: it was changed, moved, or is of another
-    /// set.
+    /// A block does not open at its place under the key: it was changed, moved, or belongs to
+    /// another set.
     #[error("block {index} does not authenticate at its place")]
     Authentication {
-        /// Index of the block that was due.
+        /// Index of the expected block.
         index: u64,
     },
     /// Another block is in the place of this one.
     #[error("block {found} stands where block {expected} was due")]
     BlockOrder {
-        /// Index that was due.
+        /// Expected index.
         expected: u64,
-        /// Index that was found.
+        /// Index found.
         found: u64,
     },
-    /// A record does not name the record before it: one was taken out, exchanged or put in.
+    /// A record does not name the record before it: one was removed, replaced or inserted.
     #[error("record {ordinal} does not follow the record before it")]
     Chain {
         /// Ordinal of the record.
         ordinal: u32,
     },
-    /// Parts that belong together do not agree.
+    /// Parts that belong together disagree.
     #[error("{what} do not agree")]
     Disagreement {
         /// The parts, and their difference.
         what: &'static str,
     },
-    /// A signature does not hold.
+    /// A signature is invalid.
     #[error("the signature does not hold")]
     Signature,
     /// A compression library refused valid input.
@@ -172,7 +173,7 @@ impl MediaError {
 }
 
 impl MediaError {
-    /// The error's kind, which tells a caller how to react.
+    /// Returns the kind of the error, by which a caller decides how to react.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {

@@ -1,12 +1,12 @@
-//! The hash of a set's blocks in signatures, by which format versions differ.
+//! The hash of a set's blocks in signatures, which differs by format version.
 
 use tdekit_key_crypto::fips::{IS_FIPS_BUILD, not_approved};
 use tdekit_key_crypto::{CryptoError, blake3, sha256};
 
 use crate::Digest;
 
-/// The hash of a signed set's blocks. Each is collision-resistant: whoever holds the set's key
-/// finds no other blocks for a signature.
+/// The hash of a signed set's blocks. Each is collision-resistant: even a holder of the set's key
+/// cannot find other blocks for a signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ContentHash {
     /// SHA-256, of signatures of version 1.
@@ -30,8 +30,8 @@ impl ContentHash {
         }
     }
 
-    /// The version of the media set, and the one that a signature record tells; version 1 tells
-    /// none there.
+    /// Returns the version of the media set, which is also the version in a signature record; a
+    /// record of version 1 does not have it.
     pub(crate) fn version(self) -> u8 {
         match self {
             Self::Sha256 => 1,
@@ -50,8 +50,8 @@ impl ContentHash {
         }
     }
 
-    /// Of a whole block, header and stored bytes: a leaf of the set's digest. Threads can compute
-    /// it independently.
+    /// Hashes a whole block, header and stored bytes: a leaf of the set's digest. Threads can
+    /// compute it independently.
     #[must_use]
     pub fn of_block(self, block: &[u8]) -> Digest {
         match self {

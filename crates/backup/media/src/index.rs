@@ -1,4 +1,4 @@
-//! The index behind a set's blocks.
+//! The index after a set's blocks.
 
 use crate::Digest;
 use crate::block::{BLOCK_HEADER_LEN, BlockHeader, BlockKind};
@@ -21,19 +21,19 @@ const PART: Part = Part::Index;
 /// A block's entry in the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexEntry {
-    /// Where the block's header begins, from the record's first byte.
+    /// Offset of the block's header from the record's first byte.
     pub offset: u64,
     /// The block's checksum.
     pub checksum: u64,
     /// Length of the payload in bytes.
     pub payload_len: u32,
-    /// Length of the stored bytes behind the header.
+    /// Length of the stored bytes after the header.
     pub stored_len: u32,
     /// The kind of the block's content.
     pub kind: BlockKind,
-    /// Whether it is compressed.
+    /// True if it is compressed.
     pub compressed: bool,
-    /// First page number of a database's data block and of a page map, else 0.
+    /// First page number of a database's data block and of a page map, otherwise 0.
     pub first_page: u32,
 }
 
@@ -50,13 +50,13 @@ impl IndexEntry {
         }
     }
 
-    /// Length of header and stored bytes.
+    /// Returns the length of header and stored bytes.
     #[must_use]
     pub fn block_len(&self) -> u64 {
         BLOCK_HEADER_LEN as u64 + u64::from(self.stored_len)
     }
 
-    /// Checks the header of the block at the place that the index gives for block `index`.
+    /// Checks the header of the block at the place that the index has for block `index`.
     ///
     /// # Errors
     /// [`MediaError::BlockOrder`]; [`MediaError::Disagreement`].
@@ -102,13 +102,13 @@ pub struct Index {
 }
 
 impl Index {
-    /// Length in bytes of an index with so many entries.
+    /// Returns the length in bytes of an index with this number of entries.
     #[must_use]
     pub const fn encoded_len(entries: u64) -> u64 {
         entries.saturating_mul(INDEX_ENTRY_LEN as u64).saturating_add(INDEX_HEAD_LEN as u64)
     }
 
-    /// The bytes.
+    /// Encodes the index.
     ///
     /// # Errors
     /// [`MediaError::Limit`] for more entries than 2^32 - 1.
@@ -124,7 +124,7 @@ impl Index {
         Ok(out)
     }
 
-    /// Reads a whole index. Whether it agrees with its trailer, `Self::check` tells.
+    /// Reads a whole index. `Self::check` compares it with its trailer.
     ///
     /// # Errors
     /// [`MediaError::Truncated`], [`MediaError::Damaged`], [`MediaError::Malformed`].
@@ -150,9 +150,9 @@ impl Index {
 
 impl Index {
     /// Reads the index of a set and checks it: its digest, and that header, entries and trailer
-    /// agree. Afterwards every block has one place, data blocks are as many and as long as the
-    /// set's kind wants them, and a page map covers every page. After that, each block remains to
-    /// be checked against its entry ([`IndexEntry::check`]).
+    /// agree. Afterwards every block has one place, number and length of data blocks are as
+    /// required for the set's kind, and a page map covers every page. It remains to check each
+    /// block against its entry ([`IndexEntry::check`]).
     ///
     /// # Errors
     /// [`MediaError::Damaged`], [`MediaError::Disagreement`], and those of [`Self::decode`].
@@ -165,7 +165,7 @@ impl Index {
         Ok(index)
     }
 
-    /// SHA-256 of an encoded index, for a trailer.
+    /// Returns the SHA-256 of an encoded index, for a trailer.
     #[must_use]
     pub fn digest(encoded: &[u8]) -> Digest {
         sha256(&[encoded])
@@ -190,14 +190,14 @@ impl Index {
     }
 }
 
-/// The state that the next entries are checked against.
+/// The state against which the next entries are checked.
 struct Plan<'a> {
     set: &'a SetHeader,
     trailer: &'a Trailer,
     /// Data blocks seen in this family.
     data: u64,
     data_bytes: u64,
-    /// Least first page of the next data block of a differential set.
+    /// Minimum first page of the next data block of a differential set.
     next_page: u64,
     /// First page of the next map block.
     next_map_page: u64,
@@ -233,7 +233,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// The number of the next data block over all families.
+    /// Returns the number of the next data block over all families.
     fn number(&self) -> u64 {
         let family = self.set.family;
         self.data.saturating_mul(family.count.into()).saturating_add(family.index.into())

@@ -1,4 +1,4 @@
-//! The secret of a set, and the keys that it gives under one header.
+//! The secret of a set, and the keys derived from it for one header.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ const MAC_LEN: usize = 32;
 pub struct SetSecret(SecretBytes);
 
 impl SetSecret {
-    /// A new secret.
+    /// Makes a new secret.
     ///
     /// # Errors
     /// [`MediaError::Crypto`].
@@ -31,15 +31,15 @@ impl SetSecret {
         Ok(Self(SecretBytes::random(SECRET_LEN)?))
     }
 
-    /// The secret that a recipient unwrapped.
+    /// Takes the secret that a recipient unwrapped.
     ///
     /// # Errors
-    /// [`MediaError::WrongKey`] when it has not [`SECRET_LEN`] bytes.
+    /// [`MediaError::WrongKey`] if its length is not [`SECRET_LEN`].
     pub fn from_unwrapped(secret: SecretBytes) -> Result<Self, MediaError> {
         if secret.len() == SECRET_LEN { Ok(Self(secret)) } else { Err(MediaError::WrongKey) }
     }
 
-    /// The bytes, to be wrapped.
+    /// Returns the bytes, for wrapping.
     #[must_use]
     pub fn as_bytes(&self) -> &SecretBytes {
         &self.0
@@ -52,7 +52,7 @@ impl fmt::Debug for SetSecret {
     }
 }
 
-/// The keys of one set in one family: of blocks, of the header's and of the trailer's MAC.
+/// The keys of one set in one family: the block key, and the MAC keys of header and trailer.
 ///
 /// They are bound to all bytes of the header before the commitment.
 pub struct SetKeys {
@@ -65,12 +65,12 @@ pub struct SetKeys {
 }
 
 impl SetKeys {
-    /// The keys of the set whose whole header is `header`. Checks the secret against the
+    /// Derives the keys of the set whose whole header is `header`. Checks the secret against the
     /// commitment, then the header's MAC.
     ///
     /// # Errors
     /// [`MediaError::WrongKey`]; [`MediaError::Forged`]; those of [`RecordHeader::decode`];
-    /// [`MediaError::Malformed`] when it is no header of an encrypted set;
+    /// [`MediaError::Malformed`] if it is not the header of an encrypted set;
     /// [`MediaError::Crypto`].
     pub fn of_set(header: &[u8], secret: &SetSecret) -> Result<Self, MediaError> {
         const PART: Part = Part::RecordHeader;
@@ -149,7 +149,7 @@ impl SetKeys {
         Err(MediaError::Forged { part: Part::Trailer })
     }
 
-    /// The key of blocks, prepared; one for each thread.
+    /// Returns the prepared block key; make one for each thread.
     ///
     /// # Errors
     /// [`MediaError::Crypto`].
@@ -157,7 +157,7 @@ impl SetKeys {
         BlockKey::new(self.algorithm, self.block.expose(), self.set_id, self.family)
     }
 
-    /// The set's algorithm.
+    /// Returns the set's algorithm.
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm

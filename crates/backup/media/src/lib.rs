@@ -1,12 +1,12 @@
 //! Pure codec of backup media sets: headers, sealed blocks, index, trailer, signatures.
 //!
-//! Nothing here opens a file or a socket: every function maps bytes to bytes. The byte layouts
-//! are written down in `docs/format/media.md`.
+//! Nothing here opens a file or a socket: every function maps bytes to bytes. The byte layouts are
+//! specified in `docs/format/media.md`.
 //!
-//! To write a set: [`SetHeader::encode`], then for each block [`BlockSealer::seal`] (any thread,
-//! in any order), whose entries [`SetBuilder`] gathers; it gives index and trailer.
-//! To read one: [`Scan`], [`SetKeys::of_set`] and [`SetKeys::check_trailer`], [`Index::open`], and
-//! for each block [`BlockHeader::decode`], [`IndexEntry::check`], [`BlockOpener::open`].
+//! To write a set: [`SetHeader::encode`], then for each block [`BlockSealer::seal`] (any thread, in
+//! any order), whose entries [`SetBuilder`] collects; it returns index and trailer. To read one:
+//! [`Scan`], [`SetKeys::of_set`] and [`SetKeys::check_trailer`], [`Index::open`], and for each
+//! block [`BlockHeader::decode`], [`IndexEntry::check`], [`BlockOpener::open`].
 
 pub mod block;
 pub mod builder;

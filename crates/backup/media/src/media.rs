@@ -13,18 +13,18 @@ pub const MAGIC: [u8; 16] = *b"tdekit backup\0\0\0";
 pub const FORMAT_VERSION: u16 = 2;
 /// Length of the media header in bytes.
 pub const MEDIA_HEADER_LEN: usize = 96;
-/// Files that one media set may be striped over.
+/// Maximum number of files over which one media set may be striped.
 pub const MAX_FAMILIES: u16 = 256;
 
 const BODY_LEN: usize = 64;
 const PART: Part = Part::MediaHeader;
 
-/// Which file of a striped media set: blocks go round the families.
+/// The file of a striped media set: blocks are distributed to the families in turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Family {
-    /// From 0.
+    /// Number of the file, from 0.
     pub index: u16,
-    /// How many there are, 1 to [`MAX_FAMILIES`].
+    /// Number of files, 1 to [`MAX_FAMILIES`].
     pub count: u16,
 }
 
@@ -32,13 +32,13 @@ impl Family {
     /// The only family of a media set that is not striped.
     pub const SINGLE: Self = Self { index: 0, count: 1 };
 
-    /// The family that holds data block `number`, counted from 0 over all families.
+    /// Returns the family of data block `number`, counted from 0 over all families.
     #[must_use]
     pub fn of_block(number: u64, count: u16) -> u16 {
         u16::try_from(number % u64::from(count.max(1))).unwrap_or(0)
     }
 
-    /// How many of `total` data blocks stand in this family.
+    /// Returns how many of `total` data blocks are in this family.
     #[must_use]
     pub fn share(self, total: u64) -> u64 {
         let (index, count) = (u64::from(self.index), u64::from(self.count.max(1)));
@@ -60,22 +60,22 @@ impl Family {
 pub struct MediaHeader {
     /// Random identity of the media set, equal in all its files.
     pub media_id: Id,
-    /// Which file of a striped set.
+    /// The file of a striped set.
     pub family: Family,
     /// 0 for a file; on an object store, the number of the object.
     pub part: u32,
-    /// When it was made, milliseconds since 1970-01-01 UTC.
+    /// Creation time, milliseconds since 1970-01-01 UTC.
     pub made_ms: i64,
-    /// The hash of blocks in signatures that are made here. It tells the format version, which
-    /// says nothing else.
+    /// The hash of blocks in signatures that are made here. It determines the format version, which
+    /// has no other meaning.
     pub hash: ContentHash,
 }
 
 impl MediaHeader {
-    /// The bytes.
+    /// Encodes the header.
     ///
     /// # Errors
-    /// [`MediaError::Malformed`] or [`MediaError::Limit`] for a family that there cannot be.
+    /// [`MediaError::Malformed`] or [`MediaError::Limit`] for an impossible family.
     pub fn encode(&self) -> Result<[u8; MEDIA_HEADER_LEN], MediaError> {
         self.family.check(PART)?;
         let mut out = [0; MEDIA_HEADER_LEN];
@@ -122,7 +122,7 @@ impl MediaHeader {
         Ok(Self { media_id, family, part, made_ms, hash })
     }
 
-    /// SHA-256 of the header: the `previous` of the file's first record.
+    /// Returns the SHA-256 of the header: the `previous` of the file's first record.
     ///
     /// # Errors
     /// As [`Self::encode`].
@@ -131,7 +131,7 @@ impl MediaHeader {
     }
 }
 
-/// Whether a file that begins with `bytes` (16 or more) is a media set.
+/// Returns true if a file that begins with `bytes` (16 or more) is a media set.
 #[must_use]
 pub fn is_media(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC)

@@ -17,7 +17,7 @@ use crate::index::IndexEntry;
 
 const AAD_LEN: usize = 16 + 2 + 2 + BOUND_LEN;
 
-/// The key of one set's blocks in one family, prepared, or the lack of one. One for each thread.
+/// The prepared key of one set's blocks in one family, or none. Use one for each thread.
 pub struct BlockKey {
     set_id: Id,
     family: u16,
@@ -47,7 +47,7 @@ impl BlockKey {
         Ok(Self { set_id, family, algorithm: Some(algorithm), prepared, nonces })
     }
 
-    /// Of a set without an algorithm.
+    /// Makes the key of a set without an algorithm.
     #[must_use]
     pub fn plain(set_id: Id, family: u16) -> Self {
         let (prepared, nonces) = (Prepared::Plain, NonceSource::new());
@@ -100,22 +100,22 @@ impl fmt::Debug for BlockKey {
 pub struct Block<'a> {
     /// The kind of its content.
     pub kind: BlockKind,
-    /// 0 for the first block of the record, one more for each block of any kind.
+    /// 0 for the first block of the record, incremented for each block of any kind.
     pub index: u64,
-    /// For the index: first page number of a database's data block and of a page map, else 0.
+    /// For the index: first page number of a database's data block and of a page map, otherwise 0.
     pub first_page: u32,
     /// 1 to [`MAX_PAYLOAD_LEN`] bytes.
     pub payload: &'a [u8],
 }
 
-/// Seals blocks. One for each thread: it keeps the compression's context and a buffer.
+/// Seals blocks. Use one for each thread: it keeps the compression's context and a buffer.
 pub struct BlockSealer {
     compressor: Compressor,
     scratch: Vec<u8>,
 }
 
 impl BlockSealer {
-    /// For sets with this compression.
+    /// Makes a sealer for sets with this compression.
     ///
     /// # Errors
     /// [`MediaError::Compression`].
@@ -123,16 +123,16 @@ impl BlockSealer {
         Ok(Self { compressor: Compressor::new(compression)?, scratch: Vec::new() })
     }
 
-    /// How long a buffer [`Self::seal`] needs for a payload of this length, whatever the
-    /// compression and the algorithm.
+    /// Returns the buffer length that [`Self::seal`] needs for a payload of this length, for any
+    /// compression and algorithm.
     #[must_use]
     pub const fn room(payload_len: usize) -> usize {
         BLOCK_HEADER_LEN + payload_len + 64
     }
 
     /// Compresses and seals a block: writes header and stored bytes to the front of `out`, which
-    /// has at least [`Self::room`] bytes, and returns the block's entry in the index with an
-    /// offset of 0. [`IndexEntry::block_len`] tells how many bytes were written.
+    /// has at least [`Self::room`] bytes, and returns the block's entry in the index with an offset
+    /// of 0. [`IndexEntry::block_len`] is the number of bytes written.
     ///
     /// Each call draws a new nonce, so a block may be sealed again.
     ///
@@ -194,14 +194,14 @@ impl fmt::Debug for BlockSealer {
     }
 }
 
-/// Opens blocks. One for each thread: it keeps the compression's context and a buffer.
+/// Opens blocks. Use one for each thread: it keeps the compression's context and a buffer.
 pub struct BlockOpener {
     decompressor: Decompressor,
     scratch: Vec<u8>,
 }
 
 impl BlockOpener {
-    /// For sets with this compression.
+    /// Makes an opener for sets with this compression.
     ///
     /// # Errors
     /// [`MediaError::Compression`].
@@ -209,16 +209,15 @@ impl BlockOpener {
         Ok(Self { decompressor: Decompressor::new(compression)?, scratch: Vec::new() })
     }
 
-    /// Opens the stored bytes behind `header` into the whole of `out`, which has `payload_len`
-    /// bytes. On failure `out` holds nothing of use.
+    /// Opens the stored bytes after `header` into the whole of `out`, which has `payload_len`
+    /// bytes. On failure the content of `out` is useless.
     ///
-    /// The caller has checked the header against [`crate::BlockRules`] and against the index that
-    /// is due ([`IndexEntry::check`] does both for a block that the index names).
+    /// The caller has checked the header against [`crate::BlockRules`] and against the expected
+    /// index ([`IndexEntry::check`] does both for a block that the index names).
     ///
     /// # Errors
-    /// [`MediaError::Damaged`] where the checksum does not match; [`MediaError::Authentication`]
-    /// where it does and the seal does not hold; [`MediaError::Truncated`],
-    /// [`MediaError::Malformed`].
+    /// [`MediaError::Damaged`] if the checksum does not match; [`MediaError::Authentication`] if it
+    /// does but the seal is invalid; [`MediaError::Truncated`], [`MediaError::Malformed`].
     pub fn open(
         &mut self,
         key: &mut BlockKey,
@@ -272,8 +271,8 @@ impl fmt::Debug for BlockOpener {
     }
 }
 
-/// Opens the seal into the front of `out`, and tells how many bytes that gave. Where it does not
-/// hold, the checksum tells damage from tampering.
+/// Opens the seal into the front of `out`, and returns the number of bytes. If it is invalid, the
+/// checksum distinguishes damage from tampering.
 fn open_stored(
     key: &mut BlockKey,
     header: &BlockHeader,

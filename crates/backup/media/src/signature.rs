@@ -1,4 +1,4 @@
-//! Signatures on a set: the signed bytes, and the record that holds a signature.
+//! Signatures on a set: the signed bytes, and the record of a signature.
 
 use tdekit_key_crypto::sha256;
 
@@ -8,21 +8,21 @@ use crate::error::{MediaError, Part};
 use crate::hash::ContentHash;
 use crate::header::{RecordKind, RecordPlace, begin, finish, set_len};
 
-/// Longest certificate in a signature record, in bytes of DER.
+/// Maximum length of a certificate in a signature record, in bytes of DER.
 pub const MAX_CERTIFICATE_LEN: usize = 16 * 1024;
-/// Longest signature in bytes: RSA of 8192 bits.
+/// Maximum length of a signature in bytes: RSA of 8192 bits.
 pub const MAX_SIGNATURE_LEN: usize = 1024;
 
 const PART: Part = Part::RecordHeader;
 
 /// A signature on an earlier set.
 ///
-/// It holds for the whole record of that set: its header and index through the trailer, and its
-/// blocks through `content_sha256`. The checksums of an index would not do: others than the
-/// signer could find other blocks for them.
+/// It covers the whole record of that set: its header and index through the trailer, and its blocks
+/// through `content_sha256`. The checksums of an index would not suffice: others than the signer
+/// could find other blocks with the same checksums.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignatureHeader {
-    /// When it was signed, milliseconds since 1970-01-01 UTC.
+    /// Time of the signature, milliseconds since 1970-01-01 UTC.
     pub time_ms: i64,
     /// SHA-256 of the trailer of the signed set.
     pub trailer_sha256: Digest,
@@ -37,7 +37,7 @@ pub struct SignatureHeader {
 }
 
 impl SignatureHeader {
-    /// The bytes of the header.
+    /// Encodes the header.
     ///
     /// # Errors
     /// [`MediaError::Limit`].
@@ -56,7 +56,7 @@ impl SignatureHeader {
         Ok(finish(out, None))
     }
 
-    /// The bytes that are signed, for the set that `place` names.
+    /// Returns the bytes that are signed, for the set that `place` names.
     #[must_use]
     pub fn message(&self, place: &RecordPlace) -> Vec<u8> {
         message(self.hash, place, &self.trailer_sha256, &self.content_sha256)
@@ -74,7 +74,7 @@ impl SignatureHeader {
     }
 }
 
-/// The version behind the last field of version 1.
+/// Reads the version after the last field of version 1.
 fn read_hash(reader: &mut Reader<'_>) -> Result<ContentHash, MediaError> {
     if reader.rest_len() == 0 {
         return Ok(ContentHash::Sha256);
@@ -83,7 +83,7 @@ fn read_hash(reader: &mut Reader<'_>) -> Result<ContentHash, MediaError> {
     hash.ok_or(MediaError::malformed(PART, "a signature of a version that is not known"))
 }
 
-/// The bytes that are signed, for the set that `place` names.
+/// Returns the bytes that are signed, for the set that `place` names.
 #[must_use]
 pub fn message(
     hash: ContentHash,
@@ -94,13 +94,13 @@ pub fn message(
     [hash.label(), &place.media_id, &place.set_id, trailer_sha256, content_sha256].concat()
 }
 
-/// The digest of all blocks of a set in one family: SHA-256 over what
-/// [`ContentHash::of_block`] gives for each, in order.
+/// The digest of all blocks of a set in one family: SHA-256 over the result of
+/// [`ContentHash::of_block`] for each, in order.
 #[derive(Debug, Default)]
 pub struct ContentDigest(Vec<u8>);
 
 impl ContentDigest {
-    /// Of no block yet.
+    /// Starts a digest without blocks.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -111,7 +111,7 @@ impl ContentDigest {
         self.0.extend_from_slice(block_digest);
     }
 
-    /// The digest.
+    /// Returns the digest.
     #[must_use]
     pub fn finish(self) -> Digest {
         sha256(&[&self.0])

@@ -19,7 +19,7 @@ const BODY_LEN: usize = 184;
 const CHECKED_LEN: usize = 216;
 const END_AT: usize = 248;
 
-/// A trailer. A record counts once its trailer is whole.
+/// A trailer. A record is valid once its trailer is whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trailer {
     /// Kind of the record.
@@ -38,9 +38,9 @@ pub struct Trailer {
     pub stored_bytes: u64,
     /// Pages of the database in this state; 0 for a stream.
     pub pages: u32,
-    /// When it was finished, milliseconds since 1970-01-01 UTC.
+    /// Time of completion, milliseconds since 1970-01-01 UTC.
     pub finished_ms: i64,
-    /// Where the index begins, from the record's first byte; 0 without.
+    /// Offset of the index from the record's first byte; 0 without.
     pub index_offset: u64,
     /// Length of the index in bytes; 0 without.
     pub index_len: u64,
@@ -48,12 +48,12 @@ pub struct Trailer {
     pub data_blocks: u64,
     /// SHA-256 of the record header.
     pub header_sha256: Digest,
-    /// SHA-256 of the index; of nothing without.
+    /// SHA-256 of the index; of an empty string without.
     pub index_sha256: Digest,
 }
 
 impl Trailer {
-    /// The trailer of a record that is a header only.
+    /// Makes the trailer of a record that consists only of a header.
     ///
     /// # Errors
     /// [`MediaError::Limit`] for a header that is too long.
@@ -84,11 +84,11 @@ impl Trailer {
         })
     }
 
-    /// The bytes. `keys` are the set's, for an encrypted set and for recipients that are added to
-    /// it.
+    /// Encodes the trailer. `keys` are the set's, for an encrypted set and for recipients that are
+    /// added to it.
     ///
     /// # Errors
-    /// [`MediaError::Malformed`] when its lengths do not add up.
+    /// [`MediaError::Malformed`] if its lengths do not add up.
     pub fn encode(&self, keys: Option<&SetKeys>) -> Result<[u8; TRAILER_LEN], MediaError> {
         self.check()?;
         let mut out = Vec::with_capacity(TRAILER_LEN);
@@ -162,7 +162,7 @@ impl Trailer {
         Ok(trailer)
     }
 
-    /// Lengths must add up: header, blocks, index, trailer, and nothing between.
+    /// Checks that lengths add up: header, blocks, index, trailer, and nothing between.
     fn check(&self) -> Result<(), MediaError> {
         let header_len = u64::from(self.header_len);
         let limit = MAX_HEADER_LEN as u64;
@@ -199,7 +199,7 @@ impl Trailer {
     }
 }
 
-/// A trailer that does not count yet: its bytes without the magics at both ends.
+/// Returns a trailer that is not valid yet: its bytes without the magics at both ends.
 #[must_use]
 pub fn prepared_trailer(trailer: &[u8; TRAILER_LEN]) -> [u8; TRAILER_LEN] {
     let mut bytes = *trailer;
@@ -208,7 +208,8 @@ pub fn prepared_trailer(trailer: &[u8; TRAILER_LEN]) -> [u8; TRAILER_LEN] {
     bytes
 }
 
-/// The trailer that [`prepared_trailer`] made these bytes of, if it did and its checksum holds.
+/// Returns the trailer from which [`prepared_trailer`] made these bytes, if it did and the checksum
+/// is right.
 #[must_use]
 pub fn finished_trailer(bytes: &[u8; TRAILER_LEN]) -> Option<([u8; TRAILER_LEN], Trailer)> {
     let mut trailer = *bytes;
@@ -221,13 +222,13 @@ pub fn finished_trailer(bytes: &[u8; TRAILER_LEN]) -> Option<([u8; TRAILER_LEN],
     Some((trailer, facts))
 }
 
-/// SHA-256 of a trailer: the `previous` of the next record.
+/// Returns the SHA-256 of a trailer: the `previous` of the next record.
 #[must_use]
 pub fn trailer_digest(trailer: &[u8; TRAILER_LEN]) -> Digest {
     sha256(&[trailer])
 }
 
-/// The bytes that the MAC covers, and the MAC.
+/// Returns the bytes that the MAC covers, and the MAC.
 pub(crate) fn mac_parts(trailer: &[u8; TRAILER_LEN]) -> (&[u8], &[u8]) {
     let (bound, rest) = trailer.split_at(CHECKED_LEN);
     (bound, &rest[..END_AT - CHECKED_LEN])

@@ -19,7 +19,7 @@ use tdekit_backup_run::{
 use tdekit_key_crypto::SecretBytes;
 use tdekit_key_store::{StoreError, WrapMechanism, WrappedDek};
 
-/// Wraps nothing: RSA's share is no matter of throughput.
+/// Wraps nothing: RSA's share is irrelevant for throughput.
 struct NoWrap;
 
 impl WrapSecret for NoWrap {
@@ -87,7 +87,7 @@ fn main() {
     report(begin.elapsed());
 }
 
-/// Prints what Linux says of this process.
+/// Prints Linux's statistics of this process.
 fn report(elapsed: Duration) {
     let stat = fs::read_to_string("/proc/self/stat").unwrap();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();

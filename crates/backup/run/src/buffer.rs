@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-/// Alignment of memory, offsets and lengths that direct I/O asks for: the largest in use.
+/// Alignment of memory, offsets and lengths for direct I/O: the largest in use.
 pub(crate) const ALIGN: usize = 4096;
 
 /// [`ALIGN`] as an offset in a file.
@@ -37,7 +37,7 @@ impl DerefMut for Aligned {
     }
 }
 
-/// Whether direct I/O takes these bytes at this offset.
+/// Returns true if direct I/O accepts these bytes at this offset.
 pub(crate) fn is_aligned(bytes: &[u8], offset: u64) -> bool {
     bytes.as_ptr().addr().is_multiple_of(ALIGN)
         && bytes.len().is_multiple_of(ALIGN)

@@ -8,7 +8,7 @@ use tdekit_sqlite_convert::{header_of, open_file, read_area};
 use crate::finding::FindingReport;
 use crate::{Chain, Media, Run, RunError, SetInfo, UnwrapSecret};
 
-/// A set that was not taken, though it is newer.
+/// A set that was not chosen, although it is newer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PassedOver {
     /// Its place in the media set.
@@ -19,12 +19,12 @@ pub struct PassedOver {
     pub reason: String,
 }
 
-/// The set that the user asks for: by position, by database, by both or by neither.
+/// The set that the user requests: by position, by database, by both or by neither.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Choice<'a> {
     /// Its place in the media set.
     pub position: Option<u32>,
-    /// The database: its file name, or its path as it was backed up; of a stream its name.
+    /// The database: its file name, or its path when it was backed up; for a stream its name.
     pub database: Option<&'a str>,
 }
 
@@ -35,11 +35,11 @@ impl Choice<'_> {
     }
 }
 
-/// The set at a position, or the newest one that was ever finished in the media set.
+/// Returns the set at a position, or the newest one that was ever finished in the media set.
 ///
 /// # Errors
-/// `SeveralDatabases` where neither position nor database says which; `NoSuchDatabase`;
-/// `LacksNewest` where the history knows a newer set; `NewestUnknown`; those of [`Media::set`].
+/// `SeveralDatabases` if neither position nor database decides; `NoSuchDatabase`; `LacksNewest` if
+/// the history knows a newer set; `NewestUnknown`; those of [`Media::set`].
 pub fn named_or_newest<'a>(
     media: &'a Media,
     choice: Choice<'_>,
@@ -59,8 +59,8 @@ pub fn named_or_newest<'a>(
     newest_allowed(media, choice, set)
 }
 
-/// The last set that the choice allows; `last` is the newest of all. Sets behind the one that is
-/// taken have to be of other databases: one that cannot be read may be of this one.
+/// Returns the last set that the choice allows; `last` is the newest of all. Sets after the chosen
+/// one must belong to other databases: one that cannot be read may belong to this one.
 fn newest_allowed<'a>(
     media: &'a Media,
     choice: Choice<'_>,
@@ -96,7 +96,7 @@ fn refuse_several(media: &Media, choice: Choice<'_>) -> Result<(), RunError> {
     }
     let mut databases: Vec<String> = Vec::new();
     for set in &allowed {
-        // Two directories may each have a database of one name.
+        // Two directories may each have a database of the same name.
         let differ =
             |it: &&SetInfo| it.database_name == set.database_name && !are_of_one_database(it, set);
         let shown = match allowed.iter().any(differ) {
@@ -110,15 +110,15 @@ fn refuse_several(media: &Media, choice: Choice<'_>) -> Result<(), RunError> {
     Err(RunError::SeveralDatabases { media: name_of(media), databases })
 }
 
-/// By file id, which a database keeps wherever it is moved to, else by name and path.
+/// Compares by file id, which a database keeps when it is moved, otherwise by name and path.
 fn are_of_one_database(a: &SetInfo, b: &SetInfo) -> bool {
     let same_id = a.database_id != [0; 16] && a.database_id == b.database_id;
     same_id || (a.database_name == b.database_name && a.path == b.path)
 }
 
-/// Refuses to put a set in the place of another database, unless the choice names its database. A
-/// file is the database of the set if it stands where that stood, has its file id, or has its name
-/// and not another file id.
+/// Refuses to replace another database by the set, unless the choice names its database. A file is
+/// the database of the set if it is at the same path, has its file id, or has its name and no
+/// different file id.
 ///
 /// # Errors
 /// `OtherDatabase`.
@@ -142,7 +142,7 @@ pub fn refuse_other_database(
     Err(RunError::OtherDatabase { path: path.to_owned(), position, database })
 }
 
-/// The file id of an encrypted database whose header can be read.
+/// Returns the file id of an encrypted database whose header can be read.
 fn file_id(path: &Path) -> Option<[u8; 16]> {
     let area = read_area(&open_file(path).ok()?).ok()?;
     Some(header_of(path, &area).ok()?.file_id)
@@ -157,12 +157,12 @@ fn no_such_database(media: &Media, choice: Choice<'_>) -> RunError {
     RunError::NoSuchDatabase { media: name_of(media), database }
 }
 
-/// The newest set of which every block can be read, with its base, and what was passed over. Every
-/// block is read: the chain restores those and no others.
+/// Returns the newest set of which every block can be read, with its base, and the sets passed
+/// over. Every block is read: the chain restores exactly those.
 ///
 /// # Errors
-/// `SeveralDatabases`, `NoSuchDatabase`; `NothingReadable`; whatever is not damage, such as a key
-/// that is missing.
+/// `SeveralDatabases`, `NoSuchDatabase`; `NothingReadable`; any error other than damage, such as a
+/// missing key.
 pub fn latest_readable<'a>(
     media: &'a Media,
     choice: Choice<'_>,
@@ -192,7 +192,7 @@ pub fn latest_readable<'a>(
     Err(RunError::NothingReadable { media: name_of(media) })
 }
 
-/// The set and its base, or what is wrong with a block.
+/// Returns the set and its base, or the fault of a block.
 fn readable<'a>(
     media: &'a Media,
     set: &SetInfo,

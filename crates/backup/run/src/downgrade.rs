@@ -1,5 +1,5 @@
 //! Guards against downgrade: no encrypted database becomes plain, or is replaced by a set of
-//! unproven origin, unless the user says so.
+//! unproven origin, unless the user agrees.
 
 use std::fs::File;
 use std::io;
@@ -19,13 +19,13 @@ pub struct Consent {
     pub plain: bool,
     /// `--allow-unauthenticated`.
     pub unauthenticated: bool,
-    /// Every set that is restored has the signature that was asked for.
+    /// Every restored set has the requested signature.
     pub signed: bool,
 }
 
-/// Refuses to put a plain database, or sets that anybody can have made, in the place of an
-/// encrypted database. `is_our_own` tells whether we signed the sets; it is asked only where it
-/// matters, for every block may have to be read. `path` is resolved.
+/// Refuses to replace an encrypted database by a plain one, or by sets that anybody can have made.
+/// `is_our_own` returns whether we signed the sets; it is called only if it matters, because every
+/// block may have to be read. `path` is resolved.
 ///
 /// # Errors
 /// `Downgrade`, `Unauthenticated`; `Io` for a file that cannot be read; those of `is_our_own`.
@@ -48,8 +48,7 @@ pub fn refuse(
     Err(RunError::Unauthenticated { path })
 }
 
-/// Warns of a plain database under a name at which nothing stands, and where the key store knows
-/// of an encrypted one.
+/// Warns of a plain database under an unused name for which the key store knows an encrypted one.
 pub fn warn(path: &Path, form: &Form, operator: &dyn Operator) {
     if !matches!(form, Form::Plain) || path.exists() {
         return;
@@ -60,7 +59,7 @@ pub fn warn(path: &Path, form: &Form, operator: &dyn Operator) {
     }
 }
 
-/// Whether an encrypted database is there.
+/// Returns true if an encrypted database exists there.
 fn is_encrypted(path: &Path) -> Result<bool, RunError> {
     match File::open(path) {
         Ok(file) => {
@@ -72,7 +71,7 @@ fn is_encrypted(path: &Path) -> Result<bool, RunError> {
     }
 }
 
-/// The demands of `[backup] require` in the configuration; none where there is no store.
+/// Returns the requirements of `[backup] require` in the configuration; none if there is no store.
 ///
 /// # Errors
 /// `Store` for a configuration that cannot be read.
@@ -84,7 +83,7 @@ pub fn policy(operator: &dyn Operator) -> Result<BackupPolicy, RunError> {
     }
 }
 
-/// Refuses a plain set where the configuration requires encrypted ones.
+/// Refuses a plain set if the configuration requires encrypted ones.
 ///
 /// # Errors
 /// `PlainSet`.

@@ -1,4 +1,4 @@
-//! The crate's one error type: facts with fields.
+//! The crate's error type.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use tdekit_sqlite_convert::{DatabaseError, sqlite_kind};
 
 use crate::ObjectFault;
 
-/// Why a backup, a restore or a reading of media stopped. No variant carries a secret.
+/// Reason why a backup, a restore or a reading of media stopped. No variant carries a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// A file or device failed.
@@ -24,19 +24,19 @@ pub enum RunError {
         /// The system's error.
         source: io::Error,
     },
-    /// The target has no room left.
+    /// The target has no space left.
     #[error("no space left for {}", .path.display())]
     NoSpace {
         /// The file.
         path: PathBuf,
     },
-    /// Another process writes there.
+    /// Another process writes to the file.
     #[error("{} is being written by another process", .path.display())]
     Locked {
         /// The file.
         path: PathBuf,
     },
-    /// Something would be overwritten.
+    /// The operation would overwrite a file.
     #[error("{} exists already", .path.display())]
     Exists {
         /// The file.
@@ -48,7 +48,7 @@ pub enum RunError {
         /// The file.
         path: PathBuf,
     },
-    /// A part of a media set is not there.
+    /// A part of a media set is missing.
     #[error("{media} has no part {part}")]
     NoPart {
         /// The media.
@@ -56,15 +56,15 @@ pub enum RunError {
         /// The part.
         part: u32,
     },
-    /// A file ended before what its headers promise.
+    /// A file ended before the length in its headers.
     #[error("{media} ends before offset {end}")]
     ShortRead {
         /// The media.
         media: String,
-        /// Where the bytes that were asked for end.
+        /// End of the requested bytes.
         end: u64,
     },
-    /// The file there is no media set.
+    /// The file is not a media set.
     #[error("{media} is no media set of tdekit")]
     NotMedia {
         /// The media.
@@ -80,27 +80,27 @@ pub enum RunError {
         /// The version.
         version: u16,
     },
-    /// Bytes of the media set are not what they must be.
+    /// Bytes of the media set are wrong.
     #[error("{media}: {what} is damaged: {reason}")]
     Damaged {
         /// The media.
         media: String,
-        /// Which part of it, such as "block 7 of set 2".
+        /// The damaged part, such as "block 7 of set 2".
         what: String,
         /// The fault in words.
         reason: String,
     },
-    /// Bytes of the media set were changed by somebody who has not the key, or the key is wrong.
+    /// Somebody without the key changed bytes of the media set, or the key is wrong.
     #[error("{media}: {what} was changed: {reason}")]
     Tampered {
         /// The media.
         media: String,
-        /// Which part of it.
+        /// The changed part.
         what: String,
-        /// The condition that does not hold.
+        /// The violated condition.
         reason: String,
     },
-    /// The certificate unwraps a secret, and it is not that of the set under this header.
+    /// The certificate unwraps a secret, but it is not that of the set with this header.
     #[error(
         "the header of set {position}, or a wrapped key in it, was changed: the key that the \
              certificate gives is not the key of the set"
@@ -118,9 +118,9 @@ pub enum RunError {
     /// There is no such set.
     #[error("the media set has no set at position {position}: it has {sets}")]
     NoSet {
-        /// The position that was asked for; 0 for the last.
+        /// The requested position; 0 for the last.
         position: u32,
-        /// How many sets there are.
+        /// Number of sets.
         sets: u32,
     },
     /// The media set holds several databases, and none was named.
@@ -128,7 +128,7 @@ pub enum RunError {
     SeveralDatabases {
         /// The media.
         media: String,
-        /// Names; paths where databases have one name.
+        /// Names; paths if databases have the same name.
         databases: Vec<String>,
     },
     /// The media set has no set of the database that was named.
@@ -139,7 +139,7 @@ pub enum RunError {
         /// The name that was given.
         database: String,
     },
-    /// The file to be replaced is another database than the set's.
+    /// The file to replace is another database than the set's.
     #[error("{} is not the database of set {position}, which is of {database}", .path.display())]
     OtherDatabase {
         /// The file.
@@ -149,7 +149,7 @@ pub enum RunError {
         /// The database of the set.
         database: String,
     },
-    /// It cannot be told which set was the last to be finished.
+    /// The set that was finished last cannot be determined.
     #[error("{media}: its newest set cannot be told: {reason}")]
     NewestUnknown {
         /// The media.
@@ -165,24 +165,24 @@ pub enum RunError {
         /// The file that does not fit.
         media: String,
     },
-    /// A file of a striped media set is not at hand.
+    /// A file of a striped media set is missing.
     #[error("file {} of the {families} that the media set is striped over is missing", .family + 1)]
     MissingFamily {
         /// Its number, from 0.
         family: u16,
-        /// How many there are.
+        /// Number of files.
         families: u16,
     },
-    /// Targets do not fit the media set: another number of stripes, or mirrors that differ.
+    /// Targets do not match the media set: another number of stripes, or mirrors that differ.
     #[error("the targets do not fit the media set: {reason}")]
     TargetsDiffer {
-        /// The part that does not fit.
+        /// The mismatch.
         reason: String,
     },
-    /// The base of a differential set is not there or cannot serve.
+    /// The base of a differential set is missing or not usable.
     #[error("no base for a differential set: {reason}")]
     NoBase {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// An encrypted set would join plain ones, or the reverse.
@@ -193,14 +193,14 @@ pub enum RunError {
         /// The other of them.
         wanted: &'static str,
     },
-    /// The set is not of the kind that was asked for.
+    /// The set is not of the requested kind.
     #[error("set {position} holds {holds}, which cannot be restored as {wanted}")]
     WrongSource {
         /// The set.
         position: u32,
         /// The kind of its content.
         holds: &'static str,
-        /// As what it was to be restored.
+        /// The requested kind.
         wanted: &'static str,
     },
     /// The database cannot be read.
@@ -213,7 +213,8 @@ pub enum RunError {
         /// SQLite's error.
         source: rusqlite::Error,
     },
-    /// The database's file was replaced, cut or written past SQLite's locks during the backup.
+    /// The database's file was replaced, truncated or written without SQLite's locks during the
+    /// backup.
     #[error("database {} was changed from outside during the backup: {reason}", .path.display())]
     SourceChanged {
         /// The database.
@@ -221,40 +222,40 @@ pub enum RunError {
         /// The observation.
         reason: String,
     },
-    /// The stream that is backed up failed.
+    /// The stream being backed up failed.
     #[error("cannot read the stream: {source}")]
     Stream {
         /// The system's error.
         source: io::Error,
     },
-    /// An object store did not do what was asked.
+    /// An object store did not perform an operation.
     #[error("cannot {action} {address}: {fault}")]
     Object {
         /// The action that failed, as a verb.
         action: &'static str,
         /// The object.
         address: String,
-        /// Why not.
+        /// The fault.
         fault: ObjectFault,
     },
     /// An option cannot be honoured.
     #[error("{what}: {reason}")]
     Option {
-        /// Which option.
+        /// The option.
         what: &'static str,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// The run was cancelled.
     #[error("cancelled")]
     Cancelled,
-    /// The system gives no thread.
+    /// The system cannot start a thread.
     #[error("cannot start a thread: {source}")]
     Thread {
         /// The system's error.
         source: io::Error,
     },
-    /// A thread of the run failed in a way that is a fault of the program.
+    /// A thread of the run failed because of a bug in the program.
     #[error("internal fault: {0}")]
     Internal(&'static str),
     /// The key store failed.
@@ -263,7 +264,7 @@ pub enum RunError {
     /// Cryptography failed.
     #[error(transparent)]
     Crypto(#[from] CryptoError),
-    /// A database file.
+    /// An error of a database file.
     #[error(transparent)]
     DatabaseFile(DatabaseError),
     /// A place is named more than once.
@@ -275,7 +276,7 @@ pub enum RunError {
     /// A media set would be read from standard input, which cannot be read twice.
     #[error("a media set is not read from standard input: write it to a file first")]
     StandardInput,
-    /// A set that shall be plain is to be opened by certificates.
+    /// Certificates were named for a set that must be plain.
     #[error("a set that is not encrypted takes no certificate")]
     CertificateUnused,
     /// An encrypted set needs a certificate that opens it.
@@ -284,37 +285,37 @@ pub enum RunError {
     /// Too many certificates were named.
     #[error("a set is encrypted for at most {most} certificates")]
     TooManyRecipients {
-        /// How many there may be.
+        /// Maximum number of certificates.
         most: usize,
     },
-    /// Media that would be overwritten hold sets that are still wanted.
+    /// Media to overwrite contain sets that have not expired.
     #[error("{media} holds {sets} set(s) that have not expired")]
     NotExpired {
         /// The media.
         media: String,
-        /// How many.
+        /// Number of these sets.
         sets: usize,
     },
-    /// An encrypted database would be restored, and it is not known for whom.
+    /// An encrypted database would be restored, but no recipient is known.
     #[error("{} was encrypted, and no certificate that it could be encrypted with again is in the \
              key store", .path.display())]
     NoCertificate {
-        /// The database to be.
+        /// The new database.
         path: PathBuf,
     },
-    /// An encrypted database would be restored where there is no key store, and nothing to open a
-    /// new one with.
+    /// An encrypted database would be restored, but there is no key store, and no secret for a new
+    /// one.
     #[error("{} was encrypted, and to encrypt it again for certificate {name} ({thumbprint}) a key \
              store is made, which needs a password or key", .path.display())]
     NoStoreYet {
-        /// The database to be.
+        /// The new database.
         path: PathBuf,
         /// Name of the certificate.
         name: String,
         /// Its thumbprint.
         thumbprint: String,
     },
-    /// A set is encrypted, and there is no key store here.
+    /// A set is encrypted, but there is no key store here.
     #[error(
         "set {position} is encrypted for {}, and there is no key store here",
         .certificates.join(", ")
@@ -325,27 +326,27 @@ pub enum RunError {
         /// Names and thumbprints of the certificates that open it.
         certificates: Vec<String>,
     },
-    /// Sets do not hold what was written.
+    /// Sets do not contain what was written.
     #[error("{damaged} of {sets} set(s) of {media} are damaged")]
     DamagedSets {
         /// The media.
         media: String,
-        /// How many are.
+        /// Number of damaged sets.
         damaged: usize,
-        /// How many were checked.
+        /// Number of checked sets.
         sets: usize,
     },
-    /// The sets that were checked are whole, and the media set is not.
+    /// The checked sets are whole, but the media set is not.
     #[error("{media} is not as it was written: {first}{}", more(*.findings))]
     Unsound {
         /// The media.
         media: String,
-        /// How many findings there are.
+        /// Number of findings.
         findings: usize,
         /// The first.
         first: String,
     },
-    /// Mirrors hold different blocks, and each is whole.
+    /// Mirrors have different blocks, each of which is whole.
     #[error("the mirrors hold different blocks of set {position}")]
     MirrorsDiffer {
         /// The set.
@@ -359,7 +360,7 @@ pub enum RunError {
         /// The record in the history.
         told: String,
     },
-    /// An append would cut off what is left of a set that the history knows.
+    /// An append would cut off the remains of a set that the history knows.
     #[error(
         "{media} ends with what looks unfinished, and the backup history knows set {position} \
              there, finished {finished}: an append would cut off what is left of it"
@@ -369,52 +370,52 @@ pub enum RunError {
         media: String,
         /// Position of the set.
         position: u32,
-        /// When it was finished.
+        /// Time of its completion.
         finished: String,
     },
-    /// Not one set can be read whole.
+    /// No set can be read completely.
     #[error("{media} holds no set that can be restored")]
     NothingReadable {
         /// The media.
         media: String,
     },
-    /// A plain database would take the place of an encrypted one.
+    /// A plain database would replace an encrypted one.
     #[error("the backup is plain, and {} is an encrypted database", .path.display())]
     Downgrade {
         /// The database.
         path: PathBuf,
     },
-    /// A set of unproven origin would take the place of an encrypted database.
+    /// A set of unproven origin would replace an encrypted database.
     #[error("no certificate whose private key is in the key store signed the backup: anybody can \
              have made what would take the place of the encrypted database {}", .path.display())]
     Unauthenticated {
         /// The database.
         path: PathBuf,
     },
-    /// The configuration asks for what the set to be made would not have.
+    /// The set would lack a property that the configuration requires.
     #[error("[backup] require in config.toml asks for {lacks}")]
     WouldBeRefused {
-        /// For what, and how it is made.
+        /// The missing property, and how to get it.
         lacks: &'static str,
     },
-    /// The configuration asks for encrypted sets.
+    /// The configuration requires encrypted sets.
     #[error("set {position} is not encrypted, as [backup] require in config.toml asks for")]
     PlainSet {
         /// The set.
         position: u32,
     },
-    /// Encrypted sets were looked at without a key.
+    /// Encrypted sets were checked without a key.
     #[error(
         "{closed} of {sets} set(s) are not verified: without a key only structure and \
              checksums were checked, and neither their content nor who changed them"
     )]
     NotVerified {
-        /// How many were not opened.
+        /// Number of sets that were not opened.
         closed: usize,
-        /// How many were checked.
+        /// Number of checked sets.
         sets: usize,
     },
-    /// SQLite's quick_check found the database that was read to be corrupt.
+    /// SQLite's quick_check found that the database is corrupt.
     #[error("{} is corrupt: {problem}; nothing was backed up", .path.display())]
     CorruptSource {
         /// The database.
@@ -422,7 +423,7 @@ pub enum RunError {
         /// The first problem that SQLite found.
         problem: String,
     },
-    /// All that stands there is whole, and the history could not be asked whether it is all.
+    /// The existing sets are whole, but the history could not confirm that they are complete.
     #[error("{media}: {finding}")]
     NotCompared {
         /// Name of the media set.
@@ -430,7 +431,7 @@ pub enum RunError {
         /// The finding.
         finding: String,
     },
-    /// Media sets that a scan met are damaged, or could not be read.
+    /// Media sets found by a scan are damaged, or could not be read.
     #[error(
         "not all was recorded, or what was recorded is not whole: {unreadable} file(s) cannot be \
              read, and media sets have {findings} finding(s)"
@@ -438,45 +439,45 @@ pub enum RunError {
     ScanUnsound {
         /// Files and directories that could not be read.
         unreadable: usize,
-        /// Findings in those that could.
+        /// Findings in those that could be read.
         findings: usize,
     },
-    /// A signature that is there does not hold.
+    /// A signature is invalid.
     #[error("a signature on set {position} does not hold: it was changed after it was signed")]
     WrongSignature {
         /// The set.
         position: u32,
     },
-    /// A signature that was asked for is not there.
+    /// A requested signature is missing.
     #[error("set {position} has no signature by certificate {certificate}")]
     NotSigned {
         /// The set.
         position: u32,
-        /// Whose was asked for.
+        /// Certificate of the requested signer.
         certificate: String,
     },
-    /// Plain media, or none, stand where the key store knows encrypted ones.
+    /// Plain media, or none, are where the key store knows encrypted ones.
     #[error("{media} was encrypted when it was last written, and what is there now is not")]
     WasEncrypted {
         /// The media.
         media: String,
     },
-    /// The name is one that SQLite takes for its own, beside a database.
+    /// SQLite uses this name for its own files beside a database.
     #[error("{} has the name of a journal or log of a database beside it, which SQLite deletes",
         .path.display())]
     SideFile {
         /// The file.
         path: PathBuf,
     },
-    /// A restore may not replace the file that is there.
+    /// A restore may not replace the existing file.
     #[error("{} is {what}: nothing was replaced", .path.display())]
     NotReplaced {
         /// The file.
         path: PathBuf,
-        /// What it is, in words.
+        /// The kind of the file, in words.
         what: &'static str,
     },
-    /// A restored file would take the place of its own backup.
+    /// A restored file would replace its own backup.
     #[error("{} is the backup itself", .path.display())]
     OntoMedia {
         /// The file.
@@ -484,7 +485,7 @@ pub enum RunError {
     },
 }
 
-/// How many findings are not told.
+/// Formats the number of findings that are not listed.
 fn more(findings: usize) -> String {
     match findings.saturating_sub(1) {
         0 => String::new(),
@@ -503,17 +504,17 @@ impl From<DatabaseError> for RunError {
     }
 }
 
-/// Where in a media set something was found, for messages.
+/// The place of a finding in a media set, for messages.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct At<'a> {
     /// The file or object.
     pub(crate) media: &'a str,
-    /// Position of the set; 0 where it is not known.
+    /// Position of the set; 0 if it is not known.
     pub(crate) position: u32,
 }
 
 impl At<'_> {
-    /// For `map_err`: what the codec says, here.
+    /// For `map_err`: converts the codec's error at this place.
     pub(crate) fn error(self, error: MediaError) -> RunError {
         let media = self.media.to_owned();
         let what = match self.position {
@@ -539,7 +540,7 @@ impl At<'_> {
 }
 
 impl RunError {
-    /// The kind of the error, which decides exit codes and hints.
+    /// Returns the kind of the error, which determines exit codes and hints.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {

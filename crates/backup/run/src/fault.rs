@@ -1,17 +1,17 @@
-//! Answers of an object store, as facts that a user can act on.
+//! Faults of an object store, in a form that a user can act on.
 
 use tdekit_key_crypto::Kind;
 
-/// Why an object store did not do what was asked. No text holds a credential.
+/// Reason why an object store did not perform an operation. No text contains a credential.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectFault {
-    /// The bucket or container is not there.
+    /// The bucket or container does not exist.
     #[error("there is no such bucket")]
     NoBucket,
-    /// The object is not there.
+    /// The object does not exist.
     #[error("there is no such object")]
     NoObject,
-    /// Something stands there already.
+    /// An object exists already.
     #[error("something stands there already")]
     Exists,
     /// Another writer is about to publish there.
@@ -20,22 +20,22 @@ pub enum ObjectFault {
     /// The object is not the one that was opened.
     #[error("it was changed or replaced meanwhile")]
     Changed,
-    /// The credentials are wrong, or not enough.
+    /// The credentials are wrong or insufficient.
     #[error("access denied: {reason}")]
     Denied {
         /// The store's answer.
         reason: String,
     },
-    /// No connection, or one that was dropped each time.
+    /// No connection, or every connection was dropped.
     #[error("the store cannot be reached: {reason}")]
     Unreachable {
-        /// The last event.
+        /// The last failure.
         reason: String,
     },
-    /// No answer in time.
+    /// There was no answer in time.
     #[error("no answer within {after_s} s")]
     TimedOut {
-        /// How long the last try waited, in seconds.
+        /// Duration of the last try, in seconds.
         after_s: u64,
     },
     /// The store is busy or broken.
@@ -46,30 +46,30 @@ pub enum ObjectFault {
         /// The store's answer.
         reason: String,
     },
-    /// The store does not do this.
+    /// The store does not support the operation.
     #[error("the store refused: {reason}")]
     Refused {
         /// Its message.
         reason: String,
     },
-    /// The address, the credentials' settings or the endpoint's are not usable.
+    /// The address or the settings for credentials or endpoint are not usable.
     #[error("{reason}")]
     Configuration {
         /// The fault, and the remedy.
         reason: String,
     },
-    /// The parts uploaded so far could not be removed.
+    /// The uploaded parts could not be removed.
     #[error("{fault}; what was uploaded so far could not be removed: {hint}")]
     Leftover {
         /// The first error.
         fault: Box<ObjectFault>,
-        /// How to find what is left.
+        /// How to find the remains.
         hint: String,
     },
 }
 
 impl ObjectFault {
-    /// The kind of the error, which decides exit codes and hints.
+    /// Returns the kind of the error, which determines exit codes and hints.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
@@ -87,7 +87,7 @@ impl ObjectFault {
         }
     }
 
-    /// Whether the same request may succeed later.
+    /// Returns true if the same request may succeed later.
     #[cfg(feature = "object-stores")]
     pub(crate) fn is_transient(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::TimedOut { .. } | Self::Failed { .. })

@@ -1,4 +1,4 @@
-//! Faults of a media set beside its sets, as users are told.
+//! Faults of a media set other than those of its sets, as reported to users.
 
 use serde::Serialize;
 
@@ -11,14 +11,14 @@ const NOT_COMPARED: &str = "history_not_read";
 /// A finding of a reader.
 #[derive(Debug, Clone, Serialize)]
 pub struct FindingReport {
-    /// Such as `unfinished_tail`.
+    /// The kind, such as `unfinished_tail`.
     pub kind: &'static str,
     /// The text for the user.
     pub message: String,
 }
 
 impl FindingReport {
-    /// A finding in words.
+    /// Describes a finding.
     #[must_use]
     pub fn of(finding: &Finding) -> Self {
         let (kind, message) = match finding {
@@ -81,7 +81,7 @@ impl FindingReport {
         Self { kind, message }
     }
 
-    /// A set that the history knows and that is newer than all that stand in the media set.
+    /// Describes a set that the history knows and that is newer than all sets in the media set.
     fn newer(set: &CatalogSet) -> Self {
         let CatalogSet { position, database_name, backup_finish_date, .. } = set;
         let message = format!(
@@ -91,7 +91,7 @@ impl FindingReport {
         Self { kind: "newer_in_history", message }
     }
 
-    /// All findings of a media set: of its files, and of the comparison with the history.
+    /// Returns all findings of a media set: of its files, and of the comparison with the history.
     #[must_use]
     pub fn all(operator: &dyn Operator, media: &Media) -> Vec<Self> {
         let mut findings: Vec<Self> = media.findings().iter().map(Self::of).collect();
@@ -102,7 +102,7 @@ impl FindingReport {
         findings
     }
 
-    /// The history cannot be read: a set that was removed from the end does not show.
+    /// The history cannot be read: a set that was removed from the end cannot be detected.
     fn not_compared(error: &RunError) -> Self {
         let message = format!(
             "the backup history cannot be read, so nothing shows whether newer sets were removed: \
@@ -111,13 +111,13 @@ impl FindingReport {
         Self { kind: NOT_COMPARED, message }
     }
 
-    /// Whether it says that something was not looked at, and not that it is wrong.
+    /// Returns true if it says that something was not checked, and not that it is wrong.
     #[must_use]
     pub fn is_not_compared(&self) -> bool {
         self.kind == NOT_COMPARED
     }
 
-    /// Whether it says that the history knows a newer set.
+    /// Returns true if it says that the history knows a newer set.
     #[must_use]
     pub fn is_newer(&self) -> bool {
         self.kind == "newer_in_history"

@@ -1,4 +1,4 @@
-//! Writing to the backup history. It only tells: what cannot be written there is a warning.
+//! Writing to the backup history. It is only informative: a failure to write is a warning.
 
 use std::path::Path;
 
@@ -25,8 +25,8 @@ pub fn record(
     warn(operator, recorded);
 }
 
-/// The sets that the history knows of this media set, newer than all that stand there. Where there
-/// is no history, it knows none.
+/// Returns the sets that the history knows of this media set, newer than all existing ones. Without
+/// a history there are none.
 ///
 /// # Errors
 /// Those of reading the history.
@@ -38,15 +38,15 @@ pub fn newer(operator: &dyn Operator, media: &Media) -> Result<Vec<CatalogSet>, 
     }
 }
 
-/// Fails where an append would cut off what the history knows as a finished set: bytes behind the
-/// last whole record of `places` that look unfinished, where a newer set is known.
+/// Fails if an append would cut off a set that the history knows as finished: bytes after the last
+/// whole record of `places` that look unfinished, while a newer set is known.
 ///
 /// # Errors
 /// `CutsFinished`; those of opening a media set.
 pub fn refuse_cut(operator: &dyn Operator, places: &[Place]) -> Result<(), RunError> {
     let opened = match open(places) {
         Ok(opened) => opened,
-        // The engine says what it makes of an empty file.
+        // The engine reports an empty file.
         Err(error) if is_missing(&error) || matches!(error, RunError::NotMedia { .. }) => {
             return Ok(());
         }
@@ -87,7 +87,7 @@ pub fn record_use(
     warn(operator, recorded);
 }
 
-/// Records a check: the number of its findings, and what it counted, as JSON.
+/// Records a check: the number of its findings, and its statistics, as JSON.
 pub fn record_check(
     operator: &dyn Operator,
     kind: CheckedKind,
@@ -102,8 +102,8 @@ pub fn record_check(
     warn(operator, recorded);
 }
 
-/// Records that what stands at `places` is damaged or gone: of each set that the history knows
-/// there, but for those of `whole`.
+/// Records that the media at `places` are damaged or gone: for each set that the history knows
+/// there, except those of `whole`.
 pub fn record_damage(operator: &dyn Operator, places: &[Place], whole: &[String]) {
     let places: Vec<_> = places
         .iter()

@@ -23,13 +23,13 @@ pub enum SourceKind {
     Stream,
 }
 
-/// A signature on a set, as it stands in the media set: [`crate::Media::verify`] checks it. A
-/// striped set has one for each file.
+/// A signature on a set, as read from the media set: [`crate::Media::verify`] checks it. A striped
+/// set has one for each file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignatureInfo {
     /// The file of a striped media set, from 0.
     pub family: u16,
-    /// When, milliseconds since 1970.
+    /// Time of the signature, milliseconds since 1970.
     pub signed_ms: i64,
     /// Certificate of the signer, X.509 DER.
     pub certificate_der: Vec<u8>,
@@ -37,18 +37,18 @@ pub struct SignatureInfo {
     pub signature: Vec<u8>,
     /// The bytes that are signed.
     pub message: Vec<u8>,
-    /// SHA-256 of the set's trailer, as `message` has it.
+    /// SHA-256 of the set's trailer, as in `message`.
     pub trailer_sha256: [u8; 32],
     /// The hash of the set's blocks.
     pub hash: ContentHash,
-    /// SHA-256 over the hashes of the set's blocks, as `message` has it.
+    /// SHA-256 over the hashes of the set's blocks, as in `message`.
     pub content_sha256: [u8; 32],
 }
 
-/// A backup set. All is read without a key, and without one unverified.
+/// A backup set. Everything is read without a key, and is not verified without one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetInfo {
-    /// 1 for the first set of the media set: its place in the file, which its header must say, too.
+    /// 1 for the first set of the media set: its place in the file, which its header must repeat.
     pub position: u32,
     /// Number of its record, 1 for the first.
     pub ordinal: u32,
@@ -62,11 +62,11 @@ pub struct SetInfo {
     pub compression: Compression,
     /// Encryption; `None` for plaintext.
     pub algorithm: Option<Algorithm>,
-    /// Whether it is no base of differential sets.
+    /// True if it cannot be a base of differential sets.
     pub copy_only: bool,
-    /// Whether the database was encrypted at rest.
+    /// True if the database was encrypted at rest.
     pub source_encrypted: bool,
-    /// Whether it has the page map that a differential set needs of its base.
+    /// True if it has the page map that a differential set needs of its base.
     pub page_map: bool,
     /// Plaintext bytes of a full block.
     pub block_size: u32,
@@ -74,15 +74,15 @@ pub struct SetInfo {
     pub page_size: u32,
     /// Pages of the database; 0 for a stream.
     pub pages: u64,
-    /// When it was begun, milliseconds since 1970.
+    /// Start time, milliseconds since 1970.
     pub begun_ms: i64,
-    /// When it was finished.
+    /// Time of completion.
     pub finished_ms: i64,
-    /// When it expires; 0 for never.
+    /// Expiration time; 0 for never.
     pub expires_ms: i64,
     /// File id of an encrypted database; zeros otherwise.
     pub database_id: [u8; 16],
-    /// Set id of the full set that a differential set stands on.
+    /// Set id of the full set on which a differential set is based.
     pub base: Option<[u8; 16]>,
     /// Name of the set.
     pub name: String,
@@ -98,7 +98,7 @@ pub struct SetInfo {
     pub description: String,
     /// Program that wrote it.
     pub program: String,
-    /// Who can open it, those added later included; empty for plaintext.
+    /// The certificates that open it, including those added later; empty for plaintext.
     pub recipients: Vec<Recipient>,
     /// Signatures.
     pub signatures: Vec<SignatureInfo>,
@@ -110,108 +110,108 @@ pub struct SetInfo {
     pub stored_bytes: u64,
     /// Bytes of the records, headers and trailers included.
     pub record_bytes: u64,
-    /// Files that it is split over.
+    /// Number of files over which it is striped.
     pub families: u16,
-    /// A fault of its header, trailer or index; `None` where there is none. Blocks are seen
-    /// by verifying only.
+    /// A fault of its header, trailer or index; `None` if there is none. Only verifying checks
+    /// blocks.
     pub damage: Option<String>,
 }
 
-/// Something about a media set that its reader should know.
+/// A finding about a media set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finding {
-    /// Behind the last record stand bytes of one that was never finished; they are ignored, and
+    /// After the last record there are bytes of one that was never finished; they are ignored, and
     /// cut off by the next append.
     UnfinishedTail {
         /// The file or object.
         media: String,
-        /// Where they begin.
+        /// Their offset.
         offset: u64,
-        /// How many.
+        /// Their number.
         bytes: u64,
     },
     /// A record cannot be used. Others can.
     DamagedRecord {
         /// The file or object.
         media: String,
-        /// Number of the record, where that is known.
+        /// Number of the record, if known.
         ordinal: Option<u32>,
-        /// Where it begins.
+        /// Its offset.
         offset: u64,
         /// The fault in words.
         reason: String,
     },
-    /// A record says what the one before it was, and another one stands there.
+    /// A record names another previous record than the one that is there.
     BrokenChain {
         /// The file or object.
         media: String,
         /// Number of the record.
         ordinal: u32,
     },
-    /// A file that was named is no readable media; what it should hold is read from its mirror.
+    /// A named file is not readable as media; its content is read from its mirror.
     UnreadableFile {
         /// The file or object.
         media: String,
         /// The fault in words.
         reason: String,
     },
-    /// A file of a striped media set is not at hand: its sets cannot be restored.
+    /// A file of a striped media set is missing: its sets cannot be restored.
     MissingFamily {
         /// The number of the file, from 0.
         family: u16,
-        /// How many there are.
+        /// Number of files.
         families: u16,
     },
-    /// Two mirrors hold different records in one place.
+    /// Two mirrors have different records in one place.
     MirrorsConflict {
-        /// One.
+        /// The first mirror.
         first: String,
-        /// The other.
+        /// The other mirror.
         media: String,
         /// Number of the record.
         ordinal: u32,
     },
-    /// A stripe lacks the last records of the others: it is an older copy, or an append died while
-    /// it made its set count.
+    /// A stripe lacks the last records of the others: it is an older copy, or an append was
+    /// interrupted while it published its set.
     StripesDiffer {
         /// The file that lacks records.
         media: String,
-        /// Records it has.
+        /// Number of its records.
         records: u32,
         /// A file that has more.
         newer: String,
-        /// Records that one has.
+        /// Number of records in that file.
         of: u32,
-        /// The last record was being published when that was interrupted: all of it is there, and
-        /// the next append finishes it.
+        /// The publishing of the last record was interrupted: all of it is there, and the next
+        /// append completes it.
         interrupted: bool,
     },
-    /// Positions do not rise by one: sets between were taken away.
+    /// Positions are not consecutive: sets in between were removed.
     MissingSets {
-        /// The first position that no set has.
+        /// The first missing position.
         first: u32,
-        /// The last one.
+        /// The last missing position.
         last: u32,
     },
-    /// The header of a set says another position than the one that it stands at.
+    /// The header of a set has another position than its place.
     WrongPosition {
-        /// Where it stands.
+        /// Its place.
         position: u32,
         /// The number in its header.
         says: u32,
     },
-    /// There is no set, though a media set is made with its first one.
+    /// There is no set, although a media set is made together with its first one.
     NoSets {
         /// The file or object.
         media: String,
     },
-    /// Mirrors are not equal; what one lacks is read from the other.
+    /// Mirrors are not equal; records that one lacks are read from the other.
     MirrorsDiffer {
         /// The file that lacks records.
         media: String,
-        /// Records it has.
+        /// Number of its records.
         records: u32,
-        /// Records the other has.
+        /// Number of records of the other.
         of: u32,
     },
 }

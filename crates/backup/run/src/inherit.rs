@@ -10,26 +10,27 @@ use crate::operator::{Notice, Operator};
 use crate::place::{Place, is_missing, open};
 use crate::{RunError, SetInfo};
 
-/// How the newest encrypted set of a media set is encrypted.
+/// Encryption of the newest encrypted set of a media set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inherited {
     /// Algorithm.
     pub algorithm: Algorithm,
     /// SHA-256 of the certificates that open it.
     pub certificates: Vec<[u8; 32]>,
-    /// Names and thumbprints of them, as the set tells them.
+    /// Their names and thumbprints, as in the set.
     names: Vec<String>,
 }
 
 impl Inherited {
-    /// That of the media set at `places`; `None` where nothing is encrypted there, or nothing is.
+    /// Reads it from the media set at `places`; `None` if nothing is encrypted there, or nothing
+    /// exists.
     ///
     /// # Errors
     /// Those of opening a media set.
     pub fn of(places: &[Place]) -> Result<Option<Self>, RunError> {
         let opened = match open(places) {
             Ok(opened) => opened,
-            // The engine says what it makes of an empty file.
+            // The engine reports an empty file.
             Err(error) if is_missing(&error) || matches!(error, RunError::NotMedia { .. }) => {
                 return Ok(None);
             }
@@ -47,7 +48,7 @@ impl Inherited {
         }))
     }
 
-    /// Warns of certificates that the store does not have, for which the new set will not be.
+    /// Warns of certificates that the store does not have, so that they cannot open the new set.
     pub fn warn_of_missing(&self, store: &KeyStore, operator: &dyn Operator) {
         for (sha256, name) in self.certificates.iter().zip(&self.names) {
             if store.by_sha256(sha256).is_none() {
@@ -57,8 +58,8 @@ impl Inherited {
     }
 }
 
-/// Fails where the key store knows encrypted media at one of `places`: somebody else took them
-/// away, or put others there, and the set that is appended would be plain.
+/// Fails if the key store knows encrypted media at one of `places`: somebody removed or replaced
+/// them, and the appended set would be plain.
 ///
 /// # Errors
 /// `WasEncrypted`.
@@ -73,10 +74,9 @@ pub fn refuse_downgrade(operator: &dyn Operator, places: &[Place]) -> Result<(),
     }
 }
 
-/// Thumbprints of the certificates that a restored database is encrypted for where the user names
-/// none: those of the database that was backed up, as far as the store knows them; else those that
-/// open the set. Each stands for the active certificate of its name, which counts unless it has
-/// expired.
+/// Returns the thumbprints of the certificates for a restored database if the user names none:
+/// those of the database that was backed up, as far as the store knows them; otherwise those that
+/// open the set. Each stands for the active certificate of its name, unless that has expired.
 #[must_use]
 pub fn certificates_for(set: &SetInfo, store: &KeyStore) -> Vec<String> {
     let active = |sha256: &[u8; 32]| {

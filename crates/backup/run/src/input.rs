@@ -1,4 +1,4 @@
-//! Standard input that is backed up.
+//! Standard input as the source of a backup.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,21 +7,21 @@ use std::os::fd::AsFd;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// Longest wait for silent input before the reader checks whether to go on.
+/// Maximum wait for silent input before the reader checks whether to continue.
 const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// Input that may be silent for long. Reading it then ends as if a signal had come, again and
-/// again, so that whoever reads can give up.
+/// Input that may be silent for long. Reads then return as if interrupted by a signal, repeatedly,
+/// so that the reader can give up.
 pub struct Input {
     file: File,
 }
 
 impl Input {
-    /// Standard input, past the buffer of [`io::stdin`], which would hide what it holds from
+    /// Opens standard input without the buffer of [`io::stdin`], which would hide its content from
     /// `poll`.
     ///
     /// # Errors
-    /// Where it is closed.
+    /// If it is closed.
     pub fn standard() -> io::Result<Self> {
         Ok(Self { file: io::stdin().as_fd().try_clone_to_owned()?.into() })
     }

@@ -13,7 +13,7 @@ use crate::operator::{Notice, Operator};
 
 /// Wraps the secret of a new set for its recipients.
 pub trait WrapSecret {
-    /// One entry for each recipient, 1 to 64.
+    /// Returns one entry for each recipient, 1 to 64.
     ///
     /// # Errors
     /// Errors of the key store: no such certificate, expired, not readable.
@@ -22,11 +22,11 @@ pub trait WrapSecret {
 
 /// Unwraps the secret of a set that is read.
 pub trait UnwrapSecret: Sync {
-    /// The secret, by the first recipient whose private key is at hand. The caller checks the key
-    /// commitment of the set, so a wrong secret does no harm.
+    /// Returns the secret, through the first recipient whose private key is available. The caller
+    /// checks the key commitment of the set, so a wrong secret does no harm.
     ///
     /// # Errors
-    /// Errors of the key store; [`StoreError::CertificateMissing`] with all thumbprints where no
+    /// Errors of the key store; [`StoreError::CertificateMissing`] with all thumbprints if no
     /// recipient is known.
     fn unwrap_secret(&self, wrapped: &[WrappedDek]) -> Result<SecretBytes, StoreError>;
 }
@@ -64,17 +64,17 @@ impl fmt::Debug for CertificateNames<'_> {
 
 /// Signs a set: RSASSA-PSS with SHA-256, MGF1 of SHA-256 and a salt of 32 bytes.
 pub trait Sign {
-    /// The signer's certificate, X.509 DER.
+    /// Returns the signer's certificate, X.509 DER.
     fn certificate_der(&self) -> &[u8];
 
-    /// The signature over `message`.
+    /// Returns the signature over `message`.
     ///
     /// # Errors
     /// Errors of the key store.
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, StoreError>;
 }
 
-/// A key that is at hand.
+/// An available key.
 pub enum Keys {
     /// The key store.
     Store(Arc<Unlocked>),
@@ -83,8 +83,7 @@ pub enum Keys {
 }
 
 impl Keys {
-    /// Warns of those of a set's recipients whose certificate is here and has expired, or will
-    /// soon.
+    /// Warns of recipients of a set whose certificate is here and has expired, or will soon.
     pub fn warn_of_ends(&self, recipients: &[Recipient], operator: &dyn Operator) {
         let mut told = Vec::new();
         for (name, not_after) in self.ends(recipients) {
@@ -99,7 +98,7 @@ impl Keys {
         }
     }
 
-    /// Names of those of a set's recipients whose certificate is here, and when it expires.
+    /// Returns the names and expiration times of recipients of a set whose certificate is here.
     fn ends(&self, recipients: &[Recipient]) -> Vec<(String, i64)> {
         let end = |recipient: &Recipient| match self {
             Self::Store(unlocked) => {

@@ -15,7 +15,7 @@ pub fn now_ms() -> i64 {
     }
 }
 
-/// The name of this machine; empty where the system does not tell.
+/// Returns the name of this machine; empty if the system does not report it.
 #[must_use]
 pub fn host() -> String {
     let told = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -25,7 +25,7 @@ pub fn host() -> String {
     }
 }
 
-/// The name of the user that this process runs as; its number where it has no name.
+/// Returns the name of the user that this process runs as; its number if it has no name.
 #[must_use]
 pub fn user() -> String {
     let uid = rustix::process::getuid().as_raw();
@@ -33,7 +33,7 @@ pub fn user() -> String {
     name_of(uid, &users).unwrap_or_else(|| format!("uid {uid}"))
 }
 
-/// Name and version of the program that writes media sets.
+/// Returns name and version of the program that writes media sets.
 #[must_use]
 pub fn program() -> String {
     concat!("tdekit ", env!("CARGO_PKG_VERSION")).to_owned()

@@ -1,8 +1,8 @@
 //! Backup, restore, verify and inspect: the pipeline around tdekit's media sets.
 //!
 //! [`backup`] takes a consistent snapshot of a database (or any stream of bytes) to one or more
-//! [`Target`]s; [`Media`] opens what is there, lists its sets without a key, verifies and restores
-//! them. The bytes are described in `docs/format/media.md` and are `backup-media`'s part.
+//! [`Target`]s; [`Media`] opens existing sets, lists them without a key, verifies and restores
+//! them. The bytes are specified in `docs/format/media.md` and implemented by `backup-media`.
 
 mod backup;
 mod buffer;

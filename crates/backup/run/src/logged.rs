@@ -1,5 +1,5 @@
-//! Entries of the key store's audit log about backups, and about databases and streams that are
-//! restored. Each is written before what it tells of counts.
+//! Entries of the key store's audit log about backups, and about restored databases and streams.
+//! Each is written before the event takes effect.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use crate::operator::{Notice, Operator};
 use crate::place::Place;
 use crate::{RunError, SetInfo};
 
-/// What the log calls pages that nothing seals.
+/// The log's name for the algorithm of plain pages.
 const NO_ALGORITHM: &str = "none";
 
-/// The entry about a backup that is made.
+/// The entry about a new backup.
 pub struct BackupEntry {
     unlocked: Arc<Unlocked>,
     database: AuditDatabase,
 }
 
 impl BackupEntry {
-    /// That of a backup which a key takes part in: the database's, or the set's. Who only wraps
-    /// for certificates, without a secret of the store, cannot log.
+    /// Makes the entry for a backup that involves a key: the database's, or the set's. A process
+    /// that only wraps for certificates, without a secret of the store, cannot log.
     #[must_use]
     pub fn of(
         database: Option<&Database>,
@@ -51,7 +51,7 @@ impl BackupEntry {
         Some(Self { unlocked, database: AuditDatabase { path, file_id, key } })
     }
 
-    /// Writes it. That nobody here can write the store is a notice.
+    /// Writes it. If nobody here can write to the store, that is a notice.
     ///
     /// # Errors
     /// `NotLogged` of the key store.
@@ -64,11 +64,11 @@ impl BackupEntry {
     }
 }
 
-/// Writes the entry about a stream that is restored to `path`, or to standard output. That nobody
-/// here can write the store is a value, for a warning.
+/// Writes the entry about a stream that is restored to `path`, or to standard output. If nobody
+/// here can write to the store, the error is returned as a value, for a warning.
 ///
 /// # Errors
-/// `NotLogged` of the key store: the stream must not be given out.
+/// `NotLogged` of the key store: the stream must not be output.
 pub fn log_restored_stream(
     unlocked: &Unlocked,
     set: &SetInfo,
@@ -80,7 +80,7 @@ pub fn log_restored_stream(
     Ok(unlocked.log_database(AuditAction::Restored, &database)?)
 }
 
-/// What the log tells of the set that a database or a stream comes from.
+/// Returns the log's description of the set from which a database or a stream comes.
 #[must_use]
 pub fn key_of(set: &SetInfo, places: &[Place]) -> AuditKey {
     let certificate = |recipient: &crate::Recipient| AuditCertificate {

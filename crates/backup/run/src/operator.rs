@@ -1,4 +1,4 @@
-//! The operator of the engine: names the key store, and hears warnings.
+//! The operator of the engine: names the key store, and receives warnings.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use crate::RunError;
 
 /// A command, or a server.
 pub trait Operator: Send + Sync {
-    /// The key store, and what opens it.
+    /// Returns the key store, and its secret.
     fn access(&self) -> StoreAccess;
 
-    /// Hears something that stops nothing and that the operator should know.
+    /// Receives a notice of something that stops nothing but that the operator should know.
     fn tell(&self, notice: &Notice<'_>);
 }
 
 /// A notice for the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum Notice<'a> {
-    /// Others can change what stands in the key store's directory.
+    /// Others can change files in the key store's directory.
     #[error(
         "the key store's directory {} has mode {mode:04o}: others can put an older key store \
          there, or take this one away", .dir.display()
@@ -30,7 +30,7 @@ pub enum Notice<'a> {
         /// Its mode.
         mode: u32,
     },
-    /// A certificate makes no new backups and wraps no new keys soon.
+    /// A certificate will soon make no new backups and wrap no new keys.
     #[error(
         "certificate {name} expires in {days} day(s), at {}: it makes no new backups from then on",
         iso8601(*.not_after)
@@ -38,9 +38,9 @@ pub enum Notice<'a> {
     Expires {
         /// The certificate.
         name: &'a str,
-        /// Days that are left.
+        /// Remaining days.
         days: i64,
-        /// When, in seconds since 1970.
+        /// End of validity, in seconds since 1970.
         not_after: i64,
     },
     /// A certificate that opens a set has expired.
@@ -48,10 +48,10 @@ pub enum Notice<'a> {
     Expired {
         /// The certificate.
         name: &'a str,
-        /// When, in seconds since 1970.
+        /// End of validity, in seconds since 1970.
         not_after: i64,
     },
-    /// A certificate for which the sets that are there are encrypted, and the new one will not be.
+    /// A certificate for which the existing sets are encrypted, but the new one will not be.
     #[error(
         "the sets that are there open with certificate {certificate}, which is not in the key \
          store: the new one will not"
@@ -60,7 +60,7 @@ pub enum Notice<'a> {
         /// Its name and thumbprint.
         certificate: &'a str,
     },
-    /// A plain database comes to stand where an encrypted one stood.
+    /// A plain database is restored where an encrypted one was.
     #[error(
         "the backup is plain, and so is {} now, where an encrypted database stood", .path.display()
     )]
@@ -71,37 +71,37 @@ pub enum Notice<'a> {
     /// A media set was not compared with the backup history.
     #[error("not compared with the backup history: {error}")]
     NotCompared {
-        /// Why not.
+        /// The reason.
         error: &'a RunError,
     },
-    /// The backup history lacks what was done.
+    /// The backup history could not record the operation.
     #[error("the backup history was not written: {error}")]
     NotRecorded {
-        /// Why.
+        /// The reason.
         error: &'a RunError,
     },
-    /// The key store does not know that a media set needs certificates of it.
+    /// The key store could not record that a media set needs its certificates.
     #[error("the key store could not note the media set: {error}")]
     NotNoted {
-        /// Why.
+        /// The reason.
         error: &'a StoreError,
     },
-    /// The audit log does not tell what was done: nobody here can write the key store.
+    /// The audit log lacks the operation: nobody here can write to the key store.
     #[error("the key store's audit log does not tell it: {error}")]
     NotLogged {
-        /// Why.
+        /// The reason.
         error: &'a StoreError,
     },
-    /// The key store still knows a media set that is no more.
+    /// The key store could not remove a media set that no longer exists.
     #[error("the key store still lists what was replaced: {error}")]
     NotForgotten {
-        /// Why.
+        /// The reason.
         error: &'a StoreError,
     },
 }
 
 impl dyn Operator + '_ {
-    /// The directory of the key store; it may not be there.
+    /// Returns the directory of the key store, which may not exist.
     ///
     /// # Errors
     /// Those of [`StoreAccess::dir`].
@@ -121,7 +121,7 @@ impl dyn Operator + '_ {
         Ok(store)
     }
 
-    /// Reads the key store and opens its master key. Asks for nothing.
+    /// Reads the key store and opens its master key. Never prompts.
     ///
     /// # Errors
     /// Those of `open_store` and of [`StoreAccess::unlock`].
@@ -130,7 +130,7 @@ impl dyn Operator + '_ {
         self.access().unlock(&store).map(Arc::new)
     }
 
-    /// Tells of a certificate that expires soon.
+    /// Sends a notice of a certificate that expires soon.
     pub fn tell_expiring(&self, name: &str, not_after: i64) {
         if let Some(days) = tdekit_key_store::expires_soon(not_after) {
             self.tell(&Notice::Expires { name, days, not_after });

@@ -10,14 +10,14 @@ use tdekit_key_crypto::Algorithm;
 use crate::RunError;
 use crate::keys::{Sign, UnwrapSecret, WrapSecret};
 
-/// How blocks are compressed.
+/// Compression of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
-    /// As they are.
+    /// No compression.
     None,
     /// LZ4 block format.
     Lz4,
-    /// Zstandard, one frame a block.
+    /// Zstandard, one frame per block.
     Zstd {
         /// 1 to 19 (22 needs more memory); negative levels are faster.
         level: i8,
@@ -26,7 +26,7 @@ pub enum Compression {
 
 /// The source of a backup.
 pub enum Source {
-    /// An SQLite database, by an open connection.
+    /// An SQLite database, through an open connection.
     Database(DatabaseSource),
     /// Any bytes.
     Stream(StreamSource),
@@ -34,12 +34,12 @@ pub enum Source {
 
 /// An SQLite database that may be in use.
 ///
-/// In WAL mode writers go on during the backup, and their log grows until it ends. Outside WAL
-/// mode the snapshot is a shared lock: readers go on, writers wait (`SQLITE_BUSY`) until the backup
-/// ends, as with `VACUUM INTO`.
+/// In WAL mode writers continue during the backup, and their log grows until it ends. Outside WAL
+/// mode the snapshot is a shared lock: readers continue, writers wait (`SQLITE_BUSY`) until the
+/// backup ends, as with `VACUUM INTO`.
 pub struct DatabaseSource {
-    /// A connection to the database as `main`, without a transaction; it is closed at the end.
-    /// For an encrypted database it goes through the VFS that decrypts.
+    /// A connection to the database as `main`, without a transaction; it is closed at the end. For
+    /// an encrypted database it uses the VFS that decrypts.
     pub connection: Connection,
     /// The database's file.
     pub path: PathBuf,
@@ -54,26 +54,25 @@ pub struct StreamSource {
     pub reader: Box<dyn Read + Send>,
 }
 
-/// How several targets share a set.
+/// The way in which several targets share a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Layout {
     /// Every target gets all bytes; they stay equal.
     #[default]
     Mirrors,
-    /// Each target is a family: blocks go to them in turn.
+    /// Each target is a family: blocks are distributed to them in turn.
     Stripes,
 }
 
-/// The treatment of files that stand at the targets already.
+/// The treatment of existing files at the targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
-    /// Nothing may stand there.
+    /// No file may exist.
     #[default]
     Create,
-    /// The set is appended to the media set; where there is none, one is made.
+    /// The set is appended to the media set, which is made if it does not exist.
     Append,
-    /// A new media set takes the place of the one that is there, once it is whole. Nothing but
-    /// media is replaced.
+    /// A new media set replaces the existing one, once it is whole. Only media are replaced.
     Replace,
 }
 
@@ -86,8 +85,8 @@ pub struct Encryption<'a> {
     pub recipients: &'a dyn WrapSecret,
 }
 
-/// Texts that a set's header tells without a key. Each is at most 65,535 bytes, without control
-/// characters (others are replaced).
+/// Texts in a set's header that are readable without a key. Each is at most 65,535 bytes, without
+/// control characters (these are replaced).
 #[derive(Debug, Clone, Default)]
 pub struct Labels {
     /// Name of the set.
@@ -112,38 +111,38 @@ pub struct BackupJob<'a> {
     pub source: Source,
     /// How several targets share the set.
     pub layout: Layout,
-    /// The treatment of files that stand at the targets already.
+    /// The treatment of existing files at the targets.
     pub mode: Mode,
-    /// A set of the pages that changed since the last full set of the same media set that is not
-    /// copy-only.
+    /// True for a set of the pages that changed since the last full set of the same media set that
+    /// is not copy-only.
     pub differential: bool,
-    /// The set is no base of later differential ones.
+    /// True if the set must not be a base of later differential ones.
     pub copy_only: bool,
-    /// Whether a full set gets the page map that a differential one needs.
+    /// True if a full set gets the page map that a differential one needs.
     pub page_map: bool,
-    /// Whether SQLite's quick_check of what was read must find nothing before the set counts.
+    /// True if SQLite's quick_check of the pages read must pass before the set becomes valid.
     pub check: bool,
     /// Compression.
     pub compression: Compression,
     /// Encryption; `None` writes plaintext.
     pub encryption: Option<Encryption<'a>>,
-    /// Opens the base of a differential set, where that is encrypted.
+    /// Opens the base of a differential set, if that is encrypted.
     pub base_keys: Option<&'a dyn UnwrapSecret>,
-    /// Whether an encrypted set may join plain ones in a media set, and the reverse.
+    /// True if an encrypted set may join plain ones in a media set, and the reverse.
     pub allow_mixed: bool,
-    /// Who signs the set. Where its signature cannot be published with it, the outcome holds what
-    /// [`crate::sign`] needs.
+    /// The signer of the set. If its signature cannot be published with it, the outcome has the
+    /// data that [`crate::sign`] needs.
     pub signer: Option<&'a dyn Sign>,
-    /// Milliseconds since 1970 after which the set may be thrown away; 0 for never.
+    /// Milliseconds since 1970 after which the set may be discarded; 0 for never.
     pub expires_ms: i64,
     /// Texts.
     pub labels: Labels,
-    /// Asked once the set is whole, before it counts; an error keeps it from that.
+    /// Called once the set is whole, before it becomes valid; an error prevents that.
     pub before_publish: Option<&'a dyn Fn() -> Result<(), RunError>>,
 }
 
 impl<'a> BackupJob<'a> {
-    /// A full set, compressed with zstd level 1, not encrypted, on new media.
+    /// Makes a full set, compressed with zstd level 1, not encrypted, on new media.
     #[must_use]
     pub fn new(source: Source) -> Self {
         Self {

@@ -1,4 +1,5 @@
-//! Sealed blocks on their way to the copies of a record, in order though they come in any order.
+//! Sealed blocks on their way to the copies of a record: written in order, although they arrive in
+//! any order.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,20 +10,20 @@ use tdekit_backup_media::{BlockKind, ContentDigest, ContentHash, Digest, IndexEn
 
 use crate::{Append, RunError};
 
-/// Waiting threads look this often whether the run has failed.
+/// Interval at which waiting threads check whether the run has failed.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A lock whose data is fit for use even where a thread panicked: the run fails then anyway.
+/// Takes a lock whose data is usable even if a thread panicked: the run fails then anyway.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits for a notice, or a short while.
+/// Waits for a notification, or a short time.
 pub(crate) fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
     condvar.wait_timeout(guard, LOOK).unwrap_or_else(PoisonError::into_inner).0
 }
 
-/// Whether the threads of a run go on, and the first error that stopped them.
+/// Whether the threads of a run continue, and the first error that stopped them.
 #[derive(Default)]
 pub(crate) struct Fate {
     failed: AtomicBool,
@@ -40,12 +41,12 @@ impl Fate {
         self.failed.load(Ordering::Acquire)
     }
 
-    /// The outcome of the run.
+    /// Returns the outcome of the run.
     pub(crate) fn result(&self) -> Result<(), RunError> {
         lock(&self.error).take().map_or(Ok(()), Err)
     }
 
-    /// The value that a stopped thread returns; [`Self::result`] has the cause.
+    /// Returns an error if the run was stopped; [`Self::result`] has the cause.
     pub(crate) fn check(&self) -> Result<(), RunError> {
         if self.failed() { Err(RunError::Cancelled) } else { Ok(()) }
     }
@@ -53,8 +54,8 @@ impl Fate {
 
 /// A bounded number of buffers for sealed blocks.
 ///
-/// A thread takes its buffer *before* it takes the block that is due, so the block that all others
-/// wait for always has one.
+/// A thread takes its buffer *before* it takes the next block, so the block that all others wait
+/// for always has one.
 pub(crate) struct Pool {
     free: Mutex<Vec<Vec<u8>>>,
     given: Condvar,
@@ -83,17 +84,17 @@ impl Pool {
     }
 }
 
-/// Passes things on in order, though they come in any order.
+/// Passes items on in order, although they arrive in any order.
 pub(crate) struct InOrder<T> {
     queue: Mutex<Queue<T>>,
 }
 
 struct Queue<T> {
-    /// Blocks that came before their turn.
+    /// Blocks that arrived before their turn.
     ready: BTreeMap<u64, T>,
-    /// Number of what is due.
+    /// Number of the next block.
     due: u64,
-    /// Whether a thread is passing on: it takes what becomes ready meanwhile.
+    /// True while a thread is passing on: it also takes blocks that become ready in the meantime.
     draining: bool,
 }
 
@@ -102,8 +103,8 @@ impl<T> InOrder<T> {
         Self { queue: Mutex::new(Queue { ready: BTreeMap::new(), due: 0, draining: false }) }
     }
 
-    /// Takes number `number`, and passes on it and those behind it that are ready, unless it is
-    /// not due or another thread is passing on. Calls of `pass` come one after another.
+    /// Takes number `number`, and passes it on together with the ready ones after it, unless it is
+    /// not its turn or another thread is passing on. Calls of `pass` are sequential.
     pub(crate) fn submit(
         &self,
         number: u64,
@@ -134,12 +135,12 @@ impl<T> InOrder<T> {
 pub(crate) struct SealedBlock {
     entry: IndexEntry,
     bytes: Vec<u8>,
-    /// Of the whole block, in a set that is to be signed.
+    /// Digest of the whole block, in a set that will be signed.
     digest: Option<Digest>,
 }
 
 impl SealedBlock {
-    /// The block at the beginning of `bytes`.
+    /// Takes the block at the beginning of `bytes`.
     pub(crate) fn new(
         entry: IndexEntry,
         bytes: Vec<u8>,
@@ -166,21 +167,22 @@ pub(crate) struct Output {
 
 /// The content of a record so far.
 pub(crate) struct Written {
-    /// The copies, equal to the byte.
+    /// The copies, which are byte for byte equal.
     pub(crate) copies: Vec<Box<dyn Append>>,
     pub(crate) builder: SetBuilder,
     /// Payload bytes of data blocks.
     pub(crate) data_bytes: u64,
-    /// Bytes of blocks, headers included.
+    /// Bytes of blocks, including headers.
     pub(crate) stored_bytes: u64,
     /// Data blocks.
     pub(crate) data_blocks: u64,
-    /// Of all blocks, in a set that is to be signed.
+    /// Digest of all blocks, in a set that will be signed.
     pub(crate) content: ContentDigest,
 }
 
 impl Output {
-    /// `copies` have taken the record's header, which `builder` stands behind.
+    /// Makes the output of a record whose header `copies` have taken; `builder` is positioned after
+    /// it.
     pub(crate) fn new(copies: Vec<Box<dyn Append>>, builder: SetBuilder) -> Self {
         let written = Written {
             copies,
@@ -193,7 +195,7 @@ impl Output {
         Self { order: InOrder::new(), written: Mutex::new(written) }
     }
 
-    /// Takes block `index`, and writes what is due. Buffers go back to the pool.
+    /// Takes block `index`, and writes the blocks whose turn it is. Buffers return to the pool.
     pub(crate) fn submit(
         &self,
         index: u64,
@@ -207,7 +209,7 @@ impl Output {
         })
     }
 
-    /// The result of writing.
+    /// Returns the result of writing.
     pub(crate) fn into_written(self) -> Written {
         self.written.into_inner().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! Threads that take payloads, compress and seal them, and hand them on in order.
+//! Threads that take payloads, compress and seal them, and pass them on in order.
 
 use std::num::NonZero;
 use std::thread;
@@ -14,31 +14,31 @@ use crate::output::{Fate, Output, Pool, SealedBlock};
 use crate::progress::Meter;
 use crate::{Run, RunError};
 
-/// How the blocks of a set are sealed.
+/// Settings for sealing the blocks of a set.
 pub(crate) struct Sealing<'a> {
     pub(crate) set_id: Id,
     pub(crate) compression: Compression,
-    /// One for each family; none where the set is not encrypted.
+    /// One for each family; none if the set is not encrypted.
     pub(crate) keys: &'a [Option<SetKeys>],
-    /// Longest payload of a data block.
+    /// Maximum payload of a data block.
     pub(crate) payload_len: usize,
-    /// Key of the page map, where the set has one.
+    /// Key of the page map, if the set has one.
     pub(crate) map_key: Option<&'a SecretBytes>,
-    /// Whether the threads let others go first.
+    /// True if the threads run at low priority.
     pub(crate) nice: bool,
-    /// The hash of blocks, where the set is to be signed.
+    /// The hash of blocks, if the set will be signed.
     pub(crate) hash: Option<ContentHash>,
-    /// For messages.
+    /// The place, for messages.
     pub(crate) at: At<'a>,
 }
 
 impl Sealing<'_> {
-    /// Length of a buffer for any sealed block.
+    /// Returns the buffer length for any sealed block.
     pub(crate) fn room(&self) -> usize {
         BlockSealer::room(self.payload_len.max(MAX_MAP_PAYLOAD_LEN))
     }
 
-    /// The key of each family.
+    /// Returns the key of each family.
     pub(crate) fn block_keys(&self) -> Result<Vec<BlockKey>, RunError> {
         let key = |(keys, family): (&Option<SetKeys>, u16)| match keys {
             Some(keys) => keys.block_key(),
@@ -49,7 +49,7 @@ impl Sealing<'_> {
     }
 }
 
-/// Threads of a run.
+/// Returns the number of threads of a run.
 pub(crate) fn threads(run: &Run<'_>) -> usize {
     match run.threads {
         0 => thread::available_parallelism().map_or(1, NonZero::get),
@@ -57,7 +57,7 @@ pub(crate) fn threads(run: &Run<'_>) -> usize {
     }
 }
 
-/// Runs `work` in so many threads at once. The first error stops all.
+/// Runs `work` in this many threads at once. The first error stops all.
 pub(crate) fn run_threads(
     threads: usize,
     fate: &Fate,
@@ -81,7 +81,7 @@ pub(crate) fn run_threads(
     fate.result()
 }
 
-/// Dropped by a panic only: the other threads must not wait for the one that is gone.
+/// Acts only when dropped by a panic: the other threads must not wait for the lost one.
 struct PanicGuard<'a>(&'a Fate);
 
 impl Drop for PanicGuard<'_> {
@@ -90,23 +90,23 @@ impl Drop for PanicGuard<'_> {
     }
 }
 
-/// Added to the nice value of threads that would else take the processor from the database's
-/// writers. Where it is idle, that costs nothing.
+/// Added to the nice value of threads that would otherwise take the processor from the database's
+/// writers. If the processor is idle, that costs nothing.
 #[cfg(target_os = "linux")]
 const NICER: i32 = 10;
 
-/// Lets other threads go first. On Linux a nice value is a thread's own.
+/// Lowers the priority of this thread. On Linux each thread has its own nice value.
 fn be_nice() {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{getpriority_process, setpriority_process};
-        // Without it the backup goes on all the same.
+        // The backup works without it.
         let now = getpriority_process(None).unwrap_or(0);
         let _ = setpriority_process(None, now.saturating_add(NICER).min(19));
     }
 }
 
-/// Seals all that `feed` gives, into the output of each family.
+/// Seals everything that `feed` produces, into the output of each family.
 pub(crate) fn seal_all(
     feed: &dyn Feed,
     outputs: &[Output],

@@ -1,4 +1,4 @@
-//! Where media sets are: files, objects on a store, standard output.
+//! Places of media sets: files, objects on a store, standard output.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -16,7 +16,7 @@ use crate::{
 
 /// The name of standard output and input.
 const STANDARD: &str = "-";
-/// Media sets begin with so many bytes of their own.
+/// Length of the magic at the beginning of media sets.
 const MAGIC_LEN: usize = 16;
 
 /// A place of a media set, as the user named it.
@@ -30,7 +30,7 @@ pub enum Place {
     Standard,
 }
 
-/// A media set that was opened, and where.
+/// An opened media set, and its places.
 pub struct Opened {
     /// The media set.
     pub media: Media,
@@ -39,7 +39,7 @@ pub struct Opened {
 }
 
 impl Place {
-    /// Takes an argument: `-`, an address like `s3://bucket/name`, else the path of a file.
+    /// Parses an argument: `-`, an address such as `s3://bucket/name`, or the path of a file.
     #[must_use]
     pub fn of(argument: &OsStr) -> Self {
         match argument.to_str() {
@@ -49,7 +49,7 @@ impl Place {
         }
     }
 
-    /// All arguments.
+    /// Parses all arguments.
     ///
     /// # Errors
     /// `GivenTwice` when one is given twice.
@@ -63,10 +63,10 @@ impl Place {
         Ok(places)
     }
 
-    /// The sink that writes there.
+    /// Returns the sink that writes there.
     ///
     /// # Errors
-    /// `Option` for an address that no store is known for, `Object` for one without credentials.
+    /// `Option` for an address of an unknown store, `Object` for one without credentials.
     fn target(&self, expected_bytes: u64) -> Result<Box<dyn Target>, RunError> {
         Ok(match self {
             Self::File(path) => Box::new(FileTarget::new(path)),
@@ -75,10 +75,10 @@ impl Place {
         })
     }
 
-    /// The source that reads from there.
+    /// Returns the source that reads from there.
     ///
     /// # Errors
-    /// `Io`, those of a store; `StandardInput` for that, which cannot be read twice.
+    /// `Io`, those of a store; `StandardInput` for standard input, which cannot be read twice.
     pub fn source(&self) -> Result<Arc<dyn MediaSource>, RunError> {
         Ok(match self {
             Self::File(path) => Arc::new(FileMedia::open(path)?),
@@ -89,7 +89,7 @@ impl Place {
         })
     }
 
-    /// The name that users see.
+    /// Returns the name that users see.
     #[must_use]
     pub fn shown(&self) -> String {
         match self {
@@ -99,7 +99,7 @@ impl Place {
         }
     }
 
-    /// As what it is recorded: an absolute path, or the address.
+    /// Returns the recorded form: an absolute path, or the address.
     #[must_use]
     pub fn recorded(&self) -> Option<PathBuf> {
         match self {
@@ -112,7 +112,7 @@ impl Place {
         }
     }
 
-    /// Whether `path` names this file.
+    /// Returns true if `path` names this file.
     #[must_use]
     pub fn is_file(&self, path: &Path) -> bool {
         let Self::File(own) = self else { return false };
@@ -147,25 +147,25 @@ pub fn open(places: &[Place]) -> Result<Opened, RunError> {
     Ok(Opened { media: Media::open(sources)?, devices })
 }
 
-/// Whether the error says that nothing is there.
+/// Returns true if the error means that nothing exists there.
 #[must_use]
 pub fn is_missing(error: &RunError) -> bool {
     let no_object = matches!(error, RunError::Object { fault: ObjectFault::NoObject, .. });
     no_object || matches!(error, RunError::Missing { .. })
 }
 
-/// Whether `path`, as the key store knows it, is that of a media set and no database's.
+/// Returns true if `path`, as known to the key store, is that of a media set and not of a database.
 #[must_use]
 pub fn is_media(path: &Path) -> bool {
     let mut head = [0; MAGIC_LEN];
-    // One whose header is damaged is a media set all the same.
+    // An object with a damaged header is still a media set.
     path.to_str().is_some_and(is_address)
         || FileMedia::open(path)
             .and_then(|file| file.read_at(0, 0, &mut head))
             .is_ok_and(|()| tdekit_backup_media::is_media(&head))
 }
 
-/// A sink for each of `places`; `expected_bytes` is the most that will come, 0 where unknown.
+/// Returns a sink for each of `places`; `expected_bytes` is the expected maximum, 0 if unknown.
 ///
 /// # Errors
 /// As [`Place::source`].
@@ -180,7 +180,7 @@ fn is_address(text: &str) -> bool {
     })
 }
 
-/// The number of a striped media set's file, from 1; 1 where it cannot be read.
+/// Returns the number of a striped media set's file, from 1; 1 if it cannot be read.
 fn family_of(source: &dyn MediaSource) -> u32 {
     let mut head = [0; MEDIA_HEADER_LEN];
     let read = source.read_at(0, 0, &mut head);
@@ -188,7 +188,7 @@ fn family_of(source: &dyn MediaSource) -> u32 {
     header.map_or(1, |header| u32::from(header.family.index) + 1)
 }
 
-/// A new media set to standard output. It is never durable, and nothing is taken back.
+/// Writes a new media set to standard output. It is never durable, and nothing can be withdrawn.
 struct StandardOutput;
 
 impl Target for StandardOutput {

@@ -1,11 +1,11 @@
-//! Counting, throttling and cancelling while a run goes on.
+//! Counting, throttling and cancelling during a run.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::throttle::Throttle;
 use crate::{Progress, Run, RunError};
 
-/// Counts the bytes of a run and holds it back.
+/// Counts the bytes of a run and throttles it.
 pub(crate) struct Meter<'a> {
     run: &'a Run<'a>,
     throttle: Throttle,
@@ -25,17 +25,17 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// Waits until bytes of the source may be processed. An error when the run was cancelled.
+    /// Waits until bytes of the source may be processed. Fails if the run was cancelled.
     pub(crate) fn take(&self, bytes: u64) -> Result<(), RunError> {
         self.throttle.take(bytes, self.run)
     }
 
-    /// An error when the run was cancelled.
+    /// Fails if the run was cancelled.
     pub(crate) fn check(&self) -> Result<(), RunError> {
         self.run.check()
     }
 
-    /// Counts bytes of the source, and of the media, and tells the caller.
+    /// Counts bytes of the source, and of the media, and reports progress to the caller.
     pub(crate) fn add(&self, done_bytes: u64, media_bytes: u64) {
         let done = self.done_bytes.fetch_add(done_bytes, Ordering::Relaxed) + done_bytes;
         let media = self.media_bytes.fetch_add(media_bytes, Ordering::Relaxed) + media_bytes;
@@ -45,12 +45,12 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// Bytes of the source, where that is known.
+    /// Returns the bytes of the source, if known; otherwise 0.
     pub(crate) fn total_bytes(&self) -> u64 {
         self.total_bytes.unwrap_or(0)
     }
 
-    /// Bytes of the source so far.
+    /// Returns the bytes of the source so far.
     pub(crate) fn done_bytes(&self) -> u64 {
         self.done_bytes.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! The history made anew from the media sets that are found in directories.
+//! Rebuilds the history from the media sets that are found in directories.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -12,20 +12,20 @@ use tdekit_sqlite_convert::{Watch, go_on};
 use crate::place::{Opened, Place, open};
 use crate::{Catalog, CatalogSet, Finding, FindingReport, RunError};
 
-/// The result of a scan.
+/// Result of a scan.
 #[derive(Debug, Default, Serialize)]
 pub struct Scanned {
-    /// Files of media sets.
+    /// Number of files of media sets.
     pub files: usize,
-    /// Media sets, each with its mirrors and stripes.
+    /// Number of media sets, each with its mirrors and stripes.
     pub media_sets: usize,
-    /// Sets in them.
+    /// Number of sets in them.
     pub sets: usize,
-    /// Sets that the history did not have.
+    /// Number of sets that the history did not have.
     pub new: usize,
-    /// What is wrong with the media sets.
+    /// Faults of the media sets.
     pub findings: Vec<FindingReport>,
-    /// Files that could not be read as media sets, and why.
+    /// Files that could not be read as media sets, with the reason.
     pub unreadable: Vec<Unreadable>,
 }
 
@@ -40,10 +40,10 @@ pub struct Unreadable {
 }
 
 /// Records every set of the media sets in `dirs` and below them. Symbolic links below them are not
-/// followed. `tell` gets the findings of each media set. `watch` can stop the search for files.
+/// followed. `tell` receives the findings of each media set. `watch` can stop the search for files.
 ///
 /// # Errors
-/// Those of `Catalog::record`; `Io` where one of `dirs` is not there; `Interrupted`.
+/// Those of `Catalog::record`; `Io` if one of `dirs` does not exist; `Interrupted`.
 pub fn scan(
     catalog: &mut Catalog,
     dirs: &[PathBuf],
@@ -80,7 +80,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Finds files that begin as media sets do. A directory that may not be read is noted.
+    /// Finds files that begin like media sets. Records a directory that may not be read.
     fn find_media(&mut self, dir: &Path) -> Result<(), RunError> {
         go_on(self.watch)?;
         let entries = match fs::read_dir(dir) {
@@ -112,7 +112,7 @@ impl Search<'_> {
 }
 
 impl Scanned {
-    /// Fails where a file could not be read, or a media set has a finding.
+    /// Fails if a file could not be read, or a media set has a finding.
     ///
     /// # Errors
     /// `ScanUnsound`.
@@ -130,7 +130,8 @@ impl Scanned {
 }
 
 /// Opens the files of one media set together, as its mirrors and stripes. Files that do not fit
-/// together, such as a copy of an earlier state that went on by itself, are opened one by one.
+/// together, such as a copy of an earlier state that was continued separately, are opened
+/// individually.
 fn open_group(paths: &[PathBuf], found: &mut Scanned) -> Vec<Opened> {
     let place = |path: &PathBuf| Place::File(path.clone());
     if let Ok(opened) = open(&paths.iter().map(place).collect::<Vec<_>>()) {
@@ -146,8 +147,8 @@ fn open_group(paths: &[PathBuf], found: &mut Scanned) -> Vec<Opened> {
     each
 }
 
-/// The header of a file that begins as a media set does; none of any other. One that is damaged is
-/// an error: what it held is not known.
+/// Reads the header of a file that begins like a media set; `None` for any other. A damaged header
+/// is an error: its content is not known.
 fn header_of(path: &Path) -> Result<Option<MediaHeader>, RunError> {
     let file = File::open(path).map_err(RunError::io("open", path))?;
     let mut head = Vec::with_capacity(MEDIA_HEADER_LEN);

@@ -1,4 +1,4 @@
-//! Signatures on sets: who vouches for what a set holds.
+//! Signatures on sets, which authenticate their content.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// The active certificate of this name, or the one with this thumbprint, once its private key
-    /// has been opened.
+    /// Finds the active certificate of this name, or the one with this thumbprint, and opens its
+    /// private key.
     ///
     /// # Errors
     /// `CertificateMissing`, `PrivateKeyMissing`, `CertificateExpired`.
@@ -42,9 +42,9 @@ impl Signer {
         Ok(Self { unlocked, name, selector, der })
     }
 
-    /// Who signs a sealed set where nobody is named: the first of its certificates whose private
-    /// key is in the key store, if that is open. `None` where there is none, and for a plain set.
-    /// The choice of the certificates has told of those that expire soon.
+    /// Returns the default signer of a sealed set: the first of its certificates whose private key
+    /// is in the key store, if that is open. `None` if there is none, and for a plain set. Choosing
+    /// the certificates has already reported those that expire soon.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -54,13 +54,13 @@ impl Signer {
         own.map(|info| Self::by(Arc::clone(unlocked), info)).transpose()
     }
 
-    /// The certificate's name in the key store.
+    /// Returns the certificate's name in the key store.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether it signs as `wanted`, a name in the key store or a thumbprint.
+    /// Returns true if it signs as `wanted`, a name in the key store or a thumbprint.
     #[must_use]
     pub fn is(&self, wanted: &str) -> bool {
         let found = self.unlocked.store().find(wanted);
@@ -78,12 +78,12 @@ impl Sign for Signer {
     }
 }
 
-/// A signature on a set as it is told.
+/// A signature on a set, as reported to users.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Signature {
-    /// The file of a striped media set that it is on, from 0.
+    /// The file of a striped media set that it covers, from 0.
     pub family: u16,
-    /// When, as its maker says.
+    /// Time of the signature, according to its maker.
     pub signed_at: String,
     /// Subject of the certificate; empty for one that cannot be read.
     pub subject: String,
@@ -91,23 +91,23 @@ pub struct Signature {
     pub thumbprint: String,
     /// SHA-256 of the certificate.
     pub thumbprint_sha256: String,
-    /// Name of the certificate in the key store; null where the store does not know it: then the
-    /// signature says only that one hand made it all.
+    /// Name of the certificate in the key store; null if the store does not know it: then the
+    /// signature only shows that one signer made everything.
     pub certificate_name: Option<String>,
-    /// Whether it holds for header, index and every block; null where that was not looked at.
+    /// True if it is valid for header, index and every block; null if that was not checked.
     pub valid: Option<bool>,
     /// The fault.
     pub problem: Option<String>,
 }
 
 impl Signature {
-    /// A signature that was not checked.
+    /// Makes the report of a signature that was not checked.
     #[must_use]
     pub fn unchecked(info: &SignatureInfo, store: Option<&KeyStore>) -> Self {
         Self::by(&info.certificate_der, info.family, info.signed_ms, store)
     }
 
-    /// A signature that was checked against every block.
+    /// Makes the report of a signature that was checked against every block.
     #[must_use]
     pub fn checked(check: &SignatureCheck, store: Option<&KeyStore>) -> Self {
         Self {
@@ -132,7 +132,8 @@ impl Signature {
         }
     }
 
-    /// Whether it is by this certificate, a name that the key store knows or a thumbprint.
+    /// Returns true if it was made by this certificate, a name that the key store knows or a
+    /// thumbprint.
     fn is_by(&self, certificate: &str) -> bool {
         let digits = |text: &str| {
             let text = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
@@ -144,7 +145,7 @@ impl Signature {
             || digits(&self.thumbprint_sha256) == wanted
     }
 
-    /// The line that is printed.
+    /// Returns the printed line.
     #[must_use]
     pub fn line(&self) -> String {
         let who = match &self.certificate_name {
@@ -166,8 +167,8 @@ impl Signature {
 }
 
 /// Fails unless all sets of a chain are signed by `certificate`, a name that the key store knows or
-/// a thumbprint. Every block is read for that: a signature holds for all of them or for none, and
-/// only the blocks that it was checked on are restored then.
+/// a thumbprint. This reads every block: a signature is valid for all of them or for none, and
+/// afterwards only the checked blocks are restored.
 ///
 /// # Errors
 /// `NotSigned`; `WrongSignature`; `MirrorsDiffer`; those of reading.
@@ -183,9 +184,9 @@ pub fn require_signed(
     Ok(())
 }
 
-/// Fails where a set of a chain has a signature that does not hold. Each signature names its
-/// certificate, so all can be checked; every block is read for that, as by [`require_signed`]. A
-/// chain without a signature is not read.
+/// Fails if a set of a chain has an invalid signature. Each signature names its certificate, so all
+/// can be checked; this reads every block, as [`require_signed`] does. A chain without a signature
+/// is not read.
 ///
 /// # Errors
 /// `WrongSignature`; `MirrorsDiffer`; those of reading.
@@ -201,8 +202,8 @@ pub fn refuse_wrong(chain: &mut Chain<'_>, run: &Run<'_>) -> Result<(), RunError
     }
 }
 
-/// Whether each set of a chain is signed by a certificate whose private key is in the key store,
-/// which is open, so that nobody else can have put it there. Where the sets say so, every block is
+/// Returns true if each set of a chain is signed by a certificate whose private key is in the open
+/// key store, so that nobody else can have put it there. If the sets claim that, every block is
 /// read, as by [`require_signed`].
 ///
 /// # Errors
@@ -235,7 +236,7 @@ pub fn is_our_own(
     Ok(true)
 }
 
-/// The signatures of each set of a chain, checked on every block.
+/// Returns the signatures of each set of a chain, checked against every block.
 fn checked<'a>(
     chain: &mut Chain<'a>,
     store: Option<&KeyStore>,
@@ -254,10 +255,10 @@ fn checked<'a>(
 }
 
 /// Fails unless the set is signed by `certificate`, a name that the key store knows or a
-/// thumbprint, in each of the files that it is striped over.
+/// thumbprint, in each of the files over which it is striped.
 ///
 /// # Errors
-/// `NotSigned`, `WrongSignature` for one by it that does not hold.
+/// `NotSigned`, `WrongSignature` for an invalid one by this certificate.
 pub fn refuse_unsigned(
     set: &SetInfo,
     signatures: &[Signature],
@@ -283,11 +284,11 @@ fn refuse_without(
 /// The state of a set's signatures by one signer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// One holds in each family.
+    /// A valid one exists in each family.
     Holds,
-    /// One that is there does not hold.
+    /// An existing one is invalid.
     Wrong,
-    /// One is there in each family, and was not checked.
+    /// One exists in each family but was not checked.
     Claimed,
     Missing,
 }
@@ -302,7 +303,7 @@ fn state_of(families: u16, signatures: &[Signature], by: impl Fn(&Signature) -> 
     if in_each(&|valid| valid == Some(true)) {
         State::Holds
     } else if signatures.iter().any(|signature| signature.valid == Some(false)) {
-        // One that is there and wrong is no missing one.
+        // An existing invalid one is not a missing one.
         State::Wrong
     } else if in_each(&|valid| valid.is_none()) {
         State::Claimed
@@ -339,7 +340,7 @@ mod tests {
             let refused = judge(1, std::slice::from_ref(&wrong), certificate);
             assert!(matches!(refused, Err(RunError::WrongSignature { position: 1 })));
         }
-        // A second one that holds is enough, in each stripe.
+        // A second, valid one is enough, in each stripe.
         assert!(judge(1, &[wrong.clone(), good.clone()], "Signer").is_ok());
         let half = judge(2, &[good.clone(), signature(1, false)], "Signer");
         assert!(matches!(half, Err(RunError::WrongSignature { .. })));

@@ -1,14 +1,14 @@
-//! Where the pages of a restored database go.
+//! Destination of the pages of a restored database.
 
 use crate::RunError;
 
-/// Takes the pages of a database that is restored. Nothing stands under the final name until
-/// [`PageSink::finish`], which is called only when every page was verified and written.
+/// Receives the pages of a restored database. Nothing appears under the final name until
+/// [`PageSink::finish`], which is called only after every page was verified and written.
 ///
-/// Calls come from several threads: pages at different numbers at once, and with a differential
+/// Calls come from several threads: pages with different numbers at once, and with a differential
 /// set a page of the base may be followed by its newer state, never the reverse.
 pub trait PageSink: Send + Sync {
-    /// Called once, first: the page size in bytes and the number of pages of the final state.
+    /// Called once, first, with the page size in bytes and the number of pages of the final state.
     ///
     /// # Errors
     /// Those of the sink.
@@ -20,7 +20,7 @@ pub trait PageSink: Send + Sync {
     /// Those of the sink.
     fn write(&self, first: u32, bytes: &[u8]) -> Result<(), RunError>;
 
-    /// Makes all durable and gives the database its name.
+    /// Makes everything durable and gives the database its name.
     ///
     /// # Errors
     /// Those of the sink.

@@ -1,4 +1,4 @@
-//! Media sets at addresses: on an object store, in a build that has them (feature `object-stores`).
+//! Media sets at addresses on an object store, in a build with the feature `object-stores`.
 
 use std::sync::Arc;
 
@@ -6,10 +6,11 @@ use crate::{MediaSource, RunError, Target};
 #[cfg(feature = "object-stores")]
 use crate::{ObjectMedia, ObjectOptions, ObjectTarget, is_object_address};
 
-/// The sink that writes to `address`; `expected_bytes` is the most that will come, 0 where unknown.
+/// Returns the sink that writes to `address`; `expected_bytes` is the expected maximum, 0 if
+/// unknown.
 ///
 /// # Errors
-/// `Option` for an address that no store is known for, `Object` for one without credentials.
+/// `Option` for an address of an unknown store, `Object` for one without credentials.
 #[cfg(feature = "object-stores")]
 pub(crate) fn target(address: &str, expected_bytes: u64) -> Result<Box<dyn Target>, RunError> {
     known(address)?;
@@ -17,7 +18,7 @@ pub(crate) fn target(address: &str, expected_bytes: u64) -> Result<Box<dyn Targe
     Ok(Box::new(ObjectTarget::new(address, &options)?))
 }
 
-/// The source that reads from `address`.
+/// Returns the source that reads from `address`.
 ///
 /// # Errors
 /// As [`target`]; those of the store.

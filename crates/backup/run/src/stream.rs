@@ -1,4 +1,4 @@
-//! Where a restored stream goes: to a file that has its name when it is whole, or to standard
+//! Destination of a restored stream: a file that gets its name when it is whole, or standard
 //! output.
 
 use std::fs::File;
@@ -10,16 +10,16 @@ use tdekit_sqlite_convert::{io_error, made};
 
 use crate::RunError;
 
-/// A file on its way to its name. Dropped before [`StreamFile::publish`] it leaves nothing.
+/// A file being restored. Dropped before [`StreamFile::publish`], it leaves nothing.
 pub struct StreamFile {
     file: File,
-    // Behind the file, so that it is closed when its directory goes.
+    // After the file, so that it is closed before its directory is removed.
     work: Workplace,
     replace: bool,
 }
 
 impl StreamFile {
-    /// A file that will be `path`, resolved.
+    /// Makes a file that will be `path`, resolved.
     ///
     /// # Errors
     /// `Converting`, `Io`.
@@ -29,7 +29,8 @@ impl StreamFile {
         Ok(Self { work, file, replace })
     }
 
-    /// Makes the file durable and gives it its name. Tells why that may not be on disk yet.
+    /// Makes the file durable and gives it its name. Returns the reason why that may not be on disk
+    /// yet.
     ///
     /// # Errors
     /// `Occupied`, `Io`.

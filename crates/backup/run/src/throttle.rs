@@ -1,4 +1,4 @@
-//! A limit on bytes a second.
+//! A limit on bytes per second.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use crate::{Run, RunError};
 
-/// Shares out so many bytes a second among threads.
+/// Distributes a number of bytes per second among threads.
 pub(crate) struct Throttle {
     bytes_per_s: Option<u64>,
-    /// When the bytes that were given out so far are paid for.
+    /// Time at which the bytes taken so far are paid for.
     paid_at: Mutex<Option<Instant>>,
 }
 
-/// A cancelled run is noticed after this time at the latest.
+/// Maximum delay until a cancelled run is noticed.
 const NAP: Duration = Duration::from_millis(50);
 
 impl Throttle {
@@ -21,7 +21,7 @@ impl Throttle {
         Self { bytes_per_s, paid_at: Mutex::new(None) }
     }
 
-    /// Waits until `bytes` may be taken. Idle time is not saved up.
+    /// Waits until `bytes` may be taken. Idle time does not accumulate.
     pub(crate) fn take(&self, bytes: u64, run: &Run<'_>) -> Result<(), RunError> {
         let Some(rate) = self.bytes_per_s.filter(|rate| *rate > 0) else { return run.check() };
         let begin = {

@@ -1,4 +1,4 @@
-//! Notes in the key store of media sets that need its certificates, so that none is dropped.
+//! Records in the key store of media sets that need its certificates, so that none is dropped.
 
 use tdekit_key_store::{CertificateInfo, KeyStore, StoreError};
 
@@ -8,7 +8,7 @@ use crate::place::{Place, open};
 /// The id of a media set, and the SHA-256 of a certificate that opens a set of it.
 pub type Use = ([u8; 16], [u8; 32]);
 
-/// The certificates that the sets at `places` need. A set that cannot be read is left out.
+/// Returns the certificates that the sets at `places` need. Omits sets that cannot be read.
 #[must_use]
 pub fn uses_of(places: &[Place]) -> Vec<Use> {
     let opened = places.iter().filter_map(|place| open(std::slice::from_ref(place)).ok());
@@ -20,7 +20,7 @@ pub fn uses_of(places: &[Place]) -> Vec<Use> {
     uses.collect()
 }
 
-/// Has the key store forget media sets that were replaced.
+/// Removes replaced media sets from the key store's records.
 pub fn forget_uses(operator: &dyn Operator, uses: &[Use]) {
     let Ok(store) = operator.open_store() else { return };
     let forgotten: Result<(), StoreError> =
@@ -30,7 +30,7 @@ pub fn forget_uses(operator: &dyn Operator, uses: &[Use]) {
     }
 }
 
-/// Has the key store know that the media set at `places` needs these certificates.
+/// Records in the key store that the media set at `places` needs these certificates.
 pub fn note_uses(
     operator: &dyn Operator,
     store: &KeyStore,

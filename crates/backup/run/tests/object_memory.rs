@@ -10,10 +10,10 @@ use tdekit_backup_run::{AppendAt, MediaSource, ObjectMedia, ObjectOptions, Objec
 
 const CHUNK: usize = 1 << 20;
 const CHUNKS: usize = 192;
-/// Two pieces of 8 MiB on their way and one that is filled, and what the client needs.
+/// Two pieces of 8 MiB being sent and one being filled, and the needs of the client.
 const MOST_KIB: u64 = 48 << 10;
 
-/// The most memory that this process has held, in KiB.
+/// Returns the peak memory of this process, in KiB.
 fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();

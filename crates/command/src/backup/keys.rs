@@ -1,4 +1,4 @@
-//! Keys that open backup sets: of the key store, or of a certificate's own files.
+//! Keys that open backup sets: from the key store, or from a certificate's own files.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,12 +31,13 @@ pub(crate) struct KeyArgs {
 }
 
 impl KeyArgs {
-    /// Whether a certificate's own files are named.
+    /// Returns true if a certificate's own files are given.
     pub(crate) fn has_files(&self) -> bool {
         self.certificate_file.is_some() || self.pkcs12.is_some()
     }
 
-    /// Files that were named and open nothing: the set is not the one that the user thinks of.
+    /// Refuses files that were given but open nothing: the set is not the one that the user has in
+    /// mind.
     ///
     /// # Errors
     /// `Usage`.
@@ -48,7 +49,7 @@ impl KeyArgs {
         }
     }
 
-    /// The arguments that open the key store: `--key-file` names the private key's file where
+    /// Returns the arguments that open the key store: `--key-file` names the private key's file if
     /// there is a certificate's file without `--private-key`.
     pub(crate) fn for_store(&self, global: &GlobalArgs) -> GlobalArgs {
         let mut global = global.clone();
@@ -58,10 +59,10 @@ impl KeyArgs {
         global
     }
 
-    /// The key of the files that are named, if any are.
+    /// Returns the key in the given files, if there are any.
     ///
     /// # Errors
-    /// The keys in the files; `Secret` when there is no password for them.
+    /// Those of reading the keys in the files; `Secret` if there is no password for them.
     pub(crate) fn files_key(&self, global: &GlobalArgs) -> Result<Option<Keys>, CommandError> {
         let file = self.backup_password_file.as_deref();
         let password = || Ok(session::backup_password(file, Ask::Existing)?);
@@ -78,7 +79,7 @@ impl KeyArgs {
         Ok(Some(Keys::Certificate(Box::new(backup))))
     }
 
-    /// The key of the files that are named, else the key store's.
+    /// Returns the key in the given files, or the key store's.
     ///
     /// # Errors
     /// As [`Self::files_key`]; those of opening the key store.

@@ -1,4 +1,4 @@
-//! The key store that a restore leaves on a machine where its certificate is not known yet.
+//! The key store that a restore makes on a machine where its certificate is not known yet.
 
 use std::path::Path;
 
@@ -10,11 +10,11 @@ use tdekit_key_store::{
 
 use crate::error::CommandError;
 
-/// The key store, which is made if there is none. It has the certificate of `backup`, which opens
-/// `set`, unless it knows another that the database at `path` can be encrypted for.
+/// Returns the key store, which is made if there is none. It gets the certificate of `backup`,
+/// which opens `set`, unless it has another for which the database at `path` can be encrypted.
 ///
 /// # Errors
-/// `NoStoreYet` where nothing says what opens a new key store; those of the key store.
+/// `NoStoreYet` if there is no secret for a new key store; those of the key store.
 pub(crate) fn store_for(
     backup: &CertificateBackup,
     set: &SetInfo,

@@ -1,4 +1,4 @@
-//! How far a run is: a bar on a terminal, lines on request.
+//! Progress of a run: a bar on a terminal, lines on request.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,25 +10,25 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 const TEMPLATE: &str = "{msg:9} {bar:24} {percent:>3} %  {decimal_bytes_per_sec:>13}  {eta} left";
 const STREAM_TEMPLATE: &str = "{msg:9} {decimal_bytes:>11}  {decimal_bytes_per_sec:>13}";
-/// A stream has no percents; a line is told each time so many bytes more are done.
+/// A stream has no percentage; a line is printed each time this many more bytes are done.
 const STREAM_STEP_BYTES: u64 = 1 << 30;
 
-/// Shows how far a run is.
+/// Shows the progress of a run.
 pub(crate) struct Reporter {
     bar: ProgressBar,
     begun: Instant,
     lines: Option<Mutex<Lines>>,
 }
 
-/// When the next line is due.
+/// Determines when the next line is due.
 struct Lines {
     percents: u64,
     next: u64,
 }
 
 impl Reporter {
-    /// A bar named `what` on a terminal, and a line on standard error after every `percents` of the
-    /// work where that is given.
+    /// Makes a bar named `what` on a terminal, and lines on standard error after every `percents`
+    /// of the work, if given.
     pub(crate) fn new(what: &'static str, percents: Option<u8>) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         let lines = percents.map(|percents| {
@@ -39,7 +39,7 @@ impl Reporter {
         Self { bar: bar.with_message(what), begun: Instant::now(), lines }
     }
 
-    /// Takes note of where the run is.
+    /// Updates the progress.
     pub(crate) fn at(&self, progress: Progress) {
         if let Some(total) = progress.total_bytes
             && self.bar.length() != Some(total)
@@ -56,14 +56,14 @@ impl Reporter {
         }
     }
 
-    /// Takes the bar away; gives how long the run took.
+    /// Removes the bar; returns the duration of the run.
     pub(crate) fn end(self) -> Duration {
         self.bar.finish_and_clear();
         self.begun.elapsed()
     }
 }
 
-/// How the engine shall run, stopped by the user's signals. `report` is [`Reporter::at`].
+/// Returns the settings of a run that the user's signals stop. `report` is [`Reporter::at`].
 pub(crate) fn run<'a>(
     threads: usize,
     throttle_bytes_per_s: Option<u64>,
@@ -73,7 +73,7 @@ pub(crate) fn run<'a>(
 }
 
 impl Lines {
-    /// The line that is due, if one is.
+    /// Returns the line that is due, if any.
     fn line(&mut self, progress: Progress, elapsed: Duration) -> Option<String> {
         let done = progress.done_bytes;
         let rate = rate(done, elapsed);
@@ -98,7 +98,7 @@ impl Lines {
     }
 }
 
-/// Bytes a second.
+/// Returns the bytes per second.
 pub(crate) fn rate(bytes: u64, elapsed: Duration) -> f64 {
     let seconds = elapsed.as_secs_f64();
     #[allow(clippy::cast_precision_loss)]

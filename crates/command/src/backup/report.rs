@@ -16,7 +16,7 @@ use crate::error::CommandError;
 #[derive(Debug, Serialize)]
 pub(crate) struct MediaReport {
     pub(crate) media_uuid: String,
-    /// Always false: what a header says is checked against its MAC by `verify` and `restore` only.
+    /// Always false: only `verify` and `restore` check a header against its MAC.
     pub(crate) verified: bool,
     pub(crate) devices: Vec<CatalogDevice>,
     /// Findings: unfinished tails, damaged records, missing stripes.
@@ -24,18 +24,18 @@ pub(crate) struct MediaReport {
     pub(crate) sets: Vec<SetReport>,
 }
 
-/// A set: the columns of the history, and what only the media set tells.
+/// A set: the columns of the history, and the data that only the media set has.
 #[derive(Debug, Serialize)]
 pub(crate) struct SetReport {
     #[serde(flatten)]
     pub(crate) set: CatalogSet,
-    /// Level of zstd.
+    /// zstd level.
     pub(crate) compression_level: Option<i8>,
     pub(crate) block_size: u32,
     pub(crate) blocks: u64,
-    /// Files that it is split over.
+    /// Number of files over which it is striped.
     pub(crate) families: u16,
-    /// Whether a differential set may stand on it.
+    /// True if a differential set may be based on it.
     pub(crate) has_page_map: bool,
     pub(crate) signatures: Vec<Signature>,
     /// A fault of its header, trailer or index.
@@ -43,7 +43,7 @@ pub(crate) struct SetReport {
 }
 
 impl MediaReport {
-    /// Reports what was opened; `store` names certificates that signed.
+    /// Reports an opened media set; `store` supplies the names of certificates that signed.
     pub(crate) fn of(opened: &Opened, store: Option<&KeyStore>) -> Self {
         let Opened { media, devices } = opened;
         let set = |info| SetReport::of(info, media, devices, store);
@@ -85,7 +85,7 @@ impl SetReport {
     }
 }
 
-/// Prints warnings for what readers found.
+/// Prints warnings for a reader's findings.
 pub(crate) fn warn_findings(findings: &[Finding]) {
     warn_reports(&findings.iter().map(FindingReport::of).collect::<Vec<_>>());
 }
@@ -97,7 +97,7 @@ pub(crate) fn warn_reports(findings: &[FindingReport]) {
     }
 }
 
-/// `full`, `differential` or `stream`.
+/// Returns `full`, `differential` or `stream`.
 pub(crate) fn kind_of(info: &SetInfo) -> &'static str {
     match (info.source, info.kind) {
         (SourceKind::Stream, _) => "stream",
@@ -106,7 +106,7 @@ pub(crate) fn kind_of(info: &SetInfo) -> &'static str {
     }
 }
 
-/// `none`, `lz4` or `zstd:1`.
+/// Returns `none`, `lz4` or `zstd:1`.
 pub(crate) fn compression_of(compression: Compression) -> String {
     match compression {
         Compression::None => "none".to_owned(),
@@ -115,7 +115,7 @@ pub(crate) fn compression_of(compression: Compression) -> String {
     }
 }
 
-/// How many times smaller what is stored is.
+/// Formats the compression ratio.
 pub(crate) fn ratio(payload_bytes: u64, stored_bytes: u64) -> String {
     match stored_bytes {
         0 => "-".to_owned(),
@@ -124,7 +124,7 @@ pub(crate) fn ratio(payload_bytes: u64, stored_bytes: u64) -> String {
     }
 }
 
-/// Bytes in decimal units.
+/// Formats bytes in decimal units.
 pub(crate) fn size(bytes: u64) -> String {
     indicatif::DecimalBytes(bytes).to_string()
 }

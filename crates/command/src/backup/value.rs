@@ -12,7 +12,7 @@ use crate::when::parse_expiry;
 const ZSTD_LEVELS: std::ops::RangeInclusive<i8> = -7..=19;
 const ZSTD_DEFAULT_LEVEL: i8 = 1;
 
-/// Reads `none` or the name of an algorithm.
+/// Parses `none` or the name of an algorithm.
 pub(crate) fn parse_encryption(text: &str) -> Result<EncryptionChoice, String> {
     if text.eq_ignore_ascii_case("none") {
         return Ok(EncryptionChoice::None);
@@ -24,7 +24,7 @@ pub(crate) fn parse_encryption(text: &str) -> Result<EncryptionChoice, String> {
     Ok(EncryptionChoice::Algorithm(algorithm))
 }
 
-/// Reads `none`, `lz4`, `zstd` or `zstd:LEVEL`.
+/// Parses `none`, `lz4`, `zstd` or `zstd:LEVEL`.
 pub(crate) fn parse_compression(text: &str) -> Result<Compression, String> {
     let (name, level) = match text.split_once(':') {
         Some((name, level)) => (name, Some(level)),
@@ -43,7 +43,7 @@ pub(crate) fn parse_compression(text: &str) -> Result<Compression, String> {
     }
 }
 
-/// Reads a number of bytes such as `50MB`, `512KiB`, `1.5G` or `50MB/s`; `K`, `M`, `G` and `T` are
+/// Parses a number of bytes such as `50MB`, `512KiB`, `1.5G` or `50MB/s`; `K`, `M`, `G` and `T` are
 /// powers of 1000, with `i` of 1024.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     bytes_of(text).ok_or_else(|| "no number of bytes such as 50MB or 512KiB".to_owned())
@@ -81,7 +81,7 @@ fn bytes_of(text: &str) -> Option<u64> {
     (bytes > 0).then_some(bytes)
 }
 
-/// Reads an expiry: a number of days, or what [`parse_expiry`] takes. Seconds since 1970.
+/// Parses an expiry: a number of days, or a value for [`parse_expiry`]. Returns seconds since 1970.
 pub(crate) fn parse_expire(text: &str) -> Result<i64, String> {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return parse_expiry(&format!("{text}d"));

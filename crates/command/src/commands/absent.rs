@@ -1,4 +1,4 @@
-//! A part that this build leaves out: it is refused by its name, never taken for something else.
+//! A part that this build omits: it is refused by its name, never taken for something else.
 
 use std::ffi::OsString;
 

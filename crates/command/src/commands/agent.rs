@@ -1,4 +1,4 @@
-//! `agent`: keeps what the password's Argon2id gave, for processes that start often.
+//! `agent`: keeps the Argon2id hash of the password, for processes that start often.
 
 use std::env;
 use std::ffi::OsString;
@@ -24,7 +24,7 @@ use tdekit_key_store::{AGENT_VARIABLE, AgentKey, AgentQuestion, StoreError, Unlo
 use crate::error::CommandError;
 use crate::when;
 
-/// How often the end of the command is looked for.
+/// Interval at which the end of the command is checked.
 const POLL: Duration = Duration::from_millis(20);
 
 /// Arguments of `agent`.
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &AgentArgs, global: &GlobalArgs) -> Result<ExitCode, Com
     let keys: Keys = Arc::new(Mutex::new(AgentKey::of(&open_store(global)?, &password(global)?)?));
     let (end, ended) = mpsc::channel();
     ctrlc::set_handler(move || {
-        // Where nobody waits any more, the process is about to end.
+        // If nobody waits any more, the process is about to end.
         let _ = end.send(());
     })
     .map_err(|error| failed("heed signals of", Path::new("the user"))(other(error)))?;
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &AgentArgs, global: &GlobalArgs) -> Result<ExitCode, Com
     thread::spawn(move || serve(&listener, &served));
     if args.command.is_empty() {
         output::line(format!("{AGENT_VARIABLE}={}; export {AGENT_VARIABLE};", for_shell(&socket)))?;
-        // A shell that reads this line waits for the end of it.
+        // A shell that reads this line waits for end of file.
         let nothing = File::create("/dev/null").map_err(failed("open", Path::new("/dev/null")))?;
         dup2_stdout(nothing).map_err(|error| failed("close", &socket)(error.into()))?;
         // The time is over, or a signal came.
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &AgentArgs, global: &GlobalArgs) -> Result<ExitCode, Com
     wait(child, &ended)
 }
 
-/// The password, as any command takes it, but never from another agent.
+/// Returns the password, from the same sources as any command, but never from another agent.
 fn password(global: &GlobalArgs) -> Result<Unlock, CommandError> {
     let is_password =
         |secret: &Unlock| matches!(secret, Unlock::Password(_) | Unlock::PasswordFile(_));
@@ -93,8 +93,8 @@ fn password(global: &GlobalArgs) -> Result<Unlock, CommandError> {
     }
 }
 
-/// Answers everybody of this user, each in a thread of its own, so that nobody waits for one that
-/// is silent.
+/// Answers every process of this user, each in a separate thread, so that nobody waits for a silent
+/// one.
 fn serve(listener: &UnixListener, keys: &Keys) {
     for stream in listener.incoming() {
         let Ok(mut stream) = stream else {
@@ -105,7 +105,7 @@ fn serve(listener: &UnixListener, keys: &Keys) {
             continue;
         }
         let keys = Arc::clone(keys);
-        // Where there is no thread to be had, the other side sees its connection closed.
+        // If no thread can be started, the peer sees its connection closed.
         let _ = thread::Builder::new().spawn(move || {
             let question = AgentQuestion::read(&mut stream)?;
             let keys = keys.lock().unwrap_or_else(PoisonError::into_inner);
@@ -119,7 +119,7 @@ fn is_of_this_user(stream: &UnixStream) -> bool {
     peer.is_ok_and(|peer| peer.uid == geteuid() || peer.uid.is_root())
 }
 
-/// Starts the command, with the agent in the place of a password in its environment.
+/// Starts the command, with the agent in place of a password in its environment.
 fn start(command: &[OsString], socket: &Path) -> Result<Child, CommandError> {
     let Some((program, arguments)) = command.split_first() else {
         return Err(CommandError::usage("no command"));
@@ -146,7 +146,7 @@ fn wait(mut child: Child, ended: &mpsc::Receiver<()>) -> Result<ExitCode, Comman
     }
 }
 
-/// A path as a word of a shell.
+/// Quotes a path as a word for a shell.
 fn for_shell(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }

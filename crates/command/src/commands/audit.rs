@@ -1,4 +1,4 @@
-//! `tdekit audit`: which databases, which keys and algorithms, how old, backed up when.
+//! `tdekit audit`: databases, their keys and algorithms, the keys' ages, and the last backups.
 
 use std::path::PathBuf;
 
@@ -31,17 +31,17 @@ pub(crate) struct AuditArgs {
     json: bool,
 }
 
-/// What `--json` prints.
+/// Output of `--json`.
 #[derive(Serialize)]
 struct Report<'a> {
-    /// Keys made before this are too old, where that was asked for.
+    /// Keys made before this are too old, if a maximum age was given.
     oldest_key_allowed: Option<String>,
     databases: &'a [Audited],
     /// Databases that break a rule.
     breached: usize,
 }
 
-/// Runs the command. It asks for nothing, needs no key and changes nothing.
+/// Runs the command. It never prompts, needs no key and changes nothing.
 pub(crate) fn run(args: &AuditArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     if let Some(command) = &args.command {
         return audit_log::run(command, global);
@@ -117,7 +117,7 @@ fn row(one: &Audited) -> Vec<String> {
     };
     vec![
         path,
-        // While the key changes to another algorithm, pages have either.
+        // During a change to another algorithm, pages have either one.
         encryption.algorithms.join(", "),
         encryption.key_version.to_string(),
         one.key_age_days.map_or_else(none, |days| format!("{days} d")),

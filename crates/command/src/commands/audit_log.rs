@@ -1,4 +1,4 @@
-//! `tdekit audit log`: what happened to keys.
+//! `tdekit audit log`: the events of keys.
 
 use std::path::PathBuf;
 
@@ -142,7 +142,7 @@ fn print(args: &LogArgs, report: &AuditReport, shown: &[&AuditRecord]) -> Result
     }
 }
 
-/// What the log tells of a database's key.
+/// Returns the log's details about a database's key.
 fn details(key: &AuditKey) -> String {
     let version = key.version.map(|version| format!("key version {version}"));
     let names = key.certificates.iter().map(|one| match one.name.is_empty() {
@@ -159,7 +159,7 @@ fn details(key: &AuditKey) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// The word that JSON has for it.
+/// Returns its JSON word.
 fn word(value: &impl Serialize) -> String {
     let text = serde_json::to_value(value).ok();
     text.and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default()

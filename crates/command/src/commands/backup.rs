@@ -198,7 +198,7 @@ pub(crate) fn run(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandE
 }
 
 impl BackupArgs {
-    /// Rules that the parser cannot check.
+    /// Checks rules that the parser cannot check.
     fn check(&self, places: &[Place]) -> Result<(), CommandError> {
         let usage = |told: &str| Err(CommandError::usage(told));
         if places.contains(&Place::Standard) {
@@ -224,7 +224,7 @@ impl BackupArgs {
         Ok(())
     }
 
-    /// The fate of the files that are at the places already.
+    /// Returns the treatment of existing files at the places.
     fn mode(&self, places: &[Place]) -> Result<Mode, CommandError> {
         if self.append || self.differential {
             return Ok(Mode::Append);
@@ -251,7 +251,7 @@ impl BackupArgs {
         Ok(Mode::Replace)
     }
 
-    /// Makes sure that no set becomes plain among encrypted ones unless the user asks for it.
+    /// Refuses a plain set among encrypted ones unless the user agrees.
     fn heed_downgrade(
         &self,
         global: &GlobalArgs,
@@ -299,7 +299,7 @@ impl BackupArgs {
         Ok((Source::Database(database.source), labels, database.unlocked))
     }
 
-    /// The store that signs, once it has proved that it can.
+    /// Returns the store that signs, after checking that it can.
     fn signer(
         &self,
         global: &GlobalArgs,
@@ -307,7 +307,7 @@ impl BackupArgs {
         database: Option<&Database>,
         chosen: Option<&(Chosen, Wrapping)>,
     ) -> Result<Option<Signer>, CommandError> {
-        // Nothing can be appended to what was written to standard output.
+        // Nothing can be appended to output that was written to standard output.
         if self.no_sign || self.to.iter().any(|to| to.as_os_str() == STANDARD) {
             return Ok(None);
         }
@@ -331,7 +331,7 @@ impl BackupArgs {
         Ok(Some(Signer::new(unlocked, selector, global)?))
     }
 
-    /// The key of a differential set's base, where that is encrypted: the key store, if it
+    /// Returns the key of a differential set's base, if that is encrypted: the key store, if it
     /// opens.
     fn base_keys(
         &self,
@@ -344,7 +344,7 @@ impl BackupArgs {
         let places = Place::all(&self.to)?;
         let encrypted = match open(&places) {
             Ok(opened) => opened.media.sets().iter().any(|set| set.algorithm.is_some()),
-            // The engine says of it that there is no base.
+            // The engine reports that there is no base.
             Err(error) if is_missing(&error) => false,
             Err(error) => return Err(error.into()),
         };
@@ -354,7 +354,7 @@ impl BackupArgs {
         }
     }
 
-    /// Tells what was made, and notes it in the history and the key store.
+    /// Reports the new set, and records it in the history and the key store.
     fn tell(
         &self,
         global: &GlobalArgs,
@@ -424,9 +424,9 @@ struct Made {
     #[serde(flatten)]
     set: SetReport,
     differential_base_position: Option<u32>,
-    /// Pages that the set holds.
+    /// Pages in the set.
     pages_stored: u64,
-    /// SQLite's quick_check found nothing.
+    /// True if SQLite's quick_check found nothing.
     checked: bool,
     elapsed_s: f64,
 }

@@ -1,4 +1,4 @@
-//! `tdekit backup-key`: who can open existing backup sets.
+//! `tdekit backup-key`: the certificates that open existing backup sets.
 
 use std::ffi::OsString;
 
@@ -45,7 +45,7 @@ pub(crate) struct AddArgs {
 #[derive(Serialize)]
 struct Added {
     position: u32,
-    /// Thumbprints of the certificates that open it now and did not before.
+    /// Thumbprints of the certificates that open it now but did not before.
     added: Vec<String>,
 }
 

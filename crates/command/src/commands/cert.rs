@@ -172,7 +172,7 @@ struct Rotated {
     wrapped_anew: Vec<PathBuf>,
     /// Files whose keys are still wrapped by older generations.
     to_wrap_anew: Vec<KnownUse>,
-    /// Media sets of backups. Their sets stay with the generation that they were made for.
+    /// Media sets of backups. Their sets stay with the generation for which they were made.
     backups: Vec<KnownUse>,
 }
 
@@ -209,8 +209,8 @@ fn rotate(args: &CreateArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Names the files that older generations open, each path once. Those that are not where they were
-/// are counted: programs may have removed hundreds.
+/// Lists the files that older generations open, each path once. Files that are not at their last
+/// known path are only counted: programs may have removed hundreds.
 fn print_left(left: &[(&Use, CommandError)], backups: &[Use]) -> Result<(), CommandError> {
     let mut seen = HashSet::new();
     let newest = left.iter().rev().filter(|(known, _)| seen.insert(&known.path));
@@ -236,9 +236,9 @@ fn print_left(left: &[(&Use, CommandError)], backups: &[Use]) -> Result<(), Comm
     }
 }
 
-/// Wraps the keys of databases, and the keys of servers in the store's own directory, for the
-/// active generation of the certificate `name`. Gives the paths of those that it wrapped, and those
-/// that it could not with the reason; these open as before.
+/// Rewraps the keys of databases, and the keys of servers in the store's own directory, for the
+/// active generation of the certificate `name`. Returns the paths of the rewrapped files, and those
+/// that failed with the reason; these open as before.
 fn rewrap_files<'a>(
     files: &'a [Use],
     name: &str,
@@ -413,7 +413,7 @@ impl CreateArgs {
     }
 }
 
-/// A certificate as it is printed.
+/// A certificate as printed.
 #[derive(Serialize)]
 struct Certificate {
     name: String,
@@ -473,7 +473,7 @@ impl KnownUse {
     }
 }
 
-/// Files that were written, and are removed unless they are kept.
+/// Written files, which are removed unless they are kept.
 #[derive(Default)]
 struct Written(Vec<PathBuf>);
 
@@ -505,7 +505,7 @@ fn print_facts(info: &CertificateInfo) -> Result<(), CommandError> {
     Ok(output::line(format_args!("  Expires     {}", iso8601(info.not_after)))?)
 }
 
-/// Reads a certificate and its key from PEM files; asks for the password only if it takes one.
+/// Reads a certificate and its key from PEM files; asks for the password only if it is needed.
 pub(crate) fn read_pem(
     certificate: &Path,
     private_key: Option<&Path>,

@@ -1,4 +1,4 @@
-//! `tdekit decrypt`: makes an encrypted database a plain one.
+//! `tdekit decrypt`: converts an encrypted database to a plain one.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `tdekit doctor`: whether databases, their keys and certificates are in order.
+//! `tdekit doctor`: checks databases, their keys and certificates.
 
 use std::path::PathBuf;
 
@@ -74,15 +74,15 @@ pub(crate) fn run(args: &DoctorArgs, global: &GlobalArgs) -> Result<(), CommandE
     }
 }
 
-/// What is to be examined.
+/// The databases to examine.
 #[derive(Default)]
 struct Wanted {
     /// The databases named, and the encrypted ones of directories: those that are there, and those
     /// that the key store knows and that are gone or overwritten.
     paths: Vec<PathBuf>,
-    /// How many databases of directories are plain.
+    /// Number of plain databases in directories.
     plain: usize,
-    /// Places in directories that could not be read. What they hold is not known, so they count as
+    /// Places in directories that could not be read. Their content is not known, so they count as
     /// findings.
     unread: Vec<(PathBuf, DatabaseError)>,
 }
@@ -107,8 +107,8 @@ fn wanted(names: &[PathBuf], store: &Store<'_>) -> Wanted {
     wanted
 }
 
-/// Examines one. A database that cannot be examined is a finding, and the next one's turn; only the
-/// user's signal ends it all.
+/// Examines one database. If it cannot be examined, that is a finding, and the next one follows;
+/// only the user's signal stops everything.
 fn one(path: PathBuf, store: &Store<'_>) -> Result<Listed, CommandError> {
     match examine(&path, store, &Shown::default()) {
         Ok(found) => Ok(Listed::Examined(Box::new(found))),
@@ -133,7 +133,7 @@ impl Listed {
     }
 }
 
-/// Keeps the number of findings for `tdekit overview`, where there is a place for it already.
+/// Stores the number of findings for `tdekit overview`, if there is a place for it already.
 fn record(listed: &Listed, global: &GlobalArgs) {
     let path = match listed {
         Listed::Examined(found) => found.status.path.clone(),
@@ -160,7 +160,7 @@ fn print(listed: &Listed) -> Result<(), CommandError> {
                 Some(encryption) => encryption.algorithms.join(", "),
                 None => "plain".to_owned(),
             };
-            // A page that does not open may keep their number from being known.
+            // A page that does not open may make their number unknown.
             let opened = found.pages.saturating_sub(found.damaged_pages);
             output::line(format_args!("  {how}: {opened} of {} pages open", found.pages))?;
             for (version, pages) in &found.pages_by_key_version {

@@ -1,4 +1,4 @@
-//! `tdekit encrypt`: makes a plain database an encrypted one.
+//! `tdekit encrypt`: converts a plain database to an encrypted one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -106,7 +106,7 @@ pub(crate) fn run(args: &EncryptArgs, global: &GlobalArgs) -> Result<(), Command
     Ok(())
 }
 
-/// Says that there is nothing to do before a password is asked for.
+/// Reports that there is nothing to do before a password is requested.
 fn refuse_encrypted(database: &Path) -> Result<(), CommandError> {
     let area = open_ordinary(database).and_then(|file| read_area(&file));
     match area.is_ok_and(|area| FileKind::of(&area) == FileKind::Encrypted) {
@@ -137,7 +137,7 @@ fn warn_unsettled(not_synced: Option<&DatabaseError>, not_recorded: Option<Store
     }
 }
 
-/// Names the checks that `--verify` left out.
+/// Lists the checks that `--verify` omitted.
 pub(crate) fn warn_unchecked(verify: bool, unknown: &Unknown) {
     let names = [unknown.functions.as_slice(), unknown.collations.as_slice()].concat().join(", ");
     if verify && !unknown.functions.is_empty() {

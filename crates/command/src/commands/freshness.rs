@@ -1,4 +1,4 @@
-//! `tdekit freshness`: has an encrypted database tell when an older state of it was put back.
+//! `tdekit freshness`: lets an encrypted database detect that an older state of it was restored.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ fn change(args: &FreshnessArgs, to: Change, global: &GlobalArgs) -> Result<(), C
     say(&found, to, changed)
 }
 
-/// Tells what was done.
+/// Reports the result.
 pub(crate) fn say(found: &Freshness, to: Change, changed: bool) -> Result<(), CommandError> {
     let path = found.path.display();
     match (to, changed) {

@@ -1,4 +1,4 @@
-//! `tdekit history`: the backup history, and how it is made anew.
+//! `tdekit history`: shows or rebuilds the backup history.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `tdekit import`: makes an encrypted database of one that another program encrypted.
+//! `tdekit import`: makes an encrypted database from one that another program encrypted.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -75,7 +75,7 @@ enum From {
     Sqlite3mc,
 }
 
-/// What `--json` prints of a database.
+/// Output of `--json` for a database.
 #[derive(Debug, Serialize)]
 struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,12 +92,12 @@ struct Report {
     journal_recovered: bool,
 }
 
-/// What `--json` prints of a directory.
+/// Output of `--json` for a directory.
 #[derive(Debug, Serialize)]
 struct Reports {
     imported: Vec<Report>,
     failed: Vec<Failure>,
-    /// Files that are no database of the program.
+    /// Number of files that are not databases of the program.
     others: u64,
 }
 
@@ -190,8 +190,8 @@ impl Work<'_> {
         Ok(report)
     }
 
-    /// Every database in and below a directory, each at its place below the new one. One that fails
-    /// does not stop the others; the user's signal does.
+    /// Imports every database in and below a directory, each to the same place below the new one. A
+    /// failure does not stop the others; the user's signal does.
     fn directory(&self) -> Result<(), CommandError> {
         let (old, new) = (&self.args.old, &self.args.to);
         let Importable { found, broken, others } = importable_in(old, &self.foreign)?;
@@ -265,7 +265,7 @@ impl From {
     }
 }
 
-/// The pragmas that the arguments stand for, each for the program that has it.
+/// Returns the pragmas for the arguments, for the programs that support them.
 fn settings(args: &ImportArgs) -> Result<Vec<Setting>, CommandError> {
     let mut named: Vec<(&str, String)> = Vec::new();
     let (compatibility, page_size) = match args.from {
@@ -298,7 +298,7 @@ fn parse_setting(text: &str) -> Result<Setting, String> {
     setting.ok_or_else(|| "not NAME=VALUE of letters, digits, - and _; no key".to_owned())
 }
 
-/// The directory into which `tdekit bench peers install` puts libraries.
+/// Returns the directory into which `tdekit bench peers install` installs libraries.
 fn installed_libraries() -> Option<PathBuf> {
     let variable = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable("TDEKIT_PEERS").or_else(|| {

@@ -1,4 +1,4 @@
-//! `tdekit inspect`: what a media set tells without a key.
+//! `tdekit inspect`: shows what is readable in a media set without a key.
 
 use std::ffi::OsString;
 
@@ -24,7 +24,7 @@ pub(crate) struct InspectArgs {
     json: bool,
 }
 
-/// Runs the command. It needs no key store and asks for nothing.
+/// Runs the command. It needs no key store and never prompts.
 pub(crate) fn run(args: &InspectArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let opened = open(&Place::all(&args.media)?)?;
     // For the names of certificates that signed.

@@ -139,7 +139,7 @@ pub(crate) fn run(command: &KeyCommand, global: &GlobalArgs) -> Result<(), Comma
 fn init(args: &InitArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let dir = session::store_dir(global)?;
     let cost = args.cost.over(PasswordParams::default())?;
-    // Not for the parser to say, which does not see what stands before the verb.
+    // The parser cannot check this, because it does not see the arguments before the verb.
     if args.generate_key_file && global.key_file.is_none() {
         let message = "--generate-key-file: --key-file FILE must name the file".to_owned();
         return Err(CommandError::usage(message));
@@ -202,7 +202,7 @@ fn backup(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let secret = Unlock::Password(password);
     let bytes = store.backup(&secret, args.cost.over(PasswordParams::default())?)?;
     write_new(&args.out, &bytes)?;
-    // A copy that does not open is no backup.
+    // A copy that does not open is not a backup.
     let opened = read_backup(&args.out)
         .and_then(|bytes| Ok(KeyStore::from_backup(store.store().dir(), bytes)?.unlock(&secret)?));
     let opened = match opened {
@@ -410,9 +410,9 @@ impl std::fmt::Display for ProtectorStatus {
 }
 
 impl CostArgs {
-    /// The cost, by default that of `otherwise`. Warns of a low one.
+    /// Returns the cost, by default that of `otherwise`. Warns of a low one.
     pub(super) fn over(&self, otherwise: PasswordParams) -> Result<PasswordParams, CommandError> {
-        /// The least that OWASP recommends (2023): 19 MiB and 2 passes.
+        /// The minimum that OWASP recommends (2023): 19 MiB and 2 passes.
         const ADVISED: (u32, u32) = (19 * 1024, 2);
         let memory_kib = match self.argon2_memory {
             Some(mib) => mib.saturating_mul(1024),
@@ -440,12 +440,12 @@ impl NewSecretArgs {
     }
 }
 
-/// The cost that the store's password has now.
+/// Returns the current cost of the store's password.
 fn current_cost(store: &KeyStore) -> PasswordParams {
     store.file().master_key.protectors.iter().find_map(password_cost).unwrap_or_default()
 }
 
-/// Makes a key file where one is asked for.
+/// Makes a key file if one is requested.
 pub(super) fn generated(path: Option<&Path>) -> Result<Option<&Path>, CommandError> {
     if let Some(path) = path {
         generate_key_file(path)?;
@@ -454,7 +454,7 @@ pub(super) fn generated(path: Option<&Path>) -> Result<Option<&Path>, CommandErr
     Ok(path)
 }
 
-/// Removes a key file that was made for something that failed: it opens nothing.
+/// Removes a key file that was made for a failed operation: it opens nothing.
 pub(super) fn keep_if_ok<T>(
     made: Option<&Path>,
     result: Result<T, StoreError>,
@@ -472,7 +472,7 @@ fn read_backup(path: &Path) -> Result<Vec<u8>, CommandError> {
     }
 }
 
-/// Makes a wrong password an error about the backup's password.
+/// Converts a wrong password to an error about the backup's password.
 fn name_backup(error: StoreError, path: &Path) -> StoreError {
     match error {
         StoreError::WrongPassword => {

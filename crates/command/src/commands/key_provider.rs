@@ -1,4 +1,4 @@
-//! `tdekit key provider`: the secrets that open the key store, each by itself.
+//! `tdekit key provider`: the secrets that open the key store, each of them alone.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `tdekit completions` and `tdekit man-pages`: what the command line tells of itself.
+//! `tdekit completions` and `tdekit man-pages`: generated from the command line's definition.
 
 use std::fs;
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), CommandError> {
     Ok(output::line(String::from_utf8_lossy(&script).trim_end())?)
 }
 
-/// Writes one page a command, `tdekit-KEY-INIT.1`, and `tdekit.1`.
+/// Writes one page per command, such as `tdekit-KEY-INIT.1`, and `tdekit.1`.
 pub(crate) fn man_pages(args: &ManPagesArgs) -> Result<(), CommandError> {
     let failed = |action| move |source| CommandError::io(action, &args.directory, source);
     fs::create_dir_all(&args.directory).map_err(failed("make"))?;

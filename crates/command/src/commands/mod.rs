@@ -1,4 +1,4 @@
-//! The commands, one file a plane.
+//! The commands, one file per plane.
 
 #[cfg(not(feature = "mariadb"))]
 pub(crate) mod absent;
@@ -78,7 +78,7 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Opens the key store for a database. Where there is none, the error names the certificates that
+/// Opens the key store for a database. If there is none, the error names the certificates that
 /// would open the database.
 fn open_store_for(database: &Path, global: &GlobalArgs) -> Result<Arc<Unlocked>, CommandError> {
     session::open_unlocked_store(global).map(Arc::new).map_err(|error| match &error {

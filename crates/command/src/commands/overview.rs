@@ -1,4 +1,4 @@
-//! `tdekit overview`: how the whole estate stands, on one screen.
+//! `tdekit overview`: the state of all databases, on one screen.
 
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
@@ -58,12 +58,12 @@ pub(crate) struct OverviewArgs {
     output: Option<PathBuf>,
 }
 
-/// Checks an age and keeps it as it is written.
+/// Checks an age and keeps its text.
 fn age(text: &str) -> Result<String, String> {
     parse_age(text).map(|_| text.to_owned())
 }
 
-/// Runs the command. It asks for nothing, needs no key and changes nothing.
+/// Runs the command. It never prompts, needs no key and changes nothing.
 pub(crate) fn run(args: &OverviewArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     if args.output.is_some() && !args.prometheus && !args.html {
         return Err(CommandError::usage("--output goes with --prometheus or --html"));
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &OverviewArgs, global: &GlobalArgs) -> Result<(), Comman
     loop {
         let estate = look(args, global)?;
         if std::io::stdout().is_terminal() {
-            // Clears the screen, and what was scrolled away stays.
+            // Clears the screen; the scrollback stays.
             write!(std::io::stdout(), "\x1b[H\x1b[2J")?;
         }
         show(&estate, args)?;
@@ -119,7 +119,7 @@ fn look(args: &OverviewArgs, global: &GlobalArgs) -> Result<Estate, CommandError
     for path in config.costs.iter().chain(&args.costs) {
         missing.extend(costs.add(path).err());
     }
-    // Nothing is opened, so no key is needed or asked for.
+    // Nothing is opened, so no key is needed or requested.
     let store = lazy_store(global, no_key);
     let catalog = Catalog::open_existing(&dir)?;
     let sources = Sources { store: &store, catalog: catalog.as_ref(), costs, now: now_seconds() };
@@ -136,7 +136,7 @@ fn look(args: &OverviewArgs, global: &GlobalArgs) -> Result<Estate, CommandError
     Ok(estate)
 }
 
-/// What an overview opens the key store with.
+/// The unlocking function for an overview's key store, which always fails.
 fn no_key(_: &GlobalArgs) -> Result<Unlocked, ConsoleError> {
     Err(ConsoleError::Usage("an overview opens nothing".to_owned()))
 }
@@ -162,7 +162,7 @@ fn show(estate: &Estate, args: &OverviewArgs) -> Result<(), CommandError> {
     }
 }
 
-/// Refuses to replace anything but what an earlier run wrote.
+/// Refuses to replace anything but the output of an earlier run.
 fn refuse_other(path: &Path, begin: &str) -> Result<(), CommandError> {
     let own = match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),

@@ -1,5 +1,5 @@
-//! Verbs that another program carries out: `tdekit bench` and `tdekit serve` become it. So the
-//! process that holds master keys has neither plotters nor an interpreter of T-SQL in it.
+//! Verbs that another program implements: `tdekit bench` and `tdekit serve` become it. So the
+//! process that holds master keys contains neither plotters nor an interpreter of T-SQL.
 
 use std::convert::Infallible;
 use std::env;
@@ -11,22 +11,22 @@ use std::process::Command;
 use crate::commands::sqlite::find_beside;
 use crate::error::CommandError;
 
-/// Tells the bench which command it prices.
+/// Variable that names the command for the bench to measure.
 const COMMAND: &str = "TDEKIT_COMMAND";
 
-/// Becomes the bench, which prices this command: signals and exit codes are its own.
+/// Becomes the bench, which measures this command: signals and exit codes are its own.
 ///
 /// # Errors
-/// `NoProgram`; `Io` when it cannot be started.
+/// `NoProgram`; `Io` if it cannot be started.
 pub(crate) fn bench(arguments: &[OsString]) -> Result<Infallible, CommandError> {
     let command = env::current_exe()?;
     start(&command, "tdekit-bench", |program| program.args(arguments).env(COMMAND, &command))
 }
 
-/// Becomes the endpoint, which reads the same command line once more.
+/// Becomes the endpoint, which parses the same command line again.
 ///
 /// # Errors
-/// `NoProgram`; `Io` when it cannot be started.
+/// `NoProgram`; `Io` if it cannot be started.
 pub(crate) fn serve() -> Result<Infallible, CommandError> {
     start(&env::current_exe()?, "tdekit-serve", |program| program.args(env::args_os().skip(1)))
 }

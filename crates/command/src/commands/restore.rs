@@ -107,13 +107,13 @@ pub(crate) struct RestoreArgs {
     stats: Option<u8>,
 }
 
-/// The result of a restore, as JSON.
+/// Result of a restore, as JSON.
 #[derive(Serialize)]
 struct Restored {
     #[serde(serialize_with = "tdekit_sqlite_convert::path_text")]
     path: Option<PathBuf>,
     media_uuid: String,
-    /// Of the sets that were used.
+    /// Positions of the sets that were used.
     positions: Vec<u32>,
     backup_set_uuid: String,
     /// The database of the set, or the stream's name.
@@ -126,7 +126,7 @@ struct Restored {
     certificates: Vec<String>,
     healed_blocks: u64,
     elapsed_s: f64,
-    /// Faults of the media set, beside the set that was restored.
+    /// Faults of the media set other than those of the restored set.
     findings: Vec<FindingReport>,
     /// Newer sets that --latest-readable could not read.
     passed_over: Vec<PassedOver>,
@@ -183,7 +183,7 @@ impl RestoreArgs {
         Choice { position: self.position, database: self.database.as_deref() }
     }
 
-    /// The key, where the set or its base is encrypted; of all sets where none is named.
+    /// Returns the key, if the set or its base is encrypted; for all sets if none is named.
     fn open_keys(
         &self,
         global: &GlobalArgs,
@@ -242,16 +242,16 @@ fn warn_expired(keys: &Keys, chain: &Chain<'_>, global: &GlobalArgs) {
     keys.warn_of_ends(&recipients, global);
 }
 
-/// A restore on its way.
+/// A restore in progress.
 struct Work<'a> {
     args: &'a RestoreArgs,
     global: &'a GlobalArgs,
     opened: &'a Opened,
     set: &'a SetInfo,
     keys: Option<Keys>,
-    /// The set and its base: what is verified and restored.
+    /// The set and its base, to verify and restore.
     chain: Chain<'a>,
-    /// Whether all of it has the signature that was asked for.
+    /// True if everything has the requested signature.
     signed: bool,
     findings: Vec<FindingReport>,
     passed_over: Vec<PassedOver>,
@@ -266,7 +266,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Looks at the sets before they are restored, as `verify` does.
+    /// Checks the sets before they are restored, as `verify` does.
     fn read_once<T>(
         &mut self,
         look: impl FnOnce(&mut Chain<'_>, &Run<'_>) -> Result<T, RunError>,
@@ -279,7 +279,7 @@ impl Work<'_> {
         found
     }
 
-    /// Checks the demands of the user and the configuration before anything is restored.
+    /// Checks the requirements of the user and the configuration before anything is restored.
     fn check_policy(&mut self) -> Result<(), CommandError> {
         let policy = downgrade::policy(&self.args.keys.for_store(self.global))?;
         if self.args.allow_unauthenticated {
@@ -288,13 +288,13 @@ impl Work<'_> {
         downgrade::refuse_plain(&policy, &self.chain.sets().collect::<Vec<_>>())?;
         match self.args.signed_by.as_ref().or(policy.signed_by.as_ref()) {
             Some(certificate) => self.check_signatures(certificate),
-            // Those that --latest-readable chose were checked.
+            // Sets chosen by --latest-readable were checked already.
             None if self.args.latest_readable => Ok(()),
             None => Ok(self.read_once(refuse_wrong)?),
         }
     }
 
-    /// Refuses to lower the protection of the file that is there, unless the user asks for it.
+    /// Refuses to lower the protection of the existing file, unless the user agrees.
     fn refuse_downgrade(
         &mut self,
         path: &Path,
@@ -321,7 +321,7 @@ impl Work<'_> {
         self.args.to.as_os_str() == STANDARD
     }
 
-    /// Resolves the name, and makes sure that it is not that of the backup.
+    /// Resolves the name, and checks that it is not that of the backup.
     fn destination(&self, places: &[Place]) -> Result<PathBuf, CommandError> {
         let over = match (self.args.replace, self.args.force, self.set.source) {
             (false, ..) => Over::Nothing,
@@ -368,7 +368,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The key store of which a key opens the set.
+    /// Returns the key store whose key opens the set.
     fn store_of_set(&self) -> Option<&Arc<Unlocked>> {
         match (&self.keys, self.set.algorithm) {
             (Some(Keys::Store(unlocked)), Some(_)) => Some(unlocked),
@@ -403,7 +403,7 @@ impl Work<'_> {
             check: self.args.check,
             set_key: key_of(self.set, places),
         };
-        // A plain one is logged too, where a key of the store opened the set.
+        // A plain one is logged too, if a key of the store opened the set.
         let logs = unlocked.clone().or_else(|| self.store_of_set().cloned());
         let shown = Shown::default();
         let mut sink = DatabaseSink::new(wanted, logs, &shown)?;
@@ -430,8 +430,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The form of the restored database, and the store that encrypts it. An encrypted one stays
-    /// so unless `--plain` says otherwise.
+    /// Returns the form of the restored database, and the store that encrypts it. An encrypted one
+    /// stays encrypted unless `--plain` is given.
     fn form(&self, path: &Path) -> Result<(Form, Option<Arc<Unlocked>>), CommandError> {
         let args = self.args;
         let again = self.set.source_encrypted && !args.plain;

@@ -1,4 +1,4 @@
-//! `tdekit rewrap`: has other certificates open an encrypted database.
+//! `tdekit rewrap`: makes other certificates open an encrypted database.
 
 use std::path::PathBuf;
 

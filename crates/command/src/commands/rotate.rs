@@ -1,4 +1,4 @@
-//! `tdekit rotate`: gives an encrypted database a new key, under its readers and writers.
+//! `tdekit rotate`: gives an encrypted database a new key, while it is read and written.
 
 use std::path::PathBuf;
 
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &RotateArgs, global: &GlobalArgs) -> Result<(), CommandE
     Ok(())
 }
 
-/// Shows how far each is.
+/// Shows the progress of each database.
 fn show(args: &RotateArgs) -> Result<(), CommandError> {
     let mut found = Vec::new();
     for database in &args.database {

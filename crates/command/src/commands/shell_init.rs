@@ -1,4 +1,4 @@
-//! `tdekit shell-init`: how each shell and language loads the SQLite extension.
+//! `tdekit shell-init`: the code with which each shell and language loads the SQLite extension.
 //!
 //! It prints files of the packages and of `tests/interop/`, which the interoperability tests run.
 

@@ -1,4 +1,4 @@
-//! `tdekit sqlite`: where the SQLite extension is.
+//! `tdekit sqlite`: the path of the SQLite extension.
 
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::path::{Path, PathBuf};
@@ -26,8 +26,8 @@ pub(crate) fn run(command: &SqliteCommand) -> Result<(), CommandError> {
     }
 }
 
-/// The path of the extension: `TDEKIT_EXTENSION`, else beside the command, else where an
-/// installation or a build puts it.
+/// Returns the path of the extension: `TDEKIT_EXTENSION`, or beside the command, or at the path of
+/// an installation or a build.
 ///
 /// # Errors
 /// `NoExtension`.
@@ -44,16 +44,17 @@ pub(crate) fn extension() -> Result<PathBuf, CommandError> {
         .map_err(|path| CommandError::NoExtension { path })
 }
 
-/// A library that belongs to the command: beside it, or where an installation or a build puts it.
+/// Finds a library that belongs to the command: beside it, or at the path of an installation or a
+/// build.
 ///
 /// # Errors
-/// Where it should be.
+/// The expected path.
 pub(crate) fn find_beside(command: &Path, name: &str) -> Result<PathBuf, PathBuf> {
     let dir = command.parent().unwrap_or(Path::new("/"));
     let up = dir.parent().unwrap_or(dir);
     let installed = [dir.join(name), up.join("lib/tdekit").join(name), up.join("lib").join(name)];
     let places = if up.ends_with("target") {
-        // In a build the one that was built with the command comes first.
+        // In a build directory, the library that was built with the command comes first.
         vec![dir.join("deps").join(name), dir.join(name), up.join("release").join(name)]
     } else {
         installed.to_vec()

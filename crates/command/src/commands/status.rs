@@ -1,4 +1,4 @@
-//! `tdekit status`: whether and how databases are encrypted.
+//! `tdekit status`: shows the encryption of databases.
 
 use std::cell::LazyCell;
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ enum Listed<'a> {
     },
 }
 
-/// Runs the command. It asks for nothing and needs no key.
+/// Runs the command. It never prompts and needs no key.
 pub(crate) fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let store = lazy_store(global, session::open_unlocked_store_unasked);
     let mut errors = Vec::new();
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<(), CommandE
     errors.into_iter().next().map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// The key store of the command, read and opened by `open` when that is first needed.
+/// Returns the key store of the command, read and opened by `open` when that is first needed.
 pub(crate) fn lazy_store(
     global: &GlobalArgs,
     open: fn(&GlobalArgs) -> Result<Unlocked, ConsoleError>,
@@ -86,8 +86,8 @@ pub(crate) fn lazy_store(
     }
 }
 
-/// The encrypted databases that the key store knows; nothing where there is none. Media sets are
-/// told from them by the history.
+/// Returns the encrypted databases that the key store knows; empty if there is no store. The
+/// history distinguishes media sets from them.
 pub(crate) fn known_in(global: &GlobalArgs) -> Known {
     let Ok(store) = session::open_store(global) else { return Known::new() };
     let catalog = Catalog::open_existing(store.dir()).ok().flatten();

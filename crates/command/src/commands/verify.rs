@@ -1,4 +1,4 @@
-//! `tdekit verify`: whether the sets of a media set hold what was written.
+//! `tdekit verify`: checks that the sets of a media set contain what was written.
 
 use std::ffi::OsString;
 
@@ -52,14 +52,14 @@ pub(crate) struct VerifyArgs {
     json: bool,
 }
 
-/// The result of verifying, as JSON.
+/// Result of verifying, as JSON.
 #[derive(Serialize)]
 struct Verified {
     media_uuid: String,
-    /// `whole`, `damaged` (with findings, too) or `not_verified` (there was no key, or the history
+    /// `whole`, `damaged` (also with findings) or `not_verified` (there was no key, or the history
     /// could not be read).
     verdict: &'static str,
-    /// Faults beside the sets: any of these makes the media set damaged.
+    /// Faults other than those of the sets: any of these makes the media set damaged.
     findings: Vec<FindingReport>,
     sets: Vec<VerifiedSet>,
 }
@@ -68,11 +68,12 @@ struct Verified {
 #[derive(Serialize)]
 struct VerifiedSet {
     position: u32,
-    /// `null` where the header cannot be read.
+    /// `null` if the header cannot be read.
     backup_set_uuid: Option<String>,
-    /// Nothing is wrong, as far as was looked.
+    /// True if no fault was found.
     ok: bool,
-    /// Whether blocks were opened (or are plain); else only structure and checksums were checked.
+    /// True if blocks were opened (or are plain); otherwise only structure and checksums were
+    /// checked.
     opened: bool,
     blocks: u64,
     payload_bytes: u64,
@@ -83,7 +84,7 @@ struct VerifiedSet {
 }
 
 impl VerifiedSet {
-    /// A set that stands there, of which no more is known.
+    /// Reports an existing set of which nothing else is known.
     fn unreadable(position: u32, error: &RunError) -> Self {
         Self {
             position,
@@ -109,7 +110,7 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
     let places = Place::all(&args.media)?;
     let mut whole = Vec::new();
     let ended = verify_all(args, global, &places, &mut whole);
-    // A file of it that is gone is as good as damaged.
+    // A missing file of it is as good as damaged.
     let is_gone = |place: &Place| match place {
         Place::File(path) => !path.exists(),
         Place::Object(_) | Place::Standard => false,
@@ -122,7 +123,7 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
     ended
 }
 
-/// Verifies, and records what is whole; `whole` gets the sets' identifiers.
+/// Verifies, and records the whole sets; `whole` receives their identifiers.
 fn verify_all(
     args: &VerifyArgs,
     global: &GlobalArgs,
@@ -134,7 +135,7 @@ fn verify_all(
     let (mut chosen, mut sets): (Vec<&SetInfo>, _) = (Vec::new(), Vec::new());
     match args.position.map(|position| (position, media.set(Some(position)))) {
         Some((_, Ok(set))) => chosen.extend(media.with_base(set)),
-        // It stands there, and its header cannot be read.
+        // It exists, but its header cannot be read.
         Some((position, Err(error @ RunError::Damaged { .. }))) => {
             sets.push(VerifiedSet::unreadable(position, &error));
         }
@@ -162,7 +163,7 @@ fn verify_all(
     }
     let policy = downgrade::policy(&args.keys.for_store(global))?;
     let refused = args.refusal((places, &findings, &policy), &chosen, &sets);
-    // A fault of the media set is one of all its sets, and a base's of what stands on it.
+    // A fault of the media set concerns all its sets, and a base's concerns the sets based on it.
     if findings.iter().all(FindingReport::is_not_compared) {
         let is_whole = |set: &&&SetInfo| {
             let own = |id: &[u8; 16]| {
@@ -193,7 +194,7 @@ fn verify_all(
 }
 
 impl VerifyArgs {
-    /// The key, where one is needed and at hand. Without one, a warning tells why.
+    /// Returns the key, if one is needed and available. Without one, a warning has the reason.
     fn open_keys(
         &self,
         global: &GlobalArgs,
@@ -232,7 +233,7 @@ impl VerifyArgs {
         let keys = keys.map(|keys| keys as &dyn UnwrapSecret);
         let checked = opened.media.verify(Some(set.position), keys, &steered);
         reporter.end();
-        // Damage where no block can be found by it: of one set, not of the others.
+        // Damage that prevents finding any block: of one set, not of the others.
         let VerifyReport {
             opened, blocks, payload_bytes, damages, healed_blocks, signatures, ..
         } = match checked {
@@ -299,7 +300,7 @@ impl VerifyArgs {
     }
 }
 
-/// The verdict on all that was checked. A set that is damaged or wrongly signed is not ok.
+/// Returns the verdict on all checks. A set that is damaged or wrongly signed is not ok.
 fn verdict(findings: &[FindingReport], sets: &[VerifiedSet]) -> &'static str {
     let (unknown, wrong): (Vec<_>, Vec<_>) =
         findings.iter().partition(|finding| finding.is_not_compared());

@@ -1,4 +1,4 @@
-//! What encryption costs on a database, by results of the bench.
+//! The cost of encryption for a database, from results of the bench.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use tdekit_key_store::read_ordinary;
 
 const MAX_BYTES: u64 = 64 << 20;
-/// Schemas of results begin so.
+/// Prefix of the results' schemas.
 const SCHEMA: &str = "tdekit-bench/";
-/// The comparison of all work together.
+/// Name of the comparison of all work together.
 const HEADLINE: &str = "headline";
 
 /// The cost of encryption on one database.
@@ -19,11 +19,11 @@ pub(crate) struct Cost {
     pub(crate) ratio: f64,
     pub(crate) low: f64,
     pub(crate) high: f64,
-    /// When it was measured, RFC 3339.
+    /// Time of the measurement, RFC 3339.
     pub(crate) measured_at: String,
 }
 
-/// Costs by the path of the database that was priced.
+/// Costs by the path of the measured database.
 #[derive(Debug, Default)]
 pub(crate) struct Costs(BTreeMap<String, Cost>);
 
@@ -61,10 +61,10 @@ struct Pooled {
 }
 
 impl Costs {
-    /// Takes up results of the bench. Those of a generated database are of none that is listed.
+    /// Adds results of the bench. Those of a generated database belong to no listed one.
     ///
     /// # Errors
-    /// In words: a file that cannot be read, or has no results.
+    /// In words: the file cannot be read, or has no results.
     pub(crate) fn add(&mut self, path: &Path) -> Result<(), String> {
         let refused = |reason: String| format!("{}: {reason}", path.display());
         let bytes = read_ordinary(path, MAX_BYTES).map_err(|error| error.to_string())?;
@@ -91,7 +91,7 @@ impl Costs {
         Ok(())
     }
 
-    /// The newest cost of the database at a path.
+    /// Returns the newest cost of the database at a path.
     pub(crate) fn of(&self, path: &str) -> Option<Cost> {
         self.0.get(path).cloned()
     }

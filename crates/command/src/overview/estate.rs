@@ -1,4 +1,4 @@
-//! What is known of each database: by its header, the key store, the backup history, the last
+//! What is known of each database, from its header, the key store, the backup history, the last
 //! examination and results of the bench. Nothing is opened, and no key is needed.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,10 +17,10 @@ use super::rules::{Finding, Level, Rules};
 
 const DAY_S: i64 = 24 * 3600;
 
-/// All that was looked at.
+/// Result for all databases.
 #[derive(Debug, Serialize)]
 pub(crate) struct Estate {
-    /// When, seconds since 1970.
+    /// Time, seconds since 1970.
     pub(crate) at: i64,
     pub(crate) rules: Rules,
     /// The worst of all rows.
@@ -28,10 +28,10 @@ pub(crate) struct Estate {
     pub(crate) databases: Vec<Row>,
     pub(crate) servers: Vec<Server>,
     pub(crate) certificates: Vec<Certificate>,
-    /// Directories and files that were named.
+    /// The directories and files that were named.
     #[serde(serialize_with = "paths_text")]
     pub(crate) looked_at: Vec<PathBuf>,
-    /// What could not be looked at, in words.
+    /// Places that could not be examined, in words.
     pub(crate) not_looked_at: Vec<String>,
 }
 
@@ -41,19 +41,19 @@ pub(crate) struct Row {
     pub(crate) level: Level,
     #[serde(serialize_with = "tdekit_sqlite_convert::path_text")]
     pub(crate) path: PathBuf,
-    /// The same as the system resolves it, by which the history knows the database.
+    /// Its path as the system resolves it, by which the history knows the database.
     #[serde(skip)]
     pub(crate) resolved: PathBuf,
     pub(crate) state: State,
     /// The algorithm of an encrypted one.
     pub(crate) algorithm: Option<String>,
     pub(crate) key_age_s: Option<i64>,
-    /// Whether all certificates that open it are in a backup.
+    /// True if all certificates that open it are in a backup.
     pub(crate) certificates_saved: Option<bool>,
     pub(crate) last_backup: Option<Backup>,
-    /// The last time that a backup of it was read whole, with its key.
+    /// Time of the last complete reading of one of its backups, with its key.
     pub(crate) last_verify_at: Option<i64>,
-    /// Whether the last such reading found nothing wrong.
+    /// True if that reading found no fault.
     pub(crate) verify_ok: Option<bool>,
     /// The last examination by `tdekit doctor`.
     pub(crate) last_examined_at: Option<i64>,
@@ -65,11 +65,11 @@ pub(crate) struct Row {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum State {
-    /// Its header says so.
+    /// Encrypted, according to its header.
     Encrypted,
     /// In the clear.
     Plain,
-    /// The key store knows it, and it is not there, or not whole.
+    /// The key store knows it, but it is missing or not whole.
     Gone,
     /// It could not be read.
     Unreadable,
@@ -78,9 +78,9 @@ pub(crate) enum State {
 /// The newest backup of a database.
 #[derive(Debug, Serialize)]
 pub(crate) struct Backup {
-    /// When it was finished, seconds since 1970.
+    /// Time of completion, seconds since 1970.
     pub(crate) at: i64,
-    /// Whether it is a full one.
+    /// True for a full backup.
     pub(crate) full: bool,
     pub(crate) encrypted: bool,
 }
@@ -89,11 +89,11 @@ pub(crate) struct Backup {
 #[derive(Debug, Serialize)]
 pub(crate) struct Server {
     pub(crate) level: Level,
-    /// Its data directory, once `tdekit mariadb verify` has looked at it.
+    /// Its data directory, once `tdekit mariadb verify` has checked it.
     pub(crate) data: Option<String>,
     /// The newest version of each key, by number.
     pub(crate) keys: BTreeMap<u32, u32>,
-    /// What the last verification counted, as it reported it.
+    /// Counts of the last verification, as reported.
     pub(crate) facts: Option<serde_json::Value>,
     pub(crate) last_verify_at: Option<i64>,
     pub(crate) findings: Vec<Finding>,
@@ -109,7 +109,7 @@ pub(crate) struct Certificate {
     pub(crate) not_after: i64,
 }
 
-/// Where facts come from.
+/// Sources of the data.
 pub(crate) struct Sources<'a, 's> {
     pub(crate) store: &'a Store<'s>,
     pub(crate) catalog: Option<&'a Catalog>,
@@ -117,7 +117,7 @@ pub(crate) struct Sources<'a, 's> {
     pub(crate) now: i64,
 }
 
-/// The history's facts, by path.
+/// The history's data, by path.
 #[derive(Default)]
 struct Past {
     backups: BTreeMap<String, NewestBackup>,
@@ -125,10 +125,10 @@ struct Past {
 }
 
 impl Estate {
-    /// Looks at databases, and at directories with all in and below them.
+    /// Examines databases, and directories with all databases in and below them.
     ///
     /// # Errors
-    /// Of a history that cannot be read.
+    /// Those of a history that cannot be read.
     pub(crate) fn look(
         paths: &[PathBuf],
         rules: Rules,
@@ -197,14 +197,15 @@ impl Estate {
         }
     }
 
-    /// How many rows of a level there are.
+    /// Returns the number of rows of a level.
     pub(crate) fn count(&self, level: Level) -> usize {
         let rows = self.databases.iter().map(|row| row.level);
         rows.chain(self.servers.iter().map(|server| server.level)).filter(|it| *it == level).count()
     }
 }
 
-/// Why the key store's list of encrypted files cannot be read; then nothing that is gone is seen.
+/// Returns the reason why the key store's list of encrypted files cannot be read; missing files are
+/// not detected then.
 fn uses_unread(store: &Store<'_>) -> Option<String> {
     let error = store.store.as_ref().ok()?.uses().err()?;
     Some(format!("databases that are gone: {error}"))
@@ -257,7 +258,7 @@ impl Row {
         file_id: Option<&str>,
         (sources, rules): (&Sources<'_, '_>, &Rules),
     ) {
-        // Another database may have been put in this one's place since.
+        // Another database may have replaced this one since.
         let is_other = |newest: &&NewestBackup| {
             let known = newest.database_guid.as_deref();
             file_id.is_some() && known.is_some() && known != file_id
@@ -336,7 +337,8 @@ fn certificates(store: &Store<'_>) -> Vec<Certificate> {
         .collect()
 }
 
-/// The servers that have keys in the store: one row a data directory that was verified, else one.
+/// Returns the servers that have keys in the store: one row for each verified data directory,
+/// otherwise one.
 fn servers(
     sources: &Sources<'_, '_>,
     rules: &Rules,

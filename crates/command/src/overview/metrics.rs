@@ -8,10 +8,10 @@ use std::path::Path;
 
 use super::estate::{Estate, Row, State};
 
-/// How each file of metrics begins.
+/// Beginning of each file of metrics.
 pub(crate) const BEGIN: &str = "# HELP tdekit_database_encrypted ";
 
-/// A value of a row; none where it is not known, and then there is no line.
+/// A value of a row; `None` if it is not known, and then there is no line.
 type Value = fn(&Row) -> Option<i64>;
 
 const METRICS: [(&str, &str, Value); 7] = [
@@ -42,7 +42,7 @@ const METRICS: [(&str, &str, Value); 7] = [
     ),
 ];
 
-/// The metrics of an estate.
+/// Returns the metrics of an estate.
 pub(crate) fn of(estate: &Estate) -> String {
     let mut out = String::new();
     for (name, help, value) in METRICS {
@@ -90,8 +90,8 @@ fn head(out: &mut String, name: &str, help: &str) {
     let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge");
 }
 
-/// A label's value: backslash, quote and line feed are escaped. Other control characters and bytes
-/// that are no UTF-8 get names in escapes, so that two names never are one label.
+/// Escapes a label's value: backslash, quote and line feed. Other control characters and bytes that
+/// are not UTF-8 are represented by escapes, so that two names are never the same label.
 fn label(text: &Path) -> String {
     let mut out = String::new();
     for chunk in text.as_os_str().as_bytes().utf8_chunks() {

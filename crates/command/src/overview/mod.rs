@@ -1,5 +1,4 @@
-//! The estate in one look: what is known of databases without opening them, judged by rules, and
-//! how it is shown.
+//! Overview of all databases: data known without opening them, judged by rules, and its output.
 
 pub(crate) mod cost;
 pub(crate) mod estate;

@@ -24,11 +24,11 @@ th { white-space: nowrap; } td.path { min-width: 12rem; }
   tr { break-inside: avoid; } thead { display: table-header-group; } }
 ";
 
-/// How each page begins.
+/// Beginning of each page.
 pub(crate) const BEGIN: &str = "<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\">\
     <meta name=\"generator\" content=\"tdekit overview\">";
 
-/// The page.
+/// Returns the page.
 pub(crate) fn of(estate: &Estate, host: &str, program: &str) -> String {
     let title = format!("Encryption of databases on {host}");
     html! {

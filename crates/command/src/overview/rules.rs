@@ -1,4 +1,4 @@
-//! The rules of the overview: which ages are too old, and what a finding weighs.
+//! The rules of the overview: maximum ages, and the severity of findings.
 
 use serde::Serialize;
 use tdekit_key_store::{OverviewConfig, StoreError};
@@ -10,20 +10,20 @@ const DEFAULT_KEY_AGE: &str = "1y";
 const DEFAULT_BACKUP_AGE: &str = "7d";
 const DEFAULT_VERIFY_AGE: &str = "30d";
 
-/// How bad a row or a finding is.
+/// Severity of a row or a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Level {
     /// In order.
     Good,
-    /// Something is due.
+    /// An action is due.
     Warning,
     /// In the clear, lost, or out of reach.
     Bad,
 }
 
 impl Level {
-    /// The mark before a row.
+    /// Returns the mark before a row.
     pub(crate) fn mark(self) -> &'static str {
         match self {
             Self::Good => "✔",
@@ -33,7 +33,7 @@ impl Level {
     }
 }
 
-/// The oldest moments that are allowed, seconds since 1970, and how they were named.
+/// The earliest allowed times, seconds since 1970, and the ages as given.
 #[derive(Debug, Serialize)]
 pub(crate) struct Rules {
     pub(crate) max_key_age: String,
@@ -47,7 +47,7 @@ pub(crate) struct Rules {
     pub(crate) oldest_verify: i64,
 }
 
-/// Ages as the command line names them.
+/// Ages as given on the command line.
 #[derive(Debug, Default)]
 pub(crate) struct Ages<'a> {
     pub(crate) key: Option<&'a str>,
@@ -56,7 +56,7 @@ pub(crate) struct Ages<'a> {
 }
 
 impl Rules {
-    /// Ages of the command line, else of the configuration, else the usual ones.
+    /// Takes the ages of the command line, or of the configuration, or the defaults.
     ///
     /// # Errors
     /// `InvalidValue`.
@@ -88,7 +88,7 @@ impl Rules {
     }
 }
 
-/// What breaks a rule.
+/// A violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
     pub(crate) level: Level,

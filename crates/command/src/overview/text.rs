@@ -1,4 +1,4 @@
-//! The overview on a terminal: a table, what is wrong with each row, and what to type.
+//! The overview on a terminal: a table, the findings of each row, and suggested commands.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ const HEADER: [(&str, Fit); 8] = [
     ("VERIFIED", Fit::Drop(1)),
     ("COST", Fit::Drop(4)),
 ];
-/// How many commands are suggested.
+/// Maximum number of suggested commands.
 const MAX_COMMANDS: usize = 5;
 const MINUTE_S: i64 = 60;
 const HOUR_S: i64 = 60 * MINUTE_S;
@@ -64,7 +64,7 @@ pub(crate) fn print(estate: &Estate, quiet: bool) -> Result<(), ConsoleError> {
     }
 }
 
-/// The one directory that everything lies in, by which names are shortened.
+/// Returns the one directory that contains everything, to shorten names.
 fn common_root(looked_at: &[PathBuf]) -> Option<PathBuf> {
     match looked_at {
         [one] if one.is_dir() => Some(one.clone()),
@@ -136,7 +136,8 @@ fn backup_cell(backup: &Backup, now: i64) -> String {
     format!("{}{kind}", ago(now - backup.at))
 }
 
-/// A cost with its day, as `+9 % (24 Nov)`; one whose interval holds 0 is `about 0 %`.
+/// Formats a cost with its day, such as `+9 % (24 Nov)`; one whose interval contains 0 is `about 0
+/// %`.
 fn cost_cell(cost: &Cost) -> String {
     let day =
         OffsetDateTime::parse(&cost.measured_at, &time::format_description::well_known::Rfc3339)
@@ -151,7 +152,7 @@ fn cost_cell(cost: &Cost) -> String {
     }
 }
 
-/// A length of time in its largest unit.
+/// Formats a duration in its largest unit.
 pub(crate) fn ago(seconds: i64) -> String {
     match seconds {
         _ if seconds < MINUTE_S => "now".to_owned(),
@@ -161,7 +162,7 @@ pub(crate) fn ago(seconds: i64) -> String {
     }
 }
 
-/// What to type, the worst rows first.
+/// Returns the suggested commands, those for the worst rows first.
 pub(crate) fn commands(rows: &[&Row]) -> Vec<String> {
     let mut rows: Vec<_> = rows.iter().filter(|row| row.level > Level::Good).collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.level));
@@ -205,7 +206,7 @@ pub(crate) fn commands(rows: &[&Row]) -> Vec<String> {
     all
 }
 
-/// A path as a shell takes it for one word.
+/// Quotes a path as one word for a shell.
 fn quoted(path: &Path) -> String {
     let text = output::single(&path.display().to_string()).into_owned();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);

@@ -74,7 +74,7 @@ fn a_command_and_the_stock_shell_open_through_an_agent() {
     shell.env("PATH", format!("{}:{path}", bin.parent().unwrap().display()));
     let run = Run::of(&shell.output().unwrap());
     assert_eq!((run.code, run.out.as_str()), (0, "321\n"), "{run:?}");
-    // The agent counts before a password, and opens only.
+    // The agent takes precedence over a password, and only opens.
     place.set("TDEKIT_PASSWORD", "wrong");
     place.ok(["key", "provider", "list"]);
     place.set("TDEKIT_PASSWORD", "");
@@ -91,7 +91,7 @@ fn an_agent_knows_its_own_store_only() {
     let refused = other.fails(3, ["cert", "create", "New"]);
     assert!(refused.contains("does not know this key store"), "{refused}");
     assert!(refused.contains("hint: "), "{refused}");
-    // With another secret beside it, that counts.
+    // Another secret beside it takes precedence.
     other.set("TDEKIT_PASSWORD", "secret");
     other.ok(["cert", "create", "New"]);
     with(&mut place, &agent);
@@ -166,7 +166,7 @@ fn it_ends_with_its_command_and_forgets_in_time() {
     assert_eq!(told.code, 128 + 15, "{told:?}");
     let late = run(&place, &["--timeout", "1s"], "sleep 2; \"$0\" cert create Newer");
     assert!(late.code == 3 && late.err.contains("or no more"), "{late:?}");
-    // The password itself is not handed on.
+    // The password itself is not passed on.
     place.set("TDEKIT_PASSWORD", "secret");
     let hidden = run(&place, &[], "exit ${TDEKIT_PASSWORD:+1}");
     assert_eq!(hidden.code, 0, "{hidden:?}");
@@ -174,7 +174,7 @@ fn it_ends_with_its_command_and_forgets_in_time() {
     let words = ["agent", "--password-file", wrong.to_str().unwrap(), "--", "true"];
     assert!(place.fails(3, words).contains("wrong password"));
 
-    // In the background of a shell, which goes on once it has the line.
+    // In the background of a shell, which continues once it has the line.
     let start = format!("'{tdekit}' agent --timeout 60s --password-file '{file}'");
     let script = format!(
         "eval \"$({start} & echo \"kill $!\" >k)\"; '{tdekit}' cert create Shell && exec sh k"

@@ -1,4 +1,4 @@
-//! `tdekit audit`: what breaks a rule is told and moves the exit code; nothing is opened.
+//! `tdekit audit`: violations are reported and change the exit code; nothing is opened.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::databases::{Dir, encrypt, fill, place, unreadable_below};
 use serde_json::Value;
 
-/// The exit code, the breaches of each database by its file name, and the report.
+/// Returns the exit code, the breaches of each database by its file name, and the report.
 fn audit(args: &[&Path]) -> (i32, Vec<(String, Vec<String>)>, Value) {
     let run = place().run([Path::new("audit"), Path::new("--json")].iter().chain(args));
     let told: Value = serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{run:?}"));
@@ -65,7 +65,7 @@ fn a_key_may_be_too_old() {
     let (code, _, report) = audit(&[&path, Path::new("--max-key-age"), Path::new("1y")]);
     assert_eq!(code, 0, "{report}");
     assert!(report["oldest_key_allowed"].is_string(), "{report}");
-    // The header tells whole seconds.
+    // The header has whole seconds.
     std::thread::sleep(Duration::from_millis(1100));
     let (code, found, report) = audit(&[&path, Path::new("--max-key-age"), Path::new("0d")]);
     assert_eq!((code, found), (1, vec![told("app.db", &["key-age"])]), "{report}");
@@ -126,7 +126,7 @@ fn what_cannot_be_read_is_told_and_the_rest_is_audited() {
     assert_eq!((code, &found[0]), (1, &told("app.db", &[])), "{report}");
     assert_eq!((found.len(), &*found[1].1), (2, &["unreadable".to_owned()][..]), "{report}");
     assert_eq!(report["breached"], 1, "{report}");
-    // It may hold databases, so this is no empty directory.
+    // It may contain databases, so it does not count as an empty directory.
     let (code, found, report) = audit(&[&dir.path("aside")]);
     assert_eq!((code, found.len()), (1, 1), "{report}");
 }

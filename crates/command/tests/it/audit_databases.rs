@@ -1,5 +1,5 @@
-//! The audit log of databases' keys: what the command and the extension write, and what they refuse
-//! where it cannot be written.
+//! The audit log of databases' keys: entries of the command and the extension, and refusals if it
+//! cannot be written.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 const OPENINGS: &[u8] = b"[audit]\nopenings = true\n";
 
-/// A store of its own with two certificates.
+/// Makes a separate store with two certificates.
 fn with_keys() -> Place {
     let mut here = Place::empty();
     here.set("TDEKIT_PASSWORD", "secret-words");
@@ -32,7 +32,7 @@ fn encrypted(here: &Place, dir: &Dir, name: &str) -> PathBuf {
     path
 }
 
-/// The proved log's entries of a database.
+/// Returns the verified log's entries of a database.
 fn entries(here: &Place, database: &Path) -> Vec<Value> {
     let path = database.to_str().unwrap();
     let told = here.json(["audit", "log", "--verify", "--json", "--database", path]);
@@ -49,7 +49,7 @@ fn names(entry: &Value) -> Vec<&str> {
     certificates.iter().map(|one| one["name"].as_str().unwrap()).collect()
 }
 
-/// The stock shell with the extension of this build: cargo puts it beside the tests.
+/// Runs the stock shell with the extension of this build: cargo puts it beside the tests.
 fn shell(here: &Place, database: &Path, sql: &str) -> Command {
     let name =
         format!("{}tdekit_sqlite{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
@@ -109,7 +109,7 @@ fn every_change_of_a_databases_key_has_its_entry() {
         (vec!["Second"], &bak_text.into())
     );
     assert_ne!(restored[0]["id"], told[0]["id"]);
-    // By the identifier, wherever the file lies now.
+    // By the identifier, wherever the file is now.
     let moved = dir.path("moved.db");
     fs::write(&moved, header).unwrap();
     assert_eq!(actions(&entries(&here, &moved)), wanted);

@@ -1,4 +1,4 @@
-//! `tdekit audit log`: what it shows, what it proves, and its exit codes.
+//! `tdekit audit log`: its output, its checks, and its exit codes.
 
 use std::fs;
 use std::process::Command;
@@ -53,7 +53,7 @@ fn a_log_that_was_touched_is_told_with_an_exit_code_in_text_and_json() {
     assert_eq!(here.run(["audit", "log", "--verify"]).code, 4);
     fs::remove_file(&log).unwrap();
     assert!(here.fails(4, ["audit", "log", "--verify"]).contains("there is no log"));
-    // A pipe is not waited for.
+    // Does not block on a pipe.
     assert!(Command::new("mkfifo").arg(&log).status().unwrap().success());
     for words in [&["audit", "log", "--verify"][..], &["cert", "create", "OtherCert"]] {
         assert!(here.fails(7, words).contains("it is not an ordinary file"), "{words:?}");

@@ -1,5 +1,5 @@
-//! Attacks on the verdict: whatever is done to a media set, `verify` ends with another code than 0,
-//! and `restore` gives the newest set's exact bytes or nothing.
+//! Attacks on the verdict: whatever is done to a media set, `verify` exits with a nonzero code, and
+//! `restore` returns the newest set's exact bytes or nothing.
 //!
 //! `TDEKIT_ATTACK_STEP=1` tries every byte; a sample is tried otherwise.
 
@@ -20,7 +20,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A key store with certificates and a history, and one of the same without a history.
+/// A key store with certificates and a history, and an equal one without a history.
 struct Stores {
     known: Place,
     unknown: Place,
@@ -93,7 +93,7 @@ impl Media {
         usize::try_from(self.records[record].start).unwrap()
     }
 
-    /// Restores; `Ok` has the warnings and JSON of a restore that gave the newest set's bytes.
+    /// Restores; `Ok` has the warnings and JSON of a restore that returned the newest set's bytes.
     fn restored(&self, place: &Place, more: &[&str]) -> Result<(Run, Value), Run> {
         let (media, to) = (self.path(), self.dir.path("restored.db"));
         let args = ["restore", text(&media), "--to", text(&to), "--json"];
@@ -109,7 +109,7 @@ impl Media {
         Ok((run, told))
     }
 
-    /// What `verify` ends with, and the kinds of what it finds.
+    /// Returns the exit code of `verify`, and the kinds of its findings.
     fn verified(&self, place: &Place) -> (i32, Vec<String>) {
         let run = place.run(["verify", text(&self.path()), "--json"]);
         if run.out.is_empty() {
@@ -122,7 +122,7 @@ impl Media {
         (run.code, kinds.collect())
     }
 
-    /// Neither store takes the damaged media set for whole, nor an older set for the newest.
+    /// Neither store accepts the damaged media set as whole, nor an older set as the newest.
     fn refused(&self, what: &str) {
         for place in [&self.stores.known, &self.stores.unknown] {
             let (code, kinds) = self.verified(place);
@@ -134,7 +134,7 @@ impl Media {
     }
 }
 
-/// Only a sample, unless all is asked for.
+/// Only a sample, unless everything is requested.
 fn step(sample: usize) -> usize {
     std::env::var("TDEKIT_ATTACK_STEP").map_or(sample, |step| step.parse().unwrap())
 }
@@ -149,7 +149,7 @@ fn a_flipped_bit_is_never_whole_and_never_another_day() {
             bytes[at] ^= 1 << (at % 8);
             media.put(&bytes);
             media.refused(&format!("byte {at} of {} {key:?}", bytes.len()));
-            // Closer around the last set, whose loss must not make the one before the newest.
+            // Denser around the last set, whose loss must not make the one before it the newest.
             let near = media.start(2)..media.start(2) + 300;
             let close = near.contains(&at) || at + 2 * TRAILER_LEN > media.bytes.len();
             at += if close { step(89) } else { step(1301) };
@@ -166,7 +166,7 @@ fn a_truncated_media_set_is_refused() {
         media.refused(&format!("cut to {len}"));
         len = len.saturating_sub(step(1613));
     }
-    // Where a set ends only the history knows that there was another.
+    // At the end of a set, only the history knows that there was another.
     for ends in [0, 1] {
         media.put(&media.bytes[..media.end(ends)]);
         let (code, kinds) = media.verified(&media.stores.known);
@@ -204,7 +204,7 @@ fn a_set_that_is_cut_out_put_in_or_moved_is_told() {
     }
 }
 
-/// Gives a record another position, and all checksums that need no key.
+/// Gives a record another position, and corrects all checksums that need no key.
 fn with_position(media: &Media, record: usize, position: u32) -> Vec<u8> {
     let mut bytes = media.bytes.clone();
     let (start, end) = (media.start(record), media.end(record));
@@ -249,7 +249,7 @@ fn what_is_left_is_taken_only_when_it_is_asked_for() {
     media.put(&bytes);
     let run = media.restored(&media.stores.known, &[]).unwrap_err();
     assert!(run.code == 4 && run.err.contains("--latest-readable"), "{run:?}");
-    // The first day is what is left.
+    // Only the first day remains.
     let first = media.dir.path("first.db");
     media.put(&media.bytes);
     let (from, position) = (media.path(), ["--position", "1"]);
@@ -319,7 +319,7 @@ fn an_encrypted_database_does_not_become_plain_without_a_word() {
     assert!(place.fails(1, &encrypting).contains("anybody can have made"));
     assert!(place.fails(1, with(&["--allow-unauthenticated"])).contains("--certificate NAME"));
     assert!(fs::read(&database).unwrap() == before);
-    // Where it stood, as far as the key store knows, it is told.
+    // At its former path, as far as the key store knows, it is reported.
     fs::remove_file(&database).unwrap();
     assert!(place.ok(onto).err.contains("where an encrypted database stood"));
     assert!(crate::databases::is_plain(&database));
@@ -327,20 +327,20 @@ fn an_encrypted_database_does_not_become_plain_without_a_word() {
     let encrypted = || crate::databases::is_encrypted(&database);
     place.ok([&encrypting[..], &["--allow-unauthenticated"]].concat());
     assert!(encrypted());
-    // It is signed by a certificate whose private key is at hand.
+    // It is signed by a certificate whose private key is available.
     place.ok(with(&["--certificate", "AppCert"]));
     assert!(encrypted());
     place.ok(with(&["--certificate", "AppCert", "--signed-by", "Signer"]));
     assert!(encrypted());
     place.ok(["restore", text(&sealed), "--to", text(&database), "--replace"]);
     assert!(encrypted());
-    // Files that open nothing: it is not the set that was thought of.
+    // Files that open nothing: it is not the intended set.
     place.set("TDEKIT_BACKUP_PASSWORD", "backup");
     for command in [&["verify", text(&plain)][..], &["restore", text(&plain), "--to", "x.db"]] {
         let key = [command, &["--pkcs12", "AppCert.p12"]].concat();
         assert!(place.fails(2, key).contains("--pkcs12 opens nothing"));
     }
-    // What the configuration requires.
+    // The requirements of the configuration.
     let require = |what: &str| {
         place.secret_file("home/config.toml", format!("[backup]\nrequire = [{what}]\n").as_bytes())
     };
@@ -387,7 +387,7 @@ fn mirrors_of_other_states_are_told() {
         assert!(fs::read(&to).unwrap() == newest);
         fs::remove_file(&to).unwrap();
     }
-    // It went on by itself: nobody can tell which is the newest.
+    // It was continued separately: the newest cannot be determined.
     stores.backup(&database, &["--to", text(&a), "--append", "--certificate", "AppCert"]);
     for files in [[&a, &b], [&b, &a]] {
         let [first, second] = files.map(|path| text(path));
@@ -403,8 +403,8 @@ fn mirrors_of_other_states_are_told() {
     assert!(!to.exists());
 }
 
-/// Two places of a plain block where 64 bits can be exchanged without another XXH3-64: behind the
-/// block's header of 48 bytes hashed, lanes whose low half is the hash's own secret.
+/// Two places of a plain block where 64 bits can be exchanged without changing the XXH3-64: after
+/// the block's 48 hashed header bytes, lanes whose low half is the hash's own secret.
 const LANES: [(usize, [u8; 4]); 2] =
     [(16, [0x7c, 0x01, 0x81, 0x2c]), (80, [0xde, 0xd4, 0x6d, 0xe9])];
 
@@ -449,7 +449,7 @@ fn a_signature_holds_for_what_is_restored_and_not_for_its_mirror() {
     }
     for mirror in [&a, &b] {
         fs::write(mirror, &forged).unwrap();
-        // By itself the checksums hold, so the forgery is a good one, and the signature does not.
+        // Alone, the checksums match, so the forgery is a good one, but the signature is invalid.
         let run = stores.known.run(["verify", text(mirror)]);
         assert!(run.code == 4 && run.err.contains("does not hold"), "{run:?}");
         let run = stores.known.run([&["verify"], &both[..]].concat());
@@ -457,7 +457,7 @@ fn a_signature_holds_for_what_is_restored_and_not_for_its_mirror() {
         let told = stores.known.fails(4, &restore);
         assert!(told.contains("mirrors hold different blocks"), "{told}");
         assert!(!to.exists());
-        // Nobody asked for a signature; one that is there is checked all the same.
+        // No signature was requested; an existing one is checked anyway.
         let unasked = ["restore", text(mirror), "--to", text(&to)];
         let told = stores.known.fails(4, unasked);
         assert!(told.contains("does not hold"), "{told}");
@@ -572,7 +572,7 @@ fn a_corrupt_database_is_not_backed_up_unless_asked_for() {
     fill(&sound, 900);
     let run = stores.known.ok(["backup", text(&sound), "--to", text(&other), "--no-sign"]);
     assert!(run.out.contains("quick_check ok"), "{run:?}");
-    // A function of the application's keeps the check from running, and is not a fault.
+    // A function of the application prevents the check, and is not a fault.
     let db = rusqlite::Connection::open(dir.path("own.db")).unwrap();
     db.create_scalar_function("own", 1, FunctionFlags::SQLITE_DETERMINISTIC, |_| Ok(true)).unwrap();
     db.execute_batch("CREATE TABLE t(a CHECK(own(a))); INSERT INTO t VALUES(1)").unwrap();
@@ -688,7 +688,7 @@ fn a_set_whose_header_cannot_be_read_is_told_by_its_position_in_json_too() {
 fn an_append_cuts_off_nothing_that_the_history_knows_as_finished() {
     let media = Media::new(&["--certificate", "AppCert"]);
     let (path, database) = (media.path(), media.dir.path("app.db"));
-    // The file system lost the end of the last set: what is left looks like an unfinished append.
+    // The file system lost the end of the last set: the rest looks like an unfinished append.
     let cut = &media.bytes[..media.bytes.len() - TRAILER_LEN - 9];
     media.put(cut);
     let append = ["backup", text(&database), "--to", text(&path), "--append"];
@@ -701,7 +701,7 @@ fn an_append_cuts_off_nothing_that_the_history_knows_as_finished() {
         );
         assert!(fs::read(&path).unwrap() == cut, "it was cut");
     }
-    // Nobody knows better: it is what an interrupted append leaves.
+    // Without better knowledge, it is what an interrupted append leaves.
     let run = media.stores.unknown.ok(append);
     assert!(run.err.contains("was never finished, or was cut short"), "{run:?}");
     media.stores.unknown.ok(["verify", text(&path)]);

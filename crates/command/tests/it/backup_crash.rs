@@ -1,4 +1,4 @@
-//! `backup` to new media that is cut short at any step: a set that has its name is whole, with its
+//! `backup` to new media, interrupted at any step: a set that has its name is whole, with its
 //! signature.
 
 use std::fs;

@@ -47,7 +47,7 @@ fn a_set_opens_elsewhere_with_its_certificates_files_only() {
     let again = [&restore[..], &["--replace", "--database", "app.db"]].concat();
     let p12 = place().path("Second.p12");
     away.ok([&again[..], &["--pkcs12", text(&p12)]].concat());
-    // A key that openssl took out of its password needs none.
+    // A key that openssl decrypted needs no password.
     openssl(
         away.path("").as_path(),
         &["pkcs8", "-in", text(&k), "-passin", "pass:backup", "-out", "plain.pem"],
@@ -82,10 +82,10 @@ fn one_command_restores_an_encrypted_database_on_a_new_machine() {
     let mut away = elsewhere();
     let to = away.path("r.db");
     let restore = ["restore", text(&media), "--to", text(&to)];
-    // Nothing is given: it says what would open the set.
+    // Nothing is given: the error names what would open the set.
     let told = away.fails(3, restore);
     assert!(told.contains("AppCert (0x") && told.contains("--pkcs12 FILE"), "{told}");
-    // Nothing opens the key store that would be made.
+    // There is no secret for the new key store.
     let with_key = [&restore[..], &["--pkcs12", text(&p12)]].concat();
     let told = away.fails(3, &with_key);
     for part in ["AppCert (0x", "TDEKIT_PASSWORD", "tdekit cert restore AppCert", "--plain"] {
@@ -96,19 +96,19 @@ fn one_command_restores_an_encrypted_database_on_a_new_machine() {
     let in_the_clear = ["restore", text(&media), "--to", text(&plain), "--pkcs12", text(&p12)];
     away.ok([&in_the_clear[..], &["--plain"]].concat());
     assert!(is_plain(&plain) && rows(&plain) == 200 && !away.store_file().exists());
-    // One command ends with a database that opens, encrypted by the certificate that was given.
+    // One command results in a database that opens, encrypted with the given certificate.
     away.set("TDEKIT_PASSWORD", "of the new machine");
     let run = away.ok(&with_key);
     assert!(run.err.contains("Made the key store") && run.err.contains("AppCert (0x"), "{run:?}");
     assert!(is_encrypted(&to) && away.store_file().exists());
-    // The key store that is there now is used, and needs no files.
+    // The key store that exists now is used, and needs no files.
     let second = away.path("second.db");
     away.ok(["restore", text(&media), "--to", text(&second)]);
     for restored in [&to, &second] {
         away.ok(["decrypt", text(restored)]);
         assert_eq!(rows(restored), 200);
     }
-    // A key store of another certificate gets this one too, or is used by name.
+    // A key store with another certificate gets this one too, or is used by name.
     let mut other = Place::with_store();
     other.set("TDEKIT_BACKUP_PASSWORD", "backup");
     other.ok(["cert", "create", "Here"]);
@@ -148,7 +148,7 @@ fn a_certificate_that_is_added_opens_the_old_sets_and_nothing_is_copied() {
     away.ok(verify);
     let after = fs::read(&media).unwrap();
     assert!(after.starts_with(&before) && after.len() < before.len() + 5000);
-    // The sets that come later are chained to what was added.
+    // Later sets are chained to the added record.
     backup(&path, &media, &["--certificate", "AppCert", "--append"]);
     place().ok(["verify", text(&media)]);
     let report = place().json(["inspect", text(&media), "--json"]);
@@ -182,7 +182,7 @@ fn a_signature_tells_who_made_a_set() {
     assert_eq!(rows(&to), 2000);
     backup(&path, &media, &["--certificate", "AppCert", "--append"]);
     assert_eq!(place().run(["verify", text(&media), "--signed-by", "Second"]).code, 3);
-    // Where nobody is named, the set's own certificate signs it.
+    // By default, the set's own certificate signs it.
     place().ok(["verify", text(&media), "--position", "2", "--signed-by", "AppCert"]);
     // A plain set is signed as well: whoever changes a block cannot sign it again.
     let plain = dir.path("plain.bak");
@@ -207,7 +207,7 @@ fn the_key_store_knows_which_media_need_a_certificate() {
     place.ok([&arguments[..], &["--init", "--replace"]].concat());
     assert_eq!(used_by().as_array().unwrap().len(), 1);
     assert_eq!(used_by()[0]["path"], text(&media));
-    // A new generation leaves backups with the old one, which goes on opening them.
+    // A new generation leaves backups with the old one, which still opens them.
     let rotated = place.json(["cert", "rotate", "Mine", "--json"]);
     assert_eq!(rotated["backups"][0]["path"], text(&media));
     assert_eq!(rotated["to_wrap_anew"].as_array().unwrap().len(), 0);
@@ -220,7 +220,7 @@ fn the_key_store_knows_which_media_need_a_certificate() {
     assert_eq!(used_by().as_array().unwrap().len(), 0);
 }
 
-/// The files of a certificate that was valid for a day and expired a day ago, of the key in
+/// Makes the files of a certificate that was valid for a day and expired a day ago, with the key in
 /// `short.key`, which the password `backup` opens.
 fn expired_twin(place: &Place) {
     let content = pem::decode(&fs::read(place.path("short.key")).unwrap()).unwrap();
@@ -242,7 +242,7 @@ fn an_expired_certificate_makes_no_new_set_and_still_opens_old_ones() {
     let run = place.ok(arguments);
     assert!(run.err.contains("certificate Short used for encrypting"), "{run:?}");
     assert!(place.fails(3, ["cert", "drop", "Short"]).contains("app.bak"));
-    // The same key as it will be: nothing is waited for.
+    // The same key in its future state, without waiting.
     place.ok(["cert", "backup", "Short", "--out", "valid.pem", "--key-out", "short.key"]);
     expired_twin(&place);
     place.ok(["cert", "drop", "Short", "--force"]);

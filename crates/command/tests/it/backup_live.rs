@@ -10,8 +10,8 @@ use crate::databases::{Dir, create, dump, encrypt, fill, is_plain, one, open, pl
 use rusqlite::Connection;
 
 const ROWS: u32 = 4000;
-/// Commits after which the log's index has a second region: it begins with frame 4063, and a
-/// commit writes some eight.
+/// Number of commits after which the log's index has a second region: it begins with frame 4063,
+/// and a commit writes some eight.
 const MANY_COMMITS: u32 = 900;
 
 fn text(path: &Path) -> &str {
@@ -28,7 +28,7 @@ fn database(path: &Path) {
         ))
         .unwrap();
     }
-    // Stands on one page, so it tells what changed on others.
+    // It is on one page, so it shows changes on others.
     db.execute_batch("CREATE TABLE total(n); INSERT INTO total SELECT sum(n) FROM a").unwrap();
     drop(db);
     encrypt(path, &[]);
@@ -108,8 +108,8 @@ fn a_set_of_an_encrypted_database_in_use_is_one_commit() {
     }
 }
 
-/// Page sizes, journal modes, freshness, and a key that was changed with frames in the log: what a
-/// set holds is what a connection sees. A file that was cut is refused.
+/// Page sizes, journal modes, freshness, and a key that was changed with frames in the log: a set
+/// contains what a connection sees. A truncated file is refused.
 #[test]
 fn a_set_holds_what_a_connection_sees() {
     for (page_size, mode, fresh) in
@@ -134,7 +134,7 @@ fn a_set_holds_what_a_connection_sees() {
         place().ok(["restore", text(&media), "--to", text(&to), "--plain", "--check"]);
         assert!(dump(&Connection::open(&to).unwrap()) == dump(&db), "{what}");
         drop(db);
-        // By less than the part before page 1, which no page count tells.
+        // By less than the header area before page 1, which no page count reveals.
         let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
         file.set_len(file.metadata().unwrap().len() - u64::from(page_size)).unwrap();
         let media = dir.path("cut.bak");
@@ -143,8 +143,8 @@ fn a_set_holds_what_a_connection_sees() {
     }
 }
 
-/// Header slots are written beside readers, so outside WAL mode the file's time changes under a
-/// backup though its pages do not.
+/// Header slots are written beside readers, so outside WAL mode the file's time changes during a
+/// backup although its pages do not.
 #[test]
 fn a_key_that_changes_meanwhile_does_not_fail_a_backup() {
     for mode in ["delete", "truncate", "persist"] {

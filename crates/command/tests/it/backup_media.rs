@@ -106,7 +106,7 @@ fn a_differential_set_holds_what_changed() {
         assert_eq!((&made["type"], &made["differential_base_position"]), (&"I".into(), &1.into()));
         assert!(made["pages_stored"].as_u64().unwrap() * 5 < made["pages"].as_u64().unwrap());
         assert!((fs::metadata(&media).unwrap().len() - full) * 4 < full);
-        // The second one stands on the full set as well, not on the first.
+        // The second one is based on the full set as well, not on the first.
         open(&path).execute_batch("DELETE FROM t WHERE id > 20000; VACUUM").unwrap();
         let third = dump_of(&path);
         backup(&path, &[&media], &[&["--differential"], key].concat());
@@ -117,7 +117,7 @@ fn a_differential_set_holds_what_changed() {
             assert!(run.out.contains(chain), "{run:?}");
             assert_eq!(&dump_of(&restored), expected, "{position}");
         }
-        // Encrypted from plain pages, a chain as well as a full set.
+        // Encrypted from plain pages, both a chain and a full set.
         let restored = dir.path("again.db");
         restore(&[&media], &restored, &["--certificate", "Second"]);
         assert_eq!(dump_of(&restored), third);
@@ -190,7 +190,7 @@ fn a_stream_goes_through_pipes_both_ways() {
     restore(&[&media], &out, &["--replace"]);
     assert_eq!(dir.names(), ["out", "shop.bak"]);
     place().fails(2, ["restore", text(&media), "--to", text(&out), "--replace", "--plain"]);
-    // A media set to standard output is what would have been in the file.
+    // A media set to standard output equals the file's content.
     let made = piped(&[&arguments[..], &["-"]].concat(), b"few bytes");
     let copy = dir.path("copy.bak");
     fs::write(&copy, made).unwrap();

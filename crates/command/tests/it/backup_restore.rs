@@ -1,4 +1,4 @@
-//! `backup` and `restore`: what was backed up comes back, in the form that was asked for.
+//! `backup` and `restore`: the restored database equals the original, in the requested form.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// `backup DB --to MEDIA` with more arguments.
+/// Runs `backup DB --to MEDIA` with more arguments.
 fn backup(database: &Path, media: &Path, more: &[&str]) -> Run {
     place().ok([&["backup", text(database), "--to", text(media)], more].concat())
 }
@@ -75,7 +75,7 @@ fn an_encrypted_database_is_backed_up_encrypted_and_restored_encrypted() {
         let run = backup(&path, &media, &["--compression", "zstd"]);
         assert!(run.out.contains("AES_256, certificate AppCert"), "{run:?}");
         assert!(dir.files_with_marker().is_empty());
-        // It is the plaintext that was compressed.
+        // The plaintext was compressed.
         let (plain, stored) =
             (fs::metadata(&path).unwrap().len(), fs::metadata(&media).unwrap().len());
         assert!(stored < plain * 3 / 4, "{plain} {stored}");
@@ -123,7 +123,7 @@ fn nothing_becomes_plaintext_that_was_not_asked_for() {
     let run = backup(&plain, &media, &["--certificate", "AppCert", "--compression", "none"]);
     assert!(run.out.contains("AES_256"), "{run:?}");
     assert_eq!(dir.files_with_marker(), ["plain.db"]);
-    // A plain set in an encrypted media set, and the reverse, are told apart.
+    // A plain set in an encrypted media set, and the reverse, are distinguished.
     let append = ["backup", text(&plain), "--to", text(&media), "--append"];
     let told = place().fails(1, [&append[..], &["--encryption", "none"]].concat());
     assert!(told.contains("has encrypted sets, and this one would be plain"), "{told}");
@@ -135,7 +135,7 @@ fn nothing_becomes_plaintext_that_was_not_asked_for() {
     assert!(dir.files_with_marker().contains(&"b.bak".to_owned()));
     let sealing = ["backup", text(&sealed), "--to", text(&open), "--append"];
     assert!(place().fails(1, sealing).contains("has plain sets"));
-    // The plain set of an encrypted database is encrypted again, by the certificate it had.
+    // The plain set of an encrypted database is encrypted again, with the certificate it had.
     let restored = dir.path("r.db");
     restore(&open, &restored, &[]);
     assert!(is_encrypted(&restored));
@@ -193,7 +193,7 @@ fn a_killed_restore_leaves_nothing_under_the_name_and_nothing_in_the_clear() {
         child.wait().unwrap();
         assert!(!restored.exists());
         assert!(form.is_empty() || dir.files_with_marker().is_empty());
-        // The next one in the clear takes away what one to an encrypted database left, too.
+        // The next plain restore also removes what a restore to an encrypted database left.
         restore(&media, &restored, &[]);
         assert_eq!(dir.names(), ["app.bak", "r.db"]);
         assert_eq!(dump_of(&restored), before);
@@ -218,7 +218,7 @@ fn nothing_is_overwritten_unless_asked_for_and_never_while_it_is_in_use() {
     assert_eq!(one::<i64>(&db, "SELECT count(*) FROM t"), 0);
     drop(db);
     restore_fails(1, &media, &media, &["--replace"]);
-    // Whatever a crash left beside it goes with it.
+    // Remains of a crash beside it are removed with it.
     fs::write(dir.path("app.db-journal"), "left over").unwrap();
     restore(&media, &path, &["--replace"]);
     assert_eq!(dir.names(), ["app.bak", "app.db"]);
@@ -273,7 +273,7 @@ fn what_writes_on_is_backed_up_as_it_was_at_one_moment() {
     assert!(one::<i64>(&open(&restored), "SELECT count(*) FROM pair") >= 4000);
 }
 
-/// A default never chooses between databases, and a set goes in the place of its own database.
+/// A default never chooses between databases, and a set replaces only its own database.
 #[test]
 fn a_set_of_another_database_is_taken_by_name_only() {
     let dir = Dir::new();
@@ -288,7 +288,7 @@ fn a_set_of_another_database_is_taken_by_name_only() {
         assert!(told.contains("several databases: shop.db, hr.db"), "{told}");
         assert!(told.contains("--database NAME"), "{told}");
     }
-    // By position it is chosen, and still not put in another's place.
+    // It can be chosen by position, but still does not replace another database.
     let told = restore_fails(1, &media, &shop, &["--position", "2", "--replace"]);
     assert!(told.contains("is not the database of set 2, which is of hr.db"), "{told}");
     assert_eq!(dump_of(&shop), before);
@@ -296,7 +296,7 @@ fn a_set_of_another_database_is_taken_by_name_only() {
     let told = restore_fails(1, &media, &dir.path("x.db"), &["--database", "sales.db"]);
     assert!(told.contains("no set of database sales.db"), "{told}");
     assert_eq!(dump_of(&shop), before);
-    // The newest of one, though a set of another stands behind it.
+    // The newest of one, although a set of another follows it.
     open(&shop).execute_batch("DELETE FROM t").unwrap();
     let run = restore(&media, &shop, &["--database", "shop.db", "--replace"]);
     assert!(run.out.contains("from set 1, full, of shop.db"), "{run:?}");
@@ -321,7 +321,7 @@ fn a_set_of_another_database_is_taken_by_name_only() {
     assert_eq!(dump_of(&y), before);
 }
 
-/// Two directories may each have a database of one name.
+/// Two directories may each have a database of the same name.
 #[test]
 fn databases_of_one_name_are_told_apart_by_path_and_file_id() {
     let dir = Dir::new();
@@ -340,7 +340,7 @@ fn databases_of_one_name_are_told_apart_by_path_and_file_id() {
     let told = restore_fails(1, &media, &a, &["--position", "2", "--replace"]);
     assert!(told.contains("is not the database of set 2"), "{told}");
     restore(&media, &dir.path("x.db"), &["--database", text(&b)]);
-    // A database that was moved is the one that it was.
+    // A moved database is still the same database.
     fs::create_dir(dir.path("c")).unwrap();
     let moved = dir.path("c").join("moved.db");
     fs::rename(&b, &moved).unwrap();

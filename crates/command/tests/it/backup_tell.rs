@@ -1,4 +1,4 @@
-//! What is told of backups: `inspect`, `verify` and `history`, as lines and as JSON.
+//! Reports on backups: `inspect`, `verify` and `history`, as lines and as JSON.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -103,13 +103,13 @@ fn damage_and_unfinished_tails_are_told_and_earlier_sets_stay() {
     let one = fs::read(&media).unwrap();
     backup(&path, &media, &["--certificate", "AppCert", "--append"]);
     let two = fs::read(&media).unwrap();
-    // As a power cut leaves an append: some of the second set, without its trailer.
+    // As a power cut leaves an append: part of the second set, without its trailer.
     fs::write(&media, &two[..one.len() + (two.len() - one.len()) / 2]).unwrap();
     let report = place().json(["inspect", text(&media), "--json"]);
     assert_eq!(sets_of(&report).len(), 1);
     assert_eq!(report["findings"][0]["kind"], "unfinished_tail");
     assert!(place().ok(["inspect", text(&media)]).err.contains("never finished"));
-    // Nobody can tell it from a set that was finished and cut short.
+    // It cannot be distinguished from a set that was finished and then truncated.
     let to = dir.path("r.db");
     let restore = ["restore", text(&media), "--to", text(&to)];
     assert!(place().fails(4, restore).contains("never finished, or was cut short"));
@@ -120,7 +120,7 @@ fn damage_and_unfinished_tails_are_told_and_earlier_sets_stay() {
     let append =
         ["backup", text(&path), "--to", text(&media), "--certificate", "AppCert", "--append"];
     assert!(place().fails(4, append).contains("the backup history knows set 2"));
-    // Where nothing knows it, the next append cuts it off and says so.
+    // If nothing knows it, the next append cuts it off and reports that.
     let home = dir.path("home");
     fs::create_dir(&home).unwrap();
     fs::copy(place().store_file(), home.join("keystore.tdk")).unwrap();
@@ -203,7 +203,7 @@ fn the_history_has_the_columns_of_backupset_and_is_made_anew_from_media() {
         has_backup_checksums, server_name, user_name, differential_base_guid FROM backupset";
     assert_eq!(db.prepare(columns).unwrap().column_count(), 21);
     drop(db);
-    // Lost, and found again in the media.
+    // Lost, and found again from the media.
     fs::remove_file(place.home().join("history.db")).unwrap();
     fs::write(dir.path("deep/not.bak"), b"nothing of a backup").unwrap();
     let scanned = place.json(["history", "--scan", text(&dir.path("")), "--json"]);
@@ -230,7 +230,7 @@ fn a_scan_of_damaged_media_is_not_an_end_in_order() {
     place.ok(["backup", text(&path), "--to", text(&media), "--append"]);
     place.ok(["history", "--scan", text(&dir.path(""))]);
     let whole = fs::read(&media).unwrap();
-    // Its end is not there; then the record that it begins with is changed.
+    // Its end is missing; then the record at its start is changed.
     fs::write(&media, &whole[..whole.len() - 10]).unwrap();
     let run = place.run(["history", "--scan", text(&dir.path("")), "--json"]);
     assert_eq!(run.code, 4, "{run:?}");
@@ -293,7 +293,7 @@ fn wrong_use_is_told_before_anything_is_written() {
     }
 }
 
-/// A store that refuses whatever it is asked; its address, and the number of requests.
+/// A store that refuses every request; its address, and the number of requests.
 fn refusing_store() -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -347,7 +347,7 @@ fn a_variable_that_ends_in_a_line_feed_is_no_crash() {
         assert!(run.code != 0 && run.code != 101, "{name}: {run:?}");
         assert!(run.err.contains("error: "), "{name}: {run:?}");
         assert!(said.is_none_or(|said| run.err.contains(said)), "{name}: {run:?}");
-        // A trimmed value goes to the store, a refused one does not.
+        // A trimmed value is sent to the store, a refused one is not.
         assert_eq!(asked.load(Ordering::SeqCst) > 0, said.is_none(), "{name}: {run:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! What nobody must be able to take from a backup without a word: its encryption, its end, its
-//! warnings.
+//! Properties that nobody must be able to remove from a backup silently: its encryption, its end,
+//! its warnings.
 
 use std::fs;
 use std::io::Write;
@@ -26,7 +26,7 @@ fn add_row(path: &Path) {
     open_plain(path).execute_batch(sql).unwrap();
 }
 
-/// Algorithm and names of the certificates of each set.
+/// Returns algorithm and names of the certificates of each set.
 fn encryption_of(media: &Path) -> Vec<(Option<String>, Vec<String>)> {
     let report = place().json(["inspect", text(media), "--json"]);
     let names = |set: &serde_json::Value| {
@@ -49,7 +49,7 @@ fn a_set_behind_encrypted_ones_is_encrypted_as_they_are() {
     let both = ["--certificate", "AppCert", "--certificate", "Second"];
     let first = [&both[..], &["--encryption", "AES_128"]].concat();
     place().ok(backup(&path, &media, &first));
-    // The lines of README, one behind the other.
+    // The lines of README, in order.
     add_row(&path);
     place().ok(backup(&path, &media, &["--differential"]));
     add_row(&path);
@@ -83,7 +83,7 @@ fn plain_among_encrypted_is_never_hinted_at_and_says_what_it_lays_open() {
     let before = fs::read(&media).unwrap().len();
     let run = place().ok(backup(&path, &media, &plain));
     assert!(run.err.contains("whoever has the file reads each page that changed"), "{run:?}");
-    // Neither the key of the base's fingerprints nor fingerprints are in what is plain.
+    // Neither the key of the base's fingerprints nor fingerprints are in the plain part.
     let report = place().json(["inspect", text(&media), "--json"]);
     assert_eq!(report["sets"][0]["has_page_map"], true);
     assert_eq!(report["sets"][1]["has_page_map"], false);
@@ -93,7 +93,7 @@ fn plain_among_encrypted_is_never_hinted_at_and_says_what_it_lays_open() {
     let restored = dir.path("r.db");
     place().ok(["restore", text(&media), "--position", "2", "--to", text(&restored)]);
     assert_eq!(dump(&open_plain(&restored)), dump(&open_plain(&path)));
-    // An encrypted one behind plain ones is refused without that hint as well.
+    // An encrypted one after plain ones is refused without that hint as well.
     let other = dir.path("other.bak");
     place().ok(backup(&path, &other, &[]));
     let told = place().fails(1, backup(&path, &other, &["--append", "--certificate", "AppCert"]));
@@ -114,7 +114,7 @@ fn plain_media_in_the_place_of_encrypted_ones_get_no_plain_set() {
         assert!(told.contains("was encrypted when it was last written"), "{told}");
         assert_eq!(fs::read(&media).unwrap(), before);
     }
-    // Nor where they were taken away.
+    // Nor where they were removed.
     fs::remove_file(&media).unwrap();
     place().fails(1, backup(&path, &media, &["--append"]));
     assert_eq!(dir.names(), ["app.db"]);
@@ -257,13 +257,13 @@ fn a_certificate_that_expires_soon_is_warned_of_at_each_use_and_in_status() {
         own.ok(["cert", "backup", name, "--pkcs12", &format!("{name}.p12")]);
     }
     let dir = Dir::new();
-    // Full days are told: 20 only within the second in which the certificate was made.
+    // Full days are reported: 20 only within the second in which the certificate was made.
     let warned = |run: &Run| run.err.contains("certificate Soon expires in ");
     for (name, soon) in [("Soon", true), ("Later", false)] {
         let (path, media) = (dir.path(&format!("{name}.db")), dir.path(&format!("{name}.bak")));
         fill(&path, 10);
         let run = own.ok(backup(&path, &media, &["--certificate", name]));
-        // Once, though it seals the set and signs it.
+        // Once, although it seals the set and signs it.
         assert_eq!(run.err.matches("Soon expires in ").count(), usize::from(soon), "{run:?}");
         let run = own.ok(["verify", text(&media)]);
         assert_eq!(warned(&run), soon, "{run:?}");
@@ -284,8 +284,8 @@ fn a_certificate_that_expires_soon_is_warned_of_at_each_use_and_in_status() {
     assert!(warned(&run) && !run.err.contains("Later expires"), "{run:?}");
 }
 
-/// Runs the command under a limit on the size of files, in kilobytes, with the signal of that
-/// limit as the system has it.
+/// Runs the command under a limit on the size of files, in kilobytes, with the system's default for
+/// the signal of that limit.
 fn limited(kilobytes: u64, args: &[&str]) -> Run {
     let inner = place().command(args);
     let mut command = Command::new("bash");
@@ -331,7 +331,7 @@ fn status_does_not_say_that_an_encrypted_database_is_not_complete() {
     assert!(run.out.contains("3 ENCRYPTED") && !run.out.contains("0 %"), "{run:?}");
 }
 
-/// A link at each name that was ever that of a work file, before anything is made there.
+/// A link at each name that was ever used for a work file, before anything is made there.
 #[test]
 fn what_others_put_beside_backups_and_keys_is_not_written_through() {
     let (dir, away) = (Dir::new(), Dir::new());
@@ -394,7 +394,7 @@ fn what_anybody_can_have_made_takes_no_encrypted_database_s_place() {
     ours.ok(backup(&database, &own, &[]));
     ours.ok(backup(&database, &own, &["--differential"]));
     let whole = fs::read(&own).unwrap();
-    // What others make with our certificate: unsigned, and signed by one of their own.
+    // Sets that others make with our certificate: unsigned, and signed with their own.
     theirs.ok(["cert", "restore", "AppCert", "--in", text(&c)]);
     theirs.ok(["cert", "create", "Evil"]);
     fs::create_dir(dir.path("evil")).unwrap();
@@ -422,7 +422,7 @@ fn what_anybody_can_have_made_takes_no_encrypted_database_s_place() {
     };
     refused(&unsigned, 1, "anybody can have made");
     refused(&foreign, 1, "anybody can have made");
-    // Somebody's certificate that is in the key store without its private key vouches for nothing.
+    // A certificate in the key store without its private key authenticates nothing.
     let (e, f) = (dir.path("e.pem"), dir.path("f.pem"));
     theirs.ok(["cert", "backup", "Evil", "--out", text(&e), "--key-out", text(&f)]);
     ours.ok(["cert", "restore", "Partner", "--in", text(&e)]);
@@ -438,14 +438,14 @@ fn what_anybody_can_have_made_takes_no_encrypted_database_s_place() {
     base[end(0) + 300] ^= 1;
     fs::write(&cut, &base).unwrap();
     refused(&cut, 1, "anybody can have made");
-    // By a word of the user, and our own without one, both sets of the chain signed.
+    // With the user's agreement, and our own without it, both sets of the chain signed.
     ours.ok(onto(&foreign, &["--certificate", "AppCert", "--signed-by", "Partner"]));
     fs::write(&database, &before).unwrap();
     ours.ok(onto(&unsigned, &["--certificate", "AppCert", "--allow-unauthenticated"]));
     fs::write(&database, &before).unwrap();
     ours.ok(onto(&own, &[]));
     assert!(crate::databases::is_encrypted(&database));
-    // A new name is nobody's place.
+    // A new name replaces nothing.
     ours.ok(["restore", text(&unsigned), "--to", text(&dir.path("new.db"))]);
 }
 
@@ -471,7 +471,7 @@ fn who_signs_is_told_and_required() {
     assert_eq!(made("a.bak", &sealed), ["AppCert"]);
     assert!(made("b.bak", &["--certificate", "AppCert", "--no-sign"]).is_empty());
     assert!(made("c.bak", &[]).is_empty());
-    // The one that the configuration names signs, and no other will do.
+    // The one that the configuration names signs, and no other is accepted.
     place.secret_file("home/config.toml", b"[backup]\nrequire = [\"signed-by Ann\"]\n");
     assert_eq!(made("d.bak", &sealed), ["Ann"]);
     assert_eq!(made("e.bak", &[]), ["Ann"]);

@@ -1,4 +1,4 @@
-//! `tdekit bench --experiment backup`: the bench drives this very command, as a user does.
+//! `tdekit bench --experiment backup`: the bench runs this very command, as a user does.
 
 use std::fs;
 
@@ -9,14 +9,14 @@ fn results(place: &Place) -> Value {
     serde_json::from_str(&fs::read_to_string(place.path("results.json")).unwrap()).unwrap()
 }
 
-/// A small matrix of a tiny database: each backup is sealed as asked for, each
-/// restored database is the one that was backed up (the bench looks), and nothing is left behind.
+/// A small matrix of a tiny database: each backup is sealed as requested, each restored database
+/// equals the original (the bench checks), and nothing is left behind.
 #[test]
 fn the_backup_matrix_runs_through_the_command() {
     let mut place = Place::empty();
-    // The bench has a key store of its own, and heeds no key of the user's.
+    // The bench has its own key store, and ignores the user's keys.
     place.set("TDEKIT_PASSWORD", "the user's");
-    // Not loaded by this experiment.
+    // This experiment does not load it.
     place.set("TDEKIT_EXTENSION", env!("CARGO_BIN_EXE_tdekit"));
     for name in ["one", "two", "work"] {
         fs::create_dir(place.path(name)).unwrap();

@@ -1,5 +1,6 @@
-//! `tdekit bench` as a user runs it: the shipped extension against plain SQLite, by the command
-//! itself. What ends a run early keeps what was measured; the user's database stays as it is.
+//! `tdekit bench` as a user runs it: the shipped extension against plain SQLite, through the
+//! command itself. A run that ends early keeps its measurements; the user's database stays
+//! unchanged.
 
 use std::fs;
 use std::process::Command;
@@ -9,7 +10,7 @@ use crate::common::Run;
 use rusqlite::Connection;
 use serde_json::Value;
 
-/// Goes on until it is disturbed.
+/// Runs until it is interrupted.
 const ENDLESS: [&str; 2] = ["--pairs", "1000"];
 
 #[test]
@@ -40,7 +41,7 @@ fn a_killed_worker_leaves_partial_results() {
     bench.partial("signal: 9");
 }
 
-/// Files may grow to 1.5 MB only, and the load mix makes the database larger than that.
+/// Files may grow only to 1.5 MB, and the load mix makes the database larger than that.
 #[test]
 #[ignore = "full: a bench"]
 fn a_full_disk_leaves_partial_results() {
@@ -71,7 +72,7 @@ fn a_second_terminal_changes_and_stops_a_run() {
     assert!(bench.fails(["--control", "set", "mix=1/1/1"]).contains("add up to 10"));
     let answer = bench.ok(["--control", "set", "mix=0/5/5", "delay=5/1ms"]).out;
     assert!(answer.contains("goes on with the mix 0/5/5"), "{answer}");
-    // The order is taken at once; a pair after it is what the results must hold.
+    // The order is accepted at once; the results must contain a pair after it.
     wait_until("no pair after the change", || {
         let place = bench.ok(["--control", "status"]).out;
         std::thread::sleep(std::time::Duration::from_millis(500));
@@ -92,7 +93,7 @@ fn a_second_terminal_changes_and_stops_a_run() {
     assert!(bench.fails(["--control", "stop"]).contains("no bench is running"));
 }
 
-/// The clock moves in steps of 4 ms, as where a kernel knows nothing better than its tick.
+/// The clock moves in steps of 4 ms, as on a kernel whose best source is its tick.
 #[test]
 #[ignore = "full: a bench of half a minute"]
 fn a_coarse_clock_is_told() {
@@ -102,12 +103,12 @@ fn a_coarse_clock_is_told() {
     let run = Run::of(&command.env("TDEKIT_BENCH_CLOCK_STEP_NS", "4000000").output().unwrap());
     assert_eq!(run.code, 0, "{run:?}");
     let results = bench.results();
-    // The least step seen; on a busy machine that may be some of them.
+    // The smallest step seen; on a busy machine that may be several of them.
     let step = results["environment"]["clock_step_ns"].as_u64().unwrap();
     assert!(step >= 4_000_000 && step.is_multiple_of(4_000_000), "{step}");
     let warnings = results["warnings"].to_string();
     assert!(warnings.contains("moves in steps of"), "{warnings}");
-    // Where the clock did not tick there is no ratio; where there is one it is a number.
+    // If the clock did not tick there is no ratio; if there is one it is a number.
     let comparisons = results["embedded"]["summary"]["comparisons"].as_array().unwrap();
     assert!(!comparisons.is_empty());
     assert!(comparisons.iter().all(|found| found["ratio"].as_f64().is_some_and(|it| it > 0.0)));
@@ -126,7 +127,7 @@ fn every_mix_at_a_rate_with_tables() {
     assert_eq!(results["settings"]["rate_per_s"], 4000);
     let blocks: Vec<&Value> = whole_blocks(&results).collect();
     assert_eq!(blocks.len(), 17 * 2 * 2);
-    // 10 loops of two processes at 4,000 a second: the last is due after 4.5 ms.
+    // 10 loops of two processes at 4,000 per second: the last is due after 4.5 ms.
     assert!(blocks.iter().all(|block| block["values"]["elapsed"].as_f64().unwrap() >= 4_500_000.0));
     let lines = |name: &str| fs::read_to_string(bench.path(name)).unwrap().lines().count();
     assert_eq!(lines("blocks.csv"), 1 + blocks.len());
@@ -136,7 +137,7 @@ fn every_mix_at_a_rate_with_tables() {
     assert!(page.contains("What the driver itself costs"));
 }
 
-/// 1 s before each 1,000 loops; so each short block of the warm-up has one too.
+/// 1 s before each 1,000 loops, so each short block of the warm-up has one too.
 #[test]
 #[ignore = "full: a bench of half a minute"]
 fn thinking_takes_its_time() {
@@ -151,7 +152,7 @@ fn thinking_takes_its_time() {
         assert!(block["values"]["elapsed"].as_f64().unwrap() >= 1e9, "{block}");
         assert!(block["values"]["cpu"].as_f64().unwrap() < 5e8, "{block}");
     }
-    // Thinking is no operation's latency.
+    // Think time is not part of an operation's latency.
     for latency in results["embedded"]["latencies"].as_array().unwrap() {
         assert!(latency["max_ns"].as_u64().unwrap() < 1_000_000_000, "{latency}");
     }
@@ -174,12 +175,12 @@ fn a_script_runs_until_it_is_known_or_time_is_up() {
     assert_eq!(results["embedded"]["statements"].as_array().unwrap().len(), 3);
     let stopping = &results["settings"]["stopping"];
     assert_eq!((&stopping["headline_ppm"], &stopping["all_ppm"]), (&10_000.into(), &10_000.into()));
-    // Two restarts never know it to 1 %, unless a miracle makes them.
+    // Two restarts practically never determine it to 1 %.
     let told = run.out.contains("The time limit ended the run");
     assert!(told != stopping["reached"].as_bool().unwrap(), "{}", run.out);
 }
 
-/// Only root may empty the system's cache; others are told.
+/// Only root may drop the system's cache; others get a message.
 #[test]
 #[ignore = "full: a bench of half a minute"]
 fn the_whole_cache_is_dropped_by_those_who_may() {
@@ -219,7 +220,7 @@ fn two_runs_are_compared_and_a_page_is_left() {
     assert!(told.contains(&page), "{told}");
 }
 
-/// A name that is no Unicode, quotes and spaces: it is a file like any other.
+/// A name that is not Unicode, quotes and spaces: it is a file like any other.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_file_of_any_name_is_priced() {

@@ -1,5 +1,5 @@
-//! `tdekit bench app.db` on databases that make it hard: whatever a schema holds, the run gives
-//! figures, says what it left out, and the database is the same afterwards.
+//! `tdekit bench app.db` on difficult databases: whatever is in a schema, the run produces figures,
+//! reports what it omitted, and leaves the database unchanged.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -11,7 +11,7 @@ use rusqlite::functions::FunctionFlags;
 const QUICK: [&str; 7] =
     ["--quick", "--experiment", "operations", "--experiment", "scans", "--restarts", "2"];
 
-/// Whatever a schema may hold, with what needs an application's own functions and collations.
+/// Everything that a schema may contain, including an application's own functions and collations.
 const SCHEMA: &str = r#"
 CREATE TABLE "quo""ted 'na;me'"("a ""b" INTEGER PRIMARY KEY, "c'd" TEXT, [e f] REAL, "select" BLOB);
 CREATE INDEX "in ""dex" ON "quo""ted 'na;me'"("c'd");
@@ -45,7 +45,7 @@ INSERT INTO sorted SELECT id, 's' || n FROM computed;
 INSERT INTO measured SELECT id, 'm' || n FROM computed;
 "#;
 
-/// As its application opens it.
+/// Opens it as its application does.
 fn open(bench: &Bench, name: &str) -> Connection {
     let connection = Connection::open(bench.path(name)).unwrap();
     connection.create_collation("app_order", |one, other| other.cmp(one)).unwrap();
@@ -85,7 +85,7 @@ fn a_schema_full_of_everything_is_priced() {
     }
 }
 
-/// An application that goes on writing: it is never kept from it, and its database stays whole.
+/// An application that continues to write: it is never blocked, and its database stays whole.
 #[test]
 #[ignore = "full: a bench"]
 fn a_database_that_is_being_written_to_is_priced() {
@@ -98,7 +98,7 @@ fn a_database_that_is_being_written_to_is_priced() {
         scope.spawn(|| {
             let writer = open(&bench, "app.db");
             while !over.load(Ordering::SeqCst) {
-                // No waiting: a lock that the bench held would be seen.
+                // No waiting: a lock held by the bench would be noticed.
                 writer.execute("INSERT INTO audit VALUES ('written meanwhile')", []).unwrap();
                 written.fetch_add(1, Ordering::SeqCst);
                 std::thread::sleep(std::time::Duration::from_millis(2));
@@ -124,7 +124,7 @@ fn a_database_that_is_being_written_to_is_priced() {
     assert_eq!(fs::read_dir(bench.path("copies")).unwrap().count(), 0);
 }
 
-/// Other page sizes, and rollback journals: each is taken as it is.
+/// Other page sizes, and rollback journals: each is used as it is.
 #[test]
 #[ignore = "full: several benches"]
 fn other_page_sizes_and_journals_are_priced() {

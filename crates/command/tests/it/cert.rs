@@ -114,7 +114,7 @@ fn a_changed_certificate_is_not_restored() {
     fs::copy(place.path("k.pem"), elsewhere.path("k.pem")).unwrap();
     let restore = ["cert", "restore", "AppCert", "--in", "c.pem", "--key-in", "k.pem"];
     let end = der.windows(2).rposition(|pair| pair == [0x17, 0x0d]).unwrap();
-    // The year in which it ends, its serial number, its signature.
+    // The year of its end, its serial number, its signature.
     for at in [end + 3, 16, der.len() - 9] {
         let mut changed = der.clone();
         changed[at] ^= 1;
@@ -183,7 +183,7 @@ fn the_warning_names_five_files_and_counts_the_others() {
     };
     let kept = |number: u8| place.path(&format!("kept{number}.db"));
     for number in 0..40 {
-        // The file id that was there before, and a file that was removed.
+        // The previous file id, and a file that was removed.
         fs::write(kept(number % 8), "a database").unwrap();
         record(number, &kept(number % 8));
         record(100 + number, &place.path(&format!("gone{number}.db")));
@@ -200,8 +200,7 @@ fn the_warning_names_five_files_and_counts_the_others() {
     assert!(told.contains("  it opened 40 file(s) that are not where they were"), "{told}");
     assert!(!told.contains("gone"), "{told}");
 
-    // Nothing of it is lost where everything is asked for, and the refusal begins with what is
-    // there.
+    // The full output has all of it, and the refusal begins with the existing ones.
     let listed = place.json(["cert", "list", "--json"]);
     assert_eq!(listed[0]["used_by"].as_array().unwrap().len(), 81);
     let refused = place.fails(3, ["cert", "drop", "AppCert"]);

@@ -1,4 +1,4 @@
-//! `tdekit doctor`: every fault is found, named, and moves the exit code.
+//! `tdekit doctor`: every fault is found, named, and changes the exit code.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -17,7 +17,7 @@ fn doctor(args: &[&Path]) -> Run {
     place().run([Path::new("doctor")].iter().chain(args))
 }
 
-/// The findings by name and kind, and the exit code, of one database.
+/// Returns the findings by name and kind, and the exit code, for one database.
 fn findings(path: &Path) -> (i32, Vec<(String, String)>, Value) {
     let run = doctor(&[path, Path::new("--json")]);
     let told: Value = serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{run:?}"));
@@ -126,7 +126,7 @@ fn each_fault_is_named_and_weighed() {
     fs::write(&path, bytes).unwrap();
     let (code, found, told) = findings(&path);
     assert_eq!((code, found.len()), (4, 2), "{told}");
-    // Cut short, and not a database at all.
+    // Truncated, and not a database at all.
     fs::write(&path, &whole[..whole.len() - 3 * PAGE]).unwrap();
     assert_eq!(findings(&path).0, 4);
     fs::write(&path, b"some text that is no database").unwrap();
@@ -188,7 +188,7 @@ fn a_directory_is_searched_and_one_fault_hides_no_other() {
     }
     assert!(run.out.contains("Nothing is wrong.") && run.out.contains("1 plain database(s)"));
     assert!(!run.out.contains("notes.txt") && !run.out.contains("link.db"), "{run:?}");
-    // A plain database by name: its structure alone can tell.
+    // A plain database by name: only its structure can be checked.
     assert_eq!(findings(&plain).0, 0);
     let mut bytes = fs::read(&plain).unwrap();
     bytes[PAGE..PAGE + 12].fill(0xee);
@@ -214,7 +214,7 @@ fn a_directory_that_cannot_be_read_is_a_finding_beside_the_others() {
     assert!(run.out.contains("Nothing is wrong.") && run.out.contains("unreadable:"), "{run:?}");
 }
 
-/// Whole, but of no use when it is the only one.
+/// Whole, but useless as the only one.
 #[test]
 fn a_header_slot_of_another_database_is_found() {
     const SLOT: usize = HEADER_AREA / 2;
@@ -232,7 +232,7 @@ fn a_header_slot_of_another_database_is_found() {
     assert_eq!(told["encryption"]["intact_header_slots"], 1);
 }
 
-/// SQLite would wait for somebody to write to it, and no signal ends that.
+/// SQLite would wait for a writer of it, and no signal ends that.
 #[test]
 fn a_pipe_in_the_place_of_a_journal_is_an_error() {
     const ODD: &str = "it is not an ordinary file";
@@ -275,7 +275,7 @@ fn names_that_are_no_utf8_are_in_the_json() {
     }
 }
 
-/// A verdict on an estate begins with what is known to belong to it.
+/// A verdict on a whole directory includes the databases known to belong to it.
 #[test]
 fn what_the_key_store_knows_and_is_not_there_is_a_finding() {
     let dir = Dir::new();
@@ -284,7 +284,7 @@ fn what_the_key_store_knows_and_is_not_there_is_a_finding() {
         fill(&dir.path(name), 200);
         encrypt(&dir.path(name), &[]);
     }
-    // The key store knows media sets too.
+    // The key store also knows media sets.
     let (whole, set) = (dir.path("whole.db"), dir.path("whole.bak"));
     place().ok([Path::new("backup"), &whole, Path::new("--to"), &set]);
     assert_eq!(doctor(&[&dir.path("")]).code, 0);
@@ -310,7 +310,7 @@ fn what_the_key_store_knows_and_is_not_there_is_a_finding() {
         }
         assert!(!run.out.contains("whole.bak"), "{run:?}");
     }
-    // By name; and a backup is not made of what is left.
+    // By name; and no backup is made of the remains.
     for (name, problem) in problems {
         let path = dir.path(name);
         let run = doctor(&[&path]);

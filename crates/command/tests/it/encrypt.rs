@@ -1,4 +1,4 @@
-//! `encrypt` and `decrypt`: what a database is before and after.
+//! `encrypt` and `decrypt`: the database before and after.
 
 use std::fs;
 use std::process::Command;
@@ -108,7 +108,7 @@ fn settings_stay() {
     }
 }
 
-/// Everything that a schema may hold, with gaps in the row numbers.
+/// Everything that a schema may contain, with gaps in the row numbers.
 const SCHEMA: &str = "
     CREATE TABLE plain(a, b); CREATE TABLE wr(k TEXT, v, PRIMARY KEY(k DESC)) WITHOUT ROWID;
     CREATE TABLE auto(id INTEGER PRIMARY KEY AUTOINCREMENT, x TEXT UNIQUE COLLATE NOCASE);
@@ -191,7 +191,7 @@ fn with_own_names(db: Connection) -> Connection {
     db
 }
 
-/// The index over `a` by an order that only the application knows, as it is on disk.
+/// Returns the index over `a`, in an order that only the application knows, as it is on disk.
 fn in_order(db: &Connection) -> Vec<String> {
     crate::databases::strings(
         db,
@@ -286,7 +286,7 @@ fn two_certificates_and_each_alone_opens_it() {
     }
 }
 
-/// The stock shell's output, without the extension.
+/// Returns the stock shell's output, without the extension.
 fn stock(path: &std::path::Path, sql: &str) -> String {
     let output = Command::new("sqlite3").arg(path).arg(sql).output().unwrap();
     assert!(output.status.success(), "{output:?}");

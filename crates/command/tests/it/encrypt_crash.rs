@@ -1,5 +1,5 @@
 //! `encrypt`, `decrypt` and `rewrap` that are killed: the database is the old or the new one,
-//! whole, and the next run goes through.
+//! whole, and the next run succeeds.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::databases::{
 };
 
 const KILLED: Option<i32> = Some(9);
-/// What changes files, or makes changes durable.
+/// Calls that change files, or make changes durable.
 const CALLS: [&str; 16] = [
     "write",
     "pwrite64",
@@ -36,7 +36,7 @@ const CALLS: [&str; 16] = [
     "fchown",
 ];
 
-/// What is killed.
+/// The work that is killed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Work {
     Encrypt,
@@ -48,7 +48,7 @@ enum Work {
 }
 
 impl Work {
-    /// A fresh database, and what it holds.
+    /// Makes a new database, and returns its content.
     fn prepare(self, dir: &Dir) -> Vec<String> {
         let live = dir.path("live.db");
         let path = dir.path("app.db");
@@ -95,11 +95,11 @@ impl Work {
         is_encrypted(path) == !matches!(self, Self::Decrypt | Self::DecryptWal)
     }
 
-    /// After a kill: all is there, and a second run goes through and leaves nothing.
+    /// After a kill: everything is there, and a second run succeeds and leaves nothing behind.
     fn check(self, dir: &Dir, content: &[String], when: &str) -> bool {
         let path = dir.path("app.db");
         let done = self.is_done(&path);
-        // A copy of what a crash left, as opening it recovers it.
+        // A copy of the result of a crash, recovered by opening it.
         let copy = Dir::new();
         for name in dir.names().iter().filter(|name| name.starts_with("app.db")) {
             fs::copy(dir.path(name), copy.path(name)).unwrap();
@@ -149,7 +149,7 @@ fn after_every_step() {
     }
 }
 
-/// Runs the command under strace, which kills it as it begins the `nth` of the calls `call`.
+/// Runs the command under strace, which kills it at the start of the `nth` of the calls `call`.
 fn run_and_kill(args: &[OsString], call: &str, nth: u32) -> Option<Output> {
     let run = place().command(args);
     let mut strace = Command::new("strace");
@@ -175,7 +175,7 @@ fn at_every_call(work: Work) {
     }
     let mut kills = [0, 0];
     for call in CALLS {
-        // Names change a few times; writes and syncs are many and alike.
+        // Names change a few times; writes and syncs are many and similar.
         let alike = call.contains("write") || call.contains("sync");
         let step = if alike { by_form(7, 1, 1) } else { 1 };
         for nth in (1..).step_by(step) {
@@ -253,7 +253,7 @@ fn marker_is_in_what_is_checked() {
 
 #[test]
 fn time_is_not_wasted() {
-    // A killed run's lock does not outlive it: the next one begins at once.
+    // A killed run's lock does not outlive it: the next one starts at once.
     let dir = Dir::new();
     Work::Encrypt.prepare(&dir);
     let path = dir.path("app.db");

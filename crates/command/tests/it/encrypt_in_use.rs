@@ -21,7 +21,8 @@ fn a_database_that_others_have_open_is_refused() {
             insert(&create(&path, &format!("PRAGMA journal_mode = {mode}")), 100);
             let before = fs::read(&path).unwrap();
             let db = open(&path);
-            // One that has read keeps its locks in WAL mode, and its descriptor in every mode.
+            // A connection that has read keeps its locks in WAL mode, and its descriptor in every
+            // mode.
             db.execute_batch("SELECT count(*) FROM t").unwrap();
             db.execute_batch(busy).unwrap();
             let told = encrypt_fails(5, &path, &[]);
@@ -44,7 +45,7 @@ fn a_database_that_others_have_open_is_refused() {
     }
 }
 
-/// Copies a database with what stands beside it, as a crash leaves it.
+/// Copies a database with the files beside it, as a crash leaves it.
 fn crashed(dir: &Dir, from: &str, to: &str) {
     for suffix in ["", "-wal", "-journal"] {
         let from = dir.path(&format!("{from}{suffix}"));
@@ -128,7 +129,7 @@ fn a_journal_that_stays_behind_goes() {
 
 #[test]
 fn readers_that_the_system_hides_fail_or_follow_and_do_not_go_on() {
-    // In another container, say. Here the command gets a /proc that shows nobody.
+    // In another container, for example. Here the command gets a /proc that shows nobody.
     let dir = Dir::new();
     let path = dir.path("app.db");
     fill(&path, 100);
@@ -157,7 +158,7 @@ fn readers_that_the_system_hides_fail_or_follow_and_do_not_go_on() {
     assert!(read.is_err(), "stale content: {read:?}");
     let written = db.execute_batch("INSERT INTO t(a) VALUES('lost')");
     assert!(written.is_err());
-    // What goes through the extension finds the new file.
+    // Connections that use the extension find the new file.
     follows.execute_batch("INSERT INTO t(a) VALUES('kept')").unwrap();
     drop((db, follows));
     assert_eq!(one::<i64>(&open(&path), "SELECT count(*) FROM t"), 101);
@@ -200,7 +201,7 @@ fn of_two_runs_the_second_is_refused() {
     let told = encrypt_fails(5, &path, &[]);
     assert!(told.contains("another tdekit is converting"), "{told}");
     assert!(fails(1, "decrypt", &path).contains("is not encrypted"));
-    // Nobody else reads or writes meanwhile.
+    // Nobody else reads or writes in the meantime.
     let shell = Command::new("sqlite3").arg(&path).arg("SELECT count(*) FROM t").output().unwrap();
     assert!(String::from_utf8_lossy(&shell.stderr).contains("database is locked"));
     signal(&first, Signal::CONT);
@@ -229,7 +230,7 @@ fn who_opens_it_during_the_copy_is_noticed() {
     let first = running(&dir);
     signal(&first, Signal::STOP);
     let path = dir.path("app.db");
-    // It waits for the lock, and would go on with the old file.
+    // It waits for the lock, and would continue with the old file.
     let mut shell = Command::new("sqlite3")
         .args(["-cmd", ".timeout 60000"])
         .arg(&path)

@@ -1,4 +1,4 @@
-//! `encrypt --online`: a plain database becomes an encrypted one under its readers and writers.
+//! `encrypt --online`: a plain database becomes an encrypted one while it is read and written.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use rusqlite::{Connection, ErrorCode};
 
 const MODES: [&str; 4] = ["delete", "truncate", "persist", "wal"];
 
-/// A plain database in a journal mode, which a connection keeps.
+/// Makes a plain database in a journal mode, which a connection keeps.
 fn database(dir: &Dir, mode: &str, rows: u32) -> (PathBuf, Connection) {
     let path = dir.path("app.db");
     fill(&path, rows);
@@ -26,7 +26,7 @@ fn database(dir: &Dir, mode: &str, rows: u32) -> (PathBuf, Connection) {
 fn plain(path: &Path, mode: &str) -> Connection {
     let db = open(path);
     db.busy_timeout(Duration::from_secs(30)).unwrap();
-    // What is not kept in the file is the connection's own.
+    // A mode that is not stored in the file belongs to the connection.
     let mode = format!("PRAGMA journal_mode = {mode}");
     db.query_row(&mode, [], |_| Ok(())).unwrap();
     db
@@ -36,8 +36,8 @@ fn add(db: &Connection) {
     db.execute_batch("INSERT INTO t(a) VALUES ('added')").unwrap();
 }
 
-/// Whether the file is a plain database. Another process looks: to close a file drops the locks
-/// that SQLite has on it in this one.
+/// Returns true if the file is a plain database. Another process reads it: closing a file drops the
+/// locks that SQLite has on it in this one.
 fn is_plain(path: &Path) -> bool {
     let head = Command::new("head").args(["-c", "16"]).arg(path).output().unwrap();
     assert_eq!(head.stdout.len(), 16);
@@ -79,7 +79,7 @@ fn connections_that_are_open_follow_in_every_journal_mode() {
         }
         let files = Command::new("grep").args(["-rl", MARKER]).arg(dir.path("")).output().unwrap();
         assert_eq!(String::from_utf8(files.stdout).unwrap(), "", "{mode}");
-        // Roll back, close, open again: what is beside the file is the new file's.
+        // Roll back, close, open again: the files beside it belong to the new file.
         second.execute_batch("BEGIN; DELETE FROM t; ROLLBACK; VACUUM").unwrap();
         drop((first, second, idle));
         let db = open(&path);
@@ -91,10 +91,10 @@ fn connections_that_are_open_follow_in_every_journal_mode() {
     }
 }
 
-/// Appends to its own rows until it is told to stop; gives the number of the last.
+/// Appends its own rows until it is stopped; returns the number of the last.
 fn write_until(stop: &AtomicBool, path: &Path, mode: &str, writer: i64) -> i64 {
     let db = plain(path, mode);
-    // One of them has its transactions spilled.
+    // The transactions of one of them are spilled.
     let pages = if writer == 0 { 5 } else { 2000 };
     db.execute_batch(&format!("PRAGMA synchronous = OFF; PRAGMA cache_size = {pages}")).unwrap();
     let mut n = 0;
@@ -113,7 +113,7 @@ fn write_until(stop: &AtomicBool, path: &Path, mode: &str, writer: i64) -> i64 {
     n
 }
 
-/// Has threads write to the database while `act` runs, and compares with what they did.
+/// Makes threads write to the database while `act` runs, and compares with what they did.
 fn under_writers(path: &Path, mode: &str, act: impl FnOnce()) {
     plain(path, mode).execute_batch("CREATE TABLE log(writer, n, body)").unwrap();
     let stop = AtomicBool::new(false);
@@ -177,11 +177,11 @@ fn a_run_that_is_killed_leaves_one_database_or_the_other() {
                     online(&path, &[]);
                 }
             });
-            // It has not looked since before there was this table.
+            // It has not checked since before this table existed.
             assert_eq!(one::<i64>(&db, "SELECT count(*) FROM t"), 300);
             db.execute_batch("DROP TABLE log").unwrap();
             assert_eq!(dump(&db), content, "{mode} {step}");
-            // A killed run's remains go with the next.
+            // A killed run's remains are removed by the next.
             if matches!(step, "created" | "read" | "copied" | "caught-up" | "recorded" | "held") {
                 assert_eq!(dir.work(), None, "{mode} {step}");
             }
@@ -228,7 +228,7 @@ fn a_process_without_the_extension_is_refused_by_name() {
     assert_eq!(one::<i64>(&db, "SELECT count(*) FROM t"), 12);
 }
 
-/// A connection around the VFS, in a process that has it: nobody sees that from outside.
+/// A connection without the VFS, in a process that has it: nobody can see that from outside.
 #[test]
 fn a_connection_that_cannot_follow_fails_and_loses_nothing() {
     for mode in MODES {
@@ -268,7 +268,7 @@ const SCHEMA: &str = "
     WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 3000)
     INSERT INTO t(a, u, big) SELECT x % 9, x, randomblob(x % 3 * 2500) FROM n";
 
-/// Statements of every kind, the same for the same `n`.
+/// Returns statements of every kind, the same for the same `n`.
 fn change(n: i64) -> String {
     let row = n * 7919 % 3000;
     match n % 11 {

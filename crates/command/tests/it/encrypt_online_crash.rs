@@ -1,5 +1,5 @@
-//! `encrypt --online`, cut short: by a power cut under a writer, by failing calls, by signals.
-//! The database is whole, plain or encrypted, and has all that was acknowledged.
+//! `encrypt --online`, interrupted: by a power cut while others write, by failing calls, by
+//! signals. The database is whole, plain or encrypted, and has everything that was acknowledged.
 
 use std::process::Command;
 
@@ -27,7 +27,7 @@ fn power_cuts(mode: &str) {
             let run = place().run(encrypt_args(&path, &["--online"]));
             assert_eq!(run.code, 0, "{what}: {run:?}");
             assert!(!is_plain(&path));
-            // Names that a power cut took are what tells whose work it is.
+            // Names that a power cut removed are what shows whose work it is.
             assert!(dir.work().is_none() || image.what.starts_with("Power"), "{what}");
             check(&under, image, ROWS, &format!("{what}, and again"));
         }
@@ -50,7 +50,7 @@ fn a_power_cut_leaves_one_database_or_the_other_with_a_log() {
     }
 }
 
-/// Calls that fail, once or from then on, and signals as they are made.
+/// Calls that fail, once or from then on, and signals at these calls.
 const FAULTS: [&str; 4] =
     ["error=EIO:when={}", "error=ENOSPC:when={}+", "signal=INT:when={}", "signal=KILL:when={}"];
 const CALLS: [&str; 6] = ["pwrite64", "fsync", "fdatasync", "ftruncate", "renameat", "unlink"];
@@ -67,13 +67,14 @@ fn fault(mode: &str, call: &str, fault: &str) -> bool {
     let what = format!("{mode} {call}:{fault}");
     let command = place().command(encrypt_args(&path, &["--online"]));
     let output = inject(&command, &format!("{call}:{fault}")).unwrap();
-    // Another process looks: to close a file here drops the locks that SQLite has on it.
+    // Another process reads it: closing a file here drops the locks that SQLite has on it.
     let head = Command::new("head").args(["-c", "15"]).arg(&path).output().unwrap().stdout;
     let plain = head == b"SQLite format 3";
     if output.status.success() {
         assert!(!plain, "{what}: {output:?}");
     }
-    // Who has it open goes on, and so does who comes; who stopped too late is told so.
+    // Connections that have it open continue, and so do new ones; a run that stopped too late
+    // reports so.
     assert_eq!(dump(&db), whole, "{what}: {output:?}");
     db.execute_batch("INSERT INTO t(a) VALUES ('after')").unwrap();
     let now = dump(&db);
@@ -92,7 +93,7 @@ fn faults(mode: &str) {
     let mut failed = 0;
     for (row, call) in CALLS.iter().enumerate() {
         for (column, text) in FAULTS.iter().enumerate() {
-            // The short form takes half of the faults of each call, and few of the calls.
+            // The short form uses half of the faults of each call, and few of the calls.
             if !exhaustive() && (row + column + usize::from(mode == "wal")) % 2 == 1 {
                 continue;
             }

@@ -1,5 +1,5 @@
-//! `encrypt --online` under processes of Python that have loaded the extension and know nothing of
-//! it, some of them killed.
+//! `encrypt --online` under Python processes that have loaded the extension and know nothing of it,
+//! some of them killed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::databases::{Dir, encrypt_args, fill, one, open, place};
 
-/// Writes until it is told to stop, and tells of each transaction that was committed.
+/// Writes until it is stopped, and reports each committed transaction.
 const WRITER: &str = r#"
 import os, sqlite3, sys, time
 loader = sqlite3.connect(':memory:')
@@ -29,7 +29,7 @@ while not os.path.exists(sys.argv[4] + '.stop'):
     time.sleep(0.004)
 "#;
 
-/// The extension of this build: cargo puts it beside the tests of what depends on it.
+/// Returns the extension of this build: cargo puts it beside the tests of its dependents.
 fn extension() -> PathBuf {
     let name =
         format!("{}tdekit_sqlite{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
@@ -38,7 +38,7 @@ fn extension() -> PathBuf {
     path
 }
 
-/// A Python that can load extensions, or `None`, with a note.
+/// Returns a Python that can load extensions, or `None`, with a note.
 fn python() -> Option<&'static str> {
     let can = "import sqlite3; sqlite3.connect(':memory:').enable_load_extension(True)";
     let found = ["/usr/bin/python3", "python3"].into_iter().find(|python| {
@@ -66,7 +66,7 @@ fn writer(python: &str, path: &Path, number: usize, told: &Path) -> Child {
         .unwrap()
 }
 
-/// The last transaction that a writer told of.
+/// Returns the last transaction that a writer reported.
 fn last_told(told: &Path) -> i64 {
     let text = fs::read_to_string(told).unwrap_or_default();
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
@@ -96,7 +96,7 @@ fn processes_lose_nothing_even_when_some_and_the_command_are_killed() {
         let mut writers: Vec<_> =
             (0..).zip(&told).map(|(number, told)| writer(python, &path, number, told)).collect();
         wait_until_all(&told, &[10; 4]);
-        // The command is killed, then a writer, then both go to the end.
+        // The command is killed, then a writer, then both run to the end.
         for millis in [40, 90] {
             let mut run = place().command(encrypt_args(&path, &["--online"]));
             let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -108,7 +108,7 @@ fn processes_lose_nothing_even_when_some_and_the_command_are_killed() {
         sleep(Duration::from_millis(100));
         writers[0].kill().unwrap();
         let done = run.wait_with_output().unwrap();
-        // One of the killed ones may have come to its end.
+        // One of the killed ones may have completed.
         assert!(matches!(done.status.code(), Some(0 | 1)), "{mode}: {done:?}");
         writers[1].kill().unwrap();
         let now: Vec<_> = told[2..].iter().map(|told| last_told(told) + 10).collect();
@@ -130,7 +130,7 @@ fn processes_lose_nothing_even_when_some_and_the_command_are_killed() {
             let (count, last) = (ask("count(*)"), ask("max(n)"));
             assert_eq!(count, last, "{mode}: writer {writer} has gaps");
             let told = last_told(told);
-            // One that was killed may have committed and not told.
+            // A killed one may have committed without reporting it.
             assert!((told..=told + 1).contains(&last), "{mode}: {writer} told {told}, has {last}");
         }
     }

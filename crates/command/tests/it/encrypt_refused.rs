@@ -1,4 +1,4 @@
-//! `encrypt` and `decrypt` where they must refuse, and what they keep of a file.
+//! `encrypt` and `decrypt` where they must refuse, and the properties of a file that they keep.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -287,7 +287,7 @@ fn a_directory_that_cannot_be_written() {
     fs::create_dir(&closed).unwrap();
     let path = closed.join("app.db");
     fill(&path, 100);
-    // The command and its store where user nobody reaches them.
+    // The command and its store where the user nobody can reach them.
     let (command, home) = (dir.path("tdekit"), dir.path("home"));
     install(&tdekit(), &command);
     fs::create_dir(&home).unwrap();
@@ -325,8 +325,8 @@ fn a_limit_on_the_size_of_files_leaves_all_as_it_was() {
     let path = dir.path("app.db");
     fill(&path, 5000);
     let before = fs::read(&path).unwrap();
-    // Blocks of 1024 bytes in bash. A write beyond the limit fails, whether SIGXFSZ is ignored or
-    // not.
+    // Blocks of 1024 bytes in bash. A write beyond the limit fails, whether or not SIGXFSZ is
+    // ignored.
     for (blocks, trap) in
         [(0, ""), (1, "trap '' XFSZ;"), (17, ""), (100, "trap '' XFSZ;"), (100, ""), (400, "")]
     {
@@ -352,7 +352,7 @@ fn a_full_disk_leaves_all_as_it_was() {
     let Some(mounted) = SmallDisk::mount(&dir, "6m") else { return };
     let disk = &mounted.0;
     let path = disk.join("app.db");
-    // Each table takes a page; pages of 64 KiB take more room than the estimate knows of.
+    // Each table takes a page; pages of 64 KiB take more space than estimated.
     let tables: String = (0..150).map(|n| format!("CREATE TABLE t{n}(a);")).collect();
     drop(create(&path, &tables));
     let before = fs::read(&path).unwrap();
@@ -360,7 +360,7 @@ fn a_full_disk_leaves_all_as_it_was() {
     assert!(told.contains("the disk is full") && told.contains("is as it was"), "{told}");
     let names = || fs::read_dir(disk).unwrap().count();
     assert_eq!((fs::read(&path).unwrap(), names()), (before.clone(), 1));
-    // A conversion that cannot fit is not begun.
+    // A conversion that cannot fit is not started.
     fs::write(disk.join("ballast"), vec![1; 4 << 20]).unwrap();
     let told = encrypt_fails(7, &path, &[]);
     assert!(told.contains("the copy needs about"), "{told}");

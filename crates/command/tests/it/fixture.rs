@@ -1,4 +1,4 @@
-//! Databases of each format version, made by the release that fixed it, still open.
+//! Databases of each format version, made by the release that introduced it, still open.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,14 +11,14 @@ fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/1/sqlite")
 }
 
-/// A copy of the fixture, and a place whose store is the fixture's.
+/// Copies the fixture, and returns a place whose store is the fixture's.
 fn copy(dir: &Dir) -> Place {
     for entry in fs::read_dir(fixture()).unwrap().map(Result::unwrap) {
         if entry.path().is_file() {
             fs::copy(entry.path(), dir.path("").join(entry.file_name())).unwrap();
         }
     }
-    // A checkout does not keep that others may not read it.
+    // A checkout does not preserve that others may not read it.
     fs::set_permissions(dir.path("key"), fs::Permissions::from_mode(0o600)).unwrap();
     let mut place = Place::empty();
     place.set("TDEKIT_KEY_FILE", dir.path("key").to_str().unwrap());
@@ -64,7 +64,7 @@ fn the_log_and_the_journal_matter() {
         let place = copy(&dir);
         let path = dir.path(name);
         fs::remove_file(dir.path(&format!("{name}{side}"))).unwrap();
-        // Without its journal the database is half changed, which may even show.
+        // Without its journal the database is half changed, which may even be noticed.
         let run = place.run(["decrypt", path.to_str().unwrap()]);
         assert!(run.code == 0 || name == "hot.db", "{run:?}");
         if run.code == 0 {
@@ -122,7 +122,8 @@ fn a_database_of_format_version_2_is_in_its_last_state() {
     assert_eq!(dump(&open_plain(&path)), expected);
 }
 
-/// Databases whose key changes to another algorithm: pages of both, in the main file and in a log.
+/// Databases during a key change to another algorithm: pages of both, in the main file and in a
+/// log.
 #[test]
 fn a_database_of_format_version_3_has_pages_of_two_algorithms() {
     let made = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/3/sqlite");

@@ -1,4 +1,4 @@
-//! `freshness`: an older state of a database that was put back is told.
+//! `freshness`: a restored older state of a database is detected.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use rusqlite::Connection;
 
 const PAGE_LEN: usize = 4096;
 const HEADER_LEN: usize = 16384;
-/// Where a header slot has the format version (docs/format/page.md).
+/// Offset in a header slot of the format version (docs/format/page.md).
 const VERSION_AT: usize = 16;
 
 fn database(dir: &Dir, mode: &str) -> PathBuf {
@@ -31,7 +31,7 @@ fn change(path: &Path, text: &str) {
     open(path).execute("UPDATE t SET a = ?1", [text]).unwrap();
 }
 
-/// Whether an application reads the database to its end.
+/// Returns true if an application can read the whole database.
 fn reads(path: &Path) -> bool {
     let checked = Connection::open(path)
         .and_then(|db| db.query_row("PRAGMA quick_check", [], |row| row.get::<_, String>(0)));
@@ -96,7 +96,7 @@ fn a_whole_older_state_is_told_until_it_is_accepted() {
         change(&path, "new");
         fs::write(&path, &old[0]).unwrap();
         assert!(is_told(&path).contains("older one was put back"), "{mode}");
-        // With the list of then.
+        // With the list of that time.
         fs::write(&names[1], &old[1]).unwrap();
         assert!(is_told(&path).contains("list of seals"), "{mode}");
         place().ok(["freshness", "accept", path.to_str().unwrap()]);
@@ -222,7 +222,7 @@ fn a_database_with_freshness_is_rotated_vacuumed_rewrapped_and_copied() {
     }
 }
 
-/// The anchor is all that tells of it: to anchor what is there would make it the last state.
+/// Only the anchor reveals it: anchoring the existing file would make it the last state.
 #[test]
 fn a_file_from_before_it_was_on_is_not_anchored_unasked() {
     let dir = Dir::new();

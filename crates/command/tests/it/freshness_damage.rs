@@ -1,5 +1,5 @@
-//! The list of seals and the anchor, damaged in every byte, cut anywhere, exchanged for older
-//! ones: an error or the right data, never other data, and no command says that all is well.
+//! The list of seals and the anchor, damaged in every byte, truncated anywhere, replaced by older
+//! ones: an error or the right data, never other data, and no command reports that all is well.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -10,20 +10,20 @@ use rusqlite::Connection;
 use serde_json::Value;
 use tdekit_faults_sqlite::form::exhaustive;
 
-/// What a database with freshness consists of, as a crash would leave it: the last state is that
-/// of `files`, those before of `older`.
+/// The files of a database with freshness, as a crash would leave them: the last state is in
+/// `files`, earlier ones are in `older`.
 struct Subject {
     dir: Dir,
-    /// Main file, list, anchor, and the log where there is one.
+    /// Main file, list, anchor, and the log if there is one.
     files: Vec<(PathBuf, Vec<u8>)>,
     older: Vec<Vec<(PathBuf, Vec<u8>)>>,
-    /// What the database held at each of the states, the last one last.
+    /// Content of the database in each of the states, the last one last.
     contents: Vec<Vec<String>>,
 }
 
 const LIST: usize = 1;
 const ANCHOR: usize = 2;
-/// Of the log's index. The number of frames that are copied comes next.
+/// Length of the log index's headers. The number of copied frames comes next.
 const INDEX_HEADERS_LEN: usize = 96;
 
 impl Subject {
@@ -45,7 +45,7 @@ impl Subject {
         for n in 0..3 {
             db.execute("UPDATE t SET a = 'state ' || ?1 WHERE id > ?1", [n]).unwrap();
             if mode == "wal" && n == 1 {
-                // Frames that the main file has and frames that it has not.
+                // Frames that the main file has and frames that it does not have.
                 db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).unwrap();
             }
             states.push(take());
@@ -60,7 +60,7 @@ impl Subject {
         &self.files[0].0
     }
 
-    /// Puts the files there with others in the place of some.
+    /// Writes the files, some of them replaced by others.
     fn put(&self, others: &[(usize, &[u8])]) {
         for suffix in ["-shm", "-wal", "-journal", "-seals2"] {
             let _ = fs::remove_file(self.dir.path(&format!("app.db{suffix}")));
@@ -71,7 +71,8 @@ impl Subject {
         }
     }
 
-    /// Whether an application reads the database to its end; what it reads is the last state.
+    /// Returns true if an application can read the whole database; the data read must be the last
+    /// state.
     fn reads(&self, what: &str) -> bool {
         self.reads_one_of(what, &self.contents[self.contents.len() - 1..])
     }
@@ -87,7 +88,7 @@ impl Subject {
         true
     }
 
-    /// What is in place must be told by every command that judges a database.
+    /// Every command that judges a database must report the current files.
     fn is_told(&self, what: &str) {
         let name = self.path().to_str().unwrap();
         assert!(!self.reads(what), "{what} was read");
@@ -100,7 +101,7 @@ impl Subject {
         assert_eq!(run.code, 4, "{what}: {run:?}");
         let told: Value = serde_json::from_str(&run.out).unwrap();
         assert!(!told[0]["findings"].as_array().unwrap().is_empty(), "{what}: {told}");
-        // Header and key are sound, and that is all that it speaks of.
+        // Header and key are sound, and `status` covers only those.
         let told = place().json(["status", name, "--json"]);
         assert_eq!(told[0]["encryption"]["key_opens"], true, "{what}: {told}");
         let after: Vec<_> = self.files.iter().map(|(name, _)| fs::read(name).unwrap()).collect();
@@ -108,7 +109,7 @@ impl Subject {
     }
 }
 
-/// A database of 30 rows with freshness, and its anchor.
+/// Makes a database of 30 rows with freshness, and returns its anchor.
 fn encrypted(dir: &Dir) -> (PathBuf, PathBuf) {
     let path = dir.path("app.db");
     fill(&path, 30);
@@ -125,7 +126,7 @@ fn with_log(path: &Path) -> Connection {
     db
 }
 
-/// Writes to the index of the log, as a process leaves it that dies.
+/// Writes to the index of the log, as a dying process leaves it.
 fn write_index(dir: &Dir, bytes: &[u8], at: usize) {
     let index = fs::OpenOptions::new().write(true).open(dir.path("app.db-shm")).unwrap();
     index.write_all_at(bytes, at as u64).unwrap();
@@ -144,7 +145,7 @@ fn every_byte(mode: &str) {
     let mut refused = [0, 0];
     for (index, refused) in [LIST, ANCHOR].into_iter().zip(&mut refused) {
         let bytes = subject.files[index].1.clone();
-        // With a log each look is a recovery, with its syncs: the short form takes every fifth.
+        // With a log each check is a recovery, with its syncs: the short form takes every fifth.
         let step = if mode == "wal" && !exhaustive() { 5 } else { 1 };
         for at in (0..bytes.len()).step_by(step) {
             subject.put(&[(index, &flipped(&bytes, at))]);
@@ -156,8 +157,8 @@ fn every_byte(mode: &str) {
         }
     }
     let (list, anchor) = (subject.files[LIST].1.len(), subject.files[ANCHOR].1.len());
-    // Each byte of the list counts. Of the anchor those of the slot in force do; with a log, one of
-    // before may name frames that are there as well.
+    // Every byte of the list matters. Of the anchor, those of the slot in force do; with a log, an
+    // earlier one may name frames that exist as well.
     let (least_list, least_anchor) =
         if mode == "wal" { (list / 5, 24) } else { (list + list / 7, 480) };
     assert!(refused[0] >= least_list, "{mode}: {refused:?} of {list}");
@@ -176,8 +177,8 @@ fn no_flipped_byte_and_no_cut_gives_other_data_with_a_log() {
     every_byte("wal");
 }
 
-/// Each mix of files of now and of before. With the anchor of now, it is an error or the last
-/// state; with an older one, which the threat model grants, a state that there was, and no mixture.
+/// Each mix of current and earlier files. With the current anchor, the result is an error or the
+/// last state; with an older one, which the threat model permits, an earlier state, and no mixture.
 #[test]
 fn each_mix_with_older_files_is_told_by_every_command() {
     for mode in ["delete", "wal"] {
@@ -208,7 +209,8 @@ fn each_mix_with_older_files_is_told_by_every_command() {
     }
 }
 
-/// SQLite takes a file without pages for a new database, and reads none of a page that its log has.
+/// SQLite takes a file without pages for a new database, and does not read a page that is in its
+/// log.
 #[test]
 fn a_main_file_that_was_cut_to_its_header_or_has_an_older_page_is_told() {
     const HEADER_LEN: usize = 16384;
@@ -268,7 +270,7 @@ fn a_damaged_list_or_anchor_is_told_by_every_command_and_accepted_by_word_alone(
     ] {
         subject.put(&[(index, &bytes)]);
         subject.is_told(what);
-        // Nor is anything written over it.
+        // Nor is it overwritten.
         let written = Connection::open(subject.path())
             .and_then(|db| db.execute_batch("UPDATE t SET a = 'lost'"));
         assert!(written.is_err(), "{what}");
@@ -281,8 +283,8 @@ fn a_damaged_list_or_anchor_is_told_by_every_command_and_accepted_by_word_alone(
     }
 }
 
-/// A reader keeps a checkpoint from the latest frame of a new page, so that the checkpoint leaves
-/// a gap, which it fills. Killed before it has listed anything, it leaves that to the next one.
+/// A reader keeps a checkpoint from the latest frame of a new page, so the checkpoint leaves a gap,
+/// which it fills. If it is killed before it has listed anything, the next one does so.
 #[test]
 fn a_checkpoint_after_one_that_was_killed_leaves_a_list_that_can_be_read() {
     let dir = Dir::new();
@@ -326,8 +328,8 @@ fn a_checkpoint_after_one_that_was_killed_leaves_a_list_that_can_be_read() {
     place().ok(["doctor", name]);
 }
 
-/// Who dies after its frames are pinned, and before the index has them, leaves their place to the
-/// next writer. That is no older log, for whoever has listed them.
+/// A writer that dies after its frames are pinned, and before the index has them, leaves their
+/// place to the next writer. A connection that has listed them must not take that for an older log.
 #[test]
 fn frames_of_a_writer_that_died_may_be_written_over() {
     let dir = Dir::new();
@@ -355,8 +357,8 @@ fn frames_of_a_writer_that_died_may_be_written_over() {
     assert_eq!(count("second"), 30);
 }
 
-/// A connection that was open before a rotation meets a log that begins under the new key, before
-/// it has met that key in the main file.
+/// A connection that was open before a rotation encounters a log that begins under the new key,
+/// before it has encountered that key in the main file.
 #[test]
 fn a_log_under_a_new_key_is_no_older_one() {
     let dir = Dir::new();

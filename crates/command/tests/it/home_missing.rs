@@ -1,5 +1,5 @@
-//! Every command with a key store's place that is named and does not exist: only what makes a key
-//! store makes it.
+//! Every command with a named key store that does not exist: only commands that make a key store
+//! make it.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::common::{CHEAP, Place, Run};
 use crate::databases::{encrypt, fill, place};
 
-/// What each command is run with, and how it ends. It gets as far as it can without a store.
+/// The arguments of each command, and its result. It gets as far as it can without a store.
 const COMMANDS: &[(&str, &str, i32)] = &[
     ("agent", "-- true", 3),
     ("key status", "", 3),
@@ -71,7 +71,7 @@ const COMMANDS: &[(&str, &str, i32)] = &[
     ("bench", "peers list", 0),
 ];
 
-/// What makes a key store.
+/// Commands that make a key store.
 const MAKERS: &[(&str, &str)] =
     &[("key init", "--argon2-memory=8 --argon2-passes=1"), ("key restore", "--in master.bak")];
 
@@ -104,7 +104,7 @@ fn with_files() -> Place {
 
 /// Runs it with the place named by the variable, or by the argument.
 fn run(here: &Place, home: &Path, by_argument: bool, words: &str) -> Run {
-    // Before the command's name: what stands behind `bench` is the bench's.
+    // Before the command's name: arguments after `bench` belong to the bench.
     let store = by_argument.then(|| [OsStr::new("--store"), home.as_os_str()]);
     let words = words.split_whitespace().map(OsStr::new);
     let mut command = here.command(store.into_iter().flatten().chain(words));
@@ -116,8 +116,8 @@ fn run(here: &Place, home: &Path, by_argument: bool, words: &str) -> Run {
     Run::of(&command.output().unwrap())
 }
 
-/// The commands that have no other below them, as the command's help lists them. `bench` counts as
-/// one: it makes key stores of its own.
+/// Collects the commands without subcommands, as listed by the command's help. `bench` counts as
+/// one: it makes its own key stores.
 fn leaves(here: &Place, of: &str, found: &mut BTreeSet<String>) {
     let help = here.ok(of.split_whitespace().chain(["--help"])).out;
     let listed = help.split_once("\nCommands:\n").map_or("", |(_, rest)| rest);

@@ -135,7 +135,7 @@ fn rotation_of_master_key_and_secret() {
     place.ok(["key", "rotate", "--new-key-file", "key", "--generate-key-file"]);
     place.fails(3, ["key", "status", "--verify"]);
     place.ok(["key", "status", "--verify", "--key-file", "key"]);
-    // The key file is there: it is not made again, and nothing changes.
+    // The key file exists: it is not made again, and nothing changes.
     let again =
         ["key", "rotate", "--key-file", "key", "--new-key-file", "key", "--generate-key-file"];
     place.fails(1, again);
@@ -161,12 +161,12 @@ fn several_providers_open_the_store() {
     place.ok([&add[..], &CHEAP[..]].concat());
     let providers = ids(&place);
     assert_eq!((providers.len(), &providers[0]), (3, &before[0]));
-    // Each opens by itself, and all the store's private keys with it.
+    // Each opens alone, and with all the store's private keys.
     place.ok(["key", "status", "--verify"]);
     place.ok(["key", "status", "--verify", "--key-file", "key"]);
     place.ok(["key", "status", "--verify", "--password-file", "second"]);
 
-    // What would drop the others is refused, and writes nothing.
+    // A change that would drop the others is refused, and writes nothing.
     let kept = fs::read(place.store_file()).unwrap();
     for rotate in [&["key", "rotate"][..], &["key", "rotate", "--password-only"]] {
         let new = ["--new-key-file", "third", "--generate-key-file"];
@@ -179,7 +179,7 @@ fn several_providers_open_the_store() {
     }
     assert_eq!(fs::read(place.store_file()).unwrap(), kept);
 
-    // The first password is removed by way of the key file, and opens no more.
+    // The first password is removed with the help of the key file, and no longer opens.
     place.ok(["--key-file", "key", "key", "provider", "remove", &providers[0][..8]]);
     assert_eq!(ids(&place), providers[1..]);
     place.fails(3, ["key", "status", "--verify"]);
@@ -222,7 +222,7 @@ fn a_backup_sets_a_new_password_and_moves_to_another_machine() {
     assert!(replaced.out.contains("keystore.tdk.replaced-"), "{replaced:?}");
 }
 
-/// A token opens a key store that is there.
+/// A token opens an existing key store.
 #[test]
 fn a_new_key_store_with_a_token_alone_is_told_how_to_begin() {
     let mut place = Place::empty();
@@ -234,7 +234,7 @@ fn a_new_key_store_with_a_token_alone_is_told_how_to_begin() {
     place.ok(["key", "init", CHEAP[0], CHEAP[1]]);
 }
 
-/// Runs the command under a limit, as one that may not pass it.
+/// Runs the command under a limit that it may not exceed.
 fn under(place: &Place, limit: &str, args: &[&str]) -> Run {
     let inner = place.command(args);
     let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;

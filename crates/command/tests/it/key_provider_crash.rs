@@ -1,5 +1,5 @@
-//! A provider of the master key that dies, and changes of providers that are cut short: the store
-//! opens by its other secret always, and what is open goes on.
+//! A provider of the master key that dies, and interrupted changes of providers: the store always
+//! opens with its other secret, and open databases continue.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -90,7 +90,7 @@ fn a_change_of_providers_that_is_cut_short_leaves_a_store_that_opens() {
             assert!(whole.contains(&listed), "{what}: {listed} protectors");
             *(if done { &mut after } else { &mut before }) += 1;
         });
-        // The last image is what the command left.
+        // The last image is the command's result.
         eprintln!("{action}: {images} images, {before} before, {after} afterwards");
         assert!(images > 8 && after > 0 && (before > 0 || action == "rewrap"), "{action}");
         place.ok(["key", "status", "--verify", "--key-file", "second.key"]);
@@ -103,7 +103,7 @@ fn a_change_of_providers_that_is_cut_short_leaves_a_store_that_opens() {
     }
 }
 
-/// Has a database open that it opened by Vault, and does what it is told, line by line.
+/// Keeps open a database that it opened through Vault, and executes commands line by line.
 const APPLICATION: &str = r#"
 import sqlite3, sys
 loader = sqlite3.connect(':memory:')
@@ -143,7 +143,7 @@ fn what_is_open_goes_on_when_its_provider_is_gone() {
     place.ok(["encrypt", path.to_str().unwrap(), "--certificate", "AppCert"]);
     place.set("TDEKIT_PASSWORD", "");
     place.set("TDEKIT_VAULT_KEY", "app");
-    // The extension asks by the command's own program.
+    // The extension asks through the command's own program.
     let tdekit = env!("CARGO_BIN_EXE_tdekit");
     let run = place.command(["--version"]);
     let mut application = Command::new("/usr/bin/python3");
@@ -166,7 +166,7 @@ fn what_is_open_goes_on_when_its_provider_is_gone() {
         writeln!(input, "on").unwrap();
         assert_eq!(told.next().unwrap().unwrap(), rows);
     }
-    // Who comes now is told, in time; the other secret opens all the same.
+    // A new process gets an error, in time; the other secret still opens.
     let begun = Instant::now();
     let refused = place.fails(3, ["key", "status", "--verify"]);
     assert!(refused.contains("Vault is sealed"), "{refused}");
@@ -181,7 +181,7 @@ fn what_is_open_goes_on_when_its_provider_is_gone() {
     drop(input);
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    // It is back, and so is everybody.
+    // The server is back, and everybody can open again.
     gone.store(false, Ordering::Relaxed);
     place.ok(["key", "status", "--verify"]);
     assert!(fs::metadata(&path).unwrap().len() > 0);

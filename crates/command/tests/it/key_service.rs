@@ -1,5 +1,5 @@
 //! `tdekit key provider add vault` against a server that follows Vault's documented interface, and
-//! what key services do wrong, as a user sees it.
+//! faults of key services, as a user sees them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -30,7 +30,7 @@ fn with_vault(server: &Server) -> Place {
     place
 }
 
-/// As a compose file sets those whose own variables are missing.
+/// As a compose file sets them if its own variables are missing.
 #[test]
 fn variables_that_are_set_to_nothing_count_as_unset() {
     let transit = Transit::new("aes256-gcm96");
@@ -71,7 +71,7 @@ fn each_of_three_providers_opens_the_store_alone() {
     let password = place.secret_file("password", b"secret");
     place.ok(["key", "status", "--verify", "--password-file", password.to_str().unwrap()]);
 
-    // What is wrapped is bound to the store and the protector, and goes with the token alone.
+    // The wrapped secret is bound to the store and the protector, and opens with the token alone.
     let store = place.json(["key", "status", "--json"])["store_id"].as_str().unwrap().to_owned();
     let asked = server.asked();
     let verbs: Vec<_> = asked.iter().take(3).map(|one| one.path.as_str()).collect();
@@ -86,7 +86,7 @@ fn each_of_three_providers_opens_the_store_alone() {
         assert_eq!(one.header("x-vault-token"), Some(TOKEN));
     }
 
-    // By the configuration alone, with the token in a file.
+    // Through the configuration alone, with the token in a file.
     place.set("TDEKIT_VAULT_KEY", "");
     place.set("VAULT_TOKEN", "");
     place.set("VAULT_ADDR", "");
@@ -103,7 +103,7 @@ fn each_of_three_providers_opens_the_store_alone() {
     assert!(place.fails(3, ["key", "status", "--verify"]).contains("others could read it"));
     fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
 
-    // The last one stays, whatever is asked.
+    // The last one stays, whatever is requested.
     for at in [0, 1] {
         let id = listed[at]["id"].as_str().unwrap();
         place.ok(["key", "provider", "remove", id]);
@@ -137,7 +137,7 @@ fn a_key_that_is_rotated_goes_on_and_rewrap_takes_its_newest_version() {
         listed[2]["id"].as_str().unwrap().to_owned()
     };
     let before = id(&place);
-    // By another secret than the one that is wrapped anew.
+    // With another secret than the one that is rewrapped.
     place.ok(["key", "provider", "rewrap", &before, "--key-file", "second.key"]);
     assert_ne!(id(&place), before);
     transit.lock().unwrap().oldest_allowed = 2;
@@ -146,7 +146,7 @@ fn a_key_that_is_rotated_goes_on_and_rewrap_takes_its_newest_version() {
     transit.lock().unwrap().oldest_allowed = 3;
     let told = place.fails(3, ["key", "status", "--verify"]);
     assert!(told.contains("disallowed by policy"), "{told}");
-    // What cannot be opened is not replaced.
+    // A protector that cannot be opened is not replaced.
     let before = fs::read(place.store_file()).unwrap();
     place.fails(3, ["key", "provider", "rewrap", &id(&place), "--key-file", "second.key"]);
     assert_eq!(fs::read(place.store_file()).unwrap(), before);
@@ -171,12 +171,12 @@ fn the_store_file_does_not_say_where_credentials_go() {
     let server = vault("app", &transit);
     let mut place = with_vault(&server);
     let elsewhere = vault("other", &Transit::new("aes256-gcm96"));
-    // The server that is configured is asked, not the one that the store records.
+    // The configured server is asked, not the one that the store records.
     place.set("VAULT_ADDR", &elsewhere.url());
     let count = server.asked().len();
     place.fails(3, ["key", "status", "--verify"]);
     assert_eq!((server.asked().len(), elsewhere.asked().len()), (count, 1));
-    // A store that was sealed by another key than the configured one is not opened.
+    // A store that was sealed with another key than the configured one is not opened.
     place.set("TDEKIT_VAULT_KEY", "other");
     let told = place.fails(3, ["key", "status", "--verify"]);
     assert!(told.contains("key transit/app, and transit/other is configured"), "{told}");
@@ -188,7 +188,8 @@ fn the_store_file_does_not_say_where_credentials_go() {
     assert!(told.contains("is not encrypted: use https://"), "{told}");
 }
 
-/// What opening says, with a server that answers so; the time it took; the requests.
+/// Returns the error of opening with a server that answers this way; the time it took; the
+/// requests.
 fn opened_with(
     timeout_s: &str,
     answer: impl Fn(&crate::service::Asked) -> Answer + Send + Sync + 'static,
@@ -217,13 +218,13 @@ fn a_service_that_fails_is_told_and_tried_a_bounded_number_of_times() {
     assert!(told.contains("it refused (HTTP 403): permission denied") && count == 1, "{told}");
     let (told, _, count) = opened_with("20", error(400, "encryption key not found"));
     assert!(told.contains("encryption key not found") && count == 1, "{told}");
-    // Throttled, sealed: a few tries, and the server's words.
+    // Throttled, sealed: a few tries, and the server's text.
     for (status, text) in [(429, "request rate limited"), (503, "Vault is sealed")] {
         let (told, took, count) = opened_with("20", error(status, text));
         assert!(told.contains(text) && count == 4, "{told} {count}");
         assert!(took > Duration::from_millis(500), "{took:?}");
     }
-    // A server that tells our own token, and one with control characters.
+    // A server that echoes our own token, and one with control characters.
     let echo = |asked: &crate::service::Asked| {
         let said = format!("bad token {}\u{1b}[2J", asked.header("x-vault-token").unwrap());
         Answer::Json(403, json!({ "errors": [said] }))
@@ -303,7 +304,7 @@ fn a_service_that_is_slow_or_gone_is_told_in_time() {
 
     let transit = Transit::new("aes256-gcm96");
     let mut place = with_vault(&vault("app", &transit));
-    // A port that nobody listens on.
+    // A port without a listener.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     place.set("VAULT_ADDR", &format!("http://{free}"));
     let told = place.fails(3, ["key", "status", "--verify"]);
@@ -326,9 +327,9 @@ fn a_key_that_is_not_there_or_a_provider_that_fails_leaves_the_store_as_it_was()
     place.set("VAULT_TOKEN", TOKEN);
     let none = place.fails(3, add_vault(&server.url()));
     assert!(none.contains("the key or the mount is not there"), "{none}");
-    // Nothing was made by asking.
+    // Asking made nothing.
     assert!(server.asked().iter().all(|one| one.method == "GET"));
-    // It wraps, and does not unwrap.
+    // It wraps but does not unwrap.
     let half = Server::start(|asked| match asked.path.contains("/decrypt/") {
         true => Answer::Json(403, json!({ "errors": ["permission denied"] })),
         false if asked.method == "GET" => Answer::Json(403, json!({ "errors": [] })),
@@ -382,7 +383,7 @@ fn aws_is_asked_with_a_signature_and_its_refusals_are_told() {
     }
 }
 
-/// A server of TLS with a certificate for 127.0.0.1, and the certificate's file.
+/// A TLS server with a certificate for 127.0.0.1, and the certificate's file.
 fn with_tls(place: &Place) -> Server {
     let (certificate, key) = (place.path("tls.pem"), place.path("tls.key"));
     crate::common::openssl(
@@ -432,7 +433,7 @@ fn tls_is_checked_and_cannot_be_turned_off() {
     let server = with_tls(&place);
     let url = format!("https://{}", server.address);
     place.set("VAULT_TOKEN", TOKEN);
-    // Vault's own switch, which would have its own program trust anybody.
+    // Vault's own switch, which would make its own program trust anybody.
     place.set("VAULT_SKIP_VERIFY", "true");
     let told = place.fails(3, add_vault(&url));
     assert!(told.contains("its TLS certificate is not accepted"), "{told}");
@@ -447,7 +448,7 @@ fn tls_is_checked_and_cannot_be_turned_off() {
     place.set("TDEKIT_VAULT_KEY", "app");
     place.set("VAULT_ADDR", &url);
     place.ok(["key", "status", "--verify"]);
-    // A file of certificates without one.
+    // A certificate file without a certificate.
     place.set("VAULT_CACERT", place.store_file().to_str().unwrap());
     place.fails(3, ["key", "status", "--verify"]);
 }

@@ -10,7 +10,7 @@ const MODULE: &str = "/usr/lib/softhsm/libsofthsm2.so";
 const TOKEN: &str = "tdekit test";
 const PIN: &str = "648219";
 
-/// Makes a directory of tokens with one token in it, and has the place's commands use it.
+/// Makes a directory of tokens with one token in it, and makes the place's commands use it.
 fn with_token(place: &mut Place) -> PathBuf {
     let conf = place.path("softhsm2.conf");
     let tokens = place.path("tokens");
@@ -52,7 +52,8 @@ fn a_key_of_a_token_opens_the_store_beside_the_password() {
     assert_eq!(token["key"], "master");
     let password_id = listed[0]["id"].as_str().unwrap().to_owned();
 
-    // By the environment, with the PIN itself and with its file; then by the configuration alone.
+    // Through the environment, with the PIN itself and with its file; then through the
+    // configuration alone.
     place.set("TDEKIT_PASSWORD", "");
     place.set("TDEKIT_PKCS11_MODULE", MODULE);
     assert!(place.fails(3, ["key", "status", "--verify"]).contains("PIN of the token"));
@@ -70,7 +71,7 @@ fn a_key_of_a_token_opens_the_store_beside_the_password() {
     fs::write(place.home().join("config.toml"), text).unwrap();
     place.ok(["key", "status", "--verify"]);
 
-    // Without the password a new master key goes under the same key of the token.
+    // Without the password a new master key is sealed with the same key of the token.
     place.ok(["key", "provider", "remove", &password_id]);
     let before = fs::read(place.store_file()).unwrap();
     place.ok(["key", "rotate"]);
@@ -91,7 +92,7 @@ fn a_token_that_fails_is_told_and_the_password_still_opens() {
     place.set("TDEKIT_PKCS11_PIN", PIN);
     place.set("TDEKIT_PKCS11_MODULE", "/usr/lib/no-such-module.so");
     place.fails(7, ["key", "status", "--verify"]);
-    // A library, and no module.
+    // A library that is not a module.
     let other = fs::canonicalize("/proc/self/exe").unwrap();
     place.set("TDEKIT_PKCS11_MODULE", other.to_str().unwrap());
     assert!(place.fails(3, ["key", "status", "--verify"]).contains("PKCS#11 module"));
@@ -141,7 +142,7 @@ fn an_rsa_key_of_a_token_serves_too() {
     place.set("TDEKIT_PKCS11_MODULE", MODULE);
     place.set("TDEKIT_PKCS11_PIN", PIN);
     place.ok(["key", "status", "--verify"]);
-    // A second key of the same label: which of them it was is not known.
+    // A second key of the same label: it is not known which of them was used.
     let import = ["--import", pem, "--token", TOKEN, "--label", "rsa", "--id", "02", "--pin", PIN];
     softhsm(&place, &import);
     let two = place.fails(3, ["key", "status", "--verify"]);

@@ -1,10 +1,10 @@
-//! `tdekit mariadb` without a server: what it installs, makes and refuses.
+//! `tdekit mariadb` without a server: installing, making keys and refusals.
 
 use std::fs;
 
 use crate::common::Place;
 
-/// What passes for the plugin: nothing here loads it.
+/// Stand-in for the plugin: nothing here loads it.
 const PLUGIN: &[u8] = b"\x7fELF _maria_plugin_declarations_ tdekit";
 
 /// A store with the certificate `Server`, and a plugin beside it.
@@ -20,7 +20,7 @@ fn place() -> Place {
 
 const PLACES: [&str; 4] = ["--plugin-dir", "plugins", "--option-file", "server.cnf"];
 
-/// Leaves the store with whoever runs the test.
+/// Leaves the store with the user who runs the test.
 fn installed(place: &Place) -> crate::common::Run {
     let me = fs::metadata(place.home()).unwrap();
     let user = std::os::unix::fs::MetadataExt::uid(&me).to_string();
@@ -45,7 +45,7 @@ fn install_makes_what_the_server_needs_and_uninstall_leaves_the_keys() {
         assert!(options.lines().any(|one| one == line), "{line}: {options}");
     }
     let keys = fs::read(place.home().join("server-keys.json")).unwrap();
-    // Once more: keys stay, files are put in the place of the old ones.
+    // Again: keys stay, files replace the old ones.
     let again = installed(&place);
     assert!(!again.out.contains("Made key 1"), "{}", again.out);
     assert_eq!(fs::read(place.home().join("server-keys.json")).unwrap(), keys);

@@ -1,4 +1,4 @@
-//! `tdekit overview`: what is known of each database, and what of it breaks a rule.
+//! `tdekit overview`: the data about each database, and its violations of rules.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::common::{Place, Run};
 use crate::databases::{fill, unreadable_below};
 
 /// A place with a store, a certificate that is in a backup, and a directory of databases:
-/// encrypted, backed up and verified (`shop`), encrypted only (`hr`), plain with a plain backup
+/// encrypted, backed up and verified (`shop`), only encrypted (`hr`), plain with a plain backup
 /// (`notes`), and encrypted and then removed (`old`).
 fn estate() -> Place {
     let place = Place::with_store();
@@ -38,7 +38,7 @@ fn json(place: &Place, args: &[&str]) -> (i32, Value) {
     (run.code, serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{run:?}")))
 }
 
-/// The row of a database.
+/// Returns the row of a database.
 fn row<'a>(told: &'a Value, name: &str) -> &'a Value {
     let is_it = |row: &&Value| row["path"].as_str().is_some_and(|path| path.ends_with(name));
     told["databases"].as_array().unwrap().iter().find(is_it).unwrap_or_else(|| panic!("{told}"))
@@ -52,7 +52,7 @@ fn findings(row: &Value) -> Vec<&str> {
 #[test]
 fn each_database_has_its_state_its_backup_and_what_is_due() {
     let mut place = estate();
-    // No key is needed, and none is asked for.
+    // No key is needed, and none is requested.
     place.set("TDEKIT_PASSWORD", "");
     let (code, told) = json(&place, &["srv"]);
     assert_eq!((code, &told["level"]), (1, &"bad".into()), "{told}");
@@ -216,7 +216,7 @@ fn metrics_are_prometheus_text_and_the_page_is_whole() {
     }
 }
 
-/// The findings of `srv/shop.db`.
+/// Returns the findings of `srv/shop.db`.
 fn findings_of_shop(place: &Place) -> Vec<String> {
     let (_, told) = json(place, &["srv/shop.db"]);
     findings(row(&told, "/shop.db")).into_iter().map(str::to_owned).collect()
@@ -244,7 +244,7 @@ fn every_end_of_a_verification_that_finds_damage_is_kept() {
         fs::write(&media, bytes).unwrap();
         assert_eq!(place.run(["verify", "shop.bak"]).code, 4, "{case}");
         assert_eq!(findings_of_shop(&place), ["verify-failed"], "{case}");
-        // What is found of an older set says nothing of the newest.
+        // Findings about an older set say nothing about the newest.
         fs::write(&media, &whole).unwrap();
         place.ok(["verify", "shop.bak", "--position", "1"]);
         assert_eq!(findings_of_shop(&place), ["verify-failed"], "{case}");

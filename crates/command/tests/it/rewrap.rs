@@ -7,7 +7,7 @@ use crate::common::{Place, Run};
 use crate::databases::{Dir, MARKER, create, encrypt, fill, insert, is_plain, one, open, place};
 use serde_json::Value;
 
-/// A store of its own, which no connection of this process uses.
+/// A separate store, which no connection of this process uses.
 fn own_place() -> Place {
     let place = Place::with_store();
     for name in ["First", "Second"] {
@@ -24,7 +24,7 @@ fn database(place: &Place, dir: &Dir, name: &str) -> std::path::PathBuf {
     path
 }
 
-/// Name and generation of each certificate that opens it, and that it opens.
+/// Returns name and generation of each certificate that opens it.
 fn openers(place: &Place, path: &Path) -> Vec<(String, u64)> {
     let told = place.json(["status", path.to_str().unwrap(), "--json"]);
     assert_eq!(told[0]["encryption"]["key_opens"], true, "{told}");
@@ -53,7 +53,7 @@ fn a_rotated_certificate_wraps_anew_what_the_store_knows() {
     assert_eq!(left.len(), 2, "{run}");
     assert_eq!(openers(&place, &path), [("First".to_owned(), 2)]);
     assert_eq!(pages(&path), sealed, "only the header is written");
-    // A database that it did not find opens by the old generation until it is told where it is.
+    // A database that was not found opens with the old generation until its path is given.
     let elsewhere = dir.path("elsewhere.db");
     assert_eq!(openers(&place, &elsewhere), [("First".to_owned(), 1)]);
     let run = place.ok(["rewrap", elsewhere.to_str().unwrap(), replaced.to_str().unwrap()]);
@@ -61,8 +61,7 @@ fn a_rotated_certificate_wraps_anew_what_the_store_knows() {
     assert_eq!(openers(&place, &elsewhere), [("First".to_owned(), 2)]);
     let again = place.ok(["rewrap", elsewhere.to_str().unwrap()]);
     assert!(again.out.contains("Left as it was"), "{again:?}");
-    // The old generation may still be needed for the file that was replaced: it is somewhere else,
-    // for all that is known.
+    // The old generation may still be needed for the replaced file, which may exist elsewhere.
     let old = &place.json(["cert", "list", "--json"])[0];
     assert_eq!(
         (&old["generation"], &old["used_by"][0]["path"]),
@@ -109,7 +108,8 @@ fn recipients_of_other_stores_stay() {
     other.ok(["cert", "drop", "Second"]);
     other.ok(["cert", "rotate", "First"]);
     other.ok(["rewrap", name]);
-    // The other store's new generation is unknown here, but what only this one had is there.
+    // The other store's new generation is unknown here, but the generation that only this store had
+    // is there.
     let told = place.json(["status", name, "--json"]);
     let certificates = told[0]["encryption"]["certificates"].as_array().unwrap();
     assert_eq!(certificates[0]["name"], Value::Null);

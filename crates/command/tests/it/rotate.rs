@@ -1,4 +1,4 @@
-//! `rotate`: a new key for a database that others use meanwhile.
+//! `rotate`: a new key for a database that others use at the same time.
 
 use std::fs;
 use std::io::Write;
@@ -29,7 +29,7 @@ fn database_at(path: PathBuf, mode: &str) -> PathBuf {
     path
 }
 
-/// The key version that each page of the main file names (docs/format/page.md).
+/// Returns the key version that each page of the main file names (docs/format/page.md).
 fn versions_in(path: &Path) -> Vec<u32> {
     let bytes = fs::read(path).unwrap();
     let version = |page: &[u8]| u32::from_le_bytes(page[4088..4092].try_into().unwrap());
@@ -75,15 +75,15 @@ fn every_page_is_sealed_under_the_new_key_and_the_old_one_is_gone() {
     }
 }
 
-/// The checksum of a slot needs no key and so goes before the MAC: who has the key must not take it
-/// for the whole slot.
+/// The checksum of a slot needs no key and so is not protected by the MAC: a holder of the key must
+/// not rely on it for the whole slot.
 #[test]
 fn a_page_that_claims_the_new_version_keeps_the_old_key() {
     let dir = Dir::new();
     let path = database(&dir, "delete");
     let before = dump(&open(&path));
     let bytes = fs::read(&path).unwrap();
-    // The last page: its version stands 8 bytes before its end.
+    // The last page: its version is 8 bytes before its end.
     let at = bytes.len() - 8;
     let version = u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
     let mut changed = bytes.clone();
@@ -148,7 +148,7 @@ fn a_rotation_that_was_killed_leaves_a_database_that_opens_and_goes_on() {
     }
 }
 
-/// The algorithms that `status` names, and the format version.
+/// Returns the algorithms that `status` names, and the format version.
 fn algorithms(path: &Path) -> (String, u64) {
     let told = place().json(["status", path.to_str().unwrap(), "--json"]);
     let encryption = &told[0]["encryption"];
@@ -188,7 +188,7 @@ fn a_key_changes_to_another_algorithm_and_what_is_open_follows() {
         before.execute_batch("DELETE FROM t WHERE a = 'later'").unwrap();
         assert_eq!(dump(&before), content, "{mode}: the connection that was open");
         drop(before);
-        // Each algorithm in turn, back to the first at last.
+        // Each algorithm in turn, finally back to the first.
         for algorithm in ["AES_128", "AES_192", "AEGIS_128X2", "AES_256"] {
             place().ok(["rotate", name, "--algorithm", algorithm]);
             assert_eq!(algorithms(&path), (algorithm.to_owned(), 1), "{mode}");
@@ -215,7 +215,7 @@ fn a_database_with_freshness_changes_to_another_algorithm() {
     assert_eq!(dump(&open(&path)), content);
 }
 
-/// Leaves `free` bytes of the disk that `ballast` is on.
+/// Leaves `free` bytes of space on the disk of `ballast`.
 fn fill_disk(ballast: &Path, free: u64) {
     let mut file = fs::File::create(ballast).unwrap();
     while file.write_all(&[1; 4096]).is_ok() {}
@@ -290,7 +290,7 @@ fn write_until(stop: &AtomicBool, path: &Path, writer: i64) -> i64 {
     n
 }
 
-/// Connections that were open before go on through rotations that are killed at any time.
+/// Connections that were open before continue through rotations that are killed at any time.
 #[test]
 fn writers_lose_nothing_while_rotations_are_killed() {
     for mode in ["delete", "wal"] {
@@ -337,7 +337,7 @@ fn writers_lose_nothing_while_rotations_are_killed() {
     }
 }
 
-/// A connection looks at the header when it takes a lock; the header may be gone by then.
+/// A connection reads the header when it takes a lock; the header may be gone by then.
 #[test]
 fn a_file_that_somebody_cut_short_is_an_error_and_no_crash() {
     let dir = Dir::new();
@@ -364,7 +364,7 @@ fn a_paused_rotation_stays_paused_until_it_is_resumed() {
         }
         assert_eq!(state(&path), (3, vec![1]), "{mode}: --resume begins nothing");
 
-        // Begun, and killed.
+        // Started, and killed.
         let killed = place().run(["rotate", "--stop-after=second-slot", name]);
         assert_ne!(killed.code, 0, "{killed:?}");
         assert_eq!(state(&path), (4, vec![1, 2]), "{mode}");
@@ -376,7 +376,7 @@ fn a_paused_rotation_stays_paused_until_it_is_resumed() {
         let said = place().fails(1, ["rotate", name]);
         assert!(said.contains("paused") && said.contains("--resume"), "{said}");
         assert_eq!(state(&path), (4, vec![1, 2]), "{mode}");
-        // It is like any other database meanwhile.
+        // In the meantime it is like any other database.
         let db = open(&path);
         db.execute_batch("INSERT INTO t(a) VALUES ('meanwhile'); VACUUM").unwrap();
         assert_eq!(one::<String>(&db, "PRAGMA integrity_check"), "ok");
@@ -386,12 +386,12 @@ fn a_paused_rotation_stays_paused_until_it_is_resumed() {
         assert_eq!(told(name)["percent_complete"], 100.0);
         assert!(!dir.names().iter().any(|name| name.ends_with("-tdekit-paused")));
 
-        // A note of an earlier change, as of a copy that was restored: the next takes no notice.
+        // A note of an earlier change, as in a restored copy: the next change ignores it.
         fs::write(format!("{name}-tdekit-paused"), "2\n").unwrap();
         assert!(rotate(&path).contains("key version 3"), "{mode}");
         assert_eq!(state(&path), (3, vec![3]), "{mode}");
         assert!(!dir.names().iter().any(|name| name.ends_with("-tdekit-paused")));
-        // One that says nothing that is known halts, until it is taken back.
+        // An unknown note halts, until it is removed.
         fs::write(format!("{name}-tdekit-paused"), "?\n").unwrap();
         let said = place().fails(1, ["rotate", name]);
         assert!(said.contains("paused") && said.contains("--resume"), "{said}");
@@ -411,10 +411,10 @@ fn no_halt_comes_into_the_end_of_a_change() {
     assert_eq!(state(&path), (4, vec![1, 2]));
     let told = place().json(["rotate", "--status", "--json", name])[0].clone();
     assert_eq!(told["state"], "waiting");
-    // For all that --pause knows the change is about to end.
+    // To --pause, the change looks as if it were about to end.
     let said = place().fails(5, ["rotate", "--pause", name]);
     assert!(said.contains("in use"), "{said}");
-    // One of the two comes first, and the other says so.
+    // One of the two comes first, and the other reports that.
     let waiting = {
         let mut command = place().command(["rotate", "--pause", name]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
@@ -435,7 +435,7 @@ fn no_halt_comes_into_the_end_of_a_change() {
     assert!(!note.exists());
 }
 
-/// Nobody was told of a halt whose note has no end: a kill or a power cut left it.
+/// Nobody was told of a halt with an incomplete note: a kill or a power cut left it.
 #[test]
 fn a_note_that_was_never_whole_halts_nothing() {
     let dir = Dir::new();
@@ -451,7 +451,7 @@ fn a_note_that_was_never_whole_halts_nothing() {
         assert_eq!(state(&path), (3, vec![version]), "{text:?}");
         assert!(!note.exists(), "{text:?}");
     }
-    // A halt that comes then stands.
+    // A halt at this time takes effect.
     assert_ne!(place().run(["rotate", "--stop-after=second-slot", name]).code, 0);
     fs::write(&note, "").unwrap();
     place().ok(["rotate", "--pause", name]);
@@ -459,7 +459,7 @@ fn a_note_that_was_never_whole_halts_nothing() {
     assert!(place().fails(1, ["rotate", name]).contains("paused"));
 }
 
-/// The header tells the length that was planned when the file was made.
+/// The header has the page size that was planned when the file was made.
 #[test]
 fn the_progress_of_a_database_whose_page_size_was_set_later_is_told_right() {
     let dir = Dir::new();
@@ -480,7 +480,7 @@ fn the_progress_of_a_database_whose_page_size_was_set_later_is_told_right() {
     assert_eq!((&told["pages"], &told["pages_left"]), (&pages.into(), &0.into()));
 }
 
-/// A header with two versions is no state of emergency: nobody has to bring the change to its end.
+/// A header with two versions is not an emergency: nobody has to complete the change.
 #[test]
 fn a_rotation_that_is_never_finished_is_like_any_other_database() {
     let dir = Dir::new();
@@ -519,7 +519,8 @@ fn a_rotation_that_is_never_finished_is_like_any_other_database() {
     assert_eq!(one::<u32>(&open(&path), "SELECT count(*) FROM t"), rows);
 }
 
-/// One that runs under a writer sees the note, stops in order, and goes on later.
+/// A rotation running while others write sees the note, stops in an orderly way, and continues
+/// later.
 #[test]
 fn a_rotation_that_runs_is_paused_by_another_process() {
     let dir = Dir::new();
@@ -531,7 +532,7 @@ fn a_rotation_that_runs_is_paused_by_another_process() {
     let name = path.to_str().unwrap();
     let stop = AtomicBool::new(false);
     let running = thread::scope(|scope| {
-        // Others at work make it yield, so that it takes its time.
+        // Other writers make it yield, so that it takes its time.
         scope.spawn(|| {
             let db = open(&path);
             db.busy_timeout(Duration::from_secs(30)).unwrap();
@@ -560,7 +561,7 @@ fn a_rotation_that_runs_is_paused_by_another_process() {
     assert_eq!(state(&path), (3, vec![2]));
 }
 
-/// With a journal it lets go of the lock for moments only, which a rotation has to meet.
+/// With a journal it releases the lock only for moments, which a rotation must catch.
 #[test]
 fn a_writer_without_a_break_keeps_no_rotation_out() {
     let dir = Dir::new();

@@ -1,5 +1,5 @@
-//! `rotate`, cut short by a kill or a power cut under a writer, in each journal mode: every page
-//! opens, all that was acknowledged is there, and the next `rotate` brings the change to its end.
+//! `rotate`, interrupted by a kill or a power cut while others write, in each journal mode: every
+//! page opens, everything acknowledged is there, and the next `rotate` completes the change.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,12 +18,12 @@ use tdekit_sqlite_convert::{FileKind, Unwatched, open_header, progress, read_are
 use tdekit_sqlite_page::HEADER_AREA_LEN;
 
 const ROWS: u32 = 400;
-/// Of the short form and of the long one.
+/// Number of operations in the short form and in the long one.
 const OPERATIONS: [usize; 2] = [7, 120];
 const NAMES: [usize; 2] = [7, 100];
 
-/// The versions of the key that the header has which opens: a slot may be torn between checksum and
-/// MAC, which only the key tells.
+/// Returns the key versions of the header that opens: a slot may be torn between checksum and MAC,
+/// which only the key reveals.
 fn versions(path: &Path) -> Vec<u32> {
     static UNLOCKED: OnceLock<Unlocked> = OnceLock::new();
     let area = read_area(&std::fs::File::open(path).unwrap()).unwrap();
@@ -32,7 +32,8 @@ fn versions(path: &Path) -> Vec<u32> {
     header.deks.iter().map(|dek| dek.version).collect()
 }
 
-/// What decides which keys there are: the header's slots, and the note of the change's end.
+/// Selects the operations that determine the keys: on the header's slots, and on the note of the
+/// change's end.
 fn decides(op: &Op, log: &Log) -> bool {
     let is_note = |path: &Path| path.to_string_lossy().ends_with("-tdekit-paused");
     match op {
@@ -57,12 +58,12 @@ fn crashes(mode: &str, synchronous: &str, more: &[&str]) {
     // Small pages, so that the sweep takes several transactions.
     insert(&create(&path, "PRAGMA page_size = 1024"), ROWS);
     encrypt(&path, &[]);
-    // So often that the sweep takes small steps.
+    // So frequent that the sweep takes small steps.
     let under = Under { path: &path, mode, synchronous, pause_s: 0.008 };
     let name = path.to_str().unwrap();
     let Some((log, roots)) = under.record([&["rotate", name], more].concat()) else { return };
-    // Below FULL, header and records of a journal share one sync: SQLite's manual grants that a
-    // disk that reorders may corrupt then.
+    // Below FULL, header and records of a journal share one sync: SQLite's manual says that a disk
+    // that reorders writes may then corrupt the database.
     let ordered = synchronous == "NORMAL" && mode != "wal";
     let loss = if ordered { Loss::Tail } else { Loss::Sectors };
     let choice = Choice { operations: OPERATIONS, names: NAMES, always: decides, loss };

@@ -1,5 +1,5 @@
-//! The function of `shell-init` beside the stock shell: the same rows and exit code, whatever
-//! option opens the file, plain or encrypted.
+//! The function of `shell-init` compared with the stock shell: the same rows and exit code,
+//! whichever option opens the file, plain or encrypted.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,13 +9,14 @@ use crate::common::Run;
 use crate::databases::{Dir, create, encrypt, insert};
 use crate::shell::with_store;
 
-/// Stands for the database's path in a case.
+/// Placeholder for the database's path in a case.
 const FILE: &str = "FILE";
-/// A link to the database, of a name that URIs and dot commands have to quote.
+/// A link to the database, whose name must be quoted in URIs and dot commands.
 const ODD: &str = "odd ?\"name' #1 100%20\\.db";
 const ROWS: &str = "SELECT count(*), sum(id), max(a) FROM t";
 
-/// A database as it is made anew for each run, plain and encrypted, and what else the cases name.
+/// A database that is made anew for each run, plain and encrypted, and the other files of the
+/// cases.
 struct Bench {
     dir: Dir,
 }
@@ -30,7 +31,7 @@ impl Bench {
         encrypt(&encrypted, &[]);
         fs::write(bench.path("member.txt"), "text of a member").unwrap();
         fs::write(bench.path("init.sql"), ".headers on\nSELECT count(*) AS n FROM t;\n").unwrap();
-        // What the stock shell knows by its last bytes.
+        // The stock shell recognizes it by its last bytes.
         fs::write(bench.path("program"), [b'.'; 5000]).unwrap();
         for making in [
             &["-append", "program", "CREATE TABLE t(id, a); INSERT INTO t VALUES (7, 'seven')"][..],
@@ -47,7 +48,7 @@ impl Bench {
         self.dir.path(name)
     }
 
-    /// One run, by the function in `shell` or by the stock shell.
+    /// Runs one case, with the function in `shell` or with the stock shell.
     fn run(&self, shell: Option<&str>, args: &[&str], variables: &[(&str, &str)]) -> Run {
         let mut command = match shell {
             None => Command::new("sqlite3"),
@@ -63,7 +64,7 @@ impl Bench {
         Run::of(&command.envs(variables.iter().copied()).output().unwrap())
     }
 
-    /// The same with a fresh copy of `origin` as the file.
+    /// As [`Self::run`], with a fresh copy of `origin` as the file.
     fn on(&self, shell: Option<&str>, origin: &str, case: &[&str]) -> Run {
         for made in ["app.db", "new.db", "new.zip"] {
             fs::remove_file(self.path(made)).ok();
@@ -74,7 +75,7 @@ impl Bench {
     }
 }
 
-/// The shells of this machine that the function is written for.
+/// Returns the shells of this machine for which the function is written.
 fn shells() -> Vec<&'static str> {
     let there = |shell: &&str| Command::new(shell).args(["-c", ":"]).status().is_ok();
     let shells: Vec<_> = ["bash", "zsh"].into_iter().filter(there).collect();
@@ -85,7 +86,7 @@ fn shells() -> Vec<&'static str> {
     shells
 }
 
-/// Each option of the stock shell that opens a file, takes a value, or stands somewhere else.
+/// Each option of the stock shell that opens a file, takes a value, or has another position.
 const CASES: &[&[&str]] = &[
     &[FILE, ROWS],
     &[FILE],
@@ -182,7 +183,8 @@ fn every_option_does_what_it_does_in_the_stock_shell() {
     }
 }
 
-/// What the stock shell cannot do with an encrypted file is an error, and changes nothing.
+/// An operation that the stock shell cannot do with an encrypted file is an error, and changes
+/// nothing.
 #[test]
 fn what_cannot_be_done_encrypted_is_refused() {
     let bench = Bench::new();
@@ -202,7 +204,7 @@ fn what_cannot_be_done_encrypted_is_refused() {
         }
         let limited = bench.on(Some(shell), "plain.origin", &limited);
         assert_eq!((limited.code, limited.out.is_empty()), (0, false), "{limited:?}");
-        // An appended database is plain, whatever new ones shall be.
+        // An appended database is plain, whatever is required for new ones.
         let args = ["-append", "new.db", "CREATE TABLE x(a)"];
         fs::remove_file(bench.path("new.db")).ok();
         let run = bench.run(Some(shell), &args, &[("TDEKIT_ENCRYPT_NEW", "AppCert")]);
@@ -211,7 +213,7 @@ fn what_cannot_be_done_encrypted_is_refused() {
     }
 }
 
-/// Without the key, or with a file that is damaged or cannot be read, no empty database opens.
+/// Without the key, or with a damaged or unreadable file, no empty database opens.
 #[test]
 fn what_cannot_be_read_is_not_an_empty_database() {
     let bench = Bench::new();
@@ -241,7 +243,7 @@ fn what_cannot_be_read_is_not_an_empty_database() {
     }
 }
 
-/// An archive that is to be a new database is encrypted where new databases are.
+/// An archive in a new database is encrypted if new databases are.
 #[test]
 fn archives_are_encrypted_as_other_databases() {
     let bench = Bench::new();

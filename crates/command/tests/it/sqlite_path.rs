@@ -9,7 +9,7 @@ use crate::common::{Place, Run, install, tdekit};
 use crate::databases::{Dir, create, encrypt, fill, one, open, place};
 use crate::shell::with_store;
 
-/// The command alone, in a directory of its own.
+/// The command alone, in a separate directory.
 fn installed(dir: &Dir) -> PathBuf {
     fs::create_dir(dir.path("bin")).unwrap();
     let command = dir.path("bin/tdekit");
@@ -49,8 +49,8 @@ fn the_extension_is_found_where_it_was_put() {
     assert_eq!(run(&command, Some(&named)).out, format!("{}\n", named.display()));
 }
 
-/// `bench` and `serve` are programs of their own: which one is missing is said, and the words of a
-/// verb are checked without it.
+/// `bench` and `serve` are separate programs: the error names the missing one, and the arguments of
+/// a verb are checked without it.
 #[test]
 fn a_missing_program_is_named() {
     let dir = Dir::new();
@@ -71,7 +71,7 @@ fn a_missing_program_is_named() {
     }
     assert_eq!(said(&["serve", ".", "--encrypt", "perhaps"]).code, 2);
     assert!(said(&["serve", "--help"]).out.contains("--memory-mib"));
-    // It gets the whole command line, the key store's options in front of the verb too.
+    // It gets the whole command line, including the key store's options before the verb.
     let script = "#!/bin/sh\nprintf '<%s>' \"$@\"\n";
     fs::write(dir.path("script"), script).unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
@@ -111,7 +111,8 @@ fn the_stock_shell_opens_an_encrypted_database_through_either_text() {
     let mut bash = Command::new("bash");
     let run = Run::of(&with_store(bash.args(["-c", script, "bash"]).arg(&path)).output().unwrap());
     assert_eq!((run.code, run.out.as_str()), (0, "321\n"), "{run:?}");
-    // In place of ~/.sqliterc, which the shell looks for in the home of the user database.
+    // In place of ~/.sqliterc, which the shell looks for in the home directory of the user
+    // database.
     let init = dir.path("sqliterc");
     fs::write(&init, place().ok(["shell-init", "sqlite"]).out).unwrap();
     let uri = format!("file:{}", path.display());
@@ -125,7 +126,7 @@ fn the_stock_shell_opens_an_encrypted_database_through_either_text() {
     assert_eq!(run.code, 1, "{run:?}");
 }
 
-/// A new database has the algorithm that its URI or the environment asks for.
+/// A new database has the algorithm that its URI or the environment requires.
 #[test]
 fn the_stock_shell_makes_databases_of_any_algorithm() {
     let dir = Dir::new();
@@ -163,7 +164,7 @@ fn the_stock_shell_makes_databases_of_any_algorithm() {
     }
 }
 
-/// The shell function beside the stock shell, on files that do not open.
+/// The shell function compared with the stock shell, on files that do not open.
 #[test]
 fn the_shell_function_fails_as_the_stock_shell_fails() {
     let dir = Dir::new();
@@ -219,15 +220,15 @@ fn the_shell_function_fails_as_the_stock_shell_fails() {
         }
     }
     assert_eq!(fs::read(&path).unwrap(), before);
-    // With the key, and of a plain file, they say the same.
+    // With the key, and for a plain file, they print the same.
     for way in &ways {
         let (stock, ours) = (run("", way, &plain, None), run(function, way, &path, Some("secret")));
         assert_eq!((ours.code, &ours.out), (stock.code, &stock.out), "{way}");
     }
 }
 
-/// SQLite spills a savepoint to an empty log, rolls it back, and begins the log anew within the
-/// transaction: all that is committed from then on stands behind its frames.
+/// SQLite spills a savepoint to an empty log, rolls it back, and restarts the log within the
+/// transaction: everything committed from then on is after its frames.
 #[test]
 fn commits_after_a_savepoint_that_was_spilled_to_an_empty_log_outlive_the_process() {
     const WORK: &str = "PRAGMA synchronous = FULL; PRAGMA cache_size = 2;

@@ -1,4 +1,4 @@
-//! `status`: what it tells, and what it needs for that.
+//! `status`: its output, and its requirements.
 
 use std::fs;
 
@@ -87,7 +87,7 @@ fn encrypted() {
         }
         assert_eq!((&certificate["generation"], &certificate["active"]), (&json!(1), &json!(true)));
     }
-    // Side files are told while somebody uses the database, and nobody is disturbed.
+    // Side files are reported while somebody uses the database, and nobody is disturbed.
     let db = open(&path);
     db.execute_batch("BEGIN IMMEDIATE; INSERT INTO t(a) VALUES('x')").unwrap();
     db.execute_batch("COMMIT; BEGIN EXCLUSIVE").unwrap();
@@ -153,8 +153,8 @@ fn damaged_headers() {
     fs::write(&path, &whole[..9000]).unwrap();
     let cut = place().run(["status".as_ref(), path.as_os_str()]);
     assert!(cut.code == 4 && cut.err.contains("ends inside the header"), "{cut:?}");
-    // Whoever writes a slot with a right checksum still lacks the key of its MAC: the other slot
-    // serves, and when there is none, nothing.
+    // A forger of a slot with a correct checksum still lacks the MAC key: the other slot is used,
+    // and if there is none, nothing opens.
     let forge = |bytes: &mut [u8]| {
         let length = usize::from(u16::from_le_bytes([bytes[20], bytes[21]]));
         bytes[24] += 100;

@@ -1,6 +1,6 @@
-//! Transactions over the databases of two key stores, cut short by a kill or a power cut, in each
-//! rollback mode: every image opens, each database by its own store, and both or none of them have
-//! a transaction.
+//! Transactions over the databases of two key stores, interrupted by a kill or a power cut, in each
+//! rollback mode: every image opens, each database with its own store, and both or none of them
+//! have a transaction.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::powercut::{Choice, Image, each_image};
 use rusqlite::Connection;
 use tdekit_faults_sqlite::trace::{is_possible, record};
 
-/// A cache so small that pages reach the files before the commit does.
+/// A cache so small that pages reach the files before the commit.
 const DRIVER: &str = "
 import os, sqlite3, sys
 extension, told, mode, a, b = sys.argv[1:]
@@ -62,7 +62,7 @@ impl Tenant {
         format!("file:{}?tdekit_home={}", self.path.display(), self.place.home().display())
     }
 
-    /// The last transaction that the database has, after its recovery.
+    /// Returns the last transaction in the database, after its recovery.
     fn last(&self, what: &str) -> u32 {
         let db = Connection::open(self.uri()).unwrap();
         let looked = || -> rusqlite::Result<(String, u32, u32)> {
@@ -100,7 +100,7 @@ fn crashes(mode: &str) {
     let mut found = BTreeMap::new();
     let mut first_is_a = false;
     let images = each_image(&traced.log, &roots, Choice::of(OPERATIONS), |image: &Image| {
-        // Whoever comes first rolls back its own journal alone.
+        // The first to open rolls back only its own journal.
         first_is_a = !first_is_a;
         let order = if first_is_a { [&a, &b] } else { [&b, &a] };
         let what = format!("{mode}, a first: {first_is_a}: {}", image.what);

@@ -66,8 +66,8 @@ fn a_rotation_killed_at_any_time_leaves_a_store_that_opens() {
     assert!(killed > 5, "only {killed} were killed in time");
 }
 
-/// Types `answers` to the prompts of the command on a terminal of its own; gives its exit code,
-/// and what its limit on core dumps was while it waited.
+/// Types `answers` to the prompts of the command on a separate terminal; returns its exit code, and
+/// its limit on core dumps while it waited.
 fn on_terminal(place: &Place, args: &[&str], answers: &[&str]) -> (i32, String, String) {
     const SCRIPT: &str = r#"
 import os, pty, sys, time

@@ -1,6 +1,6 @@
-//! Time to seal and to open a page, by algorithm and page size; and what opening a database takes.
+//! Time to seal and open a page, by algorithm and page size, and time to open a database.
 //!
-//! Measured is the thread's processor time, so that other work on the machine disturbs little.
+//! The unit is processor time of the thread, so other load on the machine has little effect.
 //!
 //! `cargo bench -p tdekit-key-crypto`; the table is in `docs/crypto.md`.
 #![allow(missing_docs)] // criterion's macros make undocumented functions
@@ -19,7 +19,7 @@ use tdekit_key_crypto::{
 
 const SIZES: [usize; 4] = [1024, 4096, 16384, 65536];
 
-/// The length of what a page is bound to: file, kind, page number, key version, suite.
+/// Length of a page's associated data: file, kind, page number, key version, suite.
 const AAD: [u8; 32] = [1; 32];
 
 fn key(algorithm: Algorithm) -> SealingKey {
@@ -53,7 +53,7 @@ fn pages(criterion: &mut Criterion<ThreadTime>) {
     }
 }
 
-/// The costs beside the cipher: a nonce, a subkey that is not the last one, a new subkey.
+/// The costs beside the cipher: a nonce, a subkey other than the last one, a new subkey.
 fn parts(criterion: &mut Criterion<ThreadTime>) {
     let mut nonces = NonceSource::new();
     criterion.bench_function("nonce", |bencher| bencher.iter(|| nonces.next().unwrap()));
@@ -86,7 +86,7 @@ fn parts(criterion: &mut Criterion<ThreadTime>) {
     }
 }
 
-/// A database's key, unwrapped by a certificate's; and the certificate's own, read from its DER.
+/// Unwrapping a database's key with a certificate's key, and reading that key from its DER.
 fn opening(criterion: &mut Criterion<ThreadTime>) {
     for bits in [RsaBits::Rsa3072, RsaBits::Rsa4096] {
         let key = RsaPrivateKey::generate(bits).unwrap();
@@ -101,7 +101,7 @@ fn opening(criterion: &mut Criterion<ThreadTime>) {
     }
 }
 
-/// The ciphers that serve MariaDB: the wide block for pages and records, and streams.
+/// The ciphers for MariaDB: the wide block for pages and records, and the stream ciphers.
 fn servers(criterion: &mut Criterion<ThreadTime>) {
     wide_block(criterion, "HCTR2", &WideBlockKey::hctr2(&[7; 32]).unwrap());
     wide_block(criterion, "wide block over GMAC", &WideBlockKey::gmac(&[7; 96]).unwrap());

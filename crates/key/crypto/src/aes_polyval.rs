@@ -7,7 +7,7 @@ use polyval::universal_hash::{UhfBackend, UniversalHash};
 
 pub(crate) const BLOCK_LEN: usize = 16;
 
-/// A key of each. It is to stand in memory that is wiped.
+/// A prepared AES key and POLYVAL key. Keep it in memory that is wiped.
 pub(crate) struct AesPolyval {
     pub(crate) aes: Aes256,
     /// POLYVAL under the hash key, with nothing hashed yet.

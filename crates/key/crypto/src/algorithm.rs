@@ -37,7 +37,7 @@ impl Algorithm {
         ]
     }
 
-    /// The algorithms that this build offers: all, or in a FIPS build those of
+    /// Algorithms that this build offers: all, or in a FIPS build those that satisfy
     /// [`Self::is_fips`].
     pub fn offered() -> impl Iterator<Item = Self> {
         Self::all().iter().copied().filter(|algorithm| algorithm.check_offered().is_ok())
@@ -93,14 +93,15 @@ impl Algorithm {
         }
     }
 
-    /// Whether [`crate::SealingKey`] takes it.
+    /// Returns true if [`crate::SealingKey`] accepts the algorithm.
     #[must_use]
     pub const fn seals_pages(self) -> bool {
         !matches!(self, Self::TripleDes3Key)
     }
 
-    /// Whether a FIPS profile may offer it: its parts are NIST-approved (AES-GCM with subkeys by
-    /// NIST SP 800-108r1). The build itself is validated only with the library's FIPS module.
+    /// Returns true if a FIPS profile may offer the algorithm: its parts are NIST-approved (AES-GCM
+    /// with subkeys by NIST SP 800-108r1). The build itself is validated only with the library's
+    /// FIPS module.
     #[must_use]
     pub const fn is_fips(self) -> bool {
         matches!(self, Self::Aes128 | Self::Aes192 | Self::Aes256)

@@ -1,9 +1,9 @@
-//! AES-256 of one block, by which hosts derive keys of their own.
+//! AES-256 on a single block, for hosts that derive their own keys.
 
 use crate::aws_lc::AesKey;
 use crate::{CryptoError, SecretBytes};
 
-/// AES-256 (FIPS 197) of one block.
+/// Encrypts one block with AES-256 (FIPS 197).
 ///
 /// # Errors
 /// [`CryptoError::Memory`].

@@ -1,4 +1,4 @@
-//! AES-256 in counter mode, for streams that come in pieces.
+//! AES-256 in counter mode, for streams that arrive in pieces.
 
 use std::fmt;
 
@@ -10,17 +10,17 @@ const BLOCK_LEN: usize = 16;
 
 /// A prepared key of AES-256 in counter mode. Nothing is authenticated.
 ///
-/// The counter does not start at the IV but at its encryption. So IVs that differ by less than the
-/// length of a stream, such as those that hold a byte offset, still give streams that share
-/// nothing: two of 2^40 streams of 2^20 blocks overlap with a chance below 2^-27.
+/// The counter starts at the encryption of the IV, not at the IV. So IVs that differ by less than
+/// the length of a stream, such as IVs that contain a byte offset, still give disjoint streams: two
+/// of 2^40 streams of 2^20 blocks overlap with a probability below 2^-27.
 pub struct CtrKey(AesKey);
 
-/// Where a stream is. Made by [`CtrKey::stream`]; plain bytes, but as secret as the plaintext.
+/// Position in a stream, made by [`CtrKey::stream`]. Plain bytes, but as secret as the plaintext.
 #[derive(Clone)]
 pub struct CtrStream {
     counter: [u8; BLOCK_LEN],
     keystream: [u8; BLOCK_LEN],
-    /// Bytes of `keystream` that are used up; 0 is none or all.
+    /// Used bytes of `keystream`; 0 means none or all.
     used: u32,
 }
 
@@ -41,14 +41,14 @@ impl CtrKey {
         AesKey::new(key, 0).map(Self)
     }
 
-    /// The stream of `iv` in a lane. Lanes of one IV share nothing.
+    /// Returns the stream of `iv` in a lane. Lanes of one IV never overlap.
     ///
-    /// An IV and lane that are used twice give one keystream twice.
+    /// Using the same IV and lane twice gives the same keystream twice.
     #[inline]
     #[must_use]
     pub fn stream(&self, iv: &[u8; BLOCK_LEN], lane: u64) -> CtrStream {
         let mut counter = self.0.encrypt_block(*iv);
-        // The counter counts in the last bytes, so lanes stand 2^64 blocks apart.
+        // The counter occupies the last bytes, so lanes are 2^64 blocks apart.
         for (byte, lane) in counter.iter_mut().zip(lane.to_be_bytes()) {
             *byte ^= lane;
         }
@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// The keystream by another library, block by block.
+    /// Computes the keystream with another library, block by block.
     fn expected(key: &[u8; 32], iv: [u8; 16], lane: u64, len: usize) -> Vec<u8> {
         let aes = Aes256::new(&(*key).into());
         let encrypt = |block: [u8; 16]| -> [u8; 16] {

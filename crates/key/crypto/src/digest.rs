@@ -17,15 +17,15 @@ pub fn sha256(parts: &[&[u8]]) -> [u8; 32] {
     fixed(context.finish().as_ref())
 }
 
-/// BLAKE3 of bytes, unkeyed, 32 bytes long: collision-resistant, and on long input some times as
-/// fast as SHA-256, because its tree keeps all lanes of a processor's vectors busy.
+/// Unkeyed BLAKE3 with 32 bytes of output: collision-resistant, and several times as fast as
+/// SHA-256 on long input, because its tree keeps all lanes of a processor's vectors busy.
 #[must_use]
 pub fn blake3(bytes: &[u8]) -> [u8; 32] {
     *::blake3::hash(bytes).as_bytes()
 }
 
-/// SHA-1 of a certificate, as SQL Server shows its thumbprint. For naming only: never trust it
-/// to tell two certificates apart that someone else chose.
+/// SHA-1 of a certificate, as SQL Server shows its thumbprint. For naming only: never rely on it to
+/// distinguish two certificates that someone else chose.
 #[must_use]
 pub fn sha1_thumbprint(certificate_der: &[u8]) -> [u8; 20] {
     fixed(digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, certificate_der).as_ref())
@@ -42,7 +42,7 @@ pub fn hmac_sha256(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
     fixed(context.sign().as_ref())
 }
 
-/// Whether `tag` is the whole HMAC-SHA-256 of the parts; compares in constant time.
+/// Returns true if `tag` is the complete HMAC-SHA-256 of the parts. Compares in constant time.
 #[must_use]
 pub fn verify_hmac_sha256(key: &[u8], parts: &[&[u8]], tag: &[u8]) -> bool {
     let expected = hmac_sha256(key, parts);

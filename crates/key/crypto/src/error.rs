@@ -8,24 +8,24 @@ use crate::{Algorithm, Kind};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CryptoError {
-    /// A key of the wrong length was given.
+    /// A key has the wrong length.
     #[error("{algorithm} takes a key of {expected} bytes, not {actual}")]
     KeyLength {
-        /// The algorithm that was asked for.
+        /// Algorithm that was requested.
         algorithm: Algorithm,
-        /// Bytes the algorithm takes.
+        /// Key length of the algorithm, in bytes.
         expected: usize,
-        /// Bytes that were given.
+        /// Length given, in bytes.
         actual: usize,
     },
     /// An argument has a length outside its bounds.
     #[error("{what} must be {min} to {max} bytes long, not {actual}")]
     Length {
-        /// Which argument.
+        /// Name of the argument.
         what: &'static str,
-        /// Least length, in bytes.
+        /// Minimum length, in bytes.
         min: usize,
-        /// Greatest length, in bytes.
+        /// Maximum length, in bytes.
         max: usize,
         /// Length given, in bytes.
         actual: usize,
@@ -33,48 +33,48 @@ pub enum CryptoError {
     /// Input and output buffers differ in length.
     #[error("input of {input_len} bytes and output of {output_len} bytes differ in length")]
     BufferMismatch {
-        /// Bytes in.
+        /// Length of the input, in bytes.
         input_len: usize,
-        /// Bytes out.
+        /// Length of the output, in bytes.
         output_len: usize,
     },
-    /// A FIPS build does not offer it.
+    /// The algorithm or function is not available in a FIPS build.
     #[error("{what} is not approved by FIPS 140-3, and this build of tdekit offers only what is")]
     NotApproved {
         /// The algorithm or function.
         what: &'static str,
     },
-    /// This build was made without it.
+    /// This build does not support the format.
     #[error("this build of tdekit is without {what}")]
     NotBuilt {
         /// The format.
         what: &'static str,
     },
-    /// A FIPS build runs with a library that is no FIPS module.
+    /// A FIPS build runs with a library that is not a FIPS module.
     #[error("this is a FIPS build of tdekit, and its library is no FIPS module")]
     NoFipsModule,
     /// The algorithm cannot seal pages (it exists for backups only).
     #[error("{0} cannot seal pages")]
     NotForPages(Algorithm),
-    /// A name that is no algorithm.
+    /// The name is not that of an algorithm.
     #[error("unknown algorithm {0:?}")]
     UnknownAlgorithm(String),
     /// A stored parameter is outside the bounds that this version accepts.
     #[error("{what} is {actual}; accepted are {min} to {max}")]
     Parameter {
-        /// Which parameter.
+        /// Name of the parameter.
         what: &'static str,
-        /// Least value accepted.
+        /// Minimum value.
         min: u64,
-        /// Greatest value accepted.
+        /// Maximum value.
         max: u64,
         /// Value given.
         actual: u64,
     },
-    /// The data or its associated data was changed, or the key is a different one.
+    /// The data or its associated data was changed, or the key is the wrong one.
     #[error("authentication failed: wrong key, or the data was changed")]
     Authentication,
-    /// One subkey sealed as many messages as it may.
+    /// A subkey has reached its limit of sealed messages.
     #[error("a subkey sealed {limit} messages, its limit; draw a new nonce prefix")]
     SealLimit {
         /// The limit, in messages.
@@ -83,25 +83,25 @@ pub enum CryptoError {
     /// The system's random generator failed.
     #[error("the system's random generator failed")]
     Random,
-    /// The system has no memory for a secret, or to derive one from a password.
+    /// The system has no memory for a secret, or for deriving one from a password.
     #[error(
         "no memory: {len} bytes were asked for to hold or derive a secret (os error {os_error})"
     )]
     Memory {
-        /// Bytes asked for.
+        /// Bytes requested.
         len: usize,
         /// `errno` of the failing call.
         os_error: i32,
     },
-    /// Input has not the form its standard prescribes.
+    /// Input does not have the form that its standard prescribes.
     #[error("malformed {what}: {reason}")]
     Malformed {
-        /// The item that was read.
+        /// The item that was being read.
         what: &'static str,
-        /// Why it was refused.
+        /// Reason for the refusal.
         reason: String,
     },
-    /// A library refused an operation whose input was checked before.
+    /// A library refused an operation although its input had been checked.
     #[error("the cryptographic library failed to {operation}")]
     Library {
         /// The operation, as a verb.
@@ -128,10 +128,10 @@ pub enum CryptoError {
     TokenPin {
         /// The token's label.
         token: String,
-        /// The refusal, in words.
+        /// Reason for the refusal, in words.
         reason: &'static str,
     },
-    /// A token does not have exactly one key that serves.
+    /// A token does not have exactly one suitable key.
     #[error("token {token:?} has {count} keys {key:?} for {operation}, where {wanted} is needed")]
     TokenKey {
         /// The token's label.
@@ -140,12 +140,12 @@ pub enum CryptoError {
         key: String,
         /// The operation, as a noun.
         operation: &'static str,
-        /// Number of keys of that label and use.
+        /// Number of keys with that label and use.
         count: usize,
-        /// Number that the operation needs.
+        /// Number of keys that the operation needs.
         wanted: usize,
     },
-    /// A token's key does not open what was wrapped.
+    /// A token's key does not unwrap the secret.
     #[error(
         "key {key:?} of token {token:?} does not open what was wrapped: it is another key of the \
          same name, or the wrapped bytes were changed ({reason})"
@@ -171,7 +171,7 @@ pub enum CryptoError {
 }
 
 impl CryptoError {
-    /// The error's kind, which tells a caller how to react.
+    /// Returns the kind of the error, by which a caller decides how to react.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {

@@ -1,4 +1,4 @@
-//! Keyed fingerprints of pages: which pages changed, told without keeping the pages.
+//! Keyed fingerprints of pages: they show which pages changed, without a copy of the pages.
 
 use std::fmt;
 
@@ -11,13 +11,13 @@ pub const FINGERPRINT_LEN: usize = 16;
 /// Length of the key in bytes.
 pub const FINGERPRINT_KEY_LEN: usize = 32;
 
-/// A prepared key of fingerprints: the tag of AES-256-GCM with a nonce of 12 zero bytes, no
-/// plaintext, and the page as AAD.
+/// A prepared fingerprint key. A fingerprint is the tag of AES-256-GCM with a nonce of 12 zero
+/// bytes, no plaintext, and the page as AAD.
 ///
-/// Two different pages have one fingerprint with a chance of at most (blocks + 1) / 2^128, where
-/// blocks counts 16 bytes each, for anybody who chooses pages without seeing key or fingerprints.
-/// Anybody who sees them can find the key of the hash: fingerprints must be stored sealed, and the
-/// key seals nothing else. Equal pages have equal fingerprints.
+/// Against an attacker who chooses pages without seeing key or fingerprints, two different pages
+/// have the same fingerprint with a probability of at most (blocks + 1) / 2^128, where a block has
+/// 16 bytes. Whoever sees fingerprints can recover the hash key: store them sealed, and use the key
+/// for nothing else. Equal pages have equal fingerprints.
 pub struct PageFingerprint(GcmContexts);
 
 impl PageFingerprint {
@@ -35,7 +35,7 @@ impl PageFingerprint {
         Ok(Self(contexts))
     }
 
-    /// The fingerprint of a page.
+    /// Computes the fingerprint of a page.
     ///
     /// # Errors
     /// [`CryptoError::Library`].

@@ -1,7 +1,7 @@
-//! FFI: what the library says of itself, and what a build with the feature `fips` refuses.
+//! FFI: the library's version and mode, and the refusals of a build with the feature `fips`.
 //!
 //! The feature is for builds on AWS-LC's FIPS module, which `cargo xtask fips` makes. It refuses
-//! what FIPS 140-3 does not approve; which module is validated is for NIST's list to say.
+//! what FIPS 140-3 does not approve. NIST's list is the authority on which modules are validated.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -10,15 +10,15 @@ use std::sync::OnceLock;
 use crate::CryptoError;
 use aws_lc_sys as lc;
 
-/// Whether this build has the feature `fips`.
+/// True if this build has the feature `fips`.
 pub const IS_FIPS_BUILD: bool = cfg!(feature = "fips");
 
-/// The library that does the cryptography, by its own account.
+/// The cryptographic library, as it describes itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Library {
     /// Name and version, such as `AWS-LC FIPS 3.0.0`.
     pub version: String,
-    /// Whether it is a FIPS module, whose self-tests passed when it was loaded.
+    /// True for a FIPS module, which passed its self-tests when it was loaded.
     pub is_fips_module: bool,
 }
 
@@ -45,7 +45,7 @@ pub const fn not_approved(what: &'static str) -> Result<(), CryptoError> {
     if IS_FIPS_BUILD { Err(CryptoError::NotApproved { what }) } else { Ok(()) }
 }
 
-/// Refuses to work in a FIPS build whose library is no FIPS module.
+/// Refuses to work in a FIPS build whose library is not a FIPS module.
 ///
 /// # Errors
 /// [`CryptoError::NoFipsModule`].

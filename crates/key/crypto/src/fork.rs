@@ -1,15 +1,15 @@
-//! FFI: tells whether this process is a forked child of the one that drew a value.
+//! FFI: detects that this process is a forked child of the process that drew a value.
 #![allow(unsafe_code)]
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// A number that changes in a forked child.
+/// Returns a number that changes in a forked child.
 ///
 /// A holder of random bytes for later use keeps this number with them, and drops the bytes when it
-/// has changed. It never repeats within one line of descent. A fork is noticed by two means: a
+/// has changed. It never repeats within one line of descent. Two mechanisms detect a fork: a
 /// `pthread_atfork` handler, and on Linux a page that the kernel wipes in every child
-/// (`MADV_WIPEONFORK`), which also sees a bare `clone`.
+/// (`MADV_WIPEONFORK`), which also detects a bare `clone`.
 #[must_use]
 pub fn fork_generation() -> u64 {
     REGISTERED.call_once(register);
@@ -19,7 +19,7 @@ pub fn fork_generation() -> u64 {
     if let Some(sentinel) = unsafe { sentinel.as_ref() }
         && sentinel.load(Ordering::Relaxed) == 0
     {
-        // Two threads of a child may both come here; the second bump does no harm.
+        // Two threads of a child may both get here; the second increment does no harm.
         GENERATION.fetch_add(1, Ordering::SeqCst);
         sentinel.store(1, Ordering::SeqCst);
     }

@@ -1,4 +1,4 @@
-//! AES-256-GCM with IVs of the caller's, for formats whose IVs are given.
+//! AES-256-GCM with IVs from the caller, for formats that prescribe them.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::{Algorithm, CryptoError};
 
 /// A prepared key of AES-256-GCM (NIST SP 800-38D).
 ///
-/// Callers that pick their own nonces use [`crate::SealingKey`], which takes longer ones.
+/// Callers that choose their own nonces use [`crate::SealingKey`], which takes longer ones.
 pub struct GcmKey(GcmContexts);
 
 impl GcmKey {
@@ -32,8 +32,8 @@ impl GcmKey {
         Ok(Self(contexts))
     }
 
-    /// Encrypts `plaintext` into `ciphertext`, of equal length, and returns the tag. An IV may
-    /// seal one message only: a second gives away both, and the key of the tags.
+    /// Encrypts `plaintext` into `ciphertext`, of equal length, and returns the tag. An IV may seal
+    /// only one message: a second one reveals both plaintexts and the authentication key.
     ///
     /// # Errors
     /// [`CryptoError::BufferMismatch`].

@@ -1,4 +1,4 @@
-//! A hash of tweak and message by AWS-LC's GMAC, the fastest GHASH that is at hand.
+//! A hash of tweak and message by AWS-LC's GMAC, the fastest GHASH available.
 
 use crate::aes_polyval::{BLOCK_LEN, xor};
 use crate::aws_lc::GcmContexts;
@@ -13,11 +13,11 @@ const EACH_LEN: usize = 32;
 /// `GMAC(K1, rest) xor GMAC(K2, tweak)`, each with AES-256 (NIST SP 800-38D) and a nonce of 12 zero
 /// bytes.
 ///
-/// Under one nonce a tag is GHASH of its message, lengths included, and a constant that only the
-/// key knows. GHASH is almost xor-universal and the constant cancels in every difference, so each
-/// half is that, and, as their keys have nothing in common, so is their sum over the pairs. Tags
-/// under one nonce tell the key to those who see them: nobody does, and no key of here may ever
-/// seal anything else.
+/// Under a fixed nonce, a tag is GHASH of its message, lengths included, xor a constant that
+/// depends only on the key. GHASH is almost xor-universal and the constant cancels in every
+/// difference, so each half is almost xor-universal, and because the two keys are independent, so
+/// is the sum over pairs. Tags under one nonce reveal the key to whoever sees them: nobody sees
+/// these, and these keys must never seal anything else.
 pub(crate) struct GmacHash(GcmContexts);
 
 impl GmacHash {
@@ -44,7 +44,7 @@ impl GmacHash {
 }
 
 impl Hash for GmacHash {
-    /// The tag of the tweak.
+    /// GMAC tag of the tweak.
     type Start = [u8; BLOCK_LEN];
 
     #[inline]

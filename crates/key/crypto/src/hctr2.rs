@@ -14,11 +14,11 @@ use crate::CryptoError;
 use crate::aes_polyval::{BLOCK_LEN, product, xor};
 use crate::wide_block::Hash;
 
-/// Messages from here on are hashed in two halves side by side: one chain of multiplications waits
-/// for itself, two fill the processor.
+/// Longer messages are hashed in two halves side by side: in a single chain, each multiplication
+/// waits for the one before; two chains fill the processor.
 const SPLIT_BLOCKS: usize = 64;
 
-/// A prepared key of the hash. It is to stand in memory that is wiped.
+/// A prepared hash key. Keep it in memory that is wiped.
 pub(crate) struct Hctr2Hash {
     key: [u8; BLOCK_LEN],
     /// POLYVAL under the key, with nothing hashed yet.
@@ -55,8 +55,8 @@ impl Hctr2Hash {
         }
     }
 
-    /// The hash after `blocks`, as two chains that are joined by a power of the key; `None` for
-    /// messages of another length than the key's first.
+    /// Hashes `blocks` in two chains, joined by a power of the key. Returns `None` for messages
+    /// whose length differs from the first length that the key saw.
     fn digest_halves(&self, first: &mut Polyval, blocks: &[Block]) -> Option<[u8; BLOCK_LEN]> {
         let half = (blocks.len() / 2).next_multiple_of(4).min(blocks.len());
         let (front, back) = blocks.split_at(half);
@@ -118,7 +118,7 @@ impl Hash for Hctr2Hash {
     }
 }
 
-/// A key of POLYVAL multiplied by itself `exponent` times, at least once.
+/// Raises a POLYVAL key to the power `exponent`, which is at least 1.
 fn power(key: [u8; BLOCK_LEN], exponent: usize) -> [u8; BLOCK_LEN] {
     let times = |a: [u8; BLOCK_LEN], b| product(&Polyval::new(&a.into()), b);
     let mut power = key;
@@ -135,7 +135,7 @@ fn power(key: [u8; BLOCK_LEN], exponent: usize) -> [u8; BLOCK_LEN] {
 mod tests {
     use super::*;
 
-    /// Hashes in one chain only: the reference for the joined halves.
+    /// Hashes in a single chain: the reference for the joined halves.
     fn digest_in_one(start: &Polyval, rest: &[u8]) -> [u8; BLOCK_LEN] {
         let mut hash = start.clone();
         let (blocks, tail) = Array::slice_as_chunks(rest);
@@ -158,12 +158,12 @@ mod tests {
                 let key = Hctr2Hash::new([7; 16]);
                 let rest: Vec<u8> = (0..blocks * 16 + tail).map(|at| (at % 251) as u8).collect();
                 let start = key.start(&[9; 16], rest.len()).unwrap();
-                // The second message has the length that the key knows, and another content.
+                // The second message has the length that the key has seen, and different content.
                 for message in [&rest, &rest.iter().map(|byte| byte ^ 0x5a).collect()] {
                     let expected = digest_in_one(&start, message);
                     assert_eq!(key.digest(&start, message).unwrap(), expected, "{blocks} {tail}");
                 }
-                // Another length than the key's first takes the one chain.
+                // A length other than the first one uses the single chain.
                 let shorter = &rest[..64 * 16];
                 let start = key.start(&[9; 16], shorter.len()).unwrap();
                 let expected = digest_in_one(&start, shorter);

@@ -50,7 +50,7 @@ pub(crate) struct AegisKey<const N: usize> {
 impl AegisKey<16> {
     /// AEGIS-128X2 under a key of 16 bytes.
     pub(crate) fn aegis_128x2(key: &[u8]) -> Result<Self, CryptoError> {
-        // Links libaegis, and has it choose its implementation for this processor.
+        // Links libaegis and makes it choose its implementation for this processor.
         let _ = aegis::aegis128x2::Aegis128X2::<TAG_LEN>::new(&[0; 16], &[0; 16]);
         Self::new(&AEGIS_128X2, key)
     }

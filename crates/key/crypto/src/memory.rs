@@ -1,4 +1,4 @@
-//! FFI: memory of its own pages for secrets, out of swap and out of core dumps.
+//! FFI: dedicated pages for secrets, kept out of swap and core dumps.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -21,21 +21,21 @@ pub(crate) struct SecretPages {
     len: usize,
 }
 
-/// Mappings of one page that wait for the next secret: mapping and locking cost microseconds.
-/// Every byte of them is zero. Only ever tried, never waited for: in the child of a fork the lock
-/// may be held for ever.
+/// Mappings of one page that are kept for the next secret, because mapping and locking cost
+/// microseconds. All their bytes are zero. The lock is only tried, never waited for: in the child
+/// of a fork it may be held for ever.
 static SPARE: Mutex<Vec<Mapping>> = Mutex::new(Vec::new());
 
 const MAX_SPARE: usize = 16;
 
-/// Whether the system refused to lock a secret's pages.
+/// True if the system has refused to lock a secret's pages.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// Whether the secrets of this process are locked in memory, so that none gets into swap. They are
-/// not where `RLIMIT_MEMLOCK` is too small and the process may not pass it.
+/// Returns true if the secrets of this process are locked in memory, so that none gets into swap.
+/// They are not locked where `RLIMIT_MEMLOCK` is too small and the process may not exceed it.
 #[must_use]
 pub fn secrets_are_locked() -> bool {
-    // Where no secret was made yet, this one tells.
+    // If no secret has been made yet, this one gives the answer.
     let tried = SecretPages::new(1);
     tried.is_ok() && !REFUSED.load(Ordering::Relaxed)
 }
@@ -96,8 +96,8 @@ impl Drop for SecretPages {
     }
 }
 
-/// A value that holds secrets, in pages of its own. It moves there from the stack, where a copy
-/// stays until something else overwrites it.
+/// A value that holds secrets, in pages of its own. It is moved there from the stack, where a copy
+/// remains until it is overwritten.
 pub(crate) struct SecretBox<T> {
     pages: SecretPages,
     owned: PhantomData<T>,
@@ -142,7 +142,7 @@ struct Mapping {
 impl Mapping {
     const EMPTY: Self = Self { start: NonNull::dangling(), len: 0 };
 
-    /// Maps `len` zero bytes, or gives `errno`.
+    /// Maps `len` zero bytes, or returns `errno`.
     fn new(len: usize) -> Result<Self, i32> {
         let os_error = || std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
         // SAFETY: a new anonymous private mapping at an address the kernel chooses touches no

@@ -21,14 +21,14 @@ pub fn random_bytes(out: &mut [u8]) -> Result<(), CryptoError> {
     getrandom::fill(out).map_err(|_| CryptoError::Random)
 }
 
-/// Draws nonces: a random 12-byte prefix kept for a run of nonces, then 12 random bytes of each
-/// nonce's own.
+/// Source of nonces: a random 12-byte prefix that is kept for a run of nonces, then 12 random bytes
+/// for each nonce.
 ///
 /// The prefix is kept so that a reader finds its subkey prepared. A run ends after
-/// [`NonceSource::RUN_LEN`] nonces or with a fork; two nonces of one run collide with a chance of
-/// at most `RUN_LEN^2 / 2^97` (2^-57). Random bytes come in batches for 64 nonces: 32 bytes of the
-/// system's generator, expanded by AES-256-CTR, so that a snapshot of a virtual machine that is
-/// resumed twice can repeat one batch at most. Not `Clone`: a copy would give the same nonces.
+/// [`NonceSource::RUN_LEN`] nonces or with a fork; two nonces of one run collide with a probability
+/// of at most `RUN_LEN^2 / 2^97` (2^-57). Random bytes come in batches for 64 nonces: 32 bytes of
+/// the system's generator, expanded by AES-256-CTR, so a virtual machine snapshot that is resumed
+/// twice can repeat one batch at most. Not `Clone`: a copy would give the same nonces.
 #[derive(Debug)]
 pub struct NonceSource {
     prefix: [u8; PREFIX_LEN],
@@ -42,7 +42,7 @@ const SUFFIX_LEN: usize = NONCE_LEN - PREFIX_LEN;
 const BATCH_LEN: usize = 64 * SUFFIX_LEN;
 
 impl NonceSource {
-    /// Nonces that share a prefix, at most.
+    /// Maximum number of nonces that share a prefix.
     pub const RUN_LEN: u32 = 1 << 20;
 
     /// A source that has drawn nothing yet.
@@ -57,10 +57,10 @@ impl NonceSource {
         }
     }
 
-    /// The next nonce.
+    /// Returns the next nonce.
     ///
     /// # Errors
-    /// [`CryptoError::Random`] when the generator fails; no nonce is given then.
+    /// [`CryptoError::Random`] when the generator fails; no nonce is returned then.
     #[inline]
     #[allow(clippy::should_implement_trait)] // it fails, and it never ends
     pub fn next(&mut self) -> Result<[u8; NONCE_LEN], CryptoError> {

@@ -25,11 +25,11 @@ const AES_KEY_LEN: usize = 32;
 
 /// A prepared key of the online cipher.
 ///
-/// Each byte of the output depends on the IV and on all input up to the end of its own block. So
-/// streams under one IV show how many whole blocks they have in common at their beginnings (and,
-/// where that is all but the tail, whether tails of one length are equal), and nothing else. A
-/// ciphertext that was changed decrypts to noise from the changed block to the end of the stream.
-/// Nothing grows, and nothing is authenticated.
+/// Each byte of the output depends on the IV and on all input up to the end of its block. So
+/// streams under one IV reveal how many leading whole blocks they have in common (and, where that
+/// is everything but the tail, whether tails of one length are equal), and nothing else. A changed
+/// ciphertext decrypts to noise from the changed block to the end of the stream. The length does
+/// not grow, and nothing is authenticated.
 pub struct OnlineKey(SecretBox<Prepared>);
 
 struct Prepared {
@@ -39,20 +39,20 @@ struct Prepared {
     tails: Aes256,
 }
 
-/// Where a stream is. Made by [`OnlineKey::encryptor`] and [`OnlineKey::decryptor`]; plain bytes,
-/// but as secret as the plaintext.
+/// Position in a stream, made by [`OnlineKey::encryptor`] and [`OnlineKey::decryptor`]. Plain
+/// bytes, but as secret as the plaintext.
 #[derive(Clone)]
 pub struct OnlineStream {
     encrypts: bool,
-    /// Plaintext xor ciphertext of the block before; of the IV at first.
+    /// Plaintext xor ciphertext of the previous block; initially of the IV.
     chain: [u8; BLOCK_LEN],
-    /// Input that is no whole block yet.
+    /// Input that does not fill a block yet.
     held: [u8; BLOCK_LEN],
     held_len: usize,
 }
 
 impl OnlineKey {
-    /// Length of a key in bytes: that of blocks, that of tails, that of the hash.
+    /// Length of a key in bytes: the key for blocks, the key for tails, the hash key.
     pub const KEY_LEN: usize = 2 * AES_KEY_LEN + BLOCK_LEN;
 
     /// Prepares a key of [`Self::KEY_LEN`] bytes.
@@ -73,21 +73,21 @@ impl OnlineKey {
         .map(Self)
     }
 
-    /// A stream that encrypts.
+    /// Starts a stream that encrypts.
     #[inline]
     #[must_use]
     pub fn encryptor(&self, iv: &[u8; BLOCK_LEN]) -> OnlineStream {
         self.stream(iv, true)
     }
 
-    /// A stream that decrypts.
+    /// Starts a stream that decrypts.
     #[inline]
     #[must_use]
     pub fn decryptor(&self, iv: &[u8; BLOCK_LEN]) -> OnlineStream {
         self.stream(iv, false)
     }
 
-    /// The IV is TC3's first block, under the tweak 0, whose ciphertext nobody gets.
+    /// The IV is TC3's first block, under the tweak 0; its ciphertext is not output.
     fn stream(&self, iv: &[u8; BLOCK_LEN], encrypts: bool) -> OnlineStream {
         let chain = xor(*iv, encrypt_block(&self.0.blocks.aes, *iv));
         OnlineStream { encrypts, chain, held: [0; BLOCK_LEN], held_len: 0 }
@@ -151,7 +151,7 @@ impl OnlineStream {
         known - known % BLOCK_LEN
     }
 
-    /// Length of the bytes held back.
+    /// Number of bytes held back.
     #[inline]
     #[must_use]
     pub fn tail_len(&self) -> usize {
@@ -172,7 +172,7 @@ impl fmt::Debug for OnlineStream {
 }
 
 impl Prepared {
-    /// The next whole blocks; both slices have the length of some.
+    /// Processes the next whole blocks; both slices have the same length.
     #[inline]
     fn whole(&self, stream: &mut OnlineStream, input: &[u8], output: &mut [u8]) {
         let (input, _) = input.as_chunks();
@@ -185,8 +185,8 @@ impl Prepared {
         }
     }
 
-    /// FFX-A2's network over the bits of 1 to 15 bytes. Both halves have as many bits; the tweak
-    /// is `chain`, by which the round function begins, as CBC-MAC of two blocks.
+    /// FFX-A2's network over the bits of 1 to 15 bytes. Both halves have the same number of bits;
+    /// the tweak is `chain`, which the round function processes first, as CBC-MAC of two blocks.
     fn tail(&self, chain: [u8; BLOCK_LEN], encrypts: bool, input: &[u8], output: &mut [u8]) {
         let half_bits = input.len() * 4;
         let mask = (1_u64 << half_bits) - 1;
@@ -215,7 +215,7 @@ impl Prepared {
     }
 }
 
-/// The rounds of FFX-A2 for this many bytes: the fewer there are, the more rounds.
+/// Number of FFX-A2 rounds for this many bytes: the fewer bytes, the more rounds.
 const fn rounds(len: usize) -> u8 {
     match len {
         1 => 36,
@@ -225,19 +225,19 @@ const fn rounds(len: usize) -> u8 {
     }
 }
 
-/// A run of whole blocks, for [`Aes256`] to work on in code that is compiled for the processor at
-/// hand; all that is called here must be inlined into it.
+/// A run of whole blocks, for [`Aes256`] to process in code that is compiled for the processor at
+/// hand; everything called here must be inlined into that code.
 struct Run<'a> {
     hash: &'a Polyval,
     chain: &'a mut [u8; BLOCK_LEN],
     input: &'a [[u8; BLOCK_LEN]],
-    /// As many blocks as the input has.
+    /// As many blocks as the input.
     output: &'a mut [[u8; BLOCK_LEN]],
 }
 
 impl Run<'_> {
-    /// TC3 over LRW2: each block goes through `cipher`, masked by the hash of the chain before
-    /// and behind it.
+    /// TC3 over LRW2: `cipher` processes each block, masked by the hash of the chain before and
+    /// after.
     #[inline(always)]
     fn through(self, cipher: impl Fn(&mut Block)) {
         let mut chain = *self.chain;
@@ -272,7 +272,7 @@ impl BlockCipherDecClosure for Run<'_> {
 
 /// The low 64 bits.
 #[inline]
-#[allow(clippy::cast_possible_truncation)] // that is what it is for
+#[allow(clippy::cast_possible_truncation)] // truncation is intended
 const fn low_half(number: u128) -> u64 {
     number as u64
 }
@@ -291,7 +291,7 @@ mod tests {
         OnlineKey::new(&bytes).unwrap()
     }
 
-    /// A message in pieces that end at `cuts`, and at its end.
+    /// Processes a message in pieces that end at `cuts` and at the end of the message.
     fn cut(key: &OnlineKey, mut stream: OnlineStream, message: &[u8], cuts: &[usize]) -> Vec<u8> {
         let mut cuts = cuts.to_vec();
         cuts.push(message.len());
@@ -317,7 +317,7 @@ mod tests {
         cut(key, key.decryptor(&iv), message, &[])
     }
 
-    /// Bytes from the beginning that are equal.
+    /// Number of equal leading bytes.
     fn common(a: &[u8], b: &[u8]) -> usize {
         a.iter().zip(b).take_while(|(a, b)| a == b).count()
     }
@@ -339,7 +339,7 @@ mod tests {
         assert_eq!(format!("{key:?} {stream:?}"), "OnlineKey(redacted) OnlineStream(redacted)");
     }
 
-    /// A tail of one byte, and all of the 65,536 tails of two: each other byte occurs once.
+    /// A tail of one byte, and all 65,536 tails of two bytes: every ciphertext occurs once.
     #[test]
     fn the_smallest_tails_are_permuted() {
         let key = key();
@@ -390,7 +390,7 @@ mod tests {
             prop_assert_eq!(&cut(&key, key.decryptor(&iv), &whole, &at(&others)), &message);
         }
 
-        /// All that repeats under a repeated IV: the whole blocks before the first difference.
+        /// Only the whole blocks before the first difference repeat under a repeated IV.
         #[test]
         fn equal_beginnings_are_all_that_shows(
             iv: [u8; 16],
@@ -408,7 +408,7 @@ mod tests {
                 (opened(&key, iv, &message), opened(&key, iv, &other)),
             ] {
                 prop_assert_eq!(&a[..block], &b[..block]);
-                // Each block from there on is another, and no byte of long runs is kept.
+                // From there on every block differs, and no byte of a long run is kept.
                 for (a, b) in a[block..].chunks(16).zip(b[block..].chunks(16)) {
                     prop_assert!(a != b || a.len() < 4);
                 }

@@ -10,8 +10,8 @@ pub const SALT_LEN: usize = 16;
 /// Length of stored parameters in bytes.
 pub const PARAMS_LEN: usize = 16;
 
-/// The cost of guessing a password. Stored beside the salt, bounded when read, so that a hostile
-/// file cannot take all memory or hours of time.
+/// The cost of guessing a password. Stored beside the salt, and bounded when read, so that a
+/// hostile file cannot consume all memory or hours of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PasswordParams {
     memory_kib: u32,
@@ -27,20 +27,20 @@ impl Default for PasswordParams {
 }
 
 impl PasswordParams {
-    /// Least and greatest memory, in KiB.
+    /// Minimum and maximum memory, in KiB.
     pub const MEMORY_KIB: (u32, u32) = (8 * 1024, 1024 * 1024);
-    /// Least and greatest number of passes.
+    /// Minimum and maximum number of passes.
     pub const PASSES: (u32, u32) = (1, 64);
-    /// Least and greatest number of lanes.
+    /// Minimum and maximum number of lanes.
     pub const LANES: (u32, u32) = (1, 16);
 
-    /// Number that stands for Argon2id version 0x13 in stored parameters.
+    /// Identifier of Argon2id version 0x13 in stored parameters.
     const ARGON2ID: u32 = 1;
 
-    /// Checks and takes parameters.
+    /// Makes parameters and checks their bounds.
     ///
     /// # Errors
-    /// [`CryptoError::Parameter`] for one out of bounds.
+    /// [`CryptoError::Parameter`] for a parameter out of bounds.
     pub fn new(memory_kib: u32, passes: u32, lanes: u32) -> Result<Self, CryptoError> {
         check("password memory in KiB", memory_kib, Self::MEMORY_KIB)?;
         check("password passes", passes, Self::PASSES)?;
@@ -66,7 +66,7 @@ impl PasswordParams {
         self.lanes
     }
 
-    /// The stored form: function (1 = Argon2id), memory in KiB, passes, lanes; each a
+    /// Returns the stored form: function (1 = Argon2id), memory in KiB, passes, lanes; each a
     /// little-endian `u32`.
     #[must_use]
     pub fn to_bytes(self) -> [u8; PARAMS_LEN] {

@@ -1,7 +1,7 @@
 //! PBES2 (RFC 8018, section 6.2) with PBKDF2 and AES-CBC, by AWS-LC.
 //!
-//! A FIPS module does the work in a FIPS build, so a private key in a file is protected by what is
-//! approved (NIST SP 800-132).
+//! In a FIPS build the FIPS module does the work, so a private key in a file is protected by
+//! approved algorithms (NIST SP 800-132).
 
 use std::num::NonZeroU32;
 
@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 
 use crate::{CryptoError, SecretBytes};
 
-/// What a password and stored parameters give.
+/// Cipher and key, derived from a password and stored parameters.
 pub(crate) struct Prepared {
     cipher: &'static Algorithm,
     key: SecretBytes,
@@ -27,10 +27,10 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Derives the key, or returns `None` for what is not PBKDF2 by SHA-1, -256, -384 or -512 with
-    /// AES in CBC mode.
+    /// Derives the key. Returns `None` unless the scheme is PBKDF2 by SHA-1, -256, -384 or -512
+    /// with AES in CBC mode.
     ///
-    /// The caller bounds the rounds.
+    /// The caller bounds the number of rounds.
     pub(crate) fn new(
         scheme: &EncryptionScheme,
         password: &[u8],
@@ -66,9 +66,9 @@ impl Prepared {
         Ok(Some(Self { cipher, key, iv }))
     }
 
-    /// Encrypts, padded by PKCS#7.
+    /// Encrypts with PKCS#7 padding.
     pub(crate) fn encrypt(&self, plaintext: &[u8]) -> Result<Vec<u8>, CryptoError> {
-        // With room for the padding: a vector that grows leaves its bytes behind.
+        // Reserve room for the padding: a vector that grows leaves its bytes behind.
         let mut data = Zeroizing::new(Vec::with_capacity(plaintext.len() + self.iv.len()));
         data.extend_from_slice(plaintext);
         let iv = EncryptionContext::Iv128(FixedLength::from(self.iv));

@@ -1,5 +1,5 @@
 //! PEM files (RFC 7468) with certificates and private keys, and PKCS#8 encrypted by a password
-//! (PBES2 of RFC 8018). A build without the feature `certificate-files` refuses the latter.
+//! (PBES2 of RFC 8018). A build without the feature `certificate-files` refuses encrypted PKCS#8.
 
 #[cfg(feature = "certificate-files")]
 mod encrypted;
@@ -24,7 +24,7 @@ const PRIVATE_KEY: &str = "PRIVATE KEY";
 const RSA_PRIVATE_KEY: &str = "RSA PRIVATE KEY";
 const ENCRYPTED_PRIVATE_KEY: &str = "ENCRYPTED PRIVATE KEY";
 
-/// A private key as it stands in a PEM file.
+/// A private key, as stored in a PEM file.
 #[derive(Debug)]
 pub enum PemKey {
     /// Not encrypted.
@@ -33,7 +33,7 @@ pub enum PemKey {
     Encrypted(Vec<u8>),
 }
 
-/// The blocks of a PEM file that we read; others are passed over.
+/// The blocks of a PEM file that we read; others are skipped.
 #[derive(Debug, Default)]
 pub struct PemContent {
     /// Certificates, DER.
@@ -61,7 +61,7 @@ pub fn encode_encrypted_key(key: &RsaPrivateKey, password: &[u8]) -> Result<Stri
 /// Reads the certificates and private keys of a PEM file, in their order.
 ///
 /// # Errors
-/// [`CryptoError::Malformed`] when a block cannot be read or there is none that we read.
+/// [`CryptoError::Malformed`] when a block cannot be read or the file has none that we support.
 pub fn decode(text: &[u8]) -> Result<PemContent, CryptoError> {
     if text.len() > MAX_PEM_LEN {
         return Err(malformed("it is longer than 1 MiB"));

@@ -1,6 +1,6 @@
 //! PKCS#12 files (RFC 7292): a certificate and its private key under one password.
 //!
-//! A build without the feature `certificate-files` refuses them: it has no library that knows the
+//! A build without the feature `certificate-files` refuses them, because it has no library for the
 //! format.
 
 #[cfg(feature = "certificate-files")]

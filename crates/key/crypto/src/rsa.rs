@@ -13,13 +13,13 @@ use aws_lc_rs::signature::{RSA_PSS_2048_8192_SHA256, RSA_PSS_SHA256, UnparsedPub
 
 use crate::{CryptoError, SecretBytes};
 
-/// Longest PKCS#8 document that is read, in bytes: RSA of 8192 bits needs some 4.7 KiB.
+/// Maximum length of a PKCS#8 document, in bytes: RSA of 8192 bits needs some 4.7 KiB.
 pub const MAX_PKCS8_LEN: usize = 16 * 1024;
 
-/// Longest key that [`RsaPublicKey::wrap`] takes: the capacity of OAEP-SHA-256 with 2048 bits.
+/// Maximum length of a key for [`RsaPublicKey::wrap`]: the capacity of OAEP-SHA-256 with 2048 bits.
 pub const MAX_WRAPPED_KEY_LEN: usize = 190;
 
-/// The size of a key to be made.
+/// Size of a key to generate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RsaBits {
     /// 3072 bits: 128 bits of security.
@@ -49,7 +49,7 @@ pub struct RsaPrivateKey {
 }
 
 impl RsaPrivateKey {
-    /// Makes a key with public exponent 65537.
+    /// Generates a key with public exponent 65537.
     ///
     /// # Errors
     /// [`CryptoError::Library`].
@@ -135,8 +135,8 @@ impl RsaPrivateKey {
         Ok(key)
     }
 
-    /// Signs by RSASSA-PSS with SHA-256, MGF1 of SHA-256 and a salt of 32 bytes. As long as the
-    /// modulus; differs at each call.
+    /// Signs by RSASSA-PSS with SHA-256, MGF1 of SHA-256 and a salt of 32 bytes. The signature is
+    /// as long as the modulus and differs at each call.
     ///
     /// # Errors
     /// [`CryptoError::Library`]; [`CryptoError::Memory`].
@@ -197,8 +197,9 @@ impl RsaPublicKey {
         u32::try_from(self.encrypting.key_size_bits()).unwrap_or(u32::MAX)
     }
 
-    /// Wraps `key` by RSAES-OAEP with SHA-256 for digest and MGF1 and an empty label, which
-    /// hardware tokens and key services also offer. As long as the modulus; differs at each call.
+    /// Wraps `key` by RSAES-OAEP with SHA-256 for digest and MGF1 and an empty label, a scheme that
+    /// hardware tokens and key services also offer. The result is as long as the modulus and
+    /// differs at each call.
     ///
     /// # Errors
     /// [`CryptoError::Length`] for a key that is empty or longer than [`MAX_WRAPPED_KEY_LEN`].
@@ -217,7 +218,7 @@ impl RsaPublicKey {
         Ok(wrapped)
     }
 
-    /// Whether `signature` is one that [`RsaPrivateKey::sign`] made of `message`.
+    /// Returns true if [`RsaPrivateKey::sign`] made `signature` for `message`.
     #[must_use]
     pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         let key = UnparsedPublicKey::new(&RSA_PSS_2048_8192_SHA256, &self.spki);

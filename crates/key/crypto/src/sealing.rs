@@ -32,8 +32,8 @@ impl SealingKey {
     /// Prepares `key`, which must be [`Algorithm::key_len`] bytes long.
     ///
     /// # Errors
-    /// [`CryptoError::KeyLength`]; [`CryptoError::NotForPages`] for an algorithm that seals
-    /// none; [`CryptoError::NotApproved`] and [`CryptoError::NoFipsModule`] in a FIPS build;
+    /// [`CryptoError::KeyLength`]; [`CryptoError::NotForPages`] for an algorithm that does not seal
+    /// pages; [`CryptoError::NotApproved`] and [`CryptoError::NoFipsModule`] in a FIPS build;
     /// [`CryptoError::Memory`].
     pub fn new(algorithm: Algorithm, key: &[u8]) -> Result<Self, CryptoError> {
         let expected = algorithm.key_len();
@@ -129,8 +129,8 @@ pub(crate) fn check_lengths(input: &[u8], output: &[u8]) -> Result<(), CryptoErr
     Err(CryptoError::BufferMismatch { input_len: input.len(), output_len: output.len() })
 }
 
-/// AEGIS-128X2 takes 16 bytes of nonce: the last 16, which hold all that is random in each nonce.
-/// The first 8 are bound by being put before the AAD.
+/// AEGIS-128X2 takes 16 bytes of nonce: the last 16, which contain all the randomness of a nonce.
+/// The first 8 are bound as a prefix of the AAD.
 #[inline]
 fn split_128x2(nonce: &[u8; NONCE_LEN]) -> ([u8; 8], [u8; 16]) {
     let (mut head, mut tail) = ([0; 8], [0; 16]);
@@ -147,7 +147,7 @@ fn widen_256x2(nonce: &[u8; NONCE_LEN]) -> [u8; 32] {
     wide
 }
 
-/// Gives `f` the bytes of `head` followed by those of `aad`.
+/// Calls `f` with the bytes of `head` followed by `aad`.
 #[inline]
 fn with_head<T>(head: &[u8; 8], aad: &[u8], f: impl FnOnce(&[u8]) -> T) -> T {
     const INLINE_LEN: usize = 128;

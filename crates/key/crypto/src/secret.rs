@@ -5,11 +5,11 @@ use std::fmt;
 use crate::memory::SecretPages;
 use crate::{CryptoError, random_bytes};
 
-/// Secret bytes in pages of their own: wiped on drop, locked in memory where the system allows
-/// it, left out of core dumps (Linux), never shown by `Debug`.
+/// Secret bytes in dedicated pages: wiped on drop, locked in memory where the system allows it,
+/// excluded from core dumps (Linux), never shown by `Debug`.
 ///
-/// Each takes at least one page of memory: it is for keys, not for data. A forked child keeps
-/// its copy, as it must go on reading its files; memory locks are not inherited.
+/// Each value takes at least one page of memory: use it for keys, not for data. A forked child
+/// keeps its copy, because it must go on reading its files; memory locks are not inherited.
 pub struct SecretBytes(SecretPages);
 
 impl SecretBytes {
@@ -31,7 +31,7 @@ impl SecretBytes {
         Ok(secret)
     }
 
-    /// A copy of `bytes`. Wiping the original is up to the caller.
+    /// Copies `bytes`. The caller wipes the original.
     ///
     /// # Errors
     /// [`CryptoError::Memory`] when the system has no memory.
@@ -41,7 +41,7 @@ impl SecretBytes {
         Ok(secret)
     }
 
-    /// A second copy of the secret. There is no `Clone`: a copy is made on purpose or not at all.
+    /// Copies the secret. There is no `Clone`, so that copies are deliberate.
     ///
     /// # Errors
     /// [`CryptoError::Memory`] when the system has no memory.
@@ -66,18 +66,18 @@ impl SecretBytes {
         self.0.as_slice().len()
     }
 
-    /// Whether there are no bytes.
+    /// Returns true if there are no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Keeps the first `len` bytes and wipes the rest; longer than the secret changes nothing.
+    /// Keeps the first `len` bytes and wipes the rest. Does nothing if the secret is not longer.
     pub fn truncate(&mut self, len: usize) {
         self.0.truncate(len);
     }
 
-    /// Compares in time that depends on the lengths only.
+    /// Compares in time that depends only on the lengths.
     #[must_use]
     pub fn ct_eq(&self, other: &[u8]) -> bool {
         aws_lc_rs::constant_time::verify_slices_are_equal(self.expose(), other).is_ok()

@@ -1,4 +1,4 @@
-//! AES-GCM with 24-byte nonces: a subkey by the nonce's first 12 bytes, AES-GCM by its last 12.
+//! AES-GCM with 24-byte nonces: the first 12 bytes select a subkey, the last 12 are its GCM nonce.
 //!
 //! With a 256-bit key this is XAES-256-GCM (C2SP). With 128 and 192 bits it is the same
 //! construction with AES of that size: NIST SP 800-108r1 KDF in counter mode, PRF CMAC, 16-bit
@@ -8,10 +8,10 @@ use crate::aws_lc::{AesKey, GcmContexts};
 use crate::sealing::{NONCE_LEN, TAG_LEN};
 use crate::{Algorithm, CryptoError};
 
-/// Bytes of a nonce that choose the subkey.
+/// Bytes of a nonce that select the subkey.
 pub(crate) const PREFIX_LEN: usize = 12;
 
-/// Messages one subkey may seal (NIST SP 800-38D, random IVs).
+/// Maximum number of messages per subkey (NIST SP 800-38D, random IVs).
 pub(crate) const SEALS_PER_SUBKEY: u64 = 1 << 32;
 
 const BLOCK_LEN: usize = 16;
@@ -29,7 +29,7 @@ struct Subkey {
     seals: u64,
 }
 
-/// One key with the subkeys it needed last, prepared. All of it is in secret pages.
+/// A key with its most recently used subkeys, prepared. All of it is in secret pages.
 pub(crate) struct GcmKey {
     deriver: Deriver,
     contexts: GcmContexts,
@@ -106,8 +106,8 @@ impl GcmKey {
             slots.start + *victim
         });
         let key = self.deriver.derive(prefix);
-        // Taken out first: after a failure no entry must name a context that is not its own. A
-        // context lost that way is one of at most SETS * WAYS.
+        // Taken out first: after a failure, no entry may name a context that is not its own. At
+        // most SETS * WAYS contexts can be lost that way.
         let context = match self.table[slot].take() {
             Some(evicted) => {
                 self.contexts.set(evicted.context, key)?;

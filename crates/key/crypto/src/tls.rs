@@ -1,4 +1,4 @@
-//! A server's own key and certificate for TLS, made when it is given none.
+//! A server's own TLS key and certificate, generated when none is configured.
 
 use rcgen::{
     CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
@@ -17,11 +17,11 @@ pub struct TlsIdentity {
     pub key_pem: Zeroizing<String>,
 }
 
-/// Makes an ECDSA key on P-256 and a self-signed certificate for the host names and IP addresses
-/// `names`; the first is its common name. Times are seconds since 1970.
+/// Generates an ECDSA key on P-256 and a self-signed certificate for the host names and IP
+/// addresses `names`; the first is its common name. Times are seconds since 1970.
 ///
 /// # Errors
-/// [`CryptoError::Malformed`] for names or times that a certificate cannot hold;
+/// [`CryptoError::Malformed`] for names or times that a certificate cannot represent;
 /// [`CryptoError::Library`].
 pub fn self_signed_server(
     names: &[String],

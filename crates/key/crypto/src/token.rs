@@ -1,8 +1,8 @@
 //! A key in a hardware token, through PKCS#11 (OASIS, version 2.40 and newer).
 //!
-//! The token wraps and unwraps one small secret with a key that never leaves it: AES by GCM with
-//! a nonce of 12 bytes and a tag of 16, or RSA by OAEP. The module is code that this process loads
-//! and runs: its path must come from a place that nobody else can write.
+//! The token wraps and unwraps one small secret with a key that never leaves it: AES-GCM with a
+//! nonce of 12 bytes and a tag of 16, or RSA-OAEP. The module is code that this process loads and
+//! runs: its path must come from a place that nobody else can write.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -19,20 +19,20 @@ use cryptoki::types::AuthPin;
 
 use crate::{CryptoError, SecretBytes, random_bytes};
 
-/// Length of the nonce in front of what AES-GCM wrapped.
+/// Length of the nonce in front of an AES-GCM ciphertext.
 const IV_LEN: usize = 12;
 const TAG_BITS: u64 = 128;
-/// Longest secret that is wrapped: it fits OAEP under RSA of 2048 bits.
+/// Maximum length of a secret: it fits OAEP under RSA of 2048 bits.
 const MAX_SECRET_LEN: usize = 64;
 
-/// The way in which a token wraps.
+/// The mechanism by which a token wraps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenWrap {
     /// AES-GCM: nonce (12 bytes), ciphertext, tag (16).
     AesGcm,
     /// RSAES-OAEP, SHA-256 for digest and MGF1, empty label.
     RsaOaepSha256,
-    /// RSAES-OAEP, SHA-1 for digest and MGF1, empty label: for tokens that know no other.
+    /// RSAES-OAEP, SHA-1 for digest and MGF1, empty label: for tokens that support nothing else.
     RsaOaepSha1,
 }
 
@@ -43,9 +43,9 @@ pub struct Token {
 }
 
 impl Token {
-    /// Logs in to the token with this label, of a module that is loaded once and stays.
+    /// Logs in to the token with this label. The module is loaded once and stays loaded.
     ///
-    /// A wrong PIN is tried once: tokens lock themselves after a few.
+    /// A wrong PIN is tried only once: tokens lock themselves after a few attempts.
     ///
     /// # Errors
     /// `TokenModule`, `TokenMissing`, `TokenPin`, `Token`.
@@ -70,7 +70,7 @@ impl Token {
         let refused = |reason| CryptoError::TokenPin { token: label.to_owned(), reason };
         let text = std::str::from_utf8(pin.expose()).map_err(|_| refused("the PIN is no text"))?;
         match session.login(UserType::User, Some(&AuthPin::new(text.into()))) {
-            // The program that loaded us may be logged in on its own account.
+            // The program that loaded us may have logged in already.
             Ok(()) | Err(Error::Pkcs11(RvError::UserAlreadyLoggedIn, _)) => {}
             Err(Error::Pkcs11(RvError::PinIncorrect | RvError::PinLenRange, _)) => {
                 return Err(refused("wrong PIN"));
@@ -84,10 +84,10 @@ impl Token {
         Ok(Self { session, label: label.to_owned() })
     }
 
-    /// Makes an AES-256 key in the token, which cannot be read or taken out of it.
+    /// Generates an AES-256 key in the token. It cannot be read or extracted.
     ///
     /// # Errors
-    /// `TokenKey` where there is one of this label, `Token`.
+    /// `TokenKey` where a key with this label exists, `Token`.
     pub fn generate(&self, key: &str) -> Result<(), CryptoError> {
         let named = [Attribute::Label(key.as_bytes().to_vec())];
         let there = self.session.find_objects(&named).map_err(self.failed("look for its keys"))?;
@@ -111,7 +111,7 @@ impl Token {
     }
 
     /// Wraps a secret of at most 64 bytes with the AES or RSA key of this label, and unwraps it
-    /// again, so that what is returned is known to open. `aad` is bound where AES wraps.
+    /// again, so that the result is known to open. AES binds `aad`; RSA does not.
     ///
     /// # Errors
     /// `TokenKey` where there is no such key or several; `Token`, `Length`, `Random`.
@@ -143,8 +143,8 @@ impl Token {
     /// Unwraps the output of [`Self::wrap`].
     ///
     /// # Errors
-    /// `TokenKey` where there is no such key or several; `TokenUnwrap` where the key is another one
-    /// of the same label; `Token`, `Malformed`, `Memory`.
+    /// `TokenKey` where there is no such key or several; `TokenUnwrap` where the label belongs to a
+    /// different key now; `Token`, `Malformed`, `Memory`.
     pub fn unwrap(
         &self,
         key: &str,
@@ -236,8 +236,8 @@ impl Token {
         CryptoError::TokenKey { token, key, operation, count, wanted: 1 }
     }
 
-    /// Tokens answer in many ways where a key does not fit: SoftHSM by `GeneralError`. What is left
-    /// is the token itself.
+    /// Tokens report a key that does not fit in many ways; SoftHSM returns `GeneralError`. The
+    /// remaining errors concern the token itself.
     fn not_unwrapped(&self, key: &str, error: Error) -> CryptoError {
         use RvError::{
             DeviceError, DeviceMemory, DeviceRemoved, HostMemory, SessionClosed,
@@ -271,10 +271,10 @@ fn oaep(how: TokenWrap) -> PkcsOaepParams<'static> {
     PkcsOaepParams::new(digest, mgf, PkcsOaepSource::empty())
 }
 
-/// The module, loaded and initialized.
+/// Returns the module, loaded and initialized.
 ///
-/// It is never unloaded or finalized: its threads may run on, and the program that loaded us may
-/// use the same module. A child after `fork` initializes it again, as PKCS#11 asks for.
+/// It is never unloaded or finalized: its threads may still run, and the program that loaded us may
+/// use the same module. A child after `fork` initializes it again, as PKCS#11 requires.
 fn started(module: &Path) -> Result<Pkcs11, CryptoError> {
     static LOADED: Mutex<Option<HashMap<PathBuf, (u32, Pkcs11)>>> = Mutex::new(None);
     let failed = |error: Error| CryptoError::TokenModule {
@@ -297,7 +297,7 @@ fn started(module: &Path) -> Result<Pkcs11, CryptoError> {
     Ok(pkcs11)
 }
 
-/// An answer of PKCS#11 by its name, which its documents explain; other errors in words.
+/// Formats a PKCS#11 answer by its name, which its documents explain, and other errors in words.
 fn words(error: &Error) -> String {
     match error {
         Error::Pkcs11(answer, _) => format!("{answer:?}"),

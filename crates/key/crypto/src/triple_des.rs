@@ -55,8 +55,8 @@ pub fn seal_segment(
 /// Opens the output of [`seal_segment`]. The tag is checked before anything is decrypted.
 ///
 /// # Errors
-/// [`CryptoError::Authentication`]; [`CryptoError::KeyLength`]; [`CryptoError::Length`] for
-/// lengths no segment has.
+/// [`CryptoError::Authentication`]; [`CryptoError::KeyLength`]; [`CryptoError::Length`] for lengths
+/// that no segment has.
 pub fn open_segment(
     key: &[u8],
     nonce: &[u8; NONCE_LEN],
@@ -97,7 +97,7 @@ impl SegmentKeys {
         Ok(Self(keys))
     }
 
-    #[allow(deprecated)] // 3DES is wanted, and marked as legacy on every surface
+    #[allow(deprecated)] // 3DES is intended, and marked as legacy everywhere
     fn cipher_key(&self) -> Result<UnboundCipherKey, CryptoError> {
         let key = &self.0.expose()[..CIPHER_KEY_LEN];
         UnboundCipherKey::new(&aws_lc_rs::cipher::DES_EDE3_FOR_LEGACY_USE_ONLY, key)

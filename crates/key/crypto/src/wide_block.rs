@@ -1,5 +1,5 @@
 //! Wide-block encryption by hash, counter and hash: HCTR2 (Crowley, Huckleberry, Biggers, 2021),
-//! and the same over another hash.
+//! and the same construction with another hash.
 //!
 //! AES comes from its crate; this module only combines AES and hash as HCTR2 does.
 
@@ -16,13 +16,13 @@ use crate::memory::SecretBox;
 use crate::xctr::Xctr;
 use crate::{Algorithm, CryptoError};
 
-/// A prepared key of a wide block with AES-256: a tweakable permutation of messages of one length.
+/// A prepared wide-block key with AES-256: a tweakable permutation of messages of one length.
 ///
-/// Every bit of the output depends on every bit of the input, in both directions, so one that was
-/// changed decrypts to noise. Nothing grows, and nothing is authenticated: a reader that finds the
-/// content it expects in the plaintext knows as many bits of authenticity as that content has.
-/// Messages that are equal under one tweak have equal ciphertexts; that is all that a repeated
-/// tweak tells.
+/// Every bit of the output depends on every bit of the input, in both directions, so a changed
+/// ciphertext decrypts to noise. The length does not grow, and nothing is authenticated: a reader
+/// that finds the expected content in the plaintext has as many bits of authenticity as that
+/// content. Equal messages under one tweak have equal ciphertexts; a repeated tweak reveals nothing
+/// else.
 pub struct WideBlockKey(Cipher);
 
 enum Cipher {
@@ -30,23 +30,23 @@ enum Cipher {
     Gmac(SecretBox<Prepared<GmacHash>>),
 }
 
-/// A keyed hash of a tweak and of what follows a message's first block, almost xor-universal: for
-/// two inputs that differ, any difference of the hashes is as unlikely as any other.
+/// A keyed, almost xor-universal hash of a tweak and of the message after its first block: for two
+/// different inputs, no difference of the hashes is more likely than any other.
 pub(crate) trait Hash {
-    /// What the tweak leaves; both hashes of a message begin with it.
+    /// State after the tweak; both hashes of a message begin with it.
     type Start;
 
-    /// For messages whose rest has `rest_len` bytes.
+    /// Starts a hash for messages whose rest has `rest_len` bytes.
     fn start(&self, tweak: &[u8], rest_len: usize) -> Result<Self::Start, CryptoError>;
 
-    /// The hash of the rest of a message, begun by [`Self::start`].
+    /// Hashes the rest of a message, starting from [`Self::start`].
     fn digest(&self, start: &Self::Start, rest: &[u8]) -> Result<[u8; BLOCK_LEN], CryptoError>;
 }
 
 impl WideBlockKey {
     /// Length of a key of HCTR2 in bytes.
     pub const HCTR2_KEY_LEN: usize = 32;
-    /// Length of a key with the hash by GMAC in bytes: that of AES, then those of the hash.
+    /// Length of a key with the GMAC hash in bytes: the AES key, then the hash keys.
     pub const GMAC_KEY_LEN: usize = 32 + GmacHash::KEY_LEN;
     /// Length of the shortest message in bytes.
     pub const MIN_LEN: usize = BLOCK_LEN;
@@ -62,8 +62,8 @@ impl WideBlockKey {
         SecretBox::new(Prepared::new(aes, hash)).map(Cipher::Hctr2).map(Self)
     }
 
-    /// Prepares a key of [`Self::GMAC_KEY_LEN`] bytes for the wide block whose hash is two tags of
-    /// GMAC: `docs/crypto.md`, "The wide block over GMAC".
+    /// Prepares a key of [`Self::GMAC_KEY_LEN`] bytes for the wide block whose hash is two GMAC
+    /// tags: `docs/crypto.md`, "The wide block over GMAC".
     ///
     /// # Errors
     /// [`CryptoError::KeyLength`]; [`CryptoError::Memory`].
@@ -95,7 +95,7 @@ impl WideBlockKey {
     /// Decrypts `ciphertext` into `plaintext`, of equal length.
     ///
     /// # Errors
-    /// As [`Self::encrypt`]. A changed ciphertext or another tweak is no error: it gives noise.
+    /// As [`Self::encrypt`]. A changed ciphertext or another tweak is not an error: it gives noise.
     #[inline]
     pub fn decrypt(
         &self,
@@ -135,7 +135,7 @@ impl<H: Hash> Prepared<H> {
         Self { aes, mask, hash }
     }
 
-    /// Both directions: only AES on the middle value differs.
+    /// Both directions: they differ only in the AES operation on the middle value.
     #[inline]
     fn apply(
         &self,
@@ -225,7 +225,7 @@ mod tests {
                 let at = flip.index(sealed.len());
                 sealed[at] ^= 1;
                 prepared.decrypt(&tweak, &sealed, &mut opened).unwrap();
-                // Each block of the plaintext changes, but with a chance of 2^-128.
+                // Every block of the plaintext changes, except with a probability of 2^-128.
                 for (new, old) in opened.chunks_exact(16).zip(message.chunks_exact(16)) {
                     prop_assert_ne!(new, old);
                 }

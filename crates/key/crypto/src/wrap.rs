@@ -6,10 +6,11 @@ use crate::{CryptoError, SecretBytes};
 /// Length of a wrapping key in bytes.
 pub const WRAPPING_KEY_LEN: usize = 32;
 
-/// Longest key that can be wrapped, in bytes.
+/// Maximum length of a key to wrap, in bytes.
 pub const MAX_KEY_LEN: usize = 64 * 1024;
 
-/// Wraps `key` under `wrapping_key`: 8 bytes more than `key` rounded up to a multiple of 8.
+/// Wraps `key` under `wrapping_key`. The result has 8 bytes more than `key` rounded up to a
+/// multiple of 8.
 ///
 /// # Errors
 /// [`CryptoError::Length`] for a wrapping key that is not [`WRAPPING_KEY_LEN`] bytes long or a
@@ -27,7 +28,7 @@ pub fn wrap_key(wrapping_key: &[u8], key: &[u8]) -> Result<Vec<u8>, CryptoError>
 ///
 /// # Errors
 /// [`CryptoError::Authentication`] for the wrong wrapping key or changed bytes;
-/// [`CryptoError::Length`] for lengths no wrapped key has.
+/// [`CryptoError::Length`] for lengths that no wrapped key has.
 pub fn unwrap_key(wrapping_key: &[u8], wrapped: &[u8]) -> Result<SecretBytes, CryptoError> {
     check("wrapped key", wrapped.len(), 16, MAX_KEY_LEN + 8)?;
     check_wrapping_key(wrapping_key)?;

@@ -1,4 +1,4 @@
-//! X.509 certificates (RFC 5280): made self-signed, and read.
+//! X.509 certificates (RFC 5280): making self-signed ones, and reading.
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::KeyPair;
@@ -45,8 +45,8 @@ pub struct CertificateFacts {
 
 /// Makes a self-signed certificate for wrapping keys and signing backups, DER.
 ///
-/// The key usages are `keyEncipherment` and `digitalSignature`, it is no certificate authority, the
-/// serial number is random, the signature RSA with SHA-256. Times are seconds since 1970.
+/// The key usages are `keyEncipherment` and `digitalSignature`, it is not a certificate authority,
+/// the serial number is random, the signature is RSA with SHA-256. Times are seconds since 1970.
 ///
 /// # Errors
 /// [`CryptoError::Length`] for a common name that is empty or longer than
@@ -73,7 +73,7 @@ pub fn self_signed(
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, common_name);
     params.is_ca = IsCa::ExplicitNoCa;
-    // It wraps keys, and signs backups.
+    // The certificate wraps keys and signs backups.
     params.key_usages = vec![KeyUsagePurpose::KeyEncipherment, KeyUsagePurpose::DigitalSignature];
     let certificate = params
         .self_signed(&Signer(key.signing_key()?))
@@ -109,20 +109,21 @@ pub fn parse(der: &[u8]) -> Result<CertificateFacts, CryptoError> {
     })
 }
 
-/// Whether a certificate's signature is its own key's, which shows whether a self-signed one was
-/// changed (RFC 5280, section 4.1.1.3).
+/// Result of checking a certificate's signature by its own key, which shows whether a self-signed
+/// certificate was changed (RFC 5280, section 4.1.1.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnSignature {
-    /// It is.
+    /// The signature is valid.
     Holds,
-    /// It is not, and the certificate says that it signed itself, or contradicts itself.
+    /// The signature is not valid, and the certificate claims to be self-signed or contradicts
+    /// itself.
     Wrong,
-    /// Another certificate's key made it, or it is of an algorithm that is not offered.
+    /// Another certificate's key made the signature, or its algorithm is not supported.
     Unchecked,
 }
 
 /// Checks a certificate's signature by its own key: RSASSA-PKCS1-v1_5 with SHA-256, SHA-384 or
-/// SHA-512, or with SHA-1, by which SQL Server signs its own.
+/// SHA-512, or with SHA-1, which SQL Server uses for its own certificates.
 ///
 /// # Errors
 /// As [`parse`].
@@ -155,9 +156,9 @@ pub fn own_signature(der: &[u8]) -> Result<OwnSignature, CryptoError> {
     })
 }
 
-/// Whether what stands outside of the signed part is as it must be, byte by byte: the algorithm as
-/// it is in there (RFC 5280, section 4.1.1.2), and a signature of whole bytes (RFC 8017, section
-/// 8.2). The parser takes other encodings of both.
+/// Returns true if the bytes outside of the signed part are exactly as prescribed: the same
+/// algorithm as inside (RFC 5280, section 4.1.1.2), and a signature of whole bytes (RFC 8017,
+/// section 8.2). The parser accepts other encodings of both.
 fn is_repeated(der: &[u8], signed: &[u8], signature: &BitString<'_>) -> bool {
     let outside = || {
         let len = |high, low| usize::from(u16::from_be_bytes([high, low]));
@@ -248,7 +249,7 @@ mod tests {
     #[test]
     fn a_changed_byte_of_a_self_signed_certificate_shows() {
         let key = RsaPrivateKey::generate(RsaBits::Rsa3072).unwrap();
-        // Only where a signature's last bit is clear may DER name it as unused.
+        // DER may declare a signature's last bit as unused only where it is clear.
         let der = std::iter::repeat_with(|| self_signed(&key, "AppCert", 0, DAY).unwrap())
             .find(|der| der.last().is_some_and(|last| last & 1 == 0))
             .unwrap();
@@ -264,7 +265,8 @@ mod tests {
                 Err(_) => {}
             }
         }
-        // Only a change of one of its two names, of 20 bytes each, has it taken for an authority's.
+        // Only a change of one of its two names, of 20 bytes each, makes it appear to be signed by
+        // an authority.
         let names = 2 * 20 * 8;
         assert!(wrong > 4000 && unchecked <= names, "{wrong} {unchecked}");
     }

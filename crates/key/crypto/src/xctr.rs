@@ -1,5 +1,5 @@
-//! XCTR, the stream of HCTR2: block i, counted from 1, is combined with the encryption of
-//! `nonce` xor i.
+//! XCTR, the stream of HCTR2: block i, counted from 1, is combined with the encryption of `nonce`
+//! xor i.
 
 use std::hint::black_box;
 
@@ -11,7 +11,7 @@ use aes::cipher::{Array, BlockCipherEncBackend, BlockCipherEncClosure, BlockSize
 
 use crate::aes_polyval::BLOCK_LEN;
 
-/// Blocks at once by AES instructions of 128 bits, which have 16 registers.
+/// Number of parallel blocks with 128-bit AES instructions, which have 16 registers.
 const FEW: usize = 8;
 
 /// A message of any length under a nonce, for [`aes::cipher::BlockCipherEncrypt`] to work on.
@@ -22,7 +22,7 @@ const FEW: usize = 8;
 pub(crate) struct Xctr<'a> {
     pub(crate) nonce: [u8; BLOCK_LEN],
     pub(crate) input: &'a [u8],
-    /// Of the input's length.
+    /// Same length as the input.
     pub(crate) output: &'a mut [u8],
 }
 
@@ -41,8 +41,8 @@ impl BlockCipherEncClosure for Xctr<'_> {
         let mut outputs = self.output.chunks_exact_mut(at_once * BLOCK_LEN);
         for (input, output) in inputs.by_ref().zip(outputs.by_ref()) {
             counter.fill(next, &mut stream);
-            // With few registers the compiler must not take the round keys for constants of the
-            // loop: it spills them, and encrypts one block after the other to make room.
+            // With few registers, the compiler must not treat the round keys as constants of the
+            // loop: it would spill them, and encrypt blocks one after the other to make room.
             let backend = if at_once == FEW { black_box(backend) } else { backend };
             backend.encrypt_par_blocks_inplace(&mut stream);
             combine(input, &stream, output);
@@ -50,7 +50,7 @@ impl BlockCipherEncClosure for Xctr<'_> {
         }
         let (input, output) = (inputs.remainder(), outputs.into_remainder());
         let blocks = input.len().div_ceil(BLOCK_LEN);
-        // All at once costs as much as about a quarter of them one by one.
+        // A full batch costs as much as about a quarter of its blocks one by one.
         if blocks * 4 > at_once {
             counter.fill(next, &mut stream);
             backend.encrypt_par_blocks_inplace(&mut stream);
@@ -67,7 +67,7 @@ impl BlockCipherEncClosure for Xctr<'_> {
     }
 }
 
-/// `nonce` xor a number. The number is below 2^64, so only the first half changes.
+/// `nonce` xor a number below 2^64, so only the first half changes.
 struct Counter {
     low: u64,
     high: [u8; 8],
@@ -90,7 +90,7 @@ impl Counter {
     }
 }
 
-/// `output` becomes `input` combined with the stream, which is at least as long.
+/// Writes to `output` the combination of `input` and the stream, which is at least as long.
 #[inline(always)]
 fn combine(input: &[u8], stream: &[Block], output: &mut [u8]) {
     let stream = Array::slice_as_flattened(stream);
@@ -107,7 +107,7 @@ mod tests {
 
     use super::*;
 
-    /// Block by block.
+    /// Computes the result block by block.
     fn expected(aes: &Aes256, nonce: [u8; 16], input: &[u8]) -> Vec<u8> {
         let mut output = Vec::new();
         for (number, chunk) in (1u128..).zip(input.chunks(16)) {
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(output, expected(&aes, nonce, input), "{} bytes", input.len());
     }
 
-    /// Around the number of blocks that any implementation of AES takes at once.
+    /// Lengths around the number of blocks that any implementation of AES processes at once.
     #[test]
     fn every_length_gives_the_same_bytes_as_one_block_at_a_time() {
         let message: Vec<u8> = (0..2100u32).map(|at| (at % 251) as u8).collect();

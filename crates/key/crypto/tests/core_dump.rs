@@ -1,4 +1,4 @@
-//! No key is in memory that a core dump would hold.
+//! No key is in memory that a core dump would include.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
@@ -8,7 +8,7 @@ use std::io::{Read, Seek, SeekFrom};
 use tdekit_key_crypto::wrap::{unwrap_key, wrap_key};
 use tdekit_key_crypto::{Algorithm, NonceSource, SealingKey, SecretBytes};
 
-/// Mappings that a core dump would hold: writable, and not marked "dd" (do not dump).
+/// Mappings that a core dump would include: writable, and not marked "dd" (do not dump).
 fn dumped_mappings() -> Vec<(u64, u64)> {
     let mut found = Vec::new();
     let mut current = None;
@@ -28,10 +28,10 @@ fn dumped_mappings() -> Vec<(u64, u64)> {
     found
 }
 
-/// Addresses where `secret` begins in what a core dump would hold.
+/// Addresses at which `secret` begins in the memory that a core dump would include.
 fn occurrences(secret: &SecretBytes) -> Vec<u64> {
     let mut memory = File::open("/proc/self/mem").unwrap();
-    // Pages of its own, so that the pieces read do not become a find themselves.
+    // Secret pages, so that the pieces read do not become a match themselves.
     let mut piece = SecretBytes::new_zeroed(1 << 16).unwrap();
     let mut found = Vec::new();
     for (start, end) in dumped_mappings() {
@@ -45,7 +45,7 @@ fn occurrences(secret: &SecretBytes) -> Vec<u64> {
             }
             let here = bytes.windows(16).zip(at..).filter(|(w, _)| *w == &secret.expose()[..16]);
             found.extend(here.map(|(_, address)| address));
-            // Overlap, for what lies across the edge of two pieces.
+            // Pieces overlap, to find matches across the edge of two.
             at += if len == piece.len() { len as u64 - 16 } else { len as u64 };
         }
     }
@@ -80,12 +80,12 @@ fn a_wrapping_key_leaves_no_copy() {
     assert_eq!(occurrences(&key), []);
 }
 
-/// The search sees what it looks for.
+/// The search finds an ordinary copy.
 #[test]
 fn a_plain_copy_is_found() {
     let secret = SecretBytes::random(32).unwrap();
     assert_eq!(occurrences(&secret), []);
     let copy = std::hint::black_box(secret.expose().to_vec());
-    // A search that runs beside this one may hold what it read of the copy.
+    // A search that runs in parallel may hold what it read of the copy.
     assert!(occurrences(&secret).contains(&(copy.as_ptr() as u64)));
 }

@@ -1,7 +1,7 @@
-//! A forked child never gives a nonce that its parent gives too.
+//! A forked child never produces a nonce that its parent also produces.
 //!
-//! Has no test harness: a bare clone in a program of several threads may copy the allocator's
-//! lock while another thread holds it, and the child would then wait for ever.
+//! No test harness: a bare clone in a program with several threads may copy the allocator's lock
+//! while another thread holds it, and the child would then wait for ever.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
-//! Credentials of AWS: from the environment, from the shared credentials file, or from the
-//! machine's or the container's own role.
+//! AWS credentials: from the environment, the shared credentials file, or the role of the machine
+//! or container.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::error::RemoteError;
 
 const MAX_FILE_BYTES: u64 = 256 << 10;
 
-/// The credentials for `key`, in the order of AWS's own programs: a profile that is named, the
+/// Returns the credentials for `key`, in the order of AWS's own programs: a named profile, the
 /// variables, a web identity, the default profile, the role of the container or the machine.
 pub(crate) async fn credential(
     key: &AwsKmsKey,
@@ -38,10 +38,10 @@ pub(crate) async fn credential(
     }
 }
 
-/// By the client of object stores, which knows the variables, web identities and roles.
+/// Uses the object store client, which supports the variables, web identities and roles.
 async fn from_environment(region: &str) -> Result<AwsCredential, RemoteError> {
     let fault = |error: object_store::Error| {
-        // An answer of a role's server could be in it.
+        // The error could contain an answer of a role's server.
         let told = error.to_string();
         let reason = told.lines().next().unwrap_or_default().chars().take(200).collect();
         RemoteError::Credentials { reason }
@@ -52,7 +52,7 @@ async fn from_environment(region: &str) -> Result<AwsCredential, RemoteError> {
     })?;
     let mut builder = AmazonS3Builder::from_env().with_retry(retry);
     for (name, value) in trimmed {
-        // The client passes over variables that it does not know.
+        // The client ignores variables that it does not know.
         if let Ok(key) = name.to_ascii_lowercase().parse() {
             builder = builder.with_config(key, value);
         }

@@ -1,20 +1,20 @@
-//! Errors of key services. No variant carries a secret: words of a server are cut, cleaned, and
-//! lose what was sent to it.
+//! Errors of key services. No variant carries a secret: a server's text is shortened, cleaned, and
+//! stripped of what was sent to it.
 
 use std::path::PathBuf;
 
-/// Most characters of what a server says.
+/// Maximum number of characters of a server's text.
 const MAX_WORDS: usize = 300;
 
-/// Why a key service gave nothing.
+/// Reason why a key service gave no result.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RemoteError {
-    /// The address is not one that credentials are sent to.
+    /// Credentials must not be sent to this address.
     #[error("{address:?} {reason}")]
     Address {
         /// The address.
         address: String,
-        /// The rule that it breaks.
+        /// The violated rule.
         reason: &'static str,
     },
     /// A file cannot be used.
@@ -25,26 +25,26 @@ pub(crate) enum RemoteError {
         /// The fault, in words.
         reason: String,
     },
-    /// There are no credentials, or they cannot be had.
+    /// There are no credentials, or they cannot be read.
     #[error("no credentials: {reason}")]
     Credentials {
-        /// The places that were looked at, or the fault.
+        /// The places that were searched, or the fault.
         reason: String,
     },
-    /// No answer, whatever was tried.
+    /// No answer after all tries.
     #[error("away, tried {} in {seconds:.1} s: {reason}", times(*.tries))]
     Away {
-        /// How often it was tried.
+        /// Number of tries.
         tries: u32,
-        /// In how many seconds.
+        /// Duration of all tries, in seconds.
         seconds: f64,
-        /// What came of the last try.
+        /// Failure of the last try.
         reason: String,
     },
-    /// Time is over.
+    /// The time limit was exceeded.
     #[error("no answer within {after_s} s")]
     TimedOut {
-        /// The time that was given.
+        /// The time limit, in seconds.
         after_s: u16,
     },
     /// The server's certificate is not accepted.
@@ -53,30 +53,30 @@ pub(crate) enum RemoteError {
         /// The fault, in the TLS library's words.
         reason: String,
     },
-    /// The service says no.
+    /// The service refused the request.
     #[error("it refused (HTTP {status}): {words}")]
     Refused {
-        /// The status of its answer.
+        /// HTTP status of the answer.
         status: u16,
-        /// Its words.
+        /// Text of the answer.
         words: String,
     },
-    /// The service sends us elsewhere.
+    /// The service redirects to another address.
     #[error("it answers with a redirect (HTTP {status}), which is never followed")]
     Redirected {
-        /// The status of its answer.
+        /// HTTP status of the answer.
         status: u16,
     },
-    /// The answer is no answer to the request.
+    /// The response is not an answer to the request.
     #[error("its answer is not understood: {reason}")]
     Garbage {
         /// The fault, in words.
         reason: &'static str,
     },
-    /// The system refused something.
+    /// The system refused an operation.
     #[error("{reason}")]
     System {
-        /// In words.
+        /// The fault, in words.
         reason: String,
     },
 }
@@ -88,7 +88,7 @@ fn times(tries: u32) -> String {
     }
 }
 
-/// What a server said, fit for a log: short, without control characters, and without `secrets`.
+/// Makes a server's text fit for a log: short, without control characters, and without `secrets`.
 pub(crate) fn words(said: &str, secrets: &[&str]) -> String {
     let mut said = said.to_owned();
     for secret in secrets.iter().filter(|secret| !secret.is_empty()) {

@@ -1,4 +1,4 @@
-//! Requests that are small, tried a few times, and answered in bounded size and time.
+//! Small requests, tried a few times, with answers of bounded size and time.
 
 use std::error::Error as _;
 use std::fs::File;
@@ -15,10 +15,11 @@ use zeroize::Zeroizing;
 use crate::error::RemoteError;
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
-/// One try, from its first byte to the last of its answer.
+/// Time limit of one try, from its first byte to the last byte of its answer.
 const TRY_LIMIT: Duration = Duration::from_secs(10);
 const TRIES: u32 = 4;
-/// Of the time that is left: so that this ends before the whole does, and says how often it tried.
+/// Share of the remaining time that is used, so that this ends before the caller's limit and can
+/// report the number of tries.
 const SHARE: f64 = 0.98;
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const MAX_ANSWER_BYTES: usize = 64 << 10;
@@ -36,22 +37,22 @@ pub(crate) struct Answer {
     pub(crate) body: Zeroizing<Vec<u8>>,
 }
 
-/// The outcome of one try.
+/// Result of one try.
 enum Try {
     Answered(Answer),
-    /// It may be better the next time.
+    /// The next try may succeed.
     Failed(String),
 }
 
 impl Client {
-    /// A client that trusts the certificates in `ca_file` only, or the system's without it.
+    /// Makes a client that trusts the certificates in `ca_file` only, or the system's without it.
     pub(crate) fn new(ca_file: Option<&Path>, deadline: Instant) -> Result<Self, RemoteError> {
         let mut builder = reqwest::Client::builder()
-            // An answer of elsewhere is none, and credentials are for here.
+            // A redirect is not an answer, and the credentials are for this server only.
             .redirect(redirect::Policy::none())
             .retry(retry::never())
             .referer(false)
-            // Variables of the environment could have plain requests go elsewhere.
+            // Proxy variables of the environment could divert plain requests.
             .no_proxy()
             .tls_version_min(tls::Version::TLS_1_2)
             .connect_timeout(CONNECT_LIMIT)
@@ -64,8 +65,8 @@ impl Client {
         Ok(Self { client, deadline })
     }
 
-    /// Sends what `make` makes, anew for each try. `is_transient` tells answers that may be better
-    /// the next time, beside those that every service gives.
+    /// Sends the request that `make` builds, anew for each try. `is_transient` recognizes answers
+    /// after which a try is worthwhile, beside the general ones.
     pub(crate) async fn send<F>(
         &self,
         make: impl Fn() -> F,
@@ -133,14 +134,14 @@ impl Client {
 fn failed(error: reqwest::Error) -> Result<Try, RemoteError> {
     let timed_out = error.is_timeout();
     let reason = causes(&error.without_url());
-    // It will be the same one the next time.
+    // A certificate error will not go away.
     if reason.contains("certificate") {
         return Err(RemoteError::Tls { reason });
     }
     Ok(Try::Failed(if timed_out { format!("too slow: {reason}") } else { reason }))
 }
 
-/// An address that credentials may be sent to: `https`, or `http` to this machine itself.
+/// Parses an address that credentials may be sent to: `https`, or `http` to this machine itself.
 pub(crate) fn server(address: &str) -> Result<Url, RemoteError> {
     let refuse = |reason| Err(RemoteError::Address { address: address.to_owned(), reason });
     let Ok(url) = Url::parse(address) else {
@@ -167,11 +168,11 @@ fn certificates(path: &Path) -> Result<Vec<Certificate>, RemoteError> {
     let file = File::open(path).map_err(|error| fault(error.to_string()))?;
     file.take(MAX_CA_BYTES).read_to_end(&mut pem).map_err(|error| fault(error.to_string()))?;
     let found = Certificate::from_pem_bundle(&pem).map_err(|error| fault(causes(&error)))?;
-    // With none, nothing would be trusted, and the message would be about the server.
+    // Without certificates nothing would be trusted, and the error would blame the server.
     if found.is_empty() { Err(fault("has no certificate".to_owned())) } else { Ok(found) }
 }
 
-/// An error with its causes, the last of which says most.
+/// Formats an error with its causes, of which the last is the most specific.
 fn causes(error: &reqwest::Error) -> String {
     let mut told = error.to_string();
     let mut cause = error.source();
@@ -185,7 +186,8 @@ fn causes(error: &reqwest::Error) -> String {
     told
 }
 
-/// From half of it to all: so that many that were refused together do not come back together.
+/// Half of `wait` to all of it, so that many requests that were refused together do not return
+/// together.
 fn jittered(wait: Duration) -> Duration {
     let random = RandomState::new().hash_one(0) % 512;
     wait / 2 + wait * u32::try_from(random).unwrap_or(0) / 1024

@@ -1,7 +1,7 @@
 //! AWS KMS: `Encrypt` and `Decrypt` of its JSON interface, signed by Signature Version 4.
 //!
-//! The encryption context binds what is wrapped to the store. It is no secret: AWS writes it into
-//! its log of uses.
+//! The encryption context binds the wrapped secret to the store. It is not secret: AWS writes it
+//! into its usage log.
 
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ use crate::error::{RemoteError, words};
 use crate::http::{Answer, Client, server};
 use crate::vault::{decoded, secret_of, wiped};
 
-/// Refusals of KMS, by type, that may be none the next time.
+/// Error types of KMS after which a retry may succeed.
 const TRANSIENT: [&str; 5] = [
     "ThrottlingException",
     "RequestLimitExceeded",
@@ -79,7 +79,7 @@ pub(crate) async fn unwrap(
     Ok(ServiceAnswer { output: secret_of(output.expose())?, bound: true })
 }
 
-/// Everything in it was checked to need no escape.
+/// All values have been checked to need no escape.
 fn body(key: &AwsKmsKey, request: &ServiceRequest, name: &str, value: &str) -> Zeroizing<String> {
     let (arn, store, protector) = (&key.key, &request.store_id, &request.protector_id);
     Zeroizing::new(format!(
@@ -158,13 +158,13 @@ impl<'a> Kms<'a> {
     }
 }
 
-/// Type and message of a refusal.
+/// Returns type and message of a refusal.
 fn refusal(answer: &Answer) -> Option<(String, String)> {
     if answer.status == 200 {
         return None;
     }
     let refusal: Refusal = serde_json::from_slice(&answer.body).ok()?;
-    // Some servers write the type's name space before it.
+    // Some servers prefix the type with its namespace.
     let kind = refusal.kind.rsplit('#').next().unwrap_or_default().to_owned();
     Some((kind, refusal.message.unwrap_or_default()))
 }

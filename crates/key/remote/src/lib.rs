@@ -1,9 +1,9 @@
-//! Asks key services for the `tdekit` program: HashiCorp Vault and OpenBao by their transit
-//! engine, and AWS KMS. It wraps and unwraps one small secret a run, and knows no key store beyond
-//! the names in a request.
+//! Asks key services on behalf of the `tdekit` program: HashiCorp Vault and OpenBao through their
+//! transit engine, and AWS KMS. Each run wraps or unwraps one small secret. The crate knows of a
+//! key store only the names in a request.
 //!
-//! Everything is bounded: the size of an answer, the time of a try, the number of tries, the time
-//! of all. TLS is always checked. A redirect is never followed.
+//! Everything is bounded: the size of an answer, the time of a try, the number of tries, the total
+//! time. TLS certificates are always checked. Redirects are never followed.
 
 mod credentials;
 mod error;
@@ -22,7 +22,7 @@ use error::RemoteError;
 /// Reads one request, asks the service, and writes the answer.
 ///
 /// # Errors
-/// Those of `from` and `to`. What the service refuses is an answer.
+/// Those of `from` and `to`. A refusal by the service is an answer, not an error.
 pub fn serve(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
     let (request, input) = ServiceRequest::read(from)?;
     let answer = ask(&request, &input).map_err(|error| error.to_string());
@@ -52,9 +52,9 @@ fn ask(request: &ServiceRequest, input: &SecretBytes) -> Result<ServiceAnswer, R
         }
     };
     let time = Duration::from_secs(request.timeout_s.into());
-    // The timer belongs to the runtime, so it is made within it.
+    // The timer belongs to the runtime, so it must be made inside it.
     let answer = runtime.block_on(async { tokio::time::timeout(time, asked).await });
-    // A name server that does not answer must not keep the process.
+    // A name server that does not answer must not keep the process alive.
     runtime.shutdown_background();
     answer.unwrap_or(Err(RemoteError::TimedOut { after_s: request.timeout_s }))
 }

@@ -1,6 +1,6 @@
 //! The transit engine of HashiCorp Vault and OpenBao.
 //!
-//! `associated_data` binds what is wrapped to the store, where the key's type knows it.
+//! `associated_data` binds the wrapped secret to the store, where the key's type supports it.
 
 use std::env;
 use std::time::Instant;
@@ -57,11 +57,11 @@ pub(crate) async fn wrap(
     deadline: Instant,
 ) -> Result<ServiceAnswer, RemoteError> {
     let vault = Vault::new(key, deadline)?;
-    // Wrapping by a key that is not there would make one.
+    // Wrapping with a key that does not exist would create it.
     let found = vault.ask(Method::GET, "keys", Zeroizing::default()).await?;
     let bound = match found.status {
         200 => AUTHENTICATED.contains(&parse::<KeyData>(&found)?.kind.as_str()),
-        // A token that may use the key only need not be able to look at it.
+        // A token that may use the key need not be allowed to read its properties.
         403 => true,
         404 => {
             let words = "the key or the mount is not there".to_owned();
@@ -102,19 +102,19 @@ pub(crate) async fn unwrap(
     Ok(ServiceAnswer { output, bound })
 }
 
-/// A text that is wiped when it is dropped.
+/// Deserializes a text that is wiped when it is dropped.
 pub(crate) fn wiped<'de, D: Deserializer<'de>>(from: D) -> Result<Zeroizing<String>, D::Error> {
     String::deserialize(from).map(Zeroizing::new)
 }
 
-/// The secret in Base64.
+/// Decodes the secret from Base64.
 pub(crate) fn decoded(text: &str) -> Result<SecretBytes, RemoteError> {
     let bytes = BASE64_STANDARD.decode(text).map(Zeroizing::new);
     let bytes = bytes.map_err(|_| RemoteError::Garbage { reason: "a secret that is no Base64" })?;
     secret_of(&bytes)
 }
 
-/// The bytes in locked memory.
+/// Copies the bytes into locked memory.
 pub(crate) fn secret_of(bytes: &[u8]) -> Result<SecretBytes, RemoteError> {
     SecretBytes::from_slice(bytes)
         .map_err(|error| RemoteError::System { reason: error.to_string() })
@@ -196,7 +196,7 @@ fn parse<'a, T: Deserialize<'a>>(answer: &'a Answer) -> Result<T, RemoteError> {
     parsed.map(|response| response.data).map_err(garbage)
 }
 
-/// The token: of the file that is named, of `VAULT_TOKEN`, or of Vault's own login.
+/// Returns the token: from the configured file, from `VAULT_TOKEN`, or from Vault's own login.
 fn token(key: &VaultKey) -> Result<Zeroizing<String>, RemoteError> {
     let from_file = |path: &std::path::Path| {
         let read = read_password_file(path);

@@ -5,20 +5,20 @@ use std::path::PathBuf;
 
 use crate::{KeyStore, StoreError, Unlock, Unlocked, default_dir, unlocks_from_environment};
 
-/// A key store as arguments name it. The environment and the configuration beside the store supply
+/// A key store as named by arguments. The environment and the configuration beside the store supply
 /// the rest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoreAccess {
     /// Its directory; `None` for [`default_dir`].
     pub dir: Option<PathBuf>,
-    /// A file with the password that opens it.
+    /// File with the password that opens the store.
     pub password_file: Option<PathBuf>,
-    /// A file with the key that opens it; counts where there is no `password_file`.
+    /// File with the key that opens the store; used only without `password_file`.
     pub key_file: Option<PathBuf>,
 }
 
 impl StoreAccess {
-    /// The directory. It may not be there.
+    /// Returns the directory, which may not exist.
     ///
     /// # Errors
     /// `NoHome`.
@@ -29,12 +29,12 @@ impl StoreAccess {
         }
     }
 
-    /// As [`Self::dir`], for callers that keep something there beside keys. The default directory
-    /// is made when it is needed. One that the user named is made only with a new key store: a name
-    /// that leads nowhere is more likely wrong than new.
+    /// As [`Self::dir`], for callers that keep other things there than keys. The default directory
+    /// is made when needed. A directory that the user named is made only with a new key store: a
+    /// name that leads nowhere is more likely wrong than new.
     ///
     /// # Errors
-    /// `Missing` where a place was named and is not there; `NoHome`.
+    /// `Missing` where a directory was named and does not exist; `NoHome`.
     pub fn kept_dir(&self) -> Result<PathBuf, StoreError> {
         let dir = self.dir()?;
         let by_variable = env::var_os("TDEKIT_HOME").is_some_and(|value| !value.is_empty());
@@ -52,7 +52,7 @@ impl StoreAccess {
         KeyStore::open(&self.dir()?)
     }
 
-    /// The secrets that are named or configured, in the order they count. A file that is named here
+    /// Returns the named or configured secrets, in order of precedence. A file that is named here
     /// rules out all others.
     ///
     /// # Errors
@@ -67,8 +67,8 @@ impl StoreAccess {
         unlocks_from_environment(&self.dir()?)
     }
 
-    /// Opens the master key of `store` with the first of [`Self::secrets`] that is of a fitting
-    /// kind. Asks for nothing.
+    /// Opens the master key of `store` with the first of [`Self::secrets`] whose kind fits. Never
+    /// prompts.
     ///
     /// # Errors
     /// `NoProvider` where there is no secret; those of [`KeyStore::unlock`].

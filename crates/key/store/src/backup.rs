@@ -1,4 +1,4 @@
-//! The whole store as one backup file under a password of its own, and back.
+//! Backup of the whole store to one file under a password of its own, and restore.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,12 +18,12 @@ use crate::unlocked::Unlocked;
 /// The outcome of a restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Restored {
-    /// There was no store: the backup is the store now.
+    /// There was no store: the backup is now the store.
     Installed,
-    /// The store that was here has the backup's master key: it was kept, with all that came after
-    /// the backup, and its secret changed. This is the way out of a lost password.
+    /// The existing store has the backup's master key: it was kept, with all changes since the
+    /// backup, and only its secret was replaced. This is the way to recover from a lost password.
     SecretChanged,
-    /// Another store was here and was set aside.
+    /// A different store existed and was set aside.
     Replaced,
 }
 
@@ -32,17 +32,17 @@ pub enum Restored {
 pub struct RestoreOutcome {
     /// The outcome.
     pub done: Restored,
-    /// What opened the store that was kept, and opens it no more.
+    /// Protectors that opened the existing store and no longer do.
     pub lost: Vec<Protector>,
-    /// Where the store that was here went.
+    /// Path to which the existing store was moved.
     pub set_aside: Option<PathBuf>,
     /// The store, open.
     pub store: Unlocked,
 }
 
 impl Unlocked {
-    /// The store as a file of the same format that `secret` opens. Write it to disk, then call
-    /// [`Unlocked::mark_all_backed_up`]; in the file itself they are marked so.
+    /// Returns the store as a file of the same format that `secret` opens. Write it to disk, then
+    /// call [`Unlocked::mark_all_backed_up`]; in the file itself the keys are marked as backed up.
     ///
     /// # Errors
     /// `AgentOnlyOpens`, `BadSecret`, `InsecureFile`, `Crypto`, and those of [`Unlocked::log`].
@@ -58,7 +58,7 @@ impl Unlocked {
 }
 
 impl Unlocked {
-    /// Notes that the private keys in `backup`, which is on disk, are backed up.
+    /// Records that the private keys in `backup`, which is on disk, are backed up.
     ///
     /// # Errors
     /// `Locked`, `MasterKeyChanged`, `Io`.
@@ -84,12 +84,12 @@ fn mark_backed_up(file: &mut StoreFile) {
     }
 }
 
-/// Restores a backup into `dir`, see [`Restored`]. `secret` opens the backup; `new_secret` opens
-/// the store from then on, or `secret` where there is none.
+/// Restores a backup into `dir`; see [`Restored`]. `secret` opens the backup. `new_secret`, or
+/// `secret` without it, opens the store from then on.
 ///
 /// # Errors
-/// `DifferentStore` when another store (or one with a newer master key, or a damaged one) is there
-/// and not `replace`; those of [`KeyStore::unlock`].
+/// `DifferentStore` when a different store (or one with a newer master key, or a damaged one)
+/// exists and `replace` is not set; those of [`KeyStore::unlock`].
 pub fn restore(
     dir: &Path,
     backup: Vec<u8>,
@@ -139,7 +139,7 @@ pub fn restore(
     Ok(RestoreOutcome { done, lost, set_aside, store: backup.with_store(store) })
 }
 
-/// The store in `bytes`, if it is whole and the backup's master key is its own.
+/// Returns the store in `bytes`, if it is whole and has the master key of the backup.
 fn same_master_key(dir: &Path, bytes: &[u8], backup: &Unlocked) -> Option<KeyStore> {
     let store = KeyStore::from_bytes(dir, bytes.to_vec()).ok()?;
     let (here, there) = (store.file(), backup.store().file());

@@ -2,7 +2,8 @@
 
 use crate::error::StoreError;
 
-/// Reads fields from the front of a byte string; every length is checked before memory is taken.
+/// Reads fields from the front of a byte string; every length is checked before memory is
+/// allocated.
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
 }
@@ -58,7 +59,7 @@ impl<'a> Reader<'a> {
         self.array(field).map(i64::from_le_bytes)
     }
 
-    /// A byte string behind a 16-bit length, of at most `max` bytes.
+    /// Reads a byte string after a 16-bit length, of at most `max` bytes.
     pub(crate) fn short(
         &mut self,
         max: usize,
@@ -82,9 +83,9 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Appends `bytes` behind their length in 16 bits.
+/// Appends `bytes` after their 16-bit length.
 ///
-/// The callers hold byte strings to limits far below 64 KiB.
+/// The callers limit byte strings to far below 64 KiB.
 pub(crate) fn put_short(
     out: &mut Vec<u8>,
     bytes: &[u8],

@@ -1,4 +1,4 @@
-//! The public facts of a certificate: those known without its private key.
+//! The public properties of a certificate, known without its private key.
 
 use tdekit_key_crypto::{CryptoError, sha1_thumbprint, sha256, x509};
 
@@ -11,9 +11,9 @@ use crate::wrapped::thumbprint;
 pub struct CertificateInfo {
     /// Its name in the store, shared by its generations.
     pub name: String,
-    /// 1 for the first of this name, one more at each rotation.
+    /// 1 for the first of this name, incremented at each rotation.
     pub generation: u32,
-    /// Whether it wraps new keys; one generation of a name does.
+    /// True if it wraps new keys; one generation of a name does.
     pub active: bool,
     /// Subject, such as `CN=AppCert`.
     pub subject: String,
@@ -31,13 +31,13 @@ pub struct CertificateInfo {
     pub key_bits: u32,
     /// Start of validity.
     pub not_before: i64,
-    /// End of validity; counts for wrapping, never for unwrapping.
+    /// End of validity; applies to wrapping, never to unwrapping.
     pub not_after: i64,
-    /// When it came into this store.
+    /// Time at which it was added to this store.
     pub created_at: i64,
-    /// When it was last backed up.
+    /// Time of its last backup.
     pub backed_up_at: Option<i64>,
-    /// Whether the store holds its private key.
+    /// True if the store holds its private key.
     pub has_private_key: bool,
 }
 
@@ -69,15 +69,15 @@ impl CertificateInfo {
         thumbprint(&self.sha1)
     }
 
-    /// Whether its private key is in no backup that we know of.
+    /// Returns true if its private key is not in any known backup.
     #[must_use]
     pub fn needs_backup(&self) -> bool {
         self.has_private_key && self.backed_up_at.is_none()
     }
 }
 
-/// Finds the certificates that `selector` names: the generations of a name, or the one with this
-/// SHA-1 or SHA-256 thumbprint (hexadecimal digits, with or without `0x`).
+/// Finds the certificates that `selector` names: all generations of a name, or the certificate with
+/// this SHA-1 or SHA-256 thumbprint (hexadecimal digits, with or without `0x`).
 pub(crate) fn select<'a>(
     certificates: &'a [CertificateInfo],
     selector: &str,

@@ -23,10 +23,11 @@ pub fn iso8601(seconds: i64) -> String {
         .unwrap_or_else(|| seconds.to_string())
 }
 
-/// From how many seconds before its end a certificate is warned of at each use.
+/// Number of seconds before its end from which a certificate causes a warning at each use.
 const EXPIRES_SOON_S: i64 = 30 * 24 * 3600;
 
-/// How many days a certificate is still valid, where those are few: then it is warned of.
+/// Returns the number of days for which a certificate is still valid, if it is few enough for a
+/// warning.
 #[must_use]
 pub fn expires_soon(not_after: i64) -> Option<i64> {
     let left_s = not_after.saturating_sub(now_seconds());

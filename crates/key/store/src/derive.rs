@@ -1,4 +1,4 @@
-//! Keys derived from the master key, the places that seals bind to, and the seal itself.
+//! Keys derived from the master key, the contexts that seals are bound to, and the seal itself.
 
 use tdekit_key_crypto::{
     Algorithm, NONCE_LEN, SealingKey, SecretBytes, TAG_LEN, hkdf_sha256, hmac_sha256, random_bytes,
@@ -14,7 +14,7 @@ pub(crate) const MASTER_KEY_LEN: usize = 32;
 const KEY_LEN: usize = 32;
 const COMMITMENT_LEN: usize = 32;
 
-/// The keys that a master key gives to one store.
+/// The keys that one store derives from its master key.
 pub(crate) struct StoreKeys {
     private_keys: SecretBytes,
     mac: SecretBytes,
@@ -70,7 +70,7 @@ impl StoreKeys {
 }
 
 impl StoreKeys {
-    /// A new key of the audit log, and its seal.
+    /// Makes a new key of the audit log, and its seal.
     pub(crate) fn new_audit_key(
         &self,
         file: &StoreFile,
@@ -103,7 +103,7 @@ fn audit_aad(file: &StoreFile) -> Vec<u8> {
     [label, &file.store_id, &file.master_key.id].concat()
 }
 
-/// The place that a sealed private key is bound to.
+/// The context that a sealed private key is bound to.
 pub(crate) struct PrivateKeyPlace<'a> {
     pub(crate) store_id: &'a [u8; 16],
     pub(crate) master_key_id: &'a [u8; 16],
@@ -117,7 +117,7 @@ impl PrivateKeyPlace<'_> {
     }
 }
 
-/// The place that a sealed master key is bound to.
+/// The context that a sealed master key is bound to.
 #[derive(Debug, Clone, Copy)]
 pub struct Binding {
     /// The store's identifier.
@@ -126,7 +126,7 @@ pub struct Binding {
     pub master_key_id: [u8; 16],
     /// The protector's identifier.
     pub protector_id: [u8; 16],
-    /// When the protector was made, seconds since 1970.
+    /// Creation time of the protector, seconds since 1970.
     pub created_at: i64,
 }
 
@@ -139,8 +139,8 @@ impl Binding {
     }
 }
 
-/// Seals the master key under a secret of full strength (32 bytes or more of entropy, or the
-/// output of a password hash): commitment, nonce, ciphertext, tag.
+/// Seals the master key under a secret of full strength (32 bytes or more of entropy, or the output
+/// of a password hash). Returns commitment, nonce, ciphertext, tag.
 pub(crate) fn seal_master_key(
     secret: &SecretBytes,
     kind: ProtectorKind,
@@ -155,10 +155,10 @@ pub(crate) fn seal_master_key(
     Ok(Protector { kind, id, created_at, params, sealed })
 }
 
-/// Opens the output of [`seal_master_key`]; `None` for a wrong secret.
+/// Opens the output of [`seal_master_key`]. Returns `None` for a wrong secret.
 ///
 /// # Errors
-/// `Corrupt` when the secret is right and the seal does not hold.
+/// `Corrupt` when the secret is right but the seal is damaged.
 pub(crate) fn open_master_key(
     secret: &SecretBytes,
     protector: &Protector,
@@ -179,7 +179,7 @@ pub(crate) fn open_master_key(
     Ok(Some(master_key))
 }
 
-/// The key of a protector's seal, and the value that commits to the secret.
+/// Returns the key of a protector's seal, and the value that commits to the secret.
 fn protector_keys(
     secret: &SecretBytes,
     kind: ProtectorKind,
@@ -193,7 +193,7 @@ fn protector_keys(
     Ok((okm, commitment))
 }
 
-/// Nonce, ciphertext, tag: XAES-256-GCM with a random nonce.
+/// Returns nonce, ciphertext, tag: XAES-256-GCM with a random nonce.
 fn seal(key: &SecretBytes, aad: &[u8], plaintext: &[u8]) -> Result<Vec<u8>, StoreError> {
     let mut nonce = [0; NONCE_LEN];
     random_bytes(&mut nonce)?;

@@ -1,4 +1,5 @@
-//! Files on disk: replaced so that a crash leaves the old or the new one, whole; read with a limit.
+//! Files on disk: atomic replacement, so that a crash leaves the old or the new file, whole; and
+//! reading with a limit.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -10,31 +11,33 @@ use rustix::fs::OFlags;
 use crate::error::StoreError;
 use crate::workplace::Workplace;
 
-/// The step that [`replace`] has just done. A crash between any two leaves the old or the new file.
+/// The step that [`replace`] has just completed. A crash between any two leaves the old or the new
+/// file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// The new file exists beside the old one, empty.
     Created,
-    /// It has all its bytes, which may still be in the system's cache.
+    /// The file has all its bytes, which may still be in the system's cache.
     Written,
-    /// They are on disk.
+    /// The bytes are on disk.
     Synced,
-    /// It took the old file's place.
+    /// The file has replaced the old file.
     Renamed,
-    /// That is on disk, too.
+    /// The rename is on disk, too.
     DirectorySynced,
 }
 
-/// Called after each step; an error stops [`replace`] there as a crash would, leaving all as it is.
+/// Called after each step. An error stops [`replace`] there as a crash would, leaving everything as
+/// it is.
 pub(crate) type OnStep<'a> = &'a (dyn Fn(Step) -> io::Result<()> + Send + Sync);
 
-/// The usual [`OnStep`]: goes on.
+/// The usual [`OnStep`], which continues.
 pub(crate) fn go_on(_: Step) -> io::Result<()> {
     Ok(())
 }
 
-/// Puts `bytes` in the place of the file at `path`, readable by its owner only. On an error the
-/// old file is still in force.
+/// Replaces the file at `path` by `bytes`, readable by its owner only. On an error the old file is
+/// still in force.
 pub(crate) fn replace(path: &Path, bytes: &[u8], on_step: OnStep<'_>) -> Result<(), StoreError> {
     let work = Workplace::beside(path)?;
     match replace_in(&work, bytes, on_step) {
@@ -47,7 +50,7 @@ pub(crate) fn replace(path: &Path, bytes: &[u8], on_step: OnStep<'_>) -> Result<
     }
 }
 
-/// Why [`replace`] ends before its end.
+/// Reason for which [`replace`] stops early.
 enum Stopped {
     /// The error that [`OnStep`] returned.
     Crash(StoreError),
@@ -80,7 +83,7 @@ fn replace_in(work: &Workplace, bytes: &[u8], on_step: OnStep<'_>) -> Result<(),
 }
 
 /// Writes a file that must not exist yet, readable by its owner only, and waits until it is on
-/// disk. It has its name when it is whole.
+/// disk. It gets its name when it is whole.
 ///
 /// # Errors
 /// `Exists`, `BeingWritten`, `Io`; nothing is left then.
@@ -93,11 +96,11 @@ pub fn write_new(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     work.sync_name()
 }
 
-/// Replaces the file at `path` by `bytes`, with these permissions, and waits until that is on disk.
-/// A process that has the old file open keeps it.
+/// Replaces the file at `path` by `bytes`, with these permissions, and waits until it is on disk. A
+/// process that has the old file open keeps it.
 ///
 /// # Errors
-/// `BeingWritten`, `Io`; the old file is as it was then.
+/// `BeingWritten`, `Io`; the old file is then unchanged.
 pub fn replace_with_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<(), StoreError> {
     let work = Workplace::beside(path)?;
     let mut file = work.create()?;
@@ -109,7 +112,7 @@ pub fn replace_with_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Sto
     work.sync_name()
 }
 
-/// Reads a whole file of at most `max` bytes; `None` when there is none.
+/// Reads a whole file of at most `max` bytes. Returns `None` if there is no file.
 ///
 /// # Errors
 /// `Io`, also for a longer file.
@@ -121,10 +124,11 @@ pub fn read_limited(path: &Path, max: u64) -> Result<Option<Vec<u8>>, StoreError
     }
 }
 
-/// Opens a file that tdekit made, to read: an ordinary one. A pipe in its place is not waited for.
+/// Opens a file that tdekit made for reading; it must be a regular file. Does not wait for a pipe
+/// in its place.
 ///
 /// # Errors
-/// Those of opening, and for anything else than an ordinary file.
+/// Those of opening, and an error for anything but a regular file.
 pub fn open_ordinary(path: &Path) -> io::Result<File> {
     let nonblock = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(nonblock).open(path)?;
@@ -134,10 +138,10 @@ pub fn open_ordinary(path: &Path) -> io::Result<File> {
     }
 }
 
-/// As [`read_limited`], of a file that tdekit made: see [`open_ordinary`].
+/// As [`read_limited`], for a file that tdekit made: see [`open_ordinary`].
 ///
 /// # Errors
-/// As there, and for anything else than an ordinary file.
+/// As there, and an error for anything but a regular file.
 pub fn read_ordinary(path: &Path, max: u64) -> Result<Option<Vec<u8>>, StoreError> {
     match open_ordinary(path) {
         Ok(file) => read_opened(file, path, max).map(Some),
@@ -158,8 +162,8 @@ fn read_opened(file: File, path: &Path, max: u64) -> Result<Vec<u8>, StoreError>
     Err(StoreError::io("read", path)(source))
 }
 
-/// Opens a file of the store's directory for reading and appending, and makes it where there is
-/// none, readable by its owner only. Links, pipes and files with several names are refused.
+/// Opens a file of the store's directory for reading and appending, and makes it, readable by its
+/// owner only, if it does not exist. Refuses links, pipes and files with several names.
 pub(crate) fn open_appending(path: &Path) -> Result<File, StoreError> {
     let file = OpenOptions::new()
         .read(true)
@@ -177,7 +181,7 @@ pub(crate) fn open_appending(path: &Path) -> Result<File, StoreError> {
     Ok(file)
 }
 
-/// Makes a directory and those above it, for its owner only; one that exists is left alone.
+/// Makes a directory and its parents, for its owner only; an existing directory is left alone.
 pub(crate) fn create_dir(dir: &Path) -> Result<(), StoreError> {
     if dir.is_dir() {
         return Ok(());
@@ -191,7 +195,7 @@ pub(crate) fn create_dir(dir: &Path) -> Result<(), StoreError> {
 }
 
 /// A store that root writes for a server's user must stay readable by that user, who owns the
-/// directory. For others than root the file is theirs, as it should be.
+/// directory. For users other than root, the file belongs to them, as it should.
 pub(crate) fn give_to_owner_of_directory(file: &File, path: &Path) -> io::Result<()> {
     if !rustix::process::geteuid().is_root() {
         return Ok(());
@@ -203,7 +207,7 @@ pub(crate) fn give_to_owner_of_directory(file: &File, path: &Path) -> io::Result
     }
 }
 
-/// The directory of a file.
+/// Returns the directory of a file.
 pub(crate) fn parent_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -262,7 +266,7 @@ mod tests {
         }
     }
 
-    /// Only root can give a file away; for others there is nothing to be seen.
+    /// Only root can give a file away; for other users the test has nothing to check.
     #[test]
     fn what_root_replaces_belongs_to_the_owner_of_the_directory() {
         const SOMEBODY: u32 = 65534;

@@ -11,19 +11,19 @@ use crate::file::ProtectorKind;
 /// An error of the key store. No variant carries a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Neither `TDEKIT_HOME` nor a home directory says where the store is.
+    /// Neither `TDEKIT_HOME` nor a home directory locates the store.
     #[error("there is no home directory, so the place of the key store is not known")]
     NoHome,
     /// There is no store at this place.
     #[error("there is no key store at {}", .path.display())]
     Missing {
-        /// The store file that was looked for.
+        /// Expected path of the store file.
         path: PathBuf,
     },
-    /// A store would be overwritten.
+    /// The operation would overwrite a store.
     #[error("there is a key store already at {}", .path.display())]
     AlreadyExists {
-        /// The store file that is there.
+        /// The existing store file.
         path: PathBuf,
     },
     /// The password does not open the master key.
@@ -32,7 +32,7 @@ pub enum StoreError {
     /// The key material does not open the master key.
     #[error("the key from {origin} does not open the key store")]
     WrongKey {
-        /// Where the key came from: a file's path or a variable's name.
+        /// Origin of the key: a file's path or a variable's name.
         origin: String,
     },
     /// No provider of the master key's secret is configured.
@@ -41,7 +41,7 @@ pub enum StoreError {
         /// The kinds of secret that open the store.
         accepts: Vec<ProtectorKind>,
     },
-    /// The secret that was given is of a kind that this store does not use.
+    /// The store does not use the kind of secret that was given.
     #[error("the key store is opened with {}, not with {offered}", Listing(.accepts))]
     ProviderMismatch {
         /// The kind of secret that was given.
@@ -49,36 +49,36 @@ pub enum StoreError {
         /// The kinds of secret that open the store.
         accepts: Vec<ProtectorKind>,
     },
-    /// An agent that keeps a password's hash gave none that opens the store.
+    /// An agent that keeps a password's hash has none that opens the store.
     #[error("the agent at {}: {reason}", .socket.display())]
     Agent {
         /// Its socket.
         socket: PathBuf,
-        /// What is wrong, in words.
+        /// The fault, in words.
         reason: String,
     },
-    /// An agent's answer opened the store, and what opens it was to be changed or added.
+    /// An agent's answer opened the store, and an operation would change or add a protector.
     #[error("an agent only opens the key store; this needs the password or key itself")]
     AgentOnlyOpens,
     /// A password or key cannot be used as it is.
     #[error("{origin}: {reason}")]
     BadSecret {
-        /// Where the secret came from: a file's path or a variable's name.
+        /// Origin of the secret: a file's path or a variable's name.
         origin: String,
         /// The fault, in words.
         reason: &'static str,
     },
-    /// A key service did not wrap or unwrap.
+    /// A key service failed to wrap or unwrap.
     #[error("{service}: {reason}{}", Others(.others))]
     Service {
         /// The key and its service.
         service: String,
-        /// The fault and what was tried, in words.
+        /// The fault and the attempts, in words.
         reason: String,
         /// The other kinds of secret that open the store.
         others: Vec<ProtectorKind>,
     },
-    /// The store is opened with another key of the key service than the configured one.
+    /// The key that opens the store differs from the configured key of the key service.
     #[error("the key store is opened with the key {stored}, and {configured} is configured")]
     OtherServiceKey {
         /// Name of the configured key.
@@ -86,7 +86,7 @@ pub enum StoreError {
         /// Name of the key in the store.
         stored: String,
     },
-    /// No program is named that asks key services.
+    /// No program is configured to ask key services.
     #[error(
         "no program is configured to ask {service}: TDEKIT_PROGRAM, or `program` under [unlock], \
          names tdekit by its whole path"
@@ -95,14 +95,14 @@ pub enum StoreError {
         /// The key and its service.
         service: String,
     },
-    /// A file with a secret could be read or changed by others.
+    /// Others could read or change a file with a secret.
     #[error("{} has mode {mode:04o}: others could {threat} it", .path.display())]
     InsecureFile {
         /// The file or directory.
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
-        /// What others could do to the file: "read" or "change".
+        /// The possible abuse of the file by others: "read" or "change".
         threat: &'static str,
     },
     /// A configuration file in the store's directory is not valid.
@@ -116,10 +116,10 @@ pub enum StoreError {
     /// None of these certificates is in the store.
     #[error("the key store has no certificate {}", .wanted.join(", "))]
     CertificateMissing {
-        /// Names or thumbprints that were looked for.
+        /// The requested names or thumbprints.
         wanted: Vec<String>,
     },
-    /// A certificate's own files were given, and they are of another certificate.
+    /// Certificate files were given that belong to a different certificate.
     #[error(
         "the key was wrapped for {}, not for the certificate that was given, {given}",
         .wanted.join(", ")
@@ -127,7 +127,7 @@ pub enum StoreError {
     OtherCertificate {
         /// SHA-1 thumbprint of the certificate that was given.
         given: String,
-        /// Those of the certificates that open it.
+        /// Thumbprints of the certificates that open it.
         wanted: Vec<String>,
     },
     /// The store has the certificate, but not its private key.
@@ -138,10 +138,10 @@ pub enum StoreError {
         /// Its SHA-1 thumbprint.
         thumbprint: String,
     },
-    /// The name or thumbprint is taken.
+    /// The name or thumbprint is in use.
     #[error("the key store already has certificate {name}")]
     CertificateExists {
-        /// The name, or name and thumbprint, that is taken.
+        /// The name, or name and thumbprint, in use.
         name: String,
     },
     /// The certificate may no longer wrap new keys.
@@ -157,9 +157,9 @@ pub enum StoreError {
     CertificateInUse {
         /// The certificate's name.
         name: String,
-        /// The files, as they were last seen.
+        /// The files, at their last known paths.
         files: Vec<PathBuf>,
-        /// Files that were not where they were, and are not named any more.
+        /// Number of files that were not at their last known path and are no longer listed.
         forgotten: u64,
     },
     /// The only copy of a private key would be lost.
@@ -170,15 +170,15 @@ pub enum StoreError {
         /// Its SHA-1 thumbprint.
         thumbprint: String,
     },
-    /// A certificate or private key that was read cannot be used.
+    /// A certificate or private key cannot be used.
     #[error("{origin}: {reason}")]
     BadCertificate {
-        /// Where it came from.
+        /// Its origin.
         origin: String,
         /// The fault, in words.
         reason: String,
     },
-    /// The password of a backup file is not right.
+    /// The password of a backup file is wrong.
     #[error("wrong password for the backup {origin}")]
     WrongBackupPassword {
         /// The backup file.
@@ -197,16 +197,16 @@ pub enum StoreError {
         what: &'static str,
         /// The value.
         value: String,
-        /// The rule that it breaks.
+        /// The violated rule.
         reason: &'static str,
     },
-    /// A key was wrapped by a mechanism that this program does not have.
+    /// A key was wrapped by a mechanism that this program does not support.
     #[error("the key was wrapped by mechanism {mechanism}, which this program does not know")]
     UnknownMechanism {
         /// Identifier recorded beside the wrapped key.
         mechanism: u16,
     },
-    /// A wrapped key, addressed to a certificate we hold, does not open.
+    /// A wrapped key, addressed to a certificate of this store, does not open.
     #[error("the key wrapped by certificate {thumbprint} is damaged")]
     WrappedKeyDamaged {
         /// SHA-1 thumbprint of the certificate.
@@ -215,7 +215,7 @@ pub enum StoreError {
     /// The store file, a wrapped key or a backup is damaged or was tampered with.
     #[error("the key store is damaged: {field}: {reason}")]
     Corrupt {
-        /// Which part.
+        /// The damaged part.
         field: &'static str,
         /// The fault, in words.
         reason: String,
@@ -233,7 +233,7 @@ pub enum StoreError {
     Locked {
         /// The lock file.
         path: PathBuf,
-        /// Process that holds the lock, where it could be told.
+        /// Process that holds the lock, where known.
         holder: Option<u32>,
     },
     /// Another process is making the same file.
@@ -248,35 +248,35 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
-    /// The master key was changed since this process opened the store.
+    /// The master key was changed after this process opened the store.
     #[error("the master key was rotated since the key store was opened")]
     MasterKeyChanged,
-    /// The store has several protectors, and a change would keep only one of them.
+    /// The store has several protectors, and the change would keep only one of them.
     #[error("{count} secrets open the key store, and all but one would be lost")]
     SeveralProtectors {
         /// Number of protectors.
         count: usize,
     },
-    /// A backup belongs to another store than the one that is here.
+    /// A backup belongs to a different store than the existing one.
     #[error("the backup is of another key store than {}", .path.display())]
     DifferentStore {
-        /// The store file that is here.
+        /// The existing store file.
         path: PathBuf,
     },
-    /// The operating system refused something.
+    /// The operating system refused an operation.
     #[error("cannot {action} {}: {source}", .path.display())]
     Io {
         /// The operation that failed: "read", "write", "rename".
         action: &'static str,
-        /// On which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// Its answer.
+        /// The system's error.
         source: io::Error,
     },
-    /// What has to be in the audit log could not be written there.
+    /// An event that must be in the audit log could not be written there.
     #[error("the key store's audit log cannot tell it, so it is not done: {error}")]
     NotLogged {
-        /// Why.
+        /// The cause.
         error: Box<StoreError>,
     },
     /// A cryptographic library refused something that should not fail.
@@ -285,7 +285,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// The error's kind, which tells a caller how to react.
+    /// Returns the kind of the error, by which a caller decides how to react.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
@@ -376,7 +376,7 @@ impl fmt::Display for Files<'_> {
     }
 }
 
-/// Files by name, and the number of those that have none any more.
+/// Files by name, and the number of files whose name is no longer known.
 struct InUse<'a>(&'a [PathBuf], u64);
 
 impl fmt::Display for InUse<'_> {

@@ -1,4 +1,4 @@
-//! The store file's bytes, as `docs/format/keystore.md` lays them down. Pure: opens no file.
+//! The bytes of the store file, as specified in `docs/format/keystore.md`. Pure: opens no file.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,10 +10,10 @@ use crate::error::StoreError;
 
 /// First bytes of a store file.
 pub const MAGIC: &[u8; 16] = b"tdekit keystore\0";
-/// Newest version of the format that this program reads, and the one that it writes of a store
-/// that keeps an audit log.
+/// Newest version of the format that this program reads, and the version that it writes for a store
+/// with an audit log.
 pub const FORMAT_VERSION: u16 = 2;
-/// Version of a store that keeps no audit log.
+/// Version of a store without an audit log.
 const VERSION_WITHOUT_AUDIT: u16 = 1;
 /// Most bytes of a store file.
 pub const MAX_FILE_BYTES: u64 = 16 << 20;
@@ -50,7 +50,7 @@ pub enum ProtectorKind {
     Vault,
     /// A key in AWS KMS. Identifier 5.
     AwsKms,
-    /// A provider that this program does not have.
+    /// A provider that this program does not support.
     Other(u16),
 }
 
@@ -102,7 +102,7 @@ pub struct Protector {
     pub kind: ProtectorKind,
     /// Random identifier; bound into the seal.
     pub id: [u8; 16],
-    /// When it was made, seconds since 1970.
+    /// Creation time, seconds since 1970.
     pub created_at: i64,
     /// The provider's own parameters, such as a salt.
     pub params: Vec<u8>,
@@ -115,9 +115,9 @@ pub struct Protector {
 pub struct MasterKeyRecord {
     /// Random identifier of this master key; changes when it is rotated.
     pub id: [u8; 16],
-    /// When it was made, seconds since 1970.
+    /// Creation time, seconds since 1970.
     pub created_at: i64,
-    /// The ways to open it: 1 to 16.
+    /// The protectors that open it: 1 to 16.
     pub protectors: Vec<Protector>,
 }
 
@@ -126,40 +126,40 @@ pub struct MasterKeyRecord {
 pub struct CertificateRecord {
     /// Name, unique among active certificates; UTF-8 of at most [`MAX_NAME_BYTES`].
     pub name: String,
-    /// 1 for the first certificate of this name, one more at each rotation.
+    /// 1 for the first certificate of this name, incremented at each rotation.
     pub generation: u32,
-    /// Whether it wraps new keys. One generation of a name is active.
+    /// True if it wraps new keys. One generation of a name is active.
     pub active: bool,
-    /// When it came into this store, seconds since 1970.
+    /// Time at which it was added to this store, seconds since 1970.
     pub created_at: i64,
-    /// When it was last written to a backup, seconds since 1970.
+    /// Time of its last backup, seconds since 1970.
     pub backed_up_at: Option<i64>,
     /// The X.509 certificate, DER.
     pub der: Vec<u8>,
-    /// PKCS#8 private key, sealed; none for a certificate that can only wrap.
+    /// PKCS#8 private key, sealed; `None` for a certificate that can only wrap.
     pub sealed_private_key: Option<Vec<u8>>,
 }
 
 /// An entry of the audit log, by its number and its MAC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AuditMark {
-    /// Number, from 1; 0 stands before the first.
+    /// Number, from 1; 0 is the position before the first entry.
     pub sequence: u64,
-    /// Its MAC; zeroes before the first.
+    /// Its MAC; zeros before the first entry.
     pub mac: [u8; 32],
 }
 
 impl AuditMark {
-    /// Before the first entry.
+    /// Position before the first entry.
     pub const START: Self = Self { sequence: 0, mac: [0; 32] };
 }
 
-/// What the store keeps of its audit log.
+/// The store's record of its audit log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditAnchor {
     /// The key of the log's MACs, sealed: 72 bytes.
     pub sealed_key: Vec<u8>,
-    /// The entry behind which the log of this directory begins.
+    /// The entry after which the log of this directory begins.
     pub base: AuditMark,
     /// The last entry when the store was written.
     pub head: AuditMark,
@@ -170,27 +170,27 @@ pub struct AuditAnchor {
 pub struct StoreFile {
     /// Random identifier of the store.
     pub store_id: [u8; 16],
-    /// One more at each write.
+    /// Incremented at each write.
     pub sequence: u64,
-    /// When it was written, seconds since 1970.
+    /// Time of the write, seconds since 1970.
     pub written_at: i64,
     /// The master key.
     pub master_key: MasterKeyRecord,
-    /// The certificates, in the order they came.
+    /// The certificates, in the order in which they were added.
     pub certificates: Vec<CertificateRecord>,
     /// Its audit log; `None` in a file of format version 1.
     pub audit: Option<Box<AuditAnchor>>,
 }
 
 impl StoreFile {
-    /// The version of its format: the lowest that can hold it.
+    /// Returns the version of its format: the lowest that can represent it.
     #[must_use]
     pub fn format_version(&self) -> u16 {
         if self.audit.is_some() { FORMAT_VERSION } else { VERSION_WITHOUT_AUDIT }
     }
 
-    /// Reads a whole store file. The digest is checked; the MAC, which takes the master key, is
-    /// not.
+    /// Reads a whole store file. The digest is checked; the MAC is not, because that needs the
+    /// master key.
     ///
     /// # Errors
     /// `FutureVersion` for a newer format, `Corrupt` for anything that [`Self::encode`] would not
@@ -219,10 +219,10 @@ impl StoreFile {
         Ok(file)
     }
 
-    /// The file's bytes, with the MAC that `mac` computes over all bytes before it.
+    /// Returns the file's bytes, with the MAC that `mac` computes over all bytes before it.
     ///
     /// # Errors
-    /// `Corrupt` when a field is longer than the format allows or breaks one of its rules.
+    /// `Corrupt` when a field is longer than the format allows or violates one of its rules.
     pub fn encode(
         &self,
         mac: impl FnOnce(&[u8]) -> Result<[u8; MAC_BYTES], StoreError>,
@@ -261,7 +261,7 @@ impl StoreFile {
         Ok(out)
     }
 
-    /// Splits a store file into the bytes under the MAC and the MAC.
+    /// Splits a store file into the bytes under the MAC and the MAC itself.
     ///
     /// # Errors
     /// `Corrupt` when the file is shorter than a MAC.
@@ -269,7 +269,7 @@ impl StoreFile {
         bytes.split_last_chunk().ok_or_else(|| StoreError::corrupt("length", "too short"))
     }
 
-    /// The rules that hold between records.
+    /// Checks the rules that hold between records.
     fn check(&self) -> Result<(), StoreError> {
         let protectors = self.master_key.protectors.len();
         if protectors == 0 || protectors > MAX_PROTECTORS {
@@ -500,7 +500,7 @@ fn encode_certificate(record: &CertificateRecord) -> Result<Vec<u8>, StoreError>
     Ok(out)
 }
 
-/// The rule for a certificate's name, as the reason why `name` breaks it.
+/// Checks a certificate's name. The error is the rule that `name` violates.
 pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
     if name.is_empty() {
         return Err("is empty");
@@ -514,7 +514,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
     if name.trim() != name {
         return Err("begins or ends with a space");
     }
-    // A name of this form would be taken for a thumbprint wherever both are accepted.
+    // Such a name would be taken for a thumbprint wherever both are accepted.
     if name.starts_with("0x") || name.starts_with("0X") {
         return Err("begins with 0x, as thumbprints do");
     }

@@ -1,7 +1,7 @@
 //! The key hierarchy on disk: master key, certificates, wrapped database encryption keys.
 //!
 //! A [`KeyStore`] is read without a secret and wraps keys; [`KeyStore::unlock`] opens the master
-//! key and gives an [`Unlocked`] store, which unwraps keys and makes every change. The format is
+//! key and returns an [`Unlocked`] store, which unwraps keys and makes every change. The format is
 //! in `docs/format/keystore.md`.
 
 mod access;

@@ -1,4 +1,4 @@
-//! The lock that lets one process at a time change a store.
+//! The lock that serializes changes of a store between processes.
 
 use std::fs::{File, TryLockError};
 use std::io::{Read, Write};
@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use crate::disk;
 use crate::error::StoreError;
 
-/// How long a writer waits for another one.
+/// Time for which a writer waits for another one.
 pub(crate) const WAIT: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(20);
 const FILE_NAME: &str = "keystore.lock";
 
-/// An exclusive `flock` on a file beside the store; the kernel frees it when the process ends.
+/// An exclusive `flock` on a file beside the store; the kernel releases it when the process ends.
 ///
-/// The store file itself cannot carry it, as each write puts another file in its place.
+/// The lock cannot be on the store file itself, because each write replaces that file.
 #[derive(Debug)]
 pub(crate) struct WriterLock {
     _file: File,
@@ -40,7 +40,7 @@ impl WriterLock {
                 }
             }
         }
-        // Only a hint for the message of a process that waits: a failure changes nothing.
+        // Only a hint for the error message of a waiting process: a failure has no consequence.
         let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
         Ok(Self { _file: file })
     }
@@ -56,7 +56,7 @@ fn read_holder(file: &mut File) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// The lock's holder writes its number there.
+    /// The lock's holder writes its process ID there.
     #[test]
     fn nothing_is_written_through_a_link_or_to_a_pipe() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Certificates made, rotated and dropped.
+//! Making, rotating and dropping certificates.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -32,11 +32,11 @@ pub struct NewCertificate<'a> {
 /// The result of a rotation.
 #[derive(Debug, Clone)]
 pub struct Rotation {
-    /// The generation that was active; it still unwraps.
+    /// The previously active generation; it still unwraps.
     pub old: CertificateInfo,
     /// The generation that is active now.
     pub new: CertificateInfo,
-    /// The files known to be wrapped by older generations, whose header is to be wrapped anew.
+    /// The files known to be wrapped by older generations, whose headers should be rewrapped.
     pub files: Vec<Use>,
 }
 
@@ -66,8 +66,8 @@ impl Unlocked {
         self.info(&sha256)
     }
 
-    /// Makes a new key pair and certificate under a name that exists. The old generation is kept
-    /// for unwrapping.
+    /// Makes a new key pair and certificate under an existing name. The old generation is kept for
+    /// unwrapping.
     ///
     /// # Errors
     /// `CertificateMissing`; those of [`Self::create_certificate`].
@@ -102,12 +102,12 @@ impl Unlocked {
         Ok(Rotation { old, new: self.info(&sha256)?, files })
     }
 
-    /// Removes all generations of a name, or the one certificate with a thumbprint.
+    /// Removes all generations of a name, or the single certificate with a thumbprint.
     ///
     /// # Errors
-    /// Unless `force`: `CertificateInUse` when it wraps keys of known files, `NotBackedUp` when
-    /// its private key is in no backup (a file that is not known may need it). `InvalidValue` for
-    /// the thumbprint of an active generation that has older ones; `CertificateMissing`.
+    /// Unless `force`: `CertificateInUse` when it wraps keys of known files, `NotBackedUp` when its
+    /// private key is in no backup (an unknown file may need it). `InvalidValue` for the thumbprint
+    /// of an active generation that has older ones; `CertificateMissing`.
     pub fn drop_certificate(
         &mut self,
         name_or_thumbprint: &str,
@@ -143,7 +143,7 @@ impl Unlocked {
         })
     }
 
-    /// Notes that a certificate and its private key were written to a backup that is on disk.
+    /// Records that a certificate and its private key were written to a backup that is on disk.
     ///
     /// # Errors
     /// `CertificateMissing`, `Locked`, `MasterKeyChanged`, `Io`.
@@ -166,13 +166,13 @@ impl Unlocked {
     }
 
     /// Seals a new key before the lock is taken. The update that follows refuses a store whose
-    /// master key is another one by then.
+    /// master key has changed by then.
     fn seal(&self, made: &Made) -> Result<Vec<u8>, StoreError> {
         seal_private_key(self.keys(), self.store().file(), &made.sha256, &made.pkcs8)
     }
 }
 
-/// The paths of the files, each once: first those that are there.
+/// Returns the paths of the files without duplicates, existing files first.
 fn paths_of(mut uses: Vec<Use>) -> Vec<PathBuf> {
     uses.sort_by_cached_key(Use::is_missing);
     let mut seen = HashSet::new();

@@ -1,4 +1,4 @@
-//! Several protectors of one master key: each opens the store by itself.
+//! Several protectors of one master key, each of which opens the store alone.
 
 use tdekit_key_crypto::password::PasswordParams;
 
@@ -8,22 +8,23 @@ use crate::provider::{Binding, Unlock, password_cost};
 use crate::store::KeyStore;
 use crate::unlocked::Unlocked;
 
-/// Fewest digits of a protector's identifier that name it.
+/// Minimum number of digits that identify a protector.
 const MIN_ID_DIGITS: usize = 4;
 
 impl KeyStore {
-    /// The one protector whose identifier begins with these hexadecimal digits, at least 4.
+    /// Returns the only protector whose identifier begins with these hexadecimal digits, at least
+    /// 4.
     ///
     /// # Errors
-    /// `InvalidValue` for digits that name none or several.
+    /// `InvalidValue` for digits that match no protector or several.
     pub fn protector(&self, id: &str) -> Result<&Protector, StoreError> {
         Ok(named(&self.file().master_key.protectors, id)?.1)
     }
 }
 
 impl Unlocked {
-    /// Has `secret` open the store too, beside everything that opens it now. The master key stays.
-    /// `cost` is that of guessing a password.
+    /// Adds `secret` to the secrets that open the store. The master key stays. `cost` is the cost
+    /// of guessing a password.
     ///
     /// # Errors
     /// `AgentOnlyOpens`; `InvalidValue` when the store has 16 protectors; `BadSecret`,
@@ -45,14 +46,15 @@ impl Unlocked {
         })
     }
 
-    /// Takes away one protector, by its identifier or the first digits of it (hexadecimal, at
-    /// least 4).
+    /// Removes one protector, identified by its identifier or the first digits of it (hexadecimal,
+    /// at least 4).
     ///
-    /// Another protector must have opened this store: that proves that it still opens afterwards.
+    /// A different protector must have opened this store, which proves that it still opens
+    /// afterwards.
     ///
     /// # Errors
-    /// `InvalidValue` for the last protector, for the one that opened the store, and for digits
-    /// that name none or several; `Locked`, `MasterKeyChanged`, `Io`.
+    /// `InvalidValue` for the last protector, for the protector that opened the store, and for
+    /// digits that match no protector or several; `Locked`, `MasterKeyChanged`, `Io`.
     pub fn remove_protector(&mut self, id: &str) -> Result<Protector, StoreError> {
         self.refuse_agent()?;
         let opened_by = self.opened_by();
@@ -70,14 +72,14 @@ impl Unlocked {
         })
     }
 
-    /// Seals the master key anew for one protector, named as for [`Self::remove_protector`], with
-    /// the secret that opens it: a key service wraps by the newest version of its key then. The
-    /// protector gets a new identifier.
+    /// Seals the master key anew for one protector, identified as for [`Self::remove_protector`],
+    /// with the secret that opens it: a key service then wraps with the newest version of its key.
+    /// The protector gets a new identifier.
     ///
     /// # Errors
-    /// `InvalidValue` where `id` names none, several, or one of another kind than `secret`;
-    /// those of opening by `secret`, where the old protector is left as it was; `Locked`,
-    /// `MasterKeyChanged`, `Io`.
+    /// `InvalidValue` where `id` matches no protector, several, or one of another kind than
+    /// `secret`; those of opening with `secret`, where the old protector is left unchanged;
+    /// `Locked`, `MasterKeyChanged`, `Io`.
     pub fn renew_protector(&mut self, id: &str, secret: &Unlock) -> Result<Protector, StoreError> {
         let old = self.store().protector(id)?.clone();
         let file = self.store().file();
@@ -91,7 +93,7 @@ impl Unlocked {
             protector_id: old.id,
             created_at: old.created_at,
         };
-        // Not every secret of the kind is the one of this protector.
+        // A secret of the right kind need not be the secret of this protector.
         let cost = password_cost(&old).unwrap_or_default();
         let opened = secret.with_provider(cost, |provider| provider.open(&old, &binding))?;
         if !self.is_master_key(&opened) {
@@ -109,7 +111,7 @@ impl Unlocked {
     }
 }
 
-/// The one protector whose identifier begins with these hexadecimal digits, and its place.
+/// Returns the only protector whose identifier begins with these hexadecimal digits, and its index.
 fn named<'a>(protectors: &'a [Protector], id: &str) -> Result<(usize, &'a Protector), StoreError> {
     let digits = id.to_ascii_lowercase();
     let refuse = |reason| Err(refused(id.to_owned(), reason));

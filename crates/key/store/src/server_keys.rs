@@ -1,5 +1,5 @@
-//! Numbered keys with versions, as a database server asks for them: each wrapped by a certificate
-//! of the store, in a file of their own beside it. The format is in `docs/format/server-keys.md`.
+//! Numbered keys with versions, as database servers request them: each wrapped by a certificate of
+//! the store, in a separate file beside it. The format is in `docs/format/server-keys.md`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,14 +23,14 @@ pub const SERVER_KEYS_FILE_NAME: &str = "server-keys.json";
 /// Length of a server key in bytes.
 pub const SERVER_KEY_LEN: usize = 32;
 
-/// The derivation of versions that were made before there was another.
+/// The derivation of versions that were made when it was the only one.
 pub const FIRST_DERIVATION: u8 = 1;
-/// The derivation that new versions get.
+/// The derivation of new versions.
 pub const NEWEST_DERIVATION: u8 = 3;
 
 const FORMAT: &str = "tdekit server keys";
-/// The newest version of the format. A file has the version that its newest derivation came with,
-/// so that a program which does not know a derivation says that the file is newer than itself.
+/// The newest version of the format. A file has the version that introduced its newest derivation,
+/// so a program that does not know the derivation reports that the file is newer than itself.
 const VERSION: u16 = 3;
 const _: () = assert!(VERSION == NEWEST_DERIVATION as u16);
 const MAX_BYTES: u64 = 64 << 20;
@@ -38,7 +38,7 @@ const MAX_WRAPPED: usize = 16;
 const SIGNED_LABEL: &[u8] = b"tdekit server keys v1 signature\n";
 const COMMITMENT_INFO: &[u8] = b"tdekit server keys v1 commitment";
 
-/// The numbered keys of a store, as they were read. Holds no secret.
+/// The numbered keys of a store, as read. Contains no secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerKeys {
     file_id: [u8; 16],
@@ -50,12 +50,12 @@ pub struct ServerKeys {
 /// One version of a numbered key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerKeyVersion {
-    /// 1 for the first, one more for each that follows.
+    /// 1 for the first, incremented for each that follows.
     pub version: u32,
-    /// When it was made, seconds since 1970.
+    /// Creation time, seconds since 1970.
     pub created_at: i64,
     /// How keys are derived from it, and for which ciphers: `docs/format/mariadb.md`. From
-    /// [`FIRST_DERIVATION`] to [`NEWEST_DERIVATION`], and the same for ever.
+    /// [`FIRST_DERIVATION`] to [`NEWEST_DERIVATION`]; it never changes.
     pub derivation: u8,
     /// The key, wrapped by one or more certificates.
     pub wrapped: Vec<WrappedDek>,
@@ -63,18 +63,18 @@ pub struct ServerKeyVersion {
 }
 
 impl ServerKeys {
-    /// Random bytes that stay the same for the file's life.
+    /// Random bytes that identify the file and never change.
     #[must_use]
     pub fn file_id(&self) -> &[u8; 16] {
         &self.file_id
     }
 
-    /// The numbers of the keys that there are.
+    /// Numbers of the existing keys.
     pub fn ids(&self) -> impl Iterator<Item = u32> {
         self.keys.keys().copied()
     }
 
-    /// All versions of a key, oldest first; none for a key that there is not.
+    /// All versions of a key, oldest first; empty if the key does not exist.
     #[must_use]
     pub fn versions(&self, id: u32) -> &[ServerKeyVersion] {
         self.keys.get(&id).map_or(&[], Vec::as_slice)
@@ -93,7 +93,7 @@ impl ServerKeys {
         self.versions(id).get(at)
     }
 
-    /// How often the file was written.
+    /// Number of times the file was written.
     #[must_use]
     pub fn sequence(&self) -> u64 {
         self.sequence
@@ -114,10 +114,10 @@ impl KeyStore {
     }
 
     /// Reads the server keys and checks their signature by the store's certificates; needs no
-    /// secret. `None` where none were made yet.
+    /// secret. `None` if none have been made.
     ///
-    /// Anybody who can write the store's directory could put certificates of their own into a store
-    /// that was only read; that of [`Unlocked::store`] is known to be genuine.
+    /// Anybody who can write to the store's directory could put certificates of their own into a
+    /// store that was only read; the store of [`Unlocked::store`] is known to be genuine.
     ///
     /// # Errors
     /// `Corrupt`, `FutureVersion`, `CertificateMissing` when the signer is not in the store, `Io`.
@@ -160,7 +160,7 @@ impl Unlocked {
     /// Opens one version of a server key; `None` when it is not among `keys`.
     ///
     /// # Errors
-    /// Those of [`Self::unwrap_dek`]; `Corrupt` when another key was wrapped.
+    /// Those of [`Self::unwrap_dek`]; `Corrupt` when a different key was wrapped.
     pub fn server_key(
         &self,
         keys: &ServerKeys,
@@ -181,7 +181,7 @@ impl Unlocked {
     /// Makes the first version of key `id`, wrapped by a certificate.
     ///
     /// # Errors
-    /// `InvalidValue` for a number that is taken or not allowed; `CertificateMissing`,
+    /// `InvalidValue` for a number that is in use or not allowed; `CertificateMissing`,
     /// `CertificateExpired`, `PrivateKeyMissing`; `Locked`, `Corrupt`, `Io`.
     pub fn create_server_key(
         &self,
@@ -198,10 +198,10 @@ impl Unlocked {
     }
 
     /// Adds a version to key `id`. The older ones stay: files that were written under them, and
-    /// backups of those, need them for ever.
+    /// backups of those files, need them for ever.
     ///
     /// # Errors
-    /// `InvalidValue` for a key that there is not; as [`Self::create_server_key`].
+    /// `InvalidValue` for a key that does not exist; as [`Self::create_server_key`].
     pub fn rotate_server_key(
         &self,
         id: u32,
@@ -213,8 +213,8 @@ impl Unlocked {
         })
     }
 
-    /// Wraps every version by this certificate alone and signs the file by it, such as by the new
-    /// generation of one that was rotated.
+    /// Wraps every version with this certificate alone and signs the file with it, for example with
+    /// the new generation of a rotated certificate.
     ///
     /// # Errors
     /// As [`Self::server_key`] and [`Self::create_server_key`].
@@ -260,7 +260,7 @@ impl Unlocked {
         Ok(())
     }
 
-    /// Changes the file as it is on disk now, under the writer lock.
+    /// Changes the current file on disk, under the writer lock.
     fn change_server_keys(
         &self,
         signer: &str,
@@ -303,8 +303,7 @@ impl Unlocked {
     }
 }
 
-/// What a change did to the keys: number and version of those that came, or all of them wrapped
-/// anew.
+/// Log entries of a change: number and version of new keys, or all keys if they were rewrapped.
 fn server_key_events(before: &[(u32, u32)], after: &ServerKeys) -> Vec<AuditEvent> {
     let versions = after.numbers();
     let came: Vec<_> = versions.iter().filter(|version| !before.contains(version)).collect();
@@ -326,7 +325,7 @@ fn server_key_events(before: &[(u32, u32)], after: &ServerKeys) -> Vec<AuditEven
 }
 
 impl ServerKeys {
-    /// Number and version of each.
+    /// Number and version of each key.
     fn numbers(&self) -> Vec<(u32, u32)> {
         let of_key = |(id, versions): (&u32, &Vec<ServerKeyVersion>)| {
             versions.iter().map(|it| (*id, it.version)).collect::<Vec<_>>()
@@ -351,7 +350,7 @@ impl ServerKeys {
     }
 }
 
-/// The commitment that ties a key to the place that it was made for.
+/// Returns the commitment that ties a key to its number and version.
 fn commitment(key: &SecretBytes, id: u32, version: u32) -> Result<[u8; 32], StoreError> {
     let mut out = [0; 32];
     let info: [&[u8]; 3] = [COMMITMENT_INFO, &id.to_le_bytes(), &version.to_le_bytes()];
@@ -359,7 +358,7 @@ fn commitment(key: &SecretBytes, id: u32, version: u32) -> Result<[u8; 32], Stor
     Ok(out)
 }
 
-/// The fields that every version of the format begins with.
+/// The fields at the beginning of every version of the format.
 #[derive(Deserialize)]
 struct Head {
     format: String,
@@ -389,7 +388,7 @@ struct KeyEntry {
 struct VersionEntry {
     version: u32,
     created_at: i64,
-    /// Left out where it is the first.
+    /// Omitted for the first derivation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     derivation: Option<u8>,
     commitment: String,
@@ -479,7 +478,7 @@ fn version_of(entry: VersionEntry) -> Result<ServerKeyVersion, StoreError> {
     })
 }
 
-/// The two lines of the file, both ended.
+/// Splits the file into its two lines, each with its line end.
 fn split_lines(bytes: &[u8]) -> Result<(&[u8], &[u8]), StoreError> {
     let torn = || corrupt("it has not two lines");
     let body = bytes.strip_suffix(b"\n").ok_or_else(torn)?;

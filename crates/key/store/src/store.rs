@@ -31,23 +31,23 @@ pub const STORE_FILE_NAME: &str = "keystore.tdk";
 /// `~/.local/share`.
 ///
 /// # Errors
-/// `NoHome` when none of these is known.
+/// `NoHome` when none of these is set.
 pub fn default_dir() -> Result<PathBuf, StoreError> {
     let variable = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(dir) = variable("TDEKIT_HOME") {
         return Ok(dir);
     }
-    // The XDG base directory specification has relative paths ignored.
+    // The XDG base directory specification says that relative paths are ignored.
     let data = variable("XDG_DATA_HOME").filter(|dir| dir.is_absolute());
-    // A service's home is often one that is not there, and is not to be made.
+    // A service's home often does not exist, and must not be created.
     let home = || env::home_dir().filter(|home| home.is_dir());
     let data = data.or_else(|| Some(home()?.join(".local/share")));
     data.map(|data| data.join("tdekit")).ok_or(StoreError::NoHome)
 }
 
-/// A store that was read. It is a snapshot: later writes of others are not seen.
+/// A store that was read. It is a snapshot: later writes by others are not seen.
 ///
-/// Its digest was checked, so damage is known; tampering is found by [`Self::unlock`] only.
+/// Its digest was checked, which detects damage; only [`Self::unlock`] detects tampering.
 #[derive(Debug, Clone)]
 pub struct KeyStore {
     dir: PathBuf,
@@ -91,7 +91,7 @@ impl KeyStore {
     }
 
     /// Makes a store in `dir` (and the directory, for its owner only) with a new master key that
-    /// `secret` opens; `cost` is that of guessing a password.
+    /// `secret` opens; `cost` is the cost of guessing a password.
     ///
     /// # Errors
     /// `AlreadyExists`, `BadSecret`, `InsecureFile`, `Locked`, `Io`.
@@ -135,7 +135,7 @@ impl KeyStore {
         &self.dir
     }
 
-    /// The mode of the directory, where it lets others put files there or take them away.
+    /// Returns the mode of the directory if it lets others add or remove files.
     #[must_use]
     pub fn exposed_mode(&self) -> Option<u32> {
         let mode = fs::metadata(&self.dir).ok()?.permissions().mode() & 0o7777;
@@ -148,7 +148,7 @@ impl KeyStore {
         self.dir.join(STORE_FILE_NAME)
     }
 
-    /// Everything the store file says.
+    /// The content of the store file.
     #[must_use]
     pub fn file(&self) -> &StoreFile {
         &self.file
@@ -158,7 +158,7 @@ impl KeyStore {
         &self.bytes
     }
 
-    /// All certificates, with all their generations, in the order they came.
+    /// All certificates with all their generations, in the order in which they were added.
     #[must_use]
     pub fn certificates(&self) -> &[CertificateInfo] {
         &self.certificates
@@ -192,7 +192,7 @@ impl KeyStore {
         self.file.certificates.get(at)
     }
 
-    /// The certificate's X.509 DER, for another machine that only wraps.
+    /// Returns the certificate's X.509 DER, for another machine that only wraps.
     ///
     /// # Errors
     /// `CertificateMissing`.
@@ -204,7 +204,7 @@ impl KeyStore {
 
     /// Wraps a key of at most 190 bytes for a certificate. Needs no secret.
     ///
-    /// Anybody who can write the store's directory could put a certificate of their own into a
+    /// Anybody who can write to the store's directory could put a certificate of their own into a
     /// store that was only read. Where the store is unlocked, [`Unlocked::wrap_dek`] rules that
     /// out.
     ///
@@ -262,9 +262,9 @@ impl KeyStore {
             .with_agent(matches!(source, Unlock::Agent(_))))
     }
 
-    /// The secret of `secrets` that is to open the store: the first of a kind that it accepts. Else
-    /// the first of all, so that [`Self::unlock`] names the mismatch. `None` where there is none.
-    /// An agent that does not know this store counts only where there is nothing else.
+    /// Chooses the secret that opens the store: the first of a kind that it accepts. Otherwise the
+    /// first of all, so that [`Self::unlock`] names the mismatch. `None` if there is none. An agent
+    /// that does not know this store is chosen only if there is nothing else.
     #[must_use]
     pub fn choose(&self, mut secrets: Vec<Unlock>) -> Option<Unlock> {
         let is_idle =
@@ -282,17 +282,17 @@ impl KeyStore {
 
     /// Opens the store with the secret that the environment or the store's configuration file
     /// names, in the order of [`crate::unlocks_from_environment`]: the first of a kind that the
-    /// store accepts. Never asks on a terminal.
+    /// store accepts. Never prompts on a terminal.
     ///
     /// # Errors
-    /// `NoProvider` when nothing is configured, `ProviderMismatch` when nothing of it is of a kind
-    /// that the store accepts; those of [`Self::unlock`].
+    /// `NoProvider` when nothing is configured, `ProviderMismatch` when no configured secret is of
+    /// a kind that the store accepts; those of [`Self::unlock`].
     pub fn unlock_from_environment(&self) -> Result<Unlocked, StoreError> {
         self.unlock_as_configured(from_environment(&self.dir)?)
     }
 
-    /// Opens the store with what its own configuration file names, as
-    /// [`crate::unlocks_from_configuration`] gives it: for one of several stores in a process, to
+    /// Opens the store with a secret from its own configuration file, as
+    /// [`crate::unlocks_from_configuration`] returns it: for a process with several stores, to
     /// which the environment's secrets do not belong.
     ///
     /// # Errors
@@ -308,7 +308,7 @@ impl KeyStore {
         Ok(self.unlock_with_one_of(secrets)?.with_logs_openings(logs_openings))
     }
 
-    /// Opens the store with the secret that [`Self::choose`] takes.
+    /// Opens the store with the secret that [`Self::choose`] selects.
     ///
     /// # Errors
     /// `NoProvider` where `secrets` is empty; those of [`Self::unlock`].
@@ -319,7 +319,7 @@ impl KeyStore {
         }
     }
 
-    /// The protectors of a kind, each with what it is bound to.
+    /// Returns the protectors of a kind, each with its binding.
     pub(crate) fn protectors_of(
         &self,
         kind: ProtectorKind,
@@ -337,13 +337,13 @@ impl KeyStore {
         })
     }
 
-    /// The master key, with the identifier of the protector that opened.
+    /// Returns the master key, with the identifier of the protector that opened it.
     fn open_with(&self, provider: &dyn Provider) -> Result<(SecretBytes, [u8; 16]), StoreError> {
         let mut refusal = None;
         for (protector, binding) in self.protectors_of(provider.kind()) {
             match provider.open(protector, &binding) {
                 Ok(master_key) => return Ok((master_key, protector.id)),
-                // A key of this service that is not meant says less than the one that is.
+                // Another key of this service says less than the error of the intended key.
                 Err(StoreError::OtherServiceKey { .. }) if refusal.is_some() => {}
                 Err(error) => refusal = Some(error),
             }
@@ -353,7 +353,7 @@ impl KeyStore {
         Err(refusal.unwrap_or_else(mismatch))
     }
 
-    /// A key service that failed is told with the other ways into the store.
+    /// Adds the other kinds of secret that open the store to the error of a key service.
     fn name_others(&self, error: StoreError, offered: ProtectorKind) -> StoreError {
         match error {
             StoreError::Service { service, reason, .. } => {
@@ -366,7 +366,7 @@ impl KeyStore {
     }
 }
 
-/// A new record, with a new identifier, of a master key that `secret` opens.
+/// Makes a record, with a new identifier, of a master key that `secret` opens.
 pub(crate) fn new_master_key_record(
     master_key: &SecretBytes,
     store_id: [u8; 16],

@@ -1,4 +1,4 @@
-//! Crashes between the steps of a write: the store opens as the old or the new one, always.
+//! Crashes between the steps of a write: the store always opens as the old or the new one.
 
 use std::io;
 use std::path::Path;
@@ -57,7 +57,7 @@ fn open(dir: &Path, byte: u8) -> Result<Unlocked, StoreError> {
     KeyStore::open(dir)?.unlock(&key(byte))
 }
 
-/// Runs `change` on a copy of the store, stopped after each step in turn, and gives `check` the
+/// Runs `change` on a copy of the store, stopped after each step in turn, and passes to `check` the
 /// directory and whether the rename was reached.
 fn crash_after_each_step(
     case: &Case,
@@ -73,7 +73,7 @@ fn crash_after_each_step(
         }));
         assert!(change(&mut store).is_err(), "{last:?} was not reached");
         check(dir.path(), index >= 3);
-        // Remains of the crash do not hinder the next write, whatever they are.
+        // Remains of the crash do not prevent the next write, whatever they are.
         let byte = if open(dir.path(), 1).is_ok() { 1 } else { 2 };
         let mut store = open(dir.path(), byte).unwrap();
         store.change_secret(&key(3), PasswordParams::default()).unwrap();
@@ -124,7 +124,7 @@ fn certificate_changes_can_be_killed_at_any_point() {
     );
 }
 
-/// Leftovers at the place where an earlier release made its files, whoever put them there.
+/// Leftovers at the path where an earlier release made its files, whoever put them there.
 #[test]
 fn a_file_under_the_former_name_is_left_alone() {
     let case = Case::new();
@@ -137,17 +137,17 @@ fn a_file_under_the_former_name_is_left_alone() {
     assert!(former.is_symlink() && std::fs::read(&victim).unwrap() == b"mine");
 }
 
-/// A limit on the size of files, which stands for any refusal of the file system.
+/// Sets a limit on the size of files, which stands for any refusal by the file system.
 fn limit_files(bytes: u64) {
     let limit = rustix::process::Rlimit { current: Some(bytes), maximum: None };
     rustix::process::setrlimit(rustix::process::Resource::Fsize, limit).unwrap();
 }
 
-/// The directory of [`runs_limited`] in its process.
+/// Names the variable with the directory of [`runs_limited`] in its process.
 const LIMITED: &str = "TDEKIT_TEST_FULL_DISK";
 
-/// Runs a test of this program in a process of its own, since the limit is a process's and this one
-/// has other tests.
+/// Runs a test of this program in a process of its own, because the limit applies to a whole
+/// process and this one has other tests.
 fn runs_limited(test: &str, dir: &Path) {
     let ignored = "trap '' XFSZ; exec \"$@\"";
     let done = std::process::Command::new("sh")
@@ -179,7 +179,7 @@ fn a_full_disk_leaves_the_old_store_and_no_litter() {
     assert!(open(case.dir.path(), 2).is_ok());
 }
 
-/// What cannot be logged must not be done; what the log told before, it tells afterwards.
+/// An operation that cannot be logged must not happen; the log keeps its earlier entries.
 #[test]
 fn a_full_disk_refuses_what_cannot_be_logged_and_the_log_goes_on() {
     let log =
@@ -188,7 +188,7 @@ fn a_full_disk_refuses_what_cannot_be_logged_and_the_log_goes_on() {
         let dir = Path::new(&dir);
         let store = open(dir, 1).unwrap();
         let bytes = std::fs::metadata(dir.join("audit.log")).unwrap().len();
-        // No room at all, and room for a part of the line.
+        // No space at all, and space for a part of the line.
         for room in [0, 40] {
             limit_files(bytes + room);
             let error = log(&store).unwrap_err();
@@ -232,7 +232,7 @@ fn a_reader_sees_what_others_write_and_is_told_of_a_new_master_key() {
     assert!(matches!(reader.refresh(), Err(StoreError::MasterKeyChanged)));
     let refused = reader.create_certificate(&new_certificate("Third")).unwrap_err();
     assert!(matches!(refused, StoreError::MasterKeyChanged));
-    // The keys that it holds already go on serving.
+    // Keys that are already held still serve.
     assert!(reader.unwrap_dek(std::slice::from_ref(&case.wrapped)).is_ok());
 }
 

@@ -1,4 +1,4 @@
-//! Certificates taken to another store: PEM and PKCS#12.
+//! Certificates in transit to another store: PEM and PKCS#12.
 
 use std::io;
 use std::path::Path;
@@ -18,13 +18,13 @@ use crate::manage::{refuse_bad_name, seal_private_key};
 use crate::unlocked::Unlocked;
 use crate::wrapped::{WrapMechanism, WrappedDek, thumbprint};
 
-/// Most bytes of a file of [`read_certificate_file`].
+/// Maximum size of a file for [`read_certificate_file`].
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Reads a file with a certificate or its key.
 ///
 /// # Errors
-/// `Io`, for a file that is too long as well.
+/// `Io`, also for a file that is too long.
 pub fn read_certificate_file(path: &Path) -> Result<Vec<u8>, StoreError> {
     read_limited(path, MAX_FILE_BYTES)?
         .ok_or_else(|| StoreError::io("open", path)(io::ErrorKind::NotFound.into()))
@@ -39,21 +39,21 @@ pub struct PemBackup {
     pub private_key: String,
 }
 
-/// A certificate that was read from a backup, with its private key where that was there.
+/// A certificate that was read from a backup, with its private key if the backup has it.
 #[derive(Debug)]
 pub struct CertificateBackup {
     der: Vec<u8>,
     key: Option<RsaPrivateKey>,
     /// The name that the backup suggests.
     pub friendly_name: Option<String>,
-    /// Whether somebody else signed the certificate, or by an algorithm that is not offered: then
+    /// True if the certificate is signed by another key or with an unsupported algorithm: then
     /// nothing shows whether it was changed.
     pub unchecked: bool,
 }
 
 impl CertificateBackup {
-    /// Reads a PEM file with a certificate and, where it is in another file, the PEM file of its
-    /// private key. Without any private key, the certificate can only wrap.
+    /// Reads a PEM file with a certificate and, if the private key is in another file, its PEM
+    /// file. Without any private key, the certificate can only wrap.
     ///
     /// # Errors
     /// `BadCertificate`, `WrongBackupPassword`, `BadSecret` when the key is encrypted and there is
@@ -82,7 +82,7 @@ impl CertificateBackup {
     /// Reads a PKCS#12 file.
     ///
     /// # Errors
-    /// `BadCertificate`, `WrongBackupPassword`, `BadSecret` for a password that is no UTF-8.
+    /// `BadCertificate`, `WrongBackupPassword`, `BadSecret` for a password that is not UTF-8.
     pub fn from_pkcs12(
         bytes: &[u8],
         origin: &Path,
@@ -94,7 +94,7 @@ impl CertificateBackup {
         Self::matching(content.certificates, key, content.friendly_name, origin)
     }
 
-    /// Unwraps a key with the private key alone, in no store: for a machine that only restores.
+    /// Unwraps a key with the private key alone, without a store: for a machine that only restores.
     ///
     /// # Errors
     /// `PrivateKeyMissing` when the backup has none; `OtherCertificate` with the thumbprints that
@@ -126,7 +126,7 @@ impl CertificateBackup {
         Err(failure.unwrap_or_else(|| StoreError::OtherCertificate { given, wanted: wanted() }))
     }
 
-    /// Whether a key was wrapped for this certificate or another one of its key.
+    /// Returns true if a key was wrapped for this certificate or for another one with the same key.
     #[must_use]
     pub fn unwraps(&self, wrapped: &WrappedDek) -> bool {
         let own = self.key.as_ref().map(|key| sha256(&[key.public_key().spki()]));
@@ -141,7 +141,7 @@ impl CertificateBackup {
         Ok(x509::parse(&self.der)?.not_after)
     }
 
-    /// Takes the certificate of the key from among several, or the only certificate.
+    /// Takes the certificate that matches the key from among several, or the only certificate.
     fn matching(
         certificates: Vec<Vec<u8>>,
         key: Option<RsaPrivateKey>,
@@ -154,7 +154,7 @@ impl CertificateBackup {
             let fits =
                 key.as_ref().is_none_or(|key| key.public_key().spki() == facts.public_key.spki());
             if fits {
-                // A changed byte of a self-signed one shows nowhere else.
+                // Nothing else reveals a changed byte of a self-signed certificate.
                 let unchecked = match x509::own_signature(&der) {
                     Ok(OwnSignature::Holds) => false,
                     Ok(OwnSignature::Unchecked) => true,
@@ -175,7 +175,7 @@ impl CertificateBackup {
 }
 
 impl Unlocked {
-    /// A certificate and its private key as PEM texts. Write them to disk, then call
+    /// Returns a certificate and its private key as PEM texts. Write them to disk, then call
     /// [`Self::mark_backed_up`].
     ///
     /// # Errors
@@ -196,11 +196,11 @@ impl Unlocked {
         })
     }
 
-    /// A certificate and its private key as a PKCS#12 file. Write it to disk, then call
+    /// Returns a certificate and its private key as a PKCS#12 file. Write it to disk, then call
     /// [`Self::mark_backed_up`].
     ///
     /// # Errors
-    /// As [`Self::export_pem`]; `BadSecret` for a password that is no UTF-8.
+    /// As [`Self::export_pem`]; `BadSecret` for a password that is not UTF-8.
     pub fn export_pkcs12(
         &self,
         name_or_thumbprint: &str,
@@ -215,12 +215,12 @@ impl Unlocked {
     }
 
     /// Adds a certificate from a backup under `name`. If the certificate is already here without
-    /// its private key, it gets the key; its name must be the same then. The source counts as its
+    /// its private key, it gets the key; its name must then be the same. The source counts as its
     /// backup.
     ///
     /// # Errors
-    /// `CertificateExists` for a name or certificate that is here, `InvalidValue`, `Locked`,
-    /// `MasterKeyChanged`, `Io`.
+    /// `CertificateExists` for a name or certificate that is already here, `InvalidValue`,
+    /// `Locked`, `MasterKeyChanged`, `Io`.
     pub fn import_certificate(
         &mut self,
         name: &str,
@@ -268,7 +268,7 @@ impl Unlocked {
 }
 
 impl Unlocked {
-    /// The entry stands before anything leaves the store.
+    /// The entry is written before anything leaves the store.
     fn log_export(&self, info: &CertificateInfo) -> Result<(), StoreError> {
         let record = self.store().record(&info.sha256);
         let events = record.map(|record| audit::certificate(AuditAction::Exported, record));

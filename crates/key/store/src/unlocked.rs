@@ -31,9 +31,9 @@ pub struct Unlocked {
     on_step: StepHook,
     /// The protector that opened the master key.
     opened_by: Option<[u8; 16]>,
-    /// Whether an agent opened it, which may not change what opens it.
+    /// True if an agent opened it; an agent may not change the protectors.
     by_agent: bool,
-    /// Whether openings of databases are logged, once that is known.
+    /// True if openings of databases are logged; unset until the configuration is read.
     logs_openings: OnceLock<bool>,
 }
 
@@ -46,14 +46,14 @@ impl Unlocked {
         Self { store, master_key, keys, private_keys, on_step, opened_by, by_agent, logs_openings }
     }
 
-    /// With what the store's configuration, which was read, says of openings.
+    /// Sets the store's configuration for logging openings, which the caller has read.
     pub(crate) fn with_logs_openings(self, asked: bool) -> Self {
         let _ = self.logs_openings.set(asked);
         self
     }
 
-    /// Whether `openings` under `[audit]` in the store's configuration was true when the store was
-    /// unlocked, or when this was asked first.
+    /// Returns true if `openings` under `[audit]` in the store's configuration was true when the
+    /// store was unlocked, or when this was first called.
     ///
     /// # Errors
     /// `Config`, `InsecureFile`, `Io`.
@@ -75,7 +75,7 @@ impl Unlocked {
         self
     }
 
-    /// Fails where an agent opened the store, for what makes another secret open it.
+    /// Fails if an agent opened the store; called by operations that change its protectors.
     pub(crate) fn refuse_agent(&self) -> Result<(), StoreError> {
         match self.by_agent {
             true => Err(StoreError::AgentOnlyOpens),
@@ -93,7 +93,7 @@ impl Unlocked {
         &self.store
     }
 
-    /// As [`KeyStore::wrap_dek`], with certificates that are known to be the store's own.
+    /// As [`KeyStore::wrap_dek`], with certificates that are known to belong to the store.
     ///
     /// # Errors
     /// As there.
@@ -109,7 +109,7 @@ impl Unlocked {
     /// renewed certificate of the same key serves.
     ///
     /// # Errors
-    /// When no recipient serves, the most telling of: `WrappedKeyDamaged`, `UnknownMechanism`,
+    /// When no recipient serves, the most specific of: `WrappedKeyDamaged`, `UnknownMechanism`,
     /// `PrivateKeyMissing`, `CertificateMissing` with all the thumbprints; `Corrupt` when there is
     /// no recipient at all.
     pub fn unwrap_dek(&self, wrapped: &[WrappedDek]) -> Result<SecretBytes, StoreError> {
@@ -160,7 +160,7 @@ impl Unlocked {
         Ok(self.signing_key(name_or_thumbprint)?.sign(message)?)
     }
 
-    /// Opens what [`Self::sign`] needs, and signs nothing.
+    /// Checks that [`Self::sign`] could sign, and signs nothing.
     ///
     /// # Errors
     /// As [`Self::sign`].
@@ -177,10 +177,10 @@ impl Unlocked {
         self.private_key(info)
     }
 
-    /// Reads the store again, for certificates that others made meanwhile.
+    /// Reads the store again, to see certificates that others made in the meantime.
     ///
     /// # Errors
-    /// `MasterKeyChanged` when the store has to be unlocked anew; those of [`KeyStore::open`].
+    /// `MasterKeyChanged` when the store must be unlocked anew; those of [`KeyStore::open`].
     pub fn refresh(&mut self) -> Result<(), StoreError> {
         self.store = self.read_current()?;
         Ok(())
@@ -190,7 +190,7 @@ impl Unlocked {
     /// `secret` opens the store. Wrapped keys and certificates do not change.
     ///
     /// # Errors
-    /// `AgentOnlyOpens`; `SeveralProtectors` when another secret opens the store as well;
+    /// `AgentOnlyOpens`; `SeveralProtectors` when other secrets open the store as well;
     /// `BadSecret`, `InsecureFile`, `Locked`, `MasterKeyChanged`, `Corrupt`, `Io`.
     pub fn rotate_master_key(
         &mut self,
@@ -234,9 +234,9 @@ impl Unlocked {
         Ok(())
     }
 
-    /// Has the same master key opened by `secret` alone from now on.
+    /// Makes `secret` the only secret that opens the master key, which stays the same.
     ///
-    /// An older copy of the store and its password still give the master key; after a leak, use
+    /// An older copy of the store and its password still reveal the master key; after a leak, use
     /// [`Self::rotate_master_key`].
     ///
     /// # Errors
@@ -258,7 +258,7 @@ impl Unlocked {
     /// Opens every private key of the store.
     ///
     /// # Errors
-    /// `Corrupt` for one that does not open or does not belong to its certificate.
+    /// `Corrupt` for a key that does not open or does not belong to its certificate.
     pub fn check_private_keys(&self) -> Result<(), StoreError> {
         for info in self.store.certificates().iter().filter(|info| info.has_private_key) {
             let key = self.private_key(info)?;
@@ -269,7 +269,7 @@ impl Unlocked {
         Ok(())
     }
 
-    /// The private key of a certificate of this store, prepared once.
+    /// Returns the private key of a certificate of this store, prepared once.
     pub(crate) fn private_key(
         &self,
         info: &CertificateInfo,
@@ -312,7 +312,7 @@ impl Unlocked {
         new_protector(&self.master_key, file.store_id, file.master_key.id, secret, cost)
     }
 
-    /// The same master key with another state of its store, whose MAC the caller made.
+    /// Combines the same master key with another state of its store, whose MAC the caller made.
     pub(crate) fn with_store(mut self, store: KeyStore) -> Self {
         self.store = store;
         self
@@ -322,8 +322,8 @@ impl Unlocked {
         &self.keys
     }
 
-    /// Changes the store as it is on disk now, under the writer lock, so that two writers never
-    /// lose each other's changes. `change` gets the store's certificates.
+    /// Changes the current store on disk, under the writer lock, so that two writers never lose
+    /// each other's changes. `change` gets the store's certificates.
     pub(crate) fn update<T>(
         &mut self,
         change: impl FnOnce(&mut StoreFile, &KeyStore) -> Result<T, StoreError>,
@@ -337,7 +337,7 @@ impl Unlocked {
         Ok(result)
     }
 
-    /// Adds entries to the audit log, of what does not change the store.
+    /// Adds entries to the audit log about events that do not change the store.
     ///
     /// # Errors
     /// `Locked`, `MasterKeyChanged`, `Corrupt`, `Io`.
@@ -351,14 +351,14 @@ impl Unlocked {
         let current = self.read_current()?;
         let file = current.file();
         if file.audit.is_none() {
-            // The log begins, and with it the store's key for it.
+            // This starts the log, and with it the store's key for it.
             return self.write(file.clone(), &self.keys, events).map(|_| ());
         }
         audit::record(self.store.dir(), &self.keys, file, events, Beginning::Here).map(|_| ())
     }
 
-    /// As [`Self::log`], and has the store know the last entry. That changes no key, so the store's
-    /// sequence stays as it is.
+    /// As [`Self::log`], and records the last entry in the store. This changes no key, so the
+    /// store's sequence stays the same.
     pub(crate) fn log_and_mark(&self, events: &[AuditEvent]) -> Result<(), StoreError> {
         let dir = self.store.dir();
         let _lock = WriterLock::acquire(dir, lock::WAIT)?;
@@ -379,8 +379,8 @@ impl Unlocked {
         Ok(current)
     }
 
-    /// Writes the store, after the entries of the change are in the audit log: what cannot be told
-    /// is not done.
+    /// Writes the store, after the entries of the change are in the audit log: a change that cannot
+    /// be logged does not happen.
     fn write(
         &self,
         mut file: StoreFile,
@@ -399,7 +399,7 @@ impl Unlocked {
     }
 }
 
-/// Refuses to replace the one protector of a store that has others, which would be lost.
+/// Refuses to replace one protector of a store that has others, which would be lost.
 fn refuse_several(file: &StoreFile) -> Result<(), StoreError> {
     match file.master_key.protectors.len() {
         0 | 1 => Ok(()),

@@ -1,7 +1,7 @@
-//! Which files are known to be wrapped by which certificate.
+//! The files that are known to be wrapped by each certificate.
 //!
-//! Kept beside the store, as recording a file must need no secret. It only serves warnings and
-//! refusals: a file that is not listed opens all the same.
+//! The list is kept beside the store, because recording a file must need no secret. It only serves
+//! warnings and refusals: a file that is not listed opens all the same.
 
 use std::ffi::OsString;
 use std::fs;
@@ -20,7 +20,7 @@ mod forget;
 
 const FILE_NAME: &str = "uses.json";
 const MAX_BYTES: u64 = 64 << 20;
-/// Version 1 has no number of forgotten files.
+/// Version 1 does not have the number of forgotten files.
 const VERSION: u16 = 2;
 
 /// A file whose key a certificate of this store wraps.
@@ -30,24 +30,24 @@ pub struct Use {
     pub sha256: [u8; 32],
     /// The file's identifier.
     pub file_id: [u8; 16],
-    /// Where it was last seen.
+    /// Its last known path.
     pub path: PathBuf,
-    /// When it was last recorded, seconds since 1970.
+    /// Time of the last record, seconds since 1970.
     pub recorded_at: i64,
 }
 
 impl Use {
-    /// Whether the file is not where it was last seen, as far as can be seen: false where its
-    /// directory is not there (a volume that is not mounted) or cannot be looked into. It may have
-    /// been moved, and need the certificate all the same.
+    /// Returns true if the file is known to be missing from its last known path. Returns false
+    /// where its directory does not exist (a volume that is not mounted) or cannot be read. A
+    /// missing file may have been moved, and still need the certificate.
     #[must_use]
     pub fn is_missing(&self) -> bool {
         forget::is_missing(&self.path)
     }
 }
 
-/// The content of the list: uses, and for each certificate the number of forgotten files, which
-/// may still need it.
+/// Content of the list: uses, and for each certificate the number of forgotten files, which may
+/// still need it.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Known {
     uses: Vec<Use>,
@@ -85,15 +85,15 @@ struct Entry {
     certificate: String,
     file_id: String,
     path: String,
-    /// Set where the path is no UTF-8: its bytes in hexadecimal digits.
+    /// Set if the path is not UTF-8: its bytes in hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     path_bytes: Option<String>,
     recorded_at: i64,
 }
 
 impl KeyStore {
-    /// Notes that the certificate wraps the key of a file. Cheap when that is noted already. What
-    /// the new use shows to be gone is forgotten, but for its number.
+    /// Records that the certificate wraps the key of a file. Cheap if that is recorded already.
+    /// Files that the new use shows to be gone are forgotten; only their number is kept.
     ///
     /// # Errors
     /// `Locked`, `Corrupt` when the list is damaged, `Io` (a read-only directory, say).
@@ -121,7 +121,7 @@ impl KeyStore {
         })
     }
 
-    /// Notes that the certificate does not wrap the file's key any more.
+    /// Records that the certificate no longer wraps the file's key.
     ///
     /// # Errors
     /// As [`Self::record_use`].
@@ -178,8 +178,8 @@ impl KeyStore {
         Ok(uses)
     }
 
-    /// The number of files of one certificate that were not where they were, and of which no more
-    /// is known. They may have been moved, and need it.
+    /// Returns the number of files of one certificate that were missing and are no longer listed.
+    /// They may have been moved, and need it.
     ///
     /// # Errors
     /// As [`Self::uses`].
@@ -258,7 +258,7 @@ fn decode_entry(entry: Entry) -> Result<Use, StoreError> {
     Ok(Use { sha256, file_id, path, recorded_at: entry.recorded_at })
 }
 
-/// The bytes that hexadecimal digits stand for.
+/// Parses hexadecimal digits into bytes.
 fn digits<const N: usize>(text: &str) -> Result<[u8; N], StoreError> {
     let mut bytes = [0; N];
     hex::decode_to_slice(text, &mut bytes).map_err(|error| corrupt(error.to_string()))?;

@@ -1,10 +1,10 @@
-//! Variables of the environment that a library reads by itself and puts into headers of HTTP: what
-//! a header cannot hold makes such libraries panic.
+//! Environment variables that a library reads by itself and puts into HTTP headers: values that are
+//! not valid in a header make such libraries panic.
 
 use std::env;
 
-/// The variables whose names begin with `start` and whose values have blanks or line ends around
-/// them, without those: a value that was read from a file often ends in a line feed.
+/// Returns the variables whose names begin with `start` and whose values are surrounded by blanks
+/// or line ends, with these removed: a value that was read from a file often ends in a line feed.
 ///
 /// # Errors
 /// The name of a variable that has a control character within its value.
@@ -26,8 +26,8 @@ pub fn trimmed_variables(start: &str) -> Result<Vec<(String, String)>, String> {
     Ok(trimmed)
 }
 
-/// A value without the blanks and line ends around it; `None` where a control character is left,
-/// which no header of HTTP holds.
+/// Returns a value without the surrounding blanks and line ends; `None` if a control character
+/// remains, which is not valid in an HTTP header.
 #[must_use]
 pub fn as_header(value: &str) -> Option<&str> {
     let text = value.trim();

@@ -1,9 +1,9 @@
-//! Where a file is made before it has its name: a directory of its own beside it, which only its
-//! owner enters.
+//! The place where a file is made before it has its name: a separate directory beside it,
+//! accessible to its owner only.
 //!
-//! The directory's name holds 64 random bits, and everything in it is made by us alone: nobody can
-//! have put a file, a link or a journal of SQLite's there first. A file in it says whose work it
-//! is, and carries a lock for as long as the work lasts. Both identify the remains of a killed run.
+//! The directory's name holds 64 random bits, and we alone make everything in it: nobody can have
+//! put a file, a link or an SQLite journal there first. A file in it names the file being made, and
+//! is locked for as long as the work lasts. Both identify the remains of a killed run.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError};
@@ -21,17 +21,18 @@ use tdekit_key_crypto::random_bytes;
 use crate::disk::{parent_of, sync_parent};
 use crate::error::StoreError;
 
-/// The prefix of the names of such directories.
+/// Prefix of the names of these directories.
 const PREFIX: &str = "tdekit-new.";
 /// The prefix of the lock file's name; the directory's number follows.
 const LOCK_PREFIX: &str = "tdekit-lock.";
-/// The first bytes of the lock file; the name of the file that is being made follows.
+/// First bytes of the lock file; the name of the file being made follows.
 const LOCK_MAGIC: &[u8] = b"tdekit work 1\n";
-/// Names of files have at most 255 bytes on the systems we know.
+/// File names have at most 255 bytes on the systems we know.
 const MAX_LOCK_BYTES: u64 = 4096;
-/// How often the directory is made anew when another run clears it away in its first moment.
+/// Number of attempts to make the directory when another run clears it away right after its
+/// creation.
 const ATTEMPTS: usize = 16;
-/// How often another run is waited for, which may only just be looking for us.
+/// Number of times to wait for another run, which may only just be examining ours.
 const MEETINGS: u16 = 4;
 
 /// A directory in which one file is made. When dropped, it is removed with its content.
@@ -40,7 +41,7 @@ pub struct Workplace {
     /// The file's final path.
     path: PathBuf,
     dir: PathBuf,
-    /// The directory, open: files are made and renamed through it, wherever its name leads.
+    /// The open directory: files are made and renamed through it, whatever its name refers to.
     handle: File,
     lock_name: OsString,
     lock: File,
@@ -48,7 +49,7 @@ pub struct Workplace {
 }
 
 impl Workplace {
-    /// Makes the directory beside `path`, the place of the new file, and removes the remains of
+    /// Makes the directory beside `path`, the path of the new file, and removes the remains of
     /// killed runs there.
     ///
     /// # Errors
@@ -59,7 +60,7 @@ impl Workplace {
             if !made.meets_another_run() {
                 return Ok(made);
             }
-            // Two that see each other would both stop, so both withdraw for a while.
+            // Two runs that see each other would both stop, so both withdraw for a while.
             drop(made);
             let mut random = [0; 2];
             random_bytes(&mut random)?;
@@ -78,7 +79,7 @@ impl Workplace {
             let lock_name = OsString::from(format!("{LOCK_PREFIX}{number:016x}"));
             match Self::make_in(path, dir.clone(), lock_name) {
                 Ok(Some(made)) => return Ok(made),
-                // Another run took it for a leftover.
+                // Another run took the directory for a leftover.
                 Ok(None) => {}
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(StoreError::io("create", &dir)(error)),
@@ -101,7 +102,7 @@ impl Workplace {
                 return Err(error);
             }
         };
-        // Whatever owner the file system gives to new files, it gives both the same.
+        // Whatever owner the file system gives to new files, it gives both the same one.
         if handle.metadata()?.uid() != lock.metadata()?.uid() {
             return Err(io::Error::other("somebody put another directory in its place"));
         }
@@ -120,11 +121,11 @@ impl Workplace {
         Ok(Some(made))
     }
 
-    /// Removes the remains of killed runs in the directory, and tells whether a live one makes the
-    /// same file.
+    /// Removes the remains of killed runs in the directory, and returns true if a live one makes
+    /// the same file.
     fn meets_another_run(&self) -> bool {
         let parent = parent_of(&self.path);
-        // Where the directory cannot be listed, all that it holds stays.
+        // If the directory cannot be listed, all its content stays.
         let Ok(entries) = fs::read_dir(parent) else { return false };
         let names = entries.filter_map(|entry| Some(entry.ok()?.file_name()));
         let own = self.dir.file_name();
@@ -137,7 +138,7 @@ impl Workplace {
         meets
     }
 
-    /// Looks at `dir`, and removes it if it is ours and dead. `None` if it is not ours.
+    /// Examines `dir`, and removes it if it is ours and its run is dead. `None` if it is not ours.
     fn look_at(&self, dir: &Path) -> io::Result<Option<Found>> {
         let handle = open_directory(dir)?;
         let (own, other) = (self.handle.metadata()?, handle.metadata()?);
@@ -149,7 +150,7 @@ impl Workplace {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let lock = match rustix::fs::openat(&handle, &lock_name, flags, Mode::empty()) {
             Ok(lock) => File::from(lock),
-            // It was removed last, or was not made yet: empty, the directory is nobody's.
+            // The lock file is removed last, or not made yet: an empty directory has no owner.
             Err(Errno::NOENT) => {
                 let _ = fs::remove_dir(dir);
                 return Ok(None);
@@ -184,7 +185,7 @@ impl Workplace {
         &self.path
     }
 
-    /// Where the file is made: under its own name, in the directory.
+    /// Path at which the file is made: its own name, in the directory.
     #[must_use]
     pub fn place(&self) -> PathBuf {
         self.dir.join(self.path.file_name().unwrap_or_default())
@@ -198,7 +199,7 @@ impl Workplace {
         create_in(&self.handle, self.name()).map_err(StoreError::io("create", &self.place()))
     }
 
-    /// Makes another file in the directory, which goes with it. Gives its path, too.
+    /// Makes another file in the directory, removed together with it. Returns its path, too.
     ///
     /// # Errors
     /// `Io`.
@@ -212,13 +213,13 @@ impl Workplace {
     /// Gives the file its final name, which must be free.
     ///
     /// # Errors
-    /// `Exists` where it is not, `Io`.
+    /// `Exists` where it is in use, `Io`.
     pub fn publish(&self) -> Result<(), StoreError> {
         let (name, path) = (self.name(), &self.path);
         let renamed =
             rustix::fs::renameat_with(&self.handle, name, CWD, path, RenameFlags::NOREPLACE);
         let placed = match renamed {
-            // A second name that must not exist does the same in two steps.
+            // A hard link, which fails if the name exists, does the same in two steps.
             Err(error) if cannot(error) => {
                 rustix::fs::linkat(&self.handle, name, CWD, path, AtFlags::empty())
                     .and_then(|()| rustix::fs::unlinkat(&self.handle, name, AtFlags::empty()))
@@ -240,7 +241,8 @@ impl Workplace {
             .map_err(|error| StoreError::io("rename", &self.path)(error.into()))
     }
 
-    /// Exchanges the file with the existing one. False if there is none, or the file system cannot.
+    /// Exchanges the file with the existing one. Returns false if there is none, or the file system
+    /// cannot do it.
     ///
     /// # Errors
     /// `Io`.
@@ -274,18 +276,18 @@ impl Workplace {
 impl Drop for Workplace {
     fn drop(&mut self) {
         if !self.abandoned && clear(&self.handle, &self.lock_name).is_ok() {
-            // Anything left here is removed by the next run.
+            // The next run removes anything left here.
             let _ = fs::remove_dir(&self.dir);
         }
     }
 }
 
-/// A directory of ours in which a run that lives makes the file of this name.
+/// A directory of ours in which a live run makes the file of this name.
 enum Found {
     Living(OsString),
 }
 
-/// Whether `dir` has a name as such directories have.
+/// Returns true if `dir` has the name of a workplace.
 #[must_use]
 pub fn is_workplace(dir: &Path) -> bool {
     dir.file_name().is_some_and(|name| number_of(name).is_some())
@@ -297,7 +299,7 @@ fn number_of(name: &OsStr) -> Option<&str> {
     (number.len() == 16 && number.bytes().all(hex)).then_some(number)
 }
 
-/// Whether two files have one owner and one set of permissions.
+/// Returns true if two files have the same owner and permissions.
 fn is_like(own: &Metadata, other: &Metadata) -> bool {
     (own.uid(), own.mode()) == (other.uid(), other.mode())
 }
@@ -313,7 +315,7 @@ fn create_in(directory: &File, name: &OsStr) -> io::Result<File> {
     Ok(file.into())
 }
 
-/// Removes all files in a directory of ours, that with the lock last.
+/// Removes all files in a directory of ours, the lock file last.
 fn clear(directory: &File, lock_name: &OsStr) -> io::Result<()> {
     for entry in rustix::fs::Dir::read_from(directory)? {
         let entry = entry?;
@@ -325,7 +327,7 @@ fn clear(directory: &File, lock_name: &OsStr) -> io::Result<()> {
     Ok(rustix::fs::unlinkat(directory, lock_name, AtFlags::empty())?)
 }
 
-/// Whether the file system lacks a kind of renaming.
+/// Returns true if the file system lacks a kind of renaming.
 fn cannot(error: Errno) -> bool {
     matches!(error, Errno::INVAL | Errno::NOSYS | Errno::NOTSUP)
 }
@@ -417,7 +419,7 @@ mod tests {
         let held = File::open(&lock).unwrap();
         held.lock().unwrap();
         Workplace::beside(&dir.path().join("f")).unwrap();
-        // A pipe in place of the lock's file holds nobody up.
+        // A pipe in place of the lock file blocks nobody.
         let own = dir.path().join("tdekit-new.00000000000000cc");
         DirBuilder::new().mode(0o700).create(&own).unwrap();
         let pipe = own.join("tdekit-lock.00000000000000cc");

@@ -1,4 +1,4 @@
-//! A database encryption key wrapped by a certificate, and its bytes.
+//! A database encryption key wrapped by a certificate, and its encoding.
 
 use crate::bytes::{Reader, put_short};
 use crate::error::StoreError;
@@ -8,7 +8,8 @@ pub const MAX_BLOB_BYTES: usize = 1024;
 
 const FIXED_BYTES: usize = 2 + 32 + 20 + 32 + 2;
 
-/// How a key was wrapped; recorded beside it because hardware tokens differ in what they offer.
+/// The mechanism that wrapped a key; recorded beside it because hardware tokens differ in what they
+/// offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WrapMechanism {
     /// RSAES-OAEP with SHA-256 for both the digest and MGF1, no label (RFC 8017). Identifier 1.
@@ -39,11 +40,11 @@ impl WrapMechanism {
 
 /// A database encryption key, wrapped for one certificate. Plain data: it holds no secret.
 ///
-/// The wrap carries no integrity of its own: a reader must check that the key it gets is the one
-/// that the file was sealed with (a MAC or a key commitment in the file's header).
+/// The wrap has no integrity protection of its own: a reader must check that the key it gets is the
+/// key that sealed the file (a MAC or a key commitment in the file's header).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrappedDek {
-    /// How the key was wrapped.
+    /// The mechanism that wrapped the key.
     pub mechanism: WrapMechanism,
     /// SHA-256 of the certificate's DER.
     pub sha256: [u8; 32],
@@ -63,8 +64,8 @@ impl WrappedDek {
         FIXED_BYTES + self.blob.len()
     }
 
-    /// The bytes: mechanism (2), SHA-256 (32), SHA-1 (20), public key SHA-256 (32), length of the
-    /// blob (2), blob. Integers are little-endian.
+    /// Returns the encoding: mechanism (2), SHA-256 (32), SHA-1 (20), public key SHA-256 (32),
+    /// length of the blob (2), blob. Integers are little-endian.
     ///
     /// # Errors
     /// `Corrupt` when the blob is longer than [`MAX_BLOB_BYTES`].
@@ -81,7 +82,8 @@ impl WrappedDek {
         Ok(out)
     }
 
-    /// Reads one wrapped key from the front of `bytes` and tells how many bytes it took.
+    /// Reads one wrapped key from the front of `bytes`, and returns it with the number of bytes
+    /// read.
     ///
     /// # Errors
     /// `Corrupt` when the bytes end early or the blob is longer than [`MAX_BLOB_BYTES`].
@@ -104,7 +106,7 @@ impl WrappedDek {
     }
 }
 
-/// A thumbprint as SQL Server shows it: `0x` and upper-case hexadecimal digits.
+/// Formats a thumbprint as SQL Server shows it: `0x` and upper-case hexadecimal digits.
 #[must_use]
 pub fn thumbprint(digest: &[u8]) -> String {
     format!("0x{}", hex::encode_upper(digest))

@@ -8,10 +8,10 @@ use tdekit_mariadb::{Keyring, binlog};
 
 use crate::error::{MariadbError, failed};
 
-/// Writes a binary log in the clear to a new file, which has its name when it is whole.
+/// Writes a binary log in the clear to a new file, which gets its name when it is whole.
 ///
 /// # Errors
-/// Errors of the key store for a name that is taken; those of the plugin's code; `Io`.
+/// Errors of the key store for a name in use; those of the plugin's code; `Io`.
 pub fn decrypt_to_file(
     input: &mut impl Read,
     path: &Path,

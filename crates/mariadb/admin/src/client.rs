@@ -1,4 +1,4 @@
-//! Asking a server, through MariaDB's own command-line client.
+//! Queries to a server, through MariaDB's own command-line client.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -7,10 +7,10 @@ use crate::error::MariadbError;
 
 const PROGRAM: &str = "mariadb";
 
-/// How a server is reached. A password comes from an option file or from `MYSQL_PWD`.
+/// Connection to a server. A password comes from an option file or from `MYSQL_PWD`.
 #[derive(Debug, Clone, Default)]
 pub struct Connection {
-    /// Option file for the client, read in the place of the usual ones
+    /// Option file for the client, read in place of the usual ones
     pub defaults_file: Option<PathBuf>,
     /// Socket of the server
     pub socket: Option<PathBuf>,
@@ -22,12 +22,12 @@ pub struct Connection {
     pub user: Option<String>,
 }
 
-/// A server that can be asked.
+/// A client for a named server.
 #[derive(Debug)]
 pub struct Client<'a>(&'a Connection);
 
 impl Connection {
-    /// The server that is named; `None` where none is.
+    /// Returns a client for the named server; `None` if none is named.
     #[must_use]
     pub fn client(&self) -> Option<Client<'_>> {
         let named = self.defaults_file.is_some()
@@ -40,7 +40,7 @@ impl Connection {
 }
 
 impl Client<'_> {
-    /// Runs a statement; gives the rows' columns as text.
+    /// Runs a statement; returns the rows' columns as text.
     ///
     /// # Errors
     /// `Program`, `Server`.
@@ -59,7 +59,7 @@ impl Client<'_> {
         Ok(text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect())
     }
 
-    /// One row of numbers; NULL is 0.
+    /// Returns one row of numbers; NULL is 0.
     ///
     /// # Errors
     /// `Answer`; those of [`Self::rows`].
@@ -86,7 +86,7 @@ impl Client<'_> {
         let Self(args) = self;
         let mut command = Command::new(PROGRAM);
         if let Some(file) = &args.defaults_file {
-            // The client takes this one as its first argument only.
+            // The client accepts this option only as its first argument.
             command.arg(format!("--defaults-file={}", file.display()));
         }
         if let Some(socket) = &args.socket {

@@ -10,10 +10,10 @@ use tdekit_mariadb::PluginError;
 /// An error of work for MariaDB.
 #[derive(Debug, thiserror::Error)]
 pub enum MariadbError {
-    /// The plugin's library is not where it is looked for.
+    /// The plugin's library was not found.
     #[error("the plugin is not at {}", .path.display())]
     NoPlugin {
-        /// Where it should be.
+        /// Its expected path.
         path: PathBuf,
     },
     /// The file is not the plugin.
@@ -22,13 +22,13 @@ pub enum MariadbError {
         /// The file.
         path: PathBuf,
     },
-    /// It is not known where the server has its plugins.
+    /// The server's plugin directory is unknown.
     #[error("the directory of the server's plugins is not known")]
     NoPluginDir,
-    /// It is not known where the server reads its options.
+    /// The server's option directory is unknown.
     #[error("the directory /etc/mysql/mariadb.conf.d is not there")]
     NoOptionDir,
-    /// A file is there that somebody else wrote.
+    /// The file exists but somebody else wrote it.
     #[error("{} was not written by `tdekit mariadb install`", .path.display())]
     ForeignFile {
         /// The file.
@@ -39,49 +39,49 @@ pub enum MariadbError {
     Program {
         /// Its name.
         program: &'static str,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
-    /// The server, or the client program for it, says no.
+    /// The server, or the client program for it, reported an error.
     #[error("the server: {0}")]
     Server(String),
-    /// An answer of the server has not the form that was expected.
+    /// An answer of the server does not have the expected form.
     #[error("the server gave no number for {what}")]
     Answer {
-        /// The item that it was asked for.
+        /// The requested item.
         what: &'static str,
     },
     /// A user that the system does not know.
     #[error("there is no user {0}")]
     NoUser(String),
-    /// The server has tables that it could not open any more.
+    /// The server has tables that it could no longer open.
     #[error("the server has {0} encrypted tablespaces, which it cannot open without the plugin")]
     StillEncrypted(u64),
-    /// The server writes encrypted what it reads at its next start.
+    /// The server would encrypt data that it must read at its next start.
     #[error("the server still encrypts, by {}: it would not start without the plugin",
         .settings.join(", "))]
     StillEncrypts {
-        /// Its settings that are on.
+        /// The enabled settings.
         settings: Vec<&'static str>,
     },
-    /// The server has files from before that it could not read any more.
+    /// The server has older files that it could no longer read.
     #[error("{count} files of the server are encrypted, which nothing reads without the plugin: {}",
         .files.join(", "))]
     StillRead {
         /// The first of them: tables of Aria, binary logs, relay logs.
         files: Vec<String>,
-        /// How many there are.
+        /// Number of these files.
         count: usize,
     },
-    /// The server has another encryption plugin, beside which none can be.
+    /// The server has another encryption plugin, and it can have only one.
     #[error("{place} loads {plugin}, and a server has one encryption plugin at a time")]
     OtherPlugin {
         /// The other plugin.
         plugin: &'static str,
-        /// The option file, or where else it is named.
+        /// The option file, or the other place that names it.
         place: String,
     },
-    /// The server would need very many versions.
+    /// The server would need too many versions.
     #[error("innodb_encryption_rotate_key_age is {0}: as many versions would have to be made")]
     RotateAge(u32),
     /// The server does not see a new version.
@@ -92,18 +92,18 @@ pub enum MariadbError {
         /// The version.
         version: u32,
     },
-    /// The server stopped encrypting pages anew.
+    /// The server stopped re-encrypting pages.
     #[error("no page was encrypted anew for {seconds} s; {left} tablespaces are left")]
     Stalled {
-        /// How long nothing happened.
+        /// Seconds without progress.
         seconds: u64,
         /// Tablespaces with pages under older versions.
         left: u64,
     },
-    /// The server says that a rotation is done, and its files have pages that it did not reach.
+    /// The server reports that a rotation is done, but its files have pages that it did not reach.
     #[error("{pages} pages in use are still under older versions, in {}", .files.join(", "))]
     Behind {
-        /// How many.
+        /// Number of these pages.
         pages: u64,
         /// The files.
         files: Vec<String>,
@@ -114,24 +114,24 @@ pub enum MariadbError {
         /// Its name.
         host: String,
     },
-    /// A directory holds no data of a server.
+    /// A directory does not contain a server's data.
     #[error("{} holds no data files of a MariaDB server", .path.display())]
     NoData {
         /// The directory.
         path: PathBuf,
     },
-    /// Something is wrong with a server's files.
+    /// A server's files have faults.
     #[error("{findings} findings in {}", .path.display())]
     Findings {
-        /// How many.
+        /// Number of findings.
         findings: u64,
         /// The data directory.
         path: PathBuf,
     },
-    /// No keys were made yet.
+    /// No keys have been made yet.
     #[error("the key store has no server keys")]
     NoServerKeys,
-    /// An option file has no way to write a path.
+    /// A path cannot be written in an option file.
     #[error("an option file cannot hold the path {}", .path.display())]
     UnwritablePath {
         /// The path.
@@ -142,21 +142,21 @@ pub enum MariadbError {
     Io {
         /// The operation that failed.
         action: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
-    /// The key store.
+    /// An error of the key store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The plugin's own code.
+    /// An error of the plugin's own code.
     #[error(transparent)]
     Plugin(PluginError),
 }
 
 impl MariadbError {
-    /// The error's kind, which tells a caller how to react.
+    /// Returns the kind of the error, by which a caller decides how to react.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
@@ -188,7 +188,7 @@ impl MariadbError {
 }
 
 impl From<PluginError> for MariadbError {
-    /// An error of the key store stays itself, whoever reports it.
+    /// An error of the key store keeps its own variant, whoever reports it.
     fn from(error: PluginError) -> Self {
         match error {
             PluginError::Store(error) => Self::Store(error),
@@ -197,7 +197,7 @@ impl From<PluginError> for MariadbError {
     }
 }
 
-/// An error of a file.
+/// Makes an error of a file.
 pub(crate) fn failed(
     action: &'static str,
     path: &Path,

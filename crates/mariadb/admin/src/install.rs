@@ -1,4 +1,4 @@
-//! The plugin, installed into a server and taken away.
+//! Installing and removing the plugin in a server.
 
 use std::fs;
 use std::io;
@@ -19,14 +19,14 @@ const OPTION_FILE_NAME: &str = "99-tdekit.cnf";
 const OPTION_FILE_MARK: &str = "# Written by `tdekit mariadb install`.";
 const MAX_OPTION_FILE_BYTES: u64 = 1 << 20;
 
-/// How new tables are encrypted: the server's `innodb_encrypt_tables`.
+/// Encryption of new tables: the server's `innodb_encrypt_tables`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tables {
-    /// Every table, and none may ask not to be.
+    /// Every table, without exceptions.
     Force,
-    /// Every table that does not ask not to be.
+    /// Every table that does not opt out.
     On,
-    /// Tables that ask for it.
+    /// Tables that opt in.
     Off,
 }
 
@@ -35,11 +35,11 @@ pub enum Tables {
 pub struct Options {
     /// Certificate that wraps the keys.
     pub certificate: String,
-    /// User that the server runs as; else `mysql`, where root asks.
+    /// User that runs the server; by default `mysql`, if root asks.
     pub server_user: Option<String>,
-    /// Which tables are encrypted.
+    /// The tables that are encrypted.
     pub tables: Tables,
-    /// Threads of the server that encrypt in the background.
+    /// Number of the server's threads that encrypt in the background.
     pub encryption_threads: u8,
     /// File with the key store's password.
     pub password_file: Option<PathBuf>,
@@ -52,20 +52,20 @@ pub struct Options {
 pub enum Done {
     /// A key was made.
     KeyMade(u32),
-    /// All keys are there that the server needs.
+    /// All keys that the server needs exist already.
     KeysThere,
-    /// The key store belongs to the user that the server runs as.
+    /// The key store was given to the user that runs the server.
     StoreGiven {
         /// The key store.
         dir: PathBuf,
         /// The user.
         user: String,
     },
-    /// Nobody was named as the server's user, and there is no user `mysql`.
+    /// No server user was named, and there is no user `mysql`.
     NoUser,
-    /// The plugin is where the server looks for it.
+    /// The plugin was copied to the server's plugin directory.
     PluginCopied(PathBuf),
-    /// The plugin was there already: a system package put it there, and keeps it there.
+    /// The plugin was there already: a system package installed it, and keeps it.
     PluginOfPackage(PathBuf),
     /// The option file is written.
     OptionsWritten {
@@ -76,11 +76,11 @@ pub enum Done {
     },
     /// A file was removed.
     Removed(PathBuf),
-    /// A file that was to be removed was not there.
+    /// A file to remove did not exist.
     WasNotThere(PathBuf),
 }
 
-/// Where the plugin goes, and the option file that has the server load it.
+/// Destination of the plugin, and the option file that makes the server load it.
 #[derive(Debug)]
 pub struct Installation {
     plugin_dir: PathBuf,
@@ -88,10 +88,10 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// The places that are named, else those of the server that is installed here.
+    /// Finds the given places, or those of the server that is installed here.
     ///
     /// # Errors
-    /// `NoPluginDir`, `NoOptionDir`, `ForeignFile` where somebody else wrote the option file.
+    /// `NoPluginDir`, `NoOptionDir`, `ForeignFile` if somebody else wrote the option file.
     pub fn find(
         plugin_dir: Option<&Path>,
         option_file: Option<&Path>,
@@ -102,10 +102,10 @@ impl Installation {
         Ok(Self { plugin_dir, option_file })
     }
 
-    /// Installs the plugin, whose library is given, and tells each step.
+    /// Installs the plugin from the given library, and reports each step.
     ///
     /// # Errors
-    /// `OtherPlugin` where the server's options load another one for encryption; `NotThePlugin`,
+    /// `OtherPlugin` if the server's options load another one for encryption; `NotThePlugin`,
     /// `NoUser`, `UnwritablePath`, `Io`, errors of the key store.
     pub fn install(
         &self,
@@ -142,8 +142,8 @@ impl Installation {
         Ok(())
     }
 
-    /// Takes the plugin away, with the mark in the data directory where that is known, and tells
-    /// each step. The file of a system package, which is where `library` is found, stays.
+    /// Removes the plugin, with the mark in the data directory if that is known, and reports each
+    /// step. The file of a system package, which is the same as `library`, stays.
     ///
     /// # Errors
     /// `Io`.
@@ -172,19 +172,19 @@ impl Installation {
     }
 }
 
-/// Whether a file is a shared library with the server's entry point for plugins, and ours.
+/// Returns true if a file is a shared library with the server's plugin entry point and our name.
 fn is_plugin(bytes: &[u8]) -> bool {
     let has = |wanted: &[u8]| bytes.windows(wanted.len()).any(|found| found == wanted);
     bytes.starts_with(b"\x7fELF") && has(b"_maria_plugin_declarations_") && has(b"tdekit")
 }
 
-/// Whether both names lead to one file.
+/// Returns true if both names refer to the same file.
 fn is_same_file(one: &Path, other: &Path) -> bool {
     let file = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
     file(one).is_some_and(|found| file(other) == Some(found))
 }
 
-/// Where the server has its plugins, by its own help.
+/// Returns the server's plugin directory, from its own help.
 fn plugin_dir(given: Option<&Path>) -> Result<PathBuf, MariadbError> {
     if let Some(given) = given {
         return Ok(given.to_owned());
@@ -202,7 +202,7 @@ fn plugin_dir(given: Option<&Path>) -> Result<PathBuf, MariadbError> {
     server.or_else(from_config).filter(|dir| dir.is_dir()).ok_or(MariadbError::NoPluginDir)
 }
 
-/// The value in the table that ends the server's help.
+/// Returns the value in the table at the end of the server's help.
 fn plugin_dir_in(help: &str) -> Option<PathBuf> {
     let mut values = help.lines().filter_map(|line| {
         let value = line.strip_prefix("plugin-dir")?;
@@ -219,7 +219,7 @@ fn option_file(given: Option<&Path>) -> Result<PathBuf, MariadbError> {
     }
 }
 
-/// Refuses an option file that is there and is not ours.
+/// Refuses an existing option file that is not ours.
 fn refuse_foreign(path: &Path) -> Result<(), MariadbError> {
     let Some(bytes) = tdekit_key_store::read_limited(path, MAX_OPTION_FILE_BYTES)? else {
         return Ok(());
@@ -230,7 +230,7 @@ fn refuse_foreign(path: &Path) -> Result<(), MariadbError> {
     Err(MariadbError::ForeignFile { path: path.to_owned() })
 }
 
-/// The option file's content.
+/// Returns the option file's content.
 fn option_text(options: &Options, dir: &Path) -> Result<String, MariadbError> {
     let mut secret = String::new();
     let files = [("password-file", &options.password_file), ("key-file", &options.key_file)];
@@ -265,7 +265,7 @@ fn option_text(options: &Options, dir: &Path) -> Result<String, MariadbError> {
     ))
 }
 
-/// A path as an option file takes it.
+/// Quotes a path for an option file.
 fn quoted(path: &Path) -> Result<String, MariadbError> {
     let text = path.to_str().filter(|text| !text.contains(['"', '\\', '\n']));
     let text = text.ok_or_else(|| MariadbError::UnwritablePath { path: path.to_owned() })?;
@@ -364,7 +364,7 @@ mod tests {
         let mut told = Vec::new();
         places.remove(Some(&library), None, &mut |done| told.push(done)).unwrap();
         assert!(plugin.is_file() && matches!(told[1], Done::PluginOfPackage(_)));
-        // A copy is no such plugin, though its bytes are the same.
+        // A copy is not a package's plugin, although its bytes are the same.
         fs::remove_file(&library).unwrap();
         fs::write(&library, "of a package").unwrap();
         places.remove(Some(&library), None, &mut |_| {}).unwrap();

@@ -1,13 +1,13 @@
-//! The numbered keys that a store has.
+//! The numbered keys of a store.
 
 use tdekit_key_store::{KeyStore, ServerKeys, StoreError, thumbprint};
 
 use crate::error::MariadbError;
 
-/// Numbers below this are the server's own.
+/// Lower numbers are reserved for the server.
 pub const FIRST_FREE_ID: u32 = 10;
 
-/// The server keys that there are.
+/// Returns the existing server keys.
 ///
 /// # Errors
 /// `NoServerKeys`, errors of the key store.
@@ -15,11 +15,11 @@ pub fn existing_keys(store: &KeyStore) -> Result<ServerKeys, MariadbError> {
     store.server_keys()?.ok_or(MariadbError::NoServerKeys)
 }
 
-/// The certificate that was named; else the name of the one that signed the keys, whose newest
-/// generation then counts.
+/// Returns the named certificate, or the name of the one that signed the keys, which then stands
+/// for its newest generation.
 ///
 /// # Errors
-/// Those of [`existing_keys`]; `CertificateMissing` of a signer that the store does not have.
+/// Those of [`existing_keys`]; `CertificateMissing` for a signer that the store does not have.
 pub fn certificate_or_signer(
     given: Option<&str>,
     store: &KeyStore,

@@ -1,4 +1,4 @@
-//! An administrator's work on a MariaDB server that encrypts: install the plugin, show the state of
+//! Administration of a MariaDB server that encrypts: install the plugin, show the state of
 //! encryption, rotate keys, check every page of the data files, read binary logs.
 //!
 //! The engine does not know the command: it reports finished steps to a closure and its progress to
@@ -27,20 +27,21 @@ pub use verify::{Finding, Places, Report, Tablespace, TreesLeft, Verify, Version
 
 /// The caller's side of long work: receives its progress.
 pub trait Progress {
-    /// So many pages more are to be looked at.
+    /// Called when this many more pages are to be checked.
     fn expects(&self, _pages: u64) {}
 
-    /// So many pages more were looked at.
+    /// Called when this many more pages were checked.
     fn looked_at(&self, _pages: u64) {}
 
-    /// So many pages are looked at once more: their file was replaced meanwhile.
+    /// Called when this many pages must be checked again, because their file was replaced in the
+    /// meantime.
     fn begins_anew(&self, _pages: u64) {}
 
-    /// `done` of `spaces` tablespaces are under new versions; `page` of `pages` where one is being
-    /// encrypted anew.
+    /// Called when `done` of `spaces` tablespaces are under new versions; `page` of `pages` if one
+    /// is being re-encrypted.
     fn rotated(&self, _done: u64, _spaces: u64, _page: Option<(u64, u64)>) {}
 
-    /// No more reports follow.
+    /// Called when no more reports follow.
     fn ends(&self) {}
 }
 

@@ -1,4 +1,4 @@
-//! What of a server still needs the plugin.
+//! Data and settings of a server that still need the plugin.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -10,12 +10,12 @@ use crate::client::Client;
 use crate::error::{MariadbError, failed};
 use crate::verify::{Places, encrypted_aria};
 
-/// How many files are named.
+/// Maximum number of files that are listed.
 const NAMED: usize = 5;
 
 impl Client<'_> {
-    /// Fails when the server has tablespaces that it could not open without the plugin, would write
-    /// logs and Aria tables that it could not read, or has such from before. The server runs on
+    /// Fails if the server has tablespaces that it could not open without the plugin, would write
+    /// logs and Aria tables that it could not read, or has such files already. The server runs on
     /// this machine.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl Client<'_> {
     }
 }
 
-/// The encrypted ones of the binary logs or relay logs whose names begin as `base` does.
+/// Returns the encrypted ones among the binary logs or relay logs whose names begin like `base`.
 fn encrypted_logs(base: &Path) -> Result<Vec<PathBuf>, MariadbError> {
     let mut encrypted = Vec::new();
     let (Some(directory), Some(stem)) = (base.parent(), base.file_name()) else {
@@ -86,7 +86,7 @@ fn encrypted_logs(base: &Path) -> Result<Vec<PathBuf>, MariadbError> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             Err(error) => return Err(failed("read", &path)(error)),
         };
-        // A log that does not begin as one is not read with the plugin either.
+        // A log with an invalid beginning cannot be read with the plugin either.
         if binlog::is_encrypted(&mut log).unwrap_or(false) {
             encrypted.push(path);
         }
@@ -99,7 +99,7 @@ fn encrypted_logs(base: &Path) -> Result<Vec<PathBuf>, MariadbError> {
 mod tests {
     use super::*;
 
-    /// The header of an event of a binary log, and its data.
+    /// Makes the header of an event of a binary log, and its data.
     fn event(kind: u8, data: &[u8]) -> Vec<u8> {
         let mut event = vec![0; 19];
         event[4] = kind;

@@ -1,4 +1,4 @@
-//! Other encryption plugins: a server has one at a time.
+//! Other encryption plugins: a server can have only one at a time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,14 +6,14 @@ use std::process::Command;
 
 use crate::error::{MariadbError, failed};
 
-/// Those that come with the server.
+/// The plugins that are part of the server.
 const PLUGINS: [&str; 3] =
     ["file_key_management", "aws_key_management", "hashicorp_key_management"];
 const MAX_OPTION_FILE_BYTES: u64 = 1 << 20;
 
 /// Refuses a server whose options load another encryption plugin: those of the option files beside
-/// `option_file`, and those that the server itself reads, where they are in the same place. What
-/// `INSTALL SONAME` loads is not seen.
+/// `option_file`, and those that the server itself reads, if they are in the same place. Plugins
+/// loaded by `INSTALL SONAME` are not detected.
 ///
 /// # Errors
 /// `OtherPlugin`, `Io`, errors of a file that is too long.
@@ -37,7 +37,7 @@ pub(crate) fn refuse(option_file: &Path) -> Result<(), MariadbError> {
             return Err(MariadbError::OtherPlugin { plugin, place: path.display().to_string() });
         }
     }
-    // A directory of another server's says nothing of the one that is installed here.
+    // Another server's directory says nothing about the one that is installed here.
     let reads_ours = Path::new(super::install::OPTION_DIR);
     if directory == reads_ours
         && let Some(plugin) = loaded(servers_options().split_whitespace())
@@ -48,7 +48,7 @@ pub(crate) fn refuse(option_file: &Path) -> Result<(), MariadbError> {
     Ok(())
 }
 
-/// The options that the installed server reads from its files.
+/// Returns the options that the installed server reads from its files.
 fn servers_options() -> String {
     ["mariadbd", "/usr/sbin/mariadbd"]
         .into_iter()
@@ -57,7 +57,7 @@ fn servers_options() -> String {
         .unwrap_or_default()
 }
 
-/// The plugin that one of these options loads or sets.
+/// Returns the plugin that one of these options loads or sets.
 fn loaded<'a>(options: impl Iterator<Item = &'a str>) -> Option<&'static str> {
     options
         .filter_map(|line| {

@@ -1,6 +1,6 @@
-//! The redo log, as far as it tells by which key it is encrypted, up to where every change has
-//! reached the data files, and whether there are later ones. The format is that of MariaDB 10.8 and
-//! newer (`storage/innobase/include/log0log.h`, `mtr0types.h`, `log/log0recv.cc`).
+//! The redo log, read for its encryption key, the checkpoint up to which every change has reached
+//! the data files, and any later changes. The format is that of MariaDB 10.8 and newer
+//! (`storage/innobase/include/log0log.h`, `mtr0types.h`, `log/log0recv.cc`).
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,10 +13,10 @@ use tdekit_mariadb::datafile::crc32c;
 /// Name of the log in the server's directory.
 pub(crate) const FILE_NAME: &str = "ib_logfile0";
 
-/// Where the header has the key's number and version (`LOG_HEADER_CREATOR_END` of the server).
+/// Offset in the header of the key's number and version (`LOG_HEADER_CREATOR_END` of the server).
 const KEY_AT: usize = 48;
 
-/// The version of key 1 under which a log is encrypted; `None` for one that is not, or cannot be
+/// Returns the version of key 1 that encrypts a log; `None` for a plain log, or one that cannot be
 /// read here, such as another machine's.
 pub(crate) fn key_version(path: &Path) -> Option<u32> {
     let mut header = [0; KEY_AT + 8];
@@ -27,19 +27,19 @@ pub(crate) fn key_version(path: &Path) -> Option<u32> {
     (word(KEY_AT)? == SYSTEM_KEY_ID).then(|| word(KEY_AT + 4)).flatten()
 }
 
-/// The first bytes of a log, and of one that is encrypted.
+/// First bytes of a log, and of an encrypted one.
 const PLAIN: [u8; 4] = *b"Phys";
 const ENCRYPTED: [u8; 4] = [0xf0, 0x9f, 0x97, 0x9d];
-/// Where the header has the LSN at which the file begins.
+/// Offset in the header of the LSN at which the file begins.
 const FIRST_LSN_AT: usize = 8;
-/// Where the two checkpoints are, and a checkpoint's checksum in it.
+/// Offsets of the two checkpoints, and of the checksum in a checkpoint.
 const CHECKPOINTS: [u64; 2] = [4096, 8192];
 const CHECKPOINT_LEN: usize = 64;
 const CHECKPOINT_CRC_AT: usize = 60;
-/// Where mini-transactions begin in the file, and begin again when it was filled.
+/// Offset of the first mini-transaction, to which the log wraps when the file was filled.
 const START: u64 = 12_288;
-/// The longest mini-transaction (`MTR_SIZE_MAX`), and the longest end of one: its mark, the IV of
-/// an encrypted one, and the checksum.
+/// Maximum length of a mini-transaction (`MTR_SIZE_MAX`), and of its end: its mark, the IV of an
+/// encrypted one, and the checksum.
 const MAX_MINI_LEN: usize = 1 << 20;
 const MAX_END_LEN: usize = 1 + 8 + 4;
 
@@ -48,11 +48,11 @@ const MAX_END_LEN: usize = 1 + 8 + 4;
 pub(crate) struct Checkpoint {
     /// Its LSN. A page with a later one was changed since, and others may lack that change.
     pub(crate) lsn: u64,
-    /// Whether the log holds no later change, as after a clean end.
+    /// True if the log has no later change, as after a clean shutdown.
     pub(crate) at_rest: bool,
 }
 
-/// The newest checkpoint of a log; `None` where there is no log, or one of another format.
+/// Returns the newest checkpoint of a log; `None` if there is no log, or one of another format.
 pub(crate) fn checkpoint(path: &Path) -> Option<Checkpoint> {
     let file = File::open(path).ok()?;
     let len = file.metadata().ok()?.len();
@@ -67,12 +67,12 @@ pub(crate) fn checkpoint(path: &Path) -> Option<Checkpoint> {
     let slots = CHECKPOINTS.iter().filter_map(|at| slot(&file, *at));
     let (lsn, end_lsn) = slots.filter(|(lsn, _)| *lsn >= first_lsn).max()?;
     let log = Log { file, capacity: len.checked_sub(START)?, first_lsn, encrypted };
-    // The log says at `end_lsn` that there was a checkpoint. At rest nothing else follows.
+    // The log records the checkpoint at `end_lsn`. At rest nothing else follows.
     let at_rest = lsn == end_lsn && log.mini(lsn).is_some_and(|end| log.mini(end).is_none());
     Some(Checkpoint { lsn, at_rest })
 }
 
-/// A checkpoint's LSN and that of the log's record of it.
+/// Returns a checkpoint's LSN and that of the log's record of it.
 fn slot(file: &File, at: u64) -> Option<(u64, u64)> {
     let mut bytes = [0; CHECKPOINT_LEN];
     file.read_exact_at(&mut bytes, at).ok()?;
@@ -83,21 +83,21 @@ fn slot(file: &File, at: u64) -> Option<(u64, u64)> {
 
 struct Log {
     file: File,
-    /// Bytes that hold mini-transactions.
+    /// Number of bytes for mini-transactions.
     capacity: u64,
     first_lsn: u64,
     encrypted: bool,
 }
 
 impl Log {
-    /// Where the mini-transaction ends that begins at `lsn`; `None` where none does.
+    /// Returns the end of the mini-transaction that begins at `lsn`; `None` if there is none.
     fn mini(&self, lsn: u64) -> Option<u64> {
         let bytes = self.read(lsn, MAX_MINI_LEN + MAX_END_LEN).ok()?;
         let mut at = 0;
         while *bytes.get(at)? > 1 {
             at = record_end(&bytes, at)?;
         }
-        // The mark tells whether the file was filled an even number of times.
+        // The mark shows whether the file was filled an even number of times.
         let mark = lsn.checked_add(at as u64)?;
         let turn = mark.checked_sub(self.first_lsn)?.checked_div(self.capacity)?;
         let nonce_len = if self.encrypted { 8 } else { 0 };
@@ -109,7 +109,7 @@ impl Log {
         is_whole.then(|| mark + (crc_at + 4 - at) as u64)
     }
 
-    /// The log's bytes from `lsn` on, at most `len`.
+    /// Reads the log's bytes from `lsn` on, at most `len`.
     fn read(&self, lsn: u64, len: usize) -> io::Result<Vec<u8>> {
         let len = u64::try_from(len).unwrap_or(u64::MAX).min(self.capacity);
         let at = (lsn - self.first_lsn).checked_rem(self.capacity).unwrap_or(0);
@@ -122,7 +122,7 @@ impl Log {
     }
 }
 
-/// Where the record ends that begins at `at`.
+/// Returns the end of the record that begins at `at`.
 fn record_end(bytes: &[u8], at: usize) -> Option<usize> {
     let byte = |at: usize| bytes.get(at).map(|byte| usize::from(*byte));
     let short = byte(at)? & 15;
@@ -146,7 +146,7 @@ fn long(bytes: &[u8], at: usize) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// A log of 64 bytes of room that begins at LSN 1000, with a checkpoint at `lsn`.
+    /// Makes a log with a capacity of 64 bytes that begins at LSN 1000, with a checkpoint at `lsn`.
     fn log(lsn: u64, encrypted: bool) -> Vec<u8> {
         let mut bytes = vec![0; 12_288 + 64];
         bytes[..4].copy_from_slice(if encrypted { &ENCRYPTED } else { &PLAIN });
@@ -158,7 +158,7 @@ mod tests {
         bytes
     }
 
-    /// Writes a mini-transaction of one record; returns where it ends.
+    /// Writes a mini-transaction of one record; returns its end.
     fn mini(log: &mut [u8], lsn: u64, encrypted: bool) -> u64 {
         let record = [0xf3, 0, 0, 7];
         let nonce = &[9; 8][..if encrypted { 8 } else { 0 }];
@@ -178,14 +178,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(FILE_NAME);
         assert_eq!(checkpoint(&path), None);
-        // In the file's first turn, and over its end.
+        // In the file's first pass, and across its end.
         for (lsn, encrypted) in [(1010, false), (1010, true), (1060, false), (1130, true)] {
             let mut bytes = log(lsn, encrypted);
             let told = |bytes: &[u8]| {
                 std::fs::write(&path, bytes).unwrap();
                 checkpoint(&path)
             };
-            // Without the record of the checkpoint the log is not what a clean end leaves.
+            // Without the record of the checkpoint the log is not as a clean shutdown leaves it.
             assert_eq!(told(&bytes), Some(Checkpoint { lsn, at_rest: false }));
             let end = mini(&mut bytes, lsn, encrypted);
             assert_eq!(told(&bytes), Some(Checkpoint { lsn, at_rest: true }));

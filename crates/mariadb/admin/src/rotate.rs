@@ -1,9 +1,9 @@
-//! New versions of keys, and the server's pages encrypted by them.
+//! New versions of keys, and re-encryption of the server's pages with them.
 //!
-//! The server encrypts a page anew when its version plus `innodb_encryption_rotate_key_age` is
-//! below the newest one. So one version more than that age has to be made: two with the default age
-//! of 1. Threads that wait for work do not notice a new version; setting the age to its present
-//! value wakes them.
+//! The server re-encrypts a page when its version plus `innodb_encryption_rotate_key_age` is below
+//! the newest one. So one version more than that age must be made: two with the default age of 1.
+//! Threads that wait for work do not notice a new version; setting the age to its present value
+//! wakes them.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -17,11 +17,11 @@ use crate::error::MariadbError;
 use crate::keys::{certificate_or_signer, existing_keys};
 use crate::{Progress, verify};
 
-/// With a larger age the administrator did not mean that rotation happens.
+/// A larger age means that the administrator does not want rotation.
 const MAX_AGE: u32 = 100;
-/// The server looks for new versions once a second.
+/// The server checks for new versions once per second.
 const SEEN_WITHIN: Duration = Duration::from_secs(15);
-/// The time by which the files may lag behind the server's own report.
+/// Time by which the files may lag behind the server's own report.
 const FILES_WITHIN: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(300);
 const STALLED_AFTER: Duration = Duration::from_mins(5);
@@ -42,48 +42,49 @@ pub struct Rotated {
 pub struct Outcome {
     /// The rotation of each key.
     pub keys: Vec<Rotated>,
-    /// `false` where no server was named, or it was not waited for.
+    /// False if no server was named, or if it was not waited for.
     pub re_encrypted: bool,
-    /// Whether the server's files were looked at as well.
+    /// True if the server's files were checked as well.
     pub files_checked: bool,
-    /// Pages under older versions that are in no use, so that nothing encrypts them anew.
+    /// Number of pages under older versions that are not in use, so that nothing re-encrypts them.
     pub unused_pages: u64,
-    /// Pages in the clear, which no rotation reaches.
+    /// Number of pages in the clear, which no rotation reaches.
     pub clear_pages: u64,
-    /// The oldest version that such a page is under.
+    /// The oldest version of such a page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oldest_version: Option<u32>,
-    /// Why the server does not encrypt its pages anew, where it does not.
+    /// Reason why the server does not re-encrypt its pages, if it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_rotating: Option<&'static str>,
 }
 
-/// How the server rotates keys.
+/// The server's rotation settings.
 struct Rotation {
     age: u32,
     threads: u64,
     tables: bool,
 }
 
-/// The keys to rotate, and how.
+/// The keys to rotate, and the options.
 #[derive(Debug, Clone, Default)]
 pub struct Rotate {
-    /// Numbers of keys; all where there are none.
+    /// Numbers of keys; empty for all.
     pub key_ids: Vec<u32>,
-    /// The certificate that wraps new versions; else the one that signed the last ones.
+    /// The certificate that wraps new versions; by default the one that signed the last ones.
     pub certificate: Option<String>,
-    /// The server's `innodb_encryption_rotate_key_age`, where no server is named.
+    /// The server's `innodb_encryption_rotate_key_age`, if no server is named.
     pub rotate_key_age: u32,
-    /// Make no version: have the server use those that are there.
+    /// True to make no version, and make the server use the existing ones.
     pub existing: bool,
     /// Set the server's `innodb_encryption_threads` first.
     pub encryption_threads: Option<u8>,
-    /// Wait until the server has encrypted its pages anew.
+    /// True to wait until the server has re-encrypted its pages.
     pub wait: bool,
 }
 
-/// Adds versions and waits for the server. `made` gets the keys as soon as they have their new
-/// versions, the name of the certificate that wraps them, and the server's age of rotation.
+/// Adds versions and waits for the server. `made` is called as soon as the keys have their new
+/// versions, with the keys, the name of the certificate that wraps them, and the server's rotation
+/// age.
 ///
 /// # Errors
 /// `RotateAge`, `NotSeen`, `Stalled`, `Behind`, those of `client`, errors of the key store.
@@ -188,8 +189,8 @@ fn add_versions(
     Ok((rotated, certificate))
 }
 
-/// Looks at the server's files, where they can be read from here, for pages that the server says it
-/// has encrypted anew.
+/// Checks the server's files, if they can be read from here, for pages that the server claims to
+/// have re-encrypted.
 fn look_at_files(client: &Client<'_>, outcome: &mut Outcome, age: u32) -> Result<(), MariadbError> {
     let keys = &outcome.keys;
     let oldest_allowed = |id: u32| {
@@ -206,7 +207,7 @@ fn look_at_files(client: &Client<'_>, outcome: &mut Outcome, age: u32) -> Result
             outcome.oldest_version = behind.oldest;
             return Ok(());
         }
-        // A page that was given out since then may not be written yet.
+        // A page that was allocated since then may not be written yet.
         if begun.elapsed() > FILES_WITHIN {
             let pages = behind.used.iter().map(|(_, pages)| pages).sum();
             let files = behind.used.into_iter().map(|(file, _)| file).collect();
@@ -241,8 +242,8 @@ fn seen(client: &Client<'_>, keys: &[Rotated]) -> Result<(), MariadbError> {
     Ok(())
 }
 
-/// Waits until no tablespace has pages that the server would encrypt anew. None is then under a
-/// version that was there before.
+/// Waits until no tablespace has pages that the server would re-encrypt. None is then under a
+/// version that existed before.
 fn wait(
     client: &Client<'_>,
     keys: &[Rotated],
@@ -271,10 +272,10 @@ fn wait(
     }
 }
 
-/// Asks for the tablespaces of these keys, how many are not done, and where the threads are. Not
-/// done are those whose oldest page is too old or in the clear (version 0), those that are being
-/// rotated or flushed, and, for the key that the server takes by itself, those that it has not
-/// begun to encrypt.
+/// Returns a query for the tablespaces of these keys, the number that are not done, and the
+/// position of the threads. Tablespaces are not done if their oldest page is too old or in the
+/// clear (version 0), if they are being rotated or flushed, and, for the server's default key, if
+/// their encryption has not started.
 fn progress_sql(keys: &[Rotated], age: u32) -> String {
     let each = |of: &dyn Fn(&Rotated) -> String, between: &str| {
         keys.iter().map(of).collect::<Vec<_>>().join(between)

@@ -18,13 +18,13 @@ pub struct Status {
     pub store: String,
     /// The keys, by number.
     pub keys: Vec<KeyStatus>,
-    /// The server's own answers, where one was named.
+    /// The server's answers, if one was named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerStatus>,
-    /// Whether new logs are in counter mode: key 1 is from before logs had the online cipher.
+    /// True if new logs are in counter mode: key 1 dates from before logs had the online cipher.
     #[serde(skip)]
     pub logs_in_counter_mode: bool,
-    /// The version of key 1 under which the redo log is, where that is in counter mode.
+    /// The version of key 1 that encrypts the redo log, if that is in counter mode.
     #[serde(skip)]
     pub log_in_counter_mode: Option<u32>,
 }
@@ -36,9 +36,10 @@ pub struct KeyStatus {
     pub key_id: u32,
     /// Its newest version.
     pub latest_version: u32,
-    /// Of keys from the newest version, and so the cipher of logs: `docs/format/mariadb.md`.
+    /// Derivation of keys from the newest version, which determines the cipher of logs:
+    /// `docs/format/mariadb.md`.
     pub derivation: u8,
-    /// When that was made.
+    /// Creation time of that version.
     pub created_at: String,
     /// Certificates that wrap its versions.
     pub certificates: Vec<String>,
@@ -57,7 +58,7 @@ pub struct ServerStatus {
     pub tables: String,
     /// `innodb_encrypt_log`.
     pub log: String,
-    /// The version of key 1 under which the redo log is, where its file can be read here.
+    /// The version of key 1 that encrypts the redo log, if its file can be read here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_key_version: Option<u32>,
     /// `encrypt_binlog`.
@@ -71,17 +72,17 @@ pub struct ServerStatus {
 pub struct SpacesStatus {
     /// The key's number.
     pub key_id: u64,
-    /// How many there are.
+    /// Number of tablespaces.
     pub tablespaces: u64,
     /// The oldest version that a page may be under.
     pub oldest_version: u64,
     /// The newest version.
     pub latest_version: u64,
-    /// How many are being encrypted anew.
+    /// Number of tablespaces being re-encrypted.
     pub being_rotated: u64,
 }
 
-/// The state of the keys, and a server's use of them.
+/// Returns the state of the keys, and a server's use of them.
 ///
 /// # Errors
 /// `NoServerKeys`, `Server`, `Answer`, errors of the key store.

@@ -1,5 +1,5 @@
-//! FFI: a plugin for the tests alone, which stands before the plugin under test and notes what the
-//! server passes: flags, key, IV and first piece of each call that encrypts.
+//! FFI: a plugin only for the tests, which is placed before the plugin under test and records the
+//! server's arguments: flags, key, IV and first piece of each call that encrypts.
 //!
 //! `TDEKIT_COUNTED_PLUGIN` names the plugin that does the work, `TDEKIT_COUNTED_CALLS` the file to
 //! which calls are appended, each as [`RECORD`] bytes.
@@ -21,10 +21,10 @@ use std::sync::{Mutex, OnceLock};
 /// Bytes of a record: flags, key number, key's length, first piece's length (4 each), IV (16), the
 /// key's first 16 bytes.
 const RECORD: usize = 48;
-/// Bytes of a context before that of the real plugin: the record.
+/// Length of the record before the real plugin's context.
 const HEAD: usize = 64;
 const ENCRYPT: c_int = 1;
-/// Calls that are held back before they are written.
+/// Number of calls that are buffered before they are written.
 const HELD: usize = 4096;
 
 /// `st_maria_plugin`.
@@ -168,7 +168,7 @@ unsafe extern "C" fn begin(
     head[4..8].copy_from_slice(&id.to_le_bytes());
     head[8..12].copy_from_slice(&klen.to_le_bytes());
     // SAFETY: the server passes key and IV of their lengths, of which no more is read, and a
-    // context of the size that `size` told.
+    // context of the size that `size` returned.
     unsafe {
         ptr::copy_nonoverlapping(iv, head.as_mut_ptr().add(16), 16.min(ivlen as usize));
         ptr::copy_nonoverlapping(key, head.as_mut_ptr().add(32), 16.min(klen as usize));
@@ -184,12 +184,12 @@ unsafe extern "C" fn update(
     dst: *mut c_uchar,
     dlen: *mut c_uint,
 ) -> c_int {
-    // SAFETY: the context begins with what `begin` wrote; it is given on with all else.
+    // SAFETY: the context begins with the data that `begin` wrote; everything else is passed on.
     unsafe {
         let head = ctx.cast::<[u8; HEAD]>();
         let mut record = ptr::read_unaligned(head);
         let flags = c_int::from_le_bytes(record[..4].try_into().unwrap());
-        // The last byte of the head says whether there was a first piece.
+        // The last byte of the head records whether there was a first piece.
         if flags & ENCRYPT != 0 && record[HEAD - 1] == 0 {
             record[HEAD - 1] = 1;
             record[12..16].copy_from_slice(&slen.to_le_bytes());

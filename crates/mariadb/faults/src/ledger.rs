@@ -1,4 +1,4 @@
-//! Writers that note the server's acknowledgements, to be compared with the state after a crash.
+//! Writers that record the server's acknowledgements, to be compared with the state after a crash.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Stdio};
@@ -13,12 +13,12 @@ use tdekit_private_mariadb::Server;
 pub const CREATE: &str = "CREATE TABLE IF NOT EXISTS test.ledger(\
      writer INT, n INT, body VARCHAR(400), PRIMARY KEY(writer, n), KEY(body)) ENGINE=InnoDB";
 
-/// Text that a row must hold.
+/// Returns the text of a row.
 fn body(writer: u32, n: u64) -> String {
     format!("row {n} of {writer} ").repeat(8)
 }
 
-/// Writers on one server, each a client that inserts a row a transaction, one after the other.
+/// Writers on one server, each a client that inserts one row per transaction, sequentially.
 pub struct Writers {
     children: Vec<Child>,
     threads: Vec<JoinHandle<()>>,
@@ -71,7 +71,7 @@ impl Writers {
         writers
     }
 
-    /// Rows acknowledged so far, all writers together.
+    /// Returns the number of rows acknowledged so far by all writers.
     pub fn done(&self) -> u64 {
         self.acknowledged.iter().map(|count| count.load(Ordering::SeqCst)).sum()
     }
@@ -85,7 +85,7 @@ impl Writers {
         }
     }
 
-    /// Ends the writers; what each of them was told is there.
+    /// Stops the writers; returns what was acknowledged to each of them.
     pub fn stop(mut self) -> Vec<u64> {
         for child in &mut self.children {
             // It may have ended with the server.

@@ -19,9 +19,9 @@
 //! | what a run asks of a server, by which connections, and what ends it early | `bench_server` |
 //!
 //! Environment:
-//! - `TDEKIT_COMMAND`: the command; else the newer one of the release and debug builds;
-//! - `TDEKIT_FAULTS_PLUGIN=file_key_management`: the server's own key plugin instead of ours,
-//!   which is how the harness itself is checked.
+//! - `TDEKIT_COMMAND`: the command; by default the newer one of the release and debug builds;
+//! - `TDEKIT_FAULTS_PLUGIN=file_key_management`: the server's own key plugin instead of ours, which
+//!   checks the harness itself.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,16 +1,16 @@
-//! Pages of InnoDB's `full_crc32` format, as far as a tamperer needs them: the checksum and what
-//! stands in clear text (storage/innobase/include/fil0fil.h, buf0checksum.cc).
+//! Pages of InnoDB's `full_crc32` format, as far as an attacker needs them: the checksum and the
+//! part in clear text (storage/innobase/include/fil0fil.h, buf0checksum.cc).
 
 use std::path::Path;
 
 /// Default page size.
 pub const PAGE_BYTES: usize = 16_384;
-/// Bytes at the beginning of an encrypted page that are in clear text: key version, page number,
-/// neighbours, LSN, type.
+/// Number of bytes at the beginning of an encrypted page that are in clear text: key version, page
+/// number, neighbours, LSN, type.
 pub const CLEAR_BYTES: usize = 26;
-/// The checksum's bytes at the end.
+/// Length of the checksum at the end.
 pub const CHECKSUM_BYTES: usize = 4;
-/// Where the page type stands.
+/// Offset of the page type.
 const TYPE_AT: usize = 24;
 /// A page of an index tree.
 pub const TYPE_INDEX: u16 = 17_855;
@@ -24,7 +24,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     })
 }
 
-/// Whether a page's checksum is right.
+/// Returns true if a page's checksum is right.
 pub fn is_sound(page: &[u8]) -> bool {
     let (body, sum) = page.split_at(page.len() - CHECKSUM_BYTES);
     crc32c(body).to_be_bytes() == sum
@@ -36,17 +36,17 @@ pub fn mend(page: &mut [u8]) {
     sum.copy_from_slice(&crc32c(body).to_be_bytes());
 }
 
-/// A page's type.
+/// Returns a page's type.
 pub fn kind(page: &[u8]) -> u16 {
     u16::from_be_bytes([page[TYPE_AT], page[TYPE_AT + 1]])
 }
 
-/// Key version of a page: 0 in clear text.
+/// Returns the key version of a page: 0 for clear text.
 pub fn key_version(page: &[u8]) -> u32 {
     u32::from_be_bytes([page[0], page[1], page[2], page[3]])
 }
 
-/// Numbers of a file's pages that are encrypted pages of an index tree.
+/// Returns the numbers of a file's pages that are encrypted pages of an index tree.
 pub fn encrypted_index_pages(path: &Path) -> Vec<usize> {
     let bytes = std::fs::read(path).unwrap();
     bytes
@@ -57,7 +57,7 @@ pub fn encrypted_index_pages(path: &Path) -> Vec<usize> {
         .collect()
 }
 
-/// Flips bits of one byte of a page in a file; with `mended`, the checksum is made right again.
+/// Flips bits of one byte of a page in a file; with `mended`, the checksum is corrected.
 pub fn flip(path: &Path, number: usize, offset: usize, bits: u8, mended: bool) {
     let mut bytes = std::fs::read(path).unwrap();
     let page = &mut bytes[number * PAGE_BYTES..(number + 1) * PAGE_BYTES];

@@ -9,19 +9,19 @@ use tdekit_private_mariadb::Server;
 
 use crate::rig::{Keeper, Rig, Run, needed};
 
-/// Of every user of [`server`].
+/// Password of every user of [`server`].
 pub const PASSWORD: &str = "Wort-7f3a91-geheim";
-/// As little as a run can do.
+/// Options for a minimal run.
 pub const SHORT: [&str; 8] =
     ["--workload", "oltp_read_write", "--tables", "1", "--restarts", "1", "--block-time", "1"];
 
-/// A rig with sysbench.
+/// Returns a rig with sysbench.
 pub fn ready() -> Option<Rig> {
     needed("sysbench")?;
     Rig::new().filter(|rig| rig.keeper == Keeper::Tdekit)
 }
 
-/// Runs the bench, its documents in the rig's directory.
+/// Runs the bench, with its documents in the rig's directory.
 pub fn bench(rig: &Rig, words: &[&str]) -> Run {
     let (json, html) = (rig.path("results.json"), rig.path("report.html"));
     let places = ["--json", json.to_str().unwrap(), "--html", html.to_str().unwrap()];
@@ -33,7 +33,7 @@ pub fn results(rig: &Rig, words: &[&str]) -> Value {
     results_of(rig, bench(rig, words))
 }
 
-/// The OLTP results of a run that must have succeeded.
+/// Returns the OLTP results of a run that must have succeeded.
 pub fn results_of(rig: &Rig, run: Run) -> Value {
     let said = run.out + &run.err;
     assert_eq!(run.code, 0, "{said}");
@@ -47,12 +47,12 @@ pub fn results_of(rig: &Rig, run: Run) -> Value {
     results["oltp"].clone()
 }
 
-/// The identifiers of a list's items.
+/// Returns the identifiers of a list's items.
 pub fn names(list: &Value) -> Vec<&str> {
     list.as_array().unwrap().iter().map(|each| each["id"].as_str().unwrap()).collect()
 }
 
-/// A side over the base in a cell.
+/// Returns the ratio of a side to the base in a cell.
 pub fn ratio(oltp: &Value, cell: &str, side: &str, metric: &str) -> Option<f64> {
     let ratios = oltp["summary"]["comparisons"].as_array().unwrap();
     let fits = |found: &&Value| {
@@ -61,8 +61,8 @@ pub fn ratio(oltp: &Value, cell: &str, side: &str, metric: &str) -> Option<f64> 
     ratios.iter().find(fits)?["ratio"].as_f64()
 }
 
-/// A server with a database `app`, a user `admin` who may do anything and a user `small` who may
-/// use `app` only.
+/// Starts a server with a database `app`, a user `admin` with all privileges and a user `small` who
+/// may use only `app`.
 pub fn server(rig: &Rig, options: &[&str]) -> (Server, u16) {
     let data = rig.fresh("data");
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -84,14 +84,14 @@ pub fn server(rig: &Rig, options: &[&str]) -> (Server, u16) {
     (server, port)
 }
 
-/// Everything that a user would miss, and everything that should not be there.
+/// Returns everything that a user would miss, and everything that should not be there.
 pub fn state(server: &Server) -> String {
     let sql = "SHOW DATABASES; SHOW TABLES IN app; CHECKSUM TABLE app.orders; \
                SELECT SUM(n), MD5(GROUP_CONCAT(v)) FROM app.orders";
     server.sql(sql).unwrap()
 }
 
-/// Whether any process's command line holds the password, until `done`.
+/// Watches all processes' command lines for the password, until `done`.
 pub fn seen_in_a_command_line(done: &AtomicBool) -> Option<String> {
     while !done.load(Ordering::SeqCst) {
         for entry in std::fs::read_dir("/proc").unwrap().flatten() {

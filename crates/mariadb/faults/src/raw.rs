@@ -18,7 +18,7 @@ pub fn files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Files below `directory` that hold `marker`, by name.
+/// Returns the files below `directory` that contain `marker`, by name.
 pub fn holding(directory: &Path, marker: &str) -> Vec<String> {
     files(directory)
         .into_iter()
@@ -27,8 +27,8 @@ pub fn holding(directory: &Path, marker: &str) -> Vec<String> {
         .collect()
 }
 
-/// Open files of a process that have no name any more, as temporary files have: sizes and whether
-/// each holds `marker`.
+/// Returns the open files of a process that no longer have a name, such as temporary files: sizes,
+/// and whether each contains `marker`.
 pub fn nameless(pid: u32, marker: &str) -> Vec<(u64, bool)> {
     let handles = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     handles
@@ -42,7 +42,7 @@ pub fn nameless(pid: u32, marker: &str) -> Vec<(u64, bool)> {
         .collect()
 }
 
-/// Whether `bytes` hold `marker`, in one byte a character or in two.
+/// Returns true if `bytes` contain `marker`, with one byte per character or two.
 fn contains(bytes: &[u8], marker: &str) -> bool {
     let wide: Vec<u8> = marker.bytes().flat_map(|byte| [0, byte]).collect();
     let has = |needle: &[u8]| {

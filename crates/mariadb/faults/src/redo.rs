@@ -1,25 +1,25 @@
-//! The redo log as somebody sees it who has the file and no key: mini-transactions, their records'
-//! kinds and lengths, what is encrypted of them, IVs and checksums
-//! (storage/innobase/log/log0crypt.cc, log0recv.cc, mtr/mtr0mtr.cc of MariaDB 10.11).
+//! The redo log as seen with the file but without a key: mini-transactions, their records' kinds
+//! and lengths, their encrypted parts, IVs and checksums (storage/innobase/log/log0crypt.cc,
+//! log0recv.cc, mtr/mtr0mtr.cc of MariaDB 10.11).
 
 use std::ops::Range;
 use std::path::Path;
 
 use crate::page::crc32c;
 
-/// Where mini-transactions begin in the file, and begin again when it was filled.
+/// Offset of the first mini-transaction, to which the log wraps when the file was filled.
 const START: usize = 12_288;
-/// Where the two checkpoints stand.
+/// Offsets of the two checkpoints.
 const CHECKPOINTS: [usize; 2] = [4096, 8192];
-/// Where the number of the key's version stands in the header.
+/// Offset in the header of the key's version.
 const KEY_VERSION_AT: usize = 52;
 /// The first bytes of a log whose mini-transactions are each encrypted as one.
 const ENCRYPTED: [u8; 4] = [0xf0, 0x9f, 0x97, 0x9d];
-/// The IV's bytes behind the mini-transaction.
+/// Length of the IV after the mini-transaction.
 const NONCE_BYTES: usize = 8;
 const CRC_BYTES: usize = 4;
 
-/// A redo log that was read whole.
+/// A redo log, read completely.
 pub struct RedoLog {
     pub bytes: Vec<u8>,
     encrypted: bool,
@@ -28,18 +28,18 @@ pub struct RedoLog {
 /// A mini-transaction in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mini {
-    /// From its first record up to its end mark.
+    /// From its first record to its end mark.
     pub records: Range<usize>,
-    /// Where the bytes are that are encrypted: each record's content, without kind and length.
+    /// Ranges of the encrypted bytes: each record's content, without kind and length.
     pub contents: Vec<Range<usize>>,
-    /// Kind and length of the first record, and the bytes behind the end mark: the IV.
+    /// Kind and length of the first record, and the bytes after the end mark: the IV.
     pub iv: Vec<u8>,
-    /// Where its checksum stands.
+    /// Offset of its checksum.
     crc_at: usize,
 }
 
 impl RedoLog {
-    /// Reads a log; one that is not encrypted is read as well, for comparison.
+    /// Reads a log; a plain one is read as well, for comparison.
     pub fn read(path: &Path) -> Self {
         let bytes = std::fs::read(path).unwrap();
         let encrypted = bytes[..4] == ENCRYPTED;
@@ -47,13 +47,13 @@ impl RedoLog {
         Self { bytes, encrypted }
     }
 
-    /// The version of key 1 under which the log is encrypted.
+    /// Returns the version of key 1 that encrypts the log.
     pub fn key_version(&self) -> u32 {
         self.number(KEY_VERSION_AT)
     }
 
-    /// Mini-transactions from the newest checkpoint on. The log must not have been filled since it
-    /// was begun.
+    /// Returns the mini-transactions from the newest checkpoint on. The log must not have been
+    /// filled since its creation.
     pub fn minis(&self) -> Vec<Mini> {
         let long = |at: usize| u64::from_be_bytes(self.bytes[at..at + 8].try_into().unwrap());
         let first = long(8);
@@ -68,7 +68,7 @@ impl RedoLog {
         found
     }
 
-    /// The mini-transaction at a place, if its checksum is right.
+    /// Returns the mini-transaction at an offset, if its checksum is right.
     fn mini(&self, start: usize) -> Option<Mini> {
         let (mut at, mut contents) = (start, Vec::new());
         let mut first = 0;
@@ -88,7 +88,7 @@ impl RedoLog {
         (!mini.contents.is_empty() && whole == self.crc(&mini)).then_some(mini)
     }
 
-    /// Where a record's content begins, and its length.
+    /// Returns the offset of a record's content, and its length.
     fn length(&self, at: usize) -> Option<(usize, usize)> {
         let short = usize::from(self.bytes.get(at)? & 15);
         if short > 0 {
@@ -106,17 +106,17 @@ impl RedoLog {
     }
 
     fn crc(&self, mini: &Mini) -> [u8; CRC_BYTES] {
-        // The end mark is left out: it tells how often the log was filled.
+        // The end mark is excluded: it shows how often the log was filled.
         let nonce = &self.bytes[mini.records.end + 1..mini.crc_at];
         crc32c(&[&self.bytes[mini.records.clone()], nonce].concat()).to_be_bytes()
     }
 
-    /// The encrypted part of a mini-transaction, as one stream.
+    /// Returns the encrypted part of a mini-transaction, as one stream.
     pub fn content(&self, mini: &Mini) -> Vec<u8> {
         mini.contents.iter().flat_map(|range| &self.bytes[range.clone()]).copied().collect()
     }
 
-    /// Changes bits of that stream from `offset` on, and mends the checksum.
+    /// Changes bits of that stream from `offset` on, and corrects the checksum.
     pub fn flip(&mut self, mini: &Mini, offset: usize, bits: &[u8]) {
         let places: Vec<usize> = mini.contents.iter().cloned().flatten().collect();
         for (place, bits) in places[offset..].iter().zip(bits) {
@@ -132,7 +132,7 @@ impl RedoLog {
 }
 
 impl Mini {
-    /// Kinds and lengths, which stand in the clear.
+    /// Returns kinds and lengths, which are in the clear.
     pub fn shape(&self, log: &RedoLog) -> Vec<(u8, usize)> {
         let mut at = self.records.start;
         let mut shape = Vec::new();

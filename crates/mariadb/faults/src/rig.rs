@@ -1,4 +1,4 @@
-//! A key keeper with its files, a directory, and servers on copies of one template.
+//! A key source with its files, a directory, and servers on copies of one template.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -12,7 +12,7 @@ use tdekit_private_mariadb::{
 /// The source of the server's keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keeper {
-    /// Nothing: a plain server, to check the suites themselves.
+    /// None: a plain server, to check the suites themselves.
     Nobody,
     /// The plugin under test.
     Tdekit,
@@ -22,7 +22,8 @@ pub enum Keeper {
     FileKeyManagement(&'static str),
 }
 
-/// Small and quick: what a kill leaves is in the system's cache, so nothing has to reach a device.
+/// Small and quick: the data of a killed process is in the system's cache, so nothing must reach a
+/// device.
 const QUICK: [&str; 8] = [
     "innodb-buffer-pool-size=16M",
     "innodb-log-file-size=10M",
@@ -34,7 +35,7 @@ const QUICK: [&str; 8] = [
     "aria-pagecache-buffer-size=1M",
 ];
 
-/// All that can be encrypted is.
+/// Everything that can be encrypted is encrypted.
 pub const ENCRYPT: [&str; 8] = [
     "innodb-encrypt-tables=FORCE",
     "innodb-encrypt-log=ON",
@@ -49,7 +50,7 @@ pub const ENCRYPT: [&str; 8] = [
 const CERTIFICATE: &str = "ServerCert";
 const PASSWORD: &str = "only for the fault suites";
 
-/// The result of a run of the command.
+/// Result of a run of the command.
 #[derive(Debug)]
 pub struct Run {
     pub code: i32,
@@ -57,20 +58,20 @@ pub struct Run {
     pub err: String,
 }
 
-/// Everything that the servers of one test share.
+/// Shared state of the servers of one test.
 pub struct Rig {
     pub programs: Programs,
     pub keeper: Keeper,
     pub directory: tempfile::TempDir,
     include: Vec<PathBuf>,
-    /// Where the plugin is, if not where the packages have theirs.
+    /// Directory of the plugin, if it differs from that of the packages.
     pub plugin_directory: Option<PathBuf>,
     pub environment: Vec<(OsString, OsString)>,
 }
 
 impl Rig {
-    /// A rig with the keeper under test. None, told on standard error, where the packages or the
-    /// command are missing; in CI that is a failure.
+    /// Makes a rig with the key source under test. Returns `None`, with a note on standard error,
+    /// if the packages or the command are missing; in CI that is a failure.
     pub fn new() -> Option<Self> {
         let keeper = match std::env::var("TDEKIT_FAULTS_PLUGIN").as_deref() {
             Ok("file_key_management") => Keeper::FileKeyManagement("AES_CTR"),
@@ -79,7 +80,7 @@ impl Rig {
         Self::with(keeper)
     }
 
-    /// A rig with a keeper of one's choice.
+    /// Makes a rig with the given key source.
     pub fn with(keeper: Keeper) -> Option<Self> {
         let programs = match Programs::find() {
             Ok(programs) => programs,
@@ -127,7 +128,7 @@ impl Rig {
         Some(rig)
     }
 
-    /// `mariadb install`, as a user.
+    /// Runs `mariadb install`, as a user does.
     fn install(&mut self, certificate: &str) {
         let (plugins, options) = (self.path("plugins"), self.path("tdekit.cnf"));
         std::fs::create_dir(&plugins).unwrap();
@@ -136,7 +137,7 @@ impl Rig {
         words.extend(["--option-file", options.to_str().unwrap()]);
         let user = output_of(Command::new("id").arg("-un"));
         if user == "root" {
-            // Else the key store would become the property of the system's server.
+            // Otherwise the key store would become the property of the system's server.
             words.extend(["--server-user", &user]);
         }
         self.tdekit(&words);
@@ -158,12 +159,12 @@ impl Rig {
         self.include.push(options);
     }
 
-    /// A path in the rig's directory.
+    /// Returns a path in the rig's directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    /// Where the keys are kept.
+    /// Returns the directory of the keys.
     pub fn keys(&self) -> PathBuf {
         match self.keeper {
             Keeper::FileKeyManagement(_) => self.path("keys.txt"),
@@ -171,14 +172,14 @@ impl Rig {
         }
     }
 
-    /// Has servers read an option file, and find plugins in a directory.
+    /// Makes servers read an option file, and find plugins in a directory.
     pub fn use_installed(&mut self, option_file: PathBuf, plugins: PathBuf) {
         self.keeper = Keeper::Tdekit;
         self.include.push(option_file);
         self.plugin_directory = Some(plugins);
     }
 
-    /// The option file that loads the plugin.
+    /// Returns the option file that loads the plugin.
     pub fn option_file(&self) -> Option<&Path> {
         self.include.first().map(PathBuf::as_path)
     }
@@ -190,7 +191,7 @@ impl Rig {
         said
     }
 
-    /// Runs the command; returns whether it succeeded, and its output.
+    /// Runs the command; returns true if it succeeded, and its output.
     pub fn try_tdekit(&self, arguments: &[&str]) -> (bool, String) {
         let Run { code, out, err } = self.run_tdekit(arguments);
         (code == 0, out + &err)
@@ -211,24 +212,24 @@ impl Rig {
             .unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Run {
-            // A signal is no code that the command has.
+            // The command never exits with the code for a signal.
             code: output.status.code().unwrap_or(-1),
             out: text(&output.stdout),
             err: text(&output.stderr),
         }
     }
 
-    /// A new data directory of this name, with system tables.
+    /// Makes a new data directory of this name, with system tables.
     pub fn fresh(&self, name: &str) -> PathBuf {
         let data = self.path(name);
         copy_tree(&template(&self.programs), &data).unwrap();
         data
     }
 
-    /// The same, with empty undo logs: a server gives undo tablespaces of its own to no other data,
-    /// and what makes the system tables ends whether or not they are empty. The pages that they
-    /// held are zeros: otherwise those that a server frees before it has encrypted them would stay
-    /// in the clear, and whether it does is a matter of its threads' timing.
+    /// As [`Self::fresh`], with empty undo logs: a server moves undo data to separate tablespaces
+    /// only if there is no other data, and the installer ends whether or not they are empty. Their
+    /// former pages are zeroed: otherwise pages that a server frees before it has encrypted them
+    /// would stay in the clear, which depends on the timing of its threads.
     pub fn fresh_with_empty_undo(&self, name: &str) -> PathBuf {
         let data = self.fresh(name);
         let options = QUICK.iter().copied().filter(|line| !line.contains("fast-shutdown"));
@@ -242,7 +243,8 @@ impl Rig {
         data
     }
 
-    /// How a server on `data` is started: quick, all encrypted, then `options`.
+    /// Returns the configuration of a server on `data`: quick, everything encrypted, then
+    /// `options`.
     pub fn config(&self, data: &Path, options: &[&str]) -> ServerConfig {
         let encrypt: &[&str] = if self.keeper == Keeper::Nobody { &[] } else { &ENCRYPT };
         let mut lines: Vec<String> =
@@ -276,7 +278,8 @@ impl Rig {
         self.tdekit(&[&["mariadb", "rotate", "--no-wait"], &server[..]].concat())
     }
 
-    /// Makes new key versions and waits until the server's pages are under them; standard output.
+    /// Makes new key versions and waits until the server's pages are under them; returns standard
+    /// output.
     pub fn rotate_and_wait(&self, server: &Server, more: &[&str]) -> String {
         let socket = server.socket();
         let server = ["--socket", socket.to_str().unwrap(), "--user", "root"];
@@ -301,7 +304,7 @@ fn knows_mariadb() -> bool {
     command().and_then(|path| help(path).ok()).is_some_and(|output| output.status.success())
 }
 
-/// The command under test: the named one, or the newer of the builds beside this program.
+/// Returns the command under test: the named one, or the newer of the builds beside this program.
 pub fn command() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("TDEKIT_COMMAND") {
         return Some(named.into());
@@ -315,18 +318,18 @@ pub fn command() -> Option<PathBuf> {
         .max_by_key(age)
 }
 
-/// A program of the packages that a test cannot do without.
+/// Finds a program of the packages that a test requires.
 pub fn needed(program: &str) -> Option<PathBuf> {
     find_program(program).or_else(|| missing(&format!("{program} is not installed")))
 }
 
-/// The test program lies in `target/PROFILE/deps`.
+/// The test program is in `target/PROFILE/deps`.
 fn target_directory() -> PathBuf {
     let own = std::env::current_exe().unwrap();
     own.ancestors().nth(3).unwrap().to_owned()
 }
 
-/// A data directory with system tables, made once for each version of the server.
+/// Makes a data directory with system tables, once for each version of the server.
 fn template(programs: &Programs) -> PathBuf {
     let output = Command::new(&programs.server).arg("--version").output().unwrap();
     let version: String = String::from_utf8_lossy(&output.stdout)

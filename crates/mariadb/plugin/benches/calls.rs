@@ -1,7 +1,7 @@
-//! The cost of the server's calls, through the interface that it uses: CPU of the thread, the
-//! median of many rounds. Pages and records of the redo log are also compared in pairs, round by
-//! round: the ciphers of new keys over those of the first derivation (HCTR2, counter mode), and
-//! over the server's own CBC.
+//! The cost of the server's calls, through its interface: CPU time of the thread, the median of
+//! many rounds. Pages and records of the redo log are also compared in pairs, round by round: the
+//! ciphers of new keys with those of the first derivation (HCTR2, counter mode), and with the
+//! server's own CBC.
 //!
 //! `cargo bench -p tdekit-mariadb-plugin`
 #![allow(unsafe_code)]
@@ -20,7 +20,7 @@ use server_cbc::ServerCbc;
 use support::{Crypt, DECRYPT, ENCRYPT, Functions, NOPAD, Plugin, copy_fixture};
 
 const ROUNDS: usize = 60;
-/// CPU of a round.
+/// CPU time of a round.
 const ROUND: Duration = Duration::from_millis(10);
 /// The part of a 16 KiB page that InnoDB has encrypted.
 const PAGE: usize = 16384 - 30;
@@ -29,14 +29,14 @@ fn cpu() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap()
 }
 
-/// Time of one `work`, in nanoseconds, over `many`.
+/// Returns the time of one `work`, in nanoseconds, averaged over `many`.
 fn round(many: u32, work: &mut dyn FnMut()) -> f64 {
     let begun = cpu();
     (0..many).for_each(|_| work());
     (cpu() - begun).as_nanos() as f64 / f64::from(many)
 }
 
-/// How often `work` has to be done to fill a round.
+/// Returns the number of `work` calls that fill a round.
 fn fill(work: &mut dyn FnMut()) -> u32 {
     let mut many = 1;
     while round(many, work) * f64::from(many) < ROUND.as_nanos() as f64 {
@@ -57,8 +57,8 @@ fn time(name: &str, mut work: impl FnMut()) {
     println!("{name:<40} {:>9.1} ns, least {:>9.1}", times[ROUNDS / 2], times[0]);
 }
 
-/// Prints the times of works that are done in turn, and what the first takes over each other: the
-/// median of the rounds' ratios, and what 95 in 100 medians of so many lie between.
+/// Prints the times of works that are done in turn, and the first's time relative to each other's:
+/// the median of the rounds' ratios, and the interval that contains 95 of 100 such medians.
 fn compare(name: &str, works: &mut [(&str, &mut dyn FnMut())]) {
     let many: Vec<u32> = works.iter_mut().map(|(_, work)| fill(work)).collect();
     let mut times = vec![Vec::new(); works.len()];
@@ -68,7 +68,7 @@ fn compare(name: &str, works: &mut [(&str, &mut dyn FnMut())]) {
             times[one].push(round(many[one], works[one].1));
         }
     }
-    // The sign test's interval: its ends are so many standard deviations from the middle.
+    // The sign test's interval: its ends are this many standard deviations from the middle.
     let away = (1.96 * (ROUNDS as f64).sqrt() / 2.0).ceil() as usize;
     for (one, (of, _)) in works.iter().enumerate() {
         let ratios = times[0].iter().zip(&times[one]).map(|(first, other)| first / other);
@@ -79,12 +79,12 @@ fn compare(name: &str, works: &mut [(&str, &mut dyn FnMut())]) {
     }
 }
 
-/// A call in pieces of these lengths, as the server makes it: its memory is there already.
+/// Makes a call in pieces of these lengths, as the server does: its memory exists already.
 fn pieces(functions: &Functions, call: &Crypt, input: &[u8], lengths: &[usize], out: &mut [u8]) {
     let mut memory = [0u64; 64];
     let ctx = memory.as_mut_ptr().cast::<c_void>();
-    // SAFETY: the context is smaller than its memory (checked by the caller), the output longer
-    // than the input by what `length` tells, and the pieces lie within both.
+    // SAFETY: the context is smaller than its memory (checked by the caller), the output is longer
+    // than the input by the value of `length`, and the pieces are within both.
     unsafe {
         let (klen, iv) = (call.key.len() as u32, call.iv.as_ptr());
         let key = call.key.as_ptr();
@@ -161,10 +161,10 @@ fn main() {
     });
 }
 
-/// Lengths of a mini-transaction's pieces: whole blocks, then what is left.
+/// Lengths of a mini-transaction's pieces: whole blocks, then the rest.
 const RECORDS: [&[usize]; 6] = [&[9], &[32], &[48, 9], &[144], &[256, 32, 9], &[256, 256, 512, 9]];
 
-/// Messages by the ciphers of a new key and of an old one, in both directions.
+/// Compares messages with the ciphers of a new key and of an old one, in both directions.
 fn compare_keys(
     functions: &Functions,
     name: &str,
@@ -183,7 +183,7 @@ fn compare_keys(
             let new = Crypt { flags, ..call.clone() };
             let old = Crypt { version: 1, ..new.clone() };
             let sealed = functions.pieces(0, call, &[&plain[..len]]).unwrap();
-            // An old key would not take the page of a new one.
+            // An old key would not accept the page of a new one.
             let sealed_by_old =
                 functions.pieces(0, &Crypt { version: 1, ..call.clone() }, &[&plain[..len]]);
             let (sealed_by_old, plain) = (sealed_by_old.unwrap(), &plain[..len]);

@@ -17,7 +17,7 @@ const PLUGIN_INTERFACE_VERSION: c_int = 0x010f;
 const ENCRYPTION_PLUGIN: c_int = 9;
 /// `MariaDB_ENCRYPTION_INTERFACE_VERSION`.
 const ENCRYPTION_INTERFACE_VERSION: c_int = 0x0300;
-/// `PLUGIN_LICENSE_BSD`: the nearest of the three that the server knows to Apache-2.0 or MIT.
+/// `PLUGIN_LICENSE_BSD`: of the three that the server knows, the closest to Apache-2.0 or MIT.
 const LICENSE: c_int = 2;
 /// `MariaDB_PLUGIN_MATURITY_STABLE`: with less, a server refuses to load by default.
 const STABLE: c_uint = 5;
@@ -68,12 +68,12 @@ struct Encryption {
     encrypted_length: unsafe extern "C" fn(c_uint, c_uint, c_uint) -> c_uint,
 }
 
-/// Static data that the server may write to: it must not stand in read-only memory.
+/// Static data that the server may write to: it must not be in read-only memory.
 #[repr(transparent)]
 pub(crate) struct Writable<T>(UnsafeCell<T>);
 
-// SAFETY: we write to none of it. The server does while it registers the plugin and reads its own
-// options, which it does under its lock on plugins and before it calls the plugin's `init`.
+// SAFETY: we write to none of it. The server does so while it registers the plugin and reads its
+// own options, under its lock on plugins and before it calls the plugin's `init`.
 unsafe impl<T> Sync for Writable<T> {}
 
 impl<T> Writable<T> {
@@ -108,7 +108,7 @@ pub(crate) static _maria_sizeof_struct_st_plugin_: c_int = size_of::<Plugin>() a
 
 /// The plugins of this library: one, and the empty one that ends the list.
 #[unsafe(no_mangle)]
-#[allow(private_interfaces)] // the server reads it by its layout in C
+#[allow(private_interfaces)] // the server reads it by its C layout
 pub(crate) static _maria_plugin_declarations_: Writable<[Plugin; 2]> = Writable::new([
     Plugin {
         kind: ENCRYPTION_PLUGIN,

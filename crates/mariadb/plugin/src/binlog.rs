@@ -1,7 +1,7 @@
 //! Binary logs that a server encrypted, read without the server.
 //!
-//! An encrypted log begins in the clear, up to an event that tells key version and nonce. Of each
-//! event after it the length stays where it was; everything else is encrypted.
+//! An encrypted log begins in the clear, up to an event with key version and nonce. For each event
+//! after it, the length stays in place; everything else is encrypted.
 
 use std::io::{ErrorKind, Read, Write};
 
@@ -16,12 +16,12 @@ const TYPE_AT: usize = 4;
 const LEN_AT: usize = 9;
 const FLAGS_AT: usize = 17;
 const CRC_LEN: usize = 4;
-/// The longest event that a server writes: `max_allowed_packet` is at most 1 GiB.
+/// Maximum length of a server's event: `max_allowed_packet` is at most 1 GiB.
 const MAX_EVENT_LEN: usize = (1 << 30) + (1 << 20);
 
 const FORMAT_DESCRIPTION: u8 = 15;
 const START_ENCRYPTION: u8 = 164;
-/// An event that readers skip, if its flag says so, too.
+/// An event that readers skip, if its flag is set as well.
 const IGNORABLE: u8 = 28;
 const IGNORABLE_FLAG: u8 = 0x80;
 /// Scheme, key version, nonce.
@@ -31,18 +31,18 @@ const NONCE_LEN: usize = 12;
 /// A summary of the log that was copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Summary {
-    /// Events, with those that were in the clear.
+    /// Number of events, including those in the clear.
     pub events: u64,
-    /// The version of key 1 under which the log was encrypted; `None` for one that was plain.
+    /// The version of key 1 that encrypted the log; `None` for a plain one.
     pub key_version: Option<u32>,
 }
 
-/// Copies a binary log or relay log, decrypted, to `output`. The event that began its encryption
-/// becomes one that readers skip, so that each event stays at its place.
+/// Copies a binary log or relay log, decrypted, to `output`. The event that started its encryption
+/// becomes one that readers skip, so that each event keeps its position.
 ///
 /// # Errors
-/// [`PluginError::Binlog`] for a file that is no binary log, is damaged, or is under another key;
-/// the whole events before the fault have been written. [`PluginError::NoKey`],
+/// [`PluginError::Binlog`] for a file that is not a binary log, is damaged, or is under another
+/// key; the whole events before the fault have been written. [`PluginError::NoKey`],
 /// [`PluginError::Io`].
 pub fn decrypt(
     input: &mut impl Read,
@@ -52,10 +52,10 @@ pub fn decrypt(
     decrypt_with(input, output, &|id, version| keyring.key(id, version))
 }
 
-/// A version of a server key, by number and version.
+/// Finds a version of a server key, by number and version.
 pub type FindKey<'a> = &'a dyn Fn(u32, u32) -> Result<ServerKey, PluginError>;
 
-/// As [`decrypt`], with keys from anywhere.
+/// As [`decrypt`], with keys from any source.
 ///
 /// # Errors
 /// Those of [`decrypt`], and errors of `find_key`.
@@ -95,10 +95,10 @@ pub fn decrypt_with(
     Ok(Summary { events, key_version: reader.start.map(|start| start.key_version) })
 }
 
-/// Whether a binary log or relay log is encrypted.
+/// Returns true if a binary log or relay log is encrypted.
 ///
 /// # Errors
-/// [`PluginError::Binlog`] for a file that is no binary log; [`PluginError::Io`].
+/// [`PluginError::Binlog`] for a file that is not a binary log; [`PluginError::Io`].
 pub fn is_encrypted(input: &mut impl Read) -> Result<bool, PluginError> {
     let mut magic = [0; MAGIC.len()];
     input.read_exact(&mut magic).map_err(|error| short(error, 0))?;
@@ -107,21 +107,21 @@ pub fn is_encrypted(input: &mut impl Read) -> Result<bool, PluginError> {
     }
     let reader = Reader { offset: MAGIC.len() as u64, checksums: false, start: None };
     let mut event = Vec::new();
-    // The event that begins the encryption is the first behind the one that begins the log.
+    // The event that starts the encryption is the first after the one that starts the log.
     let has_event = reader.read(input, &mut event)? && reader.read(input, &mut event)?;
     Ok(has_event && event.get(TYPE_AT) == Some(&START_ENCRYPTION))
 }
 
-/// Where in a log one is, and how it is to be read.
+/// Position in a log, and the way to read it.
 struct Reader {
     offset: u64,
-    /// Whether each event ends in a CRC-32 of its bytes.
+    /// True if each event ends with a CRC-32 of its bytes.
     checksums: bool,
     start: Option<Start>,
 }
 
 impl Reader {
-    /// Reads the event at the offset; `false` at the log's end.
+    /// Reads the event at the offset; returns false at the log's end.
     fn read(&self, input: &mut impl Read, event: &mut Vec<u8>) -> Result<bool, PluginError> {
         let refused = |reason| PluginError::Binlog { offset: self.offset, reason };
         event.clear();
@@ -146,7 +146,7 @@ impl Reader {
         Ok(true)
     }
 
-    /// Whether an event that was decrypted is one.
+    /// Checks that a decrypted event is valid.
     fn check(&self, event: &[u8]) -> Result<(), PluginError> {
         let refused = || PluginError::Binlog {
             offset: self.offset,
@@ -156,7 +156,7 @@ impl Reader {
             let (body, crc) = event.split_last_chunk::<CRC_LEN>().ok_or_else(refused)?;
             return if crc32(body) == u32::from_le_bytes(*crc) { Ok(()) } else { Err(refused()) };
         }
-        // Without a checksum only the type tells: there are some 60 among 256.
+        // Without a checksum only the type can be checked: there are some 60 among 256.
         match event[TYPE_AT] {
             1..=43 | 160..=171 => Ok(()),
             _ => Err(refused()),
@@ -174,7 +174,7 @@ impl Reader {
     }
 }
 
-/// How a log is encrypted, from the event that tells.
+/// Encryption of a log, from its event.
 struct Start {
     key: StreamKey,
     key_version: u32,
@@ -203,14 +203,14 @@ impl Start {
     fn decrypt(&self, event: &mut [u8], offset: u64) -> Result<(), PluginError> {
         let mut iv = [0; NONCE_LEN + 4];
         iv[..NONCE_LEN].copy_from_slice(&self.nonce);
-        // Logs are shorter than 4 GiB: events hold their place in 32 bits.
+        // Logs are shorter than 4 GiB: events store their position in 32 bits.
         let place = u32::try_from(offset)
             .map_err(|_| PluginError::Binlog { offset, reason: "a log is shorter than 4 GiB" })?;
         iv[NONCE_LEN..].copy_from_slice(&place.to_le_bytes());
         let mut len = [0; 4];
         len.copy_from_slice(&event[LEN_AT..LEN_AT + 4]);
-        // The length stands where four bytes of ciphertext belong; these stand at the beginning,
-        // whose own four bytes of plaintext went to the length's place.
+        // The length replaces four bytes of ciphertext; these are at the beginning, whose own four
+        // bytes of plaintext are in the length's place.
         event.copy_within(..4, LEN_AT);
         let ciphertext = event[4..].to_vec();
         let mut stream = self.key.begin(&iv, false, 0);
@@ -224,14 +224,14 @@ impl Start {
     }
 }
 
-/// Whether the format that an event describes has checksums. The event itself always ends in the
-/// kind of checksum and one.
+/// Returns true if the format that an event describes has checksums. The event itself always ends
+/// with the kind of checksum and a checksum.
 fn has_checksums(event: &[u8]) -> bool {
     const CRC32: u8 = 1;
     event.len().checked_sub(CRC_LEN + 1).and_then(|at| event.get(at)) == Some(&CRC32)
 }
 
-/// CRC-32 as zlib has it.
+/// CRC-32 as in zlib.
 fn crc32(bytes: &[u8]) -> u32 {
     const TABLE: [u32; 256] = {
         let mut table = [0; 256];

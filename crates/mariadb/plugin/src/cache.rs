@@ -15,14 +15,14 @@ use crate::keyring::Keyring;
 use crate::stream::StreamKey;
 use crate::wide;
 
-/// Longest key that the server may pass, in bytes.
+/// Maximum length of a key that the server passes, in bytes.
 pub(crate) const MAX_PASSED_LEN: usize = 32;
-/// Bytes of an IV that a key may depend on.
+/// Number of bytes of an IV on which a key may depend.
 pub(crate) const EXTRA_LEN: usize = 4;
 
 const SHARDS: usize = 64;
-/// Prepared keys in a shard. Each takes some pages of locked memory; a key that is not there is
-/// derived again in a few microseconds.
+/// Maximum number of prepared keys in a shard. Each takes some pages of locked memory; a missing
+/// key is derived again in a few microseconds.
 const MAX_IN_SHARD: usize = 64;
 
 /// The look-up key of a prepared key.
@@ -37,8 +37,8 @@ pub(crate) struct Name {
 }
 
 impl Name {
-    /// The name of the key for `of` under the key that the server passed; `extra` counts for
-    /// [`Use::Sealed`] only.
+    /// Makes the name of the key for `of` under the key that the server passed; `extra` matters
+    /// only for [`Use::Sealed`].
     pub(crate) fn new(
         id: u32,
         version: u32,
@@ -62,7 +62,8 @@ impl Name {
 }
 
 impl Hash for Name {
-    /// The server passes the output of a cipher or random bytes, so any 8 of them spread.
+    /// The server passes the output of a cipher or random bytes, so any 8 of them are well
+    /// distributed.
     fn hash<H: Hasher>(&self, state: &mut H) {
         let mut word = [0; 8];
         word.copy_from_slice(&self.passed[..8]);
@@ -75,10 +76,10 @@ impl Hash for Name {
 /// A key that is ready for use.
 pub(crate) struct Prepared {
     pub(crate) key: Key,
-    /// Whether messages came under this key that no page of the format `full_crc32` has: then it
-    /// is not the key of such a tablespace.
+    /// True if messages used this key that cannot be pages of the format `full_crc32`: then it is
+    /// not the key of such a tablespace.
     pub(crate) has_records: AtomicBool,
-    /// Whether it was used since the shard was last cleared out.
+    /// True if it was used since the shard was last evicted.
     used: AtomicBool,
 }
 
@@ -128,7 +129,7 @@ impl Cache {
         Self { shards: std::array::from_fn(|_| ArcSwap::from_pointee(Shard::default())) }
     }
 
-    /// Gives `f` the key with this name, which is prepared now if it was not.
+    /// Calls `f` with the key of this name, preparing it first if necessary.
     #[inline]
     pub(crate) fn with<T>(
         &self,
@@ -137,7 +138,7 @@ impl Cache {
         f: impl FnOnce(&Prepared) -> Result<T, PluginError>,
     ) -> Result<T, PluginError> {
         let hash = Spread.hash_one(name);
-        // The map takes its place in the table from the low bits and a check from the high ones.
+        // The map takes its bucket from the low bits and a check from the high ones.
         let shard = &self.shards[(hash >> 32) as usize % SHARDS];
         if let Some(prepared) = shard.load().get(name) {
             if !prepared.used.load(Ordering::Relaxed) {
@@ -164,7 +165,7 @@ impl Cache {
         shard.rcu(|shard| {
             let mut next = Shard::clone(shard);
             if next.len() >= MAX_IN_SHARD {
-                // Second chance: keys that were used since the last time stay.
+                // Second chance: keys that were used since the last eviction stay.
                 next.retain(|_, prepared| prepared.used.swap(false, Ordering::Relaxed));
                 if next.len() >= MAX_IN_SHARD {
                     next.clear();
@@ -177,7 +178,7 @@ impl Cache {
     }
 }
 
-/// A hasher of one word that is spread already.
+/// A hasher of one word that is already well distributed.
 #[derive(Clone, Copy, Default)]
 struct Spread;
 
@@ -204,7 +205,7 @@ impl Hasher for Word {
 
     #[inline]
     fn write_u64(&mut self, word: u64) {
-        // The multiplier of Fibonacci hashing; the fold brings its good high bits down as well.
+        // The multiplier of Fibonacci hashing; the fold also moves its good high bits down.
         let product = word.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = product ^ product >> 32;
     }

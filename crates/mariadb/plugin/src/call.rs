@@ -1,21 +1,21 @@
-//! One call of the server: begun with key and IV, then fed.
+//! One call of the server: started with key and IV, then fed.
 //!
-//! The arguments at its beginning decide the cipher:
+//! The arguments at its start determine the cipher:
 //!
 //! - Padding allowed, so that the output may grow: a temporary file. GCM.
-//! - No padding, and the handle itself as key (32 bytes): an event of a binary log or relay log,
-//!   in pieces. A stream.
+//! - No padding, and the handle itself as key (32 bytes): an event of a binary log or relay log, in
+//!   pieces. A stream.
 //! - No padding, and a key that the server derived from a handle (16 bytes): either a message in
-//!   one piece (a page of InnoDB or Aria, a block of InnoDB's temporary files), which gets a wide
-//!   block, or a mini-transaction of the redo log, in pieces, which gets a stream. The first piece
-//!   tells: of a mini-transaction it is at most 256 bytes, and whole blocks of 16 bytes unless
-//!   there are fewer in all. No page that InnoDB has encrypted has such a length; the used part of
-//!   an index page of Aria may, and then gets a stream, too.
+//!   one piece (a page of InnoDB or Aria, a block of InnoDB's temporary files), which uses a wide
+//!   block, or a mini-transaction of the redo log, in pieces, which uses a stream. The first piece
+//!   distinguishes them: of a mini-transaction it is at most 256 bytes, and whole blocks of 16
+//!   bytes unless there are fewer in all. No page that InnoDB has encrypted has such a length; the
+//!   used part of an index page of Aria may, and then uses a stream, too.
 //!
-//! The key version's derivation decides which wide block, and which cipher of streams. The server
-//! makes the IV of a mini-transaction from the LSN up to which the log is flushed, so all between
-//! two flushes share it, and it cuts a mini-transaction in other places when it reads. The online
-//! cipher bears both; counter mode, which older versions have, bears no IV twice.
+//! The key version's derivation determines the wide block and the stream cipher. The server makes
+//! the IV of a mini-transaction from the LSN up to which the log is flushed, so all between two
+//! flushes share it, and when reading it splits a mini-transaction at other places. The online
+//! cipher tolerates both; counter mode, which older versions have, tolerates no repeated IV.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -32,10 +32,10 @@ use crate::{PluginError, report};
 
 /// Length of an IV in bytes.
 pub(crate) const IV_LEN: usize = 16;
-/// Bytes by which sealing makes a message longer.
+/// Number of bytes that sealing adds to a message.
 pub(crate) const SEAL_LEN: usize = GcmKey::TAG_LEN;
 
-/// The longest piece of the redo log that the server passes, in bytes.
+/// Maximum length of a redo log piece that the server passes, in bytes.
 const MAX_LOG_PIECE: usize = 256;
 
 /// `ENCRYPTION_FLAG_ENCRYPT` of the server.
@@ -43,29 +43,29 @@ pub(crate) const FLAG_ENCRYPT: i32 = 1;
 /// `ENCRYPTION_FLAG_NOPAD` of the server.
 pub(crate) const FLAG_NOPAD: i32 = 2;
 
-/// The state that all calls share.
+/// Shared state of all calls.
 pub(crate) struct Engine {
     pub(crate) keyring: Keyring,
     pub(crate) cache: Cache,
     pub(crate) page_len: PageLen,
-    /// Whether it was told that records are written in counter mode.
+    /// True if the warning about records in counter mode was logged.
     pub(crate) told_counter: AtomicBool,
     pub(crate) mark: Mark,
 }
 
-/// A call that was begun. Plain data: it needs no end.
+/// A call in progress. Plain data: it needs no cleanup.
 pub(crate) struct Call {
     name: Name,
     iv: [u8; IV_LEN],
     encrypt: bool,
-    /// Where a stream is; set by its first piece.
+    /// Position in a stream; set by its first piece.
     stream: Option<Stream>,
-    /// A message comes in one piece, and nothing after an error; this is set then.
+    /// True after the single piece of a message, and after an error.
     done: bool,
 }
 
 impl Call {
-    /// Begins a call.
+    /// Starts a call.
     pub(crate) fn begin(
         key: &[u8],
         iv: &[u8],
@@ -88,7 +88,7 @@ impl Call {
         Ok(Self { name, iv, encrypt, stream: None, done: false })
     }
 
-    /// The longest that the output for `input_len` bytes can be; the server has room for it.
+    /// Returns the maximum length of the output for `input_len` bytes; the server has space for it.
     pub(crate) fn output_len(&self, input_len: usize) -> Result<usize, PluginError> {
         let call = || PluginError::Call { what: "a message", len: input_len };
         let len = match (self.name.of, self.encrypt) {
@@ -99,7 +99,7 @@ impl Call {
         len.ok_or_else(call)
     }
 
-    /// Length of the output of [`Self::finish`].
+    /// Returns the length of the output of [`Self::finish`].
     pub(crate) fn tail_len(&self) -> usize {
         self.stream.as_ref().map_or(0, Stream::tail_len)
     }
@@ -156,7 +156,7 @@ impl Call {
         ended
     }
 
-    /// The next piece of a stream, which begins with its first.
+    /// Processes the next piece of a stream, starting with its first.
     fn next(
         &mut self,
         engine: &Engine,
@@ -178,7 +178,7 @@ impl Call {
         Ok(ready)
     }
 
-    /// Tells once that logs are still written in counter mode.
+    /// Logs once that logs are still written in counter mode.
     #[cold]
     fn tell_counter(&self, engine: &Engine) {
         if engine.told_counter.swap(true, Ordering::Relaxed) {
@@ -237,7 +237,7 @@ impl Call {
         self.check_page(engine, plaintext)
     }
 
-    /// Refuses a full page that does not say that it is of the place where it was read.
+    /// Refuses a full page whose content does not name the place from which it was read.
     fn check_page(&self, engine: &Engine, plaintext: &[u8]) -> Result<(), PluginError> {
         let place = Place::of(&self.iv);
         if place.matches(plaintext) {
@@ -263,14 +263,14 @@ impl Call {
     }
 }
 
-/// Whether a first piece of this length begins a mini-transaction of the redo log.
+/// Returns true if a first piece of this length starts a mini-transaction of the redo log.
 pub(crate) fn is_log_piece(len: usize) -> bool {
     len < WideBlockKey::MIN_LEN
         || (len <= MAX_LOG_PIECE && len.is_multiple_of(WideBlockKey::MIN_LEN))
 }
 
-/// Older servers encrypt each record by itself, under an IV that the records of one page in a
-/// mini-transaction share. A lane for each length leaves fewer that share a keystream, too.
+/// Older servers encrypt each record separately, with an IV that the records of one page in a
+/// mini-transaction share. A separate lane for each length also reduces how many share a keystream.
 fn log_lane(first_len: usize) -> u64 {
     if first_len < WideBlockKey::MIN_LEN { 1 + first_len as u64 } else { 0 }
 }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use tdekit_key_crypto::{CryptoError, SecretBytes, hkdf_sha256};
 
-/// Length of a handle in bytes: the server gets one in place of a key.
+/// Length of a handle in bytes: the server gets a handle in place of a key.
 pub const HANDLE_LEN: usize = 32;
 
-/// How keys are derived from a version of a server key, and so which ciphers its pages and streams
-/// get. A version has one for ever.
+/// Derivation of keys from a version of a server key, which determines the ciphers of its pages and
+/// streams. It never changes for a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Derivation {
-    /// Pages by HCTR2, streams in counter mode: every version from before there was another
+    /// Pages by HCTR2, streams in counter mode: every version from when there was no other
     /// derivation.
     Counter,
     /// Pages by HCTR2, streams by the online cipher.
@@ -21,7 +21,7 @@ pub enum Derivation {
 }
 
 impl Derivation {
-    /// The derivation with this number; `None` for one that is not known.
+    /// Returns the derivation with this number; `None` for an unknown one.
     #[must_use]
     pub fn of_number(number: u8) -> Option<Self> {
         match number {
@@ -32,7 +32,7 @@ impl Derivation {
         }
     }
 
-    /// The prefix of HKDF's info.
+    /// Returns the prefix of HKDF's info.
     const fn label(self) -> &'static [u8] {
         match self {
             Self::Counter => b"tdekit mariadb v1 ",
@@ -47,14 +47,14 @@ impl Derivation {
 pub struct ServerKey {
     /// The key itself.
     pub secret: Arc<SecretBytes>,
-    /// How keys are derived from it.
+    /// Derivation of keys from it.
     pub derivation: Derivation,
 }
 
 /// The purpose of a derived key; part of its derivation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Use {
-    /// Handed to the server, which derives keys of tablespaces and of the redo log from it.
+    /// Passed to the server, which derives keys of tablespaces and of the redo log from it.
     Handle = 0,
     /// One-shot messages under a key of the server's own: pages, records of the redo log.
     Message = 1,
@@ -95,8 +95,8 @@ pub(crate) fn derive(
     Ok(out)
 }
 
-/// The handle that the server gets when it asks for a key. It is as secret as a key, but opens
-/// nothing: the keys of pages and streams are derived from the server key, which stays in the
+/// Returns the handle that the server gets when it asks for a key. It is as secret as a key, but
+/// opens nothing: the keys of pages and streams are derived from the server key, which stays in the
 /// plugin.
 pub(crate) fn handle(
     server_key: &ServerKey,

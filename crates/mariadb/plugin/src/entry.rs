@@ -23,13 +23,14 @@ use crate::{PluginError, TEMPORARY_KEY_ID, report, variables};
 const INVALID: c_uint = c_uint::MAX;
 /// `ENCRYPTION_KEY_BUFFER_TOO_SMALL`.
 const BUFFER_TOO_SMALL: c_uint = 100;
-/// The code that InnoDB takes for a page that cannot be decrypted; any other stops the server.
+/// The code with which InnoDB recognizes a page that cannot be decrypted; any other stops the
+/// server.
 const FAILED: c_int = -1;
 
-/// A server works in its data directory before it loads plugins.
+/// A server changes to its data directory before it loads plugins.
 const DATA_DIRECTORY: &str = ".";
 
-/// Set by `init`, and there until the process ends: the server may decrypt until its last moment.
+/// Set by `init`, and kept until the process ends: the server may decrypt until its last moment.
 static ENGINE: OnceLock<Engine> = OnceLock::new();
 
 /// Opens the key store. The server calls it once, when it loads the plugin.
@@ -78,7 +79,7 @@ pub(crate) unsafe extern "C" fn get_latest_key_version(key_id: c_uint) -> c_uint
 }
 
 /// # Safety
-/// `key` is null or has room for the bytes that `key_length` tells; `key_length` is writable.
+/// `key` is null or has room for the number of bytes in `key_length`; `key_length` is writable.
 pub(crate) unsafe extern "C" fn get_key(
     key_id: c_uint,
     version: c_uint,
@@ -87,12 +88,12 @@ pub(crate) unsafe extern "C" fn get_key(
 ) -> c_uint {
     guarded(INVALID, || {
         let server_key = match engine()?.keyring.key(key_id, version) {
-            // The server asks whether there is such a version, too.
+            // The server also asks whether such a version exists.
             Err(PluginError::NoKey { .. }) => return Ok(INVALID),
             other => other?,
         };
         let handle = handle(&server_key, key_id, version)?;
-        // SAFETY: the server passes a place for the length. Where `key` is null it may be
+        // SAFETY: the server passes a place for the length. If `key` is null it may be
         // uninitialised, and is not read.
         let room = if key.is_null() { HANDLE_LEN } else { unsafe { *key_length as usize } };
         // SAFETY: as above.
@@ -116,7 +117,7 @@ pub(crate) unsafe extern "C" fn crypt_ctx_size(_: c_uint, _: c_uint) -> c_uint {
 }
 
 /// # Safety
-/// `ctx` has room for the bytes that `crypt_ctx_size` told; `key` and `iv` for theirs.
+/// `ctx` has room for the size that `crypt_ctx_size` returned; `key` and `iv` for theirs.
 pub(crate) unsafe extern "C" fn crypt_ctx_init(
     ctx: *mut c_void,
     key: *const c_uchar,
@@ -131,7 +132,7 @@ pub(crate) unsafe extern "C" fn crypt_ctx_init(
         // SAFETY: the server passes key and IV with their lengths.
         let (key, iv) = unsafe { (bytes(key, klen), bytes(iv, ivlen)) };
         let call = Call::begin(key, iv, flags, key_id, key_version)?;
-        // SAFETY: the server passes memory of the size that it was told, which has room for a
+        // SAFETY: the server passes memory of the size that it was given, which has room for a
         // `Call` at the aligned place. A `Call` needs no drop, so nothing is lost there.
         unsafe { place(ctx).write(call) };
         Ok(0)
@@ -139,7 +140,7 @@ pub(crate) unsafe extern "C" fn crypt_ctx_init(
 }
 
 /// # Safety
-/// `ctx` was begun by `crypt_ctx_init`; `src` has `slen` bytes and `dst` room for what they give;
+/// `ctx` was initialised by `crypt_ctx_init`; `src` has `slen` bytes and `dst` room for the output;
 /// `dlen` is writable.
 pub(crate) unsafe extern "C" fn crypt_ctx_update(
     ctx: *mut c_void,
@@ -165,8 +166,8 @@ pub(crate) unsafe extern "C" fn crypt_ctx_update(
         }
         let output: &mut [u8] = match output_len {
             0 => &mut [],
-            // SAFETY: the server gives `dst` room for what a call of this kind gives, as
-            // `encrypted_length` told, which is more than one piece held back and this one; the
+            // SAFETY: the server gives `dst` room for the output of a call of this kind, as
+            // `encrypted_length` returned, which is more than one piece held back and this one; the
             // input is elsewhere (checked above).
             _ => unsafe { slice::from_raw_parts_mut(dst, output_len) },
         };
@@ -178,8 +179,8 @@ pub(crate) unsafe extern "C" fn crypt_ctx_update(
 }
 
 /// # Safety
-/// `ctx` was begun by `crypt_ctx_init`; `dst` has room for what was fed and not given yet; `dlen`
-/// is writable.
+/// `ctx` was initialised by `crypt_ctx_init`; `dst` has room for the input that was not output yet;
+/// `dlen` is writable.
 pub(crate) unsafe extern "C" fn crypt_ctx_finish(
     ctx: *mut c_void,
     dst: *mut c_uchar,
@@ -192,7 +193,7 @@ pub(crate) unsafe extern "C" fn crypt_ctx_finish(
         let call = unsafe { &mut *place(ctx) };
         let tail_len = call.tail_len();
         if tail_len > 0 {
-            // SAFETY: the server wants no more bytes than it passed, and has room for those of
+            // SAFETY: the server expects no more bytes than it passed, and has room for those of
             // them that were held back.
             call.finish(engine()?, unsafe { slice::from_raw_parts_mut(dst, tail_len) })?;
             // SAFETY: as at the beginning.
@@ -200,8 +201,7 @@ pub(crate) unsafe extern "C" fn crypt_ctx_finish(
         }
         Ok(0)
     });
-    // SAFETY: the memory holds a `Call`, which is not used after this. What it held of a stream is
-    // wiped.
+    // SAFETY: the memory holds a `Call`, which is not used after this. Its stream data is wiped.
     unsafe { place(ctx).cast::<MaybeUninit<Call>>().write_bytes(0, 1) };
     ended
 }
@@ -209,11 +209,11 @@ pub(crate) unsafe extern "C" fn crypt_ctx_finish(
 /// # Safety
 /// The server calls it.
 pub(crate) unsafe extern "C" fn encrypted_length(slen: c_uint, _: c_uint, _: c_uint) -> c_uint {
-    // The server asks for the room that it must have, without saying for which kind of call.
+    // The server asks for the required space without naming the kind of call.
     slen.saturating_add(int(SEAL_LEN))
 }
 
-/// Runs `f`; an error or a panic goes to the server's log and returns `failed`.
+/// Runs `f`; an error or a panic is written to the server's log and returns `failed`.
 fn guarded<T>(failed: T, f: impl FnOnce() -> Result<T, PluginError>) -> T {
     match catch_unwind(AssertUnwindSafe(f)) {
         Ok(Ok(value)) => value,
@@ -232,7 +232,7 @@ fn engine() -> Result<&'static Engine, PluginError> {
     ENGINE.get().ok_or(PluginError::NoKeyStore)
 }
 
-/// The aligned place of a `Call` in the caller's memory.
+/// Returns the aligned place of a `Call` in the caller's memory.
 fn place(ctx: *mut c_void) -> *mut Call {
     let ctx = ctx.cast::<u8>();
     ctx.wrapping_add(ctx.align_offset(align_of::<Call>())).cast()
@@ -248,13 +248,13 @@ unsafe fn bytes<'a>(start: *const c_uchar, len: c_uint) -> &'a [u8] {
     unsafe { slice::from_raw_parts(start, len as usize) }
 }
 
-/// Whether two areas share a byte.
+/// Returns true if two areas overlap.
 fn overlap(a: *const u8, a_len: usize, b: *const u8, b_len: usize) -> bool {
     let (a, b) = (a as usize, b as usize);
     a < b.saturating_add(b_len) && b < a.saturating_add(a_len)
 }
 
-/// A length that is known to be small.
+/// Converts a length that is known to be small.
 fn int(len: usize) -> c_uint {
     c_uint::try_from(len).unwrap_or(c_uint::MAX)
 }

@@ -1,4 +1,4 @@
-//! The crate's one error type.
+//! The crate's error type.
 
 use tdekit_key_crypto::{CryptoError, Kind};
 use tdekit_key_store::StoreError;
@@ -10,16 +10,16 @@ pub enum PluginError {
     /// The option that names the key store is not set.
     #[error("the option tdekit-key-store names no directory")]
     NoKeyStore,
-    /// The option for the page length has no value that InnoDB has.
+    /// The option for the page length has a value that InnoDB does not support.
     #[error("the option tdekit-page-size is {text:?}, not a page size of InnoDB: 4k to 64k")]
     PageSize {
         /// The option's value.
         text: String,
     },
-    /// The key store, or its server keys.
+    /// An error of the key store, or of its server keys.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A key that the server asks for is not there.
+    /// A key that the server asks for does not exist.
     #[error("the key store has no version {version} of key {id}")]
     NoKey {
         /// The key's number.
@@ -27,7 +27,7 @@ pub enum PluginError {
         /// The version.
         version: u32,
     },
-    /// A version whose keys are derived in a way that this version of the plugin does not know.
+    /// This version of the plugin does not know the derivation of the version's keys.
     #[error("version {version} of key {id} is of derivation {number}, which is not known here")]
     Derivation {
         /// The key's number.
@@ -37,7 +37,7 @@ pub enum PluginError {
         /// The derivation's number.
         number: u8,
     },
-    /// The key that every server needs is not there.
+    /// The key that every server needs does not exist.
     #[error("the key store has no key {id}; `tdekit mariadb key create --key-id {id}` makes it")]
     NoSystemKey {
         /// The key's number.
@@ -58,13 +58,13 @@ pub enum PluginError {
         /// The `file_id` of the store's server keys.
         ours: String,
     },
-    /// The server keys were signed by another certificate than the one that was asked for.
+    /// The server keys were signed by another certificate than the required one.
     #[error("the server keys are not signed by certificate {wanted}")]
     OtherSigner {
-        /// The name that the option gives.
+        /// The name in the option.
         wanted: String,
     },
-    /// A page's content does not fit its place, or it was changed.
+    /// A page's content does not match its place, or it was changed.
     #[error(
         "page {page} of tablespace {space} is damaged, was changed, or is of another key \
          (key {id}, version {version})"
@@ -79,21 +79,21 @@ pub enum PluginError {
         /// The version.
         version: u32,
     },
-    /// Sealed bytes were changed, or are of another key.
+    /// Sealed bytes were changed, or belong to another key.
     #[error("a temporary file is damaged, or was changed")]
     SealRefused,
-    /// The server called in an order or with lengths that no version of it uses.
+    /// The server called in an order or with lengths that none of its versions uses.
     #[error("the server passed {what} that the plugin does not take: {len}")]
     Call {
-        /// The argument that it passed.
+        /// The argument.
         what: &'static str,
         /// Its length or value.
         len: usize,
     },
-    /// A file that is no binary log, or a damaged one.
+    /// A file is not a binary log, or is damaged.
     #[error("byte {offset}: {reason}")]
     Binlog {
-        /// Where in the file, in bytes.
+        /// Offset in the file, in bytes.
         offset: u64,
         /// The fault, in words.
         reason: &'static str,
@@ -107,7 +107,7 @@ pub enum PluginError {
 }
 
 impl PluginError {
-    /// The error's kind, which tells a caller how to react.
+    /// Returns the kind of the error, by which a caller decides how to react.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {

@@ -14,27 +14,27 @@ use tdekit_key_store::{KeyStore, ServerKeys, StoreError, Unlock, Unlocked};
 use crate::derive::{Derivation, ServerKey};
 use crate::{PluginError, SYSTEM_KEY_ID, report};
 
-/// How often the file is looked at, at most. A new version is used that much later at the latest.
+/// Minimum interval between checks of the file. A new version is used at most this much later.
 const LOOK_EVERY_MS: u64 = 1000;
 
 /// The place of the keys, and the secret that opens them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Source {
     pub(crate) store: PathBuf,
-    /// Opens the store; without this and the next, the environment or `config.toml` does.
+    /// Opens the store; without this and the next field, the environment or `config.toml` does.
     pub(crate) password_file: Option<PathBuf>,
     pub(crate) key_file: Option<PathBuf>,
     /// The certificate that must have signed the keys.
     pub(crate) certificate: Option<String>,
 }
 
-/// The server keys of a store that is open.
+/// The server keys of an open store.
 pub struct Keyring {
     source: Source,
     current: ArcSwap<Current>,
     secrets: Mutex<Secrets>,
     begun: Instant,
-    /// When the file was last looked at, in milliseconds since `begun`.
+    /// Time of the last check of the file, in milliseconds since `begun`.
     looked_ms: AtomicU64,
 }
 
@@ -43,18 +43,18 @@ struct Current {
     identity: Option<Identity>,
     keys: ServerKeys,
     /// The newest version of each key that could be opened. A version that cannot be opened must
-    /// not be told to the server, which stops when it then cannot write a page.
+    /// not be reported to the server, which would stop when it could not write a page.
     latest: HashMap<u32, u32>,
 }
 
 struct Secrets {
     unlocked: Unlocked,
     opened: HashMap<(u32, u32), ServerKey>,
-    /// The file that was refused: it is reported once.
+    /// The refused file, so that it is reported only once.
     refused: Option<Identity>,
 }
 
-/// The attributes that tell one state of a file from another without reading it.
+/// The attributes that distinguish states of a file without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity {
     device: u64,
@@ -103,17 +103,17 @@ impl Keyring {
         })
     }
 
-    /// The newest version of a key; `None` for a key that there is not.
+    /// Returns the newest version of a key; `None` for a key that does not exist.
     #[must_use]
     pub fn latest(&self, id: u32) -> Option<u32> {
         self.look_if_due();
         self.current.load().latest.get(&id).copied()
     }
 
-    /// A version of a key.
+    /// Returns a version of a key.
     ///
     /// # Errors
-    /// [`PluginError::NoKey`]; [`PluginError::Store`] when it cannot be opened.
+    /// [`PluginError::NoKey`]; [`PluginError::Store`] if it cannot be opened.
     pub fn key(&self, id: u32, version: u32) -> Result<ServerKey, PluginError> {
         let mut secrets = self.secrets();
         if let Some(key) = secrets.opened.get(&(id, version)) {
@@ -127,12 +127,12 @@ impl Keyring {
         secrets.open(&current.keys, id, version)
     }
 
-    /// The `file_id` of the server keys.
+    /// Returns the `file_id` of the server keys.
     pub(crate) fn file_id(&self) -> [u8; 16] {
         *self.current.load().keys.file_id()
     }
 
-    /// How many keys there are.
+    /// Returns the number of keys.
     pub(crate) fn count(&self) -> usize {
         self.current.load().latest.len()
     }
@@ -144,7 +144,7 @@ impl Keyring {
         if now.saturating_sub(last) < LOOK_EVERY_MS {
             return;
         }
-        // One thread looks; the others use the known keys.
+        // One thread checks; the others use the known keys.
         let mine = self.looked_ms.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed);
         if mine.is_ok()
             && let Ok(mut secrets) = self.secrets.try_lock()
@@ -254,7 +254,7 @@ impl Secrets {
 }
 
 impl Identity {
-    /// `None` where there is no file, or it cannot be looked at.
+    /// Returns `None` if there is no file, or it cannot be examined.
     fn of(path: &Path) -> Option<Self> {
         let metadata = fs::metadata(path).ok()?;
         Some(Self {

@@ -1,8 +1,8 @@
 //! Transparent encryption for MariaDB: an encryption plugin for the stock server.
 //!
-//! The server asks the plugin for the newest version of a numbered key, and has it encrypt and
-//! decrypt all data on disk: InnoDB pages and redo log, Aria, binary logs, temporary files. Which
-//! cipher serves which call, and the bytes, are in `docs/format/mariadb.md`.
+//! The server asks the plugin for the newest version of a numbered key, and uses it to encrypt and
+//! decrypt all data on disk: InnoDB pages and redo log, Aria, binary logs, temporary files. The
+//! ciphers of the calls, and the bytes, are specified in `docs/format/mariadb.md`.
 
 mod abi;
 pub mod binlog;
@@ -25,11 +25,11 @@ pub use error::PluginError;
 pub use keyring::Keyring;
 pub use mark::MARK_FILE;
 
-/// Name of the plugin, and the beginning of the names of its options.
+/// Name of the plugin, and prefix of the names of its options.
 pub const PLUGIN_NAME: &str = "tdekit";
 
 /// Number of the key that the server uses for its own files: redo log, binary logs, Aria, and
-/// tables for which no other was asked.
+/// tables for which no other was requested.
 pub const SYSTEM_KEY_ID: u32 = 1;
 
 /// Number of the key for temporary files.

@@ -1,7 +1,7 @@
-//! The mark in a data directory, which names the server keys that its files are encrypted with.
+//! The mark in a data directory, which names the server keys that encrypt its files.
 //!
-//! Without it a server with another key store would start to read its redo log, find noise, and
-//! suggest a forced recovery that gives up data.
+//! Without it, a server with another key store would start to read its redo log, find noise, and
+//! suggest a forced recovery that discards data.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,17 +19,17 @@ const BEGIN: &str = "tdekit server keys ";
 const MAX_BYTES: u64 = 256;
 const MODE: u32 = 0o660;
 
-/// Which server keys a data directory is encrypted with.
+/// The server keys that encrypt a data directory.
 pub(crate) struct Mark {
     /// A server's working directory is its data directory.
     directory: PathBuf,
     file_id: [u8; 16],
-    /// Whether the mark is there, or must not be written.
+    /// True if the mark exists, or must not be written.
     settled: AtomicBool,
 }
 
 impl Mark {
-    /// Compares the mark of a data directory, where there is one, with the server keys in use.
+    /// Compares the mark of a data directory, if there is one, with the server keys in use.
     ///
     /// # Errors
     /// [`PluginError::OtherKeys`].
@@ -55,8 +55,8 @@ impl Mark {
         }
     }
 
-    /// Writes the mark where it is missing. Called when a page of the data was opened, so that
-    /// the keys are proven to be this data's.
+    /// Writes the mark if it is missing. Called when a page of the data was opened, which proves
+    /// that the keys belong to this data.
     #[inline]
     pub(crate) fn prove(&self) {
         if !self.settled.load(Ordering::Relaxed) {
@@ -78,7 +78,7 @@ impl Mark {
     }
 }
 
-/// The file id in a mark; `None` where there is no mark.
+/// Returns the file id in a mark; `None` if there is no mark.
 fn read(path: &Path) -> Result<Option<[u8; 16]>, StoreError> {
     let Some(bytes) = read_limited(path, MAX_BYTES)? else { return Ok(None) };
     let id = std::str::from_utf8(&bytes)
@@ -114,7 +114,7 @@ mod tests {
         for part in ["tdekit-keys", &"07".repeat(16), &"08".repeat(16)] {
             assert!(told.contains(part), "{told}");
         }
-        // What cannot be read stops no server, and is not replaced.
+        // An unreadable mark stops no server, and is not replaced.
         for damaged in ["", "tdekit server keys 07\n", &"x".repeat(1000)] {
             std::fs::write(&path, damaged).unwrap();
             Mark::check(dir.path(), [7; 16]).unwrap().prove();

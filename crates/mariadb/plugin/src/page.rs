@@ -1,30 +1,30 @@
 //! An InnoDB page's record of its own place, inside the encrypted part.
 //!
-//! Of a page in the format `full_crc32`, InnoDB has the bytes from 26 up to the checksum in its
-//! last 4 bytes encrypted. They hold the tablespace's number in bytes 34 to 37 and, at their end,
-//! the low half of the page's LSN. Both are in the IV as well.
+//! For a page in the format `full_crc32`, InnoDB has the bytes from 26 up to the checksum in its
+//! last 4 bytes encrypted. They contain the tablespace's number in bytes 34 to 37 and, at their
+//! end, the low half of the page's LSN. Both are also in the IV.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The start of the encrypted part, and the length of the checksum behind it.
+/// The start of the encrypted part, and the length of the checksum after it.
 pub(crate) const BODY_AT: usize = 26;
 pub(crate) const CHECKSUM_LEN: usize = 4;
-/// Where the tablespace's number stands in a page.
+/// Offset of the tablespace's number in a page.
 pub(crate) const SPACE_AT: usize = 34;
-/// Lengths of full pages that InnoDB has.
+/// Lengths of full pages in InnoDB.
 pub(crate) const MIN_PAGE_LEN: usize = 4096;
 /// Largest page of InnoDB in bytes.
 pub const MAX_PAGE_LEN: usize = 65536;
-/// Compressed pages have lengths of whole such units.
+/// Lengths of compressed pages are multiples of this.
 pub(crate) const COMPRESSED_UNIT: usize = 256;
-/// Bytes of a page that are not encrypted.
+/// Number of bytes of a page that are not encrypted.
 const CLEAR_LEN: usize = BODY_AT + CHECKSUM_LEN;
-/// The tablespace of temporary tables (`SRV_TMP_SPACE_ID`), the largest file of it that is thought
-/// of, and what its pages stand at multiples of at least.
+/// The tablespace of temporary tables (`SRV_TMP_SPACE_ID`), the largest assumed size of its file,
+/// and the minimum alignment of its pages.
 const TEMPORARY_SPACE: u32 = 0xffff_fffe;
 const MAX_TEMPORARY_LEN: u64 = 1 << 40;
 const MIN_TEMPORARY_STEP: u64 = 4096;
-/// The page length of servers that are not told another.
+/// Default page length of servers.
 const DEFAULT_PAGE_LEN: usize = 16384;
 
 /// The IV that InnoDB makes for a page: tablespace, page, LSN, each little-endian. For a page of
@@ -41,11 +41,11 @@ impl Place {
         Self { space: word(0), page: word(4), lsn_low: word(8) }
     }
 
-    /// Whether the plaintext of a page is of this place.
+    /// Returns true if the plaintext of a page belongs to this place.
     ///
-    /// A temporary page has no LSN to compare, so its 32 bits of tablespace are all that is known.
-    /// Another tablespace's page passes for one with that chance only where its number is a
-    /// multiple of 4096 (0 is the system tablespace) and the page's own is at most 256.
+    /// A temporary page has no LSN to compare, so only its 32 bits of tablespace are known. Another
+    /// tablespace's page passes for one with that probability only if its number is a multiple of
+    /// 4096 (0 is the system tablespace) and the page's own is at most 256.
     pub(crate) fn matches(&self, plaintext: &[u8]) -> bool {
         if space_of(plaintext) == Some(TEMPORARY_SPACE) && self.may_be_temporary() {
             return true;
@@ -53,56 +53,56 @@ impl Place {
         self.is_of_table(plaintext)
     }
 
-    /// As [`Self::matches`], for tablespaces that are not temporary: 64 bits tell.
+    /// As [`Self::matches`], for tablespaces that are not temporary: 64 bits are compared.
     pub(crate) fn is_of_table(&self, plaintext: &[u8]) -> bool {
         space_of(plaintext) == Some(self.space)
             && plaintext.last_chunk() == Some(&self.lsn_low.to_be_bytes())
     }
 
-    /// Whether the IV may be an offset in the temporary tablespace.
+    /// Returns true if the IV may be an offset in the temporary tablespace.
     fn may_be_temporary(&self) -> bool {
         let offset = u64::from(self.page) << 32 | u64::from(self.space);
         offset.is_multiple_of(MIN_TEMPORARY_STEP) && offset <= MAX_TEMPORARY_LEN
     }
 }
 
-/// The tablespace's number in the plaintext of the encrypted part.
+/// Returns the tablespace's number in the plaintext of the encrypted part.
 fn space_of(plaintext: &[u8]) -> Option<u32> {
     let number = plaintext.get(SPACE_AT - BODY_AT..)?.first_chunk()?;
     Some(u32::from_be_bytes(*number))
 }
 
-/// Whether a message of this length may be a page of the format `full_crc32`, whole or compressed.
-/// Under the key of such a tablespace there are no others.
+/// Returns true if a message of this length may be a page of the format `full_crc32`, whole or
+/// compressed. The key of such a tablespace is used for no other messages.
 pub(crate) fn is_page_len(message_len: usize) -> bool {
     let page_len = message_len + CLEAR_LEN;
     page_len.is_multiple_of(COMPRESSED_UNIT) && page_len <= MAX_PAGE_LEN
 }
 
-/// The page length of this server, which the plugin is not told by the server itself.
+/// The page length of this server, which the server itself does not report to the plugin.
 pub(crate) struct PageLen {
-    /// As the option says, or the longest page so far that said where it belongs.
+    /// The option's value, or the longest page so far that named its place.
     len: AtomicUsize,
-    /// Whether the option says.
+    /// True if it comes from the option.
     told: bool,
 }
 
 impl PageLen {
-    /// `None` without the option.
+    /// Makes the page length; `None` without the option.
     pub(crate) fn new(told: Option<usize>) -> Self {
         let len = AtomicUsize::new(told.unwrap_or(DEFAULT_PAGE_LEN));
         Self { len, told: told.is_some() }
     }
 
-    /// Whether a message of this length must be a full page, and so say where it belongs.
-    /// Compressed pages are shorter and say nothing.
+    /// Returns true if a message of this length must be a full page, and so name its place.
+    /// Compressed pages are shorter and do not.
     pub(crate) fn is_full(&self, message_len: usize) -> bool {
         let page_len = message_len + CLEAR_LEN;
         let is_one = page_len.is_power_of_two() && page_len <= MAX_PAGE_LEN;
         is_one && page_len >= self.len.load(Ordering::Relaxed)
     }
 
-    /// Takes note of a page that said where it belongs.
+    /// Records a page that named its place.
     pub(crate) fn saw(&self, message_len: usize) {
         let page_len = message_len + CLEAR_LEN;
         let is_news = !self.told && page_len > self.len.load(Ordering::Relaxed);
@@ -112,7 +112,7 @@ impl PageLen {
     }
 }
 
-/// The page length that an option gives: one that InnoDB has, in bytes or with a `k`.
+/// Parses the page length of an option: a value that InnoDB supports, in bytes or with a `k`.
 pub(crate) fn parse_page_len(text: &str) -> Option<usize> {
     let len = match text.strip_suffix(['k', 'K']) {
         Some(kibibytes) => kibibytes.parse::<usize>().ok()?.checked_mul(1024)?,

@@ -6,24 +6,24 @@ use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A damaged file gives an error for each of its pages: so many lines a second are enough.
+/// Maximum number of lines per second: a damaged file gives an error for each of its pages.
 const LINES_PER_SECOND: u64 = 10;
 
-/// The second, and the lines told in it, as `second * 2^16 + lines`.
+/// The second, and the lines written in it, as `second * 2^16 + lines`.
 static TOLD: AtomicU64 = AtomicU64::new(0);
 
-/// Tells the server's administrator of an error. Never fails: a log that cannot be written stops
+/// Logs an error for the server's administrator. Never fails: a log that cannot be written stops
 /// nothing.
 pub(crate) fn error(text: impl Display) {
     line("ERROR", text);
 }
 
-/// Tells of something that is no error yet.
+/// Logs a warning.
 pub(crate) fn warning(text: impl Display) {
     line("Warning", text);
 }
 
-/// Tells of something that went well.
+/// Logs a success.
 pub(crate) fn note(text: impl Display) {
     line("Note", text);
 }
@@ -37,7 +37,8 @@ fn line(level: &str, text: impl Display) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// Whether one more line may be told in the second `now`, and whether it is the last one.
+/// Returns whether one more line may be written in the second `now`, and whether it is the last
+/// one.
 fn may_tell(told: &AtomicU64, now: u64) -> Option<bool> {
     let next = |told: u64| {
         let (second, lines) = (told >> 16, told & 0xffff);
@@ -51,7 +52,7 @@ fn may_tell(told: &AtomicU64, now: u64) -> Option<bool> {
     Some(next(before)? & 0xffff == LINES_PER_SECOND)
 }
 
-/// The time as the server writes it, in its own time zone.
+/// Formats the time as the server does, in its own time zone.
 fn local_time(seconds: u64) -> String {
     let Ok(seconds) = libc::time_t::try_from(seconds) else { return String::new() };
     // SAFETY: all fields of `tm` are numbers or a pointer, for which zero is valid.

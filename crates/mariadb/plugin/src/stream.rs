@@ -1,4 +1,4 @@
-//! Ciphers of streams, which the derivation of keys decides.
+//! Stream ciphers, which the derivation of keys determines.
 //!
 //! Logs under versions of keys from before the online cipher are in counter mode, for as long as
 //! there are such logs. The version decides; nothing is found by trial.
@@ -14,14 +14,14 @@ pub(crate) enum StreamKey {
     Online(OnlineKey),
 }
 
-/// Where a stream is. Plain data, as secret as the plaintext.
+/// Position in a stream. Plain data, as secret as the plaintext.
 pub(crate) enum Stream {
     Counter(CtrStream),
     Online(OnlineStream),
 }
 
 impl StreamKey {
-    /// Length of a key in bytes.
+    /// Returns the length of a key in bytes.
     pub(crate) const fn len(derivation: Derivation) -> usize {
         match derivation {
             Derivation::Counter => CtrKey::KEY_LEN,
@@ -37,7 +37,7 @@ impl StreamKey {
         }
     }
 
-    /// Begins a stream. Only counter mode knows lanes.
+    /// Starts a stream. Only counter mode has lanes.
     #[inline]
     pub(crate) fn begin(&self, iv: &[u8; 16], encrypts: bool, lane: u64) -> Stream {
         match (self, encrypts) {
@@ -47,7 +47,7 @@ impl StreamKey {
         }
     }
 
-    /// Takes the next piece; `output` has the length that [`Stream::ready_len`] told.
+    /// Takes the next piece; `output` has the length that [`Stream::ready_len`] returned.
     #[inline]
     pub(crate) fn update(
         &self,
@@ -75,7 +75,7 @@ impl StreamKey {
 }
 
 impl Stream {
-    /// Length of the output for the next `input_len` bytes.
+    /// Returns the length of the output for the next `input_len` bytes.
     #[inline]
     pub(crate) fn ready_len(&self, input_len: usize) -> usize {
         match self {
@@ -84,7 +84,7 @@ impl Stream {
         }
     }
 
-    /// Length of the bytes held back.
+    /// Returns the number of bytes held back.
     #[inline]
     pub(crate) fn tail_len(&self) -> usize {
         match self {

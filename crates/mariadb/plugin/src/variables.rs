@@ -22,7 +22,7 @@ pub(crate) struct SystemVariable {
     update: Option<unsafe extern "C" fn()>,
     value: *mut *mut c_char,
     default: *mut c_char,
-    /// The server keeps an offset in the room behind other kinds of variables; none is used here.
+    /// The server stores an offset in the memory after other kinds of variables; none is used here.
     reserved: *mut c_void,
 }
 
@@ -34,7 +34,7 @@ static KEY_FILE_VALUE: Value = Writable::new(ptr::null_mut());
 static CERTIFICATE_VALUE: Value = Writable::new(ptr::null_mut());
 static PAGE_SIZE_VALUE: Value = Writable::new(ptr::null_mut());
 
-/// The server keeps names in place and changes them: `_` becomes `-` in the names of options.
+/// The server modifies names in place: `_` becomes `-` in the names of options.
 static KEY_STORE: Writable<SystemVariable> =
     variable(c"key_store", c"Directory of the tdekit key store", &KEY_STORE_VALUE);
 static PASSWORD_FILE: Writable<SystemVariable> = variable(
@@ -88,10 +88,10 @@ pub(crate) const fn list() -> *mut *mut SystemVariable {
     LIST.get().cast()
 }
 
-/// The values of the options.
+/// Returns the values of the options.
 ///
 /// # Safety
-/// The server has read its options, and does not change them meanwhile: so it is in `init`.
+/// The server has read its options, and does not change them concurrently: so it is in `init`.
 pub(crate) unsafe fn source() -> Source {
     let path = |value| {
         // SAFETY: as this function's own contract.
@@ -108,7 +108,7 @@ pub(crate) unsafe fn source() -> Source {
     }
 }
 
-/// The value of the option for the page length.
+/// Returns the value of the option for the page length.
 ///
 /// # Safety
 /// As [`source`].
@@ -117,7 +117,7 @@ pub(crate) unsafe fn page_size() -> Option<String> {
     unsafe { text(&PAGE_SIZE_VALUE) }.map(|text| text.to_string_lossy().into_owned())
 }
 
-/// The value of an option; `None` when it is not set or empty, as backups write one that is not.
+/// Returns the value of an option; `None` if it is not set or empty, as backups write an unset one.
 ///
 /// # Safety
 /// As [`source`].

@@ -1,4 +1,4 @@
-//! Ciphers of pages and other messages in one piece, which the derivation of keys decides.
+//! Ciphers of pages and other messages in one piece, which the derivation of keys determines.
 
 use tdekit_key_crypto::{CryptoError, WideBlockKey};
 

@@ -1,4 +1,4 @@
-//! Data that the plugin wrote under keys of every derivation is read as it was.
+//! Data that the plugin wrote under keys of every derivation is still read correctly.
 #![allow(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
@@ -16,9 +16,9 @@ use tdekit_key_crypto::sha256;
 use tdekit_mariadb::Keyring;
 use tdekit_mariadb::binlog::decrypt;
 
-/// Derivation 1 has a store of its own. Of the second, key 1 is of derivation 2 in version 1, and
-/// of derivation 3 in version 2. The plugin takes one store for the life of a process, so a process
-/// of its own asks it about the first.
+/// Derivation 1 has a separate store. In the second, key 1 is of derivation 2 in version 1, and of
+/// derivation 3 in version 2. The plugin uses one store for the life of a process, so a separate
+/// process tests the first.
 #[test]
 fn messages_of_every_derivation_are_what_they_were() {
     let dir = tempfile::tempdir().unwrap();
@@ -60,8 +60,8 @@ fn a_log_of_the_first_derivation_is_read() {
 }
 
 /// Adds a version of keys 1 and 2 to the second fixture, of the derivation that this program gives
-/// to new versions, and the plugin's answers under it. Run it alone, once for a new derivation,
-/// with `TDEKIT_MAKE_FIXTURE=1`.
+/// to new versions, and the plugin's answers with it. Run it alone, once for a new derivation, with
+/// `TDEKIT_MAKE_FIXTURE=1`.
 #[test]
 fn make_the_fixture() {
     if std::env::var_os("TDEKIT_MAKE_FIXTURE").is_none() {
@@ -117,7 +117,7 @@ fn plain(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at % 251) as u8).collect()
 }
 
-/// The call that encrypts for an answer.
+/// Returns the call that encrypts for an answer.
 fn call(answer: &Value) -> Crypt {
     let id = answer["key_id"].as_u64().unwrap() as u32;
     let version = answer["version"].as_u64().unwrap_or(1) as u32;

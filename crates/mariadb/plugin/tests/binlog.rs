@@ -1,4 +1,4 @@
-//! Binary logs as the server writes them by the plugin, decrypted without the server.
+//! Binary logs as the server writes them with the plugin, decrypted without the server.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_possible_truncation)]
 
 mod support;
@@ -9,7 +9,7 @@ use tdekit_mariadb::{Keyring, PluginError};
 
 const NONCE: [u8; 12] = [0x3c; 12];
 
-/// CRC-32 as zlib has it, bit by bit.
+/// CRC-32 as in zlib, bit by bit.
 fn crc32(bytes: &[u8]) -> u32 {
     let mut crc = u32::MAX;
     for byte in bytes {
@@ -21,7 +21,7 @@ fn crc32(bytes: &[u8]) -> u32 {
     !crc
 }
 
-/// An event at `offset`, with a checksum.
+/// Makes an event at `offset`, with a checksum.
 fn event(kind: u8, offset: usize, body: &[u8]) -> Vec<u8> {
     let len = 19 + body.len() + 4;
     let mut event = 0x1234_5678u32.to_le_bytes().to_vec();
@@ -35,7 +35,7 @@ fn event(kind: u8, offset: usize, body: &[u8]) -> Vec<u8> {
     event
 }
 
-/// As `Log_event_writer` of the server: in pieces, the length in the clear.
+/// Encrypts as `Log_event_writer` of the server does: in pieces, the length in the clear.
 fn encrypted(functions: &Functions, handle: &[u8], offset: usize, plain: &[u8]) -> Vec<u8> {
     let mut iv = [0; 16];
     iv[..12].copy_from_slice(&NONCE);
@@ -51,7 +51,7 @@ fn encrypted(functions: &Functions, handle: &[u8], offset: usize, plain: &[u8]) 
     event
 }
 
-/// A plain log with the event that says how it is encrypted, and the encrypted one.
+/// Returns a plain log with the event that describes its encryption, and the encrypted one.
 fn logs(functions: &Functions) -> (Vec<u8>, Vec<u8>) {
     let handle = functions.get_key(1, 1).unwrap();
     let mut plain = vec![0xfe, b'b', b'i', b'n'];
@@ -86,7 +86,7 @@ fn an_encrypted_log_is_read_and_a_damaged_one_is_not() {
 
     let (summary, out) = read(&sealed).unwrap();
     assert_eq!((summary.events, summary.key_version), (8, Some(1)));
-    // The event that begins the encryption is one that readers skip, in its place.
+    // The event that starts the encryption is replaced by one that readers skip.
     let at = 4 + 19 + 58 + 4;
     let len = 19 + 17 + 4;
     assert_eq!((out[at + 4], out[at + 17] & 0x80), (28, 0x80));
@@ -116,7 +116,7 @@ fn an_encrypted_log_is_read_and_a_damaged_one_is_not() {
     let mut long = sealed.clone();
     long[at + len + 9..at + len + 13].copy_from_slice(&u32::MAX.to_le_bytes());
     refused(&long, "a length that none has");
-    // A change of one's choice with its checksum: CRC-32 is linear, so it needs no key.
+    // A chosen change with its checksum: CRC-32 is linear, so this needs no key.
     let (first, second) = (at + len + 23, at + len + 23 + 42);
     let event = second..second + 19 + 300 + 4;
     for place in 19..event.len() - 4 {
@@ -131,7 +131,7 @@ fn an_encrypted_log_is_read_and_a_damaged_one_is_not() {
         };
         refused(&changed(&sealed), "a chosen change");
         if place == 19 {
-            // Of a plain log it is one that checksums do not find.
+            // In a plain log, checksums do not detect it.
             let plain = changed(&plain);
             assert_eq!(plain[event.clone()][4], 2, "the event at {first} ends elsewhere");
             assert!(read(&plain[..at]).is_ok());
@@ -143,7 +143,7 @@ fn an_encrypted_log_is_read_and_a_damaged_one_is_not() {
     version[at + 20] = 9;
     assert!(matches!(read(&version), Err(PluginError::NoKey { version: 9, .. })));
 
-    // Whatever the bytes are, the reader ends, and with an error or whole events.
+    // Whatever the bytes are, the reader terminates, with an error or whole events.
     let mut seed = 1u64;
     let mut next = || {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -37,7 +37,7 @@ fn functions() -> &'static Functions {
     server().plugin.functions()
 }
 
-/// The IV that InnoDB makes for a page.
+/// Returns the IV that InnoDB makes for a page.
 fn page_iv(space: u32, page: u32, lsn: u64) -> [u8; 16] {
     let mut iv = [0; 16];
     iv[..4].copy_from_slice(&space.to_le_bytes());
@@ -46,7 +46,7 @@ fn page_iv(space: u32, page: u32, lsn: u64) -> [u8; 16] {
     iv
 }
 
-/// The part of a full page that InnoDB has encrypted.
+/// Returns the part of a full page that InnoDB has encrypted.
 fn page(space: u32, lsn: u64, fill: u8) -> Vec<u8> {
     let mut page = vec![fill; 16384 - 30];
     page[8..12].copy_from_slice(&space.to_be_bytes());
@@ -54,7 +54,7 @@ fn page(space: u32, lsn: u64, fill: u8) -> Vec<u8> {
     page
 }
 
-/// A mini-transaction of less than 256 bytes, in the pieces of the server.
+/// Encrypts a mini-transaction of less than 256 bytes, in the server's pieces.
 fn mini(call: &Crypt, bytes: &[u8]) -> Vec<u8> {
     let (whole, rest) = bytes.split_at(bytes.len() / 16 * 16);
     functions().pieces(0, call, &[whole, rest]).unwrap()
@@ -110,7 +110,7 @@ fn keys_are_found_by_number_and_version() {
         assert_eq!((functions.key)(1, 1, short.as_mut_ptr(), &raw mut len), 100);
         assert_eq!((short, len), ([0; 16], 32));
     }
-    // The handle is not the key that the store holds.
+    // The handle differs from the key in the store.
     let store = server().store.lock().unwrap();
     let keys = store.store().server_keys().unwrap().unwrap();
     assert_ne!(handle, store.server_key(&keys, 1, 1).unwrap().unwrap().expose());
@@ -142,7 +142,7 @@ fn pages_come_back_and_changed_ones_do_not() {
     ] {
         assert_eq!(functions.crypt(&other, &sealed), Err(-1));
     }
-    // The same page elsewhere, and under the same IV again.
+    // The same page elsewhere, and with the same IV again.
     let elsewhere = Crypt { iv: page_iv(space, 6, lsn), ..encrypt.clone() };
     assert_ne!(functions.crypt(&elsewhere, &plain).unwrap(), sealed);
     let mut other = plain.clone();
@@ -152,7 +152,7 @@ fn pages_come_back_and_changed_ones_do_not() {
     assert!(equal < 200, "{equal} bytes of {} are equal", sealed.len());
 }
 
-/// Shows that the gaps which the threat model names are there.
+/// Shows that the gaps named in the threat model exist.
 #[test]
 fn a_compressed_page_says_nothing_of_its_place() {
     let functions = functions();
@@ -161,7 +161,7 @@ fn a_compressed_page_says_nothing_of_its_place() {
     let mut sealed = functions.crypt(&encrypt, &vec![1; 4096 - 30]).unwrap();
     sealed[50] ^= 1;
     let opened = functions.crypt(&decrypt, &sealed).unwrap();
-    // The change is not told by us, but there is no bit that it would leave as it was.
+    // We do not report the change, but it leaves no bit as it was.
     let equal = opened.iter().filter(|byte| **byte == 1).count();
     assert!(equal < 100, "{equal}");
 }
@@ -194,7 +194,7 @@ fn streams_come_in_any_pieces() {
 }
 
 /// As the server encrypts the transactions between two flushes of its log: one IV for all. Counter
-/// mode gave all of them to who knew one.
+/// mode revealed all of them to anyone who knew one.
 #[test]
 fn records_under_one_iv_share_their_beginnings_only() {
     let encrypt = call(&[0x53; 16], [7; 16], ENCRYPT | NOPAD, 1);
@@ -213,7 +213,7 @@ fn records_under_one_iv_share_their_beginnings_only() {
     }
 }
 
-/// A change of known text, as far as its block, is noise from there on; before it nothing changes.
+/// A change of known text is noise from its block on; before it nothing changes.
 #[test]
 fn a_chosen_change_of_a_record_is_noise() {
     let encrypt = call(&[0x54; 16], [8; 16], ENCRYPT | NOPAD, 1);
@@ -358,7 +358,7 @@ fn a_new_version_is_seen_and_the_old_one_stays() {
     assert_ne!(functions.get_key(2, before + 1).unwrap(), old);
     assert_eq!(functions.get_key(2, before).unwrap(), old);
 
-    // An older file that is put back, or none at all, changes nothing.
+    // Restoring an older file, or removing it, changes nothing.
     let path = store.store().server_keys_path();
     let good = fs::read(&path).unwrap();
     for bad in [Some(b"damaged".as_slice()), None] {

@@ -51,7 +51,7 @@ fn without_its_key_store_the_plugin_does_not_start() {
     assert_eq!(plugin.init(&[("page_size", size)]), 1);
     refuses();
 
-    // Openings have to be logged, and cannot be.
+    // Openings must be logged, and cannot be.
     let (config, log) = (home.join("config.toml"), home.join("audit.log"));
     fs::write(&config, "[audit]\nopenings = true\n").unwrap();
     fs::set_permissions(&config, fs::Permissions::from_mode(0o600)).unwrap();

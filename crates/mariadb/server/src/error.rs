@@ -1,24 +1,24 @@
-//! Why a server could not be had, or not be used.
+//! Errors of finding or using a server.
 
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-/// Why a server could not be had, or not be used.
+/// Reason why a server could not be found or used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// A program of the system's packages is not there.
+    /// A program of the system's packages is missing.
     #[error("{program} is not installed")]
     ProgramMissing {
         /// Its name.
         program: &'static str,
-        /// Debian's package that brings it.
+        /// Debian's package that contains it.
         package: &'static str,
     },
-    /// No MySQL server is where one was looked for.
+    /// No MySQL server was found.
     #[error("no MySQL server with its keyring component is below {}", directory.display())]
     NoMysql {
-        /// Where.
+        /// The searched directory.
         directory: PathBuf,
     },
     /// A program could not be started.
@@ -26,7 +26,7 @@ pub enum ServerError {
     Start {
         /// The program.
         program: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A file or directory could not be used.
@@ -34,23 +34,23 @@ pub enum ServerError {
     File {
         /// The operation that failed, such as `cannot copy`.
         doing: &'static str,
-        /// On what.
+        /// The file or directory.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The server ended before it answered.
     #[error("the server ended ({status}): {log}")]
     Ended {
-        /// How.
+        /// Its exit status.
         status: ExitStatus,
         /// The end of its error log.
         log: String,
     },
-    /// The server runs and does not answer.
+    /// The server runs but does not answer.
     #[error("the server does not answer after {waited_s} s: {log}")]
     Silent {
-        /// How long it was waited for.
+        /// Duration of the wait, in seconds.
         waited_s: u64,
         /// The end of its error log.
         log: String,
@@ -58,7 +58,7 @@ pub enum ServerError {
     /// The server refused a statement.
     #[error("{message}")]
     Sql {
-        /// The client's words, with the server's error number.
+        /// The client's message, with the server's error number.
         message: String,
     },
     /// A program failed.
@@ -66,9 +66,9 @@ pub enum ServerError {
     Program {
         /// The program.
         program: String,
-        /// How it ended.
+        /// Its exit status.
         status: ExitStatus,
-        /// The end of what it said.
+        /// The end of its error output.
         stderr: String,
     },
 }

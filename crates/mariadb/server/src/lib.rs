@@ -1,9 +1,9 @@
-//! Private MariaDB servers from the system's packages, and MySQL servers from where they were
-//! unpacked, for the bench and for tests.
+//! Private MariaDB servers from the system's packages, and MySQL servers from an unpacked archive,
+//! for the bench and for tests.
 //!
-//! Each runs on a data directory of its own, reads no option file of the system, listens on a
-//! socket in a temporary directory (and on loopback only if asked), and ends with the value that
-//! started it. Nothing here knows what is encrypted: options and environment come from outside.
+//! Each runs on a separate data directory, reads no option file of the system, listens on a socket
+//! in a temporary directory (and on loopback only if requested), and ends with the value that
+//! started it. Nothing here depends on encryption: options and environment come from outside.
 
 mod error;
 mod mysql;

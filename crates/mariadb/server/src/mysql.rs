@@ -1,4 +1,4 @@
-//! MySQL's server where it was unpacked or installed, and its keyring.
+//! MySQL's server, unpacked or installed, and its keyring.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -6,24 +6,24 @@ use std::path::{Path, PathBuf};
 use crate::error::ServerError;
 use crate::programs::Programs;
 
-/// What holds the server below the directory, as archives and packages have it.
+/// Paths of the server below the directory, in archives and packages.
 const SERVERS: [&str; 4] = ["bin/mysqld", "sbin/mysqld", "usr/sbin/mysqld", "usr/bin/mysqld"];
 const MESSAGES: [&str; 3] = ["share", "share/mysql", "usr/share/mysql"];
 const PLUGINS: [&str; 3] = ["lib/plugin", "lib/mysql/plugin", "usr/lib/mysql/plugin"];
 /// The component that keeps keys in a file.
 const KEYRING: &str = "component_keyring_file";
 
-/// What a server that lies elsewhere than it was built for is told.
+/// Settings of a server that is not in the directory for which it was built.
 #[derive(Debug, Clone)]
 pub(crate) struct Unpacked {
-    /// The loader and the libraries that came with it, where they did.
+    /// The loader and the libraries that came with it, if any.
     pub(crate) loader: Option<(PathBuf, PathBuf)>,
     messages: PathBuf,
     plugins: PathBuf,
 }
 
 impl Unpacked {
-    /// Lines of its option file.
+    /// Returns lines for its option file.
     pub(crate) fn options(&self) -> Vec<String> {
         let option = |name: &str, path: &Path| format!("{name}={}", path.display());
         vec![
@@ -37,11 +37,10 @@ impl Unpacked {
 }
 
 impl Programs {
-    /// MySQL's server below `root`: an archive of its maker, packages that were unpacked, `/usr`.
+    /// Finds MySQL's server below `root`: an archive of its vendor, unpacked packages, `/usr`.
     ///
     /// # Errors
-    /// `NoMysql` where there is none, or what lies there is MariaDB's; `ProgramMissing` without a
-    /// client.
+    /// `NoMysql` if there is none, or if it is MariaDB's; `ProgramMissing` without a client.
     pub fn mysql(root: &Path) -> Result<Self, ServerError> {
         let none = || ServerError::NoMysql { directory: root.to_owned() };
         let first = |names: &[&str], holds: &str| {
@@ -51,7 +50,7 @@ impl Programs {
         let server = SERVERS.iter().map(|name| root.join(name)).find(|path| path.is_file());
         let server = server.ok_or_else(none)?;
         let real = server.canonicalize().map_err(ServerError::file("cannot find", &server))?;
-        // MariaDB's packages have the name, too.
+        // MariaDB's packages use the name, too.
         if real.file_name().is_some_and(|name| name == "mariadbd") {
             return Err(none());
         }
@@ -70,12 +69,12 @@ impl Programs {
         Ok(Self { install: server.clone(), server, client, unpacked: Some(unpacked) })
     }
 
-    /// The same server with a keyring, whose keys lie in the clear in `directory`. What reads its
-    /// configuration looks for it beside the program and beside the component, so both get names
-    /// in `directory`.
+    /// Returns the same server with a keyring, whose keys are in the clear in `directory`. Its
+    /// configuration is read beside the program and beside the component, so both get names in
+    /// `directory`.
     ///
     /// # Errors
-    /// When `directory` cannot be written.
+    /// If `directory` cannot be written.
     pub fn with_keyring(&self, directory: &Path) -> Result<Self, ServerError> {
         let Some(unpacked) = &self.unpacked else { return Ok(self.clone()) };
         let wrong = || ServerError::file("cannot write in", directory);
@@ -117,7 +116,7 @@ mod tests {
         assert_eq!(keyed.server, keys.path().join("mysqld"));
         let options = keyed.unpacked.unwrap().options().join("\n");
         assert!(options.contains(&format!("plugin-dir={}", keys.path().join("plugins").display())));
-        // MariaDB's packages have a link of the name.
+        // MariaDB's packages have a link of this name.
         std::fs::rename(root.path().join("bin/mysqld"), root.path().join("bin/mariadbd")).unwrap();
         symlink("mariadbd", root.path().join("bin/mysqld")).unwrap();
         assert!(matches!(Programs::mysql(root.path()), Err(ServerError::NoMysql { .. })));

@@ -1,4 +1,4 @@
-//! Where the system's packages put the server and its tools.
+//! Locations of the server and its tools in the system's packages.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,10 +6,10 @@ use std::process::Command;
 use crate::error::ServerError;
 use crate::mysql::Unpacked;
 
-/// Directories that hold servers, and that a user's search path may lack.
+/// Directories of servers that a user's search path may lack.
 const BESIDE_PATH: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/usr/bin"];
 
-/// Finds a program on the search path or where servers lie.
+/// Finds a program on the search path or in the directories of servers.
 #[must_use]
 pub fn find_program(name: &str) -> Option<PathBuf> {
     find_on_path(name).or_else(|| first(name, BESIDE_PATH.map(PathBuf::from)))
@@ -33,19 +33,19 @@ fn first(name: &str, directories: impl IntoIterator<Item = PathBuf>) -> Option<P
 pub struct Programs {
     /// `mariadbd`, or `mysqld`.
     pub server: PathBuf,
-    /// `mariadb-install-db`; of MySQL the server itself.
+    /// `mariadb-install-db`; for MySQL the server itself.
     pub install: PathBuf,
     /// `mariadb`, the client.
     pub client: PathBuf,
-    /// Of MySQL, what its server needs to be told of itself.
+    /// For MySQL, settings that its server needs.
     pub(crate) unpacked: Option<Unpacked>,
 }
 
 impl Programs {
-    /// Looks for the programs.
+    /// Finds the programs.
     ///
     /// # Errors
-    /// `ProgramMissing`, with the package that brings it.
+    /// `ProgramMissing`, with the package that contains it.
     pub fn find() -> Result<Self, ServerError> {
         Ok(Self {
             server: find("mariadbd", "mariadb-server")?,
@@ -55,7 +55,7 @@ impl Programs {
         })
     }
 
-    /// The server, without arguments.
+    /// Returns the command of the server, without arguments.
     pub(crate) fn command(&self) -> Command {
         match self.unpacked.as_ref().and_then(|unpacked| unpacked.loader.as_ref()) {
             None => Command::new(&self.server),
@@ -67,18 +67,18 @@ impl Programs {
         }
     }
 
-    /// Looks for the client alone.
+    /// Finds only the client.
     ///
     /// # Errors
-    /// `ProgramMissing`, with the package that brings it.
+    /// `ProgramMissing`, with the package that contains it.
     pub fn find_client() -> Result<PathBuf, ServerError> {
         find("mariadb", "mariadb-client")
     }
 
-    /// The directory of the packages' own plugins.
+    /// Returns the directory of the packages' own plugins.
     ///
     /// # Errors
-    /// When the server does not tell.
+    /// If the server does not report it.
     pub fn plugin_directory(&self) -> Result<PathBuf, ServerError> {
         let output = self
             .command()

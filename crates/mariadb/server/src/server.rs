@@ -1,4 +1,4 @@
-//! One server: initialised, started, asked, stopped or killed.
+//! One server: initialised, started, queried, stopped or killed.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -14,14 +14,14 @@ use crate::error::ServerError;
 use crate::mysql::Unpacked;
 use crate::programs::Programs;
 
-/// A server that does not answer for so long will not.
+/// Time limit for a server's first answer.
 const START_LIMIT: Duration = Duration::from_mins(2);
-/// A clean end writes out the whole buffer pool.
+/// Time limit for a clean shutdown, which writes out the whole buffer pool.
 const STOP_LIMIT: Duration = Duration::from_mins(2);
-/// Bytes of an error log that an error shows.
+/// Number of bytes of an error log that are included in an error.
 const LAST_WORDS: usize = 3000;
 
-/// How a server is to be started.
+/// Configuration of a server.
 #[derive(Debug, Clone, Default)]
 pub struct ServerConfig {
     /// Its data directory, initialised.
@@ -30,9 +30,9 @@ pub struct ServerConfig {
     pub options: Vec<String>,
     /// Option files that are read first.
     pub include: Vec<PathBuf>,
-    /// Variables of its environment beside the own ones.
+    /// Additional variables of its environment.
     pub environment: Vec<(OsString, OsString)>,
-    /// Port on loopback; none for the socket alone.
+    /// Port on loopback; `None` for the socket alone.
     pub port: Option<u16>,
 }
 
@@ -42,7 +42,7 @@ pub struct ServerConfig {
 /// # Errors
 /// When the program fails.
 pub fn initialise(programs: &Programs, data: &Path, options: &[&str]) -> Result<(), ServerError> {
-    // For the reason of `temporary_in`.
+    // For the reason in `temporary_in`.
     let temporary = tempfile::tempdir()
         .map_err(ServerError::file("cannot make a directory in", std::env::temp_dir()))?;
     let mut command = match &programs.unpacked {
@@ -82,7 +82,7 @@ pub struct Server {
     client: PathBuf,
     data: PathBuf,
     log: PathBuf,
-    /// Holds the socket, whose path must be short, and the option file.
+    /// Directory of the socket, whose path must be short, and the option file.
     run: tempfile::TempDir,
 }
 
@@ -90,7 +90,7 @@ impl Server {
     /// Starts a server and waits until it answers.
     ///
     /// # Errors
-    /// `Ended` with the end of the error log when the server refuses.
+    /// `Ended` with the end of the error log if the server refuses.
     pub fn start(programs: &Programs, config: &ServerConfig) -> Result<Self, ServerError> {
         let run = tempfile::Builder::new()
             .prefix("tdekit-db-")
@@ -142,37 +142,37 @@ impl Server {
         Ok(())
     }
 
-    /// The path of its socket.
+    /// Returns the path of its socket.
     #[must_use]
     pub fn socket(&self) -> PathBuf {
         self.run.path().join("s")
     }
 
-    /// Its data directory.
+    /// Returns its data directory.
     #[must_use]
     pub fn data(&self) -> &Path {
         &self.data
     }
 
-    /// The number of its process.
+    /// Returns its process ID.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Counters of its process at this moment.
+    /// Returns the current counters of its process.
     #[must_use]
     pub fn moment(&self) -> Moment {
         Moment::of(self.pid())
     }
 
-    /// Its error log, of earlier starts on the same data directory too.
+    /// Returns its error log, including earlier starts on the same data directory.
     #[must_use]
     pub fn log(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
     }
 
-    /// Where the error log of a server on `data` lies.
+    /// Returns the path of the error log of a server on `data`.
     #[must_use]
     pub fn log_path(data: &Path) -> PathBuf {
         data.with_extension("err")
@@ -185,7 +185,7 @@ impl Server {
         log[start..].trim().to_owned()
     }
 
-    /// The client, connected as root when it runs.
+    /// Returns the client, which connects as root.
     #[must_use]
     pub fn client(&self) -> Command {
         let mut command = Command::new(&self.client);
@@ -197,7 +197,8 @@ impl Server {
         command
     }
 
-    /// Runs statements; returns their rows, columns parted by tabs, lines ending in a newline.
+    /// Runs statements; returns their rows, with columns separated by tabs, lines ending in a
+    /// newline.
     ///
     /// # Errors
     /// `Sql` with the server's error.
@@ -212,7 +213,7 @@ impl Server {
         if let Some(mut input) = child.stdin.take() {
             let sql = sql.to_owned();
             // From a thread: rows may fill the pipe before all statements are read. A client that
-            // ended early says why itself.
+            // ended early reports the reason itself.
             std::thread::spawn(move || input.write_all(sql.as_bytes()));
         }
         let output = child
@@ -226,12 +227,12 @@ impl Server {
         }
     }
 
-    /// Stops its process where it stands, so that it does nothing until [`Self::resume`].
+    /// Suspends its process, so that it does nothing until [`Self::resume`].
     pub fn pause(&self) {
         self.signal(Signal::STOP);
     }
 
-    /// Lets it go on after [`Self::pause`].
+    /// Continues after [`Self::pause`].
     pub fn resume(&self) {
         self.signal(Signal::CONT);
     }
@@ -243,10 +244,10 @@ impl Server {
         }
     }
 
-    /// Ends it cleanly.
+    /// Shuts it down cleanly.
     ///
     /// # Errors
-    /// When it ends otherwise, or not at all.
+    /// If it ends otherwise, or not at all.
     pub fn stop(mut self) -> Result<(), ServerError> {
         self.resume();
         self.signal(Signal::TERM);
@@ -271,14 +272,14 @@ impl Server {
     /// Kills it (SIGKILL), as a crash would.
     ///
     /// # Errors
-    /// When the process cannot be reaped.
+    /// If the process cannot be reaped.
     pub fn kill(mut self) -> Result<ExitStatus, ServerError> {
         // Fails only for a process that has ended.
         let _ = self.child.kill();
         self.child.wait().map_err(ServerError::file("cannot wait for", "it"))
     }
 
-    /// Whether the process is there, and how it ended if not.
+    /// Returns the exit status if the process has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
@@ -292,13 +293,13 @@ impl Drop for Server {
     }
 }
 
-/// Where a server has its temporary tables. It is its own: a server that starts removes what others
-/// have for them in the same directory.
+/// Returns the directory of a server's temporary tables. It is not shared: a server that starts
+/// removes other servers' tables in the same directory.
 fn temporary_in(run: &Path) -> PathBuf {
     run.join("tmp")
 }
 
-/// The whole option file: `--defaults-file` keeps the system's own out.
+/// Returns the whole option file: `--defaults-file` excludes the system's own.
 fn option_file(run: &Path, programs: &Programs, config: &ServerConfig) -> String {
     let mut text = String::new();
     for path in &config.include {

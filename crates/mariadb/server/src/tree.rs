@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crate::error::ServerError;
 
-/// Copies a directory with all that it holds; `to` must not exist. Sockets and the like are left
-/// out. The kernel shares blocks where the file system can (`copy_file_range`).
+/// Copies a directory recursively; `to` must not exist. Sockets and other special files are
+/// omitted. The kernel shares blocks if the file system can (`copy_file_range`).
 ///
 /// # Errors
 /// `File`.

@@ -9,7 +9,7 @@ use rusqlite::ffi::{
     sqlite3_stmt, sqlite3_vfs,
 };
 
-/// Why a shared library cannot serve.
+/// Reason why a shared library cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot use {path} as a SQLite library: {reason}")]
 pub struct LibraryError {
@@ -32,34 +32,35 @@ macro_rules! functions {
         pub struct Api {
             $(#[doc = concat!("`", stringify!($name), "`")]
             pub $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
-            /// `sqlite3_db_config`, which takes further arguments by the option.
+            /// `sqlite3_db_config`, whose further arguments depend on the option.
             pub(crate) sqlite3_db_config: Option<DbConfig>,
         }
 
         impl Api {
-            /// The library that is linked into this program.
+            /// Returns the functions of the library that is linked into this program.
             pub(crate) fn bundled() -> Self {
                 Self { $($name: ffi::$name,)* sqlite3_db_config: Some(ffi::sqlite3_db_config) }
             }
 
-            /// Calls that do nothing, and answer zero or null where they answer.
+            /// Returns calls that do nothing, and return zero or null where they return a value.
             pub(crate) fn nothing() -> Self {
                 $(extern "C" fn $name($(_: $argument),*) $(-> $result)? {
-                    // SAFETY: numbers and pointers only are answered, of which all-zero bytes are
-                    // valid ones.
+                    // SAFETY: the results are numbers and pointers, for which all-zero bytes are
+                    // valid.
                     $(unsafe { core::mem::zeroed::<$result>() })?
                 })*
                 Self { $($name,)* sqlite3_db_config: None }
             }
 
-            /// A shared library, by path or by a name that the dynamic loader finds.
+            /// Loads a shared library, by path or by a name that the dynamic loader finds.
             pub(crate) fn shared(path: &Path) -> Result<Self, LibraryError> {
                 let error = |error: libloading::Error| LibraryError {
                     path: path.to_owned(),
                     reason: error.to_string(),
                 };
-                // Lazy binding: a peer's library taken from a Python module refers to functions of
-                // an interpreter that is not here and that SQLite's own functions never call.
+                // Lazy binding: another product's library taken from a Python module refers to
+                // functions of an interpreter that is not present and that SQLite's own functions
+                // never call.
                 let flags = libloading::os::unix::RTLD_LAZY | libloading::os::unix::RTLD_LOCAL;
                 // SAFETY: loading runs the library's constructors. The user chose the library, as
                 // with any program that links SQLite.

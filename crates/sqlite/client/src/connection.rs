@@ -15,28 +15,28 @@ use rusqlite::types::ValueRef;
 use crate::api::{Api, LibraryError};
 use crate::statement::{Row, Statement};
 
-/// Wait of a connection that finds the database locked.
+/// Time that a connection waits when it finds the database locked.
 pub const BUSY_WAIT: Duration = Duration::from_micros(100);
-/// Waits after which a lock is reported as an error: about a minute.
+/// Number of waits after which a lock is reported as an error: about a minute.
 const BUSY_LIMIT: c_int = 400_000;
 
 static RETRIES: AtomicU64 = AtomicU64::new(0);
 
-/// Times that a connection of this process found a database locked.
+/// Returns how often a connection of this process found a database locked.
 #[must_use]
 pub fn retries() -> u64 {
     RETRIES.load(Ordering::Relaxed)
 }
 
-/// SQLite's error.
+/// An error of SQLite.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message} (SQLite code {code}) at: {doing}")]
 pub struct SqliteError {
     /// Extended result code.
     pub code: i32,
-    /// SQLite's text.
+    /// Error message of SQLite.
     pub message: String,
-    /// Statement or call.
+    /// The statement or call that failed.
     pub doing: String,
 }
 
@@ -55,16 +55,16 @@ pub struct Library {
 }
 
 impl Library {
-    /// The library that is linked into this program.
+    /// Returns the library that is linked into this program.
     #[must_use]
     pub fn bundled() -> Self {
         Self { api: Box::leak(Box::new(Api::bundled())) }
     }
 
-    /// A shared library, by path or by a name that the dynamic loader finds.
+    /// Loads a shared library, by path or by a name that the dynamic loader finds.
     ///
     /// # Errors
-    /// One that cannot be loaded, or lacks a function.
+    /// If the library cannot be loaded, or lacks a function.
     pub fn shared(path: &Path) -> Result<Self, LibraryError> {
         Ok(Self { api: Box::leak(Box::new(Api::shared(path)?)) })
     }
@@ -75,13 +75,13 @@ impl Library {
         Self { api: Box::leak(Box::new(Api::idle())) }
     }
 
-    /// Its version, such as `3.40.1`.
+    /// Returns its version, such as `3.40.1`.
     #[must_use]
     pub fn version(self) -> String {
         constant(self.api.sqlite3_libversion)
     }
 
-    /// Date and checksum of its source.
+    /// Returns date and checksum of its source.
     #[must_use]
     pub fn source_id(self) -> String {
         constant(self.api.sqlite3_sourceid)
@@ -93,8 +93,8 @@ impl Library {
         self.api
     }
 
-    /// Opens or creates a database by its path. A lock that another connection holds is waited for,
-    /// about a minute.
+    /// Opens or creates a database by its path. Waits about a minute for a lock that another
+    /// connection holds.
     ///
     /// # Errors
     /// SQLite's own.
@@ -130,13 +130,13 @@ impl Library {
         let mut db: *mut sqlite3 = std::ptr::null_mut();
         // SAFETY: the names are C strings and `db` a valid place; all outlive the call.
         let code = unsafe { (self.api.sqlite3_open_v2)(name.as_ptr(), &raw mut db, flags, vfs) };
-        // SQLite hands out a handle even when opening fails; `Handle` closes it in either case.
+        // SQLite returns a handle even when opening fails; `Handle` closes it in either case.
         let connection = Connection { handle: Rc::new(Handle { api: self.api, db }) };
         connection.check(code, doing)?;
         Ok(connection)
     }
 
-    /// Loads an extension as a user does: into a connection, here a passing one.
+    /// Loads an extension as a user does: through a connection, here a temporary one.
     ///
     /// # Errors
     /// SQLite's own.
@@ -149,8 +149,8 @@ impl Library {
         let code = unsafe { (self.api.sqlite3_enable_load_extension)(db, 1) };
         connection.check(code, doing)?;
         let mut message: *mut c_char = std::ptr::null_mut();
-        // SAFETY: the handle is open, `name` is a C string, the entry point is SQLite's default
-        // and `message` is a valid place. The extension is the one that the user asked to price.
+        // SAFETY: the handle is open, `name` is a C string, the entry point is SQLite's default and
+        // `message` is a valid place. The extension is the one that the user asked to measure.
         let code = unsafe {
             (self.api.sqlite3_load_extension)(db, name.as_ptr(), std::ptr::null(), &raw mut message)
         };
@@ -175,7 +175,7 @@ fn constant(call: unsafe extern "C" fn() -> *const c_char) -> String {
     unsafe { CStr::from_ptr(call()) }.to_string_lossy().into_owned()
 }
 
-/// Called by SQLite when a lock is held by another connection.
+/// Callback that SQLite calls when another connection holds a lock.
 unsafe extern "C" fn wait_when_busy(_data: *mut c_void, tried: c_int) -> c_int {
     RETRIES.fetch_add(1, Ordering::Relaxed);
     if tried >= BUSY_LIMIT {
@@ -193,7 +193,7 @@ fn c_string(bytes: &[u8], doing: &str) -> Result<CString, SqliteError> {
     })
 }
 
-/// An open database handle; closes when its connection and all its statements are gone.
+/// An open database handle; it closes when its connection and all its statements are gone.
 pub(crate) struct Handle {
     pub(crate) api: &'static Api,
     pub(crate) db: *mut sqlite3,
@@ -210,7 +210,7 @@ impl Drop for Handle {
 impl Handle {
     pub(crate) fn error(&self, code: c_int, doing: String) -> SqliteError {
         if self.db.is_null() {
-            // SAFETY: any code is allowed; the answer is a constant of the library.
+            // SAFETY: any code is allowed; the result is a constant of the library.
             let text = unsafe { CStr::from_ptr((self.api.sqlite3_errstr)(code)) };
             return SqliteError { code, message: text.to_string_lossy().into_owned(), doing };
         }
@@ -224,12 +224,12 @@ impl Handle {
     }
 }
 
-/// Pages that SQLite did not find in its cache, and pages that it wrote.
+/// Counts of pages missing from SQLite's cache, and of pages written.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CacheCounts {
-    /// Read from the file.
+    /// Pages read from the file.
     pub misses: u64,
-    /// Written to it.
+    /// Pages written to the file.
     pub writes: u64,
 }
 
@@ -257,7 +257,7 @@ impl Connection {
         })
     }
 
-    /// Runs every statement of `sql`, without values and without looking at rows.
+    /// Runs every statement of `sql`, without parameters and without reading rows.
     ///
     /// # Errors
     /// SQLite's own.
@@ -265,7 +265,7 @@ impl Connection {
         self.each(sql, |statement| statement.run().map(drop))
     }
 
-    /// All rows of every statement of `sql`.
+    /// Returns all rows of every statement of `sql`.
     ///
     /// # Errors
     /// Those of the first statement that fails.
@@ -280,7 +280,7 @@ impl Connection {
         Ok(rows)
     }
 
-    /// All rows of one statement with these values.
+    /// Returns all rows of one statement with these parameters.
     ///
     /// # Errors
     /// SQLite's own.
@@ -339,7 +339,7 @@ impl Connection {
         Ok((statement, &sql[used..]))
     }
 
-    /// First column of the first row as text; `None` without a row.
+    /// Returns the first column of the first row as text; `None` without a row.
     ///
     /// # Errors
     /// SQLite's own.
@@ -350,7 +350,7 @@ impl Connection {
         Ok(text)
     }
 
-    /// First columns of all rows as text.
+    /// Returns the first column of all rows as text.
     ///
     /// # Errors
     /// SQLite's own.
@@ -363,7 +363,7 @@ impl Connection {
         Ok(texts)
     }
 
-    /// Leaves the write-ahead log as it is when the last connection closes.
+    /// Keeps the write-ahead log when the last connection closes.
     ///
     /// # Errors
     /// SQLite's own.
@@ -379,27 +379,28 @@ impl Connection {
         self.check(code, || "keep the log on closing".to_owned())
     }
 
-    /// Gives the page cache back, so that the next statement reads every page anew.
+    /// Frees the page cache, so that the next statement reads every page again.
     pub fn release_memory(&self) {
         // SAFETY: the handle is open.
         unsafe { (self.handle.api.sqlite3_db_release_memory)(self.handle.db) };
     }
 
-    /// Rows that the last statement changed itself.
+    /// Returns the number of rows that the last statement itself changed.
     #[must_use]
     pub fn changes(&self) -> i64 {
         // SAFETY: the handle is open.
         i64::from(unsafe { (self.handle.api.sqlite3_changes)(self.handle.db) })
     }
 
-    /// Rows changed since the connection opened, by triggers and foreign keys too.
+    /// Returns the number of rows changed since the connection opened, by triggers and foreign keys
+    /// too.
     #[must_use]
     pub fn total_changes(&self) -> i64 {
         // SAFETY: the handle is open.
         i64::from(unsafe { (self.handle.api.sqlite3_total_changes)(self.handle.db) })
     }
 
-    /// Page counts since the last call.
+    /// Returns the page counts since the last call.
     pub fn take_cache_counts(&self) -> CacheCounts {
         CacheCounts {
             misses: self.take_status(ffi::SQLITE_DBSTATUS_CACHE_MISS),
@@ -410,7 +411,7 @@ impl Connection {
     fn take_status(&self, what: c_int) -> u64 {
         let (mut current, mut high) = (0, 0);
         // SAFETY: the handle is open and both places are valid. A library built without a counter
-        // answers an error and leaves them zero.
+        // returns an error and leaves them zero.
         unsafe {
             (self.handle.api.sqlite3_db_status)(
                 self.handle.db,
@@ -423,7 +424,7 @@ impl Connection {
         u64::try_from(current).unwrap_or(0)
     }
 
-    /// Copies the whole database over `target` by the backup interface, in one step.
+    /// Copies the whole database over `target` through the backup interface, in one step.
     ///
     /// # Errors
     /// SQLite's own.
@@ -431,8 +432,8 @@ impl Connection {
         self.backup_schema_to((c"main", c"main"), target, -1)
     }
 
-    /// Copies the first schema over the second one of `target`, `pages` pages at a time, all at
-    /// once where negative.
+    /// Copies the first schema over the second one of `target`, `pages` pages at a time, or all at
+    /// once if negative.
     ///
     /// # Errors
     /// SQLite's own.
@@ -468,24 +469,24 @@ impl Connection {
         Err(target.handle.error(code, doing()))
     }
 
-    /// The open handle, and the functions that it may be given to.
+    /// Returns the open handle, and the functions that accept it.
     #[must_use]
     pub fn raw(&self) -> (&'static Api, *mut sqlite3) {
         (self.handle.api, self.handle.db)
     }
 
-    /// Turns a call's result code into its error.
+    /// Converts a call's result code into an error.
     ///
     /// # Errors
-    /// SQLite's own, for any other code than `SQLITE_OK`.
+    /// SQLite's own, for any code but `SQLITE_OK`.
     pub fn check(&self, code: c_int, doing: impl FnOnce() -> String) -> Result<(), SqliteError> {
         if code == ffi::SQLITE_OK { Ok(()) } else { Err(self.handle.error(code, doing())) }
     }
 
-    /// Closes the connection, and says whether that worked.
+    /// Closes the connection.
     ///
     /// # Errors
-    /// SQLite's own, and `SQLITE_BUSY` where a statement is left, which then closes it.
+    /// SQLite's own, and `SQLITE_BUSY` if statements remain, the last of which then closes it.
     pub fn close(self) -> Result<(), SqliteError> {
         let (api, db) = self.raw();
         let Some(handle) = Rc::into_inner(self.handle) else {

@@ -1,7 +1,7 @@
-//! A library whose calls do nothing but answer: what a loop costs on it is the driver's own share.
+//! A library whose calls do nothing but return: the cost of a loop on it is the driver's own share.
 //!
-//! A query has one row. What its integers are follows from the first parameter's value, so that the
-//! control table of the CRUD loop says what is asked for: see [`control_code`].
+//! A query has one row. Its integers follow from the first parameter's value, so that the control
+//! table of the CRUD loop gives the requested numbers: see [`control_code`].
 
 use core::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
 
@@ -10,8 +10,8 @@ use rusqlite::ffi::{sqlite3, sqlite3_stmt};
 
 use crate::Api;
 
-/// The control row by which this library's control table says `reads`, `updates`, `inserts` and
-/// `loads`, each at most 99.
+/// Key of the control row for which this library's control table returns `reads`, `updates`,
+/// `inserts` and `loads`, each at most 99.
 #[must_use]
 pub fn control_code(reads: u32, updates: u32, inserts: u32, loads: bool) -> i64 {
     [reads, updates, inserts, u32::from(loads)]
@@ -20,24 +20,24 @@ pub fn control_code(reads: u32, updates: u32, inserts: u32, loads: bool) -> i64 
         .fold(0, |code, part| code * 100 + i64::from(part.min(99)))
 }
 
-/// Stands behind a statement's pointer.
+/// The object behind a statement's pointer.
 struct IdleStatement {
     columns: c_int,
     query: bool,
-    /// It stands on its row.
+    /// True if the statement is on its row.
     on_row: bool,
     /// Value of the first parameter.
     code: i64,
 }
 
-/// Its address stands for every connection; it is never read.
+/// Its address is the handle of every connection; it is never read.
 static CONNECTION: u8 = 0;
 const TEXT: &CStr = c"0123456789abcdef0123456789abcdef0123";
 
 /// # Safety
 /// `raw` must come from [`prepare`] and not be finalized.
 unsafe fn statement<'a>(raw: *mut sqlite3_stmt) -> &'a mut IdleStatement {
-    // SAFETY: the caller keeps to the above, and uses a statement in one thread at a time.
+    // SAFETY: the caller observes the rule above, and uses a statement in one thread at a time.
     unsafe { &mut *raw.cast::<IdleStatement>() }
 }
 
@@ -144,7 +144,7 @@ extern "C" fn code_message(_code: c_int) -> *const c_char {
 }
 
 impl Api {
-    /// Calls that do nothing but what the driver needs to go on.
+    /// Returns calls that do only as much as the driver needs.
     pub(crate) fn idle() -> Self {
         Self {
             sqlite3_libversion: name,

@@ -7,8 +7,8 @@ use rusqlite::ffi;
 
 use crate::connection::{Connection, Handle, SqliteError};
 
-/// The pages of a database as SQLite sees them, one behind the other; a page that could not be read
-/// is zeros. Keeps its connection open.
+/// The pages of a database as SQLite sees them, in order; a page that could not be read is zeros.
+/// Keeps its connection open.
 pub struct Image {
     handle: Rc<Handle>,
     start: *mut u8,

@@ -1,8 +1,8 @@
 //! SQLite's C interface from a library that is linked in or chosen at run time, for the bench, for
 //! imports and for tests: the same code drives every library.
 //!
-//! [`Api`] is the table of C functions; whoever calls them directly keeps SQLite's own contract.
-//! The other types do so by themselves.
+//! [`Api`] is the table of C functions; direct callers must observe SQLite's own contract. The
+//! other types observe it themselves.
 #![allow(unsafe_code)]
 
 mod api;
@@ -21,9 +21,9 @@ pub use statement::{Bound, Row, Statement, Value};
 pub use uri::file_uri;
 pub use weaken::weaken_undefined;
 
-/// Whether a text ends with a complete statement, by the library linked into this program.
+/// Returns true if a text ends with a complete statement, according to the linked library.
 #[must_use]
 pub fn is_complete(text: &std::ffi::CStr) -> bool {
-    // SAFETY: takes a C string and keeps nothing of it.
+    // SAFETY: takes a C string and does not keep it.
     unsafe { rusqlite::ffi::sqlite3_complete(text.as_ptr()) != 0 }
 }

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::connection::{Handle, SqliteError};
 
-/// A value of a row. Reals are their bits, so that they compare and hash; text and blobs travel in
-/// hexadecimal.
+/// A value of a row. Reals are stored as bits, so that they can be compared and hashed; text and
+/// blobs are serialized in hexadecimal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Value {
     /// NULL.
@@ -62,7 +62,7 @@ impl rusqlite::ToSql for Value {
 }
 
 impl Value {
-    /// The same, to be bound.
+    /// Borrows the value for binding.
     #[must_use]
     pub fn borrowed(&self) -> ValueRef<'_> {
         match self {
@@ -125,14 +125,14 @@ impl Statement {
         self.handle.error(code, self.sql.clone())
     }
 
-    /// Whether it leaves the database as it is.
+    /// Returns true if it does not change the database.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         // SAFETY: the statement is live.
         unsafe { (self.handle.api.sqlite3_stmt_readonly)(self.raw) != 0 }
     }
 
-    /// Parameters that want values.
+    /// Number of parameters.
     #[must_use]
     pub fn parameters(&self) -> usize {
         // SAFETY: the statement is live.
@@ -140,7 +140,7 @@ impl Statement {
         usize::try_from(count).unwrap_or(0)
     }
 
-    /// Goes to the next row: true when there is one.
+    /// Steps to the next row; returns true if there is one.
     ///
     /// # Errors
     /// SQLite's own.
@@ -154,7 +154,7 @@ impl Statement {
         }
     }
 
-    /// Makes the statement ready to run again; reports the error of the last step, if any.
+    /// Makes the statement ready to run again; returns the error of the last step, if any.
     ///
     /// # Errors
     /// SQLite's own.
@@ -164,8 +164,8 @@ impl Statement {
         self.check(unsafe { (self.handle.api.sqlite3_reset)(self.raw) })
     }
 
-    /// Runs to the end, reads every column of every row, and resets. Returns a sum over what was
-    /// read, so that the reading cannot be optimised away.
+    /// Runs to the end, reads every column of every row, and resets. Returns a checksum of the
+    /// values, so that reading them cannot be optimised away.
     ///
     /// # Errors
     /// SQLite's own.
@@ -187,7 +187,7 @@ impl Statement {
         Ok(sum)
     }
 
-    /// Binds one value after the other, and runs.
+    /// Binds the values in order, and runs.
     ///
     /// # Errors
     /// SQLite's own.
@@ -226,30 +226,30 @@ impl Statement {
         sum
     }
 
-    /// An integer column of the current row.
+    /// Returns an integer column of the current row.
     #[inline]
     #[must_use]
     pub fn integer(&self, column: c_int) -> i64 {
-        // SAFETY: the statement is live; a column out of range answers 0.
+        // SAFETY: the statement is live; a column out of range returns 0.
         unsafe { (self.handle.api.sqlite3_column_int64)(self.raw, column) }
     }
 
-    /// A column of the current row as text, empty for NULL.
+    /// Returns a column of the current row as text, empty for NULL.
     #[must_use]
     pub fn text(&self, column: c_int) -> String {
-        // SAFETY: the statement is live; a column out of range answers null.
+        // SAFETY: the statement is live; a column out of range returns null.
         let start = unsafe { (self.handle.api.sqlite3_column_text)(self.raw, column) };
         String::from_utf8_lossy(&self.bytes(start.cast(), column)).into_owned()
     }
 
-    /// The current row.
+    /// Returns the current row.
     #[must_use]
     pub fn row(&self) -> Row {
         let api = self.handle.api;
         // SAFETY: the statement is live.
         let count = unsafe { (api.sqlite3_column_count)(self.raw) };
         let value = |column| {
-            // SAFETY: as above; the index is below the count. Text and blob are asked for before
+            // SAFETY: as above; the index is below the count. Text and blob are requested before
             // their length, as SQLite requires.
             unsafe {
                 match (api.sqlite3_column_type)(self.raw, column) {
@@ -272,9 +272,9 @@ impl Statement {
         (0..count).map(value).collect()
     }
 
-    /// The bytes of a column at `start`, which SQLite just gave for it.
+    /// Returns the bytes of a column at `start`, which SQLite has just returned for it.
     fn bytes(&self, start: *const c_void, column: c_int) -> Vec<u8> {
-        // SAFETY: the statement is live; a column out of range answers 0.
+        // SAFETY: the statement is live; a column out of range returns 0.
         let length = unsafe { (self.handle.api.sqlite3_column_bytes)(self.raw, column) };
         match usize::try_from(length) {
             Ok(length @ 1..) if !start.is_null() => {
@@ -291,7 +291,7 @@ impl Statement {
     /// SQLite's own.
     #[inline]
     pub fn bind_integer(&self, index: c_int, value: i64) -> Result<(), SqliteError> {
-        // SAFETY: the statement is live; an index out of range answers an error.
+        // SAFETY: the statement is live; an index out of range returns an error.
         self.check(unsafe { (self.handle.api.sqlite3_bind_int64)(self.raw, index, value) })
     }
 
@@ -316,7 +316,7 @@ impl Statement {
     /// Binds one value to each parameter; SQLite copies text and blobs.
     ///
     /// # Errors
-    /// As many values as parameters are wanted; SQLite's own.
+    /// If the number of values differs from the number of parameters; SQLite's own.
     pub fn bind_all<'a>(
         &self,
         values: impl ExactSizeIterator<Item = ValueRef<'a>>,

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
-/// What is not quoted beside letters and digits means nothing in a URI.
+/// Besides letters and digits, only characters without a meaning in a URI stay unquoted.
 const QUOTED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_');
 
-/// The URI of a file, for SQLite, with every byte quoted that could mean something else.
+/// Returns the URI of a file for SQLite, with every byte quoted that could have another meaning.
 #[must_use]
 pub fn file_uri(path: &Path) -> String {
     format!("file:{}", percent_encode(path.as_os_str().as_bytes(), QUOTED))

@@ -8,11 +8,11 @@ use object::elf::{FileHeader64, STB_WEAK};
 use object::read::elf::{FileHeader, SectionHeader, Sym};
 
 /// Makes undefined symbols that begin with `prefix` weak, so that a Python module's library can be
-/// loaded without an interpreter: the loader then leaves them null instead of refusing. SQLite's
-/// own functions in it refer to none of them.
+/// loaded without an interpreter: the loader then sets them to null instead of refusing. SQLite's
+/// own functions in it do not use them.
 ///
 /// # Errors
-/// Fails when the file cannot be read or written, or is no 64-bit ELF library.
+/// Fails when the file cannot be read or written, or is not a 64-bit ELF library.
 pub fn weaken_undefined(path: &Path, prefix: &str) -> io::Result<()> {
     let mut bytes = std::fs::read(path)?;
     let places = undefined_symbols(&bytes, prefix).map_err(io::Error::other)?;
@@ -24,9 +24,9 @@ pub fn weaken_undefined(path: &Path, prefix: &str) -> io::Result<()> {
     std::fs::write(path, bytes)
 }
 
-/// File offsets of the type-and-binding bytes of undefined dynamic symbols whose name begins with
-/// `prefix`, leading underscores aside. ELF gABI, "Symbol Table": the byte follows the 4-byte name
-/// in each 64-bit entry.
+/// Returns the file offsets of the type-and-binding bytes of undefined dynamic symbols whose name
+/// begins with `prefix`, ignoring leading underscores. ELF gABI, "Symbol Table": the byte follows
+/// the 4-byte name in each 64-bit entry.
 fn undefined_symbols(bytes: &[u8], prefix: &str) -> object::read::Result<Vec<usize>> {
     let header = FileHeader64::<Endianness>::parse(bytes)?;
     let endian = header.endian()?;
@@ -50,8 +50,8 @@ fn undefined_symbols(bytes: &[u8], prefix: &str) -> object::read::Result<Vec<usi
 mod tests {
     use super::*;
 
-    /// A library that refers to data of a missing interpreter loads after its symbols were
-    /// weakened, and not before.
+    /// A library that refers to data of a missing interpreter loads only after its symbols were
+    /// weakened.
     #[test]
     fn weakened_libraries_load_without_their_interpreter() {
         let directory = tempfile::tempdir().unwrap();

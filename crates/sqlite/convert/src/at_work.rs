@@ -1,8 +1,9 @@
-//! A mark on a database that a process changes its key, which the system takes off when that ends.
+//! A mark on a database whose key a process is changing. The system removes it when the process
+//! ends.
 //!
-//! It is a shared lock of an open file description (fcntl(2), `F_OFD_SETLK`) on one byte far behind
-//! all that a database has or SQLite locks. SQLite's own locks are the process's, and are neither
-//! seen nor dropped by it.
+//! It is a shared lock of an open file description (fcntl(2), `F_OFD_SETLK`) on one byte far beyond
+//! the end of a database and SQLite's lock bytes. SQLite's own locks belong to the process; the
+//! mark neither sees nor drops them.
 
 use std::fs::File;
 use std::io;
@@ -10,14 +11,14 @@ use std::sync::Arc;
 
 use crate::ffi::{Mark, mark_byte};
 
-/// Where the mark is.
+/// Offset of the mark.
 const BYTE: i64 = 1 << 62;
 
 /// The mark, until it is dropped.
 pub(crate) struct AtWork(Arc<File>);
 
 impl AtWork {
-    /// Marks the database in `file`. Any number of processes may. A file system that knows no such
+    /// Marks the database in `file`. Any number of processes may do so. A file system without such
     /// locks has no marks.
     pub(crate) fn begin(file: &Arc<File>) -> Self {
         let _ = mark_byte(file, BYTE, Mark::Set);
@@ -31,10 +32,11 @@ impl Drop for AtWork {
     }
 }
 
-/// Whether somebody is changing the key of the database in `file`, through another descriptor.
+/// Returns true if somebody is changing the key of the database in `file`, through another
+/// descriptor.
 ///
 /// # Errors
-/// The system's, where it knows no such locks.
+/// The system's, if it lacks such locks.
 pub fn is_key_changing(file: &File) -> io::Result<bool> {
     mark_byte(file, BYTE, Mark::Ask)
 }
@@ -55,7 +57,8 @@ mod tests {
         let (first, second) = (AtWork::begin(&open()), AtWork::begin(&open()));
         assert!(changing());
         drop(first);
-        // Closing any descriptor drops locks of the process, which this is not.
+        // Closing any descriptor drops locks of the process; this lock does not belong to the
+        // process.
         drop(File::open(&path).unwrap());
         assert!(changing());
         drop(second);

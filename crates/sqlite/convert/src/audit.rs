@@ -1,5 +1,5 @@
-//! What an auditor asks of databases: which keys, how old, wrapped by what, backed up when; and
-//! what of it breaks a rule. Nothing is opened: headers and the key store tell.
+//! An audit of databases: their keys, the keys' ages, certificates and backups, and the broken
+//! rules. No database is opened: headers and the key store have all the facts.
 
 use std::path::{Path, PathBuf};
 
@@ -12,25 +12,25 @@ use crate::status::{Encryption, Status, Store, status};
 
 const DAY_S: i64 = 24 * 3600;
 
-/// The rules beyond those that hold always.
+/// The optional rules, in addition to the built-in ones.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Policy {
-    /// A key made before this moment, seconds since 1970, is too old.
+    /// A key made before this time, seconds since 1970, is too old.
     pub oldest_key: Option<i64>,
 }
 
-/// A database as an auditor sees it.
+/// Audit result of one database.
 #[derive(Debug, Serialize)]
 pub struct Audited {
-    /// Its path, as it was given.
+    /// Its path, as given.
     #[serde(serialize_with = "crate::path_text::path_text")]
     pub path: PathBuf,
-    /// The facts of header and key store; none where the file could not be read.
+    /// Data of header and key store; `None` if the file could not be read.
     #[serde(flatten)]
     pub status: Option<Status>,
     /// Whole days since the key in force was made.
     pub key_age_days: Option<i64>,
-    /// The rules that it breaks.
+    /// The broken rules.
     pub breaches: Vec<Breach>,
 }
 
@@ -67,7 +67,7 @@ pub fn audit(name: &Path, store: &Store<'_>, policy: Policy) -> Audited {
 }
 
 impl Audited {
-    /// A file or directory that could not be read: what it holds is not known.
+    /// Result for a file or directory that could not be read: its content is unknown.
     #[must_use]
     pub fn unread(path: PathBuf, error: &DatabaseError) -> Self {
         let mut found = Self { path, status: None, key_age_days: None, breaches: Vec::new() };
@@ -91,7 +91,7 @@ impl Audited {
                     let made = &encryption.key_created_at;
                     self.breach("key-age", format!("its key was made at {made}"));
                 }
-                // A clock that was wrong hides a key's age.
+                // A wrong clock hides a key's age.
                 if created > now + DAY_S {
                     let made = &encryption.key_created_at;
                     self.breach("key-age", format!("its key was made in the future, at {made}"));

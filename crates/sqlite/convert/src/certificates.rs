@@ -10,7 +10,8 @@ use tdekit_sqlite_page::keys::DEK_LEN;
 use crate::convert::Form;
 use crate::error::DatabaseError;
 
-/// Finds the certificates, each once, and makes sure that they wrap and that one of them unwraps.
+/// Finds the certificates without duplicates, and makes sure that they wrap and that one of them
+/// unwraps.
 ///
 /// # Errors
 /// `TooManyCertificates`, errors of the key store.
@@ -39,9 +40,9 @@ pub fn find_certificates(
     }
 }
 
-/// Records a new file in the key store before it takes its place at `path`, so that no crash leaves
-/// a file whose certificate the store would drop. A record of another file at this path is kept:
-/// that file may have been moved.
+/// Records a new file in the key store before it takes its place at `path`, so that a crash cannot
+/// leave a file whose certificate the store would drop. A record of another file at this path is
+/// kept, because that file may have been moved.
 pub(crate) fn record(
     form: &Form,
     unlocked: &Unlocked,
@@ -53,7 +54,7 @@ pub(crate) fn record(
     certificates.iter().try_for_each(|info| store.record_use(&info.sha256, file_id, path))
 }
 
-/// Takes back what [`record`] did.
+/// Undoes [`record`].
 pub(crate) fn forget(
     form: &Form,
     unlocked: &Unlocked,

@@ -1,8 +1,8 @@
 //! Turns a plain database into an encrypted one and back.
 //!
 //! A copy is made beside the database, checked, made durable and renamed over it, all under a lock
-//! that keeps everyone else out. A crash at any point leaves the old database or the new one,
-//! whole, and perhaps the unfinished copy, which the next run removes.
+//! that excludes everyone else. A crash at any point leaves the old database or the new one, whole,
+//! and perhaps the unfinished copy, which the next run removes.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -26,9 +26,9 @@ use crate::target::{Target, remove_side_files, spoil_unlinked, sync_directory};
 use crate::verify;
 use crate::watch::{Watch, go_on};
 
-/// Room beyond the pages that a copy may take: its header area, and its journal's header.
+/// Space that a copy may take beyond its pages: its header area, and its journal's header.
 const EXTRA_BYTES: u64 = 1 << 20;
-/// Where a plain database keeps the number of reserved bytes.
+/// Offset of the number of reserved bytes in a plain database.
 const RESERVED_OFFSET: usize = 20;
 
 /// The form that a database is converted to.
@@ -40,15 +40,15 @@ pub enum Form {
     Encrypted {
         /// The certificates that wrap its key.
         certificates: Vec<CertificateInfo>,
-        /// The algorithm that seals its pages.
+        /// The algorithm for its pages.
         algorithm: Algorithm,
     },
 }
 
-/// How to convert.
+/// Options of a conversion.
 #[derive(Debug, Default)]
 pub struct Options {
-    /// Page size of the result; without it that of the original, or the least that serves.
+    /// Page size of the result; `None` for the original's, or the smallest possible.
     pub page_size: Option<PageSize>,
     /// Keep the original under this name.
     pub keep: Option<PathBuf>,
@@ -56,7 +56,7 @@ pub struct Options {
     pub verify: bool,
 }
 
-/// The outcome of a conversion.
+/// Result of a conversion.
 #[derive(Debug)]
 pub struct Converted {
     /// The database's resolved path.
@@ -65,18 +65,18 @@ pub struct Converted {
     pub old_page_size: u32,
     /// Page size of the result, bytes.
     pub page_size: u32,
-    /// Why the new name may not be on disk yet, if it may not.
+    /// Reason why the new name may not be on disk yet.
     pub not_synced: Option<DatabaseError>,
     /// Functions and collations of its schema that only the application has.
     pub unknown: Unknown,
-    /// Why the key store could not take note of it, if it could not.
+    /// Reason why the key store could not record the change.
     pub not_recorded: Option<StoreError>,
 }
 
 /// Converts the database `name`.
 ///
 /// # Errors
-/// On each the database is as it was, and the copy is removed.
+/// After any error the database is unchanged, and the copy is removed.
 pub fn convert(
     name: &Path,
     form: &Form,
@@ -86,7 +86,8 @@ pub fn convert(
 ) -> Result<Converted, DatabaseError> {
     keyring::set_unlocked(Arc::clone(unlocked));
     let path = database_path(name)?;
-    // Before anything is made beside it. Closing the file here drops no lock of SQLite's yet.
+    // Checked before anything is made beside it. Closing the file here does not drop a lock of
+    // SQLite's yet.
     check(&path, &open_file(&path)?, form, unlocked)?;
     let target = Target::create(&path)?;
     watch.done(Step::Created);
@@ -107,7 +108,7 @@ pub fn convert(
 /// does. Returns the new file's identifier.
 ///
 /// # Errors
-/// As [`convert`]; the target is to be removed then.
+/// As [`convert`]; the caller must then remove the target.
 pub fn copy_encrypted(
     source: Source,
     (form, options): (&Form, &Options),
@@ -121,7 +122,7 @@ pub fn copy_encrypted(
     copied.file_id.ok_or_else(|| work.wrong("it is not encrypted"))
 }
 
-/// A conversion on its way.
+/// A conversion in progress.
 struct Work<'a> {
     source: Source,
     /// First bytes of the original.
@@ -134,10 +135,10 @@ struct Work<'a> {
     expected_bytes: u64,
 }
 
-/// A copy that was checked.
+/// A checked copy.
 struct Copied {
     page_size: u32,
-    /// Identifier of the new file, when it is encrypted.
+    /// Identifier of the new file, if it is encrypted.
     file_id: Option<[u8; 16]>,
 }
 
@@ -201,11 +202,11 @@ impl<'a> Work<'a> {
         copy::copy(&self.source, target, &parameters, self.expected_bytes, self.watch)
     }
 
-    /// The page size to set, when it is not the original's.
+    /// Returns the page size to set, if it differs from the original's.
     fn new_page_size(&self) -> Option<u32> {
         match (self.options.page_size, self.form) {
             (Some(size), _) => Some(size.bytes()),
-            // Smaller pages leave too little beside the seal.
+            // Smaller pages leave too little space beside the seal.
             (None, Form::Encrypted { .. }) if self.old_page_size < MIN_PAGE_SIZE => {
                 Some(MIN_PAGE_SIZE)
             }
@@ -223,7 +224,7 @@ impl<'a> Work<'a> {
         }
         let finish = || -> rusqlite::Result<(u32, u32)> {
             if source.wal {
-                // The change of mode itself needs no journal that survives.
+                // The change of mode itself needs no durable journal.
                 copy.query_row("PRAGMA main.journal_mode=MEMORY", [], |_| Ok(()))?;
                 copy.query_row("PRAGMA main.journal_mode=WAL", [], |_| Ok(()))?;
             }
@@ -253,8 +254,8 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Checks an encrypted copy with its keys unwrapped from the file, as the next reader has to
-    /// get them. Returns the file's identifier.
+    /// Checks an encrypted copy with its keys unwrapped from the file, as the next reader must get
+    /// them. Returns the file's identifier.
     fn check_sealed(
         &self,
         target: &Target,
@@ -266,7 +267,7 @@ impl<'a> Work<'a> {
         let (header, keys) = open_header(target.path(), area, self.unlocked)?;
         let page_size = PageSize::new(u64::from(page_size)).map_err(bad_header)?;
         if header.page_size != page_size {
-            // Written before SQLite had said what it would be.
+            // It was written before SQLite reported the final page size.
             let sequence = header.sequence + 1;
             let dek = keys.dek(header.current).map_err(bad_header)?;
             let header = Header { sequence, page_size, ..header };
@@ -283,7 +284,7 @@ impl<'a> Work<'a> {
         DatabaseError::Verification { path, problem: problem.to_owned() }
     }
 
-    /// Puts the copy in the original's place.
+    /// Replaces the original by the copy.
     fn replace(self, target: &Target, copied: &Copied) -> Result<Converted, DatabaseError> {
         let logged = self.log(target)?;
         let recorded = copied.file_id.map_or(Ok(()), |file_id| {
@@ -320,7 +321,7 @@ impl<'a> Work<'a> {
         })
     }
 
-    /// Logs what becomes of the database.
+    /// Logs the change of the database.
     fn log(&self, target: &Target) -> Result<Option<StoreError>, DatabaseError> {
         let path = &self.source.path;
         match self.form {
@@ -341,8 +342,8 @@ impl<'a> Work<'a> {
         watch.done(Step::Kept);
         source.check_alone()?;
         go_on(watch)?;
-        // The rest of a journal ended its last transaction, and a log is empty; the new database
-        // must not find them.
+        // The rest of a journal belonged to its last transaction, and a log is empty; the new
+        // database must not find them.
         if remove_side_files(&source.path)? {
             sync_directory(&source.path)?;
         }
@@ -364,7 +365,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Makes sure that the file can be converted, and returns its first bytes.
+/// Checks that the file can be converted, and returns its first bytes.
 fn check(
     path: &Path,
     file: &File,

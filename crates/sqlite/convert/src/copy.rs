@@ -1,5 +1,5 @@
-//! Copying a database with `VACUUM INTO`, also where its schema names functions and collations
-//! that only its application has.
+//! Copying a database with `VACUUM INTO`, even if its schema names functions and collations that
+//! only its application has.
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -13,20 +13,20 @@ use crate::target::Target;
 use crate::watch::{Phase, Watch, go_on, interruptible};
 use tdekit_sqlite_client::file_uri;
 
-/// Most functions that a schema may name and we do not have.
+/// Maximum number of functions that a schema may name and we do not have.
 const MAX_UNKNOWN_FUNCTIONS: usize = 1000;
 
 thread_local! {
-    /// The names stood in for on this thread. SQLite's callback carries no state.
+    /// The names with stand-ins on this thread. SQLite's callback has no user data.
     static STOOD_IN: RefCell<Unknown> = const { RefCell::new(Unknown::none()) };
 }
 
 /// Names in a schema that only the application has.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unknown {
-    /// Of collations.
+    /// Names of collations.
     pub collations: Vec<String>,
-    /// Of functions.
+    /// Names of functions.
     pub functions: Vec<String>,
 }
 
@@ -36,7 +36,7 @@ impl Unknown {
     }
 }
 
-/// Copies `source` into the empty `target`; `parameters` go into the target's URI.
+/// Copies `source` into the empty `target`; `parameters` are added to the target's URI.
 pub(crate) fn copy(
     source: &Source,
     target: &Target,
@@ -51,15 +51,16 @@ pub(crate) fn copy(
     vacuum_into(source, target, &uri, watch)
 }
 
-/// The names stood in for on this thread.
+/// Returns the names with stand-ins on this thread.
 pub(crate) fn unknown_names() -> Unknown {
     STOOD_IN.with_borrow(Clone::clone)
 }
 
-/// Makes unknown collations report that the index entry comes first.
+/// Registers stand-ins for unknown collations that report that the first entry sorts before the
+/// second.
 ///
-/// The copy takes an index over in the order of the original's, entry by entry, and asks the
-/// collation only whether the next entry belongs behind those that are there. It does.
+/// The copy adopts the order of the original's index, entry by entry, and asks the collation only
+/// whether the next entry belongs after the existing ones. It does.
 ///
 /// # Errors
 /// Those of SQLite.
@@ -96,8 +97,8 @@ fn vacuum_into(
     Err(source.failed("copy")(rusqlite::Error::InvalidQuery))
 }
 
-/// A function that a constraint, an index or a generated column names. A copy never calls it:
-/// values are copied as they are stored.
+/// Registers a stand-in for a function that a constraint, an index or a generated column names. A
+/// copy never calls it: values are copied as they are stored.
 fn stand_in_for_function(db: &Connection, name: &str) -> rusqlite::Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8
         | FunctionFlags::SQLITE_DETERMINISTIC
@@ -117,8 +118,8 @@ fn unknown_function(error: &rusqlite::Error) -> Option<String> {
     message.strip_prefix("no such function: ").map(str::to_owned)
 }
 
-/// Refuses an index that is sorted downwards by a collation that we do not know: SQLite turns the
-/// answer of its stand-in round.
+/// Refuses an index in descending order by an unknown collation: SQLite reverses the result of its
+/// stand-in.
 fn refuse_descending_unknowns(source: &Source) -> Result<(), DatabaseError> {
     let sql = "
         SELECT x.coll

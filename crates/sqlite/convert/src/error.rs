@@ -19,12 +19,12 @@ use crate::target::with_suffix;
 /// An error of a database file.
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
-    /// The name is not that of an ordinary file.
+    /// The name is not that of a regular file.
     #[error("{} {problem}", .path.display())]
     NotAFile {
         /// The name.
         path: PathBuf,
-        /// The kind of file that it is instead.
+        /// The kind of the file.
         problem: &'static str,
     },
     /// The file is neither a plain nor an encrypted database.
@@ -33,49 +33,49 @@ pub enum DatabaseError {
         /// The file.
         path: PathBuf,
     },
-    /// What is left of an encrypted database.
+    /// Only remains of an encrypted database were found.
     #[error("{} {problem}", .path.display())]
     Lost {
-        /// The file, or where it was.
+        /// The file, or its former path.
         path: PathBuf,
         /// The fault in words.
         problem: &'static str,
     },
-    /// There is nothing to encrypt.
+    /// The database is encrypted already.
     #[error("{} is encrypted already", .path.display())]
     AlreadyEncrypted {
         /// The database.
         path: PathBuf,
     },
-    /// There is nothing to decrypt.
+    /// The database is not encrypted.
     #[error("{} is not encrypted", .path.display())]
     NotEncrypted {
         /// The database.
         path: PathBuf,
     },
-    /// There is nothing to accept.
+    /// The database has no freshness, so there is nothing to accept.
     #[error("{} has no freshness", .path.display())]
     NoFreshness {
         /// The database.
         path: PathBuf,
     },
-    /// The list of its seals, or its anchor.
+    /// A fault in the database's list of seals, or its anchor.
     #[error("{}: {source}", .path.display())]
     Freshness {
         /// The database.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         source: VfsError,
     },
-    /// Others use the database.
+    /// The database is in use.
     #[error("{} is in use{}", .path.display(), Holders(.holders))]
     InUse {
         /// The database.
         path: PathBuf,
-        /// Who has it open, where that is known.
+        /// The processes that have it open, where known.
         holders: Vec<Holder>,
     },
-    /// Processes have the database open that would not notice when it is encrypted under them.
+    /// Processes have the database open that would not notice its encryption.
     #[error("{} is open without this version of the extension{}", .path.display(),
         Holders(.holders))]
     WithoutExtension {
@@ -89,7 +89,7 @@ pub enum DatabaseError {
     NotOnline {
         /// The database.
         path: PathBuf,
-        /// Why not, in words.
+        /// The reason, in words.
         problem: String,
     },
     /// Another run converts the same database.
@@ -98,7 +98,7 @@ pub enum DatabaseError {
         /// The database.
         path: PathBuf,
     },
-    /// Another name leads to the same file, which would keep its old content.
+    /// Another name refers to the same file, which would keep its old content.
     #[error("{} has {others} more hard link(s), which would stay as they are", .path.display())]
     HardLinked {
         /// The database.
@@ -106,28 +106,28 @@ pub enum DatabaseError {
         /// The number of other names.
         others: u64,
     },
-    /// The database may not be changed.
+    /// The database is not writable.
     #[error("{} can only be read", .path.display())]
     ReadOnly {
         /// The database.
         path: PathBuf,
     },
-    /// A transaction was cut short, and whoever reads the database next has to roll it back, which
-    /// takes writing.
+    /// A transaction was cut short, and the next reader must roll it back, which needs write
+    /// access.
     #[error("{} has a transaction that was cut short, in {}-journal", .path.display(),
         .path.display())]
     HotJournal {
         /// The database.
         path: PathBuf,
     },
-    /// A database in WAL mode, where SQLite cannot make the file that it shares the log's index by.
+    /// A database in WAL mode where SQLite cannot make the file for the shared index of the log.
     #[error("{} is in WAL mode, and nothing can be written beside it: SQLite reads it only where \
              it can make {}-shm", .path.display(), .path.display())]
     NoLogIndex {
         /// The database.
         path: PathBuf,
     },
-    /// An encrypted database where there is no key store.
+    /// An encrypted database, but no key store.
     #[error("{} is encrypted for {}, and there is no key store here", .path.display(),
         .certificates.join(", "))]
     NoStoreHere {
@@ -136,15 +136,15 @@ pub enum DatabaseError {
         /// Names, where the header has them, and thumbprints of the certificates that open it.
         certificates: Vec<String>,
     },
-    /// A file exists at the place of the new one.
+    /// A file exists at the path of the new one.
     #[error("{} exists{reason}", .path.display())]
     Occupied {
         /// The file.
         path: PathBuf,
-        /// Why it is not simply replaced.
+        /// Reason why it is not simply replaced.
         reason: &'static str,
     },
-    /// The copy would not fit.
+    /// There is no space for the copy.
     #[error("the copy needs about {} and {} has {} free", Bytes(*.needed_bytes), .dir.display(),
         Bytes(*.available_bytes))]
     NoSpace {
@@ -152,7 +152,7 @@ pub enum DatabaseError {
         dir: PathBuf,
         /// Bytes that the copy needs.
         needed_bytes: u64,
-        /// Bytes that are free.
+        /// Free bytes.
         available_bytes: u64,
     },
     /// The disk filled up. Nothing was changed.
@@ -161,16 +161,16 @@ pub enum DatabaseError {
         /// The database.
         path: PathBuf,
     },
-    /// A change of the key has begun and is not done. The header has both keys, the content is as
-    /// it was, and the next rotation goes on.
+    /// A change of the key has begun and is incomplete. The header has both keys, the content is
+    /// unchanged, and the next rotation continues it.
     #[error("{why}; the key change of {} has begun, its content is as it was", .path.display())]
     KeyChangeBegun {
         /// The database.
         path: PathBuf,
-        /// Why it ended.
+        /// The reason why it ended.
         why: CutShort,
     },
-    /// A change of the key has begun to another algorithm than the one that is asked for.
+    /// A change of the key to another algorithm than the requested one has begun.
     #[error(
         "a key change of {} to {begun} has begun and is not done; it cannot become one to {asked}",
         .path.display()
@@ -178,24 +178,24 @@ pub enum DatabaseError {
     OtherKeyChange {
         /// The database.
         path: PathBuf,
-        /// The algorithm that its pages get.
+        /// The algorithm of the change that has begun.
         begun: &'static str,
-        /// The algorithm that is asked for.
+        /// The requested algorithm.
         asked: &'static str,
     },
-    /// There is no change of the key that could be halted.
+    /// There is no key change to halt.
     #[error("no change of the key of {} has begun", .path.display())]
     NoKeyChange {
         /// The database.
         path: PathBuf,
     },
-    /// The name leads to another file than the one that was opened.
+    /// The name refers to another file than the opened one.
     #[error("{} was replaced by another process", .path.display())]
     Replaced {
         /// The database.
         path: PathBuf,
     },
-    /// An index sorts downwards by an order that only the application knows.
+    /// An index is in descending order by a collation that only the application has.
     #[error("{} sorts an index by collation {name}, downwards", .path.display())]
     Collation {
         /// The database.
@@ -203,7 +203,7 @@ pub enum DatabaseError {
         /// The collation.
         name: String,
     },
-    /// The copy is not what it should be. Nothing was changed.
+    /// The copy is faulty. Nothing was changed.
     #[error("the copy of {} is not right: {problem}; the original is as it was", .path.display())]
     Verification {
         /// The database.
@@ -216,19 +216,19 @@ pub enum DatabaseError {
     Metadata {
         /// The database.
         path: PathBuf,
-        /// The item that cannot be given.
+        /// The attribute that cannot be set.
         what: &'static str,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
-    /// There is no library that opens another program's databases.
+    /// No library was found that opens another program's databases.
     #[error("no library of {}: {}: {reason}", .origin.name(), .path.display())]
     Library {
         /// The program.
         origin: Origin,
         /// The library that was tried.
         path: PathBuf,
-        /// Why it does not serve.
+        /// The reason why it cannot be used.
         reason: String,
     },
     /// Another program's database does not open.
@@ -240,19 +240,19 @@ pub enum DatabaseError {
         /// The program.
         origin: Origin,
     },
-    /// Another program's library refused something.
+    /// Another program's library refused an operation.
     #[error("cannot {action} {} by its own library: {message}", .path.display())]
     Foreign {
         /// The operation that failed.
         action: &'static str,
-        /// On which database.
+        /// The database.
         path: PathBuf,
         /// SQLite's primary result code.
         code: i32,
-        /// The library's answer.
+        /// The library's error message.
         message: String,
     },
-    /// A database that has to be read into memory has no room there.
+    /// There is no memory for a database that must be read into memory.
     #[error("{} needs {} of memory and {} can be had", .path.display(), Bytes(*.needed_bytes),
         Bytes(*.available_bytes))]
     NoMemory {
@@ -260,13 +260,13 @@ pub enum DatabaseError {
         path: PathBuf,
         /// Bytes that it needs.
         needed_bytes: u64,
-        /// Bytes that are free, or that SQLite takes at once.
+        /// Bytes that are free, or that SQLite can allocate at once.
         available_bytes: u64,
     },
     /// The user stopped the work. Nothing was changed.
     #[error("stopped; nothing was changed")]
     Interrupted,
-    /// The header of an encrypted database.
+    /// The header of an encrypted database is faulty.
     #[error("{}: {source}", .path.display())]
     Header {
         /// The database.
@@ -274,16 +274,16 @@ pub enum DatabaseError {
         /// The fault.
         source: PageError,
     },
-    /// SQLite refused something.
+    /// SQLite refused an operation.
     #[error("cannot {action} {}: {source}{}", .path.display(), Detail(.detail))]
     Sqlite {
         /// The operation that failed.
         action: &'static str,
-        /// On which database.
+        /// The database.
         path: PathBuf,
-        /// SQLite's answer.
+        /// SQLite's error.
         source: Box<rusqlite::Error>,
-        /// The VFS's own account, where the fault was found there.
+        /// The VFS's own message, if it found the fault.
         detail: Option<String>,
     },
     /// A file could not be read or written.
@@ -291,23 +291,23 @@ pub enum DatabaseError {
     Io {
         /// The operation that failed.
         action: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
-    /// A header has not room for so many.
+    /// A header has no space for so many certificates.
     #[error("a database's key is wrapped by at most {most} certificates")]
     TooManyCertificates {
-        /// How many there may be.
+        /// Maximum number of certificates.
         most: usize,
     },
-    /// The key store.
+    /// An error of the key store.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// The cause that cut a change of the key short.
+/// The cause that interrupted a key change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CutShort {
     /// The disk filled up.
@@ -329,7 +329,7 @@ impl fmt::Display for CutShort {
 }
 
 impl DatabaseError {
-    /// The error's kind, which tells a caller how to react.
+    /// Returns the kind of the error, by which a caller decides how to react.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
@@ -371,7 +371,7 @@ impl DatabaseError {
         }
     }
 
-    /// The name, for programs, of the finding that this error becomes.
+    /// Returns the name, for programs, of the finding for this error.
     #[must_use]
     pub fn finding_name(&self) -> &'static str {
         match self {
@@ -380,7 +380,7 @@ impl DatabaseError {
         }
     }
 
-    /// Translates SQLite's answer on `db` for the database at `path`.
+    /// Translates SQLite's error on `db` for the database at `path`.
     pub fn sqlite<'a>(
         action: &'static str,
         path: &'a Path,
@@ -409,7 +409,7 @@ impl DatabaseError {
                                 | ErrorCode::AuthorizationForStatementDenied
                         )
                     );
-                    // An opening that was refused says so itself.
+                    // An opening that was refused explains itself.
                     let said = source.to_string();
                     let detail = if below { last_vfs_error(db) } else { None };
                     let detail = detail.filter(|detail| !said.contains(detail));
@@ -420,7 +420,7 @@ impl DatabaseError {
     }
 }
 
-/// Whether a file is there that SQLite reads and beside which it can write nothing.
+/// Returns true if the file exists and SQLite can read it but cannot write beside it.
 fn lacks_log_index(path: &Path) -> bool {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
@@ -429,7 +429,7 @@ fn lacks_log_index(path: &Path) -> bool {
     !writable && !has_index && std::fs::File::open(path).is_ok()
 }
 
-/// A failed call of the operating system on a file.
+/// Translates a failed call of the operating system on a file.
 pub fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DatabaseError {
     let path = path.to_owned();
     move |source| DatabaseError::Io { action, path, source }
@@ -438,15 +438,15 @@ pub fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> 
 /// A journal is hot, and the connection may not write.
 const READONLY_ROLLBACK: i32 = rusqlite::ffi::SQLITE_READONLY | (3 << 8);
 
-/// SQLite's extended result code, or 0 for an error that is not SQLite's.
+/// Returns SQLite's extended result code, or 0 for an error that is not SQLite's.
 fn extended_code(error: &rusqlite::Error) -> i32 {
     error.sqlite_error().map_or(0, |failure| failure.extended_code)
 }
 
-/// Translates SQLite's answer.
+/// Returns the kind of SQLite's error.
 #[must_use]
 pub fn sqlite_kind(error: &rusqlite::Error) -> Kind {
-    // The data that was read does not authenticate.
+    // The data read does not authenticate.
     const IOERR_DATA: i32 = rusqlite::ffi::SQLITE_IOERR | (32 << 8);
     match extended_code(error) {
         IOERR_DATA => Kind::Damaged,
@@ -459,7 +459,7 @@ pub fn sqlite_kind(error: &rusqlite::Error) -> Kind {
     }
 }
 
-/// The kind of a result code of another library.
+/// Returns the kind of a result code of another library.
 fn foreign_kind(code: i32) -> Kind {
     match code {
         rusqlite::ffi::SQLITE_CORRUPT | rusqlite::ffi::SQLITE_NOTADB => Kind::Damaged,

@@ -23,34 +23,34 @@ use crate::versions::pages_by_key_version;
 use crate::watch::{Phase, Watch, go_on, interruptible};
 use tdekit_sqlite_client::file_uri;
 
-/// Pages that are named one by one.
+/// Maximum number of pages that are listed individually.
 const MOST_NAMED: u64 = 20;
-/// Faults of the structure that SQLite names.
+/// Maximum number of structural faults that SQLite lists.
 const MOST_STRUCTURE: u32 = 10;
 
-/// The result of an examination.
+/// Result of an examination.
 #[derive(Debug, Serialize)]
 pub struct Examination {
-    /// The facts that are known without opening the database.
+    /// The properties that are known without opening the database.
     #[serde(flatten)]
     pub status: Status,
-    /// Pages read through SQLite, in the log or in the file; none where the key does not open.
+    /// Pages read through SQLite, from the log or the file; 0 if the key does not open.
     pub pages: u64,
-    /// Pages of these that do not open.
+    /// Number of these pages that do not open.
     pub damaged_pages: u64,
-    /// Pages of an encrypted file by the version of the key that sealed them.
+    /// Pages of an encrypted file, by the version of the key that sealed them.
     pub pages_by_key_version: BTreeMap<u32, u64>,
     /// Faults and risks.
     pub findings: Vec<Finding>,
 }
 
-/// A fault, or a risk that somebody should know of.
+/// A fault, or a risk that deserves attention.
 #[derive(Debug, Serialize)]
 pub struct Finding {
     /// Its name, for programs: `page`, `structure`, `header`, `key`, `certificate`, `lost`,
     /// `unreadable`.
     pub what: &'static str,
-    /// Its weight: damage, a key that does not open, input or output, or a risk
+    /// Its severity: damage, a key that does not open, input or output, or a risk
     /// ([`Kind::Refused`]).
     #[serde(serialize_with = "weight")]
     pub kind: Kind,
@@ -68,7 +68,7 @@ fn weight<S: Serializer>(kind: &Kind, serializer: S) -> Result<S::Ok, S::Error> 
     })
 }
 
-/// Examines the database `name`. It is only read; others may use it meanwhile.
+/// Examines the database `name`. It is only read; others may use it in the meantime.
 ///
 /// # Errors
 /// As [`status()`]; `Interrupted`; errors of opening the database with a key that opens it.
@@ -104,16 +104,16 @@ pub fn examine(
     Ok(found)
 }
 
-/// What was found in a directory and below it, and where nobody could look.
+/// Results of a search in a directory and below it, and the unreadable places.
 #[derive(Debug)]
 pub struct Search<T> {
-    /// What was found, by name.
+    /// The results, by name.
     pub found: Vec<T>,
     /// Directories and files that could not be read, with the reason.
     pub unread: Vec<(PathBuf, DatabaseError)>,
 }
 
-/// The databases in `directory` and below it, by name: plain and encrypted ones. Links are not
+/// Finds the databases in `directory` and below it, plain and encrypted, by name. Links are not
 /// followed.
 #[must_use]
 pub fn databases_in(directory: &Path) -> Search<(PathBuf, FileKind)> {
@@ -135,7 +135,7 @@ fn kind_of(path: &Path) -> Result<FileKind, DatabaseError> {
     Ok(FileKind::of(&area))
 }
 
-/// Ordinary files in `directory` and below it, by name. Links are not followed.
+/// Finds regular files in `directory` and below it, by name. Links are not followed.
 pub(crate) fn files_in(directory: &Path) -> Search<PathBuf> {
     let mut search = Search { found: Vec::new(), unread: Vec::new() };
     let mut left = vec![directory.to_owned()];
@@ -148,7 +148,7 @@ pub(crate) fn files_in(directory: &Path) -> Search<PathBuf> {
     search
 }
 
-/// Puts the ordinary files of one directory into `search`, and its directories to those left.
+/// Adds the regular files of one directory to `search`, and its directories to those left.
 fn list(
     directory: &Path,
     left: &mut Vec<PathBuf>,
@@ -173,7 +173,7 @@ impl Examination {
     }
 }
 
-/// Faults and risks that header and key store show.
+/// Returns the faults and risks that header and key store show.
 fn risks(encryption: &Encryption) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut add = |what, kind, message| findings.push(Finding { what, kind, message });
@@ -208,7 +208,7 @@ fn risks(encryption: &Encryption) -> Vec<Finding> {
     findings
 }
 
-/// Reads every page through SQLite, and has SQLite check the structure where all of them open.
+/// Reads every page through SQLite, and makes SQLite check the structure if all of them open.
 fn read_pages(found: &mut Examination, watch: &dyn Watch) -> Result<(), DatabaseError> {
     let path = found.status.path.clone();
     register().map_err(DatabaseError::sqlite("prepare to open", &path, None))?;
@@ -238,7 +238,7 @@ fn read_pages(found: &mut Examination, watch: &dyn Watch) -> Result<(), Database
     let sql = "SELECT length(data) FROM sqlite_dbpage('main') WHERE pgno = ?1";
     for page in 1..=count {
         go_on(watch)?;
-        // An error of input or output ends the transaction.
+        // An I/O error ends the transaction.
         if db.is_autocommit() {
             begin().map_err(failed())?;
         }
@@ -266,8 +266,8 @@ fn read_pages(found: &mut Examination, watch: &dyn Watch) -> Result<(), Database
     Ok(())
 }
 
-/// Looks for bytes behind the last page. While a log or a journal is there, the file may be longer
-/// than the database; zeros are room that an application had SQLite take in advance.
+/// Looks for bytes after the last page. While a log or a journal exists, the file may be longer
+/// than the database; zeros are space that an application made SQLite allocate in advance.
 fn check_length(db: &Connection, count: u32, found: &mut Examination) -> Result<(), DatabaseError> {
     let path = found.status.path.clone();
     let has = |suffix| fs::metadata(with_suffix(&path, suffix)).is_ok_and(|side| side.len() > 0);

@@ -19,8 +19,8 @@ pub fn register() -> rusqlite::Result<()> {
     })
 }
 
-/// Opens a database whose pages are given, to be read. SQLite gets a copy of them, which `edit` may
-/// change before.
+/// Opens a database from its pages, read-only. SQLite gets a copy of them, which `edit` may change
+/// before.
 pub(crate) fn open_image(
     pages: &[u8],
     edit: impl FnOnce(&mut [u8]),
@@ -28,7 +28,7 @@ pub(crate) fn open_image(
     let failed = |code| rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
     let db = Connection::open_in_memory()?;
     let length = i64::try_from(pages.len()).map_err(|_| failed(SQLITE_TOOBIG))?;
-    // SAFETY: takes a length; what it gives is checked.
+    // SAFETY: takes a length; the result is checked.
     let start = unsafe { sqlite3_malloc64(pages.len() as u64) }.cast::<u8>();
     if start.is_null() {
         return Err(failed(SQLITE_NOMEM));
@@ -48,10 +48,10 @@ pub(crate) fn open_image(
     if code == SQLITE_OK { Ok(db) } else { Err(failed(code)) }
 }
 
-/// Keeps connections that are opened from now on from the database in `file`, by the lock that
-/// SQLite takes before it waits for readers to end (PENDING), until a descriptor of the file is
-/// closed. In a database with a log the others keep the lock that they got when they opened it.
-/// False where one is being opened at this moment.
+/// Keeps new connections from opening the database in `file`, through the lock that SQLite takes
+/// before it waits for readers to end (PENDING), until a descriptor of the file is closed.
+/// Connections to a database with a log keep the lock that they got when they opened it. Returns
+/// false if one is being opened at this moment.
 pub(crate) fn keep_openers_out(file: &File) -> io::Result<bool> {
     const PENDING_BYTE: libc::off_t = 0x4000_0000;
     // SAFETY: a structure of integers, for which zeros are valid.
@@ -69,17 +69,17 @@ pub(crate) fn keep_openers_out(file: &File) -> io::Result<bool> {
     }
 }
 
-/// What to do about a mark on a byte.
+/// Operation on a mark on a byte.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
     Set,
     Clear,
-    /// Whether somebody else has set it.
+    /// Asks whether somebody else has set it.
     Ask,
 }
 
-/// Sets, clears or asks for a shared lock on one byte of `file`, which belongs to its open file
-/// description and not to the process.
+/// Sets, clears or queries a shared lock on one byte of `file`. The lock belongs to the open file
+/// description, not to the process.
 pub(crate) fn mark_byte(file: &File, at: i64, mark: Mark) -> io::Result<bool> {
     let (command, kind) = match mark {
         Mark::Set => (libc::F_OFD_SETLK, libc::F_RDLCK),
@@ -98,7 +98,7 @@ pub(crate) fn mark_byte(file: &File, at: i64, mark: Mark) -> io::Result<bool> {
     }
 }
 
-/// The VFS's last error on a connection, or on this thread where there is none.
+/// Returns the VFS's last error on a connection, or on this thread without one.
 pub(crate) fn last_vfs_error(db: Option<&Connection>) -> Option<String> {
     // SAFETY: the connection is open; its handle is only compared.
     let address = db.map_or(0, |db| unsafe { db.handle() } as usize);

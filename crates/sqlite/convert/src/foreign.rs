@@ -1,4 +1,4 @@
-//! Libraries of other programs that encrypt SQLite databases, and how each is given a key.
+//! Libraries of other programs that encrypt SQLite databases, and their ways to accept a key.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,8 @@ use tdekit_sqlite_client::{Connection, Library, SqliteError};
 use crate::error::DatabaseError;
 use crate::origin::Origin;
 
-/// A setting of the old cipher: a pragma's name and its value, letters, digits, `_` and `-` only.
+/// A setting of the old cipher: a pragma's name and its value, consisting only of letters, digits,
+/// `_` and `-`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
     name: String,
@@ -18,7 +19,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// A setting; `None` where name or value have other characters.
+    /// Makes a setting; `None` if name or value have other characters.
     #[must_use]
     pub fn new(name: &str, value: &str) -> Option<Self> {
         let fits = |text: &str| {
@@ -26,13 +27,13 @@ impl Setting {
             !text.is_empty() && text.chars().all(plain)
         };
         let own = || Self { name: name.to_ascii_lowercase(), value: value.to_owned() };
-        // The key has its own ways, none of which shows it.
+        // The key is passed in other ways, none of which reveals it.
         let is_key = ["key", "rekey", "hexkey", "hexrekey"].contains(&&*name.to_ascii_lowercase());
         (fits(name) && fits(value) && !is_key).then(own)
     }
 }
 
-/// A library, and what opens the old database by it.
+/// A library, and the key that opens the old database with it.
 pub struct Foreign<'a> {
     origin: Origin,
     library: Library,
@@ -41,12 +42,12 @@ pub struct Foreign<'a> {
 }
 
 impl<'a> Foreign<'a> {
-    /// Loads the library at `named`, else the first that is found in the directory `installed` or
-    /// by the system's loader.
+    /// Loads the library at `named`, or the first one found in the directory `installed` or by the
+    /// system's loader.
     ///
     /// # Errors
-    /// `Library` when there is none, or it is not that program's; `Store` where others could change
-    /// its code.
+    /// `Library` when there is none, or it belongs to another program; `Store` if others could
+    /// change its code.
     pub fn load(
         origin: Origin,
         (named, installed): (Option<&Path>, Option<&Path>),
@@ -63,7 +64,7 @@ impl<'a> Foreign<'a> {
         self.library.version()
     }
 
-    /// Whether the old file begins as a plain one does, by its settings.
+    /// Returns true if the old file has a plain header, according to its settings.
     pub(crate) fn has_plain_header(&self) -> bool {
         self.settings.iter().any(|setting| setting.name.contains("plaintext_header"))
     }
@@ -83,7 +84,7 @@ impl<'a> Foreign<'a> {
                 db.execute(&format!("PRAGMA {name} = '{value}'")).map_err(failed)
             })
         };
-        // Each wants the settings on its own side of the key.
+        // Each program wants the settings on a different side of the key.
         match self.origin {
             Origin::Sqlcipher => {
                 self.give_key(old, &db)?;
@@ -103,7 +104,7 @@ impl<'a> Foreign<'a> {
         }
     }
 
-    /// The error never holds the statement, which has the key.
+    /// The error never contains the statement, which has the key.
     fn give_key(&self, old: &Path, db: &Connection) -> Result<(), DatabaseError> {
         let unfit = || DatabaseError::OldKey { path: old.to_owned(), origin: self.origin };
         let key = std::str::from_utf8(self.key.expose()).map_err(|_| unfit())?;
@@ -128,7 +129,7 @@ impl<'a> Foreign<'a> {
     }
 }
 
-/// What the library says of the old file.
+/// Translates the library's error about the old file.
 pub(crate) fn refused(action: &'static str, path: &Path, error: &SqliteError) -> DatabaseError {
     let (path, code, message) = (path.to_owned(), error.primary(), error.message.clone());
     DatabaseError::Foreign { action, path, code, message }
@@ -152,7 +153,8 @@ fn find(
     for path in installed.chain(systems) {
         match load(origin, &path) {
             Ok(library) => return Ok(library),
-            // The first that is there and does not serve says more than those that are not there.
+            // The error of the first library that exists but does not work says more than that of
+            // missing ones.
             Err(error) => last = last.or(path.is_file().then_some(error)),
         }
     }
@@ -165,7 +167,7 @@ fn find(
 
 fn load(origin: Origin, path: &Path) -> Result<Library, DatabaseError> {
     let unfit = |reason: String| DatabaseError::Library { origin, path: path.to_owned(), reason };
-    // A bare name is the system loader's to find, in directories that it trusts.
+    // A bare name is resolved by the system loader, in directories that it trusts.
     if path.components().count() > 1 && path.exists() {
         check_code_file(path)?;
     }

@@ -22,42 +22,42 @@ use crate::source::{Hold, Source, database_path, open_file, pragma};
 use crate::target::{sync_directory, with_suffix};
 use crate::watch::{Watch, go_on};
 
-/// SQLite never uses the page that holds this byte of what it sees.
+/// SQLite never uses the page with this byte of the logical file.
 const LOCK_BYTE: u64 = 1 << 30;
 
-/// What is to be done.
+/// The operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// Lists the seals of all pages and anchors them.
     On,
-    /// Forgets list and anchor.
+    /// Removes list and anchor.
     Off,
-    /// Takes the database as it is now for its last state.
+    /// Accepts the current database as its last state.
     Accept,
 }
 
-/// The freshness of a database.
+/// Freshness of a database.
 #[derive(Debug)]
 pub struct Freshness {
     /// The database's resolved path.
     pub path: PathBuf,
-    /// Whether it has freshness.
+    /// True if it has freshness.
     pub on: bool,
-    /// Where its anchor stands, or would.
+    /// Path of its anchor, even if there is none.
     pub anchor: PathBuf,
-    /// How often the anchor of the main file was moved; `None` where there is none, or a damaged
-    /// one.
+    /// Number of times that the anchor of the main file was moved; `None` if there is none, or it
+    /// is damaged.
     pub moves: Option<u64>,
-    /// A run that switched it was cut short: until the next commit, or that run again, a header
-    /// that says otherwise counts as well.
+    /// A run that switched freshness was cut short: until the next commit, or that run again, a
+    /// header that says the opposite is valid as well.
     pub switching: bool,
 }
 
-/// Changes the freshness of the database `name`; tells whether anything had to be changed. Nobody
-/// else may have it open. A page that does not open is an error, and everything stays as it was.
+/// Changes the freshness of the database `name`, and returns true if anything had to be changed.
+/// Nobody else may have it open. A page that does not open is an error, and nothing changes.
 ///
 /// # Errors
-/// `NotEncrypted`, `InUse`, errors of the key store; `NoFreshness` for `Accept` where it is off.
+/// `NotEncrypted`, `InUse`, errors of the key store; `NoFreshness` for `Accept` if it is off.
 pub fn change_freshness(
     name: &Path,
     change: Change,
@@ -72,7 +72,7 @@ pub fn change_freshness(
         (Change::On, true) if before.moves.is_some() && !before.switching => {
             return Ok((before, false));
         }
-        // An older file, from before it was on: only who accepts that may anchor it.
+        // This is an older file, from before it was on: it may be anchored only by `Accept`.
         (Change::On, false) if before.moves.is_some() && !before.switching => {
             let source = tdekit_sqlite::VfsError::OlderHeader { path: before.anchor };
             return Err(DatabaseError::Freshness { path, source });
@@ -89,14 +89,14 @@ pub fn change_freshness(
 }
 
 impl Freshness {
-    /// Whether the header says so, or an anchor is there that says so.
+    /// Returns true if the header says so, or if there is an anchor that says so.
     #[must_use]
     pub fn has_any(&self) -> bool {
         self.on || self.moves.is_some()
     }
 }
 
-/// Whether the database `name` has freshness, by its header.
+/// Returns the freshness of the database `name`, according to its header.
 ///
 /// # Errors
 /// `NotEncrypted`, errors of the key store.
@@ -112,11 +112,11 @@ pub fn freshness(name: &Path, unlocked: &Arc<Unlocked>) -> Result<Freshness, Dat
     Ok(Freshness { path, on: header.freshness, anchor, moves, switching })
 }
 
-/// Opens the database as an application does: an error tells that it is not in its last state.
-/// Every page is read, from the log where that has it.
+/// Opens the database as an application does: an error shows that it is not in its last state.
+/// Reads every page, from the log where that has it.
 ///
 /// # Errors
-/// SQLite's, with what the VFS tells.
+/// SQLite's, with the VFS's message.
 pub fn check_freshness(found: &Freshness, watch: &dyn Watch) -> Result<(), DatabaseError> {
     let source = Source::open(&found.path, Hold::Writers)?;
     go_on(watch)?;
@@ -126,7 +126,7 @@ pub fn check_freshness(found: &Freshness, watch: &dyn Watch) -> Result<(), Datab
         .map_err(source.failed("check"))
 }
 
-/// Removes what stands beside a database that has no freshness any more, or is gone.
+/// Removes the files beside a database that no longer has freshness, or is gone.
 ///
 /// # Errors
 /// `Io`.
@@ -160,9 +160,10 @@ fn switch_off(
     forget_freshness(path, &anchor)
 }
 
-/// Lists and anchors what is in the file. The new list stands in the file that the anchor does not
-/// name, so a database that was in its last state stays so wherever this is cut short. One that was
-/// not has to be accepted once more; so has one whose log has frames of which the anchor has none.
+/// Lists and anchors the content of the file. The new list is in the file that the anchor does not
+/// name, so a database that was in its last state stays so wherever this is interrupted. A database
+/// that was not in its last state must be accepted once more; so must one whose log has frames that
+/// the anchor does not know.
 fn anchor_anew(
     path: &Path,
     unlocked: &Arc<Unlocked>,
@@ -203,9 +204,9 @@ fn anchor_anew(
     write_anchor(&anchor, &file_id, &mut list)
 }
 
-/// Empties the log in a way that the list of before knows of, where the anchor names its frames:
-/// another log is an error then, and stays for who accepts it. Without such frames the log of a
-/// database that was put back would count as void.
+/// Empties the log in a way that the previous list covers, if the anchor names its frames: another
+/// log is then an error, and stays until it is accepted. Without such frames the log of a restored
+/// older database would count as void.
 fn empty_anchored_log(path: &Path, unlocked: &Arc<Unlocked>) -> Result<(), DatabaseError> {
     let (_, header, _) = check(path, &open_file(path)?, unlocked)?;
     let anchor = anchor_name(None, &header.file_id).map_err(vfs(path))?;
@@ -218,7 +219,7 @@ fn empty_anchored_log(path: &Path, unlocked: &Arc<Unlocked>) -> Result<(), Datab
     Ok(())
 }
 
-/// Has an anchor name the list in its other file, of which `snapshot` is all, and no log.
+/// Makes an anchor name the list in its other file, which consists of `snapshot`, and no log.
 fn take_over(
     anchor: &Path,
     file_id: &[u8; 16],
@@ -243,14 +244,14 @@ fn take_over(
     Ok(list)
 }
 
-/// The bytes of an anchor, which must be an ordinary file.
+/// Reads the bytes of an anchor, which must be a regular file.
 fn read_anchor(anchor: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_ordinary(anchor)?.take(ANCHOR_LEN as u64).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Has the anchor fit a header of either kind.
+/// Makes the anchor match a header of either kind.
 fn allow_switching(anchor: &Path, file_id: &[u8; 16]) -> Result<(), DatabaseError> {
     let bytes = read_anchor(anchor).map_err(io_error("read", anchor))?;
     let Some(mut list) = ListAnchor::decode(&bytes, file_id) else { return Ok(()) };
@@ -276,7 +277,7 @@ fn write_slot(
     file.write_all_at(&slot, at).and_then(|()| file.sync_all()).map_err(io_error("write", anchor))
 }
 
-/// Writes a file anew, durably, with the owner of `like` and its mode or `mode`.
+/// Replaces a file durably, with the owner of `like` and its mode or `mode`.
 fn replace(path: &Path, bytes: &[u8], like: &File, mode: Option<u32>) -> Result<(), DatabaseError> {
     let failed = io_error("write", path);
     let made = || -> std::io::Result<()> {
@@ -296,7 +297,7 @@ fn replace(path: &Path, bytes: &[u8], like: &File, mode: Option<u32>) -> Result<
     sync_directory(path)
 }
 
-/// The tags of all pages, each of which opens.
+/// Returns the tags of all pages, after opening each of them.
 fn tags_of(source: &Source, keys: &FileKeys, watch: &dyn Watch) -> Result<Vec<Tag>, DatabaseError> {
     let path = &source.path;
     let bad = |source: PageError| DatabaseError::Header { path: path.clone(), source };

@@ -1,12 +1,12 @@
-//! Other processes that have a file open. A connection that does not read or write at the moment
-//! holds no lock, so only the system can tell of it.
+//! Other processes that have a file open. A connection that is not reading or writing holds no
+//! lock, so only the system knows of it.
 
 use std::fmt;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// How the system names the file by which a process tells that its connections follow a database
+/// The system's name for the file by which a process shows that its connections follow a database
 /// that is encrypted while they have it open.
 const FOLLOWS: &str = concat!("/memfd:", "tdekit-follows-1");
 
@@ -25,8 +25,8 @@ impl fmt::Display for Holder {
     }
 }
 
-/// The other processes that have `file` open. Without root's rights only those of the same user
-/// are seen; where there is no `/proc`, none.
+/// Returns the other processes that have `file` open. Without root's rights only those of the same
+/// user are visible; without `/proc`, none.
 pub(crate) fn holders_of(file: &Metadata) -> Vec<Holder> {
     let mut holders = Vec::new();
     let Ok(processes) = fs::read_dir("/proc") else { return holders };
@@ -42,8 +42,8 @@ pub(crate) fn holders_of(file: &Metadata) -> Vec<Holder> {
     holders
 }
 
-/// Those of them that do not have the extension loaded, or an older one that does not follow a
-/// database which is encrypted while they have it open.
+/// Returns those holders that do not have the extension loaded, or have an older one that does not
+/// follow a database which is encrypted while they have it open.
 pub(crate) fn strangers_of(file: &Metadata) -> Vec<Holder> {
     let mut holders = holders_of(file);
     holders.retain(|holder| !follows(holder.pid));

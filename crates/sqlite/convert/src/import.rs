@@ -1,9 +1,9 @@
-//! Makes an encrypted database of one that SQLCipher or SQLite3 Multiple Ciphers encrypted.
+//! Makes an encrypted database from one that SQLCipher or SQLite3 Multiple Ciphers encrypted.
 //!
-//! The other program's own library opens the old file and gives its pages, decrypted, in memory:
-//! they are copied from there as a plain database's are, so nothing plain is on a disk. SQLite
-//! fills a page that it cannot read with zeros when it gives a whole database; so at last every
-//! row that the library reads by itself is compared with the copy's.
+//! The other program's own library opens the old file and returns its decrypted pages in memory;
+//! they are copied from there like a plain database's, so no plain data is on a disk. When SQLite
+//! returns a whole database, it fills pages that it cannot read with zeros; so finally every row
+//! that the library reads by itself is compared with the copy's.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -33,45 +33,45 @@ use crate::verify::{stored_columns, tables};
 use crate::watch::{Phase, Watch, go_on};
 use tdekit_sqlite_client::file_uri;
 
-/// Usual extensions of SQLite's databases, and of those of its encrypting forks.
+/// Usual file extensions of SQLite databases, and of those of its encrypting forks.
 const EXTENSIONS: [&str; 8] =
     ["db", "db3", "sqlite", "sqlite3", "sqlitedb", "s3db", "sl3", "sqlcipher"];
 
-/// Where a database's header has the versions that tell whether its journal is a log.
+/// Offsets in a database's header of the versions that show whether its journal is a log.
 const VERSIONS: Range<usize> = 18..20;
 const LOG: [u8; 2] = [2, 2];
 const ROLLBACK: [u8; 2] = [1, 1];
 /// SQLite's limit of one allocation, bytes.
 const MAX_ALLOCATION: u64 = 2_147_483_391;
-/// The least length of a database, bytes.
+/// Minimum length of a database, bytes.
 const MIN_LEN: u64 = 512;
-/// What SQLite recovers a database from.
+/// The files from which SQLite recovers a database.
 const SIDES: [&str; 2] = ["-journal", "-wal"];
-/// The name of a copy of the old file, still encrypted, in the new one's workplace.
+/// Name of a copy of the old file, still encrypted, in the new one's workplace.
 const STAGED: &str = "tdekit-import";
 
-/// The outcome of an import.
+/// Result of an import.
 #[derive(Debug)]
 pub struct Imported {
     /// The new database's path.
     pub path: PathBuf,
-    /// Tables whose rows were compared.
+    /// Number of tables whose rows were compared.
     pub tables: u64,
-    /// Rows that were compared.
+    /// Number of rows that were compared.
     pub rows: u64,
-    /// Whether the old file had a journal or a log, recovered in a copy.
+    /// True if the old file had a journal or a log, which was recovered in a copy.
     pub journal_recovered: bool,
     /// Functions and collations of its schema that only the application has.
     pub unknown: Unknown,
-    /// Why the new name may not be on disk yet, if it may not.
+    /// Reason why the new name may not be on disk yet.
     pub not_synced: Option<DatabaseError>,
 }
 
-/// Makes the new encrypted database `new` of `old`, which `foreign` opens. The old file stays as
-/// it is, its journal or log too.
+/// Makes the new encrypted database `new` from `old`, which `foreign` opens. The old file, its
+/// journal and its log stay unchanged.
 ///
 /// # Errors
-/// On each there is no file `new`.
+/// After any error there is no file `new`.
 pub fn import(
     (old, new): (&Path, &Path),
     foreign: &Foreign<'_>,
@@ -112,22 +112,22 @@ pub fn import(
     Ok(Imported { path: new, tables, rows, journal_recovered, unknown, not_synced })
 }
 
-/// The files of a directory, by what an import makes of them.
+/// The files of a directory, as an import sees them.
 #[derive(Debug, Default)]
 pub struct Importable {
-    /// Those that the other program may have made, by name.
+    /// Files that the other program may have made, by name.
     pub found: Vec<PathBuf>,
-    /// Those that have the name of a database and cannot be one, as one that was cut.
+    /// Files with the name of a database that cannot be one, such as truncated ones.
     pub broken: Vec<PathBuf>,
-    /// How many others there are.
+    /// Number of other files.
     pub others: u64,
 }
 
-/// Files in `directory` and below it that `foreign` may have made. Journals and logs belong to
-/// their databases. Links are not followed.
+/// Finds files in `directory` and below it that `foreign` may have made. Journals and logs belong
+/// to their databases. Links are not followed.
 ///
 /// # Errors
-/// `Io` of a directory or file that cannot be read.
+/// `Io` for a directory or file that cannot be read.
 pub fn importable_in(directory: &Path, foreign: &Foreign<'_>) -> Result<Importable, DatabaseError> {
     let mut all = Importable::default();
     let files = files_in(directory);
@@ -151,14 +151,14 @@ pub fn importable_in(directory: &Path, foreign: &Foreign<'_>) -> Result<Importab
     Ok(all)
 }
 
-/// Whether it has a usual extension of databases, or SQLite's files beside it.
+/// Returns true if the file has a usual extension of databases, or SQLite's files beside it.
 fn is_named_as_database(path: &Path) -> bool {
     let extension = path.extension().map(OsStr::to_ascii_lowercase);
     let usual = |extension: OsString| EXTENSIONS.iter().any(|known| extension == *known);
     extension.is_some_and(usual) || SIDE_SUFFIXES.iter().any(|it| with_suffix(path, it).exists())
 }
 
-/// The resolved path of a file that does not exist, nor a journal of its name.
+/// Returns the resolved path of a new file; neither the file nor a journal of its name may exist.
 fn free_place(name: &Path) -> Result<PathBuf, DatabaseError> {
     let problem = "is not the path of a database file";
     let unfit = || DatabaseError::NotAFile { path: name.to_owned(), problem };
@@ -197,7 +197,7 @@ fn check_kind(path: &Path, file: &File, foreign: &Foreign<'_>) -> Result<(), Dat
     }
 }
 
-/// Inode, length and time of change of the database, its journal and its log.
+/// Inode, length and change time of the database, its journal and its log.
 type State = [Option<(u64, u64, i64, i64)>; 3];
 
 fn state(path: &Path) -> Result<State, DatabaseError> {
@@ -213,8 +213,8 @@ fn state(path: &Path) -> Result<State, DatabaseError> {
     Ok(state)
 }
 
-/// Opens the old database: as it is where nothing has to be recovered, else an encrypted copy of
-/// it, its journal and its log, which the library then recovers.
+/// Opens the old database: directly if nothing must be recovered, else an encrypted copy of it, its
+/// journal and its log, which the library then recovers.
 fn open(
     old: &Path,
     file: &File,
@@ -237,7 +237,7 @@ fn open(
     foreign.open(old, &file_uri(&path), OpenFlags::SQLITE_OPEN_READ_WRITE.bits())
 }
 
-/// Whether a journal or a log with content is beside the database.
+/// Returns true if a non-empty journal or log is beside the database.
 fn has_side(old: &Path) -> bool {
     SIDES.iter().any(|suffix| has_content(old, suffix))
 }
@@ -246,7 +246,8 @@ fn has_content(old: &Path, suffix: &str) -> bool {
     fs::metadata(with_suffix(old, suffix)).is_ok_and(|facts| facts.len() > 0)
 }
 
-/// All pages, decrypted, as a database in memory, and whether the old one's journal is a log.
+/// Returns all pages, decrypted, as a database in memory, and whether the old one's journal is a
+/// log.
 fn read(old: &Path, peer: &Peer, watch: &dyn Watch) -> Result<(Connection, bool), DatabaseError> {
     let failed = |error: SqliteError| refused("read", old, &error);
     let number = |name: &str| -> Result<u64, DatabaseError> {
@@ -262,7 +263,7 @@ fn read(old: &Path, peer: &Peer, watch: &dyn Watch) -> Result<(Connection, bool)
     if needed_bytes > MAX_ALLOCATION {
         return no_memory(needed_bytes, MAX_ALLOCATION);
     }
-    // For a moment the library has them all, and our SQLite too.
+    // For a moment the library has all of them, and our SQLite too.
     if let Some(free) = available_memory().filter(|free| *free < 2 * needed_bytes) {
         return no_memory(2 * needed_bytes, free);
     }
@@ -281,7 +282,7 @@ fn read(old: &Path, peer: &Peer, watch: &dyn Watch) -> Result<(Connection, bool)
     Ok((db.map_err(DatabaseError::sqlite("open the decrypted pages of", old, None))?, wal))
 }
 
-/// Bytes of memory that are free, or can be made so without the swap, where the system tells.
+/// Bytes of memory that are free, or can be freed without swapping, where the system reports it.
 fn available_memory() -> Option<u64> {
     let facts = fs::read_to_string("/proc/meminfo").ok()?;
     let line = facts.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -289,8 +290,8 @@ fn available_memory() -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Compares schema and rows as the library reads them with the copy's. Gives numbers of tables and
-/// of rows.
+/// Compares schema and rows as the library reads them with the copy's. Returns the numbers of
+/// tables and rows.
 fn compare(
     old: &Path,
     peer: &Peer,
@@ -325,7 +326,7 @@ struct Both<'a> {
 }
 
 impl Both<'_> {
-    /// Fails where a query has other rows in the copy. Gives their number.
+    /// Fails if a query has different rows in the copy. Returns their number.
     fn same(&self, sql: &str, what: &str) -> Result<u64, DatabaseError> {
         let failed = || DatabaseError::sqlite("verify the copy of", self.old, Some(self.copy));
         let theirs = self.peer.prepare(sql).map_err(|error| refused("read", self.old, &error))?;
@@ -372,7 +373,7 @@ fn same_row(
     Ok(true)
 }
 
-/// Records the file in the key store, then gives it its name, which must still be free.
+/// Records the file in the key store, then gives it its name, which must still be unused.
 fn publish(
     target: &Target,
     new: &Path,

@@ -1,4 +1,4 @@
-//! The kind of a database file, told by its first bytes, and its keys.
+//! The kind of a database file, as shown by its first bytes, and its keys.
 
 use std::fs::File;
 use std::io;
@@ -22,7 +22,7 @@ const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
 /// The kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
-    /// No byte: SQLite takes it for a database without a schema.
+    /// Empty: SQLite treats it as a database without a schema.
     Empty,
     /// A plain database.
     Plain,
@@ -33,7 +33,8 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    /// The kind of a file that starts with `area`. With a torn first slot, the second one tells.
+    /// Returns the kind of a file that starts with `area`. If the first slot is torn, the second
+    /// one decides.
     pub fn of(area: &[u8]) -> Self {
         if area.is_empty() {
             Self::Empty
@@ -47,7 +48,7 @@ impl FileKind {
     }
 }
 
-/// The first bytes of a file, as many as a header area has or the file holds.
+/// Reads the first bytes of a file, up to the length of a header area.
 pub fn read_area(file: &File) -> io::Result<Vec<u8>> {
     let mut area = vec![0; usize::try_from(HEADER_AREA_LEN).unwrap_or(0)];
     let mut filled = 0;
@@ -63,13 +64,13 @@ pub fn read_area(file: &File) -> io::Result<Vec<u8>> {
     Ok(area)
 }
 
-/// The header in force.
+/// Returns the header in force.
 pub fn header_of(path: &Path, area: &[u8]) -> Result<Header, DatabaseError> {
     read_slots(area).map_err(|source| DatabaseError::Header { path: path.to_owned(), source })
 }
 
-/// Names the certificates that would open an encrypted database, where the error is that there is
-/// no key store; else gives nothing.
+/// Names the certificates that would open an encrypted database, if the error is that there is no
+/// key store; otherwise returns `None`.
 pub fn without_store(path: &Path, error: &StoreError) -> Option<DatabaseError> {
     let StoreError::Missing { .. } = error else { return None };
     let area = File::open(path).and_then(|file| read_area(&file)).ok()?;
@@ -81,8 +82,8 @@ pub fn without_store(path: &Path, error: &StoreError) -> Option<DatabaseError> {
     Some(DatabaseError::NoStoreHere { path: path.to_owned(), certificates })
 }
 
-/// Unwraps the keys of a file and checks the header's MAC with them. Where the slot with the
-/// highest sequence does not authenticate, the other one serves.
+/// Unwraps the keys of a file and checks the header's MAC with them. If the slot with the highest
+/// sequence does not authenticate, uses the other one.
 pub fn open_header(
     path: &Path,
     area: &[u8],
@@ -102,8 +103,8 @@ pub fn open_header(
     Err(bad_header(failure.unwrap_or(PageError::KeyMismatch)))
 }
 
-/// The slots that would serve if they were the only one: whole, of this file, and with keys that
-/// open. `header` and `keys` are those of the one in force.
+/// Returns the slots that would be valid if they were the only one: whole, of this file, and with
+/// keys that open. `header` and `keys` belong to the slot in force.
 pub(crate) fn serving_slots(
     area: &[u8],
     (header, keys): (&Header, &FileKeys),
@@ -119,7 +120,7 @@ pub(crate) fn serving_slots(
     read_all_slots(area).map_or(0, |slots| slots.iter().filter(|slot| serves(slot)).count())
 }
 
-/// Logs that the database is opened, where the key store asks for that.
+/// Logs the opening of the database, if the key store asks for it.
 fn log_opening(path: &Path, header: &Header, unlocked: &Unlocked) -> Result<(), StoreError> {
     if is_unfinished(path) {
         return Ok(());
@@ -127,7 +128,7 @@ fn log_opening(path: &Path, header: &Header, unlocked: &Unlocked) -> Result<(), 
     unlocked.log_opening(&header.file_id, || audited(path, header, unlocked.store()))
 }
 
-/// The keys of one slot; the inner error is the slot's own fault.
+/// Returns the keys of one slot; the inner error is the slot's own fault.
 fn open_slot(
     area: &[u8],
     header: &Header,
@@ -154,7 +155,7 @@ pub fn wrapped_of(recipients: &[Vec<u8>]) -> Result<Vec<WrappedDek>, StoreError>
     recipients.iter().map(|bytes| Ok(WrappedDek::decode(bytes)?.0)).collect()
 }
 
-/// SHA-256 of every certificate that wraps a key of the file.
+/// Returns the SHA-256 of every certificate that wraps a key of the file.
 pub fn certificates_of(header: &Header) -> Vec<[u8; 32]> {
     let mut digests = Vec::new();
     for recipient in header.deks.iter().flat_map(|entry| &entry.recipients) {

@@ -1,4 +1,4 @@
-//! Keeping the original under another name.
+//! Keeps the original under another name.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
@@ -14,15 +14,15 @@ use crate::watch::{Watch, go_on};
 
 const CHUNK_LEN: usize = 1 << 20;
 
-/// The original's second name, or a copy of it; goes again unless it is kept.
+/// The original's second name, or a copy of it; removed again unless it is kept.
 pub(crate) struct Kept {
     path: PathBuf,
     keep: bool,
 }
 
 impl Kept {
-    /// Fails when something else stands at `path`. The database itself may: a run that was killed
-    /// left it there.
+    /// Fails if another file exists at `path`. The database itself may be there: a run that was
+    /// killed left it.
     pub(crate) fn check(path: &Path, original: &File) -> Result<(), DatabaseError> {
         if fs::symlink_metadata(path).is_err() || is_still(path, original) {
             return Ok(());
@@ -30,8 +30,8 @@ impl Kept {
         Err(DatabaseError::Occupied { path: path.to_owned(), reason: "" })
     }
 
-    /// Gives the original the second name `path`; where the file system has no second names, or
-    /// is another one, copies it.
+    /// Gives the original the second name `path`, or copies it if the file system has no hard links
+    /// or differs.
     pub(crate) fn make(
         path: &Path,
         source: &Source,
@@ -52,7 +52,7 @@ impl Kept {
         Ok(kept)
     }
 
-    /// Lets it stay.
+    /// Keeps the file.
     pub(crate) fn keep(mut self) {
         self.keep = true;
     }
@@ -66,8 +66,8 @@ impl Drop for Kept {
     }
 }
 
-/// Copies through the descriptor that is open: opening and closing another one would drop the
-/// database's locks.
+/// Copies through the open descriptor: opening and closing another one would drop the database's
+/// locks.
 fn copy(from: &File, path: &Path, watch: &dyn Watch) -> Result<(), DatabaseError> {
     let work = Workplace::beside(path).map_err(made)?;
     let mut to = work.create().map_err(made)?;

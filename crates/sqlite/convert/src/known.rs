@@ -1,5 +1,5 @@
-//! Encrypted databases that are not there as they were: emptied, cut behind their header,
-//! overwritten, or gone. A search for databases finds none of them, and the key store knows them.
+//! Encrypted databases that are not as they were: emptied, truncated after their header,
+//! overwritten, or gone. A search for databases finds none of them, but the key store knows them.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -42,8 +42,8 @@ pub fn lost_in(directory: &Path, store: &Store<'_>) -> Vec<PathBuf> {
     below.filter(|path| is_lost(path)).cloned().collect()
 }
 
-/// Fails if only a remnant of an encrypted database is at `path`, whose file begins with `area`.
-/// `is_known` is whether the key store knows one there.
+/// Fails if only remains of an encrypted database are at `path`, whose file begins with `area`.
+/// `is_known` is true if the key store knows one there.
 ///
 /// # Errors
 /// `Lost`.
@@ -54,7 +54,7 @@ pub fn refuse_lost(path: &Path, area: &[u8], is_known: bool) -> Result<(), Datab
         .map_or(Ok(()), |problem| Err(DatabaseError::Lost { path: path.to_owned(), problem }))
 }
 
-/// The resolved path of a file that need not be there.
+/// Returns the resolved path of a file that need not exist.
 #[must_use]
 pub fn resolved_path(name: &Path) -> Option<PathBuf> {
     if let Ok(path) = fs::canonicalize(name) {
@@ -64,7 +64,7 @@ pub fn resolved_path(name: &Path) -> Option<PathBuf> {
     Some(fs::canonicalize(parent).ok()?.join(name.file_name()?))
 }
 
-/// The fault of a file whose facts show a remnant of an encrypted database, in words.
+/// Returns the fault, in words, of a file whose properties show remains of an encrypted database.
 pub(crate) fn problem(status: &Status, store: &Store<'_>) -> Option<&'static str> {
     let has_log = status.wal_bytes.is_some_and(|bytes| bytes > 0);
     let (kind, is_known) = match (&status.encryption, status.page_size) {
@@ -75,7 +75,8 @@ pub(crate) fn problem(status: &Status, store: &Store<'_>) -> Option<&'static str
     problem_of(kind, (status.size_bytes, has_log), is_known)
 }
 
-/// The error `Lost` in place of `error`, if the key store knows an encrypted file at `name`.
+/// Returns the error `Lost` in place of `error`, if the key store knows an encrypted file at
+/// `name`.
 pub(crate) fn lost(name: &Path, error: DatabaseError, store: &Store<'_>) -> DatabaseError {
     let problem = match &error {
         DatabaseError::NotADatabase { .. } => OVERWRITTEN,

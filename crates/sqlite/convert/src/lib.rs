@@ -1,10 +1,10 @@
-//! Makes plain SQLite databases encrypted ones and encrypted ones plain, imports those that others
-//! encrypted, and wraps keys anew.
+//! Converts plain SQLite databases to encrypted ones and back, imports databases that other
+//! programs encrypted, and rewraps keys.
 //!
 //! The engine does not know the command: it reports its progress to a [`Watch`], asks it whether to
 //! continue, and returns a [`DatabaseError`] when it stops. Its parts also serve callers that make
 //! a database by other means, such as a restore: the lock on the [`Source`], the [`Target`] that
-//! takes its place.
+//! replaces it.
 
 mod at_work;
 mod audit;

@@ -1,4 +1,4 @@
-//! Entries of the key store's audit log, each written before what it tells of.
+//! Entries of the key store's audit log, each written before the event.
 
 use std::path::Path;
 
@@ -10,11 +10,11 @@ use crate::error::{DatabaseError, io_error};
 use crate::inspect::{header_of, read_area};
 use crate::target::Target;
 
-/// Logs what is about to be done to the key of the database at `path`. The error of a store that
-/// nobody here can write is given for a warning.
+/// Logs a pending operation on the key of the database at `path`. If nobody here can write to the
+/// store, returns its error for a warning.
 ///
 /// # Errors
-/// `NotLogged`: it must not be done.
+/// `NotLogged`: the operation must not happen.
 pub(crate) fn log(
     action: AuditAction,
     path: &Path,
@@ -25,7 +25,7 @@ pub(crate) fn log(
     Ok(unlocked.log_database(action, &database)?)
 }
 
-/// What the log tells of the encrypted database in `target` that is to stand at `path`.
+/// Returns the log's description of the encrypted database in `target` that will be at `path`.
 ///
 /// # Errors
 /// `Header`, `Io`.
@@ -38,7 +38,7 @@ pub fn audited_target(
     Ok(audited(path, &header_of(target.path(), &area)?, unlocked.store()))
 }
 
-/// Logs what becomes of that database.
+/// Logs the change of that database.
 ///
 /// # Errors
 /// As [`log`].

@@ -19,7 +19,7 @@ impl Origin {
         }
     }
 
-    /// File names of its library: first those that `tdekit bench peers install` gives.
+    /// File names of its library, beginning with those that `tdekit bench peers install` creates.
     pub(crate) fn files(self) -> &'static [&'static str] {
         match self {
             Self::Sqlcipher => &["libsqlcipher.so", "libsqlcipher.so.1", "libsqlcipher.so.0"],
@@ -27,7 +27,7 @@ impl Origin {
         }
     }
 
-    /// A query that only its library answers with a row.
+    /// A query that returns a row only in its library.
     pub(crate) fn probe(self) -> &'static str {
         match self {
             Self::Sqlcipher => "PRAGMA cipher_version",

@@ -1,4 +1,4 @@
-//! How much of a sweep is done at a time, and how long others then work undisturbed.
+//! The amount of a sweep's work per transaction, and the pauses in which others work undisturbed.
 
 use std::time::{Duration, Instant};
 
@@ -6,22 +6,23 @@ use std::time::{Duration, Instant};
 pub(crate) const CHUNK_LEN: usize = 8 << 20;
 /// The shortest pause while others write.
 pub(crate) const SHORTEST_YIELD: Duration = Duration::from_millis(5);
-/// Pages of a transaction while no other is seen: a stretch's at most.
+/// Maximum number of pages of a transaction while no other connection is active: at most a stretch.
 const MOST_PAGES: usize = 8192;
-/// Who has seen no other for so long is alone.
+/// A sweep that has seen no other connection for this time is alone.
 const ALONE_AFTER: Duration = Duration::from_secs(1);
-/// Pause after a transaction while no other was seen: its length divided by this.
+/// The pause after a transaction, while no other connection was seen, is its duration divided by
+/// this.
 const GAP: u32 = 8;
 
-/// Pause after a transaction while others write, in times of the lock's, and after the log was
-/// copied, in times of what that took: one in so many of their transactions meets one of ours and
-/// waits, far fewer than the one in a hundred of a 99th percentile.
+/// Factor for pauses: after a transaction while others write, times the duration of the lock, and
+/// after a checkpoint, times its duration. One in this many of the others' transactions meets one
+/// of ours and waits, far fewer than the one in a hundred of a 99th percentile.
 const YIELD: u32 = 300;
 
-/// Pause at most after the log was copied, whose syncs keep the disk from others' commits.
+/// Maximum pause after a checkpoint, whose syncs keep the disk from others' commits.
 const LONGEST_COPY_YIELD: Duration = Duration::from_secs(5);
 
-/// What is done while others write.
+/// Limits while others write.
 struct Polite {
     /// Pages of a transaction.
     pages: usize,
@@ -37,16 +38,16 @@ const WITH_JOURNAL: Polite = Polite { pages: 128, longest: Duration::from_secs(2
 pub(crate) struct Pace {
     polite: Polite,
     pages: usize,
-    /// How long others are to work now.
+    /// The current pause for others.
     pub(crate) pause: Duration,
     others: bool,
-    /// When another was last seen.
+    /// Time at which another connection was last seen.
     seen: Option<Instant>,
     /// SQLite's `data_version` after the last transaction.
     pub(crate) data_version: i64,
-    /// Frames in the log when it was last to be copied.
+    /// Frames in the log when a checkpoint was last due.
     pub(crate) asked_at: i64,
-    /// When others have worked long enough since the log was last copied.
+    /// Time at which others have worked long enough since the last checkpoint.
     copy_from: Option<Instant>,
 }
 
@@ -65,30 +66,30 @@ impl Pace {
         }
     }
 
-    /// Pages of the next transaction.
+    /// Returns the number of pages for the next transaction.
     pub(crate) fn pages(&self) -> usize {
         self.pages
     }
 
-    /// Whether others are at work: seen just now, or not long ago.
+    /// Returns true if others are active: seen just now, or recently.
     pub(crate) fn others(&self) -> bool {
         self.others
     }
 
-    /// How long the log is not to be copied yet.
+    /// Returns the time until the next checkpoint may run.
     pub(crate) fn until_copy(&self) -> Duration {
         let from = self.copy_from.filter(|_| self.others);
         from.map_or(Duration::ZERO, |from| from.saturating_duration_since(Instant::now()))
     }
 
-    /// Takes in how long it took to copy the log.
+    /// Records the duration of a checkpoint.
     pub(crate) fn has_copied(&mut self, took: Duration) {
         let pause = (took * YIELD).min(LONGEST_COPY_YIELD);
         self.copy_from = Some(Instant::now() + pause);
     }
 
-    /// Takes in whether another was seen by a transaction that had the lock for `held`, zero where
-    /// it did not get it.
+    /// Records whether a transaction saw another connection, and that it held the lock for `held`,
+    /// zero if it did not get it.
     pub(crate) fn adapt(&mut self, seen: bool, held: Duration) {
         if seen {
             self.seen = Some(Instant::now());
@@ -99,7 +100,7 @@ impl Pace {
             self.pause = (held * YIELD).clamp(SHORTEST_YIELD, self.polite.longest);
         } else {
             self.pages = (self.pages * 2).min(MOST_PAGES);
-            // Who comes now asks for the lock once in some milliseconds, and must find it free.
+            // A new connection asks for the lock once in some milliseconds, and must find it free.
             self.pause = held / GAP;
         }
     }
@@ -128,7 +129,7 @@ mod tests {
             assert!(wait > Duration::from_secs(2) && wait <= Duration::from_secs(3), "{wait:?}");
             pace.has_copied(Duration::from_mins(1));
             assert!(pace.until_copy() <= LONGEST_COPY_YIELD);
-            // Who did not get the lock asks again soon.
+            // A transaction that did not get the lock retries soon.
             pace.adapt(true, Duration::ZERO);
             assert_eq!(pace.pause, SHORTEST_YIELD);
         }

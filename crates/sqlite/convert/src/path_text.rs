@@ -1,5 +1,5 @@
-//! Paths in JSON, whose strings are UTF-8. Bytes of a name that are not become U+FFFD, as in the
-//! text for people: a name must not keep a document from being written.
+//! Paths in JSON, whose strings are UTF-8. Other bytes of a name become U+FFFD, as in the text for
+//! people: a name must not prevent a document from being written.
 
 use std::path::PathBuf;
 

@@ -1,12 +1,12 @@
-//! A change of a database's key that is halted, and how far one is.
+//! Halting a change of a database's key, and its progress.
 //!
 //! A halt is a file beside the database, `NAME-tdekit-paused`: whoever changes the key looks for it
-//! before each transaction, in whatever process, after a restart of the machine too. It holds the
-//! number of the version that it keeps pages from, so one that outlived its change halts no other.
-//! Before a change ends, it puts a note of its own there, `finishing`, while it has the write lock:
-//! so a halt comes before the end, or is refused. A note that says anything else halts. One that
-//! does not end in a newline is being written, or was when the power went: nobody was told of a
-//! halt, and it is none.
+//! before each transaction, in any process, and after a restart of the machine too. It contains the
+//! number of the version that must not be applied, so a file that outlived its change does not halt
+//! another one. Before a change ends, it puts its own note there, `finishing`, while it has the
+//! write lock: so a halt comes before the end, or is refused. Any other note halts. A note without
+//! a final newline is being written, or was when the power failed: nobody was told of a halt, and
+//! it has no effect.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -26,73 +26,74 @@ use crate::target::{sync_directory, with_suffix};
 use crate::versions::{page_size_in, pages_by_key_version};
 use crate::watch::{Watch, go_on};
 
-/// What the note of a halt ends in.
+/// Suffix of the halt file's name.
 const SUFFIX: &str = "-tdekit-paused";
-/// What the note of a change that is about to end says.
+/// The note of a change that is about to end.
 const FINISHING: &str = "finishing";
-/// How long a change that is about to end is waited for.
+/// Maximum wait for a change that is about to end.
 const END_WAIT: Duration = Duration::from_secs(10);
-/// How long a note is given that has no end.
+/// Maximum wait for the end of an incomplete note.
 const WRITE_WAIT: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(10);
-/// How long a change is watched to tell its pace.
+/// Time for which a change is observed to measure its pace.
 const SAMPLE: Duration = Duration::from_secs(1);
 
-/// How far a change of a key is.
+/// Progress of a key change.
 #[derive(Debug, Serialize)]
 pub struct Progress {
     /// The database's resolved path.
     #[serde(serialize_with = "crate::path_text::path_text")]
     pub path: PathBuf,
-    /// What is going on.
+    /// State of the change.
     pub state: State,
     /// The version of the key in force.
     pub key_version: u32,
     /// Versions that pages may still name.
     pub key_versions: Vec<u32>,
-    /// The algorithm that seals under the key in force.
+    /// Algorithm of the key in force.
     pub algorithm: &'static str,
     /// All algorithms that pages may still be sealed with.
     pub algorithms: Vec<&'static str>,
     /// Pages of the main file.
     pub pages: u64,
-    /// Pages of these that an older version sealed.
+    /// Number of these pages that are sealed under an older version.
     pub pages_left: u64,
-    /// Pages sealed anew, percent; 100 where no key changes.
+    /// Percentage of pages sealed anew; 100 if no key change is in progress.
     pub percent_complete: f64,
-    /// Pages a second, where some were sealed while this was watched.
+    /// Pages per second, if any were sealed during the observation.
     pub pages_per_s: Option<f64>,
-    /// Seconds that the rest takes at this pace.
+    /// Estimated remaining time at this pace, in seconds.
     pub left_s: Option<f64>,
 }
 
-/// What is going on with a key.
+/// State of a key change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// No key changes.
+    /// No key change.
     None,
-    /// Pages were sealed anew while this was watched.
+    /// Pages were sealed anew during the observation.
     Running,
-    /// A change has begun, and no page was sealed meanwhile: nobody is at work, or waits.
+    /// A change has begun, but no page was sealed during the observation: nobody is working on it,
+    /// or the worker is waiting.
     Waiting,
     /// A change is halted until it is resumed.
     Paused,
 }
 
-/// Halts the change of the key of `name`, whoever carries it out, until [`resume`].
+/// Halts the change of the key of `name`, in whatever process, until [`resume`].
 ///
 /// # Errors
-/// `NoKeyChange` where none has begun, or it came to its end meanwhile; `InUse` where one is about
-/// to end for long; `NotEncrypted`; `Io`.
+/// `NoKeyChange` if none has begun, or it ended in the meantime; `InUse` if one is about to end for
+/// too long; `NotEncrypted`; `Io`.
 pub fn pause(name: &Path) -> Result<PathBuf, DatabaseError> {
     let path = database_path(name)?;
     pause_through(&open_file(&path)?, &path)?;
     Ok(path)
 }
 
-/// The same for a process with connections to the database: closing a descriptor of it would drop
-/// their locks. `path` is resolved.
+/// As [`pause`], for a process with connections to the database: closing a descriptor of it would
+/// drop their locks. `path` is resolved.
 ///
 /// # Errors
 /// Those of [`pause`].
@@ -106,7 +107,7 @@ pub fn pause_through(file: &File, path: &Path) -> Result<(), DatabaseError> {
         }
         let said = match make(path, &header.current.to_string())? {
             Made::New => {
-                // It may have come to its end before there was a note.
+                // The change may have ended before the note was there.
                 let now = look(path, file)?;
                 if now.deks.len() < 2 || now.current != header.current {
                     forget(path)?;
@@ -132,16 +133,16 @@ pub fn pause_through(file: &File, path: &Path) -> Result<(), DatabaseError> {
     }
 }
 
-/// Takes a halt back. True where there was one.
+/// Cancels a halt. Returns true if there was one.
 ///
 /// # Errors
-/// `NoKeyChange` where none has begun; `NotEncrypted`; `Io`.
+/// `NoKeyChange` if none has begun; `NotEncrypted`; `Io`.
 pub fn resume(name: &Path) -> Result<bool, DatabaseError> {
     let path = database_path(name)?;
     resume_through(&open_file(&path)?, &path)
 }
 
-/// The same for a process with connections to the database, as [`pause_through`].
+/// As [`resume`], for a process with connections to the database; see [`pause_through`].
 ///
 /// # Errors
 /// Those of [`resume`].
@@ -155,15 +156,15 @@ pub fn resume_through(file: &File, path: &Path) -> Result<bool, DatabaseError> {
     }
 }
 
-/// Since when the change of the key that `header` shows is halted; `None` where it is not. `path`
-/// is the database's resolved path.
+/// Returns the time at which the key change in `header` was halted; `None` if it is not. `path` is
+/// the database's resolved path.
 pub fn halted_since(path: &Path, header: &Header) -> Option<SystemTime> {
     let halted = header.deks.len() > 1 && is_paused(path, header.current);
     let note = fs::symlink_metadata(with_suffix(path, SUFFIX)).ok().filter(|_| halted)?;
     note.modified().ok()
 }
 
-/// Removes a note of an earlier change, before one begins from version `current`.
+/// Removes the note of an earlier change, before one begins from version `current`.
 pub(crate) fn forget_earlier(path: &Path, current: u32) -> Result<(), DatabaseError> {
     match read(path) {
         Some(Said::Version(version)) if version <= current => forget(path).map(drop),
@@ -171,16 +172,16 @@ pub(crate) fn forget_earlier(path: &Path, current: u32) -> Result<(), DatabaseEr
     }
 }
 
-/// Keeps halts out of a change's end. The caller has the write lock, and so is the only one.
+/// Excludes halts while a change ends. The caller has the write lock, so there is only one.
 pub(crate) struct Finishing<'a>(&'a Path);
 
 impl<'a> Finishing<'a> {
-    /// `None` where the change to `version` is halted.
+    /// Returns `None` if the change to `version` is halted.
     pub(crate) fn begin(path: &'a Path, version: u32) -> Result<Option<Self>, DatabaseError> {
         let begun = Instant::now();
         loop {
             match make(path, FINISHING)? {
-                // One of a process that was killed is as good as our own.
+                // A note of a killed process is as good as our own.
                 Made::New | Made::There(Some(Said::Finishing)) => return Ok(Some(Self(path))),
                 Made::There(Some(Said::Version(other))) if other != version => {
                     forget(path)?;
@@ -195,7 +196,7 @@ impl<'a> Finishing<'a> {
         }
     }
 
-    /// What a process left that was killed at a change's end.
+    /// Removes the note of a process that was killed at the end of a change.
     pub(crate) fn clear(path: &Path) -> Result<(), DatabaseError> {
         match read(path) {
             Some(Said::Finishing) => forget(path).map(drop),
@@ -211,25 +212,25 @@ impl Drop for Finishing<'_> {
     }
 }
 
-/// What a note says.
+/// Content of a note.
 enum Said {
-    /// The version that pages are not to get.
+    /// The version that must not be applied.
     Version(u32),
     /// The change is about to end.
     Finishing,
-    /// Nothing yet: it has no end.
+    /// Incomplete: it has no final newline.
     Unfinished,
-    /// Nothing that is known.
+    /// Unknown.
     Other,
 }
 
 enum Made {
     New,
-    /// There is one, which says this; `None` where it went meanwhile.
+    /// A note exists, with this content; `None` if it was removed in the meantime.
     There(Option<Said>),
 }
 
-/// Makes the note, unless there is one. What stands there, a link too, is not followed or changed.
+/// Makes the note, unless there is one. An existing file or link is not followed or changed.
 fn make(path: &Path, text: &str) -> Result<Made, DatabaseError> {
     let note = with_suffix(path, SUFFIX);
     let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&note) {
@@ -238,10 +239,10 @@ fn make(path: &Path, text: &str) -> Result<Made, DatabaseError> {
         }
         other => other.map_err(io_error("make", &note))?,
     };
-    // In one write: what ends in a newline is whole.
+    // In one write: a note that ends in a newline is complete.
     let written = file.write_all(format!("{text}\n").as_bytes()).and_then(|()| file.sync_all());
     if let Err(error) = written {
-        // It would halt for ever what nobody halted.
+        // It would be a halt that nobody asked for, and stay for ever.
         let _ = fs::remove_file(&note);
         return Err(io_error("write", &note)(error));
     }
@@ -249,7 +250,7 @@ fn make(path: &Path, text: &str) -> Result<Made, DatabaseError> {
     Ok(Made::New)
 }
 
-/// What the note says; `None` where there is none.
+/// Reads the note; `None` if there is none.
 fn read(path: &Path) -> Option<Said> {
     const LONGEST: usize = 32;
     let note = with_suffix(path, SUFFIX);
@@ -270,7 +271,7 @@ fn read(path: &Path) -> Option<Said> {
     })
 }
 
-/// Removes the note. True where there was one.
+/// Removes the note. Returns true if there was one.
 fn forget(path: &Path) -> Result<bool, DatabaseError> {
     let note = with_suffix(path, SUFFIX);
     match fs::remove_file(&note) {
@@ -281,7 +282,7 @@ fn forget(path: &Path) -> Result<bool, DatabaseError> {
     Ok(true)
 }
 
-/// Whether the change to `version` of the key of the database at `path` is halted.
+/// Returns true if the change to `version` of the key of the database at `path` is halted.
 pub(crate) fn is_paused(path: &Path, version: u32) -> bool {
     match read(path) {
         None | Some(Said::Finishing | Said::Unfinished) => false,
@@ -290,8 +291,8 @@ pub(crate) fn is_paused(path: &Path, version: u32) -> bool {
     }
 }
 
-/// How far the change of the key of `name` is. Needs no key, takes no lock, and changes nothing; a
-/// change that is not halted is watched for a second.
+/// Returns the progress of the key change of `name`. Needs no key, takes no lock, and changes
+/// nothing; a change that is not halted is observed for a second.
 ///
 /// # Errors
 /// `NotEncrypted`, `NotADatabase`, `Header`, `Io`; `Interrupted`.

@@ -23,17 +23,17 @@ pub struct Rewrapped {
     pub path: PathBuf,
     /// The certificates that wrap its keys now, as far as the store knows them.
     pub certificates: Vec<CertificateInfo>,
-    /// Whether the header had to be written.
+    /// True if the header had to be written.
     pub changed: bool,
-    /// Why the key store could not take note of it, if it could not.
+    /// Reason why the key store could not record the change.
     pub not_recorded: Option<StoreError>,
 }
 
-/// Wraps the keys of the database `name` for `certificates`; without any, for the generations that
-/// are active now of those that wrap them. With `file_id`, only of that file.
+/// Wraps the keys of the database `name` for `certificates`. Without any, uses the active
+/// generations of the certificates that wrap them now. With `file_id`, accepts only that file.
 ///
-/// Others may use the database meanwhile: its keys do not change, and while one slot of the header
-/// is written the other is read.
+/// Others may use the database in the meantime: its keys do not change, and readers use one slot of
+/// the header while the other is written.
 ///
 /// # Errors
 /// `NotEncrypted`, `InUse` while another connection writes, errors of the key store. After any of
@@ -47,7 +47,7 @@ pub fn rewrap(
 ) -> Result<Rewrapped, DatabaseError> {
     keyring::set_unlocked(Arc::clone(unlocked));
     let path = database_path(name)?;
-    // Before SQLite opens it: these errors say more than a result code.
+    // Checked before SQLite opens it: these errors say more than a result code.
     check(&path, &open_file(&path)?, unlocked)?;
     let source = Source::open(&path, Hold::Writers)?;
     let (area, header, keys) = check(&path, &source.file, unlocked)?;
@@ -88,7 +88,7 @@ pub fn rewrap(
     })
 }
 
-/// The header area of an encrypted database, with its header and keys.
+/// Returns the header area of an encrypted database, with its header and keys.
 pub(crate) fn check(
     path: &Path,
     file: &std::fs::File,
@@ -108,7 +108,7 @@ pub(crate) fn check(
     Ok((area, header, keys))
 }
 
-/// The entry of one key version, wrapped anew where that changes something.
+/// Returns the entry of one key version, wrapped anew if that changes something.
 fn wrap_entry(
     path: &Path,
     entry: &DekEntry,
@@ -136,7 +136,7 @@ fn wrap_entry(
         for wrapped in &old {
             match unlocked.store().by_sha256(&wrapped.sha256) {
                 Some(info) if !info.active => add(wrap(unlocked.store().find(&info.name)?)?),
-                // Active, or of another store: it stays.
+                // An active certificate, or one of another store: it stays.
                 _ => add(wrapped.clone()),
             }
         }
@@ -149,8 +149,8 @@ fn wrap_entry(
     Ok(DekEntry { recipients, ..entry.clone() })
 }
 
-/// Writes the slot that is not in force and waits until it is on disk; it is in force then. Then
-/// the other one.
+/// Writes the slot that is not in force and waits until it is on disk, where it is in force. Then
+/// writes the other one.
 pub(crate) fn write_slots(
     source: &Source,
     area: &[u8],
@@ -166,7 +166,7 @@ pub(crate) fn write_slots(
         decode_slot(slot).is_ok_and(|(known, _)| known.sequence == header.sequence)
     });
     let first = if in_force == Some(0) { 1 } else { 0 };
-    // A slot that does not authenticate may bear a higher one.
+    // A slot that does not authenticate may have a higher one.
     let newest = read_slots(area).map_err(bad_header)?.sequence;
     let mut written = area.to_vec();
     let order = [(first, 1, Step::FirstSlot), (1 - first, 2, Step::SecondSlot)];

@@ -1,14 +1,14 @@
 //! Gives an encrypted database a new key while others use it: each page is sealed anew.
 //!
 //! The header gets a second version of the key, made current under SQLite's write lock; from then
-//! on every connection seals under it. A sweep has SQLite write each page again that names an older
-//! version. What no page needs any more is dropped from the header. A run that was cut short leaves
-//! a header with both versions, and the next one goes on.
+//! on every connection seals under it. A sweep makes SQLite write each page again that names an
+//! older version. Versions that no page needs any more are dropped from the header. An interrupted
+//! run leaves a header with both versions, and the next one continues.
 //!
 //! Before a version is dropped, a checkpoint with `TRUNCATE` has emptied the log: its frames were
-//! copied, and no reader needs one of them. All that was written later is under the new version,
-//! and so is what a checkpoint copies later. A journal that is older than the header was gone when
-//! the header was written, and the directory is synced then.
+//! copied, and no reader needs one of them. Everything written later is under the new version, and
+//! so is everything that a later checkpoint copies. A journal that is older than the header was
+//! gone when the header was written, and the directory is synced then.
 
 use std::ffi::c_int;
 use std::fs::File;
@@ -45,63 +45,66 @@ use crate::step::Step;
 use crate::target::{sync_directory, with_suffix};
 use crate::watch::{Phase, Watch, go_on};
 
-/// How long the write lock is waited for before the header is written.
+/// Maximum wait for the write lock before the header is written.
 const LOCK_WAIT: Duration = Duration::from_secs(30);
-/// How long one statement of the sweep waits for a lock. Who commits keeps new readers out.
+/// Maximum wait of one statement of the sweep for a lock. A committing connection blocks new
+/// readers.
 const SWEEP_WAIT: Duration = Duration::from_millis(20);
-/// SQLite's cache holds a transaction, in KiB: a page that is spilled has the journal synced first.
+/// SQLite's cache holds a transaction, in KiB: spilling a page syncs the journal first.
 const CACHE_KIB: usize = 2 * (CHUNK_LEN >> 10);
-/// Pages that are opened in one transaction, so that no writer waits for long.
+/// Pages opened per transaction, so that no writer waits for long.
 const OPENED_AT_ONCE: u32 = 256;
-/// Bytes that are read at once to look for older versions: few enough for the processor's cache.
+/// Bytes per read of the search for older versions: few enough for the processor's cache.
 const PIECE_LEN: usize = 256 << 10;
-/// How often a pause looks whether it is to stop.
+/// Interval at which a pause checks for a stop.
 const PAUSE_LOOK: Duration = Duration::from_millis(250);
-/// Frames that come to the log until the sweep copies them while others write: below SQLite's 1000,
-/// at which the copying falls to whoever commits.
+/// Frames added to the log before the sweep checkpoints while others write: below SQLite's 1000, at
+/// which a committing connection has to checkpoint.
 const FEWEST_FRAMES: i64 = 900;
-/// The same alone; and frames in the log that are not copied yet, at which the sweep waits.
+/// The same limit when alone; also the number of frames in the log without a checkpoint at which
+/// the sweep waits.
 const MOST_FRAMES: i64 = 8192;
-/// Pause while readers keep the log from being emptied.
+/// Pause while readers prevent the log from being emptied.
 const LOG_WAIT: Duration = Duration::from_millis(50);
-/// SQLite's view of a file has its locks here; the page that holds this byte is never used.
+/// SQLite's locks are at this offset of its view of a file; the page with this byte is never used.
 const LOCK_BYTE: u64 = 1 << 30;
 
-/// How a key is changed.
+/// Options of a key change.
 #[derive(Debug, Clone, Default)]
 pub struct Rotation {
-    /// The algorithm of the new key; that of the present one by default.
+    /// The algorithm of the new key; the current one by default.
     pub algorithm: Option<Algorithm>,
-    /// A descriptor of the database, open to read and write, for a process that has connections to
-    /// it: closing any descriptor would drop their locks. None is opened or closed then.
+    /// A descriptor of the database, open for reading and writing, for a process that has
+    /// connections to it: closing any descriptor would drop their locks, so none is opened or
+    /// closed then.
     pub file: Option<Arc<File>>,
 }
 
-/// The outcome of a rotation.
+/// Result of a rotation.
 #[derive(Debug)]
 pub struct Rotated {
     /// The database's resolved path.
     pub path: PathBuf,
     /// The version of the key in force.
     pub version: u32,
-    /// The algorithm that seals under it.
+    /// Algorithm of the key in force.
     pub algorithm: Algorithm,
-    /// The versions that are gone.
+    /// The dropped versions.
     pub dropped: Vec<u32>,
-    /// Whether it went on with a rotation that had begun before.
+    /// True if it continued an earlier rotation.
     pub resumed: bool,
-    /// Why the key store's log does not tell that it began, where nobody here can write the store.
+    /// Reason why the start is missing from the key store's log, if nobody here can write to the
+    /// store.
     pub not_logged: Option<StoreError>,
 }
 
 /// Gives the database `name` a new key for the certificates that wrap the present one, and seals
-/// every page under it. A rotation that was cut short is brought to its end instead.
+/// every page under it. If a rotation was interrupted, completes that instead.
 ///
 /// # Errors
-/// `NotEncrypted`, `InUse` when the write lock cannot be had. `OtherKeyChange` where one has begun
-/// to another algorithm than the one that is asked for. `KeyChangeBegun` when `watch` stops it or
-/// the disk is full: the header then has both versions and a later call goes on. Errors of the key
-/// store.
+/// `NotEncrypted`, `InUse` if the write lock cannot be had. `OtherKeyChange` if a change to another
+/// algorithm than the requested one has begun. `KeyChangeBegun` if `watch` stops it or the disk is
+/// full: the header then has both versions and a later call continues. Errors of the key store.
 pub fn rotate(
     name: &Path,
     how: &Rotation,
@@ -146,7 +149,7 @@ pub fn rotate(
     Ok(Rotated { path, version, algorithm, dropped, resumed, not_logged })
 }
 
-/// Fails where a change of the key has begun to another algorithm than the one asked for.
+/// Fails if a key change to another algorithm than the requested one has begun.
 fn refuse_another(
     path: &Path,
     header: &Header,
@@ -161,8 +164,8 @@ fn refuse_another(
     }
 }
 
-/// Brings a rotation to its end whose new version the header has: all pages get it, and the others
-/// are dropped. `source` is locked against writers before, and not afterwards.
+/// Completes a rotation whose new version is in the header: all pages get it, and the others are
+/// dropped. `source` is locked against writers before, and not afterwards.
 fn seal_anew(
     source: &Source,
     frames: &AtomicI64,
@@ -170,7 +173,7 @@ fn seal_anew(
     unlocked: &Unlocked,
     watch: &dyn Watch,
 ) -> Result<Vec<u32>, DatabaseError> {
-    // That of an older journal must stay gone: it may need a version that will be dropped.
+    // The deletion of an older journal must be durable: it may need a version that will be dropped.
     sync_directory(&source.path)?;
     source.db.execute_batch("COMMIT").map_err(source.failed("commit"))?;
     source.db.busy_timeout(SWEEP_WAIT).map_err(source.failed("rotate"))?;
@@ -190,8 +193,8 @@ fn seal_anew(
         sweep.empty_log()?;
         // From here on nothing writes a page under an older version.
         let stale = sweep.stale_in_file()?;
-        // The version that a page names is not authenticated: one that only says so would be lost
-        // with the key that opens it.
+        // The version that a page names is not authenticated: a page that falsely claims the new
+        // version would be lost with the key that opens it.
         if stale.is_empty() && !opened {
             sweep.open_every_page()?;
             opened = true;
@@ -203,8 +206,7 @@ fn seal_anew(
     }
 }
 
-/// An error that says of the database that nothing was changed is not true of a key change that
-/// has begun.
+/// An error which claims that nothing was changed is not correct once a key change has begun.
 fn begun(path: &Path) -> impl FnOnce(DatabaseError) -> DatabaseError + '_ {
     let of = |why| DatabaseError::KeyChangeBegun { path: path.to_owned(), why };
     move |error| match error {
@@ -221,8 +223,8 @@ fn bad_header(path: &Path) -> impl FnOnce(PageError) -> DatabaseError + '_ {
     move |source| DatabaseError::Header { path: path.to_owned(), source }
 }
 
-/// The frames in the log, as of the connection's last commit. From here on no commit of it copies
-/// them to the main file.
+/// Counts the frames in the log, as of the connection's last commit. From here on none of its
+/// commits copies them to the main file.
 fn count_frames(source: &mut Source) -> Result<Arc<AtomicI64>, DatabaseError> {
     let frames = Arc::new(AtomicI64::new(0));
     let counted = Arc::clone(&frames);
@@ -248,8 +250,8 @@ fn open_locked(path: &Path, file: &Arc<File>, watch: &dyn Watch) -> Result<Sourc
     }
 }
 
-/// The header with one more version, for the certificates of the present one and by its algorithm,
-/// unless another is asked for.
+/// Returns the header with one more version, for the certificates and with the algorithm of the
+/// present one, unless another algorithm is requested.
 fn with_new_version(
     path: &Path,
     header: &Header,
@@ -267,7 +269,7 @@ fn with_new_version(
     for wrapped in wrapped_of(&present.recipients)? {
         let info = match unlocked.store().by_sha256(&wrapped.sha256) {
             Some(info) => info,
-            // It is not there: the store's own error names it.
+            // The certificate is missing: the store's own error names it.
             None => unlocked.store().find(&wrapped.thumbprint())?,
         };
         let anew = unlocked.wrap_dek(&info.thumbprint(), &dek)?;
@@ -285,7 +287,7 @@ fn with_new_version(
 /// The work on the pages of one database.
 struct Sweep<'a> {
     source: &'a Source,
-    /// Those of [`count_frames`].
+    /// Frames in the log; see [`count_frames`].
     frames: &'a AtomicI64,
     size: PageSize,
     /// The version that all pages get.
@@ -294,7 +296,7 @@ struct Sweep<'a> {
 }
 
 impl Sweep<'_> {
-    /// Fails when the user wants to stop, or has halted the change.
+    /// Fails if the user wants to stop, or has halted the change.
     fn go_on(&self) -> Result<(), DatabaseError> {
         go_on(self.watch)?;
         match is_paused(&self.source.path, self.version) {
@@ -308,7 +310,7 @@ impl Sweep<'_> {
         DatabaseError::KeyChangeBegun { path, why: CutShort::Paused }
     }
 
-    /// Has SQLite write each page again that has an older version in the main file.
+    /// Makes SQLite write each page again that has an older version in the main file.
     fn rewrite(&self) -> Result<(), DatabaseError> {
         let path = &self.source.path;
         let mut pages = self.pages()?;
@@ -339,7 +341,7 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// Writes pages again in one transaction; false where others keep it from that.
+    /// Writes pages again in one transaction. Returns false if others prevent it.
     fn rewrite_run(&self, run: &[u32], pace: &mut Pace) -> Result<bool, DatabaseError> {
         let mut locked = None;
         let written = self.try_run(run, &mut locked);
@@ -359,7 +361,7 @@ impl Sweep<'_> {
         Ok(done)
     }
 
-    /// `locked` gets the moment at which the write lock was had.
+    /// Sets `locked` to the time at which the write lock was acquired.
     fn try_run(&self, run: &[u32], locked: &mut Option<Instant>) -> rusqlite::Result<()> {
         let transaction =
             rusqlite::Transaction::new_unchecked(&self.source.db, TransactionBehavior::Immediate)?;
@@ -375,7 +377,7 @@ impl Sweep<'_> {
         transaction.commit()
     }
 
-    /// Lets others work.
+    /// Pauses so that others can work.
     fn rest(&self, pause: Duration) -> Result<(), DatabaseError> {
         let end = Instant::now() + pause;
         loop {
@@ -388,11 +390,11 @@ impl Sweep<'_> {
         }
     }
 
-    /// Copies the log where it has grown, and waits while it holds more than could be copied.
+    /// Checkpoints the log when it has grown, and waits while it holds more than could be copied.
     fn bound_log(&self, pace: &mut Pace) -> Result<(), DatabaseError> {
         let frames = self.frames.load(Ordering::Relaxed);
         if frames < pace.asked_at {
-            // Somebody began it anew.
+            // Somebody restarted the log.
             pace.asked_at = 0;
         }
         let most = if pace.others() { FEWEST_FRAMES } else { MOST_FRAMES };
@@ -407,8 +409,8 @@ impl Sweep<'_> {
             if log - copied < MOST_FRAMES {
                 pace.asked_at = log;
                 if log == copied {
-                    // The next commit begins the log anew, which takes a sync: ours had better be
-                    // the one.
+                    // The next commit restarts the log, which takes a sync: better ours than
+                    // another's.
                     pace.pause = Duration::ZERO;
                     pace.asked_at = 0;
                     self.frames.store(0, Ordering::Relaxed);
@@ -420,14 +422,15 @@ impl Sweep<'_> {
         }
     }
 
-    /// Frames in the log, and how many of them are copied. `frames` are known to be there.
+    /// Returns the number of frames in the log, and how many of them are copied. `frames` are known
+    /// to be there.
     fn checkpoint(&self, frames: i64) -> Result<(i64, i64), DatabaseError> {
         let asked = self.source.db.query_row("PRAGMA main.wal_checkpoint(PASSIVE)", [], |row| {
             Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
         });
         match asked {
             Err(error) if is_busy(&error) => Ok((frames, 0)),
-            // Another process is at it: SQLite tells neither.
+            // Another process is checkpointing: SQLite reports neither.
             Ok((..0, _) | (_, ..0)) => Ok((frames, 0)),
             other => other.map_err(self.source.failed("checkpoint")),
         }
@@ -451,7 +454,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// The first pages that name an older version; none where there are none.
+    /// Returns the first pages that name an older version; empty if there are none.
     fn stale_in_file(&self) -> Result<Vec<u32>, DatabaseError> {
         let pages = self.pages()?;
         let mut first = 1;
@@ -467,9 +470,9 @@ impl Sweep<'_> {
         Ok(Vec::new())
     }
 
-    /// Has SQLite read every page, whose seal shows which key it is under.
+    /// Makes SQLite read every page; opening the seal shows its key version.
     fn open_every_page(&self) -> Result<(), DatabaseError> {
-        // How many there are SQLite says: a file may have been cut within its last page.
+        // SQLite reports their number: a file may have been truncated within its last page.
         let sql = "SELECT sum(length(data)), (SELECT page_count FROM pragma_page_count('main'))
             FROM sqlite_dbpage('main') WHERE pgno BETWEEN ?1 AND ?2";
         let read = |first: u32, last: u32| -> rusqlite::Result<u32> {
@@ -492,8 +495,8 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// Drops the older versions from the header, under the write lock; `None` where something came
-    /// between that needs them.
+    /// Drops the older versions from the header, under the write lock. Returns `None` if something
+    /// intervened that needs them.
     fn drop_versions(
         &self,
         stale: &[u32],
@@ -521,7 +524,7 @@ impl Sweep<'_> {
             return Err(DatabaseError::InUse { path: path.clone(), holders: Vec::new() });
         }
         if !stale.is_empty() {
-            // Behind the database's end. With an empty log nobody sees another end than we do.
+            // After the database's end. With an empty log, everybody sees the same end as we do.
             let used: u32 = pragma(&source.db, "page_count").map_err(source.failed("read"))?;
             if stale.iter().all(|page| *page > used) && self.log_is_empty()? {
                 stale.iter().try_for_each(|page| self.blank(*page, &keys))?;
@@ -529,7 +532,7 @@ impl Sweep<'_> {
             return Ok(None);
         }
         self.blank_lock_page(&keys)?;
-        // The pages before the header: they must not need what it lacks.
+        // Pages are synced before the header: they must not need a version that it lacks.
         source.file.sync_all().map_err(io_error("sync", path))?;
         if source.wal {
             match File::open(with_suffix(path, "-wal")).and_then(|log| log.sync_all()) {
@@ -561,7 +564,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// Seals the page that SQLite never uses under the new version, where the file has it.
+    /// Seals the page that SQLite never uses under the new version, if the file has it.
     fn blank_lock_page(&self, keys: &FileKeys) -> Result<(), DatabaseError> {
         let page = lock_page(self.size);
         if self.pages()? < page {
@@ -607,8 +610,8 @@ fn pages_in(file: &File, size: PageSize) -> io::Result<u32> {
     Ok(u32::try_from(bytes / u64::from(size.bytes())).unwrap_or(u32::MAX))
 }
 
-/// Of a stretch from page `first` on, at most to page `last`: the pages that do not name `version`,
-/// and the page after the stretch. The page that SQLite never uses does not count.
+/// For a stretch from page `first` on, up to page `last`: returns the pages that do not name
+/// `version`, and the page after the stretch. The page that SQLite never uses does not count.
 fn stale_pages(
     file: &File,
     size: PageSize,
@@ -625,7 +628,7 @@ fn stale_pages(
     for begin in (first..next).step_by(pages_of(PIECE_LEN) as usize) {
         let piece = pages_of(PIECE_LEN).min(next - begin) as usize * size.len();
         match file.read_exact_at(&mut bytes[..piece], size.page_offset(begin)) {
-            // Somebody cut the file.
+            // Somebody truncated the file.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 return match pages_in(file, size)?.min(last) {
                     end if end < first => Ok((Vec::new(), last.saturating_add(1))),

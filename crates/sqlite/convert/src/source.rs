@@ -1,4 +1,4 @@
-//! A database that is opened to be converted or to get another header, kept from other users.
+//! A database that is opened to be converted or to get another header, locked against other users.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -19,21 +19,21 @@ use crate::inspect::{FileKind, read_area};
 use crate::target::{is_still, with_suffix};
 use tdekit_sqlite_client::file_uri;
 
-/// How long another connection's transaction is waited for.
+/// Maximum wait for another connection's transaction.
 const BUSY_WAIT: Duration = Duration::from_secs(2);
-/// How often its lock is asked for.
+/// Interval of attempts to get its lock.
 const BUSY_LOOK: Duration = Duration::from_micros(500);
 
-/// How long a process may have the file open in passing: one that ends, or a child that was forked
-/// and has not begun its own program yet.
+/// Time for which a process may have the file open in passing: one that is ending, or a forked
+/// child that has not executed its own program yet.
 const PASSING: Duration = Duration::from_millis(300);
 
-/// The access that a database is locked against.
+/// The connections that a database is locked against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hold {
-    /// From every other connection, until the source is dropped.
+    /// Every other connection, until the source is dropped.
     Everyone,
-    /// From other writers, until the source is dropped.
+    /// Other writers, until the source is dropped.
     Writers,
 }
 
@@ -41,18 +41,18 @@ pub enum Hold {
 pub struct Source {
     /// The connection. Dropped before `file`.
     pub db: Connection,
-    /// A descriptor of our own. POSIX locks are the process's: closing it before the connection
+    /// Our own descriptor. POSIX locks belong to the process: closing it before the connection
     /// would drop the connection's locks.
     pub file: Arc<File>,
     /// The resolved path.
     pub path: PathBuf,
-    /// Whether its journal is a write-ahead log.
+    /// True if its journal is a write-ahead log.
     pub wal: bool,
 }
 
 impl Source {
-    /// Opens and locks the database at `path`, of which [`database_path`] made sure. A hot journal
-    /// is rolled back, a log that a crash left is copied into the database.
+    /// Opens and locks the database at `path`, which [`database_path`] has checked. A hot journal
+    /// is rolled back, and a log left by a crash is copied into the database.
     ///
     /// # Errors
     /// `InUse` when others have it open, `ReadOnly`, SQLite's errors for a damaged file.
@@ -60,22 +60,23 @@ impl Source {
         Self::open_through(Arc::new(open_file(path)?), path, hold)
     }
 
-    /// The same through a descriptor of the caller's, open to read and write. Closing any drops the
-    /// locks of all connections that the process has to the database.
+    /// As [`open`](Self::open), through a descriptor of the caller's that is open for reading and
+    /// writing. Closing any descriptor drops the locks of all connections that the process has to
+    /// the database.
     ///
     /// # Errors
-    /// Those of [`open`](Self::open); `Replaced` where it is of another file.
+    /// Those of [`open`](Self::open); `Replaced` if the descriptor is of another file.
     pub fn open_through(file: Arc<File>, path: &Path, hold: Hold) -> Result<Self, DatabaseError> {
         register().map_err(DatabaseError::sqlite("prepare to open", path, None))?;
         refuse_odd_sides(path)?;
         if hold == Hold::Everyone {
-            // Others have to close it: there is no use in waiting for a lock.
+            // Others must close it: waiting for a lock is no use.
             check_alone(path, &file)?;
         }
         let kind = FileKind::of(&read_area(&file).map_err(io_error("read", path))?);
         let parameters = match kind {
             FileKind::Encrypted => "",
-            // So that TDEKIT_ENCRYPT_NEW does not reach an empty file.
+            // Keeps TDEKIT_ENCRYPT_NEW from applying to an empty file.
             FileKind::Plain | FileKind::Empty | FileKind::Other => "?tdekit=plain",
         };
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
@@ -109,13 +110,13 @@ impl Source {
         Ok(source)
     }
 
-    /// Fails when another process has the file open, or when the path names another file.
+    /// Fails if another process has the file open, or if the path names another file.
     pub fn check_alone(&self) -> Result<(), DatabaseError> {
         self.check_place()?;
         check_alone(&self.path, &self.file)
     }
 
-    /// Translates SQLite's answer on this database.
+    /// Translates SQLite's error on this database.
     pub fn failed(
         &self,
         action: &'static str,
@@ -130,7 +131,7 @@ impl Source {
         }
     }
 
-    /// Copies the log into the database and cuts it to nothing: only then may it be removed.
+    /// Copies the log into the database and truncates it to nothing: only then may it be removed.
     fn empty_log(&self) -> Result<(), DatabaseError> {
         if !self.wal {
             return Ok(());
@@ -149,7 +150,7 @@ impl Source {
 /// Resolves the name of a database file, through symbolic links.
 ///
 /// # Errors
-/// `NotAFile` if it is not an ordinary file, or is a temporary file of our own; `Io`.
+/// `NotAFile` if it is not a regular file, or is a temporary file of our own; `Io`.
 pub fn database_path(name: &Path) -> Result<PathBuf, DatabaseError> {
     let refused = |path: &Path, problem| DatabaseError::NotAFile { path: path.to_owned(), problem };
     let path = match fs::canonicalize(name) {
@@ -172,7 +173,7 @@ pub fn database_path(name: &Path) -> Result<PathBuf, DatabaseError> {
     Ok(path)
 }
 
-/// Fails when the file has names besides `path` and, where it is another one, `besides`.
+/// Fails if the file has names besides `path` and, if it differs, `besides`.
 pub(crate) fn refuse_other_names(
     path: &Path,
     file: &File,
@@ -186,8 +187,7 @@ pub(crate) fn refuse_other_names(
     }
 }
 
-/// Fails where what stands in the place of a journal or a log would have SQLite wait for ever: a
-/// pipe, which nobody writes to.
+/// Fails if a pipe in place of a journal or a log would make SQLite wait for ever.
 ///
 /// # Errors
 /// `Io`.
@@ -202,18 +202,18 @@ pub fn refuse_odd_sides(path: &Path) -> Result<(), DatabaseError> {
     Ok(())
 }
 
-/// Opens a file to read and write, else, where that is not allowed, to read.
+/// Opens a file for reading and writing, or only for reading if writing is not allowed.
 pub fn open_file(path: &Path) -> Result<File, DatabaseError> {
     let file = OpenOptions::new().read(true).write(true).open(path);
     file.or_else(|_| File::open(path)).map_err(io_error("open", path))
 }
 
-/// The value of a pragma of the main database.
+/// Returns the value of a pragma of the main database.
 pub fn pragma<T: rusqlite::types::FromSql>(db: &Connection, name: &str) -> rusqlite::Result<T> {
     db.pragma_query_value(Some("main"), name, |row| row.get(0))
 }
 
-/// Fails when another process has the file open.
+/// Fails if another process has the file open.
 pub fn check_alone(path: &Path, file: &File) -> Result<(), DatabaseError> {
     let metadata = file.metadata().map_err(io_error("examine", path))?;
     let end = Instant::now() + PASSING;
@@ -229,8 +229,8 @@ pub fn check_alone(path: &Path, file: &File) -> Result<(), DatabaseError> {
     }
 }
 
-/// Who writes without a break lets go of its lock for moments only, which SQLite's own handler
-/// sleeps through.
+/// A continuous writer releases its lock only for moments, which SQLite's own handler sleeps
+/// through.
 fn ask_often(asked: i32) -> bool {
     thread::sleep(BUSY_LOOK);
     u128::try_from(asked).is_ok_and(|n| n * BUSY_LOOK.as_micros() < BUSY_WAIT.as_micros())
@@ -238,8 +238,8 @@ fn ask_often(asked: i32) -> bool {
 
 fn lock(db: &Connection, hold: Hold) -> rusqlite::Result<()> {
     match hold {
-        // In this mode the locks of the first transaction stay until the connection closes, and
-        // a log is opened only when no other connection has the database open.
+        // In this mode the locks of the first transaction stay until the connection closes, and a
+        // log is opened only if no other connection has the database open.
         Hold::Everyone => {
             db.query_row("PRAGMA main.locking_mode=EXCLUSIVE", [], |_| Ok(()))?;
             db.execute_batch("BEGIN EXCLUSIVE; SELECT 1 FROM sqlite_schema; COMMIT")
@@ -248,7 +248,7 @@ fn lock(db: &Connection, hold: Hold) -> rusqlite::Result<()> {
     }
 }
 
-/// Says by whom a database is in use, where the system tells.
+/// Adds to the error the processes that have the database open, where the system reports them.
 fn name_holders(error: DatabaseError, file: &File) -> DatabaseError {
     match (error, file.metadata()) {
         (DatabaseError::InUse { path, .. }, Ok(metadata)) => {

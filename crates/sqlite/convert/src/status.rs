@@ -1,5 +1,5 @@
-//! The facts of a database file that are known without opening it, as
-//! `sys.dm_database_encryption_keys` and `sys.certificates` show them.
+//! The properties of a database file that are known without opening it, as in
+//! `sys.dm_database_encryption_keys` and `sys.certificates`.
 
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
@@ -35,37 +35,37 @@ pub struct Status {
     /// Its resolved path.
     #[serde(serialize_with = "crate::path_text::path_text")]
     pub path: PathBuf,
-    /// The state's number.
+    /// Number of the state.
     pub encryption_state: u8,
-    /// Its name.
+    /// Name of the state.
     pub encryption_state_desc: &'static str,
-    /// Of a change of the key: pages of the main file that are sealed under the new one. 0 where
-    /// there is none, as SQL Server shows it.
+    /// Progress of a key change: percentage of the main file's pages that are sealed under the new
+    /// key. 0 if there is none, as in SQL Server.
     pub percent_complete: u8,
-    /// Bytes of a page, where the file has pages.
+    /// Page size in bytes, if the file has pages.
     pub page_size: Option<u32>,
-    /// Of an encrypted one: how.
+    /// Properties of an encrypted file.
     pub encryption: Option<Encryption>,
-    /// Bytes of the write-ahead log beside it, where there is one.
+    /// Size of the write-ahead log beside it, if there is one.
     pub wal_bytes: Option<u64>,
-    /// Bytes of the rollback journal beside it, where there is one.
+    /// Size of the rollback journal beside it, if there is one.
     pub journal_bytes: Option<u64>,
-    /// Bytes of the file.
+    /// Size of the file.
     pub size_bytes: u64,
-    /// What does the cryptography in this program.
+    /// The cryptographic library of this program.
     pub library: Library,
-    /// The machine's SQLite library, where it has one. This program has its own.
+    /// The machine's SQLite library, if it has one. This program has its own.
     pub sqlite: Option<SystemSqlite>,
 }
 
-/// The cryptographic library of this program, and what may be said of it under FIPS 140-3.
+/// The cryptographic library of this program, and its status under FIPS 140-3.
 #[derive(Debug, Serialize)]
 pub struct Library {
-    /// Name and version, by its own account.
+    /// Name and version, as reported by the library.
     pub version: String,
-    /// Whether it is a FIPS module, whose self-tests passed.
+    /// True for a FIPS module, which passed its self-tests.
     pub fips_module: bool,
-    /// Whether this build refuses what FIPS 140-3 does not approve.
+    /// True if this build refuses what FIPS 140-3 does not approve.
     pub fips_build: bool,
 }
 
@@ -79,14 +79,14 @@ impl Library {
 /// The fields of an encrypted database's header.
 #[derive(Debug, Serialize)]
 pub struct Encryption {
-    /// The algorithm that seals its pages: that of the key in force.
+    /// Algorithm for new pages, which belongs to the key in force.
     pub algorithm: &'static str,
-    /// All algorithms that pages may still be sealed with: more than one while the key changes to
-    /// another.
+    /// All algorithms that pages may still be sealed with: more than one during a change to another
+    /// algorithm.
     pub algorithms: Vec<&'static str>,
     /// The version of the key in force.
     pub key_version: u32,
-    /// When that key was made.
+    /// Creation time of that key.
     pub key_created_at: String,
     /// The same in seconds since 1970.
     #[serde(skip)]
@@ -101,49 +101,50 @@ pub struct Encryption {
     pub file_id: String,
     /// Version of the file's format.
     pub format_version: u16,
-    /// Whether an older state that is put back is told.
+    /// True if the file has freshness: an older state that is restored is detected.
     pub freshness: bool,
-    /// Of two: those that would serve alone; without the key, those whose checksum is right.
+    /// Number of intact header slots, of two: those that would be valid alone; without the key,
+    /// those whose checksum is correct.
     pub intact_header_slots: usize,
-    /// Whether the key store that is configured here opens its keys.
+    /// True if the configured key store opens its keys.
     pub key_opens: bool,
-    /// Why not.
+    /// Reason why it does not.
     pub key_problem: Option<String>,
 }
 
 /// A certificate that wraps the current key.
 #[derive(Debug, Serialize)]
 pub struct Certificate {
-    /// Null where the store does not know it.
+    /// Its name; null if the store does not know it.
     pub name: Option<String>,
-    /// Which of that name it is.
+    /// Its generation under that name.
     pub generation: Option<u32>,
-    /// Whether it is the one that wraps new keys.
+    /// True if it is the one that wraps new keys.
     pub active: Option<bool>,
     /// SHA-1, as SQL Server shows it.
     pub thumbprint: String,
     /// SHA-256, which nobody can forge.
     pub thumbprint_sha256: String,
-    /// Whether the store has its private key.
+    /// True if the store has its private key.
     pub has_private_key: bool,
-    /// When it was last backed up.
+    /// Time of its last backup.
     pub backed_up_at: Option<String>,
-    /// When it ends.
+    /// End of its validity.
     pub expires_at: Option<String>,
     /// The same in seconds since 1970.
     #[serde(skip)]
     pub not_after: Option<i64>,
-    /// Days until then, where those are few.
+    /// Days until then, if it is soon.
     pub expires_in_days: Option<i64>,
 }
 
-/// The key store, if it is here and opens without a prompt. Read on first use.
+/// The key store, if it exists and opens without a prompt. Read on first use.
 pub struct Store<'a> {
-    /// The store as anyone may read it, or why it cannot be read.
+    /// The store as anyone may read it, or the reason why it cannot be read.
     pub store: Lazy<'a, KeyStore>,
-    /// The store with its master key open, or why it does not open.
+    /// The store with its master key open, or the reason why it does not open.
     pub unlocked: Lazy<'a, Arc<Unlocked>>,
-    /// The encrypted files that the store knows; none where it cannot be read.
+    /// The encrypted files that the store knows; empty if it cannot be read.
     pub known: LazyCell<Known, Box<dyn FnOnce() -> Known + 'a>>,
 }
 
@@ -197,9 +198,10 @@ fn facts(name: &Path, store: &Store<'_>) -> Result<Status, DatabaseError> {
     })
 }
 
-/// Of a change of the key that `header` shows: the pages of the main file that are sealed under the
-/// new one, in percent. `None` where no key changes. Needs no key and takes no lock. `file` is the
-/// caller's: POSIX drops a process's locks on a file when any descriptor of it is closed.
+/// Returns the progress of the key change in `header`: the percentage of the main file's pages that
+/// are sealed under the new key. `None` if no key change is in progress. Needs no key and takes no
+/// lock. `file` is the caller's: POSIX drops a process's locks on a file when any descriptor of it
+/// is closed.
 ///
 /// # Errors
 /// `Io`.
@@ -215,8 +217,8 @@ pub fn key_change_percent(
     Ok(Some(percent(&pages, header.current)))
 }
 
-/// The part of the pages that has the version in force. Less than 100: the header still has the
-/// versions before.
+/// Returns the percentage of pages with the version in force. Less than 100, because the header
+/// still has the previous versions.
 fn percent(pages: &BTreeMap<u32, u64>, current: u32) -> u8 {
     let all = pages.values().sum::<u64>().max(1);
     let percent = pages.get(&current).copied().unwrap_or(0).saturating_mul(100) / all;
@@ -229,7 +231,7 @@ fn describe(
     file: &fs::File,
     store: &Store<'_>,
 ) -> Result<(Encryption, PageSize), DatabaseError> {
-    // Without a key, the slot that is in force by its sequence.
+    // Without a key, the slot in force is determined by its sequence.
     let by_sequence = header_of(path, area)?;
     let opened = match &*store.unlocked {
         Ok(unlocked) => open_header(path, area, unlocked)
@@ -281,7 +283,7 @@ fn describe(
     Ok((encryption, page_size))
 }
 
-/// Names of algorithms, as every surface has them.
+/// Names of algorithms, as shown everywhere.
 pub(crate) fn names_of(algorithms: &[Algorithm]) -> Vec<&'static str> {
     algorithms.iter().map(|algorithm| algorithm.name()).collect()
 }
@@ -303,7 +305,7 @@ impl Certificate {
     }
 }
 
-/// The size at which page 1 opens: the header's is that of the time when it was written.
+/// Returns the size at which page 1 opens: the header has the size at the time of its writing.
 fn page_size(file: &fs::File, mut codec: PageCodec) -> Option<PageSize> {
     use std::os::unix::fs::FileExt;
     PageSize::all().find(|size| {
@@ -315,7 +317,8 @@ fn page_size(file: &fs::File, mut codec: PageCodec) -> Option<PageSize> {
     })
 }
 
-/// The page size in the header of a plain database; 1 stands for 65536 (SQLite file format, 1.3.2).
+/// Returns the page size in the header of a plain database; 1 stands for 65536 (SQLite file format,
+/// 1.3.2).
 fn plain_page_size(area: &[u8]) -> Option<u32> {
     let stored: [u8; 2] = area.get(16..18)?.try_into().ok()?;
     match u16::from_be_bytes(stored) {

@@ -1,15 +1,15 @@
-//! The steps of a conversion, at each of which a crash must leave the old or the new database.
+//! The steps of a conversion; a crash at any of them must leave the old or the new database.
 
 use std::str::FromStr;
 
-/// The step that has just been done.
+/// The last completed step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The copy's empty file exists.
     Created,
     /// The database is locked and recovered.
     Locked,
-    /// `encrypt --online`: all pages were read, those of one moment.
+    /// `encrypt --online`: all pages of one moment were read.
     Read,
     /// The copy has its content.
     Copied,
@@ -17,27 +17,27 @@ pub enum Step {
     Checked,
     /// The copy has the original's journal mode, permissions and owner, and is on disk.
     Durable,
-    /// `encrypt --online`: the copy holds all but what others write right now.
+    /// `encrypt --online`: the copy has everything except what others are writing right now.
     CaughtUp,
-    /// `encrypt --online`: the copy holds everything, and others are kept out.
+    /// `encrypt --online`: the copy has everything, and others are excluded.
     Held,
-    /// The key store knows of the file.
+    /// The key store has recorded the file.
     Recorded,
-    /// The original has its second name, where it is kept.
+    /// The original has its second name, if it is kept.
     Kept,
     /// The original's journal or log is gone.
     Unlinked,
-    /// The copy took the original's place.
+    /// The copy has replaced the original.
     Renamed,
-    /// That is on disk, too.
+    /// The rename is on disk, too.
     Settled,
     /// `rewrap` and `rotate`: the older header slot is written and on disk.
     FirstSlot,
-    /// `rewrap`: the other one, too.
+    /// `rewrap`: the other slot, too.
     SecondSlot,
     /// `rotate`: every page that named an older version was written again.
     Swept,
-    /// `rotate`: nothing needs the older versions, and what shows that is on disk.
+    /// `rotate`: nothing needs the older versions, and the data that proves it is on disk.
     Proved,
 }
 

@@ -1,4 +1,4 @@
-//! The SQLite library that programs of this machine load the extension into.
+//! The SQLite library into which programs of this machine load the extension.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -7,23 +7,23 @@ use serde::Serialize;
 use tdekit_sqlite::host::fault_of;
 use tdekit_sqlite_client::Library;
 
-/// The name under which the dynamic loader finds it.
+/// Its name for the dynamic loader.
 const NAME: &str = "libsqlite3.so.0";
 
-/// The SQLite library that the dynamic loader finds. Programs may bring one of their own: in those
-/// `tdekit_sqlite_fault()` has the answer.
+/// The SQLite library that the dynamic loader finds. Programs may bring their own: in those,
+/// `tdekit_sqlite_fault()` reports faults.
 #[derive(Clone, Debug, Serialize)]
 pub struct SystemSqlite {
-    /// The name that it is found by.
+    /// The name by which it is found.
     pub library: &'static str,
     /// Its version.
     pub version: String,
-    /// Its fault that an update mends, in words.
+    /// Its known fault, in words, that an update fixes.
     pub fault: Option<String>,
 }
 
 impl SystemSqlite {
-    /// The library, where the machine has one.
+    /// Finds the library, if the machine has one.
     pub(crate) fn find() -> Option<Self> {
         static FOUND: OnceLock<Option<SystemSqlite>> = OnceLock::new();
         let find = || {

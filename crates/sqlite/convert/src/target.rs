@@ -1,4 +1,4 @@
-//! The copy that is written beside a database and then takes its place.
+//! The copy that is written beside a database and then replaces it.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, Permissions};
@@ -15,15 +15,15 @@ use crate::error::{DatabaseError, io_error};
 
 /// The suffixes of the files that SQLite keeps beside a database.
 pub const SIDE_SUFFIXES: [&str; 3] = ["-journal", "-wal", "-shm"];
-/// Most bytes of a list of extended attributes, or of one attribute (Linux: `XATTR_LIST_MAX`).
+/// Maximum size of a list of extended attributes, or of one attribute (Linux: `XATTR_LIST_MAX`).
 const MAX_XATTR_BYTES: usize = 64 * 1024;
 
-/// The copy, in a directory of its own. Removed when it is dropped before it took the database's
-/// place.
+/// The copy, in a directory of its own. Removed if it is dropped before it has replaced the
+/// database.
 pub struct Target {
     file: File,
     path: PathBuf,
-    // Behind the file, so that it is closed when its directory goes.
+    // After the file, so that it is closed before its directory is removed.
     work: Workplace,
 }
 
@@ -31,14 +31,14 @@ impl Target {
     /// Makes an empty copy for the database at `database`, and removes the remains of killed runs.
     ///
     /// # Errors
-    /// `Converting` while another run has it.
+    /// `Converting` if another run is converting it.
     pub fn create(database: &Path) -> Result<Self, DatabaseError> {
         let work = Workplace::beside(database).map_err(made)?;
         let file = work.create().map_err(made)?;
         Ok(Self { path: work.place(), work, file })
     }
 
-    /// Makes another file beside the copy, which goes with it. Gives its path, too.
+    /// Makes another file beside the copy, removed together with it. Returns its path, too.
     ///
     /// # Errors
     /// `Io`.
@@ -46,27 +46,27 @@ impl Target {
         self.work.create_other(name).map_err(made)
     }
 
-    /// Where the copy is.
+    /// Path of the copy.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The copy's own descriptor. No lock of SQLite's is lost when it closes: by then the copy is
+    /// The copy's own descriptor. Closing it loses no lock of SQLite's: by then the copy is
     /// removed, or nobody in this process has it open.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Takes everything out of the copy.
+    /// Truncates the copy to nothing.
     pub fn empty(&self) -> Result<(), DatabaseError> {
         remove_side_files(&self.path)?;
         self.file.set_len(0).map_err(io_error("truncate", &self.path))
     }
 
-    /// Fails when the file system has not room for `needed_bytes`.
+    /// Fails if the file system does not have `needed_bytes` of free space.
     pub fn check_space(&self, needed_bytes: u64) -> Result<(), DatabaseError> {
         let dir = self.work.path().parent().unwrap_or(Path::new("."));
-        // Where the system does not tell, the copy itself will.
+        // If the system does not report it, copying will.
         let Ok(free) = statvfs(dir) else { return Ok(()) };
         let available_bytes = free.f_bavail.saturating_mul(free.f_frsize);
         if available_bytes >= needed_bytes {
@@ -75,8 +75,8 @@ impl Target {
         Err(DatabaseError::NoSpace { dir: dir.to_owned(), needed_bytes, available_bytes })
     }
 
-    /// Gives the copy the original's owner, group, extended attributes (access control lists are
-    /// among them) and permission bits, in the order in which none of them undoes another.
+    /// Gives the copy the original's owner, group, extended attributes (including access control
+    /// lists) and permission bits, in an order in which none of them undoes another.
     pub fn take_metadata(&self, original: &File) -> Result<(), DatabaseError> {
         let refused = |what| {
             let path = self.work.path().to_owned();
@@ -105,21 +105,21 @@ impl Target {
         })
     }
 
-    /// Puts the copy in the database's place.
+    /// Replaces the database by the copy.
     pub fn replace_database(&self) -> Result<(), DatabaseError> {
         self.work.replace().map_err(made)
     }
 
-    /// Gives the copy the database's name, which must be free.
+    /// Gives the copy the database's name, which must be unused.
     ///
     /// # Errors
-    /// `Occupied` when it is not.
+    /// `Occupied` if it is in use.
     pub fn take_free_name(&self) -> Result<(), DatabaseError> {
         self.work.publish().map_err(made)
     }
 }
 
-/// Translates an error of making a file.
+/// Translates an error of creating a file.
 pub fn made(error: StoreError) -> DatabaseError {
     match error {
         StoreError::BeingWritten { path } => DatabaseError::Converting { path },
@@ -129,8 +129,8 @@ pub fn made(error: StoreError) -> DatabaseError {
     }
 }
 
-/// Whether it has the name of a journal or log of a database beside it: SQLite takes such a file
-/// for its own, and deletes it.
+/// Returns true if the path has the name of a journal or log of a database beside it: SQLite takes
+/// such a file for its own, and deletes it.
 #[must_use]
 pub fn is_side(path: &Path) -> bool {
     let name = path.as_os_str().as_bytes();
@@ -139,14 +139,14 @@ pub fn is_side(path: &Path) -> bool {
     databases.any(|name| Path::new(OsStr::from_bytes(name)).is_file())
 }
 
-/// The path with `suffix` behind its name.
+/// Returns the path with `suffix` appended to its name.
 pub fn with_suffix(path: &Path, suffix: impl AsRef<OsStr>) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
 }
 
-/// Removes journal, log and index of the database at `path`; tells whether there were any.
+/// Removes journal, log and index of the database at `path`. Returns true if there were any.
 pub fn remove_side_files(path: &Path) -> Result<bool, DatabaseError> {
     let mut removed = false;
     for suffix in SIDE_SUFFIXES {
@@ -166,7 +166,7 @@ pub fn sync_directory(path: &Path) -> Result<(), DatabaseError> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(io_error("sync", dir))
 }
 
-/// Whether `path` names the file that is open.
+/// Returns true if `path` names the open file.
 pub(crate) fn is_still(path: &Path, file: &File) -> bool {
     let same = |a: &Metadata, b: &Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
     match (fs::symlink_metadata(path), file.metadata()) {
@@ -200,8 +200,8 @@ fn copy_attributes(from: &File, to: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Overwrites the start of page 1 in a file that has no name any more, so that a connection that
-/// still has it open fails instead of using content that nobody else sees.
+/// Overwrites the start of page 1 in a file that has lost its name, so that a connection that still
+/// has it open fails instead of using content that nobody else sees.
 pub fn spoil_unlinked(file: &File, page_one_offset: u64) {
     const SQLITE_HEADER_LEN: usize = 100;
     if file.metadata().is_ok_and(|metadata| metadata.nlink() == 0) {

@@ -1,4 +1,4 @@
-//! Checks of a copy before it takes the original's place.
+//! Checks of a copy before it replaces the original.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -13,9 +13,9 @@ use crate::target::Target;
 use crate::watch::{Phase, Watch, go_on, interruptible};
 use tdekit_sqlite_client::file_uri;
 
-/// Bytes read at a time.
+/// Bytes per read.
 const CHUNK_LEN: usize = 1 << 20;
-/// The pragmas that a copy shares with its original.
+/// The pragmas that must be equal in a copy and its original.
 const KEPT: [&str; 4] = ["encoding", "user_version", "application_id", "auto_vacuum"];
 
 /// Opens the copy as its users will.
@@ -87,7 +87,7 @@ pub(crate) fn authenticate(
     Ok(())
 }
 
-/// Has SQLite check the copy's structure, unless that needs functions that only the application
+/// Makes SQLite check the copy's structure, unless that needs functions that only the application
 /// has, and compares every row with the original's.
 pub(crate) fn verify_content(
     source: &Source,
@@ -97,7 +97,7 @@ pub(crate) fn verify_content(
     let failed = || DatabaseError::sqlite("verify the copy of", &source.path, Some(copy));
     let unknown = unknown_names();
     if unknown.functions.is_empty() {
-        // Whether an index is sorted by a collation that we do not know cannot be checked.
+        // The order of an index by an unknown collation cannot be checked.
         let check = if unknown.collations.is_empty() { "integrity_check" } else { "quick_check" };
         let phase = Phase::begin(watch, &format!("verifying: {check}"), None);
         let found = interruptible(copy, watch, || 0, || pragma::<String>(copy, check));
@@ -121,12 +121,12 @@ pub(crate) fn verify_content(
 /// A table with rows of its own.
 pub(crate) struct Table {
     pub(crate) name: String,
-    /// The first page of its tree.
+    /// Root page of its tree.
     pub(crate) root: u32,
     pub(crate) has_rowid: bool,
 }
 
-/// The tables that have pages, also those of the modules of virtual ones.
+/// Returns the tables that have pages, including those of virtual tables' modules.
 pub(crate) fn tables(db: &Connection) -> rusqlite::Result<Vec<Table>> {
     let mut list = db.prepare(
         "SELECT s.name, s.rootpage, l.wr FROM sqlite_schema s JOIN pragma_table_list l
@@ -139,7 +139,7 @@ pub(crate) fn tables(db: &Connection) -> rusqlite::Result<Vec<Table>> {
     tables.collect()
 }
 
-/// Whether a table has the same rows in the database at `path`, open as `old`, and in its copy.
+/// Compares the rows of a table in the database at `path`, open as `old`, and in its copy.
 pub(crate) fn compare_table(
     (path, old): (&Path, &Connection),
     copy: &Connection,
@@ -176,16 +176,16 @@ fn same_row(a: &Row<'_>, b: &Row<'_>, columns: usize) -> rusqlite::Result<bool> 
     Ok(true)
 }
 
-/// A query for the row number and all that is stored: not for columns that are computed when they
-/// are read, perhaps by a function that only the application has.
+/// Returns a query for the row number and all stored columns, without columns that are computed
+/// when read, perhaps by a function that only the application has.
 pub(crate) fn stored_columns(db: &Connection, table: &Table) -> rusqlite::Result<String> {
     let (row, mut names) = columns_of(db, table, true)?;
     names.splice(0..0, row.map(str::to_owned));
     Ok(format!("SELECT {} FROM main.{} NOT INDEXED", names.join(", "), quoted(&table.name)))
 }
 
-/// What names the row number of a table, where it has one that no column hides, and its columns,
-/// quoted, also the computed ones that are stored where `computed` says so.
+/// Returns the name of a table's row number, if it has one that no column hides, and its quoted
+/// columns, including stored computed ones if `computed` is set.
 pub(crate) fn columns_of(
     db: &Connection,
     table: &Table,
@@ -196,7 +196,7 @@ pub(crate) fn columns_of(
     let names = list
         .query_map((&table.name, computed), |row| Ok(quoted(&row.get::<_, String>(0)?)))?
         .collect::<rusqlite::Result<Vec<_>>>()?;
-    // A column may have the name of the row number, also one that is not asked for here.
+    // A column may have the name of the row number, even one that is not requested here.
     let mut hides =
         db.prepare("SELECT 1 FROM pragma_table_xinfo(?1) WHERE name = ?2 COLLATE NOCASE")?;
     if table.has_rowid {
@@ -209,13 +209,13 @@ pub(crate) fn columns_of(
     Ok((None, names))
 }
 
-/// A name as SQL has it.
+/// Quotes a name for SQL.
 pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Kinds and names of all objects. `sqlite_sequence` is left out: a copy has it only where a table
-/// needs it.
+/// Returns kinds and names of all objects. `sqlite_sequence` is omitted: a copy has it only if a
+/// table needs it.
 fn schema(db: &Connection) -> rusqlite::Result<Vec<(String, String)>> {
     let mut list = db.prepare(
         "SELECT type, name FROM sqlite_schema WHERE name <> 'sqlite_sequence' ORDER BY 1, 2",

@@ -11,12 +11,12 @@ use tdekit_sqlite_page::{HEADER_AREA_LEN, Header, PageSize};
 use crate::error::{DatabaseError, io_error};
 use crate::watch::{Watch, go_on};
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const CHUNK_LEN: usize = 1 << 20;
 
-/// The length of the file's pages, found without a key: the shortest at which its first pages name
-/// versions of the header's key. The header tells what was planned when it was made, and a database
-/// may get another length before its first page is written.
+/// Finds the page size of the file without a key: the smallest at which its first pages name
+/// versions of the header's key. The header has the size that was planned at its creation, and a
+/// database may get another one before its first page is written.
 pub(crate) fn page_size_in(
     path: &Path,
     file: &File,
@@ -38,8 +38,8 @@ pub(crate) fn page_size_in(
     Ok(header.page_size)
 }
 
-/// Counts the pages of the main file at `path` by their stored key version. It needs no key and
-/// takes no lock: others may write meanwhile.
+/// Counts the pages of the main file at `path` by their stored key version. Needs no key and takes
+/// no lock: others may write in the meantime.
 pub(crate) fn pages_by_key_version(
     path: &Path,
     file: &File,

@@ -1,4 +1,4 @@
-//! How far the work is, and the wish to stop it.
+//! Progress of the work, and requests to stop it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,32 +16,32 @@ const POLL: Duration = Duration::from_millis(50);
 /// The caller's side of the work: receives its progress and decides whether it continues. Called
 /// from several threads.
 pub trait Watch: Sync {
-    /// Whether the work must stop. It then fails with `Interrupted` and leaves nothing.
+    /// Returns true if the work must stop. It then fails with `Interrupted` and leaves nothing.
     fn stops(&self) -> bool {
         false
     }
 
-    /// A phase begins, named in words; of so many bytes, where its end is known.
+    /// Called when a phase begins. `what` names it in words; its length in bytes may be unknown.
     fn begins(&self, _what: &str, _total_bytes: Option<u64>) {}
 
-    /// The phase has come to this byte; its end may be unknown.
+    /// Called when the phase has reached this byte; its length may be unknown.
     fn at(&self, _done_bytes: u64) {}
 
-    /// The phase is over.
+    /// Called when the phase ends.
     fn ends(&self) {}
 
-    /// A step is done at which a crash may leave the old or the new database.
+    /// Called after a step at which a crash may leave the old or the new database.
     fn done(&self, _step: Step) {}
 }
 
-/// Nobody watches, nobody stops the work.
+/// A watch that ignores progress and never stops the work.
 #[derive(Debug, Clone, Copy)]
 pub struct Unwatched;
 
 impl Watch for Unwatched {}
 
-/// Work that stops when the flag becomes true: in a server, where one client's work is not the
-/// process's.
+/// A watch that stops the work when the flag becomes true: in a server, one client's work is not
+/// the whole process.
 #[derive(Debug)]
 pub struct CancelledBy(pub Arc<AtomicBool>);
 
@@ -61,7 +61,7 @@ impl<'a> Phase<'a> {
         Self(watch)
     }
 
-    /// Tells how far it is.
+    /// Reports its progress.
     pub fn at(&self, done_bytes: u64) {
         self.0.at(done_bytes);
     }
@@ -73,7 +73,7 @@ impl Drop for Phase<'_> {
     }
 }
 
-/// Fails when the work must stop.
+/// Fails if the work must stop.
 ///
 /// # Errors
 /// `Interrupted`.
@@ -84,8 +84,8 @@ pub fn go_on(watch: &dyn Watch) -> Result<(), DatabaseError> {
     }
 }
 
-/// Runs `work`, a statement on `db`. Meanwhile it reports `done_bytes` to `watch`, and interrupts
-/// the statement when `watch` wants it to stop.
+/// Runs `work`, a statement on `db`. Meanwhile reports `done_bytes` to `watch`, and interrupts the
+/// statement when `watch` wants it to stop.
 pub fn interruptible<T>(
     db: &Connection,
     watch: &dyn Watch,

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
 const OK: c_int = 0;
-/// An extension's word for "do not unload me", which only `sqlite3_load_extension` knows.
+/// An extension's result for "do not unload me", which only `sqlite3_load_extension` knows.
 const OK_LOAD_PERMANENTLY: c_int = 256;
 const OPEN_READWRITE: c_int = 2;
 const OPEN_CREATE: c_int = 4;
@@ -25,8 +25,8 @@ unsafe extern "C" {
     fn sqlite3_errmsg(db: *mut c_void) -> *const c_char;
 }
 
-/// Has one connection in memory hand SQLite's table of functions to the extension's entry: nothing
-/// else gives it to code that is linked.
+/// Opens a connection in memory, which makes SQLite pass its table of functions to the extension's
+/// entry point: linked code cannot get it in another way.
 pub(crate) fn register() -> Result<(), (i32, String)> {
     // SAFETY: the entry has the signature that SQLite calls, and lives as long as the program.
     let added = unsafe { sqlite3_auto_extension(Some(entry)) };
@@ -62,8 +62,8 @@ unsafe extern "C" fn entry(
 }
 
 fn message(db: *mut c_void) -> String {
-    // SAFETY: SQLite takes null for a connection that there was no memory for, and gives a text
-    // that ends with a zero and stays until the connection is used again.
+    // SAFETY: SQLite accepts null, for a connection that it had no memory for, and returns a
+    // NUL-terminated text that is valid until the connection is used again.
     let text = unsafe { CStr::from_ptr(sqlite3_errmsg(db)) };
     text.to_string_lossy().into_owned()
 }

@@ -1,9 +1,9 @@
-//! Transparent encryption for the SQLite that a Rust program is linked with: no extension is
-//! loaded, and no file but the program is needed.
+//! Transparent encryption for the SQLite that a Rust program is linked with: without loading an
+//! extension, and without any file besides the program.
 //!
-//! Call [`register`] once, before the first encrypted database is opened. Every later connection
-//! of rusqlite, sqlx or whatever links SQLite opens plain and encrypted databases alike. The key
-//! store is found and opened as the command `tdekit` does, by `TDEKIT_*` variables or its
+//! Call [`register`] once, before the first encrypted database is opened. Every later connection of
+//! rusqlite, sqlx or any other user of SQLite opens plain and encrypted databases alike. The key
+//! store is found and opened as by the command `tdekit`, through `TDEKIT_*` variables or its
 //! `config.toml`.
 //!
 //! The program links SQLite, by the feature `bundled` of rusqlite or otherwise: this crate names
@@ -19,15 +19,15 @@ use std::sync::{Mutex, PoisonError};
 pub struct RegisterError {
     /// SQLite's result code.
     pub code: i32,
-    /// SQLite's or tdekit's words for it.
+    /// Error message of SQLite or tdekit.
     pub message: String,
 }
 
-/// Registers tdekit with the SQLite that is linked, as its default VFS. Any number of calls is
-/// fine, from any thread.
+/// Registers tdekit with the linked SQLite as its default VFS. May be called any number of times,
+/// from any thread.
 ///
 /// # Errors
-/// When SQLite is older than tdekit supports, or has no memory.
+/// If SQLite is older than tdekit supports, or has no memory.
 pub fn register() -> Result<(), RegisterError> {
     static REGISTERED: Mutex<bool> = Mutex::new(false);
     let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,5 @@
 //! A program that is linked with SQLite and tdekit, as rusqlite's users build it: each step is a
-//! process of its own, since a VFS stays in the process.
+//! separate process, because a VFS stays registered in the process.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -15,7 +15,7 @@ use tdekit_key_store::{
 const MARKER: &str = "a name that no raw file may show";
 const COUNT: &str = "SELECT count(*) FROM t";
 
-/// Not a test of its own, but what [`again`] starts.
+/// Not a test of its own: [`again`] starts it.
 #[test]
 fn child() {
     let Ok(sql) = std::env::var("PROVE_SQL") else { return };
@@ -96,7 +96,7 @@ fn a_linked_program_encrypts_reopens_and_refuses() {
     }
     fs::write(place.path("app.db"), bytes).unwrap();
     assert!(!place.again(COUNT, &registered).contains("found"));
-    // A plain database stays one.
+    // A plain database stays plain.
     fs::remove_file(place.path("app.db")).unwrap();
     assert_eq!(place.again(&fill, &registered), "done");
     assert_eq!(place.again(COUNT, &[]), "found 500");

@@ -17,7 +17,7 @@ use crate::rng::Rng;
 
 /// A recorded workload and its legal states.
 pub struct Recording {
-    /// The configuration that was run.
+    /// The configuration.
     pub config: Config,
     /// Seed of the workload.
     pub seed: u64,
@@ -29,55 +29,55 @@ pub struct Recording {
     recorder: Arc<Recorder>,
 }
 
-/// The figures of a run of the suite.
+/// Statistics of a run of the suite.
 #[derive(Debug, Default, Clone)]
 pub struct Report {
     /// Operations in the recorded logs.
     pub operations: u64,
     /// Crash states considered.
     pub crashes: u64,
-    /// Different states that were opened and compared.
+    /// Distinct states that were opened and compared.
     pub opened: u64,
-    /// Of these, how many had a journal or a log to recover from.
+    /// Number of these that had a journal or a log to recover from.
     pub recovered: u64,
     /// Crashes within a recovery.
     pub second_crashes: u64,
-    /// Broken promises, each with the data to run it again.
+    /// Broken promises, each with the data to reproduce it.
     pub failures: Vec<String>,
 }
 
-/// How thorough a run is.
+/// Thoroughness of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Effort {
     /// Power cuts tried at each operation.
     pub power_seeds: u64,
     /// Random tears within each write.
     pub tears: u64,
-    /// Every n-th recovery is itself crashed at every operation.
+    /// Interval of recoveries that are themselves crashed at every operation.
     pub second_crash_every: u64,
-    /// Every n-th recovered database is written to afterwards.
+    /// Interval of recovered databases that are written to afterwards.
     pub write_after_every: u64,
 }
 
 impl Effort {
-    /// Half a minute for the matrix of the short form.
+    /// About half a minute for the short matrix.
     pub const SHORT: Self =
         Self { power_seeds: 2, tears: 1, second_crash_every: 197, write_after_every: 23 };
     /// Minutes for the whole matrix.
     pub const FULL: Self =
         Self { power_seeds: 3, tears: 1, second_crash_every: 97, write_after_every: 11 };
-    /// For a night.
+    /// A whole night.
     pub const EXHAUSTIVE: Self =
         Self { power_seeds: 24, tears: 6, second_crash_every: 13, write_after_every: 3 };
 
-    /// As the environment asks for.
+    /// Returns the effort that the environment asks for.
     #[must_use]
     pub fn from_environment() -> Self {
         by_form(Self::SHORT, Self::FULL, Self::EXHAUSTIVE)
     }
 }
 
-/// Which crash models a configuration has to stand.
+/// The crash models that a configuration must survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Model {
     /// The process is killed.
@@ -90,7 +90,7 @@ impl Recording {
     /// Runs the workload of `config` under `directory`, which must be empty.
     ///
     /// # Errors
-    /// SQLite's own: without a fault nothing may fail.
+    /// SQLite's own: without a fault, nothing may fail.
     pub fn make(config: Config, seed: u64, directory: &Path) -> Result<Self> {
         let recorder = Recorder::attach(directory);
         recorder.begin()?;
@@ -177,8 +177,9 @@ fn cuts(
             }
             cuts
         }
-        // In NORMAL a rollback journal's header and records share one sync: SQLite's manual
-        // grants that a power cut may then, rarely, corrupt. That needs a disk that reorders.
+        // In NORMAL, a rollback journal's header and records share one sync: SQLite's manual says
+        // that a power cut may then, rarely, corrupt the database. That requires a disk that
+        // reorders writes.
         Model::Power => {
             let rollback = config.journal != Journal::Wal;
             let ordered = rollback && config.synchronous == Synchronous::Normal;
@@ -191,12 +192,12 @@ fn cuts(
     }
 }
 
-/// How far the workload had come at a point of the log.
+/// Progress of the workload at a point of the log.
 #[derive(Debug, Default, Clone)]
 struct Progress {
     begun: u32,
     acked: u32,
-    /// By database: acknowledged before the last sync of its log or of itself.
+    /// For each database: transactions acknowledged before the last sync of its log or of itself.
     synced: [u32; 2],
 }
 
@@ -219,7 +220,7 @@ impl Progress {
         }
     }
 
-    /// Transactions of which one must be the last in database `index` after recovery.
+    /// Returns the transactions of which one must be the last in database `index` after recovery.
     fn legal(&self, cut: Cut, config: &Config, lost: bool, index: usize) -> RangeInclusive<u32> {
         let power = matches!(cut, Cut::Power { .. });
         let promised = match (config.synchronous, config.journal) {
@@ -238,7 +239,7 @@ impl Progress {
     }
 }
 
-/// Numbers of the last transaction in each database; `Err` describes the fault of the state.
+/// Numbers of the last transaction in each database; `Err` describes the state's fault.
 type Recovered = std::result::Result<Vec<u32>, String>;
 
 struct Run<'a> {
@@ -282,8 +283,8 @@ impl Run<'_> {
             Err(reason) => return Some(reason.clone()),
             Ok(numbers) => numbers,
         };
-        // SQLite uses a super-journal in these two modes only, and never with OFF; else a
-        // transaction over several databases is atomic in each of them alone.
+        // SQLite uses a super-journal only in these two modes, and never with OFF; otherwise a
+        // transaction over several databases is atomic only within each of them.
         let together = matches!(config.journal, Journal::Delete | Journal::Persist)
             && config.synchronous != Synchronous::Off;
         if together && numbers.iter().any(|n| Some(n) != numbers.first()) {
@@ -300,7 +301,7 @@ impl Run<'_> {
         None
     }
 
-    /// Opens a crash state and finds out which transaction it stands at.
+    /// Opens a crash state and determines its last transaction.
     fn recover(&mut self, state: &State, index: usize, cut: Cut) -> Result<Recovered> {
         self.opened += 1;
         self.report.opened += 1;
@@ -339,7 +340,7 @@ impl Run<'_> {
         look().map_err(|error| error.to_string())
     }
 
-    /// Crashes a recovery at each of its operations; each time it must come to the same state.
+    /// Crashes a recovery at each of its operations; each time it must reach the same state.
     fn crash_recovery(
         &mut self,
         log: &Log,
@@ -374,8 +375,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Makes the directory look like `state`. The same directory each time: a journal names its
-    /// super-journal by its full path.
+    /// Makes the directory look like `state`. The directory is the same each time: a journal names
+    /// its super-journal by its full path.
     fn restore(&self, state: &State) -> Result<()> {
         let directory = &self.recording.directory;
         restore(directory, state)?;
@@ -421,7 +422,7 @@ impl Recording {
         digests.iter().enumerate().map(number).collect()
     }
 
-    /// A recovered database takes another transaction and has it after a reopen.
+    /// Writes another transaction to a recovered database, which must still have it after a reopen.
     fn write_after(&self, db: &crate::ffi::db::Db, numbers: &[u32]) -> Result<()> {
         for (schema, n) in self.config.schemas().iter().zip(numbers) {
             if *n == 0 {
@@ -458,7 +459,7 @@ pub fn restore(directory: &Path, state: &State) -> Result<()> {
     Ok(())
 }
 
-/// Tells states apart.
+/// Distinguishes states.
 #[must_use]
 pub fn fingerprint(state: &State) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -466,7 +467,7 @@ pub fn fingerprint(state: &State) -> u64 {
     hasher.finish()
 }
 
-/// An operation in words.
+/// Describes an operation in words.
 #[must_use]
 pub fn describe(op: &Op, log: &Log) -> String {
     let name = |file: &u32| match log.names.get(file) {

@@ -15,20 +15,20 @@ use crate::top::Top;
 
 const SQLITE_BUSY: i32 = 5;
 const SQLITE_LOCKED: i32 = 6;
-/// Entries of a writer that keep their size. They bound the database in a long run.
+/// Number of a writer's entries that keep their size. It bounds the database in a long run.
 const LARGE_ENTRIES: i64 = 500;
 
-/// Acknowledgements of all writers: the last number of each, and how many there were.
+/// Acknowledgements of all writers: the last number of each, and their count.
 #[derive(Debug, Default)]
 pub struct Acks {
-    /// By writer.
+    /// Last number of each writer.
     pub last: BTreeMap<i64, i64>,
-    /// Of all.
+    /// Total count.
     pub count: u64,
 }
 
 impl Acks {
-    /// Writers and their last numbers, for [`verify`].
+    /// Returns the writers and their last numbers, for [`verify`].
     #[must_use]
     pub fn list(acks: &Mutex<Self>) -> Vec<(i64, i64)> {
         let acks = acks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -61,11 +61,11 @@ pub struct Work<'a> {
     pub top: Top,
     /// The database.
     pub path: &'a Path,
-    /// Journal mode, and level of syncing.
+    /// Journal mode and sync level.
     pub modes: (&'a str, &'a str),
-    /// The number of who writes.
+    /// Number of the writer.
     pub writer: i64,
-    /// How long it lasts.
+    /// Duration of the work.
     pub time: Duration,
 }
 
@@ -73,7 +73,7 @@ impl Work<'_> {
     /// Does `job`: `write`, `read`, `checkpoint`, `vacuum` or `backup`.
     ///
     /// # Errors
-    /// Those of the job; [`Error::Setup`] where there is no such job.
+    /// Those of the job; [`Error::Setup`] if there is no such job.
     pub fn run(&self, job: &str, out: impl Write) -> Result<()> {
         let Self { top, path, modes, writer, time } = *self;
         match job {
@@ -87,7 +87,7 @@ impl Work<'_> {
     }
 }
 
-/// Creates the database of the crowd.
+/// Creates the shared database.
 ///
 /// # Errors
 /// SQLite's own.
@@ -107,12 +107,12 @@ fn open(top: Top, path: &Path, journal: &str, synchronous: &str) -> Result<Db> {
     patiently(|| {
         db.run(&format!("PRAGMA journal_mode={journal}; PRAGMA synchronous={synchronous};"))
     })?;
-    // Spills, and checkpoints often.
+    // Settings for spills and frequent checkpoints.
     db.run("PRAGMA cache_size=8; PRAGMA wal_autocheckpoint=20")?;
     Ok(db)
 }
 
-/// Adds the encrypting VFS's account of an error to SQLite's own words.
+/// Adds the encrypting VFS's error message to SQLite's.
 fn explained(db: &Db) -> impl Fn(Error) -> Error + '_ {
     |error| match (error, db.text("SELECT tdekit_last_error()")) {
         (Error::Sql(mut sql), Ok(known)) => {
@@ -123,7 +123,7 @@ fn explained(db: &Db) -> impl Fn(Error) -> Error + '_ {
     }
 }
 
-/// Runs `work` again while another connection has the database.
+/// Retries `work` while another connection holds the database.
 fn patiently<T>(mut work: impl FnMut() -> Result<T>) -> Result<T> {
     let start = Instant::now();
     loop {
@@ -190,7 +190,7 @@ fn add(db: &Db, writer: i64, rng: &mut Rng) -> Result<i64> {
         "UPDATE entry SET body = zeroblob(length(body)) WHERE writer = ?1 AND n = ?2",
         &[Value::Int(writer), Value::Int(n - 5)],
     )?;
-    // Much older ones are gone, but for their number.
+    // Much older ones are removed, except for their number.
     let old = [Value::Int(writer), Value::Int(n - LARGE_ENTRIES)];
     db.query(
         "UPDATE total SET bytes = bytes - ifnull((SELECT length(body) FROM entry
@@ -205,7 +205,7 @@ fn add(db: &Db, writer: i64, rng: &mut Rng) -> Result<i64> {
 /// Reads in long transactions for `time`: each must see one state, however others checkpoint.
 ///
 /// # Errors
-/// SQLite's own; [`Error::Broken`] when a snapshot changed or does not add up.
+/// SQLite's own; [`Error::Broken`] if a snapshot changed or its totals are wrong.
 pub fn read(top: Top, path: &Path, journal: &str, time: Duration) -> Result<u64> {
     let db = open(top, path, journal, "NORMAL")?;
     let start = Instant::now();
@@ -251,7 +251,7 @@ pub fn checkpoint(top: Top, path: &Path, time: Duration) -> Result<()> {
     db.close()
 }
 
-/// Writes the whole database anew, now and then, for `time`.
+/// Runs VACUUM now and then, for `time`.
 ///
 /// # Errors
 /// SQLite's own, except for a busy database.
@@ -265,10 +265,11 @@ pub fn vacuum(top: Top, path: &Path, journal: &str, time: Duration) -> Result<()
     db.close()
 }
 
-/// Copies the database by SQLite's backup interface for `time`; each copy must be of one state.
+/// Copies the database through SQLite's backup interface for `time`; each copy must be of one
+/// state.
 ///
 /// # Errors
-/// SQLite's own, except for a busy database; [`Error::Broken`] when a copy does not add up.
+/// SQLite's own, except for a busy database; [`Error::Broken`] if a copy's totals are wrong.
 pub fn backup(top: Top, path: &Path, journal: &str, time: Duration) -> Result<()> {
     let db = open(top, path, journal, "NORMAL")?;
     let copy = PathBuf::from(format!("{}-copy-{}", path.display(), std::process::id()));
@@ -295,10 +296,10 @@ pub fn backup(top: Top, path: &Path, journal: &str, time: Duration) -> Result<()
     db.close()
 }
 
-/// Each writer's entries are 1 to n without a gap and add up to its total.
+/// Checks that each writer's entries are 1 to n without a gap and match its total.
 ///
 /// # Errors
-/// SQLite's own; [`Error::Broken`] when they do not.
+/// SQLite's own; [`Error::Broken`] if they do not.
 pub fn check_totals(db: &Db) -> Result<()> {
     let wrong = db.int(
         "SELECT count(*) FROM total AS t LEFT JOIN (SELECT writer, count(*) AS n, max(n) AS last,
@@ -311,8 +312,8 @@ pub fn check_totals(db: &Db) -> Result<()> {
     Ok(())
 }
 
-/// Opens the database after its users are gone: intact, adding up, and with at least the
-/// transactions `acknowledged` (writer, number).
+/// Opens the database after its users are gone: it must be intact, have correct totals, and at
+/// least the `acknowledged` transactions (writer, number).
 ///
 /// # Errors
 /// SQLite's own; [`Error::Broken`] when a promise is broken.

@@ -1,12 +1,13 @@
-//! Replays a log and gives the directory that a crash could have left behind.
+//! Replays a log and produces the directory that a crash could have left behind.
 //!
 //! Model of a power cut, after SQLite's own assumptions (atomiccommit.html, PSOW):
-//! - what was synced is there; bytes outside of a write are never harmed;
+//! - synced data is there; bytes outside of a write are never harmed;
 //! - each 512-byte sector of a write since the file's last sync, and each truncation, is lost or
 //!   kept on its own; one of them may be torn at any word;
-//! - where a lost write left a hole below the file's end, the hole reads as zeroes or as garbage;
+//! - if a lost write left a hole below the file's end, the hole reads as zeros or as garbage;
 //! - names (creation, deletion) are durable after a sync of the directory; later changes of one
-//!   name survive as a prefix, independently of other names but those that a renaming ties to it.
+//!   name survive as a prefix, independently of other names except those that a renaming ties to
+//!   it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use crate::rng::Rng;
 
 /// Unit in which a disk writes, in bytes.
 pub const SECTOR_BYTES: u64 = 512;
-/// A sector that is torn is torn at a multiple of this many bytes.
+/// Granularity of a torn sector, in bytes.
 ///
 /// Memory is moved in words: a tear that loses a single byte, and so perhaps a single bit, would
 /// look like a flipped bit.
@@ -25,27 +26,27 @@ pub const WORD_BYTES: usize = 8;
 /// The effect of a crash on writes that were not synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
-    /// The process died: everything that reached the system is there, and of the operation at
-    /// the cut the first `torn_bytes` bytes.
+    /// The process died: everything that reached the system is there, and the first `torn_bytes`
+    /// bytes of the operation at the cut.
     Kill {
         /// Bytes of the next write that still arrived.
         torn_bytes: u64,
     },
-    /// The power failed; writes that were not synced are lost or kept as `seed` says.
+    /// The power failed; `seed` decides which writes without a sync are lost.
     Power {
-        /// Names the pattern; 0 loses everything, 1 keeps everything.
+        /// Selects the pattern; 0 loses everything, 1 keeps everything.
         seed: u64,
         /// The unit in which writes may be lost.
         loss: Loss,
     },
 }
 
-/// The parts of a file's unsynced writes that may be lost without the rest.
+/// The parts of a file's unsynced writes that may be lost separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
     /// Any sector of any write.
     Sectors,
-    /// The last writes only: the disk keeps their order.
+    /// Only the last writes: the disk keeps their order.
     Tail,
 }
 
@@ -54,7 +55,7 @@ pub enum Loss {
 pub struct State {
     /// Content by name.
     pub files: BTreeMap<PathBuf, Vec<u8>>,
-    /// A deletion that SQLite had asked for without a sync was undone by the crash.
+    /// True if the crash undid a deletion for which SQLite had not asked for a sync.
     pub deletion_lost: bool,
 }
 
@@ -64,7 +65,7 @@ pub struct Disk {
     inodes: HashMap<FileId, Inode>,
     durable_names: BTreeMap<PathBuf, FileId>,
     pending_names: Vec<Naming>,
-    /// Directories that were made since the log began, and which of them are durable.
+    /// Directories that were made since the log began, and the durable ones among them.
     directories: BTreeSet<PathBuf>,
     durable_directories: BTreeSet<PathBuf>,
 }
@@ -74,7 +75,7 @@ pub struct Disk {
 struct Naming {
     path: PathBuf,
     file: Option<FileId>,
-    /// The name that goes with it: the file had it before.
+    /// The former name of the file, which is tied to this one.
     from: Option<PathBuf>,
 }
 
@@ -92,7 +93,7 @@ enum Change {
 }
 
 impl Disk {
-    /// The disk when the log began.
+    /// Returns the disk at the start of the log.
     #[must_use]
     pub fn new(log: &Log) -> Self {
         let mut disk = Self::default();
@@ -105,7 +106,7 @@ impl Disk {
         disk
     }
 
-    /// Carries out one operation.
+    /// Applies one operation.
     pub fn apply(&mut self, op: &Op) {
         match op {
             Op::Create { file, path } => {
@@ -138,7 +139,7 @@ impl Disk {
         }
     }
 
-    /// The directory after a crash just before, or within, `next`.
+    /// Returns the directory after a crash just before, or within, `next`.
     #[must_use]
     pub fn crash(&self, cut: Cut, next: Option<&Op>) -> State {
         match cut {
@@ -157,12 +158,12 @@ impl Disk {
         self.pending_names.push(Naming { path: path.to_owned(), file, from });
     }
 
-    /// Makes the names in one directory durable, or all.
+    /// Makes the names in one directory durable, or all names.
     fn sync_names(&mut self, directory: Option<&Path>) {
         let within =
             |path: &Path| directory.is_none_or(|directory| path.parent() == Some(directory));
         let pending = std::mem::take(&mut self.pending_names);
-        // A renaming between two directories is durable once either is.
+        // A renaming between two directories is durable once either of them is.
         let (synced, rest) = pending
             .into_iter()
             .partition(|naming| within(&naming.path) || naming.from.as_deref().is_some_and(within));
@@ -213,8 +214,8 @@ impl Disk {
         state
     }
 
-    /// Names after a power cut, and whether a deletion was undone. Each name keeps a prefix of its
-    /// own changes, and of those of the names that renamings tie to it.
+    /// Returns the names after a power cut, and whether a deletion was undone. Each name keeps a
+    /// prefix of its own changes, and of those of the names that renamings tie to it.
     fn surviving_names(&self, luck: &Luck, rng: &mut Rng) -> (BTreeMap<PathBuf, FileId>, bool) {
         let mut of: BTreeMap<&Path, &Path> = BTreeMap::new();
         for naming in &self.pending_names {
@@ -262,7 +263,7 @@ struct Luck {
     kept_percent: u64,
     garbage_in_holes: bool,
     loss: Loss,
-    /// Lose (or keep) exactly one piece, against `kept_percent` 100 (or 0).
+    /// Lose (or keep) exactly one piece, for `kept_percent` 100 (or 0).
     odd_one_out: bool,
 }
 
@@ -287,7 +288,7 @@ impl Luck {
         }
     }
 
-    /// Content of a file of which `pending` was not synced.
+    /// Returns the content of a file whose writes `pending` were not synced.
     fn survivors(&self, durable: &[u8], pending: &[&Change], rng: &mut Rng) -> Vec<u8> {
         let pieces = sectors(pending);
         let odd = self.odd_one_out.then(|| rng.below(pieces.len()));
@@ -331,7 +332,7 @@ impl Luck {
     }
 }
 
-/// Cuts writes at sector boundaries of the file.
+/// Splits writes at sector boundaries of the file.
 fn sectors(changes: &[&Change]) -> Vec<Change> {
     let mut pieces = Vec::new();
     for change in changes {
@@ -374,7 +375,7 @@ fn write_at(content: &mut Vec<u8>, offset: u64, data: &[u8]) {
     content[start..end].copy_from_slice(data);
 }
 
-/// Puts garbage where nothing was ever written: a disk may show old sectors there.
+/// Fills bytes that were never written with garbage: a disk may show old sectors there.
 fn fill_holes(content: &mut [u8], mut written: Vec<(usize, usize)>, rng: &mut Rng) {
     written.sort_unstable();
     let mut at = 0;

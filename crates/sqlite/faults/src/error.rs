@@ -1,4 +1,4 @@
-//! One error for the harness; a broken promise of the database is a [`Error::Broken`].
+//! The error of the harness; a broken promise of the database is an [`Error::Broken`].
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Primary SQLite code, when SQLite gave the error.
+    /// Returns the primary SQLite code, if the error is SQLite's.
     #[must_use]
     pub fn sqlite_code(&self) -> Option<i32> {
         match self {

@@ -13,23 +13,23 @@ use crate::record::{Op, Recorder};
 use crate::rng::Rng;
 use crate::top::Top;
 
-/// Pages of the databases that are damaged.
+/// Number of pages of the damaged databases.
 pub const PAGES: i64 = 64;
 
-/// A database at rest, and the content that reading it must yield.
+/// A database at rest, and the content that reading it must return.
 pub struct Target {
     /// The layer that wrote it.
     pub top: Top,
-    /// Where it lies; every trial starts from a fresh copy here.
+    /// Its directory; every trial starts from a fresh copy there.
     pub directory: PathBuf,
     /// Its files.
     pub state: State,
-    /// Digests that were in force earlier, oldest first; the last one is in force now.
+    /// Digests of its committed states, oldest first; the last one is the current state.
     pub history: Vec<u64>,
     page_size: usize,
 }
 
-/// The outcomes of damage.
+/// Outcomes of the trials.
 #[derive(Debug, Default, Clone)]
 pub struct Outcomes {
     /// Trials.
@@ -38,15 +38,15 @@ pub struct Outcomes {
     pub errors: u64,
     /// Everything read as before.
     pub same: u64,
-    /// An earlier committed state was read; by how many commits earlier, the most.
+    /// An earlier committed state was read.
     pub earlier: u64,
-    /// See `earlier`.
+    /// The largest number of commits by which a state was older; see `earlier`.
     pub earlier_by: usize,
-    /// Other bytes were read, without an error.
+    /// Different bytes were read, without an error.
     pub wrong: u64,
-    /// Where, for the first few of `wrong` and `earlier`.
+    /// Places of the first few of `wrong` and `earlier`.
     pub examples: Vec<String>,
-    /// Where the first few errors were.
+    /// Places of the first few errors.
     pub first_errors: Vec<String>,
 }
 
@@ -73,7 +73,7 @@ impl Outcomes {
     }
 }
 
-/// The result of one trial.
+/// Outcome of one trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// SQLite reported an error.
@@ -82,12 +82,12 @@ pub enum Outcome {
     Same,
     /// The state `.0` commits ago was read.
     Earlier(usize),
-    /// Other bytes, without an error.
+    /// Different bytes, without an error.
     Wrong,
 }
 
 impl Target {
-    /// A closed database of [`PAGES`] pages.
+    /// Makes a closed database of [`PAGES`] pages.
     ///
     /// # Errors
     /// SQLite's and the file system's.
@@ -98,7 +98,7 @@ impl Target {
         Self::of(top, page_size, directory, history)
     }
 
-    /// A database of [`PAGES`] pages whose log holds several transactions.
+    /// Makes a database of [`PAGES`] pages whose log has several transactions.
     ///
     /// # Errors
     /// SQLite's and the file system's.
@@ -111,16 +111,17 @@ impl Target {
             db.query("UPDATE t SET a = a || 'x' WHERE id % 6 = ?1", &[Value::Int(n)])?;
             history.push(digest(&db, "main")?);
         }
-        // A copy taken while the connection is open: closing would checkpoint.
+        // The copy is taken while the connection is open: closing would checkpoint.
         let target = Self::of(top, page_size, directory, history)?;
         db.close()?;
         Ok(target)
     }
 
-    /// A database of [`PAGES`] pages that was killed between its last page write and its commit.
+    /// Makes a database of [`PAGES`] pages that was killed between its last page write and its
+    /// commit.
     ///
     /// # Errors
-    /// SQLite's and the file system's; [`Error::Setup`] when no such moment was found.
+    /// SQLite's and the file system's; [`Error::Setup`] if no such moment was found.
     pub fn with_hot_journal(top: Top, page_size: usize, directory: &Path) -> Result<Self> {
         let db = filled(top, page_size, directory, "DELETE")?;
         let history = vec![digest(&db, "main")?];
@@ -151,10 +152,10 @@ impl Target {
         Ok(Self { top, directory: directory.to_owned(), state, history, page_size })
     }
 
-    /// The file whose name ends with `suffix`.
+    /// Returns the file whose name ends with `suffix`.
     ///
     /// # Errors
-    /// [`Error::Setup`] when there is none.
+    /// [`Error::Setup`] if there is none.
     pub fn file(&self, suffix: &str) -> Result<(PathBuf, &[u8])> {
         let found =
             self.state.files.iter().find(|(path, _)| path.to_string_lossy().ends_with(suffix));
@@ -166,7 +167,7 @@ impl Target {
     /// Opens `state` by SQL, as an application does, and reads everything.
     ///
     /// # Errors
-    /// The file system's only: what SQLite says is the outcome.
+    /// Only the file system's: SQLite's errors are outcomes.
     pub fn read_by_sql(&self, state: &State) -> Result<Outcome> {
         restore(&self.directory, state)?;
         let path = self.directory.join("main.db");
@@ -184,7 +185,7 @@ impl Target {
         })
     }
 
-    /// Flips bits of the file `suffix`, one at a time, and reads everything by SQL. Bits are
+    /// Flips bits of the file `suffix`, one at a time, and reads everything through SQL. Bits are
     /// numbered from the file's start; every `stride`-th is flipped.
     ///
     /// # Errors
@@ -207,7 +208,7 @@ impl Target {
         Ok(outcomes)
     }
 
-    /// Number of bits in the file `suffix`.
+    /// Returns the number of bits in the file `suffix`.
     ///
     /// # Errors
     /// As [`Target::file`].
@@ -215,7 +216,7 @@ impl Target {
         Ok(self.file(suffix)?.1.len() * 8)
     }
 
-    /// Bytes before the first page of the main file.
+    /// Returns the number of bytes before the first page of the main file.
     ///
     /// # Errors
     /// SQLite's and the file system's.
@@ -247,7 +248,8 @@ impl Target {
             let damaged = [bytes[byte] ^ (1 << (bit % 8))];
             raw.write_all_at(&damaged, byte as u64).map_err(Error::io(&path))?;
             if page == 0 {
-                // Opening reads page 1, so each trial is a connection that saw it damaged only.
+                // Opening reads page 1, so each trial uses a connection that has seen it only
+                // damaged.
                 db.close()?;
                 db = self.open()?;
             }
@@ -325,7 +327,7 @@ impl Target {
         (32 + frame * (24 + self.page_size) + 24) as u64
     }
 
-    /// Pages of all frames, as another connection reads them.
+    /// Returns the pages of all frames, as another connection reads them.
     fn frames(&self) -> Result<Vec<Vec<u8>>> {
         let db = self.open()?;
         db.run("PRAGMA journal_mode; SELECT count(*) FROM sqlite_schema")?;
@@ -340,15 +342,16 @@ impl Target {
             }
         };
         let frames = (0..count).map(page).collect();
-        // Closing the last connection would checkpoint and delete the log. Leaked, it holds no
+        // Closing the last connection would checkpoint and delete the log. The leaked one holds no
         // lock and reads nothing more.
         std::mem::forget(db);
         frames
     }
 }
 
-/// Frame and bit of every `stride`-th bit of a log. In each frame the page's bits come before
-/// the header's: reading a page whose header alone is damaged may succeed and be remembered.
+/// Returns frame and bit of every `stride`-th bit of a log. In each frame the page's bits come
+/// before the header's: reading a page of which only the header is damaged may succeed and be
+/// remembered.
 fn frame_bits(
     frames: usize,
     first: usize,

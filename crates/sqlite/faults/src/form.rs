@@ -1,4 +1,4 @@
-//! How much the suites try: sampled in minutes, more of it, or all through a night.
+//! Extent of the suites: sampled in minutes, more of it, or everything through a night.
 
 use std::env;
 
@@ -7,14 +7,14 @@ use std::env;
 pub enum Form {
     /// `make test`: every kind of fault, sampled.
     Short,
-    /// `TDEKIT_FULL`, which `make test-all` sets: minutes a suite.
+    /// `TDEKIT_FULL`, which `make test-all` sets: minutes per suite.
     Full,
     /// `TDEKIT_EXHAUSTIVE`: hours.
     Exhaustive,
 }
 
 impl Form {
-    /// The form that the environment asks for.
+    /// Returns the form that the environment asks for.
     #[must_use]
     pub fn of_environment() -> Self {
         let set = |name| env::var_os(name).is_some_and(|value| value != "0");
@@ -26,7 +26,7 @@ impl Form {
     }
 }
 
-/// What a suite takes of three, by the form that the environment asks for.
+/// Selects one of three values, by the form that the environment asks for.
 #[must_use]
 pub fn by_form<T>(short: T, full: T, exhaustive: T) -> T {
     match Form::of_environment() {
@@ -36,7 +36,7 @@ pub fn by_form<T>(short: T, full: T, exhaustive: T) -> T {
     }
 }
 
-/// True when `TDEKIT_EXHAUSTIVE` asks for the long form of every suite.
+/// Returns true if `TDEKIT_EXHAUSTIVE` asks for the long form of every suite.
 #[must_use]
 pub fn exhaustive() -> bool {
     Form::of_environment() == Form::Exhaustive

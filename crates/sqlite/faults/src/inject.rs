@@ -1,4 +1,4 @@
-//! Calls that fail: a full disk, a broken write, sync, open, truncation or deletion.
+//! Failing calls: a full disk, a failed write, sync, open, truncation or deletion.
 
 use std::path::Path;
 
@@ -23,20 +23,20 @@ pub const IOERR_READ: i32 = 266;
 /// `SQLITE_CANTOPEN`.
 pub const CANTOPEN: i32 = 14;
 
-/// The figures of a run.
+/// Statistics of a run.
 #[derive(Debug, Default, Clone)]
 pub struct Report {
     /// Transactions run with a fault armed.
     pub trials: u64,
     /// Trials in which a call failed.
     pub fired: u64,
-    /// Transactions that were refused; all others committed in spite of the fault.
+    /// Transactions that were refused; all others committed despite the fault.
     pub refused: u64,
     /// Broken promises.
     pub failures: Vec<String>,
 }
 
-/// Every kind of fault that a run tries.
+/// Returns every kind of fault that a run tries.
 #[must_use]
 pub fn plans() -> Vec<FaultPlan> {
     let plan = |kind, code, sticky, written_percent| FaultPlan {
@@ -61,8 +61,8 @@ pub fn plans() -> Vec<FaultPlan> {
     ]
 }
 
-/// A full disk, as each kind of file meets it: from a write on or at one only, at once or after a
-/// part, and one that still takes what has its place already.
+/// Returns the forms of a full disk, for each kind of file: from a write on or for a single write,
+/// at once or after part of it, and one that still accepts writes to allocated space.
 #[must_use]
 pub fn full_disk_plans(journal: Journal) -> Vec<FaultPlan> {
     let log = match journal {
@@ -87,7 +87,7 @@ pub fn full_disk_plans(journal: Journal) -> Vec<FaultPlan> {
         .collect()
 }
 
-/// When the disk has room again.
+/// Time at which the disk has space again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Room {
     /// While the connection is open.
@@ -97,8 +97,8 @@ pub enum Room {
 }
 
 /// For each call of the plan's kind in a transaction: makes it fail, and checks that the
-/// transaction is there wholly or not at all, that the connection (another one, when it is closed
-/// under the fault) goes on once the fault is gone, and that a reopened database agrees.
+/// transaction is complete or absent, that the connection (another one, if it is closed under the
+/// fault) continues once the fault is gone, and that a reopened database agrees.
 ///
 /// # Errors
 /// Those of the harness; broken promises are in the report.
@@ -144,8 +144,8 @@ pub fn run(
         let describe = |reason: &str| {
             format!("[{config}] {plan:?} at call {nth}, transaction {n} ({outcome:?}): {reason}")
         };
-        // An error from the sync or the deletion that ends a commit leaves open which it was; so
-        // does a torn write of the zeroes that end a persistent journal.
+        // After an error from the sync or the deletion that ends a commit, the outcome is open; the
+        // same holds for a torn write of the zeros that end a persistent journal.
         let torn_end = config.journal == Journal::Persist && plan.written_percent > 0;
         let ending = torn_end || !matches!(plan.kind, FaultKind::Write | FaultKind::Read);
         let either = outcome.is_err() && ending;
@@ -178,7 +178,7 @@ pub fn run(
 fn transaction(db: &Db, config: &Config, n: u32, rng: &mut Rng) -> Result<()> {
     let outcome = ledger::change(db, config, n, rng).and_then(|()| db.run("COMMIT"));
     if outcome.is_err() && !db.autocommit() {
-        // With the fault still there the rollback may fail too; the next use must still recover.
+        // While the fault persists, the rollback may fail too; the next use must still recover.
         let _ = db.run("ROLLBACK");
     }
     outcome
@@ -189,7 +189,7 @@ struct Found {
     digests: Vec<u64>,
 }
 
-/// Looks at the database after transaction `n`: intact, wholly before or after it, and the same
+/// Checks the database after transaction `n`: intact, completely before or after it, and the same
 /// for a new connection.
 fn check(db: &Db, config: &Config, directory: &Path, n: u32, before: &[u64]) -> Result<Found> {
     ledger::check_integrity(db, config)?;

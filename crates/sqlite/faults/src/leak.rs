@@ -12,7 +12,7 @@ use crate::top::Top;
 /// The planted text.
 pub const MARKER: &str = "planted-marker-4711";
 
-/// The findings of a scan of one kind of file.
+/// Results of a scan of one kind of file.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Seen {
     /// Writes that were scanned.
@@ -36,7 +36,7 @@ pub fn run(top: Top, journal: &str, directory: &Path) -> Result<Scan> {
     recorder.begin()?;
     spill(top, journal, directory)?;
     let mut scan = scan_log(&recorder.take());
-    // The files that are left, with the shared memory, which the log does not have.
+    // The remaining files, including the shared memory, which is not in the log.
     for entry in fs::read_dir(directory).map_err(Error::io(directory))? {
         let path = entry.map_err(Error::io(directory))?.path();
         let content = fs::read(&path).map_err(Error::io(&path))?;
@@ -87,7 +87,7 @@ fn spill(top: Top, journal: &str, directory: &Path) -> Result<()> {
     }
     db.run("SAVEPOINT s; DELETE FROM secret WHERE id % 3 = 0; ROLLBACK TO s; COMMIT")?;
     db.run("DELETE FROM secret WHERE id % 2 = 0; VACUUM;")?;
-    // A second database in the same transaction; VACUUM INTO; a copy by the backup API.
+    // A second database in the same transaction; VACUUM INTO; a copy through the backup API.
     let side = top.new_uri(&directory.join("side.db"));
     db.query("ATTACH ?1 AS side", &[Value::from(side.as_str())])?;
     db.run(
@@ -115,7 +115,7 @@ fn scan_log(log: &Log) -> Scan {
                     content.resize(end, 0);
                 }
                 content[start..end].copy_from_slice(data);
-                // A marker may straddle two writes.
+                // A marker may cross the boundary of two writes.
                 let around =
                     start.saturating_sub(MARKER.len())..(end + MARKER.len()).min(content.len());
                 let seen = scan.entry(kind(log, *file)).or_default();

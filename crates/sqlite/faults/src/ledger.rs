@@ -1,4 +1,4 @@
-//! A workload of small transactions whose every legal state is known.
+//! A workload of small transactions of which every legal state is known.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fmt;
@@ -21,7 +21,7 @@ pub enum Journal {
     Persist,
     /// The journal is kept in memory.
     Memory,
-    /// No journal: what fails cannot be undone.
+    /// No journal: a failure cannot be undone.
     Off,
     /// Write-ahead log.
     Wal,
@@ -30,13 +30,13 @@ pub enum Journal {
 /// `PRAGMA synchronous` of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Synchronous {
-    /// No sync: safe against a killed process only.
+    /// No sync: safe only against a killed process.
     Off,
     /// Syncs at the critical moments.
     Normal,
     /// Syncs at each commit.
     Full,
-    /// As full, and the directory after the journal's deletion.
+    /// As FULL, and the directory after the journal's deletion.
     Extra,
 }
 
@@ -47,13 +47,13 @@ pub struct Config {
     pub top: Top,
     /// Journal mode.
     pub journal: Journal,
-    /// Level of syncing.
+    /// Sync level.
     pub synchronous: Synchronous,
     /// Page size in bytes.
     pub page_size: u32,
     /// A cache of a few pages, so that transactions spill before they commit.
     pub spill: bool,
-    /// 1, or 2 with a second database attached that every transaction changes too.
+    /// 1, or 2 with a second, attached database that every transaction also changes.
     pub databases: u32,
     /// Number of transactions.
     pub transactions: u32,
@@ -70,13 +70,13 @@ impl fmt::Display for Config {
 }
 
 impl Config {
-    /// Schemas of the workload's connection, in order.
+    /// Returns the schemas of the workload's connection, in order.
     #[must_use]
     pub fn schemas(&self) -> &'static [&'static str] {
         if self.databases > 1 { &["main", "side"] } else { &["main"] }
     }
 
-    /// Where database `index` lies under `directory`.
+    /// Returns the path of database `index` under `directory`.
     #[must_use]
     pub fn path(&self, directory: &Path, index: usize) -> PathBuf {
         directory.join(if index == 0 { "main.db" } else { "side.db" })
@@ -207,7 +207,8 @@ fn insert(db: &Db, schema: &str, n: u32, config: &Config, rng: &mut Rng) -> Resu
     Ok(())
 }
 
-/// Digest of everything that SQL can see in `schema`: schema texts and all rows of all tables.
+/// Returns a digest of everything that SQL can see in `schema`: schema texts and all rows of all
+/// tables.
 ///
 /// # Errors
 /// SQLite's own.
@@ -232,7 +233,7 @@ pub fn digest(db: &Db, schema: &str) -> Result<u64> {
     Ok(hasher.finish())
 }
 
-/// Digests of all databases of the connection.
+/// Returns the digests of all databases of the connection.
 ///
 /// # Errors
 /// SQLite's own.
@@ -240,7 +241,7 @@ pub fn digests(db: &Db, config: &Config) -> Result<Vec<u64>> {
     config.schemas().iter().map(|schema| digest(db, schema)).collect()
 }
 
-/// Fails unless `PRAGMA integrity_check` of every database says `ok`.
+/// Fails unless `PRAGMA integrity_check` of every database returns `ok`.
 ///
 /// # Errors
 /// [`crate::error::Error::Broken`] with the check's first line; SQLite's own.

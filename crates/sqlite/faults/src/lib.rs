@@ -3,9 +3,9 @@
 //! Layers, top first: SQLite, the VFS under test ([`top::Top`]), the VFS `crash`
 //! ([`ffi::crash_vfs`]), the system's `unix` VFS. `crash` keeps a totally ordered log of every
 //! write, truncation, sync, creation and deletion ([`record`]); [`disk`] replays a log up to any
-//! point and gives the files that a killed process or a power cut could have left behind.
-//! What the shipped command does is recorded by [`trace`] instead, from outside.
-//! All suites run on plain SQLite too: that is how the harness itself is checked.
+//! point and produces the files that a killed process or a power cut could have left behind. The
+//! shipped command is recorded by [`trace`] instead, from outside. All suites run on plain SQLite
+//! too, which checks the harness itself.
 //!
 //! | suite | module | test |
 //! |---|---|---|
@@ -19,11 +19,12 @@
 //! | random scripts against plain SQLite | [`differential`] | `differential` |
 //!
 //! Environment:
-//! - `TDEKIT_FULL=1`, `TDEKIT_EXHAUSTIVE=1`: more of every suite, all of it ([`form`]);
+//! - `TDEKIT_FULL=1`, `TDEKIT_EXHAUSTIVE=1`: more of every suite, or all of it ([`form`]);
 //! - `TDEKIT_FAULTS_SQLITE=libsqlite3.so.0`: this shared library instead of the bundled SQLite;
-//! - `TDEKIT_FAULTS_ONLY=text`: of the crash matrix the configurations whose name has the text;
-//! - `TDEKIT_FAULTS_LOG=dir`: every failure of the crash suite, in full, into a file there;
-//! - `TDEKIT_FAULTS_KEEP=dir`: the files of each failing crash state, for a look by hand.
+//! - `TDEKIT_FAULTS_ONLY=text`: only the configurations of the crash matrix whose name contains the
+//!   text;
+//! - `TDEKIT_FAULTS_LOG=dir`: writes every failure of the crash suite, in full, to a file there;
+//! - `TDEKIT_FAULTS_KEEP=dir`: keeps the files of each failing crash state for inspection.
 
 pub mod crash;
 pub mod crowd;

@@ -1,4 +1,4 @@
-//! Which configurations the crash suite runs.
+//! The configurations that the crash suite runs.
 
 use crate::crash::{Effort, Model, Recording, Report};
 use crate::error::{Error, Result};
@@ -10,7 +10,7 @@ const TRANSACTIONS: u32 = 8;
 const SEEDS: [u64; 1] = [7];
 const MORE_SEEDS: [u64; 3] = [7, 8, 9];
 
-/// The configurations with `journal` that the form of the run takes: all in the exhaustive one.
+/// Returns the configurations with `journal` for the form of the run: all in the exhaustive one.
 #[must_use]
 pub fn configs(top: Top, journal: Journal) -> Vec<Config> {
     let mut configs = Vec::new();
@@ -48,12 +48,12 @@ fn in_short(config: &Config) -> bool {
     }
 }
 
-/// Spill and level of syncing are crossed at 4 KiB; page sizes and several databases are sampled.
+/// Spills and sync levels are crossed at 4 KiB; page sizes and several databases are sampled.
 fn in_full(config: &Config) -> bool {
     let full = config.synchronous == Synchronous::Full;
     match (config.page_size, config.databases) {
         (4096, 1) => {
-            // EXTRA differs from FULL for a journal that is deleted.
+            // EXTRA differs from FULL only for a journal that is deleted.
             config.synchronous != Synchronous::Extra || config.journal == Journal::Delete
         }
         (4096, _) => {
@@ -66,7 +66,7 @@ fn in_full(config: &Config) -> bool {
     }
 }
 
-/// Records each configuration and crashes it at every operation, killed and by power cut.
+/// Records each configuration and crashes it at every operation, by a kill and by a power cut.
 ///
 /// # Errors
 /// Those of the harness; broken promises are in the report.
@@ -95,7 +95,7 @@ pub fn run_one(config: Config, seed: u64, effort: Effort, report: &mut Report) -
     Ok(())
 }
 
-/// A directory for one case, in memory where the system has such a place.
+/// Makes a directory for one case, in memory if the system supports it.
 ///
 /// # Errors
 /// The file system's.

@@ -14,7 +14,7 @@ pub type FileId = u32;
 /// One entry of the log.
 #[derive(Debug, Clone)]
 pub enum Op {
-    /// `path` came into being as an empty file.
+    /// `path` was created as an empty file.
     Create {
         /// The new file.
         file: FileId,
@@ -30,7 +30,7 @@ pub enum Op {
         /// The bytes.
         data: Vec<u8>,
     },
-    /// The file was cut or extended to `size` bytes.
+    /// The file was truncated or extended to `size` bytes.
     Truncate {
         /// The file.
         file: FileId,
@@ -44,13 +44,13 @@ pub enum Op {
         /// The directory was synced with it, so all earlier names are durable too.
         directory: bool,
     },
-    /// `from` became `to`, whose file is gone if there was one.
+    /// `from` was renamed to `to`; an existing `to` was replaced.
     Rename {
         /// The file.
         file: FileId,
-        /// Its name until then.
+        /// Its old name.
         from: PathBuf,
-        /// Its name from then on.
+        /// Its new name.
         to: PathBuf,
     },
     /// An empty directory was made.
@@ -69,7 +69,7 @@ pub enum Op {
         file: FileId,
         /// Its name.
         path: PathBuf,
-        /// The directory was synced after it.
+        /// True if the directory was synced afterwards.
         directory: bool,
     },
     /// The workload is about to commit transaction `.0`.
@@ -78,10 +78,10 @@ pub enum Op {
     Acked(u32),
 }
 
-/// A log and the files that were there, durable, when it began.
+/// A log, and the durable files at its start.
 #[derive(Debug, Clone, Default)]
 pub struct Log {
-    /// Files at the beginning: name, number, content.
+    /// Files at the start: name, number, content.
     pub base: Vec<(PathBuf, FileId, Vec<u8>)>,
     /// The operations, in order.
     pub ops: Vec<Op>,
@@ -115,13 +115,13 @@ pub enum Role {
     Journal,
     /// Its write-ahead log.
     Wal,
-    /// A statement journal: what undoes one statement, or a savepoint.
+    /// A statement journal, which undoes one statement or a savepoint.
     Statement,
     /// A temporary database.
     Temporary,
     /// The rollback journal of a temporary database, or a sorter's runs.
     TemporaryJournal,
-    /// A table for the length of a statement.
+    /// A table that exists for one statement.
     Transient,
     /// A list of seals or an anchor of a database with freshness.
     Seals,
@@ -144,16 +144,16 @@ impl Role {
     ];
 }
 
-/// Makes one call, or that and all later ones, fail.
+/// Makes one call, or it and all later ones, fail.
 #[derive(Debug, Clone)]
 pub struct FaultPlan {
-    /// Which calls count.
+    /// The kind of calls that count.
     pub kind: FaultKind,
-    /// Of which files; `None` for all.
+    /// The role of files that count; `None` for all.
     pub role: Option<Role>,
-    /// Only writes past a file's end: a full disk still takes what has its place already.
+    /// Counts only writes past a file's end: a full disk still accepts writes to allocated space.
     pub growing: bool,
-    /// The call that fails, from 0, counted from arming.
+    /// Index of the failing call, from 0, counted from arming.
     pub nth: u64,
     /// Result code, for example `SQLITE_FULL`.
     pub code: i32,
@@ -179,7 +179,7 @@ struct Inner {
     plan: Option<FaultPlan>,
     seen: u64,
     fired: u64,
-    /// Calls by kind and role, since they were counted last.
+    /// Calls by kind and role, since the last count.
     calls: HashMap<(FaultKind, Role), u64>,
     keeps_journals: bool,
 }
@@ -192,8 +192,8 @@ thread_local! {
 }
 
 impl Recorder {
-    /// A recorder for every file under `directory`, and for the nameless temporary files that
-    /// this thread opens. It records nothing until [`Recorder::begin`].
+    /// Attaches a recorder for every file under `directory`, and for the nameless temporary files
+    /// that this thread opens. It records nothing until [`Recorder::begin`].
     #[must_use]
     pub fn attach(directory: &Path) -> Arc<Self> {
         let directory = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
@@ -206,7 +206,7 @@ impl Recorder {
         recorder
     }
 
-    /// Takes the nameless temporary files that this thread opens from now on.
+    /// Records the nameless temporary files that this thread opens from now on.
     pub fn activate(self: &Arc<Self>) {
         ACTIVE.with(|active| *active.borrow_mut() = Some(Arc::downgrade(self)));
     }
@@ -246,19 +246,19 @@ impl Recorder {
         self.push(mark);
     }
 
-    /// Number of entries so far.
+    /// Returns the number of entries so far.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lock().log.ops.len()
     }
 
-    /// True while nothing was recorded.
+    /// Returns true while nothing was recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Makes calls fail as `plan` says, counted from now.
+    /// Makes calls fail according to `plan`, counted from now.
     pub fn arm(&self, plan: FaultPlan) {
         let mut inner = self.lock();
         inner.plan = Some(plan);
@@ -266,25 +266,25 @@ impl Recorder {
         inner.fired = 0;
     }
 
-    /// Ends the plan; returns how many calls it made fail.
+    /// Ends the plan; returns the number of calls that it made fail.
     pub fn disarm(&self) -> u64 {
         let mut inner = self.lock();
         inner.plan = None;
         inner.fired
     }
 
-    /// The calls since the last time, by their kind and the file's role.
+    /// Returns the calls since the last count, by their kind and the file's role.
     pub fn count_calls(&self) -> HashMap<(FaultKind, Role), u64> {
         std::mem::take(&mut self.lock().calls)
     }
 
-    /// How many calls the plan has made fail so far.
+    /// Returns the number of calls that the plan has made fail so far.
     #[must_use]
     pub fn fired(&self) -> u64 {
         self.lock().fired
     }
 
-    /// Has files say that none is deleted while it is open: SQLite then keeps journals open
+    /// Makes files report that none is deleted while it is open: SQLite then keeps journals open
     /// between transactions.
     pub fn keep_journals_open(&self) {
         self.lock().keeps_journals = true;
@@ -294,7 +294,7 @@ impl Recorder {
         self.lock().keeps_journals
     }
 
-    /// Forgets which names there were: the directory was made anew.
+    /// Forgets the known names, because the directory was made anew.
     pub fn forget_names(&self) {
         self.lock().live.clear();
     }
@@ -342,8 +342,8 @@ impl Recorder {
         }
     }
 
-    /// The plan, when this call has to fail: one on a file with this role, that makes it grow or
-    /// not.
+    /// Returns the plan if this call must fail: a call on a file with this role, which may make it
+    /// grow.
     pub(crate) fn fault(&self, kind: FaultKind, role: Role, grows: bool) -> Option<FaultPlan> {
         let mut inner = self.lock();
         *inner.calls.entry((kind, role)).or_default() += 1;

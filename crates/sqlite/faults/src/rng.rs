@@ -1,17 +1,17 @@
-//! SplitMix64 (Steele, Lea, Flood 2014): a seed names one run for ever, on every machine.
+//! SplitMix64 (Steele, Lea, Flood 2014): a seed identifies one run for ever, on every machine.
 
 /// A seeded stream of numbers; not for keys.
 #[derive(Debug, Clone)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// The stream that `seed` names.
+    /// Makes the stream for `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -20,7 +20,8 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`; 0 when `bound` is 0. The bias is below 2^-32 for the bounds here.
+    /// Returns a number below `bound`; 0 if `bound` is 0. The bias is below 2^-32 for the bounds
+    /// here.
     pub fn below(&mut self, bound: usize) -> usize {
         match u64::try_from(bound) {
             Ok(bound) if bound > 0 => usize::try_from(self.word() % bound).unwrap_or(0),
@@ -28,17 +29,17 @@ impl Rng {
         }
     }
 
-    /// True in `percent` of 100 calls.
+    /// Returns true in `percent` of 100 calls.
     pub fn percent(&mut self, percent: u64) -> bool {
         self.word() % 100 < percent
     }
 
-    /// One of `choices`; `None` when there are none.
+    /// Returns one of `choices`; `None` if there are none.
     pub fn pick<'a, T>(&mut self, choices: &'a [T]) -> Option<&'a T> {
         choices.get(self.below(choices.len()))
     }
 
-    /// `len` bytes.
+    /// Returns `len` bytes.
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         let mut out = Vec::with_capacity(len + 8);
         while out.len() < len {

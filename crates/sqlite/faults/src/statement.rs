@@ -1,8 +1,8 @@
-//! One call that fails within a transaction that goes on.
+//! One failing call within a transaction that continues.
 //!
 //! SQLite undoes the statement that met a full disk, and leaves the transaction to the application,
-//! which may commit it. So whatever the failed call was of, rows and indexes must be those of
-//! before the statement, and after COMMIT or ROLLBACK those of the transaction.
+//! which may commit it. So whatever file the failed call concerned, rows and indexes must be those
+//! from before the statement, and after COMMIT or ROLLBACK those of the transaction.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -14,25 +14,25 @@ use crate::ffi::db::Db;
 use crate::ledger::{self, Config};
 use crate::record::{FaultKind, FaultPlan, Recorder, Role};
 
-/// What the application does after the statement that met the fault.
+/// The application's action after the statement that met the fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// It commits what there is.
+    /// It commits the completed part.
     Commit,
-    /// It gives the transaction up.
+    /// It rolls the transaction back.
     Rollback,
 }
 
-/// The figures of a run.
+/// Statistics of a run.
 #[derive(Debug, Default, Clone)]
 pub struct Report {
-    /// Statements that met a failed call.
+    /// Statements in which a call failed.
     pub met: u64,
-    /// Of these, how many were refused.
+    /// Number of these that were refused.
     pub refused: u64,
-    /// Of these, how many only read.
+    /// Number of these that only read.
     pub refused_reads: u64,
-    /// The kinds of file of which a call failed.
+    /// The kinds of file on which a call failed.
     pub roles: BTreeSet<&'static str>,
     /// Broken promises.
     pub failures: Vec<String>,
@@ -49,9 +49,9 @@ pub struct Scene {
     calls: Vec<HashMap<(FaultKind, Role), u64>>,
 }
 
-/// The transaction: each statement, and whether it only reads. They have SQLite make every kind of
-/// file that it has in the cache of a few pages: statement journals by constraints, savepoints,
-/// temporary tables, sorters.
+/// Returns the transaction: each statement, and whether it only reads. They make SQLite use every
+/// kind of file that it has with a cache of a few pages: statement journals for constraints,
+/// savepoints, temporary tables, sorters.
 fn statements(page_size: u32) -> Vec<(String, bool)> {
     let len = page_size / 5;
     [
@@ -88,7 +88,7 @@ fn statements(page_size: u32) -> Vec<(String, bool)> {
 }
 
 impl Scene {
-    /// Makes the database under `directory`, and learns the states that it may have.
+    /// Makes the database under `directory`, and records its legal states.
     ///
     /// # Errors
     /// Those of the harness.
@@ -120,9 +120,9 @@ impl Scene {
         Ok(scene)
     }
 
-    /// Runs each statement with calls of one kind and role failing, each at a time, `each` of them
-    /// in each statement at most. A plan that is sticky lasts until the connection is closed, one
-    /// that is not for the length of the statement.
+    /// Runs each statement with failing calls of one kind and role, one call at a time, at most
+    /// `each` of them per statement. A sticky plan lasts until the connection is closed, others for
+    /// the length of the statement.
     pub fn run(&self, plan: &FaultPlan, each: u64, end: End, report: &mut Report) {
         let Some(role) = plan.role else { return };
         for (index, (sql, reads)) in statements(self.config.page_size).iter().enumerate() {
@@ -145,7 +145,7 @@ impl Scene {
         }
     }
 
-    /// Keeps a copy of the files, from which each case begins.
+    /// Keeps a copy of the files, from which each case starts.
     fn keep(&self) -> Result<()> {
         let kept = self.directory.join("kept");
         fs::create_dir_all(&kept).map_err(Error::io(&kept))?;
@@ -199,7 +199,7 @@ struct Case<'a> {
     index: usize,
     reads: bool,
     end: End,
-    /// Calls that failed.
+    /// Number of calls that failed.
     met: u64,
 }
 
@@ -241,7 +241,7 @@ impl Case<'_> {
         let legal: &[&Vec<u64>] = match (self.end, ended.is_ok(), undone) {
             (_, _, true) | (End::Rollback, _, _) => &[start],
             (End::Commit, true, _) => &[now],
-            // The call that ends a commit leaves open which it was.
+            // If the call that ends a commit fails, the outcome is open.
             (End::Commit, false, _) => &[start, now],
         };
         if !plan.sticky {
@@ -276,7 +276,7 @@ fn name(role: Role) -> &'static str {
     }
 }
 
-/// Some of the numbers below `calls`, `most` at most: the first ones, and some up to the last.
+/// Returns at most `most` numbers below `calls`: the first ones, and some up to the last.
 fn samples(calls: u64, most: u64) -> BTreeSet<u64> {
     let first = most / 2;
     let later = most.saturating_sub(first).max(1);

@@ -14,22 +14,23 @@ use crate::ffi::{crash_vfs, tdekit};
 pub enum Top {
     /// SQLite, crash, unix: checks the harness.
     Plain,
-    /// A plain database on the layers of the next one: what a loaded extension does to it.
+    /// A plain database on the layers of [`Self::Tdekit`]: tests the effect of a loaded extension
+    /// on it.
     Beside,
     /// SQLite, tdekit, crash, unix.
     Tdekit,
-    /// The same, with freshness: the anchor stands beside the database, so that it is recorded.
+    /// As [`Self::Tdekit`], with freshness: the anchor is beside the database, so that it is
+    /// recorded.
     Fresh,
 }
 
 impl Top {
-    /// Name of the VFS to open databases with; registers it at the first call.
+    /// Returns the name of the VFS to open databases with; registers it at the first call.
     ///
     /// # Errors
     /// [`crate::error::Error::Setup`] when it cannot be registered.
     pub fn vfs(self) -> Result<&'static str> {
-        // Both in every process: the second changes the environment, which no thread may read
-        // then.
+        // Both in every process: the second changes the environment, which no thread may read then.
         tdekit::install()?;
         match self {
             Self::Plain => crash_vfs::install(),
@@ -37,7 +38,7 @@ impl Top {
         }
     }
 
-    /// URI of `path`, with `parameters` such as `immutable=1&mode=ro`.
+    /// Returns the URI of `path`, with `parameters` such as `immutable=1&mode=ro`.
     #[must_use]
     pub fn uri(self, path: &Path, parameters: &str) -> String {
         let mut uri = file_uri(path);
@@ -56,7 +57,7 @@ impl Top {
         Db::open(&self.new_uri(path), Some(self.vfs()?), true)
     }
 
-    /// URI with which a database is opened, or made as this layer's kind; also for ATTACH.
+    /// Returns the URI that opens a database, or makes one of this layer's kind; also for ATTACH.
     #[must_use]
     pub fn new_uri(self, path: &Path) -> String {
         match self {
@@ -74,7 +75,7 @@ impl Top {
         }
     }
 
-    /// Layout of the log's file: bytes before the first frame, and bytes of each frame.
+    /// Returns the layout of the log's file: bytes before the first frame, and bytes of each frame.
     #[must_use]
     pub fn log_layout(self, page_size: usize) -> (usize, usize) {
         match self {
@@ -85,7 +86,7 @@ impl Top {
         }
     }
 
-    /// True when the layer promises that every byte on disk is sealed.
+    /// Returns true if the layer promises that every byte on disk is sealed.
     #[must_use]
     pub fn seals(self) -> bool {
         match self {

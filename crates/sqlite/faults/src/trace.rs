@@ -1,8 +1,8 @@
-//! Records what a program, and all processes that it starts, do to files: by `strace`, so that it
-//! works on the shipped command as it is.
+//! Records the file operations of a program and all processes that it starts. It uses `strace`, so
+//! that it works on the shipped command as it is.
 //!
-//! Writes through mapped memory are not seen: SQLite writes so only to the index of a log, which
-//! no crash leaves behind.
+//! Writes through mapped memory are not seen: SQLite writes that way only to the index of a log,
+//! which no crash leaves behind.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use std::{fs, io};
 use crate::error::{Error, Result};
 use crate::record::{FileId, Log, Op};
 
-/// The calls that change files, or tell which descriptor is which.
+/// The calls that change files, or that show which file a descriptor refers to.
 const CALLS: &str = "?open,?creat,openat,close,read,write,pwrite64,writev,pwritev,ftruncate,\
                      truncate,fallocate,copy_file_range,sendfile,fsync,fdatasync,?rename,\
                      ?renameat,renameat2,?unlink,unlinkat,?link,linkat,?mkdir,mkdirat,?rmdir,dup,\
@@ -21,17 +21,17 @@ const CALLS: &str = "?open,?creat,openat,close,read,write,pwrite64,writev,pwrite
 /// A program's run.
 #[derive(Debug)]
 pub struct Traced {
-    /// What it did.
+    /// Its file operations.
     pub log: Log,
-    /// What it said.
+    /// Its output.
     pub output: Output,
 }
 
-/// Runs `command`, and records what happens to the files in and below `roots`. What is written to
-/// the file `told` is the number of a transaction that is acknowledged.
+/// Runs `command`, and records the operations on files in and below `roots`. Whatever is written to
+/// the file `told` is the number of an acknowledged transaction.
 ///
 /// # Errors
-/// [`Error::Setup`] where `strace` is missing, or a call is made that this does not know.
+/// [`Error::Setup`] if `strace` is missing, or an unknown call is made.
 pub fn record(command: &Command, roots: &[PathBuf], told: Option<&Path>) -> Result<Traced> {
     let mut reader = Reader::new(roots, told)?;
     let text = tempfile::NamedTempFile::new().map_err(Error::io(Path::new("the trace")))?;
@@ -64,11 +64,11 @@ pub fn record(command: &Command, roots: &[PathBuf], told: Option<&Path>) -> Resu
     Ok(Traced { log: reader.log, output })
 }
 
-/// Runs `command`, and has it fail or be killed in a call: `inject` is what `strace` calls so, as
-/// `pwrite64:error=EIO:when=3`.
+/// Runs `command`, and makes it fail or be killed in a call. `inject` is in `strace`'s syntax, such
+/// as `pwrite64:error=EIO:when=3`.
 ///
 /// # Errors
-/// Where `strace` is missing.
+/// If `strace` is missing.
 pub fn inject(command: &Command, inject: &str) -> Result<Output> {
     let call = inject.split(':').next().unwrap_or_default();
     let mut strace = strace(command);
@@ -77,7 +77,7 @@ pub fn inject(command: &Command, inject: &str) -> Result<Output> {
     strace.args(command.get_args()).output().map_err(Error::io(Path::new("strace")))
 }
 
-/// Whether this machine has `strace`, and lets it trace. With the variable `CI` it has to.
+/// Returns true if this machine has `strace`, and permits tracing. With the variable `CI` it must.
 #[must_use]
 pub fn is_possible() -> bool {
     let possible = inject(&Command::new("/bin/true"), "fsync:error=EIO:when=1")
@@ -103,12 +103,12 @@ fn strace(command: &Command) -> Command {
     strace
 }
 
-/// What a descriptor leads to.
+/// Target of a descriptor.
 #[derive(Debug, Clone)]
 enum Open {
-    /// A file that is recorded.
+    /// A recorded file.
     File { file: FileId, at: u64, append: bool },
-    /// A directory within the roots, one of them, or one that a root is in.
+    /// A directory within the roots, one of the roots, or a parent of one.
     Directory(PathBuf),
     /// Acknowledgements.
     Told,
@@ -123,7 +123,7 @@ struct Reader<'a> {
     names: HashMap<PathBuf, FileId>,
     sizes: HashMap<FileId, u64>,
     next: FileId,
-    /// The table of descriptors of each thread, by its number: threads share one.
+    /// The table of descriptors of each thread, by its number; threads share one.
     tables: Vec<HashMap<i64, Open>>,
     table_of: HashMap<u32, usize>,
 }
@@ -254,7 +254,7 @@ impl<'a> Reader<'a> {
         } else {
             let known = self.names.get(&path).copied();
             if known.is_none() && !flags.contains("O_CREAT") {
-                // A directory that is gone by now.
+                // A directory that no longer exists.
                 self.table(pid).insert(fd, Open::Directory(path));
                 return;
             }
@@ -357,7 +357,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The bytes of a string as `-xx` shows it.
+/// Parses the bytes of a string in the form of `-xx`.
 fn unhex(text: &str) -> Vec<u8> {
     let digits = text.trim_matches('"').split("\\x").skip(1);
     digits

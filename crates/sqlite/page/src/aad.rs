@@ -1,4 +1,4 @@
-//! Associated data: the place that each sealed unit is bound to.
+//! Associated data: the place to which each sealed unit is bound.
 
 use tdekit_key_crypto::Algorithm;
 
@@ -6,7 +6,7 @@ use tdekit_key_crypto::Algorithm;
 #[derive(Clone, Copy)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// A database page, in the main file and in the WAL alike: a checkpoint may copy it as it is.
+    /// A database page, in the main file and in the WAL alike: a checkpoint may copy it unchanged.
     Page = 1,
     /// The WAL's header.
     WalHeader = 2,
@@ -16,7 +16,8 @@ pub(crate) enum Kind {
     Journal = 4,
 }
 
-/// The first 32 bytes of every AAD: file, number within the file, key version, flags, suite, kind.
+/// Returns the first 32 bytes of every AAD: file, number within the file, key version, flags,
+/// suite, kind.
 pub(crate) fn place(
     file_id: &[u8; 16],
     number: u32,

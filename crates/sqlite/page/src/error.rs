@@ -2,13 +2,13 @@
 
 use tdekit_key_crypto::{CryptoError, Kind};
 
-/// A fact about bytes that could not be read or written as an encrypted database file.
+/// An error in bytes that could not be read or written as an encrypted database file.
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {
     /// Neither header slot is intact.
     #[error("neither header slot is intact: {reason}")]
     Header {
-        /// The fault of the slot that came furthest.
+        /// The fault of the slot whose decoding got furthest.
         reason: &'static str,
     },
     /// The file was written by a later format version.
@@ -19,7 +19,7 @@ pub enum PageError {
         /// Newest version that this build reads.
         supported: u16,
     },
-    /// The header names an algorithm that this build does not know.
+    /// The header names an algorithm that this build does not support.
     #[error("unknown algorithm id {id}")]
     UnknownAlgorithm {
         /// Identifier in the file.
@@ -28,10 +28,10 @@ pub enum PageError {
     /// The header's MAC or a key's commitment does not match the unwrapped key.
     #[error("the header does not belong to the key that opened it")]
     KeyMismatch,
-    /// The page, frame or extent names a key version that the header lacks.
+    /// The page, frame or extent names a key version that the header does not have.
     #[error("key version {version} is not in the header")]
     UnknownKeyVersion {
-        /// Version named by the unit.
+        /// Version that the unit names.
         version: u32,
     },
     /// A page does not authenticate at its place.
@@ -66,12 +66,12 @@ pub enum PageError {
         /// Bytes that a slot has.
         available: usize,
     },
-    /// A buffer or size is outside what the format allows.
+    /// A buffer or size is outside the limits of the format.
     #[error("size {size} is not valid for {what}")]
     Size {
         /// The size given.
         size: u64,
-        /// The purpose that it was given for.
+        /// The purpose of the size.
         what: &'static str,
     },
     /// The cryptographic library refused.
@@ -80,7 +80,7 @@ pub enum PageError {
 }
 
 impl PageError {
-    /// The error's kind, which tells a caller how to react.
+    /// Returns the kind of the error, by which a caller decides how to react.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {

@@ -1,15 +1,15 @@
-//! Freshness: the seals that a database's pages have, and the anchor that pins them.
+//! Freshness: the current seals of a database's pages, and the anchor that pins them.
 //!
-//! A list beside the database holds the tag of each page: a snapshot, then one record a commit.
-//! Each record's digest covers the digest before it. The anchor, kept apart in the key store, has
-//! the last digest; and, for a write-ahead log, the digest of its frames.
+//! A list beside the database has the tag of each page: a snapshot, then one record per commit.
+//! Each record's digest covers the digest before it. The anchor, kept separately in the key store,
+//! has the last digest and, for a write-ahead log, the digest of its frames.
 
 use tdekit_key_crypto::{TAG_LEN, sha256};
 
 use crate::layout::{array, le32};
 use crate::{PageError, RESERVE_LEN};
 
-/// Bytes of one slot of the anchor: a sector. One that is torn is told by its checksum.
+/// Bytes of one slot of the anchor: a sector. Its checksum reveals a torn slot.
 pub const ANCHOR_SLOT_LEN: usize = 512;
 /// Bytes of an anchor: two slots for the list, two for the log.
 pub const ANCHOR_LEN: usize = 4 * ANCHOR_SLOT_LEN;
@@ -19,7 +19,7 @@ pub const DIGEST_LEN: usize = 32;
 pub type Tag = [u8; TAG_LEN];
 /// A digest of the list or of a log.
 pub type Digest = [u8; DIGEST_LEN];
-/// What tells one generation of a write-ahead log from all others.
+/// Identifies one generation of a write-ahead log.
 pub type LogId = [u8; 16];
 
 const ANCHOR_MAGIC: [u8; 8] = *b"tdefrsh\x01";
@@ -29,7 +29,7 @@ const RECORD_HEAD_LEN: usize = 8;
 const ENTRY_LEN: usize = 4 + TAG_LEN;
 const CHECK_AT: usize = ANCHOR_SLOT_LEN - DIGEST_LEN;
 
-/// Frames of a log that must be there: the first `frames`, with this digest.
+/// Frames of a log that must exist: the first `frames`, with this digest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogMark {
     /// The generation; zeros for none.
@@ -52,9 +52,9 @@ pub struct ListMark {
 /// The anchor's half that pins the main file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListAnchor {
-    /// Rises with each write.
+    /// Incremented with each write.
     pub sequence: u64,
-    /// Which of the two files the list is in: 0 or 1.
+    /// Number of the file that has the list: 0 or 1.
     pub file: u8,
     /// Freshness is being switched: the header may say either.
     pub switching: bool,
@@ -62,8 +62,8 @@ pub struct ListAnchor {
     pub snapshot_len: u64,
     /// The committed state.
     pub base: ListMark,
-    /// The state of a transaction over several databases that may be committed: it is unless its
-    /// journal is rolled back.
+    /// The state after a transaction over several databases that may be committed: it is, unless
+    /// its journal is rolled back.
     pub prepared: Option<ListMark>,
     /// Frames that pages of the main file come from.
     pub copied: LogMark,
@@ -72,13 +72,13 @@ pub struct ListAnchor {
 /// The anchor's half that pins the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogAnchor {
-    /// Rises with each write.
+    /// Incremented with each write.
     pub sequence: u64,
     /// The frames.
     pub mark: LogMark,
 }
 
-/// The tag in a page's reserved bytes.
+/// Returns the tag in a page's reserved bytes.
 pub fn tag_of(seal: &[u8; RESERVE_LEN]) -> Tag {
     array(seal, RESERVE_LEN - 8 - TAG_LEN).unwrap_or_default()
 }
@@ -97,7 +97,7 @@ pub fn encode_snapshot(file_id: &[u8; 16], tags: &[Tag]) -> Result<Vec<u8>, Page
     Ok(out)
 }
 
-/// The tags of a snapshot; `None` if it is not one of this file, of just this length.
+/// Returns the tags of a snapshot; `None` if it is not one of this file with exactly this length.
 pub fn decode_snapshot(file_id: &[u8; 16], bytes: &[u8]) -> Option<Vec<Tag>> {
     let tags = bytes.get(LIST_HEAD_LEN..)?;
     let head = bytes.starts_with(&LIST_MAGIC) && array::<16>(bytes, 16)? == *file_id;
@@ -106,7 +106,7 @@ pub fn decode_snapshot(file_id: &[u8; 16], bytes: &[u8]) -> Option<Vec<Tag>> {
     (head && whole).then(|| tags.to_vec())
 }
 
-/// Encodes a record: the file has `pages` pages from now on, and `tags` are new.
+/// Encodes a record: the file now has `pages` pages, with the new tags `tags`.
 pub fn encode_record(
     pages: u32,
     tags: impl ExactSizeIterator<Item = (u32, Tag)>,
@@ -123,14 +123,14 @@ pub fn encode_record(
     Ok(out)
 }
 
-/// Applies the record at the start of `bytes` to `tags`, and returns its length; `None` where it is
-/// cut short or names a page that the file does not have.
+/// Applies the record at the start of `bytes` to `tags`, and returns its length; `None` if it is
+/// incomplete or names a page that the file does not have.
 pub fn apply_record(bytes: &[u8], tags: &mut Vec<Tag>) -> Option<usize> {
     let head = bytes.get(..RECORD_HEAD_LEN)?;
     let (count, pages) = (le32(head, 0), le32(head, 4));
     let len = usize::try_from(count).ok()?.checked_mul(ENTRY_LEN)?.checked_add(RECORD_HEAD_LEN)?;
     let entries = bytes.get(RECORD_HEAD_LEN..len)?;
-    // Pages that are new have an entry each: so the list grows by no more than the record has.
+    // New pages have an entry each, so the list grows by no more entries than the record has.
     let pages = usize::try_from(pages).ok()?;
     if pages > tags.len().checked_add(usize::try_from(count).ok()?)? {
         return None;
@@ -143,27 +143,27 @@ pub fn apply_record(bytes: &[u8], tags: &mut Vec<Tag>) -> Option<usize> {
     Some(len)
 }
 
-/// The digest of a snapshot.
+/// Returns the digest of a snapshot.
 pub fn snapshot_digest(snapshot: &[u8]) -> Digest {
     sha256(&[b"tdekit snapshot", snapshot])
 }
 
-/// The digest of the list with one more record.
+/// Returns the digest of the list with one more record.
 pub fn record_digest(before: &Digest, record: &[u8]) -> Digest {
     sha256(&[b"tdekit record", before, record])
 }
 
-/// What tells a log from all others: a digest of SQLite's header of it.
+/// Returns the identifier of a log: a digest of SQLite's header of it.
 pub fn log_id(header: &[u8]) -> LogId {
     array(&sha256(&[b"tdekit log", header]), 0).unwrap_or_default()
 }
 
-/// The digest of a log with one more frame: its sealed header and the seal of its page.
+/// Returns the digest of a log with one more frame: its sealed header and the seal of its page.
 pub fn frame_digest(before: &Digest, prefix: &[u8], seal: &[u8; RESERVE_LEN]) -> Digest {
     sha256(&[b"tdekit frame", before, prefix, seal])
 }
 
-/// What a rollback journal's salt ends with, so that it can undo only what follows this state.
+/// Returns the end of a rollback journal's salt, which lets it undo only what follows this state.
 pub fn journal_mark(base: &Digest) -> [u8; 8] {
     array(&sha256(&[b"tdekit journal", base]), 0).unwrap_or_default()
 }
@@ -211,7 +211,7 @@ fn is_whole(slot: &[u8], kind: u8, file_id: &[u8; 16]) -> bool {
 }
 
 impl ListAnchor {
-    /// Encodes a slot, and tells where in the anchor it stands.
+    /// Encodes a slot, and returns its offset in the anchor.
     pub fn encode(&self, file_id: &[u8; 16]) -> (u64, [u8; ANCHOR_SLOT_LEN]) {
         let mut out = slot(1, file_id, self.sequence);
         out[9] = self.file;
@@ -224,7 +224,7 @@ impl ListAnchor {
         ((self.sequence % 2) * ANCHOR_SLOT_LEN as u64, finish(out))
     }
 
-    /// The later of the whole slots.
+    /// Returns the later of the intact slots.
     pub fn decode(anchor: &[u8], file_id: &[u8; 16]) -> Option<Self> {
         let slots = anchor.chunks_exact(ANCHOR_SLOT_LEN).take(2);
         let whole = slots.filter(|slot| is_whole(slot, 1, file_id));
@@ -245,14 +245,14 @@ impl ListAnchor {
 }
 
 impl LogAnchor {
-    /// Encodes a slot, and tells where in the anchor it stands.
+    /// Encodes a slot, and returns its offset in the anchor.
     pub fn encode(&self, file_id: &[u8; 16]) -> (u64, [u8; ANCHOR_SLOT_LEN]) {
         let mut out = slot(2, file_id, self.sequence);
         put_log(&mut out[40..92], &self.mark);
         ((2 + self.sequence % 2) * ANCHOR_SLOT_LEN as u64, finish(out))
     }
 
-    /// The later of the whole slots.
+    /// Returns the later of the intact slots.
     pub fn decode(anchor: &[u8], file_id: &[u8; 16]) -> Option<Self> {
         let slots = anchor.chunks_exact(ANCHOR_SLOT_LEN).skip(2).take(2);
         let whole = slots.filter(|slot| is_whole(slot, 2, file_id));
@@ -265,7 +265,7 @@ impl LogAnchor {
     }
 }
 
-/// A new anchor: the list's snapshot in file 0, and no log.
+/// Encodes a new anchor: the list's snapshot in file 0, and no log.
 pub fn encode_anchor(
     file_id: &[u8; 16],
     snapshot: &[u8],

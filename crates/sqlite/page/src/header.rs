@@ -1,4 +1,4 @@
-//! The header area: two slots, each a whole header with its own sequence number and MAC.
+//! The header area: two slots, each a complete header with its own sequence number and MAC.
 
 use tdekit_key_crypto::{Algorithm, SecretBytes, hmac_sha256, sha256, verify_hmac_sha256};
 
@@ -8,29 +8,30 @@ use crate::{HEADER_AREA_LEN, PageError, PageSize, SLOT_COUNT, SLOT_LEN};
 
 /// First bytes of each slot.
 pub const MAGIC: [u8; 16] = *b"tdekit database\0";
-/// The first bytes of a new file, written alone and replaced by the first slot last of all. A file
-/// that begins with them and ends before the first page is a database whose creation was cut short.
+/// The first bytes of a new file, written alone and replaced by the first slot at the very end. A
+/// file that begins with them and ends before the first page is a database whose creation was
+/// interrupted.
 pub const CREATION_MARK: [u8; 16] = *b"\xf7tdekit creating";
-/// Bytes that a disk writes wholly or not at all.
+/// Number of bytes that a disk writes atomically.
 const WORD_LEN: usize = 8;
 /// The newest format version that this build reads and writes.
 pub const FORMAT_VERSION: u16 = 3;
-/// The version of a database with nothing that an older build would have to know.
+/// The version of a database without anything that an older build would have to know.
 const FIRST_VERSION: u16 = 1;
-/// The version of one with features.
+/// The version of a database with features.
 const FEATURES_VERSION: u16 = 2;
-/// Where the features stand, and the one bit that is known.
+/// Offset of the features, and the only known bit.
 const FEATURES_AT: usize = 54;
 const FEATURE_FRESHNESS: u8 = 1;
-/// Versions of a DEK that a header may hold.
+/// Maximum number of DEK versions in a header.
 pub const MAX_DEKS: usize = 8;
-/// Certificates that one DEK version may be wrapped for.
+/// Maximum number of certificates for one DEK version.
 pub const MAX_RECIPIENTS: usize = 16;
 
 const FIXED_LEN: usize = 72;
 const CHECK_LEN: usize = 32;
-/// Bytes of a DEK version before its wrapped copies; those of the last format version are more by
-/// the algorithm and a zero.
+/// Bytes of a DEK version before its wrapped copies. In the last format version, the algorithm and
+/// a zero are added.
 const DEK_FIXED_LEN: usize = 46;
 const DEK_ALGORITHM_LEN: usize = 2;
 
@@ -39,43 +40,43 @@ const DEK_ALGORITHM_LEN: usize = 2;
 pub struct DekEntry {
     /// Version, from 1.
     pub version: u32,
-    /// When it was made, seconds since 1970-01-01 UTC.
+    /// Creation time, seconds since 1970-01-01 UTC.
     pub created_unix_s: u64,
-    /// The algorithm that seals under it.
+    /// The algorithm used with it.
     pub algorithm: Algorithm,
     /// HKDF of the DEK: the key that a recipient unwraps must match it.
     pub commitment: [u8; 32],
-    /// One wrapped copy a certificate, in the encoding of `docs/format/keystore.md`.
+    /// One wrapped copy per certificate, in the encoding of `docs/format/keystore.md`.
     pub recipients: Vec<Vec<u8>>,
 }
 
 /// A database header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Rises with each slot written; the intact slot with the highest is in force.
+    /// Incremented with each slot written; the intact slot with the highest sequence is in force.
     pub sequence: u64,
     /// Random identity of the file, part of every AAD.
     pub file_id: [u8; 16],
     /// Algorithm of the version that new seals use; the header's MAC is under a key for it.
     pub algorithm: Algorithm,
-    /// Page size when the header was written: a hint, since page 1 authenticates its own size.
+    /// Page size at the time of writing: a hint, since page 1 authenticates its own size.
     pub page_size: PageSize,
     /// Version of the DEK that new seals use.
     pub current: u32,
-    /// Whether the seals of its pages are listed and anchored: raises the format version, as a
-    /// build that does not know of it would write pages that the list lacks.
+    /// True if the seals of its pages are listed and anchored. This raises the format version,
+    /// because a build that does not know it would write pages that the list lacks.
     pub freshness: bool,
     /// All versions that pages may name.
     pub deks: Vec<DekEntry>,
 }
 
 impl Header {
-    /// The entry of version `version`.
+    /// Returns the entry of version `version`.
     pub fn dek(&self, version: u32) -> Option<&DekEntry> {
         self.deks.iter().find(|d| d.version == version)
     }
 
-    /// The format version that the header is written with.
+    /// Returns the format version that the header is written with.
     pub fn format_version(&self) -> u16 {
         if self.has_one_algorithm() {
             if self.freshness { FEATURES_VERSION } else { FIRST_VERSION }
@@ -84,7 +85,8 @@ impl Header {
         }
     }
 
-    /// The algorithms that pages may be sealed with: that of the current version first.
+    /// Returns the algorithms that pages may be sealed with, beginning with that of the current
+    /// version.
     pub fn algorithms(&self) -> Vec<Algorithm> {
         let mut found = vec![self.algorithm];
         for dek in &self.deks {
@@ -95,8 +97,8 @@ impl Header {
         found
     }
 
-    /// Whether all versions seal with the current one's algorithm, as builds expect that know no
-    /// other format.
+    /// Returns true if all versions use the current one's algorithm, which builds expect that know
+    /// no other format.
     fn has_one_algorithm(&self) -> bool {
         self.deks.iter().all(|dek| dek.algorithm == self.algorithm)
     }
@@ -182,7 +184,8 @@ impl Header {
     }
 }
 
-/// The commitment stored beside a wrapped DEK: HKDF of the DEK under the purpose "commitment".
+/// Returns the commitment stored beside a wrapped DEK: HKDF of the DEK under the purpose
+/// "commitment".
 pub fn commitment(
     dek: &SecretBytes,
     file_id: &[u8; 16],
@@ -193,32 +196,32 @@ pub fn commitment(
     Ok(out)
 }
 
-/// The bytes of a slot that hold its sequence number.
+/// Returns the range of a slot's bytes with its sequence number.
 pub const fn slot_sequence() -> std::ops::Range<usize> {
     24..32
 }
 
-/// Whether a file that starts with `bytes` (16 or more) is an encrypted database.
+/// Returns true if a file that starts with `bytes` (16 or more) is an encrypted database.
 pub fn is_encrypted(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC)
 }
 
-/// Whether a file is a database whose creation was cut short: `bytes` are all of it, or the first
-/// of more than `HEADER_AREA_LEN`.
+/// Returns true if a file is a database whose creation was interrupted: `bytes` are the whole file,
+/// or the first of more than `HEADER_AREA_LEN`.
 pub fn is_unfinished(bytes: &[u8]) -> bool {
     let torn_mark = bytes.len() >= WORD_LEN && CREATION_MARK.starts_with(bytes);
     torn_mark || (bytes.starts_with(&CREATION_MARK) && bytes.len() as u64 <= HEADER_AREA_LEN)
 }
 
 /// Reads the header area and returns the intact slot with the highest sequence number. Checks the
-/// checksums, not the MAC: that needs the key (`Header::verify`).
+/// checksums but not the MAC, which needs the key (`Header::verify`).
 pub fn read_slots(area: &[u8]) -> Result<Header, PageError> {
     let mut headers = read_all_slots(area)?;
     headers.truncate(1);
     headers.pop().ok_or(PageError::Header { reason: "no slot is whole" })
 }
 
-/// The headers of all intact slots, the highest sequence number first; at least one.
+/// Returns the headers of all intact slots, the highest sequence number first; at least one.
 pub fn read_all_slots(area: &[u8]) -> Result<Vec<Header>, PageError> {
     if (area.len() as u64) < HEADER_AREA_LEN {
         return Err(PageError::Header { reason: "the file ends inside the header" });
@@ -282,8 +285,8 @@ fn algorithm_of(id: u8) -> Result<Algorithm, PageError> {
     known.ok_or(PageError::UnknownAlgorithm { id })
 }
 
-/// Decodes the DEK versions, which all have the algorithm `shared`, or else each its own. `None`
-/// where they are malformed.
+/// Decodes the DEK versions, which all have the algorithm `shared`, or otherwise their own. `None`
+/// if they are malformed.
 fn decode_deks(body: &[u8], shared: Option<Algorithm>) -> Result<Option<Vec<DekEntry>>, PageError> {
     let u16_at = |at: usize| array(body, at).map(|b| usize::from(u16::from_le_bytes(b)));
     let Some(deks) = u16_at(52).filter(|&n| n <= MAX_DEKS) else { return Ok(None) };
@@ -303,7 +306,8 @@ fn decode_deks(body: &[u8], shared: Option<Algorithm>) -> Result<Option<Vec<DekE
     Ok((at == body.len()).then_some(entries))
 }
 
-/// The DEK version at `at`, whose wrapped copies begin `fixed` bytes later, and where it ends.
+/// Decodes the DEK version at `at`, whose wrapped copies begin `fixed` bytes later, and returns it
+/// with the offset of its end.
 fn decode_dek(
     body: &[u8],
     at: usize,
@@ -433,7 +437,7 @@ mod tests {
         }
     }
 
-    /// A header whose key changes to another algorithm.
+    /// A header during a key change to another algorithm.
     fn changing() -> Header {
         let (algorithm, mut changing) = (Algorithm::Aegis256X2, header());
         let commitment = commitment(&dek(), &changing.file_id, algorithm).unwrap();

@@ -1,8 +1,8 @@
 //! The rollback journal: a header, then sealed extents in the order in which they were written.
 //!
-//! An extent holds a run of the journal's bytes at a logical offset; a later extent overrides an
+//! An extent has a run of the journal's bytes at a logical offset; a later extent overrides an
 //! earlier one. Extents start at multiples of `SECTOR_LEN`, are padded with `PADDING`, and are
-//! never rewritten: no write touches a sector that holds durable bytes.
+//! never rewritten: no write touches a sector with durable bytes.
 
 use tdekit_key_crypto::{NONCE_LEN, NonceSource, TAG_LEN, sha256};
 
@@ -13,11 +13,11 @@ use crate::{FileKeys, PageError};
 
 /// Alignment of extents and of the header in the file, bytes.
 pub const SECTOR_LEN: usize = 512;
-/// Bytes of the header in the file: two copies, a sector each.
+/// Bytes of the header in the file: two copies, one sector each.
 pub const JOURNAL_HEADER_LEN: usize = 2 * SECTOR_LEN;
 /// Bytes before an extent's ciphertext.
 pub const EXTENT_PREFIX_LEN: usize = 60;
-/// Most bytes that one extent holds.
+/// Maximum number of bytes of one extent.
 pub const MAX_EXTENT_LEN: usize = 256 * 1024;
 
 const MAGIC: [u8; 8] = *b"tdejrnl\x01";
@@ -35,12 +35,12 @@ pub struct JournalHeader {
     pub salt: [u8; 16],
 }
 
-/// Where an extent belongs.
+/// The place of an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtentPlace {
     /// Its number in the journal, from 0.
     pub index: u32,
-    /// Extents below this number were synced before it was written: damage there is no torn
+    /// Extents below this number were synced before it was written: damage there is not a torn
     /// write.
     pub durable_before: u32,
     /// Offset in the journal as SQLite sees it.
@@ -58,12 +58,12 @@ pub enum Prefix {
         durable_before: u32,
         /// Offset in the journal as SQLite sees it.
         logical: u64,
-        /// Bytes that the extent holds.
+        /// Number of bytes in the extent.
         len: usize,
     },
-    /// Zeros, or less than a prefix: nothing was written here durably.
+    /// Zeros, or fewer bytes than a prefix: nothing durable was written here.
     End,
-    /// Neither: a written prefix that was damaged since.
+    /// Neither: a written prefix that was damaged later.
     Damaged,
 }
 
@@ -82,7 +82,7 @@ impl JournalHeader {
         out
     }
 
-    /// Decodes the first copy that is whole; `None` where neither is: no header was ever durable.
+    /// Decodes the first intact copy; `None` if neither is intact: no header was ever durable.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         bytes.chunks_exact(SECTOR_LEN).take(2).find_map(|copy| {
             let whole = copy.starts_with(&MAGIC)
@@ -96,7 +96,7 @@ impl JournalHeader {
     }
 }
 
-/// Bytes in the file of an extent that holds `len` bytes, padding included.
+/// Returns the bytes in the file of an extent of `len` bytes, including padding.
 pub fn extent_span(len: usize) -> usize {
     (EXTENT_PREFIX_LEN + len).next_multiple_of(SECTOR_LEN)
 }
@@ -119,8 +119,8 @@ pub fn read_prefix(bytes: &[u8]) -> Prefix {
     }
 }
 
-/// Whether an extent that does not open was written in part: some whole sector of it is zero,
-/// which freshly extended files read as and ciphertext with its padding never is.
+/// Returns true if an extent that does not open was partially written: some whole sector of it is
+/// zero, which newly extended files read as and ciphertext with its padding never is.
 pub fn looks_torn(extent: &[u8]) -> bool {
     extent.chunks_exact(SECTOR_LEN).any(|sector| sector.iter().all(|&b| b == 0))
 }
@@ -137,12 +137,12 @@ impl JournalCodec {
         Self { ring: KeyRing::new(keys, Purpose::Journal), nonces: NonceSource::new() }
     }
 
-    /// Goes on with other keys of the same file: a version was added or dropped.
+    /// Replaces the keys by others of the same file: a version was added or dropped.
     pub fn set_keys(&mut self, keys: FileKeys) {
         self.ring.set_file(keys);
     }
 
-    /// The header of a new journal, with a fresh salt.
+    /// Makes the header of a new journal, with a fresh salt.
     pub fn new_header(&mut self) -> Result<JournalHeader, PageError> {
         let mut salt = [0; 16];
         tdekit_key_crypto::random_bytes(&mut salt)?;
@@ -150,14 +150,15 @@ impl JournalCodec {
         Ok(JournalHeader { file_id: file.file_id, key_version: file.current, salt })
     }
 
-    /// The header of a new journal whose salt ends with `mark`: it serves the state that has it.
+    /// Makes the header of a new journal whose salt ends with `mark`: it applies only to the state
+    /// with that mark.
     pub fn marked_header(&mut self, mark: [u8; 8]) -> Result<JournalHeader, PageError> {
         let mut header = self.new_header()?;
         header.salt[8..].copy_from_slice(&mark);
         Ok(header)
     }
 
-    /// Appends to `out` a sealed extent, padded to a sector.
+    /// Appends a sealed extent to `out`, padded to a sector.
     pub fn seal(
         &mut self,
         header: &JournalHeader,

@@ -6,7 +6,7 @@ use tdekit_key_crypto::{Algorithm, SealingKey, SecretBytes, hkdf_sha256};
 
 use crate::PageError;
 
-/// Bytes of a database encryption key, whatever the algorithm: subkeys are derived from it.
+/// Bytes of a database encryption key, for every algorithm: subkeys are derived from it.
 pub const DEK_LEN: usize = 32;
 
 /// One unwrapped version of a file's DEK.
@@ -14,7 +14,7 @@ pub const DEK_LEN: usize = 32;
 pub struct DekVersion {
     /// Version, from 1, as pages name it.
     pub version: u32,
-    /// Algorithm that seals under it.
+    /// The algorithm used with it.
     pub algorithm: Algorithm,
     /// The key, `DEK_LEN` bytes.
     pub dek: Arc<SecretBytes>,
@@ -54,12 +54,12 @@ impl Purpose {
 }
 
 impl FileKeys {
-    /// The DEK of `version`.
+    /// Returns the DEK of `version`.
     pub fn dek(&self, version: u32) -> Result<&SecretBytes, PageError> {
         self.of(version).map(|v| v.dek.as_ref())
     }
 
-    /// The algorithm that seals under `version`.
+    /// Returns the algorithm of `version`.
     pub fn algorithm(&self, version: u32) -> Result<Algorithm, PageError> {
         self.of(version).map(|v| v.algorithm)
     }
@@ -83,7 +83,8 @@ impl FileKeys {
     }
 }
 
-/// HKDF-SHA-256 (RFC 5869): salt is the file id, info is `"tdekit/1/" purpose "/" algorithm`.
+/// HKDF-SHA-256 (RFC 5869): the salt is the file id, the info is `"tdekit/1/" purpose "/"
+/// algorithm`.
 pub(crate) fn derive(
     dek: &SecretBytes,
     file_id: &[u8; 16],
@@ -95,7 +96,7 @@ pub(crate) fn derive(
     Ok(hkdf_sha256(dek.expose(), file_id, &info, out)?)
 }
 
-/// Prepared keys of one purpose, by version; the version used last is found first.
+/// Prepared keys of one purpose, by version; the last used version is found first.
 pub(crate) struct KeyRing {
     keys: FileKeys,
     purpose: Purpose,
@@ -111,7 +112,7 @@ impl KeyRing {
         &self.keys
     }
 
-    /// Goes on with other keys of the same file.
+    /// Replaces the keys by others of the same file.
     pub(crate) fn set_file(&mut self, keys: FileKeys) {
         self.keys = keys;
         self.prepared.clear();

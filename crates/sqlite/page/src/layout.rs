@@ -4,12 +4,12 @@ use crate::PageError;
 
 /// Bytes before the first page: two header slots. Pages follow at this constant shift.
 pub const HEADER_AREA_LEN: u64 = 16 * 1024;
-/// Number of header slots; they are written in turn.
+/// Number of header slots, which are written alternately.
 pub const SLOT_COUNT: usize = 2;
 /// Bytes of one header slot.
 pub const SLOT_LEN: usize = 8 * 1024;
-/// Bytes at the end of each page that carry nonce, tag, key version and flags (SQLite's
-/// "reserved bytes", database header offset 20).
+/// Bytes at the end of each page for nonce, tag, key version and flags (SQLite's "reserved bytes",
+/// database header offset 20).
 pub const RESERVE_LEN: usize = 48;
 /// Smallest page that leaves SQLite its minimum of 480 usable bytes.
 pub const MIN_PAGE_SIZE: u32 = 1024;
@@ -20,10 +20,10 @@ pub const MAX_PAGE_SIZE: u32 = 65536;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageSize(u32);
 
-// No page is empty.
+// A page is never empty.
 #[allow(clippy::len_without_is_empty)]
 impl PageSize {
-    /// The size, when it is one that the format allows.
+    /// Makes a page size, if the format allows it.
     pub fn new(bytes: u64) -> Result<Self, PageError> {
         match u32::try_from(bytes) {
             Ok(b) if b.is_power_of_two() && (MIN_PAGE_SIZE..=MAX_PAGE_SIZE).contains(&b) => {
@@ -33,48 +33,48 @@ impl PageSize {
         }
     }
 
-    /// The size of a page buffer, when the format allows it.
+    /// Returns the size of a page buffer, if the format allows it.
     pub fn of(buffer: &[u8]) -> Result<Self, PageError> {
         Self::new(buffer.len() as u64)
     }
 
-    /// Every size that the format allows, smallest first.
+    /// Returns every size that the format allows, smallest first.
     pub fn all() -> impl Iterator<Item = Self> {
         (10..=16).map(|log2| Self(1 << log2))
     }
 
-    /// Bytes of a page.
+    /// Returns the bytes of a page.
     pub fn bytes(self) -> u32 {
         self.0
     }
 
-    /// Bytes of a page, for indexing.
+    /// Returns the bytes of a page, for indexing.
     pub fn len(self) -> usize {
         self.0 as usize
     }
 
-    /// Bytes of a page that SQLite fills.
+    /// Returns the bytes of a page that SQLite fills.
     pub fn usable(self) -> usize {
         self.len() - RESERVE_LEN
     }
 
-    /// Binary logarithm, as stored in headers and AADs.
+    /// Returns the binary logarithm, as stored in headers and AADs.
     pub fn log2(self) -> u8 {
         self.0.trailing_zeros().to_le_bytes()[0]
     }
 
-    /// Offset in the file of page `page`, counted from 1.
+    /// Returns the offset in the file of page `page`, counted from 1.
     pub fn page_offset(self, page: u32) -> u64 {
         HEADER_AREA_LEN + (u64::from(page.max(1)) - 1) * u64::from(self.0)
     }
 }
 
-/// Reads a little-endian `u32` at `at`; zero where the slice is too short.
+/// Reads a little-endian `u32` at `at`; zero if the slice is too short.
 pub(crate) fn le32(bytes: &[u8], at: usize) -> u32 {
     array::<4>(bytes, at).map_or(0, u32::from_le_bytes)
 }
 
-/// Copies `N` bytes from `at`; `None` where the slice is too short.
+/// Copies `N` bytes from `at`; `None` if the slice is too short.
 pub(crate) fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at.checked_add(N)?)?.try_into().ok()
 }

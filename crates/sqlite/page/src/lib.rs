@@ -1,7 +1,7 @@
 //! Pure codec of encrypted database files: header slots, sealed pages, log frames, journal extents.
 //!
-//! Nothing here opens a file or a socket: every function maps bytes to bytes. The byte layouts
-//! are written down in `docs/format/page.md`.
+//! Nothing here opens a file or a socket: every function maps bytes to bytes. The byte layouts are
+//! specified in `docs/format/page.md`.
 
 mod aad;
 pub mod error;

@@ -13,7 +13,7 @@ pub struct PageCodec {
     nonces: NonceSource,
 }
 
-/// The reserved bytes of a sealed page, taken apart.
+/// The reserved bytes of a sealed page, parsed.
 struct Reserve {
     nonce: [u8; NONCE_LEN],
     tag: [u8; TAG_LEN],
@@ -32,7 +32,7 @@ impl PageCodec {
         self.ring.file()
     }
 
-    /// Goes on with other keys of the same file: a version was added or dropped.
+    /// Replaces the keys by others of the same file: a version was added or dropped.
     pub fn set_keys(&mut self, keys: FileKeys) {
         self.ring.set_file(keys);
     }
@@ -61,7 +61,7 @@ impl PageCodec {
     }
 
     /// Opens `sealed` as page `page` into `plain`, of the same length, and zeroes the reserved
-    /// bytes. `plain` holds no unauthenticated byte on failure.
+    /// bytes. After a failure, `plain` has no unauthenticated byte.
     pub fn open(&mut self, page: u32, sealed: &[u8], plain: &mut [u8]) -> Result<(), PageError> {
         let size = PageSize::of(sealed)?;
         if sealed.len() != plain.len() {
@@ -97,12 +97,12 @@ impl PageCodec {
     }
 }
 
-/// The seal of a page: its reserved bytes, which are unique to one sealing of one page.
+/// Returns the seal of a page: its reserved bytes, which are unique to one sealing of one page.
 pub fn seal_of(sealed: &[u8]) -> Option<&[u8; RESERVE_LEN]> {
     sealed.last_chunk::<RESERVE_LEN>()
 }
 
-/// The key version that a sealed page names; nothing vouches for it before the page opens.
+/// Returns the key version that a sealed page names; it is not authenticated before the page opens.
 pub fn key_version(sealed: &[u8]) -> Option<u32> {
     seal_of(sealed).map(|seal| le32(seal, 40))
 }

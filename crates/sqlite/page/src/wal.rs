@@ -1,8 +1,8 @@
 //! The write-ahead log: a sealed header in two slots, then frames at a constant stride.
 //!
 //! SQLite's log is a 32-byte header and frames of 24 + page bytes. Ours maps frame for frame to
-//! `WAL_HEADER_AREA_LEN` bytes of header and frames of `FRAME_PREFIX_LEN` + page bytes. The page
-//! of a frame is sealed as it will stand in the main file, so that a checkpoint copies it.
+//! `WAL_HEADER_AREA_LEN` bytes of header and frames of `FRAME_PREFIX_LEN` + page bytes. A frame's
+//! page is sealed as it will be in the main file, so that a checkpoint can copy it.
 
 use tdekit_key_crypto::{NONCE_LEN, NonceSource, TAG_LEN};
 
@@ -27,51 +27,51 @@ const SEALED_HEADER: std::ops::Range<usize> = 72..72 + SQLITE_WAL_HEADER_LEN;
 const SEALED_FRAME: std::ops::Range<usize> = 44..FRAME_PREFIX_LEN;
 const FRAME_SECRET_LEN: usize = 28;
 
-/// SQLite's 24 bytes of a frame header, and what we know about durability when it was written.
+/// SQLite's 24 bytes of a frame header, and the known durability when it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
     /// SQLite's bytes: page number, commit size, salts, checksums.
     pub sqlite: [u8; SQLITE_FRAME_HEADER_LEN],
-    /// Frames before this index were synced when the frame was written: damage there is no torn
+    /// Frames before this index were synced when the frame was written: damage there is not a torn
     /// write.
     pub durable_before: u32,
 }
 
 impl FrameHeader {
-    /// The page that the frame holds.
+    /// Returns the number of the frame's page.
     pub fn page(&self) -> u32 {
         array(&self.sqlite, 0).map_or(0, u32::from_be_bytes)
     }
 
-    /// Whether the frame ends a transaction: its commit size is not zero.
+    /// Returns true if the frame ends a transaction: its commit size is not zero.
     pub fn commits(&self) -> bool {
         self.sqlite[4..8] != [0; 4]
     }
 
-    /// The salts, which tell a log's generations apart.
+    /// Returns the salts, which distinguish a log's generations.
     pub fn salts(&self) -> &[u8] {
         &self.sqlite[8..16]
     }
 
-    /// Whether SQLite will write the header anew before it commits: salts and checksum are left
-    /// out. Salts alone may be zero in a good header: those of a log that SQLite begins after it
-    /// has recovered an empty one.
+    /// Returns true if SQLite will rewrite the header before it commits: salts and checksum are
+    /// omitted. Salts alone may be zero in a valid header: in a log that SQLite begins after
+    /// recovering an empty one.
     pub fn is_provisional(&self) -> bool {
         self.sqlite[8..] == [0; 16]
     }
 }
 
-/// Bytes of one frame in the file.
+/// Returns the bytes of one frame in the file.
 pub fn frame_stride(size: PageSize) -> u64 {
     FRAME_PREFIX_LEN as u64 + u64::from(size.bytes())
 }
 
-/// Offset in the file of frame `frame`, counted from 0.
+/// Returns the offset in the file of frame `frame`, counted from 0.
 pub fn frame_offset(size: PageSize, frame: u32) -> u64 {
     WAL_HEADER_AREA_LEN as u64 + u64::from(frame) * frame_stride(size)
 }
 
-/// The page number in a frame's prefix: stored in the clear, authenticated by both seals.
+/// Returns the page number in a frame's prefix: stored in the clear, authenticated by both seals.
 pub fn prefix_page(prefix: &[u8]) -> u32 {
     array(prefix, 0).map_or(0, u32::from_be_bytes)
 }
@@ -88,7 +88,7 @@ impl WalCodec {
         Self { ring: KeyRing::new(keys, Purpose::Wal), nonces: NonceSource::new() }
     }
 
-    /// Goes on with other keys of the same file: a version was added or dropped.
+    /// Replaces the keys by others of the same file: a version was added or dropped.
     pub fn set_keys(&mut self, keys: FileKeys) {
         self.ring.set_file(keys);
     }
@@ -114,8 +114,8 @@ impl WalCodec {
         Ok(area)
     }
 
-    /// Opens SQLite's header: of two intact slots the one with the later checkpoint sequence.
-    /// `None` where neither is intact: no log was ever begun durably.
+    /// Opens SQLite's header; if both slots are intact, the one with the later checkpoint sequence.
+    /// `None` if neither is intact: no log was ever begun durably.
     pub fn open_header(&mut self, area: &[u8]) -> Option<[u8; SQLITE_WAL_HEADER_LEN]> {
         let sequence = |h: &[u8; 32]| array(h, 12).map_or(0, u32::from_be_bytes);
         let mut best: Option<[u8; SQLITE_WAL_HEADER_LEN]> = None;
@@ -142,7 +142,7 @@ impl WalCodec {
         Some(header)
     }
 
-    /// Seals the header of frame `frame` into `prefix`, bound to the sealed page behind it.
+    /// Seals the header of frame `frame` into `prefix`, bound to the sealed page after it.
     pub fn seal_frame(
         &mut self,
         frame: u32,
@@ -165,7 +165,7 @@ impl WalCodec {
         Ok(())
     }
 
-    /// Opens the header of frame `frame`, given the prefix and the seal of the page behind it.
+    /// Opens the header of frame `frame`, given the prefix and the seal of the page after it.
     pub fn open_frame(
         &mut self,
         frame: u32,

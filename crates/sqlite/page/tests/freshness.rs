@@ -1,5 +1,5 @@
 //! Known answers of `docs/format/freshness.md`, from an implementation in Python that shares no
-//! code with ours, and what that read in the fixture.
+//! code with ours, and its reading of the fixture.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::fs;
@@ -67,7 +67,7 @@ fn array<const N: usize>(hex: &str) -> [u8; N] {
     bytes(hex).try_into().unwrap()
 }
 
-/// The state that the records lead to: digest and tags. Each is encoded again on the way.
+/// Returns the state after the records: digest and tags. Encodes each record again on the way.
 fn follow(snapshot: &[u8], mut records: &[u8], file_id: &[u8; 16]) -> ([u8; 32], Vec<Tag>) {
     let mut tags = decode_snapshot(file_id, snapshot).unwrap();
     assert_eq!(encode_snapshot(file_id, &tags).unwrap(), snapshot);

@@ -1,5 +1,5 @@
-//! The functions that stand in for SQLite's own. Each passes its arguments on as they came, and
-//! adds the address that it returns to: it tells which SQLite the caller is bound to.
+//! The functions that replace SQLite's own. Each passes its arguments on unchanged, and adds its
+//! return address, which shows which SQLite the caller is bound to.
 #![allow(unsafe_code)]
 
 use std::arch::naked_asm;
@@ -14,14 +14,14 @@ pub(crate) const OK: c_int = 0;
 /// `SQLITE_ERROR` of `sqlite3.h`.
 const ERROR: c_int = 1;
 
-/// Up to four arguments in registers, as the calling conventions of both processors have them.
+/// Up to four arguments in registers, according to the calling conventions of both processors.
 type Arguments = [usize; 4];
 type Function = unsafe extern "C" fn(usize, usize, usize, usize) -> c_int;
 
-/// A function of SQLite's name, and what it does.
+/// A replacement for a SQLite function, and its action.
 macro_rules! hook {
     ($name:ident, $inner:ident, $order:expr) => {
-        /// Stands in for the SQLite function of this name.
+        /// Replaces the SQLite function of this name.
         ///
         /// # Safety
         /// The contract is that of SQLite's function.
@@ -43,7 +43,7 @@ macro_rules! hook {
         ) -> c_int {
             let name = concat!(stringify!($name), "\0");
             let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
-            // SAFETY: SQLite's caller passes what its function of this name takes.
+            // SAFETY: the caller passes the arguments of SQLite's function of this name.
             unsafe { pass(name, [a, b, c, d], caller, $order) }
         }
     };
@@ -55,12 +55,12 @@ hook!(sqlite3_open16, open16, Order::Before);
 hook!(sqlite3_open_v2, open_v2, Order::Before);
 hook!(sqlite3_shutdown, shutdown, Order::Never);
 
-/// When the extension is registered: opening needs it, and it needs a library that is ready.
+/// Time of the extension's registration: opening needs it, and it needs an initialized library.
 #[derive(Clone, Copy)]
 enum Order {
     Before,
     After,
-    /// The library forgets it.
+    /// The library forgets the registration.
     Never,
 }
 
@@ -77,15 +77,15 @@ unsafe fn pass(name: &CStr, arguments: Arguments, caller: *const c_void, order: 
         Some((host, function, from_outside))
     });
     let Ok(Some((host, function, from_outside))) = found else { return ERROR };
-    // SAFETY: the function has the name that the caller meant, and takes at most four arguments of
-    // a register each.
+    // SAFETY: the function has the name that the caller used, and takes at most four arguments of
+    // one register each.
     let code = unsafe {
         let function = std::mem::transmute::<*mut c_void, Function>(function.as_ptr());
         function(arguments[0], arguments[1], arguments[2], arguments[3])
     };
-    // A library that calls this itself may be in the middle of making itself ready.
+    // A library that calls this itself may be in the middle of its initialization.
     if let (Order::After, OK, true) = (order, code, from_outside) {
-        // What does not register is told there.
+        // A failed registration is reported there.
         let _told = catch_unwind(|| register::once(&host));
     }
     code

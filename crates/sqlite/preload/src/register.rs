@@ -15,11 +15,11 @@ use libc::{RTLD_LOCAL, RTLD_NOW};
 use crate::hooks::OK;
 use crate::host::{Host, object_of, symbol};
 
-/// Names the extension; else it lies beside this library.
+/// Name of the variable with the extension's path; by default it is beside this library.
 const VARIABLE: &str = "TDEKIT_EXTENSION";
 const FILE: &str = "libtdekit_sqlite.so";
 const ENTRY: &CStr = c"sqlite3_tdekitsqlite_init";
-/// An extension's word for "do not unload me", which only `sqlite3_load_extension` knows.
+/// An extension's result for "do not unload me", which only `sqlite3_load_extension` knows.
 const OK_LOAD_PERMANENTLY: c_int = 256;
 const ERROR: c_int = 1;
 const OPEN_READWRITE: c_int = 2;
@@ -31,7 +31,7 @@ type OpenV2 = unsafe extern "C" fn(*const c_char, *mut *mut c_void, c_int, *cons
 type Close = unsafe extern "C" fn(*mut c_void) -> c_int;
 type Message = unsafe extern "C" fn(*mut c_void) -> *const c_char;
 
-/// Why tdekit is not registered.
+/// Reason why tdekit is not registered.
 #[derive(Debug)]
 enum RegisterError {
     /// The library lacks a function.
@@ -54,18 +54,18 @@ impl fmt::Display for RegisterError {
     }
 }
 
-/// Places of the libraries that were tried.
+/// Addresses of the libraries that were tried.
 static DONE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
-/// The extension's entry.
+/// The extension's entry point.
 static EXTENSION: OnceLock<Entry> = OnceLock::new();
 
 thread_local! {
-    /// Whether this thread is registering: what SQLite calls meanwhile only passes through.
+    /// True while this thread is registering: SQLite's calls in the meantime are passed through.
     static REGISTERING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Registers the extension with a library that has not been tried yet. A failure is told on
-/// standard error: the program goes on, and an encrypted database is none to it.
+/// Registers the extension with a library that has not been tried yet. A failure is reported on
+/// standard error: the program continues, and cannot read encrypted databases.
 pub(crate) fn once(host: &Host) {
     if REGISTERING.get() {
         return;
@@ -83,14 +83,14 @@ pub(crate) fn once(host: &Host) {
     }
 }
 
-/// A library that is shut down has its own VFS as default again when it is next made ready.
+/// A library that was shut down has its own VFS as default again after the next initialization.
 pub(crate) fn forget(host: &Host) {
     let mut done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
     done.retain(|base| *base != host.base);
 }
 
-/// Has one connection in memory hand SQLite's table of functions to the extension's entry: nothing
-/// else gives it to code that no connection has loaded.
+/// Opens a connection in memory, which makes SQLite pass its table of functions to the extension's
+/// entry point: code that no connection has loaded cannot get it in another way.
 fn register(host: &Host) -> Result<(), RegisterError> {
     let of = |name: &'static CStr| host.symbol(name).ok_or(RegisterError::Lacks(name));
     // SAFETY: functions of these names have these types since SQLite 3.8.
@@ -112,9 +112,9 @@ fn register(host: &Host) -> Result<(), RegisterError> {
     }
     let mut db = ptr::null_mut();
     let flags = OPEN_READWRITE | OPEN_CREATE;
-    // SAFETY: the name ends with a zero, `db` is a place for the connection, which is closed below;
-    // SQLite takes null for a connection that there was no memory for, and gives a text that stays
-    // until the connection is used again.
+    // SAFETY: the name is NUL-terminated, and `db` is a place for the connection, which is closed
+    // below. SQLite accepts null, for a connection that it had no memory for, and returns a text
+    // that is valid until the connection is used again.
     unsafe {
         let code = open(c":memory:".as_ptr(), &raw mut db, flags, ptr::null());
         let said = CStr::from_ptr(message(db)).to_string_lossy().into_owned();
@@ -132,7 +132,7 @@ unsafe extern "C" fn entry(
     message: *mut *mut c_char,
     routines: *const c_void,
 ) -> c_int {
-    // A SQLite that was built to load no extension passes no table.
+    // A SQLite that was built without extension loading passes no table.
     let (Some(own), false) = (EXTENSION.get(), routines.is_null()) else { return ERROR };
     // SAFETY: SQLite calls this, with its own connection, place for a message, and table.
     match unsafe { own(db, message, routines) } {
@@ -141,7 +141,7 @@ unsafe extern "C" fn entry(
     }
 }
 
-/// Loads the extension, which stays.
+/// Loads the extension permanently.
 fn extension() -> Result<Entry, RegisterError> {
     let path = place();
     let refused =
@@ -150,7 +150,7 @@ fn extension() -> Result<Entry, RegisterError> {
     // SAFETY: the extension is a library whose constructors may run in any program.
     let library = unsafe { libc::dlopen(name.as_ptr(), RTLD_NOW | RTLD_LOCAL) };
     if library.is_null() {
-        // The loader names the file.
+        // The loader's message names the file.
         return Err(RegisterError::Extension { reason: loader_message() });
     }
     let entry = symbol(library, ENTRY).ok_or_else(|| refused("it is not tdekit's extension"))?;
@@ -158,7 +158,7 @@ fn extension() -> Result<Entry, RegisterError> {
     Ok(unsafe { transmute::<NonNull<c_void>, Entry>(entry) })
 }
 
-/// The extension's path: named by the environment, else beside this library.
+/// Returns the extension's path: from the environment, or beside this library.
 fn place() -> PathBuf {
     if let Some(named) = std::env::var_os(VARIABLE).filter(|name| !name.is_empty()) {
         return named.into();
@@ -172,10 +172,10 @@ fn place() -> PathBuf {
 }
 
 fn loader_message() -> String {
-    // SAFETY: the loader's words for its last failure on this thread, or null.
+    // SAFETY: the loader's message for its last failure on this thread, or null.
     let said = unsafe { libc::dlerror() };
     let said = NonNull::new(said).map(|said| {
-        // SAFETY: a text that stays until this thread calls the loader again.
+        // SAFETY: the text is valid until this thread calls the loader again.
         unsafe { CStr::from_ptr(said.as_ptr()) }.to_string_lossy().into_owned()
     });
     said.unwrap_or_else(|| "it cannot be loaded".to_owned())

@@ -1,7 +1,7 @@
 //! The source of the distribution's own `sqlite3` package.
 //!
-//! apt fetches and checks it, with lists and a cache in a directory of the caller's: the system's
-//! own configuration is read and never changed.
+//! apt downloads and verifies it, with lists and a cache in a directory of the caller's: the
+//! system's own configuration is read and never changed.
 
 use std::fs;
 use std::io;
@@ -10,15 +10,15 @@ use std::process::{Command, Stdio};
 
 const APT: &str = "/etc/apt";
 
-/// Why there is no source.
+/// Reason why there is no source.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// A program of the distribution's is missing.
+    /// A program of the distribution is missing.
     #[error("cannot start {program}: {source}; the source of SQLite comes by apt and dpkg-source")]
     Missing {
         /// Its name.
         program: String,
-        /// Why it did not start.
+        /// Reason why it did not start.
         source: io::Error,
     },
     /// A program failed.
@@ -26,39 +26,39 @@ pub enum SourceError {
     Failed {
         /// Its name.
         program: String,
-        /// How it ended.
+        /// Its exit status.
         status: std::process::ExitStatus,
-        /// The end of what it said.
+        /// The end of its output.
         said: String,
     },
     /// The system's configuration names no archive.
     #[error("{APT} names no archive")]
     NoArchive,
-    /// A download is not what was expected.
+    /// A download is not as expected.
     #[error("not exactly one .{extension} in {directory}")]
     NotOne {
         /// The files' extension.
         extension: &'static str,
-        /// Where they are looked for.
+        /// The directory that was searched.
         directory: PathBuf,
     },
     /// A file cannot be read or written.
     #[error("{path}: {source}")]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
 type Result<T> = std::result::Result<T, SourceError>;
 
-/// Fetches and unpacks the source of the library that is installed, below `base`; one that is there
-/// is kept. Returns its directory.
+/// Downloads and unpacks the source of the installed library below `base`; an existing one is kept.
+/// Returns its directory.
 ///
 /// # Errors
-/// When apt knows no such source, or it does not unpack.
+/// If apt has no such source, or it does not unpack.
 pub fn fetch(base: &Path) -> Result<PathBuf> {
     let mut query = Command::new("dpkg-query");
     let version = output(query.args(["-W", "-f", "${source:Version}", "libsqlite3-0"]))?;
@@ -96,7 +96,7 @@ fn make(directory: &Path) -> Result<()> {
     fs::create_dir_all(directory).map_err(file(directory))
 }
 
-/// Runs a command to its end. Returns what it printed.
+/// Runs a command to its end. Returns its output.
 fn output(command: &mut Command) -> Result<String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let done = match command.stdin(Stdio::null()).output() {
@@ -118,7 +118,7 @@ fn apt_get(options: &[String]) -> Command {
     command
 }
 
-/// A directory of apt's own kind with the system's archives as sources of source packages.
+/// Makes a directory for apt with the system's archives as sources of source packages.
 fn private_options(apt: &Path) -> Result<Vec<String>> {
     let (parts, lists, cache) = (apt.join("parts"), apt.join("lists"), apt.join("cache"));
     for directory in [&parts, &lists.join("partial"), &cache.join("archives/partial")] {
@@ -154,13 +154,13 @@ fn private_options(apt: &Path) -> Result<Vec<String>> {
     ])
 }
 
-/// Lines `deb URI ...` as `deb-src URI ...`; no others.
+/// Converts lines `deb URI ...` to `deb-src URI ...`; omits others.
 fn of_lines(text: &str) -> String {
     let sources = text.lines().filter_map(|line| line.trim_start().strip_prefix("deb "));
     sources.map(|rest| format!("deb-src {rest}\n")).collect()
 }
 
-/// Stanzas of deb822 as those of source packages.
+/// Converts stanzas of deb822 to those of source packages.
 fn of_stanzas(text: &str) -> String {
     let line = |line: &str| match line.split_once(':') {
         Some((field, _)) if field.eq_ignore_ascii_case("types") => "Types: deb-src\n".to_owned(),

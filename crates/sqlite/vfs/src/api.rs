@@ -1,4 +1,4 @@
-//! Calls into the host's SQLite library through the table that it hands to extensions.
+//! Calls into the host's SQLite library through the table that it passes to extensions.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -50,7 +50,7 @@ impl Api {
         Ok(api)
     }
 
-    /// `sqlite3_libversion`; empty where it is missing.
+    /// Calls `sqlite3_libversion`; empty if it is missing.
     pub(crate) fn version(self) -> String {
         let text = call!(self, slot::LIBVERSION, fn() -> *const c_char,);
         match text.filter(|text| !text.is_null()) {
@@ -60,7 +60,7 @@ impl Api {
         }
     }
 
-    /// `sqlite3_errstr`: what SQLite says to a result code.
+    /// Calls `sqlite3_errstr`: SQLite's text for a result code.
     pub(crate) fn error_text(self, code: c_int) -> String {
         let text = call!(self, slot::ERRSTR, fn(c_int) -> *const c_char, code);
         match text.filter(|text| !text.is_null()) {
@@ -70,7 +70,7 @@ impl Api {
         }
     }
 
-    /// Whether both are the table of one library.
+    /// Returns true if both are the table of one library.
     pub(crate) fn same(self, other: Self) -> bool {
         std::ptr::eq(self.0, other.0)
     }
@@ -79,20 +79,20 @@ impl Api {
         self.0.entries.get(at).copied().and_then(|f: Syscall| f)
     }
 
-    /// `sqlite3_vfs_find`; null where there is none.
+    /// Calls `sqlite3_vfs_find`; null if there is none.
     pub(crate) fn vfs_find(self, name: Option<&CStr>) -> *mut Vfs {
         let name = name.map_or(std::ptr::null(), CStr::as_ptr);
         call!(self, slot::VFS_FIND, fn(*const c_char) -> *mut Vfs, name)
             .unwrap_or(std::ptr::null_mut())
     }
 
-    /// `sqlite3_vfs_register`. The VFS must live for ever.
+    /// Calls `sqlite3_vfs_register`. The VFS must live for ever.
     pub(crate) fn vfs_register(self, vfs: &'static mut Vfs, default: bool) -> c_int {
         call!(self, slot::VFS_REGISTER, fn(*mut Vfs, c_int) -> c_int, vfs, c_int::from(default))
             .unwrap_or(ffi::ERROR)
     }
 
-    /// `sqlite3_log`.
+    /// Calls `sqlite3_log`.
     pub(crate) fn log(self, code: c_int, message: &str) {
         let Ok(message) = CString::new(message.replace('\0', " ")) else { return };
         let format = c"%s".as_ptr();
@@ -104,7 +104,7 @@ impl Api {
         }
     }
 
-    /// `sqlite3_mprintf("%s", text)`: a string that SQLite frees; null out of memory.
+    /// Calls `sqlite3_mprintf("%s", text)`: a string that SQLite frees; null out of memory.
     pub(crate) fn mprintf(self, text: &CStr) -> *mut c_char {
         let Some(f) = self.entry(slot::MPRINTF) else { return std::ptr::null_mut() };
         // SAFETY: this is `char *sqlite3_mprintf(const char*, ...)`.
@@ -113,12 +113,12 @@ impl Api {
         unsafe { f(c"%s".as_ptr(), text.as_ptr()) }
     }
 
-    /// `sqlite3_free` of a string from `mprintf`.
+    /// Calls `sqlite3_free` for a string from `mprintf`.
     pub(crate) fn free(self, text: *mut c_char) {
         call!(self, slot::FREE, fn(*mut c_void), text.cast());
     }
 
-    /// `sqlite3_file_control` with an `int` argument; returns the code and the new value.
+    /// Calls `sqlite3_file_control` with an `int` argument; returns the code and the new value.
     pub(crate) fn file_control_int(
         self,
         db: *mut Sqlite3,
@@ -140,7 +140,7 @@ impl Api {
         (code.unwrap_or(ffi::ERROR), value)
     }
 
-    /// The file of schema `schema`, null where it has none.
+    /// Returns the file of schema `schema`, null if it has none.
     pub(crate) fn file_of(self, db: *mut Sqlite3, schema: &CStr) -> *mut File {
         let mut file: *mut File = std::ptr::null_mut();
         let argument: *mut *mut File = &mut file;
@@ -156,7 +156,7 @@ impl Api {
         file
     }
 
-    /// Name of the `index`-th schema of `db`.
+    /// Returns the name of the `index`-th schema of `db`.
     pub(crate) fn schema_name(self, db: *mut Sqlite3, index: c_int) -> Option<CString> {
         let name = call!(self, slot::DB_NAME, fn(*mut Sqlite3, c_int) -> *const c_char, db, index)?;
         if name.is_null() {
@@ -166,7 +166,7 @@ impl Api {
         Some(unsafe { CStr::from_ptr(name) }.to_owned())
     }
 
-    /// Whether a statement of `db` runs, or has not been run to its end.
+    /// Returns true if a statement of `db` is running or has not been run to its end.
     pub(crate) fn runs_statement(self, db: *mut Sqlite3) -> bool {
         let next = |statement: *mut c_void| {
             let f = slot::NEXT_STMT;
@@ -179,9 +179,9 @@ impl Api {
         std::iter::successors(next(std::ptr::null_mut()), |at| next(*at)).any(|at| busy(&at))
     }
 
-    /// Whether the connection that `db` points to runs nothing and is in no transaction, and no
-    /// other thread uses it. `db` is what SQLite passed with `FCNTL_PDB` for a file that is open
-    /// until this returns, or null.
+    /// Returns true if the connection that `db` points to has no running statement and no
+    /// transaction, and no other thread uses it. `db` is the argument of `FCNTL_PDB` for a file
+    /// that is open until this returns, or null.
     pub(crate) fn is_at_rest(self, db: *mut *mut Sqlite3) -> bool {
         // SAFETY: SQLite keeps the place as long as the file is open.
         let Some(db) = (unsafe { db.as_ref() }).copied().filter(|db| !db.is_null()) else {
@@ -189,7 +189,7 @@ impl Api {
         };
         let mutex = call!(self, slot::DB_MUTEX, fn(*mut Sqlite3) -> *mut c_void, db);
         let mutex = mutex.unwrap_or(std::ptr::null_mut());
-        // It is this thread's already where it is in a call of the connection.
+        // The mutex is this thread's already if it is inside a call of the connection.
         let taken = call!(self, slot::MUTEX_TRY, fn(*mut c_void) -> c_int, mutex);
         if taken != Some(ffi::OK) {
             return false;
@@ -200,7 +200,8 @@ impl Api {
         rests
     }
 
-    /// Where SQLite keeps the names of the journal and the WAL of a main database.
+    /// Returns the addresses at which SQLite keeps the names of the journal and the WAL of a main
+    /// database.
     ///
     /// # Safety
     /// `name` is what SQLite passed to `xOpen` for a main database.
@@ -214,7 +215,7 @@ impl Api {
         (journal.unwrap_or(null), wal.unwrap_or(null))
     }
 
-    /// A URI parameter of a database file name.
+    /// Returns a URI parameter of a database file name.
     ///
     /// # Safety
     /// `name` is what SQLite passed to `xOpen` for a main database.
@@ -233,7 +234,7 @@ impl Api {
         Some(unsafe { CStr::from_ptr(value) }.to_string_lossy().into_owned())
     }
 
-    /// `sqlite3_uri_key`: the name of the parameter at `index` of a main file's URI, from 0.
+    /// Calls `sqlite3_uri_key`: the name of the parameter at `index` of a main file's URI, from 0.
     ///
     /// # Safety
     /// `name` is what SQLite passed to `xOpen` for a main database.
@@ -247,7 +248,7 @@ impl Api {
         Some(unsafe { CStr::from_ptr(key) }.to_string_lossy().into_owned())
     }
 
-    /// Prepares a `PRAGMA` that is to fail, so that its error is the connection's last one.
+    /// Prepares a `PRAGMA` that must fail, so that its error is the connection's last one.
     pub(crate) fn fail_pragma(self, db: *mut Sqlite3, pragma: &CStr) {
         type Text = *const c_char;
         type Statement = *mut c_void;
@@ -269,12 +270,12 @@ impl Api {
         }
     }
 
-    /// `sqlite3_auto_extension`.
+    /// Calls `sqlite3_auto_extension`.
     pub(crate) fn auto_extension(self, entry: EntryPoint) -> c_int {
         call!(self, slot::AUTO_EXTENSION, fn(EntryPoint) -> c_int, entry).unwrap_or(ffi::ERROR)
     }
 
-    /// The connection that an SQL function runs for.
+    /// Returns the connection that an SQL function runs for.
     ///
     /// # Safety
     /// `context` is what SQLite passed to the function.
@@ -283,7 +284,7 @@ impl Api {
             .unwrap_or(std::ptr::null_mut())
     }
 
-    /// Adds an SQL function without arguments to `db`; `gone` is told `db` when it closes.
+    /// Adds an SQL function without arguments to `db`; `gone` is called with `db` when it closes.
     pub(crate) fn create_function(
         self,
         db: *mut Sqlite3,
@@ -310,7 +311,7 @@ impl Api {
         unsafe { f(db, name.as_ptr(), 0, UTF8, db.cast(), Some(function), None, None, gone) }
     }
 
-    /// Result of an SQL function: a text, or NULL.
+    /// Sets the result of an SQL function: a text, or NULL.
     ///
     /// # Safety
     /// `context` is what SQLite passed to the function.

@@ -8,17 +8,17 @@ use crate::ffi::{self, File, IoMethods};
 use crate::mapping::{Mapping, system_page_len};
 use crate::sigbus::{self, Guard, Mapped};
 
-/// The most that SQLite's own default allows to be mapped.
+/// SQLite's own default limit for mapping.
 const MAP_LIMIT_BYTES: i64 = 0x7fff_0000;
-/// Most bytes of one read or write: SQLite's unix VFS takes the length modulo 128 KiB.
+/// Maximum length of one read or write: SQLite's unix VFS takes the length modulo 128 KiB.
 pub(crate) const MAX_TRANSFER_LEN: usize = 124 * 1024;
-/// Reads that miss the mapping before its growth is looked for: at least, and one more for as many
-/// mapped bytes. A new mapping faults again in steps of about this length, and each fault costs
-/// more than a read that misses.
+/// Minimum number of reads that miss the mapping before its growth is checked; one more for each
+/// such amount of mapped bytes. A new mapping faults again in steps of about this length, and each
+/// fault costs more than a read that misses.
 const MISSES_BEFORE_REMAP: u64 = 16;
 const MAPPED_BYTES_A_MISS: u64 = 64 * 1024;
 
-/// Whether a read found all the bytes that it asked for.
+/// Result of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Read {
     Full,
@@ -31,9 +31,9 @@ pub(crate) struct BaseFile {
     file: *mut File,
     methods: &'static IoMethods,
     mapping: Mapping,
-    /// Of a file that may be mapped.
+    /// Set for a file that may be mapped.
     guard: Option<Guard>,
-    /// What the file's length was when another program cut it under its mapping; else 0.
+    /// The file's length before another program truncated it under its mapping; otherwise 0.
     cut_from: u64,
 }
 
@@ -68,8 +68,8 @@ impl BaseFile {
         Some(Self { file, methods, mapping, guard: None, cut_from: 0 })
     }
 
-    /// Lets the VFS below map the file, for `with_mapped`, where a file that is cut meanwhile does
-    /// not end the process.
+    /// Allows the VFS below to map the file, for `with_mapped`, provided that a file truncated in
+    /// the meantime does not end the process.
     pub(crate) fn allow_mapping(&mut self) {
         if self.methods.version < 3 || std::env::var_os("TDEKIT_MMAP").is_some_and(|v| v == "off") {
             return;
@@ -84,9 +84,9 @@ impl BaseFile {
         self.mapping.allowed = code == ffi::OK;
     }
 
-    /// Runs `f` on `len` bytes at `offset` of the mapped file; `None` where they are not mapped, or
-    /// another program cut the file meanwhile. As many at `next`, when given, are likely to be
-    /// asked for after them.
+    /// Runs `f` on `len` bytes at `offset` of the mapped file. Returns `None` if they are not
+    /// mapped, or if another program truncated the file in the meantime. The same number of bytes
+    /// at `next`, if given, is likely to be read after them.
     pub(crate) fn with_mapped<R>(
         &mut self,
         offset: u64,
@@ -106,8 +106,8 @@ impl BaseFile {
             return None;
         }
         self.mapping.advise(bytes as usize, offset, len);
-        // SAFETY: the VFS below keeps the bytes mapped until `unfetch`. Another process may
-        // write them meanwhile; every reader of them authenticates what it read.
+        // SAFETY: the VFS below keeps the bytes mapped until `unfetch`. Another process may write
+        // them in the meantime; every reader of them authenticates the bytes it has read.
         let range = unsafe { std::slice::from_raw_parts(bytes.cast(), len) };
         let (result, lost) = mapped.read(|| f(range));
         self.mapping.expect(bytes as usize, len, next);
@@ -119,7 +119,7 @@ impl BaseFile {
         Some(result)
     }
 
-    /// The mapped bytes at `offset`; null where they are not mapped.
+    /// Returns the mapped bytes at `offset`; null if they are not mapped.
     #[inline]
     fn fetch_range(&mut self, offset: u64, len: usize) -> Option<*mut c_void> {
         let fetch = self.methods.fetch?;
@@ -133,12 +133,12 @@ impl BaseFile {
     #[inline]
     fn give_back(&mut self, offset: u64, bytes: *mut c_void) {
         if let (Some(unfetch), Ok(at)) = (self.methods.unfetch, i64::try_from(offset)) {
-            // SAFETY: gives back what `fetch` gave out.
+            // SAFETY: returns the bytes that `fetch` gave.
             unsafe { unfetch(self.file, at, bytes) };
         }
     }
 
-    /// Has the VFS below map the file, and says where; tells whether it did.
+    /// Makes the VFS below map the file, and records the place; returns true on success.
     fn map(&mut self) -> bool {
         if !sigbus::is_installed() {
             self.mapping.allowed = false;
@@ -148,14 +148,14 @@ impl BaseFile {
         if self.mapping.len == 0 {
             return false;
         }
-        // The file's first byte tells where the mapping begins.
+        // The mapping begins at the file's first byte.
         let Some(first) = self.fetch_range(0, 1).filter(|first| !first.is_null()) else {
             self.unmap();
             return false;
         };
         self.give_back(0, first);
-        // The file may have grown before it was mapped: `len` must not be less than what is mapped,
-        // or a file cut back to between the two would fault.
+        // The file may have grown before it was mapped: `len` must not be less than the mapped
+        // length, or a file truncated to a length between the two would fault.
         self.mapping.len = self.mapping.len.max(self.size().unwrap_or(0));
         let end = self.mapping.len.next_multiple_of(system_page_len());
         if let (Some(guard), Ok(len)) = (&self.guard, usize::try_from(end)) {
@@ -164,7 +164,7 @@ impl BaseFile {
         self.mapping.len > 0
     }
 
-    /// Drops a mapping that another program cut the file under.
+    /// Drops a mapping whose file another program truncated.
     #[cold]
     fn lose(&mut self) {
         self.cut_from = self.cut_from.max(self.mapping.len);
@@ -174,22 +174,23 @@ impl BaseFile {
         }
     }
 
-    /// Whether the file had the byte before `end` until another program cut it under its mapping.
+    /// Returns true if the file had the byte before `end` until another program truncated it under
+    /// its mapping.
     pub(crate) fn was_cut(&self, end: u64) -> bool {
         end <= self.cut_from
     }
 
-    /// What the file was counts no more.
+    /// Forgets the file's former length.
     pub(crate) fn forget_cut(&mut self) {
         self.cut_from = 0;
     }
 
-    /// Whether the last mapped ranges were those of a scan.
+    /// Returns true if the last mapped ranges were those of a scan.
     pub(crate) fn is_scan(&self) -> bool {
         self.mapping.is_scan()
     }
 
-    /// Drops the mapping when the file has grown past it; tells whether to try again.
+    /// Drops the mapping if the file has grown past it; returns true if the caller should retry.
     fn remap_if_grown(&mut self, end: u64) -> bool {
         self.mapping.misses += 1;
         let patience = MISSES_BEFORE_REMAP + self.mapping.len / MAPPED_BYTES_A_MISS;
@@ -212,7 +213,7 @@ impl BaseFile {
             guard.mapped().place(0, 0);
         }
         if let Some(unfetch) = self.methods.unfetch.filter(|_| self.mapping.allowed) {
-            // SAFETY: a null pointer asks the VFS below to drop its mapping; none is in use.
+            // SAFETY: a null pointer makes the VFS below drop its mapping; none is in use.
             unsafe { unfetch(self.file, 0, std::ptr::null_mut()) };
         }
     }
@@ -222,7 +223,8 @@ impl BaseFile {
         let mut at = signed(offset)?;
         let mapped = self.mapping.len;
         if offset < mapped && offset + out.len() as u64 > mapped {
-            // The VFS below serves what it can from its mapping: drop one that outlives the bytes.
+            // The VFS below reads from its mapping where it can: drop a mapping that outlives the
+            // bytes.
             self.size()?;
         }
         let mut result = Read::Full;
@@ -243,8 +245,8 @@ impl BaseFile {
         Ok(result)
     }
 
-    /// One read of the VFS below, which copies from its mapping where it has one; tells whether
-    /// another program cut the file meanwhile.
+    /// Performs one read of the VFS below, which copies from its mapping if it has one. Also
+    /// returns whether another program truncated the file in the meantime.
     fn read_chunk(&mut self, chunk: &mut [u8], len: c_int, at: i64) -> (c_int, bool) {
         let mut read = || method!(self.read(chunk.as_mut_ptr().cast(), len, at));
         match &self.guard {
@@ -264,7 +266,7 @@ impl BaseFile {
         Ok(())
     }
 
-    /// A reader of the same open file.
+    /// Makes a second reader of the same open file.
     ///
     /// # Safety
     /// The reader is dropped before the file, and both are used by one thread at a time.
@@ -273,7 +275,7 @@ impl BaseFile {
         HeaderReader { file: self.file, methods: self.methods, mapped }
     }
 
-    /// Cuts the file to `len` bytes.
+    /// Truncates the file to `len` bytes.
     pub(crate) fn truncate(&mut self, len: u64) -> Result<(), VfsError> {
         if len < self.mapping.len {
             self.unmap();
@@ -287,7 +289,7 @@ impl BaseFile {
         check(method!(self.sync(flags)))
     }
 
-    /// Bytes of the file. Drops a mapping that is longer: someone cut the file.
+    /// Returns the size of the file. Drops a mapping that is longer: someone truncated the file.
     pub(crate) fn size(&mut self) -> Result<u64, VfsError> {
         let mut size = 0;
         check(method!(self.file_size(&mut size)))?;
@@ -298,17 +300,17 @@ impl BaseFile {
         Ok(size)
     }
 
-    /// Takes a lock of SQLite's.
+    /// Takes one of SQLite's locks.
     pub(crate) fn lock(&mut self, level: c_int) -> Result<(), VfsError> {
         check(method!(self.lock(level)))
     }
 
-    /// Steps down to a lock of SQLite's.
+    /// Steps down to one of SQLite's locks.
     pub(crate) fn unlock(&mut self, level: c_int) -> Result<(), VfsError> {
         check(method!(self.unlock(level)))
     }
 
-    /// Whether some connection holds RESERVED or more.
+    /// Reports whether some connection holds RESERVED or more.
     pub(crate) fn check_reserved_lock(&mut self, out: &mut c_int) -> c_int {
         method!(self.check_reserved_lock(out))
     }
@@ -321,7 +323,7 @@ impl BaseFile {
         method!(self.file_control(op, argument))
     }
 
-    /// Sector size of the device, bytes.
+    /// Returns the sector size of the device, bytes.
     pub(crate) fn sector_size(&mut self) -> c_int {
         self.methods.sector_size.map_or(4096, |f| {
             // SAFETY: as in `method!`.
@@ -329,7 +331,7 @@ impl BaseFile {
         })
     }
 
-    /// The device's `SQLITE_IOCAP` bits.
+    /// Returns the device's `SQLITE_IOCAP` bits.
     pub(crate) fn device_characteristics(&mut self) -> c_int {
         self.methods.device_characteristics.map_or(0, |f| {
             // SAFETY: as in `method!`.
@@ -337,7 +339,7 @@ impl BaseFile {
         })
     }
 
-    /// Whether the VFS below has shared memory (and so WAL).
+    /// Returns true if the VFS below has shared memory (and so WAL).
     pub(crate) fn has_shm(&self) -> bool {
         self.methods.version >= 2 && self.methods.shm_map.is_some()
     }
@@ -371,7 +373,7 @@ impl BaseFile {
         method!(self.shm_unmap(delete))
     }
 
-    /// Hands a mapped range to SQLite itself: for plain files only.
+    /// Passes a mapped range to SQLite itself: for plain files only.
     pub(crate) fn fetch(&mut self, offset: i64, len: c_int, out: *mut *mut c_void) -> c_int {
         if self.methods.version < 3 || self.methods.fetch.is_none() {
             // SAFETY: SQLite passes a place for the pointer; null means "read instead".
@@ -387,7 +389,7 @@ impl BaseFile {
     }
 }
 
-/// Reads an open file beside its owner.
+/// A second reader of an open file, beside its owner.
 pub(crate) struct HeaderReader {
     file: *mut File,
     methods: &'static IoMethods,
@@ -395,7 +397,7 @@ pub(crate) struct HeaderReader {
 }
 
 impl HeaderReader {
-    /// Bytes of the file.
+    /// Returns the size of the file.
     pub(crate) fn size(&mut self) -> Result<u64, VfsError> {
         let mut size: i64 = 0;
         match method!(self.file_size(&mut size)) {
@@ -414,7 +416,7 @@ impl HeaderReader {
             None => (read(), false),
         };
         match code {
-            // The owner drops its mapping at its next read, and then there is an answer.
+            // The owner drops its mapping at its next read; after that reads succeed.
             _ if lost => Err(VfsError::Base(ffi::IOERR_READ)),
             ffi::OK => Ok(Read::Full),
             ffi::IOERR_SHORT_READ => Ok(Read::Short),

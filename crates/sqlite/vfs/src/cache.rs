@@ -1,26 +1,26 @@
-//! Opened pages that are asked for again and again, found by page number and seal.
+//! Opened pages that are requested repeatedly, found by page number and seal.
 //!
-//! A page is returned only while the seal stored on disk (nonce, tag, key version) equals the
-//! one under which it was opened: no other process, checkpoint or rollback can make an entry
-//! stale. That spares SQLite's readers the cipher when a foreign commit empties their own cache.
+//! A page is returned only while the seal stored on disk (nonce, tag, key version) equals the one
+//! under which it was opened: no other process, checkpoint or rollback can make an entry stale.
+//! This saves SQLite's readers the decryption when a foreign commit empties their own cache.
 
 use tdekit_sqlite_page::RESERVE_LEN;
 
-/// Most plaintext that one connection keeps, bytes.
+/// Maximum plaintext per connection, bytes.
 const BUDGET_BYTES: usize = 4 << 20;
-/// Entries of the table that remembers which pages were asked for once.
+/// Entries of the table that records which pages were requested once.
 const SEEN_ENTRIES: usize = 4096;
 const WAYS: usize = 4;
 /// After this many insertions without enough hits, insertion pauses.
 const TRIAL_INSERTIONS: u32 = 1024;
-/// Steps forward after which a scan is assumed.
+/// Number of forward steps after which a scan is assumed.
 const SCAN_LEN: u32 = 8;
-/// Most bytes that a scan steps forward: a table's pages stand among those of its indexes.
+/// Maximum length of a scan's forward step, bytes: a table's pages are among those of its indexes.
 const SCAN_STRIDE_LEN: usize = 256 * 1024;
-/// Most steps that count. A scan leaves its row at each interior page, so a gap takes back
-/// `SCAN_LEN` of them and not all.
+/// Maximum number of steps that count. A scan leaves its sequence at each interior page, so a gap
+/// cancels `SCAN_LEN` of them and not all.
 const MAX_SCAN_LEN: u32 = 4 * SCAN_LEN;
-/// Misses for which a pause lasts.
+/// Length of a pause, in misses.
 const PAUSE_MISSES: u32 = 16 * 1024;
 
 type Seal = [u8; RESERVE_LEN];
@@ -28,12 +28,12 @@ type Seal = [u8; RESERVE_LEN];
 /// The cache of one connection to one file.
 pub(crate) struct PageCache {
     page_len: usize,
-    /// Page numbers, a set of `WAYS` in a row; 0 where nothing is kept.
+    /// Page numbers, a set of `WAYS` in a row; 0 for empty entries.
     numbers: Vec<[u32; WAYS]>,
     entries: Vec<Option<Entry>>,
     next_way: u8,
     seen: Vec<u64>,
-    /// The page offered last, and how many steps forward led to it, less the gaps.
+    /// The page offered last, and the number of forward steps that led to it, minus the gaps.
     last_page: u32,
     steps: u32,
     insertions: u32,
@@ -62,7 +62,7 @@ impl PageCache {
         }
     }
 
-    /// Copies page `page` into `out` when it was opened under `seal` before.
+    /// Copies page `page` into `out` if it was opened under `seal` before.
     #[inline]
     pub(crate) fn get(&mut self, page: u32, seal: &Seal, out: &mut [u8]) -> bool {
         if out.len() != self.page_len || self.numbers.is_empty() {
@@ -83,7 +83,7 @@ impl PageCache {
     }
 
     /// Offers a page that was just opened; it is kept from its second time on. Pages of a scan are
-    /// not kept: they would push out pages that are needed again sooner.
+    /// not kept: they would displace pages that are needed again sooner.
     #[inline]
     pub(crate) fn offer(&mut self, page: u32, seal: &Seal, plain: &[u8]) {
         if plain.len() != self.page_len {
@@ -109,14 +109,14 @@ impl PageCache {
         }
     }
 
-    /// Notes that a page was just sealed, so that its first read already is its second.
+    /// Records that a page was just sealed, so that its first read already counts as its second.
     pub(crate) fn note_sealed(&mut self, page: u32, seal: &Seal) {
         if self.page_len != 0 {
             self.remember(page, seal);
         }
     }
 
-    /// Records the sighting; tells whether this page under this seal was seen before.
+    /// Records the sighting; returns true if this page was seen before under this seal.
     fn remember(&mut self, page: u32, seal: &Seal) -> bool {
         // The nonce is random: its last bytes are as good as a hash of the seal.
         let mark = seal[16..24].iter().fold(u64::from(page), |h, &b| (h << 8) ^ u64::from(b));

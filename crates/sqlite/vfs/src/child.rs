@@ -1,9 +1,9 @@
-//! Journals that a super-journal names, whose key this process cannot open.
+//! Journals named in a super-journal whose key this process cannot open.
 //!
-//! Who rolls back one database of a transaction over several looks at the journals of the others:
-//! the super-journal stays as long as one of them names it (`pager_delsuper` in SQLite's pager.c).
-//! A journal that cannot be read may name it, so it is shown as one that does: the database can be
-//! opened without the others' keys, and the others still roll back.
+//! A connection that rolls back one database of a transaction over several checks the journals of
+//! the others: the super-journal stays as long as one of them names it (`pager_delsuper` in
+//! SQLite's pager.c). A journal that cannot be read may name it, so it is presented as one that
+//! does: the database can be opened without the others' keys, and the others still roll back.
 
 use std::cell::RefCell;
 use std::ffi::c_char;
@@ -13,20 +13,20 @@ use crate::base::{BaseFile, Read};
 use crate::journal::SUPER_END;
 
 thread_local! {
-    /// The super-journal that this thread opened last: SQLite opens the journals that it names
-    /// right behind it.
+    /// The super-journal that this thread opened last: SQLite opens the journals named in it right
+    /// afterwards.
     static SUPER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A journal of another database, only read.
+/// A journal of another database, read only.
 pub(crate) struct ChildJournal {
     pub(crate) base: BaseFile,
     shown: Vec<u8>,
 }
 
 impl ChildJournal {
-    /// Shows the journal as one that names the super-journal, for the `failure` to read it; fails
-    /// with that where none is known.
+    /// Presents the journal as one that names the super-journal, because reading it fails with
+    /// `failure`. Returns that error if no super-journal is known.
     pub(crate) fn new(base: BaseFile, failure: VfsError) -> Result<Self, VfsError> {
         let name = SUPER.with_borrow(Vec::clone);
         match u32::try_from(name.len()) {
@@ -50,7 +50,7 @@ impl ChildJournal {
     }
 }
 
-/// Whether a file that is opened as a super-journal has the name of one; takes note of that.
+/// Returns true if a file that is opened as a super-journal has the name of one, and remembers it.
 pub(crate) fn is_super(name: &[u8]) -> bool {
     let is_one = is_super_name(name);
     if is_one {
@@ -59,8 +59,8 @@ pub(crate) fn is_super(name: &[u8]) -> bool {
     is_one
 }
 
-/// Whether a name is as `vdbeCommit` in SQLite's vdbeaux.c makes them: `-mj%06X9%02X` at its end.
-/// Journals are opened as if they were super-journals, and are none.
+/// Returns true if a name has the form of `vdbeCommit` in SQLite's vdbeaux.c: `-mj%06X9%02X` at its
+/// end. Other journals are opened as if they were super-journals, but are not.
 fn is_super_name(name: &[u8]) -> bool {
     let Some((_, end)) = name.split_at_checked(name.len().saturating_sub(12)) else { return false };
     match end.strip_prefix(b"-mj") {
@@ -73,8 +73,8 @@ fn is_hex(digit: &u8) -> bool {
     digit.is_ascii_digit() || (b'A'..=b'F').contains(digit)
 }
 
-/// The record of a super-journal's name (`writeSuperJournal` in SQLite's pager.c). SQLite adds up
-/// its `char`s, which have a sign on some processors.
+/// Returns the record of a super-journal's name (`writeSuperJournal` in SQLite's pager.c). SQLite
+/// adds up its `char`s, which are signed on some processors.
 fn record(name: &[u8], len: u32) -> Vec<u8> {
     let sum = |sum: u32, byte: &u8| sum.wrapping_add_signed(i32::from(*byte as c_char));
     let checksum = name.iter().fold(0, sum);
@@ -101,7 +101,7 @@ mod tests {
         }
     }
 
-    /// The sum of the bytes 'a' and 'b', and the length, stand before the magic bytes.
+    /// The sum of the bytes 'a' and 'b', and the length, are before the magic bytes.
     #[test]
     fn a_record_ends_as_sqlite_reads_it() {
         let record = record(b"ab", 2);

@@ -1,7 +1,7 @@
-//! Which page a scan will read next: the children of the interior page that it went through.
+//! The next page of a scan, from the children of the last interior page that it read.
 //!
 //! Page layout: SQLite's file format, 1.6, "B-tree Pages". The pages of a table that grew among
-//! others stand in no row, but its interior pages list them in the order of a scan.
+//! others are not contiguous, but its interior pages list them in the order of a scan.
 
 /// Types of interior pages.
 const INDEX_INTERIOR: u8 = 2;
@@ -13,7 +13,7 @@ const PAGE_HEADER_LEN: usize = 12;
 const CELL_COUNT_AT: usize = 3;
 const RIGHT_CHILD_AT: usize = 8;
 
-/// The children of one interior page, in order, and the place in them.
+/// The children of one interior page, in order, and the position in them.
 #[derive(Default)]
 pub(crate) struct Children {
     pages: Vec<u32>,
@@ -21,7 +21,7 @@ pub(crate) struct Children {
 }
 
 impl Children {
-    /// The page that follows `page`, when a scan in order has come to it.
+    /// Returns the page that follows `page` in an ordered scan.
     #[inline]
     pub(crate) fn after(&mut self, page: u32) -> Option<u32> {
         if self.pages.get(self.next) != Some(&page) {
@@ -31,7 +31,7 @@ impl Children {
         self.pages.get(self.next).copied()
     }
 
-    /// Takes note of a page, in case it is an interior one. Its bytes are not trusted: at worst
+    /// Records a page, in case it is an interior one. Its bytes are not trusted: in the worst case
     /// the wrong page is expected.
     pub(crate) fn note(&mut self, page: u32, plain: &[u8]) {
         let start = if page == 1 { DATABASE_HEADER_LEN } else { 0 };

@@ -56,7 +56,8 @@ unsafe fn init(db: *mut Sqlite3, message: *mut *mut c_char, routines: *const Api
         }
     }));
     match outcome {
-        // The library must stay when the connection that loaded it closes: the VFS is in use.
+        // The library must stay loaded when the connection that loaded it closes: the VFS is in
+        // use.
         Ok(Ok(())) => ffi::OK_LOAD_PERMANENTLY,
         Ok(Err(error)) => {
             // SAFETY: SQLite passes null or a place for a message that it frees.
@@ -67,7 +68,8 @@ unsafe fn init(db: *mut Sqlite3, message: *mut *mut c_char, routines: *const Api
     }
 }
 
-/// Names in the host's log, once a process, a fault of its library, and that keys may be swapped.
+/// Reports in the host's log, once per process, a fault of its library, and that keys may be
+/// swapped.
 fn name_faults(api: Api) {
     static NAMED: Once = Once::new();
     NAMED.call_once(|| {
@@ -91,7 +93,7 @@ unsafe extern "C" fn connection_opened(
     // SAFETY: the table is what SQLite passed.
     if let Ok(api) = unsafe { Api::new(routines) } {
         functions::add(api, db);
-        // The error of a refusal is to stay the connection's last one: SQLite asks for it.
+        // The error of a refusal must stay the connection's last one: SQLite asks for it.
         let is_refused = catch_unwind(AssertUnwindSafe(|| refused::tell(api, db)));
         if let Ok(false) = is_refused {
             reserve::ask(api, db);
@@ -142,7 +144,7 @@ mod tests {
         table.entries[slot::AUTO_EXTENSION] = Some(entry);
         let table: &'static ApiRoutines = Box::leak(Box::new(table));
         let (db, message) = (std::ptr::null_mut(), std::ptr::null_mut());
-        // SAFETY: the entry point takes no connection, no place for a message, and such a table.
+        // SAFETY: the entry point accepts no connection, no place for a message, and such a table.
         let code =
             unsafe { sqlite3_tdekitsqlite_init(db, message, std::ptr::from_ref(table).cast()) };
         CODE.store(code, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! Errors below SQLite, and the result code that each becomes.
+//! Errors below SQLite, and the result code of each.
 
 use std::ffi::c_int;
 
@@ -11,16 +11,16 @@ use crate::ffi;
 /// A failure of the VFS.
 #[derive(Debug, thiserror::Error)]
 pub enum VfsError {
-    /// The VFS below answered with this result code.
+    /// The VFS below returned this result code.
     #[error("the operating system's VFS answered with code {0}")]
     Base(c_int),
-    /// Bytes of an encrypted file that differ from those written.
+    /// Bytes of an encrypted file differ from those written.
     #[error(transparent)]
     Page(#[from] PageError),
     /// The key store has no key for the file, or did not open.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// No key could be had for an encrypted file.
+    /// No key was available for an encrypted file.
     #[error("the database's key did not open: {0}")]
     Key(#[source] StoreError),
     /// The key store that a connection named has no key, or did not open.
@@ -34,7 +34,7 @@ pub enum VfsError {
         /// Its failure.
         error: Box<StoreError>,
     },
-    /// A new database for a key store that the connection names, without a certificate of it.
+    /// A new database for a key store that the connection names, but without a certificate of it.
     #[error(
         "the connection names a key store by tdekit_home and no certificate of it: a new database \
          needs tdekit_certificate, or tdekit=plain to be left plain"
@@ -43,13 +43,13 @@ pub enum VfsError {
     /// A journal that is damaged or belongs to another database.
     #[error("the rollback journal is damaged or belongs to another database")]
     Journal,
-    /// A shim opens journals under names of its own, for more than one connection.
+    /// A shim opens journals under its own names, for more than one connection.
     #[error(
         "a VFS above tdekit opens journals under names of its own: only one connection of a \
          process can use an encrypted database through it"
     )]
     JournalName,
-    /// A new database that was to be encrypted, through another VFS than ours.
+    /// A new database that should be encrypted would be made through another VFS.
     #[error(
         "a new database was to be encrypted and would become plain: the connection does not use \
          the VFS tdekit (name no other one; after sqlite3_shutdown load the extension again)"
@@ -58,10 +58,10 @@ pub enum VfsError {
     /// A new encrypted database cannot be made without locks.
     #[error("a new encrypted database cannot be made with nolock=1: make it without, once")]
     NoLock,
-    /// Pages that were gathered when the journal that could undo them was closed.
+    /// Pages were still gathered when the journal that could undo them was closed.
     #[error("pages were not written: the journal that could undo them is gone")]
     JournalGone,
-    /// The creation of the database was cut short, and no setting asks for encryption.
+    /// The creation of the database was interrupted, and no setting asks for encryption.
     #[error(
         "the creation of this encrypted database was cut short: open it once with \
          TDEKIT_ENCRYPT_NEW, or delete the file"
@@ -73,7 +73,7 @@ pub enum VfsError {
          name the target's certificate (tdekit_certificate), or allow it (?tdekit=plain)"
     )]
     PlainTarget,
-    /// Pages without room for a seal would be written to an encrypted database.
+    /// Pages without space for a seal would be written to an encrypted database.
     #[error(
         "page 1 reserves {reserved} bytes where an encrypted database needs 48: pages of a plain \
          one are copied by VACUUM INTO and not by a backup"
@@ -88,25 +88,25 @@ pub enum VfsError {
          use VACUUM INTO"
     )]
     PageSize {
-        /// Size of the pages that were written.
+        /// Size of the written pages.
         from: u32,
-        /// Size that page 1 declares.
+        /// Size in page 1.
         to: u32,
     },
-    /// Pages that leave no room for a seal would be written.
+    /// Pages without space for a seal would be written.
     #[error("pages of {size} bytes are too small for an encrypted database: 1024 at least")]
     PageTooSmall {
         /// Bytes of a page.
         size: u32,
     },
-    /// An access that SQLite does not make of this kind of file.
+    /// An access that SQLite does not make to this kind of file.
     #[error("unexpected access of {len} bytes at {offset} to {file}")]
     Access {
         /// Kind of file.
         file: &'static str,
         /// Offset as SQLite sees the file.
         offset: u64,
-        /// Bytes.
+        /// Number of bytes.
         len: usize,
     },
     /// The file is truncated inside a unit.
@@ -115,10 +115,10 @@ pub enum VfsError {
         /// Page number, from 1.
         page: u32,
     },
-    /// A page, a log or a journal that is older than the database's last state.
+    /// A page, log or journal is older than the database's last state.
     #[error("{what} {number} is not that of the database's last state: an older one was put back")]
     Stale {
-        /// What it is.
+        /// The kind of unit.
         what: &'static str,
         /// Its number.
         number: u32,
@@ -138,10 +138,10 @@ pub enum VfsError {
          freshness accept)", path.display()
     )]
     NoAnchor {
-        /// Where it should be.
+        /// Its expected path.
         path: std::path::PathBuf,
     },
-    /// A header without freshness where there is an anchor.
+    /// A header without freshness although there is an anchor.
     #[error(
         "the header says that the database has no freshness, and it has an anchor, {}: an older \
          header was put back (to give freshness up: tdekit freshness off)", path.display()
@@ -150,34 +150,34 @@ pub enum VfsError {
         /// The anchor.
         path: std::path::PathBuf,
     },
-    /// Freshness was switched on or off since the connection opened the database.
+    /// Freshness was switched on or off after the connection opened the database.
     #[error("freshness was switched on or off meanwhile: open the database again")]
     FreshnessSwitched,
-    /// A parameter of the URI that begins as ours do and is none of them.
+    /// An unknown URI parameter with our prefix.
     #[error("the URI's parameter {name} is not known: {nearest} is the nearest that is")]
     UnknownParameter {
         /// Its name.
         name: String,
-        /// The known one that is most like it.
+        /// The most similar known parameter.
         nearest: &'static str,
     },
-    /// A parameter of the URI, or a variable, without a value.
+    /// A URI parameter, or a variable, without a value.
     #[error("{name} has no value")]
     NoValue {
         /// The parameter or variable.
         name: String,
     },
-    /// A URI that its driver took for the name of a file.
+    /// A URI that its driver used as a file name.
     #[error(
         "{} is the name of a new file and holds a URI: the driver takes it for a name, and the \
          database would be plain (open it with SQLITE_OPEN_URI, or set TDEKIT_ENCRYPT_NEW)",
         path.display()
     )]
     UriAsName {
-        /// The file that is not made.
+        /// The file that was not made.
         path: std::path::PathBuf,
     },
-    /// A name given for a new database is not usable.
+    /// A setting for a new database is not usable.
     #[error("{what} is not usable: {value}")]
     Setting {
         /// The setting.
@@ -185,7 +185,7 @@ pub enum VfsError {
         /// Its value.
         value: String,
     },
-    /// A file that this library writes itself.
+    /// An error of a file that this library writes itself.
     #[error("a temporary file cannot be written: {0}")]
     File(#[source] std::io::Error),
     /// The host's SQLite library is too old.
@@ -194,7 +194,7 @@ pub enum VfsError {
 }
 
 impl VfsError {
-    /// The error's kind, which tells a caller how to react.
+    /// Returns the kind of the error, by which a caller decides how to react.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
@@ -228,7 +228,7 @@ impl VfsError {
         }
     }
 
-    /// The SQLite result code that stands for this failure. `write` tells reads from writes.
+    /// Returns the SQLite result code for this failure. `write` distinguishes writes from reads.
     pub(crate) fn code(&self, write: bool) -> c_int {
         match self {
             Self::Base(code) => *code,
@@ -269,9 +269,9 @@ impl VfsError {
     }
 }
 
-/// The code of a write that failed, such that SQLite gives the transaction up. It does after
-/// `FULL` and `IOERR` alone (`pager_error` of pager.c): after another code it goes on, without what
-/// was not written.
+/// Returns a code for a failed write with which SQLite gives up the transaction. It does so only
+/// after `FULL` and `IOERR` (`pager_error` of pager.c): after another code it continues, without
+/// the data that was not written.
 pub(crate) fn ends_transaction(code: c_int) -> c_int {
     match code & 0xff {
         ffi::OK | ffi::FULL | ffi::IOERR => code,

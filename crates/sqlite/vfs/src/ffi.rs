@@ -1,6 +1,6 @@
 //! SQLite's C interface as far as a loadable VFS needs it.
 //!
-//! Declared here rather than taken from a `-sys` crate: those link a SQLite of their own, and an
+//! Declared here rather than taken from a `-sys` crate: those link their own SQLite, and an
 //! extension must use its host's. Sources: `sqlite3.h` and `sqlite3ext.h` of SQLite 3.40, whose
 //! layouts later versions only extend at the end.
 #![allow(unsafe_code)]
@@ -44,7 +44,7 @@ pub(crate) const OPEN_SUPER_JOURNAL: c_int = 0x4000;
 pub(crate) const OPEN_WAL: c_int = 0x80000;
 
 pub(crate) const ACCESS_EXISTS: c_int = 0;
-/// SQLite's own VFS takes an empty file for none with [`ACCESS_EXISTS`], not with this.
+/// With [`ACCESS_EXISTS`], SQLite's own VFS treats an empty file as missing; with this it does not.
 pub(crate) const ACCESS_READWRITE: c_int = 1;
 
 pub(crate) const LOCK_NONE: c_int = 0;
@@ -58,7 +58,7 @@ pub(crate) const SHM_SHARED: c_int = 4;
 pub(crate) const SHM_EXCLUSIVE: c_int = 8;
 /// The slot of the WAL index's locks that a writer holds (SQLite's WAL format, 2.3.1).
 pub(crate) const WAL_WRITE_LOCK: c_int = 0;
-/// The last of the three slots for who writes the log, copies it, or recovers it.
+/// The last of the three slots for writing the log, checkpointing it, and recovering it.
 pub(crate) const WAL_RECOVER_LOCK: c_int = 2;
 
 pub(crate) const IOCAP_ATOMIC_ALL: c_int = 0x1ff;
@@ -83,14 +83,14 @@ pub(crate) const FCNTL_ROLLBACK_ATOMIC_WRITE: c_int = 33;
 pub(crate) const FCNTL_CKPT_DONE: c_int = 37;
 pub(crate) const FCNTL_RESERVE_BYTES: c_int = 38;
 pub(crate) const FCNTL_CKPT_START: c_int = 39;
-/// Private: writes a pointer to our file through however many shims stand above it ("tdek").
+/// Private: stores a pointer to our file, through any number of shims above it ("tdek").
 pub(crate) const FCNTL_TDEKIT_FILE: c_int = 0x7464_656b;
-/// Private: writes the sequences of the header's two slots, as they stand in the file, to two
-/// 64-bit integers. Only of the main file of an encrypted database.
+/// Private: stores the sequences of the header's two slots, as in the file, in two 64-bit integers.
+/// Only for the main file of an encrypted database.
 pub const FCNTL_TDEKIT_SEQUENCES: c_int = 0x7464_656c;
-/// Private: writes 1 to an integer where the main file is one that is refused.
+/// Private: stores 1 in an integer if the main file is refused.
 pub(crate) const FCNTL_TDEKIT_REFUSED: c_int = 0x7464_656d;
-/// Has an error at preparing a statement stand in no log.
+/// Keeps an error of preparing a statement out of the logs.
 pub(crate) const PREPARE_DONT_LOG: c_uint = 0x10;
 
 /// Opaque database connection.

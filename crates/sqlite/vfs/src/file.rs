@@ -19,26 +19,26 @@ use crate::plain::device_characteristics;
 use crate::reading;
 use crate::shared::Shared;
 
-/// Our file. SQLite allocates it together with the memory behind it, where the VFS below keeps
-/// its own.
+/// Our file. SQLite allocates it together with the memory after it, where the VFS below keeps its
+/// own.
 #[repr(C)]
 pub(crate) struct TdeFile {
     methods: *const IoMethods,
     state: *mut State,
 }
 
-/// The kind of a file, and whom to tell about its errors.
+/// The kind of a file, and the connection for its errors.
 pub(crate) struct State {
     pub(crate) kind: Kind,
     pub(crate) api: Api,
-    /// SQLite's own pointer to the connection, from `FCNTL_PDB`; of a journal, its main file's.
+    /// SQLite's own pointer to the connection, from `FCNTL_PDB`; for a journal, its main file's.
     pub(crate) db: *mut *mut Sqlite3,
-    /// How the file was opened. Behind `kind`, which may live in memory that this owns.
+    /// How the file was opened. After `kind`, which may use memory that this owns.
     pub(crate) origin: Origin,
 }
 
 impl State {
-    /// The connection that uses the file now.
+    /// Returns the connection that currently uses the file.
     fn connection(&self) -> Option<*mut Sqlite3> {
         // SAFETY: SQLite keeps the place that it passed as long as the main file is open, and
         // closes a journal before it.
@@ -68,8 +68,8 @@ fn methods_of(kind: &Kind) -> &'static IoMethods {
     }
 }
 
-/// Gives `file` the methods of what it has become. SQLite may still take back what it had mapped of
-/// a main file that was plain.
+/// Sets the methods of `file` for its new kind. SQLite may still give back ranges that it had
+/// mapped of a main file that was plain.
 ///
 /// # Safety
 /// `file` is one of ours and open, and `kind` is its kind.
@@ -83,7 +83,7 @@ pub(crate) unsafe fn set_methods(file: *mut File, kind: &Kind, was_mapped: bool)
     unsafe { (*file).methods = methods };
 }
 
-/// SQLite's pointer to the connection that has `file` open; null where it is not known.
+/// Returns SQLite's pointer to the connection that has `file` open; null if it is not known.
 ///
 /// # Safety
 /// `file` is null or one of our open files.
@@ -92,7 +92,7 @@ pub(crate) unsafe fn db_of(file: *mut File) -> *mut *mut Sqlite3 {
     unsafe { state_of(file) }.map_or(std::ptr::null_mut(), |state| state.db)
 }
 
-/// The shared state of the encrypted database that `file` is the main file of.
+/// Returns the shared state of the encrypted database whose main file is `file`.
 ///
 /// # Safety
 /// `file` is null or an open file of SQLite's.
@@ -104,7 +104,7 @@ pub(crate) unsafe fn shared_of(file: *mut File) -> Option<Rc<Shared>> {
     }
 }
 
-/// Whether `file` is a plain main file that may take pages of an encrypted database.
+/// Returns true if `file` is a plain main file that may take pages of an encrypted database.
 ///
 /// # Safety
 /// `file` is null or an open file of SQLite's.
@@ -116,7 +116,7 @@ pub(crate) unsafe fn may_reserve(file: *mut File) -> bool {
     }
 }
 
-/// Our own file under `file`; `None` where there is none of ours.
+/// Returns our own file under `file`; `None` if there is none.
 ///
 /// # Safety
 /// `file` is null or an open file of SQLite's, and no other reference to its kind is in use.
@@ -125,7 +125,7 @@ pub(crate) unsafe fn kind_below<'a>(file: *mut File) -> Option<&'a mut Kind> {
     unsafe { state_of(below(file)) }.map(|state| &mut state.kind)
 }
 
-/// The file that is still empty under `file`, where it was opened to be written.
+/// Returns the file under `file` if it is still empty and was opened for writing.
 ///
 /// # Safety
 /// As `kind_below`.
@@ -137,7 +137,7 @@ pub(crate) unsafe fn new_below<'a>(file: *mut File) -> Option<&'a NewFile> {
     }
 }
 
-/// Our own file under whatever shims stand above it; null where there is none.
+/// Returns our own file under any shims above it; null if there is none.
 ///
 /// # Safety
 /// `file` is null or an open file of SQLite's.
@@ -149,7 +149,7 @@ pub(crate) unsafe fn below(file: *mut File) -> *mut File {
     };
     let mut ours: *mut File = std::ptr::null_mut();
     let argument: *mut *mut File = &mut ours;
-    // SAFETY: shims pass on what they do not know; ours fills the pointer.
+    // SAFETY: shims pass on controls that they do not know; ours sets the pointer.
     unsafe { control(file, ffi::FCNTL_TDEKIT_FILE, argument.cast()) };
     ours
 }
@@ -203,8 +203,8 @@ unsafe fn with_state(
                 state.origin.refuse();
             }
             let code = report(api, &error, write, db);
-            // A program that copies may never have had the target's connection: `.backup` of the
-            // shell makes one of its own.
+            // A program that copies may never have had the target's connection: the shell's
+            // `.backup` makes its own.
             if let Some(source) = db.and_then(|db| reading::copied_by(api, db)) {
                 remember(Some(source), &format!("tdekit: {error}"));
             }
@@ -223,10 +223,10 @@ pub(crate) fn report(api: Api, error: &VfsError, write: bool, db: Option<*mut Sq
     code
 }
 
-/// Closes `file` as one that was refused: where it was made, it goes.
+/// Closes `file` as a refused one: if opening it made it, it is deleted.
 ///
 /// # Safety
-/// `file` is one of ours and open; its memory may be given to another file then.
+/// `file` is one of ours and open; afterwards its memory may be used for another file.
 pub(crate) unsafe fn refuse_open(file: *mut File) {
     // SAFETY: this function's own contract.
     unsafe {
@@ -257,7 +257,7 @@ unsafe extern "C" fn close(file: *mut File) -> c_int {
     };
     let end = || {
         let State { kind, origin, .. } = &mut *state;
-        // A file that stays is no harm.
+        // A file that stays does no harm.
         let _stays = origin.remove_refused(kind);
         drop(state);
     };
@@ -292,13 +292,13 @@ unsafe extern "C" fn write(file: *mut File, data: *const c_void, len: c_int, off
     let hears = unsafe { !db_of(file).is_null() };
     let act = |kind: &mut Kind| {
         if let Kind::New(new) = kind {
-            // No lock came first (`nolock=1`).
+            // No lock came before (`nolock=1`).
             *kind = new.settle_unlocked()?;
         }
         kind.write(data, offset)?;
         match kind {
-            // A shim above keeps file controls to itself: `FCNTL_SYNC`, which comes before a
-            // commit ends its journal, will not come, so nothing may stay gathered.
+            // A shim above does not pass on file controls: `FCNTL_SYNC`, which precedes the end of
+            // a journal at a commit, will not come, so nothing may stay gathered.
             Kind::Main(main) if !hears => main.flush()?,
             _ => {}
         }
@@ -401,7 +401,7 @@ unsafe extern "C" fn file_control(file: *mut File, op: c_int, argument: *mut c_v
     code
 }
 
-/// Puts our name before the one that the VFS below gave.
+/// Puts our name before the one that the VFS below returned.
 unsafe fn prefix_name(file: *mut File, place: *mut *mut std::ffi::c_char) {
     // SAFETY: the caller's contract.
     let Some(state) = (unsafe { state_of(file) }) else { return };
@@ -433,7 +433,7 @@ unsafe extern "C" fn sealed_characteristics(file: *mut File) -> c_int {
             | ffi::IOCAP_SAFE_APPEND
             | ffi::IOCAP_BATCH_ATOMIC
             | ffi::IOCAP_SUBPAGE_READ;
-        // Without this bit SQLite pads commits to the end of a sector, with a sync in a frame.
+        // Without this bit SQLite pads commits to the end of a sector, with a sync inside a frame.
         Ok((below & !refused) | ffi::IOCAP_POWERSAFE_OVERWRITE)
     };
     // SAFETY: SQLite calls methods on our open file.
@@ -460,7 +460,7 @@ unsafe extern "C" fn shm_map(
     unsafe { with_state(file, false, act) }
 }
 
-/// A reader of the log takes and gives back one of its index's shared locks by these.
+/// A reader of the log takes and releases one of its index's shared locks with these.
 const READ_LOCK: c_int = ffi::SHM_LOCK | ffi::SHM_SHARED;
 const READ_UNLOCK: c_int = ffi::SHM_UNLOCK | ffi::SHM_SHARED;
 
@@ -523,15 +523,15 @@ unsafe extern "C" fn fetch(
 unsafe extern "C" fn unfetch(file: *mut File, offset: i64, bytes: *mut c_void) -> c_int {
     let act = |kind: &mut Kind| match kind {
         Kind::Plain(plain) => Ok(plain.base.unfetch(offset, bytes)),
-        // What it had of a plain file went with that file.
+        // Its mapping of a plain file went with that file.
         _ => Ok(ffi::OK),
     };
     // SAFETY: SQLite calls methods on our open file.
     unsafe { with(file, false, act) }
 }
 
-/// Methods of files whose bytes differ from what SQLite sees: version 2, so that SQLite never
-/// maps ciphertext.
+/// Methods of files whose bytes differ from SQLite's view: version 2, so that SQLite never maps
+/// ciphertext.
 static SEALED_METHODS: IoMethods = IoMethods {
     version: 2,
     close: Some(close),
@@ -554,7 +554,7 @@ static SEALED_METHODS: IoMethods = IoMethods {
     unfetch: None,
 };
 
-/// Methods of plain files: all that the VFS below offers.
+/// Methods of plain files: everything that the VFS below offers.
 static PLAIN_METHODS: IoMethods = IoMethods {
     version: 3,
     device_characteristics: Some(plain_characteristics),
@@ -563,8 +563,8 @@ static PLAIN_METHODS: IoMethods = IoMethods {
     ..SEALED_METHODS
 };
 
-/// Methods of an encrypted main file that was plain when SQLite opened it: it asks whether ranges
-/// can be mapped, and is told that they cannot.
+/// Methods of an encrypted main file that was plain when SQLite opened it: SQLite asks to map
+/// ranges, and always gets none.
 static FOLLOWED_METHODS: IoMethods =
     IoMethods { version: 3, fetch: Some(fetch), unfetch: Some(unfetch), ..SEALED_METHODS };
 

@@ -1,14 +1,13 @@
 //! Follows a plain database that was encrypted while connections had it open.
 //!
-//! `tdekit encrypt --online` puts an encrypted copy in the place of a plain file, under a lock that
-//! keeps every writer out, and while nobody reads the log. A connection that had the plain file
-//! open finds out with the first lock that it gets afterwards, before it reads or writes under it,
-//! and goes on with the new file: its main file at once, journal and log when SQLite uses them
-//! next.
+//! `tdekit encrypt --online` replaces a plain file by an encrypted copy, under a lock that excludes
+//! every writer, and while nobody reads the log. A connection that had the plain file open finds
+//! out with the first lock that it gets afterwards, before it reads or writes under it, and
+//! continues with the new file: its main file at once, journal and log when SQLite uses them next.
 //!
-//! SQLite keeps pointers to the shared memory of the log's index. The new index takes the place of
-//! the old one behind these pointers, for all connections of the process alike, so the old file
-//! stays open until the connection closes.
+//! SQLite keeps pointers to the shared memory of the log's index. The new index is mapped at the
+//! addresses of the old one, for all connections of the process alike, so the old file stays open
+//! until the connection closes.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -32,31 +31,31 @@ use crate::plain::PlainFile;
 use crate::reading::{self, Source};
 use crate::vfs::{keyring_of, kind_of};
 
-/// What only a file that is made or owned by the call that opens it has.
+/// Flags that apply only to a file that the opening call makes or owns.
 const ONLY_WHEN_NEW: c_int = ffi::OPEN_CREATE | ffi::OPEN_EXCLUSIVE | ffi::OPEN_DELETEONCLOSE;
 
-/// The name of the file in memory by which a process tells that its connections follow.
+/// Name of the file in memory by which a process shows that its connections follow.
 const MARK: &CStr = c"tdekit-follows-1";
 
-/// What it takes to open a file again.
+/// The data needed to open a file again.
 pub(crate) struct Origin {
     below: *mut Vfs,
     /// SQLite's own name of the file, which lives until the file is closed.
     name: *const c_char,
     flags: c_int,
-    /// The index of the log as SQLite has it mapped, and the length of each region.
+    /// The regions of the log's index as mapped by SQLite, and their length.
     regions: Vec<*mut c_void>,
     region_len: c_int,
-    /// The locks of that index that the connection holds, a bit each.
+    /// The locks of that index that the connection holds, one bit each.
     held: u32,
-    /// Whether SQLite has not looked since whether the file was changed.
+    /// True if SQLite has not yet checked whether the file was changed.
     fresh: bool,
     /// Opening it made the file, and then something was refused.
     is_made: bool,
     is_refused: bool,
-    /// The file as it was before; its mapping is SQLite's.
+    /// The former file, whose mapping belongs to SQLite.
     before: Option<BaseFile>,
-    /// Where the VFS below keeps the file that was opened later. Goes after the file.
+    /// Memory in which the VFS below keeps the file that was opened later. Dropped after the file.
     memory: Vec<u64>,
 }
 
@@ -77,25 +76,26 @@ impl Origin {
         }
     }
 
-    /// Something that the connection wanted of the file was refused.
+    /// Records that a request of the connection on the file was refused.
     pub(crate) fn refuse(&mut self) {
         self.is_refused = true;
     }
 
-    /// Whether the file was opened to be written.
+    /// Returns true if the file was opened for writing.
     pub(crate) fn is_to_be_written(&self) -> bool {
         self.flags & ffi::OPEN_READONLY == 0
     }
 
-    /// Before the file is closed: deletes it where opening it made it, something was refused, it
-    /// never had a page, and nobody else uses it. A program that copies would take it for a copy.
+    /// Called before the file is closed. Deletes it if opening it made it, something was refused,
+    /// it never had a page, and nobody else uses it. A program that copies would take it for a
+    /// copy.
     pub(crate) fn remove_refused(&self, kind: &mut Kind) -> Result<(), VfsError> {
         let is_empty = |kind: &mut Kind| match kind {
             Kind::Main(main) => main.is_empty(),
             Kind::New(new) => Ok(new.base()?.size()? <= HEADER_AREA_LEN),
             other => Ok(other.size()? == 0),
         };
-        // A log or a journal may have all that the file is to get.
+        // A log or a journal may have all the content for the file.
         let is_left = self.is_made && self.is_refused && is_empty(kind)?;
         if !is_left || self.has_side_file() {
             return Ok(());
@@ -115,7 +115,7 @@ impl Origin {
         Ok(())
     }
 
-    /// Whether a journal or a log lies beside the file; true where that cannot be seen.
+    /// Returns true if a journal or a log is beside the file, or if that cannot be determined.
     fn has_side_file(&self) -> bool {
         // SAFETY: SQLite's name lives until the file is closed; the VFS below is registered.
         let (name, access) = unsafe { (CStr::from_ptr(self.name), (*self.below).access) };
@@ -124,7 +124,7 @@ impl Origin {
             let side = [name.to_bytes(), suffix.as_bytes()].concat();
             let Ok(side) = CString::new(side) else { return true };
             let mut exists = 1;
-            // SAFETY: the name is terminated; the answer goes to its place.
+            // SAFETY: the name is NUL-terminated; the result is stored in its place.
             unsafe {
                 access(self.below, side.as_ptr(), ffi::ACCESS_READWRITE, &raw mut exists);
             }
@@ -132,7 +132,7 @@ impl Origin {
         })
     }
 
-    /// Notes a region of the log's index that SQLite got.
+    /// Records a region of the log's index that SQLite got.
     fn note_region(&mut self, region: c_int, len: c_int, place: *mut c_void) {
         if usize::try_from(region) == Ok(self.regions.len()) && !place.is_null() {
             self.regions.push(place);
@@ -140,7 +140,7 @@ impl Origin {
         }
     }
 
-    /// SQLite gives the log's index back.
+    /// Records that SQLite has released the log's index.
     pub(crate) fn unmapped(&mut self) {
         self.regions.clear();
         self.held = 0;
@@ -149,8 +149,8 @@ impl Origin {
         }
     }
 
-    /// Has SQLite see a change in the bytes by which it tells whether its cache is still good:
-    /// those of another file may be the same by chance.
+    /// Makes SQLite see a change in the bytes by which it checks that its cache is valid: those of
+    /// another file may be equal by chance.
     pub(crate) fn mark_changed(&mut self, out: &mut [u8], offset: u64) {
         const CHANGE_COUNTER: (u64, usize) = (24, 16);
         if self.fresh && (offset, out.len()) == CHANGE_COUNTER {
@@ -159,19 +159,19 @@ impl Origin {
         }
     }
 
-    /// The keys that the main file is opened with.
+    /// Returns the keyring for the main file.
     fn keyring(&self, api: Api) -> Result<Arc<Keyring>, VfsError> {
         // SAFETY: the name is the one that SQLite opened the main file with.
         unsafe { keyring_of(api, self.name) }
     }
 
-    /// Opens what the file's name leads to now. The memory must outlive the file.
+    /// Opens the file that the name refers to now. The memory must outlive the file.
     fn open_again(&self, flags: c_int) -> Result<Option<(BaseFile, Vec<u64>)>, VfsError> {
         // SAFETY: a registered VFS lives for ever.
         let Some(below) = (unsafe { self.below.as_ref() }) else { return Ok(None) };
         let (Some(open), Some(access)) = (below.open, below.access) else { return Ok(None) };
         let mut exists: c_int = 0;
-        // SAFETY: the name is SQLite's, and there is a place for the answer.
+        // SAFETY: the name is SQLite's, and there is a place for the result.
         let code = unsafe { access(self.below, self.name, ffi::ACCESS_EXISTS, &raw mut exists) };
         if code != ffi::OK || (exists == 0 && flags & ffi::OPEN_CREATE == 0) {
             return Ok(None);
@@ -194,7 +194,7 @@ impl Origin {
         }
     }
 
-    /// Puts the index of the new file's log behind the pointers that SQLite has.
+    /// Maps the index of the new file's log at the addresses that SQLite has.
     fn map_regions(&self, main: &mut BaseFile) -> Result<(), VfsError> {
         for (region, place) in (0..).zip(&self.regions) {
             let mut now: *mut c_void = std::ptr::null_mut();
@@ -206,9 +206,9 @@ impl Origin {
             let len = usize::try_from(self.region_len).unwrap_or(0);
             let how = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
             // SAFETY: both are mapped regions of `len` bytes. A length of 0 maps the same shared
-            // pages a second time. No connection of this process relies on what stood at `place`:
-            // none holds a lock of the old index but readers of the main file, who do not look at
-            // it.
+            // pages a second time. No connection of this process relies on the former content of
+            // `place`: the only holders of locks on the old index are readers of the main file, who
+            // do not use it.
             let moved = unsafe { libc::mremap(now, 0, len, how, *place) };
             if moved != *place {
                 return Err(VfsError::Base(ffi::IOERR));
@@ -218,18 +218,18 @@ impl Origin {
     }
 }
 
-/// Tells other processes of the machine that the connections of this one follow: by an empty file
+/// Shows other processes of the machine that the connections of this one follow: by an empty file
 /// in memory, which stays open.
 pub(crate) fn tell() {
     static TOLD: Once = Once::new();
     TOLD.call_once(|| {
-        // SAFETY: the name is a terminated string. Where the system has no such files, the process
+        // SAFETY: the name is a NUL-terminated string. If the system has no such files, the process
         // counts as one that does not follow.
         let _ = unsafe { libc::memfd_create(MARK.as_ptr(), libc::MFD_CLOEXEC) };
     });
 }
 
-/// Whether the file's name leads to another file by now, or to none.
+/// Returns true if the file's name now refers to another file, or to none.
 fn is_replaced(base: &mut BaseFile) -> bool {
     let mut moved: c_int = 0;
     let place: *mut c_int = &raw mut moved;
@@ -238,7 +238,8 @@ fn is_replaced(base: &mut BaseFile) -> bool {
     code == ffi::OK && moved != 0
 }
 
-/// Takes a lock on a plain main file; follows it where it was encrypted before the lock was had.
+/// Takes a lock on a plain main file; follows the file if it was encrypted before the lock was
+/// acquired.
 pub(crate) fn lock(file: *mut File, state: &mut State, level: c_int) -> Result<(), VfsError> {
     let Kind::Plain(plain) = &mut state.kind else { return Ok(()) };
     plain.base.lock(level)?;
@@ -267,7 +268,7 @@ pub(crate) fn lock(file: *mut File, state: &mut State, level: c_int) -> Result<(
     Ok(())
 }
 
-/// Takes or gives back locks of the index of a plain database's log; follows as `lock` does.
+/// Takes or releases locks of the index of a plain database's log; follows as `lock` does.
 pub(crate) fn shm_lock(
     file: *mut File,
     state: &mut State,
@@ -293,7 +294,7 @@ pub(crate) fn shm_lock(
     let followed = if state.origin.held == 0 {
         follow_main(file, state, ffi::LOCK_SHARED)
     } else {
-        // A transaction that reads goes on with what it sees, and cannot write any more.
+        // A read transaction continues with its snapshot, and can no longer write.
         leads_to_encrypted(state)
     };
     match (followed, &mut state.kind) {
@@ -319,7 +320,7 @@ pub(crate) fn shm_lock(
     }
 }
 
-/// Maps a region of the index of a plain database's log, of the file that is there now.
+/// Maps a region of the index of a plain database's log, for the file that currently exists.
 pub(crate) fn shm_map(
     file: *mut File,
     state: &mut State,
@@ -340,8 +341,8 @@ pub(crate) fn shm_map(
     Ok(code)
 }
 
-/// Opens the encrypted file that has taken the place of a plain main file, and takes a lock on it.
-/// False where there is none: SQLite then goes on as it does with a file that was moved.
+/// Opens the encrypted file that has replaced a plain main file, and takes a lock on it. Returns
+/// false if there is none: SQLite then behaves as with a file that was moved.
 fn follow_main(file: *mut File, state: &mut State, level: c_int) -> Result<bool, VfsError> {
     let Some((base, memory)) = state.origin.open_again(state.origin.flags & !ONLY_WHEN_NEW)? else {
         return Ok(false);
@@ -377,7 +378,7 @@ fn follow_main(file: *mut File, state: &mut State, level: c_int) -> Result<bool,
     Ok(true)
 }
 
-/// The encrypted database in `base`, locked, or nothing where it is none.
+/// Returns the encrypted database in `base`, locked, or `None` if it is not one.
 fn encrypted_at(
     mut base: BaseFile,
     ring: &Arc<Keyring>,
@@ -425,10 +426,10 @@ pub(crate) unsafe fn follow_side(file: *mut File, state: &mut State) -> Result<(
     Ok(())
 }
 
-/// Tells the journal and log of a plain main file that it has followed.
+/// Flag for journal and log of a plain main file that the main file has followed.
 pub(crate) type Left = Rc<Cell<bool>>;
 
-/// That of the plain main file `main`.
+/// Returns the flag of the plain main file `main`.
 ///
 /// # Safety
 /// `main` is null or an open file of SQLite's.

@@ -1,10 +1,11 @@
 //! Freshness of one database: the tags that its pages must have, and the anchor that pins them.
 //!
-//! Who commits lists the new tags in a file beside the database, syncs it, and moves the anchor. In
-//! the rollback modes that is the moment of the commit: a journal serves only the state that its
-//! salt names, so that of a transaction that the anchor has is void. In WAL mode the anchor pins
-//! the log's frames when the log is synced, and the main file's pages when a checkpoint has copied
-//! them. SQLite's locks order all of it; `docs/format/freshness.md` has the reasons.
+//! A committing connection lists the new tags in a file beside the database, syncs it, and moves
+//! the anchor. In the rollback modes that is the moment of the commit: a journal applies only to
+//! the state that its salt names, so the journal of a transaction that is in the anchor is void. In
+//! WAL mode the anchor pins the log's frames when the log is synced, and the main file's pages when
+//! a checkpoint has copied them. SQLite's locks order all of it; `docs/format/freshness.md` has the
+//! reasons.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -25,19 +26,19 @@ use crate::side::SideFile;
 
 /// Full sync, of data alone where that is enough (`SQLITE_SYNC_NORMAL | SQLITE_SYNC_DATAONLY`).
 const SYNC: i32 = 0x12;
-/// Bytes of records, at least, before a new snapshot takes their place.
+/// Minimum number of bytes of records before a new snapshot replaces them.
 const MIN_RECORDS_LEN: u64 = 256 * 1024;
-/// Most readings of an anchor that others move meanwhile.
+/// Maximum number of attempts to read an anchor that others are moving.
 const ATTEMPTS: u32 = 5;
 
-/// Where a database's files are opened.
+/// The location of a database's files.
 #[derive(Clone)]
 pub(crate) struct Place {
     /// The VFS below.
     pub(crate) below: *mut Vfs,
     /// The main file's name.
     pub(crate) path: Vec<u8>,
-    /// The directory of anchors; that of the key store unless it is told.
+    /// The directory of anchors; `None` for the key store's.
     pub(crate) anchors: Option<PathBuf>,
 }
 
@@ -47,26 +48,28 @@ pub(crate) struct Fresh {
     place: Place,
     anchor_path: PathBuf,
     inner: RefCell<Inner>,
-    /// A journal file can undo the transaction that runs.
+    /// True if a journal file can undo the running transaction.
     journal: Cell<bool>,
-    /// That journal names a super-journal: not this database alone decides on the commit.
+    /// True if that journal names a super-journal: this database alone does not decide on the
+    /// commit.
     several: Cell<bool>,
 }
 
 struct Inner {
     anchor: SideFile,
     lists: [Option<SideFile>; 2],
-    /// The anchor's bytes as they were read last; empty to read all anew.
+    /// The anchor's bytes when last read; empty to force reading everything.
     seen: Vec<u8>,
     list: ListAnchor,
     log: LogAnchor,
     tags: Vec<Tag>,
-    /// The state of the list that `tags` has.
+    /// The state of the list to which `tags` belongs.
     at: ListMark,
-    /// Tags of pages that were written since, and the number of pages where that changed.
+    /// Tags of pages written since, and the number of pages if it changed.
     written: BTreeMap<u32, Tag>,
     pages: Option<u32>,
-    /// `list.prepared` is that of the transaction that runs here, with nothing written since.
+    /// True if `list.prepared` belongs to the transaction that runs here, with nothing written
+    /// since.
     prepared_here: bool,
     /// Frames that a checkpoint has copied.
     copied: Option<LogMark>,
@@ -107,7 +110,7 @@ impl Inner {
 }
 
 impl Fresh {
-    /// The freshness of a database whose header says that it has it.
+    /// Opens the freshness of a database whose header has the flag.
     pub(crate) fn open(place: &Place, file_id: [u8; 16]) -> Result<Self, VfsError> {
         let anchor_path = anchor_name(place.anchors.as_deref(), &file_id)?;
         let missing = |_| VfsError::NoAnchor { path: anchor_path.clone() };
@@ -158,7 +161,7 @@ impl Fresh {
         Ok(())
     }
 
-    /// Whether the database has a log beside it.
+    /// Returns true if the database has a log beside it.
     pub(crate) fn has_log(&self) -> bool {
         let mut path = self.place.path.clone();
         path.extend_from_slice(b"-wal");
@@ -166,7 +169,7 @@ impl Fresh {
         std::fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0)
     }
 
-    /// Learns what others have committed.
+    /// Reads what others have committed.
     ///
     /// # Errors
     /// `NoAnchor`, `StaleList`.
@@ -195,7 +198,7 @@ impl Fresh {
                     inner.seen = bytes.to_vec();
                     return Ok(());
                 }
-                // Another process may have begun a new snapshot meanwhile.
+                // Another process may have started a new snapshot in the meantime.
                 Err(_) if attempt < ATTEMPTS => {
                     inner.seen.clear();
                     attempt += 1;
@@ -208,7 +211,7 @@ impl Fresh {
         }
     }
 
-    /// Has `tags` be those of `list`: with what is prepared, where that is readable.
+    /// Sets `tags` to those of `list`, including a prepared state if that is readable.
     fn load(&self, inner: &mut Inner, list: ListAnchor) -> Result<(), VfsError> {
         let target = list.prepared.unwrap_or(list.base);
         let same = (list.file, list.snapshot_len) == (inner.list.file, inner.list.snapshot_len)
@@ -235,8 +238,8 @@ impl Fresh {
         }
         (inner.tags, inner.at) = (tags, list.base);
         if let Some(prepared) = list.prepared {
-            // Where it cannot be read, another record was begun in its place: the journal is
-            // there that undoes it, and what is read before that is the base.
+            // If it cannot be read, another record was started in its place: the journal that
+            // undoes it exists, and everything read before is the base.
             let mut tags = inner.tags.clone();
             if self.follow(inner, list, list.base, prepared, &mut tags)? {
                 (inner.tags, inner.at) = (tags, prepared);
@@ -245,7 +248,7 @@ impl Fresh {
         Ok(())
     }
 
-    /// Applies the records from one state to another; tells whether they lead there.
+    /// Applies the records from one state to another; returns true if they lead there.
     fn follow(
         &self,
         inner: &mut Inner,
@@ -307,18 +310,18 @@ impl Fresh {
         Ok(place.insert(opened))
     }
 
-    /// Whether `page` may have `tag` now.
+    /// Returns true if `page` may have `tag` now.
     pub(crate) fn is_fresh(&self, page: u32, tag: &Tag) -> bool {
         self.inner.borrow().expected(page).as_ref() == Some(tag)
     }
 
-    /// Whether the file has to have `page`.
+    /// Returns true if the file must have `page`.
     pub(crate) fn has_page(&self, page: u32) -> bool {
         page <= self.inner.borrow().page_count()
     }
 
-    /// Whether the database has pages by what is committed. What is prepared may be all that there
-    /// is: a crash then leaves a file without pages, and the journal's super-journal decides.
+    /// Returns true if the committed database has pages. There may be only a prepared state: a
+    /// crash then leaves a file without pages, and the journal's super-journal decides.
     ///
     /// # Errors
     /// `StaleList`.
@@ -338,7 +341,7 @@ impl Fresh {
         }
     }
 
-    /// Notes that `page` was written, with `tag`.
+    /// Records that `page` was written, with `tag`.
     pub(crate) fn note(&self, page: u32, tag: Tag) {
         let mut inner = self.inner.borrow_mut();
         if page > inner.page_count() {
@@ -348,7 +351,7 @@ impl Fresh {
         inner.prepared_here = false;
     }
 
-    /// Notes that the file was cut to `pages` pages.
+    /// Records that the file was truncated to `pages` pages.
     pub(crate) fn note_pages(&self, pages: u32) {
         let mut inner = self.inner.borrow_mut();
         if pages < inner.page_count() {
@@ -357,20 +360,21 @@ impl Fresh {
         }
     }
 
-    /// The lock to write was got: no journal is known of yet.
+    /// Called when the write lock was acquired: no journal is known yet.
     pub(crate) fn begin(&self) {
         self.journal.set(false);
         self.several.set(false);
     }
 
-    /// Notes that the file has just `pages` pages.
+    /// Records that the file has exactly `pages` pages.
     pub(crate) fn set_pages(&self, pages: u32) {
         let mut inner = self.inner.borrow_mut();
         inner.written.retain(|&page, _| page <= pages);
         (inner.pages, inner.prepared_here) = (Some(pages), false);
     }
 
-    /// A journal is begun: what its salt has to end with. What was prepared before is committed.
+    /// Called when a journal is begun; returns the end of its salt. Anything prepared before is
+    /// committed.
     pub(crate) fn begin_journal(&self) -> Result<[u8; 8], VfsError> {
         if !self.journal.get() && self.inner.borrow().list.prepared.is_some() {
             self.finish()?;
@@ -379,7 +383,7 @@ impl Fresh {
         Ok(journal_mark(&self.inner.borrow().list.base.digest))
     }
 
-    /// Whether a journal whose salt ends with `mark` may undo anything.
+    /// Returns true if a journal whose salt ends with `mark` may undo anything.
     pub(crate) fn takes_journal(&self, mark: &[u8]) -> bool {
         let ours = journal_mark(&self.inner.borrow().list.base.digest) == *mark;
         if ours {
@@ -388,13 +392,13 @@ impl Fresh {
         ours
     }
 
-    /// The journal names a super-journal.
+    /// Records that the journal names a super-journal.
     pub(crate) fn note_several(&self) {
         self.several.set(true);
     }
 
     /// All pages of a transaction over several databases are written: from now on it may be
-    /// committed without a word to this one.
+    /// committed without this database being notified.
     pub(crate) fn prepare(&self) -> Result<(), VfsError> {
         let mut inner = self.inner.borrow_mut();
         if !self.several.get() || !inner.is_dirty() || inner.prepared_here {
@@ -407,7 +411,7 @@ impl Fresh {
         Ok(())
     }
 
-    /// Commits what was written: the journal, if there is one, is void afterwards.
+    /// Commits the written pages: the journal, if there is one, is void afterwards.
     pub(crate) fn finish(&self) -> Result<(), VfsError> {
         let mut inner = self.inner.borrow_mut();
         let inner = &mut *inner;
@@ -440,8 +444,8 @@ impl Fresh {
         Ok(())
     }
 
-    /// As `finish`, of a file without pages, whose journal SQLite takes for that of another file
-    /// and deletes. A state that was only prepared, and has no page on disk, has not come.
+    /// As `finish`, for a file without pages, whose journal SQLite takes for that of another file
+    /// and deletes. A state that was only prepared, and has no page on disk, did not take effect.
     pub(crate) fn finish_empty(&self) -> Result<(), VfsError> {
         {
             let inner = self.inner.borrow();
@@ -459,8 +463,8 @@ impl Fresh {
         self.load_whole(&mut inner, &list)
     }
 
-    /// The lock to write was given up. What was written without a journal file is committed; what a
-    /// journal file can undo, which is still there, is not.
+    /// Called when the write lock is released. Commits pages written without a journal file, but
+    /// not pages that an existing journal file can undo.
     pub(crate) fn release(&self) -> Result<(), VfsError> {
         let undone = self.journal.replace(false);
         self.several.set(false);
@@ -474,7 +478,7 @@ impl Fresh {
         if dirty { self.finish() } else { Ok(()) }
     }
 
-    /// Commits what was written in a way that no journal file can undo.
+    /// Commits the written pages in a way that no journal file can undo.
     pub(crate) fn settle(&self) -> Result<(), VfsError> {
         if self.journal.get() { Ok(()) } else { self.finish() }
     }
@@ -502,7 +506,7 @@ impl Fresh {
         Ok(())
     }
 
-    /// As `commit`, with all tags anew in the other file.
+    /// As `commit`, with all tags written anew to the other file.
     fn commit_snapshot(&self, inner: &mut Inner, copied: LogMark) -> Result<(), VfsError> {
         let mut tags = inner.tags.clone();
         tags.resize(inner.page_count() as usize, Tag::default());
@@ -530,15 +534,15 @@ impl Fresh {
         self.move_list(inner, list)?;
         inner.forget_written();
         (inner.tags, inner.at) = (tags, base);
-        // Only its room is wanted: nothing names it any more.
+        // Only to free its space: nothing names it any more.
         let _ = self.list(inner, old, false).and_then(|file| file.truncate(0));
         Ok(())
     }
 
-    /// Writes a record behind the base, durably; returns the state that it leads to.
+    /// Writes a record after the base, durably; returns the state that it leads to.
     fn write_record(&self, inner: &mut Inner) -> Result<ListMark, VfsError> {
-        // New pages that were not written here are free ones, which SQLite never writes: a
-        // checkpoint that was cut short has filled their place already.
+        // New pages that were not written here are free ones, which SQLite never writes: an
+        // interrupted checkpoint has already filled their place.
         let listed = u32::try_from(inner.tags.len()).unwrap_or(u32::MAX);
         for page in listed.saturating_add(1)..=inner.page_count() {
             inner.written.entry(page).or_default();
@@ -555,8 +559,8 @@ impl Fresh {
 
     fn move_list(&self, inner: &mut Inner, mut list: ListAnchor) -> Result<(), VfsError> {
         list.sequence = inner.list.sequence.wrapping_add(1);
-        // The header says that it is on. Who switches it keeps everyone else out: a run that was
-        // cut short left this behind.
+        // The header says that it is on. Switching excludes everyone else: an interrupted run left
+        // this behind.
         list.switching = false;
         let (at, slot) = list.encode(&self.file_id);
         self.move_anchor(inner, at, &slot)?;
@@ -574,8 +578,8 @@ impl Fresh {
         moved
     }
 
-    /// The frames that the log in force must have, and those that a checkpoint has copied from
-    /// the log that the second one names.
+    /// Returns the frames that the log in force must have, and the frames that a checkpoint has
+    /// copied from the log that the second mark names.
     pub(crate) fn log_marks(&self) -> (LogMark, LogMark) {
         let inner = self.inner.borrow();
         (inner.log.mark, inner.list.copied)
@@ -594,17 +598,17 @@ impl Fresh {
         Ok(())
     }
 
-    /// A new log is about to begin: none that is older counts.
+    /// A new log is about to begin: older logs are no longer valid.
     pub(crate) fn begin_log(&self, id: LogId) -> Result<(), VfsError> {
         self.set_log(LogMark { id, ..LogMark::default() })
     }
 
-    /// The log is about to go.
+    /// The log is about to be removed.
     pub(crate) fn end_log(&self) -> Result<(), VfsError> {
         self.set_log(LogMark::default())
     }
 
-    /// A checkpoint copies frames up to `mark`.
+    /// Records that a checkpoint copies frames up to `mark`.
     pub(crate) fn note_copied(&self, mark: LogMark) {
         let mut inner = self.inner.borrow_mut();
         let known = inner.copied.unwrap_or(inner.list.copied);

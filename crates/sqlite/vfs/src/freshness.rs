@@ -1,4 +1,4 @@
-//! Where the list of a database's seals and its anchor stand, for programs that link this.
+//! Location of the list of a database's seals and of its anchor, for programs that link this.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File};
@@ -12,24 +12,24 @@ use tdekit_sqlite_page::fresh::{ANCHOR_LEN, ListAnchor};
 use crate::VfsError;
 use crate::keyring::Keyring;
 
-/// What the two files of the list have behind the database's name.
+/// Suffixes of the list's two files after the database's name.
 pub const LIST_SUFFIXES: [&str; 2] = ["-seals", "-seals2"];
-/// The directory of the anchors within a key store.
+/// Name of the directory of anchors within a key store.
 const ANCHORS: &str = "anchors";
 
 static SUSPENDED: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process looks at no anchor, as it makes a new one.
+/// Returns true if this process ignores anchors because it is making a new one.
 pub(crate) fn is_suspended() -> bool {
     SUSPENDED.load(Ordering::Relaxed)
 }
 
-/// Has this process open databases without a look at their anchors until the value is dropped. It
-/// is for those alone who make a new anchor and keep everyone else out.
+/// Lets this process open databases without checking their anchors until the value is dropped. Only
+/// for callers that make a new anchor and exclude everyone else.
 #[derive(Debug)]
 pub struct Suspended(());
 
-/// Begins that.
+/// Starts ignoring anchors.
 #[must_use]
 pub fn suspend() -> Suspended {
     SUSPENDED.store(true, Ordering::Relaxed);
@@ -42,10 +42,11 @@ impl Drop for Suspended {
     }
 }
 
-/// The anchor of the database `file_id`: in `anchors`, else in the key store in use.
+/// Returns the path of the anchor of the database `file_id`: in `anchors`, or in the key store in
+/// use.
 ///
 /// # Errors
-/// The key store's, where none is named.
+/// The key store's, if no directory is given.
 pub fn anchor_name(anchors: Option<&Path>, file_id: &[u8; 16]) -> Result<PathBuf, VfsError> {
     let directory = match anchors {
         Some(directory) => directory.to_owned(),
@@ -55,13 +56,13 @@ pub fn anchor_name(anchors: Option<&Path>, file_id: &[u8; 16]) -> Result<PathBuf
     Ok(directory.join(name + ".anchor"))
 }
 
-/// The directory of the anchors in a keyring's store.
+/// Returns the directory of the anchors in a keyring's store.
 pub(crate) fn anchors_of(ring: &Keyring) -> Result<PathBuf, VfsError> {
     Ok(ring.dir()?.join(ANCHORS))
 }
 
-/// Fails where a database whose header says that it has no freshness has an anchor: the header of
-/// an older state was put back.
+/// Fails if a database whose header says that it has no freshness has an anchor: the header of an
+/// older state was restored.
 pub(crate) fn refuse_anchored(anchors: Option<&Path>, file_id: &[u8; 16]) -> Result<(), VfsError> {
     // Without a store there is no anchor either.
     let Ok(path) = anchor_name(anchors, file_id) else { return Ok(()) };
@@ -72,7 +73,7 @@ pub(crate) fn refuse_anchored(anchors: Option<&Path>, file_id: &[u8; 16]) -> Res
     }
 }
 
-/// Makes the directory that `anchor` is to stand in, durably, for its owner alone.
+/// Makes the directory for `anchor`, durably, for its owner alone.
 ///
 /// # Errors
 /// `File`.
@@ -86,7 +87,7 @@ pub fn make_directory(anchor: &Path) -> Result<(), VfsError> {
     made.and_then(|()| File::open(above)).and_then(|above| above.sync_all()).map_err(VfsError::File)
 }
 
-/// The files of the list of the database at `path`.
+/// Returns the paths of the files of the list of the database at `path`.
 #[must_use]
 pub fn list_names(path: &Path) -> [PathBuf; 2] {
     LIST_SUFFIXES.map(|suffix| {

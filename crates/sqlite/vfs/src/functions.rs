@@ -12,7 +12,7 @@ use crate::api::Api;
 use crate::ffi::{Context, Sqlite3};
 use crate::host;
 
-/// An error's text, with a number that rises.
+/// An error's text, with an increasing number.
 type Told = (u64, String);
 
 /// The last error of each open connection, by its address.
@@ -20,8 +20,8 @@ static OF_CONNECTION: Mutex<BTreeMap<usize, Told>> = Mutex::new(BTreeMap::new())
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// The last error of this thread that belongs to no open connection: a file that could not be
-    /// opened has none yet.
+    /// The last error of this thread without an open connection: a file that could not be opened
+    /// has none yet.
     static OF_THREAD: RefCell<Option<Told>> = const { RefCell::new(None) };
 }
 
@@ -32,8 +32,8 @@ fn of_connection() -> MutexGuard<'static, BTreeMap<usize, Told>> {
     OF_CONNECTION.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The answer of `tdekit_last_error()` on the connection at the address `db`, for a program that
-/// links this: on a damaged database SQLite prepares no statement that could ask. At 0, of this
+/// Returns the result of `tdekit_last_error()` on the connection at the address `db`, for a program
+/// that links this: on a damaged database SQLite prepares no statement to call it. For 0, of this
 /// thread.
 pub fn last_error_of(db: usize) -> Option<String> {
     let own = of_connection().get(&db).cloned();
@@ -41,12 +41,12 @@ pub fn last_error_of(db: usize) -> Option<String> {
     own.into_iter().chain(threads).max_by_key(|told| told.0).map(|told| told.1)
 }
 
-/// Keeps `message` for `tdekit_last_error()` of `db`, else of this thread.
+/// Stores `message` for `tdekit_last_error()` of `db`, or of this thread.
 pub(crate) fn remember(db: Option<*mut Sqlite3>, message: &str) {
     let told = (COUNT.fetch_add(1, Ordering::Relaxed), message.to_owned());
     match db {
         Some(db) => drop(of_connection().insert(db as usize, told)),
-        // A thread that ends has nobody left to tell.
+        // A thread that is ending has no reader for the message.
         None => drop(OF_THREAD.try_with(|kept| kept.replace(Some(told)))),
     }
 }
@@ -60,7 +60,7 @@ pub(crate) fn add(api: Api, db: *mut Sqlite3) {
     }
 }
 
-/// A connection closed: its address may be another one's next.
+/// Called when a connection was closed: its address may be reused.
 unsafe extern "C" fn gone(db: *mut c_void) {
     drop(catch_unwind(|| of_connection().remove(&(db as usize))));
 }

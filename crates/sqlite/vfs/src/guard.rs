@@ -2,8 +2,8 @@
 //!
 //! A connection that names a VFS (`vfs=unix-excl`) bypasses ours, and so does every connection
 //! after `sqlite3_shutdown` and `sqlite3_initialize`, which make SQLite's own VFS the default again
-//! and forget every automatic extension. The structures of the VFSes outlive that: so we put a
-//! check before the `xOpen` of each that is registered when we are.
+//! and forget every automatic extension. The structures of the VFSes survive that: so we put a
+//! check before the `xOpen` of each one that is registered at our registration.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int};
@@ -24,11 +24,11 @@ type Open = unsafe extern "C" fn(*mut Vfs, *const c_char, *mut File, c_int, *mut
 /// A VFS that keeps databases in memory and writes none.
 const IN_MEMORY: &CStr = c"memdb";
 
-/// Addresses of VFSes, and the `xOpen` that each had.
+/// Addresses of VFSes, and their original `xOpen`.
 static GUARDED: Mutex<Vec<(usize, Open, Api)>> = Mutex::new(Vec::new());
 
-/// Guards every VFS that the library has. To be called before ours is registered: one that
-/// stands on ours needs no guard.
+/// Guards every VFS of the library. Must be called before ours is registered: a VFS that is based
+/// on ours needs no guard.
 pub(crate) fn install(api: Api) {
     let mut guarded = GUARDED.lock().unwrap_or_else(PoisonError::into_inner);
     let mut next = api.vfs_find(None);
@@ -50,7 +50,7 @@ pub(crate) fn install(api: Api) {
     }
 }
 
-/// Whether a guard is on `vfs`: it was there before ours.
+/// Returns true if `vfs` has a guard: it was registered before ours.
 pub(crate) fn is_guarded(vfs: *mut Vfs) -> bool {
     let guarded = GUARDED.lock().unwrap_or_else(PoisonError::into_inner);
     guarded.iter().any(|(known, ..)| *known == vfs as usize)
@@ -89,7 +89,8 @@ unsafe extern "C" fn guarded_open(
     unsafe { open(vfs, name, file, flags, out_flags) }
 }
 
-/// Whether a main file is about to be made, or is empty, past us, where it was to be encrypted.
+/// Returns true if a main file that should be encrypted is about to be made, or is empty, without
+/// our VFS.
 ///
 /// # Safety
 /// `name` and `flags` are what SQLite passed to `xOpen`.

@@ -1,9 +1,9 @@
-//! Faults of SQLite libraries that the user of one should know.
+//! Faults of SQLite libraries that users should know.
 
 /// First release that writes all headers of a commit after a savepoint was rolled back.
 const SAVEPOINTS_MENDED: [u32; 3] = [3, 50, 2];
 
-/// The fault of SQLite `version`, as `sqlite3_libversion` gives that, in words.
+/// Returns the fault, in words, of SQLite `version`, as returned by `sqlite3_libversion`.
 #[must_use]
 pub fn fault_of(version: &str) -> Option<String> {
     let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));

@@ -16,19 +16,19 @@ use crate::fresh::Fresh;
 use crate::live_keys::LiveKeys;
 use crate::ranges::Ranges;
 
-/// Bytes that SQLite zeroes at the start of a journal to end a transaction (`PERSIST` mode).
+/// Bytes that SQLite zeros at the start of a journal to end a transaction (`PERSIST` mode).
 const ENDING_LEN: usize = 28;
-/// Bytes gathered before an extent is written.
+/// Bytes that are gathered before an extent is written.
 const MAX_PENDING_LEN: usize = MAX_TRANSFER_LEN - 4 * SECTOR_LEN;
-/// First bytes of a journal that SQLite never syncs: its magic, and "as many as there are" for
-/// the number of records (SQLite file format, 3).
+/// First bytes of a journal that SQLite never syncs: its magic, and the number of records meaning
+/// "as many as there are" (SQLite file format, 3).
 const NEVER_SYNCED: [u8; 12] =
     [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7, 0xff, 0xff, 0xff, 0xff];
-/// SQLite's journal ends with these where it names a super-journal (SQLite file format, 3).
+/// SQLite's journal ends with these bytes if it names a super-journal (SQLite file format, 3).
 pub(crate) const SUPER_END: &[u8] = NEVER_SYNCED.split_at(8).0;
-/// How often a journal is read that others replace meanwhile, until it counts as damaged.
+/// Maximum number of readings of a journal that others are replacing, before it counts as damaged.
 const MAX_READINGS: u32 = 50;
-/// Most extents that a damaged stretch is searched past.
+/// Maximum number of extents that a search skips after a damaged stretch.
 const MAX_LOST_EXTENTS: u32 = 1 << 20;
 
 /// A rollback journal.
@@ -40,13 +40,13 @@ pub(crate) struct JournalFile {
     generation: u64,
     file_id: [u8; 16],
     header: Option<JournalHeader>,
-    /// Whether the file's content at opening is known.
+    /// True if the file's content at opening has been read.
     loaded: bool,
-    /// Header and size of the file as it was read; none once this connection writes.
+    /// Header and size of the file when it was read; `None` once this connection writes.
     seen: Option<(Option<JournalHeader>, u64)>,
     extents: Vec<Extent>,
-    /// Which of them has each of SQLite's bytes. SQLite rewrites the record count of a header, and
-    /// after a write that failed the record that it was of.
+    /// The extent that has each of SQLite's bytes. SQLite rewrites the record count of a header
+    /// and, after a failed write, the record concerned.
     ranges: Ranges,
     next_offset: u64,
     /// Extents below this number were synced.
@@ -56,11 +56,11 @@ pub(crate) struct JournalFile {
     pending: Vec<u8>,
     window: Option<(usize, Vec<u8>)>,
     scratch: Vec<u8>,
-    /// Rises when something gathered is dropped.
+    /// Incremented when gathered data is dropped.
     lost: Rc<Cell<u64>>,
-    /// The freshness of the database, where it has that.
+    /// The freshness of the database, if it has it.
     fresh: Option<Rc<Fresh>>,
-    /// The file is of a transaction that is over: it holds nothing.
+    /// The file belongs to a transaction that has ended: it has no content.
     void: bool,
 }
 
@@ -78,7 +78,7 @@ impl Extent {
 }
 
 impl JournalFile {
-    /// A journal that tells in `lost` when it goes with something still gathered.
+    /// Makes a journal that reports in `lost` when it is dropped with gathered data.
     pub(crate) fn new(
         base: BaseFile,
         live: Rc<LiveKeys>,
@@ -115,11 +115,12 @@ impl JournalFile {
         &mut self.base
     }
 
-    /// Reads plaintext at SQLite's offset. Writes nothing: a rollback needs bytes that a full disk
-    /// did not take.
+    /// Reads plaintext at SQLite's offset. Writes nothing: a rollback needs bytes for which a full
+    /// disk had no space.
     ///
-    /// Who asks whether a journal is hot holds no lock that keeps writers away. What does not open
-    /// then may be of a journal that takes the place of another: it is read once more.
+    /// A connection that checks whether a journal is hot holds no lock that excludes writers. An
+    /// extent that does not open then may belong to a journal that is replacing another: it is read
+    /// once more.
     pub(crate) fn read(&mut self, out: &mut [u8], offset: u64) -> Result<Read, VfsError> {
         for _ in 1..MAX_READINGS {
             match self.read_once(out, offset) {
@@ -148,9 +149,9 @@ impl JournalFile {
 
     /// Gathers plaintext at SQLite's offset.
     pub(crate) fn write(&mut self, data: &[u8], offset: u64) -> Result<(), VfsError> {
-        // A whole header at the start begins a journal, perhaps in the file of one that a crash
-        // left before it could undo anything. The content of that one must not be read among the
-        // new.
+        // A complete header at the start begins a journal, perhaps in the file of a journal that a
+        // crash left before it could undo anything. The old content must not be read together with
+        // the new.
         let begins = offset == 0 && data.len() > ENDING_LEN;
         if begins && (self.len > 0 || self.void || (!self.loaded && self.base.size()? > 0)) {
             self.clear()?;
@@ -175,7 +176,7 @@ impl JournalFile {
         Ok(())
     }
 
-    /// Cuts the journal to `len` of SQLite's bytes.
+    /// Truncates the journal to `len` of SQLite's bytes.
     pub(crate) fn truncate(&mut self, len: u64) -> Result<(), VfsError> {
         if len == 0 {
             return self.end();
@@ -194,7 +195,7 @@ impl JournalFile {
         Ok(())
     }
 
-    /// Size of the journal as SQLite sees it.
+    /// Returns the size of the journal as SQLite sees it.
     pub(crate) fn size(&mut self) -> Result<u64, VfsError> {
         self.load()?;
         Ok(self.len)
@@ -205,7 +206,7 @@ impl JournalFile {
         let bytes = std::mem::take(&mut self.pending);
         let written = self.write_extents(&bytes);
         self.pending = bytes;
-        // SQLite was told that they are written: until they are, reads find them here.
+        // SQLite believes that they are written: until they are, reads find them here.
         if written.is_ok() {
             self.pending.clear();
         }
@@ -230,8 +231,8 @@ impl JournalFile {
                     header
                 }
             };
-            // A record count that is lost makes the journal void: it is written twice, so that
-            // damage to one copy is not taken for a write that was cut short.
+            // Losing a record count makes the journal void: it is written twice, so that damage to
+            // one copy is not taken for an interrupted write.
             let copies = if is_count(logical, chunk.len(), self.ranges.end()) { 2 } else { 1 };
             let mut placed = Vec::with_capacity(copies);
             for copy in 0..u32::try_from(copies).unwrap_or(1) {
@@ -252,7 +253,7 @@ impl JournalFile {
         Ok(())
     }
 
-    /// Has the codec use the keys as they are known now.
+    /// Gives the codec the currently known keys.
     fn renew_keys(&mut self) {
         let generation = self.live.generation();
         if std::mem::replace(&mut self.generation, generation) != generation {
@@ -271,7 +272,7 @@ impl JournalFile {
         self.len = self.len.max(extent.end());
     }
 
-    /// Forgets the journal's content, and reads the file at the next call.
+    /// Forgets the journal's content; the next call reads the file.
     pub(crate) fn forget(&mut self) {
         self.drop_pending();
         self.extents.clear();
@@ -281,8 +282,8 @@ impl JournalFile {
         self.void = false;
     }
 
-    /// Ends the transaction. Where the database has freshness, that it moves its anchor is what
-    /// ends it, and the journal is void from then on.
+    /// Ends the transaction. If the database has freshness, moving its anchor ends it, and the
+    /// journal is void from then on.
     fn end(&mut self) -> Result<(), VfsError> {
         if let Some(fresh) = &self.fresh {
             fresh.finish()?;
@@ -290,7 +291,7 @@ impl JournalFile {
         self.clear()
     }
 
-    /// Empties the journal. If that fails, the file decides what the journal holds.
+    /// Empties the journal. If that fails, the file determines the journal's content.
     fn clear(&mut self) -> Result<(), VfsError> {
         self.forget();
         self.base.truncate(0)?;
@@ -306,7 +307,7 @@ impl JournalFile {
         }
     }
 
-    /// Copies SQLite's bytes `range`, which extent `index` has, into `out`, which begins at
+    /// Copies SQLite's bytes `range`, which are in extent `index`, into `out`, which begins at
     /// `offset`.
     fn copy(
         &mut self,
@@ -356,15 +357,15 @@ impl JournalFile {
         Ok(opened?)
     }
 
-    /// Reads the file's content from another connection, which may have been killed since.
+    /// Reads the file's content, which another connection wrote; it may have been killed since.
     fn load(&mut self) -> Result<(), VfsError> {
         if self.loaded {
             return Ok(());
         }
         let header = if self.base.size()? > 0 { self.read_header()? } else { None };
-        // That of this header's journal: a larger size may be that of the one before.
+        // The size of this header's journal: a larger size may be that of the previous journal.
         let size = self.base.size()?;
-        // A reading before may have failed midway.
+        // An earlier reading may have failed midway.
         self.forget();
         self.seen = Some((header, size));
         if let Some(header) = header {
@@ -374,13 +375,15 @@ impl JournalFile {
         Ok(())
     }
 
-    /// Whether the file has another journal than the one that was read, by another connection.
+    /// Returns true if the file has another journal than the one that was read, made by another
+    /// connection.
     fn is_replaced(&mut self) -> Result<bool, VfsError> {
         let Some((header, size)) = self.seen else { return Ok(false) };
         Ok(self.base.size()? != size || self.read_header()? != header)
     }
 
-    /// The header. Without one nothing was synced, and SQLite has not touched the database yet.
+    /// Reads the header. Without one nothing was synced, and SQLite has not touched the database
+    /// yet.
     fn read_header(&mut self) -> Result<Option<JournalHeader>, VfsError> {
         let mut copies = [0; JOURNAL_HEADER_LEN];
         self.base.read(&mut copies, 0)?;
@@ -397,7 +400,7 @@ impl JournalFile {
             self.void = true;
             return Ok(());
         }
-        // An extent under a key that is not known would look like the journal's end.
+        // An extent under an unknown key would look like the journal's end.
         self.live.learn()?;
         self.renew_keys();
         self.live.keys().dek(header.key_version)?;
@@ -422,7 +425,7 @@ impl JournalFile {
         if self.is_damaged(size)? { Err(VfsError::Journal) } else { Ok(()) }
     }
 
-    /// The second copy of a record count whose first one, a sector before it, is lost.
+    /// Returns the second copy of a record count whose first one, a sector before it, is lost.
     fn second_copy(
         &mut self,
         offset: u64,
@@ -437,8 +440,8 @@ impl JournalFile {
         }))
     }
 
-    /// The extent at `offset`, when it is whole and its number is `least` or somewhat more. Also
-    /// tells before which number it knows extents to be durable.
+    /// Returns the extent at `offset`, if it is whole and its number is `least` or a little more.
+    /// Also returns the number below which it knows extents to be durable.
     fn extent_at(
         &mut self,
         offset: u64,
@@ -466,9 +469,9 @@ impl JournalFile {
         }
     }
 
-    /// Whether the journal stops at `next_offset` because of damage, and not because a write was
-    /// cut short. It does when a later extent knows that it was synced; when a record count
-    /// follows it and nothing of it is missing; and, in a journal that is never synced, when
+    /// Returns true if the journal stops at `next_offset` because of damage, and not because a
+    /// write was interrupted. That is so if a later extent knows that it was synced; if a record
+    /// count follows it and nothing of it is missing; and, in a journal that is never synced, if
     /// nothing of it is missing.
     fn is_damaged(&mut self, size: u64) -> Result<bool, VfsError> {
         let (stop, index, end) = (self.next_offset, self.next_index(), self.ranges.end());
@@ -495,8 +498,8 @@ impl JournalFile {
         Ok(!missing && (counted || self.is_never_synced(&bytes, size)?))
     }
 
-    /// Whether SQLite wrote this journal with `synchronous=OFF`, and the extent that does not
-    /// open is all there.
+    /// Returns true if SQLite wrote this journal with `synchronous=OFF`, and the extent that does
+    /// not open is complete.
     fn is_never_synced(&mut self, stop: &[u8], size: u64) -> Result<bool, VfsError> {
         let Some(&first) = self.extents.first() else { return Ok(false) };
         let mut plain = Vec::new();
@@ -510,15 +513,15 @@ impl JournalFile {
     }
 }
 
-/// Whether an extent at `logical` rewrites a record count in a journal that ends at `end`.
+/// Returns true if an extent at `logical` rewrites a record count in a journal that ends at `end`.
 fn is_count(logical: u64, len: usize, end: u64) -> bool {
     logical < end && len < SECTOR_LEN / 2
 }
 
 impl Drop for JournalFile {
     fn drop(&mut self) {
-        // SQLite has synced, or has no use for, what a journal holds when it closes it; without
-        // a sync (`synchronous=OFF`) the main file flushed it before its own pages.
+        // When SQLite closes a journal, it has synced its content or does not need it; without a
+        // sync (`synchronous=OFF`) the main file flushed it before its own pages.
         self.drop_pending();
         if let Some((_, plain)) = &mut self.window {
             plain.fill(0);

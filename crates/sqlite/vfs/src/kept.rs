@@ -1,4 +1,4 @@
-//! Pages of a transaction that still runs, opened, where SQLite comes back to them.
+//! Decrypted pages of a running transaction that SQLite reads or writes again.
 //!
 //! A transaction that is larger than SQLite's cache spills pages, reads them again and writes them
 //! anew. Until it commits, nobody else may see them: they are kept here, and each is sealed when it
@@ -6,18 +6,18 @@
 
 use std::collections::BTreeMap;
 
-/// Most bytes of pages that are kept.
+/// Maximum number of bytes of kept pages.
 const MAX_KEPT_LEN: usize = 16 << 20;
-/// Bytes of pages that leave when they are too many: several writes.
+/// Bytes of pages that leave when there are too many: several writes.
 const LEAVING_LEN: usize = 1 << 20;
 
-/// Pages that are kept, by number (of a page or of a frame), each with its `H`.
+/// Kept pages, by number (of a page or a frame), each with its `H`.
 pub(crate) struct Kept<H> {
-    /// SQLite has come back to a page of the transaction: from now on its pages are kept.
+    /// SQLite has used a page of the transaction again: from now on its pages are kept.
     began: bool,
     pages: BTreeMap<u32, (H, Box<[u8]>)>,
     len: usize,
-    /// Where the next pages leave from.
+    /// Position from which the next pages leave.
     hand: u32,
     free: Vec<Box<[u8]>>,
 }
@@ -30,44 +30,44 @@ impl<H> Default for Kept<H> {
 }
 
 impl<H> Kept<H> {
-    /// Keeps pages from now on.
+    /// Starts keeping pages.
     pub(crate) fn begin(&mut self) {
         self.began = true;
     }
 
-    /// Whether pages are kept.
+    /// Returns true if pages are kept.
     pub(crate) fn is_begun(&self) -> bool {
         self.began
     }
 
-    /// The transaction has ended, and with it what was kept of it.
+    /// Ends the transaction, and drops its kept pages.
     pub(crate) fn end(&mut self) {
         if self.began {
             *self = Self::default();
         }
     }
 
-    /// The page, if it is kept.
+    /// Returns the page, if it is kept.
     pub(crate) fn get(&self, number: u32) -> Option<(&H, &[u8])> {
         self.pages.get(&number).map(|(head, page)| (head, &**page))
     }
 
-    /// What is kept beside the page, to be changed.
+    /// Returns the data kept beside the page, for changing it.
     pub(crate) fn head_mut(&mut self, number: u32) -> Option<&mut H> {
         self.pages.get_mut(&number).map(|(head, _)| head)
     }
 
-    /// The lowest number that is kept.
+    /// Returns the lowest number kept.
     pub(crate) fn first(&self) -> Option<u32> {
         self.pages.first_key_value().map(|(&number, _)| number)
     }
 
-    /// The highest number that is kept.
+    /// Returns the highest number kept.
     pub(crate) fn last(&self) -> Option<u32> {
         self.pages.last_key_value().map(|(&number, _)| number)
     }
 
-    /// Keeps a copy of `page` in place of what was kept under its number.
+    /// Keeps a copy of `page` in place of the previous one under its number.
     pub(crate) fn keep(&mut self, number: u32, head: H, page: &[u8]) {
         if let Some(kept) = self.pages.get_mut(&number).filter(|(_, p)| p.len() == page.len()) {
             kept.0 = head;
@@ -87,25 +87,25 @@ impl<H> Kept<H> {
         }
     }
 
-    /// Takes a page out.
+    /// Removes and returns a page.
     pub(crate) fn take(&mut self, number: u32) -> Option<(H, Box<[u8]>)> {
         let kept = self.pages.remove(&number)?;
         self.len -= kept.1.len();
         Some(kept)
     }
 
-    /// Takes back the memory of a page that has left.
+    /// Reuses the memory of a page that has left.
     pub(crate) fn reuse(&mut self, page: Box<[u8]>) {
         self.free.push(page);
     }
 
-    /// How many pages of `page_len` bytes have to leave, so that a transaction of any size takes
-    /// a bounded amount of memory.
+    /// Returns how many pages of `page_len` bytes must leave, so that a transaction of any size
+    /// uses a bounded amount of memory.
     pub(crate) fn too_many(&self, page_len: usize) -> usize {
         if self.len <= MAX_KEPT_LEN { 0 } else { (LEAVING_LEN / page_len.max(1)).max(1) }
     }
 
-    /// The page whose turn it is to leave.
+    /// Returns the next page to leave.
     pub(crate) fn next_to_leave(&mut self) -> Option<u32> {
         let next = self.pages.range(self.hand..).next().or_else(|| self.pages.first_key_value());
         let number = next.map(|(&number, _)| number)?;
@@ -150,7 +150,7 @@ mod tests {
             let (_, page) = kept.take(next).unwrap();
             kept.reuse(page);
         }
-        // One that comes back does not leave before the others had their turn.
+        // A page that is used again does not leave before the others had their turn.
         kept.keep(3, 3, &[0; 65536]);
         assert_eq!(kept.next_to_leave(), Some(20));
         kept.hand = bound + 1;

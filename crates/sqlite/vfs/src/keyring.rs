@@ -1,4 +1,4 @@
-//! Keys of databases, unwrapped once a process: those of each key store in a keyring of its own.
+//! Keys of databases, unwrapped once per process; each key store has its own keyring.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
@@ -22,21 +22,21 @@ use crate::open_store::OpenStore;
 pub struct NewDatabase {
     /// Names or thumbprints of the certificates that wrap its key.
     pub certificates: Vec<String>,
-    /// The algorithm that seals its pages.
+    /// The algorithm for its pages.
     pub algorithm: Algorithm,
-    /// Whether its seals are listed and anchored.
+    /// True if its seals are listed and anchored.
     pub freshness: bool,
 }
 
-/// How long the keys of a database that was closed are kept for its next opening, with the store of
-/// the environment: a pool of connections may open and close one many times a second.
+/// Time for which the keys of a closed database are kept for its next opening, with the store of
+/// the environment: a connection pool may open and close one many times per second.
 const KEEP: Duration = Duration::from_secs(10);
-/// Most databases whose keys are kept so.
+/// Maximum number of databases whose keys are kept this way.
 const MAX_KEPT: usize = 32;
 
-/// The keyring of the environment's key store, which stays.
+/// The keyring of the environment's key store, which is permanent.
 static DEFAULT: LazyLock<Arc<Keyring>> = LazyLock::new(Arc::default);
-/// Those of the stores that connections name, by directory, as long as something is open by them.
+/// Keyrings of the stores that connections name, by directory, as long as they have open files.
 static TENANTS: Mutex<BTreeMap<PathBuf, Weak<Keyring>>> = Mutex::new(BTreeMap::new());
 
 /// A header with its unwrapped keys.
@@ -46,18 +46,18 @@ pub struct OpenedHeader {
     pub header: Header,
     /// The keys.
     pub keys: FileKeys,
-    /// What this process knows of the file. The last of all that hold it takes the keys along.
+    /// What this process knows of the file. The keys are dropped with its last holder.
     pub(crate) file: Arc<OpenFile>,
 }
 
-/// A file that is open in this process, or that is about to be.
+/// A file that is open in this process, or is about to be.
 pub(crate) struct OpenFile {
     ring: Arc<Keyring>,
-    /// Header and keys, as this process read them last.
+    /// Header and keys, as this process last read them.
     latest: Mutex<(Header, FileKeys)>,
 }
 
-/// A key store and the keys that it has opened. What one keyring holds, no other sees.
+/// A key store and the keys that it has opened. Keyrings do not share keys.
 #[derive(Default)]
 pub(crate) struct Keyring {
     store: OpenStore,
@@ -66,13 +66,13 @@ pub(crate) struct Keyring {
 
 #[derive(Default)]
 struct Files {
-    /// By file id.
+    /// Open files by file id.
     open: HashMap<[u8; 16], Weak<OpenFile>>,
-    /// Files that were closed, and when.
+    /// Files that were closed, with the time.
     kept: Vec<(Instant, Arc<OpenFile>)>,
 }
 
-/// Has this process use a store that it unlocked itself, whatever the environment names.
+/// Makes this process use a store that it unlocked itself, regardless of the environment.
 pub fn set_unlocked(unlocked: Arc<Unlocked>) {
     DEFAULT.store.give(unlocked);
 }
@@ -96,12 +96,13 @@ pub fn create_header(
     DEFAULT.create_header(new, page_size)
 }
 
-/// The header of the file `file_id` as this process read it last, if it has it open by any store.
+/// Returns the header of the file `file_id` as this process last read it, if it has it open with
+/// any store.
 pub(crate) fn known_header(file_id: &[u8; 16]) -> Option<OpenedHeader> {
     all().iter().find_map(|ring| ring.known(file_id))
 }
 
-/// Opens a header with any of the stores that are in use: nothing tells which one it is.
+/// Opens a header with any of the stores in use: there is no way to know which one is meant.
 pub(crate) fn open_header_by_any(area: &[u8]) -> Result<OpenedHeader, VfsError> {
     let mut failure = None;
     for ring in all() {
@@ -113,7 +114,7 @@ pub(crate) fn open_header_by_any(area: &[u8]) -> Result<OpenedHeader, VfsError> 
     Err(failure.unwrap_or(PageError::KeyMismatch.into()))
 }
 
-/// The environment's first.
+/// Returns all keyrings, the environment's first.
 fn all() -> Vec<Arc<Keyring>> {
     let mut rings = vec![DEFAULT.clone()];
     rings.extend(tenants().values().filter_map(Weak::upgrade));
@@ -125,7 +126,7 @@ fn tenants() -> MutexGuard<'static, BTreeMap<PathBuf, Weak<Keyring>>> {
     TENANTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The thumbprints (SHA-256, hexadecimal) of the certificates that wrap the current key.
+/// Returns the thumbprints (SHA-256, hexadecimal) of the certificates that wrap the current key.
 pub fn recipients_of(header: &Header) -> Vec<String> {
     let Some(entry) = header.dek(header.current) else { return Vec::new() };
     entry
@@ -137,12 +138,12 @@ pub fn recipients_of(header: &Header) -> Vec<String> {
 }
 
 impl OpenFile {
-    /// The keyring that has its keys.
+    /// Returns the keyring that has its keys.
     pub(crate) fn ring(&self) -> &Arc<Keyring> {
         &self.ring
     }
 
-    /// Its header, as this process read it last.
+    /// Returns its header, as this process last read it.
     pub(crate) fn header(&self) -> Header {
         self.latest().0.clone()
     }
@@ -151,7 +152,7 @@ impl OpenFile {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The key with a commitment, which no two keys share.
+    /// Returns the key with a commitment; no two keys have the same one.
     fn dek(&self, commitment: &[u8; 32]) -> Option<Arc<SecretBytes>> {
         let latest = self.latest();
         let (header, keys) = &*latest;
@@ -162,16 +163,17 @@ impl OpenFile {
 }
 
 impl Keyring {
-    /// That of the store that a connection names by its directory, or of the environment's.
+    /// Returns the keyring of the store that a connection names by its directory, or of the
+    /// environment's.
     ///
     /// # Errors
-    /// `Setting` where the name is empty, `Tenant` where no directory is there.
+    /// `Setting` if the name is empty, `Tenant` if there is no such directory.
     pub(crate) fn of(home: Option<&str>) -> Result<Arc<Self>, VfsError> {
         let Some(home) = home else { return Ok(DEFAULT.clone()) };
         if home.is_empty() {
             return Err(VfsError::Setting { what: "tdekit_home", value: String::new() });
         }
-        // By its true name: each store is opened once, whatever leads to it.
+        // By its canonical name: each store is opened once, whatever path leads to it.
         let dir = Path::new(home).canonicalize().map_err(|source| {
             let (home, path) = (PathBuf::from(home), PathBuf::from(home));
             let error = Box::new(StoreError::Io { action: "find", path, source });
@@ -192,7 +194,7 @@ impl Keyring {
         Ok(ring)
     }
 
-    /// The directory of the key store.
+    /// Returns the directory of the key store.
     ///
     /// # Errors
     /// `Store` with `NoHome`.
@@ -200,13 +202,13 @@ impl Keyring {
         Ok(self.store.dir()?)
     }
 
-    /// The directory, where a connection named it.
+    /// Returns the directory, if a connection named it.
     pub(crate) fn tenant(&self) -> Option<&Path> {
         self.store.tenant()
     }
 
-    /// Reads a header area and unwraps its keys. Where the slot with the highest sequence does not
-    /// authenticate, the other one serves.
+    /// Reads a header area and unwraps its keys. If the slot with the highest sequence does not
+    /// authenticate, uses the other one.
     pub(crate) fn open_header(self: &Arc<Self>, area: &[u8]) -> Result<OpenedHeader, VfsError> {
         let mut failure = None;
         for header in read_all_slots(area)? {
@@ -247,16 +249,16 @@ impl Keyring {
         Ok((self.note(header, keys), area))
     }
 
-    /// Fails where the key store cannot wrap a key for the certificates of `new`.
+    /// Fails if the key store cannot wrap a key for the certificates of `new`.
     pub(crate) fn check(&self, new: &NewDatabase) -> Result<(), VfsError> {
         let dek = SecretBytes::random(DEK_LEN).map_err(PageError::from)?;
         self.wrap(&new.certificates, &dek).map(drop).map_err(|error| self.failed(error.into()))
     }
 
-    /// Logs that the database at `path` is opened, where the key store asks for that.
+    /// Logs the opening of the database at `path`, if the key store asks for it.
     ///
     /// # Errors
-    /// `Store` or `Tenant`: it must not be opened.
+    /// `Store` or `Tenant`: the database must not be opened.
     pub(crate) fn log_opening(&self, path: &[u8], header: &Header) -> Result<(), VfsError> {
         let path = Path::new(OsStr::from_bytes(path));
         match self.store.known() {
@@ -267,11 +269,12 @@ impl Keyring {
         }
     }
 
-    /// Logs that the database at `path` gets the key of `header`. Who has only the certificates
-    /// cannot log, nor can who cannot write the key store's directory; both may make databases.
+    /// Logs that the database at `path` gets the key of `header`. A process that has only the
+    /// certificates, or cannot write to the key store's directory, cannot log; both may make
+    /// databases.
     ///
     /// # Errors
-    /// `Store` or `Tenant`: it must not be made.
+    /// `Store` or `Tenant`: the database must not be made.
     pub(crate) fn log_creation(&self, path: &[u8], header: &Header) -> Result<(), VfsError> {
         let path = Path::new(OsStr::from_bytes(path));
         match self.store.known() {
@@ -283,8 +286,8 @@ impl Keyring {
         }
     }
 
-    /// Notes that the certificates of `header` wrap the key of the database at `path`, as far as
-    /// the key store's directory can be written: it serves refusals to drop one.
+    /// Records that the certificates of `header` wrap the key of the database at `path`, if the key
+    /// store's directory is writable: this serves to refuse dropping one.
     pub(crate) fn note_creation(&self, path: &[u8], header: &Header) {
         let path = Path::new(OsStr::from_bytes(path));
         if is_unfinished(path) {
@@ -307,8 +310,8 @@ impl Keyring {
         }
     }
 
-    /// The connection's file was closed: keeps the keys for a while where the store stays open
-    /// anyway. A tenant's go with the last of its connections.
+    /// Called when a connection's file was closed: keeps the keys for a while if the store stays
+    /// open anyway. A tenant's keys are dropped with its last connection.
     pub(crate) fn closed(&self, file: &Arc<OpenFile>) {
         let mut files = self.files();
         if self.tenant().is_none() {
@@ -379,7 +382,7 @@ impl Keyring {
         Ok(Arc::new(dek))
     }
 
-    /// An error of the key store, which is named where it is not the environment's.
+    /// Adds the key store's directory to its error if it is not the environment's.
     fn failed(&self, error: VfsError) -> VfsError {
         match (self.tenant(), error) {
             (Some(home), VfsError::Key(error) | VfsError::Store(error)) => {
@@ -395,7 +398,7 @@ impl Keyring {
 }
 
 impl Files {
-    /// Drops what was kept long enough.
+    /// Drops keys that were kept long enough.
     fn expire(&mut self) {
         let spare = self.kept.len().saturating_sub(MAX_KEPT);
         self.kept.drain(..spare);

@@ -1,4 +1,4 @@
-//! The kinds of file, and what each does with SQLite's calls.
+//! The kinds of file, and their implementation of SQLite's calls.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
@@ -17,7 +17,7 @@ use crate::scratch::ScratchFile;
 use crate::temp::TempFile;
 use crate::wal::WalFile;
 
-/// The kinds of file. Each lives in one box of its own, so their sizes may differ.
+/// The kinds of file. Each is in a separate box, so their sizes may differ.
 #[allow(clippy::large_enum_variant)]
 pub(crate) enum Kind {
     /// Main file of an encrypted database.
@@ -30,7 +30,7 @@ pub(crate) enum Kind {
     Child(ChildJournal),
     /// A temporary file of any connection.
     Temp(TempFile),
-    /// A plain database that this process keeps sealed; only read.
+    /// A plain database that this process keeps sealed; read only.
     Scratch(ScratchFile),
     /// A file of a plain database.
     Plain(PlainFile),
@@ -139,7 +139,7 @@ impl Kind {
         }
     }
 
-    /// File controls that we answer; `None` for those that go to the VFS below.
+    /// Handles the file controls that are ours; `None` for those that go to the VFS below.
     pub(crate) fn control(
         &mut self,
         op: c_int,

@@ -1,8 +1,8 @@
 //! Transparent encryption for SQLite: a VFS in a loadable extension.
 //!
-//! The VFS `tdekit` stands between the host's SQLite library and its own default VFS. A database
-//! is recognised by its header; everything SQLite writes for it (pages, WAL, journals, temporary
-//! files) is sealed below this line. Plain databases pass through.
+//! The VFS `tdekit` is between the host's SQLite library and its own default VFS. A database is
+//! recognised by its header; everything that SQLite writes for it (pages, WAL, journals, temporary
+//! files) is sealed below this point. Plain databases pass through.
 
 mod api;
 mod base;

@@ -1,7 +1,7 @@
-//! The keys of one database as a connection knows them, and how it learns of others.
+//! The keys of one database as a connection knows them, and how it notices changes.
 //!
 //! Another process may add a version of the key, make it the current one, and drop a version that
-//! no unit needs any more. It writes the header under SQLite's write lock. So a connection looks at
+//! no unit needs any more. It writes the header under SQLite's write lock. So a connection checks
 //! the header when it gets that lock, before it seals anything, and when a unit does not open.
 
 use std::cell::{Cell, Ref, RefCell};
@@ -14,7 +14,7 @@ use crate::VfsError;
 use crate::base::{HeaderReader, Read};
 use crate::keyring::{Keyring, OpenFile, OpenedHeader};
 
-/// Where a slot's sequence number stands, and its length.
+/// Offset of a slot's sequence number, and its length.
 const SEQUENCE_AT: u64 = slot_sequence().start as u64;
 const SEQUENCE_LEN: usize = slot_sequence().end - slot_sequence().start;
 
@@ -24,18 +24,18 @@ type Sequences = [[u8; SEQUENCE_LEN]; SLOT_COUNT];
 pub(crate) struct LiveKeys {
     /// The main file, as long as it is open.
     file: RefCell<Option<HeaderReader>>,
-    /// What the process knows of the file; with it the key store that its keys are of.
+    /// The process's state of the file, with the key store of its keys.
     opened: Arc<OpenFile>,
     header: RefCell<Header>,
     keys: RefCell<FileKeys>,
-    /// Rises with each change of the keys.
+    /// Incremented with each change of the keys.
     generation: Cell<u64>,
-    /// The slots' sequence numbers when the header was read last and both slots were whole.
+    /// The slots' sequence numbers when the header was last read and both slots were whole.
     seen: Cell<Option<Sequences>>,
 }
 
 impl LiveKeys {
-    /// The keys that a header gave. Nothing more is learned before `attach`.
+    /// Makes the keys from a header. Changes are not noticed before `attach`.
     pub(crate) fn new(opened: OpenedHeader) -> Self {
         Self {
             file: RefCell::new(None),
@@ -52,36 +52,37 @@ impl LiveKeys {
         *self.file.borrow_mut() = file;
     }
 
-    /// The process's knowledge of the file.
+    /// Returns the process's state of the file.
     pub(crate) fn file(&self) -> &Arc<OpenFile> {
         &self.opened
     }
 
-    /// The keyring that the keys are of.
+    /// Returns the keyring of the keys.
     pub(crate) fn ring(&self) -> &Arc<Keyring> {
         self.opened.ring()
     }
 
-    /// The keys.
+    /// Returns the keys.
     pub(crate) fn keys(&self) -> FileKeys {
         self.keys.borrow().clone()
     }
 
-    /// The header that the keys are from.
+    /// Returns the header that the keys are from.
     pub(crate) fn header(&self) -> Ref<'_, Header> {
         self.header.borrow()
     }
 
-    /// Rises with each change of the keys: who prepared something from them does it anew.
+    /// Returns the generation, which is incremented with each change of the keys: anything prepared
+    /// from older keys must be prepared again.
     pub(crate) fn generation(&self) -> u64 {
         self.generation.get()
     }
 
-    /// Reads the header again if it was written since, and tells whether the keys are others now.
+    /// Reads the header again if it was written since, and returns true if the keys have changed.
     ///
     /// # Errors
-    /// The key store's, where a key that is new does not open: to go on with the old one could
-    /// write pages that nobody can read later.
+    /// The key store's, if a new key does not open: continuing with the old one could write pages
+    /// that nobody can read later.
     pub(crate) fn learn(&self) -> Result<bool, VfsError> {
         let mut file = self.file.borrow_mut();
         let Some(file) = file.as_mut() else { return Ok(false) };
@@ -114,7 +115,7 @@ impl LiveKeys {
         Ok(changed)
     }
 
-    /// The slots' sequence numbers as they stand in the file; `None` where it ends before them.
+    /// Returns the slots' sequence numbers in the file; `None` if it ends before them.
     pub(crate) fn sequences(&self) -> Result<Option<[u64; SLOT_COUNT]>, VfsError> {
         let mut file = self.file.borrow_mut();
         let Some(file) = file.as_mut() else { return Ok(None) };
@@ -128,12 +129,13 @@ impl Drop for LiveKeys {
     }
 }
 
-/// The current version, and all with their commitments, which bind their algorithms.
+/// Returns the current version, and all versions with their commitments, which bind their
+/// algorithms.
 fn versions_of(header: &Header) -> (u32, Vec<(u32, [u8; 32])>) {
     (header.current, header.deks.iter().map(|dek| (dek.version, dek.commitment)).collect())
 }
 
-/// The slots' sequence numbers in the file; `None` where it ends before them.
+/// Returns the slots' sequence numbers in the file; `None` if it ends before them.
 fn sequences(file: &mut HeaderReader) -> Result<Option<Sequences>, VfsError> {
     let mut found = Sequences::default();
     for (slot, sequence) in (0..).zip(&mut found) {

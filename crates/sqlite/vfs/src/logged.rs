@@ -1,4 +1,4 @@
-//! What the audit log of the key store tells of a database.
+//! The description of a database in the key store's audit log.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use tdekit_key_store::{
 };
 use tdekit_sqlite_page::Header;
 
-/// The database at `path`, with its key in force; `path` as users know it.
+/// Describes the database at `path`, with its key in force; `path` is the one that users know.
 #[must_use]
 pub fn audited(path: &Path, header: &Header, store: &KeyStore) -> AuditDatabase {
     let recipients = header.dek(header.current).map(|dek| dek.recipients.as_slice());
@@ -27,8 +27,8 @@ pub fn audited(path: &Path, header: &Header, store: &KeyStore) -> AuditDatabase 
     }
 }
 
-/// Whether `path` is of a file that becomes a database only later, under its own name: what makes
-/// it logs that name.
+/// Returns true if `path` is a file that becomes a database later, under its own name: its maker
+/// logs that name.
 #[must_use]
 pub fn is_unfinished(path: &Path) -> bool {
     path.parent().is_some_and(is_workplace)

@@ -21,9 +21,9 @@ use crate::resize::Resize;
 use crate::shared::Shared;
 use spilled::Spilled;
 
-/// Most sealed bytes that are gathered before they are written.
+/// Maximum number of sealed bytes that are gathered before they are written.
 const MAX_PENDING_LEN: usize = MAX_TRANSFER_LEN;
-/// Smallest page of SQLite, too small for a seal.
+/// SQLite's smallest page size, too small for a seal.
 const SMALLEST_OF_SQLITE: u32 = 512;
 /// Bytes of SQLite's own database header.
 const SQLITE_HEADER_LEN: usize = 100;
@@ -34,29 +34,29 @@ pub(crate) struct MainFile {
     pub(crate) shared: Rc<Shared>,
     pending: Pending,
     spilled: Spilled,
-    /// Bytes below this offset exist in the file or in `pending`; 0 where nothing is known.
+    /// Bytes below this offset exist in the file or in `pending`; 0 if nothing is known.
     known_end: u64,
     /// New pages of another size, while SQLite writes them.
     resize: Option<Resize>,
     children: Children,
-    /// The length that the file was cut to under the lock to write.
+    /// The length to which the file was truncated under the write lock.
     cut: Option<u64>,
     /// The lock that we hold.
     level: c_int,
-    /// Whether SQLite reads the log, where there is one.
+    /// True if SQLite reads the log, if there is one.
     reads_log: bool,
-    /// Whether SQLite has told that it commits (`FCNTL_SYNC`), and no sync has followed.
+    /// True if SQLite has announced a commit (`FCNTL_SYNC`), and no sync has followed.
     commits: bool,
     sealed: Vec<u8>,
     plain: Vec<u8>,
 }
 
-/// Sealed pages that follow each other in the file and are not yet written.
+/// Consecutive sealed pages that are not yet written.
 #[derive(Default)]
 struct Pending {
     offset: u64,
     bytes: Vec<u8>,
-    /// Journals that had been lost when the first of the pages came.
+    /// Value of `journals_lost` when the first of the pages was gathered.
     journals_lost: u64,
 }
 
@@ -65,7 +65,7 @@ impl Pending {
         self.offset + self.bytes.len() as u64
     }
 
-    /// The sealed page at `at`, when it is gathered here.
+    /// Returns the sealed page at `at`, if it is gathered here.
     fn page(&self, at: u64, size: PageSize) -> Option<&[u8]> {
         let start = usize::try_from(at.checked_sub(self.offset)?).ok()?;
         self.bytes.get(start..start.checked_add(size.len())?)
@@ -96,15 +96,14 @@ impl MainFile {
         }
     }
 
-    /// Takes note of the database's name: its opening is logged and its anchor looked at, each
-    /// where that is asked for.
+    /// Sets the database's name: logs its opening and checks its anchor, each if that is required.
     pub(crate) fn opened_as(&mut self, place: &Place) -> Result<(), VfsError> {
         let live = &self.shared.live;
         live.ring().log_opening(&place.path, &live.header())?;
         self.begin_freshness(place)
     }
 
-    /// Looks at the anchor from now on, where the header says that the database has freshness.
+    /// Checks the anchor from now on, if the header says that the database has freshness.
     pub(crate) fn begin_freshness(&mut self, place: &Place) -> Result<(), VfsError> {
         let (freshness, file_id) = {
             let header = self.shared.live.header();
@@ -119,7 +118,7 @@ impl MainFile {
         if self.shared.fresh.get().is_none() {
             let fresh = Fresh::open(place, file_id)?;
             fresh.refresh()?;
-            // It was empty.
+            // The cell was empty.
             let _ = self.shared.fresh.set(Rc::new(fresh));
         }
         Ok(())
@@ -139,8 +138,8 @@ impl MainFile {
             other => other,
         };
         match result {
-            // These tell SQLite whether its cache is up to date: zeros tell that it is not, and
-            // page 1 is read again with all others.
+            // These bytes show SQLite whether its cache is up to date: zeros mean that it is not,
+            // and page 1 is read again with all others.
             Err(VfsError::Stale { .. }) if out.len() < SQLITE_HEADER_LEN => {
                 out.fill(0);
                 Ok(Read::Full)
@@ -161,7 +160,7 @@ impl MainFile {
         }
     }
 
-    /// Seals a page and gathers it to be written.
+    /// Seals a page and gathers it for writing.
     pub(crate) fn write(&mut self, plain: &[u8], offset: u64) -> Result<(), VfsError> {
         let unexpected = VfsError::Access { file: "main file", offset, len: plain.len() };
         let size = PageSize::of(plain).map_err(|_| match u32::try_from(plain.len()) {
@@ -193,16 +192,16 @@ impl MainFile {
         // A new database may spill other pages before page 1.
         let believed = self.shared.page_size.replace(size);
         if let (true, Some(cut)) = (believed != size, self.cut) {
-            // The size was not known yet when a journal's playback cut the file.
+            // The size was not known yet when a journal's playback truncated the file.
             self.note_end(cut, size, Fresh::set_pages);
         }
         self.take_page(page, size, plain)?;
-        // A checkpoint takes pages for written without asking for a sync. And a shim above us may
-        // hold writes back until SQLite's sync, and keep that to itself: they come last.
+        // A checkpoint considers pages written without asking for a sync. And a shim above us may
+        // hold writes back until SQLite's sync, and not pass that on: they come last.
         if self.shared.checkpoint.get() || self.commits { self.flush() } else { Ok(()) }
     }
 
-    /// Cuts or extends the file to `len` of SQLite's bytes.
+    /// Truncates or extends the file to `len` of SQLite's bytes.
     pub(crate) fn truncate(&mut self, len: u64) -> Result<(), VfsError> {
         if self.resize.take().is_some() && len > 0 {
             return Err(VfsError::Access { file: "main file", offset: len, len: 0 });
@@ -218,7 +217,7 @@ impl MainFile {
         self.base.truncate(end)?;
         self.note_end(len, self.shared.page_size.get(), Fresh::note_pages);
         self.cut = Some(len);
-        // Else it is a checkpoint that cuts the file.
+        // Otherwise a checkpoint truncates the file.
         match self.shared.fresh.get() {
             Some(fresh) if self.level < ffi::LOCK_RESERVED => fresh.finish(),
             _ => Ok(()),
@@ -241,7 +240,7 @@ impl MainFile {
         self.base.sync(flags)?;
         let Some(fresh) = self.shared.fresh.get() else { return Ok(()) };
         fresh.prepare()?;
-        // Nobody would hear of a failure later: SQLite ends a rollback by giving the lock back.
+        // A later failure could not be reported: SQLite ends a rollback by releasing the lock.
         if self.level == ffi::LOCK_EXCLUSIVE { fresh.settle() } else { Ok(()) }
     }
 
@@ -253,16 +252,16 @@ impl MainFile {
         self.shared.fresh.get().map_or(Ok(()), |fresh| fresh.prepare())
     }
 
-    /// A commit is done. One that had no journal file moves the anchor now.
+    /// Called when a commit is done. If it had no journal file, moves the anchor now.
     pub(crate) fn committed(&mut self) -> Result<(), VfsError> {
         self.shared.fresh.get().map_or(Ok(()), |fresh| fresh.settle())
     }
 
-    /// Size of the file as SQLite sees it.
+    /// Returns the size of the file as SQLite sees it.
     pub(crate) fn size(&mut self) -> Result<u64, VfsError> {
         let end = self.base.size()?.max(self.gathered_end());
         let len = end.saturating_sub(HEADER_AREA_LEN);
-        // SQLite takes a file without pages for a new database, and never reads one of it.
+        // SQLite takes a file without pages for a new database, and never reads a page of it.
         match self.shared.fresh.get() {
             Some(fresh) if len == 0 && self.level > ffi::LOCK_NONE => {
                 match fresh.has_committed_pages()? {
@@ -274,7 +273,7 @@ impl MainFile {
         }
     }
 
-    /// Whether there is no page.
+    /// Returns true if there is no page.
     pub(crate) fn is_empty(&mut self) -> Result<bool, VfsError> {
         Ok(self.base.size()?.max(self.gathered_end()) <= HEADER_AREA_LEN)
     }
@@ -300,7 +299,7 @@ impl MainFile {
         Ok(())
     }
 
-    /// Learns what others did before we got the lock `level`.
+    /// Reads what others changed before we got the lock `level`.
     fn learn(&self, level: c_int) -> Result<(), VfsError> {
         let writes = level >= ffi::LOCK_RESERVED;
         if writes {
@@ -313,7 +312,7 @@ impl MainFile {
         fresh.refresh()
     }
 
-    /// The database's freshness, as long as the header goes on to say what it said when the
+    /// Returns the database's freshness, provided that the header still says what it said when the
     /// connection opened it.
     fn known_fresh(&self) -> Result<Option<&Rc<Fresh>>, VfsError> {
         let fresh = self.shared.fresh.get();
@@ -323,8 +322,8 @@ impl MainFile {
         Err(VfsError::FreshnessSwitched)
     }
 
-    /// Takes or gives back a lock of the WAL index. Under those of who writes the log, copies it or
-    /// recovers it the keys are those of the header.
+    /// Takes or releases a lock of the WAL index. Under the locks for writing, checkpointing or
+    /// recovering the log, the keys are those of the header.
     pub(crate) fn shm_lock(
         &mut self,
         slot: c_int,
@@ -353,12 +352,12 @@ impl MainFile {
         Ok(code)
     }
 
-    /// SQLite has let go of the WAL index.
+    /// Records that SQLite has released the WAL index.
     pub(crate) fn shm_unmapped(&mut self) {
         self.reads_log = false;
     }
 
-    /// Learns what others did before we got a lock of the log.
+    /// Reads what others changed before we got a lock of the log.
     fn learn_log(&self, writes: bool) -> Result<(), VfsError> {
         if writes {
             self.shared.live.learn()?;
@@ -366,8 +365,8 @@ impl MainFile {
         self.known_fresh()?.map_or(Ok(()), |fresh| fresh.refresh())
     }
 
-    /// Steps down to a lock. SQLite has flushed what it commits (`FCNTL_SYNC`); the gathered pages
-    /// still belong to a transaction that it gives up, which its journal may not outlive.
+    /// Steps down to a lock. SQLite has flushed everything it commits (`FCNTL_SYNC`); gathered
+    /// pages still belong to a transaction that it gives up, whose journal they must not outlive.
     pub(crate) fn unlock(&mut self, level: c_int) -> Result<(), VfsError> {
         self.discard();
         self.commits = false;
@@ -385,23 +384,23 @@ impl MainFile {
         released
     }
 
-    /// Begins or ends the part of a checkpoint that copies pages.
+    /// Starts or ends the part of a checkpoint that copies pages.
     pub(crate) fn set_checkpoint(&mut self, running: bool) -> Result<(), VfsError> {
         self.known_end = 0;
         self.shared.sealed_page.set(0);
         self.shared.checkpoint.set(running);
         self.flush()?;
         match self.shared.fresh.get() {
-            // What is copied is looked for here as soon as the index says so, which comes next.
+            // The copied pages are read here as soon as the index says so, which comes next.
             Some(fresh) if !running => fresh.finish(),
             _ => Ok(()),
         }
     }
 
     /// Writes the gathered pages, after the journal that can undo them. SQLite undoes a transaction
-    /// after a failed write, truncation or sync, and for that it must write the pages again: so
-    /// after a failure nothing stays gathered. For the same reason, a call whose failure a
-    /// transaction survives, such as a read, must not flush.
+    /// after a failed write, truncation or sync, and must write the pages again for that: so after
+    /// a failure nothing stays gathered. For the same reason, a call whose failure a transaction
+    /// survives, such as a read, must not flush.
     pub(crate) fn flush(&mut self) -> Result<(), VfsError> {
         self.write_spilled()?;
         self.write_pending()
@@ -437,15 +436,15 @@ impl MainFile {
         }
     }
 
-    /// Notes the tag of a page that was written.
+    /// Records the tag of a written page.
     fn note(&self, page: u32, sealed: &[u8]) {
         if let (Some(fresh), Some(seal)) = (self.shared.fresh.get(), seal_of(sealed)) {
             fresh.note(page, tag_of(seal));
         }
     }
 
-    /// Pages that are about to be cut off are not written: a transaction that met a full disk is
-    /// undone on a full disk.
+    /// Drops pages that are about to be truncated instead of writing them: a transaction that met a
+    /// full disk is undone on a full disk.
     fn forget_behind(&mut self, end: u64) {
         let keep = usize::try_from(end.saturating_sub(self.pending.offset)).unwrap_or(usize::MAX);
         if keep < self.pending.bytes.len() {
@@ -461,7 +460,7 @@ impl MainFile {
         self.known_end = 0;
     }
 
-    /// Whether no page was ever written, or all were cut off.
+    /// Returns true if no page was ever written, or all were truncated.
     fn has_no_page(&mut self) -> Result<bool, VfsError> {
         Ok(self.gathered_end() == 0 && self.base.size()? <= HEADER_AREA_LEN)
     }
@@ -494,8 +493,8 @@ impl MainFile {
         Ok(sealed?)
     }
 
-    /// Writes sealed zero pages between the end of the file and `at`: a hole would not open, and
-    /// zeros that opened as zeros would let anyone blank a page.
+    /// Writes sealed zero pages between the end of the file and `at`: a hole would not open, and if
+    /// zeros opened as zeros, anyone could blank a page.
     fn fill_gap(&mut self, at: u64, size: PageSize) -> Result<(), VfsError> {
         if at <= self.known_end {
             return Ok(());
@@ -508,7 +507,7 @@ impl MainFile {
         self.shared.flush_journal()?;
         let zeros = vec![0; size.len()];
         let mut sealed = vec![0; size.len()];
-        // A page that the file ends inside was never whole: it is filled, too.
+        // A page inside which the file ends was never whole: it is filled, too.
         let first = (self.known_end - HEADER_AREA_LEN) / u64::from(size.bytes());
         let mut page = u32::try_from(first + 1).map_err(|_| VfsError::Base(ffi::FULL))?;
         while size.page_offset(page) < at {
@@ -567,7 +566,7 @@ impl MainFile {
         }
     }
 
-    /// Reads any range at the page size that is believed in.
+    /// Reads any range at the assumed page size.
     fn read_range(&mut self, out: &mut [u8], offset: u64) -> Result<Read, VfsError> {
         let size = self.shared.page_size.get();
         if out.len() == size.len() && offset.is_multiple_of(u64::from(size.bytes())) {
@@ -602,8 +601,7 @@ impl MainFile {
         Ok(result)
     }
 
-    /// Looks for the size at which page 1 opens; tells whether it is another one than was
-    /// believed.
+    /// Finds the size at which page 1 opens; returns true if it differs from the assumed one.
     fn find_size(&mut self) -> Result<bool, VfsError> {
         let believed = self.shared.page_size.get();
         let others = PageSize::all().filter(|&size| size != believed);
@@ -649,9 +647,9 @@ fn page_at(offset: u64, size: PageSize) -> Result<u32, VfsError> {
     u32::try_from(offset / bytes + 1).map_err(|_| unexpected)
 }
 
-/// Page 1 must reserve the bytes of the seal, and declare the size that it is written with:
-/// `VACUUM` to another page size writes new pages in units of the old size. Where pages of the old
-/// size are in the file, they could not be undone.
+/// Checks that page 1 reserves the bytes of the seal, and declares the size with which it is
+/// written: `VACUUM` to another page size writes new pages in units of the old size. If the file
+/// has pages of the old size, this could not be undone.
 pub(crate) fn check_page_one(plain: &[u8], size: PageSize) -> Result<(), VfsError> {
     let reserved = plain.get(20).copied().unwrap_or(0);
     if usize::from(reserved) != RESERVE_LEN {
@@ -662,7 +660,7 @@ pub(crate) fn check_page_one(plain: &[u8], size: PageSize) -> Result<(), VfsErro
     if to == size.bytes() { Ok(()) } else { Err(VfsError::PageSize { from: size.bytes(), to }) }
 }
 
-/// The fields that SQLite takes from its first, unlocked read of the header.
+/// Writes the fields that SQLite uses from its first, unlocked read of the header.
 fn provisional_header(out: &mut [u8], size: PageSize) {
     out.fill(0);
     out[..16].copy_from_slice(b"SQLite format 3\0");

@@ -1,84 +1,83 @@
-//! How a mapped file is read: advice to the system, and to the processor.
+//! Reading a mapped file: advice to the system, and to the processor.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 
-/// Forward steps in a row after which a scan is assumed.
+/// Number of consecutive forward steps after which a scan is assumed.
 const SCAN_LEN: u32 = 8;
-/// Most steps that count. A scan of an index leaves its row at each interior page, so a stray
-/// read takes back `SCAN_LEN` of them and not all.
+/// Maximum number of steps that count. A scan of an index leaves its sequence at each interior
+/// page, so a stray read cancels `SCAN_LEN` of them and not all.
 const MAX_SCAN_LEN: u32 = 4 * SCAN_LEN;
-/// Most bytes that a scan skips from one range to the next.
+/// Maximum number of bytes that a scan skips from one range to the next.
 const SCAN_STRIDE_LEN: u64 = 256 * 1024;
-/// How far ahead of a scan the system is asked to read, bytes: at first, and at most. Each request
-/// follows when the scan has reached the range of the one before.
+/// Initial and maximum length of a request to read ahead of a scan, bytes. Each request follows
+/// when the scan has reached the range of the previous one.
 const FIRST_AHEAD_LEN: u64 = 16 * 1024;
 const MAX_AHEAD_LEN: u64 = 1 << 20;
-/// Files up to this length are read at once when they are first mapped and are not in memory: their
-/// pages would cost a fault each, where reads of the file have it read ahead.
+/// Files up to this length are read at once when they are first mapped and are not in memory:
+/// otherwise each page would cost a fault, while reads of the file use readahead.
 const SMALL_LEN: u64 = 512 * 1024;
-/// By how much requests grow.
+/// Growth factor of requests.
 const AHEAD_GROWTH: u64 = 4;
-/// Beginnings of scans in a row that found all in memory before some are not looked at, and the
-/// most, as a power of two, that are passed over for each one that is looked at.
+/// Number of consecutive scan starts that found everything in memory before some are not checked,
+/// and the maximum number, as a power of two, that are skipped for each one that is checked.
 const WARM_STARTS: u32 = 4;
 const MAX_SKIPPED_LOG2: u32 = 6;
 /// Bytes that the processor fetches at once.
 const LINE_LEN: usize = 64;
-/// Lines at the start of a range that are asked for before it is read: after them the processor
-/// has seen that it is read from start to end, and asks for the rest itself.
+/// Lines at the start of a range that are prefetched before it is read: after them the processor
+/// has recognized the sequential read, and fetches the rest itself.
 const FIRST_LINES: usize = 16;
 
-/// Our knowledge of the mapping that the VFS below keeps.
+/// State of the mapping that the VFS below keeps.
 #[derive(Default)]
 pub(crate) struct Mapping {
     pub(crate) allowed: bool,
-    /// Whether the file was opened for writing.
+    /// True if the file was opened for writing.
     writable: bool,
     /// Size of the file when it was last mapped.
     pub(crate) len: u64,
     pub(crate) misses: u64,
-    /// Where the file's first byte is mapped; 0 before anything was.
+    /// Address of the file's first byte; 0 before anything was mapped.
     start: usize,
-    /// End of the range that was read last.
+    /// End of the range that was last read.
     last_end: u64,
-    /// Whether that range began where one before it ended.
+    /// True if that range began where the previous one ended.
     adjacent: bool,
     scan: Scan,
-    /// Beginnings of scans in a row that found all in memory, and how many are passed over.
+    /// Consecutive scan starts that found everything in memory, and the number to skip.
     warm_starts: u32,
     skipped: u32,
 }
 
-/// Reads that go forward through the file.
+/// Reads that advance through the file.
 #[derive(Default)]
 struct Scan {
-    /// Steps forward, less the stray reads.
+    /// Forward steps minus stray reads.
     steps: u32,
     /// End of the last step's range.
     end: u64,
-    /// Bytes of the next request to read ahead; 0 before the first one.
+    /// Length of the next request to read ahead; 0 before the first one.
     ahead_len: u64,
-    /// The end of the range that was asked for; the next request is due when a step has passed
-    /// `due`.
+    /// End of the requested range; the next request is due when a step has passed `due`.
     ahead_end: u64,
     due: u64,
 }
 
 impl Mapping {
-    /// Nothing is mapped yet of a file that was opened for writing, or only for reading.
+    /// Makes the state of a file that is not mapped yet, opened for writing or only for reading.
     pub(crate) fn new(writable: bool) -> Self {
         Self { writable, ..Self::default() }
     }
 
-    /// Nothing is mapped any more.
+    /// Records that nothing is mapped any more.
     pub(crate) fn forget(&mut self) {
         (self.len, self.start) = (0, 0);
     }
 
-    /// Tells the system how the mapping is read. Left alone, it reads megabytes around each fault
-    /// where a `pread` of one page reads that page; and it takes no notice of scans.
+    /// Advises the system on the use of the mapping. By default it reads megabytes around each
+    /// fault, where a `pread` of one page reads that page; and it does not recognize scans.
     #[inline]
     pub(crate) fn advise(&mut self, at: usize, offset: u64, len: usize) {
         let start = at.wrapping_sub(usize::try_from(offset).unwrap_or(0));
@@ -88,7 +87,8 @@ impl Mapping {
             self.advise_range(0, self.len, libc::MADV_RANDOM);
             self.read_if_small();
         }
-        // A page that was opened before is known by its seal, at the end; no more is read then.
+        // A page that was opened before is recognized by its seal, at the end; no more is read
+        // then.
         prefetch_line(at.wrapping_add(len.saturating_sub(1)));
         let (last_end, end) = (self.last_end, offset + len as u64);
         self.last_end = end;
@@ -110,7 +110,7 @@ impl Mapping {
         }
     }
 
-    /// Has the system read all of a small file, unless its middle and its end are there.
+    /// Makes the system read all of a small file, unless its middle and its end are in memory.
     fn read_if_small(&self) {
         let is_there = || self.is_cached(self.len / 2) && self.is_cached(self.len);
         if self.len <= SMALL_LEN && !is_there() {
@@ -118,14 +118,14 @@ impl Mapping {
         }
     }
 
-    /// Whether the last reads are part of a scan.
+    /// Returns true if the last reads are part of a scan.
     #[inline]
     pub(crate) fn is_scan(&self) -> bool {
         self.scan.steps >= SCAN_LEN
     }
 
-    /// Asks the processor for the range that is likely to be read after the one at `at`: `next`
-    /// bytes from the file's start when that is known, else the one behind it.
+    /// Prefetches the range that is likely to be read after the one at `at`: `next` bytes from the
+    /// file's start if that is known, otherwise the following one.
     #[inline]
     pub(crate) fn expect(&self, at: usize, len: usize, next: Option<u64>) {
         match next.map(usize::try_from) {
@@ -135,8 +135,8 @@ impl Mapping {
         }
     }
 
-    /// Begins to read ahead of a scan that has come to `offset`. Where scans find all in memory
-    /// again and again, most short ones are not worth the question.
+    /// Starts reading ahead of a scan that has reached `offset`. If scans repeatedly find
+    /// everything in memory, most short ones are not worth the check.
     fn begin_ahead(&mut self, offset: u64) {
         (self.scan.ahead_len, self.scan.ahead_end) = (FIRST_AHEAD_LEN, offset);
         if self.skipped > 0 && !self.is_scan() {
@@ -147,14 +147,14 @@ impl Mapping {
         }
     }
 
-    /// Has the system read the next part of a scan, unless it is there.
+    /// Makes the system read the next part of a scan, unless it is in memory.
     #[cold]
     fn read_ahead(&mut self) {
         let (scan, first) = (&self.scan, self.scan.ahead_len == FIRST_AHEAD_LEN);
         let from = if first { scan.ahead_end } else { scan.ahead_end.max(scan.end) }.min(self.len);
         let to = (from + scan.ahead_len).min(self.len);
-        // A request for pages that are already there looks up each of them, which costs a scan of
-        // cached pages 3 %.
+        // A request for pages that are already in memory looks up each of them, which costs a scan
+        // of cached pages 3 %.
         let there = self.is_cached(from) && (first || self.is_cached(to.saturating_sub(1)));
         if there {
             self.warm_starts = self.warm_starts.saturating_add(u32::from(first));
@@ -170,8 +170,9 @@ impl Mapping {
         self.scan.ahead_len = self.scan.ahead_len.saturating_mul(growth).min(MAX_AHEAD_LEN);
     }
 
-    /// Whether the system has the page at `offset` in memory. Of a file that others alone may
-    /// write Linux (since 5.2) does not tell, and says yes: there the answer is always no.
+    /// Returns true if the system has the page at `offset` in memory. For a file that only others
+    /// may write, Linux (since 5.2) does not reveal it, and reports true: for those this always
+    /// returns false.
     fn is_cached(&self, offset: u64) -> bool {
         if !self.writable {
             return false;
@@ -180,7 +181,7 @@ impl Mapping {
         let Ok(skip) = usize::try_from(at) else { return false };
         let mut state = 0_u8;
         let place: *mut u8 = &mut state;
-        // SAFETY: one byte is written for the one page asked for, whatever is mapped there.
+        // SAFETY: one byte is written for the one page, whatever is mapped there.
         let code = unsafe { libc::mincore((self.start + skip) as *mut c_void, 1, place.cast()) };
         code == 0 && state & 1 == 1
     }
@@ -208,8 +209,8 @@ impl Scan {
     }
 }
 
-/// Start of the system's page that `offset` lies in. The system takes no other address: with
-/// `EINVAL` it would give neither advice nor an answer.
+/// Returns the start of the system page that contains `offset`. The system accepts no other
+/// address: it would return `EINVAL`, and neither take advice nor report anything.
 fn page_start(offset: u64, page_len: u64) -> u64 {
     offset & !(page_len - 1)
 }
@@ -224,14 +225,14 @@ pub(crate) fn system_page_len() -> u64 {
     })
 }
 
-/// Whether a scan that has come to `from` continues at `offset`. A table's pages lie among those of
-/// its indexes, so it may skip forward.
+/// Returns true if a scan that has reached `from` continues at `offset`. A table's pages are among
+/// those of its indexes, so it may skip forward.
 #[inline]
 fn is_step(from: u64, offset: u64) -> bool {
     from != 0 && offset >= from && offset - from <= SCAN_STRIDE_LEN
 }
 
-/// Asks the processor for the start of a sealed page that is about to be opened.
+/// Prefetches the start of a sealed page that is about to be opened.
 #[inline]
 pub(crate) fn prefetch_start(at: usize) {
     for line in 0..FIRST_LINES {
@@ -239,7 +240,7 @@ pub(crate) fn prefetch_start(at: usize) {
     }
 }
 
-/// Asks the processor for the start of a range, and for the end, where a page has its seal.
+/// Prefetches the start of a range, and its end, where a page has its seal.
 #[inline]
 fn prefetch(at: usize, len: usize) {
     prefetch_start(at);
@@ -272,7 +273,7 @@ mod tests {
         }
     }
 
-    /// Whether the system has the page at `offset` of a mapping.
+    /// Returns true if the system has read the page at `offset` of a mapping into memory.
     fn comes(mapping: &Mapping, offset: u64) -> bool {
         (0..500).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(10));
@@ -303,7 +304,7 @@ mod tests {
         mapping.len = 300_000;
         mapping.advise(start as usize + 16384, 16384, 1024);
         assert!((0..300_000).step_by(4096).all(|offset| comes(&mapping, offset)));
-        // SAFETY: the mapping just made, which nothing refers to any more.
+        // SAFETY: the mapping just made, which nothing references any more.
         unsafe { libc::munmap(start, 300_000) };
     }
 
@@ -317,14 +318,14 @@ mod tests {
             libc::mmap(std::ptr::null_mut(), len, protection, flags, -1, 0)
         };
         assert_ne!(start, libc::MAP_FAILED);
-        // SAFETY: the mapping is ours, and this long.
+        // SAFETY: the mapping is ours, and has this length.
         unsafe { start.cast::<u8>().write_bytes(1, len) };
         let mut mapping = Mapping::new(true);
         (mapping.start, mapping.len) = (start as usize, len as u64);
         for offset in (0..mapping.len).step_by(1000) {
             assert!(mapping.is_cached(offset), "{offset}");
         }
-        // SAFETY: the mapping just made, which nothing refers to any more.
+        // SAFETY: the mapping just made, which nothing references any more.
         unsafe { libc::munmap(start, len) };
     }
 }

@@ -1,5 +1,4 @@
-//! A main file that is still empty: whether it becomes encrypted is decided when SQLite first locks
-//! it.
+//! A main file that is still empty. SQLite's first lock decides whether it becomes encrypted.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_char, c_int};
@@ -24,18 +23,18 @@ use crate::plain::PlainFile;
 use crate::reading::{self, Source};
 use crate::shared::Shared;
 
-/// Environment variable that names the certificates of every new database.
+/// Environment variable with the certificates for every new database.
 const ENCRYPT_NEW: &str = "TDEKIT_ENCRYPT_NEW";
-/// Environment variable that names their algorithm.
+/// Environment variable with their algorithm.
 const ALGORITHM: &str = "TDEKIT_ENCRYPT_NEW_ALGORITHM";
-/// How SQLite names the schema that `VACUUM INTO` writes: `vacuum_db`, since 3.48 with a random
+/// SQLite's name of the schema that `VACUUM INTO` writes: `vacuum_db`, since 3.48 with a random
 /// number in place of `db`.
 const VACUUM_SCHEMA: &str = "vacuum_";
-/// Page size that SQLite gives a new database unless told otherwise.
+/// SQLite's default page size for a new database.
 const DEFAULT_PAGE_SIZE: u64 = 4096;
 const SYNC_FULL: c_int = 3;
 const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
-/// Most schemas that SQLite lets a connection attach, with `main` and `temp`.
+/// Maximum number of schemas that SQLite lets a connection attach, with `main` and `temp`.
 const MAX_SCHEMAS: c_int = 127;
 
 /// The settings for a new database, from the URI and the environment.
@@ -43,11 +42,11 @@ const MAX_SCHEMAS: c_int = 127;
 pub(crate) enum Request {
     /// Encrypt it.
     Encrypt(NewDatabase),
-    /// Leave it plain, whatever its source (`?tdekit=plain`).
+    /// Keep it plain, whatever its source (`?tdekit=plain`).
     Plain,
-    /// Go on with a header that another connection wrote before it could write a page.
+    /// Continue with a header that another connection wrote before it could write a page.
     Begun(Rc<OpenedHeader>),
-    /// The variable has no value that could be a certificate's name: no new database is made.
+    /// The variable's value cannot be a certificate's name: no new database is made.
     Unusable(&'static str),
     /// Nothing: plain, unless it becomes a copy of an encrypted database, by `VACUUM INTO` or a
     /// backup.
@@ -57,21 +56,21 @@ pub(crate) enum Request {
 /// An empty main file.
 pub(crate) struct NewFile {
     pub(crate) base: Option<BaseFile>,
-    /// The keys of the store that it is to be of.
+    /// The keys of the store that it will belong to.
     ring: Arc<Keyring>,
     request: Request,
-    /// Its creation as an encrypted database was cut short.
+    /// True if its creation as an encrypted database was interrupted.
     unfinished: bool,
     api: Api,
     /// SQLite's own pointer to the connection, from `FCNTL_PDB`.
     db: *mut *mut Sqlite3,
-    /// Where the files of its freshness are to stand.
+    /// Location of the files of its freshness.
     place: Option<Place>,
 }
 
 impl Request {
-    /// Reads `tdekit`, `tdekit_certificate` and `tdekit_algorithm` from the URI, else the
-    /// variables `TDEKIT_ENCRYPT_NEW` and `TDEKIT_ENCRYPT_NEW_ALGORITHM`.
+    /// Reads `tdekit`, `tdekit_certificate` and `tdekit_algorithm` from the URI, or the variables
+    /// `TDEKIT_ENCRYPT_NEW` and `TDEKIT_ENCRYPT_NEW_ALGORITHM`.
     ///
     /// # Safety
     /// `name` is what SQLite passed to `xOpen` for a main database.
@@ -127,12 +126,12 @@ impl Request {
     }
 }
 
-/// Whether the environment has every new database encrypted.
+/// Returns true if the environment requires that every new database is encrypted.
 pub(crate) fn is_asked_for_all() -> bool {
     !matches!(variable(ENCRYPT_NEW), Ok(None))
 }
 
-/// The value of a variable; its name where it is set to nothing, or to what is no text.
+/// Returns the value of a variable; its name as the error if it is empty or not valid text.
 fn variable(name: &'static str) -> Result<Option<String>, &'static str> {
     match std::env::var(name) {
         Ok(value) if !value.trim().is_empty() => Ok(Some(value)),
@@ -147,12 +146,13 @@ impl NewFile {
         Self { base: Some(base), ring, request, unfinished: false, api, db, place: None }
     }
 
-    /// Whether it becomes an encrypted database, as far as that is known by now.
+    /// Returns true if it becomes an encrypted database, as far as is known by now.
     pub(crate) fn will_be_encrypted(&self) -> bool {
         matches!(self.request, Request::Encrypt(_) | Request::Begun(_))
     }
 
-    /// Fails where it is to be encrypted and its keys cannot be made: the first write would.
+    /// Fails if it must be encrypted and its keys cannot be made: otherwise the first write would
+    /// fail.
     pub(crate) fn check_creation(&self) -> Result<(), VfsError> {
         match &self.request {
             Request::Encrypt(new) => self.ring.check(new),
@@ -160,23 +160,24 @@ impl NewFile {
         }
     }
 
-    /// Takes note of where the files of its freshness are to stand.
+    /// Sets the location of the files of its freshness.
     pub(crate) fn set_place(&mut self, place: Place) {
         self.place = Some(place);
     }
 
-    /// Takes note of the connection (`FCNTL_PDB`).
+    /// Sets the connection (`FCNTL_PDB`).
     pub(crate) fn set_db(&mut self, db: *mut *mut Sqlite3) {
         self.db = db;
     }
 
-    /// The file below; gone only between a decision and the end of the call that made it.
+    /// Returns the file below; it is missing only between a decision and the end of the call that
+    /// made it.
     pub(crate) fn base(&mut self) -> Result<&mut BaseFile, VfsError> {
         self.base.as_mut().ok_or(VfsError::Base(ffi::IOERR))
     }
 
-    /// Takes a lock, and decides the file's kind when the answer is due: at the first shared lock
-    /// when another connection has filled it, else at the lock that precedes the first write, under
+    /// Takes a lock, and decides the file's kind when that is due: at the first shared lock if
+    /// another connection has filled it, otherwise at the lock that precedes the first write, under
     /// which no other connection can decide too.
     pub(crate) fn lock(&mut self, this: *mut File, level: c_int) -> Result<Option<Kind>, VfsError> {
         self.base()?.lock(level)?;
@@ -220,7 +221,7 @@ impl NewFile {
         Ok(Some(kind))
     }
 
-    /// Fails where the anchor of a database without pages has some: they were cut off.
+    /// Fails if the anchor of a database without pages lists some: they were truncated.
     fn check_anchor(&self) -> Result<(), VfsError> {
         let (Request::Begun(opened), Some(place)) = (&self.request, &self.place) else {
             return Ok(());
@@ -267,7 +268,7 @@ impl NewFile {
             Request::Unsaid | Request::Unusable(_) if self.unfinished => {
                 return Err(VfsError::Unfinished);
             }
-            // Who names a key store does not mean a plain database.
+            // A connection that names a key store does not want a plain database.
             Request::Unsaid if self.ring.tenant().is_some() => return Err(VfsError::NoCertificate),
             Request::Plain if self.unfinished => {
                 self.base()?.truncate(0)?;
@@ -279,7 +280,7 @@ impl NewFile {
         let allowed = matches!(self.request, Request::Plain);
         let base = self.base.take().ok_or(VfsError::Base(ffi::IOERR))?;
         Ok(match opened {
-            // The header may be another by now than the one that was begun with.
+            // The header may have changed since this connection read it.
             Some(opened) => {
                 let mut kind = encrypted(base, opened, level, true)?;
                 if let (Kind::Main(main), Some(place)) = (&mut kind, &self.place) {
@@ -299,8 +300,8 @@ impl NewFile {
         }
     }
 
-    /// Decides for a target of `VACUUM INTO`, and asks SQLite for reserved bytes where the file
-    /// will be encrypted.
+    /// Decides for a target of `VACUUM INTO`, and asks SQLite for reserved bytes if the file will
+    /// be encrypted.
     fn decide(&mut self, this: *mut File) {
         // SAFETY: SQLite keeps the place that it passed with `FCNTL_PDB` as long as the file.
         let db = if self.db.is_null() { self.db.cast() } else { unsafe { *self.db } };
@@ -323,9 +324,9 @@ impl NewFile {
         }
     }
 
-    /// Decides for a target of the backup API: whoever else writes does so for a statement of its
-    /// connection. The pages bring their reserved bytes along. True where they may be of an
-    /// encrypted database all the same.
+    /// Decides for a target of the backup API: every other writer runs a statement of its
+    /// connection. The pages already have reserved bytes. Returns true if they may belong to an
+    /// encrypted database anyway.
     fn follow_backup(&mut self, this: *mut File) -> bool {
         if !matches!(self.request, Request::Unsaid) {
             return false;
@@ -338,7 +339,7 @@ impl NewFile {
         false
     }
 
-    /// It is to be encrypted as `source` is.
+    /// Encrypts it as `source` is.
     fn copy(&mut self, source: &OpenFile) {
         if self.ring.tenant().is_none() {
             self.ring = source.ring().clone();
@@ -360,7 +361,7 @@ impl NewFile {
     }
 }
 
-/// Opens a main file: encrypted by its magic in either slot; plain; or still empty.
+/// Opens a main file: encrypted, by its magic in either slot; plain; or still empty.
 pub(crate) fn open_main(
     mut base: BaseFile,
     ring: Arc<Keyring>,
@@ -374,7 +375,7 @@ pub(crate) fn open_main(
     existing(base, &ring, &request, api, ffi::LOCK_NONE)
 }
 
-/// The kind of a file that is not empty, on which the connection holds the lock `level`.
+/// Returns the kind of a file that is not empty, on which the connection holds the lock `level`.
 pub(crate) fn existing(
     mut base: BaseFile,
     ring: &Arc<Keyring>,
@@ -405,7 +406,7 @@ pub(crate) fn existing(
 }
 
 /// Writes the header of a new database, so that a power cut leaves the mark or a whole slot. No
-/// other file looks like that, so none is ever taken for one that may be written over.
+/// other file looks like that, so no other file is ever overwritten by mistake.
 fn write_header(base: &mut BaseFile, area: &[u8]) -> Result<(), VfsError> {
     let (first, second) = area.split_at(SLOT_LEN.min(area.len()));
     for (bytes, at) in [(CREATION_MARK.as_slice(), 0), (second, SLOT_LEN as u64), (first, 0)] {

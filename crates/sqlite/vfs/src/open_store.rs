@@ -1,4 +1,4 @@
-//! The key store behind a keyring: opened once in a process, whoever asks.
+//! The key store behind a keyring: opened once per process, whichever thread asks first.
 
 use std::path::{Path, PathBuf};
 use std::process;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tdekit_key_crypto::SecretBytes;
 use tdekit_key_store::{KeyStore, StoreError, Unlocked, WrappedDek, default_dir};
 
-/// How often a thread looks whether another has opened the store.
+/// Interval at which a thread checks whether another has opened the store.
 const POLL: Duration = Duration::from_millis(1);
 
 /// Wraps a key for the certificate with a name.
@@ -27,19 +27,19 @@ pub(crate) struct OpenStore {
 
 #[derive(Default)]
 struct State {
-    /// The store that was unlocked last, by its directory.
+    /// The store that was last unlocked, with its directory.
     unlocked: Option<(PathBuf, Arc<Unlocked>)>,
-    /// The store that the program itself unlocked: it is used in place of the environment's.
+    /// The store that the program itself unlocked: it replaces the environment's.
     given: Option<Arc<Unlocked>>,
 }
 
 impl OpenStore {
-    /// The store in `dir`, which only its own configuration opens.
+    /// Makes the state for the store in `dir`, which only its own configuration opens.
     pub(crate) fn of_tenant(dir: PathBuf) -> Self {
         Self { tenant: Some(dir), ..Self::default() }
     }
 
-    /// The directory that connections named.
+    /// Returns the directory that connections named.
     pub(crate) fn tenant(&self) -> Option<&Path> {
         self.tenant.as_deref()
     }
@@ -49,7 +49,7 @@ impl OpenStore {
         self.state().given = Some(unlocked);
     }
 
-    /// The store's directory.
+    /// Returns the store's directory.
     pub(crate) fn dir(&self) -> Result<PathBuf, StoreError> {
         match (&self.tenant, &self.state().given) {
             (Some(dir), _) => Ok(dir.clone()),
@@ -58,8 +58,9 @@ impl OpenStore {
         }
     }
 
-    /// Wraps with the unlocked store where it can be unlocked: that rules out a foreign certificate
-    /// in a store that others could write. Else with the public half alone.
+    /// Returns a function that wraps with the unlocked store if it can be unlocked: that rules out
+    /// a foreign certificate in a store that others could write. Otherwise it uses the public half
+    /// alone.
     pub(crate) fn wrapper(&self) -> Result<Wrap, StoreError> {
         let given = self.state().given.clone();
         if let Some(unlocked) = given {
@@ -85,7 +86,7 @@ impl OpenStore {
     }
 
     /// Unwraps with the store that is unlocked already. If there is none, or it lacks the
-    /// certificate, uses the store as it is now on disk.
+    /// certificate, uses the current store on disk.
     pub(crate) fn unwrap(&self, wrapped: &[WrappedDek]) -> Result<SecretBytes, StoreError> {
         let given = self.state().given.clone();
         if let Some(unlocked) = given {
@@ -109,7 +110,7 @@ impl OpenStore {
         Ok(dek)
     }
 
-    /// The store that is unlocked, if one is.
+    /// Returns the unlocked store, if there is one.
     pub(crate) fn known(&self) -> Option<Arc<Unlocked>> {
         let state = self.state();
         let unlocked = state.unlocked.as_ref().map(|(_, unlocked)| unlocked);
@@ -128,9 +129,9 @@ impl OpenStore {
         state.unlocked.as_ref().filter(|(d, _)| d == dir).map(|(_, unlocked)| unlocked.clone())
     }
 
-    /// The store that is unlocked already, as it is now on disk: unlocking it again by a password
-    /// takes a quarter of a second. `None` if its master key has changed, or while another thread
-    /// uses it.
+    /// Returns the store that is unlocked already, refreshed from disk: unlocking it again by a
+    /// password takes a quarter of a second. `None` if its master key has changed, or while another
+    /// thread uses it.
     fn refreshed_at(&self, dir: &Path) -> Option<Arc<Unlocked>> {
         let mut state = self.state();
         let (_, unlocked) = state.unlocked.as_mut().filter(|(d, _)| d == dir)?;
@@ -144,12 +145,12 @@ impl OpenStore {
     }
 }
 
-/// Whose turn it is to open a store. A password takes a quarter of a second, so all others wait;
-/// but not the child of a fork, in which nobody is left to give the turn back.
+/// The turn to open a store. A password takes a quarter of a second, so all others wait; but not
+/// the child of a fork, in which no thread is left to return the turn.
 #[derive(Default)]
 struct Turn {
     taken: Mutex<()>,
-    /// The process of the thread that has it.
+    /// The process of the thread that has the turn.
     process: AtomicU32,
 }
 

@@ -1,8 +1,8 @@
-//! The main files that are open in this process, so that a journal's or log's file finds its own.
+//! The main files that are open in this process, so that a journal or log finds its own.
 //!
-//! SQLite can tell that only for a name of its pager's making
-//! (`sqlite3_database_file_object` reads memory before it); a shim above us may open journals
-//! under names of its own. Nothing here is read through a name that is not known.
+//! SQLite can determine that only for a name that its pager made (`sqlite3_database_file_object`
+//! reads memory before it); a shim above us may open journals under its own names. Nothing here is
+//! read through an unknown name.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char};
@@ -15,7 +15,7 @@ use crate::ffi::File;
 static OPEN: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
 
 struct Entry {
-    /// Where the names of its journal and log stand in memory.
+    /// Addresses of the names of its journal and log in memory.
     journal: usize,
     wal: usize,
     path: Vec<u8>,
@@ -27,7 +27,7 @@ fn entries() -> MutexGuard<'static, Vec<Entry>> {
     OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Notes a main file that was opened under `name`.
+/// Adds a main file that was opened under `name`.
 ///
 /// # Safety
 /// `name` is what SQLite passed to `xOpen` for a main database.
@@ -45,30 +45,31 @@ pub(crate) unsafe fn add(api: Api, name: *const c_char, file: *mut File, sealed:
     entries.push(Entry { journal: journal as usize, wal: wal as usize, path, file, sealed });
 }
 
-/// Notes that a main file turned out to be encrypted, or not.
+/// Records whether a main file turned out to be encrypted.
 pub(crate) fn decided(file: *mut File, sealed: bool) {
     if let Some(entry) = entries().iter_mut().find(|entry| entry.file == file as usize) {
         entry.sealed = sealed;
     }
 }
 
-/// Forgets a file that is closed.
+/// Removes a closed file.
 pub(crate) fn remove(file: *mut File) {
     entries().retain(|entry| entry.file != file as usize);
 }
 
-/// Whether `is` holds of a file that is open, and that cannot be closed meanwhile.
+/// Returns true if the file is open and `is` returns true; the file cannot be closed in the
+/// meantime.
 pub(crate) fn while_open(file: *mut File, is: impl FnOnce() -> bool) -> bool {
     let entries = entries();
     entries.iter().any(|entry| entry.file == file as usize) && is()
 }
 
-/// Our main file that a journal or log opened under `name` belongs to; null if it is not ours. A
-/// name that the pager made is recognised by its address. Any other is recognised by its text, as
-/// long as only one connection can have made it.
+/// Returns our main file to which a journal or log opened under `name` belongs; null if it is not
+/// ours. A name that the pager made is recognised by its address. Any other is recognised by its
+/// text, as long as only one connection can have made it.
 ///
 /// # Errors
-/// `JournalName` when several connections have that database open, and it is encrypted.
+/// `JournalName` if several connections have that database open, and it is encrypted.
 ///
 /// # Safety
 /// `name` is a terminated string.

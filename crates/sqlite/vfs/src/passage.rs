@@ -1,13 +1,13 @@
-//! Tells our own calls into the VFS below from those that go past us.
+//! Distinguishes our own calls into the VFS below from those that bypass us.
 
 use std::cell::Cell;
 
 thread_local! {
-    /// How many of our own calls into the VFS below are running on this thread.
+    /// Number of our own calls into the VFS below that are running on this thread.
     static OURS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Whether a call of ours into the VFS below is running on this thread.
+/// Returns true if a call of ours into the VFS below is running on this thread.
 pub(crate) fn is_open() -> bool {
     OURS.with(Cell::get) > 0
 }

@@ -1,4 +1,4 @@
-//! Files of plain databases: passed through, but for the policy against leaks.
+//! Files of plain databases: passed through, except for the policy against leaks.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -14,22 +14,22 @@ use crate::ffi;
 const ALLOW_VARIABLE: &str = "TDEKIT_ALLOW_PLAIN_COPY";
 const SQLITE_FRAME_HEADER_LEN: usize = 24;
 
-/// A main file, journal or WAL that holds plaintext.
+/// A main file, journal or WAL with plaintext.
 pub(crate) struct PlainFile {
     pub(crate) base: BaseFile,
     kind: Kind,
-    /// Whether page 1 may declare 48 reserved bytes: it did already, or the user allowed it.
+    /// True if page 1 may declare 48 reserved bytes: it did already, or the user allowed it.
     may_reserve: bool,
-    /// Of a main file: pages that are written before page 1 may be of an encrypted database.
+    /// For a main file: true if pages written before page 1 may belong to an encrypted database.
     is_doubtful: bool,
-    /// Of a main file: whether it has become another one. Its journal and log learn from this.
+    /// For a main file: flag that it was replaced by another one. Its journal and log share it.
     left: Option<Rc<Cell<bool>>>,
 }
 
 #[derive(Clone, Copy)]
 enum Kind {
     Main,
-    /// A WAL; the flag tells that the next write is page 1.
+    /// A WAL; the flag says that the next write is page 1.
     Wal {
         page_one_next: bool,
     },
@@ -54,39 +54,39 @@ impl PlainFile {
         Self { base, kind: Kind::Other, may_reserve: true, is_doubtful: false, left: None }
     }
 
-    /// The journal or log of the main file that told by `left` when it becomes another.
+    /// Makes the journal or log of the main file that sets `left` when it is replaced by another.
     pub(crate) fn beside(self, left: Option<Rc<Cell<bool>>>) -> Self {
         Self { left, ..self }
     }
 
-    /// Of a journal or log: whether its main file has become another one.
+    /// For a journal or log: returns true if its main file was replaced by another one.
     pub(crate) fn is_left_behind(&self) -> bool {
         !matches!(self.kind, Kind::Main) && self.left.as_ref().is_some_and(|left| left.get())
     }
 
-    /// Of a main file: what tells its journal and log when it has become another one.
+    /// For a main file: returns the flag for its journal and log that it was replaced.
     pub(crate) fn left(&mut self) -> Rc<Cell<bool>> {
         Rc::clone(self.left.get_or_insert_default())
     }
 
-    /// Tells them.
+    /// Sets the flag.
     pub(crate) fn leave(&self) {
         if let Some(left) = &self.left {
             left.set(true);
         }
     }
 
-    /// Whether pages of an encrypted database may be written here.
+    /// Returns true if pages of an encrypted database may be written here.
     pub(crate) fn may_reserve(&self) -> bool {
         self.may_reserve
     }
 
-    /// Of a main file: what is written next may be a copy of an encrypted database.
+    /// For a main file: the next writes may copy an encrypted database.
     pub(crate) fn doubt(&mut self) {
         self.is_doubtful = !self.may_reserve;
     }
 
-    /// Gives back a lock.
+    /// Releases a lock.
     pub(crate) fn unlock(&mut self, level: c_int) -> Result<(), VfsError> {
         self.is_doubtful &= level >= ffi::LOCK_RESERVED;
         self.base.unlock(level)
@@ -116,12 +116,13 @@ impl PlainFile {
     }
 }
 
-/// Whether the environment allows plain copies of encrypted databases.
+/// Returns true if the environment allows plain copies of encrypted databases.
 pub(crate) fn is_allowed_by_environment() -> bool {
     std::env::var_os(ALLOW_VARIABLE).is_some_and(|v| v == "1")
 }
 
-/// The device's bits for plain files. Reads of less than a page stay off, as for sealed ones.
+/// Returns the device's bits for plain files. Reads of less than a page stay off, as for sealed
+/// ones.
 pub(crate) fn device_characteristics(base: &mut BaseFile) -> c_int {
     base.device_characteristics() & !ffi::IOCAP_SUBPAGE_READ
 }

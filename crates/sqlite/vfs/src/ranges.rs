@@ -1,9 +1,9 @@
-//! Which of several extents has each byte: the last one that was laid over it.
+//! Maps each byte to the last extent that was laid over it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Ranges that do not overlap, by their start, each with its end and the extent that has it.
+/// Disjoint ranges by their start, each with its end and its extent.
 #[derive(Default)]
 pub(crate) struct Ranges(BTreeMap<u64, (u64, usize)>);
 
@@ -28,7 +28,7 @@ impl Ranges {
         self.0.insert(start, (end, index));
     }
 
-    /// The parts of `range` that an extent has, each with that extent.
+    /// Returns the parts of `range` that an extent covers, each with that extent.
     pub(crate) fn parts(&self, range: Range<u64>) -> Vec<(Range<u64>, usize)> {
         let Range { start, end } = range;
         let before = self.0.range(..start).next_back();
@@ -37,12 +37,12 @@ impl Ranges {
         cut.filter(|(part, _)| !part.is_empty()).collect()
     }
 
-    /// The end of the last range; 0 where there is none.
+    /// Returns the end of the last range; 0 if there is none.
     pub(crate) fn end(&self) -> u64 {
         self.0.last_key_value().map_or(0, |(_, &(end, _))| end)
     }
 
-    /// Forgets all.
+    /// Removes all ranges.
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
@@ -52,7 +52,7 @@ impl Ranges {
 mod tests {
     use super::*;
 
-    /// Extents of any place and length, over each other in any way.
+    /// Extents of any place and length, overlapping in any way.
     #[test]
     fn each_byte_is_the_last_extents() {
         let mut state = 1_u64;

@@ -1,8 +1,8 @@
 //! The encrypted database that a backup on this thread copies.
 //!
-//! SQLite names no backup's source to a VFS. But `sqlite3_backup_step` begins to read it
-//! right before it locks its target, in one thread, and it alone reads for no statement and in no
-//! transaction of the source's connection.
+//! SQLite does not pass a backup's source to a VFS. But `sqlite3_backup_step` starts reading it
+//! right before it locks its target, in one thread, and only a backup reads without a statement or
+//! a transaction of the source's connection.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
@@ -19,9 +19,9 @@ struct Reading {
     /// SQLite's own pointer to the connection.
     db: *mut *mut Sqlite3,
     opened: Weak<OpenFile>,
-    /// The plain main file that this thread has begun to read since: a copy's target, if any.
+    /// The plain main file that this thread has started to read since: a copy's target, if any.
     since: *mut File,
-    /// It is still read.
+    /// True while it is still read.
     goes_on: bool,
 }
 
@@ -31,26 +31,26 @@ impl Reading {
     }
 }
 
-/// The source of a connection that begins to write.
+/// The source of a connection that starts to write.
 pub(crate) enum Source {
     /// This encrypted database.
     Encrypted(Arc<OpenFile>),
-    /// An encrypted database or another one: the last one read is read by a statement or in a
-    /// transaction, which may be the copied one's.
+    /// An encrypted database or another one: the last one read is in use by a statement or a
+    /// transaction, which may belong to the copied one.
     Unknown,
-    /// Nothing encrypted, or nothing at all: it writes by a statement.
+    /// Nothing encrypted, or no source at all: a statement is writing.
     Other,
 }
 
 thread_local! {
-    /// The encrypted database that this thread began to read last.
+    /// The encrypted database that this thread started to read last.
     static LAST: RefCell<Option<Reading>> = const { RefCell::new(None) };
 }
 
-/// This thread begins to read an encrypted database. Called for each transaction: a thread that
-/// stays with one database writes two fields.
+/// Records that this thread starts to read an encrypted database. Called for each transaction: a
+/// thread that stays with one database writes two fields.
 pub(crate) fn begin(file: *mut File, db: *mut *mut Sqlite3, opened: &Arc<OpenFile>) {
-    // A thread that ends copies nothing any more.
+    // A thread that is ending copies nothing any more.
     let _ended = LAST.try_with(|last| match &mut *last.borrow_mut() {
         Some(last) if last.file == file && last.db == db && last.is_of(opened) => {
             (last.since, last.goes_on) = (std::ptr::null_mut(), true);
@@ -62,7 +62,7 @@ pub(crate) fn begin(file: *mut File, db: *mut *mut Sqlite3, opened: &Arc<OpenFil
     });
 }
 
-/// This thread begins to read a plain database.
+/// Records that this thread starts to read a plain database.
 pub(crate) fn begin_plain(file: *mut File) {
     let _ended = LAST.try_with(|last| {
         if let Some(last) = &mut *last.borrow_mut() {
@@ -71,7 +71,7 @@ pub(crate) fn begin_plain(file: *mut File) {
     });
 }
 
-/// A connection of this thread has ended reading.
+/// Records that a connection of this thread has finished reading.
 pub(crate) fn end(file: *mut File) {
     let _ended = LAST.try_with(|last| {
         if let Some(last) = last.borrow_mut().as_mut().filter(|last| last.file == file) {
@@ -80,8 +80,8 @@ pub(crate) fn end(file: *mut File) {
     });
 }
 
-/// The source of the connection that begins to write to its main file `file`: `target` is SQLite's
-/// own pointer to that connection.
+/// Returns the source of the connection that starts to write to its main file `file`: `target` is
+/// SQLite's own pointer to that connection.
 pub(crate) fn source(api: Api, file: *mut File, target: *mut *mut Sqlite3) -> Source {
     let found = LAST.try_with(|last| {
         let last = last.borrow();
@@ -101,7 +101,7 @@ pub(crate) fn source(api: Api, file: *mut File, target: *mut *mut Sqlite3) -> So
     found.ok().flatten().unwrap_or(Source::Other)
 }
 
-/// The connection whose database `target`, which runs no statement, may be copying.
+/// Returns the connection whose database `target`, which runs no statement, may be copying.
 pub(crate) fn copied_by(api: Api, target: *mut Sqlite3) -> Option<*mut Sqlite3> {
     let found = LAST.try_with(|last| {
         let last = last.borrow();

@@ -1,14 +1,14 @@
-//! Main files that are refused, and how the connection says why.
+//! Refused main files, and how the connection reports the reason.
 //!
 //! SQLite has one fixed text for each result code of `xOpen`, and no VFS can add to it: a wrong
 //! password would be "authorization denied" and no more. But it asks a VFS about every `PRAGMA`,
-//! and takes the text of an error from there. So a main file that is refused opens as one that
-//! allows nothing, and the connection, which we hear of as soon as it has opened, prepares a
+//! and takes the text of an error from there. So a refused main file opens as one that allows
+//! nothing, and the connection, of which we are notified as soon as it has opened, prepares a
 //! `PRAGMA`. `sqlite3_open` then fails with that error, whose text every driver has in its
 //! exception.
 //!
-//! Where we hear of no connection (`ATTACH`, or a program that removed the automatic extensions),
-//! the first lock or read fails with the same code.
+//! If we are not notified of a connection (`ATTACH`, or a program that removed the automatic
+//! extensions), the first lock or read fails with the same code.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -20,13 +20,14 @@ use crate::ffi::{self, File, IoMethods, Sqlite3};
 use crate::file::{TdeFile, below, new_below, refuse_open, report};
 use crate::new_db::NewFile;
 
-/// The bytes of a main file that SQLite reads as it opens it, before there is a connection to tell.
+/// The bytes of a main file that SQLite reads as it opens it, before there is a connection for the
+/// error.
 const OPENING_READ: c_int = 100;
 
 /// A page of any size.
 const SIZE: i64 = 65536;
 
-/// A file that is refused. It holds no file of the VFS below.
+/// A refused file. It does not use a file of the VFS below.
 #[repr(C)]
 struct RefusedFile {
     methods: *const IoMethods,
@@ -35,15 +36,15 @@ struct RefusedFile {
 
 const _: () = assert!(size_of::<RefusedFile>() <= size_of::<TdeFile>());
 
-/// Why a file is refused.
+/// Reason of a refusal.
 struct Refusal {
     api: Api,
     code: c_int,
-    /// What SQLite says to the code, and the reason.
+    /// SQLite's text for the code, and the reason.
     message: CString,
 }
 
-/// Makes `file` one that is refused for `error`; its result code is `code`.
+/// Turns `file` into a refused one for `error`; its result code is `code`.
 ///
 /// # Safety
 /// `file` is memory of a file of ours that is not open.
@@ -55,8 +56,8 @@ pub(crate) unsafe fn install(file: *mut File, api: Api, code: c_int, error: &Vfs
     unsafe { file.cast::<RefusedFile>().write(RefusedFile { methods: &METHODS, refusal }) };
 }
 
-/// Has the opening of `db`, which has just been opened, fail with the reason where its main file is
-/// refused, or is a new one whose keys cannot be made. Returns whether it does.
+/// Makes the opening of `db`, which has just been opened, fail with the reason if its main file is
+/// refused, or is a new one whose keys cannot be made. Returns true if it does.
 pub(crate) fn tell(api: Api, db: *mut Sqlite3) -> bool {
     let file = api.file_of(db, c"main");
     // SAFETY: SQLite owns the file of an open schema, and nobody else has the connection yet.
@@ -70,8 +71,8 @@ pub(crate) fn tell(api: Api, db: *mut Sqlite3) -> bool {
     is_refused
 }
 
-/// Refuses a new main file that is to be encrypted and cannot be: else the first write would be,
-/// without the reason.
+/// Refuses a new main file that must be encrypted and cannot be: otherwise the first write would
+/// fail without the reason.
 ///
 /// # Safety
 /// `file` is null or an open file of SQLite's that nobody uses yet.
@@ -79,7 +80,7 @@ unsafe fn refuse_new(api: Api, file: *mut File) {
     // SAFETY: this function's own contract.
     if let Some(Err(error)) = unsafe { new_below(file) }.map(NewFile::check_creation) {
         let code = report(api, &error, true, None);
-        // SAFETY: as above; the file is ours, and closed when it is made another.
+        // SAFETY: as above; the file is ours, and is closed before it is replaced.
         unsafe {
             let ours = below(file);
             refuse_open(ours);
@@ -88,7 +89,7 @@ unsafe fn refuse_new(api: Api, file: *mut File) {
     }
 }
 
-/// Whether `file` is one that is refused.
+/// Returns true if `file` is a refused one.
 ///
 /// # Safety
 /// `file` is null or an open file of SQLite's.
@@ -98,7 +99,7 @@ unsafe fn is_refused(file: *mut File) -> bool {
     let Some(control) = methods.and_then(|methods| methods.file_control) else { return false };
     let mut answer: c_int = 0;
     let argument: *mut c_int = &mut answer;
-    // SAFETY: shims pass on what they do not know; ours writes an integer.
+    // SAFETY: shims pass on controls that they do not know; ours writes an integer.
     unsafe { control(file, ffi::FCNTL_TDEKIT_REFUSED, argument.cast()) };
     answer == 1
 }
@@ -145,8 +146,8 @@ unsafe extern "C" fn sync_or_lock(file: *mut File, _: c_int) -> c_int {
     unsafe { refusal_of(file) }.code
 }
 
-/// Never that of an empty file, beside which SQLite would delete a journal and a log. An immutable
-/// file is asked for it as it opens.
+/// Returns a size other than that of an empty file, beside which SQLite would delete a journal and
+/// a log. An immutable file is asked for its size as it opens.
 unsafe extern "C" fn file_size(_: *mut File, out: *mut i64) -> c_int {
     // SAFETY: SQLite passes a place for the size.
     unsafe { *out = SIZE };
@@ -174,7 +175,7 @@ unsafe extern "C" fn file_control(file: *mut File, op: c_int, argument: *mut c_v
             let refusal = unsafe { refusal_of(file) };
             let text = catch_unwind(|| refusal.api.mprintf(&refusal.message));
             // SAFETY: the argument of this control is an array of strings, the first of which is
-            // the answer, which SQLite frees.
+            // the result, which SQLite frees.
             unsafe { *argument.cast::<*mut c_char>() = text.unwrap_or(std::ptr::null_mut()) };
             refusal.code
         }
@@ -182,7 +183,7 @@ unsafe extern "C" fn file_control(file: *mut File, op: c_int, argument: *mut c_v
     }
 }
 
-/// SQLite's own size where a file has none to tell.
+/// Returns SQLite's own default for a file that reports none.
 unsafe extern "C" fn sector_size(_: *mut File) -> c_int {
     0
 }

@@ -1,9 +1,9 @@
-//! The bytes for seals in databases that are yet to be made, asked for when a connection opens.
+//! The bytes for seals in databases that do not exist yet, requested when a connection opens.
 //!
-//! SQLite's own rules for a reserve follow from it before anything is written: `PRAGMA
-//! page_size=512` gives pages of 1024 bytes, as 512 leave no room for more than 32. And a database
-//! without a file of its own (a temporary one, or one in memory) can be copied over an encrypted
-//! one with the backup API, which copies pages as they are; `sqlite3_recover` does that.
+//! This makes SQLite apply its own rules for a reserve before anything is written: `PRAGMA
+//! page_size=512` gives pages of 1024 bytes, because 512 leave no space for more than 32. And a
+//! database without a file of its own (a temporary one, or one in memory) can be copied over an
+//! encrypted one with the backup API, which copies pages as they are; `sqlite3_recover` does that.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -16,8 +16,8 @@ use crate::file::kind_below;
 use crate::kind::Kind;
 use crate::new_db::is_asked_for_all;
 
-/// Has SQLite reserve the bytes in the main database of `db`, a connection that has just opened,
-/// where that will be encrypted, or has no file and all new ones are to be.
+/// Makes SQLite reserve the bytes in the main database of `db`, a connection that has just opened,
+/// if that will be encrypted, or has no file and all new ones must be.
 pub(crate) fn ask(api: Api, db: *mut Sqlite3) {
     let file = api.file_of(db, c"main");
     // SAFETY: SQLite owns the file of an open schema.

@@ -1,15 +1,15 @@
-//! Another page size for a database that has no page yet.
+//! Change of the page size of a database that has no page yet.
 //!
-//! SQLite holds on to the page size of an empty database once a transaction was undone in it.
-//! `VACUUM` to another size then writes the new pages in units of the old one. They are gathered
-//! until they are whole: nothing reaches the file before, and no unit of the old size ever does.
+//! SQLite keeps the page size of an empty database once a transaction was undone in it. `VACUUM` to
+//! another size then writes the new pages in units of the old one. They are gathered until they are
+//! whole: nothing reaches the file before, and no unit of the old size ever does.
 
 use tdekit_sqlite_page::PageSize;
 
 use crate::VfsError;
 use crate::base::MAX_TRANSFER_LEN;
 
-/// Where page 1 tells how many pages there are (SQLite's file format, 1.3.7).
+/// Offset in page 1 of the number of pages (SQLite's file format, 1.3.7).
 const COUNT_AT: usize = 28;
 
 /// The new pages, as far as SQLite has written them.
@@ -20,8 +20,8 @@ pub(crate) struct Resize {
 }
 
 impl Resize {
-    /// Begins with SQLite's first write. `PageSize` where page 1 declares more than a database
-    /// without content has, `PageTooSmall`.
+    /// Starts with SQLite's first write. Returns `PageSize` if page 1 declares more than a database
+    /// without content has, or `PageTooSmall`.
     pub(crate) fn begin(first: &[u8], to: u32) -> Result<Self, VfsError> {
         let size = PageSize::new(to.into()).map_err(|_| VfsError::PageTooSmall { size: to })?;
         let from = u32::try_from(first.len()).unwrap_or(0);
@@ -38,7 +38,7 @@ impl Resize {
         }
     }
 
-    /// Takes SQLite's next write.
+    /// Adds SQLite's next write.
     pub(crate) fn add(&mut self, data: &[u8], offset: u64) -> Result<(), VfsError> {
         if offset != self.plain.len() as u64 {
             return Err(VfsError::Access { file: "main file", offset, len: data.len() });
@@ -47,17 +47,17 @@ impl Resize {
         Ok(())
     }
 
-    /// Whether every page is there. Bytes behind the last one fill SQLite's unit.
+    /// Returns true if every page is complete. Bytes after the last one fill SQLite's unit.
     pub(crate) fn is_whole(&self) -> bool {
         self.plain.len() >= self.len
     }
 
-    /// The new size.
+    /// Returns the new size.
     pub(crate) fn size(&self) -> PageSize {
         self.to
     }
 
-    /// The pages, from 1.
+    /// Returns the pages, from 1.
     pub(crate) fn pages(&self) -> impl Iterator<Item = (u32, &[u8])> {
         (1..).zip(self.plain[..self.len.min(self.plain.len())].chunks_exact(self.to.len()))
     }

@@ -1,8 +1,8 @@
-//! A plain database that lies on disk only sealed, under a key that only this process has.
+//! A plain database that is only sealed on disk, under a key that only this process has.
 //!
 //! For work on plain pages that must not leave any on disk: the pages are written here, and then
-//! SQLite reads them through the VFS and copies them to their place. The key is dropped with the
-//! value; then nobody can open the remains of the file.
+//! SQLite reads them through the VFS and copies them to their destination. The key is dropped with
+//! the value; then nobody can open the remains of the file.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -23,9 +23,9 @@ use crate::ffi;
 pub const MAGIC: [u8; 16] = *b"tdekit scratch\0\0";
 /// The URI parameter that names a [`Scratch`] of this process.
 pub(crate) const PARAMETER: &std::ffi::CStr = c"tdekit_scratch";
-/// Where the first page stands.
+/// Offset of the first page.
 const HEAD_LEN: u64 = 4096;
-/// Behind each page's ciphertext.
+/// Length of the data after each page's ciphertext.
 const TRAILER_LEN: usize = NONCE_LEN + TAG_LEN;
 
 type Open = HashMap<String, Arc<Place>>;
@@ -44,7 +44,7 @@ impl Place {
         self.page_len + TRAILER_LEN
     }
 
-    /// Where page `page`, from 1, is in the file.
+    /// Returns the offset in the file of page `page`, from 1.
     fn offset(&self, page: u32) -> u64 {
         HEAD_LEN + u64::from(page.saturating_sub(1)) * self.stride() as u64
     }
@@ -54,7 +54,7 @@ impl Place {
     }
 }
 
-/// The writer's side. Pages may come in any order and from any thread.
+/// The writer's side. Pages may be written in any order and from any thread.
 pub struct Scratch {
     id: String,
     file: File,
@@ -72,7 +72,7 @@ impl Scratch {
     /// Takes an empty `file` for pages of `page_size` bytes, a power of two from 512 to 65536.
     ///
     /// # Errors
-    /// `Page` for another size or when there is no key to be had, `File`.
+    /// `Page` for another size or if no key can be made, `File`.
     pub fn new(file: File, page_size: u32) -> Result<Self, VfsError> {
         let page_len = match usize::try_from(page_size) {
             Ok(len) if len.is_power_of_two() && (512..=65536).contains(&len) => len,
@@ -96,7 +96,7 @@ impl Scratch {
     /// Writes the whole pages in `pages`, of which the first has number `first`, from 1.
     ///
     /// # Errors
-    /// `File`; `Page` for bytes that are no whole pages.
+    /// `File`; `Page` for bytes that are not whole pages.
     pub fn write(&self, first: u32, pages: &[u8]) -> Result<(), VfsError> {
         let page_len = self.place.page_len;
         if first == 0 || !pages.len().is_multiple_of(page_len) {
@@ -117,13 +117,13 @@ impl Scratch {
         self.file.write_all_at(sealed, self.place.offset(first)).map_err(VfsError::File)
     }
 
-    /// Has the database end behind page `pages`.
+    /// Sets the number of pages of the database.
     pub fn set_pages(&self, pages: u32) {
         self.place.pages.store(pages, Ordering::Release);
     }
 
-    /// The parameters with which SQLite opens the file, by its path, as the plain database that
-    /// it holds: only in this process, and only to read.
+    /// Returns the URI parameters with which SQLite opens the file, by its path, as the plain
+    /// database in it: only in this process, and only for reading.
     #[must_use]
     pub fn parameters(&self) -> String {
         format!("mode=ro&immutable=1&{}={}", PARAMETER.to_string_lossy(), self.id)
@@ -178,7 +178,7 @@ impl ScratchFile {
         Ok(if rest.is_empty() { Read::Full } else { Read::Short })
     }
 
-    /// Size in plaintext bytes.
+    /// Returns the size in plaintext bytes.
     pub(crate) fn size(&self) -> u64 {
         u64::from(self.place.pages.load(Ordering::Acquire)) * self.place.page_len as u64
     }
@@ -212,7 +212,7 @@ fn crypto(error: CryptoError) -> VfsError {
 }
 
 fn with_open<R>(f: impl FnOnce(&mut Open) -> R) -> R {
-    // The map is whole after every call, so a panic elsewhere leaves it usable.
+    // The map is consistent after every call, so a panic elsewhere leaves it usable.
     let mut guard = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     f(guard.get_or_insert_with(HashMap::new))
 }

@@ -22,24 +22,24 @@ pub(crate) struct Shared {
     pub(crate) live: Rc<LiveKeys>,
     /// The page size in force; at first the header's hint.
     pub(crate) page_size: Cell<PageSize>,
-    /// A checkpoint is running: sealed pages go from the WAL to the main file unchanged.
+    /// True while a checkpoint runs: sealed pages go from the WAL to the main file unchanged.
     pub(crate) checkpoint: Cell<bool>,
-    /// The page whose sealed bytes the WAL handed out last during a checkpoint; 0 for none.
+    /// The page whose sealed bytes the WAL returned last during a checkpoint; 0 for none.
     pub(crate) sealed_page: Cell<u32>,
-    /// Counts the write transactions of this connection that have ended, in WAL mode.
+    /// Number of write transactions of this connection that have ended, in WAL mode.
     pub(crate) write_transactions: Cell<u64>,
     /// The open rollback journal: its bytes must reach the file before pages do.
     pub(crate) journal: RefCell<Weak<RefCell<JournalFile>>>,
-    /// Counts the journals that went with something still gathered in them: pages that were
-    /// gathered before cannot be undone, and must not be written.
+    /// Number of journals that were dropped with gathered data: pages gathered before cannot be
+    /// undone, and must not be written.
     pub(crate) journals_lost: Rc<Cell<u64>>,
-    /// The tags that the pages must have, where the database has freshness.
+    /// The tags that the pages must have, if the database has freshness.
     pub(crate) fresh: OnceCell<Rc<Fresh>>,
-    /// Frames of the write transaction that runs, in WAL mode.
+    /// Frames of the running write transaction, in WAL mode.
     pub(crate) running: RefCell<Running>,
-    /// The connection holds the log's lock for writing.
+    /// True if the connection holds the log's write lock.
     pub(crate) writes_log: Cell<bool>,
-    /// The connection keeps all others out.
+    /// True if the connection excludes all others.
     pub(crate) exclusive: Cell<bool>,
     pages: RefCell<PageCodec>,
     /// The generation of `live` that `pages` has.
@@ -114,7 +114,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The codec, with the keys as they are known now.
+    /// Returns the codec with the currently known keys.
     fn pages(&self) -> RefMut<'_, PageCodec> {
         let mut pages = self.pages.borrow_mut();
         let generation = self.live.generation();
@@ -124,16 +124,16 @@ impl Shared {
         pages
     }
 
-    /// Has a journal that stays open between transactions (a VFS below may want that) look at
-    /// its file anew: without RESERVED or more, it is others who write it.
+    /// Makes a journal that stays open between transactions (as a VFS below may require) read its
+    /// file again: without RESERVED or more, others write it.
     pub(crate) fn forget_journal(&self) {
         if let Some(journal) = self.journal.borrow().upgrade() {
             journal.borrow_mut().forget();
         }
     }
 
-    /// Writes the bytes that the rollback journal still gathers. None is open where SQLite keeps it
-    /// in memory or does without; one that was lost is told by `journals_lost`.
+    /// Writes the bytes that the rollback journal still gathers. No journal is open if SQLite keeps
+    /// it in memory or uses none; `journals_lost` reports a lost one.
     pub(crate) fn flush_journal(&self) -> Result<(), VfsError> {
         match self.journal.borrow().upgrade() {
             Some(journal) => journal.borrow_mut().flush(),

@@ -1,4 +1,4 @@
-//! Files beside a database that SQLite does not know of, opened through the VFS below.
+//! Files beside a database that SQLite does not know, opened through the VFS below.
 #![allow(unsafe_code)]
 
 use std::ffi::OsStr;
@@ -12,10 +12,10 @@ use crate::passage;
 
 const READWRITE: i32 = 0x2;
 const CREATE: i32 = 0x4;
-/// Zeros before and behind a name, as SQLite has them around its own.
+/// Zeros before and after a name, as SQLite has them around its own.
 const MARGIN: usize = 4;
 
-/// An open file with the memory that the VFS below keeps it in.
+/// An open file with the memory in which the VFS below keeps it.
 pub(crate) struct SideFile {
     // Before the memory and the name that it uses: fields are dropped in order.
     base: BaseFile,
@@ -24,13 +24,13 @@ pub(crate) struct SideFile {
 }
 
 impl SideFile {
-    /// Opens the file `path` through `below`, a registered VFS; makes it when `create` says so.
-    /// A new one has the access rights of the database that `path` is a name beside of.
+    /// Opens the file `path` through `below`, a registered VFS; makes it if `create` is true. A new
+    /// one gets the access rights of the database beside which `path` is.
     ///
     /// # Errors
-    /// SQLite's result code, `CANTOPEN` where there is none.
+    /// SQLite's result code, `CANTOPEN` if there is no file.
     pub(crate) fn open(below: *mut Vfs, path: &[u8], create: bool) -> Result<Self, VfsError> {
-        // The VFS below would wait for whoever reads a pipe of that name.
+        // The VFS below would wait for the reader of a pipe of that name.
         let named = std::fs::metadata(OsStr::from_bytes(path));
         if named.is_ok_and(|found| !found.is_file()) {
             return Err(VfsError::Base(ffi::CANTOPEN));
@@ -49,8 +49,8 @@ impl SideFile {
         let flags = READWRITE | if create { CREATE } else { 0 } | ffi::OPEN_MAIN_JOURNAL;
         let (mut opened, at) = (flags, name[MARGIN..].as_ptr().cast());
         let Some(open) = vfs.open else { return Err(VfsError::Base(ffi::CANTOPEN)) };
-        // SAFETY: the name is terminated and the memory as long as the VFS asks; both live as long
-        // as the file, and do not move.
+        // SAFETY: the name is NUL-terminated and the memory has the length that the VFS asks for;
+        // both live as long as the file, and do not move.
         let code = passage::unguarded(|| unsafe { open(below, at, file, flags, &mut opened) });
         // SAFETY: open or not, the VFS below left null or valid methods.
         let base = unsafe { BaseFile::new(file, opened & ffi::OPEN_READONLY == 0) };

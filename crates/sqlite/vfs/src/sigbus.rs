@@ -1,10 +1,10 @@
-//! Reads of a mapped file that another program cuts meanwhile.
+//! Reads of a mapped file that another program truncates in the meantime.
 //!
-//! The system answers a read of a page that is mapped and no longer in the file with SIGBUS, which
+//! When a page that is mapped but no longer in the file is read, the system raises SIGBUS, which
 //! ends the process, and the process is the host's. So each mapping has a [`Mapped`], which has its
-//! place and whether it is being read. The handler puts zeros in the place of the lost page, notes
-//! that, and lets the read go on; its reader then throws away what it read. Every other SIGBUS goes
-//! to whoever got it before. Nothing here takes a lock or memory while a signal is handled.
+//! place and whether it is being read. The handler replaces the lost page by zeros, records that,
+//! and lets the read continue; its reader then discards the bytes. Every other SIGBUS goes to the
+//! previous handler. Nothing here takes a lock or allocates memory while a signal is handled.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, compiler_f
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// One mapping of a file. It is used by one thread at a time, and the handler runs on that thread,
-/// so what is stored here needs no order but the compiler's.
+/// so stores here need only compiler ordering.
 pub(crate) struct Mapped {
     start: AtomicUsize,
     len: AtomicUsize,
@@ -27,18 +27,19 @@ pub(crate) struct Mapped {
 // else is atomic.
 unsafe impl Sync for Mapped {}
 
-/// Every `Mapped` there is: the handler walks them from here. None is ever freed.
+/// Every existing `Mapped`: the handler walks the list from here. None is ever freed.
 static ALL: AtomicPtr<Mapped> = AtomicPtr::new(ptr::null_mut());
-/// Those that no file has.
+/// Those that are not in use by a file.
 static FREE: Mutex<Vec<&'static Mapped>> = Mutex::new(Vec::new());
-/// Who handled the signal before; `None` where ours cannot be installed.
+/// The previous handler of the signal; `None` if ours cannot be installed.
 static BEFORE: OnceLock<Option<libc::sigaction>> = OnceLock::new();
 
-/// The right to use a `Mapped`, which goes back when it is dropped.
+/// The right to use a `Mapped`, which is returned on drop.
 pub(crate) struct Guard(&'static Mapped);
 
 impl Guard {
-    /// For a file that is about to be mapped; `None` where a lost page cannot be survived.
+    /// Makes a guard for a file that is about to be mapped; `None` if a lost page cannot be
+    /// survived.
     pub(crate) fn new() -> Option<Self> {
         if !is_installed() {
             return None;
@@ -47,7 +48,7 @@ impl Guard {
         Some(Self(free.unwrap_or_else(another)))
     }
 
-    /// The mapping, for a second reader of the file.
+    /// Returns the mapping, for a second reader of the file.
     pub(crate) fn mapped(&self) -> &'static Mapped {
         self.0
     }
@@ -62,8 +63,9 @@ impl Drop for Guard {
 }
 
 impl Mapped {
-    /// The file's bytes are mapped from `start` to `start + len`. With a length of 0 they are not,
-    /// and that must be said before they are unmapped: the next owner of the addresses is another.
+    /// Records that the file's bytes are mapped from `start` to `start + len`. A length of 0 means
+    /// that they are not, and must be set before they are unmapped: the addresses will have another
+    /// owner.
     pub(crate) fn place(&self, start: usize, len: usize) {
         compiler_fence(Ordering::SeqCst);
         self.len.store(len, Ordering::Relaxed);
@@ -71,8 +73,8 @@ impl Mapped {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Runs `read`, which reads the mapping; tells whether a page was lost since that was asked for
-    /// last.
+    /// Runs `read`, which reads the mapping. Also returns whether a page was lost since the last
+    /// query.
     #[inline]
     pub(crate) fn read<R>(&self, read: impl FnOnce() -> R) -> (R, bool) {
         struct End<'a>(&'a AtomicBool);
@@ -90,7 +92,7 @@ impl Mapped {
         (result, self.lost.load(Ordering::Relaxed))
     }
 
-    /// The lost page was dealt with.
+    /// Records that the lost page was dealt with.
     pub(crate) fn found(&self) {
         self.lost.store(false, Ordering::Relaxed);
     }
@@ -102,7 +104,8 @@ impl Mapped {
     }
 }
 
-/// Whether our handler is the one that is called. One that came later need not call ours.
+/// Returns true if our handler is the one that is called. A handler installed later need not call
+/// ours.
 pub(crate) fn is_installed() -> bool {
     if BEFORE.get_or_init(install).is_none() {
         return false;
@@ -110,7 +113,7 @@ pub(crate) fn is_installed() -> bool {
     current().is_some_and(|action| action.sa_sigaction == handler_address())
 }
 
-/// A new one in the list.
+/// Adds a new one to the list.
 fn another() -> &'static Mapped {
     let mapped = Box::leak(Box::new(Mapped {
         start: AtomicUsize::new(0),
@@ -145,14 +148,14 @@ fn current() -> Option<libc::sigaction> {
     (code == 0).then(|| unsafe { action.assume_init() })
 }
 
-/// Installs the handler; returns the one before.
+/// Installs the handler; returns the previous one.
 fn install() -> Option<libc::sigaction> {
     let before = current()?;
     // SAFETY: a `sigaction` of zeros is valid: no handler, an empty mask.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler_address();
     action.sa_mask = before.sa_mask;
-    // On the thread's own signal stack, where its runtime made one (Go demands that).
+    // On the thread's own signal stack, if its runtime made one (Go requires that).
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | (before.sa_flags & libc::SA_NODEFER);
     // SAFETY: the handler keeps to what is safe in a signal, and lives for ever: the library is
     // never unloaded.
@@ -170,8 +173,7 @@ unsafe extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: 
     unsafe { pass_on(signal, info, context, sent) };
 }
 
-/// Puts zeros in the place of the page at `address`, if that is one that is being read; tells
-/// whether it was.
+/// Replaces the page at `address` by zeros, if it is being read; returns true if it was.
 fn replace_lost_page(address: usize) -> bool {
     let mut next: *const Mapped = ALL.load(Ordering::Acquire);
     // SAFETY: the list's members live for ever.
@@ -196,7 +198,7 @@ fn replace_lost_page(address: usize) -> bool {
     false
 }
 
-/// Hands the signal to whoever got it before.
+/// Passes the signal to its previous handler.
 ///
 /// # Safety
 /// The arguments are those that the system passed to the handler.
@@ -204,8 +206,8 @@ unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_voi
     let Some(Some(before)) = BEFORE.get() else { return };
     match before.sa_sigaction {
         libc::SIG_IGN if sent => {}
-        // With the system's own way in place, the instruction faults again when we return; what
-        // somebody sent is sent again.
+        // With the system's default in place, the instruction faults again when we return; a signal
+        // that was sent is sent again.
         libc::SIG_DFL | libc::SIG_IGN => {
             // SAFETY: both calls are allowed in a signal handler.
             unsafe {

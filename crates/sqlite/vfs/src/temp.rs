@@ -1,10 +1,10 @@
 //! Temporary files: temporary databases, sorter spills, statement journals.
 //!
 //! They live as long as one handle, so their key is drawn at opening and never stored. The file is
-//! cut into blocks. What SQLite was told is written is `changed`, or sealed in `blocks`, and it
-//! stays there until the write that it waits for has succeeded: SQLite goes on with a transaction
-//! after a full disk, and undoes a statement from such a file. So a failed call leaves the file as
-//! it was, and a read writes nothing.
+//! cut into blocks. Data that SQLite believes to be written is in `changed`, or sealed in `blocks`,
+//! and it stays there until its pending write has succeeded: SQLite continues a transaction after a
+//! full disk, and undoes a statement from such a file. So a failed call leaves the file as it was,
+//! and a read writes nothing.
 
 mod blocks;
 
@@ -23,9 +23,9 @@ const BLOCK_LEN: usize = 4096;
 pub(crate) struct TempFile {
     blocks: Blocks,
     len: u64,
-    /// The block that SQLite fills or changes. What `blocks` has of it is older.
+    /// The block that SQLite fills or changes. Its version in `blocks` is older.
     changed: Plain,
-    /// The block that was read in part last, as `blocks` has it; never the one that is changed.
+    /// The block that was last read in part, as in `blocks`; never the changed one.
     opened: Plain,
 }
 
@@ -69,7 +69,8 @@ impl TempFile {
     pub(crate) fn write(&mut self, data: &[u8], offset: u64) -> Result<(), VfsError> {
         for (block, start, piece) in pieces(data, offset) {
             if piece.len() == BLOCK_LEN {
-                // The one before it is complete now: sealed first, both are written at once.
+                // The previous one is complete now: if it is sealed first, both are written at
+                // once.
                 if self.changed.block.is_some_and(|changed| changed + 1 == block) {
                     self.seal_changed()?;
                 }
@@ -85,7 +86,7 @@ impl TempFile {
         Ok(())
     }
 
-    /// Cuts the file.
+    /// Truncates the file.
     pub(crate) fn truncate(&mut self, len: u64) -> Result<(), VfsError> {
         if len >= self.len {
             return Ok(());
@@ -111,12 +112,12 @@ impl TempFile {
         self.blocks.sync(flags)
     }
 
-    /// Size in plaintext bytes.
+    /// Returns the size in plaintext bytes.
     pub(crate) fn size(&self) -> u64 {
         self.len
     }
 
-    /// Makes `block` the one that is changed.
+    /// Makes `block` the changed one.
     fn change(&mut self, block: u64) -> Result<(), VfsError> {
         if self.changed.block == Some(block) {
             return Ok(());
@@ -139,7 +140,7 @@ impl TempFile {
 }
 
 impl Plain {
-    /// Makes it block `block`, as `blocks` has that.
+    /// Loads block `block` from `blocks`.
     fn load(&mut self, block: u64, blocks: &mut Blocks) -> Result<(), VfsError> {
         if self.block != Some(block) {
             self.block = None;
@@ -149,7 +150,7 @@ impl Plain {
         Ok(())
     }
 
-    /// Makes it none, if it is one of the blocks from `first` to `last`.
+    /// Clears it if its number is between `first` and `last`.
     fn forget(&mut self, first: u64, last: u64) {
         self.block = self.block.filter(|block| !(first..=last).contains(block));
     }
@@ -166,13 +167,13 @@ fn crypto(error: CryptoError) -> VfsError {
     VfsError::Page(error.into())
 }
 
-/// The block that holds byte `offset`, and where in it.
+/// Returns the block of byte `offset`, and the offset in it.
 fn split(offset: u64) -> (u64, usize) {
     let within = usize::try_from(offset % BLOCK_LEN as u64).unwrap_or(0);
     (offset / BLOCK_LEN as u64, within)
 }
 
-/// Cuts `data` at block boundaries: block, offset in it, bytes.
+/// Splits `data` at block boundaries: block, offset in it, bytes.
 fn pieces(data: &[u8], offset: u64) -> impl Iterator<Item = (u64, usize, &[u8])> {
     let mut rest = data;
     let mut at = offset;

@@ -1,6 +1,6 @@
 //! Parameters of a main file's URI (<https://www.sqlite.org/uri.html>). Those that begin with
-//! `tdekit` are ours: one that is misspelt or has no value would leave a database plain that was to
-//! be encrypted, so it is refused before there is a file.
+//! `tdekit` are ours: a misspelt one, or one without a value, would leave a database plain that
+//! should be encrypted, so it is refused before there is a file.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, OsStr, c_char, c_int};
@@ -12,9 +12,9 @@ use crate::api::Api;
 use crate::ffi;
 use crate::scratch::PARAMETER;
 
-/// What our parameters begin with.
+/// Prefix of our parameters.
 const OURS: &str = "tdekit";
-/// Those that are known; the last one is for our own connections.
+/// The known parameters; the last one is for our own connections.
 const KNOWN: [&CStr; 7] = [
     c"tdekit",
     c"tdekit_algorithm",
@@ -25,8 +25,8 @@ const KNOWN: [&CStr; 7] = [
     PARAMETER,
 ];
 
-/// Refuses parameters that are ours by their beginning and not known, or without a value; and a
-/// new file whose name is a URI of ours, which a driver has not parsed.
+/// Refuses unknown parameters with our prefix, or ours without a value; and a new file whose name
+/// is a URI of ours that a driver has not parsed.
 ///
 /// # Safety
 /// `name` and `flags` are what SQLite passed to `xOpen`.
@@ -65,12 +65,13 @@ fn nearest(key: &str) -> &'static str {
     let key = key.to_ascii_lowercase();
     let public = KNOWN.into_iter().filter(|known| *known != PARAMETER);
     let names = public.filter_map(|known| known.to_str().ok());
-    // What begins alike counts most: names are cut short more often than they are misspelt.
+    // A common beginning counts most: names are cut short more often than they are misspelt.
     let likeness = |known: &str| strsim::jaro_winkler(known, &key);
     names.max_by(|a, b| likeness(a).total_cmp(&likeness(b))).unwrap_or(OURS)
 }
 
-/// Whether a path, made absolute from what a driver gave, ends in a URI with a parameter of ours.
+/// Returns true if a path, made absolute from a driver's file name, ends in a URI with a parameter
+/// of ours.
 fn is_uri(path: &Path) -> bool {
     let path = path.to_string_lossy();
     let Some((_, behind)) = path.split_once("/file:") else { return false };

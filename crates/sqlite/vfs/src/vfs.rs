@@ -1,4 +1,4 @@
-//! The `sqlite3_vfs`: opens files, and passes the rest to the VFS below.
+//! The `sqlite3_vfs`: opens files, and passes everything else to the VFS below.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
@@ -43,21 +43,22 @@ struct Host {
     below: *mut Vfs,
 }
 
-/// Held while the VFS is looked for and registered: two connections that open at the same time
-/// would both find none, and the second would stand on the first, which seals everything twice.
+/// Held while the VFS is looked up and registered: two connections that open at the same time would
+/// both find none, and the second VFS would be based on the first, which would seal everything
+/// twice.
 static REGISTERING: Mutex<()> = Mutex::new(());
 
-/// Registers the VFS with the library behind `api`, once, as the default. The environment
-/// variable `TDEKIT_BASE_VFS` names the VFS to stand on; else it is the default of the moment.
+/// Registers the VFS with the library behind `api`, once, as the default. The environment variable
+/// `TDEKIT_BASE_VFS` names the VFS below; without it, that is the current default.
 pub(crate) fn register(api: Api) -> Result<(), VfsError> {
     let _registering = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
     let there = api.vfs_find(Some(NAME));
     if there.is_null() { stand_on(api) } else { make_default(api, there) }
 }
 
-/// Makes the VFS that is registered already the default again, where one of those that were there
-/// before it is: `sqlite3_initialize` does that after `sqlite3_shutdown`. One that came later may
-/// stand on ours.
+/// Makes the registered VFS the default again, if the default is one that existed before it:
+/// `sqlite3_initialize` does that after `sqlite3_shutdown`. A VFS that was registered later may be
+/// based on ours.
 fn make_default(api: Api, there: *mut Vfs) -> Result<(), VfsError> {
     let default = api.vfs_find(None);
     if default == there || !guard::is_guarded(default) {
@@ -70,8 +71,8 @@ fn make_default(api: Api, there: *mut Vfs) -> Result<(), VfsError> {
     }
 }
 
-/// Registers the VFS, unless it would stand on one of its own name: another copy of this library
-/// in the process has registered that meanwhile.
+/// Registers the VFS, unless it would be based on one of the same name: another copy of this
+/// library in the process has registered it in the meantime.
 fn stand_on(api: Api) -> Result<(), VfsError> {
     let named = std::env::var("TDEKIT_BASE_VFS").ok().filter(|name| !name.is_empty());
     let below = match &named {
@@ -231,8 +232,8 @@ unsafe fn check_settings(
     Ok(())
 }
 
-/// Answers an opening that fails with `error`. A main file opens as one that tells its connection
-/// why it is refused.
+/// Ends an opening that fails with `error`. A main file opens as one that reports the reason of the
+/// refusal to its connection.
 ///
 /// # Safety
 /// The arguments are those of `xOpen`, and `file` is not open.
@@ -257,7 +258,7 @@ unsafe fn refuse(
     ffi::OK
 }
 
-/// Whether opening the main file `name` makes it.
+/// Returns true if opening the main file `name` makes it.
 ///
 /// # Safety
 /// `name` and `flags` are what SQLite passed to `xOpen`.
@@ -270,14 +271,14 @@ unsafe fn is_to_be_made(host: &Host, name: *const c_char, flags: c_int) -> bool 
         && !name.is_null()
         && let Some(f) = access
     {
-        // SAFETY: the name is SQLite's; the answer goes to its place.
+        // SAFETY: the name is SQLite's; the result is stored in its place.
         unsafe { f(host.below, name, ffi::ACCESS_READWRITE, &raw mut exists) };
     }
     exists == 0
 }
 
-/// The keys that the main file `name` is opened with: of the key store that its URI names, or of
-/// the environment's.
+/// Returns the keyring of the main file `name`: for the key store that its URI names, or the
+/// environment's.
 ///
 /// # Safety
 /// `name` is what SQLite passed to `xOpen` for a main database.
@@ -286,7 +287,7 @@ pub(crate) unsafe fn keyring_of(api: Api, name: *const c_char) -> Result<Arc<Key
     Keyring::of(unsafe { api.uri_parameter(name, c"tdekit_home") }.as_deref())
 }
 
-/// Where the main file `name` has the files of its freshness.
+/// Returns the location of the freshness files of the main file `name`.
 ///
 /// # Safety
 /// `name` and `flags` are what SQLite passed to `xOpen`.
@@ -311,7 +312,7 @@ unsafe fn place_of(
     Ok(Some(Place { below: host.below, path, anchors }))
 }
 
-/// Deletes a file. Before a journal or a log goes, the anchor of its database moves.
+/// Deletes a file. Before a journal or a log is deleted, the anchor of its database moves.
 unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, sync: c_int) -> c_int {
     // SAFETY: SQLite calls the method of our VFS.
     let host = unsafe { host(vfs) };
@@ -362,7 +363,7 @@ unsafe fn before_delete(name: *const c_char) -> Result<(), VfsError> {
     }
 }
 
-/// The kind of a file, and SQLite's pointer to its connection where that is known already.
+/// Returns the kind of a file, and SQLite's pointer to its connection if that is known already.
 ///
 /// # Safety
 /// `name` and `flags` are what SQLite passed to `xOpen`.
@@ -445,8 +446,8 @@ unsafe fn named_kind(
     Ok(Kind::Plain(PlainFile::other(base)))
 }
 
-/// SQLite opens the journals named in a super-journal as if they were super-journals themselves,
-/// to see whether they still name it. The keys of such a journal, when it is a sealed one.
+/// SQLite opens the journals named in a super-journal as if they were super-journals themselves, to
+/// see whether they still name it. Returns the keys of such a journal, if it is sealed.
 fn child_keys(base: &mut BaseFile, path: &str) -> Result<Option<OpenedHeader>, VfsError> {
     let mut sector = [0; JOURNAL_HEADER_LEN];
     if base.size()? < JOURNAL_HEADER_LEN as u64 || base.read(&mut sector, 0)? == Read::Short {
@@ -514,7 +515,7 @@ mod tests {
     ) -> c_int {
         // SAFETY: the table is what SQLite passed.
         let api = unsafe { Api::new(routines.cast()) };
-        // As two do that both found none.
+        // As two connections do that both found none.
         let twice = api.and_then(|api| stand_on(api).and_then(|()| stand_on(api)));
         if twice.is_ok() { SQLITE_OK } else { ffi::ERROR }
     }

@@ -21,7 +21,7 @@ use crate::main_db::check_page_one;
 use crate::shared::Shared;
 use running::is_final;
 
-/// Most frames' bytes that are gathered before they are written.
+/// Maximum number of bytes of frames that are gathered before they are written.
 const MAX_PENDING_LEN: usize = MAX_TRANSFER_LEN;
 
 /// A write-ahead log.
@@ -37,21 +37,21 @@ pub(crate) struct WalFile {
     salts: [u8; 8],
     pending: Vec<u8>,
     pending_first: u32,
-    /// The write transaction that gathered. Frames that it could not write by its end belong to
-    /// nobody, and their place may be another connection's by then.
+    /// The write transaction that gathered the frames. Frames that it could not write by its end
+    /// belong to nobody, and another connection may use their place by then.
     pending_transaction: u64,
     /// A frame header whose page comes with the next write.
     stash: Option<(u32, [u8; SQLITE_FRAME_HEADER_LEN])>,
-    /// The begin of a frame that SQLite writes in two parts with a sync between them, as it does
-    /// where a VFS above us hides `IOCAP_POWERSAFE_OVERWRITE`. It repeats a frame that commits, so
+    /// The beginning of a frame that SQLite writes in two parts with a sync between them, as it
+    /// does if a VFS above us hides `IOCAP_POWERSAFE_OVERWRITE`. It repeats a committing frame, so
     /// nothing is lost with it.
     split: Option<(u32, Vec<u8>)>,
-    /// Salts of the generation that the next three speak of.
+    /// Salts of the generation of the next three fields.
     written_salts: [u8; 8],
     /// One past the highest frame that we wrote in this generation.
     written_end: u32,
-    /// One past the last of them that commits: frames behind it may have been rolled back, and
-    /// their place is another connection's next.
+    /// One past the last of them that commits: frames after it may have been rolled back, and
+    /// another connection may use their place next.
     committed_end: u32,
     /// Frames below this were synced.
     durable_before: u32,
@@ -61,13 +61,13 @@ pub(crate) struct WalFile {
     committing: Option<(u64, u32)>,
     /// The write transaction in which a frame was last read whole into `sealed`, and the frame.
     read_whole: Option<(u64, u32)>,
-    /// Frames that must stay as they are, where the database has freshness.
+    /// Frames that must not change, if the database has freshness.
     list: fresh::FrameList,
     sealed: Vec<u8>,
     plain: Vec<u8>,
 }
 
-/// The part of SQLite's log that an offset falls into.
+/// The part of SQLite's log at an offset.
 #[derive(Clone, Copy)]
 enum Place {
     /// Within the log's header.
@@ -113,8 +113,8 @@ impl WalFile {
         }
     }
 
-    /// A full disk must not keep anybody from reading: nothing is written, but for the headers that
-    /// SQLite skips when it commits.
+    /// A full disk must not prevent anybody from reading: nothing is written, except for the
+    /// headers that SQLite skips when it commits.
     fn read_known(&mut self, out: &mut [u8], offset: u64) -> Result<Read, VfsError> {
         self.read_whole = None;
         if offset < SQLITE_WAL_HEADER_LEN as u64 {
@@ -168,8 +168,9 @@ impl WalFile {
                 header.copy_from_slice(data);
                 self.enter_transaction();
                 self.stash = Some((frame, header));
-                // A header of a frame that we logged already: SQLite may be rewriting it for good
-                // (`walRewriteChecksums`), the one that commits last. It has read the frame then.
+                // A header of a frame that we have already logged: SQLite may be writing its final
+                // form (`walRewriteChecksums`), the committing frame last. It has read the frame
+                // then.
                 let read = Some((self.pending_transaction, frame));
                 if self.is_ours(frame, &header)
                     || self.shared.running.borrow().get(frame).is_some()
@@ -195,7 +196,7 @@ impl WalFile {
         }
     }
 
-    /// Takes a part of a frame that is neither its header nor its page; tells whether it is one.
+    /// Takes a part of a frame that is neither its header nor its page; returns true if it is one.
     fn add_part(
         &mut self,
         frame: u32,
@@ -233,7 +234,7 @@ impl WalFile {
         self.take_frame(frame, *header, page, size).map(|()| true)
     }
 
-    /// Cuts the log to `len` of SQLite's bytes.
+    /// Truncates the log to `len` of SQLite's bytes.
     pub(crate) fn truncate(&mut self, len: u64) -> Result<(), VfsError> {
         self.split = None;
         self.settle()?;
@@ -260,7 +261,8 @@ impl WalFile {
     }
 
     fn sync_known(&mut self, flags: c_int) -> Result<(), VfsError> {
-        // Perhaps between a header and its page. A header rewritten in place is written already.
+        // Perhaps between a header and its page. A header that was rewritten in place is written
+        // already.
         if let Some((frame, header)) = self.stash.take() {
             self.split = Some((frame, header.to_vec()));
         }
@@ -270,7 +272,7 @@ impl WalFile {
         self.pin()
     }
 
-    /// Size of the log as SQLite sees it.
+    /// Returns the size of the log as SQLite sees it.
     pub(crate) fn size(&mut self) -> Result<u64, VfsError> {
         let physical = self.base.size()?;
         if !self.has_needed()? || physical == 0 {
@@ -284,7 +286,7 @@ impl WalFile {
             + frames * (SQLITE_FRAME_HEADER_LEN as u64 + u64::from(size.bytes())))
     }
 
-    /// Writes all that is gathered.
+    /// Writes all gathered frames.
     pub(crate) fn settle(&mut self) -> Result<(), VfsError> {
         self.flush_stash()?;
         self.flush()
@@ -298,8 +300,8 @@ impl WalFile {
         self.base.write(&area, 0)?;
         self.forget_written();
         self.note_header(header);
-        // SQLite may begin a log anew within a transaction, whose frames it all writes without
-        // salts at first.
+        // SQLite may begin a log anew within a transaction, and initially writes all its frames
+        // without salts.
         self.written_salts = self.salts;
         Ok(())
     }
@@ -312,13 +314,13 @@ impl WalFile {
         let bytes = u32::from_be_bytes([header[8], header[9], header[10], header[11]]);
         self.size = PageSize::new(u64::from(bytes)).ok();
         if let Some(size) = self.size {
-            // Page 1 of the main file may be torn by a checkpoint that was cut short.
+            // Page 1 of the main file may be torn by an interrupted checkpoint.
             self.shared.page_size.set(size);
         }
         self.salts.copy_from_slice(&header[16..24]);
     }
 
-    /// The log's page size, from its header where that was not read yet.
+    /// Returns the log's page size, from its header if that was not read yet.
     fn page_size(&mut self) -> Result<Option<PageSize>, VfsError> {
         if self.size.is_some() { Ok(self.size) } else { self.load_header() }
     }
@@ -423,7 +425,7 @@ impl WalFile {
         Ok(Read::Full)
     }
 
-    /// Reads frame `frame` into `self.sealed`; false where the file ends before its end.
+    /// Reads frame `frame` into `self.sealed`; returns false if the file ends before its end.
     fn load_frame(&mut self, frame: u32, size: PageSize) -> Result<bool, VfsError> {
         self.read_whole = None;
         let (at, len) = (frame_offset(size, frame), FRAME_PREFIX_LEN + size.len());
@@ -434,15 +436,15 @@ impl WalFile {
         if gathered.is_some() {
             return Ok(true);
         }
-        // The file may have been cut below what is mapped, but not below frames that we wrote in
-        // the transaction that still runs.
+        // The file may have been truncated below the mapped length, but not below frames that we
+        // wrote in the running transaction.
         if !self.is_of_running(frame) && self.base.size()? < at + len as u64 {
             return Ok(false);
         }
         Ok(self.base.read(&mut self.sealed, at)? == Read::Full)
     }
 
-    /// The frame, sealed, where it is gathered.
+    /// Returns the sealed frame, if it is gathered.
     fn gathered(&self, frame: u32, size: PageSize) -> Option<&[u8]> {
         if self.pending_transaction != self.shared.write_transactions.get() {
             return None;
@@ -453,15 +455,15 @@ impl WalFile {
         self.pending.get(start..start.checked_add(len)?)
     }
 
-    /// One past the last frame that is gathered; 0 where there is none.
+    /// Returns the number after the last gathered frame; 0 if there is none.
     fn gathered_end(&self, size: PageSize) -> u64 {
         let current = self.pending_transaction == self.shared.write_transactions.get();
         let frames = self.pending.len() as u64 / frame_stride(size);
         if current && frames > 0 { u64::from(self.pending_first) + frames } else { 0 }
     }
 
-    /// SQLite gives up a transaction of which a call failed. With an exclusive lock it does not say
-    /// so, and none of it may be read, or written, later.
+    /// SQLite gives up a transaction in which a call failed. With an exclusive lock it does not say
+    /// so, and none of it may be read or written later.
     fn unless_given_up<T>(&mut self, result: Result<T, VfsError>) -> Result<T, VfsError> {
         if result.is_err() {
             self.pending.clear();
@@ -472,8 +474,8 @@ impl WalFile {
         result
     }
 
-    /// What comes belongs to the write transaction that runs. What an earlier one gathered and
-    /// could not write by its end must not be written with it.
+    /// The following calls belong to the running write transaction. Frames that an earlier one
+    /// gathered and could not write by its end must not be written with it.
     fn enter_transaction(&mut self) {
         let transaction = self.shared.write_transactions.get();
         if self.pending_transaction != transaction {
@@ -482,14 +484,14 @@ impl WalFile {
         }
     }
 
-    /// Whether we wrote frame `frame` in the write transaction that runs.
+    /// Returns true if we wrote frame `frame` in the running write transaction.
     fn is_of_running(&self, frame: u32) -> bool {
         let (transaction, first) = self.first_of;
         transaction == self.shared.write_transactions.get()
             && (first..self.written_end).contains(&frame)
     }
 
-    /// Seals a frame and gathers it; the frame that commits is written with all before it.
+    /// Seals a frame and gathers it; the committing frame is written with all before it.
     fn gather(
         &mut self,
         frame: u32,
@@ -548,7 +550,7 @@ impl WalFile {
         Ok(self.codec.seal_frame(frame, header, page, prefix)?)
     }
 
-    /// Writes a header that no page followed, where that was not done at once.
+    /// Writes a header that no page followed, if that was not done at once.
     fn flush_stash(&mut self) -> Result<(), VfsError> {
         let Some((frame, sqlite)) = self.stash.take() else { return Ok(()) };
         let Some(size) = self.size else { return Ok(()) };
@@ -561,7 +563,7 @@ impl WalFile {
         self.rewrite_header(frame, sqlite, size)
     }
 
-    /// Whether we logged frame `frame` in the generation that `header` belongs to.
+    /// Returns true if we logged frame `frame` in the generation that `header` belongs to.
     fn is_ours(&self, frame: u32, header: &[u8; SQLITE_FRAME_HEADER_LEN]) -> bool {
         let header = FrameHeader { sqlite: *header, durable_before: 0 };
         frame < self.written_end
@@ -585,7 +587,7 @@ impl WalFile {
             return Ok(());
         }
         if prefix_page(&self.sealed) != prefix_page(&sqlite) {
-            // A new frame in the place of one that was rolled back: its page comes next.
+            // A new frame in place of one that was rolled back: its page comes next.
             return Ok(());
         }
         let header = self.frame_header(frame, sqlite);
@@ -599,11 +601,11 @@ impl WalFile {
         self.base.write(&prefix, frame_offset(size, frame))
     }
 
-    /// The header of a frame that is about to be written. Another connection may have begun a new
-    /// generation since our last write; we never synced its frames there.
+    /// Returns the header of a frame that is about to be written. Another connection may have
+    /// started a new generation since our last write; we never synced its frames there.
     fn frame_header(&mut self, frame: u32, sqlite: [u8; SQLITE_FRAME_HEADER_LEN]) -> FrameHeader {
         let header = FrameHeader { sqlite, durable_before: 0 };
-        // SQLite leaves the salts out of headers that it will rewrite before it commits.
+        // SQLite omits the salts from headers that it will rewrite before it commits.
         if header.salts() != self.written_salts && !header.is_provisional() {
             self.written_salts.copy_from_slice(header.salts());
             self.forget_written();
@@ -619,7 +621,7 @@ impl WalFile {
         Ok(self.codec.open_frame(frame, prefix, seal)?)
     }
 
-    /// The codec, with the keys as they are known now.
+    /// Returns the codec with the currently known keys.
     fn codec(&mut self) -> &mut WalCodec {
         self.renew_keys();
         &mut self.codec

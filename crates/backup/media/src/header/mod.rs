@@ -18,14 +18,14 @@ use crate::keys::SetKeys;
 use crate::signature::SignatureHeader;
 use crate::{Digest, Id};
 
-/// Longest record header in bytes.
+/// Maximum length of a record header in bytes.
 pub const MAX_HEADER_LEN: usize = 1024 * 1024;
-/// Bytes that tell a record header's length: see [`header_len`].
+/// Number of bytes that determine a record header's length: see [`header_len`].
 pub const HEADER_PREFIX_LEN: usize = 12;
-/// Most recipients of a set, or of a recipients record.
+/// Maximum number of recipients of a set, or of a recipients record.
 pub const MAX_RECIPIENTS: usize = 64;
 
-/// Bytes before the fields of a kind.
+/// Number of bytes before the fields of a kind.
 const COMMON_LEN: usize = 80;
 const CHECKSUM_LEN: usize = 32;
 const MAC_LEN: usize = 32;
@@ -36,14 +36,14 @@ const PART: Part = Part::RecordHeader;
 pub enum RecordKind {
     /// A backup set.
     Set,
-    /// More recipients for an earlier set.
+    /// Additional recipients for an earlier set.
     Recipients,
     /// A signature on an earlier set.
     Signature,
 }
 
 impl RecordKind {
-    /// The number in a trailer.
+    /// Returns the number in a trailer.
     #[must_use]
     pub fn id(self) -> u8 {
         match self {
@@ -53,7 +53,7 @@ impl RecordKind {
         }
     }
 
-    /// The kind with this number.
+    /// Returns the kind with this number.
     #[must_use]
     pub fn from_id(id: u8) -> Option<Self> {
         [Self::Set, Self::Recipients, Self::Signature].into_iter().find(|kind| kind.id() == id)
@@ -73,25 +73,25 @@ impl RecordKind {
     }
 }
 
-/// Where a record stands, and of which set it speaks.
+/// Position of a record, and the set that it concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordPlace {
-    /// 1 for the first record of a media set, one more for each.
+    /// 1 for the first record of a media set, incremented for each.
     pub ordinal: u32,
     /// SHA-256 of the trailer of the record before, of the media header for the first.
     pub previous: Digest,
     /// Identity of the media set.
     pub media_id: Id,
-    /// Random identity of the set: of this one, or of the one that the record speaks of.
+    /// Random identity of the set: this one, or the one that the record concerns.
     pub set_id: Id,
 }
 
-/// The fields of a record header beside its place.
+/// The fields of a record header besides its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordFields {
     /// A backup set.
     Set(Box<SetHeader>),
-    /// More recipients for an earlier set.
+    /// Additional recipients for an earlier set.
     Recipients(RecipientsHeader),
     /// A signature on an earlier set.
     Signature(SignatureHeader),
@@ -100,14 +100,14 @@ pub enum RecordFields {
 /// A record header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordHeader {
-    /// Where it stands.
+    /// Its place.
     pub place: RecordPlace,
     /// The other fields.
     pub fields: RecordFields,
 }
 
 impl RecordHeader {
-    /// Reads a whole header. Its checksum is checked; its MAC needs the key: see
+    /// Reads a whole header. Its checksum is checked; its MAC requires the key: see
     /// [`SetKeys::of_set`] and [`SetKeys::check_recipients`].
     ///
     /// # Errors
@@ -144,7 +144,7 @@ impl RecordHeader {
         Ok(Self { place, fields })
     }
 
-    /// Its kind.
+    /// Returns its kind.
     #[must_use]
     pub fn kind(&self) -> RecordKind {
         match self.fields {
@@ -154,7 +154,7 @@ impl RecordHeader {
         }
     }
 
-    /// The header of a backup set, if it is one.
+    /// Returns the header of a backup set, if it is one.
     #[must_use]
     pub fn as_set(&self) -> Option<&SetHeader> {
         match &self.fields {
@@ -164,10 +164,10 @@ impl RecordHeader {
     }
 }
 
-/// The length of a record header, from its first [`HEADER_PREFIX_LEN`] bytes.
+/// Returns the length of a record header, from its first [`HEADER_PREFIX_LEN`] bytes.
 ///
 /// # Errors
-/// [`MediaError::Truncated`]; [`MediaError::Damaged`] where no record begins;
+/// [`MediaError::Truncated`]; [`MediaError::Damaged`] if no record begins there;
 /// [`MediaError::Limit`]; [`MediaError::Malformed`].
 pub fn header_len(prefix: &[u8]) -> Result<usize, MediaError> {
     kind_and_len(prefix).map(|(_, len)| len)
@@ -186,7 +186,7 @@ fn kind_and_len(prefix: &[u8]) -> Result<(RecordKind, usize), MediaError> {
     Ok((kind, len))
 }
 
-/// Checks frame and checksum of a whole header; gives its kind and the bytes before the checksum.
+/// Checks frame and checksum of a whole header; returns its kind and the bytes before the checksum.
 fn split(bytes: &[u8]) -> Result<(RecordKind, &[u8]), MediaError> {
     let (kind, len) = kind_and_len(bytes)?;
     let mut reader = Reader::new(PART, bytes);
@@ -203,7 +203,7 @@ fn split(bytes: &[u8]) -> Result<(RecordKind, &[u8]), MediaError> {
     Ok((kind, body))
 }
 
-/// Begins a header; [`finish`] ends it.
+/// Starts a header; [`finish`] completes it.
 pub(crate) fn begin(kind: RecordKind, place: &RecordPlace) -> Vec<u8> {
     let mut out = kind.magic().to_vec();
     out.extend_from_slice(&[0; 4]);
@@ -214,7 +214,7 @@ pub(crate) fn begin(kind: RecordKind, place: &RecordPlace) -> Vec<u8> {
     out
 }
 
-/// Writes the length that a header has when `more` bytes stand between `out` and its checksum.
+/// Writes the length of a header that has `more` bytes between `out` and its checksum.
 pub(crate) fn set_len(out: &mut [u8], more: usize) -> Result<(), MediaError> {
     let len = out.len() + more + CHECKSUM_LEN + MAC_LEN;
     MediaError::check_limit(PART, "its length", len as u64, MAX_HEADER_LEN as u64)?;
@@ -225,7 +225,7 @@ pub(crate) fn set_len(out: &mut [u8], more: usize) -> Result<(), MediaError> {
     Ok(())
 }
 
-/// Ends a header: checksum, then the MAC of all before it, or zeros without a key.
+/// Completes a header: checksum, then the MAC of all bytes before it, or zeros without a key.
 pub(crate) fn finish(mut out: Vec<u8>, keys: Option<&SetKeys>) -> Vec<u8> {
     let checksum = sha256(&[&out]);
     out.extend_from_slice(&checksum);
@@ -234,17 +234,17 @@ pub(crate) fn finish(mut out: Vec<u8>, keys: Option<&SetKeys>) -> Vec<u8> {
     out
 }
 
-/// More recipients for an earlier set.
+/// Additional recipients for an earlier set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecipientsHeader {
-    /// When they were added, milliseconds since 1970-01-01 UTC.
+    /// Time at which they were added, milliseconds since 1970-01-01 UTC.
     pub time_ms: i64,
     /// The set's secret, wrapped for each: 1 to [`MAX_RECIPIENTS`].
     pub recipients: Vec<Recipient>,
 }
 
 impl RecipientsHeader {
-    /// The bytes of the header. `keys` are those of the set that `place` names.
+    /// Encodes the header. `keys` belong to the set that `place` names.
     ///
     /// # Errors
     /// [`MediaError::Limit`], [`MediaError::Malformed`].

@@ -13,9 +13,9 @@ use crate::keys::{COMMITMENT_LEN, SetKeys, SetSecret};
 use crate::media::Family;
 use crate::{Digest, Id};
 
-/// Least block size in bytes.
+/// Minimum block size in bytes.
 pub const MIN_BLOCK_SIZE: u32 = 4096;
-/// Greatest block size in bytes.
+/// Maximum block size in bytes.
 pub const MAX_BLOCK_SIZE: u32 = 8 * 1024 * 1024 - 4096;
 
 /// From `position` to `base trailer`.
@@ -25,7 +25,7 @@ const COPY_ONLY: u8 = 1;
 const SOURCE_ENCRYPTED: u8 = 2;
 const HAS_PAGE_MAP: u8 = 4;
 
-/// The full set that a differential set stands on.
+/// The full set on which a differential set is based.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Base {
     /// Its set id.
@@ -34,7 +34,7 @@ pub struct Base {
     pub trailer_sha256: Digest,
 }
 
-/// The part of its source that a set holds.
+/// The part of its source that a set contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetKind {
     /// Everything.
@@ -58,7 +58,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// Pages of the database; 0 for a stream.
+    /// Returns the pages of the database; 0 for a stream.
     #[must_use]
     pub fn pages(self) -> u32 {
         match self {
@@ -67,7 +67,7 @@ impl Source {
         }
     }
 
-    /// Page size of the database in bytes; 0 for a stream.
+    /// Returns the page size of the database in bytes; 0 for a stream.
     #[must_use]
     pub fn page_size(self) -> u32 {
         match self {
@@ -116,52 +116,52 @@ pub struct Recipient {
 /// The header of a backup set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetHeader {
-    /// 1 for the first set of the media, one more for each set.
+    /// 1 for the first set of the media, incremented for each set.
     pub position: u32,
-    /// The part of its source that it holds.
+    /// The part of its source that it contains.
     pub kind: SetKind,
     /// The kind of its source.
     pub source: Source,
-    /// How blocks are compressed.
+    /// Compression of its blocks.
     pub compression: Compression,
-    /// How blocks are sealed; `None` is plain.
+    /// Algorithm that seals its blocks; `None` for plaintext.
     pub algorithm: Option<Algorithm>,
-    /// Whether a later differential set must not stand on it.
+    /// True if no later differential set may be based on it.
     pub copy_only: bool,
-    /// Whether the source was an encrypted database.
+    /// True if the source was an encrypted database.
     pub source_encrypted: bool,
-    /// Whether page-map blocks tell each page's fingerprint.
+    /// True if page-map blocks contain each page's fingerprint.
     pub has_page_map: bool,
-    /// Which file of a striped set.
+    /// The file of a striped set.
     pub family: Family,
     /// Plaintext bytes of a full data block: [`MIN_BLOCK_SIZE`] to [`MAX_BLOCK_SIZE`], a multiple
     /// of 4096 and of the page size.
     pub block_size: u32,
-    /// When the backup began, milliseconds since 1970-01-01 UTC.
+    /// Start of the backup, milliseconds since 1970-01-01 UTC.
     pub begun_ms: i64,
-    /// When it may be overwritten, milliseconds since 1970-01-01 UTC; 0 never.
+    /// Time from which it may be overwritten, milliseconds since 1970-01-01 UTC; 0 means never.
     pub expires_ms: i64,
     /// File id of an encrypted database, zeros otherwise.
     pub database_id: Id,
     /// Names.
     pub texts: SetTexts,
-    /// The set's secret, wrapped for each: 1 to [`MAX_RECIPIENTS`], none exactly where there is
+    /// The set's secret, wrapped for each: 1 to [`MAX_RECIPIENTS`], or none if and only if there is
     /// no algorithm.
     pub recipients: Vec<Recipient>,
 }
 
-/// The bytes of a set's header, and the keys that serve under it.
+/// The bytes of a set's header, and the keys under it.
 #[derive(Debug)]
 pub struct EncodedSet {
     /// The whole header.
     pub bytes: Vec<u8>,
-    /// `None` exactly where the set has no algorithm.
+    /// `None` if and only if the set has no algorithm.
     pub keys: Option<SetKeys>,
 }
 
 impl SetHeader {
-    /// The bytes of the header, and the keys that they give with `secret`, which is `Some` exactly
-    /// where there is an algorithm. The families of a striped set have one secret, and each its
+    /// Encodes the header, and derives the keys from it and `secret`, which is `Some` if and only
+    /// if there is an algorithm. The families of a striped set share one secret, and each has its
     /// own header.
     ///
     /// # Errors
@@ -195,13 +195,13 @@ impl SetHeader {
         Ok(EncodedSet { bytes: finish(out, Some(&keys)), keys: Some(keys) })
     }
 
-    /// The bounds on its blocks.
+    /// Returns the limits for its blocks.
     #[must_use]
     pub fn block_rules(&self) -> BlockRules {
         BlockRules::new(self)
     }
 
-    /// Pages in each data block of a full set but the last; 0 for a stream.
+    /// Returns the number of pages in each data block of a full set but the last; 0 for a stream.
     #[must_use]
     pub fn pages_per_block(&self) -> u32 {
         self.block_size.checked_div(self.source.page_size()).unwrap_or(0)
@@ -311,7 +311,7 @@ impl SetHeader {
         })
     }
 
-    /// The rules that reading and writing share.
+    /// Checks the rules that apply to both reading and writing.
     fn check(&self) -> Result<(), MediaError> {
         let rule = |holds: bool, reason| match holds {
             true => Ok(()),
@@ -342,7 +342,7 @@ impl SetHeader {
     }
 }
 
-/// The number of bytes before the commitment in a set's header: the context of its keys.
+/// Returns the number of bytes before the commitment in a set's header: the context of its keys.
 pub(crate) fn context_len(header: &[u8]) -> Result<usize, MediaError> {
     let mut reader = Reader::new(PART, header);
     reader.take(COMMON_LEN + FIXED_LEN)?;

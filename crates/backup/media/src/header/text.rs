@@ -1,10 +1,10 @@
 //! Texts of a header.
 
-/// Longest text of a header in bytes of UTF-8.
+/// Maximum length of a text in a header, in bytes of UTF-8.
 pub const MAX_TEXT_LEN: usize = 4096;
 
-/// `text` as a header takes it: control characters become U+FFFD, and text longer than
-/// [`MAX_TEXT_LEN`] is cut at a character.
+/// Prepares `text` for a header: control characters become U+FFFD, and text longer than
+/// [`MAX_TEXT_LEN`] is cut at a character boundary.
 #[must_use]
 pub fn clean_text(text: &str) -> String {
     let mut clean = String::with_capacity(text.len().min(MAX_TEXT_LEN));

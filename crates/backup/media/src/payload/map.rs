@@ -6,9 +6,9 @@ use crate::error::{MediaError, Part};
 
 /// Length of a page's fingerprint in bytes.
 pub const FINGERPRINT_LEN: usize = 16;
-/// Most pages in one map block; all map blocks but the last have so many.
+/// Number of pages in each map block; the last may have fewer.
 pub const MAP_PAGES_PER_BLOCK: usize = 65_536;
-/// Longest payload of a map block in bytes.
+/// Maximum payload of a map block in bytes.
 pub const MAX_MAP_PAYLOAD_LEN: usize = PAGES_HEAD_LEN + FINGERPRINT_LEN * MAP_PAGES_PER_BLOCK;
 
 /// Writes the payload of a map block into `out`, which is emptied first.
@@ -37,7 +37,7 @@ pub fn put_page_map(
 pub struct PageMapBlock<'a> {
     /// Number of the first page, from 1.
     pub first_page: u32,
-    /// Of that page and those behind it.
+    /// Fingerprints of that page and the following ones.
     pub fingerprints: &'a [[u8; FINGERPRINT_LEN]],
 }
 

@@ -12,14 +12,14 @@ use crate::error::{MediaError, Part};
 /// Length of the key of a page map in bytes.
 pub const MAP_KEY_LEN: usize = 32;
 
-/// The content of a family's last block. Only family 0's has any.
+/// The content of a family's last block. It is empty except in family 0.
 #[derive(Default)]
 pub struct Metadata {
-    /// Key of the page map's fingerprints, handed on from a full set to its differential sets.
+    /// Key of the page map's fingerprints, passed on from a full set to its differential sets.
     pub map_key: Option<SecretBytes>,
     /// Names of the database's tables.
     pub tables: Vec<String>,
-    /// SQLite's version number that last wrote the database, as the database's header has it.
+    /// Number of the SQLite version that last wrote the database, from the database's header.
     pub sqlite_version: Option<u32>,
     /// Journal mode of the source, such as `wal`.
     pub journal_mode: Option<String>,
@@ -27,7 +27,7 @@ pub struct Metadata {
     pub encoding: Option<String>,
 }
 
-/// The JSON object. A reader ignores keys that it does not know.
+/// The JSON object. A reader ignores unknown keys.
 #[derive(Serialize, Deserialize, Default)]
 #[serde(default)]
 struct Stored {
@@ -55,10 +55,10 @@ impl Drop for Digits {
 }
 
 impl Metadata {
-    /// The payload. Table names that would make it too long are left out, from the end.
+    /// Encodes the payload. Table names that would make it too long are omitted, from the end.
     ///
     /// # Errors
-    /// [`MediaError::Malformed`] for a map key that has not [`MAP_KEY_LEN`] bytes;
+    /// [`MediaError::Malformed`] for a map key that does not have [`MAP_KEY_LEN`] bytes;
     /// [`MediaError::Limit`].
     pub fn encode(&self) -> Result<Zeroizing<Vec<u8>>, MediaError> {
         const ROOM: usize = MAX_METADATA_LEN as usize / 2;

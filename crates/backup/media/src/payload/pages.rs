@@ -10,7 +10,7 @@ pub const PAGES_HEAD_LEN: usize = 8;
 
 const NUMBER_LEN: usize = 4;
 
-/// Writes the bytes before the pages of a full set's block. The pages follow, so that they can be
+/// Returns the bytes before the pages of a full set's block. The pages follow, so that they can be
 /// read straight into the payload's buffer.
 #[must_use]
 pub fn put_pages_head(first_page: u32) -> [u8; PAGES_HEAD_LEN] {
@@ -24,7 +24,7 @@ pub fn put_pages_head(first_page: u32) -> [u8; PAGES_HEAD_LEN] {
 pub struct Pages<'a> {
     /// Number of the first page, from 1.
     pub first_page: u32,
-    /// Whole pages, one behind the other.
+    /// Whole consecutive pages.
     pub bytes: &'a [u8],
 }
 
@@ -48,7 +48,7 @@ impl<'a> Pages<'a> {
     }
 }
 
-/// How many pages, at least one.
+/// Returns the number of pages, at least one.
 fn pages_in(bytes: usize, each: usize) -> Option<u32> {
     let pages = bytes.checked_div(each)?;
     u32::try_from(pages).ok().filter(|pages| *pages > 0 && pages_len(*pages, each) == bytes)
@@ -93,13 +93,13 @@ impl<'a> ChangedPages<'a> {
         Ok(block)
     }
 
-    /// The pages with their numbers, ascending.
+    /// Returns the pages with their numbers, ascending.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &'a [u8])> + use<'a> {
         let numbers = self.numbers.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes));
         numbers.zip(self.bytes.chunks_exact(self.page_size.max(1)))
     }
 
-    /// First and last page number.
+    /// Returns the first and last page number.
     #[must_use]
     pub fn bounds(&self) -> (u32, u32) {
         let number = |bytes: Option<&[u8; 4]>| bytes.copied().map_or(0, u32::from_le_bytes);
@@ -107,7 +107,7 @@ impl<'a> ChangedPages<'a> {
     }
 }
 
-/// Gathers changed pages until a block is full.
+/// Collects changed pages until a block is full.
 #[derive(Debug)]
 pub struct ChangedPagesBuilder {
     page_size: usize,
@@ -117,7 +117,7 @@ pub struct ChangedPagesBuilder {
 }
 
 impl ChangedPagesBuilder {
-    /// For blocks of a set with these sizes.
+    /// Makes a builder for blocks of a set with these sizes.
     #[must_use]
     pub fn new(block_size: u32, page_size: u32) -> Self {
         let page_size = page_size as usize;
@@ -125,11 +125,11 @@ impl ChangedPagesBuilder {
         Self { page_size, room, numbers: Vec::new(), bytes: Vec::new() }
     }
 
-    /// Adds a page, whose number is greater than those before.
+    /// Adds a page, whose number must be greater than those before.
     ///
     /// # Errors
-    /// [`MediaError::Malformed`] for a page of another size, a number that does not ascend, and
-    /// when the block is full.
+    /// [`MediaError::Malformed`] for a page of another size, a number that does not ascend, or if
+    /// the block is full.
     pub fn push(&mut self, number: u32, page: &[u8]) -> Result<(), MediaError> {
         let last = self.numbers.last_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
         if page.len() != self.page_size || number <= last || self.is_full() {
@@ -140,20 +140,20 @@ impl ChangedPagesBuilder {
         Ok(())
     }
 
-    /// Whether no further page goes into the block.
+    /// Returns true if no further page fits into the block.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.numbers.len() / NUMBER_LEN >= self.room
     }
 
-    /// Whether there is no page yet.
+    /// Returns true if there is no page yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.numbers.is_empty()
     }
 
-    /// Writes the payload into `out`, which is emptied first, and begins anew. Returns the first
-    /// page number.
+    /// Writes the payload into `out`, which is emptied first, and starts a new block. Returns the
+    /// first page number.
     pub fn finish(&mut self, out: &mut Vec<u8>) -> u32 {
         let count = u32::try_from(self.numbers.len() / NUMBER_LEN).unwrap_or(u32::MAX);
         let first = self.numbers.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));

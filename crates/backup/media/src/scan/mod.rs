@@ -12,43 +12,43 @@ use crate::header::RecordHeader;
 use crate::media::{MEDIA_HEADER_LEN, MediaHeader};
 use crate::trailer::{TRAILER_LEN, Trailer};
 
-/// Most records in one file.
+/// Maximum number of records in one file.
 pub const MAX_RECORDS: usize = 65_536;
 
 /// A whole record in a file.
 #[derive(Debug)]
 pub struct Record {
-    /// Where it begins in the file; it is [`Trailer::record_len`] bytes long.
+    /// Its offset in the file; it is [`Trailer::record_len`] bytes long.
     pub start: u64,
     /// Its trailer.
     pub trailer: Trailer,
     /// The trailer's bytes, whose MAC [`crate::SetKeys::check_trailer`] checks.
     pub trailer_bytes: [u8; TRAILER_LEN],
-    /// Its header, or why that cannot be read.
+    /// Its header, or the reason why that cannot be read.
     pub header: Result<RecordHeader, MediaError>,
-    /// The header's bytes, from which [`crate::SetKeys::of_set`] gives the keys. Empty where they
+    /// The header's bytes, from which [`crate::SetKeys::of_set`] derives the keys. Empty if they
     /// are not those that the trailer names.
     pub header_bytes: Vec<u8>,
 }
 
 impl Record {
-    /// Where it ends in the file.
+    /// Returns its end in the file.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.start.saturating_add(self.trailer.record_len)
     }
 
-    /// SHA-256 of its trailer.
+    /// Returns the SHA-256 of its trailer.
     #[must_use]
     pub fn digest(&self) -> Digest {
         crate::trailer::trailer_digest(&self.trailer_bytes)
     }
 }
 
-/// Bytes of a file that are no whole record.
+/// Bytes of a file that are not a whole record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
-    /// Which bytes.
+    /// The range of the bytes.
     pub range: Range<u64>,
     /// The kind of these bytes.
     pub kind: GapKind,
@@ -57,10 +57,10 @@ pub struct Gap {
 /// The kinds of bytes outside whole records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GapKind {
-    /// A record that was never finished, at the file's end. It was never published: the next
-    /// append cuts it off.
+    /// A record that was never finished, at the file's end. It was never published: the next append
+    /// cuts it off.
     UnfinishedTail,
-    /// A record that was finished and is damaged so that its place in the chain is lost. Nothing
+    /// A record that was finished but is so damaged that its place in the chain is lost. Nothing
     /// may be cut off or appended.
     Damaged,
 }
@@ -74,12 +74,13 @@ pub struct Scanned {
     pub header_digest: Digest,
     /// Whole records, in order.
     pub records: Vec<Record>,
-    /// The bytes between or behind them, in order; empty in a sound file.
+    /// The bytes between or after them, in order; empty in a sound file.
     pub gaps: Vec<Gap>,
 }
 
 impl Scanned {
-    /// Where the next record goes: behind the last whole one. `None` where damage forbids it.
+    /// Returns the offset of the next record: after the last whole one. `None` if damage forbids
+    /// appending.
     #[must_use]
     pub fn append_at(&self) -> Option<u64> {
         if self.gaps.iter().any(|gap| gap.kind == GapKind::Damaged) {
@@ -88,7 +89,7 @@ impl Scanned {
         Some(self.records.last().map_or(MEDIA_HEADER_LEN as u64, Record::end))
     }
 
-    /// The digest that the next record names as `previous`, and its ordinal.
+    /// Returns the digest that the next record names as `previous`, and its ordinal.
     #[must_use]
     pub fn next_link(&self) -> (Digest, u32) {
         match self.records.last() {
@@ -97,9 +98,9 @@ impl Scanned {
         }
     }
 
-    /// Checks that each record follows the one before: its ordinal, and the digest that it names.
-    /// Behind a gap there is nothing to compare with. That the last record is missing, no file can
-    /// tell.
+    /// Checks that each record follows the previous one: its ordinal, and the digest that it names.
+    /// After a gap there is nothing to compare with. A file cannot show that its last record is
+    /// missing.
     ///
     /// # Errors
     /// [`MediaError::Chain`].

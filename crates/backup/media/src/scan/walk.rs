@@ -14,12 +14,12 @@ use crate::trailer::{END_MAGIC, MAGIC, TRAILER_LEN, Trailer};
 
 const START: u64 = MEDIA_HEADER_LEN as u64;
 const TRAILER: u64 = TRAILER_LEN as u64;
-/// Bytes of one piece of a search for a trailer.
+/// Bytes per piece of a search for a trailer.
 const SEARCH_LEN: u64 = 1024 * 1024;
-/// So many trailers that are none end the search: each costs a piece.
+/// Number of false trailers that end the search: each costs a piece.
 const MAX_FALSE_FINDS: u32 = 64;
 
-/// Walks over a file that it asks for piece by piece. It does no I/O:
+/// Walks over a file, which it requests piece by piece. It does no I/O:
 ///
 /// ```text
 /// let mut scan = Scan::new(file_len);
@@ -27,31 +27,30 @@ const MAX_FALSE_FINDS: u32 = 64;
 /// let scanned = scan.finish()?;
 /// ```
 ///
-/// It goes backwards from trailer to trailer, which takes two pieces a record. Where that does not
+/// It goes backwards from trailer to trailer, which takes two pieces per record. If that does not
 /// reach the media header, it goes forwards from there, from block header to block header, and
-/// behind bytes that it cannot read it searches for the next trailer. So damage hides only the
-/// record that it is in, and an unfinished tail is distinguished from a record that was finished
-/// and then damaged.
+/// after unreadable bytes it searches for the next trailer. So damage hides only the record that it
+/// is in, and an unfinished tail is distinguished from a record that was finished and then damaged.
 #[derive(Debug)]
 pub struct Scan {
     file_len: u64,
     header: Option<MediaHeader>,
     step: Step,
-    /// Found going backwards, the last record first.
+    /// Records found going backwards, the last record first.
     back: Vec<Record>,
-    /// Found going forwards.
+    /// Records found going forwards.
     front: Vec<Record>,
     gaps: Vec<Gap>,
-    /// Trailers that were searched for and are none.
+    /// Number of false trailers in searches.
     false_finds: u32,
-    /// Whether the end of the file looks like that of a finished record.
+    /// True if the end of the file looks like that of a finished record.
     finished_end: bool,
 }
 
 #[derive(Debug, Clone)]
 enum Step {
     MediaHeader,
-    /// The trailer that ends there.
+    /// Reads the trailer that ends there.
     BackTrailer {
         end: u64,
     },
@@ -60,7 +59,7 @@ enum Step {
         bytes: Box<[u8; TRAILER_LEN]>,
         trailer: Trailer,
     },
-    /// How long the header is that begins there.
+    /// Reads the length of the header that begins there.
     Prefix {
         start: u64,
     },
@@ -80,12 +79,12 @@ enum Step {
         record: Walked,
         at: u64,
     },
-    /// A trailer from `at` on; the unreadable bytes began at `from`.
+    /// Searches for a trailer from `at` on; the unreadable bytes began at `from`.
     Search {
         from: u64,
         at: u64,
     },
-    /// The header of a trailer that was searched for.
+    /// Reads the header of a trailer that a search found.
     Found {
         from: u64,
         end: u64,
@@ -95,7 +94,7 @@ enum Step {
     Done,
 }
 
-/// A record on the way forwards, behind its header.
+/// A record on the way forwards, after its header.
 #[derive(Debug, Clone)]
 struct Walked {
     start: u64,
@@ -104,7 +103,7 @@ struct Walked {
 }
 
 impl Scan {
-    /// Of a file with so many bytes.
+    /// Starts a walk over a file of this length.
     #[must_use]
     pub fn new(file_len: u64) -> Self {
         Self {
@@ -119,7 +118,7 @@ impl Scan {
         }
     }
 
-    /// The bytes that it needs next, at least one and at most 1 MiB, all within the file; `None`
+    /// Returns the range needed next, at least one byte and at most 1 MiB, within the file; `None`
     /// when it is done.
     #[must_use]
     pub fn wanted(&self) -> Option<Range<u64>> {
@@ -141,13 +140,12 @@ impl Scan {
         Some(range)
     }
 
-    /// Takes the bytes that [`Self::wanted`] asked for.
+    /// Takes the bytes that [`Self::wanted`] requested.
     ///
     /// # Errors
     /// Those of [`MediaHeader::decode`], without which nothing can be read;
-    /// [`MediaError::Truncated`] for another number of bytes than was asked for;
-    /// [`MediaError::Limit`] for too many records. Later faults are no errors here: they are in
-    /// [`Scanned`].
+    /// [`MediaError::Truncated`] for a wrong number of bytes; [`MediaError::Limit`] for too many
+    /// records. Later faults are not errors here: they are in [`Scanned`].
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), MediaError> {
         let Some(wanted) = self.wanted() else { return Ok(()) };
         let needed = wanted.end.saturating_sub(wanted.start);
@@ -186,10 +184,10 @@ impl Scan {
         Ok(())
     }
 
-    /// The result.
+    /// Returns the result.
     ///
     /// # Errors
-    /// [`MediaError::Truncated`] when it was not done.
+    /// [`MediaError::Truncated`] if it was not done.
     pub fn finish(self) -> Result<Scanned, MediaError> {
         let not_done =
             MediaError::Truncated { part: Part::MediaHeader, needed: self.file_len, available: 0 };
@@ -200,7 +198,7 @@ impl Scan {
         Ok(Scanned { header, header_digest, records, gaps: self.gaps })
     }
 
-    /// Where the way forwards ends: at the first record that was found from behind.
+    /// Returns the end of the way forwards: the first record that was found from the end.
     fn limit(&self) -> u64 {
         self.back.last().map_or(self.file_len, |record| record.start)
     }
@@ -228,7 +226,8 @@ impl Scan {
         }
     }
 
-    /// Whether a trailer that ends at `end` can be that of the record before those found so far.
+    /// Returns true if a trailer that ends at `end` can belong to the record before those found so
+    /// far.
     fn precedes(&self, end: u64, trailer: &Trailer) -> bool {
         let in_order = match self.back.last() {
             Some(later) => trailer.ordinal.checked_add(1) == Some(later.trailer.ordinal),
@@ -253,8 +252,8 @@ impl Scan {
         self.go_back(start)
     }
 
-    /// A record whose header can be read names its media set: one that stands inside a block's
-    /// payload names another.
+    /// Returns true if a record whose header can be read names this media set: one that is inside a
+    /// block's payload names another.
     fn is_of_this_media(&self, record: &Record) -> bool {
         let media_id = self.header.as_ref().map(|header| header.media_id);
         match &record.header {
@@ -272,7 +271,7 @@ impl Scan {
         self.if_inside(start, start, HEADER_PREFIX_LEN as u64, next)
     }
 
-    /// `next(len)` where `len` bytes from `at` on are inside, else a search from there.
+    /// Returns `next(len)` if `len` bytes from `at` on are inside, otherwise a search from there.
     fn if_inside(&self, from: u64, at: u64, len: u64, next: impl FnOnce(u64) -> Step) -> Step {
         let inside = at.checked_add(len).is_some_and(|end| end <= self.limit());
         if inside { next(len) } else { self.search_from(from, at) }
@@ -283,7 +282,7 @@ impl Scan {
         let walked = Walked { start, header_bytes: bytes.to_vec(), blocks: 0 };
         let kind = match RecordHeader::decode(bytes) {
             Ok(header) => header.kind(),
-            // Those of a newer program: their records can be walked over.
+            // Records of a newer program can be walked over.
             Err(MediaError::UnknownAlgorithm { .. } | MediaError::UnknownCompression { .. }) => {
                 RecordKind::Set
             }
@@ -344,7 +343,7 @@ impl Scan {
         self.search_from(from, at)
     }
 
-    /// Searches for a trailer from `at` on, behind unreadable bytes that began at `from`.
+    /// Searches for a trailer from `at` on, after unreadable bytes that began at `from`.
     fn search_from(&self, from: u64, at: u64) -> Step {
         // The search itself ends where no trailer fits: `search_in` reports that none was found.
         Step::Search { from, at: at.min(self.limit().saturating_sub(1)) }
@@ -386,7 +385,7 @@ impl Scan {
     ) -> Step {
         let start = end.saturating_sub(trailer.record_len);
         let record = record(start, trailer_bytes, trailer, header_bytes);
-        // Without a header only the place that is due tells a record from a payload.
+        // Without a header, only the expected place distinguishes a record from a payload.
         let real = self.is_of_this_media(&record) && (record.header.is_ok() || start == from);
         if !real {
             self.false_finds += 1;
@@ -406,16 +405,16 @@ fn read_trailer(bytes: &[u8]) -> Option<(Box<[u8; TRAILER_LEN]>, Trailer)> {
     Some((Box::new(*bytes), trailer))
 }
 
-/// Whether the last bytes of a file are those of a finished record whose trailer is damaged. A
-/// trailer that was torn while it was written lacks its beginning or its end: there are zeros
-/// instead.
+/// Returns true if the last bytes of a file are those of a finished record whose trailer is
+/// damaged. A trailer that was torn while it was written lacks its beginning or its end, and has
+/// zeros there.
 fn looks_finished(last: &[u8]) -> bool {
     let (begin, end) = (last.first_chunk::<8>(), last.last_chunk::<8>());
     let torn = begin == Some(&[0; 8]) || end == Some(&[0; 8]);
     (begin == Some(&MAGIC) || end == Some(&END_MAGIC)) && !torn
 }
 
-/// A record, whose header is read as far as it is the one that the trailer names.
+/// Makes a record; its header is read only if it is the one that the trailer names.
 fn record(
     start: u64,
     trailer_bytes: [u8; TRAILER_LEN],

@@ -1,5 +1,5 @@
-//! Damage, truncation, blocks and records moved, wrong keys, lies about lengths: an error, and not
-//! one wrong byte.
+//! Damage, truncation, moved blocks and records, wrong keys, false lengths: each gives an error,
+//! and never a wrong byte.
 
 use crate::common::*;
 use tdekit_backup_media::media::FORMAT_VERSION;
@@ -140,7 +140,7 @@ fn damage_hides_no_other_record() {
                 }
             }
         }
-        // An unfinished tail behind a damaged record: nothing may be cut off.
+        // An unfinished tail after a damaged record: nothing may be cut off.
         let mut cut = media[..media.len() - 100].to_vec();
         if damaged < 3 {
             cut[ends[damaged] + 700] ^= 1;
@@ -159,7 +159,7 @@ fn a_media_set_inside_a_stream_is_no_record() {
     append(&mut media, &Spec::new(content, None, Compression::None), 7);
     let inner_at = media.windows(16).rposition(|window| window == &inner[..16]).unwrap();
     let inner_end = inner_at + inner.len();
-    // As if the writer had been killed just behind the inner trailer.
+    // As if the writer had been killed right after the inner trailer.
     let other = media_header(Family::SINGLE);
     let other = MediaHeader { media_id: [3; 16], ..other }.encode().unwrap();
     media[..96].copy_from_slice(&other);
@@ -191,7 +191,7 @@ fn blocks_moved_repeated_and_left_out_are_refused() {
         refused(&left_out);
         let twice = [&media[..at(2).end], &media[at(2)], &media[at(2).end..]].concat();
         refused(&twice);
-        // From another set: sealed for its id, or of another content.
+        // From another set: sealed for its id, or with other content.
         let mut spliced = media.clone();
         spliced[at(1)].copy_from_slice(&other[at(1)]);
         if algorithm.is_some() {
@@ -273,7 +273,7 @@ fn a_wrong_secret_and_a_forged_header_are_told_apart() {
         header[body..body + 32].copy_from_slice(&checksum);
         SetKeys::of_set(&header, &secret())
     };
-    // The time of the begin is in the context of the keys; the blob of the recipient is not.
+    // The start time is in the context of the keys; the blob of the recipient is not.
     assert!(matches!(forged(80 + 32), Err(MediaError::WrongKey)));
     let blob = header.len() - 64 - 1;
     assert!(matches!(forged(blob), Err(MediaError::Forged { part: Part::RecordHeader })));
@@ -293,7 +293,7 @@ fn future_versions_and_other_files_are_named() {
     assert!(matches!(scan(b""), Err(MediaError::NotMedia)));
 }
 
-/// A header whose checksum fits what it says.
+/// Gives a header the checksum of its content.
 fn with_checksum(mut header: Vec<u8>) -> Vec<u8> {
     let body = header.len() - 64;
     let checksum = sha256(&[&header[..body]]);
@@ -350,7 +350,7 @@ fn what_does_not_decompress_to_its_length_is_refused() {
         let entry = sealer.seal(&mut key, &block, &mut out).unwrap();
         assert!(entry.compressed);
         let stored = &out[64..64 + entry.stored_len as usize];
-        // Two frames, or one that says another length, sealed by someone with the key.
+        // Two frames, or one with another length, sealed by someone with the key.
         for (bytes, len) in [([stored, stored].concat(), 8192), (stored.to_vec(), 4095)] {
             let mut forged = out[..64].to_vec();
             forged[16..20].copy_from_slice(&u32::to_le_bytes(len));

@@ -35,7 +35,7 @@ fn unwrap(store: &Unlocked, set: &SetHeader) -> SetSecret {
     SetSecret::from_unwrapped(store.unwrap_dek(&wrapped).unwrap()).unwrap()
 }
 
-/// The pages of a full set with those of a differential one over them.
+/// Returns the pages of a full set with those of a differential one applied.
 fn apply(base: &[u8], pages: u32, changed: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let mut database = base.to_vec();
     database.resize(pages as usize * PAGE, 0);
@@ -170,7 +170,7 @@ fn content_digest_by(hash: ContentHash, media: &[u8], record: &Record) -> Digest
     content.finish()
 }
 
-/// Appends a signature on the set of this number among the records, and of this identifier.
+/// Appends a signature on the set with this number among the records, and this identifier.
 fn append_signature(
     media: &mut Vec<u8>,
     (number, set_id): (usize, [u8; 16]),
@@ -213,8 +213,8 @@ fn make_version_2() {
     std::fs::write(to.join("signed.bak"), &media).unwrap();
 }
 
-/// Makes the files anew, for a new format version, from `base.db` and `changed.db`. Those of a
-/// version that was released stay. Run it with `TDEKIT_MAKE_FIXTURE=1`.
+/// Makes the files anew, for a new format version, from `base.db` and `changed.db`. The files of a
+/// released version stay. Run it with `TDEKIT_MAKE_FIXTURE=1`.
 #[test]
 fn make() {
     if std::env::var_os("TDEKIT_MAKE_FIXTURE").is_none() {

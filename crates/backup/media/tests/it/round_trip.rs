@@ -1,4 +1,4 @@
-//! Whatever is written comes back: every algorithm, compression and kind of set.
+//! Everything written is read back unchanged: every algorithm, compression and kind of set.
 
 use crate::common::*;
 use proptest::prelude::*;
@@ -75,7 +75,7 @@ fn recipients_and_signatures_are_records_of_their_own() {
     for hash in [ContentHash::Sha256, ContentHash::Blake3] {
         later_records(hash);
     }
-    // What a version says, an older one does not.
+    // An older version does not have the field of a newer one.
     let place = next_place(&new_media(), [1; 16]);
     let messages = [ContentHash::Sha256, ContentHash::Blake3]
         .map(|hash| signature::message(hash, &place, &[1; 32], &[2; 32]));
@@ -122,7 +122,7 @@ fn later_records(hash: ContentHash) {
     let message = signature.message(&place);
     assert_eq!(message.len(), 25 + 16 + 16 + 32 + 32);
 
-    // A set with another secret, or another set with the same, must not take them.
+    // A set with another secret, or another set with the same, must not accept them.
     let other = SetKeys::of_set(&scanned.records[3].header_bytes, &secret()).unwrap();
     assert!(other.check_recipients(&scanned.records[1].header_bytes).is_err());
     assert!(other.check_trailer(&scanned.records[0].trailer_bytes).is_err());

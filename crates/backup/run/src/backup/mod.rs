@@ -25,7 +25,7 @@ use crate::options::{BackupJob, Compression, Labels, Mode, Source};
 use crate::snapshot::Snapshot;
 use crate::{Finding, Media, Recipient, Run, RunError, SetKind, Target, UnwrapSecret};
 
-/// The outcome of a backup.
+/// Result of a backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackupOutcome {
     /// The media set.
@@ -40,13 +40,13 @@ pub struct BackupOutcome {
     pub base_position: Option<u32>,
     /// Set id of that base.
     pub base: Option<[u8; 16]>,
-    /// Who can open it.
+    /// The certificates that open it.
     pub recipients: Vec<Recipient>,
     /// Pages of the database; 0 for a stream.
     pub pages: u64,
     /// Page size; 0 for a stream.
     pub page_size: u32,
-    /// Pages that the set holds: those that changed, for a differential one.
+    /// Pages in the set: the changed ones, for a differential set.
     pub pages_stored: u64,
     /// Bytes of the source.
     pub source_bytes: u64,
@@ -56,16 +56,16 @@ pub struct BackupOutcome {
     pub stored_bytes: u64,
     /// Bytes added to each copy of the media set, over all families.
     pub media_bytes: u64,
-    /// When it was begun, milliseconds since 1970.
+    /// Start time, milliseconds since 1970.
     pub begun_ms: i64,
-    /// When it was finished.
+    /// Time of completion.
     pub finished_ms: i64,
-    /// The bytes that a signature covers, of each family; empty where the set is not to be signed.
+    /// The bytes that a signature covers, for each family; empty if the set will not be signed.
     pub signable: Vec<Signable>,
-    /// Whether the set's signature was published with it; else [`sign`] is due where there is
+    /// True if the set's signature was published with it; otherwise [`sign`] is due if there is
     /// something to sign.
     pub signed: bool,
-    /// Whether SQLite's quick_check looked at the database, and found nothing.
+    /// Result of SQLite's quick_check of the database.
     pub checked: Checked,
     /// Findings at the targets: an unfinished tail that was cut off, damaged records.
     pub findings: Vec<Finding>,
@@ -82,28 +82,29 @@ pub struct Signable {
     pub content_sha256: [u8; 32],
 }
 
-/// The outcome of SQLite's quick_check of a database that was backed up.
+/// Result of SQLite's quick_check of a database that was backed up.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Checked {
-    /// It found nothing.
+    /// No fault was found.
     Sound,
-    /// It was not asked for, or the source is a stream.
+    /// It was not requested, or the source is a stream.
     #[default]
     NotAsked,
-    /// It could not be run, for this reason: the database needs what only its application has.
+    /// It could not be run, for this reason: the database needs functions that only its application
+    /// has.
     Failed(String),
 }
 
 /// Bytes of a full data block, before compression.
 const BLOCK_SIZE: u32 = 1 << 20;
-/// With more blocks than this they grow, so that the index stays small in memory.
+/// Number of blocks above which they grow, so that the index stays small in memory.
 const MANY_BLOCKS: u64 = 256 << 10;
 const MAX_BLOCK_SIZE: u32 = 4 << 20;
 
 /// Makes a backup set at one or more targets: all or nothing.
 ///
 /// # Errors
-/// Whatever keeps the set from being made; earlier sets at the targets are as they were.
+/// Any error that prevents the set; earlier sets at the targets are unchanged.
 pub fn backup(
     job: BackupJob<'_>,
     targets: Vec<Box<dyn Target>>,
@@ -150,7 +151,7 @@ pub fn backup(
         algorithm: job.encryption.map(|encryption| encryption.algorithm),
         copy_only: job.copy_only,
         source_encrypted: source.encrypted_file_id().is_some(),
-        // Fingerprints and their key tell of pages of the base: sealed there, they stay sealed.
+        // Fingerprints and their key reveal pages of the base: sealed there, they stay sealed.
         has_page_map: map_key.is_some()
             && (job.encryption.is_some() || !base.as_ref().is_some_and(OpenBase::is_encrypted)),
         family: Family::SINGLE,

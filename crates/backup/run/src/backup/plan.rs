@@ -22,12 +22,12 @@ pub(super) struct Plan {
     /// Position of the next set.
     pub(super) position: u32,
     pub(super) families: Vec<FamilyPlan>,
-    /// The media set that stood there; `None` for a new one.
+    /// The existing media set; `None` for a new one.
     pub(super) media: Option<Media>,
     pub(super) findings: Vec<Finding>,
 }
 
-/// Where the next record of one family goes.
+/// Place of the next record of one family.
 pub(super) struct FamilyPlan {
     pub(super) previous: [u8; 32],
     pub(super) ordinal: u32,
@@ -37,7 +37,7 @@ pub(super) struct FamilyPlan {
     new_header: MediaHeader,
 }
 
-/// Bytes that are copied at once to a mirror that lacks records.
+/// Bytes per step of copying to a mirror that lacks records.
 const COPY_LEN: usize = 1 << 20;
 
 impl Plan {
@@ -74,7 +74,7 @@ impl Plan {
         Self::new_media(targets, layout, mode == Mode::Replace || empty, now_ms)
     }
 
-    /// A new media set.
+    /// Plans a new media set.
     fn new_media(
         targets: Vec<Box<dyn Target>>,
         layout: Layout,
@@ -100,7 +100,7 @@ impl Plan {
         Ok(Self { media_id, position: 1, families, media: None, findings: Vec::new() })
     }
 
-    /// Behind what stands at the targets.
+    /// Plans a record after the existing ones at the targets.
     fn behind(
         mut targets: Vec<Box<dyn Target>>,
         sources: Vec<Option<Arc<dyn MediaSource>>>,
@@ -139,8 +139,8 @@ impl Plan {
         Ok(Self { media_id: media.id(), position, families, media: Some(media), findings })
     }
 
-    /// The hash of blocks in signatures. Programs that know only the media set's version go on
-    /// reading what is appended to it.
+    /// Returns the hash of blocks in signatures. Programs that know only the media set's version
+    /// must be able to read appended sets.
     pub(super) fn hash(&self) -> ContentHash {
         self.families.first().map_or(ContentHash::NEW, |family| family.new_header.hash)
     }
@@ -163,7 +163,7 @@ impl FamilyPlan {
         })
     }
 
-    /// Begins the record at each target; a new file or part has its media header.
+    /// Starts the record at each target; a new file or part has its media header.
     pub(super) fn begin(&mut self) -> Result<Vec<Box<dyn Append>>, RunError> {
         let header = self.new_header.encode().map_err(|error| new_at().error(error))?;
         let mut copies = Vec::new();
@@ -178,8 +178,8 @@ impl FamilyPlan {
     }
 }
 
-/// Finishes a record that counts in some stripes and not yet in others, where all of it is there.
-/// `targets` stand as the volumes do. Tells whether there was one.
+/// Completes a record that is valid in some stripes but not yet in others, if all of it is there.
+/// `targets` are in the order of the volumes. Returns true if there was one.
 fn finish_record(targets: &mut [Box<dyn Target>], volumes: &Volumes) -> Result<bool, RunError> {
     let Some(prepared) = volumes.half_published() else { return Ok(false) };
     for (at, record) in prepared {
@@ -189,8 +189,8 @@ fn finish_record(targets: &mut [Box<dyn Target>], volumes: &Volumes) -> Result<b
     Ok(true)
 }
 
-/// A record that is in some stripes only was published, or it would not be there: what lacks it is
-/// an older copy, or was cut short. Nothing may be cut off to make them even.
+/// A record that is only in some stripes was published, or it would not be there: a stripe without
+/// it is an older copy, or was truncated. Nothing may be cut off to make them even.
 fn refuse_uneven_stripes(volumes: &Volumes) -> Result<(), RunError> {
     if let Some((oldest, newest)) = volumes.uneven_stripes() {
         let records = |volume: &Volume| volume.records.last().map_or(0, Placed::ordinal);
@@ -217,7 +217,7 @@ fn refuse_uneven_stripes(volumes: &Volumes) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Sets whose header is damaged count by their trailers.
+/// Sets with a damaged header are counted by their trailers.
 fn next_position(media: &Media) -> u32 {
     let seen = media.sets().iter().map(|set| set.position).max().unwrap_or(0);
     let volumes = media.volumes().all.iter();
@@ -229,7 +229,7 @@ fn next_position(media: &Media) -> u32 {
     counted.max().unwrap_or(0).max(seen).saturating_add(1)
 }
 
-/// Only media take the place of what stands there: never a database that was named by mistake.
+/// Refuses to replace anything but media: a database may have been named by mistake.
 fn refuse_other_file(source: &dyn MediaSource) -> Result<(), RunError> {
     let mut magic = [0; 16];
     let len = source.part_len(0)?;
@@ -243,7 +243,7 @@ fn new_at() -> At<'static> {
     At { media: "the new media set", position: 0 }
 }
 
-/// Mirrors are made equal: a crash between the publishing of two leaves one a record behind.
+/// Makes mirrors equal: a crash between publishing on two of them leaves one a record behind.
 fn catch_up<'a>(
     group: &mut [(Box<dyn Target>, &'a Volume)],
 ) -> Result<(&'a Volume, Link), RunError> {
@@ -269,7 +269,7 @@ fn catch_up<'a>(
     Ok((longest, link))
 }
 
-/// Appends the bytes of whole records as they stand in another mirror.
+/// Appends the bytes of whole records from another mirror.
 fn copy_records(
     target: &mut dyn Target,
     from: &Volume,

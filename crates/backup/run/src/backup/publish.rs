@@ -1,20 +1,20 @@
-//! Making a record count: at all targets, or at none.
+//! Publishing a record: at all targets, or at none.
 
 use tdekit_backup_media::TRAILER_LEN;
 
 use crate::RunError;
 use crate::target::Append;
 
-/// A record that is written but for its trailer, in one family.
+/// A record that is complete except for its trailer, in one family.
 pub(super) struct Unpublished {
     pub(super) copies: Vec<Box<dyn Append>>,
     pub(super) trailer: [u8; TRAILER_LEN],
-    /// A whole record that is published with it: only where the copies are hidden until then.
+    /// A whole record that is published with it: only if the copies are hidden until then.
     pub(super) behind: Vec<u8>,
 }
 
-/// Waits until all bytes of all copies are durable; of the only copy of a record, only what has to
-/// be before its trailer: nothing else is published before it.
+/// Waits until all bytes of all copies are durable; for the only copy of a record, only those that
+/// must precede its trailer: nothing else is published before it.
 pub(super) fn settle(copies: &mut [Box<dyn Append>], families: usize) -> Result<(), RunError> {
     match copies {
         [only] if families == 1 => only.settle(),
@@ -27,11 +27,10 @@ pub(super) fn sync(copies: &mut [Box<dyn Append>]) -> Result<(), RunError> {
     copies.iter_mut().try_for_each(|copy| copy.sync())
 }
 
-/// Publishes a record whose bytes are durable. Where one copy fails, what was published before is
-/// taken back.
+/// Publishes a record whose bytes are durable. If one copy fails, the published ones are withdrawn.
 ///
-/// Before the first stripe counts, the trailers of all of them are durable: a crash between two
-/// leaves what the next append finishes.
+/// Before the first stripe becomes valid, the trailers of all stripes are durable: after a crash
+/// between two, the next append completes the record.
 pub(super) fn publish(mut families: Vec<Unpublished>) -> Result<(), RunError> {
     if families.len() > 1 {
         for family in &mut families {
@@ -47,14 +46,14 @@ pub(super) fn publish(mut families: Vec<Unpublished>) -> Result<(), RunError> {
                     true => copy.publish(&family.trailer).err(),
                     false => copy.publish(&[&family.trailer[..], &family.behind].concat()).err(),
                 };
-                // A copy that failed may have been published all the same.
+                // A copy that failed may have been published anyway.
                 published.push(copy);
             }
         }
     }
     let Some(error) = failed else { return Ok(()) };
     for copy in published {
-        // The error that is told is the cause of all; what stays is seen by every reader.
+        // The reported error is the cause of all; remaining copies are visible to every reader.
         let _ = copy.withdraw();
     }
     Err(error)

@@ -11,11 +11,11 @@ use crate::media::opened::unwrap;
 use crate::options::{Layout, Mode};
 use crate::{Media, Recipient, RunError, SetInfo, Sign, Target, UnwrapSecret, WrapSecret};
 
-/// A record's header in one family, and its keys where it has some.
+/// A record's header in one family, and its keys if it has some.
 type Header<'a> = (Vec<u8>, Option<&'a SetKeys>);
 
 /// Appends a recipients record to media sets (all mirrors or all stripes): from then on the new
-/// recipients open the set as well. No data is touched.
+/// recipients can open the set as well. No data is touched.
 ///
 /// # Errors
 /// `NoSet`, `KeyNeeded`, `WrongKey`, `Store`, those of the targets.
@@ -45,12 +45,13 @@ pub fn add_recipients(
     Ok(recipients)
 }
 
-/// Appends a signature record on a set that was just made to be signed, over the blocks as they
-/// were written. Nothing is read back: what somebody put in their place meanwhile is not signed.
+/// Appends a signature record on a set that was just made for signing, over the blocks as they were
+/// written. Nothing is read back: data that somebody put in their place in the meantime is not
+/// signed.
 ///
 /// # Errors
-/// `NoSet` where another set stands there now, `Option` for a set that was not to be signed,
-/// `Store`, those of the targets.
+/// `NoSet` if another set is there now, `Option` for a set that was not made for signing, `Store`,
+/// those of the targets.
 pub fn sign(
     targets: Vec<Box<dyn Target>>,
     made: &BackupOutcome,
@@ -73,7 +74,7 @@ pub fn sign(
     })
 }
 
-/// The whole record of a signature at `place`.
+/// Returns the whole record of a signature at `place`.
 pub(super) fn signature_record(
     place: &RecordPlace,
     signable: Signable,
@@ -114,7 +115,7 @@ fn open(targets: Vec<Box<dyn Target>>) -> Result<(Plan, Media), RunError> {
     }
 }
 
-/// The keys of a set in each family.
+/// Returns the keys of a set in each family.
 fn keys_of(media: &Media, info: &SetInfo, secret: &SetSecret) -> Result<Vec<SetKeys>, RunError> {
     let volumes = media.volumes();
     let keys = |family| {
@@ -128,7 +129,7 @@ fn keys_of(media: &Media, info: &SetInfo, secret: &SetSecret) -> Result<Vec<SetK
     (0..volumes.families).map(keys).collect()
 }
 
-/// Appends a record that is a header and a trailer.
+/// Appends a record that consists of a header and a trailer.
 fn append<'a>(
     plan: &mut Plan,
     kind: RecordKind,

@@ -20,7 +20,7 @@ use crate::progress::Meter;
 use crate::snapshot::Snapshot;
 use crate::{Run, RunError, Sign};
 
-/// What may keep a whole set from counting.
+/// A check that may prevent publishing a complete set.
 type BeforePublish<'a> = Option<&'a dyn Fn() -> Result<(), RunError>>;
 
 /// A record that is being written.
@@ -30,22 +30,22 @@ pub(super) struct Record<'a> {
     outputs: Vec<Output>,
     keys: Vec<Option<SetKeys>>,
     header_bytes: u64,
-    /// Of the first family; the others agree but for what is their own.
+    /// Place in the first family; the others differ only in their family-specific values.
     place: RecordPlace,
     signer: Option<&'a dyn Sign>,
-    /// Of blocks, where the set is to be signed.
+    /// Hash of blocks, if the set will be signed.
     hash: Option<ContentHash>,
 }
 
-/// The last steps before a set counts.
+/// The last steps before a set is published.
 #[derive(Clone, Copy)]
 pub(super) struct Last<'a> {
-    /// SQLite's quick_check.
+    /// True to run SQLite's quick_check.
     pub(super) check: bool,
     pub(super) before_publish: BeforePublish<'a>,
 }
 
-/// The result of writing.
+/// Result of writing.
 pub(super) struct Body {
     pub(super) set_id: Id,
     pub(super) pages: u64,
@@ -56,15 +56,16 @@ pub(super) struct Body {
     pub(super) stored_bytes: u64,
     pub(super) media_bytes: u64,
     pub(super) finished_ms: i64,
-    /// For each family, where the set is to be signed.
+    /// For each family, if the set will be signed.
     pub(super) signable: Vec<Signable>,
     pub(super) checked: Checked,
     pub(super) signed: bool,
 }
 
 impl<'r> Record<'r> {
-    /// Writes the header to each family, of which `header` tells all but the family. With
-    /// `signer`, what a signature is over is told, and signed where that can be published at once.
+    /// Writes the header to each family, of which `header` has everything but the family. With
+    /// `signer`, the signed bytes are returned, and signed if the signature can be published at
+    /// once.
     pub(super) fn begin(
         plan: &mut Plan,
         header: SetHeader,

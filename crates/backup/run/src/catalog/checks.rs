@@ -7,7 +7,7 @@ use rusqlite::params;
 use super::{Catalog, date_of_ms, failed};
 use crate::RunError;
 
-/// The subject of a check.
+/// The kind of a check's subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckedKind {
     /// A backup set, by its `backup_set_uuid`: `verify`.
@@ -28,47 +28,48 @@ impl CheckedKind {
     }
 }
 
-/// A check that was made.
+/// A check.
 #[derive(Debug, Clone, Copy)]
 pub struct Check<'a> {
     /// Its subject's kind.
     pub kind: CheckedKind,
     /// Its subject.
     pub subject: &'a str,
-    /// How many things were wrong.
+    /// Number of findings.
     pub findings: u64,
-    /// What it counted, as JSON.
+    /// Its statistics, as JSON.
     pub facts: Option<&'a str>,
-    /// Who asked for it.
+    /// The user who requested it.
     pub user: &'a str,
-    /// When it ended, milliseconds since 1970.
+    /// Time of its end, milliseconds since 1970.
     pub at_ms: i64,
 }
 
 /// The last check of a subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastCheck {
-    /// When it ended, seconds since 1970.
+    /// Time of its end, seconds since 1970.
     pub checked_at: i64,
-    /// How many things were wrong.
+    /// Number of findings.
     pub findings: u64,
-    /// What it counted, as JSON.
+    /// Its statistics, as JSON.
     pub facts: Option<String>,
 }
 
 /// The newest backup of a database in the history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewestBackup {
-    /// When it was finished, seconds since 1970.
+    /// Time of completion, seconds since 1970.
     pub finished_at: i64,
-    /// Whether it is a full one.
+    /// True for a full backup.
     pub full: bool,
-    /// Whether it is encrypted.
+    /// True if it is encrypted.
     pub encrypted: bool,
-    /// When a set of the database was last read whole with its key: verified or restored.
+    /// Time at which a set of the database was last read completely with its key: verified or
+    /// restored.
     pub verified_at: Option<i64>,
-    /// Whether no set of the database is known to be damaged; none where none was ever read. What
-    /// was found of a set counts until it, or one that is as new, was read whole later.
+    /// True if no set of the database is known to be damaged; `None` if none was ever read. Damage
+    /// of a set counts until it, or one at least as new, is read completely later.
     pub verify_ok: Option<bool>,
     /// The identifier of the encrypted database that was backed up, hexadecimal.
     pub database_guid: Option<String>,
@@ -77,7 +78,7 @@ pub struct NewestBackup {
 }
 
 impl Catalog {
-    /// Keeps a check, in the place of an earlier one of its subject.
+    /// Records a check, replacing an earlier one of its subject.
     ///
     /// # Errors
     /// `Database`.
@@ -92,7 +93,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// The identifiers of the sets that the history knows at these places.
+    /// Returns the identifiers of the sets that the history knows at these places.
     ///
     /// # Errors
     /// `Database`.
@@ -111,7 +112,7 @@ impl Catalog {
         read().map_err(failed("read", &self.path))
     }
 
-    /// The last check of each subject of a kind.
+    /// Returns the last check of each subject of a kind.
     ///
     /// # Errors
     /// `Database`.
@@ -119,7 +120,7 @@ impl Catalog {
         self.read_checks(kind).map_err(failed("read", &self.path))
     }
 
-    /// The newest backup of each database, by the database's path. Streams have none.
+    /// Returns the newest backup of each database, by the database's path. Streams have none.
     ///
     /// # Errors
     /// `Database`.
@@ -127,7 +128,7 @@ impl Catalog {
         self.read_newest().map_err(failed("read", &self.path))
     }
 
-    /// The places of all media sets.
+    /// Returns the places of all media sets.
     ///
     /// # Errors
     /// `Database`.
@@ -158,7 +159,7 @@ impl Catalog {
     }
 
     fn read_newest(&self) -> rusqlite::Result<BTreeMap<String, NewestBackup>> {
-        // With max() SQLite takes the other columns from the row that has it.
+        // With max(), SQLite takes the other columns from the row with the maximum.
         let sql = "SELECT database_path, unixepoch(max(backup_finish_date)), type = 'D',
                  key_algorithm IS NOT NULL, database_guid, encryptor_thumbprint
              FROM backupset WHERE NOT is_stream GROUP BY database_path";
@@ -176,7 +177,7 @@ impl Catalog {
             Ok((row.get::<_, String>(0)?, newest))
         })?;
         let mut newest = rows.collect::<rusqlite::Result<BTreeMap<_, _>>>()?;
-        // A reading with its outcome: of what set, how new, when, and whether it found damage.
+        // A reading with its result: the set, its age, the time, and whether it found damage.
         let sql = "WITH reading AS
              (SELECT database_path, backup_finish_date AS made, restore_date AS at, 0 AS failed
               FROM restorehistory JOIN backupset USING(backup_set_uuid)

@@ -1,8 +1,8 @@
 //! The backup history: an SQLite database beside the key store, with the columns of SQL Server's
 //! `msdb.dbo.backupset`.
 //!
-//! It only tells; no restore needs it, and [`Catalog::record`] of each set in the media sets that
-//! are at hand makes it anew. Several processes may write at once.
+//! It is only informative; no restore needs it, and [`Catalog::record`] of each set in the
+//! available media sets rebuilds it. Several processes may write at once.
 
 mod checks;
 mod row;
@@ -29,7 +29,7 @@ pub const CATALOG_FILE_NAME: &str = "history.db";
 
 /// `PRAGMA application_id`: "tdkh".
 const APPLICATION_ID: i64 = 0x7464_6b68;
-/// How long another writer is waited for.
+/// Maximum wait for another writer.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 
 const UPSERT: &str = "
@@ -43,7 +43,7 @@ const UPSERT: &str = "
         ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)
     ON CONFLICT(backup_set_uuid) DO UPDATE SET is_signed = max(is_signed, excluded.is_signed)";
 
-/// The use made of a set of the media, for [`Catalog::record_use`].
+/// The use of a set of the media, for [`Catalog::record_use`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CatalogUse {
     /// A database was restored.
@@ -54,13 +54,14 @@ pub enum CatalogUse {
     Verified,
 }
 
-/// Whether a file that begins so is a history: SQLite's header has its `application_id` at 68.
+/// Returns true if a file with this beginning is a history: SQLite's header has its
+/// `application_id` at 68.
 pub(crate) fn is_history(head: &[u8]) -> bool {
     let id = head.get(68..).and_then(|bytes| bytes.first_chunk());
     id.is_some_and(|id| i64::from(u32::from_be_bytes(*id)) == APPLICATION_ID)
 }
 
-/// Fails for what somebody else may have put there: a link, a pipe, another user's file.
+/// Fails for a file that somebody else may have put there: a link, a pipe, another user's file.
 fn refuse_foreign(path: &Path) -> io::Result<()> {
     let facts = std::fs::symlink_metadata(path)?;
     let me = rustix::process::geteuid().as_raw();
@@ -71,10 +72,10 @@ fn refuse_foreign(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Which rows of the history are wanted.
+/// The requested rows of the history.
 #[derive(Debug, Clone, Default)]
 pub struct CatalogFilter {
-    /// Only of the database with this name or this path.
+    /// Only rows of the database with this name or this path.
     pub database: Option<String>,
 }
 
@@ -86,8 +87,8 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Opens the history in the directory of the key store; makes it, and the directory, for
-    /// their owner only, where it is missing.
+    /// Opens the history in the directory of the key store; makes it, and the directory, for their
+    /// owner only, if it does not exist.
     ///
     /// # Errors
     /// `Io`, `Database`, `FutureVersion`.
@@ -110,9 +111,8 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Opens the history to read; `None` where there is none. What a writer left that was cut short
-    /// is taken back, and an older version is brought to this one, which needs a file that can be
-    /// written.
+    /// Opens the history for reading; `None` if there is none. The remains of an interrupted writer
+    /// are rolled back, and an older version is migrated, which requires a writable file.
     ///
     /// # Errors
     /// `Io`, `Database`, `FutureVersion`.
@@ -129,7 +129,7 @@ impl Catalog {
             other => other?,
         };
         match catalog.marks().map_err(failed("read", &catalog.path))? {
-            // Made and not yet filled, by a process that is just beginning.
+            // A process that is just starting has made it but not filled it yet.
             (0, _) => Ok(None),
             (_, schema::VERSION) => Ok(Some(catalog)),
             (_, version) => match Self::open(dir) {
@@ -143,14 +143,14 @@ impl Catalog {
         }
     }
 
-    /// The file.
+    /// Returns the file's path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Records a set. One that is known gets what was added since: recipients, places, a
-    /// signature. Tells whether it was new.
+    /// Records a set. A known set gets the additions since: recipients, places, a signature.
+    /// Returns true if it was new.
     ///
     /// # Errors
     /// `Database`.
@@ -186,8 +186,8 @@ impl Catalog {
         Ok(known == 0)
     }
 
-    /// Records that a set was restored or verified. `set_uuid` as [`CatalogSet::backup_set_uuid`];
-    /// the time is milliseconds since 1970.
+    /// Records that a set was restored or verified. `set_uuid` is as
+    /// [`CatalogSet::backup_set_uuid`]; the time is milliseconds since 1970.
     ///
     /// # Errors
     /// `Database`.
@@ -212,8 +212,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// Forgets the sets of the databases of this name, whatever its case, and their restores. The
-    /// sets themselves stay where they are. Gives how many there were.
+    /// Removes the sets of the databases with this name, ignoring case, and their restores from the
+    /// history. The sets themselves stay. Returns their number.
     ///
     /// # Errors
     /// `Database`.
@@ -237,7 +237,7 @@ impl Catalog {
         Ok(count)
     }
 
-    /// The sets, by the time when they were begun.
+    /// Returns the sets, by their start time.
     ///
     /// # Errors
     /// `Database`.
@@ -245,8 +245,8 @@ impl Catalog {
         self.read_sets(filter).map_err(failed("read", &self.path))
     }
 
-    /// The sets of a database by its path as the system resolves it; where there are none, those by
-    /// `database` as it stands: a path or a name.
+    /// Returns the sets of a database by its path as the system resolves it; if there are none,
+    /// those by `database` as given: a path or a name.
     ///
     /// # Errors
     /// `Database`.
@@ -262,7 +262,7 @@ impl Catalog {
         Ok(Vec::new())
     }
 
-    /// The sets of a media set that are not among `present`, the ones that stand there now, and are
+    /// Returns the sets of a media set that are not among `present`, the existing ones, and are
     /// newer than all of these: finished later, or recorded later.
     ///
     /// # Errors
@@ -330,10 +330,10 @@ impl Catalog {
     fn connect(path: PathBuf, flags: OpenFlags) -> Result<Self, RunError> {
         let flags = flags | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let failed = || failed("open", &path);
-        // SQLite waits for whoever writes to a pipe.
+        // SQLite would wait for the writer of a pipe.
         open_ordinary(&path).map_err(RunError::io("use", &path))?;
-        // Plain, whatever the environment says of new databases: it holds what the headers of the
-        // media tell anyone.
+        // Plain, whatever the environment requires for new databases: it has only what the headers
+        // of the media reveal to anyone.
         let uri = format!("{}?tdekit=plain", file_uri(&path));
         let db = Connection::open_with_flags(uri, flags).map_err(failed())?;
         db.busy_timeout(BUSY_WAIT).map_err(failed())?;
@@ -351,7 +351,7 @@ impl Catalog {
         }
     }
 
-    /// Both are of one state: another process may be making the tables.
+    /// Both values are of one state: another process may be making the tables.
     fn marks(&self) -> rusqlite::Result<(i64, u16)> {
         let state = self.db.unchecked_transaction()?;
         let pragma = |name| state.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
@@ -359,7 +359,7 @@ impl Catalog {
         Ok((pragma("application_id")?, version))
     }
 
-    /// Makes the tables where they are missing, and brings those of an older version to this one.
+    /// Makes the tables if they do not exist, and migrates those of an older version.
     fn prepare(&mut self) -> Result<(), RunError> {
         let (_, version) = self.marks().map_err(failed("read", &self.path))?;
         if version == schema::VERSION {
@@ -370,20 +370,20 @@ impl Catalog {
     }
 }
 
-/// Whether a history cannot be written, which only reading it bears.
+/// Returns true if a history cannot be written, which only reading tolerates.
 fn is_read_only(error: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode::{CannotOpen, PermissionDenied, ReadOnly};
     let code = error.sqlite_error_code();
     matches!(code, Some(ReadOnly | CannotOpen | PermissionDenied))
 }
 
-/// Whether a connection that only reads found a transaction to be taken back.
+/// Returns true if a read-only connection found a transaction that must be rolled back.
 fn is_cut_short(error: &rusqlite::Error) -> bool {
     use rusqlite::ffi::SQLITE_READONLY_ROLLBACK;
     error.sqlite_error().is_some_and(|error| error.extended_code == SQLITE_READONLY_ROLLBACK)
 }
 
-/// For `map_err`: what SQLite refused on the catalog.
+/// For `map_err`: SQLite refused an operation on the catalog.
 fn failed(action: &'static str, path: &Path) -> impl FnOnce(rusqlite::Error) -> RunError + use<> {
     let path = path.to_path_buf();
     move |source| RunError::Database { action, path, source }

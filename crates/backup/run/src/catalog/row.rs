@@ -1,4 +1,4 @@
-//! A row of the history, from what a media set tells and to and from SQLite.
+//! A row of the history: from a media set's data, and to and from SQLite.
 
 use rusqlite::{Row, Statement, params};
 use serde::Serialize;
@@ -6,7 +6,7 @@ use tdekit_key_store::{iso8601, thumbprint};
 
 use crate::{Compression, SetInfo, SetKind, SourceKind};
 
-/// Milliseconds since 1970 as ISO 8601 in UTC, such as `2036-11-21T00:00:00.000Z`.
+/// Formats milliseconds since 1970 as ISO 8601 in UTC, such as `2036-11-21T00:00:00.000Z`.
 #[must_use]
 pub fn date_of_ms(ms: i64) -> String {
     let seconds = iso8601(ms.div_euclid(1000));
@@ -16,7 +16,7 @@ pub fn date_of_ms(ms: i64) -> String {
     }
 }
 
-/// A set of the history. Names as in `msdb.dbo.backupset` where that has such a column; dates as
+/// A set of the history. Names as in `msdb.dbo.backupset` if that has such a column; dates as
 /// [`date_of_ms`], ids in hexadecimal digits, sizes in bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CatalogSet {
@@ -45,11 +45,11 @@ pub struct CatalogSet {
     pub user_name: String,
     /// Program that wrote it.
     pub software_name: String,
-    /// Begun.
+    /// Start time.
     pub backup_start_date: String,
-    /// Finished.
+    /// Time of completion.
     pub backup_finish_date: String,
-    /// When it expires, if ever.
+    /// Expiration time, if any.
     pub expiration_date: Option<String>,
     /// Bytes before compression.
     pub backup_size: u64,
@@ -63,25 +63,25 @@ pub struct CatalogSet {
     pub encryptor_thumbprint: Option<String>,
     /// `CERTIFICATE`.
     pub encryptor_type: Option<String>,
-    /// Whether it is no base of differential sets.
+    /// True if it cannot be a base of differential sets.
     pub is_copy_only: bool,
-    /// Whether the database was encrypted at rest.
+    /// True if the database was encrypted at rest.
     pub is_source_encrypted: bool,
-    /// Whether it holds a stream and no database.
+    /// True for a stream, false for a database.
     pub is_stream: bool,
-    /// Whether it is signed.
+    /// True if it is signed.
     pub is_signed: bool,
-    /// Always: each block has a checksum.
+    /// Always true: each block has a checksum.
     pub has_backup_checksums: bool,
     /// Page size; 0 for a stream.
     pub page_size: u32,
     /// Pages of the database; 0 for a stream.
     pub pages: u64,
-    /// Id of the full set that a differential one stands on.
+    /// Id of the full set on which a differential one is based.
     pub differential_base_guid: Option<String>,
     /// All certificates that open it.
     pub encryptors: Vec<CatalogEncryptor>,
-    /// Where the media set was seen.
+    /// Places where the media set was seen.
     pub devices: Vec<CatalogDevice>,
 }
 
@@ -106,7 +106,7 @@ pub struct CatalogDevice {
 }
 
 impl CatalogSet {
-    /// The row of a set of the media set `media_id` that stands on `devices`.
+    /// Makes the row of a set of the media set `media_id` on `devices`.
     #[must_use]
     pub fn of(info: &SetInfo, media_id: &[u8; 16], devices: &[CatalogDevice]) -> Self {
         let encryptors: Vec<_> = info
@@ -161,7 +161,7 @@ impl CatalogSet {
         }
     }
 
-    /// Binds the row to the statement that writes it, and runs that.
+    /// Binds the row to the statement that writes it, and runs it.
     pub(super) fn write(&self, statement: &mut Statement<'_>) -> rusqlite::Result<usize> {
         statement.execute(params![
             self.backup_set_uuid,
@@ -196,7 +196,7 @@ impl CatalogSet {
         ])
     }
 
-    /// Reads a row of `SELECT *`; encryptors and devices are read apart.
+    /// Reads a row of `SELECT *`; encryptors and devices are read separately.
     pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
             backup_set_uuid: row.get("backup_set_uuid")?,
@@ -250,7 +250,7 @@ impl CatalogDevice {
     }
 }
 
-/// SQLite has no unsigned integers; no media set is so long.
+/// SQLite has no unsigned integers; no media set is that long.
 fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }

@@ -7,7 +7,7 @@ use super::APPLICATION_ID;
 /// `PRAGMA user_version` of the newest tables.
 pub(super) const VERSION: u16 = 2;
 
-/// What brings the tables of each version to the next one; the first makes them.
+/// The migration from each version to the next one; the first makes the tables.
 pub(super) const STEPS: [&str; VERSION as usize] = [TABLES, CHECKS];
 
 const TABLES: &str = "
@@ -74,8 +74,8 @@ const CHECKS: &str = "
         user_name TEXT NOT NULL,
         PRIMARY KEY(subject_type, subject)) WITHOUT ROWID;";
 
-/// Completes a history of an older version for this connection alone, which may not write it: what
-/// later versions have is there, and empty.
+/// Completes a history of an older version for this connection alone, which may not write it: the
+/// additions of later versions are present but empty.
 pub(super) fn complete(db: &Connection, version: u16) -> rusqlite::Result<()> {
     for step in STEPS.iter().skip(version.into()) {
         db.execute_batch(&step.replace("CREATE TABLE", "CREATE TEMP TABLE"))?;
@@ -83,8 +83,8 @@ pub(super) fn complete(db: &Connection, version: u16) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Brings a history to the version that the steps end with, in one transaction. One that is there
-/// already, perhaps by another process, is left alone.
+/// Migrates a history to the version at the end of the steps, in one transaction. A history that is
+/// already migrated, perhaps by another process, is left alone.
 pub(super) fn migrate(db: &mut Connection, steps: &[&str]) -> rusqlite::Result<()> {
     let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let version: u16 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;

@@ -159,7 +159,7 @@ fn what_is_no_history_is_refused_and_left_alone() {
     assert!(matches!(newer, Err(RunError::FutureVersion { version, .. }) if version == next));
 }
 
-/// A copy of the fixture of a version.
+/// Copies the fixture of a version.
 fn fixture(version: u16, dir: &Path) {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/fixtures");
     let from = fixtures.join(version.to_string()).join("history").join(CATALOG_FILE_NAME);
@@ -185,7 +185,7 @@ fn the_history_of_each_version_is_read_and_written() {
     }
 }
 
-/// As a later version will have it: its step runs once, whoever comes first.
+/// As a later version will do it: its step runs once, whichever process comes first.
 #[test]
 fn a_step_is_taken_once_and_whole_or_not_at_all() {
     let dir = tempfile::tempdir().unwrap();
@@ -202,7 +202,7 @@ fn a_step_is_taken_once_and_whole_or_not_at_all() {
     }
     catalog.db.query_row("SELECT is_damaged FROM backupset", [], |_| Ok(())).unwrap();
     catalog.db.query_row("SELECT other FROM backupset", [], |_| Ok(())).unwrap_err();
-    // The program of before says that it is too new, and leaves it alone.
+    // The older program reports that it is too new, and leaves it alone.
     let path = catalog.path().to_owned();
     drop(catalog);
     let before = fs::read(&path).unwrap();
@@ -236,7 +236,7 @@ fn the_newest_backup_of_a_database_has_its_last_good_and_bad_reading() {
     catalog.record_check(&bad).unwrap();
     let one = catalog.newest_backups().unwrap().remove("/data/app.db").unwrap();
     assert_eq!((one.verified_at, one.verify_ok), (Some(1_700_000_100), Some(false)));
-    // The next one takes its place.
+    // The next one replaces it.
     catalog.record_check(&Check { findings: 0, at_ms: 1_700_000_300_000, ..bad }).unwrap();
     let one = catalog.newest_backups().unwrap().remove("/data/app.db").unwrap();
     assert_eq!((one.verified_at, one.verify_ok), (Some(1_700_000_300), Some(true)));

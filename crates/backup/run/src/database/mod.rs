@@ -1,5 +1,4 @@
-//! SQLite databases as they are backed up and restored: opened, written beside their name, given
-//! it.
+//! SQLite databases during backup and restore: opening, writing beside their name, renaming.
 
 pub mod publish;
 pub mod sink;

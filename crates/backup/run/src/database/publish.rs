@@ -1,4 +1,4 @@
-//! Giving a restored file its name, in place of what stood there if that may go.
+//! Giving a restored file its name, replacing the existing file if that is allowed.
 
 use std::fs::{self, File};
 use std::io;
@@ -21,7 +21,7 @@ use crate::place::is_media;
 const OWN_FILES: [&str; 5] =
     [STORE_FILE_NAME, CONFIG_FILE_NAME, SERVER_KEYS_FILE_NAME, "audit.log", "uses.json"];
 
-/// Why a name is not free, where `--replace` would help.
+/// Hint for an occupied name where `--replace` would help.
 const REPLACE: &str = "; --replace puts the restored one in its place";
 
 /// The files that a restore may replace.
@@ -31,14 +31,14 @@ pub enum Over {
     Nothing,
     /// A database that is not tdekit's own.
     Database,
-    /// Any file, as a stream may be anything, but media sets and the files of a key store.
+    /// Any file, because a stream may be anything, except media sets and the files of a key store.
     File,
-    /// Whatever stands there.
+    /// Any file.
     Anything,
 }
 
-/// Resolves the name of what is to be restored, and looks whether it is free or may be replaced,
-/// before any work.
+/// Resolves the name of a file to restore, and checks that it is unused or may be replaced, before
+/// any work.
 ///
 /// # Errors
 /// `NotAFile`, `Occupied` for `Over::Nothing`, `NotReplaced`, `SideFile`, `InUse`, `Io`.
@@ -79,7 +79,7 @@ pub fn destination(name: &Path, over: Over) -> Result<PathBuf, RunError> {
     Ok(path)
 }
 
-/// The kind of the file that is there, where a restore may not replace it.
+/// Returns the kind of the existing file, if a restore may not replace it.
 fn reason_to_keep(path: &Path, file: &File, over: Over) -> io::Result<Option<&'static str>> {
     if over == Over::Anything {
         return Ok(None);
@@ -88,7 +88,7 @@ fn reason_to_keep(path: &Path, file: &File, over: Over) -> io::Result<Option<&'s
         return Ok(Some("a backup media set"));
     }
     let area = read_area(file)?;
-    // What stands beside or below a key store, and is not a database, is its own: keys, settings,
+    // Files beside or below a key store that are not databases belong to it: keys, settings,
     // anchors, locks, logs.
     let in_store = || path.ancestors().skip(1).any(|dir| dir.join(STORE_FILE_NAME).is_file());
     let own = path.file_name().is_some_and(|name| OWN_FILES.iter().any(|own| name == *own));
@@ -102,10 +102,10 @@ fn reason_to_keep(path: &Path, file: &File, over: Over) -> io::Result<Option<&'s
     })
 }
 
-/// Gives the finished `target` the name `path`. Tells why that may not be on disk yet.
+/// Gives the finished `target` the name `path`. Returns the reason why that may not be on disk yet.
 ///
 /// # Errors
-/// `Occupied`, `InUse`, `Io`; what stood there stands there still.
+/// `Occupied`, `InUse`, `Io`; the existing file is then unchanged.
 pub fn publish(
     target: &Target,
     path: &Path,
@@ -136,7 +136,7 @@ fn replace_old(
     go_on(watch)?;
     old.check_alone(path)?;
     // Journal and log before the database: the restored one must not find them, whenever the power
-    // fails. Where the old one could be opened, nothing of it is in them any more.
+    // fails. If the old one could be opened, they have none of its data any more.
     if remove_side_files(path)? {
         sync_directory(path)?;
     }
@@ -148,11 +148,11 @@ fn replace_old(
     Ok(synced.err().map(Into::into))
 }
 
-/// The part that is replaced.
+/// The file to replace.
 enum Old {
     /// A database, recovered, and locked until this is dropped.
     Locked(Source),
-    /// A file that SQLite does not open here: damaged, without its key at hand, or no database.
+    /// A file that SQLite cannot open here: damaged, without its key, or not a database.
     Unopened(File),
 }
 

@@ -1,8 +1,8 @@
-//! Where the pages of a restored database go: to a plain file, to an encrypted one, or to one that
-//! is sealed for this process alone, to be copied to an encrypted one from there.
+//! The destination of a restored database's pages: a plain file, an encrypted one, or one that is
+//! sealed for this process alone, from which they are copied to an encrypted one.
 //!
 //! All are written beside the final name, which [`DatabaseSink::publish`] gives at the end. No page
-//! of a database that shall be encrypted is on disk in the clear at any time.
+//! of a database that must be encrypted is ever on disk in the clear.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -25,9 +25,9 @@ use crate::buffer::Aligned;
 use crate::file::Room;
 use crate::{PageSink, RunError};
 
-/// The name of the staged pages, beside the file that is made.
+/// The name of the staged pages, beside the file being made.
 const STAGE_NAME: &str = "tdekit-stage";
-/// Room beyond the pages, as a conversion keeps.
+/// Space beyond the pages, as for a conversion.
 const EXTRA_BYTES: u64 = 1 << 20;
 /// Bytes 18 and 19 of a database whose journal is a write-ahead log (SQLite file format, 1.3.3).
 const WAL_VERSIONS: &[u8] = &[2, 2];
@@ -36,28 +36,28 @@ const WAL_VERSIONS: &[u8] = &[2, 2];
 pub struct Wanted {
     /// Its final path, resolved.
     pub path: PathBuf,
-    /// Whether what stands there may go.
+    /// True if an existing file may be replaced.
     pub replace: bool,
     /// Plain or encrypted.
     pub form: Form,
-    /// Whether its pages have room for a seal: the database that was backed up was encrypted.
+    /// True if its pages have space for a seal: the database that was backed up was encrypted.
     pub sealable: bool,
-    /// Whether SQLite shall check the whole file before it gets its name.
+    /// True if SQLite must check the whole file before it gets its name.
     pub check: bool,
-    /// What the audit log is to tell of the set.
+    /// The audit log's description of the set.
     pub set_key: AuditKey,
 }
 
-/// The result of a backup.
+/// Result of publishing.
 #[derive(Debug)]
 pub struct Published {
-    /// Why the new name may not be on disk yet, if it may not.
+    /// Reason why the new name may not be on disk yet.
     pub not_synced: Option<RunError>,
-    /// Why the key store could not take note of an encrypted database, if it could not.
+    /// Reason why the key store could not record an encrypted database.
     pub not_recorded: Option<StoreError>,
 }
 
-/// A database on its way to its name.
+/// A database being restored.
 pub struct DatabaseSink<'a> {
     wanted: Wanted,
     unlocked: Option<Arc<Unlocked>>,
@@ -68,26 +68,26 @@ pub struct DatabaseSink<'a> {
     complete: bool,
 }
 
-/// How pages are written.
+/// The way in which pages are written.
 enum Pages {
     Plain { page_size: u32, room: Room },
     Sealed { keys: FileKeys, size: PageSize, room: Room, sealers: Mutex<Vec<Sealer>> },
     Staged(Box<Staged>),
 }
 
-/// What a thread seals pages with, and a buffer for them.
+/// A thread's codec for sealing pages, and a buffer for them.
 struct Sealer {
     codec: PageCodec,
     sealed: Aligned,
 }
 
-/// Pages that lie sealed beside the database to be.
+/// Pages that are sealed beside the future database.
 struct Staged {
     scratch: Scratch,
-    /// Where they are.
+    /// Their path.
     path: PathBuf,
     file: File,
-    /// Whether the database's journal is a write-ahead log.
+    /// True if the database's journal is a write-ahead log.
     wal: AtomicBool,
 }
 
@@ -95,7 +95,7 @@ impl<'a> DatabaseSink<'a> {
     /// Makes the empty file beside the final name. An encrypted database needs the store.
     ///
     /// # Errors
-    /// `Converting` while another run writes there, `Io`.
+    /// `Converting` if another run writes there, `Io`.
     pub fn new(
         wanted: Wanted,
         unlocked: Option<Arc<Unlocked>>,
@@ -109,7 +109,7 @@ impl<'a> DatabaseSink<'a> {
     /// Finishes the database and gives it its name.
     ///
     /// # Errors
-    /// `InUse`, `Verification`, `Io`; nothing stands under the name that did not before.
+    /// `InUse`, `Verification`, `Io`; the content of the name is then unchanged.
     pub fn publish(mut self) -> Result<Published, RunError> {
         let unfinished = || DatabaseError::Verification {
             path: self.wanted.path.clone(),
@@ -174,7 +174,7 @@ impl<'a> DatabaseSink<'a> {
         Ok(Pages::Sealed { keys: opened.keys, size, room, sealers: Mutex::new(Vec::new()) })
     }
 
-    /// What is checked is read again at once.
+    /// A file that will be checked is read again at once.
     fn reserve(&self, len: u64) -> Result<Room, RunError> {
         Room::reserve(self.target.file(), self.target.path(), len, self.wanted.check)
     }
@@ -218,7 +218,7 @@ impl<'a> DatabaseSink<'a> {
         }
     }
 
-    /// Copies the staged pages to the encrypted database. Gives its identifier.
+    /// Copies the staged pages to the encrypted database. Returns its identifier.
     fn copy_staged(&self, staged: &Staged) -> Result<[u8; 16], RunError> {
         let Staged { scratch, path: stage, file, wal } = staged;
         scratch.set_pages(self.count);
@@ -240,7 +240,7 @@ impl<'a> DatabaseSink<'a> {
         Ok(copy_encrypted(source, wanted, unlocked, &self.target, self.watch)?)
     }
 
-    /// Has SQLite check the file as it is, without a journal or log of its own.
+    /// Makes SQLite check the file as it is, without a journal or log of its own.
     fn check(&self) -> Result<(), RunError> {
         let plain = match self.wanted.form {
             Form::Plain => "&tdekit=plain",
@@ -262,8 +262,7 @@ impl<'a> DatabaseSink<'a> {
         }
     }
 
-    /// Logs where the database comes to stand, and under which key: its own, or as a plain one that
-    /// of the set.
+    /// Logs the place of the database, and its key: its own, or for a plain one that of the set.
     fn log(&self) -> Result<Option<StoreError>, RunError> {
         let Some(unlocked) = &self.unlocked else { return Ok(None) };
         let path = &self.wanted.path;
@@ -281,8 +280,8 @@ impl<'a> DatabaseSink<'a> {
         Ok(unlocked.log_database(AuditAction::Restored, &database)?)
     }
 
-    /// Has the key store know the new file before it has its name, so that no crash leaves a
-    /// file whose certificate it lets go.
+    /// Records the new file in the key store before it has its name, so that no crash leaves a file
+    /// whose certificate it would drop.
     fn record(&self, file_id: [u8; 16]) -> Result<(), StoreError> {
         let (Form::Encrypted { certificates, .. }, Some(unlocked)) =
             (&self.wanted.form, &self.unlocked)
@@ -315,14 +314,14 @@ impl PageSink for DatabaseSink<'_> {
         self.put(first, bytes)
     }
 
-    /// Only notes that all pages came: the name is given by [`DatabaseSink::publish`].
+    /// Only records that all pages were written: [`DatabaseSink::publish`] gives the name.
     fn finish(&mut self) -> Result<(), RunError> {
         self.complete = true;
         Ok(())
     }
 }
 
-/// The VFS's own error for the database at `path`.
+/// Returns the VFS's own error for the database at `path`.
 fn vfs_error(path: &Path, error: tdekit_sqlite::VfsError) -> RunError {
     use tdekit_sqlite::VfsError;
     match error {

@@ -1,4 +1,4 @@
-//! The databases that are backed up, and whether their backups are encrypted.
+//! The databases to back up, and the choice of encryption for their backups.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -17,16 +17,16 @@ use crate::inherit::Inherited;
 use crate::operator::Operator;
 use crate::{DatabaseSource, RunError};
 
-/// Certificates of one set.
+/// Maximum number of certificates of one set.
 const MAX_RECIPIENTS: usize = 64;
 
 /// A database to back up.
 pub struct Database {
     /// The source that the engine reads.
     pub source: DatabaseSource,
-    /// Of an encrypted one: SHA-256 of the certificates that wrap its key.
+    /// For an encrypted one: SHA-256 of the certificates that wrap its key.
     pub certificates: Option<Vec<[u8; 32]>>,
-    /// Of an encrypted one: the version of its key.
+    /// For an encrypted one: the version of its key.
     pub key_version: Option<u32>,
     /// The store that opened it.
     pub unlocked: Option<Arc<Unlocked>>,
@@ -35,22 +35,22 @@ pub struct Database {
 /// The user's choice of encryption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EncryptionChoice {
-    /// Plaintext, on purpose.
+    /// Plaintext, explicitly.
     None,
     /// This algorithm.
     Algorithm(Algorithm),
 }
 
-/// With what a set is encrypted.
+/// Encryption of a set.
 #[derive(Debug)]
 pub struct Chosen {
     /// Algorithm.
     pub algorithm: Algorithm,
-    /// Those that open it, at least one.
+    /// The certificates that open it, at least one.
     pub certificates: Vec<CertificateInfo>,
 }
 
-/// A key store that wraps: unlocked where a secret is at hand, which rules out certificates that
+/// A key store that wraps: unlocked if a secret is available, which rules out certificates that
 /// others put there.
 pub enum Wrapping {
     /// With its master key open.
@@ -60,8 +60,8 @@ pub enum Wrapping {
 }
 
 impl Wrapping {
-    /// Opens the key store with a secret that is configured; without one, only to read. Asks for
-    /// nothing: wrapping needs no secret.
+    /// Opens the key store with a configured secret; without one, only for reading. Never prompts:
+    /// wrapping needs no secret.
     ///
     /// # Errors
     /// Those of opening the store.
@@ -69,7 +69,7 @@ impl Wrapping {
         Self::of(operator.open_unlocked(), operator)
     }
 
-    /// As [`Self::open`], where whether the store opens was tried already.
+    /// As [`Self::open`], if opening the store was tried already.
     ///
     /// # Errors
     /// Those of opening the store.
@@ -93,7 +93,7 @@ impl Wrapping {
     }
 }
 
-/// Reads what kind of file the database `name` is: its resolved path, and its first bytes.
+/// Determines the kind of the database `name`: returns its resolved path, and its first bytes.
 ///
 /// # Errors
 /// `NotAFile`, `Io`.
@@ -106,7 +106,7 @@ pub fn look(name: &Path) -> Result<(PathBuf, Vec<u8>), RunError> {
 }
 
 /// Opens the database at `path`, which begins with `area`; an encrypted one with the store that
-/// `unlock` gives.
+/// `unlock` returns.
 ///
 /// # Errors
 /// `NotADatabase`, `Lost`, those of the key store and of SQLite.
@@ -142,15 +142,15 @@ fn connect(path: &Path, encrypted: bool) -> Result<Connection, RunError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    // So that TDEKIT_ENCRYPT_NEW does not reach an empty file.
+    // Keeps TDEKIT_ENCRYPT_NEW from applying to an empty file.
     let parameters = if encrypted { "" } else { "?tdekit=plain" };
     let opened = Connection::open_with_flags(file_uri(path) + parameters, flags);
     Ok(opened.map_err(DatabaseError::sqlite("open", path, None))?)
 }
 
-/// Decides with what a set is encrypted, so that nothing becomes plaintext that was not asked for:
-/// a certificate without an algorithm means `AES_256`, a set that is appended to encrypted ones is
-/// encrypted as they are, and a database that is encrypted is backed up with its own certificates.
+/// Chooses the encryption of a set, so that nothing becomes plaintext unless requested: a
+/// certificate without an algorithm means `AES_256`, a set that is appended to encrypted ones is
+/// encrypted in the same way, and an encrypted database is backed up with its own certificates.
 ///
 /// # Errors
 /// `CertificateUnused`, `CertificateNeeded`, `TooManyRecipients`; those of the store.
@@ -204,10 +204,10 @@ pub fn choose(
     Ok(Some((Chosen { algorithm, certificates }, wrapping)))
 }
 
-/// The active generations of the certificates with these digests.
+/// Returns the active generations of the certificates with these digests.
 ///
 /// # Errors
-/// `CertificateMissing` when the store knows none of them.
+/// `CertificateMissing` if the store knows none of them.
 fn active_of<'a>(
     store: &'a KeyStore,
     digests: &[[u8; 32]],
@@ -224,7 +224,7 @@ fn active_of<'a>(
     }
 }
 
-/// Fails for a certificate that wraps nothing any more.
+/// Fails for a certificate that no longer wraps.
 ///
 /// # Errors
 /// `CertificateExpired`.

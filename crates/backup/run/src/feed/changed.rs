@@ -1,4 +1,5 @@
-//! Pages that differ from those of a full set, told by their fingerprints, and the new page map.
+//! Pages that differ from those of a full set, according to their fingerprints, and the new page
+//! map.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex};
@@ -12,9 +13,10 @@ use crate::output::{Fate, lock, wait};
 use crate::progress::Meter;
 use crate::snapshot::Snapshot;
 
-/// Blocks that may wait for a thread to seal them, and ranges that may wait for those before them.
+/// Maximum number of blocks that wait for a thread to seal them, and of ranges that wait for
+/// earlier ones.
 const BACKLOG: usize = 4;
-/// Map blocks of the base that are kept.
+/// Number of the base's map blocks that are kept.
 const KEPT_GROUPS: usize = 2;
 
 /// The page map of the base, read block by block.
@@ -26,7 +28,8 @@ pub(crate) struct BaseMap<'a> {
 }
 
 impl<'a> BaseMap<'a> {
-    /// `load` gives the fingerprints of map block `n` of a base with so many pages.
+    /// Makes a map of a base with this number of pages; `load` returns the fingerprints of map
+    /// block `n`.
     pub(crate) fn new(
         pages: u32,
         load: &'a (dyn Fn(u32) -> Result<Vec<Print>, RunError> + Sync),
@@ -34,7 +37,7 @@ impl<'a> BaseMap<'a> {
         Self { load, pages, kept: Mutex::default() }
     }
 
-    /// Fingerprints of map block `group`; none behind the base's last page.
+    /// Returns the fingerprints of map block `group`; none after the base's last page.
     fn group(&self, group: u32) -> Result<Arc<Vec<Print>>, RunError> {
         if u64::from(group) * u64::from(GROUP) >= u64::from(self.pages) {
             return Ok(Arc::default());
@@ -52,13 +55,13 @@ impl<'a> BaseMap<'a> {
     }
 }
 
-/// Gives blocks of changed pages and of the new page map.
+/// Produces blocks of changed pages and of the new page map.
 ///
-/// Threads look at ranges of pages in any order; what they find is gathered in order.
+/// Threads compare ranges of pages in any order; their results are collected in order.
 pub(crate) struct ChangedFeed<'a> {
     snapshot: &'a Snapshot,
     base: BaseMap<'a>,
-    /// Whether the set holds a page map of its own.
+    /// True if the set has its own page map.
     page_map: bool,
     range_pages: u32,
     ranges: u32,
@@ -70,9 +73,9 @@ pub(crate) struct ChangedFeed<'a> {
 
 struct State {
     numbers: Numbers,
-    /// The next range to be looked at.
+    /// The next range to compare.
     next: u32,
-    /// The next range to be gathered.
+    /// The next range to collect.
     due: u32,
     found: BTreeMap<u32, Found>,
     changed: ChangedPagesBuilder,
@@ -100,7 +103,7 @@ impl<'a> ChangedFeed<'a> {
         fate: &'a Fate,
     ) -> Self {
         let page_size = snapshot.page_size();
-        // A range lies within one map block.
+        // A range is within one map block.
         let range_pages = (block_size / page_size).max(1);
         let state = State {
             numbers: Numbers::new(families),
@@ -128,7 +131,7 @@ impl<'a> ChangedFeed<'a> {
         }
     }
 
-    /// Pages that the set holds.
+    /// Returns the number of pages in the set.
     pub(crate) fn changed_pages(&self) -> u64 {
         lock(&self.state).changed_pages
     }
@@ -157,7 +160,7 @@ impl<'a> ChangedFeed<'a> {
         Ok(found)
     }
 
-    /// Gathers all ranges that are due.
+    /// Collects all ranges that are due.
     fn gather(&self, state: &mut State) -> Result<(), RunError> {
         while let Some(found) = state.found.remove(&state.due) {
             state.due += 1;
@@ -244,13 +247,13 @@ impl Feed for ChangedFeed<'_> {
 }
 
 impl ChangedFeed<'_> {
-    /// Ranges that threads look at, at most.
+    /// Returns the maximum number of ranges in progress.
     fn threads_ahead(&self) -> usize {
         std::thread::available_parallelism().map_or(1, usize::from)
     }
 }
 
-/// The map block that tells of a page, and its place there.
+/// Returns the map block of a page, and its position there.
 fn group_of(page: u32) -> (u32, usize) {
     ((page - 1) / GROUP, usize::try_from((page - 1) % GROUP).unwrap_or(0))
 }

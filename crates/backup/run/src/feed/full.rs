@@ -12,7 +12,7 @@ use crate::output::{Fate, lock, wait};
 use crate::progress::Meter;
 use crate::snapshot::Snapshot;
 
-/// Gives blocks of consecutive pages, each map block behind the blocks that it speaks of.
+/// Produces blocks of consecutive pages, each map block after the blocks that it describes.
 pub(crate) struct FullFeed<'a> {
     snapshot: &'a Snapshot,
     pages_per_block: u32,
@@ -78,7 +78,7 @@ impl<'a> FullFeed<'a> {
             return None;
         }
         let count = self.pages_per_block.min(pages - first + 1);
-        // No database has 2^32 - 1 pages: SQLite's limit is below.
+        // No database has 2^32 - 1 pages: SQLite's limit is lower.
         claim.next_page = first.saturating_add(count);
         let source_bytes = u64::from(count) * u64::from(self.snapshot.page_size());
         Some(Task::Pages(Job { source_bytes, ..claim.numbers.data(first) }, count))
@@ -118,7 +118,7 @@ impl<'a> FullFeed<'a> {
         self.completed.notify_all();
     }
 
-    /// Waits for the threads that have pages of the group, which were all given out.
+    /// Waits for the threads that have pages of the group, all of which were handed out.
     fn put_map(&self, group: u32, scratch: &mut Scratch) -> Result<(), RunError> {
         let mut groups = lock(&self.groups);
         while groups.get(&group).is_none_or(|group| group.missing > 0) {
@@ -148,12 +148,12 @@ impl Feed for FullFeed<'_> {
     }
 }
 
-/// First page of a map block.
+/// Returns the first page of a map block.
 fn group_first(group: u32) -> u32 {
     group.saturating_mul(GROUP).saturating_add(1)
 }
 
-/// Last page of a map block.
+/// Returns the last page of a map block.
 fn group_end(group: u32, pages: u32) -> u64 {
     ((u64::from(group) + 1) * u64::from(GROUP)).min(pages.into())
 }

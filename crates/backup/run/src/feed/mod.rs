@@ -1,4 +1,4 @@
-//! Where the payloads of a set's blocks come from.
+//! Sources of the payloads of a set's blocks.
 
 mod changed;
 mod full;
@@ -14,7 +14,7 @@ use tdekit_key_crypto::fingerprint::{FINGERPRINT_LEN, PageFingerprint};
 
 use crate::RunError;
 
-/// Pages of a map block.
+/// Number of pages of a map block.
 const GROUP: u32 = 65_536;
 const _: () = assert!(GROUP as usize == MAP_PAGES_PER_BLOCK);
 
@@ -25,14 +25,14 @@ pub(crate) type Print = [u8; FINGERPRINT_LEN];
 pub(crate) struct Scratch {
     /// The payload of the block.
     pub(crate) payload: Vec<u8>,
-    /// Pages that are looked at.
+    /// Pages to compare.
     pub(crate) pages: Vec<u8>,
-    /// The map's key, where the set has a page map.
+    /// The map's key, if the set has a page map.
     pub(crate) fingerprint: Option<PageFingerprint>,
 }
 
 impl Scratch {
-    /// Fingerprints of whole pages; none where the set has no page map.
+    /// Returns the fingerprints of whole pages; none if the set has no page map.
     fn prints(&self, pages: &[u8], page_len: usize) -> Result<Vec<Print>, RunError> {
         let Some(fingerprint) = &self.fingerprint else { return Ok(Vec::new()) };
         let prints = pages.chunks_exact(page_len).map(|page| fingerprint.of(page));
@@ -47,22 +47,22 @@ pub(crate) struct Job {
     pub(crate) family: u16,
     /// Number of the block in its family.
     pub(crate) index: u64,
-    /// For the index of the set.
+    /// First page, for the index of the set.
     pub(crate) first_page: u32,
-    /// Bytes of the source that it stands for and that nobody has counted.
+    /// Bytes of the source in the block that were not counted yet.
     pub(crate) source_bytes: u64,
 }
 
-/// Gives blocks to several threads. A thread that takes a block must have it written: the blocks
-/// behind it wait for it.
+/// Distributes blocks to several threads. A thread that takes a block must have it written: the
+/// blocks after it wait for it.
 pub(crate) trait Feed: Sync {
-    /// Puts the next block's payload into the scratch; `None` when there are no more.
+    /// Puts the next block's payload into the scratch; `None` if there are no more.
     fn next(&self, scratch: &mut Scratch) -> Result<Option<Job>, RunError>;
 }
 
-/// Gives out the numbers of blocks.
+/// Assigns the numbers of blocks.
 pub(crate) struct Numbers {
-    /// Of the next block, by family.
+    /// Number of the next block, by family.
     next: Vec<u64>,
     data_blocks: u64,
 }
@@ -85,14 +85,14 @@ impl Numbers {
         Job { kind, family, index, first_page, source_bytes: 0 }
     }
 
-    /// The next data block: they go round the families.
+    /// Returns the next data block: they are distributed to the families in turn.
     fn data(&mut self, first_page: u32) -> Job {
         let family = Family::of_block(self.data_blocks, self.families());
         self.data_blocks += 1;
         self.job(BlockKind::Data, family, first_page)
     }
 
-    /// A block of the page map: they are all in family 0.
+    /// Returns a block of the page map: they are all in family 0.
     fn map(&mut self, first_page: u32) -> Job {
         self.job(BlockKind::PageMap, 0, first_page)
     }

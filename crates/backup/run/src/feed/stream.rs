@@ -8,7 +8,7 @@ use crate::RunError;
 use crate::output::lock;
 use crate::progress::Meter;
 
-/// Gives a stream in pieces of equal length; the last may be shorter.
+/// Produces pieces of a stream of equal length; the last may be shorter.
 pub(crate) struct StreamFeed<'a> {
     state: Mutex<State>,
     block_len: usize,

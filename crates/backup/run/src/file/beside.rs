@@ -1,4 +1,4 @@
-//! A new file that is made beside its final name and takes it once it is whole.
+//! A new file that is made beside its final name and gets it once it is whole.
 
 use std::fs::{self, File};
 use std::io;
@@ -9,30 +9,30 @@ use tdekit_key_store::Workplace;
 use super::made;
 use crate::RunError;
 
-/// A file on its way to its final name, readable by its owner only. Dropped before that, it is
+/// A file on the way to its final name, readable by its owner only. Dropped before that, it is
 /// removed.
 pub(super) struct Beside {
     file: File,
     beside: PathBuf,
-    // Behind the file, so that it is closed when its directory goes.
+    // After the file, so that it is closed before its directory is removed.
     work: Workplace,
     state: State,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// It stands beside.
+    /// The file is beside its final name.
     Beside,
-    /// It has the final name, where nothing was.
+    /// The file has its final name, which was unused.
     Placed,
-    /// It has the final name; what was there stands beside until this is dropped.
+    /// The file has its final name; the previous file is kept beside it until this is dropped.
     Exchanged,
-    /// It has the final name; what was there is gone.
+    /// The file has its final name; the previous file is gone.
     Replaced,
 }
 
 impl Beside {
-    /// Makes the file. What killed runs left there is removed; a file that another run is making is
+    /// Makes the file. Remains of killed runs are removed; a file that another run is making is
     /// [`RunError::Locked`].
     pub(super) fn create(path: &Path) -> Result<Self, RunError> {
         let work = Workplace::beside(path).map_err(made)?;
@@ -44,7 +44,7 @@ impl Beside {
         &self.file
     }
 
-    /// Where it is written.
+    /// Returns the path to which it is written.
     pub(super) fn beside(&self) -> &Path {
         &self.beside
     }
@@ -63,7 +63,7 @@ impl Beside {
         self.work.sync_name().map_err(made)
     }
 
-    /// Takes back what [`Self::place`] did.
+    /// Undoes [`Self::place`].
     pub(super) fn withdraw(&mut self) -> Result<(), RunError> {
         let path = self.work.path();
         match self.state {

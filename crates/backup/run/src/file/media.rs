@@ -19,11 +19,11 @@ impl FileMedia {
     /// Opens a file.
     ///
     /// # Errors
-    /// [`RunError::Missing`], [`RunError::NotMedia`] for what is no file, [`RunError::Io`].
+    /// [`RunError::Missing`], [`RunError::NotMedia`] if it is not a regular file, [`RunError::Io`].
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, RunError> {
         let path = path.into();
         const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-        // Opening a pipe waits for somebody who writes to it.
+        // Opening a pipe would wait for its writer.
         let opened = OpenOptions::new().read(true).custom_flags(NONBLOCK).open(&path);
         match opened {
             Ok(file) => {
@@ -40,7 +40,7 @@ impl FileMedia {
         }
     }
 
-    /// For a file that is open.
+    /// Makes a reader of an open file.
     pub(super) fn new(file: File, path: &Path) -> Self {
         Self { file, path: path.to_path_buf() }
     }

@@ -21,7 +21,7 @@ use tdekit_key_store::StoreError;
 
 use crate::RunError;
 
-/// The error of making a file, as one of this crate.
+/// Converts an error of creating a file to one of this crate.
 fn made(error: StoreError) -> RunError {
     match error {
         StoreError::BeingWritten { path } => RunError::Locked { path },
@@ -31,7 +31,7 @@ fn made(error: StoreError) -> RunError {
     }
 }
 
-/// Takes the lock that keeps a second writer out; the system frees it with the file.
+/// Takes the lock that excludes a second writer; the system releases it with the file.
 fn lock(file: &File, path: &Path) -> Result<(), RunError> {
     match file.try_lock() {
         Ok(()) => Ok(()),
@@ -40,7 +40,7 @@ fn lock(file: &File, path: &Path) -> Result<(), RunError> {
     }
 }
 
-/// Whether `path` still names this file.
+/// Returns true if `path` still names this file.
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let here = file.metadata()?;
     match std::fs::metadata(path) {

@@ -1,4 +1,4 @@
-//! Room in a new file, written at any place by several threads at once.
+//! Space in a new file, which several threads write at any offset at once.
 
 use std::fs::File;
 use std::io;
@@ -10,15 +10,15 @@ use rustix::io::Errno;
 use super::writer::{open_direct, write_at};
 use crate::RunError;
 
-/// A file that has all its blocks, and is written past the page cache where its file system allows.
+/// A file with all its blocks allocated, written past the page cache if its file system allows it.
 pub(crate) struct Room {
     direct: Option<File>,
 }
 
 impl Room {
-    /// Gives `file`, which `path` names now, `len` bytes. Room that is there already is written to
-    /// faster, and by several threads at once. With `cached` all bytes come to be in the page
-    /// cache, for whoever reads them next.
+    /// Extends `file`, which `path` names now, to `len` bytes. Allocated space is written faster,
+    /// and by several threads at once. With `cached`, all bytes go to the page cache, for whoever
+    /// reads them next.
     ///
     /// # Errors
     /// `NoSpace`, `Io`.
@@ -34,14 +34,14 @@ impl Room {
             Err(Errno::NOSPC | Errno::DQUOT) => {
                 return Err(RunError::NoSpace { path: path.to_path_buf() });
             }
-            // A file system without this has it no worse than before.
+            // A file system without allocation is no worse off than before.
             _ => file.set_len(len).map_err(failed())?,
         }
         let direct = if cached { None } else { open_direct(file, path) };
         Ok(Self { direct })
     }
 
-    /// Writes to `file`, that of [`Self::reserve`].
+    /// Writes to `file`, the file of [`Self::reserve`].
     pub(crate) fn write(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
         write_at((file, self.direct.as_ref()), bytes, offset)
     }

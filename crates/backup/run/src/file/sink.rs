@@ -9,11 +9,11 @@ use super::room::Room;
 use crate::RunError;
 use crate::sink::PageSink;
 
-/// Files of SQLite's beside a database, which would be taken for the restored one's.
+/// SQLite's files beside a database, which would be taken for the restored one's.
 const SIDE_FILES: [&str; 3] = ["-journal", "-wal", "-shm"];
 
 /// A plain database file: written beside, synced, renamed, directory synced. Dropped before
-/// [`PageSink::finish`] it leaves nothing. Readable by its owner only.
+/// [`PageSink::finish`], it leaves nothing. Readable by its owner only.
 pub struct FileSink {
     path: PathBuf,
     replace: bool,
@@ -23,8 +23,8 @@ pub struct FileSink {
 }
 
 impl FileSink {
-    /// A file at `path`; without `replace` nothing may stand there, and with it the database's
-    /// `-wal`, `-shm` and `-journal` files go as well.
+    /// Makes a sink for a file at `path`. Without `replace`, no file may exist there; with it, the
+    /// database's `-wal`, `-shm` and `-journal` files are removed as well.
     ///
     /// # Errors
     /// [`RunError::Exists`], [`RunError::Locked`], [`RunError::Io`].
@@ -48,7 +48,7 @@ impl FileSink {
         self.beside.as_ref().ok_or(RunError::Internal("the sink is finished"))
     }
 
-    /// A journal or log of the database that is replaced would be played into the new one.
+    /// The journal or log of a replaced database would be applied to the new one.
     fn remove_side_files(&self) -> Result<(), RunError> {
         for suffix in SIDE_FILES {
             let path = side_file(&self.path, suffix);

@@ -16,11 +16,11 @@ use super::{is_at, lock, sync_parent};
 use crate::RunError;
 use crate::target::{Append, AppendAt, MediaSource, Target};
 
-/// How often another writer may replace the file between opening and locking.
+/// Maximum number of times that another writer may replace the file between opening and locking.
 const ATTEMPTS: usize = 16;
 
-/// A media file that is written: a new one beside its final name, which it gets when it is
-/// published; an append at its end. New files are readable by their owner only.
+/// A media file that is written. A new one is beside its final name, which it gets when it is
+/// published; an append is at its end. New files are readable by their owner only.
 #[derive(Debug)]
 pub struct FileTarget {
     path: PathBuf,
@@ -28,13 +28,13 @@ pub struct FileTarget {
 }
 
 impl FileTarget {
-    /// A target at this path; nothing is opened yet.
+    /// Makes a target at this path; nothing is opened yet.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), existing: None }
     }
 
-    /// Opens and locks the file that is there.
+    /// Opens and locks the existing file.
     fn open_locked(&self) -> Result<Option<File>, RunError> {
         for _ in 0..ATTEMPTS {
             let file = match OpenOptions::new().read(true).write(true).open(&self.path) {
@@ -66,7 +66,7 @@ impl Target for FileTarget {
         }
         match fs::metadata(&self.path) {
             Ok(metadata) if metadata.is_file() => {
-                // Replacing a link would leave the file that it names as it is.
+                // Replacing a link would leave the file that it refers to unchanged.
                 self.path = self.path.canonicalize().map_err(self.failed("open"))?;
             }
             Ok(_) => {
@@ -105,7 +105,7 @@ impl Target for FileTarget {
     }
 }
 
-/// Puts a trailer in the place of a prepared one: only its magics differ.
+/// Writes a trailer over a prepared one: only its magics differ.
 fn write_trailer(file: &File, path: &Path, at: u64, trailer: &[u8]) -> Result<(), RunError> {
     file.write_all_at(trailer, at)
         .and_then(|()| file.sync_data())
@@ -139,7 +139,7 @@ impl Append for NewFile {
         self.writer.sync()
     }
 
-    /// The file has no name that counts before it is durable.
+    /// The file has no valid name before it is durable.
     fn settle(&mut self) -> Result<(), RunError> {
         self.writer.settle()
     }
@@ -159,14 +159,14 @@ impl Append for NewFile {
     }
 }
 
-/// Bytes behind the last whole record of a media file.
+/// Bytes after the last whole record of a media file.
 struct Behind {
     writer: Writer,
     file: File,
     path: PathBuf,
-    /// Where they begin.
+    /// Their offset.
     begin: u64,
-    /// Where the trailer is prepared.
+    /// Offset of the prepared trailer.
     prepared_at: Option<u64>,
     published: bool,
 }
@@ -228,8 +228,8 @@ impl Append for Behind {
 impl Drop for Behind {
     fn drop(&mut self) {
         if !self.published {
-            // Whatever became of the last bytes, nothing is written any more from then on. What
-            // stays is an unfinished tail.
+            // Whatever happened to the last bytes, nothing is written from then on. An unfinished
+            // tail remains.
             let _ = self.writer.settle();
             let _ = self.file.set_len(self.begin).and_then(|()| self.file.sync_all());
         }

@@ -1,8 +1,8 @@
-//! Bytes written one behind the other, past the page cache where the file system allows.
+//! Bytes written sequentially, past the page cache if the file system allows it.
 //!
-//! Fresh memory in the page cache costs more than sealing: bytes are gathered in aligned buffers
-//! that threads write with `O_DIRECT`. What is not aligned (the first and last bytes) goes the
-//! usual way.
+//! Fresh memory in the page cache costs more than sealing: bytes are collected in aligned buffers
+//! that threads write with `O_DIRECT`. Unaligned bytes (the first and last) are written the usual
+//! way.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -19,11 +19,11 @@ use crate::buffer::{ALIGN, ALIGN_OFFSET, Aligned, is_aligned};
 
 /// Bytes of a buffer.
 const STAGE_LEN: usize = 1 << 20;
-/// Buffers of a writer: one that is filled, two that are written, one that waits.
+/// Buffers of a writer: one being filled, two being written, one waiting.
 const STAGES: usize = 4;
 const THREADS: usize = 2;
 
-/// Writes bytes at rising offsets of a file.
+/// Writes bytes at ascending offsets of a file.
 pub(super) struct Writer {
     shared: Arc<Shared>,
     /// Offset of the next byte.
@@ -42,7 +42,7 @@ struct Shared {
 }
 
 /// A buffer for the bytes of the file from `offset` on, a multiple of [`ALIGN`]; those from `from`
-/// to `to` are to be written.
+/// to `to` must be written.
 struct Stage {
     bytes: Aligned,
     offset: u64,
@@ -78,7 +78,7 @@ impl Writer {
         Ok(Self { shared, end, stage: None, full: Some(full), free, threads })
     }
 
-    /// Where the next byte goes.
+    /// Returns the offset of the next byte.
     pub(super) fn end(&self) -> u64 {
         self.end
     }
@@ -139,7 +139,7 @@ impl Writer {
         sent.and_then(Result::ok).ok_or(RunError::Internal("a writer ended"))
     }
 
-    /// Sends idle buffers round, so that they come back as free ones.
+    /// Sends idle buffers through the threads, so that they return as free ones.
     fn restock(&self, idle: Vec<Stage>) -> Result<(), RunError> {
         for mut stage in idle {
             (stage.from, stage.to) = (0, 0);
@@ -180,7 +180,7 @@ impl Shared {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
-    /// The first failure of a thread, told to every caller.
+    /// Returns the first failure of a thread, to every caller.
     fn check(&self) -> Result<(), RunError> {
         let error = self.error.lock().unwrap_or_else(PoisonError::into_inner);
         match &*error {
@@ -196,7 +196,8 @@ impl Shared {
     }
 
     fn write(&self, stage: &Stage) -> io::Result<()> {
-        // The first whole page of the file, and the end of the last one, within the buffer.
+        // The start of the first whole page of the file, and the end of the last one, within the
+        // buffer.
         let first = stage.from.next_multiple_of(ALIGN).min(stage.to);
         let last = first.max(stage.to - stage.to % ALIGN);
         for (from, to) in [(stage.from, first), (first, last), (last, stage.to)] {
@@ -210,7 +211,7 @@ impl Shared {
     }
 }
 
-/// Writes past the page cache where there is a file for that and the bytes are aligned.
+/// Writes past the page cache if there is a file for that and the bytes are aligned.
 pub(super) fn write_at(
     (file, direct): (&File, Option<&File>),
     bytes: &[u8],
@@ -218,7 +219,7 @@ pub(super) fn write_at(
 ) -> io::Result<()> {
     if let Some(direct) = direct.filter(|_| !bytes.is_empty() && is_aligned(bytes, offset)) {
         match direct.write_all_at(bytes, offset) {
-            // The file system takes the flag and not the write.
+            // The file system accepts the flag but not the write.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
             other => return other,
         }
@@ -226,12 +227,12 @@ pub(super) fn write_at(
     file.write_all_at(bytes, offset)
 }
 
-/// The file once more, for direct I/O, where its file system has that; `path` is its name.
+/// Opens the file once more for direct I/O, if its file system supports that; `path` is its name.
 pub(super) fn open_direct(file: &File, path: &Path) -> Option<File> {
     const FLAGS: OFlags = OFlags::DIRECT.union(OFlags::NONBLOCK);
     let flags = FLAGS.bits().cast_signed();
     let direct = OpenOptions::new().write(true).custom_flags(flags).open(path).ok()?;
-    // The name may lead elsewhere by now.
+    // The name may refer to another file by now.
     let (own, there) = (file.metadata().ok()?, direct.metadata().ok()?);
     ((own.dev(), own.ino()) == (there.dev(), there.ino())).then_some(direct)
 }

@@ -1,4 +1,4 @@
-//! The full set that a differential set stands on.
+//! The full set on which a differential set is based.
 
 use tdekit_backup_media::payload::{MAP_PAGES_PER_BLOCK, PageMapBlock};
 use tdekit_backup_media::{Base, BlockKind};
@@ -19,7 +19,7 @@ pub(crate) struct OpenBase<'a> {
     maps: Vec<u32>,
 }
 
-/// The last full set that a differential one of this database can stand on.
+/// Finds the last full set on which a differential one of this database can be based.
 pub(crate) fn find<'a>(
     sets: &'a [SetInfo],
     database_name: &str,
@@ -63,7 +63,7 @@ impl<'a> OpenBase<'a> {
         Ok(Self { set, base, map_key, maps })
     }
 
-    /// Pages of the base.
+    /// Returns the number of pages of the base.
     pub(crate) fn pages(&self) -> u32 {
         self.set.header.source.pages()
     }
@@ -72,7 +72,7 @@ impl<'a> OpenBase<'a> {
         self.set.header.source.page_size()
     }
 
-    /// Whether its pages and their fingerprints are sealed.
+    /// Returns true if its pages and their fingerprints are sealed.
     pub(crate) fn is_encrypted(&self) -> bool {
         self.set.header.algorithm.is_some()
     }
@@ -81,7 +81,7 @@ impl<'a> OpenBase<'a> {
         self.set.position
     }
 
-    /// The fingerprints of map block `group`.
+    /// Returns the fingerprints of map block `group`.
     pub(crate) fn prints(&self, group: u32) -> Result<Vec<Print>, RunError> {
         let first = u64::from(group) * MAP_PAGES_PER_BLOCK as u64 + 1;
         let foreign = || {
@@ -101,7 +101,7 @@ impl<'a> OpenBase<'a> {
     }
 }
 
-/// SHA-256 of a set's trailer in family 0.
+/// Returns the SHA-256 of a set's trailer in family 0.
 pub(super) fn trailer_digest(set: &OpenSet<'_>) -> [u8; 32] {
     let first = set.families.first().and_then(|family| family.copies.first());
     first.map_or([0; 32], |(_, placed)| placed.record.digest())

@@ -1,4 +1,4 @@
-//! A set that is restored, and the one that it stands on.
+//! A set to restore, and its base.
 
 use std::io::Write;
 
@@ -7,8 +7,7 @@ use super::{RestoreOutcome, VerifyReport, restore, verify};
 use crate::{PageSink, Run, RunError, SetInfo, SourceKind};
 
 /// A set and its base, opened: their headers, trailers and indexes were read and checked once, and
-/// are what verifying and restoring go by. After [`Self::verify`] only the blocks that it saw are
-/// restored.
+/// verifying and restoring use those. After [`Self::verify`] only the verified blocks are restored.
 pub struct Chain<'a> {
     /// The base first.
     sets: Vec<(&'a SetInfo, OpenSet<'a>)>,
@@ -19,13 +18,13 @@ impl<'a> Chain<'a> {
         Self { sets }
     }
 
-    /// The sets: a full one, then perhaps the differential one on it.
+    /// Returns the sets: a full one, then perhaps the differential one based on it.
     pub fn sets(&self) -> impl Iterator<Item = &'a SetInfo> + '_ {
         self.sets.iter().map(|(info, _)| *info)
     }
 
     /// Reads every block of every copy and checks the signatures, in the order of [`Self::sets`].
-    /// From then on no other block than those is restored, whatever becomes of the files.
+    /// From then on only those blocks are restored, whatever happens to the files.
     ///
     /// # Errors
     /// As [`crate::Media::verify`].
@@ -46,7 +45,7 @@ impl<'a> Chain<'a> {
     /// Restores a database.
     ///
     /// # Errors
-    /// Whatever keeps the set from being restored whole; the sink is not finished then.
+    /// Any error that prevents restoring the complete set; the sink is not finished then.
     pub fn restore_database(
         &self,
         sink: &mut dyn PageSink,
@@ -57,11 +56,11 @@ impl<'a> Chain<'a> {
         restore::database(&sets, sink, run)
     }
 
-    /// Restores a stream. Bytes are written in order as their blocks are opened, so what was
-    /// written before an error is right but not all: the caller publishes only on `Ok`.
+    /// Restores a stream. Bytes are written in order as their blocks are opened, so the bytes
+    /// written before an error are correct but incomplete: the caller publishes only on `Ok`.
     ///
     /// # Errors
-    /// Whatever keeps the set from being restored whole.
+    /// Any error that prevents restoring the complete set.
     pub fn restore_stream(
         &self,
         out: &mut (dyn Write + Send),
@@ -70,7 +69,7 @@ impl<'a> Chain<'a> {
         restore::stream(self.last(SourceKind::Stream)?, out, run)
     }
 
-    /// The set that was asked for, if it is of this kind.
+    /// Returns the requested set, if it is of this kind.
     fn last(&self, wanted: SourceKind) -> Result<&OpenSet<'a>, RunError> {
         let name = |kind| match kind {
             SourceKind::Database => "a database",

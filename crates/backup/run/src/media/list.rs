@@ -1,4 +1,4 @@
-//! The files of a media set taken together: families, mirrors, sets.
+//! The files of a media set together: families, mirrors, sets.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::{
 
 /// The sets of a media set.
 pub(super) struct Sets {
-    /// Those whose header can be read, in order.
+    /// Sets whose header can be read, in order.
     pub(super) sets: Vec<SetInfo>,
     /// Faults of their positions.
     pub(super) findings: Vec<Finding>,
@@ -26,9 +26,9 @@ pub(super) struct Sets {
 /// The files of a media set.
 pub(crate) struct Volumes {
     pub(crate) all: Vec<Volume>,
-    /// Files that the media set is striped over.
+    /// Number of files over which the media set is striped.
     pub(crate) families: u16,
-    /// Files whose own header is damaged, and what is wrong. Others are read.
+    /// Files whose own header is damaged, and the fault. Others are read.
     unreadable: Vec<(String, RunError)>,
 }
 
@@ -62,7 +62,7 @@ impl Volumes {
         Ok(Self { all, families, unreadable })
     }
 
-    /// Fails where a file was left out: nothing is appended beside it.
+    /// Fails if a file was left out: nothing may be appended then.
     pub(crate) fn refuse_unreadable(&mut self) -> Result<(), RunError> {
         match self.unreadable.pop() {
             Some((_, error)) => Err(error),
@@ -74,7 +74,7 @@ impl Volumes {
         self.all.iter().filter(move |volume| volume.header.family.index == family)
     }
 
-    /// The first family that no file is of.
+    /// Returns the first family without a file.
     pub(crate) fn missing_family(&self) -> Option<u16> {
         (0..self.families).find(|family| self.of_family(*family).next().is_none())
     }
@@ -83,7 +83,7 @@ impl Volumes {
         self.all.first().map_or([0; 16], |volume| volume.header.media_id)
     }
 
-    /// The record in each copy of a family, those with a readable header first.
+    /// Returns the record in each copy of a family, copies with a readable header first.
     pub(crate) fn copies(&self, family: u16, ordinal: u32) -> Vec<(&Volume, &Placed)> {
         let copies = self.of_family(family);
         let mut copies: Vec<_> = copies
@@ -91,14 +91,14 @@ impl Volumes {
             .collect();
         copies.sort_by_key(|(_, placed)| placed.record.header.is_err());
         if let Some((_, first)) = copies.first() {
-            // A mirror that holds something else does not stand in for it.
+            // A mirror with different content does not replace it.
             let digest = first.record.digest();
             copies.retain(|(_, placed)| placed.record.digest() == digest);
         }
         copies
     }
 
-    /// Whether mirrors of a family hold different records in one place.
+    /// Returns true if mirrors of a family have different records in one place.
     pub(crate) fn conflicts(&self, family: u16, ordinal: u32) -> bool {
         let mut digests = self
             .of_family(family)
@@ -108,7 +108,7 @@ impl Volumes {
         digests.any(|digest| Some(digest) != first)
     }
 
-    /// The files with the fewest and with the most records, where stripes do not agree.
+    /// Returns the files with the fewest and with the most records, if stripes differ.
     pub(crate) fn uneven_stripes(&self) -> Option<(&Volume, &Volume)> {
         let last = |volume: &&Volume| volume.records.last().map_or(0, Placed::ordinal);
         let longest = |family| self.of_family(family).max_by_key(last);
@@ -118,9 +118,9 @@ impl Volumes {
         (last(&oldest) < last(&newest)).then_some((oldest, newest))
     }
 
-    /// The record that some stripes lack and that is published in others, where each of those that
-    /// lack it has all of it and its trailer prepared: the places in [`Self::all`], and what stands
-    /// there.
+    /// Returns the record that some stripes lack and that is published in others, if each stripe
+    /// that lacks it has all of it and its trailer prepared: the places in [`Self::all`], and the
+    /// prepared records.
     pub(crate) fn half_published(&self) -> Option<Vec<(usize, Prepared)>> {
         let (_, newest) = self.uneven_stripes()?;
         let last = newest.records.last()?;
@@ -136,7 +136,7 @@ impl Volumes {
         prepared.collect()
     }
 
-    /// The readable header of a record.
+    /// Returns the readable header of a record.
     pub(crate) fn header(&self, family: u16, ordinal: u32) -> Option<(&RecordHeader, &Placed)> {
         let copies = self.copies(family, ordinal);
         let (_, placed) = copies.first()?;
@@ -147,12 +147,12 @@ impl Volumes {
         self.all.iter().flat_map(|volume| volume.records.iter().map(Placed::ordinal)).collect()
     }
 
-    /// A family that is at hand: 0 where it is.
+    /// Returns an available family: 0 if possible.
     pub(crate) fn any_family(&self) -> u16 {
         self.all.iter().map(|volume| volume.header.family.index).min().unwrap_or(0)
     }
 
-    /// Faults of the files and their records; [`Self::sets`] tells of positions.
+    /// Returns the faults of the files and their records; [`Self::sets`] reports positions.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let mut findings: Vec<_> = self.all.iter().flat_map(Volume::findings).collect();
         findings.extend(self.unreadable.iter().map(|(media, error)| Finding::UnreadableFile {
@@ -184,7 +184,7 @@ impl Volumes {
         findings
     }
 
-    /// The first record that two mirrors of a family do not agree on.
+    /// Returns the first record on which two mirrors of a family disagree.
     fn conflict(&self, family: u16) -> Option<Finding> {
         let mut ordinals = self.ordinals().into_iter();
         let ordinal = ordinals.find(|ordinal| self.conflicts(family, *ordinal))?;
@@ -197,17 +197,17 @@ impl Volumes {
         Some(Finding::MirrorsConflict { first, media, ordinal })
     }
 
-    /// Whether a record is of a set, by its trailer.
+    /// Returns true if a record belongs to a set, according to its trailer.
     fn is_set(&self, ordinal: u32) -> bool {
         let records = self.all.iter().filter_map(|volume| volume.record(ordinal));
         records.map(|placed| placed.record.trailer.kind).any(|kind| kind == RecordKind::Set)
     }
 
-    /// All sets whose header can be read, in order, and what is wrong with their positions.
+    /// Returns all sets whose header can be read, in order, and the faults of their positions.
     ///
-    /// The place in the file decides: sets count from 1, those with a damaged header as well. A
-    /// header that says less than its place is wrong; one that says more tells that sets between
-    /// are missing.
+    /// The place in the file decides: sets count from 1, including those with a damaged header. A
+    /// header with a lower position than its place is wrong; a higher one shows that sets in
+    /// between are missing.
     pub(super) fn sets(&self) -> Sets {
         let (mut sets, mut findings, mut last) = (Vec::new(), Vec::new(), 0_u32);
         for ordinal in self.ordinals() {
@@ -245,7 +245,7 @@ impl Volumes {
         Sets { sets, findings, last }
     }
 
-    /// A signature record, in each family.
+    /// Returns a signature record, in each family.
     fn signatures(&self, ordinal: u32) -> Vec<SignatureInfo> {
         let in_family = |family| {
             let (header, _) = self.header(family, ordinal)?;
@@ -264,7 +264,7 @@ impl Volumes {
         (0..self.families).filter_map(in_family).collect()
     }
 
-    /// Sums over the families that are at hand, and what is wrong with the set's records.
+    /// Adds the sums over the available families, and the faults of the set's records.
     fn add_sizes(&self, info: &mut SetInfo, ordinal: u32) {
         for family in 0..self.families {
             let found = self.header(family, ordinal);
@@ -287,7 +287,7 @@ impl Volumes {
     }
 }
 
-/// Gives a set the position `due`, which is its place, unless its header says that sets before it
+/// Gives a set the position `due`, which is its place, unless its header shows that earlier sets
 /// are missing.
 fn place(info: &mut SetInfo, due: u32) -> Option<Finding> {
     let says = info.position;

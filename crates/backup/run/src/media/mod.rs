@@ -26,47 +26,47 @@ use crate::{Finding, MediaSource, PageSink, Run, RunError, SetInfo, UnwrapSecret
 pub struct Media {
     volumes: Volumes,
     sets: Vec<SetInfo>,
-    /// The last position, be its set readable or not.
+    /// The last position, whether or not its set is readable.
     last: u32,
     findings: Vec<Finding>,
 }
 
-/// The result of verifying. Damage is an entry, not an error.
+/// Result of verifying. Damage is an entry, not an error.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VerifyReport {
     /// Position of the set.
     pub position: u32,
-    /// Whether blocks were opened with the key (or are plain); otherwise only checksums, lengths
+    /// True if blocks were opened with the key (or are plain); otherwise only checksums, lengths
     /// and order were checked.
     pub opened: bool,
     /// Blocks that were checked, over all families.
     pub blocks: u64,
-    /// Bytes of whole data blocks before compression; without a key, as the headers say.
+    /// Bytes of whole data blocks before compression; without a key, according to the headers.
     pub payload_bytes: u64,
     /// Damages found; empty when there are none.
     pub damages: Vec<String>,
     /// Blocks that are damaged in one mirror and whole in another.
     pub healed_blocks: u64,
-    /// Blocks that are whole in no mirror: the set cannot be restored.
+    /// Blocks that are damaged in every mirror: the set cannot be restored.
     pub lost_blocks: u64,
-    /// Blocks that are whole in two mirrors and not the same there.
+    /// Blocks that are whole in two mirrors but differ.
     pub differing_blocks: u64,
     /// The state of the set's signatures.
     pub signatures: Vec<SignatureCheck>,
 }
 
-/// A signature that was checked against the blocks as they are.
+/// A signature that was checked against the actual blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignatureCheck {
     /// The file of a striped media set, from 0.
     pub family: u16,
-    /// When it was signed, milliseconds since 1970, as the signer says.
+    /// Time of the signature, milliseconds since 1970, according to the signer.
     pub signed_ms: i64,
-    /// The signer's certificate, X.509 DER. Whether it is to be trusted is the caller's to tell.
+    /// The signer's certificate, X.509 DER. The caller decides whether to trust it.
     pub certificate_der: Vec<u8>,
     /// Its subject.
     pub subject: String,
-    /// The fault; `None` where the signature holds.
+    /// The fault; `None` if the signature is valid.
     pub problem: Option<&'static str>,
 }
 
@@ -83,17 +83,17 @@ pub struct RestoreOutcome {
     pub page_size: u32,
     /// Reserved bytes in each page: 48 in a database that was encrypted at rest.
     pub reserved_bytes: u8,
-    /// Blocks that one mirror lacked and another gave.
+    /// Blocks that one mirror lacked and another supplied.
     pub healed_blocks: u64,
 }
 
 impl Media {
-    /// Opens the files or objects of one media set: any of its mirrors, all of its stripes. Some
-    /// of the stripes are enough to see what the media set holds.
+    /// Opens the files or objects of one media set: any of its mirrors, all of its stripes. Some of
+    /// the stripes are enough to list its content.
     ///
     /// # Errors
-    /// `FutureVersion`, `OtherMedia`, `Io`; `NotMedia` or `Damaged` where no file has a whole media
-    /// header. One that lacks it beside others, and damaged records, are findings.
+    /// `FutureVersion`, `OtherMedia`, `Io`; `NotMedia` or `Damaged` if no file has a whole media
+    /// header. If only some files lack it, and for damaged records, there are findings.
     pub fn open(sources: Vec<Arc<dyn MediaSource>>) -> Result<Self, RunError> {
         let volumes = Volumes::open(sources)?;
         let (found, mut findings) = (volumes.sets(), volumes.findings());
@@ -101,7 +101,7 @@ impl Media {
         Ok(Self { volumes, sets: found.sets, last: found.last, findings })
     }
 
-    /// As [`Self::open`], to append to: every file is readable.
+    /// As [`Self::open`], for appending: every file is readable.
     pub(crate) fn open_whole(sources: Vec<Arc<dyn MediaSource>>) -> Result<Self, RunError> {
         let mut media = Self::open(sources)?;
         media.volumes.refuse_unreadable()?;
@@ -117,41 +117,41 @@ impl Media {
         Self::open(paths.iter().map(open).collect::<Result<_, RunError>>()?)
     }
 
-    /// The media id.
+    /// Returns the media id.
     #[must_use]
     pub fn id(&self) -> [u8; 16] {
         self.volumes.media_id()
     }
 
-    /// Names of the files or objects.
+    /// Returns the names of the files or objects.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.volumes.all.iter().map(|volume| volume.name.clone()).collect()
     }
 
-    /// Files that the media set is striped over; 1 where it is not.
+    /// Returns the number of files over which the media set is striped; 1 if it is not.
     #[must_use]
     pub fn families(&self) -> u16 {
         self.volumes.families
     }
 
-    /// All sets whose header can be read, in order of position.
+    /// Returns all sets whose header can be read, in order of position.
     #[must_use]
     pub fn sets(&self) -> &[SetInfo] {
         &self.sets
     }
 
-    /// Findings: unfinished tails, damaged records, missing stripes.
+    /// Returns the findings: unfinished tails, damaged records, missing stripes.
     #[must_use]
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
 
-    /// The set at a position; `None` asks for the newest that was ever finished here.
+    /// Returns the set at a position; `None` means the newest that was ever finished here.
     ///
     /// # Errors
-    /// `NoSet`; `Damaged` where sets behind that position are there and it is not; without a
-    /// position `NewestUnknown`, or `MissingFamily`.
+    /// `NoSet`; `Damaged` if sets after that position exist but it does not; without a position
+    /// `NewestUnknown`, or `MissingFamily`.
     pub fn set(&self, position: Option<u32>) -> Result<&SetInfo, RunError> {
         let Some(position) = position else { return newest::newest(&self.volumes, &self.sets) };
         if let Some(found) = self.sets.iter().find(|set| set.position == position) {
@@ -166,8 +166,8 @@ impl Media {
         Err(RunError::NoSet { position, sets })
     }
 
-    /// What restoring a set reads: the base that a differential set names, where it is there, then
-    /// the set.
+    /// Returns the sets that restoring a set reads: the base of a differential set, if it exists,
+    /// then the set.
     pub fn with_base<'a>(&'a self, set: &'a SetInfo) -> impl Iterator<Item = &'a SetInfo> {
         let is_base =
             |info: &&SetInfo| Some(info.set_id) == set.base && info.ordinal != set.ordinal;
@@ -201,7 +201,7 @@ impl Media {
     /// Restores a database: a full set, or a differential one with its base.
     ///
     /// # Errors
-    /// Whatever keeps the set from being restored whole; the sink is not finished then.
+    /// Any error that prevents restoring the complete set; the sink is not finished then.
     pub fn restore_database(
         &self,
         position: Option<u32>,
@@ -213,11 +213,11 @@ impl Media {
         self.chain(position, keys)?.restore_database(sink, run)
     }
 
-    /// Opens a set to be read, with the one that it stands on. What is read of their headers,
-    /// trailers and indexes is checked here, once.
+    /// Opens a set for reading, with its base. Their headers, trailers and indexes are checked
+    /// here, once.
     ///
     /// # Errors
-    /// As [`Self::set`] and [`Self::verify`]; `KeyNeeded`; `Damaged` for a base that is not there.
+    /// As [`Self::set`] and [`Self::verify`]; `KeyNeeded`; `Damaged` for a missing base.
     pub fn chain(
         &self,
         position: Option<u32>,
@@ -230,11 +230,11 @@ impl Media {
         Ok(Chain::new(vec![(base, base_set), (info, set)]))
     }
 
-    /// Restores a stream. Bytes are written in order as their blocks are opened, so what was
-    /// written before an error is right but not all: the caller publishes only on `Ok`.
+    /// Restores a stream. Bytes are written in order as their blocks are opened, so the bytes
+    /// written before an error are correct but incomplete: the caller publishes only on `Ok`.
     ///
     /// # Errors
-    /// Whatever keeps the set from being restored whole.
+    /// Any error that prevents restoring the complete set.
     pub fn restore_stream(
         &self,
         position: Option<u32>,
@@ -250,7 +250,8 @@ impl Media {
         &self.volumes
     }
 
-    /// The base of a differential set, if it is one: there, and the very set that it was made on.
+    /// Returns the base of a differential set, if it is one: it must exist, and be the very set on
+    /// which it was made.
     fn base_of(&self, set: &OpenSet<'_>) -> Result<Option<&SetInfo>, RunError> {
         let StoredKind::Differential(base) = set.header.kind else { return Ok(None) };
         let damaged = |reason: &str| {

@@ -1,13 +1,13 @@
 //! The set that was finished last in a media set.
 //!
-//! A set that cannot be read must never make the one before it the newest: what stands behind the
-//! last readable set, in any file, has to be known to be none.
+//! A set that cannot be read must never make the one before it the newest: nothing after the last
+//! readable set, in any file, may be an unknown set.
 
 use super::list::Volumes;
 use super::volume::Volume;
 use crate::{RunError, SetInfo};
 
-/// The newest of `sets`, which are those of `volumes` in order.
+/// Returns the newest of `sets`, which belong to `volumes` in order.
 pub(super) fn newest<'a>(volumes: &Volumes, sets: &'a [SetInfo]) -> Result<&'a SetInfo, RunError> {
     if let Some(family) = volumes.missing_family() {
         return Err(RunError::MissingFamily { family, families: volumes.families });

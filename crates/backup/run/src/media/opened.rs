@@ -17,7 +17,7 @@ pub(crate) struct OpenSet<'a> {
     pub(crate) set_id: Id,
     pub(crate) header: &'a SetHeader,
     pub(crate) families: Vec<OpenFamily<'a>>,
-    /// Whether blocks can be opened: with keys, or because they are plain.
+    /// True if blocks can be opened: with keys, or because they are plain.
     pub(crate) readable: bool,
 }
 
@@ -29,9 +29,9 @@ pub(crate) struct OpenFamily<'a> {
     pub(crate) keys: Option<SetKeys>,
     /// Indexes of the data blocks.
     pub(crate) data: Vec<u32>,
-    /// Whether a copy had no sound index.
+    /// True if a copy had no sound index.
     pub(crate) healed: bool,
-    /// Digests of the blocks that were verified, by index: no other block is opened then.
+    /// Digests of the verified blocks, by index: only these blocks are opened then.
     pub(crate) pinned: Option<(ContentHash, Vec<Digest>)>,
 }
 
@@ -90,7 +90,7 @@ impl<'a> OpenSet<'a> {
         Ok(Self { position, set_id: info.set_id, header, families, readable })
     }
 
-    /// As [`Self::open`], for a set that is to be read.
+    /// As [`Self::open`], for a set that must be readable.
     pub(crate) fn open_readable(
         volumes: &'a Volumes,
         info: &SetInfo,
@@ -100,17 +100,17 @@ impl<'a> OpenSet<'a> {
         if set.readable { Ok(set) } else { Err(RunError::KeyNeeded { position: info.position }) }
     }
 
-    /// Data blocks over all families.
+    /// Returns the number of data blocks over all families.
     pub(crate) fn data_blocks(&self) -> u64 {
         self.families.first().map_or(0, |family| family.trailer.data_blocks)
     }
 
-    /// Their bytes before compression.
+    /// Returns their bytes before compression.
     pub(crate) fn data_bytes(&self) -> u64 {
         self.families.iter().map(|family| family.trailer.data_bytes).sum()
     }
 
-    /// Family and index of the data block with this number over all families.
+    /// Returns family and index of the data block with this number over all families.
     pub(crate) fn data_block(&self, number: u64) -> Option<(usize, u32)> {
         let count = self.families.len() as u64;
         let family = usize::try_from(number.checked_rem(count)?).ok()?;
@@ -118,7 +118,7 @@ impl<'a> OpenSet<'a> {
         Some((family, *self.families.get(family)?.data.get(at)?))
     }
 
-    /// The metadata, which stand in family 0.
+    /// Reads the metadata, which is in family 0.
     pub(crate) fn metadata(&self) -> Result<Metadata, RunError> {
         let family = self.families.first().ok_or(RunError::Internal("a set of no family"))?;
         let last = u32::try_from(family.index.entries.len().saturating_sub(1)).unwrap_or(0);
@@ -130,14 +130,14 @@ impl<'a> OpenSet<'a> {
         Metadata::decode(&payload).map_err(|error| at.error(error))
     }
 
-    /// The index entry of a block.
+    /// Returns the index entry of a block.
     pub(crate) fn entry(&self, (family, index): (usize, u32)) -> Option<&IndexEntry> {
         let index = usize::try_from(index).ok()?;
         self.families.get(family)?.index.entries.get(index)
     }
 }
 
-/// Whether the headers of a set in two families say the same.
+/// Returns true if the headers of a set in two families agree.
 fn agrees(first: &SetHeader, other: &SetHeader) -> bool {
     SetHeader { family: first.family, ..other.clone() } == *first
 }
@@ -174,7 +174,7 @@ fn read_index(
     position: u32,
 ) -> Result<Index, RunError> {
     let trailer = &placed.record.trailer;
-    // The record was found whole, so the index is no longer than the file.
+    // The record was found to be whole, so the index is no longer than the file.
     let mut bytes = vec![0; usize::try_from(trailer.index_len).unwrap_or(usize::MAX)];
     let offset = placed.record.start.saturating_add(trailer.index_offset);
     volume.source.read_at(placed.part, offset, &mut bytes)?;
@@ -188,9 +188,9 @@ fn lacking(volumes: &Volumes, family: u16, position: u32) -> RunError {
     RunError::Damaged { media, what: format!("set {position}"), reason }
 }
 
-/// Unwraps the secret by a recipient of the set's header or of a later record. Only a secret that
-/// fits the header's commitment is taken, so a record that somebody slipped in cannot hide the
-/// real recipients.
+/// Unwraps the secret through a recipient of the set's header or of a later record. Only a secret
+/// that fits the header's commitment is accepted, so a record that somebody inserted cannot hide
+/// the real recipients.
 pub(crate) fn unwrap(
     volumes: &Volumes,
     info: &SetInfo,
@@ -230,8 +230,8 @@ pub(crate) fn unwrap(
     Err(refusal.unwrap_or(RunError::KeyNeeded { position: info.position }))
 }
 
-/// Of several groups of recipients, the refusal to tell: one where a key was at hand, else all
-/// certificates that would do.
+/// Selects the refusal to report among several groups of recipients: one for which a key was
+/// available, otherwise all certificates that would do.
 fn more_telling(before: Option<RunError>, now: RunError) -> RunError {
     use tdekit_key_store::StoreError::{CertificateMissing, OtherCertificate};
     match (before, now) {
@@ -273,13 +273,13 @@ impl BlockReader {
         Ok(Self { opener, keys: keys.map_err(|error| at.error(error))?, raw: Vec::new() })
     }
 
-    /// The bytes of the block that was read last, header and all.
+    /// Returns the bytes of the block that was last read, including its header.
     pub(crate) fn raw(&self) -> &[u8] {
         &self.raw
     }
 
-    /// Opens a block into `out`, whose length is set. True where a copy was damaged and another
-    /// one gave it.
+    /// Opens a block into `out`, whose length is set. Returns true if a copy was damaged and
+    /// another one supplied it.
     pub(crate) fn read(
         &mut self,
         set: &OpenSet<'_>,
@@ -291,7 +291,7 @@ impl BlockReader {
         self.read_into(set, block, out)
     }
 
-    /// As [`Self::read`], into a buffer that has the payload's length.
+    /// As [`Self::read`], into a buffer with the payload's length.
     pub(crate) fn read_into(
         &mut self,
         set: &OpenSet<'_>,

@@ -16,7 +16,7 @@ use crate::pipeline::{run_threads, threads};
 use crate::progress::Meter;
 use crate::{PageSink, Run, RunError};
 
-/// Place of "reserved bytes" in page 1.
+/// Offset of "reserved bytes" in page 1.
 const RESERVED_AT: usize = 20;
 
 /// State that threads share while pages are restored.
@@ -24,10 +24,10 @@ struct Restoring<'a> {
     set: &'a OpenSet<'a>,
     sink: &'a dyn PageSink,
     page_size: u32,
-    /// Pages of the state that is restored: what a base has beyond is left out.
+    /// Number of pages of the restored state: pages of a base beyond it are omitted.
     pages: u32,
     next: AtomicU64,
-    /// Pages that were written and that a base does not have.
+    /// Number of written pages that a base does not have.
     beyond_base: AtomicU64,
     base_pages: u32,
     reserved: &'a AtomicU8,
@@ -77,7 +77,8 @@ pub(super) fn database(
     })
 }
 
-/// Threads write what they opened, so while some wait for the disk, others use the processor.
+/// Returns the number of threads. They write what they opened, so while some wait for the disk,
+/// others use the processor.
 fn restoring_threads(run: &Run<'_>) -> usize {
     let threads = threads(run);
     if run.threads == 0 { threads * 2 } else { threads }
@@ -87,7 +88,7 @@ impl Restoring<'_> {
     fn work(&self, meter: &Meter<'_>, fate: &Fate) -> Result<(), RunError> {
         let mut reader = BlockReader::new(self.set)?;
         let block_size = usize::try_from(self.set.header.block_size).unwrap_or(usize::MAX);
-        // Pages of a full set's block come to lie aligned, behind the payload's head.
+        // Makes the pages of a full set's block aligned, after the payload's head.
         let head = ALIGN - PAGES_HEAD_LEN;
         let mut buffer = Aligned::new(ALIGN + block_size);
         loop {
@@ -140,7 +141,7 @@ impl Restoring<'_> {
         Ok(())
     }
 
-    /// Writes consecutive pages, but those beyond the state that is restored.
+    /// Writes consecutive pages, except those beyond the restored state.
     fn write_pages(&self, first: u32, bytes: &[u8]) -> Result<(), RunError> {
         let page_len = usize::try_from(self.page_size).unwrap_or(usize::MAX);
         let room = u64::from(self.pages) + 1;

@@ -18,10 +18,10 @@ use crate::pipeline::{run_threads, threads};
 use crate::progress::Meter;
 use crate::{Run, RunError, SetInfo};
 
-/// Most damages that are told one by one.
+/// Maximum number of damages that are listed individually.
 const MAX_DAMAGES: usize = 1000;
 
-/// Blocks and what was found, over all threads.
+/// Blocks and findings, over all threads.
 struct Tally {
     next: AtomicU64,
     payload_bytes: AtomicU64,
@@ -29,7 +29,8 @@ struct Tally {
     differing: AtomicU64,
     lost: AtomicU64,
     damages: Mutex<Vec<(u64, String)>>,
-    /// For each hash by family and block, of the first copy that is whole; empty where no one asks.
+    /// Digests for each hash, by family and block, of the first whole copy; empty if they are not
+    /// needed.
     digests: Vec<(ContentHash, Mutex<ByFamily>)>,
 }
 
@@ -38,8 +39,8 @@ type ByFamily = Vec<Vec<Digest>>;
 /// Digests of the blocks of a set, for each hash that its signatures have.
 pub(super) type Digests = Vec<(ContentHash, ByFamily)>;
 
-/// Checks every block of every copy. The digests are those that the signatures were compared with;
-/// they are empty without `digests` where there is no signature and no mirror.
+/// Checks every block of every copy. The returned digests are those that the signatures were
+/// compared with; without `digests` they are empty if there is no signature and no mirror.
 pub(super) fn verify(
     set: &OpenSet<'_>,
     info: &SetInfo,
@@ -104,7 +105,7 @@ pub(super) fn verify(
     Ok((report, digests))
 }
 
-/// Family and index of the n-th block over all families.
+/// Returns family and index of the n-th block over all families.
 fn nth_block(counts: &[u64], mut number: u64) -> Option<(usize, u32)> {
     for (family, count) in counts.iter().enumerate() {
         if number < *count {
@@ -222,7 +223,7 @@ impl<'a> Worker<'a> {
         Err(RunError::Damaged { media: media.to_owned(), what, reason })
     }
 
-    /// Both mirrors hold a block that opens, and not the same.
+    /// Describes a block that opens in both mirrors but differs.
     fn differs(&self, block: (usize, u32)) -> String {
         let (position, index) = (self.set.position, block.1);
         format!("set {position}: mirrors hold different blocks {index}")
@@ -237,7 +238,7 @@ fn keep_digest((family, index): (usize, u32), digest: Digest, table: &Mutex<ByFa
     }
 }
 
-/// Checks the MACs of the records that added recipients to a set, where there are keys.
+/// Checks the MACs of the records that added recipients to a set, if there are keys.
 pub(super) fn check_recipients(volumes: &Volumes, set: &OpenSet<'_>) -> Vec<String> {
     let mut damages = Vec::new();
     for (opened, family) in set.families.iter().zip(0_u16..) {
@@ -257,8 +258,8 @@ pub(super) fn check_recipients(volumes: &Volumes, set: &OpenSet<'_>) -> Vec<Stri
     damages
 }
 
-/// Checks each signature against what the blocks are. Whether its certificate is to be trusted is
-/// the caller's part.
+/// Checks each signature against the actual blocks. The caller decides whether to trust its
+/// certificate.
 fn check_signatures(set: &OpenSet<'_>, info: &SetInfo, digests: &Digests) -> Vec<SignatureCheck> {
     let content = |(hash, table): &(ContentHash, ByFamily)| {
         (*hash, table.iter().map(|digests| content_digest(digests)).collect::<Vec<Digest>>())
@@ -298,7 +299,7 @@ fn check_signatures(set: &OpenSet<'_>, info: &SetInfo, digests: &Digests) -> Vec
     info.signatures.iter().map(check).collect()
 }
 
-/// Over the digests of a family's blocks.
+/// Returns the digest over the digests of a family's blocks.
 fn content_digest(digests: &[Digest]) -> Digest {
     let mut content = ContentDigest::new();
     digests.iter().for_each(|digest| content.push(digest));

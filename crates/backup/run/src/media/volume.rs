@@ -1,4 +1,4 @@
-//! One file, or one object and its followers: the records that stand there.
+//! One file, or one object and its followers: the records in it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::error::At;
 use crate::{Finding, MediaSource, RunError};
 
 const MAC_LEN: usize = 32;
-/// Where a trailer's MAC stands.
+/// Offset of a trailer's MAC.
 const TRAILER_MAC_AT: usize = 216;
 
 /// One copy of one family of a media set.
@@ -21,19 +21,19 @@ pub(crate) struct Volume {
     pub(crate) source: Arc<dyn MediaSource>,
     pub(crate) name: String,
     pub(crate) header: MediaHeader,
-    /// Whole records of all parts, in the order of the file: ordinals rise, so each is there once.
+    /// Whole records of all parts, in file order: ordinals ascend, so each occurs once.
     pub(crate) records: Vec<Placed>,
-    /// Whole records whose ordinal does not rise: somebody put them there.
+    /// Whole records whose ordinal does not ascend: somebody put them there.
     strays: Vec<Placed>,
-    /// Places in `records`.
+    /// Indexes in `records`.
     by_ordinal: HashMap<u32, usize>,
     gaps: Vec<(u32, Gap)>,
     header_digest: Digest,
-    /// The last part, and where its whole records end; `None` where damage forbids to append.
+    /// The last part, and the end of its whole records; `None` if damage forbids appending.
     end: Option<(u32, u64)>,
 }
 
-/// A record and the part that it stands in.
+/// A record and its part.
 pub(crate) struct Placed {
     pub(crate) part: u32,
     pub(crate) record: Record,
@@ -45,16 +45,16 @@ impl Placed {
     }
 }
 
-/// A whole record whose trailer is prepared, and does not count yet.
+/// A whole record whose trailer is prepared but not valid yet.
 pub(crate) struct Prepared {
-    /// Where the trailer belongs.
+    /// Offset of the trailer.
     pub(crate) at: u64,
     pub(crate) trailer: [u8; TRAILER_LEN],
     pub(crate) kind: RecordKind,
     pub(crate) set_id: Id,
 }
 
-/// The record that the next one is appended to.
+/// The record to which the next one is appended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Link {
     pub(crate) part: u32,
@@ -117,7 +117,7 @@ impl Volume {
         self.by_ordinal = places.map(|(place, placed)| (placed.ordinal(), place)).collect();
     }
 
-    /// Where the next record goes.
+    /// Returns the place of the next record.
     pub(crate) fn link(&self) -> Result<Link, RunError> {
         let Some((part, end)) = self.end.filter(|_| self.strays.is_empty()) else {
             let (media, what) = (self.name.clone(), "the media set".to_owned());
@@ -131,7 +131,7 @@ impl Volume {
         Ok(Link { part, end, previous, ordinal })
     }
 
-    /// The record behind the last one, where all of it is there and its trailer is prepared.
+    /// Returns the record after the last one, if all of it is there and its trailer is prepared.
     pub(crate) fn prepared(&self) -> Option<Prepared> {
         let link = self.link().ok()?;
         let len = self.source.part_len(link.part).ok()?;
@@ -155,8 +155,8 @@ impl Volume {
         self.by_ordinal.get(&ordinal).and_then(|place| self.records.get(*place))
     }
 
-    /// Whether something that is no record of the media set, or no known one, stands behind the
-    /// record `ordinal`, or in the place of what another mirror has.
+    /// Returns true if something that is not a record of the media set, or not a known one, is
+    /// after the record `ordinal`, or in the place of a record that another mirror has.
     pub(super) fn has_unknown_behind(&self, ordinal: u32, mirrors: &[&Self]) -> bool {
         let end = self.record(ordinal).map(|last| (last.part, last.record.end()));
         let is_behind = |place: (u32, u64)| end.is_none_or(|end| place >= end);
@@ -169,7 +169,7 @@ impl Volume {
         gaps.any(|place| is_behind(place) && !begins(place)) || strays.any(is_behind)
     }
 
-    /// Faults and facts of this file that a reader should know.
+    /// Returns the faults and properties of this file that a reader should know.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         for (_, gap) in &self.gaps {
@@ -223,7 +223,7 @@ impl Volume {
     }
 }
 
-/// Whether a record is of no key: of a plain set, or a signature.
+/// Returns true if a record has no key: it belongs to a plain set, or is a signature.
 fn needs_no_mac(header: &RecordHeader) -> bool {
     match &header.fields {
         RecordFields::Set(set) => set.algorithm.is_none(),
@@ -232,7 +232,7 @@ fn needs_no_mac(header: &RecordHeader) -> bool {
     }
 }
 
-/// Whether both MACs of a record are zeros.
+/// Returns true if both MACs of a record are zeros.
 fn has_no_mac(record: &Record) -> bool {
     let header = record.header_bytes.last_chunk::<MAC_LEN>();
     let trailer = record.trailer_bytes.get(TRAILER_MAC_AT..TRAILER_MAC_AT + MAC_LEN);

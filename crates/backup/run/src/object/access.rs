@@ -1,4 +1,4 @@
-//! The requests on a media set's objects, each tried again while that may help.
+//! The requests on a media set's objects, each retried while that may help.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,16 +18,16 @@ use super::connect::{Connection, connect};
 use super::{ObjectFault, ObjectOptions};
 use crate::RunError;
 
-/// Waits between tries: the first and the longest.
+/// First and maximum wait between tries.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// How long the first request of all is tried again.
+/// Time for which the very first request is retried.
 const FIRST_PATIENCE: Duration = Duration::from_secs(30);
-/// A request that moves little gets so long for one try.
+/// Time limit for one try of a request that transfers little.
 const SHORT_TRY: Duration = Duration::from_secs(60);
-/// A request that moves much gets as much more as this slowest line needs.
+/// Slowest assumed line: it determines the additional time for a request that transfers much.
 const SLOWEST_BYTES_PER_S: u64 = 64 << 10;
-/// Requests for what the objects are, at once.
+/// Number of concurrent requests for object metadata.
 const HEADS_AT_ONCE: usize = 8;
 
 /// The objects of one media set.
@@ -38,7 +38,7 @@ pub(super) struct Access {
     pub(super) options: ObjectOptions,
 }
 
-/// Access from outside the threads that make the requests. Those know the [`Access`] only: the
+/// Access from outside the threads that make the requests. Those use only the [`Access`]: the
 /// runtime must not end on a thread of its own.
 #[derive(Debug, Clone)]
 pub(super) struct Client {
@@ -46,7 +46,7 @@ pub(super) struct Client {
     pub(super) runtime: Arc<Runtime>,
 }
 
-/// A part as it is on the store.
+/// A part as it exists on the store.
 #[derive(Debug, Clone)]
 pub(super) struct Part {
     pub(super) key: Path,
@@ -79,7 +79,7 @@ impl Client {
         Ok(Self { access: Arc::new(access), runtime: Arc::new(runtime) })
     }
 
-    /// The media set's parts, without a gap; none where nothing stands.
+    /// Returns the media set's parts, without a gap; none if nothing exists.
     pub(super) fn parts(&self) -> Result<Vec<Part>, RunError> {
         self.runtime.block_on(self.access.parts())
     }
@@ -90,7 +90,7 @@ impl Access {
         self.address.clone()
     }
 
-    /// The address of a part, for messages.
+    /// Returns the address of a part, for messages.
     pub(super) fn part_address(&self, part: u32) -> String {
         match part {
             0 => self.address.clone(),
@@ -152,7 +152,7 @@ impl Access {
         }
     }
 
-    /// Bytes of a part as it was when it was listed.
+    /// Reads bytes of a part as it was when it was listed.
     pub(super) async fn read(
         &self,
         part: &Part,
@@ -166,12 +166,12 @@ impl Access {
             self.connection.store.get_opts(&part.key, options).await?.bytes().await
         };
         let found = self.tries(bytes).make(get).await?;
-        // A store without ETags may have given another object's bytes, or fewer.
+        // A store without ETags may have returned another object's bytes, or fewer.
         if found.len() as u64 == bytes { Ok(found.into()) } else { Err(ObjectFault::Changed) }
     }
 
-    /// Whether an object has this length and ends with these bytes. No two records have the same
-    /// trailer, so a record is known by it.
+    /// Returns true if an object has this length and ends with these bytes. No two records have the
+    /// same trailer, so it identifies a record.
     pub(super) async fn ends_with(
         &self,
         key: &Path,
@@ -203,19 +203,19 @@ impl Access {
     pub(super) async fn delete(&self, key: &Path) -> Result<(), ObjectFault> {
         let delete = || async { self.connection.store.delete(key).await };
         match self.tries(0).make(delete).await {
-            // An object that is gone counts as deleted; S3 says so by itself.
+            // An object that is gone counts as deleted; S3 itself reports that as success.
             Err(ObjectFault::NoObject) => Ok(()),
             result => result,
         }
     }
 
-    /// How a request that moves so many bytes is tried.
+    /// Returns the retry limits for a request that transfers this many bytes.
     pub(super) fn tries(&self, bytes: u64) -> Tries {
         let more = Duration::from_secs(bytes / SLOWEST_BYTES_PER_S);
         Tries { patience: self.options.patience, try_limit: SHORT_TRY + more }
     }
 
-    /// The key of a part.
+    /// Returns the key of a part.
     pub(super) fn part_key(&self, part: u32) -> Path {
         part_key(&self.key, part)
     }
@@ -233,7 +233,7 @@ impl From<ObjectMeta> for Part {
     }
 }
 
-/// How long a request is tried again, and how long each try may take.
+/// Time for which a request is retried, and time limit of each try.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tries {
     pub(super) patience: Duration,
@@ -241,7 +241,7 @@ pub(super) struct Tries {
 }
 
 impl Tries {
-    /// Makes a request until it succeeds, fails for good, or patience ends.
+    /// Makes a request until it succeeds, fails permanently, or its time is over.
     pub(super) async fn make<T, F>(self, request: impl Fn() -> F) -> Result<T, ObjectFault>
     where
         F: Future<Output = object_store::Result<T>>,
@@ -261,8 +261,8 @@ impl Tries {
         }
     }
 
-    /// As [`Self::make`], for a request that does nothing when it is made again: whether it was
-    /// carried out, though its answer got lost, is found out after each failure.
+    /// As [`Self::make`], for a request that must be carried out only once: after each failure,
+    /// checks whether it was carried out although its answer was lost.
     pub(super) async fn make_once<T, F, G>(
         self,
         request: impl Fn() -> F,
@@ -304,7 +304,8 @@ impl Tries {
     }
 }
 
-/// From half of it to all: so that many that were refused together do not come back together.
+/// Returns half of `wait` to all of it, so that many requests that were refused together do not
+/// return together.
 pub(super) fn jittered(wait: Duration) -> Duration {
     let random = RandomState::new().hash_one(0) % 512;
     wait / 2 + wait * u32::try_from(random).unwrap_or(0) / 1024

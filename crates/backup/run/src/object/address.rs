@@ -18,13 +18,13 @@ pub(super) enum Scheme {
 const SCHEMES: [(&str, Scheme); 3] =
     [("s3://", Scheme::S3), ("gs://", Scheme::Gcs), ("az://", Scheme::Azure)];
 
-/// Whether a text is an address of an object store that is known: `s3://`, `gs://`, `az://`.
+/// Returns true if a text is an address of a known object store: `s3://`, `gs://`, `az://`.
 #[must_use]
 pub fn is_object_address(text: &str) -> bool {
     SCHEMES.iter().any(|(prefix, _)| text.starts_with(prefix))
 }
 
-/// An object on a store. The key is taken as it stands, without percent-decoding.
+/// An object on a store. The key is used as given, without percent-decoding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Address {
     pub(super) scheme: Scheme,
@@ -47,7 +47,7 @@ impl Address {
         }
         let parsed =
             Path::parse(key).map_err(|error| wrong(format!("not a usable name: {error}")))?;
-        // A leading slash would be dropped silently, and another object be meant.
+        // A leading slash would be dropped silently, which would address another object.
         if parsed.as_ref() != key {
             return Err(wrong("a name neither begins nor ends with a slash".to_owned()));
         }
@@ -55,16 +55,16 @@ impl Address {
     }
 }
 
-/// The key of a part: the key itself, then `KEY.0001`, `KEY.0002`, ...
+/// Returns the key of a part: the key itself, then `KEY.0001`, `KEY.0002`, ...
 pub(super) fn part_key(key: &Path, part: u32) -> Path {
     match part {
         0 => key.clone(),
-        // All characters that are added are plain, so the path stays as it is otherwise.
+        // All added characters are plain, so the path is otherwise unchanged.
         _ => Path::parse(format!("{key}.{part:04}")).unwrap_or_else(|_| key.clone()),
     }
 }
 
-/// Which part of `key` an object is; `None` for an object of another name.
+/// Returns the number of the part of `key` that an object is; `None` for an object of another name.
 pub(super) fn part_of(key: &Path, object: &Path) -> Option<u32> {
     let rest = object.as_ref().strip_prefix(key.as_ref())?;
     if rest.is_empty() {
@@ -72,7 +72,7 @@ pub(super) fn part_of(key: &Path, object: &Path) -> Option<u32> {
     }
     let digits = rest.strip_prefix('.')?;
     let part = digits.parse().ok()?;
-    // Written back, so that only the one spelling of a number counts.
+    // Formatted again, so that only one spelling of a number is valid.
     (part > 0 && part_key(key, part) == *object).then_some(part)
 }
 

@@ -1,4 +1,4 @@
-//! Reading ahead: what is read in order is fetched before it is asked for, by several requests.
+//! Readahead: sequentially read data is fetched before it is requested, by several requests.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -7,13 +7,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use super::ObjectFault;
 use super::access::{Client, Part};
 
-/// Bytes of one request for what is read in order.
+/// Bytes per request of sequentially read data.
 const SEGMENT: u64 = 2 << 20;
-/// Segments that are fetched before they are asked for.
+/// Number of segments that are fetched in advance.
 const AHEAD: u64 = 3;
-/// Segments that are kept; more only while each of them is still on its way.
+/// Number of segments that are kept; more only while each of them is still being fetched.
 const KEPT: usize = 8;
-/// Ends of reads that are remembered, to see that the next one begins there.
+/// Number of read ends that are remembered, to recognize that the next read starts there.
 const REMEMBERED: usize = 16;
 
 /// Reads ranges of a media set's parts, from several threads.
@@ -32,9 +32,9 @@ struct Shared {
 #[derive(Default)]
 struct State {
     segments: BTreeMap<Place, Segment>,
-    /// Where reads ended, oldest first.
+    /// Ends of reads, oldest first.
     ends: VecDeque<(u32, u64)>,
-    /// Counts uses, to let the segment go that was unused longest.
+    /// Counts uses, to discard the least recently used segment.
     clock: u64,
 }
 
@@ -44,7 +44,7 @@ type Place = (u32, u64);
 struct Segment {
     content: Content,
     used_at: u64,
-    /// Bytes that were handed out; a segment that was read whole goes at once.
+    /// Bytes that were returned; a segment that was read completely is discarded at once.
     used_bytes: u64,
 }
 
@@ -87,7 +87,7 @@ impl Ahead {
         Ok(())
     }
 
-    /// Whether a read goes on where others were, and so belongs to a reading in order.
+    /// Returns true if a read continues an earlier one, and so belongs to sequential reading.
     fn in_order(&self, part: u32, offset: u64, end: u64) -> bool {
         let mut state = self.lock();
         let number = offset / SEGMENT;
@@ -101,8 +101,8 @@ impl Ahead {
         goes_on
     }
 
-    /// The bytes of a segment, of which `bytes` are about to be read; the ones behind it are
-    /// asked for as well.
+    /// Returns a segment, of which `bytes` are about to be read; requests the following ones as
+    /// well.
     fn segment(&self, place: Place, bytes: u64) -> Result<Arc<Vec<u8>>, ObjectFault> {
         let (part, number) = place;
         let mut state = self.lock();
@@ -110,7 +110,7 @@ impl Ahead {
             self.ask_for(&mut state, (part, number));
         }
         loop {
-            // Another thread may have let it go since.
+            // Another thread may have discarded it since.
             self.ask_for(&mut state, place);
             state.clock += 1;
             let clock = state.clock;
@@ -140,7 +140,7 @@ impl Ahead {
         }
     }
 
-    /// Sends for a segment that is neither here nor coming.
+    /// Requests a segment that is neither present nor being fetched.
     fn ask_for(&self, state: &mut State, place: Place) {
         let (part, number) = place;
         let bytes = usize::try_from(part).ok().and_then(|part| self.parts.get(part));
@@ -190,7 +190,7 @@ impl Ahead {
 }
 
 impl State {
-    /// Lets the segments go that were unused longest. Those on their way stay: somebody may wait.
+    /// Discards the least recently used segments. Those being fetched stay: somebody may wait.
     fn make_room(&mut self) {
         while self.segments.len() >= KEPT {
             let arrived = self.segments.iter().filter(|(_, segment)| {

@@ -1,8 +1,8 @@
-//! Who publishes a part on a server that may keep no conditions, or look and write in two steps.
+//! Claims on a part, for servers that may ignore conditions, or check and write in two steps.
 //!
-//! Each writer puts an object with a name of its own beside the part before it looks at what
-//! others do. Of two that publish at once at least one sees the other, so that none overwrites what
-//! the other was told is there.
+//! Each writer puts an object with a unique name beside the part before it looks for other claims.
+//! Of two that publish at once at least one sees the other, so that neither overwrites data that
+//! was acknowledged to the other.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -15,9 +15,9 @@ use object_store::{ObjectMeta, ObjectStoreExt, PutPayload};
 use super::ObjectFault;
 use super::access::{Access, jittered};
 
-/// After so long a claim is one of a process that has ended: publishing takes less.
+/// Age from which a claim belongs to a process that has ended: publishing takes less.
 const STALE_S: i64 = 3600;
-/// How long a writer that stepped back waits before each new try, about.
+/// Approximate waits of a writer that stepped back before each new try.
 const WAITS: [Duration; 5] = [
     Duration::from_millis(100),
     Duration::from_millis(200),
@@ -27,9 +27,9 @@ const WAITS: [Duration; 5] = [
 ];
 
 impl Access {
-    /// Claims the part `key`. Gives the claim, which is to be released, or `None` where the store's
-    /// own conditions do. Two that claim at once both step back, and try again after a while that
-    /// differs: one goes on then, and the other finds what it published.
+    /// Claims the part `key`. Returns the claim, which must be released, or `None` if the store's
+    /// own conditions suffice. Two that claim at once both step back, and retry after different
+    /// times: one then continues, and the other finds the published part.
     ///
     /// # Errors
     /// `Claimed` while another writer publishes the same part.
@@ -46,7 +46,7 @@ impl Access {
         self.claim_once(key).await?.map(Some).ok_or(ObjectFault::Claimed)
     }
 
-    /// As [`Self::claim`], without trying again; `None` while another writer has a claim.
+    /// As [`Self::claim`], without retrying; `None` while another writer has a claim.
     async fn claim_once(&self, key: &Path) -> Result<Option<Path>, ObjectFault> {
         let random = RandomState::new().hash_one(std::process::id());
         let beginning = format!("{key}.claim-");
@@ -64,7 +64,7 @@ impl Access {
         others.map(|_| None)
     }
 
-    /// Ends a claim. One that stays is stale some time.
+    /// Ends a claim. A claim that remains becomes stale after some time.
     pub(super) async fn release(&self, claim: &Path) {
         let _ = self.delete(claim).await;
     }
@@ -94,7 +94,7 @@ impl Access {
     }
 }
 
-/// Whether another claim is in force. The store's own clock tells how old it is.
+/// Returns true if another claim is in force. The store's own clock determines its age.
 fn others_of(claims: &[ObjectMeta], own: &Path) -> bool {
     let now = claims.iter().find(|claim| claim.location == *own).map(|claim| claim.last_modified);
     claims

@@ -29,29 +29,30 @@ impl<T: ObjectStore + MultipartStore> Store for T {}
 #[derive(Clone)]
 pub(super) struct Connection {
     pub(super) store: Arc<dyn Store>,
-    /// Lists by any beginning of a name. Without it a whole directory is listed.
+    /// Lists by any prefix of a name. Without it a whole directory is listed.
     pub(super) list: Option<Arc<dyn PaginatedListStore>>,
-    /// While true, an upload is completed only where nothing stands. `None` where the store's
-    /// completing knows no condition: there the object is uploaded under another name and copied.
+    /// While true, an upload is completed only if the object does not exist. `None` if the store's
+    /// completion supports no condition: there the object is uploaded under another name and
+    /// copied.
     pub(super) only_new: Option<Arc<AtomicBool>>,
-    /// Whether the store is known to look and write in one step where a request is conditional.
+    /// True if the store is known to check and write in one step for a conditional request.
     pub(super) keeps_conditions: bool,
 }
 
-/// No request is limited by the client: a piece may be large and the line slow. Each is limited
-/// by its caller, who knows how much it moves.
+/// The client does not limit the time of requests: a piece may be large and the line slow. Each
+/// request is limited by its caller, who knows its size.
 const NO_LIMIT: &str = "1 day";
 const CONNECT_LIMIT: &str = "15 seconds";
 const CLIENT: [(ClientConfigKey, &str); 2] =
     [(ClientConfigKey::Timeout, NO_LIMIT), (ClientConfigKey::ConnectTimeout, CONNECT_LIMIT)];
 
-/// A client for the store of an address.
+/// Makes a client for the store of an address.
 pub(super) fn connect(
     address: &Address,
     options: &ObjectOptions,
 ) -> Result<Connection, ObjectFault> {
     let fault = |error: object_store::Error| ObjectFault::of_settings(&error);
-    // Requests are tried again by their callers, which know what a second try means.
+    // Callers retry requests, because they know the meaning of a second try.
     let retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
     match address.scheme {
         Scheme::S3 => {
@@ -66,7 +67,7 @@ pub(super) fn connect(
                 .with_retry(retry)
                 .with_bucket_name(&address.bucket)
                 .with_http_connector(Conditional { only_new: Arc::clone(&only_new) });
-            // Amazon's own does. Of other servers some ignore the condition.
+            // Amazon's own server does. Some others ignore the condition.
             let keeps_conditions = endpoint(options).is_none();
             let store = Arc::new(builder.build().map_err(fault)?);
             Ok(Connection::new(store, Some(only_new), keeps_conditions))
@@ -90,8 +91,8 @@ pub(super) fn connect(
     }
 }
 
-/// Settings beside the environment, whose variables begin with `start`: our limits, variables
-/// without what their values end in, and the caller's variables.
+/// Returns the settings besides the environment, whose variables begin with `start`: our limits,
+/// variables without trailing blanks, and the caller's variables.
 fn settings<K: FromStr>(
     options: &ObjectOptions,
     start: &str,
@@ -102,7 +103,7 @@ fn settings<K: FromStr>(
     };
     let limits = CLIENT.map(|(key, value)| (client(key), value.to_owned()));
     let trimmed = trimmed_variables(start).map_err(|name| unusable(&name))?;
-    // The client passes over variables that it does not know.
+    // The client ignores variables that it does not know.
     let trimmed = trimmed
         .into_iter()
         .filter_map(|(name, value)| Some((name.to_ascii_lowercase().parse().ok()?, value)));
@@ -116,13 +117,13 @@ fn settings<K: FromStr>(
     limits.into_iter().chain(trimmed).map(Ok).chain(variables).collect()
 }
 
-/// Refuses a container's token file with what no header can hold: the client reads it by itself.
+/// Refuses a container's token file that is not valid in a header: the client reads it by itself.
 fn check_token_file() -> Result<(), ObjectFault> {
     const VARIABLE: &str = "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE";
     const MAX_BYTES: u64 = 256 << 10;
     let named = std::env::var_os(VARIABLE).filter(|path| !path.is_empty());
     let Some(path) = named.map(PathBuf::from) else { return Ok(()) };
-    // What cannot be read is the client's to tell.
+    // The client reports a file that cannot be read.
     let Ok(Some(token)) = read_limited(&path, MAX_BYTES) else { return Ok(()) };
     if token.iter().any(u8::is_ascii_control) {
         let name = path.display();
@@ -141,7 +142,7 @@ impl Connection {
     }
 }
 
-/// The address of a server other than Amazon's.
+/// Returns the address of a server other than Amazon's.
 fn endpoint(options: &ObjectOptions) -> Option<String> {
     let names = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
     names.into_iter().find_map(|name| variable(options, name))
@@ -155,7 +156,7 @@ fn variable(options: &ObjectOptions, name: &str) -> Option<String> {
     value.map(|value| value.trim().to_owned())
 }
 
-/// The client refuses an `http://` endpoint late and without saying what to do about it.
+/// The client refuses an `http://` endpoint late and without a remedy.
 fn refuse_plain_http(options: &ObjectOptions) -> Result<(), ObjectFault> {
     let plain = endpoint(options).is_some_and(|url| url.starts_with("http://"));
     let yes = ["1", "true", "on", "yes", "y"];
@@ -168,9 +169,8 @@ fn refuse_plain_http(options: &ObjectOptions) -> Result<(), ObjectFault> {
     Ok(())
 }
 
-/// Makes the request that completes a multipart upload conditional. The client completes without
-/// a condition; the header stands outside the signature, as the client's own conditional requests
-/// have it.
+/// Makes the request that completes a multipart upload conditional. The client completes without a
+/// condition; the header is not part of the signature, as in the client's own conditional requests.
 #[derive(Debug)]
 struct Conditional {
     only_new: Arc<AtomicBool>,

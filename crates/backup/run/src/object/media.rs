@@ -8,7 +8,7 @@ use super::ahead::Ahead;
 use crate::{MediaSource, RunError};
 
 /// A media set on an object store that is read: the objects `NAME`, `NAME.0001`, ... as they were
-/// when it was opened. An object that is exchanged meanwhile is an error, never a mix.
+/// when it was opened. An object that is replaced in the meantime is an error, never a mix.
 ///
 /// Credentials and endpoint come from the environment; `docs/object-stores.md` names the
 /// variables. Not to be used on a thread of an asynchronous runtime: calls block.
@@ -20,10 +20,10 @@ pub struct ObjectMedia {
 }
 
 impl ObjectMedia {
-    /// Opens what stands at an address such as `s3://bucket/name`.
+    /// Opens the media set at an address such as `s3://bucket/name`.
     ///
     /// # Errors
-    /// [`RunError::Missing`] where nothing stands, [`RunError::NoPart`] for a gap between parts,
+    /// [`RunError::Missing`] if nothing exists there, [`RunError::NoPart`] for a gap between parts,
     /// [`RunError::Object`].
     pub fn open(address: &str, options: &ObjectOptions) -> Result<Self, RunError> {
         let client = Client::new(address, options)?;

@@ -1,10 +1,10 @@
 //! Media sets on an object store: S3, Google Cloud Storage, Azure.
 //!
-//! An object cannot be appended to, so each append makes a part of its own: `NAME`, `NAME.0001`,
-//! `NAME.0002`, ... ([`address`]). A part is uploaded in pieces and appears whole, by the one
-//! request that publishes it, and only where nothing stands yet ([`upload`]): of two writers that
-//! append the same part one is refused. Reading is by ranges of the objects that were there when
-//! the media set was opened ([`media`]); each request is tried again until its patience ends
+//! An object cannot be appended to, so each append makes a new part: `NAME`, `NAME.0001`,
+//! `NAME.0002`, ... ([`address`]). A part is uploaded in pieces and appears as a whole, with the
+//! single request that publishes it, and only if nothing exists yet ([`upload`]): of two writers
+//! that append the same part, one is refused. Reading uses ranges of the objects that existed when
+//! the media set was opened ([`media`]); each request is retried until its time is over
 //! ([`access`]).
 
 mod access;
@@ -29,23 +29,22 @@ pub use address::is_object_address;
 pub use media::ObjectMedia;
 pub use target::ObjectTarget;
 
-/// How an object store is used.
+/// Settings for an object store.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ObjectOptions {
-    /// Variables like `AWS_ENDPOINT_URL`, which stand before those of the process's environment.
-    /// They may hold secrets and are not shown.
+    /// Variables such as `AWS_ENDPOINT_URL`, which take precedence over those of the process's
+    /// environment. They may contain secrets and are not shown.
     pub variables: Vec<(String, String)>,
-    /// How long a request is tried again while the store cannot be reached or says that it is
-    /// busy. The first request of all waits at most half a minute, so that a wrong address or
-    /// missing credentials show at once.
+    /// Time for which a request is retried while the store cannot be reached or reports that it is
+    /// busy. The very first request waits at most half a minute, so that a wrong address or missing
+    /// credentials show at once.
     pub patience: Duration,
-    /// The most bytes that an append is expected to come to; 0 where that is not known. With it a
-    /// large set is uploaded in equal pieces; without it they grow as the set does, and with them
-    /// the memory that holds them.
+    /// Expected maximum size of an append; 0 if it is not known. With it a large set is uploaded in
+    /// equal pieces; without it they grow as the set does, and so does the memory for them.
     pub expected_bytes: u64,
-    /// Bytes of a piece, at least 5 MiB; S3 takes no smaller ones.
+    /// Bytes of a piece, at least 5 MiB; S3 accepts no smaller ones.
     pub piece_bytes: usize,
-    /// Pieces that are on their way at once, while the next is filled.
+    /// Number of pieces being uploaded at once, while the next is filled.
     pub pieces_in_flight: usize,
 }
 

@@ -1,21 +1,21 @@
-//! How large the pieces of an upload are.
+//! Sizes of the pieces of an upload.
 
 use super::ObjectOptions;
 
-/// The most pieces that S3 and Google take; Azure takes more.
+/// Maximum number of pieces for S3 and Google; Azure accepts more.
 const MOST_PIECES: u64 = 10_000;
-/// The smallest piece that S3 takes, but for the last.
+/// Minimum piece size of S3, except for the last.
 const LEAST_BYTES: u64 = 5 << 20;
-/// Below the largest piece that a store takes: 5 GiB, on Azure 4,000 MiB.
+/// Below the maximum piece size of the stores: 5 GiB, on Azure 4,000 MiB.
 const MOST_BYTES: u64 = 3 << 30;
-/// Without a known size, pieces double after so many.
+/// Number of pieces after which they double, without a known size.
 const STEP: u64 = 1000;
-/// Of the pieces that a store takes, so many are for what is expected. The rest doubles quickly:
-/// it holds 5 TiB even where what was expected is far too little.
+/// Number of pieces for the expected size, of those that a store accepts. The remaining ones double
+/// quickly: they hold 5 TiB even if the expected size is far too small.
 const EXPECTED_PIECES: u64 = 8000;
 const STEP_PAST_EXPECTED: u64 = 30;
 
-/// The sizes of the pieces of one upload. Whatever is expected, 10,000 pieces hold 5 TiB, the
+/// The sizes of the pieces of one upload. Whatever the expected size, 10,000 pieces hold 5 TiB, the
 /// largest object of S3 and Google.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pieces {
@@ -41,7 +41,8 @@ impl Pieces {
         Self { base, steady, step, in_flight_bytes: wanted.saturating_mul(in_flight) }
     }
 
-    /// Bytes of the piece with this number, from 0; `None` past the last that a store takes.
+    /// Returns the size of the piece with this number, from 0; `None` past the maximum number of
+    /// pieces.
     pub(super) fn bytes(&self, index: u64) -> Option<usize> {
         if index >= MOST_PIECES {
             return None;
@@ -51,7 +52,7 @@ impl Pieces {
         usize::try_from(self.base.saturating_mul(factor).min(MOST_BYTES)).ok()
     }
 
-    /// How many pieces of a size are on their way at once. Large ones are fewer, so that memory
+    /// Returns how many pieces of a size are uploaded at once. Large ones are fewer, so that memory
     /// grows no faster than pieces do.
     pub(super) fn in_flight(&self, bytes: usize) -> usize {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX).max(1);

@@ -1,4 +1,4 @@
-//! Errors of the client library, as facts that a user can act on.
+//! Errors of the client library, in a form that a user can act on.
 
 use std::error::Error as _;
 
@@ -7,14 +7,14 @@ use object_store::client::HttpError;
 
 use crate::ObjectFault;
 
-/// Texts of a store are cut to so many characters.
+/// Maximum number of characters of a store's text.
 const REASON_CHARS: usize = 300;
 
-/// Where a machine in a cloud asks for its own credentials. Asked where none are set.
+/// Addresses that a cloud machine asks for its own credentials. Asked if none are set.
 const OWN_CREDENTIALS: [&str; 2] = ["169.254.169.254", "metadata.google.internal"];
 
 impl ObjectFault {
-    /// A client that cannot be made from the settings at hand.
+    /// A client cannot be made from the settings.
     pub(super) fn of_settings(error: &Error) -> Self {
         Self::Configuration { reason: Said::by(error).reason }
     }
@@ -47,10 +47,10 @@ impl ObjectFault {
     }
 }
 
-/// The text of an error's innermost cause.
+/// Text of an error's innermost cause.
 struct Said {
     status: Option<u16>,
-    /// Whether the connection failed, not the store.
+    /// True if the connection failed, not the store.
     transport: bool,
     code: String,
     reason: String,
@@ -71,7 +71,7 @@ impl Said {
             .split_once("status code: ")
             .and_then(|(_, rest)| rest.get(..3))
             .and_then(|digits| digits.parse().ok())
-            // The form of an error in the body of a success tells no status.
+            // This form of an error in the body of a success has no status.
             .or_else(|| text.starts_with("Server returned error response").then_some(200));
         let code = element(&text, "Code").unwrap_or_default().to_owned();
         let message = element(&text, "Message").unwrap_or_default();
@@ -93,13 +93,13 @@ impl Said {
     }
 }
 
-/// The text of an XML element, as all three stores give their errors.
+/// Returns the text of an XML element, the form in which all three stores return their errors.
 fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
     Some(rest.split_once(&format!("</{name}>"))?.0.trim())
 }
 
-/// One line without control characters, not too long.
+/// Returns one line without control characters, of limited length.
 fn shortened(text: &str) -> String {
     let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     let mut words = plain.collect::<String>();

@@ -9,23 +9,23 @@ use crate::{Append, AppendAt, MediaSource, RunError, Target};
 
 /// A target on an object store. Every append makes a new object.
 ///
-/// Nothing locks a name on an object store: whoever publishes a part first has it, and the other
-/// is told [`RunError::Exists`] and leaves nothing behind.
+/// Nothing locks a name on an object store: the first to publish a part gets it, and the other
+/// fails with [`RunError::Exists`] and leaves nothing behind.
 ///
 /// Credentials and endpoint come from the environment; `docs/object-stores.md` names the
 /// variables. Not to be used on a thread of an asynchronous runtime: calls block.
 #[derive(Debug)]
 pub struct ObjectTarget {
     client: Client,
-    /// The file that stood there when the target was opened.
+    /// The parts that existed when the target was opened.
     parts: Option<Vec<Part>>,
 }
 
 impl ObjectTarget {
-    /// A target at an address such as `s3://bucket/name`; no request is made yet.
+    /// Makes a target at an address such as `s3://bucket/name`; no request is made yet.
     ///
     /// # Errors
-    /// [`RunError::Object`] for an address or settings that cannot be used.
+    /// [`RunError::Object`] for an unusable address or settings.
     pub fn new(address: &str, options: &ObjectOptions) -> Result<Self, RunError> {
         Ok(Self::with(Client::new(address, options)?))
     }

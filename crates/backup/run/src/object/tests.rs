@@ -68,7 +68,7 @@ impl Bucket {
     }
 }
 
-/// Bytes that differ everywhere.
+/// Returns bytes that differ everywhere.
 fn bytes(length: usize) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(length as u64);
     std::iter::repeat_with(|| random.u8(..)).take(length).collect()
@@ -181,7 +181,7 @@ fn of_two_writers_one_is_refused() {
 }
 
 /// A store that ignores every condition, and lets all writers wait for each other between their
-/// looks and their writes, as an unlucky moment would.
+/// checks and their writes, as an unlucky moment would.
 #[derive(Debug)]
 struct Careless {
     inner: InMemory,
@@ -204,7 +204,7 @@ impl ObjectStore for Careless {
         options: PutOptions,
     ) -> StoreResult<PutResult> {
         if !key.as_ref().contains(".claim-") && self.writers > 1 {
-            // Of those that come so far, all come before one writes.
+            // All writers that get this far arrive before one writes.
             let wait = self.met.wait();
             let _ = tokio::time::timeout(std::time::Duration::from_millis(300), wait).await;
         }
@@ -274,8 +274,8 @@ impl MultipartStore for Careless {
     }
 }
 
-/// Has three writers append at once. Gives the end of what stands there, and of those that were
-/// told that theirs does.
+/// Makes three writers append at once. Returns the end of the resulting data, and those whose
+/// append was acknowledged.
 fn append_at_once(keeps_conditions: bool) -> (Vec<u8>, Vec<usize>, Vec<Path>) {
     const WRITERS: usize = 3;
     let met = tokio::sync::Barrier::new(WRITERS);
@@ -371,7 +371,7 @@ fn replacing_takes_the_old_parts_away() {
     assert_eq!(bucket.keys(), [KEY, "dir/shop.bak.0001"]);
     append.publish(TRAILER).unwrap();
     assert_eq!(bucket.keys(), [KEY]);
-    // The file that was replaced cannot come back, so the new one stays.
+    // The replaced file cannot be restored, so the new one stays.
     let kept = append.withdraw();
     assert!(matches!(kept, Err(RunError::Object { fault: ObjectFault::Refused { .. }, .. })));
     assert_eq!(bucket.keys(), [KEY]);
@@ -441,7 +441,7 @@ fn ranges_are_right_in_any_order_from_several_threads() {
                 for _ in 0..200 {
                     let number = random.usize(..2);
                     let part = &parts[number];
-                    // Half of the reads go on where the last one ended.
+                    // Half of the reads continue where the last one ended.
                     let begin = if random.bool() { at } else { random.usize(..part.len()) };
                     let begin = begin.min(part.len());
                     let end = (begin + random.usize(..3 << 20)).min(part.len());

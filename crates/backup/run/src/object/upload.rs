@@ -1,4 +1,4 @@
-//! A part on its way to a store: uploaded in pieces, published by one request.
+//! A part being sent to a store: uploaded in pieces, published by one request.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,29 +17,29 @@ use super::access::{Access, Client, Tries};
 use super::pieces::Pieces;
 use crate::{Append, RunError};
 
-/// How long the removal of what was uploaded is tried at most.
+/// Maximum time for removing uploaded data.
 const ABORT_PATIENCE: Duration = Duration::from_secs(20);
-/// A store may take long to put an object's pieces together, or to copy it.
+/// A store may take long to assemble an object's pieces, or to copy it.
 const LONG_TRY: Duration = Duration::from_mins(30);
 
 /// The object that an upload makes.
 pub(super) struct Goal {
     /// Number of the part.
     pub(super) part: u32,
-    /// Whether something may stand there; it is replaced.
+    /// True if an object may exist there; it is replaced.
     pub(super) replaces: bool,
-    /// Parts of the replaced media set, which go as well.
+    /// Parts of the replaced media set, which are deleted as well.
     pub(super) followers: Vec<Path>,
 }
 
-/// Bytes on their way to an object, which is there only when it was published.
+/// Bytes being sent to an object, which exists only after it was published.
 pub(super) struct Upload {
     client: Client,
     goal: Goal,
-    /// Under which name the object is to stand.
+    /// The key of the final object.
     key: Path,
     pieces: Pieces,
-    /// The piece that is being filled.
+    /// The piece being filled.
     filling: Vec<u8>,
     total_bytes: u64,
     begun: Option<Begun>,
@@ -48,12 +48,12 @@ pub(super) struct Upload {
 
 /// An upload that the store knows of.
 struct Begun {
-    /// Under which name it is made.
+    /// The key under which it is made.
     key: Path,
     id: Arc<MultipartId>,
     coming: VecDeque<JoinHandle<Result<PartId, ObjectFault>>>,
     done: Vec<PartId>,
-    /// Whether the pieces were put together, so that there is no upload any more.
+    /// True if the pieces were assembled, so that the upload no longer exists.
     completed: bool,
 }
 
@@ -96,7 +96,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Sends what was filled, once fewer pieces are on their way than may be.
+    /// Sends the filled piece, once fewer pieces than the limit are being sent.
     fn send(&mut self) -> Result<(), ObjectFault> {
         let bytes = std::mem::take(&mut self.filling);
         let at_once = self.pieces.in_flight(bytes.len());
@@ -141,7 +141,7 @@ impl Upload {
             };
             let done = self.make(trailer).await;
             let made = Made { key: &self.key, bytes: self.total_bytes, end: trailer };
-            // Only a set that was read back is told as published.
+            // A set is reported as published only after it was read back.
             let done = match done {
                 Ok(()) => access.is_there(&made).await.and_then(|there| match there {
                     true => Ok(()),
@@ -158,8 +158,8 @@ impl Upload {
     async fn make(&mut self, trailer: &[u8]) -> Result<(), ObjectFault> {
         let access = &self.client.access;
         let made = Made { key: &self.key, bytes: self.total_bytes, end: trailer };
-        // The condition is the store's to keep; this tells early, and also on a store that
-        // knows no conditions.
+        // The store must enforce the condition; this check fails early, and also works on a store
+        // that supports no conditions.
         if !self.goal.replaces && access.exists(&self.key).await? {
             return Err(ObjectFault::Exists);
         }
@@ -179,7 +179,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Removes what was uploaded, and makes the error that tells what happened.
+    /// Removes the uploaded data, and returns the error to report.
     fn fail(&mut self, action: &'static str, fault: ObjectFault) -> RunError {
         let fault = match self.abandon() {
             Ok(()) => fault,
@@ -230,8 +230,8 @@ impl Append for Upload {
         self.fill(bytes).map_err(|fault| self.fail("write", fault))
     }
 
-    /// Pieces that were sent are durable then. What fills no piece goes with the trailer, before
-    /// which nothing counts.
+    /// Sent pieces are then durable. A partial piece is sent with the trailer, before which nothing
+    /// is valid.
     fn sync(&mut self) -> Result<(), RunError> {
         let Some(begun) = &mut self.begun else { return Ok(()) };
         let waited = self.client.runtime.block_on(begun.wait(0));
@@ -267,7 +267,7 @@ impl Append for Upload {
 impl Drop for Upload {
     fn drop(&mut self) {
         if self.stage == Stage::Open {
-            // Nobody is left to be told; docs/object-stores.md says how to look for leftovers.
+            // Nobody is left to report to; docs/object-stores.md describes how to find leftovers.
             let _ = self.abandon();
         }
     }
@@ -284,7 +284,7 @@ impl Begun {
         (self.done.len() + self.coming.len()) as u64
     }
 
-    /// Waits until at most `left` pieces are on their way.
+    /// Waits until at most `left` pieces are being sent.
     async fn wait(&mut self, left: usize) -> Result<(), ObjectFault> {
         while self.coming.len() > left {
             let Some(piece) = self.coming.pop_front() else { break };
@@ -297,7 +297,7 @@ impl Begun {
     }
 }
 
-/// An object that is being made: how it will be known.
+/// An object being made, and the data that will identify it.
 struct Made<'a> {
     key: &'a Path,
     bytes: u64,
@@ -305,7 +305,7 @@ struct Made<'a> {
 }
 
 impl Access {
-    /// Under which name an upload is made: its own where completing can be made conditional or
+    /// Returns the key under which an upload is made: its own if completion can be conditional or
     /// need not be; otherwise one beside it, which no reader takes for a part.
     fn uploaded_as(&self, key: &Path, replaces: bool) -> Path {
         if replaces || self.connection.only_new.is_some() {
@@ -330,7 +330,7 @@ impl Access {
         self.tries(made.bytes).make_once(put, || self.is_there(made)).await
     }
 
-    /// Makes the object of its pieces.
+    /// Assembles the object from its pieces.
     async fn complete(
         &self,
         made: &Made<'_>,
@@ -370,7 +370,7 @@ impl Access {
     }
 }
 
-/// How to find the pieces of an upload that was not ended.
+/// Describes how to find the pieces of an upload that was not ended.
 fn hint(address: &str) -> String {
     match address.strip_prefix("s3://").and_then(|rest| rest.split_once('/')) {
         Some((bucket, key)) => {

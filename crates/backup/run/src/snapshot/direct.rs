@@ -1,17 +1,17 @@
-//! Pages read from the main file past SQLite: of a plain database by several threads at once, of an
-//! encrypted one through the connection's VFS, which opens them.
+//! Pages read from the main file without SQLite: of a plain database by several threads at once, of
+//! an encrypted one through the connection's VFS, which opens them.
 //!
 //! Sound only inside a read transaction, and only for pages with no frame in the write-ahead log:
 //!
 //! - Outside WAL mode the transaction is a SHARED lock, under which nobody writes the main file.
-//! - In WAL mode the transaction holds a read mark. With mark 0 (the log was wholly copied into
-//!   the main file) the lock on it keeps every checkpoint from writing. With another mark, a
-//!   checkpoint copies frames up to that mark only, and the log is not begun anew; so it writes
-//!   no page but those with a frame in the log at or before the mark, and such frames were all
-//!   there when the log was listed after the transaction had begun.
+//! - In WAL mode the transaction holds a read mark. With mark 0 (the whole log was copied into the
+//!   main file) the lock on it keeps every checkpoint from writing. With another mark, a checkpoint
+//!   copies only frames up to that mark, and the log is not restarted; so it writes only pages with
+//!   a frame in the log at or before the mark, and all such frames were there when the log was
+//!   listed after the transaction had begun.
 //!
-//! The VFS is asked for the bytes that SQLite would ask it for, so keys, page sizes and freshness
-//! are its matter as ever.
+//! The VFS is asked for the same bytes as by SQLite, so it handles keys, page sizes and freshness
+//! as always.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -35,28 +35,28 @@ static OPENED: LazyLock<Mutex<HashMap<Identity, Arc<File>>>> = LazyLock::new(Mut
 
 /// The main file of a database inside a read transaction.
 pub(super) struct Direct {
-    /// Of a plain database.
+    /// The file of a plain database.
     file: Option<Arc<File>>,
     page_size: u32,
-    /// Pages that SQLite must be asked for, ascending.
+    /// Pages that must be read through SQLite, ascending.
     logged: Vec<u32>,
-    /// Pages that were whole in the main file when the transaction had begun.
+    /// Number of whole pages in the main file when the transaction had begun.
     pages: u32,
 }
 
-/// The way that pages are read.
+/// The way in which pages are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum By {
-    /// The main file of a plain database.
+    /// From the main file of a plain database.
     File,
-    /// The VFS, which opens pages of the main file.
+    /// Through the VFS, which opens pages of the main file.
     Vfs,
-    /// SQLite.
+    /// Through SQLite.
     Sqlite,
 }
 
 impl Direct {
-    /// `None` where the main file cannot be read past SQLite. A read transaction has begun.
+    /// Returns `None` if the main file cannot be read without SQLite. A read transaction has begun.
     pub(super) fn open(path: &Path, page_size: u32, wal_mode: bool) -> io::Result<Option<Self>> {
         if !fs::metadata(path)?.is_file() {
             return Ok(None);
@@ -70,14 +70,14 @@ impl Direct {
             Vec::new()
         };
         let file = open_kept(path)?;
-        // It only speeds up reading.
+        // This only speeds up reading.
         let _ = fadvise(&file, 0, None, Advice::Sequential);
         let pages = file.metadata()?.len() / u64::from(page_size);
         let pages = u32::try_from(pages).unwrap_or(u32::MAX);
         Ok(Some(Self { file: Some(file), page_size, logged, pages }))
     }
 
-    /// Of an encrypted database; `None` where its pages have to come from SQLite.
+    /// Opens an encrypted database; `None` if its pages must be read through SQLite.
     pub(super) fn through_vfs(
         connection: &mut Connection,
         page_size: u32,
@@ -89,7 +89,8 @@ impl Direct {
         Some(Self { file: None, page_size, logged, pages })
     }
 
-    /// How to read page `number`, and how many pages from it on to `end` are read the same way.
+    /// Returns how to read page `number`, and how many pages from it on, up to `end`, are read the
+    /// same way.
     pub(super) fn run(&self, number: u32, end: u32) -> (By, u32) {
         let at = self.logged.partition_point(|logged| *logged < number);
         let next = self.logged.get(at).copied().unwrap_or(u32::MAX);
@@ -106,8 +107,8 @@ impl Direct {
         (By::Sqlite, u32::try_from(run).unwrap_or(1).max(1))
     }
 
-    /// Whether page 1 is the same here, where it can be compared: that the file is what SQLite
-    /// reads, with no layer between them.
+    /// Returns true if page 1 is the same here, if it can be compared: then SQLite reads this file,
+    /// with no layer in between.
     pub(super) fn agrees(&self, connection: &mut Connection, first: &[u8]) -> bool {
         let mut here = vec![0; first.len()];
         let read = match &self.file {
@@ -134,7 +135,7 @@ impl Direct {
         }
     }
 
-    /// Reads whole pages of an encrypted database; false where that fails for any reason.
+    /// Reads whole pages of an encrypted database; returns false if that fails for any reason.
     pub(super) fn read_by_vfs(
         &self,
         connection: &mut Connection,
@@ -159,7 +160,7 @@ fn wal_path(path: &Path) -> PathBuf {
 
 fn open_kept(path: &Path) -> io::Result<Arc<File>> {
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-    // Nobody can open a file again whose last name is gone: its locks matter no longer.
+    // Nobody can open a file again after its last name is gone: its locks no longer matter.
     opened.retain(|_, file| file.metadata().is_ok_and(|metadata| metadata.nlink() > 0));
     let metadata = fs::metadata(path)?;
     if let Some(file) = opened.get(&(metadata.dev(), metadata.ino())) {

@@ -1,4 +1,4 @@
-//! The files of a connection, read past SQLite's cache.
+//! The files of a connection, read without SQLite's cache.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -12,29 +12,29 @@ use rusqlite::ffi::{
 };
 use tdekit_sqlite::FCNTL_TDEKIT_SEQUENCES;
 
-/// The first with shared memory. Files whose bytes are not what SQLite sees have no later one, as
-/// they cannot be mapped.
+/// The first version with shared memory. Files whose bytes differ from SQLite's view have no later
+/// version, because they cannot be mapped.
 const METHODS_VERSION: c_int = 2;
 
-/// The main file of a connection, which the borrow keeps open and to ourselves.
+/// The main file of a connection, which the borrow keeps open and exclusive.
 pub(super) struct MainFile<'a> {
     file: *mut sqlite3_file,
-    /// Of version 2 or later, so not all fields need be there.
+    /// Of version 2 or later, so some fields may be missing.
     methods: *const sqlite3_io_methods,
     connection: PhantomData<&'a mut Connection>,
 }
 
-/// A method of the file, by a field of version 2 or before.
+/// A method of the file, by a field of version 2 or earlier.
 macro_rules! method {
     ($file:expr, $name:ident) => {
-        // SAFETY: `MainFile::of` saw that the methods are there and of that version, and they stay
-        // as long as the borrow. Only this field is read.
+        // SAFETY: `MainFile::of` checked that the methods exist and have that version, and they
+        // stay as long as the borrow. Only this field is read.
         unsafe { (&raw const (*$file.methods).$name).read() }
     };
 }
 
 impl<'a> MainFile<'a> {
-    /// `None` where SQLite does not give it out.
+    /// Returns `None` if SQLite does not provide it.
     pub(super) fn of(connection: &'a mut Connection) -> Option<Self> {
         let mut file: *mut sqlite3_file = null_mut();
         let place: *mut *mut sqlite3_file = &mut file;
@@ -47,9 +47,9 @@ impl<'a> MainFile<'a> {
         if code != SQLITE_OK {
             return None;
         }
-        // SAFETY: SQLite gave the connection's own file, whose methods its VFS owns; both stay
-        // while the connection is open, which the borrow sees to. Methods of an earlier version
-        // than the type's are shorter than it: only their version is looked at.
+        // SAFETY: SQLite returned the connection's own file, whose methods its VFS owns; both stay
+        // while the connection is open, which the borrow ensures. Methods of an earlier version
+        // than the type's are shorter than it: only their version is read.
         let methods = unsafe {
             let methods = file.as_ref()?.pMethods;
             if methods.is_null() || (&raw const (*methods).iVersion).read() < METHODS_VERSION {
@@ -60,7 +60,7 @@ impl<'a> MainFile<'a> {
         Some(Self { file, methods, connection: PhantomData })
     }
 
-    /// Bytes of the file as SQLite sees it.
+    /// Returns the size of the file as SQLite sees it.
     pub(super) fn size(&self) -> Option<u64> {
         let mut size = 0;
         let file_size = method!(self, xFileSize)?;
@@ -69,19 +69,19 @@ impl<'a> MainFile<'a> {
         u64::try_from(size).ok().filter(|_| code == SQLITE_OK)
     }
 
-    /// The sequences of the header's slots, of an encrypted database, as they stand in the file.
-    /// Read by the connection's own descriptor: to close another would drop its locks.
+    /// Returns the sequences of the header's slots in the file of an encrypted database. Read
+    /// through the connection's own descriptor: closing another would drop its locks.
     pub(super) fn header_sequences(&self) -> Option<[u64; 2]> {
         let mut found = [0; 2];
         let control = method!(self, xFileControl)?;
         let place: *mut [u64; 2] = &raw mut found;
-        // SAFETY: the file is open, nobody else uses the connection, and this control takes the
-        // place of two such numbers. Other files know no such control.
+        // SAFETY: the file is open, nobody else uses the connection, and this control takes a place
+        // for two such numbers. Other files do not know this control.
         let code = unsafe { control(self.file, FCNTL_TDEKIT_SEQUENCES, place.cast()) };
         (code == SQLITE_OK).then_some(found)
     }
 
-    /// Fills `out` from `offset`, page by page as SQLite reads; false where that fails for any
+    /// Fills `out` from `offset`, page by page as SQLite reads; returns false if that fails for any
     /// reason.
     pub(super) fn read(&self, out: &mut [u8], offset: u64, page_len: usize) -> bool {
         let Some(read) = method!(self, xRead) else { return false };
@@ -100,14 +100,14 @@ impl<'a> MainFile<'a> {
         true
     }
 
-    /// A region of the index of the write-ahead log, `len` bytes that other processes write to;
-    /// `None` where it is not there.
+    /// Returns a region of the index of the write-ahead log, `len` bytes that other processes write
+    /// to; `None` if it does not exist.
     pub(super) fn log_index(&self, region: u32, len: usize) -> Option<&[AtomicU32]> {
         let map = method!(self, xShmMap)?;
         let (number, bytes) = (c_int::try_from(region).ok()?, c_int::try_from(len).ok()?);
         let mut start: *mut c_void = null_mut();
         let place: *mut *mut c_void = &mut start;
-        // SAFETY: the file is open, nobody else uses the connection; 0 asks for no new region.
+        // SAFETY: the file is open, nobody else uses the connection; 0 requests no new region.
         let code = unsafe { map(self.file, number, bytes, 0, place.cast()) };
         let start = start.cast::<AtomicU32>();
         if code != SQLITE_OK || start.is_null() || !start.is_aligned() {
@@ -119,7 +119,7 @@ impl<'a> MainFile<'a> {
     }
 }
 
-/// A number of the log's index, in the byte order of the machine.
+/// Reads a number of the log's index, in the byte order of the machine.
 pub(super) fn number(of: &AtomicU32) -> u32 {
     of.load(Ordering::Acquire)
 }

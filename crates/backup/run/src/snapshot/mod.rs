@@ -1,8 +1,8 @@
 //! A consistent snapshot of a database that may be in use.
 //!
-//! It is a read transaction on the caller's connection: in WAL mode writers go on, otherwise they
-//! wait. Pages come through the virtual table `sqlite_dbpage`, or past SQLite where that is sound
-//! (see [`direct`]).
+//! It is a read transaction on the caller's connection: in WAL mode writers continue, otherwise
+//! they wait. Pages come through the virtual table `sqlite_dbpage`, or without SQLite where that is
+//! sound (see [`direct`]).
 
 mod direct;
 mod ffi;
@@ -26,15 +26,15 @@ use self::ffi::MainFile;
 use crate::options::DatabaseSource;
 use crate::{Checked, Run, RunError};
 
-/// How long to wait for a writer that holds the database outside WAL mode.
+/// Maximum wait for a writer that holds the database outside WAL mode.
 const BUSY: Duration = Duration::from_secs(10);
-/// Pages that the connection keeps: each is read once.
+/// Number of pages that the connection caches: each is read once.
 const CACHE_PAGES: i64 = 16;
-/// How often a check looks whether it was cancelled.
+/// Interval at which a check tests whether it was cancelled.
 const CANCEL_WAIT: Duration = Duration::from_millis(100);
-/// Offset of the bytes that SQLite locks; the page that holds them is never used.
+/// Offset of the bytes that SQLite locks; the page with them is never used.
 const LOCK_BYTES: u64 = 0x4000_0000;
-/// Most table names that are told.
+/// Maximum number of table names that are recorded.
 const MAX_TABLES: i64 = 10_000;
 
 const READ_PAGE: &str = "SELECT data FROM sqlite_dbpage('main') WHERE pgno = ?1";
@@ -53,7 +53,7 @@ pub(crate) struct Snapshot {
     seen: Seen,
 }
 
-/// Facts about the database.
+/// Properties of the database.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
     pub(crate) tables: Vec<String>,
@@ -62,18 +62,18 @@ pub(crate) struct Facts {
     pub(crate) encoding: String,
 }
 
-/// The file as it was when the snapshot had begun.
+/// The file when the snapshot had begun.
 #[derive(Clone, Copy)]
 struct Seen {
     identity: (u64, u64),
     len: u64,
     modified: (i64, i64),
-    /// The sequences of the header's slots, of an encrypted file.
+    /// The sequences of the header's slots, for an encrypted file.
     header: Option<[u64; 2]>,
 }
 
 impl Seen {
-    /// The header is read before the time: a change between the two is seen.
+    /// The header is read before the time, so that a change between the two is detected.
     fn of(path: &Path, connection: &mut Connection, encrypted: bool) -> io::Result<Self> {
         let file = MainFile::of(connection).filter(|_| encrypted);
         let header = file.and_then(|file| file.header_sequences());
@@ -194,7 +194,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// What the VFS refuses SQLite is asked for, which tells why.
+    /// Pages that the VFS refuses are requested from SQLite, which reports the reason.
     fn read_by_vfs(&self, direct: &Direct, first: u32, out: &mut [u8]) -> Result<(), RunError> {
         let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         let read = direct.read_by_vfs(&mut connection, first, out);
@@ -234,11 +234,11 @@ impl Snapshot {
         blank(first, pages, self.page_len(), self.zeroed);
     }
 
-    /// Checks that nobody changed the file past SQLite's locks, as far as that can be seen.
+    /// Checks that nobody changed the file without SQLite's locks, as far as that can be detected.
     pub(crate) fn check(&self) -> Result<(), RunError> {
         let mut now = self.look()?;
         if self.is_rewritten(&now) {
-            // Its header may have been written between the two looks at it.
+            // Its header may have been written between the two readings.
             now = self.look()?;
         }
         if now.identity != self.seen.identity {
@@ -254,11 +254,11 @@ impl Snapshot {
         Ok(())
     }
 
-    /// SQLite's quick_check of what is read here. What it needs and only the database's
-    /// application has, such as a module of a virtual table, keeps it from being run.
+    /// Runs SQLite's quick_check on the snapshot. It cannot run if it needs something that only the
+    /// database's application has, such as a module of a virtual table.
     ///
     /// # Errors
-    /// `CorruptSource`; `Database` where the file cannot be read; `Cancelled`.
+    /// `CorruptSource`; `Database` if the file cannot be read; `Cancelled`.
     pub(crate) fn check_structure(&self, run: &Run<'_>) -> Result<Checked, RunError> {
         let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         let stop = connection.get_interrupt_handle();
@@ -304,8 +304,8 @@ impl Snapshot {
         }
     }
 
-    /// Whether more of the file was written than its header, where nobody may write pages. Who
-    /// changes a key writes headers beside readers.
+    /// Returns true if more of the file than its header was written while nobody may write pages. A
+    /// key change writes headers beside readers.
     fn is_rewritten(&self, now: &Seen) -> bool {
         let Seen { header, len, modified, .. } = self.seen;
         let only_header = header.is_some() && now.header.is_some() && header != now.header;
@@ -347,7 +347,7 @@ fn blank(first: u32, pages: &mut [u8], page_len: usize, zeroed: usize) {
     }
 }
 
-/// Begins the read transaction, as the first statement in it.
+/// Starts the read transaction, as its first statement.
 fn tables(connection: &Connection) -> Result<Vec<String>, rusqlite::Error> {
     let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name LIMIT ?1";
     let mut query = connection.prepare(sql)?;
@@ -385,7 +385,7 @@ mod tests {
         }
     }
 
-    /// An encrypted database in `dir`, with a few pages in its log where `mode` is "wal".
+    /// Makes an encrypted database in `dir`, with a few pages in its log if `mode` is "wal".
     fn encrypted(dir: &Path, mode: &str) -> DatabaseSource {
         let path = dir.join("app.db");
         let plain = Connection::open(&path).unwrap();
@@ -429,13 +429,13 @@ mod tests {
         }
     }
 
-    /// Headers are written beside readers; whatever else is written past the locks is told.
+    /// Headers are written beside readers; all other writes without the locks are detected.
     #[test]
     fn a_header_that_was_written_is_told_from_pages_that_were() {
         const SLOT: usize = 8192;
         let dir = tempfile::tempdir().unwrap();
         let snapshot = Snapshot::open(encrypted(dir.path(), "delete")).unwrap();
-        // Kept open: to close it would drop the snapshot's lock.
+        // Kept open: closing it would drop the snapshot's lock.
         let file = File::options().read(true).write(true).open(dir.path().join("app.db")).unwrap();
         let mut sequence = [0; 8];
         file.read_exact_at(&mut sequence, SLOT as u64 + 24).unwrap();

@@ -1,4 +1,4 @@
-//! Which pages a write-ahead log may hold (<https://www.sqlite.org/walformat.html>).
+//! The pages that a write-ahead log may have (<https://www.sqlite.org/walformat.html>).
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -8,15 +8,16 @@ use tdekit_key_store::open_ordinary;
 
 const HEADER_LEN: usize = 32;
 const FRAME_HEADER_LEN: u64 = 24;
-/// The magic number without its last bit, which tells the byte order of checksums.
+/// The magic number without its last bit, which is the byte order of checksums.
 const MAGIC: u32 = 0x377F_0682;
-/// More frames than this are not listed: the log would take too much memory.
+/// Maximum number of frames that are listed: otherwise the list would take too much memory.
 const MAX_FRAMES: u64 = 4 << 20;
 
-/// The page numbers of all frames that the log has ever held and still shows, in order, each once:
-/// those of the snapshot, and perhaps others. `None` when it cannot be told.
+/// Returns the page numbers of all frames that are present in the log, including old ones, in order
+/// and without duplicates: those of the snapshot, and perhaps others. `None` if they cannot be
+/// determined.
 ///
-/// The caller holds a read transaction, so that frames of its snapshot stand still.
+/// The caller holds a read transaction, so that frames of its snapshot do not change.
 pub(super) fn page_numbers(wal: &Path, page_size: u32) -> io::Result<Option<Vec<u32>>> {
     let file = match open_ordinary(wal) {
         Ok(file) => file,
@@ -45,7 +46,7 @@ pub(super) fn page_numbers(wal: &Path, page_size: u32) -> io::Result<Option<Vec<
         let mut number = [0; 4];
         match file.read_exact_at(&mut number, HEADER_LEN as u64 + frame * frame_len) {
             Ok(()) => numbers.push(u32::from_be_bytes(number)),
-            // A frame that is being written now is none of the snapshot's.
+            // A frame that is being written now does not belong to the snapshot.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
             Err(error) => return Err(error),
         }

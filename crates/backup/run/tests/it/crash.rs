@@ -1,4 +1,4 @@
-//! Backups and restores that stop at any point: earlier sets stay, nothing half stands under a
+//! Backups and restores that stop at any point: earlier sets stay, nothing partial appears under a
 //! final name, and the next run works.
 
 use std::fs;
@@ -19,15 +19,15 @@ use tdekit_backup_run::{
 
 static SIGNER: LazyLock<Signer> = LazyLock::new(Signer::new);
 
-/// Files and what they hold.
+/// Files and their content.
 type Files = Vec<(PathBuf, Vec<u8>)>;
 
-/// Steps that are done before all fails.
+/// Number of steps that succeed before everything fails.
 #[derive(Clone)]
 struct Fuse {
     left: Arc<AtomicU32>,
-    /// The files at the end of the fuse, where the process is to have died there: what it would
-    /// clean up stays.
+    /// The files at the end of the fuse, if the process is to die there: files that it would clean
+    /// up stay.
     left_behind: Arc<Mutex<Option<Files>>>,
     dir: Option<PathBuf>,
 }
@@ -54,7 +54,7 @@ impl Fuse {
         }
     }
 
-    /// Puts the files back as they were at the end of the fuse.
+    /// Restores the files as they were at the end of the fuse.
     fn die(&self) {
         let Some(dir) = &self.dir else { return };
         let Some(left_behind) = self.left_behind.lock().unwrap().take() else { return };
@@ -74,7 +74,7 @@ impl Fuse {
 
 fn files(dir: &Path) -> Files {
     let paths = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
-    // Files being made are in a directory of their own.
+    // Files being made are in separate directories.
     let within = |path: std::path::PathBuf| match fs::read_dir(&path) {
         Ok(entries) => entries.map(|entry| entry.unwrap().path()).collect(),
         Err(_) => vec![path],
@@ -83,7 +83,7 @@ fn files(dir: &Path) -> Files {
     paths.map(|path| (path.clone(), fs::read(path).unwrap())).collect()
 }
 
-/// A file target whose calls burn a fuse.
+/// A file target whose calls consume a fuse.
 struct Fused(FileTarget, Fuse);
 
 impl Target for Fused {
@@ -151,7 +151,7 @@ fn stream_job(byte: u8) -> BackupJob<'static> {
     BackupJob { encryption: encryption(), mode: Mode::Append, ..BackupJob::new(stream(&bytes)) }
 }
 
-/// All sets of media restore to what was backed up by [`stream_job`] of these numbers.
+/// All sets of media restore to the content that [`stream_job`] with these numbers backed up.
 fn holds(paths: &[&Path], expected: &[u8]) {
     let media = open(paths).unwrap();
     assert_eq!(media.sets().len(), expected.len());
@@ -200,7 +200,7 @@ fn every_point(names: &[&str], dies: bool, stripes: bool) {
             restore_bytes(&media, Some(position)).unwrap();
         }
         drop(media);
-        // A set that counts in one stripe only is finished: nothing that was published is cut off.
+        // A set that is valid in only one stripe is completed: nothing published is cut off.
         half_published += u32::from(stripes && sets == 3);
         back_up(job(4), &paths).unwrap();
         holds(&paths, if sets == 2 { &[1, 2, 4] } else { &[1, 2, 3, 4] });
@@ -253,7 +253,7 @@ fn new_media_at_every_point(names: &[&str], dies: bool, mode: Mode) {
                 let _ = fs::remove_file(path);
             }
             back_up(stream_job(1), &paths).unwrap();
-            // The leavings of the last one are gone.
+            // The remains of the last one are gone.
             assert_eq!(dir.names(), names, "{steps}");
         }
         let fuse = Fuse::new(steps, dies.then_some(dir.0.path()));
@@ -367,7 +367,7 @@ fn a_second_writer_is_kept_out() {
     back_up(stream_job(2), &[&dir.path("new")]).unwrap();
 }
 
-/// Runs the test `worker` of this program as a process of its own.
+/// Runs the test `worker` of this program as a separate process.
 fn spawn(task: &str, dir: &Path) -> Child {
     let program = std::env::current_exe().unwrap();
     let mut command = Command::new(program);
@@ -376,7 +376,7 @@ fn spawn(task: &str, dir: &Path) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// Does nothing but in a process that another test runs and kills.
+/// Does something only in a process that another test runs and kills.
 #[test]
 fn worker() {
     let Ok(task) = std::env::var("TDEKIT_TEST_TASK") else { return };

@@ -1,4 +1,4 @@
-//! Damaged and forged media: each is noticed, and not one wrong byte is restored.
+//! Damaged and forged media: each is detected, and not one wrong byte is restored.
 
 use std::cell::RefCell;
 use std::fs;
@@ -44,7 +44,7 @@ static SIGNER: LazyLock<Signer> = LazyLock::new(Signer::new);
 const RUN: Run<'static> =
     Run { threads: 1, throttle_bytes_per_s: None, progress: None, cancel: None };
 
-/// The bytes of a set, all or an error.
+/// Returns all bytes of a set, or an error.
 fn content(media: &Media, set: &SetInfo) -> Result<Vec<u8>, RunError> {
     let position = Some(set.position);
     if set.source == SourceKind::Stream {
@@ -82,7 +82,7 @@ impl MediaSource for Bytes {
     }
 }
 
-/// A small media set: its bytes, its records, and what each set holds.
+/// A small media set: its bytes, its records, and the content of each set.
 struct Small {
     dir: Dir,
     bytes: Vec<u8>,
@@ -134,7 +134,8 @@ impl Small {
         Media::open(vec![Arc::new(Bytes(bytes.to_vec()))])
     }
 
-    /// Restores what can be restored: right bytes or an error. True where all was there and whole.
+    /// Restores every set that can be restored: correct bytes or an error. Returns true if
+    /// everything was there and whole.
     fn check(&self, media: &Media, whole: &dyn Fn(usize) -> bool, what: &str) -> bool {
         let mut restored = 0;
         for (n, expected) in self.contents.iter().enumerate() {
@@ -151,7 +152,7 @@ impl Small {
         restored == self.contents.len()
     }
 
-    /// Whether verifying with the key finds nothing.
+    /// Returns true if verifying with the key finds nothing.
     fn verifies(&self, media: &Media) -> bool {
         media.findings().is_empty()
             && media.sets().len() == self.contents.len()
@@ -278,7 +279,7 @@ fn nothing_is_appended_behind_damage() {
     assert!(fs::read(&path).unwrap() == bytes);
 }
 
-/// Offsets of the blocks of a stream's set of several equal blocks.
+/// Returns the offsets of the blocks of a stream's set with several equal blocks.
 fn blocks(dir: &Dir, sets: usize) -> (Vec<u8>, Vec<Vec<Range<usize>>>) {
     let bak = dir.path("blocks.bak");
     let bytes: Vec<u8> = (0..4 << 20).map(|n: u32| n.to_le_bytes()[2]).collect();
@@ -340,7 +341,7 @@ fn blocks_that_are_exchanged_repeated_or_of_another_set_are_refused() {
     ] {
         assert!(matches!(error, RunError::Damaged { .. } | RunError::Tampered { .. }), "{error}");
     }
-    // With an index number that fits the seal does not hold.
+    // With a matching index number the seal is invalid.
     let mut forged = bytes.clone();
     forged[first[1].clone()].copy_from_slice(&bytes[first[0].clone()]);
     forged[first[1].start + 8] = 1;
@@ -458,7 +459,7 @@ fn one_mirror_s_damaged_media_header_leaves_the_other_readable() {
             restore(&media, None, &to).unwrap();
             assert_eq!(state(&to), state(&db));
             fs::remove_file(&to).unwrap();
-            // Nothing is appended beside what cannot be read.
+            // Nothing is appended beside an unreadable file.
             let refused = back_up(BackupJob { mode: Mode::Append, ..job(&db) }, &paths);
             assert!(refused.is_err());
             assert_eq!(

@@ -1,4 +1,4 @@
-//! Differential sets: what changed since a full set, and chains of both.
+//! Differential sets: the changes since a full set, and chains of both.
 
 use std::fs;
 use std::path::Path;
@@ -139,7 +139,7 @@ fn a_base_that_was_exchanged_is_refused() {
     add_rows(&open_db, 10);
     back_up(plain(differential(&db)), &[&bak]).unwrap();
     let mut both = fs::read(&bak).unwrap();
-    // The finishing time in the base's trailer, with a checksum that fits.
+    // The time of completion in the base's trailer, with a matching checksum.
     let trailer = base.len() - 256;
     both[trailer + 64] ^= 1;
     let checksum = tdekit_key_crypto::sha256(&[&both[trailer..trailer + 184]]);
@@ -159,7 +159,7 @@ fn a_base_that_was_exchanged_is_refused() {
 fn all_pages_changed_and_a_growing_map() {
     let dir = Dir::new();
     let (db, bak) = (dir.path("a.db"), dir.path("a.bak"));
-    // More pages than one map block holds, before and after.
+    // More pages than fit into one map block, before and after.
     let open_db = Connection::open(&db).unwrap();
     open_db.execute_batch("PRAGMA page_size=512; PRAGMA synchronous=OFF").unwrap();
     open_db.execute_batch(SCHEMA).unwrap();

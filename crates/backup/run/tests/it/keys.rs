@@ -113,7 +113,7 @@ fn a_recipient_is_added_without_touching_data() {
         assert!(matches!(refused, Err(RunError::Store(_))));
         let refused = add_recipients(targets(&paths), Some(1), &Key(8), &Key(7));
         assert!(matches!(refused, Err(RunError::Store(_))));
-        // The new recipient opens it, so it can add others; sets go on behind.
+        // The new recipient opens it, so it can add others; further sets can be appended.
         add_recipients(targets(&paths), Some(1), &Key(9), &Key(8)).unwrap();
         let job = stream_job(b"third");
         let outcome = back_up(if stripes { striped(job) } else { job }, &paths).unwrap();
@@ -187,7 +187,7 @@ fn a_signature_holds_for_its_set_and_its_blocks() {
         }
         let refused = sign(targets(&paths), &made[1], &signer);
         assert!(matches!(refused, Err(RunError::Option { what: "signature", .. })));
-        // Another set stands there than the one that was made.
+        // Another set is there than the one that was made.
         let other = BackupOutcome { set_id: made[1].set_id, ..made[0].clone() };
         assert!(matches!(sign(targets(&paths), &other, &signer), Err(RunError::NoSet { .. })));
         let media = open(&paths).unwrap();
@@ -199,7 +199,7 @@ fn a_signature_holds_for_its_set_and_its_blocks() {
             assert_eq!((signature.problem, signature.subject.as_str()), (None, "CN=Signer"));
             assert_eq!(signature.certificate_der, signer.1);
         }
-        // A plain set can be forged with checksums that fit; its signature does not hold then.
+        // A plain set can be forged with matching checksums; its signature is then invalid.
         let last = paths[paths.len() - 1];
         let good = fs::read(last).unwrap();
         let record = good.windows(8).rposition(|bytes| bytes == b"tdeksig\n").unwrap();
@@ -232,7 +232,7 @@ fn a_certificate_that_expired_still_opens_and_wraps_nothing_new() {
         store.create_certificate(&wanted).unwrap();
     };
     create("Long", now_seconds() + 86_400);
-    // On a busy machine a key alone takes seconds.
+    // On a busy machine generating a key alone takes seconds.
     let expires_at = now_seconds() + 8;
     create("Short", expires_at);
     let names = ["Short".to_owned(), "Long".to_owned()];

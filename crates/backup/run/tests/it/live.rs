@@ -1,4 +1,4 @@
-//! Snapshots of databases in use, and of files that change past SQLite.
+//! Snapshots of databases in use, and of files that change without SQLite.
 
 use std::fs;
 use std::io::{self, Read};
@@ -13,7 +13,7 @@ use tdekit_backup_run::{
     BackupJob, Compression, Mode, Progress, Run, RunError, Source, StreamSource, backup,
 };
 
-/// Moves rows between the tables in single transactions, until it is told to stop.
+/// Moves rows between the tables in single transactions, until `stop` is set.
 fn write_on(path: &Path, stop: &AtomicBool, commits: &AtomicU64, checkpoint: u32) {
     let db = Connection::open(path).unwrap();
     db.busy_timeout(Duration::from_secs(60)).unwrap();

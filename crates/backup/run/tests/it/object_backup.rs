@@ -9,7 +9,7 @@ use tdekit_backup_run::{
     RunError, SetKind, Target, add_recipients, backup,
 };
 
-/// Enough for several pieces of 5 MiB where nothing is compressed.
+/// Enough for several pieces of 5 MiB without compression.
 const ROWS: u32 = 12_000;
 
 fn target(address: &str, options: &ObjectOptions) -> Vec<Box<dyn Target>> {
@@ -34,7 +34,7 @@ fn sets_are_appended_inspected_verified_and_restored() {
     let Some(server) = server("backup") else { return };
     let dir = Dir::new();
     let (db, address) = (dir.path("a.db"), server.address("a.bak"));
-    // Each command meets a line that drops.
+    // Each command meets a dropped connection.
     let proxy = Proxy::new(&server, Vec::new());
     let options = server.options_by(&proxy.endpoint);
     let open_db = database(&db, 4096, "wal", ROWS);
@@ -124,7 +124,7 @@ fn of_two_backups_at_once_one_is_made() {
         let backups = [(); 2].map(|()| scope.spawn(|| back_up(job(&db), &address, &options)));
         backups.map(|backup| backup.join().unwrap())
     });
-    // One may begin when the other has ended: then both are made, one behind the other.
+    // One may start after the other has ended: then both are made, one after the other.
     let made = results.iter().filter(|result| result.is_ok()).count();
     for error in results.iter().filter_map(|result| result.as_ref().err()) {
         assert!(matches!(error, RunError::Exists { .. } | RunError::NoPart { .. }), "{error}");

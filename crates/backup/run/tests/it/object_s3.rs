@@ -88,9 +88,9 @@ fn appends_are_objects_and_read_as_parts() {
     assert_eq!(server.unfinished_uploads(), 0);
 }
 
-/// A server that looks and then writes, in two steps, lets two through that come at the very same
-/// moment. Then what stands there is one writer's, whole; and it is no rule: of a few tries, one
-/// at least has the store refuse the second.
+/// A server that checks and then writes, in two steps, accepts two writers at the very same moment.
+/// Then the result is one writer's data, whole; and that is the exception: in at least one of a few
+/// tries the store refuses the second.
 #[test]
 fn of_two_writers_one_is_refused() {
     const TRIES: usize = 4;
@@ -102,7 +102,7 @@ fn of_two_writers_one_is_refused() {
     assert_eq!(server.unfinished_uploads(), 0);
 }
 
-/// Two append at once. Whether one was refused.
+/// Two writers append at once. Returns true if one was refused.
 fn two_writers(server: &crate::object_common::Server, name: &str, length: usize) -> bool {
     let (address, options) = (server.address(name), server.options());
     append(&address, &options, NEW, b"first").unwrap();
@@ -115,7 +115,7 @@ fn two_writers(server: &crate::object_common::Server, name: &str, length: usize)
         });
         writers.map(|writer| writer.join().unwrap())
     });
-    // One that begins when the other has ended is told that its place is not the last.
+    // A writer that starts after the other has ended is told that its place is not the last.
     for refused in results.iter().filter_map(|result| result.as_ref().err()) {
         let is_known = matches!(refused, RunError::Exists { .. } | RunError::NoPart { .. });
         assert!(is_known, "{results:?}");
@@ -263,7 +263,7 @@ fn wrong_credentials_and_a_missing_bucket_are_told_at_once() {
 #[test]
 fn a_store_that_is_not_there_is_told_when_patience_ends() {
     let Some(server) = server("nobody") else { return };
-    // Bound and not listened on for others: nothing answers there once it is closed.
+    // Bound but not listened on: nothing answers there once it is closed.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);

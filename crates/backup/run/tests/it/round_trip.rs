@@ -1,4 +1,4 @@
-//! Backups come back as they were: page sizes, journal modes, compressions, algorithms, layouts.
+//! Restores equal the originals: page sizes, journal modes, compressions, algorithms, layouts.
 
 use std::fs;
 use std::path::Path;
@@ -121,14 +121,14 @@ fn an_empty_database_and_one_with_auto_vacuum() {
     assert!(fs::read(&to).unwrap() == fs::read(&db).unwrap());
 }
 
-/// A database of pages with 48 reserved bytes, as an encrypted one shows itself to SQLite.
+/// Makes a database of pages with 48 reserved bytes, as SQLite sees an encrypted one.
 fn reserved_database(path: &Path) {
     let db = Connection::open(path).unwrap();
     db.execute_batch("PRAGMA page_size=1024; PRAGMA user_version=1").unwrap();
     drop(db);
     let mut bytes = fs::read(path).unwrap();
     bytes[20] = 48;
-    // Where the cells of page 1 begin, which has none yet.
+    // Offset of the cells of page 1, which has none yet.
     bytes[105..107].copy_from_slice(&(1024_u16 - 48).to_be_bytes());
     fs::write(path, bytes).unwrap();
     let db = Connection::open(path).unwrap();

@@ -31,7 +31,7 @@ pub(crate) fn run(args: &BinlogArgs, global: &GlobalArgs) -> Result<(), CommandE
     let Some(path) = &args.output else {
         let mut out = BufWriter::new(io::stdout().lock());
         let read = binlog::decrypt(&mut input, &mut out, &keyring);
-        // Everything whole before an error is worth having.
+        // All complete data before an error is useful.
         out.flush()?;
         return Ok(read.map(drop).map_err(MariadbError::from)?);
     };

@@ -1,4 +1,4 @@
-//! How a MariaDB server is reached.
+//! Connection to a MariaDB server.
 
 use std::path::PathBuf;
 
@@ -26,7 +26,7 @@ pub(crate) struct ConnectionArgs {
 }
 
 impl ConnectionArgs {
-    /// The connection that the arguments name.
+    /// Returns the connection that the arguments describe.
     pub(crate) fn connection(&self) -> Connection {
         let Self { defaults_file, socket, host, port, user } = self.clone();
         Connection { defaults_file, socket, host, port, user }

@@ -98,7 +98,7 @@ pub(crate) fn install(args: &InstallArgs, global: &GlobalArgs) -> Result<(), Com
     )?)
 }
 
-/// Takes the plugin away.
+/// Removes the plugin.
 pub(crate) fn uninstall(args: &UninstallArgs) -> Result<(), CommandError> {
     let connection = args.connection.connection();
     let data = match connection.client() {
@@ -157,8 +157,8 @@ fn tell(done: &Done, certificate: &str) -> Result<(), CommandError> {
     }
 }
 
-/// The plugin's library: `TDEKIT_MARIADB_PLUGIN`, else where the command and its other libraries
-/// are.
+/// Returns the plugin's library: `TDEKIT_MARIADB_PLUGIN`, or beside the command and its other
+/// libraries.
 fn plugin() -> Result<PathBuf, MariadbError> {
     if let Some(named) = env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
         let path = PathBuf::from(named);

@@ -1,4 +1,4 @@
-//! `tdekit mariadb key`: the numbered keys, made and wrapped anew.
+//! `tdekit mariadb key`: the numbered keys, making and rewrapping.
 
 use clap::{Args, Subcommand};
 use tdekit_console::{GlobalArgs, output, session};
@@ -58,7 +58,7 @@ fn create(args: &KeyCreateArgs, global: &GlobalArgs) -> Result<(), CommandError>
     Ok(output::line(format_args!("A server that runs has it in a second: ENCRYPTION_KEY_ID={id}"))?)
 }
 
-/// Wraps all keys by one certificate.
+/// Rewraps all keys with one certificate.
 fn rewrap(args: &KeyRewrapArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let store = session::open_unlocked_store(global)?;
     existing_keys(store.store())?;

@@ -17,7 +17,7 @@ pub(crate) struct StatusArgs {
     connection: ConnectionArgs,
 }
 
-/// Shows keys, and what a server does with them.
+/// Shows keys, and the server's use of them.
 pub(crate) fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let store = session::open_store(global)?;
     let connection = args.connection.connection();
@@ -58,7 +58,7 @@ fn print(status: Status) -> Result<(), CommandError> {
     )?)
 }
 
-/// Logs under keys from before the online cipher show more than they should.
+/// Logs under keys from before the online cipher reveal more than they should.
 fn warn_of_counter_mode(status: &Status) {
     if status.logs_in_counter_mode {
         output::warning(

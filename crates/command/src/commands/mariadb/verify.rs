@@ -1,4 +1,4 @@
-//! `tdekit mariadb verify`: a server's files, page by page, whether the server runs or not.
+//! `tdekit mariadb verify`: checks a server's files, page by page, whether or not the server runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use super::connection::ConnectionArgs;
 use crate::error::CommandError;
 
 const TEMPLATE: &str = "verify {bar:24} {percent:>3} %  {pos} of {len} pages  {eta} left";
-/// Findings of one file that are printed; `--json` has more.
+/// Maximum number of findings of one file that are printed; `--json` has more.
 const MAX_PRINTED: usize = 100;
 
 /// Arguments of `mariadb verify`.
@@ -65,7 +65,7 @@ impl Progress for Bar {
     }
 }
 
-/// Looks at a server's files.
+/// Checks a server's files.
 pub(crate) fn run(args: &VerifyFilesArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let keyring = match args.checksums_only {
         true => None,
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &VerifyFilesArgs, global: &GlobalArgs) -> Result<(), Com
         true => output::json(&report)?,
         false => tell(&report)?,
     }
-    // A sample says nothing of the other pages.
+    // A sample says nothing about the other pages.
     if args.sample.is_none() && !args.checksums_only {
         record(&report, &places.data, global);
     }
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &VerifyFilesArgs, global: &GlobalArgs) -> Result<(), Com
     }
 }
 
-/// Keeps what was counted for `tdekit overview`.
+/// Stores the counts for `tdekit overview`.
 fn record(report: &Report, data: &Path, global: &GlobalArgs) {
     let data = std::fs::canonicalize(data).unwrap_or_else(|_| data.to_owned());
     let spaces = report.tablespaces.iter().filter(|one| one.engine == "InnoDB");

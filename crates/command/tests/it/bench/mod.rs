@@ -1,4 +1,4 @@
-//! A bench of the command's own, in a directory of its own.
+//! A bench of the command, in a separate directory.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::panic)]
 
 use std::ffi::OsStr;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::common::{Place, Run};
 
-/// The mixes, on little.
+/// The mixes, at a small size.
 pub const SMALL: [&str; 10] = [
     "--experiment",
     "crud",
@@ -26,7 +26,7 @@ pub const SMALL: [&str; 10] = [
     "20",
 ];
 
-/// Copies go to `copies`, reports and sockets stand in the directory itself.
+/// Copies go to `copies`; reports and sockets are in the directory itself.
 pub struct Bench {
     place: Place,
     library: &'static str,
@@ -54,7 +54,7 @@ impl Bench {
         self.place.path(name)
     }
 
-    /// A small database of the user's; returns its bytes.
+    /// Makes a small database of the user's; returns its bytes.
     pub fn app(&self) -> Vec<u8> {
         Connection::open(self.path("app.db"))
             .unwrap()
@@ -68,7 +68,7 @@ impl Bench {
         fs::read(self.path("app.db")).unwrap()
     }
 
-    /// A bench that measures. A comparison or an order is none.
+    /// Runs a bench that measures. A comparison or an order does not.
     pub fn command<S: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = S>) -> Command {
         let mut command = self.place.command(["bench"]);
         let words: Vec<S> = words.into_iter().collect();
@@ -86,7 +86,7 @@ impl Bench {
         run
     }
 
-    /// What a bench says that must fail.
+    /// Returns the error of a bench that must fail.
     pub fn fails<S: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = S>) -> String {
         let run = Run::of(&self.command(words).output().unwrap());
         assert!(run.code == 1 && run.err.contains("error: "), "{run:?}");
@@ -101,7 +101,8 @@ impl Bench {
         serde_json::from_str(&fs::read_to_string(self.path("results.json")).unwrap()).unwrap()
     }
 
-    /// Results of a run that ended early for `reason`: kept, marked, shown; and nothing else left.
+    /// Returns the results of a run that ended early for `reason`: kept, marked, shown; and nothing
+    /// else is left.
     pub fn partial(&self, reason: &str) -> Value {
         let results = self.results();
         let [found] = results["incomplete"].as_array().unwrap().as_slice() else {
@@ -115,7 +116,7 @@ impl Bench {
         results
     }
 
-    /// Blocks of a class and side.
+    /// Returns the number of blocks of a class and side.
     pub fn blocks(&self, results: &Value, class: &str, side: &str) -> usize {
         whole_blocks(results)
             .filter(|found| found["cell"] == class && found["side"] == side)
@@ -135,17 +136,17 @@ impl Bench {
     }
 }
 
-/// Blocks of the databases in the process, without the parts that were their statements'.
+/// Returns the blocks of the in-process databases, without the blocks of single statements.
 pub fn whole_blocks(results: &Value) -> impl Iterator<Item = &Value> {
     let runs = results["embedded"]["runs"].as_array().unwrap();
     runs.iter().filter(|run| run["statement"].is_null())
 }
 
-/// A run, which ends with the test.
+/// A run that ends with the test.
 pub struct Running(pub Child);
 
 impl Running {
-    /// Its workers.
+    /// Returns its workers.
     pub fn children(&self) -> Vec<u32> {
         let id = self.0.id();
         let threads = fs::read_dir(format!("/proc/{id}/task")).unwrap();
@@ -161,7 +162,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended, as it should.
+        // It may have ended already, as it should.
         let _ended = self.0.kill();
         let _ended = self.0.wait();
     }
@@ -172,7 +173,7 @@ pub fn signal(process: u32, name: &str) {
     assert!(status.success());
 }
 
-/// Waits, a minute and a half at most.
+/// Waits, for at most a minute and a half.
 pub fn wait_until(reproach: &str, mut fits: impl FnMut() -> bool) {
     let start = Instant::now();
     while !fits() {
@@ -181,14 +182,14 @@ pub fn wait_until(reproach: &str, mut fits: impl FnMut() -> bool) {
     }
 }
 
-/// The document that a page carries.
+/// Returns the document that is embedded in a page.
 pub fn embedded(page: &str) -> Value {
     let (_, rest) = page.split_once("id=\"results\">").unwrap();
     serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
 }
 
-/// The extension of this build: cargo puts it beside the tests of what depends on it. One that
-/// stands beside the command may be of another build.
+/// Returns the extension of this build: cargo puts it beside the tests of its dependents. One
+/// beside the command may be of another build.
 fn extension() -> PathBuf {
     let name =
         format!("{}tdekit_sqlite{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);

@@ -1,4 +1,4 @@
-//! Runs the command on a store of its own.
+//! Runs the command on a separate store.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::ffi::OsStr;
@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The cost of a password in tests: the least that the format allows.
+/// The cost of a password in tests: the minimum that the format allows.
 pub const CHEAP: [&str; 2] = ["--argon2-memory=8", "--argon2-passes=1"];
 
 /// A directory with a store at `home`, which `key` or the password `secret` opens.
@@ -61,7 +61,7 @@ impl Place {
         path
     }
 
-    /// The command in the place's directory, with its variables and no others of ours.
+    /// Returns the command in the place's directory, with its variables and no others of ours.
     pub fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(tdekit());
         command
@@ -78,14 +78,14 @@ impl Place {
         Run::of(&self.command(args).output().unwrap())
     }
 
-    /// Runs what must succeed.
+    /// Runs a command that must succeed.
     pub fn ok<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Run {
         let run = self.run(args);
         assert_eq!(run.code, 0, "{run:?}");
         run
     }
 
-    /// Runs what must fail with `code`; gives what it says.
+    /// Runs a command that must fail with `code`; returns its message.
     pub fn fails<S: AsRef<OsStr>>(&self, code: i32, args: impl IntoIterator<Item = S>) -> String {
         let run = self.run(args);
         assert_eq!(run.code, code, "{run:?}");
@@ -99,7 +99,7 @@ impl Place {
     }
 }
 
-/// The result of a run.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Run {
     pub code: i32,
@@ -117,12 +117,12 @@ impl Run {
     }
 }
 
-/// The command: of the same build as this test program, which lies in `target/PROFILE/deps`.
+/// Returns the command: of the same build as this test program, which is in `target/PROFILE/deps`.
 pub fn tdekit() -> PathBuf {
     std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().join("tdekit")
 }
 
-/// Copies a program, by a process of its own: what another thread forks meanwhile would inherit a
+/// Copies a program, in a separate process: a fork by another thread would otherwise inherit a
 /// descriptor that writes it, and a program that is open for writing cannot be started.
 pub fn install(program: &Path, to: &Path) {
     assert!(Command::new("cp").args([program, to]).status().unwrap().success());

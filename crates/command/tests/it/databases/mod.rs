@@ -13,11 +13,11 @@ use tdekit_key_store::{KeyStore, SecretBytes, Unlock, Unlocked};
 
 use crate::common::{Place, Run};
 
-/// In every row of [`fill`].
+/// Contained in every row of [`fill`].
 pub const MARKER: &str = "Zanzibar-Marker-4711";
 pub const CERTIFICATES: [&str; 2] = ["AppCert", "Second"];
 
-/// The store that the connections of this process use, with [`CERTIFICATES`], backed up.
+/// Returns the store of this process's connections, with [`CERTIFICATES`], backed up.
 pub fn place() -> &'static Place {
     static PLACE: OnceLock<Place> = OnceLock::new();
     PLACE.get_or_init(|| {
@@ -30,8 +30,8 @@ pub fn place() -> &'static Place {
     })
 }
 
-/// Makes directories below `within` whose path is longer than the system takes: nobody can read
-/// them by their path, root included.
+/// Makes directories below `within` whose path is longer than the system accepts: nobody can read
+/// them by their path, not even root.
 pub fn unreadable_below(within: &Path) {
     let script = "import os, sys
 os.chdir(sys.argv[1])
@@ -64,13 +64,13 @@ impl Dir {
         names
     }
 
-    /// The directory in which a run makes its file, or made it until it was killed.
+    /// Returns the directory in which a run makes its file, or did until it was killed.
     pub fn work(&self) -> Option<PathBuf> {
         let mut names = self.names().into_iter();
         names.find(|name| name.starts_with("tdekit-new.")).map(|name| self.path(&name))
     }
 
-    /// The files that hold the marker, in any of SQLite's encodings.
+    /// Returns the files with the marker, in any of SQLite's encodings.
     pub fn files_with_marker(&self) -> Vec<String> {
         let wide: Vec<u8> = MARKER.encode_utf16().flat_map(u16::to_le_bytes).collect();
         let big: Vec<u8> = MARKER.encode_utf16().flat_map(u16::to_be_bytes).collect();
@@ -90,11 +90,11 @@ impl Dir {
     }
 }
 
-/// A small file system in a directory, which is gone when it is dropped.
+/// A small file system in a directory, which is unmounted on drop.
 pub struct SmallDisk(pub PathBuf);
 
 impl SmallDisk {
-    /// `None`, with a note, where this machine does not let us mount one.
+    /// Returns `None`, with a note, if this machine does not allow mounting one.
     pub fn mount(dir: &Dir, size: &str) -> Option<Self> {
         let disk = dir.path("disk");
         fs::create_dir(&disk).unwrap();
@@ -122,7 +122,7 @@ pub fn open(path: &Path) -> Connection {
     Connection::open(path).unwrap()
 }
 
-/// The store of [`place`] with its keys.
+/// Returns the unlocked store of [`place`].
 pub fn unlocked() -> Unlocked {
     let store = KeyStore::open(&place().home()).unwrap();
     let password = Unlock::Password(SecretBytes::from_slice(b"secret").unwrap());
@@ -143,7 +143,7 @@ pub fn create(path: &Path, sql: &str) -> Connection {
     db
 }
 
-/// Makes a plain database with `rows` rows that hold the marker.
+/// Makes a plain database with `rows` rows that contain the marker.
 pub fn fill(path: &Path, rows: u32) {
     let db = create(path, "");
     insert(&db, rows);
@@ -158,12 +158,12 @@ pub fn insert(db: &Connection, rows: u32) {
     .unwrap();
 }
 
-/// The only column of the only row.
+/// Returns the only column of the only row.
 pub fn one<T: rusqlite::types::FromSql>(db: &Connection, sql: &str) -> T {
     db.query_row(sql, [], |row| row.get(0)).unwrap_or_else(|error| panic!("{sql}: {error}"))
 }
 
-/// Schema, settings and every row with its row number.
+/// Returns schema, settings and every row with its row number.
 pub fn dump(db: &Connection) -> Vec<String> {
     let mut lines = Vec::new();
     for name in ["encoding", "user_version", "application_id", "auto_vacuum", "journal_mode"] {
@@ -224,7 +224,7 @@ pub fn encrypt(path: &Path, more: &[&str]) -> Run {
     place().ok(encrypt_args(path, more))
 }
 
-/// Encrypts, which must fail with `code`; gives what it says.
+/// Encrypts, which must fail with `code`; returns the message.
 pub fn encrypt_fails(code: i32, path: &Path, more: &[&str]) -> String {
     place().fails(code, encrypt_args(path, more))
 }
@@ -236,7 +236,7 @@ pub fn encrypt_args(path: &Path, more: &[&str]) -> Vec<std::ffi::OsString> {
     args
 }
 
-/// Runs a command of the database's path.
+/// Runs a command on the database's path.
 pub fn ok(command: &str, path: &Path) -> Run {
     place().ok([command.as_ref(), path.as_os_str()])
 }

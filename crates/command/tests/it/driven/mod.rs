@@ -1,5 +1,5 @@
-//! A command that is recorded while a program commits to the database, and what a crash of both
-//! may have left of the commits.
+//! A command that is recorded while a program commits to the database, and the commits that must
+//! have survived a crash of both.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::panic)]
 
 use std::ffi::{OsStr, OsString};
@@ -15,7 +15,7 @@ use tdekit_faults_sqlite::trace::record;
 use crate::databases::{Dir, open, place};
 use crate::powercut::Image;
 
-/// Commits and tells of it, runs the command meanwhile, and goes on for a while.
+/// Commits and reports it, runs the command meanwhile, and continues for a while.
 const DRIVER: &str = r#"
 import itertools, os, sqlite3, subprocess, sys, time
 extension, path, told, mode, synchronous, pause_s, *command = sys.argv[1:]
@@ -55,14 +55,14 @@ for n in itertools.count(1):
     time.sleep(0.02 if not run or after else float(pause_s))
 "#;
 
-/// The extension of this build: cargo puts it beside the tests of what depends on it.
+/// Returns the extension of this build: cargo puts it beside the tests of its dependents.
 pub fn extension() -> PathBuf {
     let name =
         format!("{}tdekit_sqlite{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
     std::env::current_exe().unwrap().with_file_name(name)
 }
 
-/// The system's Python; `None`, with a note, where it cannot load the extension.
+/// Returns the system's Python; `None`, with a note, if it cannot load the extension.
 pub fn python_with_extensions() -> Option<&'static str> {
     let can = "import sqlite3; sqlite3.connect(':memory:').enable_load_extension(True)";
     let python = "/usr/bin/python3";
@@ -74,18 +74,18 @@ pub fn python_with_extensions() -> Option<&'static str> {
     Some(python)
 }
 
-/// The database, alone in its directory, and how the program commits to it.
+/// The database, alone in its directory, and the program's way of committing to it.
 #[derive(Clone, Copy)]
 pub struct Under<'a> {
     pub path: &'a Path,
     pub mode: &'a str,
     pub synchronous: &'a str,
-    /// Between two commits, while the command runs.
+    /// Pause between two commits, while the command runs.
     pub pause_s: f64,
 }
 
 impl Under<'_> {
-    /// Runs the command under the program; `None`, with a note, where this machine cannot.
+    /// Runs the command under the program; `None`, with a note, if this machine cannot.
     pub fn record<S: AsRef<OsStr>>(
         &self,
         command: impl IntoIterator<Item = S>,
@@ -107,7 +107,7 @@ impl Under<'_> {
         Some((traced.log, roots))
     }
 
-    /// The transactions of which one must be the last in an image.
+    /// Returns the transactions of which one must be the last in an image.
     fn legal(&self, image: &Image) -> RangeInclusive<u32> {
         let least = match (self.synchronous, self.mode) {
             ("EXTRA", _) => image.acked,
@@ -122,7 +122,7 @@ impl Under<'_> {
     }
 }
 
-/// Where the files of an image that does not open are kept, for a look by hand.
+/// Returns the directory in which the files of an image that does not open are kept for inspection.
 fn keeps() -> Option<PathBuf> {
     std::env::var_os("TDEKIT_FAULTS_KEEP").map(PathBuf::from)
 }
@@ -135,8 +135,8 @@ fn files_beside(path: &Path) -> Vec<(OsString, Vec<u8>)> {
         .collect()
 }
 
-/// Opens what a crash left, recovers it, and compares it with what was acknowledged, and with the
-/// rows that the database had.
+/// Opens the result of a crash, recovers it, and compares it with the acknowledged transactions,
+/// and with the rows that the database had.
 pub fn check(under: &Under<'_>, image: &Image, rows: u32, what: &str) {
     let db = Connection::open(under.path).unwrap();
     let looked = || -> rusqlite::Result<(String, u32, u32, u32)> {

@@ -1,4 +1,4 @@
-//! The records of a media set, for tests that take it apart.
+//! The records of a media set, for tests that parse it.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::ops::Range;
@@ -15,7 +15,7 @@ pub fn scan(bytes: &[u8]) -> Scanned {
     scan.finish().unwrap()
 }
 
-/// Where each of its records stands.
+/// Returns the range of each record.
 pub fn records(bytes: &[u8]) -> Vec<Range<usize>> {
     let place = |at: u64| usize::try_from(at).unwrap();
     scan(bytes).records.iter().map(|it| place(it.start)..place(it.end())).collect()

@@ -1,4 +1,4 @@
-//! A command that is recorded, and the files that a crash at any of its steps could have left.
+//! A recorded command, and the files that a crash at any of its steps could have left.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::panic)]
 
 use std::collections::HashSet;
@@ -14,31 +14,31 @@ use tdekit_faults_sqlite::rng::Rng;
 
 /// One image of a crash.
 pub struct Image {
-    /// What is said when it is not what it should be.
+    /// The message if it is wrong.
     pub what: String,
     /// The last transaction that was acknowledged before.
     pub acked: u32,
     /// The last one that was acknowledged before the last sync of a write-ahead log.
     pub synced: u32,
-    /// The power was cut; else the processes were killed.
+    /// True for a power cut; otherwise the processes were killed.
     pub power: bool,
 }
 
-/// Which images of a log are looked at.
+/// The images of a log that are checked.
 #[derive(Clone, Copy)]
 pub struct Choice {
-    /// Operations, evenly over the log: of the short form, and of the long one.
+    /// Number of operations, evenly over the log: in the short form, and in the long one.
     pub operations: [usize; 2],
-    /// On top of these so many of those that change names.
+    /// Number of additional operations that change names.
     pub names: [usize; 2],
-    /// And those that this names.
+    /// Operations that are always checked.
     pub always: fn(&Op, &Log) -> bool,
-    /// What a power cut may take.
+    /// The writes that a power cut may lose.
     pub loss: Loss,
 }
 
 impl Choice {
-    /// So many operations, and all of them in the long form.
+    /// Chooses this many operations, and all of them in the long form.
     pub fn of(operations: usize) -> Self {
         Self {
             operations: [operations, usize::MAX],
@@ -49,8 +49,8 @@ impl Choice {
     }
 }
 
-/// Gives `check` each different image that a kill or a power cut before or within each operation
-/// could have left, put in place; returns how many there were. The short form takes some of them.
+/// Calls `check` for each distinct image that a kill or a power cut before or within each operation
+/// could have left, put in place; returns their number. The short form uses some of them.
 pub fn each_image(
     log: &Log,
     roots: &[PathBuf],
@@ -121,13 +121,13 @@ fn changes_names(op: &Op) -> bool {
     )
 }
 
-/// Has just the files of `state` be in and below `roots`.
+/// Makes the files in and below `roots` exactly those of `state`.
 fn put(roots: &[PathBuf], state: &State) {
     for root in roots {
         clear(root);
     }
     for (path, content) in &state.files {
-        // A workplace is told from what others made by who may enter it.
+        // A workplace is distinguished from others' directories by who may enter it.
         DirBuilder::new().recursive(true).mode(0o700).create(path.parent().unwrap()).unwrap();
         fs::write(path, content).unwrap();
         fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();

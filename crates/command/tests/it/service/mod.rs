@@ -1,5 +1,5 @@
-//! Servers on loopback that stand in for Vault, by its documented interface, and for whatever may
-//! answer in the place of a key service.
+//! Servers on loopback that stand in for Vault, according to its documented interface, and for
+//! anything that may answer in place of a key service.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 pub const TOKEN: &str = "hvs.test-token";
 
-/// A request that a server got.
+/// A request to a server.
 #[derive(Debug, Clone)]
 pub struct Asked {
     pub method: String,
@@ -31,30 +31,30 @@ impl Asked {
     }
 }
 
-/// What a server does with a connection.
+/// A server's action on a connection.
 pub enum Answer {
     /// Status and body.
     Json(u16, Value),
-    /// Bytes as they are, after which the connection ends.
+    /// These exact bytes, after which the connection ends.
     Raw(Vec<u8>),
-    /// Nothing for so long, then the end.
+    /// Nothing for this time, then the end.
     Silence(Duration),
 }
 
-/// A server until the test ends.
+/// A server that runs until the test ends.
 pub struct Server {
     pub address: SocketAddr,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
 impl Server {
-    /// Answers each request by `answer`.
+    /// Answers each request with `answer`.
     pub fn start(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         Self::of(listener, answer, |stream| Some(Box::new(stream)))
     }
 
-    /// As [`Self::start`], with `wrap` making of each connection what is read and written.
+    /// As [`Self::start`]; `wrap` turns each connection into the stream that is read and written.
     pub fn of<W>(
         listener: TcpListener,
         answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static,
@@ -136,8 +136,8 @@ fn read(stream: &mut dyn Stream) -> Option<Asked> {
     Some(Asked { body, ..asked })
 }
 
-/// A key of the transit engine: its type, and what each ciphertext is of. A ciphertext opens with
-/// the associated data that it was made with.
+/// A key of the transit engine: its type, and the plaintext of each ciphertext. A ciphertext opens
+/// with the associated data with which it was made.
 #[derive(Default)]
 pub struct Transit {
     pub kind: String,

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use crate::databases::place;
 
-/// The extension of this build: cargo puts it beside the tests of what depends on it. One that
-/// stands beside the command may be of another build.
+/// Returns the extension of this build: cargo puts it beside the tests of its dependents. One
+/// beside the command may be of another build.
 pub fn extension() -> PathBuf {
     let name =
         format!("{}tdekit_sqlite{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
@@ -16,7 +16,8 @@ pub fn extension() -> PathBuf {
     path
 }
 
-/// The command's environment: the built command in the path, the store of the tests, its password.
+/// Sets the command's environment: the built command in the path, the store of the tests, its
+/// password.
 pub fn with_store(command: &mut Command) -> &mut Command {
     let bin = Path::new(env!("CARGO_BIN_EXE_tdekit")).parent().unwrap();
     let path = std::env::var_os("PATH").unwrap();

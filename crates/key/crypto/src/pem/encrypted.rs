@@ -11,7 +11,7 @@ use crate::pbes2::Prepared;
 use crate::rsa::RsaPrivateKey;
 use crate::{CryptoError, SecretBytes, random_bytes};
 
-/// Most rounds that are accepted from a file: about 3 s.
+/// Maximum number of rounds accepted from a file: about 3 s.
 const MAX_PBKDF2_ROUNDS: u32 = 10_000_000;
 const MAX_SCRYPT_MEMORY: u64 = 256 << 20;
 const MAX_SCRYPT_LANES: u16 = 16;
@@ -54,7 +54,7 @@ pub(super) fn decrypt(der: &[u8], password: &[u8]) -> Result<RsaPrivateKey, Cryp
         }
     };
     buffer.truncate(len);
-    // A wrong password passes the padding check once in 256; the result is no key then.
+    // A wrong password passes the padding check once in 256 times; the result is then not a key.
     RsaPrivateKey::from_pkcs8(buffer.expose()).map_err(|_| CryptoError::Authentication)
 }
 

@@ -1,4 +1,4 @@
-//! The library behind it.
+//! PKCS#12 by the library.
 
 use p12_keystore::error::Error;
 use p12_keystore::{

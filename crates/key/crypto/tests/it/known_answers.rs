@@ -1,4 +1,5 @@
-//! Known answers from standards, for what this crate builds and for the library parts below it.
+//! Known answers from standards, for the constructions of this crate and for the library parts
+//! below.
 
 use crate::common::{Hex, vectors};
 use aws_lc_rs::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
@@ -28,7 +29,7 @@ struct Sealed {
     tag: Hex,
 }
 
-/// Seals and opens a vector by the crate's own interface.
+/// Seals and opens a vector through the crate's own interface.
 fn check_sealing(algorithm: Algorithm, v: &Sealed) {
     let mut key = SealingKey::new(algorithm, &v.key).unwrap();
     let nonce = v.nonce[..].try_into().unwrap();
@@ -112,7 +113,7 @@ fn blake3_agrees_with_its_designers() {
     }
 }
 
-/// Whatever this crate writes today must open for ever: every algorithm, computed independently.
+/// All that this crate writes today must open for ever: every algorithm, computed independently.
 #[test]
 fn every_algorithm_agrees_with_other_libraries() {
     let all = vectors::<Sealed>("tdekit-sealing.json");
@@ -123,8 +124,8 @@ fn every_algorithm_agrees_with_other_libraries() {
     }
 }
 
-/// The KDF of subkeys: counter mode with CMAC by the library's own CMAC, first against NIST's
-/// vectors, then against what sealing uses.
+/// The KDF of subkeys: counter mode with the library's CMAC, first against NIST's vectors, then
+/// against the subkeys that sealing uses.
 #[test]
 fn subkeys_are_those_of_nist_sp_800_108() {
     #[derive(Deserialize)]

@@ -1,4 +1,4 @@
-//! Properties of sealing: what was sealed opens, and nothing else does.
+//! Properties of sealing: sealed data opens, and nothing else does.
 
 use proptest::prelude::*;
 use tdekit_key_crypto::{Algorithm, CryptoError, NONCE_LEN, SealingKey, TAG_LEN};
@@ -13,7 +13,7 @@ fn key(algorithm: Algorithm, seed: u8) -> SealingKey {
     SealingKey::new(algorithm, &bytes).unwrap()
 }
 
-/// A message and what it is bound to.
+/// A message and its associated data.
 #[derive(Clone, Debug)]
 struct Message {
     nonce: [u8; NONCE_LEN],
@@ -92,7 +92,7 @@ proptest! {
     }
 }
 
-/// Every bit of a small message, without sampling.
+/// Flips every bit of a small message, without sampling.
 #[test]
 fn every_single_flipped_bit_fails() {
     for &algorithm in Algorithm::all().iter().filter(|a| a.seals_pages()) {
@@ -139,7 +139,7 @@ fn wrong_lengths_are_refused() {
     }
 }
 
-/// More prefixes than the cache holds, in an order that evicts and comes back.
+/// More prefixes than the cache holds, in an order that evicts entries and returns to them.
 #[test]
 fn subkeys_survive_eviction() {
     let mut key = key(Algorithm::Aes256, 5);

@@ -1,4 +1,4 @@
-//! Project Wycheproof: inputs made to break implementations.
+//! Project Wycheproof: inputs designed to break implementations.
 
 use aws_lc_rs::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
 use tdekit_key_crypto::rsa::RsaPublicKey;

@@ -1,4 +1,4 @@
-//! What a write of the store changes, told from the store before and after it. So no change can be
+//! Derives the log entries of a write from the store before and after it, so that no change can be
 //! written without its entry.
 
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ pub(crate) fn master_key(action: AuditAction, file: &StoreFile) -> AuditEvent {
     AuditEvent { action, subject: AuditSubject::MasterKey, id, name: String::new(), key: None }
 }
 
-/// An entry about what opens a store.
+/// An entry about a protector of a store.
 pub(crate) fn protector(action: AuditAction, protector: &Protector) -> AuditEvent {
     let (id, name) = (hex::encode(protector.id), protector.kind.to_string());
     AuditEvent { action, subject: AuditSubject::Protector, id, name, key: None }
@@ -62,7 +62,7 @@ fn certificate_change(
     let has_key = new.sealed_private_key.is_some();
     let action = match old {
         None if new.generation > 1 => AuditAction::Rotated,
-        // One that was made here is in no backup yet.
+        // A certificate that was made here is not in a backup yet.
         None if has_key && new.backed_up_at.is_none() => AuditAction::Created,
         None => AuditAction::Imported,
         Some(old) if old.sealed_private_key.is_none() && has_key => AuditAction::Imported,

@@ -1,5 +1,5 @@
-//! Entries about keys outside the store: changes of those of databases and backups, and openings of
-//! those and of a server's, where the store's configuration asks for that.
+//! Entries about keys outside the store: changes of the keys of databases and backups, and, where
+//! the store's configuration asks for it, openings of these and of server keys.
 
 use std::collections::HashSet;
 use std::io;
@@ -17,21 +17,22 @@ use crate::store::KeyStore;
 use crate::unlocked::Unlocked;
 use crate::wrapped::WrappedDek;
 
-/// Most bytes of a path as JSON, and of what is told of its key: a line must not fail for them.
+/// Maximum length of a path in JSON, and of the description of its key, so that a long one cannot
+/// make the line fail.
 const MAX_PATH_BYTES: usize = 4 << 10;
 const MAX_KEY_BYTES: usize = 6 << 10;
-/// Most openings that a process remembers; one that is forgotten is logged once more.
+/// Maximum number of openings that a process remembers; a forgotten one is logged again.
 const MAX_REMEMBERED: usize = 1 << 16;
 
 /// The openings that this process has logged.
 static TOLD: Mutex<Option<(u32, HashSet<[u8; 32]>)>> = Mutex::new(None);
 
-/// A database, or a backup, whose key something happens to.
+/// A database or backup whose key an event concerns.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AuditDatabase {
     /// Its absolute path.
     pub path: PathBuf,
-    /// The identifier of an encrypted database's file.
+    /// File identifier of an encrypted database.
     pub file_id: Option<[u8; 16]>,
     /// Its key.
     pub key: AuditKey,
@@ -55,13 +56,13 @@ impl AuditDatabase {
 }
 
 impl AuditCertificate {
-    /// One of the store.
+    /// Describes a certificate of the store.
     #[must_use]
     pub fn of(info: &CertificateInfo) -> Self {
         Self { id: info.thumbprint(), name: info.name.clone() }
     }
 
-    /// That of a wrapped key; its name where the store has it.
+    /// Describes the certificate of a wrapped key; with its name if the store has it.
     #[must_use]
     pub fn of_wrapped(wrapped: &WrappedDek, store: &KeyStore) -> Self {
         let known = store.by_sha256(&wrapped.sha256);
@@ -71,15 +72,15 @@ impl AuditCertificate {
 }
 
 impl Unlocked {
-    /// Logs what is about to be done to a database's key, and has the store know that entry, so
-    /// that a log which is cut before it is told.
+    /// Logs an operation on a database's key before it happens, and records the entry in the store,
+    /// so that a log that was cut before the entry is detected.
     ///
-    /// A store whose directory this process cannot write at all is in use as it is meant to be: its
-    /// error is returned as a value, for a warning, and what was to be logged may be done. Where
-    /// openings have to be logged, that is refused too.
+    /// It is normal that a process cannot write to the store's directory at all: its error is then
+    /// returned as a value, for a warning, and the operation may proceed. Where openings must be
+    /// logged, this is an error too.
     ///
     /// # Errors
-    /// `NotLogged`: what was to be logged must not be done.
+    /// `NotLogged`: the operation must not proceed.
     pub fn log_database(
         &self,
         action: AuditAction,
@@ -93,8 +94,8 @@ impl Unlocked {
         }
     }
 
-    /// Logs the opening of a database, once in a process, where `openings` under `[audit]` in the
-    /// store's `config.toml` asks for that. `database` is called only then.
+    /// Logs the opening of a database, once per process, where `openings` under `[audit]` in the
+    /// store's `config.toml` asks for it. `database` is called only then.
     ///
     /// # Errors
     /// `NotLogged`: the database must not be opened. `Config`, `InsecureFile`.
@@ -106,7 +107,7 @@ impl Unlocked {
         self.log_opened_once(&[file_id], || database().event(AuditAction::Opened))
     }
 
-    /// As [`Self::log_opening`], of a version of a server's numbered key.
+    /// As [`Self::log_opening`], for a version of a server's numbered key.
     ///
     /// # Errors
     /// `NotLogged`: the key must not be used. `Config`, `InsecureFile`.
@@ -121,7 +122,7 @@ impl Unlocked {
         })
     }
 
-    /// `key` tells the key from every other of the store.
+    /// `key` distinguishes the key from every other key of the store.
     fn log_opened_once(
         &self,
         key: &[&[u8]],
@@ -145,8 +146,8 @@ impl Unlocked {
     }
 }
 
-/// The openings that this process has logged: the child of a fork has logged none. The lock is
-/// never held while files are written.
+/// Calls `work` with the openings that this process has logged; the child of a fork has logged
+/// none. The lock is never held while files are written.
 fn with_told<T>(work: impl FnOnce(&mut HashSet<[u8; 32]>) -> T) -> T {
     let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
     match &mut *told {
@@ -159,8 +160,8 @@ fn not_logged(error: StoreError) -> StoreError {
     StoreError::NotLogged { error: Box::new(error) }
 }
 
-/// Whether `error` is that nothing in `dir` can be written by this process. A file in it that
-/// somebody protected is something else.
+/// Returns true if `error` means that this process can write nothing in `dir`. A single protected
+/// file in it does not count.
 fn is_read_only(dir: &Path, error: &StoreError) -> bool {
     use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     matches!(error, StoreError::Io { source, .. }
@@ -168,7 +169,7 @@ fn is_read_only(dir: &Path, error: &StoreError) -> bool {
         && access(dir, Access::WRITE_OK).is_err()
 }
 
-/// The end of a text that is too long, which has the file's name.
+/// Returns the end of a text that is too long; the end has the file's name.
 fn shortened(text: &str) -> String {
     let mut rest = text;
     while encoded_len(&rest) > MAX_PATH_BYTES {

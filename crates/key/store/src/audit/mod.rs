@@ -1,4 +1,4 @@
-//! The audit log: what happened to which key, when, by whom. The format is in
+//! The audit log: for each key, what happened, when, and by whom. The format is in
 //! `docs/format/audit-log.md`.
 
 mod changes;

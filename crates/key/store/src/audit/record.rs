@@ -5,45 +5,45 @@ use tdekit_key_crypto::{SecretBytes, hmac_sha256, verify_hmac_sha256};
 
 use crate::error::StoreError;
 
-/// The newest version of the log's lines that this program reads. Of those that it writes, an entry
-/// that version 1 can tell has version 1.
+/// Newest version of the log's lines that this program reads. It writes version 1 where that
+/// version can express the entry.
 pub const AUDIT_VERSION: u16 = 2;
 const OLDEST_VERSION: u16 = 1;
-/// Most bytes of a line, its end left out.
+/// Maximum number of bytes of a line without its line end.
 pub const MAX_AUDIT_LINE_BYTES: usize = 16 << 10;
 
 const MAC_LABEL: &[u8] = b"tdekit audit log v1 entry";
 const MAC_DIGITS: usize = 64;
 
-/// What was done to a key.
+/// Operation on a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AuditAction {
-    /// It was made.
+    /// The key was made.
     Created,
-    /// It was unwrapped for use.
+    /// The key was unwrapped for use.
     Opened,
-    /// Another one took its place.
+    /// Another key took its place.
     Rotated,
-    /// It was wrapped anew, and stayed the same.
+    /// The key was wrapped anew and stayed the same.
     Rewrapped,
-    /// It left the store, under a password of its own.
+    /// The key left the store, under a password of its own.
     Exported,
-    /// It is known to be in a backup.
+    /// The key is known to be in a backup.
     BackedUp,
-    /// It came from a backup of the whole store.
+    /// The key came from a backup of the whole store.
     Restored,
-    /// It came from a file of its own.
+    /// The key came from a file of its own.
     Imported,
-    /// It opens the store from now on.
+    /// The key opens the store from now on.
     Added,
-    /// It is in the store no more.
+    /// The key is no longer in the store.
     Removed,
-    /// A plain database got it. Version 2, as all that follow.
+    /// A plain database received the key. Version 2, like all variants below.
     Encrypted,
-    /// Its database is plain from now on.
+    /// The database of the key is plain from now on.
     Decrypted,
-    /// It is in force, and pages under the one before are sealed anew.
+    /// The key is in force, and pages under the previous key are being sealed anew.
     RotationBegun,
 }
 
@@ -68,42 +68,43 @@ pub enum AuditSubject {
 pub struct AuditEvent {
     /// What was done.
     pub action: AuditAction,
-    /// To which kind of key.
+    /// The kind of key.
     pub subject: AuditSubject,
     /// Its identifier: hexadecimal digits, or number and version of a server's key.
     pub id: String,
-    /// Its name for people: of a certificate, of a kind of protector, of a file. May be empty.
+    /// Its name for people: the name of a certificate, a kind of protector, or a file. May be
+    /// empty.
     pub name: String,
-    /// More of a database's key.
+    /// Further properties of a database's key.
     pub key: Option<AuditKey>,
 }
 
-/// What an entry tells of a key outside the store: of a database, or of a backup set.
+/// The properties in an entry of a key outside the store: the key of a database or a backup set.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AuditKey {
-    /// Its version in the database's header; none where there is no such key.
+    /// Its version in the database's header; `None` where the header has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u32>,
     /// The algorithm that seals under it.
     pub algorithm: String,
-    /// Those that wrap it.
+    /// The certificates that wrap it.
     pub certificates: Vec<AuditCertificate>,
-    /// How many certificates are left out, where they are too many for a line.
+    /// Number of certificates left out because the line would be too long.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub certificates_left_out: usize,
-    /// The place of the backup, for a key of one.
+    /// Location of the backup, for a backup's key.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub media: String,
 }
 
-/// A certificate, as an entry names it.
+/// A certificate, as named in an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AuditCertificate {
-    /// SHA-1.
+    /// SHA-1 thumbprint.
     pub id: String,
-    /// Its name in the store; empty for one of another store.
+    /// Its name in the store; empty for a certificate of another store.
     pub name: String,
 }
 
@@ -113,30 +114,30 @@ pub struct AuditCertificate {
 pub struct AuditRecord {
     /// Version of the line.
     pub v: u16,
-    /// 1 for the first of a store, one more at each entry.
+    /// 1 for the first entry of a store, incremented for each entry.
     pub seq: u64,
-    /// When, ISO 8601 in UTC.
+    /// Time, ISO 8601 in UTC.
     pub at: String,
     /// What was done.
     pub action: AuditAction,
-    /// To which kind of key.
+    /// The kind of key.
     pub subject: AuditSubject,
     /// Its identifier.
     pub id: String,
-    /// Its name, or nothing.
+    /// Its name; may be empty.
     pub name: String,
-    /// More of a database's key. Version 2.
+    /// Further properties of a database's key. Version 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<AuditKey>,
     /// The operating system's number of the user.
     pub uid: u32,
-    /// The user's name, or nothing where the system does not tell.
+    /// Name of the user; empty where the system does not know it.
     pub user: String,
     /// The program's file.
     pub program: String,
-    /// The process.
+    /// The process ID.
     pub pid: u32,
-    /// MAC of the entry before, hexadecimal; zeroes before the first.
+    /// MAC of the previous entry, hexadecimal; zeros for the first entry.
     pub prev: String,
 }
 
@@ -157,15 +158,15 @@ impl AuditRecord {
         Line::decode(line).map(|line| (line.record, line.mac))
     }
 
-    /// The line, with its end, under this MAC.
+    /// Returns the line, with its line end, under this MAC.
     ///
     /// # Errors
-    /// `Corrupt` when it would be longer than a line may be.
+    /// `Corrupt` when it would exceed the maximum length.
     pub fn encode(&self, mac: &[u8; 32]) -> Result<Vec<u8>, StoreError> {
         Ok(joined(mac, &self.json()?))
     }
 
-    /// The line under the MAC of `key`, and the MAC.
+    /// Returns the line under a MAC made with `key`, and the MAC.
     pub(crate) fn seal(&self, key: &SecretBytes) -> Result<(Vec<u8>, [u8; 32]), StoreError> {
         let json = self.json()?;
         let mac = hmac_sha256(key.expose(), &[MAC_LABEL, &json]);
@@ -217,7 +218,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// The oldest version that can tell it.
+/// The oldest line version that can express the entry.
 pub(super) fn version_of(action: AuditAction, key: Option<&AuditKey>) -> u16 {
     use AuditAction::{Decrypted, Encrypted, RotationBegun};
     match action {
@@ -262,7 +263,8 @@ mod tests {
         }
     }
 
-    /// The line of `record`, which must be `text`, and be read as what was written.
+    /// Encodes `record`, checks that the line equals `text`, and that it decodes to the same
+    /// record.
     fn check_line(record: &AuditRecord, key: &SecretBytes, text: &str) -> Vec<u8> {
         let (line, _) = record.seal(key).unwrap();
         assert_eq!(String::from_utf8(line.clone()).unwrap(), text);
@@ -271,7 +273,7 @@ mod tests {
         line
     }
 
-    /// The JSON and the MAC were made by another program (Python's hmac and hashlib).
+    /// Another program made the JSON and the MAC (Python's hmac and hashlib).
     #[test]
     fn a_line_is_as_the_format_lays_it_down() {
         let record = certificate_record();

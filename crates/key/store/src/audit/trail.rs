@@ -1,4 +1,5 @@
-//! The log's files: entries are added under the writers' lock, before the change they tell of.
+//! The log's files. Entries are added under the writers' lock, before the change that they
+//! describe.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -14,22 +15,22 @@ use crate::error::StoreError;
 use crate::file::{AuditAnchor, AuditMark, StoreFile};
 
 const ACTIVE: &str = "audit.log";
-/// From this size on, the next entry begins another file.
+/// Size from which the next entry starts another file.
 const ROTATE_BYTES: usize = 1 << 20;
-/// Most bytes of a file of the log: one that is due, and what a single change may add.
+/// Maximum size of a log file: a full file, and what a single change may add.
 const MAX_BYTES: u64 = 16 << 20;
 const MAX_PASSWD_BYTES: u64 = 1 << 20;
 
-/// How a store that is written takes up a log.
+/// How a written store starts using a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beginning {
-    /// The store that is there goes on; one without a log begins it.
+    /// The existing store goes on; a store without a log starts one.
     Here,
-    /// A store came from a backup: it goes on with a log that is its own, and sets others aside.
+    /// The store came from a backup: it continues a log that is its own, and sets others aside.
     Restored,
 }
 
-/// Adds the entries to the log beside `file`, and gives what the store has to keep of it. The
+/// Appends the entries to the log beside `file`, and returns the anchor for the store to keep. The
 /// caller holds the writers' lock, and writes the store only if this succeeds.
 pub(crate) fn record(
     dir: &Path,
@@ -66,7 +67,7 @@ fn append(
     events: &[AuditEvent],
 ) -> Result<AuditMark, StoreError> {
     let path = dir.join(ACTIVE);
-    // Entries behind the store's own mark are of openings, and of changes that were cut short.
+    // Entries after the store's own mark record openings, and changes that were cut short.
     let last = last_mark(dir, key)?.filter(|last| last.sequence >= head.sequence);
     let mut mark = last.unwrap_or(head);
     let mut there = disk::read_ordinary(&path, MAX_BYTES)?.unwrap_or_default();
@@ -107,8 +108,8 @@ fn append(
     Ok(mark)
 }
 
-/// Adds whole lines behind the last whole line, and waits until they are on disk. A part of a line
-/// at the end was never answered for: its writer died.
+/// Appends whole lines after the last whole line, and waits until they are on disk. A partial line
+/// at the end was never acknowledged: its writer died.
 fn write_lines(file: &mut File, path: &Path, there: &[u8], lines: &[u8]) -> Result<(), StoreError> {
     let io = |action| StoreError::io(action, path);
     let whole = there.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
@@ -118,7 +119,7 @@ fn write_lines(file: &mut File, path: &Path, there: &[u8], lines: &[u8]) -> Resu
     }
     let written = file.write_all(lines).and_then(|()| file.sync_all());
     if let Err(error) = written {
-        // What is left of it would be told as a torn end.
+        // A remaining part would be reported as a torn end.
         let _ = file.set_len(whole_len);
         return Err(io("record the change in")(error));
     }
@@ -129,8 +130,8 @@ fn write_lines(file: &mut File, path: &Path, there: &[u8], lines: &[u8]) -> Resu
     Ok(())
 }
 
-/// The last entry of the log, if it is under the store's key. Behind one of a newer version nothing
-/// is added: what cannot be read cannot be followed.
+/// Returns the last entry of the log, if it is under the store's key. Nothing is appended after an
+/// entry of a newer version: an entry that cannot be read cannot be continued.
 fn last_mark(dir: &Path, key: &SecretBytes) -> Result<Option<AuditMark>, StoreError> {
     for path in segments(dir)?.into_iter().rev() {
         let Some(bytes) = disk::read_ordinary(&path, MAX_BYTES)? else { continue };
@@ -146,7 +147,7 @@ fn last_mark(dir: &Path, key: &SecretBytes) -> Result<Option<AuditMark>, StoreEr
     Ok(None)
 }
 
-/// The lines of a file that have their end.
+/// The lines of a file that are complete.
 pub(super) fn whole_lines(bytes: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     let whole = bytes.get(..end).unwrap_or_default();
@@ -174,7 +175,7 @@ pub(super) fn segments(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
     Ok(full)
 }
 
-/// Reads one of [`segments`]; `None` when it was renamed meanwhile.
+/// Reads one of [`segments`]; `None` if it was renamed in the meantime.
 pub(super) fn read_segment(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     disk::read_ordinary(path, MAX_BYTES)
 }
@@ -206,7 +207,7 @@ fn program() -> String {
         .map_or_else(|_| String::new(), |path| shortened(&path.to_string_lossy()))
 }
 
-/// At most 1024 characters: the line of a program with a long name must not fail for that.
+/// Shortens a text to 1024 characters: a long program name must not make the line fail.
 fn shortened(text: &str) -> String {
     const MOST: usize = 1024;
     text.chars().take(MOST).collect()

@@ -1,4 +1,4 @@
-//! The log read and held against the store's keys.
+//! Reads the log and checks it against the store's keys.
 
 use std::fmt;
 use std::io;
@@ -12,55 +12,55 @@ use crate::lock::{self, WriterLock};
 use crate::store::KeyStore;
 use crate::unlocked::Unlocked;
 
-/// Something that is wrong with a log.
+/// A fault of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AuditFault {
-    /// The store says that there are entries, and there is no file.
+    /// The store records entries, but there is no file.
     NoLog {
-        /// The last entry's number.
+        /// Number of the last entry.
         head: u64,
     },
-    /// A line is no entry.
+    /// A line is not an entry.
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// The line in it, from 1.
+        /// The line in it, counted from 1.
         line: usize,
         /// The fault, in words.
         reason: String,
     },
-    /// An entry was changed, or written by somebody without the key.
+    /// An entry was changed, or written by someone without the key.
     Forged {
         /// The file.
         path: PathBuf,
-        /// The line in it, from 1.
+        /// The line in it, counted from 1.
         line: usize,
     },
-    /// Entries are not there.
+    /// Entries are missing.
     Missing {
-        /// The first.
+        /// Number of the first missing entry.
         from: u64,
-        /// The last.
+        /// Number of the last missing entry.
         to: u64,
     },
-    /// An entry stands behind a later one, or twice.
+    /// An entry follows a later one, or occurs twice.
     OutOfOrder {
         /// Its number.
         sequence: u64,
     },
-    /// An entry follows another one than the one before it.
+    /// An entry is chained to another entry than the one before it.
     Unchained {
         /// Its number.
         sequence: u64,
     },
-    /// The log ends before the last entry that the store knows.
+    /// The log ends before the last entry that the store records.
     Cut {
-        /// The last one that is there.
+        /// Number of the last entry present.
         last: u64,
-        /// The last one that the store knows.
+        /// Number of the last entry that the store records.
         head: u64,
     },
-    /// The last entry that the store knows is another one.
+    /// The last entry differs from the one that the store records.
     OtherHead {
         /// Its number.
         sequence: u64,
@@ -70,15 +70,15 @@ pub enum AuditFault {
 /// A log as it was read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AuditReport {
-    /// The entries that could be read, in the order they stand.
+    /// The readable entries, in file order.
     pub entries: Vec<AuditRecord>,
-    /// What is wrong. Without the master key, unreadable lines alone are found.
+    /// The faults. Without the master key, only unreadable lines are found.
     pub faults: Vec<AuditFault>,
-    /// Bytes of a last line without its end: its writer died, or the disk was full.
+    /// Bytes of an incomplete last line: its writer died, or the disk was full.
     pub torn_bytes: usize,
-    /// Whether the store keeps a log. One of an older program does so from its next change on.
+    /// True if the store keeps a log. A store of an older program starts one with its next change.
     pub kept: bool,
-    /// Entries up to this number are of another machine, from which the store was restored.
+    /// Entries up to this number were made on another machine, from which the store was restored.
     pub begins_after: u64,
 }
 
@@ -86,7 +86,7 @@ pub struct AuditReport {
 type OnLine<'a> = &'a mut dyn FnMut(&mut AuditReport, &Line<'_>, (&PathBuf, usize));
 
 impl KeyStore {
-    /// The audit log as it stands there. Needs no secret, so nothing of it is proved.
+    /// Reads the audit log. Needs no secret, so nothing in it is verified.
     ///
     /// # Errors
     /// `Io`.
@@ -122,13 +122,13 @@ impl KeyStore {
 }
 
 impl Unlocked {
-    /// The audit log, each entry held against the store's key and against the one before it, and
-    /// the last one against the store.
+    /// Reads the audit log, and checks each entry against the store's key and the previous entry,
+    /// and the last entry against the store.
     ///
     /// # Errors
     /// `Locked`, `MasterKeyChanged`, `Corrupt`, `Io`.
     pub fn verify_audit_log(&self) -> Result<AuditReport, StoreError> {
-        // No entry comes while it is read. A copy on a read-only disk has no writers.
+        // No entry may be added during the read. A copy on a read-only disk has no writers.
         let _lock = match WriterLock::acquire(self.store().dir(), lock::WAIT) {
             Err(StoreError::Io { .. }) => None,
             other => Some(other?),
@@ -183,7 +183,7 @@ impl Chain {
             None if self.last.sequence < head => {
                 Some(AuditFault::Cut { last: self.last.sequence, head })
             }
-            // The gap that it is in was told.
+            // The gap that contains it was reported already.
             None => None,
         }
     }

@@ -1,9 +1,9 @@
-//! An agent: a process that keeps what a password's Argon2id gave, for others of its user.
+//! An agent: a process that keeps a password's Argon2id hash for other processes of its user.
 //!
-//! One question a connection, over a Unix socket of the agent's. The question is [`MAGIC`] and the
+//! One request per connection, over a Unix socket of the agent's. The request is [`MAGIC`] and the
 //! parameters of a password's protector (cost and salt, 32 bytes); the answer is one byte, 1 where
-//! the agent knows them, and then the hash (32 bytes). Questions hold no secret. `docs/keys.md`
-//! says what an agent means for the store's safety.
+//! the agent knows them, and then the hash (32 bytes). Requests contain no secret. `docs/keys.md`
+//! describes the effect of an agent on the store's security.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -21,27 +21,27 @@ use crate::error::StoreError;
 use crate::file::{Protector, ProtectorKind};
 use crate::store::KeyStore;
 
-/// The variable that names an agent's socket.
+/// Name of the variable with an agent's socket.
 pub const AGENT_VARIABLE: &str = "TDEKIT_AGENT_SOCK";
 
 const MAGIC: &[u8; 8] = b"tdekit 1";
 const PARAMS_LEN: usize = 32;
 const KNOWN: u8 = 1;
-/// How long either side waits for the other.
+/// Time for which either side waits for the other.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// What opens one protector of a store in the place of its password.
+/// The key that opens one protector of a store in place of its password.
 pub struct AgentKey {
     params: [u8; PARAMS_LEN],
     hash: SecretBytes,
 }
 
 impl AgentKey {
-    /// A key for each protector of `store` that the password of `secret` opens.
+    /// Returns a key for each protector of `store` that the password of `secret` opens.
     ///
     /// # Errors
-    /// `ProviderMismatch` where `secret` is no password, or the store takes none; `WrongPassword`,
-    /// `BadSecret`, `InsecureFile`, `Io`, `Crypto`.
+    /// `ProviderMismatch` where `secret` is not a password, or the store accepts none;
+    /// `WrongPassword`, `BadSecret`, `InsecureFile`, `Io`, `Crypto`.
     pub fn of(store: &KeyStore, secret: &Unlock) -> Result<Vec<Self>, StoreError> {
         let cost = PasswordParams::default();
         let password = match secret {
@@ -62,17 +62,17 @@ impl AgentKey {
             }
         }
         if keys.is_empty() {
-            // As any other opening by this password ends.
+            // Ends as any other opening by this password does.
             store.unlock(secret)?;
             return Err(StoreError::WrongPassword);
         }
         Ok(keys)
     }
 
-    /// Answers a question that [`AgentQuestion::read`] read.
+    /// Answers a request that [`AgentQuestion::read`] read.
     ///
     /// # Errors
-    /// Where the other side is gone, or takes nothing for seconds.
+    /// An error where the peer is gone, or accepts nothing for seconds.
     pub fn answer(
         keys: &[Self],
         question: &AgentQuestion,
@@ -88,14 +88,14 @@ impl AgentKey {
     }
 }
 
-/// What an agent was asked for: the parameters of a password's protector.
+/// A request to an agent: the parameters of a password's protector.
 pub struct AgentQuestion([u8; PARAMS_LEN]);
 
 impl AgentQuestion {
-    /// Reads the question of one connection.
+    /// Reads the request of one connection.
     ///
     /// # Errors
-    /// Where the other side asks something else, goes away or is silent for seconds.
+    /// An error where the peer sends another request, disconnects or is silent for seconds.
     pub fn read(stream: &mut UnixStream) -> io::Result<Self> {
         let end = Instant::now() + WAIT;
         stream.set_write_timeout(Some(WAIT))?;
@@ -115,7 +115,7 @@ impl fmt::Debug for AgentKey {
     }
 }
 
-/// Opens by an agent's answer.
+/// Provider that opens a store by an agent's answer.
 pub(super) struct Agent<'a> {
     pub(super) socket: &'a Path,
 }
@@ -125,7 +125,7 @@ impl Agent<'_> {
         StoreError::Agent { socket: self.socket.to_owned(), reason: reason.to_string() }
     }
 
-    /// The hash for a protector; `None` where the agent does not know it.
+    /// Asks for the hash of a protector; `None` where the agent does not know it.
     fn ask(&self, protector: &Protector) -> Result<Option<SecretBytes>, StoreError> {
         let params = param_bytes(protector)?;
         let mut hash = SecretBytes::new_zeroed(HASH_LEN)?;
@@ -146,7 +146,7 @@ impl Agent<'_> {
     }
 }
 
-/// Fills `out` before `end`, however slowly the other side sends.
+/// Fills `out` before `end`, however slowly the peer sends.
 fn read_until(stream: &mut UnixStream, out: &mut [u8], end: Instant) -> io::Result<()> {
     let mut filled = 0;
     while let Some(rest) = out.get_mut(filled..).filter(|rest| !rest.is_empty()) {
@@ -165,7 +165,7 @@ fn read_until(stream: &mut UnixStream, out: &mut [u8], end: Instant) -> io::Resu
     Ok(())
 }
 
-/// Whether the agent at `socket` opens the store.
+/// Returns true if the agent at `socket` opens the store.
 pub(crate) fn knows(socket: &Path, store: &KeyStore) -> bool {
     let agent = Agent { socket };
     store
@@ -191,7 +191,7 @@ impl Provider for Agent<'_> {
     }
 }
 
-/// The agent that a variable's value names.
+/// The agent that a variable names.
 pub(super) fn named(socket: std::ffi::OsString) -> Unlock {
     Unlock::Agent(PathBuf::from(socket))
 }

@@ -33,33 +33,33 @@ struct Config {
     overview: OverviewConfig,
 }
 
-/// The table `[overview]`: what `tdekit overview` looks at, and by which rules.
+/// The table `[overview]`: the paths that `tdekit overview` checks, and its rules.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OverviewConfig {
-    /// Directories and databases; relative ones start at the store's directory.
+    /// Directories and databases; relative paths start at the store's directory.
     #[serde(default)]
     pub paths: Vec<PathBuf>,
-    /// Results of the bench; relative ones likewise.
+    /// Results of the bench; relative paths likewise.
     #[serde(default)]
     pub costs: Vec<PathBuf>,
-    /// The oldest that a key may be, such as `1y`.
+    /// Maximum age of a key, such as `1y`.
     pub max_key_age: Option<String>,
-    /// The oldest that the newest backup may be.
+    /// Maximum age of the newest backup.
     pub max_backup_age: Option<String>,
-    /// The oldest that the last verification of a backup may be.
+    /// Maximum age of the last verification of a backup.
     pub max_verify_age: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AuditConfig {
-    /// Whether the openings of databases are logged.
+    /// True if the openings of databases are logged.
     #[serde(default)]
     openings: bool,
 }
 
-/// What the configuration says: the ways to open the store, and whether openings are logged.
+/// The configured ways to open the store, and whether openings are logged.
 pub(crate) type Configured = (Vec<Unlock>, bool);
 
 #[derive(Debug, Default, Deserialize)]
@@ -72,9 +72,9 @@ struct BackupConfig {
 /// The conditions on every backup set that is made, verified or restored.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BackupPolicy {
-    /// It is encrypted.
+    /// The set must be encrypted.
     pub encrypted: bool,
-    /// It is signed by this certificate: a name in the key store, or a thumbprint.
+    /// The set must be signed by this certificate: a name in the key store, or a thumbprint.
     pub signed_by: Option<String>,
 }
 
@@ -91,15 +91,14 @@ struct UnlockConfig {
     service_timeout_s: Option<u16>,
 }
 
-/// The ways to open the store in `dir` that are configured, in the order they count:
+/// Returns the configured ways to open the store in `dir`, in order of precedence:
 /// `TDEKIT_AGENT_SOCK`, `TDEKIT_PASSWORD`, `TDEKIT_PASSWORD_FILE`, `TDEKIT_KEY` (hexadecimal),
 /// `TDEKIT_KEY_FILE`, `TDEKIT_PKCS11_MODULE` (with `TDEKIT_PKCS11_PIN` or
-/// `TDEKIT_PKCS11_PIN_FILE`), `TDEKIT_VAULT_KEY` (with `VAULT_ADDR` and more of Vault's variables),
+/// `TDEKIT_PKCS11_PIN_FILE`), `TDEKIT_VAULT_KEY` (with `VAULT_ADDR` and other variables of Vault),
 /// `TDEKIT_AWS_KMS_KEY`, then `password_file`, `key_file` and `pkcs11_module` (with
 /// `pkcs11_pin_file`) of the table `[unlock]`, and the tables `[unlock.vault]` and
 /// `[unlock.aws_kms]`, in `config.toml` beside the store (relative paths start at the store's
-/// directory). A token may come without its PIN.
-/// Nothing is asked on a terminal.
+/// directory). A token may come without its PIN. Never prompts on a terminal.
 ///
 /// # Errors
 /// `BadSecret` when `TDEKIT_KEY` is not hexadecimal, `InvalidValue` for variables of key services,
@@ -117,9 +116,9 @@ pub(crate) fn from_environment(dir: &Path) -> Result<Configured, StoreError> {
     Ok((unlocks, audit.openings))
 }
 
-/// The ways to open the store in `dir` that its own `config.toml` names, in the order of
-/// [`unlocks_from_environment`], after the agent: that knows each store by itself. Variables with
-/// secrets count for another store and open none of these, and Vault gets no token of theirs.
+/// Returns the ways to open the store in `dir` that its own `config.toml` names, in the order of
+/// [`unlocks_from_environment`], after the agent, which recognizes each store by itself. Variables
+/// with secrets belong to another store and open none of these, and Vault gets no token from them.
 ///
 /// # Errors
 /// `Config` or `InsecureFile` for the configuration file, `InvalidValue`, `Io`.
@@ -140,7 +139,7 @@ pub(crate) fn from_configuration(dir: &Path) -> Result<Configured, StoreError> {
     Ok((unlocks, audit.openings))
 }
 
-/// Whether the configuration of the store in `dir` has openings logged.
+/// Returns true if the configuration of the store in `dir` requires that openings are logged.
 pub(crate) fn logs_openings(dir: &Path) -> Result<bool, StoreError> {
     Ok(read_config(&dir.join(CONFIG_FILE_NAME))?.audit.openings)
 }
@@ -149,7 +148,7 @@ fn variable(name: &str) -> Option<OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// What asks a service's key.
+/// Builds the access to a service's key.
 fn service_access(
     dir: &Path,
     config: &UnlockConfig,
@@ -171,7 +170,7 @@ fn from_config(dir: &Path, config: UnlockConfig) -> Result<Vec<Unlock>, StoreErr
         let pin = config.pkcs11_pin_file.map(|path| Pin::File(dir.join(path)));
         Unlock::Token(TokenAccess { module: dir.join(module), pin, new_key: None })
     }));
-    // From any directory: the program that asks starts elsewhere.
+    // The path must work from any directory: the program that asks starts elsewhere.
     let dir = std::path::absolute(dir).map_err(StoreError::io("find", dir))?;
     let within = |path: Option<PathBuf>| path.map(|path| dir.join(path));
     unlocks.extend(config.vault.map(|vault| {
@@ -185,8 +184,8 @@ fn from_config(dir: &Path, config: UnlockConfig) -> Result<Vec<Unlock>, StoreErr
     Ok(unlocks)
 }
 
-/// The keys of key services that variables name. Everything beside the key has the name that the
-/// service's own programs give it.
+/// Returns the keys of key services that variables name. Other settings than the key use the
+/// variables of the service's own programs.
 fn services_from_variables(
     get: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Vec<KeyService>, StoreError> {
@@ -238,8 +237,8 @@ fn bad_variable(name: &str, reason: &'static str) -> StoreError {
     StoreError::InvalidValue { what: "variable", value: name.to_owned(), reason }
 }
 
-/// The policy in `require` of the table `[backup]` in `config.toml` beside the store in `dir`: a
-/// list of `"encrypted"` and `"signed-by NAME"`.
+/// Reads the policy in `require` of the table `[backup]` in `config.toml` beside the store in
+/// `dir`: a list of `"encrypted"` and `"signed-by NAME"`.
 ///
 /// # Errors
 /// `Config` or `InsecureFile` for the configuration file, `Io`.
@@ -264,7 +263,7 @@ pub fn backup_policy(dir: &Path) -> Result<BackupPolicy, StoreError> {
     Ok(policy)
 }
 
-/// The table `[overview]` in `config.toml` beside the store in `dir`.
+/// Reads the table `[overview]` in `config.toml` beside the store in `dir`.
 ///
 /// # Errors
 /// `Config` or `InsecureFile` for the configuration file, `Io`.
@@ -314,7 +313,7 @@ fn read_config(path: &Path) -> Result<Config, StoreError> {
         Err(error) => return Err(StoreError::io("open", path)(error)),
     };
     let metadata = file.metadata().map_err(StoreError::io("read", path))?;
-    // It names the source of the secret: anybody who changes it chooses which secret is tried.
+    // The file names the source of the secret: whoever changes it chooses which secret is tried.
     check_not_changeable(path, &metadata)?;
     let mut text = String::new();
     file.take(MAX_CONFIG_BYTES).read_to_string(&mut text).map_err(StoreError::io("read", path))?;

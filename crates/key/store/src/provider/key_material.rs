@@ -12,7 +12,7 @@ use crate::disk;
 use crate::error::StoreError;
 use crate::file::{Protector, ProtectorKind};
 
-/// Fewest bytes of key material.
+/// Minimum number of bytes of key material.
 pub const MIN_KEY_BYTES: usize = 32;
 
 const GENERATED_BYTES: usize = 64;

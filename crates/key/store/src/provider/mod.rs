@@ -44,8 +44,8 @@ use token::TokenProvider;
 
 /// Seals and opens the master key with a secret of its own: a password, a key, a token's slot.
 ///
-/// A provider that keeps its secret elsewhere (a hardware token, a key service) puts the data that
-/// finds it into [`Protector::params`] and the device's answer into [`Protector::sealed`].
+/// A provider that keeps its secret elsewhere (a hardware token, a key service) stores the data
+/// that locates it in [`Protector::params`] and the device's answer in [`Protector::sealed`].
 pub trait Provider: Send + Sync {
     /// The kind of protector that it makes and opens.
     fn kind(&self) -> ProtectorKind;
@@ -59,12 +59,12 @@ pub trait Provider: Send + Sync {
     /// Opens the output of [`Provider::seal`]. `protector.kind` is this provider's.
     ///
     /// # Errors
-    /// `WrongPassword` or `WrongKey` when the secret is not the one, `Corrupt` when the protector
+    /// `WrongPassword` or `WrongKey` when the secret is the wrong one, `Corrupt` when the protector
     /// is damaged.
     fn open(&self, protector: &Protector, binding: &Binding) -> Result<SecretBytes, StoreError>;
 }
 
-/// A secret that opens a store, or where to find it.
+/// A secret that opens a store, or its location.
 pub enum Unlock {
     /// A password.
     Password(SecretBytes),
@@ -74,7 +74,7 @@ pub enum Unlock {
     Key {
         /// The key.
         key: SecretBytes,
-        /// Where it came from, for messages.
+        /// Its origin, for messages.
         origin: String,
     },
     /// A file whose bytes are the key.
@@ -83,14 +83,14 @@ pub enum Unlock {
     Token(TokenAccess),
     /// A key in a key service.
     Service(ServiceAccess),
-    /// An agent's socket: it has the hash of the password. It opens, and seals nothing.
+    /// An agent's socket. The agent has the hash of the password; it opens but never seals.
     Agent(PathBuf),
     /// A provider of the caller's own.
     Provider(Box<dyn Provider>),
 }
 
 impl Unlock {
-    /// The kind of protector that this opens.
+    /// Returns the kind of protector that this opens.
     #[must_use]
     pub fn kind(&self) -> ProtectorKind {
         match self {
@@ -103,7 +103,7 @@ impl Unlock {
     }
 
     /// Calls `f` with the provider, after reading the secret from its file if it is in one. `cost`
-    /// applies to a password that seals; for one that opens, the store decides.
+    /// applies to a password that seals; for opening, the store determines the cost.
     ///
     /// # Errors
     /// `BadSecret`, `InsecureFile`, `Io`; errors of `f`.

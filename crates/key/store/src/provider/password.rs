@@ -30,7 +30,7 @@ impl Password {
         Ok(Self { password, cost })
     }
 
-    /// The hash that opens a protector, if this is its password.
+    /// Returns the hash that opens a protector, if this is its password.
     pub(super) fn hash_for(&self, protector: &Protector) -> Result<SecretBytes, StoreError> {
         let (cost, salt) = password_params(protector)?;
         self.hash(cost, &salt)
@@ -64,7 +64,7 @@ impl Provider for Password {
     }
 }
 
-/// The cost of guessing that a password's protector has; `None` for other kinds.
+/// Returns the guessing cost of a password's protector; `None` for other kinds.
 #[must_use]
 pub fn password_cost(protector: &Protector) -> Option<PasswordParams> {
     match protector.kind {
@@ -77,7 +77,7 @@ pub fn password_cost(protector: &Protector) -> Option<PasswordParams> {
     }
 }
 
-/// The parameters as they stand in a protector, checked.
+/// Returns the parameters as stored in a protector, checked.
 pub(super) fn param_bytes(
     protector: &Protector,
 ) -> Result<[u8; PARAMS_LEN + SALT_LEN], StoreError> {

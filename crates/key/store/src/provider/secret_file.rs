@@ -13,7 +13,7 @@ use crate::error::StoreError;
 /// Most bytes of a password or key file.
 const MAX_SECRET_BYTES: usize = 4096;
 
-/// Reads a password: the file's content without one line end at its end.
+/// Reads a password: the file's content without the final line end.
 ///
 /// # Errors
 /// `InsecureFile` when others can read or change it, `BadSecret` when it has several lines or more
@@ -38,7 +38,7 @@ pub fn read_password_file(path: &Path) -> Result<SecretBytes, StoreError> {
 pub fn read_key_file(path: &Path) -> Result<SecretBytes, StoreError> {
     let mut file = File::open(path).map_err(StoreError::io("open", path))?;
     let metadata = file.metadata().map_err(StoreError::io("read", path))?;
-    // A pipe has no place on disk; who made it decided who reads it.
+    // A pipe is not stored on disk; whoever made it decided who reads it.
     if metadata.is_file() {
         check_private(path, &metadata)?;
     }
@@ -60,8 +60,8 @@ pub fn read_key_file(path: &Path) -> Result<SecretBytes, StoreError> {
     Ok(secret)
 }
 
-/// Refuses a file that others could read or change. As PostgreSQL does for its private key, a
-/// file of root's may be readable by its group, which is how services get secrets.
+/// Refuses a file that others could read or change. As with PostgreSQL's private key, a file owned
+/// by root may be readable by its group, which is how services receive secrets.
 fn check_private(path: &Path, metadata: &Metadata) -> Result<(), StoreError> {
     let mode = metadata.permissions().mode() & 0o7777;
     let readable = if metadata.uid() == 0 { 0o007 } else { 0o077 };
@@ -73,8 +73,8 @@ fn check_private(path: &Path, metadata: &Metadata) -> Result<(), StoreError> {
     check_place(path)
 }
 
-/// Refuses a file that holds a secret and that another library is to read, where others could read
-/// or change it, or put another one in its place.
+/// Checks a file with a secret that another library will read. Refuses it where others could read,
+/// change or replace it.
 ///
 /// # Errors
 /// `InsecureFile`, `Io`.
@@ -82,8 +82,8 @@ pub fn check_private_file(path: &Path) -> Result<(), StoreError> {
     check_private(path, &fs::metadata(path).map_err(StoreError::io("open", path))?)
 }
 
-/// Refuses a file that is trusted as it is, such as a library whose code is to run here, where
-/// others could change it or put another one in its place.
+/// Checks a file that is trusted, such as a library whose code will run here. Refuses it where
+/// others could change or replace it.
 ///
 /// # Errors
 /// `InsecureFile`, `Io`.
@@ -94,7 +94,7 @@ pub fn check_code_file(path: &Path) -> Result<(), StoreError> {
     if !rustix::process::geteuid().is_root() {
         return Ok(());
     }
-    // What runs as root is root's own, and so is the directory that it is taken from.
+    // Code that runs as root must belong to root, and so must the directory that it is loaded from.
     let real = fs::canonicalize(path).map_err(StoreError::io("open", path))?;
     for place in real.ancestors().take(2) {
         let facts = fs::metadata(place).map_err(StoreError::io("examine", place))?;
@@ -106,8 +106,8 @@ pub fn check_code_file(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Reads a file of at most `max` bytes that holds a secret beside other things; `None` where there
-/// is none.
+/// Reads a file of at most `max` bytes that holds a secret beside other data; `None` if there is no
+/// file.
 ///
 /// # Errors
 /// `InsecureFile` when others can read or change it; `Io`, also for a longer one.
@@ -119,9 +119,9 @@ pub fn read_private_file(path: &Path, max: u64) -> Result<Option<Vec<u8>>, Store
     read_limited(path, max)
 }
 
-/// Refuses a place where others could put another file: a directory above the file, as it is named
-/// and as it is, or a link on the way. In a directory with the sticky bit, such as `/tmp`, only who
-/// owns a name replaces it.
+/// Refuses a place where others could put another file: a directory above the file, in its name as
+/// given or resolved, or a link on the way. In a directory with the sticky bit, such as `/tmp`,
+/// only the owner of a name can replace it.
 fn check_place(path: &Path) -> Result<(), StoreError> {
     let named = std::path::absolute(path).map_err(StoreError::io("find", path))?;
     let real = fs::canonicalize(path).map_err(StoreError::io("open", path))?;
@@ -186,7 +186,7 @@ mod tests {
         for (mode, expected) in
             [(0o604, "read"), (0o644, "read"), (0o602, "read"), (0o620, "change")]
         {
-            // As root, a group may read: the mode 0620 is then refused for its write bit.
+            // Root may give a group read access: the mode 0620 is then refused for its write bit.
             let path = file(dir.path(), b"secret", mode);
             match read_key_file(&path) {
                 Err(StoreError::InsecureFile { threat, .. }) => {

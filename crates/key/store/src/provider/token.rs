@@ -1,9 +1,9 @@
 //! A key in a token, through PKCS#11. It wraps 32 random bytes, which are the protector's secret.
 //!
 //! Parameters: version (1 byte: 1), wrapping (1 byte: 1 AES-GCM, 2 RSA-OAEP with SHA-256, 3 with
-//! SHA-1), then three byte strings behind lengths of 16 bits: the token's label, the key's label,
-//! the wrapped secret. Where the module is comes from the environment or the configuration, never
-//! from the store file: the module is code that runs in this process.
+//! SHA-1), then three byte strings after lengths of 16 bits: the token's label, the key's label,
+//! the wrapped secret. The location of the module comes from the environment or the configuration,
+//! never from the store file: the module is code that runs in this process.
 
 use std::path::PathBuf;
 
@@ -25,13 +25,13 @@ const MAX_KEY_BYTES: usize = 255;
 /// RSA of 8192 bits.
 const MAX_WRAPPED_BYTES: usize = 1024;
 
-/// A module of PKCS#11 and the PIN of its token.
+/// A PKCS#11 module and the PIN of its token.
 pub struct TokenAccess {
     /// The module, a shared library.
     pub module: PathBuf,
-    /// The PIN; `None` where it is not known, which no token accepts.
+    /// The PIN; `None` where it is not known: no token accepts that.
     pub pin: Option<Pin>,
-    /// The key that seals. For one that opens, the store decides.
+    /// The key that seals. For opening, the store determines the key.
     pub new_key: Option<TokenKey>,
 }
 
@@ -39,11 +39,11 @@ pub struct TokenAccess {
 pub enum Pin {
     /// The PIN.
     Given(SecretBytes),
-    /// A file whose first line it is.
+    /// A file with the PIN on its first line.
     File(PathBuf),
 }
 
-/// A key in a token, by labels.
+/// A key in a token, identified by labels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenKey {
     /// The token's label, at most 32 bytes.
@@ -62,7 +62,7 @@ pub fn generate_token_key(access: &TokenAccess) -> Result<(), StoreError> {
     Ok(provider.open_token(&new_key.token)?.generate(&new_key.key)?)
 }
 
-/// The key that a protector of this kind is sealed with; `None` for other kinds.
+/// Returns the key that seals a protector of this kind; `None` for other kinds.
 #[must_use]
 pub fn token_key(protector: &Protector) -> Option<TokenKey> {
     if protector.kind != ProtectorKind::Token {
@@ -79,7 +79,7 @@ pub(super) struct TokenProvider<'a> {
 impl<'a> TokenProvider<'a> {
     pub(super) fn new(access: &'a TokenAccess) -> Result<Self, StoreError> {
         let module = &access.module;
-        // Loading it is running it.
+        // Loading the module runs it.
         check_code_file(module)?;
         let origin = || module.display().to_string();
         let pin = match &access.pin {

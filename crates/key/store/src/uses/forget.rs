@@ -1,10 +1,11 @@
-//! The rules by which files that are gone are forgotten.
+//! The rules by which missing files are forgotten.
 //!
 //! A missing file may have been moved, its volume may not be mounted, or its directory may not be
-//! readable. So forgetting must not change the answer of a command: a certificate that files needed
-//! stays refused to whoever drops it (the list counts what was forgotten), and a database that
-//! somebody would miss stays known. Besides what our own commands decrypted, replaced or removed,
-//! only what programs make and remove by the hundred is forgotten, of each kind all but the newest.
+//! readable. So forgetting must not change the answer of a command: dropping a certificate that
+//! files needed is still refused (the list counts the forgotten files), and a database that
+//! somebody would miss stays known. Besides files that our own commands decrypted, replaced or
+//! removed, only files that programs make and remove by the hundred are forgotten, and the newest
+//! of each kind are kept.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,18 +14,18 @@ use std::path::{Component, Path, PathBuf};
 
 use super::Use;
 
-/// Directories that are for temporary files by the system's conventions. `TMPDIR` is not asked:
-/// it may name a disk that just has more room.
+/// Conventional directories for temporary files. `TMPDIR` does not count: it may name a disk that
+/// just has more space.
 const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
-/// Of the files of a path, so many are known: one stands there, others were moved away (the media
-/// of backups that change every day), or their making failed.
+/// Number of files kept for one path: one is there, others were moved away (the media of backups
+/// that change every day), or creating them failed.
 const KEPT_OF_PATH: usize = 10;
-/// Of the files that a directory does not have any more, so many are known.
+/// Number of missing files kept for one directory.
 const KEPT_OF_DIRECTORY: usize = 100;
-/// Files that disappear sooner than this count as short-lived.
+/// Files that disappear sooner than this are short-lived.
 const SHORT_LIFE_S: i64 = 30 * 24 * 3600;
 
-/// Forgets what the use that was added last shows to be gone: others of its certificate. Returns
+/// Forgets other files of the same certificate that the last added use shows to be gone. Returns
 /// their number.
 pub(super) fn forget_gone(uses: &mut Vec<Use>) -> u64 {
     let before = uses.len();
@@ -38,7 +39,7 @@ fn forget_beside(uses: &mut Vec<Use>, added: &Use) {
     let same = |known: &Use| known.sha256 == added.sha256;
     thin(uses, KEPT_OF_PATH, |known| same(known) && known.path == added.path);
     thin(uses, 1, |known| same(known) && temporary_entry_is_gone(&known.path));
-    // A file is made in this directory now, so it is no mount point that waits for its volume.
+    // A file was just made in this directory, so it is not a mount point waiting for its volume.
     let Some(directory) = added.path.parent().filter(|directory| directory.is_dir()) else {
         return;
     };
@@ -53,7 +54,7 @@ fn forget_beside(uses: &mut Vec<Use>, added: &Use) {
     }
 }
 
-/// Removes all but the newest `kept` of those for which `is` holds; the newest stands last.
+/// Removes all but the newest `kept` of the uses for which `is` holds; the newest are last.
 fn thin(uses: &mut Vec<Use>, kept: usize, is: impl Fn(&Use) -> bool) {
     let mut found = 0;
     let mut keep: Vec<bool> = uses
@@ -70,8 +71,8 @@ fn thin(uses: &mut Vec<Use>, kept: usize, is: impl Fn(&Use) -> bool) {
     uses.retain(|_| keep.pop().unwrap_or(true));
 }
 
-/// Whether the file is not where it was although its directory is there, or was a temporary one.
-/// Whatever cannot be looked at is not missing.
+/// Returns true if the file is missing although its directory exists, or if it was temporary. A
+/// path that cannot be examined is not missing.
 pub(super) fn is_missing(path: &Path) -> bool {
     let in_directory = path.parent().is_some_and(Path::is_dir);
     is_absent(path) && (in_directory || temporary_entry_is_gone(path))
@@ -81,8 +82,8 @@ fn is_absent(path: &Path) -> bool {
     fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
-/// Whether the path leads through a file or directory directly in a directory for temporary files
-/// that is gone. A volume that was mounted below would have left its mount point.
+/// Returns true if the path leads through an entry of a directory for temporary files that is gone.
+/// A volume mounted below would have left its mount point.
 fn temporary_entry_is_gone(path: &Path) -> bool {
     entry_of(path).is_some_and(|(directory, entry)| directory.is_dir() && is_absent(&entry))
 }

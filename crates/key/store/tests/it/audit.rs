@@ -1,4 +1,4 @@
-//! The audit log: every change has its entry, and whatever is done to the files is told.
+//! The audit log: every change has its entry, and every manipulation of the files is detected.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -112,7 +112,7 @@ fn what_is_changed_moved_removed_or_cut_is_told() {
     };
     let path = log_of(dir.path());
     for at in 0..5 {
-        // An entry changed within, its MAC or its text.
+        // An entry whose content, either its MAC or its text, was changed.
         let forged = AuditFault::Forged { path: path.clone(), line: at + 1 };
         let found = with(&|lines| lines[at] = lines[at].replace("\"uid\":", "\"uid\":1"));
         assert!(found.contains(&forged), "{found:?}");
@@ -122,7 +122,7 @@ fn what_is_changed_moved_removed_or_cut_is_told() {
             lines[at].replace_range(..1, first);
         });
         assert!(found.contains(&forged), "{found:?}");
-        // Cut behind it.
+        // Cut after it.
         let cut = with(&|lines| lines.truncate(at));
         let last = u64::try_from(at).unwrap();
         let expected = match at {
@@ -130,13 +130,13 @@ fn what_is_changed_moved_removed_or_cut_is_told() {
             _ => AuditFault::Cut { last, head: 5 },
         };
         assert_eq!(cut, [expected]);
-        // Taken out.
+        // Removed.
         if at < 4 {
             let missing = AuditFault::Missing { from: last + 1, to: last + 1 };
             assert_eq!(with(&|lines| drop(lines.remove(at))), [missing]);
             assert!(!with(&|lines| lines.swap(at, at + 1)).is_empty());
         }
-        // Twice.
+        // Duplicated.
         let twice = with(&|lines| lines.insert(at, lines[at].clone()));
         assert_eq!(twice, [AuditFault::OutOfOrder { sequence: last + 1 }]);
         let found = with(&|lines| lines[at] = "nonsense".to_owned());
@@ -144,7 +144,7 @@ fn what_is_changed_moved_removed_or_cut_is_told() {
     }
     fs::remove_file(&path).unwrap();
     assert_eq!(faults(dir.path()), [AuditFault::NoLog { head: 5 }]);
-    // The next change goes on from what the store knows, and the gap stays told.
+    // The next change continues from the store's mark, and the gap is still reported.
     open(dir.path()).create_certificate(&new_certificate("C")).unwrap();
     assert_eq!(faults(dir.path()), [AuditFault::Missing { from: 1, to: 5 }]);
 }
@@ -211,7 +211,7 @@ fn a_server_key_that_is_opened_is_told_once_and_only_where_that_is_asked_for() {
     let config = dir.path().join("config.toml");
     fs::write(&config, "[audit]\nopenings = true\n").unwrap();
     fs::set_permissions(&config, fs::Permissions::from_mode(0o600)).unwrap();
-    // What a process knows of the configuration is what it read first.
+    // A process keeps the configuration that it read first.
     let store = open(dir.path());
     for (id, version) in [(1, 2), (1, 2), (2, 1), (1, 2), (0x0102, 0)] {
         store.log_server_key_opening(id, version).unwrap();
@@ -254,7 +254,8 @@ fn a_full_file_gives_way_to_another_and_the_chain_goes_on() {
     names.sort();
     assert_eq!(names.len(), 3, "{names:?}");
     assert_eq!(names[0], "audit-00000000000000000001.log");
-    // Behind the store's own mark nothing shows that entries of openings were cut; before it, all.
+    // After the store's own mark, nothing shows that entries of openings were cut; before it, every
+    // missing entry shows.
     fs::remove_file(dir.path().join(&names[0])).unwrap();
     assert!(matches!(faults(dir.path())[..], [AuditFault::Missing { from: 1, .. }]));
 }
@@ -299,7 +300,7 @@ fn a_store_of_format_1_opens_and_keeps_a_log_from_its_next_change_on() {
     assert_eq!(KeyStore::open(dir.path()).unwrap().file().format_version(), 2);
 }
 
-/// A store is as it was but for its mark, so whoever holds it open goes on.
+/// The store is unchanged but for its mark, so processes that have it open continue.
 #[test]
 fn a_database_key_is_logged_before_the_stores_mark() {
     let dir = tempfile::tempdir().unwrap();
@@ -326,7 +327,7 @@ fn a_database_key_is_logged_before_the_stores_mark() {
     assert!(matches!(faults(dir.path())[..], [AuditFault::Cut { .. }]));
 }
 
-/// It cannot be read, so nothing can follow it.
+/// The entry cannot be read, so none can be chained to it.
 #[test]
 fn nothing_is_added_behind_an_entry_of_a_newer_program() {
     let dir = tempfile::tempdir().unwrap();

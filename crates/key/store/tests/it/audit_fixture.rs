@@ -42,7 +42,7 @@ fn database(action: AuditAction, certificate: AuditCertificate) -> AuditDatabase
     AuditDatabase { path: PathBuf::from("/data/app.db"), file_id: Some([7; 16]), key }
 }
 
-/// A copy: who opens a store leaves a lock file beside it.
+/// Returns a copy: opening a store leaves a lock file beside it.
 fn copy() -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     for name in ["keystore.tdk", "audit.log"] {
@@ -65,7 +65,7 @@ fn a_log_of_version_2_verifies_and_tells_what_it_told() {
         assert_eq!((entry.v, entry.action, entry.key.as_ref()), (2, action, Some(&expected.key)));
         assert_eq!((entry.id.as_str(), entry.name.as_str()), (&*"07".repeat(16), "/data/app.db"));
     }
-    // What version 1 can tell is told in version 1.
+    // Entries that version 1 can express are written in version 1.
     assert!(report.entries.iter().all(|entry| entry.v == 1 + u16::from(entry.key.is_some())));
     let text = fs::read_to_string(dir().join("audit.log")).unwrap();
     for line in text.lines() {
@@ -83,8 +83,8 @@ fn a_store_goes_on_with_its_log_of_version_2() {
     assert_eq!((report.faults, report.entries.len()), (Vec::new(), before + 1));
 }
 
-/// Makes the files, for a new version of the log's lines. Those of a version that was released
-/// stay. Run it with `TDEKIT_MAKE_FIXTURE=1`.
+/// Makes the files, for a new version of the log's lines. The files of a released version stay. Run
+/// it with `TDEKIT_MAKE_FIXTURE=1`.
 #[test]
 fn make() {
     if std::env::var_os("TDEKIT_MAKE_FIXTURE").is_none() {

@@ -27,7 +27,7 @@ impl Sample {
     }
 }
 
-/// Makes the digest right again, as someone who tampers would.
+/// Corrects the digest, as an attacker would.
 fn with_right_digest(mut bytes: Vec<u8>) -> Vec<u8> {
     let at = bytes.len() - 64;
     let digest = tdekit_key_crypto::sha256(&[&bytes[..at]]);
@@ -48,7 +48,7 @@ fn every_flipped_bit_is_found() {
             assert!(sample.open(&bytes).is_err(), "bit {bit}");
         }
     }
-    // The MAC's own bits are all that the digest does not cover.
+    // The digest covers everything but the MAC's own bits.
     assert_eq!(only_by_mac, 256);
 }
 
@@ -56,7 +56,7 @@ fn every_flipped_bit_is_found() {
 fn every_flipped_bit_is_found_when_the_digest_is_made_right() {
     let sample = Sample::new();
     let covered = sample.bytes.len() - 64;
-    // Every seventh bit takes in each byte, and over the bytes each place within them.
+    // Every seventh bit reaches each byte, and over the bytes each bit position.
     for bit in (0..covered * 8).step_by(7) {
         let mut bytes = sample.bytes.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
@@ -89,7 +89,7 @@ fn a_future_version_is_named() {
     }
 }
 
-/// Parts of one store do not serve in another, nor in another place of the same.
+/// Parts of one store are not valid in another, nor at another place of the same store.
 #[test]
 fn swapped_parts_are_found() {
     let (sample, other) = (Sample::new(), Sample::new());
@@ -138,7 +138,7 @@ fn rules_between_records_are_checked() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Whatever decodes encodes to the same bytes.
+    /// A file that decodes encodes to the same bytes.
     #[test]
     fn decoding_is_strict(
         at in 64usize..600,

@@ -89,8 +89,8 @@ fn the_store_under_a_key_and_the_backups_open() {
     }
 }
 
-/// Makes the files anew, for a new format version. Those of a version that was released stay.
-/// Run it with `TDEKIT_MAKE_FIXTURE=1`.
+/// Makes the files anew, for a new format version. The files of a released version stay. Run it
+/// with `TDEKIT_MAKE_FIXTURE=1`.
 #[test]
 fn make() {
     if std::env::var_os("TDEKIT_MAKE_FIXTURE").is_none() {
@@ -137,8 +137,8 @@ fn make() {
     }
 }
 
-/// Server keys from before there was a second derivation: they keep the first, and new versions
-/// beside them get the newest.
+/// Server keys from when there was only one derivation: they keep it, and new versions beside them
+/// get the newest.
 #[test]
 fn server_keys_of_version_1_open_and_keep_their_derivation() {
     let dir = tempfile::tempdir().unwrap();
@@ -149,7 +149,7 @@ fn server_keys_of_version_1_open_and_keep_their_derivation() {
         assert_eq!(before.version(id, 1).unwrap().derivation, FIRST_DERIVATION);
         assert!(store.server_key(&before, id, 1).unwrap().is_some());
     }
-    // Without anything new it stays a file that older programs read.
+    // Without new versions it stays a file that older programs read.
     store.rewrap_server_keys("Fixture").unwrap();
     let path = store.store().server_keys_path();
     assert!(fs::read_to_string(&path).unwrap().contains("\"version\":1,\"file_id\""));
@@ -162,8 +162,8 @@ fn server_keys_of_version_1_open_and_keep_their_derivation() {
     assert_eq!(store.server_key(&after, 1, 1).unwrap().unwrap().expose(), old.expose());
 }
 
-/// Server keys of the second derivation, then of the third beside them: the file's version is that
-/// of its newest derivation.
+/// Server keys of the second derivation, then of the third beside them: the file has the version of
+/// its newest derivation.
 #[test]
 fn server_keys_of_version_2_open_and_keep_their_derivation() {
     let dir = tempfile::tempdir().unwrap();

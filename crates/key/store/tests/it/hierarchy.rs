@@ -251,7 +251,7 @@ fn an_expired_certificate_unwraps_and_does_not_wrap() {
     assert!(matches!(error, StoreError::CertificateExpired { .. }), "{error}");
     let error = store.sign("Brief", b"message").unwrap_err();
     assert!(matches!(error, StoreError::CertificateExpired { .. }), "{error}");
-    // As it wrapped while it was valid.
+    // As if wrapped while it was valid.
     wrapped.sha256 = store.store().find("Brief").unwrap().sha256;
     assert_eq!(store.unwrap_dek(&[wrapped]).unwrap().expose(), [7; 32]);
 }

@@ -1,4 +1,4 @@
-//! Numbered keys: made, rotated, wrapped anew, tampered with.
+//! Numbered keys: made, rotated, rewrapped, tampered with.
 
 use std::fs;
 
@@ -42,7 +42,7 @@ fn versions_are_added_and_none_goes() {
     assert!(store.create_server_key(3, "B").is_err());
     assert_eq!(read(&store), keys);
 
-    // Another process, by the same key.
+    // Another process, with the same key.
     let again = KeyStore::open(dir.path()).unwrap().unlock(&key(1)).unwrap();
     assert_eq!(opened(&again, &read(&again), 17, 1), old);
 }

@@ -1,4 +1,4 @@
-//! Certificates and stores taken elsewhere: PEM, PKCS#12, OpenSSL, the backup of a whole store.
+//! Certificates and stores moved elsewhere: PEM, PKCS#12, OpenSSL, the backup of a whole store.
 
 use std::fs;
 use std::path::Path;
@@ -104,7 +104,7 @@ fn a_key_of_another_certificate_is_refused() {
         Some(&secret(b"x")),
     );
     assert!(matches!(mixed.unwrap_err(), StoreError::KeyMismatch { .. }));
-    // In a chain, the key's own certificate is taken, wherever it stands.
+    // From a chain, the key's own certificate is taken, at any position.
     let chain = b.certificate.clone() + &a.certificate + &a.private_key;
     let backup =
         CertificateBackup::from_pem((chain.as_bytes(), origin()), None, Some(&secret(b"x")));
@@ -113,7 +113,7 @@ fn a_key_of_another_certificate_is_refused() {
     assert_eq!(info.sha256, store.store().find("A").unwrap().sha256);
 }
 
-/// Runs OpenSSL's command, which the machine that tests has, in `dir`.
+/// Runs OpenSSL's command, which the test machine must have, in `dir`.
 fn openssl(dir: &Path, args: &[&str]) -> Vec<u8> {
     let output = Command::new("openssl").args(args).current_dir(dir).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -154,7 +154,7 @@ fn openssl_opens_what_we_write() {
     assert_eq!(openssl(&[&unwrap[..], &oaep].concat()), [7; 32]);
 }
 
-/// Takes a certificate into the store, uses it and drops it.
+/// Imports a certificate into the store, uses it and drops it.
 fn try_out(store: &mut Unlocked, backup: &CertificateBackup) {
     let info = store.import_certificate("Tried", backup).unwrap();
     assert_eq!((info.key_bits, info.common_name.as_deref()), (2048, Some("from openssl")));
@@ -259,7 +259,7 @@ fn another_store_is_kept_unless_told_and_set_aside_then() {
     let changed = other.create_certificate(&new_certificate("C")).unwrap_err();
     assert!(matches!(changed, StoreError::MasterKeyChanged));
 
-    // A damaged store does not stand in the way either.
+    // A damaged store does not prevent the restore either.
     fs::write(there.path().join(STORE_FILE_NAME), b"rubbish").unwrap();
     assert!(restore_there(false).is_err());
     assert_eq!(restore_there(true).unwrap().done, Restored::Replaced);

@@ -1,4 +1,4 @@
-//! What is known of the files that certificates open, and what of it is forgotten.
+//! The list of files that certificates open, and the rules for forgetting.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use tdekit_key_store::{KeyStore, StoreError, Unlocked};
 
 const DAY_S: i64 = 24 * 3600;
 
-/// A key store with the certificate `AppCert`, and a directory that is no temporary one.
+/// A key store with the certificate `AppCert`, and a directory that is not for temporary files.
 struct Bench {
     home: tempfile::TempDir,
     dir: tempfile::TempDir,
@@ -31,7 +31,7 @@ impl Bench {
         self.store().find(name).unwrap().sha256
     }
 
-    /// Records a file of this number as a program does that makes it.
+    /// Records a file with this number as a program that makes it does.
     fn made(&self, number: u64, path: &Path) {
         fs::write(path, "a database").unwrap();
         self.record(number, path);
@@ -52,7 +52,7 @@ impl Bench {
         self.store().uses().unwrap().into_iter().map(|known| known.path).collect()
     }
 
-    /// Makes all that is known older.
+    /// Makes all known uses older.
     fn age(&self, by_s: i64) {
         let path = self.home.path().join("uses.json");
         let mut listing: serde_json::Value =
@@ -84,7 +84,7 @@ fn temporary_databases_do_not_stay_for_ever() {
     assert_eq!(paths.len(), 2, "{paths:?}");
     assert_eq!(paths[1], last);
     assert!(fs::metadata(bench.home.path().join("uses.json")).unwrap().len() < 1000);
-    // A forgotten file may have been moved: dropping the certificate stays refused.
+    // A forgotten file may have been moved: dropping the certificate is still refused.
     let mut file_id = [0; 16];
     file_id[..8].copy_from_slice(&1000u64.to_le_bytes());
     bench.store().forget_use(&bench.sha256("AppCert"), file_id).unwrap();
@@ -94,8 +94,8 @@ fn temporary_databases_do_not_stay_for_ever() {
     assert!(matches!(refused, StoreError::CertificateInUse { .. }), "{refused}");
 }
 
-/// The files that were moved away are forgotten; those that are still known leave the list when
-/// they are wrapped for another certificate. The ones before them still need this one.
+/// The files that were moved away are forgotten; the listed ones leave the list when they are
+/// wrapped for another certificate. The forgotten ones still need this one.
 #[test]
 fn what_was_forgotten_keeps_its_certificate() {
     let mut bench = Bench::new();
@@ -144,7 +144,7 @@ fn what_somebody_would_miss_stays_known() {
     bench.store().record_use(&bench.sha256("Other"), [9; 16], &other_use).unwrap();
     bench.made_and_removed(1, &lost);
     bench.made_and_removed(2, &on_volume);
-    // A directory that cannot be looked into, for anybody.
+    // A directory that nobody can read.
     let unreadable = bench.dir.path().join("file").join("below.db");
     fs::write(bench.dir.path().join("file"), "").unwrap();
     bench.record(3, &unreadable);
@@ -159,7 +159,7 @@ fn what_somebody_would_miss_stays_known() {
         assert!(paths.contains(known), "{} is forgotten", known.display());
     }
     assert_eq!(paths.len(), 6 + 50);
-    // Known to be missing is only what was looked for in its directory.
+    // A file is known to be missing only if its directory was searched.
     let missing: Vec<_> = bench
         .store()
         .uses()
@@ -176,7 +176,8 @@ fn of_many_that_a_directory_lost_within_days_a_hundred_stay() {
     let at = |number: u64| bench.dir.path().join(format!("{number}.db"));
     (0..120).for_each(|number| bench.made(number, &at(number)));
     assert_eq!(bench.paths().len(), 120, "what is there stays");
-    // A volume with many databases whose mount point has another one now: they are older.
+    // A volume with many databases is replaced by another one at the same mount point: they are
+    // older.
     bench.age(40 * DAY_S);
     (0..120).for_each(|number| fs::remove_file(at(number)).unwrap());
     bench.made(1000, &at(1000));
@@ -201,7 +202,7 @@ fn of_the_files_of_one_path_the_newest_stay() {
     let ids: Vec<_> = known.iter().map(|known| known.file_id[0]).collect();
     assert_eq!(ids, [9, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49]);
     assert_eq!(known[0].sha256, bench.sha256("Other"));
-    // A file that is found under another name is known there alone.
+    // A file that is found under another name is known under that name only.
     bench.made(49, &moved);
     let paths = bench.paths();
     assert_eq!((paths.len(), paths.last()), (11, Some(&moved)));

@@ -1,4 +1,4 @@
-//! Which files of a data directory there are to look at.
+//! The files of a data directory that are checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,7 +8,7 @@ use tdekit_mariadb::MARK_FILE;
 
 use crate::error::{MariadbError, failed};
 
-/// The files that are checked as one.
+/// Files that are checked together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Unit {
     /// A tablespace of InnoDB, of one file or, for the system tablespace, several in this order.
@@ -21,16 +21,16 @@ pub(super) enum Unit {
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) units: BTreeSet<Unit>,
-    /// The `.isl` files, by the path that each holds.
+    /// The `.isl` files, by the path in each of them.
     links: BTreeMap<PathBuf, PathBuf>,
-    /// Files that are there and are not looked at: redo log, binary logs, Aria's log and such.
+    /// Existing files that are not checked: redo log, binary logs, Aria's log and others.
     pub(super) others: BTreeSet<PathBuf>,
 }
 
-/// Looks through a data directory, and one that undo tablespaces are in where it is another.
+/// Searches a data directory, and the directory of undo tablespaces if it differs.
 ///
 /// # Errors
-/// Of a directory that cannot be read.
+/// Those of a directory that cannot be read.
 pub(super) fn find(data: &Path, undo: Option<&Path>) -> Result<Found, MariadbError> {
     let mut found = Found::default();
     let mut system = Vec::new();
@@ -67,7 +67,7 @@ impl Found {
         let of_space = |path: &Path| Unit::Tablespace(vec![path.to_owned()]);
         match extension {
             Some("ibd") => _ = self.units.insert(of_space(path)),
-            // Holds the path of a table that lies in another directory.
+            // Contains the path of a table in another directory.
             Some("isl") => {
                 let target = target_of(path);
                 self.units.insert(of_space(&target));
@@ -83,10 +83,10 @@ impl Found {
     }
 }
 
-/// The rest of a unit one of whose files is missing.
+/// The rest of a unit with a missing file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Left {
-    /// A file of it that is there.
+    /// One of its existing files.
     pub(super) path: PathBuf,
     pub(super) engine: &'static str,
     /// The fault.
@@ -94,7 +94,7 @@ pub(super) struct Left {
 }
 
 impl Found {
-    /// The rest of a unit one of whose files is missing. One that was dropped leaves nothing.
+    /// Returns the rest of a unit with a missing file. A dropped unit leaves nothing.
     pub(super) fn left_of(&self, unit: &Unit) -> Option<Left> {
         let stands = |path: &Path| fs::symlink_metadata(path).is_ok();
         match unit {
@@ -121,17 +121,17 @@ impl Found {
     }
 }
 
-/// The file that an `.isl` file names; nothing where it cannot be read.
+/// Returns the file that an `.isl` file names; empty if it cannot be read.
 fn target_of(link: &Path) -> PathBuf {
     PathBuf::from(fs::read_to_string(link).unwrap_or_default().trim())
 }
 
-/// Whether a file has the name of an undo tablespace.
+/// Returns true if a file has the name of an undo tablespace.
 pub(super) fn is_undo(path: &Path) -> bool {
     numbered(path, "undo").is_some()
 }
 
-/// The number of a file that is named by a word and a number.
+/// Returns the number of a file whose name is a word and a number.
 fn numbered(path: &Path, word: &str) -> Option<u32> {
     path.file_name()?.to_str()?.strip_prefix(word)?.parse().ok()
 }

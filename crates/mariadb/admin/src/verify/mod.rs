@@ -1,4 +1,4 @@
-//! A server's files, page by page, whether the server runs or not.
+//! Checks a server's files, page by page, whether or not the server runs.
 
 mod files;
 mod lists;
@@ -23,36 +23,36 @@ use crate::client::Client;
 use crate::error::MariadbError;
 use crate::{Progress, Untold, redo};
 
-/// Where Debian's servers have their data.
+/// Data directory of Debian's servers.
 const DEFAULT_DATA: &str = "/var/lib/mysql";
 
-/// How long a file that is missing may be one that a server is dropping.
+/// Time for which a missing file may belong to a table that a server is dropping.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// Where a server has its data.
+/// Directories of a server's data.
 #[derive(Debug)]
 pub struct Places {
     /// The data directory.
     pub data: PathBuf,
-    /// The directory of undo tablespaces, where that is another.
+    /// The directory of undo tablespaces, if it differs.
     pub undo: Option<PathBuf>,
-    /// The directory of the redo log, where that is another.
+    /// The directory of the redo log, if it differs.
     pub log: Option<PathBuf>,
 }
 
-/// How a server's files are looked at.
+/// Options of a check.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Verify {
-    /// Look at so many pages of each file, chosen at random, and at its first one.
+    /// Check this many random pages of each file, in addition to its first one.
     pub sample: Option<u32>,
     /// Accept tablespaces and tables that are not encrypted at all.
     pub allow_plain: bool,
-    /// Accept pages in the clear that the allocation map does not give out.
+    /// Accept pages in the clear that are free according to the allocation map.
     pub allow_unused: bool,
 }
 
-/// Looks at a server's files, with the keys where they are given. `client` is the server itself,
-/// where it runs.
+/// Checks a server's files, with the keys if they are given. `client` is the server itself, if it
+/// runs.
 ///
 /// # Errors
 /// `NoData`, `Io`, those of `client`. Faults of the files are in the report.
@@ -88,7 +88,7 @@ pub fn verify(
     Ok(report)
 }
 
-/// Pages under versions below those that `wanted` gives for a key. `None` where the server's files
+/// Finds pages under versions below those in `wanted` for a key. `None` if the server's files
 /// cannot be read from here.
 pub(crate) fn behind(
     client: &Client<'_>,
@@ -137,13 +137,14 @@ pub(crate) fn behind(
 /// Pages that a rotation has not reached.
 #[derive(Debug, Default)]
 pub(crate) struct Behind {
-    /// Files with such pages in use, and how many.
+    /// Files with such pages in use, and their number.
     pub(crate) used: Vec<(String, u64)>,
-    /// Such pages that the allocation maps do not give out: nothing encrypts them anew.
+    /// Number of such pages that are free according to the allocation maps: nothing re-encrypts
+    /// them.
     pub(crate) unused: u64,
-    /// Pages in the clear, which no rotation reaches.
+    /// Number of pages in the clear, which no rotation reaches.
     pub(crate) clear: u64,
-    /// The oldest version that is left.
+    /// The oldest remaining version.
     pub(crate) oldest: Option<u32>,
 }
 
@@ -154,7 +155,7 @@ impl Default for Places {
 }
 
 impl Places {
-    /// As a server on this machine tells.
+    /// Asks a server on this machine.
     ///
     /// # Errors
     /// `OtherHost`, `Answer`, `Server`.
@@ -164,7 +165,7 @@ impl Places {
         )?;
         let mut fields = rows.into_iter().flatten();
         let host = fields.next().unwrap_or_default();
-        // Another machine's server names directories that may be another server's here.
+        // A server on another machine names directories that may belong to another server here.
         if host.as_bytes() != rustix::system::uname().nodename().to_bytes() {
             return Err(MariadbError::OtherHost { host });
         }
@@ -180,7 +181,7 @@ impl Places {
     }
 }
 
-/// The index files of encrypted tables of Aria.
+/// Returns the index files of encrypted Aria tables.
 pub(crate) fn encrypted_aria(places: &Places) -> Result<Vec<PathBuf>, MariadbError> {
     let mut encrypted = Vec::new();
     for unit in files::find(&places.data, None)?.units {
@@ -215,7 +216,7 @@ fn look_at(look: &Look<'_>, found: &Found) -> Result<Report, MariadbError> {
     Ok(report)
 }
 
-/// `None` where it was dropped meanwhile, and nothing of it is left.
+/// Returns `None` if the unit was dropped in the meantime, without remains.
 fn look_at_one(
     look: &Look<'_>,
     found: &Found,
@@ -237,7 +238,7 @@ fn look_at_one(
     }
 }
 
-/// The parts that were not looked at, in sentences.
+/// Returns the parts that were not checked, in sentences.
 fn left_out(report: &Report, how: &Verify, found: &Found) -> Vec<String> {
     let mut told = Vec::new();
     if !report.opened_with_keys {
@@ -292,7 +293,7 @@ fn left_out(report: &Report, how: &Verify, found: &Found) -> Vec<String> {
     told
 }
 
-/// The trees whose pages were not compared, a sentence for each reason.
+/// Describes the trees whose pages were not compared, in one sentence per reason.
 fn trees_left(report: &Report) -> Vec<String> {
     let mut all = BTreeMap::<&str, (u64, u64)>::new();
     for left in report.tablespaces.iter().flat_map(|one| &one.trees_not_checked) {
@@ -313,7 +314,7 @@ fn trees_left(report: &Report) -> Vec<String> {
     told.collect()
 }
 
-/// Tablespaces that the server has, and no file of which was found.
+/// Returns tablespaces that the server has but for which no file was found.
 fn without_file(client: &Client<'_>, report: &Report) -> Result<Vec<String>, MariadbError> {
     let rows = client.rows(
         "SELECT SPACE, NAME FROM information_schema.INNODB_TABLESPACES_ENCRYPTION \
@@ -330,7 +331,7 @@ fn without_file(client: &Client<'_>, report: &Report) -> Result<Vec<String>, Mar
     Ok(missing.collect())
 }
 
-/// As if all pages had the usual length: a guess is enough to show how far the work is.
+/// Assumes that all pages have the usual length: a guess is enough to show progress.
 fn guessed_pages(found: &Found) -> u64 {
     let len = |path: &Path| std::fs::metadata(path).map_or(0, |state| state.len());
     let pages = found.units.iter().map(|unit| match unit {

@@ -11,20 +11,19 @@ use tdekit_key_crypto::sha256;
 
 use crate::error::{MariadbError, failed};
 
-/// How long a page that looks wrong is left alone before it is read again. Writing one takes
-/// milliseconds.
+/// Wait before a suspicious page is read again. Writing one takes milliseconds.
 const AGAIN_AFTER: Duration = Duration::from_millis(150);
-/// A page that looks wrong as often as this, each time with other bytes, is wrong.
+/// A page that is suspicious this many times, each time with other bytes, is wrong.
 const MAX_ROUNDS: u32 = 40;
-/// Rounds in which the same bytes must have looked wrong.
+/// Number of rounds in which the same bytes must have been suspicious.
 const SAME_ROUNDS: u32 = 3;
-/// Bytes that are read at once where all pages are.
+/// Bytes per read when all pages are read.
 pub(super) const CHUNK_LEN: usize = 1 << 20;
 
 /// A function that is called with each page and its number.
 pub(super) type Judge<'a, T> = dyn FnMut(u32, &[u8]) -> Result<T, MariadbError> + 'a;
 
-/// The files of one tablespace, as one row of pages.
+/// The files of one tablespace, as one sequence of pages.
 pub(super) struct Pages {
     parts: Vec<Part>,
     pub(super) page_len: usize,
@@ -37,11 +36,11 @@ struct Part {
     pages: u32,
 }
 
-/// A page that looked wrong.
+/// A suspicious page.
 struct Suspect {
     number: u32,
     digest: [u8; 32],
-    /// In how many rounds it was these very bytes.
+    /// Number of rounds in which it had these very bytes.
     same: u32,
 }
 
@@ -59,13 +58,13 @@ impl Pages {
         Ok(Self { parts, page_len })
     }
 
-    /// How many pages there are.
+    /// Returns the number of pages.
     pub(super) fn count(&self) -> u32 {
         self.parts.last().map_or(0, |part| part.first.saturating_add(part.pages))
     }
 
-    /// Whether the files are still those of their names: a table that was dropped or made anew
-    /// meanwhile is not.
+    /// Returns true if the files still have their names: a table that was dropped or made anew in
+    /// the meantime does not.
     pub(super) fn are_current(&self) -> bool {
         self.parts.iter().all(|part| {
             let (opened, named) = (part.file.metadata(), fs::metadata(&part.path));
@@ -77,14 +76,14 @@ impl Pages {
         })
     }
 
-    /// Reads one page. A file that has become shorter gives an empty one.
+    /// Reads one page. Returns an empty one if the file has become shorter.
     pub(super) fn read(&self, number: u32) -> Result<Vec<u8>, MariadbError> {
         let mut page = vec![0; self.page_len];
         self.read_into(number, &mut page)?;
         Ok(page)
     }
 
-    /// Reads pages from `number` on, as many as `out` has room for and one file holds.
+    /// Reads pages from `number` on, as many as fit into `out` and are in one file.
     fn read_into(&self, number: u32, out: &mut [u8]) -> Result<usize, MariadbError> {
         let part = self.parts.iter().rfind(|part| part.first <= number);
         let Some(part) = part else { return Ok(0) };
@@ -104,9 +103,9 @@ impl Pages {
         Ok(len / self.page_len)
     }
 
-    /// Gives `look` the pages with these numbers. It tells whether a page looks wrong; such a page
-    /// is read again until it does not, or is the same in several rounds. `wrong` gets those.
-    /// `read_len` bytes are read at once, of pages that follow each other.
+    /// Calls `look` with the pages with these numbers. It returns whether a page is suspicious;
+    /// such a page is read again until it is not, or is the same in several rounds. `wrong`
+    /// receives the latter. `read_len` bytes are read at once, for consecutive pages.
     pub(super) fn check(
         &self,
         numbers: &mut dyn Iterator<Item = u32>,

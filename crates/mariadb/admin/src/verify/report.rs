@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use tdekit_mariadb::datafile::{Fault, Unopened};
 
-/// Faults of one tablespace or table that are named; the others are counted.
+/// Maximum number of faults of one tablespace or table that are listed; the others are counted.
 const MAX_NAMED: usize = 1000;
 
 /// The whole check.
@@ -13,23 +13,23 @@ const MAX_NAMED: usize = 1000;
 pub struct Report {
     /// The data directory.
     pub data_directory: String,
-    /// Whether the checked parts have no fault.
+    /// True if the checked parts have no fault.
     pub clean: bool,
-    /// How many findings there are.
+    /// Number of findings.
     pub findings: u64,
-    /// Pages that there are.
+    /// Number of pages.
     pub pages: u64,
-    /// Pages that were looked at: all, unless a sample was asked for.
+    /// Number of checked pages: all, unless a sample was requested.
     pub pages_checked: u64,
-    /// Trees of indexes whose pages were compared with each other.
+    /// Number of index trees whose pages were compared with each other.
     pub trees_checked: u64,
-    /// Trees that are known and were not wholly compared; `not_checked` tells why.
+    /// Number of known trees that were not completely compared; `not_checked` has the reasons.
     pub trees_not_checked: u64,
-    /// Whether pages were opened under their keys.
+    /// True if pages were opened with their keys.
     pub opened_with_keys: bool,
-    /// The tablespaces that were looked at.
+    /// The checked tablespaces.
     pub tablespaces: Vec<Tablespace>,
-    /// The parts that were not checked, a sentence each.
+    /// The parts that were not checked, one sentence each.
     pub not_checked: Vec<String>,
 }
 
@@ -43,44 +43,45 @@ pub struct Tablespace {
     /// Its number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub space: Option<u32>,
-    /// Whether it is encrypted.
+    /// True if it is encrypted.
     pub encrypted: bool,
     /// The key's number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_id: Option<u32>,
-    /// In InnoDB the version that its first page tells for all pages at least; 0 while the server
+    /// For InnoDB, the minimum version of all pages according to its first page; 0 while the server
     /// still encrypts it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_key_version: Option<u32>,
-    /// Pages that there are.
+    /// Number of pages.
     pub pages: u64,
-    /// Pages that were looked at.
+    /// Number of checked pages.
     pub pages_checked: u64,
-    /// Trees of indexes whose pages were compared with each other.
+    /// Number of index trees whose pages were compared with each other.
     #[serde(skip_serializing_if = "is_zero")]
     pub trees_checked: u64,
-    /// Those that were not, by the reason.
+    /// Trees that were not compared, by reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub trees_not_checked: Vec<TreesLeft>,
     /// Encrypted pages by key version.
     pub versions: BTreeMap<u32, Pages>,
-    /// Pages without a byte that is not 0.
+    /// Number of pages that consist only of zeros.
     pub empty: u64,
-    /// Pages of the doublewrite buffer.
+    /// Number of pages of the doublewrite buffer.
     #[serde(skip_serializing_if = "is_zero")]
     pub doublewrite: u64,
-    /// Encrypted pages of which nothing tells whether they open.
+    /// Number of encrypted pages for which it is unknown whether they open.
     #[serde(skip_serializing_if = "is_zero")]
     pub unopened: u64,
-    /// Pages in the clear that the allocation map does not give out, where they are allowed.
+    /// Number of pages in the clear that are free according to the allocation map, if they are
+    /// allowed.
     #[serde(skip_serializing_if = "is_zero")]
     pub unused_clear: u64,
-    /// How many findings there are; the first 1000 are in `findings`.
+    /// Number of findings; the first 1000 are in `findings`.
     pub finding_count: u64,
     /// The first findings.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
-    /// Why the whole of it was not checked, where it was not.
+    /// Reason why it was not completely checked, if it was not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_checked: Option<&'static str>,
 }
@@ -88,29 +89,29 @@ pub struct Tablespace {
 /// Pages under one key version.
 #[derive(Debug, Default, Clone, Copy, Serialize)]
 pub struct Pages {
-    /// Those in use.
+    /// Number of pages in use.
     pub used: u64,
-    /// Those that the allocation map does not give out: nothing encrypts them anew.
+    /// Number of pages that are free according to the allocation map: nothing re-encrypts them.
     pub unused: u64,
 }
 
-/// Trees that were not wholly compared.
+/// Trees that were not completely compared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TreesLeft {
-    /// Why.
+    /// The reason.
     pub why: &'static str,
-    /// How many; nothing where pages that were not read may belong to any number of them.
+    /// Their number; `None` if unread pages may belong to any number of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trees: Option<u64>,
 }
 
-/// Something that is wrong.
+/// A fault.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// The page, where it is of one.
+    /// The page, if it concerns one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page: Option<u32>,
-    /// The file, where it is not the first.
+    /// The file, if it is not the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// The kind, for programs.
@@ -120,7 +121,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A fault of a page.
+    /// Makes the finding of a page's fault.
     pub(super) fn of(page: u32, fault: Fault) -> Self {
         let (kind, text) = match fault {
             Fault::Checksum => ("checksum", "its checksum is wrong".to_owned()),
@@ -148,7 +149,7 @@ impl Finding {
         Self { page: Some(page), file: None, kind, text }
     }
 
-    /// A page that says that it is not encrypted.
+    /// Makes the finding of a page that claims to be unencrypted.
     pub(super) fn clear(page: u32, used: bool) -> Self {
         let (kind, text) = match used {
             true => ("clear", "it is in the clear (key version 0)"),
@@ -159,12 +160,12 @@ impl Finding {
         Self { page: Some(page), file: None, kind, text: text.to_owned() }
     }
 
-    /// A page that does not fit the others.
+    /// Makes the finding of a page that is inconsistent with others.
     pub(super) fn of_tree(page: u32, kind: &'static str, text: String) -> Self {
         Self { page: Some(page), file: None, kind, text }
     }
 
-    /// A fault of the whole.
+    /// Makes a finding about the whole unit.
     pub(super) fn whole(kind: &'static str, text: impl Into<String>) -> Self {
         Self { page: None, file: None, kind, text: text.into() }
     }
@@ -178,14 +179,14 @@ impl Tablespace {
         }
     }
 
-    /// Takes note of an encrypted page.
+    /// Counts an encrypted page.
     pub(super) fn encrypted_page(&mut self, version: u32, used: bool, why: Option<Unopened>) {
         let pages = self.versions.entry(version).or_default();
         *(if used { &mut pages.used } else { &mut pages.unused }) += 1;
         self.unopened += u64::from(why.is_some());
     }
 
-    /// The versions for people: `1: 5, 3: 812`.
+    /// Formats the versions for people: `1: 5, 3: 812`.
     #[must_use]
     pub fn versions_shown(&self) -> String {
         let each = self.versions.iter().map(|(version, pages)| match pages.unused {

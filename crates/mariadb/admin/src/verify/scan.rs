@@ -1,4 +1,4 @@
-//! One tablespace or table, looked at page by page.
+//! Checks one tablespace or table, page by page.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -24,39 +24,39 @@ use crate::Progress;
 use crate::error::{MariadbError, failed};
 use crate::redo::{self, Checkpoint};
 
-/// How often, and how long apart, the first page of a file is read that the server may be making.
+/// Number of reads, and their interval, of the first page of a file that the server may be making.
 const LAYOUT_TRIES: u32 = 20;
 const LAYOUT_AGAIN_AFTER: Duration = Duration::from_millis(150);
-/// How often a file is begun anew that was replaced while it was looked at.
+/// Number of times that a file is checked again because it was replaced during the check.
 const FILE_TRIES: u32 = 4;
-/// How often a page is read that does not look as it did before.
+/// Number of reads of a page that has changed since it was first read.
 const PAGE_TRIES: u32 = 4;
-/// Why a file without a first page is not checked.
+/// Reason why a file without a first page is not checked.
 const NEW: &str = "it is new: the server has not written its first page yet";
-/// The shortest page, and the bytes of its header that have its number and LSN.
+/// Minimum page length, and length of the header with its number and LSN.
 const MIN_PAGE_LEN: usize = 1024;
 const MAX_PAGE_PLACE: u64 = MAX_PAGE_LEN as u64;
-/// Databases whose tables of Aria the server itself makes, in the clear.
+/// Databases whose Aria tables the server itself makes, in the clear.
 pub(super) const OWN_DATABASES: [&str; 2] = ["mysql", "sys"];
-/// Why such a table is not checked.
+/// Reason why such a table is not checked.
 pub(super) const OWN_TABLE: &str = "it is the server's own, and not encrypted";
 
-/// How to look.
+/// Options of a check.
 pub(super) struct Look<'a> {
-    /// `None` to look at checksums alone.
+    /// `None` to check only checksums.
     pub(super) find_key: Option<FindKey<'a>>,
-    /// Pages of each file; `None` for all.
+    /// Number of pages of each file; `None` for all.
     pub(super) sample: Option<u32>,
-    /// Whether files that are not encrypted at all are accepted.
+    /// True if files that are not encrypted at all are accepted.
     pub(super) allow_plain: bool,
-    /// Whether pages in the clear are right that the allocation map does not give out.
+    /// True if pages in the clear are accepted that are free according to the allocation map.
     pub(super) allow_unused: bool,
     /// The redo log; `None` not to compare pages with each other.
     pub(super) log: Option<&'a Path>,
     pub(super) progress: &'a dyn Progress,
 }
 
-/// Looks at a tablespace; `None` where it was dropped meanwhile.
+/// Checks a tablespace; `None` if it was dropped in the meantime.
 pub(super) fn tablespace(
     look: &Look<'_>,
     paths: &[PathBuf],
@@ -64,7 +64,7 @@ pub(super) fn tablespace(
     let Some(first) = paths.first() else { return Ok(None) };
     let mut is_second_look = false;
     for tries in 1..=FILE_TRIES {
-        // Before any page: those that are not newer are as they were at this moment.
+        // Read before any page: pages that are not newer are in their state at this moment.
         let checkpoint = look.log.and_then(redo::checkpoint);
         let layout = match layout(first, checkpoint) {
             Ok(Ok(layout)) => layout,
@@ -92,7 +92,7 @@ pub(super) fn tablespace(
             };
             fixed(&after) == fixed(&layout)
         });
-        // What is found beside a server that writes is looked for again.
+        // Findings beside a server that writes are checked a second time.
         let is_doubted = found && !is_second_look && checkpoint.is_some_and(|one| !one.at_rest);
         if (pages.are_current() && same && !is_doubted) || tries == FILE_TRIES {
             return Ok(Some(space.end(after)));
@@ -104,7 +104,7 @@ pub(super) fn tablespace(
     Ok(None)
 }
 
-/// The header of a table of Aria; `None` where it was dropped meanwhile, or has none.
+/// Reads the header of an Aria table; `None` if it was dropped in the meantime, or has none.
 pub(super) fn aria_table(index: &Path) -> Result<Option<AriaTable>, MariadbError> {
     match beginning(index) {
         Err(error) if is_missing(&error) => Ok(None),
@@ -112,7 +112,7 @@ pub(super) fn aria_table(index: &Path) -> Result<Option<AriaTable>, MariadbError
     }
 }
 
-/// Looks at a table of Aria; `None` where it was dropped meanwhile.
+/// Checks an Aria table; `None` if it was dropped in the meantime.
 pub(super) fn aria(look: &Look<'_>, index: &Path) -> Result<Option<Tablespace>, MariadbError> {
     let header = match beginning(index) {
         Err(error) if is_missing(&error) => return Ok(None),
@@ -200,24 +200,24 @@ fn aria_file(
     Ok(())
 }
 
-/// A tablespace that is being looked at.
+/// A tablespace being checked.
 struct Space<'a> {
     look: &'a Look<'a>,
     layout: Layout,
     pages: &'a Pages,
     keys: Option<TableKeys<'a>>,
-    /// The page that tells of the doublewrite buffer; only in the system tablespace.
+    /// The page with the location of the doublewrite buffer; only in the system tablespace.
     trx_sys: Option<Vec<u8>>,
-    /// The page of the allocation map that was read last.
+    /// The page of the allocation map that was last read.
     map: Option<(u32, Vec<u8>)>,
     report: Tablespace,
-    /// Whether the server has made the file and not yet written its first page again.
+    /// True if the server has made the file but not yet written its first page again.
     is_new: bool,
-    /// Pages in the clear, allowed or not.
+    /// Number of pages in the clear, allowed or not.
     clear: u64,
-    /// The page that is looked at, as the server has it in memory.
+    /// The current page, as the server has it in memory.
     opened: Vec<u8>,
-    /// The pages, to be compared with each other; else why they are not.
+    /// The pages, to be compared with each other; or the reason why they are not.
     notes: Result<Notes, Option<&'static str>>,
     purpose: Purpose,
 }
@@ -226,7 +226,7 @@ struct Space<'a> {
 enum Verdict {
     Doublewrite,
     Right(Seen),
-    /// In the clear where that is to be told.
+    /// In the clear, which must be reported.
     Clear,
     Wrong(Fault),
 }
@@ -351,7 +351,7 @@ impl<'a> Space<'a> {
         Ok(match verdict {
             Ok(Seen::Clear) if self.report.encrypted => Verdict::Clear,
             Ok(seen) => Verdict::Right(seen),
-            // Its first page says how it is encrypted as soon as the server writes it.
+            // Its first page has the encryption data as soon as the server writes it.
             Err(Fault::NoCryptData { version }) if self.is_new => {
                 Verdict::Right(Seen::Unopened { version, why: Unopened::NoKeys })
             }
@@ -367,7 +367,7 @@ impl<'a> Space<'a> {
         Ok(self.map.as_ref().is_none_or(|(_, map)| self.layout.is_used(map, number)))
     }
 
-    /// Compares the pages with each other; returns whether some do not agree.
+    /// Compares the pages with each other; returns true if some are inconsistent.
     fn look_at_trees(&mut self) -> Result<bool, MariadbError> {
         let notes = match std::mem::replace(&mut self.notes, Err(None)) {
             Ok(notes) => notes,
@@ -392,8 +392,8 @@ impl<'a> Space<'a> {
         Ok(found)
     }
 
-    /// Reads a page once more, as the server has it in memory; `None` where it is newer than
-    /// `newest` now, or does not open.
+    /// Reads a page once more, as the server has it in memory; `None` if it is newer than `newest`
+    /// now, or does not open.
     fn read_again(&mut self, number: u32, newest: u64) -> Result<Option<Vec<u8>>, MariadbError> {
         for _ in 0..PAGE_TRIES {
             let page = self.pages.read(number)?;
@@ -406,7 +406,8 @@ impl<'a> Space<'a> {
         Ok(None)
     }
 
-    /// The findings, with those that hold for the whole. `after` is its first page's content now.
+    /// Returns the findings, with those that concern the whole. `after` is the current content of
+    /// its first page.
     fn end(mut self, after: Option<Layout>) -> Tablespace {
         let count = self.pages.count();
         let told = after.map_or(self.layout.pages, |after| after.pages.min(self.layout.pages));
@@ -428,7 +429,7 @@ impl<'a> Space<'a> {
     }
 }
 
-/// Takes note of a page without a fault.
+/// Counts a page without a fault.
 fn note(report: &mut Tablespace, seen: Seen, used: bool) {
     match seen {
         Seen::Empty => report.empty += 1,
@@ -442,7 +443,7 @@ fn named(path: &Path, engine: &'static str) -> Tablespace {
     Tablespace { file: path.display().to_string(), engine, ..Tablespace::default() }
 }
 
-/// A table one of whose files is not there.
+/// Reports a table with a missing file.
 pub(super) fn incomplete(left: Left) -> Tablespace {
     let mut report = named(&left.path, left.engine);
     report.find(Finding::whole("missing", left.told));
@@ -455,8 +456,8 @@ fn unreadable(path: &Path, error: LayoutError) -> Tablespace {
     report
 }
 
-/// The numbers of the pages to look at, in order, and how much to read at once. The first page is
-/// always among them.
+/// Returns the numbers of the pages to check, in order, and the number of bytes per read. The first
+/// page is always among them.
 fn chosen(
     sample: Option<u32>,
     first: u32,
@@ -469,15 +470,15 @@ fn chosen(
     while numbers.len() <= wanted as usize {
         let mut bytes = [0; 8];
         random_bytes(&mut bytes).map_err(|error| MariadbError::from(PluginError::Crypto(error)))?;
-        // 64 bits: the remainder prefers no page by more than 2^-32.
+        // 64 bits: the remainder favours no page by more than 2^-32.
         let place = u64::from_le_bytes(bytes) % u64::from(count - first);
         numbers.insert(first + u32::try_from(place).unwrap_or(0));
     }
     Ok((Box::new(numbers.into_iter()), 0))
 }
 
-/// The layout that the first page tells, read again while it tells nothing right. That of a file
-/// that is new tells nothing for long.
+/// Returns the layout from the first page, which is read again while its content is invalid. That
+/// of a new file may be invalid for a while.
 fn layout(
     path: &Path,
     checkpoint: Option<Checkpoint>,
@@ -495,8 +496,8 @@ fn layout(
     read_layout(path)
 }
 
-/// Whether a server may have made the file since the checkpoint, so that its first page need not
-/// have been written. Then it has no page from before, and the log tells of the file.
+/// Returns true if a server may have made the file since the checkpoint, so that its first page
+/// need not have been written. Then it has no older page, and the log mentions the file.
 fn is_new(path: &Path, checkpoint: Option<Checkpoint>) -> Result<bool, MariadbError> {
     let Some(checkpoint) = checkpoint.filter(|checkpoint| !checkpoint.at_rest) else {
         return Ok(false);

@@ -8,21 +8,21 @@ use super::report::Finding;
 use super::trees::{BUFFER, CHANGING, NEWER, Note, Notes, Read};
 use crate::error::MariadbError;
 
-/// The change buffer has an index of its own (`DICT_IBUF_ID_MIN`), in the system tablespace.
+/// The change buffer has a reserved index number (`DICT_IBUF_ID_MIN`), in the system tablespace.
 const BUFFER_INDEX: u64 = 0xffff_ffff << 32;
 
-/// A tree that is being judged.
+/// A tree being judged.
 pub(super) struct Tree<'a> {
     notes: &'a Notes,
     /// Its pages, from the highest level down.
     pages: &'a [u32],
-    /// Why a page that the tree lacks may be there all the same.
+    /// Reason why a page missing from the tree may exist anyway.
     hidden: Option<&'static str>,
     /// Faults, by the page that has them: one each.
     faults: BTreeMap<u32, String>,
-    /// Faults that are also there while a server makes or drops the index, step by step.
+    /// Faults that also occur while a server makes or drops the index, step by step.
     passing: BTreeMap<u32, String>,
-    /// Why it is not wholly checked.
+    /// Reason why it is not completely checked.
     left: Option<&'static str>,
 }
 
@@ -32,7 +32,7 @@ impl<'a> Tree<'a> {
         Self { notes, pages, hidden, faults, passing, left: None }
     }
 
-    /// Adds what is wrong to `findings`; returns why the tree was not wholly checked.
+    /// Adds its faults to `findings`; returns the reason why the tree was not completely checked.
     pub(super) fn judge(
         mut self,
         read: &mut Read<'_>,
@@ -49,7 +49,7 @@ impl<'a> Tree<'a> {
             self.judge_root(first.index);
             self.judge_levels(read)?;
         }
-        // A change of the index in steps that is under way leaves only such faults.
+        // A change of the index that is in progress leaves only such faults.
         if !self.passing.is_empty() && !self.notes.checkpoint.at_rest {
             if self.faults.is_empty() {
                 self.left = Some(CHANGING);
@@ -62,7 +62,7 @@ impl<'a> Tree<'a> {
         Ok(self.left)
     }
 
-    /// Whether the tree has pages beside an empty root: a server puts an index together before it
+    /// Returns true if the tree has pages beside an empty root: a server builds an index before it
     /// writes the root.
     fn is_being_made(&mut self) -> bool {
         let is_empty = |note: &Note| note.is_root && note.records == 0 && note.blocks().is_none();
@@ -73,7 +73,8 @@ impl<'a> Tree<'a> {
         true
     }
 
-    /// All pages are of the kind of most, but for a root that columns were added to at once.
+    /// Checks that all pages have the kind of the majority, except a root to which columns were
+    /// added instantly.
     fn judge_kinds(&mut self) {
         let is_spatial = |note: &Note| note.kind == KIND_SPATIAL;
         let spatial = self.notes_of(self.pages).filter(|(_, note)| is_spatial(note)).count();
@@ -89,7 +90,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// There is one root. It is the only page of its level, and none is above it.
+    /// Checks that there is one root. It is the only page of its level, and none is above it.
     fn judge_root(&mut self, index: u64) {
         self.judge_kinds();
         if self.left.is_some() {
@@ -138,7 +139,7 @@ impl<'a> Tree<'a> {
         Ok(())
     }
 
-    /// The pages of a level in their order; `None` where that is not known.
+    /// Returns the pages of a level in their order; `None` if it is not known.
     fn chain(&mut self, pages: &'a [u32]) -> Option<Vec<u32>> {
         let mut is_whole = true;
         for number in pages {
@@ -178,7 +179,8 @@ impl<'a> Tree<'a> {
         None
     }
 
-    /// The neighbours that a page names name it. Whether that is known, and so.
+    /// Checks that the neighbours that a page names also name it. Returns true if that is known and
+    /// correct.
     fn judge_neighbours(&mut self, number: u32) -> bool {
         let Some(own) = self.note(number).filter(|own| own.blocks().is_none()) else {
             return false;
@@ -228,8 +230,8 @@ impl<'a> Tree<'a> {
         agree
     }
 
-    /// The records of a level point to the pages of the level below, in the same order. In spatial
-    /// indexes the order means nothing.
+    /// Checks that the records of a level point to the pages of the level below, in the same order.
+    /// In spatial indexes the order has no meaning.
     fn judge_pointers(
         &mut self,
         upper: &[u32],
@@ -292,7 +294,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// A fault unless what is missing may be hidden.
+    /// Reports a fault unless the missing page may be hidden.
     fn lacks(&mut self, number: u32, text: String) {
         match self.hidden {
             None => self.fault(number, text),

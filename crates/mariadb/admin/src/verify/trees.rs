@@ -1,9 +1,9 @@
-//! The trees of a tablespace, and the kinds of its pages: what one page tells of another.
+//! The trees of a tablespace, and the kinds of its pages: the consistency of pages with each other.
 //!
-//! Pages in a file are of different ages while a server writes, and after it was killed. Those that
-//! were not changed since a checkpoint are as they all were at that moment: each of them has every
-//! earlier change and no later one. So nothing is concluded from a newer page, or from one that
-//! could not be opened. A tree that such a page may be part of counts as not checked.
+//! While a server writes, and after it was killed, pages in a file are of different ages. Those
+//! that were not changed since a checkpoint are in their common state at that moment: each of them
+//! has every earlier change and no later one. So nothing is concluded from a newer page, or from
+//! one that could not be opened. A tree that may include such a page counts as not checked.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +18,12 @@ use super::tree::Tree;
 use crate::error::MariadbError;
 use crate::redo::Checkpoint;
 
-/// Pages of a tablespace that are kept in mind, 32 bytes for each.
+/// Maximum number of pages of a tablespace that are kept in memory, 32 bytes each.
 const MAX_PAGES: u32 = 1 << 24;
-/// The mark of a compressed page in its kind, in every format.
+/// The flag of a compressed page in its kind, in every format.
 const COMPRESSED_MARK: u16 = 1 << 15;
 
-/// Why trees were not checked.
+/// Reasons why trees were not checked.
 pub(super) const SAMPLE: &str = "a sample has not all of their pages";
 /// As [`SAMPLE`].
 pub(super) const NO_LOG: &str = "the redo log, which tells how old pages may be, was not read";
@@ -35,7 +35,7 @@ const PACKED: &str = "their rows are ROW_FORMAT=COMPRESSED";
 pub(super) const CHANGING: &str = "their index seems to be being made or dropped";
 pub(super) const BUFFER: &str = "it is the change buffer";
 
-/// The tablespaces that are different in the kinds of their pages.
+/// Tablespaces that differ in the kinds of their pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     System,
@@ -43,29 +43,29 @@ pub(super) enum Purpose {
     Table,
 }
 
-/// Reads a page again, as the server has it in memory; `None` where it is newer than the
-/// checkpoint, or does not open.
+/// Reads a page again, as the server has it in memory; `None` if it is newer than the checkpoint,
+/// or does not open.
 pub(super) type Read<'a> = dyn FnMut(u32) -> Result<Option<Vec<u8>>, MariadbError> + 'a;
 
-/// The facts that the trees of a tablespace are judged by.
+/// The facts by which the trees of a tablespace are judged.
 pub(super) struct Ground<'a> {
     pub(super) layout: &'a Layout,
     pub(super) purpose: Purpose,
-    /// Whether nothing was logged behind the checkpoint until all pages had been seen: no page can
+    /// True if nothing was logged after the checkpoint until all pages had been seen: no page can
     /// be newer.
     pub(super) is_settled: bool,
     pub(super) read: &'a mut Read<'a>,
 }
 
 impl Ground<'_> {
-    /// Whether the tablespace holds trees and long values only, and its pages' kinds can be relied
-    /// on: servers before MySQL 5.1 did not write all of them.
+    /// Returns true if the tablespace has only trees and long values, and its pages' kinds are
+    /// reliable: servers before MySQL 5.1 did not write all of them.
     fn has_only_trees(&self) -> bool {
         self.purpose == Purpose::Table && matches!(self.layout.format, Format::FullCrc32 { .. })
     }
 }
 
-/// What was seen of a page.
+/// The state of a page as seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
     Unseen,
@@ -75,14 +75,14 @@ pub(super) enum What {
     Shut,
     /// It has a finding.
     Faulty,
-    /// One of the doublewrite buffer: a copy of another page, or never written.
+    /// A page of the doublewrite buffer: a copy of another page, or never written.
     Copy,
     /// It was read, and is newer than the checkpoint.
     Newer,
     Read,
 }
 
-/// A page, as the others must agree with it.
+/// The properties of a page with which others must be consistent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Note {
     pub(super) index: u64,
@@ -94,7 +94,7 @@ pub(super) struct Note {
     pub(super) what: What,
     pub(super) is_root: bool,
     pub(super) is_instant: bool,
-    /// Whether the allocation map gives it out.
+    /// True if it is allocated according to the allocation map.
     pub(super) used: bool,
 }
 
@@ -112,17 +112,17 @@ const UNSEEN: Note = Note {
 };
 
 impl Note {
-    /// Whether the page says that it is one of a tree.
+    /// Returns true if the page claims to be part of a tree.
     pub(super) fn is_of_tree(&self) -> bool {
         matches!(self.kind, KIND_INDEX | KIND_SPATIAL | KIND_INSTANT)
     }
 
-    /// As [`Self::is_of_tree`]; of a compressed page that is not known.
+    /// As [`Self::is_of_tree`]; for a compressed page that is not known.
     fn may_be_of_tree(&self) -> bool {
         self.is_of_tree() || self.kind & COMPRESSED_MARK != 0
     }
 
-    /// Why nothing follows from the page.
+    /// Returns the reason why nothing follows from the page.
     pub(super) fn blocks(&self) -> Option<&'static str> {
         match self.what {
             What::Read => None,
@@ -138,11 +138,11 @@ pub(super) struct Notes {
     pub(super) pages: Vec<Note>,
     pub(super) checkpoint: Checkpoint,
     space: u32,
-    /// Pages that the first page tells of.
+    /// Number of pages according to the first page.
     told: u32,
 }
 
-/// The result.
+/// Result of the comparison.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) findings: Vec<Finding>,
@@ -151,14 +151,14 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// No tree was looked at.
+    /// Makes the result if no tree was checked.
     pub(super) fn none(why: &'static str) -> Self {
         Self { left: vec![TreesLeft { why, trees: None }], ..Self::default() }
     }
 }
 
 impl Notes {
-    /// Room for `count` pages of a tablespace; else why there is none.
+    /// Allocates memory for `count` pages of a tablespace; otherwise returns the reason.
     pub(super) fn new(
         layout: &Layout,
         count: u32,
@@ -172,12 +172,12 @@ impl Notes {
         Ok(Self { pages, checkpoint, space: layout.space, told: layout.pages })
     }
 
-    /// Whether a page was cut off with the file's end, which is a finding of its own.
+    /// Returns true if a page was cut off with the file's end, which is a separate finding.
     pub(super) fn lacks(&self, number: u32) -> bool {
         number < self.told && number as usize >= self.pages.len()
     }
 
-    /// Takes note of a page as it is in the file, and `opened`.
+    /// Records a page as it is in the file, and `opened`.
     pub(super) fn take(&mut self, number: u32, what: What, page: &[u8], opened: &[u8]) {
         let Some(note) = self.pages.get_mut(number as usize) else { return };
         let PageHeader { kind, lsn, prev, next } = PageHeader::of(page);
@@ -222,7 +222,7 @@ impl Notes {
         if self.used().any(|note| note.what == What::Shut && note.may_be_of_tree()) {
             outcome.left.push(TreesLeft { why: SHUT, trees: None });
         }
-        // Something may be missing because it is in one of these.
+        // A page may be missing because it is in one of these.
         let hidden = self.used().filter(|note| note.what != What::Copy).find_map(Note::blocks);
         let hidden = hidden.or((self.told as usize > self.pages.len()).then_some(FAULTY));
         let mut left = BTreeMap::<&'static str, u64>::new();
@@ -251,7 +251,7 @@ impl Notes {
         Ok(outcome)
     }
 
-    /// No page is newer than all that was logged.
+    /// Checks that no page is newer than the end of the log.
     fn judge_lsns(&mut self, findings: &mut Vec<Finding>) {
         for (number, note) in (0..).zip(&mut self.pages) {
             if note.what == What::Newer {
@@ -261,7 +261,7 @@ impl Notes {
         }
     }
 
-    /// The pages of trees, by their index, and from the highest level down.
+    /// Returns the pages of trees, by their index, and from the highest level down.
     fn order(&self) -> Vec<u32> {
         let numbered = (0..).zip(&self.pages);
         let known = |note: &Note| matches!(note.what, What::Read | What::Newer);
@@ -280,9 +280,9 @@ impl Notes {
         self.pages.iter().filter(|note| note.used)
     }
 
-    /// Whether the server may have been putting an index together at the checkpoint. It then gives
-    /// out pages that it writes later; until then they are empty, or what they were before. The
-    /// root comes last: it is an empty leaf until then.
+    /// Returns true if the server may have been building an index at the checkpoint. It then
+    /// allocates pages that it writes later; until then they are empty, or have their old content.
+    /// The root is written last: it is an empty leaf until then.
     fn is_unsettled(&self) -> bool {
         let may_be_unfinished = |note: &Note| match note.what {
             What::Read => note.is_root && note.records == 0,
@@ -293,8 +293,8 @@ impl Notes {
         !self.checkpoint.at_rest && self.used().any(may_be_unfinished)
     }
 
-    /// Marks the pages that the allocation map gives out; returns why it cannot. The map may be
-    /// newer than the checkpoint, or not sound.
+    /// Marks the pages that are allocated according to the allocation map; returns the reason if it
+    /// cannot. The map may be newer than the checkpoint, or faulty.
     fn mark_used(
         &mut self,
         ground: &mut Ground<'_>,
@@ -368,7 +368,7 @@ impl Notes {
             single = inodes.map(|inodes| ground.layout.single_pages(&inodes, at));
         }
         for (number, note) in (0..).zip(&mut self.pages) {
-            // Where that is not known, it may be any.
+            // If that is not known, it may be any.
             let may_be = single.as_ref().is_none_or(|single| single.contains(&number));
             if note.what == What::Empty && may_be {
                 note.what = What::Copy;
@@ -377,7 +377,7 @@ impl Notes {
         Ok(())
     }
 
-    /// Pages that are empty, or of a kind that their place does not have.
+    /// Reports pages that are empty, or of a kind that does not occur at their place.
     fn judge_kinds(&self, ground: &Ground<'_>, findings: &mut Vec<Finding>) {
         let layout = ground.layout;
         for (number, note) in (0..).zip(&self.pages).filter(|(_, note)| note.used) {
@@ -404,8 +404,8 @@ impl Notes {
         }
     }
 
-    /// The pages that tell of segments are as many as the first page lists, and tell of two for
-    /// each root. Nothing is known of that where a page was not read, or a tree is being made or
+    /// Checks that the segment pages are as many as the first page lists, and describe two segments
+    /// for each root. Nothing is known of that if a page was not read, or a tree is being made or
     /// dropped.
     fn judge_segments(
         &self,

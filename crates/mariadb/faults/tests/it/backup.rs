@@ -9,8 +9,8 @@ use tdekit_faults_mariadb::raw::holding;
 use tdekit_faults_mariadb::rig::needed;
 use tdekit_private_mariadb::Server;
 
-/// Runs mariadb-backup. For `--prepare` it finds the plugin's options in the backup itself; else it
-/// reads the same file as the server.
+/// Runs mariadb-backup. For `--prepare` it finds the plugin's options in the backup itself;
+/// otherwise it reads the same file as the server.
 fn mariadb_backup(rig: &Rig, program: &Path, arguments: &[String]) {
     let mut command = Command::new(program);
     let prepares = arguments.iter().any(|word| word == "--prepare");

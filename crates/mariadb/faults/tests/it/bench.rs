@@ -1,4 +1,4 @@
-//! `tdekit bench` on MariaDB: private servers of its own, and a server that was there before.
+//! `tdekit bench` on MariaDB: private servers that it starts, and an existing server.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,7 +15,7 @@ fn private_servers_are_priced_by_the_real_sysbench() {
     for directory in [&work, &temporary] {
         std::fs::create_dir(directory).unwrap();
     }
-    // A server that starts deletes what others hold as temporary tables in the same directory.
+    // A server that starts deletes other servers' temporary tables in the same directory.
     rig.environment.push(("TMPDIR".into(), temporary.into()));
     let words = [
         "--target",
@@ -87,7 +87,7 @@ fn a_server_that_was_there_keeps_its_tables_and_its_password() {
     assert_eq!(names(&oltp["sides"]), ["base", "encrypted"]);
     for cell in ["oltp_read_write/1", "oltp_read_write/2"] {
         assert!(ratio(&oltp, cell, "encrypted", "throughput").is_some(), "{cell}");
-        // The server's CPU cannot be told from outside, and is not made up.
+        // The server's CPU time cannot be measured from outside, and must not be invented.
         assert_eq!(ratio(&oltp, cell, "encrypted", "cpu_each"), None);
     }
     assert_eq!(state(&server), before);

@@ -1,5 +1,5 @@
-//! `tdekit bench --target mysql://`: what it asks of a server, by which connections it comes, and
-//! what ends it early. In the end nothing may be left on the server.
+//! `tdekit bench --target mysql://`: its requirements of a server, its connections, and what ends
+//! it early. In the end nothing may be left on the server.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ fn on(rig: &Rig, url: &str, words: &[&str]) -> Run {
     bench(rig, &[&usual[..], short, words].concat())
 }
 
-/// The run was refused in these words, with a hint where there is one.
+/// Checks that the run was refused with these words, and a hint if it has one.
 #[track_caller]
 fn refused(run: &Run, wanted: &[&str]) {
     assert_eq!(run.code, 1, "{run:?}");
@@ -71,7 +71,7 @@ fn what_cannot_be_is_refused_before_anything_is_made() {
     let missing = url("admin", port).replace("/app", "/nothing");
     refused(&on(&rig, &missing, &[]), &["Unknown database", "hint: "]);
     assert_eq!(state(&server), before);
-    // May read only: the first table that it would make is refused.
+    // This user may only read: making the first table is refused.
     let poor = url("poor:", port);
     with_password(&mut rig, "");
     refused(
@@ -120,7 +120,8 @@ fn the_load_is_told_and_follows_a_rate() {
     server.stop().unwrap();
 }
 
-/// Waits until a run's block is going on: it has a connection, and one of its sets of tables.
+/// Waits until a block of the run is in progress: it has a connection, and one of its sets of
+/// tables.
 fn wait_for_a_block(server: &Server) {
     let begun = Instant::now();
     let busy = "SELECT COUNT(*) FROM information_schema.processlist WHERE db LIKE 'tdekit%'";
@@ -149,13 +150,13 @@ fn ctrl_c_drops_everything() {
         .envs(rig.environment.iter().map(|(name, value)| (name, value)))
         .env("TDEKIT_LOGIN_PASSWORD", PASSWORD)
         .env("TMPDIR", &temporary)
-        // A group of its own: a terminal sends Ctrl-C to all of it.
+        // A separate process group: a terminal sends Ctrl-C to all of it.
         .process_group(0)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     wait_for_a_block(&server);
-    // What a run that is killed outright would leave.
+    // The remains of a run that is killed outright.
     assert!(raw::files(&temporary).iter().any(|file| file.ends_with("sysbench.cfg")));
     assert_eq!(raw::holding(&temporary, PASSWORD), [] as [String; 0]);
     let group = format!("-{}", child.id());
@@ -186,7 +187,7 @@ fn a_server_that_is_gone_midway_is_told_with_what_it_keeps() {
     assert!(!run.err.contains("panicked"), "{}", run.err);
 }
 
-/// A server's certificate for `names`, and the authority's.
+/// Makes a server's certificate for `names`, and the authority's.
 fn certificates(rig: &Rig, names: &str) -> [PathBuf; 3] {
     let directory = rig.path("tls");
     std::fs::create_dir_all(&directory).unwrap();
@@ -208,7 +209,7 @@ fn with_tls(rig: &Rig, names: &str) -> (Server, u16, PathBuf) {
     let options = [
         format!("ssl-cert={}", certificate.display()),
         format!("ssl-key={}", key.display()),
-        // It asks for a client's certificate, and refuses those of others.
+        // It requires a client certificate, and refuses those of others.
         format!("ssl-ca={}", authority.display()),
     ];
     let options = options.each_ref().map(String::as_str);
@@ -227,7 +228,7 @@ fn connections_are_tls_to_a_server_that_was_checked() {
     let before = state(&server);
     let (target, authority) = (url("admin", port), authority.to_str().unwrap().to_owned());
 
-    // The user is let in by TLS alone, so every connection of the load had it.
+    // The user is admitted only through TLS, so every connection of the load had it.
     let oltp = results_of(&rig, on(&rig, &target, &["--tls-ca", &authority]));
     let tls = oltp["facts"]["tls"].as_str().unwrap();
     assert!(tls.starts_with("TLSv1."), "{tls}");
@@ -235,13 +236,13 @@ fn connections_are_tls_to_a_server_that_was_checked() {
 
     let oltp = results_of(&rig, on(&rig, &target, &["--trust"]));
     assert!(oltp["limits"].to_string().contains("--trust: the server's certificate was not"));
-    // On loopback nothing was asked for, and the user may not come plain.
+    // On loopback TLS is not required, and the user may not connect without it.
     refused(&on(&rig, &target, &[]), &["Access denied"]);
 
-    // Nobody of the system's vouches for it.
+    // None of the system's authorities has signed it.
     let far = target.replace("127.0.0.1", "0.0.0.0");
     refused(&on(&rig, &far, &[]), &["error 2026", "--tls-ca FILE names who vouches"]);
-    // With it among the system's roots, both clients come without a word.
+    // With it among the system's roots, both clients connect without an option.
     rig.environment.push(("SSL_CERT_FILE".into(), authority.as_str().into()));
     let oltp = results_of(&rig, on(&rig, &far, &[]));
     assert!(oltp["facts"]["tls"].as_str().unwrap().starts_with("TLSv1."));
@@ -267,7 +268,7 @@ fn a_certificate_for_another_name_is_refused_by_both_clients() {
     let named = ["--tls-ca", authority.to_str().unwrap()];
     refused(&on(&rig, &url("admin", port), &named), &["error 2026", "hint: "]);
     assert_eq!(state(&server), before);
-    // Sysbench would never come so far: its own answer, to the host that it is given.
+    // Sysbench would not get this far: the server's own answer, for the given host.
     let host = |checked: &str| {
         let directory = authority.parent().unwrap();
         let said = Command::new(find_program("sysbench").unwrap())
@@ -328,7 +329,7 @@ fn a_password_may_be_typed_and_hold_anything() {
     server.stop().unwrap();
 }
 
-/// MySQL where `cargo xtask mysql -- cargo test` unpacked it.
+/// Finds MySQL where `cargo xtask mysql -- cargo test` unpacked it.
 fn mysql() -> Option<(PathBuf, Programs)> {
     let Some(root) = std::env::var_os("TDEKIT_MYSQL_DIR") else {
         println!("not run: `cargo xtask mysql -- cargo test` unpacks a server and names it");
@@ -361,7 +362,7 @@ fn mysql_server(rig: &Rig, programs: &Programs, data: &Path) -> (Server, u16) {
     (server, port)
 }
 
-/// The server makes its certificate itself, for no name of its own.
+/// The server makes its certificate itself, without its own name in it.
 #[test]
 fn mysql_is_asked_for_a_keyring_and_trusted_when_that_is_said() {
     let Some((_, programs)) = mysql() else { return };

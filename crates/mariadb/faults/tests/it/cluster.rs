@@ -16,7 +16,7 @@ fn a_cluster_loses_a_node_takes_it_back_and_has_equal_checksums() {
     let script =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/mariadb-cluster/run.sh");
     let plugin = if rig.keeper == Keeper::Tdekit { "tdekit" } else { "file_key_management" };
-    // A signal before the time is over lets the script end its servers; the second one is final.
+    // A signal before the time is over lets the script stop its servers; the second one is final.
     let mut run = Command::new("timeout");
     run.args(["--kill-after=20", "400"]).arg(&script).args(["--short", "--plugin", plugin]);
     if let Some(command) = command() {

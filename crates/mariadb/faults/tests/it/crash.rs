@@ -22,7 +22,7 @@ fn a_server_that_is_killed_under_load_recovers_all_that_it_acknowledged() {
     }
 }
 
-/// Smallest key version of the ledger's pages, and the newest one there is.
+/// Returns the smallest key version of the ledger's pages, and the newest existing one.
 fn versions(server: &Server) -> (u32, u32) {
     let row = server
         .sql(
@@ -55,7 +55,7 @@ fn wait_for_rotation(server: &Server, before: u32) -> u32 {
 fn keys_are_rotated_under_load_and_a_kill_in_between_loses_nothing() {
     let Some(rig) = Rig::new() else { return };
     if rig.keeper != Keeper::Tdekit {
-        // file_key_management has one version of each key, for ever.
+        // file_key_management has a single version of each key.
         return;
     }
     let data = rig.fresh("data");

@@ -1,5 +1,5 @@
-//! The commands of docs/mariadb.md that the document itself leaves to this suite, word for word but
-//! for places, with the key store as its section on installing leaves it.
+//! The commands of docs/mariadb.md that the document leaves to this suite, verbatim except for
+//! paths, with the key store as its section on installing leaves it.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,13 +13,13 @@ const DOCUMENT: &str = include_str!("../../../../../docs/mariadb.md");
 /// The text before a block that is left to this suite.
 const OURS: &str = "<!-- not run: needs the machine's own server; the fault suite `documents` runs";
 
-/// A command, and the section that it stands in.
+/// A command, and its section.
 struct Step {
     section: &'static str,
     line: &'static str,
 }
 
-/// The commands that are left to this suite, and those that are not.
+/// Returns the commands that are left to this suite, and the others.
 fn steps() -> (Vec<Step>, Vec<Step>) {
     let (mut ours, mut others) = (Vec::new(), Vec::new());
     let (mut section, mut is_ours, mut in_fence) = ("", false, false);
@@ -39,8 +39,8 @@ fn steps() -> (Vec<Step>, Vec<Step>) {
     (ours, others)
 }
 
-/// Every fenced command is run by somebody: here, or by `cargo xtask documents`, which leaves out
-/// what is marked and runs the rest.
+/// Every fenced command is run somewhere: here, or by `cargo xtask documents`, which omits marked
+/// commands and runs the rest.
 #[test]
 fn every_command_is_run_somewhere() {
     let (ours, others) = steps();
@@ -78,7 +78,7 @@ fn the_commands_run_as_they_stand() {
     let server = rig.start(&data, &["log-bin=binlog", "server-id=1"]);
     server.sql("CREATE DATABASE test; CREATE TABLE test.t(n INT PRIMARY KEY)").unwrap();
     let socket = server.socket();
-    // Until the server has encrypted what its installation left in the clear.
+    // Until the server has encrypted everything that its installation left in the clear.
     let named = ["--socket", socket.to_str().unwrap(), "--user", "root"];
     rig.tdekit(&[&key_file[..], &["mariadb", "rotate"], &named].concat());
     let directory = command().unwrap().parent().unwrap().to_owned();

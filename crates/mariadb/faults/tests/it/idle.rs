@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tdekit_faults_mariadb::{Keeper, Rig};
 
-/// CPU of a server in five idle seconds, in milliseconds.
+/// Returns the CPU time of a server in five idle seconds, in milliseconds.
 fn idle_ms(rig: &Rig, options: &[&str]) -> u64 {
     let data = rig.fresh("data");
     let server = rig.start(&data, options);
@@ -29,7 +29,7 @@ fn idle_ms(rig: &Rig, options: &[&str]) -> u64 {
     used.cpu_ns / 1_000_000
 }
 
-/// Not a test of speed: a busy loop burns thousands, an idle server tens.
+/// Not a test of speed: a busy loop uses thousands, an idle server tens.
 #[test]
 #[ignore = "full: watches a server for 20 seconds"]
 fn idle_rotation_threads_burn_no_cpu() {

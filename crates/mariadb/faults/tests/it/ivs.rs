@@ -1,4 +1,4 @@
-//! IVs as the server gives them under load, counted by a plugin that stands before ours.
+//! IVs of the server under load, counted by a plugin that is placed before ours.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use tdekit_faults_mariadb::{Keeper, Rig};
 use tdekit_private_mariadb::{Server, find_program};
 
-/// As `examples/counting.rs` writes them.
+/// The format of `examples/counting.rs`.
 const RECORD: usize = 48;
 const NOPAD: u32 = 2;
 /// The part of a 16 KiB page that InnoDB has encrypted.
@@ -16,7 +16,7 @@ const INNODB_PAGE: u32 = 16_384 - 30;
 /// Calls that encrypt under one key and IV, by key and IV.
 type Calls = HashMap<[u8; 32], u64>;
 
-/// Which file a call is for, from what the server passes.
+/// Returns the kind of file of a call, from the server's arguments.
 fn kind(flags: u32, klen: u32, id: u32, first: u32) -> &'static str {
     match (flags & NOPAD != 0, klen, first) {
         (false, ..) => "temporary files of the server",
@@ -46,7 +46,7 @@ fn read(path: &Path) -> BTreeMap<&'static str, Calls> {
     found
 }
 
-/// A rig whose servers load the counting plugin in the place of ours, which it loads.
+/// Makes servers of the rig load the counting plugin in place of ours, which it loads.
 fn counted(rig: &mut Rig) -> PathBuf {
     let plugins = rig.plugin_directory.clone().unwrap();
     let ours = plugins.join("counted.so");
@@ -59,7 +59,7 @@ fn counted(rig: &mut Rig) -> PathBuf {
     calls
 }
 
-/// Transactions of sysbench, where it is installed, else rows of our own.
+/// Runs transactions of sysbench, if it is installed, otherwise inserts rows.
 fn load(server: &Server, seconds: &str) {
     server.sql("CREATE DATABASE test").unwrap();
     let Some(program) = find_program("sysbench") else {
@@ -85,7 +85,7 @@ fn load(server: &Server, seconds: &str) {
     }
 }
 
-/// Tables of Aria that are changed, sorts that spill, temporary tables, an index made over rows.
+/// Changes Aria tables, spills sorts, makes temporary tables and an index over existing rows.
 fn others(server: &Server) {
     let rows = "SELECT seq AS n, CAST(CONCAT('text ', seq, REPEAT('y', 150)) AS CHAR(200)) AS v";
     let mut sql = vec![
@@ -110,8 +110,9 @@ fn others(server: &Server) {
     server.sql(&sql.join(";")).unwrap();
 }
 
-/// The redo log repeats its IVs by thousands; what else repeats has a cipher that bears it, and
-/// what has none does not repeat (docs/crypto.md has the table).
+/// The redo log repeats its IVs by the thousand; everything else that repeats has a cipher that
+/// tolerates it, and ciphers that do not tolerate it see no repetition (docs/crypto.md has the
+/// table).
 #[test]
 #[ignore = "full: sysbench under a counting plugin"]
 fn only_streams_that_bear_it_see_an_iv_again() {
@@ -137,7 +138,7 @@ fn only_streams_that_bear_it_see_an_iv_again() {
         calls.values().sum::<u64>() - calls.len() as u64
     };
     assert!(repeats("redo log") > 1000, "the load was too small to tell");
-    // GCM bears none.
+    // GCM tolerates none.
     assert_eq!(repeats("temporary files of the server"), 0);
     assert_eq!(repeats("binary log"), 0);
 }

@@ -15,7 +15,7 @@ fn filled(rig: &Rig, name: &str) -> std::path::PathBuf {
     data
 }
 
-/// A server that starts all the same must not read a row; its log must name the cause.
+/// A server that starts anyway must not read a row; its log must name the cause.
 fn refuses(rig: &Rig, data: &std::path::Path, causes: &[&str]) {
     let before = std::fs::read(Server::log_path(data)).unwrap_or_default().len();
     match rig.try_start(data, &[]) {
@@ -50,7 +50,7 @@ fn without_the_key_store_nothing_opens_and_with_it_all_is_there_again() {
     server.stop().unwrap();
 }
 
-/// Versions of the keys that the log says were opened, in its order.
+/// Returns the versions of the keys that were opened according to the log, in its order.
 fn opened(rig: &Rig) -> Vec<String> {
     let log = rig.tdekit(&["audit", "log", "--verify", "--json"]);
     let log: serde_json::Value = serde_json::from_str(&log).unwrap();
@@ -79,7 +79,7 @@ fn what_a_server_opens_is_in_the_log_where_that_is_asked_for() {
     let before = opened(&rig);
     assert!(before.contains(&"1.1".to_owned()), "{before:?}");
     server.stop().unwrap();
-    // Each once for a start of the server.
+    // Each once per start of the server.
     let server = rig.start(&data, &[]);
     rig.rotate_and_wait(&server, &[]);
     server.sql("SELECT COUNT(*) FROM test.t").unwrap();

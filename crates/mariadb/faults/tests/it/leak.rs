@@ -1,4 +1,4 @@
-//! A planted marker in every kind of file, looked for in the raw bytes.
+//! A planted marker in every kind of file, searched for in the raw bytes.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -11,11 +11,11 @@ use tdekit_private_mariadb::Server;
 const MARKER: &str = "PLANTED-7f3a91";
 /// A sort of all rows leaves a larger file than this.
 const SPILLED: u64 = 60_000;
-/// How long that may take, and the writing of all pages.
+/// Time limit for that, and for writing all pages.
 const PATIENCE: Duration = Duration::from_secs(120);
 const BINLOG: [&str; 3] = ["log-bin=binlog", "server-id=1", "binlog-format=ROW"];
 
-/// Rows in InnoDB (inserted, updated, deleted: data, redo, undo, binary log) and in Aria.
+/// Writes rows in InnoDB (inserted, updated, deleted: data, redo, undo, binary log) and in Aria.
 fn plant(server: &Server) {
     let text = format!("CONCAT('{MARKER}', seq, REPEAT('x', 200))");
     let sql = [
@@ -34,7 +34,7 @@ fn plant(server: &Server) {
     server.sql(&sql.join(";")).unwrap();
 }
 
-/// A client that holds a sort spilled to files, and a temporary table on disk.
+/// Starts a client with a sort that was spilled to files, and a temporary table on disk.
 fn spill(server: &Server) -> (std::process::Child, std::process::ChildStdin) {
     let mut client = server
         .client()
@@ -44,8 +44,8 @@ fn spill(server: &Server) -> (std::process::Child, std::process::ChildStdin) {
         .spawn()
         .unwrap();
     let mut input = client.stdin.take().unwrap();
-    // Rows up to max_length_for_sort_data are sorted themselves and not by pointers to them, so
-    // they are in the result's file too. Rows that nobody reads keep the statement and it alive.
+    // Rows up to max_length_for_sort_data are sorted themselves and not through pointers, so they
+    // are in the result's file too. Unread rows keep the statement and the file alive.
     let sql = format!(
         "SET SESSION sort_buffer_size = 32768, max_heap_table_size = 16384, \
          tmp_memory_table_size = 16384, big_tables = 1, max_length_for_sort_data = 65536;\n\
@@ -60,7 +60,7 @@ fn spill(server: &Server) -> (std::process::Child, std::process::ChildStdin) {
     (client, input)
 }
 
-/// Everything that the suite found: files by name, and files without one.
+/// Results of the suite: files by name, and files without a name.
 struct Found {
     named: Vec<String>,
     nameless_with_marker: usize,
@@ -81,7 +81,7 @@ fn run(rig: &Rig) -> Found {
         temporary = nameless(server.pid(), MARKER);
     }
     eprintln!("nameless files (bytes, holds the marker): {temporary:?}");
-    // All pages to their files, as a checkpoint does.
+    // Writes all pages to their files, as a checkpoint does.
     server
         .sql("SET GLOBAL innodb_max_dirty_pages_pct_lwm=0, innodb_max_dirty_pages_pct=0")
         .unwrap();
@@ -113,7 +113,7 @@ fn no_marker_is_in_any_file_but_arias_log_which_is_not_covered() {
         found.named.into_iter().partition(|name| name.starts_with("aria_log."));
     assert_eq!(others, Vec::<String>::new());
     // Not covered: the server itself writes changed rows of Aria tables to their log in clear text
-    // and asks no plugin (docs/threat-model.md). Should it ever ask, this line fails.
+    // and does not call the plugin (docs/threat-model.md). If that changes, this line fails.
     assert_eq!(aria_log, ["aria_log.00000001"]);
     assert_eq!(found.nameless_with_marker, 0);
 }

@@ -1,4 +1,4 @@
-//! Every kind of table lives through restarts, encrypted.
+//! Every kind of table survives restarts, encrypted.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -91,8 +91,8 @@ fn every_kind_of_table_lives_through_restarts() {
     server.stop().unwrap();
 }
 
-/// Pages of temporary tables that leave the buffer pool are encrypted under the redo log's key with
-/// IVs of another kind. Where the log is not encrypted, nothing else comes under that key.
+/// Pages of temporary tables that leave the buffer pool are encrypted with the redo log's key and
+/// another kind of IV. If the log is not encrypted, nothing else uses that key.
 #[test]
 #[ignore = "full: a temporary table beyond memory"]
 fn a_temporary_table_larger_than_the_buffer_pool() {
@@ -112,8 +112,8 @@ fn a_temporary_table_larger_than_the_buffer_pool() {
     server.stop().unwrap();
 }
 
-/// A server removes at its start what a dead one left for temporary tables, and cannot know who is
-/// dead: it gets a directory where nobody else has any.
+/// At its start, a server removes remains of temporary tables of dead servers, but cannot know
+/// which are dead: it gets a directory without other servers' tables.
 #[test]
 #[ignore = "full: two servers"]
 fn a_server_that_starts_leaves_the_temporary_tables_of_others() {
@@ -128,7 +128,7 @@ fn a_server_that_starts_leaves_the_temporary_tables_of_others() {
     assert_eq!(left.unwrap(), "of another server");
 }
 
-/// Imported tablespaces are re-keyed page by page on their way in.
+/// Imported tablespaces are re-keyed page by page during the import.
 #[test]
 #[ignore = "full: two servers"]
 fn a_tablespace_goes_to_another_server_with_the_same_keys() {
@@ -141,7 +141,7 @@ fn a_tablespace_goes_to_another_server_with_the_same_keys() {
     let to = rig.start(&two, &[]);
     to.sql(create).unwrap();
     to.sql("ALTER TABLE test.t DISCARD TABLESPACE").unwrap();
-    // The server takes no page whose LSN lies ahead of its own: it has to have written as much.
+    // The server refuses pages with an LSN ahead of its own: it must have written as much.
     to.sql("CREATE TABLE test.more AS SELECT seq, REPEAT(seq, 30) FROM test.seq_1_to_9000")
         .unwrap();
     let mut holder = from

@@ -1,5 +1,5 @@
-//! A server moves from the server's own encryption plugin to ours and back, as the document says,
-//! and `uninstall` refuses at each step that still needs the plugin.
+//! A server moves from the server's own encryption plugin to ours and back, according to the
+//! document, and `uninstall` refuses at each step that still needs the plugin.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use tdekit_faults_mariadb::{Keeper, Rig, Run};
 use tdekit_private_mariadb::Server;
 
-/// As the format document names it.
+/// The file name in the format document.
 const MARK: &str = "tdekit-keys";
 const LOG: [&str; 2] = ["log-bin=binlog", "server-id=1"];
-/// What the document has set before the last restart under a plugin.
+/// The settings of the document before the last restart with a plugin.
 const OFF: [&str; 5] = [
     "innodb-encrypt-tables=OFF",
     "innodb-encrypt-log=OFF",
@@ -24,7 +24,7 @@ fn rows_are_whole(server: &Server) {
     assert_eq!(server.sql(ROWS).unwrap().trim(), "300\t300\nkept");
 }
 
-/// Has a server decrypt its tablespaces, and waits for it.
+/// Makes a server decrypt its tablespaces, and waits for it.
 fn decrypt_tables(server: &Server) {
     server.sql("SET GLOBAL innodb_encrypt_tables = OFF").unwrap();
     let left = "SELECT COUNT(*) FROM information_schema.INNODB_TABLESPACES_ENCRYPTION \
@@ -38,7 +38,7 @@ fn decrypt_tables(server: &Server) {
     panic!("the tablespaces stay encrypted");
 }
 
-/// What the last server under a plugin does: nothing encrypted is left.
+/// The last server with a plugin leaves nothing encrypted.
 fn write_anew(server: &Server) {
     server.sql("ALTER TABLE test.a FORCE; RESET MASTER").unwrap();
     let own = "SELECT CONCAT('ALTER TABLE `', table_schema, '`.`', table_name, '` FORCE;') \
@@ -58,7 +58,7 @@ fn fill(server: &Server) {
         .unwrap();
 }
 
-/// Runs the command with the places of the rig's installation.
+/// Runs the command with the paths of the rig's installation.
 fn run(rig: &Rig, words: &[&str], more: &[&str]) -> Run {
     let (plugins, options) = (rig.path("plugins"), rig.path("tdekit.cnf"));
     let places = ["--plugin-dir", plugins.to_str().unwrap()];
@@ -115,7 +115,7 @@ fn a_server_moves_to_the_plugin_and_away_again() {
     rows_are_whole(&server);
     server.stop().unwrap();
 
-    // A server without any plugin, and then under the first again.
+    // A server without any plugin, and then with the first again.
     let nobody = Rig::with(Keeper::Nobody).unwrap();
     let server = nobody.start(&data, &LOG);
     rows_are_whole(&server);

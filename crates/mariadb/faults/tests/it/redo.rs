@@ -1,5 +1,5 @@
-//! The redo log attacked by programs that have no key. Under keys from before the online cipher
-//! both attacks succeed, which shows that they are attacks.
+//! Attacks on the redo log by programs without a key. Under keys from before the online cipher both
+//! attacks succeed, which shows that they are real attacks.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use tdekit_faults_mariadb::{Keeper, Rig};
 use tdekit_private_mariadb::{Server, ServerError, copy_tree};
 
 const ROWS: u32 = 300;
-/// Nothing reaches the tablespace but through the log.
+/// Only the log reaches the disk, not the tablespace.
 const LOG_ONLY: [&str; 2] = ["innodb-max-dirty-pages-pct=99", "innodb-max-dirty-pages-pct-lwm=98"];
 const BEGINNING: &str = "client ";
 const BEFORE: &[u8] = b"balance 0000000100";
@@ -17,7 +17,7 @@ const WANTED: &[u8] = b"balance 9999999900";
 const READ_BALANCE: &str = "SELECT COUNT(*), COALESCE(SUM(v LIKE '%balance 0000000100%'), 0), \
      COALESCE(SUM(v LIKE '%balance 9999999900%'), 0) FROM test.t FORCE INDEX(PRIMARY)";
 
-/// A row's text: nobody guesses one from another.
+/// A row's text: one cannot be guessed from another.
 fn text(n: u32) -> String {
     let mut word = u64::from(n).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d;
     let mut next = || {
@@ -29,7 +29,7 @@ fn text(n: u32) -> String {
     format!("{BEGINNING}{n:04} {:016x}{:016x}", next(), next())
 }
 
-/// The log of a server that was killed after one transaction of many rows.
+/// Returns the log of a server that was killed after one transaction with many rows.
 fn killed_after_a_transaction(rig: &Rig) -> RedoLog {
     let data = rig.fresh("data");
     let server = rig.start(&data, &LOG_ONLY);
@@ -41,8 +41,8 @@ fn killed_after_a_transaction(rig: &Rig) -> RedoLog {
     RedoLog::read(&data.join("ib_logfile0"))
 }
 
-/// Rows that follow from one that is known: for mini-transactions under one IV, what is different
-/// between their ciphertexts is taken for what is different between their plaintexts.
+/// Recovers rows from a known one: for mini-transactions with the same IV, the difference of their
+/// ciphertexts is taken as the difference of their plaintexts.
 fn recovered(log: &RedoLog, known: u32) -> usize {
     let known = text(known);
     let rows: HashSet<String> = (1..=ROWS).map(text).collect();
@@ -68,7 +68,8 @@ fn recovered(log: &RedoLog, known: u32) -> usize {
     found.len()
 }
 
-/// How many mini-transactions share their IV with one before them.
+/// Returns the number of mini-transactions that share their IV with an earlier one, and their
+/// total.
 fn repeats(log: &RedoLog) -> (usize, usize) {
     let minis = log.minis();
     let ivs: HashSet<&[u8]> = minis.iter().map(|mini| mini.iv.as_slice()).collect();
@@ -99,8 +100,9 @@ fn before_the_online_cipher_one_known_row_gave_many() {
     assert!(most > Some(50), "{most:?}");
 }
 
-/// The data directory of a server that was killed after a row was written, and the mini-transaction
-/// that holds the row, which a plain server's log shows by its shape; and where in it.
+/// Returns the data directory of a server that was killed after a row was written, its log, and the
+/// mini-transactions with the row, which a plain server's log reveals by its shape, with the offset
+/// in each.
 fn killed_after_a_row(rig: &Rig) -> (PathBuf, RedoLog, Vec<(Mini, usize)>) {
     let row = "CONCAT('of somebody, ', 'balance 0000000100', ', as it was on Monday')";
     let run = |rig: &Rig| {
@@ -135,8 +137,8 @@ fn killed_after_a_row(rig: &Rig) -> (PathBuf, RedoLog, Vec<(Mini, usize)>) {
     (data, log, minis)
 }
 
-/// The server's answer after the text was changed in a copy: rows, rows as before, rows with
-/// what the attacker wants. `None` where it does not start, or refuses the table.
+/// Returns the result after the text was changed in a copy: number of rows, unchanged rows, rows
+/// with the attacker's text. `None` if the server does not start, or refuses the table.
 fn after_the_change(rig: &Rig, data: &Path, log: &RedoLog) -> Option<[u32; 3]> {
     let copy = rig.path("tampered");
     let _ = std::fs::remove_dir_all(&copy);
@@ -155,7 +157,7 @@ fn after_the_change(rig: &Rig, data: &Path, log: &RedoLog) -> Option<[u32; 3]> {
     Some(std::array::from_fn(|_| numbers.next().unwrap()))
 }
 
-/// The chosen change, as one and byte by byte, in every mini-transaction that it may be.
+/// Applies the chosen change, as a whole and byte by byte, to every candidate mini-transaction.
 fn wanted_rows(rig: &Rig, changes: &[Vec<u8>]) -> (usize, usize, usize) {
     let (data, log, minis) = killed_after_a_row(rig);
     let (mut tried, mut refused, mut wanted) = (0, 0, 0);
@@ -185,7 +187,7 @@ fn a_chosen_change_of_the_log_never_comes_true() {
         return;
     }
     let whole = whole_change();
-    // Also with only some of its bytes: none stays as it was chosen.
+    // Also with only some of its bytes: none keeps the chosen value.
     let half: Vec<u8> = whole.iter().take(12).copied().collect();
     let last: Vec<u8> =
         whole.iter().enumerate().map(|(at, bits)| if at > 12 { *bits } else { 0 }).collect();
@@ -202,7 +204,7 @@ fn before_the_online_cipher_a_chosen_change_came_true() {
     assert!(wanted > 0, "none of {tried} came true: this suite could not see one");
 }
 
-/// The upgrade in `docs/mariadb.md`: the log goes on as it was until it is begun anew.
+/// The upgrade in `docs/mariadb.md`: the log continues unchanged until it is restarted.
 #[test]
 fn a_log_from_before_is_read_and_moves_over_when_it_is_begun_anew() {
     let Some(rig) = Rig::with(Keeper::TdekitBefore) else { return };

@@ -1,5 +1,5 @@
-//! Replication between two encrypted servers, each with keys of its own, and binary logs that are
-//! read offline.
+//! Replication between two encrypted servers, each with its own keys, and binary logs that are read
+//! offline.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use tdekit_private_mariadb::Server;
 
 const MARKER: &str = "PLANTED-replica";
 
-/// A port that nobody uses at the moment.
+/// Returns a port that is currently unused.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -62,7 +62,7 @@ fn an_encrypted_replica_follows_an_encrypted_primary() {
     assert_eq!(holding(&copy, MARKER), Vec::<String>::new());
 }
 
-/// MDEV-8813: mysqlbinlog cannot read an encrypted log. The command makes a plain one of it.
+/// MDEV-8813: mysqlbinlog cannot read an encrypted log. The command converts it to a plain one.
 #[test]
 #[ignore = "full: two servers"]
 fn an_encrypted_binary_log_is_read_offline() {

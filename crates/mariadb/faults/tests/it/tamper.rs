@@ -1,4 +1,4 @@
-//! Bits flipped in files, checksums corrected: detected or refused, never wrong rows. Separate
+//! Bits flipped in files, with corrected checksums: detected or refused, never wrong rows. Separate
 //! tests show the cases that the plugin cannot cover.
 
 use std::ops::RangeInclusive;
@@ -11,7 +11,7 @@ use tdekit_faults_mariadb::{Keeper, Rig};
 use tdekit_private_mariadb::{Server, ServerError, copy_tree};
 
 const ROWS: u32 = 1500;
-/// The result of `READ` on the untouched table.
+/// The result of `READ` on the unchanged table.
 const RIGHT: &str = "1500\t1500";
 const READ: &str = concat!(
     "SELECT COUNT(*), SUM(v = CONCAT('value ', n, REPEAT('z', 40))) ",
@@ -35,12 +35,12 @@ fn filled(rig: &Rig) -> PathBuf {
     data
 }
 
-/// The outcome of reading a table after its file was changed.
+/// Outcome of reading a table after its file was changed.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     /// The rows are the right ones.
     Right,
-    /// The server said no: an error for the statement, or a refusal to start.
+    /// An error for the statement, or a refusal to start.
     Refused,
     /// Rows that nobody wrote, without an error.
     Wrong(String),
@@ -54,7 +54,7 @@ fn after(rig: &Rig, data: &Path, change: &dyn Fn(&Path)) -> Outcome {
     outcome
 }
 
-/// A server on a copy of `data` after `change`; none if it refused to start.
+/// Starts a server on a copy of `data` after `change`; `None` if it refused to start.
 fn started(rig: &Rig, data: &Path, change: &dyn Fn(&Path)) -> Option<Server> {
     let copy = rig.path("tampered");
     let _ = std::fs::remove_dir_all(&copy);
@@ -68,7 +68,7 @@ fn started(rig: &Rig, data: &Path, change: &dyn Fn(&Path)) -> Option<Server> {
     }
 }
 
-/// One of the statements that give `RIGHT` of the untouched table.
+/// Runs a statement that returns `RIGHT` for the unchanged table.
 fn read(server: &Server, sql: &str) -> Outcome {
     match server.sql(sql) {
         Ok(rows) if rows.trim() == RIGHT => Outcome::Right,
@@ -81,7 +81,7 @@ fn table(data: &Path) -> PathBuf {
     data.join("test/t.ibd")
 }
 
-/// Every encrypted page of the index, one flipped bit each, at offsets spread over what is sealed.
+/// Every encrypted page of the index, one flipped bit each, at offsets spread over the sealed part.
 #[test]
 fn a_flipped_bit_in_a_page_with_a_mended_checksum_is_refused() {
     let Some(rig) = Rig::new() else { return };
@@ -98,7 +98,7 @@ fn a_flipped_bit_in_a_page_with_a_mended_checksum_is_refused() {
         let outcome = after(&rig, &data, &|data| flip(&table(data), *number, offset, bits, true));
         assert_eq!(outcome, Outcome::Refused, "page {number}, byte {offset}");
     }
-    // The last bytes that are sealed: the end LSN, half of what authenticates.
+    // The last sealed bytes: the end LSN, half of the authenticating data.
     let number = pages[pages.len() / 2];
     for offset in [CLEAR_BYTES, PAGE_BYTES - CHECKSUM_BYTES - 1] {
         let outcome = after(&rig, &data, &|data| flip(&table(data), number, offset, 1, true));
@@ -106,7 +106,7 @@ fn a_flipped_bit_in_a_page_with_a_mended_checksum_is_refused() {
     }
 }
 
-/// The numbers that docs/mariadb.md gives: the server chooses by when it reads the page.
+/// The numbers in docs/mariadb.md: they depend on when the server reads the page.
 #[test]
 #[ignore = "full: several restarts"]
 fn a_refused_page_gives_the_documented_errors() {
@@ -129,8 +129,8 @@ fn a_refused_page_gives_the_documented_errors() {
     }
 }
 
-/// A page of the system tablespace that the server needs to start. It refuses the page and crashes,
-/// with its own plugin, too; but that one takes a page that was changed with a right checksum.
+/// A page of the system tablespace that the server needs at its start. It refuses the page and
+/// crashes, with its own plugin, too; but that one accepts a changed page with a correct checksum.
 #[test]
 #[ignore = "full: several restarts"]
 fn a_refused_page_of_the_dictionary_ends_the_server_with_any_plugin() {
@@ -147,7 +147,7 @@ fn a_refused_page_of_the_dictionary_ends_the_server_with_any_plugin() {
     }
 }
 
-/// A leaf page put in the place of another one of the same file, checksum and page number right.
+/// A leaf page in place of another one of the same file, with the right checksum and page number.
 #[test]
 fn a_page_in_another_ones_place_is_refused() {
     let Some(rig) = Rig::new() else { return };
@@ -169,7 +169,7 @@ fn a_page_in_another_ones_place_is_refused() {
     assert_eq!(outcome, Outcome::Refused);
 }
 
-/// Without mending, the checksum itself tells, with any plugin.
+/// Without correction, the checksum itself reveals it, with any plugin.
 #[test]
 fn a_flipped_bit_without_a_mended_checksum_is_refused() {
     let Some(rig) = Rig::new() else { return };
@@ -179,8 +179,8 @@ fn a_flipped_bit_without_a_mended_checksum_is_refused() {
     assert_eq!(outcome, Outcome::Refused);
 }
 
-/// The server's own plugin lets this through, so the suite would catch it: with `AES_CTR` exactly
-/// the chosen bit of a value changes, and no one notices.
+/// The server's own plugin accepts this, so the suite would catch it: with `AES_CTR` exactly the
+/// chosen bit of a value changes, and nothing notices.
 #[test]
 fn file_key_management_lets_a_chosen_bit_through() {
     let Some(rig) = Rig::with(Keeper::FileKeyManagement("AES_CTR")) else { return };
@@ -195,8 +195,8 @@ fn file_key_management_lets_a_chosen_bit_through() {
 }
 
 /// Not covered: the 26 bytes in clear text, here the pointer to the next page: the server does not
-/// show it to the plugin. The server's own checks of the tree find it: `ERROR 1034` for a scan and
-/// for rows there; the others are read, and the server goes on.
+/// pass it to the plugin. The server's own checks of the tree find it: `ERROR 1034` for a scan and
+/// for rows there; the others are read, and the server continues.
 #[test]
 #[ignore = "full: what is not covered"]
 fn not_covered_the_clear_header_of_a_page_is_not_authenticated() {
@@ -225,7 +225,7 @@ fn not_covered_the_clear_header_of_a_page_is_not_authenticated() {
     server.kill().unwrap();
 }
 
-/// Not covered: an older version of a whole page, valid in its time and place.
+/// Not covered: an older version of a whole page, valid at its time and place.
 #[test]
 #[ignore = "full: what is not covered"]
 fn not_covered_an_old_page_in_its_own_place_is_taken() {
@@ -254,17 +254,17 @@ fn not_covered_an_old_page_in_its_own_place_is_taken() {
         std::fs::write(table(data), bytes).unwrap();
     });
     // The old rows are back, as after a restore of the whole file: only an anchor outside of it
-    // could tell.
+    // could reveal that.
     assert_eq!(outcome, Outcome::Right, "the table's first state");
 }
 
-/// Bits flipped over the redo log of a killed server: it refuses, or recovers to rows that were
+/// Bits flipped all over the redo log of a killed server: it refuses, or recovers to rows that were
 /// written, some of the last ones lost as with a torn log; never rows that nobody wrote.
 #[test]
 fn a_flipped_bit_in_the_redo_log_gives_no_wrong_rows() {
     let Some(rig) = Rig::new() else { return };
     let data = rig.fresh("data");
-    // Nothing reaches the tablespace but through the log.
+    // Only the log reaches the disk, not the tablespace.
     let options = ["innodb-max-dirty-pages-pct=99", "innodb-max-dirty-pages-pct-lwm=98"];
     let server = rig.start(&data, &options);
     server
@@ -283,7 +283,7 @@ fn a_flipped_bit_in_the_redo_log_gives_no_wrong_rows() {
     }
     server.kill().unwrap();
     let after_load = std::fs::read(&log).unwrap();
-    // Where the inserts' records stand.
+    // Positions of the inserts' records.
     let changed: Vec<usize> =
         (0..after_load.len()).filter(|at| before.get(*at) != after_load.get(*at)).collect();
     assert!(changed.len() > 50_000, "{} bytes of log", changed.len());

@@ -1,4 +1,4 @@
-//! A key store that nothing but a PKCS#11 token opens, under a server.
+//! A server whose key store only a PKCS#11 token opens.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +13,7 @@ const MODULE: &str = "/usr/lib/softhsm/libsofthsm2.so";
 const TOKEN: &str = "tdekit mariadb";
 const PIN: &str = "648219";
 
-/// Has a new token open the rig's key store, by `config.toml` alone.
+/// Makes a new token open the rig's key store, through `config.toml` alone.
 fn with_token_alone(rig: &mut Rig) -> Option<()> {
     let softhsm = needed("softhsm2-util")?;
     let (conf, tokens, pin) = (rig.path("softhsm2.conf"), rig.path("tokens"), rig.path("pin"));
@@ -59,7 +59,7 @@ fn a_token_opens_the_server_and_one_that_leaves_closes_nothing() {
     server.sql("INSERT INTO test.t SELECT seq, REPEAT(seq, 20) FROM test.seq_1_to_300").unwrap();
     server.stop().unwrap();
 
-    // The token leaves: the running server reads, writes and makes tables.
+    // The token is removed: the running server reads, writes and makes tables.
     let server = rig.start(&data, &[]);
     let (tokens, away) = (rig.path("tokens"), rig.path("away"));
     fs::rename(&tokens, &away).unwrap();
@@ -69,7 +69,7 @@ fn a_token_opens_the_server_and_one_that_leaves_closes_nothing() {
     server.sql("CREATE TABLE test.u AS SELECT * FROM test.t").unwrap();
     server.stop().unwrap();
 
-    // The next start fails by an error that names the token, and by no crash.
+    // The next start fails with an error that names the token, and without a crash.
     let before = fs::read(Server::log_path(&data)).unwrap().len();
     match rig.try_start(&data, &[]) {
         Err(ServerError::Ended { status, log }) => {

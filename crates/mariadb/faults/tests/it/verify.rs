@@ -1,5 +1,5 @@
 //! `tdekit mariadb verify`: changes to a server's files are found and named, and a server under
-//! load is not accused.
+//! load causes no false findings.
 
 use std::path::{Path, PathBuf};
 
@@ -9,14 +9,14 @@ use tdekit_faults_mariadb::page::{PAGE_BYTES, encrypted_index_pages, flip, key_v
 use tdekit_faults_mariadb::{Keeper, Rig};
 use tdekit_private_mariadb::{copy_tree, initialise};
 
-/// A rig with our plugin; every test here is of the command.
+/// Makes a rig with our plugin; every test here concerns the command.
 pub(super) fn rig() -> Option<Rig> {
     Rig::new().filter(|rig| rig.keeper == Keeper::Tdekit)
 }
 
 const TABLE: &str = "test/t.ibd";
 
-/// Every kind of table, rows that were deleted, and a clean end.
+/// Every kind of table, deleted rows, and a clean shutdown.
 const TABLES: &str = "\
     CREATE DATABASE test; USE test;
     CREATE TABLE t(n INT PRIMARY KEY, v VARCHAR(90), KEY(v));
@@ -44,7 +44,7 @@ fn filled(rig: &Rig) -> PathBuf {
     let data = rig.fresh_with_empty_undo("data");
     let server = rig.start(&data, &[]);
     server.sql(TABLES).unwrap();
-    // Until the server has encrypted what the template left in the clear.
+    // Until the server has encrypted everything that the template left in the clear.
     rig.rotate_and_wait(&server, &[]);
     server.stop().unwrap();
     data
@@ -57,7 +57,7 @@ pub(super) fn verify(rig: &Rig, data: &Path, more: &[&str]) -> (i32, Value) {
     (run.code, serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{}{}", run.out, run.err)))
 }
 
-/// The findings, as `file: page: kind`.
+/// Returns the findings as `file: page: kind`.
 pub(super) fn named(report: &Value) -> Vec<String> {
     let mut all = Vec::new();
     for one in report["tablespaces"].as_array().unwrap() {
@@ -70,7 +70,7 @@ pub(super) fn named(report: &Value) -> Vec<String> {
     all
 }
 
-/// A copy of `data` that a change was made to.
+/// Copies `data` and applies a change.
 pub(super) fn changed(rig: &Rig, data: &Path, change: impl FnOnce(&Path)) -> PathBuf {
     let copy = rig.path("changed");
     let _ = std::fs::remove_dir_all(&copy);
@@ -102,9 +102,9 @@ fn pages_that_say_they_are_not_encrypted_are_named() {
         assert!(told.contains(what), "{what}: {told}");
     }
 
-    // Two leaf pages in the clear, checksums right: the server takes them for what they are.
+    // Two leaf pages in the clear, with right checksums: the server accepts them.
     let leaves = encrypted_index_pages(&data.join(TABLE));
-    // Not those at the end: the rows that were deleted emptied some of them.
+    // Not those at the end: the deleted rows emptied some of them.
     let (one, two) = (leaves[3], leaves[4]);
     let forged = changed(&rig, &data, |copy| {
         rewrite(&copy.join(TABLE), |bytes| {
@@ -130,7 +130,7 @@ fn pages_that_say_they_are_not_encrypted_are_named() {
     for number in [one, two] {
         assert!(run.out.contains(&format!("t.ibd: page {number}: ")), "{}", run.out);
     }
-    // A page in the clear needs no key to be seen.
+    // A page in the clear is found without a key.
     let (code, report) = verify(&rig, &forged, &["--checksums-only"]);
     assert_eq!((code, named(&report).len()), (4, 2));
     assert!(report["not_checked"].to_string().contains("--checksums-only"));
@@ -189,7 +189,7 @@ fn flipped_bits_and_exchanged_pages_are_named() {
     }
 }
 
-/// The first page is in the clear: what it says of encryption is not believed.
+/// The first page is in the clear: its statements on encryption are not trusted.
 #[test]
 #[ignore = "full: damages that flipped bits stand for"]
 fn a_tablespace_that_says_it_is_not_encrypted_is_named() {
@@ -209,7 +209,7 @@ fn a_tablespace_that_says_it_is_not_encrypted_is_named() {
     assert_eq!(code, 4);
     assert!(found.contains(&"other_key.ibd: null: not-encrypted".to_owned()), "{found:?}");
     assert!(found.iter().any(|one| one.ends_with("no-encryption-data")), "{found:?}");
-    // Cut off, and no tablespace at all.
+    // Truncated, and not a tablespace at all.
     let cut = changed(&rig, &data, |copy| {
         rewrite(&copy.join("test/t.ibd"), |bytes| bytes.truncate(6 * PAGE_BYTES));
         std::fs::write(copy.join("test/blobs.ibd"), vec![0; 4 * PAGE_BYTES]).unwrap();
@@ -218,7 +218,7 @@ fn a_tablespace_that_says_it_is_not_encrypted_is_named() {
     assert_eq!(code, 4);
     assert_eq!(named(&report), ["blobs.ibd: null: first-page", "t.ibd: null: truncated"]);
 
-    // Pages that cannot be checked are not said to be right.
+    // Pages that cannot be checked are not reported as right.
     let (code, report) = verify(&rig, &data, &["--sample", "2"]);
     assert_eq!(code, 0, "{:?}", named(&report));
     assert!(report["not_checked"].to_string().contains("which the sample left out"));
@@ -232,7 +232,7 @@ fn a_tablespace_that_says_it_is_not_encrypted_is_named() {
     assert_eq!(run.code, 3, "{}", run.err);
 }
 
-/// Pages that a server wrote before it encrypted, and that nothing has written over since.
+/// Pages that a server wrote before it encrypted, and that were not overwritten since.
 #[test]
 #[ignore = "full: a rotation of all pages"]
 fn rows_that_were_deleted_before_the_encryption_are_named() {
@@ -273,10 +273,10 @@ fn rows_that_were_deleted_before_the_encryption_are_named() {
     assert!(!named(&report).iter().any(|one| one.starts_with("old.ibd: ")), "{report:#}");
 }
 
-/// The template's undo pages, in the clear, are given up when undo gets tablespaces of its own.
+/// The template's undo pages, in the clear, are given up when undo gets separate tablespaces.
 const ALLOW: [&str; 1] = ["--allow-unused"];
 
-/// A server that writes, makes and drops tables and rotates keys meanwhile.
+/// A server that writes, makes and drops tables and rotates keys in the meantime.
 #[test]
 #[ignore = "full: a server under load"]
 fn a_server_under_load_has_no_findings() {
@@ -310,7 +310,7 @@ fn a_server_under_load_has_no_findings() {
     assert_eq!((code, named(&report)), (0, vec![]));
 }
 
-/// The command says that pages are under a new version only where they are.
+/// The command reports pages under a new version only if they are.
 #[test]
 #[ignore = "full: a rotation of all pages"]
 fn a_rotation_reaches_every_page_in_use() {
@@ -348,7 +348,7 @@ fn a_rotation_reaches_every_page_in_use() {
     }
 }
 
-/// Page sizes but the default, as the server's option has them.
+/// Page sizes other than the default, in the form of the server's option.
 const PAGE_SIZES: [(&str, usize); 4] = [("4k", 4096), ("8k", 8192), ("32k", 32768), ("64k", 65536)];
 /// Tables in other directories, in the system tablespace, and of older formats. `FAR` is elsewhere.
 const SCATTERED: &str = "\
@@ -375,7 +375,7 @@ const SCATTERED: &str = "\
     INSERT INTO inside SELECT n, REPEAT(v, 300) FROM t WHERE n < 800;
     SET GLOBAL innodb_fast_shutdown=0";
 
-/// The last page of a file, in the format `full_crc32`, that is encrypted.
+/// Returns the last encrypted page of a file in the format `full_crc32`.
 fn last_encrypted(path: &Path, page_len: usize) -> usize {
     let bytes = std::fs::read(path).unwrap();
     let mut pages = bytes.chunks_exact(page_len);
@@ -383,7 +383,7 @@ fn last_encrypted(path: &Path, page_len: usize) -> usize {
     at.unwrap_or_else(|| panic!("{} has no encrypted page", path.display()))
 }
 
-/// Files in other directories, several of the system tablespace, and pages of every size.
+/// Files in other directories, several files of the system tablespace, and pages of every size.
 #[test]
 #[ignore = "full: a server for each page size"]
 fn every_page_size_and_place_is_looked_at() {
@@ -396,7 +396,7 @@ fn every_page_size_and_place_is_looked_at() {
         let layout = [page_size.as_str(), files, "innodb-undo-tablespaces=2"];
         initialise(&rig.programs, &data, &layout).unwrap();
         let told = format!("tdekit-page-size={size}");
-        // The least that the server takes with its largest pages is 21 MiB.
+        // The minimum for the server with its largest pages is 21 MiB.
         let more = [told.as_str(), "innodb-buffer-pool-size=32M"];
         let server = rig.start(&data, &[&layout[..], &more].concat());
         server.sql(&SCATTERED.replace("FAR", far.to_str().unwrap())).unwrap();

@@ -1,4 +1,4 @@
-//! `tdekit mariadb verify`: pages that are each right by themselves, and do not fit together.
+//! `tdekit mariadb verify`: pages that are each valid alone, but inconsistent with each other.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use tdekit_private_mariadb::Server;
 use super::verify::{changed, named, page, rewrite, rig, verify};
 
 /// Encrypted tables of two levels and one, tables in the clear whose pointers a test can change,
-/// and one of every form that is left out.
+/// and one of every form that is omitted.
 const TABLES: &str = "\
     CREATE DATABASE test; USE test;
     CREATE TABLE t(n INT PRIMARY KEY, v VARCHAR(200));
@@ -80,8 +80,7 @@ fn set_kind(page: &mut [u8], kind: u16) {
     mend(page);
 }
 
-/// The leaves of a table with one index of two levels, in their order: what stands in the clear
-/// tells that.
+/// Returns the leaves of a table with one index of two levels, in order: the clear part shows them.
 fn leaves(path: &Path) -> Vec<usize> {
     let bytes = std::fs::read(path).unwrap();
     let pages: Vec<&[u8]> = bytes.chunks_exact(PAGE_BYTES).collect();
@@ -244,7 +243,7 @@ fn pages_that_do_not_fit_together_are_named() {
     let data = filled(&rig);
     let (code, report) = verify(&rig, &data, &ALLOW);
     assert_eq!((code, named(&report)), (0, vec![]), "{report:#}");
-    // Several levels, several indexes, and every form of a table whose trees are looked at.
+    // Several levels, several indexes, and every form of a table whose trees are checked.
     for (name, trees) in [
         ("/t.ibd", 1),
         ("/small.ibd", 2),
@@ -291,7 +290,7 @@ fn pages_that_do_not_fit_together_are_named() {
         assert_eq!((code, found), (4, expected), "{what}: {:#}", of(&report, file));
     }
 
-    // A server that runs and has nothing to do on those pages hides nothing.
+    // A running server without activity on those pages hides nothing.
     let (_, file, _, change) = CHANGES[0];
     let copy = changed(&rig, &data, |copy| rewrite(&copy.join(file), |all| change(all, &leaf)));
     let server = rig.start(&copy, &OPTIONS);
@@ -300,8 +299,8 @@ fn pages_that_do_not_fit_together_are_named() {
     assert_eq!((code, named(&report)), (4, vec![format!("t.ibd: {}: tree", leaf[5])]));
 }
 
-/// Where the child's number is in the first records of the root, page 3, of a table with an
-/// integer as its key.
+/// Returns the offsets of the child's number in the first records of the root, page 3, of a table
+/// with an integer key.
 fn pointers(root: &[u8]) -> Vec<usize> {
     let is_compact = root[42] >> 7 == 1;
     let short = |at: usize| usize::from(u16::from_be_bytes([root[at], root[at + 1]]));
@@ -345,7 +344,7 @@ fn a_changed_pointer_to_a_page_of_the_level_below_is_named() {
     }
 }
 
-/// Has the server make tables until there is one whose first page it has not written.
+/// Makes the server create tables until there is one whose first page it has not written.
 fn unwritten(server: &Server, data: &Path) -> String {
     for n in 0..50 {
         let name = format!("new{}_{n}", server.pid());
@@ -387,8 +386,8 @@ fn a_table_that_was_just_made_has_no_finding() {
     });
     assert!(was_killed, "killed");
 
-    // An older table without its first page is none that was just made, whatever the log holds.
-    // Nothing encrypts in the background, which a shutdown would leave half done.
+    // An older table without its first page was not just made, whatever is in the log. Nothing
+    // encrypts in the background, which a shutdown would leave half done.
     let server = rig.start(&data, &late);
     server.sql("SET GLOBAL innodb_fast_shutdown=0").unwrap();
     server.stop().unwrap();
@@ -430,8 +429,8 @@ fn trees_that_are_being_changed_are_not_accused() {
     server.sql("SET GLOBAL innodb_fast_shutdown=0").unwrap();
     server.stop().unwrap();
     let (code, report) = verify(&rig, &data, &ALLOW);
-    // A kill within ADD KEY may leave pages of the index that never was, which the server keeps;
-    // in no other table was an index made.
+    // A kill during ADD KEY may leave pages of the unfinished index, which the server keeps; no
+    // index was made in any other table.
     let others = named(&report).into_iter().filter(|found| !found.starts_with("deep.ibd: "));
     assert_eq!(others.collect::<Vec<_>>(), [""; 0], "{report:#}");
     let server = start();
@@ -452,7 +451,7 @@ const LOADS: [&str; 4] = [
      SELECT seq, MD5(RAND()) FROM test.seq_2001_to_6000; TRUNCATE TABLE test.small;",
 ];
 
-/// A client that repeats statements until the server is gone.
+/// Starts a client that repeats statements until the server is gone.
 fn background(server: &Server, sql: &str) -> std::process::Child {
     use std::process::Stdio;
     let text = sql.repeat(500);

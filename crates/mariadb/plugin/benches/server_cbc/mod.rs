@@ -35,7 +35,7 @@ pub(crate) struct ServerCbc {
 }
 
 impl ServerCbc {
-    /// Takes OpenSSL from where the server has it; `None` where there is none.
+    /// Loads OpenSSL from the server's location; `None` if there is none.
     pub(crate) fn load() -> Option<Self> {
         // SAFETY: OpenSSL may be loaded anywhere, and is never unloaded. The names are those of
         // functions of these types in its versions 1.1 and 3.
@@ -56,7 +56,7 @@ impl ServerCbc {
         }
     }
 
-    /// One call in pieces of these lengths, which are all of the input.
+    /// Makes one call in pieces of these lengths, which cover the input.
     pub(crate) fn call(
         &self,
         key: &[u8; 16],
@@ -68,7 +68,7 @@ impl ServerCbc {
     ) {
         assert!(lengths.iter().sum::<usize>() <= input.len() && out.len() >= input.len() + 16);
         let Functions { update, finish, cbc, .. } = self.functions;
-        // SAFETY: the pieces lie within input and output, which has a block to spare.
+        // SAFETY: the pieces are within input and output, which has a block to spare.
         unsafe {
             self.begin(self.whole, cbc(), key, iv.as_ptr(), encrypt);
             let (mut from, mut to, mut len) = (0, 0, 0);

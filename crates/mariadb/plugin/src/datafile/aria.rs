@@ -1,4 +1,5 @@
-//! Tables of Aria: an index file (`.MAI`), whose header tells of both, and a data file (`.MAD`).
+//! Aria tables: an index file (`.MAI`), whose header describes both files, and a data file
+//! (`.MAD`).
 
 use super::checksum::{self, NO_ARIA_BITMAP_CHECKSUM, NO_ARIA_CHECKSUM};
 use super::keys::{TableKeys, tweak};
@@ -9,10 +10,10 @@ use crate::call::is_log_piece;
 
 /// The first bytes of an index file (maria_file_magic).
 const MAGIC: [u8; 3] = [0xfe, 0xfe, 0x09];
-/// In the header: its length, and where the base information begins.
+/// In the header: its length, and the offset of the base information.
 const HEADER_LEN_AT: usize = 6;
 const BASE_AT: usize = 12;
-/// In the base information: the first block of keys, options, block size, whether rows are logged.
+/// In the base information: the first block of keys, options, block size, flag for logged rows.
 const KEYS_AT: usize = 16 + 4;
 const OPTIONS_AT: usize = 90;
 const BLOCK_LEN_AT: usize = 100;
@@ -30,21 +31,21 @@ const BLOB_HEADER_LEN: usize = 12;
 const ROWS_HEADER_LEN: usize = 16;
 const VERSION_LEN: usize = 4;
 
-/// A table of Aria, as the header of its index file tells.
+/// An Aria table, as described by the header of its index file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AriaTable {
     /// Length of a page in bytes.
     pub page_len: usize,
-    /// The first page of the index file that holds keys.
+    /// The first page of the index file with keys.
     pub first_key_page: u32,
-    /// Number that stands in the pages' tweaks, and the bytes that keys come from; `None` for a
-    /// table that is not encrypted.
+    /// Number in the pages' tweaks, and the bytes from which keys are derived; `None` for an
+    /// unencrypted table.
     pub crypt: Option<(u32, [u8; 16])>,
-    /// Whether changes are logged.
+    /// True if changes are logged.
     logged: bool,
 }
 
-/// Which file of a table.
+/// The files of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AriaFile {
     /// Rows, `.MAD`.
@@ -54,7 +55,7 @@ pub enum AriaFile {
 }
 
 impl AriaTable {
-    /// Reads the beginning of an index file; `None` for any other file.
+    /// Parses the beginning of an index file; `None` for any other file.
     #[must_use]
     pub fn parse(header: &[u8]) -> Option<Self> {
         if !header.starts_with(&MAGIC) {
@@ -66,8 +67,8 @@ impl AriaTable {
         if !page_len.is_power_of_two() || page_len < 1024 {
             return None;
         }
-        // The server begins the keys on the page behind the header. A header that says otherwise
-        // would leave pages out.
+        // The server starts the keys on the page after the header. A header with another value
+        // would exclude pages.
         let first_key_page = len.div_ceil(page_len);
         if number(base, KEYS_AT) as usize != first_key_page * page_len {
             return None;
@@ -87,10 +88,10 @@ impl AriaTable {
         Some(Self { page_len, first_key_page, crypt, logged: *base.get(LOGGED_AT)? != 0 })
     }
 
-    /// Looks at a page of an encrypted table. The pages of the header are not for this.
+    /// Checks a page of an encrypted table. Not for the pages of the header.
     ///
     /// # Errors
-    /// Of keys that are there and cannot be had, and of a page of another length.
+    /// Those of keys that exist but cannot be obtained, and of a page of another length.
     pub fn check(
         &self,
         file: AriaFile,
@@ -123,7 +124,8 @@ impl AriaTable {
             return Ok(Ok(Seen::Unopened { version, why: Unopened::NoKeys }));
         };
         let Some(key) = keys.version(version)? else { return Ok(Err(Fault::NoKey { version })) };
-        // The plugin takes so few bytes for a piece of the redo log, and encrypts them likewise.
+        // The plugin takes so few bytes for a piece of the redo log, and encrypts them in the same
+        // way.
         if is_log_piece(used - head_len) {
             return Ok(Ok(Seen::Unopened { version, why: Unopened::Short }));
         }
@@ -141,14 +143,14 @@ impl AriaTable {
         Ok(if opened { Ok(Seen::Opened { version }) } else { Err(Fault::Refused { version }) })
     }
 
-    /// The bounds of a page's encrypted part.
+    /// Returns the bounds of a page's encrypted part.
     fn extent(&self, file: AriaFile, page: &[u8]) -> Option<(usize, usize)> {
         let end = self.page_len - CHECKSUM_LEN;
         let (head, used) = match file {
             AriaFile::Data if page[KIND_AT] & KIND_MASK <= TAIL => (ROWS_HEADER_LEN, end),
             AriaFile::Data => (BLOB_HEADER_LEN, end),
             AriaFile::Index => {
-                // LSN, transaction where there is one, version, key, flags, used bytes.
+                // LSN, transaction if present, version, key, flags, used bytes.
                 let head = if self.logged { 21 } else { 15 };
                 (head, usize::from(short_number(page, head - 2)))
             }
@@ -156,14 +158,14 @@ impl AriaTable {
         (head <= used && used <= end).then_some((head, used))
     }
 
-    /// Pages from one page of the data file's bitmap to the next.
+    /// Returns the number of pages from one bitmap page of the data file to the next.
     fn bitmap_step(&self) -> u32 {
         let units = (self.page_len - CHECKSUM_LEN) / 6;
         u32::try_from(units * 16 + 1).unwrap_or(u32::MAX)
     }
 }
 
-/// A page of the bitmap is in the clear.
+/// Checks a page of the bitmap, which is in the clear.
 fn check_bitmap(number: u32, page: &[u8]) -> Result<Seen, Fault> {
     let (body, sum) = page.split_at(page.len() - CHECKSUM_LEN);
     let told = little(sum, 0);
@@ -173,13 +175,13 @@ fn check_bitmap(number: u32, page: &[u8]) -> Result<Seen, Fault> {
     Err(Fault::Checksum)
 }
 
-/// A page's LSN, or the random number in its place: 3 bytes of file, 4 of offset.
+/// Returns a page's LSN, or the random number in its place: 3 bytes of file, 4 of offset.
 fn lsn(page: &[u8]) -> u64 {
     let file = u64::from(page[0]) | u64::from(page[1]) << 8 | u64::from(page[2]) << 16;
     file << 32 | u64::from(little(page, 3))
 }
 
-/// The little-endian number of 4 bytes at an offset; 0 where the bytes end before.
+/// Returns the little-endian 4-byte number at an offset; 0 if the bytes end before.
 fn little(bytes: &[u8], at: usize) -> u32 {
     let word = bytes.get(at..).and_then(|rest| rest.first_chunk());
     word.map_or(0, |word| u32::from_le_bytes(*word))

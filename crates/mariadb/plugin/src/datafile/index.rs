@@ -1,4 +1,4 @@
-//! Pages of index trees: their place in the tree, and the pages that their records point to.
+//! Pages of index trees: their place in the tree, and the pages to which their records point.
 //!
 //! The layouts are those of `storage/innobase/include/page0page.h`, `rem0rec.h` and `fsp0fsp.h`.
 
@@ -7,10 +7,10 @@ use std::ops::Range;
 use super::layout::{kind, lsn, own_number};
 use super::{number, short_number};
 
-/// No page (FIL_NULL), where the number of one stands.
+/// Value of a page number field that means no page (FIL_NULL).
 pub const NO_PAGE: u32 = u32::MAX;
 /// Kinds of pages (FIL_PAGE_TYPE) of trees: ordinary ones, those of spatial indexes, and the root
-/// of a table that columns were added to at once.
+/// of a table to which columns were added instantly.
 pub const KIND_INDEX: u16 = 17_855;
 /// As [`KIND_INDEX`].
 pub const KIND_SPATIAL: u16 = 17_854;
@@ -20,7 +20,7 @@ pub const KIND_INSTANT: u16 = 18;
 pub const KIND_BLOB: u16 = 10;
 /// As [`KIND_BLOB`]: the segments of the tablespace.
 pub const KIND_INODES: u16 = 3;
-/// As [`KIND_BLOB`]: what is buffered for the pages of an allocation map's page.
+/// As [`KIND_BLOB`]: buffered changes for the pages of one allocation map page.
 pub const KIND_BUFFERED: u16 = 5;
 /// As [`KIND_BLOB`]: long values of tables with `ROW_FORMAT=COMPRESSED`.
 pub const KINDS_PACKED_BLOB: [u16; 2] = [11, 12];
@@ -37,21 +37,22 @@ const HEADER_AT: usize = 38;
 const HEAP_TOP_AT: usize = HEADER_AT + 2;
 const HEAP_COUNT_AT: usize = HEADER_AT + 4;
 const FREE_AT: usize = HEADER_AT + 6;
-/// Fields of the table when columns were first added to it at once, above 3 bits of another kind.
+/// Number of the table's fields when columns were first added instantly, above 3 bits of another
+/// kind.
 const INSTANT_AT: usize = HEADER_AT + 12;
 const RECORDS_AT: usize = HEADER_AT + 16;
 const LEVEL_AT: usize = HEADER_AT + 26;
 const INDEX_AT: usize = HEADER_AT + 28;
-/// The segment of the upper levels, which the root alone tells of.
+/// The segment of the upper levels, which only the root has.
 const TOP_SEGMENT_AT: usize = HEADER_AT + 46;
 const RECORDS_FROM: usize = HEADER_AT + 56;
 
-/// Bytes of a page number.
+/// Length of a page number.
 const POINTER_LEN: usize = 4;
-/// A record's header before its origin, in tables that are not `REDUNDANT` and in others.
+/// Length of a record's header before its origin, in tables that are not `REDUNDANT` and in others.
 const COMPACT_EXTRA: usize = 5;
 const REDUNDANT_EXTRA: usize = 6;
-/// In a spatial index a pointer is behind the rectangle.
+/// In a spatial index a pointer follows the rectangle.
 const RECTANGLE_LEN: usize = 32;
 
 /// The fields that every page has in the clear.
@@ -61,21 +62,21 @@ pub struct PageHeader {
     pub kind: u16,
     /// LSN of its last change.
     pub lsn: u64,
-    /// The neighbour before it.
+    /// The previous page.
     pub prev: u32,
-    /// The neighbour behind it.
+    /// The next page.
     pub next: u32,
 }
 
 impl PageHeader {
-    /// Reads the header; of bytes that are missing as zeros.
+    /// Reads the header; missing bytes count as zeros.
     #[must_use]
     pub fn of(page: &[u8]) -> Self {
         let (prev, next) = (number(page, PREV_AT), number(page, NEXT_AT));
         Self { kind: kind(page), lsn: lsn(page), prev, next }
     }
 
-    /// The number that a page gives itself.
+    /// Returns a page's own number.
     #[must_use]
     pub fn number_of(page: &[u8]) -> u32 {
         own_number(page)
@@ -89,17 +90,17 @@ pub struct IndexHeader {
     pub index: u64,
     /// The level; leaves have 0.
     pub level: u16,
-    /// Records that it has, as it tells.
+    /// Number of its records, according to the header.
     pub records: u16,
-    /// Whether it tells of the tree's segments, as the root does.
+    /// True if it names the tree's segments, as the root does.
     pub is_root: bool,
-    /// Whether it tells how many columns there were before others were added at once, as roots of
-    /// the kind [`KIND_INSTANT`] do, and no other page.
+    /// True if it has the number of columns before others were added instantly, as only roots of
+    /// the kind [`KIND_INSTANT`] do.
     pub is_instant: bool,
 }
 
 impl IndexHeader {
-    /// Reads the header of a page of the tablespace `space` that is not encrypted, or was opened.
+    /// Reads the header of a page of the tablespace `space` that is unencrypted or was opened.
     #[must_use]
     pub fn of(page: &[u8], space: u32) -> Self {
         let index = u64::from(number(page, INDEX_AT)) << 32 | u64::from(number(page, INDEX_AT + 4));
@@ -119,13 +120,13 @@ impl IndexHeader {
 pub enum Pointer {
     /// To this one.
     To(u32),
-    /// To one whose number is the end of the record. Where that is, the index's definition tells,
-    /// which is not here: somewhere in this part of the page.
+    /// To a page whose number is the end of the record. Its place depends on the index's
+    /// definition, which is not known here: somewhere in this part of the page.
     Within(Range<usize>),
 }
 
 impl Pointer {
-    /// Whether the record may point to `child`.
+    /// Returns true if the record may point to `child`.
     #[must_use]
     pub fn may_be(&self, page: &[u8], child: u32) -> bool {
         match self {
@@ -138,7 +139,7 @@ impl Pointer {
     }
 }
 
-/// The pointers of a page above the leaves, in their order; `None` where its records are no list
+/// Returns the pointers of a page above the leaves, in order; `None` if its records are not a list
 /// that a server writes.
 #[must_use]
 pub fn pointers(page: &[u8]) -> Option<Vec<Pointer>> {
@@ -172,7 +173,8 @@ pub fn pointers(page: &[u8]) -> Option<Vec<Pointer>> {
     origins.iter().map(within).collect()
 }
 
-/// The number at the end of a record of the redundant format, which tells where its fields end.
+/// Returns the number at the end of a record of the redundant format, which stores the ends of its
+/// fields.
 fn redundant(page: &[u8], origin: usize) -> Option<u32> {
     let fields = usize::from(short_number(page, origin - 4) >> 1 & 0x3ff);
     let is_short = page[origin - 3] & 1 == 1;
@@ -189,16 +191,16 @@ fn redundant(page: &[u8], origin: usize) -> Option<u32> {
     (at + POINTER_LEN <= page.len()).then(|| number(page, at))
 }
 
-/// The records of a page, which are lists.
+/// The records of a page, which are linked lists.
 struct List<'a> {
     page: &'a [u8],
-    /// Where the records end.
+    /// End of the records.
     top: usize,
     is_compact: bool,
 }
 
 impl List<'_> {
-    /// Where the records are that are in use; `None` where they are not `count`.
+    /// Returns the offsets of the records in use; `None` if they are not `count`.
     fn origins(&self, count: usize) -> Option<Vec<usize>> {
         let (first, last) = match self.is_compact {
             true => (RECORDS_FROM + COMPACT_EXTRA, RECORDS_FROM + 2 * COMPACT_EXTRA + 8),
@@ -216,7 +218,7 @@ impl List<'_> {
         (origins.len() == count).then_some(origins)
     }
 
-    /// Where records were that are not in use. Their space is not part of any other.
+    /// Returns the offsets of freed records. Their space is not part of any other.
     fn freed(&self) -> Vec<usize> {
         let mut origins = Vec::new();
         let mut at = usize::from(short_number(self.page, FREE_AT));
@@ -238,7 +240,7 @@ impl List<'_> {
         }
     }
 
-    /// Whether a record may be there: behind the two that every page has.
+    /// Returns true if a record may be there: after the two that every page has.
     fn is_origin(&self, at: usize) -> bool {
         at > RECORDS_FROM + 2 * REDUNDANT_EXTRA + 8 && at < self.top
     }
@@ -252,7 +254,7 @@ mod tests {
         page[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// A page of two pointers, the second of which stands first.
+    /// A page of two pointers, of which the second comes first.
     fn compact() -> Vec<u8> {
         let mut page = vec![0; 4096];
         put(&mut page, HEAP_COUNT_AT, &0x8004_u16.to_be_bytes());
@@ -304,7 +306,7 @@ mod tests {
         put(&mut page, RECORDS_AT, &1_u16.to_be_bytes());
         put(&mut page, HEAP_TOP_AT, &150_u16.to_be_bytes());
         put(&mut page, 99, &140_u16.to_be_bytes());
-        // Two fields of 4 bytes, their ends before the header.
+        // Two fields of 4 bytes, with their ends before the header.
         put(&mut page, 132, &[8, 4, 0, 0, 0, 2 << 1 | 1, 0, 116]);
         put(&mut page, 140, &[0, 0, 0, 1, 0, 0, 1, 2]);
         assert_eq!(pointers(&page), Some(vec![Pointer::To(258)]));

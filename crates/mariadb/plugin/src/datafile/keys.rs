@@ -9,24 +9,24 @@ use crate::binlog::FindKey;
 use crate::derive::{HANDLE_LEN, Purpose, Use, derive, handle};
 use crate::wide;
 
-/// The keys of one tablespace or table, each prepared when it is first asked for.
+/// The keys of one tablespace or table, each prepared when it is first needed.
 pub struct TableKeys<'a> {
     find_key: FindKey<'a>,
     id: u32,
-    /// The random bytes that stand in the file.
+    /// The random bytes in the file.
     iv: [u8; 16],
-    /// `None` for a version that there is not.
+    /// `None` for a version that does not exist.
     prepared: HashMap<u32, Option<WideBlockKey>>,
 }
 
 impl<'a> TableKeys<'a> {
-    /// The keys of a file that names server key `id` and holds the random bytes `iv`.
+    /// Makes the keys of a file that names server key `id` and contains the random bytes `iv`.
     #[must_use]
     pub fn new(find_key: FindKey<'a>, id: u32, iv: [u8; 16]) -> Self {
         Self { find_key, id, iv, prepared: HashMap::new() }
     }
 
-    /// The key of a version; `None` where there is no such version.
+    /// Returns the key of a version; `None` if there is no such version.
     pub(super) fn version(&mut self, version: u32) -> Result<Option<&WideBlockKey>, PluginError> {
         if !self.prepared.contains_key(&version) {
             let key = self.prepare(version)?;
@@ -57,7 +57,7 @@ impl<'a> TableKeys<'a> {
     }
 }
 
-/// The tweak of a page: tablespace, page, LSN, each little-endian.
+/// Returns the tweak of a page: tablespace, page, LSN, each little-endian.
 pub(super) fn tweak(space: u32, page: u32, lsn: u64) -> [u8; 16] {
     let mut iv = [0; 16];
     iv[..4].copy_from_slice(&space.to_le_bytes());

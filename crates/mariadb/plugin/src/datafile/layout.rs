@@ -1,10 +1,10 @@
-//! The layout of a tablespace, as its first page tells it, and the pages that its map gives out.
+//! The layout of a tablespace, from its first page, and the pages that its map allocates.
 
 use super::index::{KIND_FIRST, KIND_MAP};
 use super::{is_empty, number, short_number};
 use crate::page::{MAX_PAGE_LEN, MIN_PAGE_LEN, SPACE_AT};
 
-/// The page of the system tablespace that tells where the doublewrite buffer is. The server writes
+/// The page of the system tablespace with the location of the doublewrite buffer. The server writes
 /// it in the clear.
 pub const TRX_SYS_PAGE: u32 = 5;
 
@@ -16,41 +16,41 @@ pub(super) const HEADER_AT: usize = 38;
 const SIZE_AT: usize = HEADER_AT + 8;
 const FREE_LIMIT_AT: usize = HEADER_AT + 12;
 const FLAGS_AT: usize = HEADER_AT + 16;
-/// The lists of pages that tell of segments: those without room, and the others.
+/// The lists of segment pages: full ones, and the others.
 const INODES_FULL_AT: usize = HEADER_AT + 80;
 const INODES_FREE_AT: usize = HEADER_AT + 96;
-/// Where the descriptors of extents begin in page 0 and in each page of the allocation map.
+/// Offset of the descriptors of extents in page 0 and in each page of the allocation map.
 pub(super) const EXTENTS_AT: usize = HEADER_AT + 112;
-/// Where the bitmap begins in a descriptor.
+/// Offset of the bitmap in a descriptor.
 pub(super) const BITMAP_AT: usize = 24;
-/// Where the numbers of single pages begin in what is told of a segment.
+/// Offset of the numbers of single pages in the description of a segment.
 pub(super) const SINGLE_PAGES_AT: usize = 64;
 /// The first bytes of the data on encryption in page 0.
 const CRYPT_MAGIC: [u8; 6] = *b"s\x0e\x0cREt";
 const CRYPT_LEN: usize = 6 + 2 + 16 + 4 + 4 + 1;
 const SCHEME_1: u8 = 1;
 
-/// How pages of a tablespace are laid out and checked.
+/// Layout and checksums of a tablespace's pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// The default since MariaDB 10.5: one checksum of the whole page.
     FullCrc32 {
-        /// Whether pages may be `PAGE_COMPRESSED`.
+        /// True if pages may be `PAGE_COMPRESSED`.
         compressed: bool,
     },
     /// Made under another `innodb_checksum_algorithm`.
     Legacy {
-        /// Whether pages may be `PAGE_COMPRESSED`.
+        /// True if pages may be `PAGE_COMPRESSED`.
         compressed: bool,
     },
     /// `ROW_FORMAT=COMPRESSED`.
     CompressedRows,
 }
 
-/// The encryption that a tablespace asks for.
+/// The encryption that a tablespace requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// As `innodb_encrypt_tables` says.
+    /// According to `innodb_encrypt_tables`.
     Default,
     /// `ENCRYPTED=YES`.
     On,
@@ -58,45 +58,45 @@ pub enum Mode {
     Off,
 }
 
-/// How a tablespace is encrypted.
+/// Encryption of a tablespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CryptData {
-    /// The random bytes that its keys come from.
+    /// The random bytes from which its keys are derived.
     pub iv: [u8; 16],
     /// Number of its server key.
     pub key_id: u32,
-    /// The version that all pages had at least when it was written; 0 while some are in the clear.
+    /// The minimum version of all pages when it was written; 0 while some are in the clear.
     pub min_key_version: u32,
-    /// The encryption that was asked for.
+    /// The requested encryption.
     pub mode: Mode,
-    /// Whether the server writes pages encrypted.
+    /// True if the server writes encrypted pages.
     pub scheme_1: bool,
 }
 
-/// A tablespace, as its first page tells.
+/// A tablespace, as described by its first page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     /// Its number.
     pub space: u32,
-    /// How its pages are laid out.
+    /// Layout of its pages.
     pub format: Format,
     /// Length of a page in the file, in bytes.
     pub page_len: usize,
     /// Pages in an extent.
     pub(super) extent_pages: usize,
-    /// Pages that it has, as the first page tells.
+    /// Number of its pages, according to the first page.
     pub pages: u32,
-    /// Pages from here on were never given out.
+    /// Pages from here on were never allocated.
     free_limit: u32,
-    /// Pages that tell of its segments.
+    /// Number of its segment pages.
     pub inode_pages: u32,
-    /// LSN of the first page; 0 is a file that the server made and has not written to yet.
+    /// LSN of the first page; 0 for a file that the server made but has not written to yet.
     pub lsn: u64,
-    /// How it is encrypted; `None` where it tells nothing of that.
+    /// Its encryption; `None` if there is no encryption data.
     pub crypt: Option<CryptData>,
 }
 
-/// Why a page is not the first of a tablespace.
+/// Reason why a page is not the first of a tablespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
     /// All its bytes are 0.
@@ -108,16 +108,16 @@ pub enum LayoutError {
     /// Its kind, number or tablespace is not that of a first page.
     #[error("the first page is not that of a tablespace")]
     NotFirst,
-    /// Its flags are none that the server writes.
+    /// The server never writes these flags.
     #[error("the first page has flags {0:#x}, which no server writes")]
     Flags(u32),
-    /// Its data on encryption is none that the server writes.
+    /// The server never writes such encryption data.
     #[error("the first page tells of an encryption that no server writes")]
     Crypt,
 }
 
 impl Layout {
-    /// Reads the first page of a tablespace, or as much of the file's beginning as
+    /// Parses the first page of a tablespace, or as much of the file's beginning as
     /// [`MAX_PAGE_LEN`].
     ///
     /// # Errors
@@ -158,20 +158,20 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The page of the allocation map that tells of a page.
+    /// Returns the page of the allocation map for a page.
     #[must_use]
     pub fn map_page(&self, number: u32) -> u32 {
         number - number % self.map_step()
     }
 
-    /// Whether the allocation map tells of a page at all.
+    /// Returns true if the allocation map covers a page.
     #[must_use]
     pub fn is_mapped(&self, number: u32) -> bool {
         number < self.free_limit
     }
 
-    /// Whether the allocation map, of which `map` is the page that tells of `number`, gives a page
-    /// out. Nobody but the server must be able to write the map: it is in the clear.
+    /// Returns true if a page is allocated according to the allocation map, of which `map` is the
+    /// page for `number`. Only the server may be able to write the map: it is in the clear.
     #[must_use]
     pub fn is_used(&self, map: &[u8], number: u32) -> bool {
         if !self.is_mapped(number) {
@@ -184,8 +184,9 @@ impl Layout {
         byte >> (bit % 8) & 1 == 0
     }
 
-    /// Whether the server writes a page of this number and kind in the clear in every tablespace:
-    /// the first, those of the allocation map, and the one that tells of the doublewrite buffer.
+    /// Returns true if the server writes a page of this number and kind in the clear in every
+    /// tablespace: the first, those of the allocation map, and the one with the location of the
+    /// doublewrite buffer.
     #[must_use]
     pub(super) fn is_clear_by_rule(&self, number: u32, kind: u16) -> bool {
         const KIND_TRX_SYS: u16 = 7;
@@ -197,8 +198,8 @@ impl Layout {
         }
     }
 
-    /// Whether a page of the system tablespace is one of the doublewrite buffer, of which
-    /// `trx_sys` tells. Its pages are copies of pages of any tablespace.
+    /// Returns true if a page of the system tablespace belongs to the doublewrite buffer, which
+    /// `trx_sys` locates. Its pages are copies of pages of any tablespace.
     #[must_use]
     pub fn is_doublewrite(&self, trx_sys: &[u8], number: u32) -> bool {
         const MAGIC: u32 = 536_853_855;
@@ -213,7 +214,7 @@ impl Layout {
             && super::number(trx_sys, at + 8) == extent * 2
     }
 
-    /// The page and the offset in it that tell of the doublewrite buffer's segment.
+    /// Returns the page and the offset in it that describe the doublewrite buffer's segment.
     #[must_use]
     pub fn doublewrite_segment(&self, trx_sys: &[u8]) -> (u32, usize) {
         let at = self.page_len - 200;
@@ -256,22 +257,22 @@ impl CryptData {
     }
 }
 
-/// A page's LSN.
+/// Returns a page's LSN.
 pub(super) fn lsn(page: &[u8]) -> u64 {
     u64::from(number(page, LSN_AT)) << 32 | u64::from(number(page, LSN_AT + 4))
 }
 
-/// A page's own number.
+/// Returns a page's own number.
 pub(super) fn own_number(page: &[u8]) -> u32 {
     number(page, NUMBER_AT)
 }
 
-/// A page's kind (FIL_PAGE_TYPE).
+/// Returns a page's kind (FIL_PAGE_TYPE).
 pub(super) fn kind(page: &[u8]) -> u16 {
     short_number(page, KIND_AT)
 }
 
-/// Format, page length in the server, and page length in the file.
+/// Returns format, page length in the server, and page length in the file.
 fn lengths(flags: u32) -> Option<(Format, usize, usize)> {
     const FULL_CRC32: u32 = 1 << 4;
     let sized = |shift: u32| {

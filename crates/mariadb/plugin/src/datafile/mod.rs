@@ -1,4 +1,4 @@
-//! The server's data files, page by page, without the server: where each page stands, whether it is
+//! The server's data files, page by page, without the server: the place of each page, whether it is
 //! sound, and whether it opens under its key. Nothing here opens a file.
 //!
 //! The layouts are those of MariaDB 10.11 (`storage/innobase/include/fsp0fsp.h`, `fil0fil.h`,
@@ -25,19 +25,19 @@ pub use keys::TableKeys;
 pub use layout::{CryptData, Format, Layout, LayoutError, Mode, TRX_SYS_PAGE};
 pub use page::{Fault, Seen, Unopened, check};
 
-/// The big-endian number of 4 bytes at an offset; 0 where the bytes end before.
+/// Returns the big-endian 4-byte number at an offset; 0 if the bytes end before.
 fn number(bytes: &[u8], at: usize) -> u32 {
     let word = bytes.get(at..).and_then(|rest| rest.first_chunk());
     word.map_or(0, |word| u32::from_be_bytes(*word))
 }
 
-/// As [`number`], of 2 bytes.
+/// As [`number`], for 2 bytes.
 fn short_number(bytes: &[u8], at: usize) -> u16 {
     let word = bytes.get(at..).and_then(|rest| rest.first_chunk());
     word.map_or(0, |word| u16::from_be_bytes(*word))
 }
 
-/// Whether no bit is set.
+/// Returns true if no bit is set.
 fn is_empty(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0)
 }

@@ -8,49 +8,49 @@ use super::{checksum, is_empty, number};
 use crate::PluginError;
 use crate::page::{BODY_AT, CHECKSUM_LEN, COMPRESSED_UNIT, Place};
 
-/// Formats other than `full_crc32`: the start of the encrypted part, and the length behind it.
+/// Formats other than `full_crc32`: the start of the encrypted part, and the length after it.
 const LEGACY_BODY_AT: usize = 38;
 const LEGACY_END_LEN: usize = 8;
 /// Other formats: key version, and the checksum of the encrypted page.
 const LEGACY_VERSION_AT: usize = 26;
 const LEGACY_SEALED_CHECKSUM_AT: usize = 30;
-/// In the kind of a page of `full_crc32`: it is compressed, and the rest is its length.
+/// In the kind of a page of `full_crc32`: flag for a compressed page; the rest is its length.
 const COMPRESSED_MARK: u16 = 1 << 15;
 /// Kinds of compressed pages of the older format.
 const LEGACY_COMPRESSED: u16 = 34_354;
 const LEGACY_COMPRESSED_ENCRYPTED: u16 = 37_401;
 
-/// The kinds of page without a fault.
+/// The kinds of pages without a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
-    /// All its bytes are 0: it was never written, or was given up and wiped.
+    /// All its bytes are 0: it was never written, or was freed and wiped.
     Empty,
     /// The server writes it in the clear in every tablespace.
     ClearByRule,
-    /// It says that it is not encrypted, and its checksum is right.
+    /// It claims to be unencrypted, and its checksum is right.
     Clear,
-    /// It opens under the key version that it names, and is of this place.
+    /// It opens under the key version that it names, and belongs to this place.
     Opened {
         /// The version.
         version: u32,
     },
-    /// It is encrypted, and nothing in it tells whether it opens.
+    /// It is encrypted, and nothing in it shows whether it opens.
     Unopened {
         /// The version.
         version: u32,
-        /// Why.
+        /// The reason.
         why: Unopened,
     },
 }
 
-/// Why it is not known whether an encrypted page opens.
+/// Reason why it is not known whether an encrypted page opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unopened {
     /// It is `PAGE_COMPRESSED`; its checksum is right.
     Compressed,
     /// It is `PAGE_COMPRESSED` in the older format, and has no checksum either.
     CompressedLegacy,
-    /// It is a page of Aria's index with few bytes in use: encrypted as the redo log is.
+    /// It is a page of Aria's index with few bytes in use, which is encrypted like the redo log.
     Short,
     /// No keys were given; its checksum is right.
     NoKeys,
@@ -61,34 +61,33 @@ pub enum Unopened {
 pub enum Fault {
     /// Its checksum is wrong.
     Checksum,
-    /// It says that it is another page.
+    /// It claims to be another page.
     Number {
-        /// The number that it says.
+        /// The number in the page.
         says: u32,
     },
-    /// It is compressed in a tablespace that has no compressed pages, or has a length that none
-    /// has.
+    /// It is compressed in a tablespace without compressed pages, or has an impossible length.
     Compression,
-    /// There is no such version of the tablespace's key.
+    /// The tablespace's key has no such version.
     NoKey {
         /// The version that it names.
         version: u32,
     },
-    /// It does not open under its key: it was changed, is of another place, or of another key.
+    /// It does not open under its key: it was changed, belongs to another place, or to another key.
     Refused {
         /// The version that it names.
         version: u32,
     },
-    /// It is encrypted, and the tablespace has nothing that tells how.
+    /// It is encrypted, but the tablespace has no encryption data.
     NoCryptData {
         /// The version that it names.
         version: u32,
     },
 }
 
-/// Looks at page `number` of a tablespace. `keys` are the tablespace's own: `None` to look at
-/// checksums alone. `opened` gets the page as the server has it in memory, or nothing where it was
-/// not opened, is compressed or has a fault.
+/// Checks page `number` of a tablespace. `keys` are the tablespace's own: `None` to check only
+/// checksums. `opened` receives the page as the server has it in memory, or nothing if it was not
+/// opened, is compressed or has a fault.
 ///
 /// # Errors
 /// Of keys that are there and cannot be had, and of a page of another length.
@@ -141,7 +140,8 @@ pub fn check(
     Ok(Err(Fault::Refused { version }))
 }
 
-/// The version that a page names; 0 is in the clear. The first page has none in the older formats.
+/// Returns the version that a page names; 0 means in the clear. In the older formats, the first
+/// page has none.
 fn key_version(layout: &Layout, page_number: u32, page: &[u8]) -> u32 {
     match layout.format {
         Format::FullCrc32 { .. } => number(page, 0),
@@ -150,7 +150,7 @@ fn key_version(layout: &Layout, page_number: u32, page: &[u8]) -> u32 {
     }
 }
 
-/// The means to tell whether an encrypted page opens.
+/// The means to check whether an encrypted page opens.
 enum Sealed {
     /// By its tablespace and LSN.
     Full,
@@ -159,7 +159,7 @@ enum Sealed {
     Unchecked(Unopened),
 }
 
-/// The check without a key: the checksum of the page as it is in the file.
+/// Checks without a key: the checksum of the page as it is in the file.
 fn sealed_part(layout: &Layout, version: u32, page: &[u8]) -> Result<Sealed, Fault> {
     let right = |sum: u32, at: usize| {
         if sum == number(page, at) { Ok(()) } else { Err(Fault::Checksum) }
@@ -186,7 +186,7 @@ fn sealed_part(layout: &Layout, version: u32, page: &[u8]) -> Result<Sealed, Fau
     }
 }
 
-/// Length of a page's content with its checksum, in bytes.
+/// Returns the length of a page's content with its checksum, in bytes.
 fn full_len(compressed: bool, page: &[u8]) -> Result<usize, Fault> {
     let kind = kind(page);
     if kind & COMPRESSED_MARK == 0 {
@@ -222,7 +222,7 @@ fn opens_legacy(
     let body = LEGACY_BODY_AT..page.len() - LEGACY_END_LEN;
     plain.extend_from_slice(page);
     key.decrypt(&iv, &page[body.clone()], &mut plain[body])?;
-    // The server computed it before it encrypted the page; it stands in the clear.
+    // The server computed it before it encrypted the page; it is in the clear.
     let told = number(page, 0);
     Ok(match layout.format {
         Format::CompressedRows => checksum::compressed_rows(plain) == told,

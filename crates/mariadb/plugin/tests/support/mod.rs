@@ -18,7 +18,7 @@ pub const DECRYPT: i32 = 0;
 pub const ENCRYPT: i32 = 1;
 pub const NOPAD: i32 = 2;
 
-/// `st_maria_plugin`, as the header has it.
+/// `st_maria_plugin`, as in the header.
 #[repr(C)]
 pub struct Declaration {
     pub kind: c_int,
@@ -76,7 +76,8 @@ pub struct Functions {
     pub length: unsafe extern "C" fn(c_uint, c_uint, c_uint) -> c_uint,
 }
 
-/// The library that was built with this test, or the one that `TDEKIT_MARIADB_PLUGIN` names.
+/// Returns the library that was built with this test, or the one that `TDEKIT_MARIADB_PLUGIN`
+/// names.
 pub fn library_path() -> PathBuf {
     if let Some(named) = std::env::var_os("TDEKIT_MARIADB_PLUGIN") {
         return named.into();
@@ -87,7 +88,7 @@ pub fn library_path() -> PathBuf {
     places.into_iter().find(|path| path.is_file()).expect("the plugin was not built")
 }
 
-/// The plugin, loaded for ever, as the server has it.
+/// The plugin, loaded permanently, as by the server.
 pub struct Plugin(&'static Library);
 
 impl Plugin {
@@ -105,7 +106,7 @@ impl Plugin {
         self.symbol(b"_maria_plugin_declarations_\0")
     }
 
-    /// Sets the options that `options` names and initialises the plugin.
+    /// Sets the options in `options` and initialises the plugin.
     pub fn init(&self, options: &[(&str, &Path)]) -> c_int {
         let declaration = self.declaration();
         for (name, value) in options {
@@ -158,7 +159,7 @@ impl Functions {
         }
     }
 
-    /// One message in one piece, in a context at `shift` bytes from an aligned place.
+    /// Processes one message in one piece, in a context at `shift` bytes from an aligned place.
     pub fn crypt_at(&self, shift: usize, call: &Crypt, input: &[u8]) -> Result<Vec<u8>, i32> {
         self.pieces(shift, call, &[input])
     }
@@ -169,7 +170,7 @@ impl Functions {
 
     pub fn pieces(&self, shift: usize, call: &Crypt, input: &[&[u8]]) -> Result<Vec<u8>, i32> {
         // SAFETY: each pointer comes from a buffer of the length passed; the context has the size
-        // that the plugin asks for, behind `shift` bytes.
+        // that the plugin asks for, after `shift` bytes.
         unsafe {
             let size = (self.size)(call.id, call.version) as usize;
             let mut memory = vec![0x5a_u8; shift + size + 8];
@@ -208,12 +209,12 @@ impl Functions {
     }
 }
 
-/// A key store with certificate `Server` and keys 1, 2 and 17, opened by the key file `key`.
+/// Makes a key store with certificate `Server` and keys 1, 2 and 17, opened by the key file `key`.
 pub fn make_store(dir: &Path) -> Unlocked {
     make_store_for(dir, 1)
 }
 
-/// The same, with a certificate that is valid for so many days.
+/// As [`make_store`], with a certificate that is valid for this many days.
 pub fn make_store_for(dir: &Path, days: i64) -> Unlocked {
     let key_file = dir.join("key");
     fs::write(&key_file, [9; 32]).unwrap();
@@ -229,13 +230,13 @@ pub fn make_store_for(dir: &Path, days: i64) -> Unlocked {
     store
 }
 
-/// The fixture of this number.
+/// Returns the path of the fixture with this number.
 pub fn fixture(number: u32) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/fixtures");
     root.join(number.to_string()).join("mariadb")
 }
 
-/// A copy of the fixture's store, opened by the key file `key`.
+/// Copies the fixture's store, opened by the key file `key`.
 pub fn copy_fixture(number: u32, dir: &Path) -> Unlocked {
     let (from, home, key_file) = (fixture(number), dir.join("store"), dir.join("key"));
     fs::create_dir(&home).unwrap();
@@ -247,7 +248,7 @@ pub fn copy_fixture(number: u32, dir: &Path) -> Unlocked {
     open_store(dir)
 }
 
-/// The store in `dir`, opened by the key file beside it.
+/// Opens the store in `dir` with the key file beside it.
 pub fn open_store(dir: &Path) -> Unlocked {
     KeyStore::open(&dir.join("store")).unwrap().unlock(&key_of(&dir.join("key"))).unwrap()
 }

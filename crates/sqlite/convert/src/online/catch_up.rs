@@ -1,4 +1,4 @@
-//! Brings an encrypted copy up to what its original has become.
+//! Updates an encrypted copy to the current state of its original.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -18,11 +18,12 @@ use crate::watch::Watch;
 const SETTINGS: [&str; 3] = ["user_version", "application_id", "auto_vacuum"];
 /// The table that SQLite itself keeps beside tables with AUTOINCREMENT.
 const SEQUENCE: &str = "sqlite_sequence";
-/// Where page 1 has the versions that tell whether the journal is a log, and those of one.
+/// Offsets in page 1 of the versions that show whether the journal is a log, and the values for a
+/// log.
 const VERSIONS: std::ops::Range<usize> = 18..20;
 const LOG: [u8; 2] = [2, 2];
 
-/// A copy and what it is known to hold.
+/// A copy and its known content.
 pub(crate) struct Follower<'a> {
     path: &'a Path,
     copy: Connection,
@@ -30,17 +31,18 @@ pub(crate) struct Follower<'a> {
     tables: Vec<Table>,
 }
 
-/// A table, and how its rows are copied.
+/// A table, and the way to copy its rows.
 struct Table {
     of: verify::Table,
-    /// The columns that are copied, after the row number where there is one, as SQL.
+    /// SQL of the copied columns, after the row number if there is one.
     columns: String,
-    /// What names the row number; a table without it is compared as a whole.
+    /// Name of the row number; a table without one is compared as a whole.
     row: Option<&'static str>,
 }
 
 impl<'a> Follower<'a> {
-    /// For the copy in `target` of what `mirror` holds. `original` says which database it is.
+    /// Makes a follower for the copy in `target` of the content of `mirror`. `original` is the path
+    /// of the database.
     pub(crate) fn new(
         original: &'a Source,
         mirror: &Mirror,
@@ -66,7 +68,7 @@ impl<'a> Follower<'a> {
         Ok(Self { path, copy, trees, tables })
     }
 
-    /// Takes over the rows of the pages that changed.
+    /// Copies the rows of the pages that changed.
     pub(crate) fn follow(
         &mut self,
         mirror: &Mirror,
@@ -122,7 +124,8 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// Has the copy say that its journal is a log. Nothing may be written to it afterwards.
+    /// Makes the copy's header say that its journal is a log. Nothing may be written to it
+    /// afterwards.
     pub(crate) fn set_log(&self) -> Result<(), DatabaseError> {
         let set = || -> rusqlite::Result<()> {
             let read = "SELECT data FROM sqlite_dbpage WHERE pgno = 1";
@@ -136,8 +139,8 @@ impl<'a> Follower<'a> {
 }
 
 impl Table {
-    /// Has the copy's rows in these ranges be the mirror's. All go before one comes: a value that
-    /// only one row may have can have moved to another.
+    /// Replaces the copy's rows in these ranges by the mirror's. All are deleted before any is
+    /// inserted: a unique value may have moved to another row.
     fn replace(&self, copy: &Connection, row: &str, ranges: &[Rows]) -> rusqlite::Result<()> {
         let (name, columns) = (quoted(&self.of.name), &self.columns);
         let mut delete =
@@ -169,7 +172,7 @@ fn with_rows(tables: &[Table]) -> Vec<(String, u32)> {
     with_rows.map(|table| (table.of.name.clone(), table.of.root)).collect()
 }
 
-/// The tables of the database `db`.
+/// Returns the tables of the database `db`.
 fn tables_of(path: &Path, db: &Connection) -> Result<Vec<Table>, DatabaseError> {
     let failed = || DatabaseError::sqlite("read the schema of", path, Some(db));
     let mut found = Vec::new();

@@ -1,23 +1,23 @@
-//! Tells pages that have changed from those that have not.
+//! Fingerprints that distinguish changed pages from unchanged ones.
 
 use tdekit_key_crypto::{CryptoError, random_bytes};
 
 /// Sums of products of a page's words, each with a random word added (the universal hash NH). Two
-/// pages that differ have the same sum with a probability of 2⁻⁶⁴, whatever is in them: who writes
-/// pages does not know the words.
+/// pages that differ have the same sum with a probability of 2⁻⁶⁴, whatever their content: a writer
+/// of pages does not know the random words.
 pub(crate) struct Fingerprints {
     words: Vec<u64>,
 }
 
 impl Fingerprints {
-    /// For pages of `page_len` bytes.
+    /// Makes fingerprints for pages of `page_len` bytes.
     pub(crate) fn new(page_len: usize) -> Result<Self, CryptoError> {
         let mut bytes = vec![0; page_len];
         random_bytes(&mut bytes)?;
         Ok(Self { words: bytes.chunks_exact(8).map(word).collect() })
     }
 
-    /// The fingerprint of a page.
+    /// Returns the fingerprint of a page.
     pub(crate) fn of(&self, page: &[u8]) -> u128 {
         let mut sum = 0_u128;
         for (bytes, words) in page.chunks_exact(16).zip(self.words.chunks_exact(2)) {

@@ -1,4 +1,4 @@
-//! A plain database that others use, and the moments at which nobody changes it.
+//! A plain database in use by others, and the moments at which nobody changes it.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,32 +17,33 @@ use crate::target::{is_still, with_suffix};
 use crate::watch::{Watch, go_on};
 use tdekit_sqlite_client::file_uri;
 
-/// How long a moment without writers, or without anybody, is waited for.
+/// Maximum wait for a moment without writers, or without any users.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// How long others wait for us while we wait for others.
+/// Time for which others wait for us while we wait for others.
 const BUSY_WAIT: Duration = Duration::from_millis(100);
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long a process that would not follow may be the child of a fork, and how often that is
-/// looked at.
+/// Time for which a process that would not follow may be the child of a fork, and the interval of
+/// that check.
 const FORK_WAIT: Duration = Duration::from_millis(200);
 const FORK_LOOK: Duration = Duration::from_millis(5);
-/// Bytes at the start of the index of a log, by which connections tell whether it is good.
+/// Bytes at the start of a log's index by which connections check that it is valid.
 const INDEX_HEADER_LEN: usize = 96;
 
-/// The access that others are kept from.
+/// The access from which others are excluded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keep {
-    /// From writing.
+    /// Writing.
     Writers,
-    /// From beginning any transaction; readers of the main file alone may go on reading it.
+    /// Beginning any transaction; readers of the main file alone may finish reading.
     Everyone,
 }
 
 pub(crate) struct Live {
     db: Connection,
-    /// Copies the log while `db` keeps writers out.
+    /// Copies the log while `db` excludes writers.
     second: Connection,
-    /// Closed after the connections: closing it drops their locks. The log's index too.
+    /// Closed after the connections, because closing it drops their locks. The same holds for the
+    /// log's index.
     index: Option<File>,
     pub(crate) file: File,
     pub(crate) path: PathBuf,
@@ -65,7 +66,7 @@ impl Live {
         Ok(live)
     }
 
-    /// Fails when a process has the file open that would not follow, or when the path names another
+    /// Fails if a process has the file open that would not follow, or if the path names another
     /// file.
     pub(crate) fn check_users(&self) -> Result<(), DatabaseError> {
         if !is_still(&self.path, &self.file) {
@@ -78,7 +79,7 @@ impl Live {
             if holders.is_empty() {
                 return Ok(());
             }
-            // The child of a fork has what its parent had open until it is another program.
+            // The child of a fork has its parent's open files until it executes another program.
             if begun.elapsed() > FORK_WAIT {
                 return Err(DatabaseError::WithoutExtension { path: self.path.clone(), holders });
             }
@@ -86,8 +87,7 @@ impl Live {
         }
     }
 
-    /// Waits for a moment at which the main file holds everything, and keeps others out until
-    /// `release`.
+    /// Waits for a moment at which the main file has all data, and excludes others until `release`.
     pub(crate) fn hold(&self, keep: Keep, watch: &dyn Watch) -> Result<(), DatabaseError> {
         let end = Instant::now() + LONGEST_WAIT;
         loop {
@@ -120,7 +120,7 @@ impl Live {
         }
     }
 
-    /// Lets others go on.
+    /// Ends the exclusion of others.
     pub(crate) fn release(&self) {
         if !self.db.is_autocommit() {
             // A transaction that wrote nothing.
@@ -146,7 +146,7 @@ impl Live {
         }
     }
 
-    /// Keeps writers out, then copies what the log holds.
+    /// Excludes writers, then copies the content of the log.
     fn try_log_copied(&self) -> rusqlite::Result<bool> {
         if !self.begin("BEGIN IMMEDIATE; SELECT 1 FROM sqlite_schema")? {
             return Ok(false);
@@ -154,7 +154,7 @@ impl Live {
         checkpoint(&self.second, "PASSIVE")
     }
 
-    /// Empties the log, which needs that nobody reads it, then keeps writers out.
+    /// Empties the log, which requires that nobody reads it, then excludes writers.
     fn try_log_empty(&self) -> rusqlite::Result<bool> {
         checkpoint(&self.second, "TRUNCATE")?;
         let begun = self.begin("BEGIN IMMEDIATE; SELECT 1 FROM sqlite_schema")?;
@@ -162,8 +162,8 @@ impl Live {
         Ok(begun && log == 0)
     }
 
-    /// Under `Keep::Everyone`: keeps new connections from opening the file, and has those that are
-    /// open look at the log's index again, so that whoever is not able to follow fails.
+    /// Under `Keep::Everyone`: prevents new connections from opening the file, and makes existing
+    /// ones check the log's index again, so that a connection that cannot follow fails.
     pub(crate) fn close_doors(&mut self) -> Result<(), DatabaseError> {
         let journal = with_suffix(&self.path, "-journal");
         match fs::OpenOptions::new().write(true).open(&journal).and_then(|file| file.set_len(0)) {
@@ -191,8 +191,8 @@ impl Live {
     }
 }
 
-/// Copies what the log holds into the main file, and tells whether that has all of it. Another
-/// connection that is copying keeps us from it.
+/// Copies the content of the log into the main file, and returns true if that is complete. Another
+/// connection that is checkpointing prevents it.
 fn checkpoint(db: &Connection, how: &str) -> rusqlite::Result<bool> {
     let sql = format!("PRAGMA main.wal_checkpoint({how})");
     let copied = db.query_row(&sql, [], |row| {
@@ -212,7 +212,7 @@ fn connect(path: &Path) -> Result<Connection, DatabaseError> {
     let open = DatabaseError::sqlite("open", path, None);
     let db = Connection::open_with_flags(file_uri(path) + "?tdekit=plain", flags).map_err(open)?;
     db.busy_timeout(LONGEST_WAIT).map_err(failed(path, &db))?;
-    // Reads the schema, and recovers what a crash left.
+    // Reads the schema, and recovers after a crash.
     db.execute_batch("SELECT 1 FROM sqlite_schema").map_err(failed(path, &db))?;
     db.busy_timeout(BUSY_WAIT).map_err(failed(path, &db))?;
     Ok(db)

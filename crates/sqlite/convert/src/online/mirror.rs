@@ -20,18 +20,19 @@ use crate::target::Target;
 use crate::watch::{Phase, Watch, go_on};
 use tdekit_sqlite_client::file_uri;
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const CHUNK_LEN: usize = 1 << 20;
-/// Bytes of a step of the first copy.
+/// Bytes per step of the first copy.
 const STEP_LEN: usize = 32 << 20;
-/// Threads that look for changed pages.
+/// Number of threads that look for changed pages.
 const THREADS: usize = 2;
-/// The name of its file in the copy's workplace.
+/// Name of its file in the copy's workplace.
 const NAME: &str = "tdekit-mirror";
-/// Where page 1 has the versions that tell whether the journal is a log; those without one.
+/// Offsets in page 1 of the versions that show whether the journal is a log, and the values without
+/// one.
 const VERSIONS: std::ops::Range<usize> = 18..20;
 const NO_LOG: [u8; 2] = [1, 1];
-/// Where page 1 has the number that changes with the schema.
+/// Offset in page 1 of the number that changes with the schema.
 const COOKIE_AT: u64 = 40;
 
 pub(crate) struct Mirror {
@@ -39,21 +40,21 @@ pub(crate) struct Mirror {
     path: PathBuf,
     page_len: usize,
     prints: Fingerprints,
-    /// The fingerprint of each page; 0 where it was never read.
+    /// The fingerprint of each page; 0 for pages never read.
     known: Vec<u128>,
     cookie: [u8; 4],
 }
 
-/// What a look at the file found.
+/// Changes found in the file.
 pub(crate) struct Changes {
-    /// The pages that are others than they were, from 1.
+    /// Numbers of the changed pages, from 1.
     pub(crate) pages: HashSet<u32>,
-    /// Whether the schema is another.
+    /// True if the schema changed.
     pub(crate) schema: bool,
 }
 
 impl Mirror {
-    /// An empty one for the database in `file`.
+    /// Makes an empty mirror of the database in `file`.
     pub(crate) fn new(path: &Path, file: &File, target: &Target) -> Result<Self, DatabaseError> {
         let page_len = page_len(path, file)?;
         let (own, at) = target.create_other(NAME)?;
@@ -64,7 +65,7 @@ impl Mirror {
         Ok(Self { scratch, path: at, page_len, prints, known: Vec::new(), cookie: [0; 4] })
     }
 
-    /// Takes every page, while others may write them: some may be torn or of different moments.
+    /// Copies every page while others may write: some may be torn or from different moments.
     pub(crate) fn copy(
         &mut self,
         path: &Path,
@@ -78,7 +79,7 @@ impl Mirror {
             let last = (first + STEP_LEN / self.page_len).min(pages);
             self.known.resize(last, 0);
             match self.take(file, first) {
-                // Somebody cut the file.
+                // Somebody truncated the file.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
                 taken => taken.map_err(io_error("copy", path))?,
             };
@@ -87,13 +88,13 @@ impl Mirror {
         Ok(())
     }
 
-    /// Takes the pages that have changed, while nobody writes: then it is as the file is.
+    /// Copies the changed pages while nobody writes: afterwards the mirror equals the file.
     pub(crate) fn follow(&mut self, path: &Path, file: &File) -> Result<Changes, DatabaseError> {
         if page_len(path, file)? != self.page_len {
             let problem = "its page size was changed meanwhile".to_owned();
             return Err(DatabaseError::NotOnline { path: path.to_owned(), problem });
         }
-        // A page that is gone and comes back counts as changed.
+        // A page that is removed and added again counts as changed.
         let pages = self.pages_in(path, file)?;
         self.known.resize(pages, 0);
         let found = self.take(file, 0).map_err(io_error("copy", path))?;
@@ -104,7 +105,7 @@ impl Mirror {
         Ok(Changes { pages: found, schema })
     }
 
-    /// Takes the known pages from number `first` on, counted from 0, that have changed.
+    /// Copies the known pages that have changed, starting at index `first`.
     fn take(&mut self, file: &File, first: usize) -> io::Result<HashSet<u32>> {
         let found = Mutex::new(HashSet::new());
         let known = &mut self.known[first..];
@@ -135,12 +136,12 @@ impl Mirror {
         Ok(usize::try_from(len).unwrap_or(usize::MAX) / self.page_len)
     }
 
-    /// Where it lies, for SQLite.
+    /// Its address for SQLite.
     pub(crate) fn uri(&self) -> String {
         format!("{}?{}", file_uri(&self.path), self.scratch.parameters())
     }
 
-    /// Opens it as the database that it holds. To be opened again when it has changed.
+    /// Opens it as a database. It must be opened again after a change.
     pub(crate) fn open(&self) -> rusqlite::Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
             | OpenFlags::SQLITE_OPEN_URI
@@ -159,7 +160,7 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// Looks at the pages from number `first`, counted from 0, of which `known` has what is known.
+    /// Checks the pages from index `first` on, whose fingerprints are in `known`.
     fn over(&self, first: usize, known: &mut [u128]) -> io::Result<()> {
         let mut chunk = vec![0; CHUNK_LEN];
         let per_chunk = CHUNK_LEN / self.page_len;
@@ -185,7 +186,7 @@ impl Look<'_> {
     fn keep(&self, index: usize, page: &mut [u8]) -> io::Result<()> {
         let number = u32::try_from(index + 1).map_err(io::Error::other)?;
         if index == 0 {
-            // It has no log of its own.
+            // The mirror has no log of its own.
             page[VERSIONS].copy_from_slice(&NO_LOG);
         }
         self.scratch.write(number, page).map_err(|error| match error {

@@ -1,10 +1,10 @@
 //! Encrypts a plain database while others use it.
 //!
-//! Its pages are read without a lock and kept sealed ([`mirror`]), those that changed again until
-//! they are of one moment. An encrypted copy is made of that moment. What changed since is looked
-//! for in the pages ([`tree`]) and brought over by rows ([`catch_up`]), at last while everybody is
-//! kept out; then the copy takes the original's name. Connections that have the original open
-//! follow it: see `follow.rs` of the VFS.
+//! Its pages are read without a lock and kept sealed ([`mirror`]); changed pages are read again
+//! until all pages are of one moment. An encrypted copy is made of that moment. Later changes are
+//! found from the pages ([`tree`]) and applied row by row ([`catch_up`]), at the end while
+//! everybody is excluded; then the copy takes the original's name. Connections that have the
+//! original open follow it: see `follow.rs` of the VFS.
 
 mod catch_up;
 mod fingerprint;
@@ -34,37 +34,38 @@ use crate::step::Step;
 use crate::target::{Target, remove_side_files, spoil_unlinked, sync_directory};
 use crate::watch::{Phase, Watch, go_on};
 
-/// Pages that may have changed since the last round when everybody is kept out.
+/// Maximum number of pages changed since the last round at which everybody is excluded.
 const FEW_PAGES: usize = 64;
-/// Most rounds: who writes faster than they are makes the last one longer.
+/// Maximum number of rounds: a writer that is faster makes the last one longer.
 const MOST_ROUNDS: u32 = 8;
-/// Most copies: each change of the schema needs a new one.
+/// Maximum number of copies: each change of the schema requires a new one.
 const MOST_COPIES: u32 = 4;
-/// Room beyond the pages of mirror and copy.
+/// Space beyond the pages of mirror and copy.
 const EXTRA_BYTES: u64 = 2 << 20;
 
-/// The outcome.
+/// Result of an online encryption.
 #[derive(Debug)]
 pub struct Online {
     /// The database's resolved path.
     pub path: PathBuf,
-    /// How often changes of others were brought over, at last while they were kept out.
+    /// Number of times that changes by others were applied, including the last time, while they
+    /// were excluded.
     pub rounds: u32,
-    /// How long everybody was kept out.
+    /// Time for which everybody was excluded.
     pub locked: Duration,
-    /// The longest time before that for which writers were kept from committing.
+    /// Maximum time before that for which writers could not commit.
     pub writers_held: Duration,
-    /// Why the new name may not be on disk yet, if it may not.
+    /// Reason why the new name may not be on disk yet.
     pub not_synced: Option<DatabaseError>,
-    /// Why the key store could not take note of it, if it could not.
+    /// Reason why the key store could not record the change.
     pub not_recorded: Option<StoreError>,
 }
 
 /// Encrypts the plain database `name` while others read and write it.
 ///
 /// # Errors
-/// On each the database is as it was but for what others wrote. `WithoutExtension`, `NotOnline`,
-/// `InUse` when there is no moment without readers of the log, or none without writers.
+/// After any error the database is unchanged, except for what others wrote. `WithoutExtension`,
+/// `NotOnline`, `InUse` if there is no moment without readers of the log, or none without writers.
 pub fn encrypt_online(
     name: &Path,
     form: &Form,
@@ -74,7 +75,8 @@ pub fn encrypt_online(
 ) -> Result<Online, DatabaseError> {
     keyring::set_unlocked(Arc::clone(unlocked));
     let path = database_path(name)?;
-    // Before anything is made beside it. Closing the file here drops no lock of SQLite's yet.
+    // Checked before anything is made beside it. Closing the file here does not drop a lock of
+    // SQLite's yet.
     check(&path)?;
     let target = Target::create(&path)?;
     watch.done(Step::Created);
@@ -117,7 +119,7 @@ fn check(path: &Path) -> Result<(), DatabaseError> {
     }
 }
 
-/// The work on its way.
+/// The work in progress.
 struct Work<'a> {
     live: Live,
     target: &'a Target,
@@ -139,8 +141,8 @@ impl Work<'_> {
         changes
     }
 
-    /// Makes a copy of what the mirror holds, brings it up to date and puts it in place; nothing
-    /// where the schema changed.
+    /// Makes a copy of the mirror, brings it up to date and puts it in place. Returns `None` if the
+    /// schema changed.
     fn attempt(&mut self, mirror: &mut Mirror) -> Result<Option<Online>, DatabaseError> {
         let (target, watch) = (self.target, self.watch);
         let source = self.source(mirror)?;
@@ -186,17 +188,17 @@ impl Work<'_> {
         }))
     }
 
-    /// The mirror as a database to be copied.
+    /// Returns the mirror as a database to be copied.
     fn source(&self, mirror: &Mirror) -> Result<Source, DatabaseError> {
         let path = self.live.path.as_path();
         let db = mirror.open().map_err(DatabaseError::sqlite("read the pages of", path, None))?;
-        // Not the database: to close another descriptor of it drops SQLite's locks.
+        // Not the database: closing another descriptor of it drops SQLite's locks.
         let dir = path.parent().unwrap_or(Path::new("/"));
         let file = File::open(dir).map_err(io_error("open", dir))?;
         Ok(Source { db, file: file.into(), path: path.to_owned(), wal: false })
     }
 
-    /// Rows are written one by one: that needs all that the schema names.
+    /// Rows are written one by one, which requires everything that the schema names.
     fn refuse_unknown(&self) -> Result<(), DatabaseError> {
         let unknown = unknown_names();
         let names = [unknown.functions, unknown.collations].concat().join(", ");
@@ -207,8 +209,8 @@ impl Work<'_> {
         Err(DatabaseError::NotOnline { path: self.live.path.clone(), problem })
     }
 
-    /// Keeps everybody out, brings over the last changes, and puts the copy in place. How long that
-    /// took, and whether the new name is on disk; nothing where the schema changed.
+    /// Excludes everybody, applies the last changes, and puts the copy in place. Returns the time
+    /// this took, and whether the new name is on disk; `None` if the schema changed.
     fn switch(
         &mut self,
         mirror: &mut Mirror,
@@ -231,13 +233,13 @@ impl Work<'_> {
         go_on(watch)?;
         watch.done(Step::Held);
         self.live.close_doors()?;
-        // Whoever got in until the doors were closed is seen now.
+        // Finds any process that got in before the doors were closed.
         self.live.check_users()?;
         target.replace_database()?;
         watch.done(Step::Renamed);
         // Too late to turn back. Nobody opens the new file before the follower closes it. Until the
-        // new name is durable, a power cut gives it back to the original: what is committed to the
-        // copy must not be acknowledged before, and the original must stay whole.
+        // new name is durable, a power cut gives the name back to the original: commits to the copy
+        // must not be acknowledged before, and the original must stay whole.
         let path = &self.live.path;
         let synced = sync_directory(path);
         if synced.is_ok() {

@@ -1,8 +1,8 @@
-//! Which rows of a table may have changed, told by the pages that did.
+//! Finds the rows of a table that may have changed from the pages that changed.
 //!
-//! A table with row numbers is a B+ tree: each of its leaves holds the rows of one range, which the
-//! pages above it tell. Rows differ between two moments only in ranges of leaves that changed, that
-//! hold another range now, or of which a row goes on in another page that changed.
+//! A table with row numbers is a B+ tree: each leaf holds the rows of one range, which is recorded
+//! in the pages above it. Rows can differ between two moments only in the ranges of leaves that
+//! changed, that hold another range now, or that have a row with a changed overflow page.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -16,10 +16,10 @@ const INTERIOR: u8 = 0x05;
 const LEAF: u8 = 0x0d;
 /// Bytes of the database's header, before the content of page 1.
 const HEADER_LEN: usize = 100;
-/// Deepest tree: each level but the root's has at least two children a page.
+/// Maximum depth of a tree: on each level but the root's, a page has at least two children.
 const MAX_DEPTH: usize = 32;
 
-/// Row numbers, from the first to the last.
+/// A range of row numbers, first and last.
 pub(crate) type Rows = (i64, i64);
 
 /// The tree of one table.
@@ -35,14 +35,14 @@ pub(crate) struct Tree {
 #[derive(Debug, Default)]
 pub(crate) struct Trees {
     trees: HashMap<String, Tree>,
-    /// For each page, from 0, the leaf of which a row goes on there; 0 where there is none, or was
-    /// none when it was looked at.
+    /// For each page, from 0, the leaf that owns it as an overflow page; 0 if there is none, or was
+    /// none at the last scan.
     owners: Vec<u32>,
 }
 
 impl Trees {
-    /// Those of the database `db`, of whose pages `changed` are others than they were in `self`;
-    /// without it, all. Also the ranges of rows that may differ, for each table.
+    /// Updates to the trees of the database `db`, in which the pages `changed` differ from those in
+    /// `self`; `None` means all. Also returns, for each table, the ranges of rows that may differ.
     pub(crate) fn follow(
         &mut self,
         (path, db): (&Path, &Connection),
@@ -53,7 +53,7 @@ impl Trees {
         let mut dirty = HashMap::new();
         for (name, root) in tables {
             let old = self.trees.remove(name).unwrap_or_default();
-            // A root that was the only leaf has none above it, and may not be a leaf any more.
+            // A root that was the only leaf has no page above it, and may no longer be a leaf.
             let untouched =
                 |changed: &HashSet<u32>| !changed.contains(root) && old.above.is_disjoint(changed);
             let same = old.root == *root && changed.is_some_and(untouched);
@@ -62,7 +62,7 @@ impl Trees {
             let mut leaves = self.differing(&old, new, changed);
             let mut ranges: Vec<Rows> =
                 leaves.iter().flat_map(|leaf| both(&old, new, *leaf)).collect();
-            // What goes on elsewhere, as it is now.
+            // The current overflow pages.
             leaves.retain(|leaf| new.leaves.contains_key(leaf));
             for leaf in leaves {
                 pages.note_owned(leaf, &mut self.owners)?;
@@ -77,7 +77,7 @@ impl Trees {
         Ok(dirty)
     }
 
-    /// The leaves that changed, hold other rows, or own a page that changed.
+    /// Returns the leaves that changed, hold other rows, or own a page that changed.
     fn differing(&self, old: &Tree, new: &Tree, changed: Option<&HashSet<u32>>) -> HashSet<u32> {
         let Some(changed) = changed else { return new.leaves.keys().copied().collect() };
         let mut found: HashSet<u32> = changed.iter().copied().collect();
@@ -97,7 +97,7 @@ impl Trees {
         found
     }
 
-    /// The leaves of which a row goes on in a page that changed.
+    /// Returns the leaves with a row that has a changed overflow page.
     fn owned_changes(&self, changed: Option<&HashSet<u32>>) -> HashSet<u32> {
         let owner = |page: &u32| self.owners.get(*page as usize).copied();
         changed.into_iter().flatten().filter_map(owner).filter(|leaf| *leaf != 0).collect()
@@ -108,7 +108,7 @@ fn both<'a>(old: &'a Tree, new: &'a Tree, leaf: u32) -> impl Iterator<Item = Row
     [old, new].into_iter().filter_map(move |tree| tree.leaves.get(&leaf).copied())
 }
 
-/// The same rows in ranges that do not meet, in order.
+/// Returns the same rows in disjoint ranges, in order.
 fn merged(mut ranges: Vec<Rows>) -> Vec<Rows> {
     ranges.sort_unstable();
     let mut merged: Vec<Rows> = Vec::with_capacity(ranges.len());
@@ -152,7 +152,7 @@ impl<'a> Pages<'a> {
         if bytes.len() < 512 { Err(self.damaged(page)) } else { Ok(bytes) }
     }
 
-    /// The tree whose root is page `root`.
+    /// Reads the tree whose root is page `root`.
     fn tree(&mut self, root: u32) -> Result<Tree, DatabaseError> {
         let mut tree = Tree { root, ..Tree::default() };
         // Pages of one level, with their ranges.
@@ -177,7 +177,7 @@ impl<'a> Pages<'a> {
         Err(self.damaged(root))
     }
 
-    /// The children of a page above the leaves, with their ranges; nothing for another page.
+    /// Returns the children of a page above the leaves, with their ranges; `None` for other pages.
     fn children(
         &self,
         page: u32,
@@ -199,7 +199,7 @@ impl<'a> Pages<'a> {
         Some(())
     }
 
-    /// Notes the pages in which rows of a leaf go on.
+    /// Records the overflow pages of a leaf's rows.
     fn note_owned(&mut self, leaf: u32, owners: &mut Vec<u32>) -> Result<(), DatabaseError> {
         let bytes = self.page(leaf)?;
         let chains = self.chains(leaf, &bytes).ok_or_else(|| self.damaged(leaf))?;
@@ -219,7 +219,7 @@ impl<'a> Pages<'a> {
         Ok(())
     }
 
-    /// The first page and the number of the pages in which each row goes on that does.
+    /// Returns the first page and the number of overflow pages for each row that has any.
     fn chains(&self, leaf: u32, bytes: &[u8]) -> Option<Vec<(u32, usize)>> {
         let at = start(leaf);
         if bytes.get(at) != Some(&LEAF) {
@@ -248,12 +248,13 @@ impl<'a> Pages<'a> {
     }
 }
 
-/// Where the content of a page begins.
+/// Returns the offset of a page's content.
 fn start(page: u32) -> usize {
     if page == 1 { HEADER_LEN } else { 0 }
 }
 
-/// Where the cells of a page begin. Its content begins at `at` with a header of `header_len` bytes.
+/// Returns the offsets of a page's cells. Its content begins at `at` with a header of `header_len`
+/// bytes.
 fn cells(bytes: &[u8], at: usize, header_len: usize) -> Option<Vec<usize>> {
     let number = usize::from(be16(bytes, at + 3)?);
     let place = |index| be16(bytes, at + header_len + 2 * index).map(usize::from);
@@ -268,7 +269,7 @@ fn be32(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// A number of SQLite's variable length, and where it ends.
+/// Reads a varint of SQLite, and returns it with the offset of its end.
 fn varint(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
     let mut value = 0_u64;
     for index in 0..8 {
@@ -320,7 +321,7 @@ mod tests {
             for round in 0..60 {
                 let (before, old) = (pages_of(&db), rows_of(&db));
                 let change = match round % 6 {
-                    // In place, within the pages in which a row goes on.
+                    // In place, within the row's overflow pages.
                     0 => "UPDATE t SET a = randomblob(length(a)) WHERE rowid = 1200 + ?1 * 3",
                     1 => "DELETE FROM t WHERE rowid BETWEEN ?1 * 30 AND ?1 * 30 + 40",
                     2 => "INSERT INTO t(a) VALUES (randomblob(?1 * 100))",
@@ -387,7 +388,7 @@ mod tests {
         )
         .unwrap();
         let wrong = [("t".to_owned(), 3_u32)];
-        // A leaf as the root is a tree; a page that is none is not.
+        // A single leaf as the root is a tree; a page that is not a tree page is not.
         assert!(Trees::default().follow((Path::new("x"), &db), &wrong, None).is_ok());
         db.execute("UPDATE sqlite_dbpage SET data = zeroblob(4096) WHERE pgno = 3", []).unwrap();
         assert!(Trees::default().follow((Path::new("x"), &db), &wrong, None).is_err());

@@ -43,10 +43,10 @@ fn run(arguments: &[String]) -> Result<()> {
     work.run(job, std::io::stdout().lock())
 }
 
-/// Opens the database, forks, and writes in both processes: each to the shared database, and
-/// each to a new one of its own (PATH-parent, PATH-child).
+/// Opens the database, forks, and writes in both processes: each to the shared database, and each
+/// to a new one of its own (PATH-parent, PATH-child).
 fn forked(top: Top, path: &std::path::Path, journal: &str) -> Result<()> {
-    // The keys are in memory, and whatever randomness was drawn ahead.
+    // The keys are in memory, and so is any randomness that was drawn ahead.
     crowd::verify(top, path, &[])?;
     let own = |side: &str| PathBuf::from(format!("{}-{side}", path.display()));
     let work = |side: &str, writer: i64| -> Result<()> {

@@ -1,7 +1,7 @@
-//! A random script of which calls fail now and then, and a twin without faults.
+//! A random script with occasional failing calls, and a twin without faults.
 //!
-//! The twin runs what succeeded. A call fails for the length of a step: SQLite undoes a statement
-//! or the transaction, and the script goes on, as applications do.
+//! The twin runs the steps that succeeded. A call fails for the length of a step: SQLite undoes a
+//! statement or the transaction, and the script continues, as applications do.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,23 +15,23 @@ use crate::record::{FaultKind, FaultPlan, Recorder, Role};
 use crate::rng::Rng;
 use crate::top::Top;
 
-/// The figures of a script.
+/// Statistics of a script.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Met {
     /// Steps in which a call failed.
     pub faults: u64,
-    /// Of these, how many were refused.
+    /// Number of these that were refused.
     pub refused: u64,
 }
 
-/// Runs the script that `seed` names under `directory`.
+/// Runs the script that `seed` generates under `directory`.
 ///
 /// # Errors
-/// [`Error::Broken`] where the database is not what its twin is.
+/// [`Error::Broken`] if the database differs from its twin.
 pub fn survive(top: Top, seed: u64, length: usize, directory: &Path) -> Result<Met> {
     let place = directory.join("tested");
     std::fs::create_dir(&place).map_err(Error::io(&place))?;
-    // The one that was attached last has the files below its directory.
+    // Files belong to the last attached recorder of their directory.
     let twin_recorder = Recorder::attach(directory);
     let (path, recorder) = (place.join("main.db"), Recorder::attach(&place));
     let twin = Db::open(":memory:", Some(Top::Plain.vfs()?), true)?;
@@ -44,7 +44,7 @@ pub fn survive(top: Top, seed: u64, length: usize, directory: &Path) -> Result<M
         if sql.contains("side.") {
             continue;
         }
-        // What a journal in memory undoes cannot be undone twice: not after a call that failed.
+        // A journal in memory cannot undo twice: not after a call that failed.
         let sql = sql.replace("journal_mode=MEMORY", "journal_mode=DELETE");
         pair.step(&sql, index > 1).map_err(|error| match error {
             Error::Broken(what) => Error::Broken(format!("{top} seed {seed} step {index}: {what}")),
@@ -76,8 +76,8 @@ type Outcome = std::result::Result<Vec<Row>, i32>;
 
 impl Pair {
     fn step(&mut self, sql: &str, faulty: bool) -> Result<()> {
-        // The check tells of a failed call in its rows. After a RELEASE that did not commit SQLite
-        // says that the transaction, which it has undone, goes on.
+        // The check reports a failed call in its rows. After a RELEASE that did not commit, SQLite
+        // says that the transaction, which it has undone, is still open.
         let checks = sql.contains("integrity_check");
         if faulty && !checks && !sql.starts_with("RELEASE") && self.rng.percent(80) {
             let plan = self.plan();
@@ -103,8 +103,8 @@ impl Pair {
         }
     }
 
-    /// A fault that does not leave open whether a commit came about: an error of a sync does, and
-    /// of whatever moves the anchor of a database with freshness.
+    /// Plans a fault that leaves no doubt about whether a commit happened. A failing sync does
+    /// leave doubt, as does any failure around moving the anchor of a database with freshness.
     fn plan(&mut self) -> FaultPlan {
         let fresh = self.top == Top::Fresh;
         let (kind, code) = match self.rng.below(10) {
@@ -122,9 +122,9 @@ impl Pair {
         FaultPlan { kind, role, growing: false, nth, code, sticky: false, written_percent: 0 }
     }
 
-    /// Brings the twin to where the database must be after a step that was refused: where it was,
-    /// where the step would have led (which part of it failed is not known), or at the start of
-    /// the transaction.
+    /// Brings the twin to the database's state after a step that was refused: the state before, the
+    /// state that the step would have reached (the failed part is not known), or the start of the
+    /// transaction.
     fn settle(&mut self, sql: &str) -> Result<()> {
         self.db.run("DROP TABLE IF EXISTS temp.w")?;
         self.twin.run("DROP TABLE IF EXISTS temp.w")?;

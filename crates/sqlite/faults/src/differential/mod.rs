@@ -43,7 +43,7 @@ pub fn compare(top: Top, steps: &[Step], directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes a failing script smaller: leaves out ever smaller parts as long as it still fails.
+/// Shrinks a failing script: leaves out ever smaller parts as long as it still fails.
 #[must_use]
 pub fn smallest(steps: &[Step], fails: impl Fn(&[Step]) -> bool) -> Vec<Step> {
     let mut kept = steps.to_vec();

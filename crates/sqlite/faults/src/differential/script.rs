@@ -5,9 +5,9 @@ use crate::rng::Rng;
 /// One step of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// SQL whose rows count.
+    /// SQL whose rows are compared.
     Sql(String),
-    /// SQL whose rows depend on the layout of pages.
+    /// SQL whose rows depend on the layout of pages, so they are not compared.
     Quiet(String),
     /// VACUUM to another page size.
     Resize(u32),
@@ -20,7 +20,7 @@ pub enum Step {
     },
     /// Attach a new or existing database: of the same kind, or plain.
     Attach {
-        /// A plain one, beside the encrypted main.
+        /// True for a plain one, beside the encrypted main database.
         plain: bool,
     },
     /// Detach it.
@@ -31,26 +31,26 @@ pub enum Step {
         table: usize,
         /// Row.
         rowid: i64,
-        /// Where.
+        /// Offset in the BLOB.
         offset: usize,
-        /// Bytes to write; none to read only.
+        /// Bytes to write; empty to read only.
         write: Vec<u8>,
     },
-    /// Copy the database to a file by the backup API and compare, some pages at a time.
+    /// Copy the database to a file through the backup API, some pages at a time, and compare.
     Backup {
-        /// Pages a step; -1 for all.
+        /// Pages per step; -1 for all.
         pages: i32,
     },
     /// Copy the last backup, or an in-memory database, over the main database.
     Restore {
-        /// From memory.
+        /// From a database in memory.
         memory: bool,
     },
-    /// `VACUUM INTO` a new file, and read that.
+    /// `VACUUM INTO` a new file, and read it.
     VacuumInto,
 }
 
-/// The script that `seed` names.
+/// Generates the script for `seed`.
 #[must_use]
 pub fn script(seed: u64, length: usize) -> Vec<Step> {
     let mut rng = Rng::new(seed);
@@ -63,7 +63,7 @@ pub fn script(seed: u64, length: usize) -> Vec<Step> {
         4 + rng.below(40)
     ))];
     if rng.percent(30) {
-        // SQLite holds on to the page size of an empty database from here.
+        // From here on SQLite keeps the page size of an empty database.
         steps.push(Step::Sql("BEGIN; CREATE TABLE undone(x); ROLLBACK".into()));
         steps.push(Step::Resize(1024 << rng.below(7)));
     }

@@ -20,7 +20,7 @@ pub struct World {
 }
 
 impl World {
-    /// An empty database of `top`'s kind under `directory`.
+    /// Makes an empty database of `top`'s kind under `directory`.
     ///
     /// # Errors
     /// SQLite's own.
@@ -32,7 +32,7 @@ impl World {
     /// Runs one step.
     ///
     /// # Errors
-    /// Only what is no result of SQLite; its errors are outcomes.
+    /// Only failures that are not results of SQLite; SQLite's errors are outcomes.
     pub(super) fn run(&mut self, step: &Step) -> Result<Outcome> {
         match self.step(step) {
             Ok(rows) => Ok(Ok(rows)),
@@ -41,7 +41,7 @@ impl World {
         }
     }
 
-    /// The encrypting VFS's last error.
+    /// Returns the encrypting VFS's last error.
     pub(super) fn last_error(&self) -> String {
         let said = self.db().and_then(|db| db.text("SELECT tdekit_last_error()"));
         said.unwrap_or_default()
@@ -83,8 +83,8 @@ impl World {
         }
     }
 
-    /// VACUUM to another page size, which an encrypted database that has a page refuses and plain
-    /// SQLite is then spared.
+    /// VACUUM to another page size. An encrypted database with a page refuses it; plain SQLite is
+    /// then spared.
     fn resize(&self, size: u32) -> Result<Vec<Row>> {
         const IOERR: i32 = 10;
         let db = self.db()?;
@@ -103,7 +103,8 @@ impl World {
         match outcome {
             Err(error) if error.sqlite_code() == Some(IOERR) => {
                 let said = db.text("SELECT tdekit_last_error()")?;
-                // A page of the new size across the end of one of the old size is met first.
+                // A page of the new size that crosses the end of one of the old size is encountered
+                // first.
                 let refused = said.contains("page size") || said.contains("reserved bytes");
                 if refused { Ok(Vec::new()) } else { Err(error) }
             }
@@ -159,7 +160,7 @@ impl World {
         Ok(vec![vec![Value::Blob(all)]])
     }
 
-    /// Copies to a new file, opens that and reads it.
+    /// Copies to a new file, opens it and reads it.
     fn backup(&mut self, pages: i32) -> Result<Vec<Row>> {
         self.made += 1;
         let path = self.path(&format!("backup-{}.db", self.made));
@@ -176,8 +177,8 @@ impl World {
             return Ok(Vec::new());
         }
         let source = if memory {
-            // A database in memory with the same page size; an encrypted target takes its pages
-            // with their reserve only.
+            // A database in memory with the same page size; an encrypted target accepts its pages
+            // only with their reserve.
             let source = Db::open(":memory:", Some(self.top.vfs()?), true)?;
             source.backup_from("main", self.db()?, "main", -1)?;
             source.run("CREATE TABLE IF NOT EXISTS memory(x); INSERT INTO memory VALUES(1)")?;
@@ -186,7 +187,7 @@ impl World {
             let path = self.path(&format!("backup-{}.db", self.made.max(1)));
             Db::open(&self.top.new_uri(&path), Some(self.top.vfs()?), false)?
         };
-        // Nothing to copy: a backup that failed left an empty file.
+        // Nothing to copy: a failed backup left an empty file.
         if source.int("PRAGMA page_count")? == 0 {
             return Ok(Vec::new());
         }

@@ -10,13 +10,13 @@ use tdekit_sqlite_client::Library;
 
 use crate::error::{Error, Result};
 
-/// Names the shared library to test instead of the bundled one.
+/// Name of the variable with the path of a shared library to test instead of the bundled one.
 pub const LIBRARY_VARIABLE: &str = "TDEKIT_FAULTS_SQLITE";
 
-/// The library under test: the one that [`LIBRARY_VARIABLE`] names, else the bundled one.
+/// Returns the library under test: the one that [`LIBRARY_VARIABLE`] names, or the bundled one.
 ///
 /// # Errors
-/// [`Error::Setup`] when the named library cannot be loaded.
+/// [`Error::Setup`] if the named library cannot be loaded.
 pub fn library() -> Result<Library> {
     static LIBRARY: OnceLock<std::result::Result<Library, String>> = OnceLock::new();
     let found = LIBRARY.get_or_init(|| match std::env::var_os(LIBRARY_VARIABLE) {
@@ -26,7 +26,7 @@ pub fn library() -> Result<Library> {
     found.clone().map_err(Error::Setup)
 }
 
-/// Version of the library under test, such as `3.40.1`.
+/// Returns the version of the library under test, such as `3.40.1`.
 ///
 /// # Errors
 /// As [`library`].
@@ -34,12 +34,12 @@ pub fn version() -> Result<String> {
     library().map(Library::version)
 }
 
-/// The table of routines that SQLite hands to extensions, as a loaded extension gets it.
+/// Returns the table of routines that SQLite passes to extensions, as a loaded extension gets it.
 ///
 /// # Errors
 /// As [`library`]; [`Error::Setup`] when SQLite does not call an automatic extension.
 pub fn routines() -> Result<*const sys::sqlite3_api_routines> {
-    // A raw pointer is not Sync; the address of a static table may travel as a number.
+    // A raw pointer is not Sync; the address of a static table may be stored as a number.
     static TABLE: OnceLock<usize> = OnceLock::new();
     unsafe extern "C" fn capture(
         _db: *mut sys::sqlite3,

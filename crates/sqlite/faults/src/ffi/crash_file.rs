@@ -28,7 +28,7 @@ pub(super) struct FileState {
     recorder: Arc<Recorder>,
     file: FileId,
     role: Role,
-    /// The next sync reaches the directory too.
+    /// True if the next sync includes the directory.
     directory: Cell<bool>,
 }
 
@@ -42,7 +42,7 @@ impl FileState {
     }
 }
 
-/// The base VFS's file behind `file`.
+/// Returns the base VFS's file behind `file`.
 ///
 /// # Safety
 /// `file` has the size that the VFS `crash` asks for.
@@ -51,7 +51,7 @@ pub(super) unsafe fn base_file(file: *mut sys::sqlite3_file) -> *mut sys::sqlite
     unsafe { file.cast::<u8>().add(size_of::<CrashFile>()).cast() }
 }
 
-/// Puts our methods before those of the opened base file.
+/// Replaces the methods of the opened base file by ours, which call them.
 ///
 /// # Safety
 /// `file` has the size that the VFS `crash` asks for and its base file is open.
@@ -88,7 +88,7 @@ pub(super) unsafe fn wrap_methods(file: *mut sys::sqlite3_file, recorded: Option
     }
 }
 
-/// The recorder's view of `file`.
+/// Returns the recorder's view of `file`.
 ///
 /// # Safety
 /// `file` was opened by the VFS `crash` and is not closed within `'a`.
@@ -195,7 +195,7 @@ unsafe extern "C" fn truncate(file: *mut sys::sqlite3_file, size: i64) -> c_int 
     })
 }
 
-/// Records the size that the file has now: unix rounds a truncation up to the chunk size.
+/// Records the file's current size: unix rounds a truncation up to the chunk size.
 fn record_size(state: &FileState, file: *mut sys::sqlite3_file) {
     if let Some(size) = size_of_base(file) {
         state.recorder.push(Op::Truncate { file: state.file, size });

@@ -1,7 +1,7 @@
-//! The VFS `crash`: the system's `unix` VFS, seen through a [`Recorder`].
+//! The VFS `crash`: the system's `unix` VFS, observed by a [`Recorder`].
 //!
-//! Every call passes to `unix` unchanged, save xSync, which is recorded and not executed: a
-//! power cut is simulated from the log, and no test machine has to wait for its disk.
+//! Every call passes to `unix` unchanged, except xSync, which is recorded and not executed: a power
+//! cut is simulated from the log, and no test machine has to wait for its disk.
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::mem::{size_of, zeroed};
@@ -21,10 +21,10 @@ use crate::record::{FaultKind, Recorder, Role};
 /// Name under which the VFS is registered.
 pub const NAME: &CStr = c"crash";
 
-/// Registers the VFS, once a process, not as default; returns its name.
+/// Registers the VFS, once per process, not as default; returns its name.
 ///
 /// # Errors
-/// [`Error::Setup`] when the library has no VFS `unix` or refuses the registration.
+/// [`Error::Setup`] if the library has no VFS `unix` or refuses the registration.
 pub fn install() -> Result<&'static str> {
     static DONE: OnceLock<std::result::Result<(), String>> = OnceLock::new();
     DONE.get_or_init(|| register().map_err(|e| e.to_string())).clone().map_err(Error::Setup)?;
@@ -77,7 +77,7 @@ pub(super) fn guard(body: impl FnOnce() -> c_int) -> c_int {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(sys::SQLITE_INTERNAL)
 }
 
-/// The VFS below.
+/// Returns the VFS below.
 ///
 /// # Safety
 /// `vfs` is the structure that [`register`] made.
@@ -115,8 +115,8 @@ unsafe extern "C" fn open(
     flags: c_int,
     out_flags: *mut c_int,
 ) -> c_int {
-    // SAFETY: SQLite hands szOsFile bytes; null methods tell it not to close a file that
-    // failed to open.
+    // SAFETY: SQLite provides szOsFile bytes; null methods make it not close a file that failed to
+    // open.
     unsafe { (*file).pMethods = ptr::null() };
     guard(|| {
         // SAFETY: SQLite's names are NUL-terminated.
@@ -163,7 +163,7 @@ fn open_state(
     FileState::new(recorder, file, role, directory)
 }
 
-/// The role of a file, by SQLite's flags; the files of freshness are opened beside SQLite.
+/// Returns the role of a file, by SQLite's flags; the files of freshness are opened without SQLite.
 fn role_of(flags: c_int, path: Option<&Path>) -> Role {
     let name = path.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
     match flags {

@@ -43,7 +43,7 @@ impl Db {
     /// Runs every statement of `sql`; rows are dropped.
     ///
     /// # Errors
-    /// The first statement's that fails; later ones do not run.
+    /// The error of the first statement that fails; later ones do not run.
     pub fn run(&self, sql: &str) -> Result<()> {
         Ok(self.connection.execute(sql)?)
     }
@@ -51,7 +51,7 @@ impl Db {
     /// Runs every statement of `sql` and returns all rows.
     ///
     /// # Errors
-    /// The first statement's that fails.
+    /// The error of the first statement that fails.
     pub fn rows(&self, sql: &str) -> Result<Vec<Row>> {
         Ok(self.connection.rows(sql)?)
     }
@@ -64,10 +64,10 @@ impl Db {
         Ok(self.connection.query(sql, params.iter().map(Value::borrowed))?)
     }
 
-    /// The single integer that `sql` yields.
+    /// Returns the single integer that `sql` yields.
     ///
     /// # Errors
-    /// SQLite's own; [`Error::Broken`] when the result has another shape.
+    /// SQLite's own; [`Error::Broken`] if the result has another shape.
     pub fn int(&self, sql: &str) -> Result<i64> {
         match self.rows(sql)?.first().and_then(|row| row.first()) {
             Some(Value::Int(n)) => Ok(*n),
@@ -75,10 +75,10 @@ impl Db {
         }
     }
 
-    /// The single text that `sql` yields.
+    /// Returns the single text that `sql` yields.
     ///
     /// # Errors
-    /// SQLite's own; [`Error::Broken`] when the result has another shape.
+    /// SQLite's own; [`Error::Broken`] if the result has another shape.
     pub fn text(&self, sql: &str) -> Result<String> {
         match self.rows(sql)?.first().and_then(|row| row.first()) {
             Some(Value::Text(t)) => Ok(String::from_utf8_lossy(t).into_owned()),
@@ -94,19 +94,19 @@ impl Db {
         Ok(self.connection.prepare(sql)?)
     }
 
-    /// How long a busy database is waited for.
+    /// Sets the wait for a busy database.
     pub fn busy_timeout_ms(&self, timeout_ms: c_int) {
         let (api, db) = self.connection.raw();
         // SAFETY: the connection is open; every duration is legal.
         unsafe { (api.sqlite3_busy_timeout)(db, timeout_ms) };
     }
 
-    /// Gives back every page that no statement uses, so that the next read goes to the file.
+    /// Frees every page that no statement uses, so that the next read goes to the file.
     pub fn release_memory(&self) {
         self.connection.release_memory();
     }
 
-    /// True outside of a transaction.
+    /// Returns true outside of a transaction.
     #[must_use]
     pub fn autocommit(&self) -> bool {
         let (api, db) = self.connection.raw();
@@ -153,10 +153,10 @@ impl Db {
         Ok(Blob { db: self, raw })
     }
 
-    /// The file that stands under `schema`'s pager: the top VFS's view of it.
+    /// Returns the file under `schema`'s pager, as the top VFS sees it.
     ///
     /// # Errors
-    /// SQLite's own; [`Error::Setup`] when the database has no such file open.
+    /// SQLite's own; [`Error::Setup`] if the database has no such file open.
     pub fn file(&self, schema: &str, journal: bool) -> Result<RawFile<'_>> {
         let op = if journal {
             sys::SQLITE_FCNTL_JOURNAL_POINTER
@@ -169,7 +169,8 @@ impl Db {
         unsafe { RawFile::new(file) }.ok_or_else(|| Error::Setup("the file is not open".into()))
     }
 
-    /// Asks for `reserve` reserved bytes a page (before the first page is written, or for VACUUM).
+    /// Requests `reserve` reserved bytes per page (before the first page is written, or for
+    /// VACUUM).
     ///
     /// # Errors
     /// SQLite's own.
@@ -178,8 +179,8 @@ impl Db {
         self.control(schema, sys::SQLITE_FCNTL_RESERVE_BYTES, (&raw mut reserve).cast())
     }
 
-    /// `sqlite3_file_control`, for the controls above: each reads or writes what `argument` points
-    /// to, a pointer to a file or an int.
+    /// Calls `sqlite3_file_control` for the controls above: each reads or writes the object that
+    /// `argument` points to, a pointer to a file or an int.
     fn control(&self, schema: &str, op: c_int, argument: *mut c_void) -> Result<()> {
         let name = c_string(schema)?;
         let (api, db) = self.connection.raw();
@@ -189,10 +190,10 @@ impl Db {
         Ok(self.connection.check(rc, || format!("control {op} of {schema}"))?)
     }
 
-    /// Closes the connection and says whether that worked.
+    /// Closes the connection.
     ///
     /// # Errors
-    /// SQLite's own, for example a busy one.
+    /// SQLite's own, for example that it is busy.
     pub fn close(self) -> Result<()> {
         Ok(self.connection.close()?)
     }
@@ -205,7 +206,7 @@ pub struct Blob<'db> {
 }
 
 impl Blob<'_> {
-    /// Size in bytes.
+    /// Returns its size in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         // SAFETY: `raw` is live.

@@ -1,10 +1,10 @@
-//! fork, for programs that have one thread.
+//! fork, for single-threaded programs.
 
 use std::io;
 
 use crate::error::{Error, Result};
 
-/// Which side of a fork this is.
+/// The two sides of a fork.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// The new process; it must end with [`exit_now`].
@@ -13,10 +13,10 @@ pub enum Side {
     Parent(i32),
 }
 
-/// Forks this process, which must have one thread only.
+/// Forks this process, which must be single-threaded.
 ///
 /// # Errors
-/// [`Error::Setup`] when there are more threads or the system refuses.
+/// [`Error::Setup`] if there are more threads or the system refuses.
 pub fn fork() -> Result<Side> {
     let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
     if threads != 1 {
@@ -39,7 +39,7 @@ pub fn exit_now(code: i32) -> ! {
 /// Waits for a forked child and returns its exit code, or `None` when a signal ended it.
 ///
 /// # Errors
-/// [`Error::Setup`] when `pid` is no child of this process.
+/// [`Error::Setup`] if `pid` is not a child of this process.
 pub fn wait(pid: i32) -> Result<Option<i32>> {
     let mut status = 0;
     // SAFETY: `status` is a place for the result.

@@ -8,8 +8,8 @@ use rusqlite::ffi as sys;
 /// Calls one method of the file, as SQLite does.
 macro_rules! call {
     ($self:expr, $method:ident $(, $arg:expr)*) => {
-        // SAFETY: `RawFile::new` checked the table, and its caller answers for the file's life;
-        // the arguments' buffers live through the call and have the length that is passed.
+        // SAFETY: `RawFile::new` checked the table, and its caller guarantees the file's life; the
+        // arguments' buffers live through the call and have the length that is passed.
         unsafe {
             match (*$self.methods).$method {
                 Some(call) => call($self.file $(, $arg)*),
@@ -27,7 +27,7 @@ pub struct RawFile<'db> {
 }
 
 impl RawFile<'_> {
-    /// `None` when the file is not open.
+    /// Returns `None` if the file is not open.
     ///
     /// # Safety
     /// `file` is null or a `sqlite3_file` that outlives `'db`.
@@ -57,7 +57,7 @@ impl RawFile<'_> {
         call!(self, xWrite, data.as_ptr().cast(), len, offset)
     }
 
-    /// Logical size in bytes, or SQLite's result code.
+    /// Returns the logical size in bytes, or SQLite's result code.
     ///
     /// # Errors
     /// The result code of xFileSize.
@@ -71,8 +71,8 @@ impl RawFile<'_> {
         }
     }
 
-    /// Takes the shared lock, as SQLite does at the start of each read transaction. The
-    /// connection must be outside of a transaction.
+    /// Takes the shared lock, as SQLite does at the start of each read transaction. The connection
+    /// must not be in a transaction.
     pub fn lock_shared(&self) -> c_int {
         call!(self, xLock, sys::SQLITE_LOCK_SHARED)
     }

@@ -1,4 +1,4 @@
-//! Registers the VFS `tdekit` on `crash`, with a key store of this process's own.
+//! Registers the VFS `tdekit` on `crash`, with a key store for this process alone.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -18,12 +18,11 @@ pub const CERTIFICATE: &str = "Faults";
 
 const YEAR_S: i64 = 365 * 24 * 3600;
 
-/// Registers the VFS, once a process. A key store that `TDEKIT_HOME` names already (this
-/// process was started by another one of the harness) is used; else one is made and removed at
-/// exit.
+/// Registers the VFS, once per process. If `TDEKIT_HOME` already names a key store (another process
+/// of the harness started this one), it is used; otherwise one is made and removed at exit.
 ///
 /// # Errors
-/// [`Error::Setup`] when the store cannot be made or SQLite refuses the VFS.
+/// [`Error::Setup`] if the store cannot be made or SQLite refuses the VFS.
 pub fn install() -> Result<()> {
     static DONE: OnceLock<std::result::Result<(), String>> = OnceLock::new();
     DONE.get_or_init(|| register().map_err(|e| e.to_string())).clone().map_err(Error::Setup)
@@ -33,8 +32,8 @@ fn register() -> Result<()> {
     crash_vfs::install()?;
     if std::env::var_os("TDEKIT_HOME").is_none() {
         let home = make_store()?;
-        // SAFETY: `install` runs this once, before any test of this process opens a database;
-        // threads that come meanwhile wait for it.
+        // SAFETY: `install` runs this once, before any test of this process opens a database; other
+        // threads that call it wait for it.
         unsafe {
             std::env::set_var("TDEKIT_HOME", &home);
             std::env::set_var("TDEKIT_KEY_FILE", home.join("key"));
@@ -44,8 +43,8 @@ fn register() -> Result<()> {
     // SAFETY: as above.
     unsafe { std::env::set_var("TDEKIT_BASE_VFS", "crash") };
     let routines = api::routines()?;
-    // SAFETY: a null connection is allowed: the entry point registers the VFS all the same. The
-    // table is the library's own.
+    // SAFETY: a null connection is allowed: the entry point registers the VFS anyway. The table is
+    // the library's own.
     let rc = unsafe {
         tdekit_sqlite::sqlite3_tdekitsqlite_init(ptr::null_mut(), ptr::null_mut(), routines.cast())
     };
@@ -56,7 +55,7 @@ fn register() -> Result<()> {
     }
 }
 
-/// The store's directory, with its key in the file `key`.
+/// Makes the store, with its key in the file `key`, and returns its directory.
 fn make_store() -> Result<PathBuf> {
     let setup = |e: tdekit_key_store::StoreError| Error::Setup(e.to_string());
     let directory = tempfile::Builder::new().prefix("tdekit-faults-").tempdir();
@@ -78,13 +77,13 @@ fn make_store() -> Result<PathBuf> {
     Ok(home)
 }
 
-/// Statics are not dropped, so the directory is removed by a handler of the C library.
+/// Statics are not dropped, so a handler of the C library removes the directory.
 fn remove_at_exit(directory: tempfile::TempDir) {
     static KEPT: Mutex<Option<tempfile::TempDir>> = Mutex::new(None);
     extern "C" fn remove() {
         drop(KEPT.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
     *KEPT.lock().unwrap_or_else(PoisonError::into_inner) = Some(directory);
-    // SAFETY: the handler takes no argument, does not unwind, and touches its static only.
+    // SAFETY: the handler takes no argument, does not unwind, and touches only its static.
     unsafe { libc::atexit(remove) };
 }

@@ -1,4 +1,4 @@
-//! A workload crashed at every operation, killed and by power cut, in every journal mode.
+//! A workload crashed at every operation, by a kill and by a power cut, in every journal mode.
 
 use tdekit_faults_sqlite::crash::{Effort, Model, Recording, Report};
 use tdekit_faults_sqlite::form::by_form;
@@ -27,7 +27,7 @@ fn check(top: Top, journal: Journal) {
         let name = format!("{top}-{journal:?}.log");
         std::fs::write(std::path::Path::new(&log).join(name), report.failures.join("\n")).unwrap();
     }
-    // A suite that crashed nothing would pass too.
+    // Without this, a suite that crashed nothing would pass too.
     let (recovered, second) = by_form((100, 5), (500, 50), (500, 50));
     assert!(report.recovered > recovered && report.second_crashes > second, "{report:?}");
     let shown: Vec<_> = report.failures.iter().take(20).collect();
@@ -97,7 +97,7 @@ fn fresh_wal() {
     check(Top::Fresh, Journal::Wal);
 }
 
-/// A database that never syncs and says it did must be caught, in both kinds of journal.
+/// A database that never syncs but claims that it did must be caught, with both kinds of journal.
 #[test]
 fn a_missing_sync_is_found() {
     for journal in [Journal::Delete, Journal::Wal] {

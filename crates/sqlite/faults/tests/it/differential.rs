@@ -31,7 +31,7 @@ fn more(full: u64) -> u64 {
     by_form(full / 4, full, full * 50)
 }
 
-/// Plain SQLite agrees with itself: scripts hold nothing that depends on chance.
+/// Plain SQLite agrees with itself: nothing in the scripts depends on chance.
 #[test]
 fn plain_agrees_with_itself() {
     run(Top::Plain, 0..more(40));

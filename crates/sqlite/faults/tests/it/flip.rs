@@ -1,8 +1,8 @@
 //! Single flipped bits in the main file, the log and the journal.
 //!
 //! `TDEKIT_EXHAUSTIVE=1` flips every bit where a page-level read decides, and a bit in every byte
-//! where SQL has to open the database; the other forms take strides that are odd, so that every bit
-//! position comes.
+//! where SQL must open the database; the other forms use odd strides, so that every bit position
+//! occurs.
 
 use tdekit_faults_sqlite::flip::{Outcomes, Target};
 use tdekit_faults_sqlite::form::by_form;
@@ -48,7 +48,7 @@ fn main_file_pages() {
         let target = Target::closed(Top::Tdekit, page_size, directory.path()).unwrap();
         let outcomes = target.flip_pages(stride(ci, 1)).unwrap();
         show(&format!("main file, {page_size}-byte pages, by page"), &outcomes);
-        // Every bit of a page is under its tag.
+        // The tag covers every bit of a page.
         assert_eq!(outcomes.errors, outcomes.trials);
         assert!(outcomes.trials >= (64 * page_size * 8 / stride(ci, 1)) as u64);
     }
@@ -61,7 +61,7 @@ fn main_file_by_sql() {
     let shift = target.shift().unwrap() * 8;
     let header = target.flip_by_sql("main.db", 0..shift, stride(61, 1)).unwrap();
     show("header area, by SQL", &header);
-    // The other slot serves.
+    // The other slot is used.
     assert_eq!(header.same, header.trials);
     let bits = target.bits("main.db").unwrap();
     let pages = target.flip_by_sql("main.db", shift..bits, stride(1009, 7)).unwrap();
@@ -78,8 +78,8 @@ fn log_frames() {
         let outcomes = target.flip_frames(stride(ci, 1)).unwrap();
         show(&format!("log, {page_size}-byte pages, by frame"), &outcomes);
         assert_eq!(outcomes.wrong, 0);
-        // A page read needs 4 of the 72 bytes before the page; recovery checks the others. A
-        // page that the pager had read before may be served from memory.
+        // A page read needs 4 of the 72 bytes before the page; recovery checks the others. A page
+        // that the pager had read before may come from memory.
         assert!(outcomes.errors > outcomes.trials / 100 * 91);
     }
 }

@@ -1,4 +1,4 @@
-//! A full disk at every write of a transaction, stock SQLite beside it.
+//! A full disk at every write of a transaction, compared with stock SQLite.
 
 use tdekit_faults_sqlite::form::by_form;
 use tdekit_faults_sqlite::inject::{self, Report, Room};
@@ -12,7 +12,8 @@ fn levels() -> Vec<Synchronous> {
     all[..by_form(1, 3, 4)].to_vec()
 }
 
-/// Combinations that a journal mode with a log on disk has: the levels, 2 caches, 12 plans, 2 ends.
+/// Number of combinations for a journal mode with a log on disk: the levels, 2 caches, 12 plans, 2
+/// ends.
 fn all() -> u32 {
     48 * by_form(1, 3, 3)
 }
@@ -24,15 +25,16 @@ fn run(config: Config, plan: &FaultPlan, room: Room) -> Report {
     report
 }
 
-/// In each combination we keep all that stock SQLite keeps: what was committed and nothing of what
-/// was not, in a whole database. Returns in how many stock did.
+/// In each combination we keep everything that stock SQLite keeps: all committed data and no other,
+/// in a whole database. Returns the number of combinations in which stock SQLite did.
 fn beside_stock(journal: Journal) -> u32 {
     let (kept, failures) = compare(journal);
     assert!(failures.is_empty(), "{} failures: {:#?}", failures.len(), failures);
     kept
 }
 
-/// In how many combinations stock SQLite stood, and where we did not among them.
+/// Returns the number of combinations in which stock SQLite passed, and those among them in which
+/// we did not.
 fn compare(journal: Journal) -> (u32, Vec<String>) {
     let (mut kept, mut fired, mut failures) = (0, 0, Vec::new());
     for synchronous in levels() {
@@ -85,14 +87,14 @@ fn wal() {
     assert!(beside_stock(Journal::Wal) >= all());
 }
 
-/// Stock SQLite undoes a transaction from memory as long as it can write what is there already.
+/// Stock SQLite undoes a transaction from memory as long as it can overwrite existing data.
 #[test]
 fn memory() {
     assert!(beside_stock(Journal::Memory) > 0);
 }
 
-/// Without a journal a transaction that fails is not undone, and what it leaves depends on which
-/// of its pages were written: SQLite promises nothing here, and we that the calls return.
+/// Without a journal a failed transaction is not undone, and the result depends on which of its
+/// pages were written: SQLite promises nothing here, and we promise only that the calls return.
 #[test]
 fn off() {
     let (kept, failures) = compare(Journal::Off);

@@ -1,4 +1,4 @@
-//! A full disk and broken calls at every call of a transaction.
+//! A full disk and failing calls at every call of a transaction.
 
 use tdekit_faults_sqlite::inject::{self, FULL, IOERR_FSYNC, Report, Room};
 use tdekit_faults_sqlite::ledger::{self, Config, Journal, Synchronous};
@@ -104,8 +104,8 @@ fn fresh_wal() {
     run(Top::Fresh, Journal::Wal);
 }
 
-/// With the journal in memory nothing but the rollback itself moves the anchor: a failure there is
-/// met again when SQLite tries again, and does not leave a database that refuses itself.
+/// With the journal in memory only the rollback itself moves the anchor: a failure there occurs
+/// again when SQLite retries, and does not leave a database that refuses itself.
 #[test]
 fn fresh_memory_rolls_back() {
     for (kind, code) in [(FaultKind::Write, FULL), (FaultKind::Sync, IOERR_FSYNC)] {

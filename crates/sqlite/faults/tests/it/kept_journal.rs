@@ -6,8 +6,8 @@ use tdekit_faults_sqlite::matrix::scratch;
 use tdekit_faults_sqlite::record::Recorder;
 use tdekit_faults_sqlite::top::Top;
 
-/// The files are written back as a process that was killed within its transaction left them:
-/// pages changed, and the journal that undoes them beside the database.
+/// The files are restored as a process that was killed within its transaction left them: changed
+/// pages, and beside the database the journal that undoes them.
 fn a_hot_journal_is_seen(top: Top, mode: &str, synchronous: &str) {
     let directory = scratch().unwrap();
     let recorder = Recorder::attach(directory.path());

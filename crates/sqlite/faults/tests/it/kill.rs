@@ -25,7 +25,7 @@ fn child(top: Top, job: &str, path: &Path, modes: (&str, &str), writer: i64, ms:
         .unwrap()
 }
 
-/// Waits until something was acknowledged: a busy machine starts processes slowly.
+/// Waits until a transaction was acknowledged: a busy machine starts processes slowly.
 fn wait_for_work(acks: &Arc<Mutex<Acks>>, before: u64) {
     let start = Instant::now();
     while acks.lock().unwrap().count == before && start.elapsed() < Duration::from_secs(20) {
@@ -50,7 +50,7 @@ fn killed_writers(top: Top, modes: (&str, &str), page_size: u32) {
         std::thread::sleep(Duration::from_millis(rng.below(150) as u64));
         for child in &mut children {
             child.kill().unwrap();
-            // One after the other: the rest has to recover while it runs.
+            // One after the other: the others must recover while it runs.
             std::thread::sleep(Duration::from_millis(rng.below(12) as u64));
         }
         let mut said = Vec::new();
@@ -102,8 +102,8 @@ fn killed_with_freshness() {
     killed_writers(Top::Fresh, ("PERSIST", "OFF"), 1024);
 }
 
-/// Writers, long readers, and a connection that checkpoints in every mode, in processes and
-/// threads at once.
+/// Writers, long readers, and a connection that checkpoints in every mode, in processes and threads
+/// at once.
 fn crowded(top: Top, journal: &'static str) {
     let directory = scratch().unwrap();
     let path = directory.path().join("crowd.db");
@@ -138,7 +138,7 @@ fn crowded(top: Top, journal: &'static str) {
     };
     let mut acks = BTreeMap::new();
     for mut child in children {
-        // Read first: a full pipe would stop the child.
+        // Read before waiting: a full pipe would block the child.
         let mut output = String::new();
         std::io::Read::read_to_string(child.stdout.as_mut().unwrap(), &mut output).unwrap();
         for line in output.lines().filter_map(|line| line.strip_prefix("1 ")) {
@@ -180,7 +180,7 @@ fn crowd_with_freshness() {
     crowded(Top::Fresh, "DELETE");
 }
 
-/// Seals of all pages of the database at `path`: nonce and tag, unique in the world.
+/// Returns the seals of all pages of the database at `path`: nonce and tag, globally unique.
 fn seals(path: &Path) -> Vec<Vec<u8>> {
     let bytes = std::fs::read(path).unwrap();
     bytes[16384..].chunks_exact(4096).map(|page| page[4096 - 48..4096 - 24].to_vec()).collect()
@@ -200,7 +200,7 @@ fn both_sides_of_a_fork_write_and_share_no_nonce() {
         for side in ["parent", "child"] {
             let own = PathBuf::from(format!("{}-{side}", path.display()));
             crowd::verify(Top::Tdekit, &own, &[(1, 1)]).unwrap();
-            // Also the file's id, drawn after the fork.
+            // The file's id, too, is drawn after the fork.
             let id = std::fs::read(&own).unwrap()[32..48].to_vec();
             for seal in seals(&own).into_iter().chain([id]) {
                 all.insert(seal);

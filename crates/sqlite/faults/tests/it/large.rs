@@ -1,4 +1,4 @@
-//! Transactions larger than SQLite's cache, and larger than what we keep of one.
+//! Transactions larger than SQLite's cache, and larger than our own store of their pages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use tdekit_faults_sqlite::matrix::scratch;
 use tdekit_faults_sqlite::record::{Op, Recorder};
 use tdekit_faults_sqlite::top::Top;
 
-/// What a database holds, in two numbers and the answer of `integrity_check`.
+/// Content of a database: two numbers and the result of `integrity_check`.
 type Content = (i64, i64, String);
 
 fn content(db: &Db) -> Content {
@@ -25,7 +25,7 @@ fn open(top: Top, path: &Path) -> Db {
     db
 }
 
-/// The files of the database as a process that is killed now would leave them, opened elsewhere.
+/// Copies the files of the database as a process killed now would leave them, and opens the copy.
 fn as_killed(top: Top, path: &Path, step: usize) -> Content {
     let elsewhere = path.with_file_name(format!("killed-{step}"));
     fs::create_dir(&elsewhere).unwrap();
@@ -46,8 +46,8 @@ struct Case {
     rows: usize,
 }
 
-/// Runs large transactions, and tells what is there after each, and within each if the process is
-/// killed.
+/// Runs large transactions, and returns the content after each, and the content if the process is
+/// killed within each.
 fn run(top: Top, case: &Case) -> Vec<Content> {
     let directory = scratch().unwrap();
     let path = directory.path().join("large.db");
@@ -137,8 +137,8 @@ fn memory() {
     agrees("MEMORY");
 }
 
-/// Bytes written to the main file and to the log by one transaction that changes rows at random,
-/// and how many writes there were.
+/// Returns the bytes written to the main file and to the log by one transaction that changes random
+/// rows, and the number of writes.
 fn written(top: Top, journal: &str) -> (usize, usize) {
     let directory = scratch().unwrap();
     let recorder = Recorder::attach(directory.path());

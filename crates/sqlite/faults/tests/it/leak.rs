@@ -1,5 +1,5 @@
-//! No byte that tdekit ever writes shows a planted marker; plain SQLite shows it in every kind
-//! of file, so the scan can find it.
+//! No byte that tdekit writes contains a planted marker; plain SQLite shows it in every kind of
+//! file, which proves that the scan finds it.
 
 use tdekit_faults_sqlite::leak;
 use tdekit_faults_sqlite::matrix::scratch;

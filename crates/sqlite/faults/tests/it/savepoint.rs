@@ -1,7 +1,7 @@
 //! Savepoints and failed statements that are rolled back after their pages were spilled.
 //!
-//! SQLite before 3.50.2 leaves checksums out of what it commits afterwards (`wal/skipped.rs` of the
-//! VFS): a crash loses it. Plain SQLite shows that the scripts meet the fault.
+//! SQLite before 3.50.2 omits checksums from later commits (`wal/skipped.rs` of the VFS): a crash
+//! loses them. Plain SQLite shows that the scripts trigger the fault.
 
 use std::fs;
 use std::path::Path;
@@ -18,11 +18,11 @@ use tdekit_sqlite::host::fault_of;
 const ROWS: usize = 200;
 const TRANSACTIONS: u64 = 8;
 
-/// What differs between the scripts: synchronous, bytes of a page, pages in the cache.
+/// Settings of the scripts: synchronous, page size in bytes, pages in the cache.
 const SETTINGS: [(&str, u32, u32); 3] =
     [("FULL", 1024, 5), ("NORMAL", 4096, 5), ("FULL", 4096, 20)];
 
-/// A connection that writes, and the counters that its transaction leads to.
+/// A connection that writes, and the counters that its transaction results in.
 struct Writer {
     db: Db,
     counters: Vec<i64>,
@@ -47,14 +47,14 @@ impl Writer {
         }
     }
 
-    /// A transaction with savepoints and statements that fail; its error is that of the commit.
+    /// Runs a transaction with savepoints and failing statements; returns the error of its commit.
     fn transact(&mut self, rng: &mut Rng, before: &[i64]) -> Result<(), String> {
         self.counters = before.to_vec();
         self.db.run("BEGIN IMMEDIATE").unwrap();
         self.touch(rng, 30);
         for _ in 0..rng.below(3) {
             if rng.percent(30) {
-                // Fails at a late row, when the pages of the first are in the log.
+                // Fails at a late row, when the pages of the first rows are in the log.
                 let failing = "UPDATE t SET n = 0, u = CASE id WHEN 190 THEN 1 ELSE u END";
                 assert!(self.db.run(failing).is_err());
             } else {
@@ -80,7 +80,7 @@ fn counters(db: &Db) -> Vec<i64> {
     (0..ROWS).map(|row| db.int(&format!("SELECT n FROM t WHERE id = {row}")).unwrap()).collect()
 }
 
-/// What the death of all processes leaves behind: everything but the log's index.
+/// Returns the state after the death of all processes: everything but the log's index.
 fn image(top: Top, from: &Path) -> Result<Vec<i64>, String> {
     let directory = scratch().unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -97,7 +97,7 @@ fn image(top: Top, from: &Path) -> Result<Vec<i64>, String> {
     }
 }
 
-/// Two connections write in turns; returns the commits that a crash would have lost.
+/// Lets two connections write in turns; returns the number of commits that a crash would have lost.
 fn lost_commits(top: Top, settings: (&str, u32, u32), seed: u64) -> u32 {
     let case = format!("{top} {settings:?} seed {seed}");
     let directory = scratch().unwrap();
@@ -140,7 +140,7 @@ fn what_is_committed_after_a_rollback_to_a_savepoint_survives_a_crash() {
     assert_eq!(plain > 0, fault_of(&version).is_some(), "{version} lost {plain} plain commits");
 }
 
-/// The system's library is the one that most programs load the extension into.
+/// Most programs load the extension into the system's library.
 #[test]
 fn with_the_library_of_the_system() {
     if std::env::var_os(LIBRARY_VARIABLE).is_some() {

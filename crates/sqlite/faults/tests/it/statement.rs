@@ -1,5 +1,6 @@
-//! A call of each kind of file that fails within a transaction that goes on: plain SQLite, plain
-//! with the extension loaded, encrypted, and encrypted with freshness, each beside the others.
+//! A failing call on each kind of file within a transaction that continues: plain SQLite, plain
+//! with the extension loaded, encrypted, and encrypted with freshness, each compared with the
+//! others.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,7 +16,7 @@ use tdekit_faults_sqlite::record::{FaultKind, FaultPlan, Role};
 use tdekit_faults_sqlite::statement::{End, Report, Scene};
 use tdekit_faults_sqlite::top::Top;
 
-/// Each kind of call of each kind of file, failing once and for good.
+/// Returns each kind of call on each kind of file, failing once and permanently.
 fn plans() -> impl Iterator<Item = FaultPlan> {
     let kinds = [
         (FaultKind::Write, FULL),
@@ -39,8 +40,8 @@ fn plans() -> impl Iterator<Item = FaultPlan> {
     })
 }
 
-/// What an application may do after a fault. In the short form it commits after one that is over,
-/// and gives up after one that lasts.
+/// The actions of an application after a fault. In the short form it commits after a single fault,
+/// and rolls back after a lasting one.
 fn ends(plan: &FaultPlan) -> &'static [End] {
     match (exhaustive(), plan.sticky) {
         (true, _) => &[End::Commit, End::Rollback],
@@ -62,7 +63,7 @@ fn scene(top: Top, journal: Journal, page_size: u32, directory: &Path) -> Scene 
     Scene::make(config, directory).unwrap()
 }
 
-/// Each plan with what an application does then, and what came of it.
+/// Runs each plan with each of the application's actions, and returns the reports.
 fn run(scene: &Scene) -> Vec<(FaultPlan, Report)> {
     let each = by_form(4, 6, 40);
     let mut reports = Vec::new();
@@ -76,8 +77,8 @@ fn run(scene: &Scene) -> Vec<(FaultPlan, Report)> {
     reports
 }
 
-/// Where stock SQLite keeps what was promised, each of ours does; and what only reads is not
-/// refused for a write.
+/// Where stock SQLite keeps its promises, each of our layers does; and statements that only read
+/// are not refused because of a write.
 fn beside_stock(journal: Journal, page_size: u32) {
     let directory = scratch().unwrap();
     let stock = run(&scene(Top::Plain, journal, page_size, directory.path()));
@@ -100,7 +101,7 @@ fn beside_stock(journal: Journal, page_size: u32) {
         let damaged = failures.len();
         println!("{journal:?} page {page_size} {top}: {met} met, {damaged} damaged; {roles:?}");
         assert!(failures.is_empty(), "{damaged}: {:#?}", &failures[..damaged.min(12)]);
-        // Not every call of these has to fail, but each kind of file must have met one.
+        // Not every one of these calls must fail, but each kind of file must have had a failure.
         let log = match journal {
             Journal::Wal => Some("log"),
             Journal::Memory | Journal::Off => None,
@@ -112,7 +113,7 @@ fn beside_stock(journal: Journal, page_size: u32) {
 }
 
 fn all_sizes(journal: Journal) {
-    // Whether a statement's journal is a file depends on the size, and on the library's age.
+    // Whether a statement's journal is a file depends on the size, and on the library's version.
     let sampled: &[u32] = match journal {
         Journal::Delete | Journal::Wal => &[1024, 8192],
         _ => &[8192],
@@ -151,7 +152,8 @@ fn wal() {
     all_sizes(Journal::Wal);
 }
 
-/// Random scripts of which calls fail. Stock SQLite survives them: else the scripts were wrong.
+/// Random scripts with failing calls. Stock SQLite survives them; otherwise the scripts would be
+/// wrong.
 #[test]
 fn random() {
     for top in [Top::Plain, Top::Beside, Top::Tdekit, Top::Fresh] {
@@ -171,7 +173,7 @@ fn random() {
     }
 }
 
-/// The same with the library that the system's programs use, in a process of its own.
+/// The same with the library that the system's programs use, in a separate process.
 #[test]
 fn with_the_systems_library() {
     if std::env::var_os(LIBRARY_VARIABLE).is_some() {

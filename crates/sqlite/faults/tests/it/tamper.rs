@@ -1,4 +1,4 @@
-//! Files changed on purpose: pages moved, replaced, cut off; headers torn and from the future.
+//! Files changed on purpose: pages moved, replaced, truncated; headers torn and from the future.
 
 use std::path::{Path, PathBuf};
 
@@ -30,7 +30,7 @@ fn swap(content: &mut [u8], a: usize, b: usize, len: usize) {
     }
 }
 
-/// Reads page `page` (from 0) through the VFS: its bytes, or `None` on an error.
+/// Reads page `page` (from 0) through the VFS; `None` on an error.
 fn page_of(target: &Target, state: &State, page: usize) -> Option<Vec<u8>> {
     restore(&target.directory, state).unwrap();
     let path = target.directory.join("main.db");
@@ -87,8 +87,8 @@ fn a_blank_page_or_seal_is_an_error() {
     }
 }
 
-/// A page as it was earlier in the same file opens: page-level sealing cannot know. It must read
-/// exactly as it was then.
+/// An earlier version of a page in the same file opens: page-level sealing cannot detect it. It
+/// must read exactly as it was then.
 #[test]
 fn an_older_page_reads_as_it_was() {
     let directory = scratch().unwrap();
@@ -143,9 +143,9 @@ fn truncation_is_an_error_or_changes_nothing() {
     }
 }
 
-/// The main file cut while a journal is hot: the rollback makes it as long as it was and fills in
-/// what the journal holds. What it does not hold is zeroes then, with plain SQLite too; the tree
-/// shows it as missing rows or as corruption.
+/// The main file is truncated while a journal is hot: the rollback restores its length and the
+/// pages in the journal. Other pages are then zeros, with plain SQLite too; the tree shows that as
+/// missing rows or as corruption.
 #[test]
 fn a_file_cut_before_a_rollback() {
     for top in [Top::Plain, TOP] {
@@ -164,7 +164,8 @@ fn a_file_cut_before_a_rollback() {
     }
 }
 
-/// A log is cut where a crash could have cut it too: what is left is a prefix of the commits.
+/// A log is truncated where a crash could have truncated it too: the rest is a prefix of the
+/// commits.
 #[test]
 fn a_cut_log_is_a_prefix() {
     let target = with(Target::with_log);
@@ -184,7 +185,7 @@ fn a_cut_log_is_a_prefix() {
     println!("log cut: {errors} errors, {earlier} earlier states, at most {deepest} commits lost");
 }
 
-/// The last word of a frame may be in a sector of its own, which a power cut may lose.
+/// The last word of a frame may be in a separate sector, which a power cut may lose.
 #[test]
 fn a_frame_without_its_last_word_ends_the_log() {
     for page in [1024, PAGE] {
@@ -200,8 +201,8 @@ fn a_frame_without_its_last_word_ends_the_log() {
     }
 }
 
-/// A journal that was cut is a journal that was not written whole: what is left is rolled back.
-/// A cut after its sync cannot be told from one, with plain SQLite and with tdekit.
+/// A truncated journal is a journal that was not written completely: the rest is rolled back. A
+/// truncation after its sync looks the same, with plain SQLite and with tdekit.
 #[test]
 fn a_cut_journal_ends_where_it_was_cut() {
     for top in [Top::Plain, TOP] {
@@ -228,7 +229,8 @@ fn either_header_slot_serves() {
             for fill in [0, 0xa5] {
                 let found = outcome(&target, |state| {
                     let start = slot * SLOT;
-                    // The first `torn` bytes of a new header were lost, or came alone.
+                    // The first `torn` bytes of a new header were lost, or were the only ones
+                    // written.
                     bytes(state, "main.db")[start..start + torn].fill(fill);
                 });
                 assert_eq!(found, Outcome::Same, "slot {slot}, first {torn} bytes {fill:#x}");
@@ -244,7 +246,7 @@ fn either_header_slot_serves() {
     assert_eq!(both, Outcome::Error);
 }
 
-/// What leads from any version that is known to one that is not.
+/// Added to a known version, gives an unknown one.
 const FUTURE: u16 = 100;
 
 #[test]
@@ -262,7 +264,8 @@ fn a_format_from_the_future_is_refused() {
     let memory = Db::open(":memory:", None, true).unwrap();
     let said = memory.text("SELECT tdekit_last_error()").unwrap();
     assert!(said.contains("version"), "{said}");
-    // One slot alone from the future: a newer program is at work, its header is the later one.
+    // Only one slot is from the future: a newer program is at work, and its header is the later
+    // one.
     let one = outcome(&target, |state| {
         let content = bytes(state, "main.db");
         let future = state_slot(&target, 1);
@@ -344,7 +347,7 @@ fn frames_that_were_moved_are_errors() {
     }
     let [errors, same, earlier] = counts;
     println!("frames moved: {errors} errors, {same} same, {earlier} without the last commit");
-    // Commits that a later sync vouches for are never given up: only the last may look torn.
+    // Commits that a later sync covers are never given up: only the last may look torn.
     assert!(deepest <= 1 && errors > earlier);
 }
 
@@ -365,8 +368,8 @@ fn a_log_or_journal_of_another_database_is_not_applied() {
     assert_eq!(found, Outcome::Error);
 }
 
-/// The journal of an earlier transaction, put beside the finished database. Plain SQLite rolls it
-/// back and so brings old pages back; this test shows the result with tdekit.
+/// The journal of an earlier transaction is placed beside the finished database. Plain SQLite rolls
+/// it back and so restores old pages; this test shows the result with tdekit.
 #[test]
 fn a_journal_of_an_earlier_transaction() {
     for top in [Top::Plain, TOP] {

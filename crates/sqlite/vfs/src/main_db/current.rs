@@ -1,4 +1,4 @@
-//! Pages of a database with freshness: an older one that was put back is an error.
+//! Pages of a database with freshness: an older page that was restored is an error.
 
 use tdekit_sqlite_page::PageSize;
 use tdekit_sqlite_page::fresh::tag_of;
@@ -8,12 +8,12 @@ use super::{MainFile, be32};
 use crate::VfsError;
 use crate::base::Read;
 
-/// Where SQLite's database header names the first trunk of the list of free pages.
+/// Offset in SQLite's database header of the first trunk of the list of free pages.
 const TRUNK_IN_HEADER: usize = 32;
 
 impl MainFile {
     /// Reads a page that must have the tag of the database's last state. Mapped bytes could change
-    /// between the look at the tag and the opening.
+    /// between the check of the tag and the opening.
     pub(super) fn read_fresh(
         &mut self,
         page: u32,
@@ -37,7 +37,7 @@ impl MainFile {
         Err(VfsError::Stale { what: "page", number: page })
     }
 
-    /// Whether `self.sealed`, as it was read, is `page` as it has to be.
+    /// Returns true if `self.sealed`, as read, is the current `page`.
     fn is_fresh(&self, page: u32, read: Read) -> bool {
         let Some(fresh) = self.shared.fresh.get() else { return true };
         match (read, seal_of(&self.sealed)) {
@@ -46,9 +46,10 @@ impl MainFile {
         }
     }
 
-    /// Whether page 1 may be older than its anchor only for a moment. SQLite found no log when it
-    /// looked, and reads page 1 to learn the journal mode; if there is a log by now, a checkpoint
-    /// may have written the page, and not moved the anchor. It looks again when it is told to wait.
+    /// Returns true if page 1 may be older than its anchor only temporarily. SQLite found no log
+    /// when it checked, and reads page 1 to learn the journal mode; if there is a log by now, a
+    /// checkpoint may have written the page without moving the anchor. SQLite checks again when it
+    /// is told to wait.
     pub(super) fn must_look_for_log(&self) -> bool {
         !self.reads_log && self.shared.fresh.get().is_some_and(|fresh| fresh.has_log())
     }
@@ -57,15 +58,15 @@ impl MainFile {
         self.shared.fresh.get().is_some_and(|fresh| fresh.has_page(page))
     }
 
-    /// Whether `page` is a leaf of SQLite's list of free pages: it has no content. SQLite writes
-    /// over such a page without a word in its journal, so a rollback leaves what was written.
+    /// Returns true if `page` is a leaf of SQLite's list of free pages, which has no content.
+    /// SQLite overwrites such a page without journaling it, so a rollback leaves the new content.
     fn is_free_leaf(&mut self, page: u32, size: PageSize) -> Result<bool, VfsError> {
         let mut plain = vec![0; size.len()];
         let mut trunk = 1;
         let mut field = TRUNK_IN_HEADER;
         let mut passed = 0;
         while self.has_page(trunk) && self.has_page(passed) {
-            // More trunks than pages would be a circle.
+            // More trunks than pages would be a cycle.
             passed += 1;
             let read = self.read_unmapped(trunk, size, &mut plain)?;
             if !self.is_fresh(trunk, read) {

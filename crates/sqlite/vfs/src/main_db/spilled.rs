@@ -1,4 +1,4 @@
-//! Pages of a write transaction with a rollback journal that SQLite spills and comes back to.
+//! Pages of a write transaction with a rollback journal that SQLite spills and uses again.
 
 use tdekit_sqlite_page::PageSize;
 
@@ -7,19 +7,19 @@ use crate::VfsError;
 use crate::ffi;
 use crate::kept::Kept;
 
-/// What the transaction that runs has spilled.
+/// Spilled pages of the running transaction.
 #[derive(Default)]
 pub(super) struct Spilled {
-    /// A page was written before SQLite told that it commits.
+    /// A page was written before SQLite announced its commit.
     any: bool,
     kept: Kept<()>,
     page_len: usize,
-    /// Journals that had been lost when the first page was kept.
+    /// Value of `journals_lost` when the first page was kept.
     journals_lost: u64,
 }
 
 impl Spilled {
-    /// Forgets the pages that begin at `end` or behind it.
+    /// Forgets the pages that begin at or after `end`.
     pub(super) fn forget_behind(&mut self, end: u64, size: PageSize) {
         while let Some(last) = self.kept.last()
             && size.page_offset(last) >= end
@@ -30,7 +30,7 @@ impl Spilled {
 }
 
 impl MainFile {
-    /// Takes a page that SQLite writes: to be kept, or to be written soon.
+    /// Takes a page that SQLite writes, to keep it or to write it soon.
     pub(super) fn take_page(
         &mut self,
         page: u32,
@@ -60,8 +60,8 @@ impl MainFile {
         Ok(())
     }
 
-    /// Fills `out` with page `page`, where that is kept. SQLite reads in a transaction that has
-    /// written pages only when it has spilled them: from then on they are kept.
+    /// Fills `out` with page `page`, if it is kept. In a transaction that has written pages, SQLite
+    /// reads them only if it has spilled them: from then on they are kept.
     pub(super) fn read_spilled(&mut self, page: u32, out: &mut [u8]) -> bool {
         if self.spilled.any && !self.commits {
             self.spilled.kept.begin();
@@ -75,7 +75,7 @@ impl MainFile {
         }
     }
 
-    /// Has all pages written that are kept.
+    /// Writes all kept pages.
     pub(super) fn write_spilled(&mut self) -> Result<(), VfsError> {
         let size = self.shared.page_size.get();
         while let Some(page) = self.spilled.kept.first() {
@@ -94,8 +94,8 @@ impl MainFile {
         pending.max(self.spilled.kept.last().map_or(0, end))
     }
 
-    /// Seals a page that is kept, and has it written. As after any failed write, nothing stays
-    /// kept after a failure.
+    /// Seals a kept page, and writes it. As after any failed write, nothing stays kept after a
+    /// failure.
     fn release(&mut self, page: u32, size: PageSize) -> Result<(), VfsError> {
         let Some(((), plain)) = self.spilled.kept.take(page) else { return Ok(()) };
         let written = match self.spilled.journals_lost == self.shared.journals_lost.get() {

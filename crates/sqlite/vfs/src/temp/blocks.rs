@@ -1,4 +1,4 @@
-//! The sealed blocks of a temporary file: in the file, or gathered to be written.
+//! The sealed blocks of a temporary file: in the file, or gathered for writing.
 
 use std::ffi::c_int;
 
@@ -9,22 +9,22 @@ use crate::VfsError;
 use crate::base::{BaseFile, Read};
 use crate::ffi;
 
-/// Counter and tag behind each block's ciphertext.
+/// Length of counter and tag after each block's ciphertext.
 const TRAILER_LEN: usize = 8 + TAG_LEN;
 const STRIDE: usize = BLOCK_LEN + TRAILER_LEN;
-/// Blocks gathered before they are written.
+/// Number of blocks gathered before they are written.
 const MAX_PENDING_BLOCKS: usize = 16;
 
 /// Blocks by number, each sealed with a counter that never repeats under the key.
 ///
-/// A failed call leaves every block as it was. A block that is gathered stays so until its write
-/// has succeeded, and is read from here until then.
+/// A failed call leaves every block as it was. A gathered block stays until its write has
+/// succeeded, and is read from here until then.
 pub(super) struct Blocks {
     pub(super) base: BaseFile,
     key: SealingKey,
     nonce_prefix: [u8; 12],
     counter: u64,
-    /// One bit a block: whether it was ever sealed.
+    /// One bit per block: set if it was ever sealed.
     written: Vec<u64>,
     pending_first: u64,
     pending: Vec<u8>,
@@ -49,7 +49,7 @@ impl Blocks {
         })
     }
 
-    /// Fills `out`, of `BLOCK_LEN` bytes, with block `block`; zeros where it was never sealed.
+    /// Fills `out`, of `BLOCK_LEN` bytes, with block `block`; zeros if it was never sealed.
     pub(super) fn open(&mut self, block: u64, out: &mut [u8]) -> Result<(), VfsError> {
         if !self.is_written(block) {
             out.fill(0);
@@ -111,7 +111,7 @@ impl Blocks {
         Ok(())
     }
 
-    /// Writes what is gathered.
+    /// Writes the gathered blocks.
     pub(super) fn flush(&mut self) -> Result<(), VfsError> {
         if !self.pending.is_empty() {
             self.base.write(&self.pending, self.pending_first * STRIDE as u64)?;
@@ -120,7 +120,7 @@ impl Blocks {
         Ok(())
     }
 
-    /// Drops the blocks from `keep` to `last`, the highest that there is.
+    /// Drops the blocks from `keep` to `last`, the highest one.
     pub(super) fn cut(&mut self, keep: u64, last: u64) -> Result<(), VfsError> {
         let end = keep * STRIDE as u64;
         // Blocks below the cut may still be gathered, with the file ending before them.
@@ -140,7 +140,7 @@ impl Blocks {
         self.base.sync(flags)
     }
 
-    /// Where in `pending` block `block` is gathered.
+    /// Returns the index in `pending` of block `block`.
     fn place_in_pending(&self, block: u64) -> Option<usize> {
         let index = usize::try_from(block.checked_sub(self.pending_first)?).ok()?;
         let start = index.checked_mul(STRIDE)?;

@@ -1,6 +1,6 @@
 //! Freshness of a log: its frames are those that the anchor pins, and do not change.
 //!
-//! A connection lists the seals of the frames as it comes to them, in order, and holds every later
+//! A connection lists the seals of the frames in order as it reaches them, and checks every later
 //! read against the list. The list is right because the anchor has a digest of it.
 
 use std::rc::Rc;
@@ -17,20 +17,20 @@ use crate::VfsError;
 use crate::base::Read;
 use crate::fresh::Fresh;
 
-/// The frames of one generation of the log, as far as they were come to.
+/// The frames of one generation of the log that were reached so far.
 #[derive(Default)]
 pub(super) struct FrameList {
     id: LogId,
     salts: [u8; 8],
     frames: Vec<ListedFrame>,
-    /// The write transaction that runs here, and its first frame: they are not listed before it
-    /// commits.
+    /// The write transaction that runs here, and its first frame: its frames are not listed before
+    /// it commits.
     running: Option<(u64, u32)>,
 }
 
 struct ListedFrame {
     tag: Tag,
-    /// Of the log up to this frame.
+    /// Digest of the log up to this frame.
     digest: Digest,
     commits: bool,
 }
@@ -40,17 +40,17 @@ impl WalFile {
         self.shared.fresh.get().cloned()
     }
 
-    /// The frames that must be there.
+    /// Returns the marks of the frames that must exist.
     fn needed(fresh: &Fresh) -> [LogMark; 2] {
         let (log, copied) = fresh.log_marks();
         [log, if copied.id == log.id { copied } else { log }]
     }
 
-    /// SQLite's header, if it is that of the log that the anchor names; `None` where there is no
-    /// log, or an older one whose frames are all in the main file.
+    /// Returns SQLite's header, if it belongs to the log that the anchor names; `None` if there is
+    /// no log, or an older one whose frames are all in the main file.
     ///
     /// # Errors
-    /// `StaleLog` where frames are needed.
+    /// `StaleLog` if frames are needed.
     pub(super) fn current_header(
         &mut self,
         area: &[u8],
@@ -66,7 +66,7 @@ impl WalFile {
             if fresh.log_marks().0.id == seen.id {
                 break;
             }
-            // Another connection has begun a log since: it is its header that counts.
+            // Another connection has started a log since: its header counts.
             let mut area = [0; WAL_HEADER_AREA_LEN];
             self.base.read(&mut area, 0)?;
             header = self.open_header(&area)?;
@@ -77,8 +77,8 @@ impl WalFile {
         Ok(None)
     }
 
-    /// SQLite's header, if that opens. One under a key that is not known here yet would look as if
-    /// there were no log.
+    /// Returns SQLite's header, if it opens. A header under a key that is not known here yet would
+    /// look as if there were no log.
     fn open_header(
         &mut self,
         area: &[u8],
@@ -89,7 +89,7 @@ impl WalFile {
         }
     }
 
-    /// Whether the log has all the frames that it must have, before it is recovered; tells whether
+    /// Checks, before recovery, that the log has all the frames that it must have; returns true if
     /// there is a log.
     pub(super) fn has_needed(&mut self) -> Result<bool, VfsError> {
         let Some(fresh) = self.fresh() else { return Ok(true) };
@@ -104,8 +104,8 @@ impl WalFile {
         Ok(true)
     }
 
-    /// Fails where frame `frame`, whose page was read with `seal`, is not the one that was there
-    /// before, or the log is not the one that the anchor pins.
+    /// Fails if frame `frame`, whose page was read with `seal`, is not the one that was there
+    /// before, or if the log is not the one that the anchor pins.
     pub(super) fn check_frame(
         &mut self,
         frame: u32,
@@ -121,7 +121,7 @@ impl WalFile {
             if self.list.frames.get(frame as usize).is_some_and(|f| f.tag == tag_of(seal)) {
                 return Ok(());
             }
-            // Perhaps of a transaction that was rolled back since, by us or by others.
+            // Perhaps from a transaction that was rolled back since, by us or by others.
             if again {
                 self.list.frames.clear();
                 fresh.refresh()?;
@@ -130,8 +130,8 @@ impl WalFile {
         Err(VfsError::Stale { what: "frame", number: frame })
     }
 
-    /// A checkpoint copies frame `frame`: the log must have the frames of its transaction from
-    /// now on.
+    /// A checkpoint copies frame `frame`: from now on the log must have the frames of its
+    /// transaction.
     pub(super) fn note_copied(&mut self, frame: u32, size: PageSize) -> Result<(), VfsError> {
         let Some(fresh) = self.fresh() else { return Ok(()) };
         let mut end = frame.saturating_add(1);
@@ -149,8 +149,8 @@ impl WalFile {
         Ok(())
     }
 
-    /// The log is on disk up to our last commit: pins it there. Only who writes the log may, as
-    /// others do not know what is committed.
+    /// Pins the log, which is on disk up to our last commit. Only the writer of the log may do so,
+    /// because others do not know what is committed.
     pub(super) fn pin(&mut self) -> Result<(), VfsError> {
         let (Some(fresh), Some(size)) = (self.fresh(), self.size) else { return Ok(()) };
         let writes = self.shared.writes_log.get() || self.shared.exclusive.get();
@@ -187,7 +187,7 @@ impl WalFile {
         fresh.end_log()
     }
 
-    /// Frame `frame` is about to be written. Where a commit failed after it was pinned, the next
+    /// Frame `frame` is about to be written. If a commit failed after it was pinned, the next
     /// transaction takes its place.
     pub(super) fn unlist(&mut self, frame: u32, header: &FrameHeader) -> Result<(), VfsError> {
         let (Some(fresh), Some(size)) = (self.fresh(), self.size) else { return Ok(()) };
@@ -218,15 +218,15 @@ impl WalFile {
         Ok(self.list.id)
     }
 
-    /// The first `end` frames.
+    /// Returns the mark of the first `end` frames.
     fn mark(&self, end: u32) -> Option<LogMark> {
         let last = self.list.frames.get((end as usize).checked_sub(1)?)?;
         Some(LogMark { id: self.list.id, frames: end, digest: last.digest })
     }
 
-    /// Lists the frames below `end`, and those that must be there. Who died after it had pinned
-    /// its frames, and before readers could meet them, has left their place to the next writer. So
-    /// before anything is told, anchor and frames are read once more.
+    /// Lists the frames below `end`, and those that must exist. A writer that died after it had
+    /// pinned its frames, and before readers could see them, has left their place to the next
+    /// writer. So before anything is reported, anchor and frames are read once more.
     fn list_frames(&mut self, fresh: &Fresh, end: u32, size: PageSize) -> Result<(), VfsError> {
         let mut failed_for = None;
         loop {
@@ -297,7 +297,7 @@ impl WalFile {
         Ok(())
     }
 
-    /// As `check_frame`, of the frame that was read into `self.sealed`.
+    /// As `check_frame`, for the frame that was read into `self.sealed`.
     pub(super) fn check_sealed(&mut self, frame: u32, size: PageSize) -> Result<(), VfsError> {
         if self.shared.fresh.get().is_none() {
             return Ok(());

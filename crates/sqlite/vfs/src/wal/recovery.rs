@@ -10,14 +10,14 @@ use super::WalFile;
 use crate::VfsError;
 use crate::base::Read;
 
-/// Longest frame that is searched for a single flipped bit: one takes some 20 ms.
+/// Maximum length of a frame that is searched for a single flipped bit: one takes some 20 ms.
 const MAX_SEARCHED_LEN: usize = 5000;
 /// The end of a page: its key version and its flags.
 const WORD_LEN: usize = 8;
 const NO_FLAGS: [u8; 4] = [0; 4];
 
 impl WalFile {
-    /// Reads header and page of a frame as recovery does: a frame that was never wholly written
+    /// Reads header and page of a frame as recovery does: a frame that was never completely written
     /// reads as zeros, whose checksum ends the log; a damaged one is an error.
     pub(super) fn recover_frame(
         &mut self,
@@ -31,7 +31,7 @@ impl WalFile {
         }
         let sealed = std::mem::take(&mut self.sealed);
         let mut opened = self.open_frame(frame, &sealed, out);
-        // A frame under a key that is not known would look like the log's end.
+        // A frame under an unknown key would look like the log's end.
         if opened.is_err() && self.shared.live.learn()? {
             opened = self.open_frame(frame, &sealed, out);
         }
@@ -64,9 +64,9 @@ impl WalFile {
         Ok(header)
     }
 
-    /// Whether a frame that does not open was once whole. It was when a later frame of this
-    /// generation was written after it had been synced; and when it is one bit away from opening,
-    /// which no torn write is but one of the last word.
+    /// Returns true if a frame that does not open was once whole. That is so if a later frame of
+    /// this generation was written after it had been synced; and if it is one bit away from
+    /// opening, which a torn write never is unless it tore only the last word.
     fn is_damage(&mut self, frame: u32, size: PageSize, sealed: &[u8]) -> Result<bool, VfsError> {
         let mut out = vec![0; SQLITE_FRAME_HEADER_LEN + size.len()];
         if self.is_one_bit_away(frame, sealed, &mut out) {
@@ -91,9 +91,9 @@ impl WalFile {
         Ok(false)
     }
 
-    /// Whether the last word, which has few bits that are not zero, may be what stood there before
-    /// the frame was written: nothing, or a frame of an older generation, perhaps under an older
-    /// key. A sector begins with the last word of every 64th frame.
+    /// Returns true if the last word, which has few nonzero bits, may be the content before the
+    /// frame was written: nothing, or a frame of an older generation, perhaps under an older key. A
+    /// sector begins with the last word of every 64th frame.
     fn may_lack_last_word(&self, sealed: &[u8]) -> bool {
         let known = |version| version == 0 || self.shared.live.keys().dek(version).is_ok();
         sealed.ends_with(&NO_FLAGS) && key_version(sealed).is_some_and(known)
@@ -105,7 +105,8 @@ impl WalFile {
         }
         let mut trial = sealed.to_vec();
         let (_, page) = sealed.split_at(FRAME_PREFIX_LEN);
-        // The page is sealed apart from the prefix, so one that opens leaves the prefix to try.
+        // The page is sealed separately from the prefix, so a page that opens leaves the prefix to
+        // try.
         let body = &mut out[SQLITE_FRAME_HEADER_LEN..];
         let page_opens = self.shared.try_page(prefix_page(sealed), page, body).is_ok();
         let bits = match (page_opens, self.may_lack_last_word(sealed)) {
@@ -120,7 +121,7 @@ impl WalFile {
             let body = &mut out[SQLITE_FRAME_HEADER_LEN..];
             let likely = page_opens
                 || self.shared.try_page(number, &trial[FRAME_PREFIX_LEN..], body).is_ok();
-            // One of an older generation may have been about to be written over.
+            // A frame of an older generation may have been about to be overwritten.
             let opens = likely
                 && self
                     .open_frame(frame, &trial, out)

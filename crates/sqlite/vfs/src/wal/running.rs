@@ -1,9 +1,9 @@
-//! The frames of the write transaction that runs, where SQLite comes back to them.
+//! The frames of the running write transaction that SQLite uses again.
 //!
 //! A transaction that is larger than SQLite's cache spills pages to the log, reads them again,
-//! writes over their frames, and at last writes the header of each frame anew
-//! (`walRewriteChecksums`). Frames that never leave `Kept` count as never written, as those of a
-//! transaction that a crash cut short do.
+//! overwrites their frames, and finally rewrites the header of each frame (`walRewriteChecksums`).
+//! Frames that never leave `Kept` count as never written, like those of a transaction that a crash
+//! interrupted.
 
 use tdekit_sqlite_page::PageError;
 use tdekit_sqlite_page::PageSize;
@@ -14,27 +14,27 @@ use crate::VfsError;
 use crate::kept::Kept;
 use crate::main_db::check_page_one;
 
-/// SQLite's header of a frame; provisional where SQLite will write it anew.
+/// SQLite's header of a frame; provisional if SQLite will rewrite it.
 type Header = [u8; SQLITE_FRAME_HEADER_LEN];
 
-/// The frames that are kept, by number.
+/// The kept frames, by number.
 pub(crate) type Running = Kept<Header>;
 
-/// Whether a frame with this header commits, and will not be written again.
+/// Returns true if a frame with this header commits, and will not be written again.
 pub(super) fn is_final(header: &Header) -> bool {
     let header = FrameHeader { sqlite: *header, durable_before: 0 };
     header.commits() && !header.is_provisional()
 }
 
 impl WalFile {
-    /// SQLite has come back to a frame that is gathered.
+    /// Called when SQLite uses a gathered frame again.
     pub(super) fn come_back(&mut self) {
         if self.pending_transaction == self.shared.write_transactions.get() {
             self.shared.running.borrow_mut().begin();
         }
     }
 
-    /// Fills `out` from frame `frame`, where that is kept.
+    /// Fills `out` from frame `frame`, if it is kept.
     pub(super) fn read_running(
         &self,
         frame: u32,
@@ -62,7 +62,7 @@ impl WalFile {
         true
     }
 
-    /// Takes a frame that SQLite writes: to be kept, or to be written soon.
+    /// Takes a frame that SQLite writes, to keep it or to write it soon.
     pub(super) fn take_frame(
         &mut self,
         frame: u32,
@@ -84,8 +84,8 @@ impl WalFile {
         if is_final(&header) { self.write_running(frame, size) } else { self.bound_running(size) }
     }
 
-    /// SQLite overwrites a page that it already logged in the transaction that still runs. It will
-    /// write the headers from there on anew.
+    /// SQLite overwrites a page that it already logged in the running transaction. It will rewrite
+    /// the headers from there on.
     pub(super) fn rewrite_page(
         &mut self,
         frame: u32,
@@ -101,7 +101,7 @@ impl WalFile {
         self.take_frame(frame, header, plain, size)
     }
 
-    /// Takes the header of a frame that is kept; tells whether it is one.
+    /// Takes the header of a kept frame; returns true if it is one.
     pub(super) fn rewrite_kept_header(
         &mut self,
         frame: u32,
@@ -110,7 +110,7 @@ impl WalFile {
     ) -> Result<bool, VfsError> {
         match self.shared.running.borrow_mut().head_mut(frame) {
             None => return Ok(false),
-            // A new frame in the place of one that was rolled back: its page comes next.
+            // A new frame in place of one that was rolled back: its page comes next.
             Some(header) if prefix_page(header) != prefix_page(sqlite) => return Ok(true),
             Some(header) => *header = *sqlite,
         }
@@ -120,7 +120,7 @@ impl WalFile {
         Ok(true)
     }
 
-    /// Writes what is kept of a transaction that ends with frame `last`. Frames behind it were
+    /// Writes the kept frames of a transaction that ends with frame `last`. Frames after it were
     /// rolled back.
     pub(super) fn write_running(&mut self, last: u32, size: PageSize) -> Result<(), VfsError> {
         loop {
@@ -145,7 +145,7 @@ impl WalFile {
         self.flush()
     }
 
-    /// Seals a frame that is kept, and has it written.
+    /// Seals a kept frame, and writes it.
     fn release(&mut self, frame: u32, size: PageSize) -> Result<(), VfsError> {
         let taken = self.shared.running.borrow_mut().take(frame);
         let Some((header, page)) = taken else { return Ok(()) };
@@ -154,7 +154,7 @@ impl WalFile {
         Ok(())
     }
 
-    /// SQLite's header of a frame that stands in the log.
+    /// Returns SQLite's header of a frame in the log.
     pub(super) fn logged_header(&mut self, frame: u32, size: PageSize) -> Result<Header, VfsError> {
         self.flush()?;
         if !self.load_frame(frame, size)? {

@@ -1,11 +1,11 @@
 //! Headers that SQLite skips when it commits.
 //!
-//! Once SQLite has overwritten a frame of its transaction, it leaves salts and checksums out of the
+//! Once SQLite has overwritten a frame of its transaction, it omits salts and checksums from the
 //! frames that follow, and writes all headers from the overwritten one on when it commits
 //! (`walRewriteChecksums`). Before 3.50.2 it does not notice that a savepoint rolled that frame
-//! back, and begins there all the same: new frames before that place are committed without
-//! checksums, and recovery drops them and everything that was committed later. What SQLite reads
-//! first tells where it will begin. So the headers before that are written here, and SQLite goes on
+//! back, and starts there all the same: new frames before that place are committed without
+//! checksums, and recovery drops them and everything that was committed later. SQLite's first read
+//! shows where it will start. So the headers before that are written here, and SQLite continues
 //! from their checksum.
 
 use tdekit_sqlite_page::wal::{FrameHeader, SQLITE_FRAME_HEADER_LEN, SQLITE_WAL_HEADER_LEN};
@@ -14,12 +14,12 @@ use tdekit_sqlite_page::{PageError, PageSize};
 use super::WalFile;
 use crate::VfsError;
 
-/// Where a frame's header, and a log's, have their checksum: two words, big-endian.
+/// Offset of the checksum in the header of a frame, and of a log: two words, big-endian.
 const CHECKSUM_AT: usize = 16;
 const LOG_CHECKSUM_AT: usize = 24;
 const CHECKSUM_LEN: usize = 8;
 
-/// A checksum of SQLite's log, in the order of bytes that the log's header names.
+/// A checksum of SQLite's log, in the byte order that the log's header specifies.
 #[derive(Clone, Copy)]
 struct Checksum {
     sums: [u32; 2],
@@ -27,14 +27,14 @@ struct Checksum {
 }
 
 impl Checksum {
-    /// The checksum at the log's begin.
+    /// Returns the checksum at the beginning of the log.
     fn of_log(header: &[u8; SQLITE_WAL_HEADER_LEN]) -> Self {
         let is_big_endian = header[3] & 1 == 1;
         let word = if is_big_endian { u32::from_be_bytes } else { u32::from_le_bytes };
         Self { sums: [0; 2], word }.at(&header[LOG_CHECKSUM_AT..])
     }
 
-    /// The checksum that `stored` begins with.
+    /// Returns the checksum at the beginning of `stored`.
     fn at(self, stored: &[u8]) -> Self {
         let (words, _) = stored.as_chunks::<4>();
         let word = |at: usize| words.get(at).map_or(0, |&word| u32::from_be_bytes(word));
@@ -57,9 +57,9 @@ impl Checksum {
 }
 
 impl WalFile {
-    /// Whether SQLite reads the checksum of a frame, to write the headers behind it anew, in the
-    /// transaction that it is about to commit. Answers that in `out`, with all headers before in
-    /// place.
+    /// Returns true if SQLite reads the checksum of a frame in order to rewrite the following
+    /// headers, in the transaction that it is about to commit. Then fills `out`, after all earlier
+    /// headers are in place.
     pub(super) fn answer_checksum(
         &mut self,
         frame: u32,
@@ -72,7 +72,7 @@ impl WalFile {
         let (Some((_, last)), CHECKSUM_AT, CHECKSUM_LEN) = (committing, within, out.len()) else {
             return Ok(false);
         };
-        // The frame may be one that was rolled back, behind all that is committed.
+        // The frame may be one that was rolled back, after all committed ones.
         let end = frame.min(last);
         let mut first = end.saturating_add(1);
         let mut before = None;
@@ -101,7 +101,7 @@ impl WalFile {
         Ok(true)
     }
 
-    /// Writes the header of frame `frame`, which follows `checksum`, and moves that on.
+    /// Writes the header of frame `frame`, which follows `checksum`, and updates the checksum.
     fn write_skipped(
         &mut self,
         frame: u32,
@@ -123,7 +123,7 @@ impl WalFile {
         self.rewrite_header(frame, header, size)
     }
 
-    /// Header and page of a frame of the transaction that runs.
+    /// Returns header and page of a frame of the running transaction.
     fn read_of_transaction(
         &mut self,
         frame: u32,

@@ -1,5 +1,5 @@
-//! A VFS below that has no shared memory. In a process of its own: the
-//! environment says which, at registration.
+//! A VFS below without shared memory. In a separate process, because the environment names it at
+//! registration.
 #![allow(unsafe_code)]
 
 use crate::support::{alone, create, one, open};
@@ -21,7 +21,7 @@ fn no_wal_is_offered_without_shared_memory() {
         db.execute_batch("BEGIN; DELETE FROM t; ROLLBACK; INSERT INTO t VALUES(2)").unwrap();
         drop(db);
         assert_eq!(one::<i64>(&open(path).unwrap(), "SELECT sum(x) FROM t"), 3);
-        // A connection of its own needs none.
+        // A connection with exclusive locking needs none.
         let db = open(path).unwrap();
         let _: String = one(&db, "PRAGMA locking_mode=EXCLUSIVE");
         assert_eq!(one::<String>(&db, "PRAGMA journal_mode=WAL"), "wal");

@@ -109,7 +109,7 @@ fn vacuum_keeps_content_and_refuses_another_page_size() {
     assert_sealed(&dir);
 }
 
-/// After a transaction that was undone SQLite holds on to the page size of an empty database.
+/// After a transaction that was undone SQLite keeps the page size of an empty database.
 #[test]
 fn an_empty_database_takes_another_page_size_by_vacuum() {
     for from in (10..=16).map(|log2| 1 << log2) {
@@ -141,7 +141,7 @@ fn pages_without_room_for_a_seal_become_larger_ones() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("a.db");
     let db = create(&path);
-    // SQLite's own rule where more than 32 bytes are reserved.
+    // SQLite's own rule if more than 32 bytes are reserved.
     db.execute_batch("PRAGMA page_size=512; CREATE TABLE t(x); INSERT INTO t VALUES(1)").unwrap();
     drop(db);
     assert_sealed(&dir);
@@ -160,7 +160,7 @@ fn vacuum_into_stays_encrypted_unless_told_otherwise() {
     assert_sealed(&dir);
     assert_eq!(one::<i64>(&open(&copy).unwrap(), "SELECT count(*) FROM t"), 2000);
     let plain = dir.path().join("plain.db");
-    // The reserve comes along, but the policy was answered.
+    // The reserve is copied, but the policy was satisfied.
     db.execute("VACUUM INTO ?1", [format!("file:{}?tdekit=plain", plain.display())]).unwrap();
     assert!(fs::read(&plain).unwrap().starts_with(b"SQLite format 3\0"));
 }

@@ -1,5 +1,5 @@
-//! Every way in which a file comes to be in a process that has an encrypted database open: what
-//! becomes of its rows, and whether they stand in the clear.
+//! Every way to make a file in a process that has an encrypted database open: the fate of its rows,
+//! and whether they are in the clear.
 #![allow(unsafe_code)]
 
 use std::fs;
@@ -33,7 +33,7 @@ fn is_in_the_clear(path: &Path) -> bool {
     bytes.windows(MARKER.len()).any(|window| window == MARKER.as_bytes())
 }
 
-/// A copy in memory, by `sqlite3_serialize` and `sqlite3_deserialize`.
+/// Copies into memory, by `sqlite3_serialize` and `sqlite3_deserialize`.
 fn deserialized(from: &Connection) -> Connection {
     let memory = Connection::open_in_memory().unwrap();
     let flags = sys::SQLITE_DESERIALIZE_FREEONCLOSE | sys::SQLITE_DESERIALIZE_RESIZEABLE;
@@ -89,7 +89,7 @@ fn where_the_source_is_not_known_nothing_is_left_and_the_reason_is_told() {
     for rows in [10, 60_000] {
         let from = create(&dir.path().join(format!("{rows}.db")));
         fill(&from, rows);
-        // It is read by a statement of its own, so a backup does not begin to.
+        // A statement of its own reads it, so a backup does not start reading.
         from.execute_batch("BEGIN").unwrap();
         assert_eq!(one::<u32>(&from, "SELECT count(*) FROM t"), rows);
         let mut to = open(&path).unwrap();
@@ -100,7 +100,7 @@ fn where_the_source_is_not_known_nothing_is_left_and_the_reason_is_told() {
         assert!(!path.exists(), "an empty file would pass for a copy");
         // A program that never had the target's connection can read it, too.
         assert!(why(&from).contains("VACUUM INTO"), "{}", why(&from));
-        // A file that was there before stays.
+        // A file that existed before stays.
         fs::write(&path, b"").unwrap();
         assert!(copy(&from, &mut open(&path).unwrap(), i32::MAX).is_err());
         assert!(path.exists());
@@ -112,7 +112,7 @@ fn where_the_source_is_not_known_nothing_is_left_and_the_reason_is_told() {
     }
 }
 
-/// A plain file that is there is not written to at all, so nothing of the pages reaches the disk.
+/// An existing plain file is not written to at all, so no part of the pages reaches the disk.
 #[test]
 fn a_backup_into_a_plain_file_is_refused_before_its_first_page() {
     let dir = TempDir::new().unwrap();
@@ -158,7 +158,8 @@ fn no_file_with_rows_is_deleted() {
         to.execute_batch("CREATE TABLE kept(x); INSERT INTO kept VALUES(7)").unwrap();
         let other = open(&path).unwrap();
         assert_eq!(one::<u32>(&other, "SELECT x FROM kept"), 7);
-        // Refused in a plain file; in an encrypted one, pages without room for seals are.
+        // A plain file refuses them; in an encrypted one, pages without space for seals are
+        // refused.
         let plain = open(&dir.path().join("plain.db")).unwrap();
         plain.execute_batch("CREATE TABLE IF NOT EXISTS p(x)").unwrap();
         let source = if encrypted { &plain } else { &from };
@@ -170,7 +171,7 @@ fn no_file_with_rows_is_deleted() {
     }
 }
 
-/// Copies of others stay what they were, whatever else is open and being read.
+/// Copies of other databases keep their kind, whatever else is open and being read.
 #[test]
 fn copies_of_plain_databases_stay_plain() {
     let dir = TempDir::new().unwrap();
@@ -209,8 +210,8 @@ fn other_ways_to_a_file() {
     // VACUUM INTO follows its source.
     from.execute("VACUUM INTO ?1", [path("vacuum.db").to_str().unwrap()]).unwrap();
     assert!(is_encrypted(&path("vacuum.db")));
-    // Rows that SQL writes to an attached file are as plain as that file is. `.clone`, `.recover`
-    // and sqlite3_rsync write by SQL, too.
+    // Rows that SQL writes to an attached file are as plain as that file. `.clone`, `.recover` and
+    // sqlite3_rsync write by SQL, too.
     from.execute("ATTACH ?1 AS other", [path("attached.db").to_str().unwrap()]).unwrap();
     from.execute_batch("CREATE TABLE other.t AS SELECT * FROM main.t").unwrap();
     assert!(is_in_the_clear(&path("attached.db")));
@@ -218,10 +219,10 @@ fn other_ways_to_a_file() {
     from.execute("ATTACH ?1 AS sealed", [uri]).unwrap();
     from.execute_batch("CREATE TABLE sealed.t AS SELECT * FROM main.t").unwrap();
     assert!(is_encrypted(&path("sealed.db")) && !is_in_the_clear(&path("sealed.db")));
-    // The bytes of sqlite3_serialize are plaintext in memory, and a database in memory again.
+    // The bytes of sqlite3_serialize are plaintext in memory, and so is a database made from them.
     let memory = deserialized(&from);
     assert_eq!(one::<u32>(&memory, "SELECT count(*) FROM t"), 100);
-    // From there its pages reach no plain file, and an encrypted one by a backup.
+    // From there its pages do not reach a plain file, but reach an encrypted one by a backup.
     let mut plain = open(&path("plain.db")).unwrap();
     assert!(copy(&memory, &mut plain, i32::MAX).is_err());
     assert!(why(&plain).contains("tdekit_certificate"), "{}", why(&plain));
@@ -242,7 +243,7 @@ fn the_shells_ways_to_a_file() {
         let mut shell = Command::new("sqlite3");
         shell.arg(":memory:").args(["-cmd", &format!(".load {}", extension.display())]);
         let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        // It goes on behind an error in what it reads, not in its arguments.
+        // The shell continues after an error in its input, but not in its arguments.
         writeln!(shell.stdin.take().unwrap(), "{}", commands.join("\n")).unwrap();
         String::from_utf8(shell.wait_with_output().unwrap().stdout).unwrap()
     };

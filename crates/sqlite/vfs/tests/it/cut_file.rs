@@ -1,4 +1,4 @@
-//! A database that another program cuts, or writes over, while it is open and mapped.
+//! A database that another program truncates or overwrites while it is open and mapped.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -35,7 +35,7 @@ fn sum(db: &Connection) -> rusqlite::Result<i64> {
     db.query_row("SELECT sum(length(d)) FROM t", [], |row| row.get(0))
 }
 
-/// What a program may do to the file: `cp` of something shorter, or of nothing; a cut.
+/// The operations of a program on the file: `cp` of a shorter or empty file; a truncation.
 fn overwrite(path: &Path, how: &str) {
     match how {
         "empty" => drop(File::create(path).unwrap()),
@@ -44,7 +44,7 @@ fn overwrite(path: &Path, how: &str) {
             let file = File::options().write(true).open(path).unwrap();
             file.set_len(file.metadata().unwrap().len() / 2).unwrap();
         }
-        // Larger than what is mapped at first, and nothing that opens.
+        // Larger than the initial mapping, and nothing in it opens.
         _ => File::create(path).unwrap().write_all(&vec![7; 8 << 20]).unwrap(),
     }
 }
@@ -59,7 +59,7 @@ fn whoever_reads_gets_an_error_and_lives() {
             let db = fill(&path, mode);
             assert_eq!(sum(&db).unwrap(), ROWS * 800);
             let whole = fs::read(&path).unwrap();
-            // In the middle of a scan, so that SQLite does not look at the file's length first.
+            // In the middle of a scan, so that SQLite does not check the file's length first.
             let mut statement = db.prepare("SELECT d FROM t").unwrap();
             let mut rows = statement.query([]).unwrap();
             rows.next().unwrap().unwrap();
@@ -82,7 +82,7 @@ fn whoever_reads_gets_an_error_and_lives() {
             let code = error.sqlite_error().map(|error| error.extended_code & 0xff);
             let another = how == "other" && code == Some(rusqlite::ffi::SQLITE_NOTADB);
             assert!(another || code == Some(rusqlite::ffi::SQLITE_IOERR), "{mode} {how}: {error}");
-            // Once the file is there again it opens, mapped anew.
+            // Once the file is restored it opens, mapped anew.
             drop(db);
             fs::write(&path, &whole).unwrap();
             let db = open(&path).unwrap();
@@ -142,7 +142,7 @@ fn a_host_that_handles_the_signal_still_does() {
     // SAFETY: the handler puts a page there.
     assert_eq!(unsafe { ptr::read_volatile(lost_page()) }, 0);
     assert_eq!(FOREIGN.load(Ordering::SeqCst), 1);
-    // One that comes later and does not call ours: from now on nothing is mapped.
+    // A handler installed later that does not call ours: from now on nothing is mapped.
     // SAFETY: as above.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
@@ -166,6 +166,6 @@ fn a_fault_that_is_not_ours_still_ends_the_process() {
         return assert_eq!(status.signal(), Some(libc::SIGBUS), "{status:?}");
     }
     use_a_database();
-    // SAFETY: the page is lost, which is what this test is of: the process ends here.
+    // SAFETY: the page is lost, which is what this test checks: the process ends here.
     unsafe { ptr::read_volatile(lost_page()) };
 }

@@ -1,5 +1,5 @@
-//! VFSes above ours that keep something to themselves, as SQLite allows and some do: file controls,
-//! or that a write leaves what is beside it alone (`SQLITE_IOCAP_POWERSAFE_OVERWRITE`).
+//! VFSes above ours that do not pass everything on, as SQLite allows and some do: file controls, or
+//! the property that a write leaves neighbouring bytes alone (`SQLITE_IOCAP_POWERSAFE_OVERWRITE`).
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -19,7 +19,7 @@ const NAME: &CStr = c"deaf";
 const SMALL_SECTORS: &CStr = c"small-sectors";
 const SECTOR_LEN: c_int = 512;
 
-/// Our part of a file; what is below it lies in memory of its own.
+/// Our part of a file; the file below has separate memory.
 #[repr(C)]
 struct Deaf {
     methods: *const sqlite3_io_methods,
@@ -153,8 +153,8 @@ unsafe extern "C" fn open(
     flags: c_int,
     out_flags: *mut c_int,
 ) -> c_int {
-    // SAFETY: `install` put the VFS below there; SQLite passes memory for a `Deaf`, and the memory
-    // of the file below is never given back.
+    // SAFETY: `install` stored the VFS below there; SQLite passes memory for a `Deaf`, and the
+    // memory of the file below is never freed.
     unsafe {
         let ours: *mut sqlite3_vfs = (*vfs).pAppData.cast();
         let len = usize::try_from((*ours).szOsFile).unwrap();
@@ -211,7 +211,7 @@ fn install(name: &'static CStr) {
             xCurrentTime: Some(current_time),
             iVersion: 1,
             mxPathname: (*ours).mxPathname,
-            // A method of ours would take `pAppData` for its own.
+            // A method of ours would use `pAppData` as its own.
             xDlOpen: None,
             xDlError: None,
             xDlSym: None,
@@ -232,7 +232,7 @@ fn rows(path: &Path) -> i64 {
     one(&db, "SELECT count(*) FROM t")
 }
 
-/// Commits through such a VFS are there for others, in every journal mode.
+/// Commits through such a VFS are visible to others, in every journal mode.
 #[test]
 fn commits_reach_the_file_without_file_controls() {
     install(NAME);
@@ -254,8 +254,8 @@ fn commits_reach_the_file_without_file_controls() {
     }
 }
 
-/// A page that comes after SQLite told that it commits, as from a shim that holds writes back
-/// until then, is in the file when the lock is given up.
+/// A page that arrives after SQLite announced its commit, as from a shim that holds writes back
+/// until then, is in the file when the lock is released.
 #[test]
 fn pages_behind_the_end_of_a_transaction_are_written() {
     setup();
@@ -268,7 +268,7 @@ fn pages_behind_the_end_of_a_transaction_are_written() {
     let mut page = vec![0u8; size];
     let (len, at) = (c_int::try_from(size).unwrap(), sqlite3_int64::try_from(size).unwrap());
     let mut file: *mut sqlite3_file = ptr::null_mut();
-    // SAFETY: the connection is open, and the calls are those that its pager makes of the file.
+    // SAFETY: the connection is open, and the calls are those that its pager makes to the file.
     unsafe {
         let place = (&raw mut file).cast();
         let (raw, main) = (db.handle(), c"main".as_ptr());
@@ -288,7 +288,7 @@ fn pages_behind_the_end_of_a_transaction_are_written() {
 }
 
 /// SQLite splits a frame at the end of a sector, with a sync between its parts, and repeats the
-/// frame that commits up to there: at each place of a header and of a page.
+/// committing frame up to there: at each place of a header and of a page.
 #[test]
 fn frames_may_come_in_two_parts() {
     install(SMALL_SECTORS);
@@ -308,7 +308,7 @@ fn frames_may_come_in_two_parts() {
             db.execute_batch("BEGIN; UPDATE t SET x=hex(randomblob(200)); ROLLBACK").unwrap();
         }
         if round % 10 == 0 {
-            // The files as a process finds them that comes after a power cut.
+            // The files as a process finds them after a power cut.
             let copy = dir.path().join(format!("{round}.db"));
             std::fs::copy(&path, &copy).unwrap();
             let log = |path: &Path| format!("{}-wal", path.display());

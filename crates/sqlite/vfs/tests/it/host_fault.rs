@@ -1,5 +1,5 @@
-//! A SQLite library with a fault is named. In a process of its own: the log is the
-//! library's.
+//! A fault of the SQLite library is reported. In a separate process, because the log belongs to the
+//! library.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -11,7 +11,8 @@ use rusqlite::Connection;
 use rusqlite::ffi;
 use tdekit_sqlite::sqlite3_tdekitsqlite_init;
 
-/// Entries of `sqlite3_api_routines` in SQLite 3.40, and the place of `sqlite3_libversion`.
+/// Number of entries of `sqlite3_api_routines` in SQLite 3.40, and the index of
+/// `sqlite3_libversion`.
 const ENTRIES: usize = 266;
 const LIBVERSION: usize = 66;
 
@@ -29,7 +30,7 @@ unsafe extern "C" fn debians() -> *const c_char {
 
 type Routines = *const ffi::sqlite3_api_routines;
 
-/// Loads the extension into a library that says that it is Debian 12's.
+/// Loads the extension into a library that claims to be Debian 12's.
 unsafe extern "C" fn faulty(db: *mut ffi::sqlite3, _: *mut *mut c_char, table: Routines) -> c_int {
     // SAFETY: SQLite passes its own table, a list of functions that is longer than this.
     let mut copy = unsafe { ptr::read(table.cast::<[usize; ENTRIES]>()) };

@@ -22,8 +22,8 @@ fn fill(db: &Connection, table: &str) {
     .unwrap();
 }
 
-/// A process that dies before its journal counts for anything leaves it as it is. The journal of
-/// the next transaction begins in the same file, and must undo that one.
+/// A process that dies before its journal is valid leaves it as it is. The journal of the next
+/// transaction begins in the same file, and must undo that transaction.
 #[test]
 fn a_journal_over_one_that_undid_nothing() {
     let dir = TempDir::new().unwrap();
@@ -32,7 +32,7 @@ fn a_journal_over_one_that_undid_nothing() {
     fill(&db, "first");
     fill(&db, "second");
     let before: String = one(&db, SUM);
-    // Nothing of this reaches the database, and much of it the journal.
+    // Nothing of this reaches the database, but much of it reaches the journal.
     db.execute_batch("PRAGMA cache_spill=OFF; BEGIN; UPDATE first SET x=randomblob(1500)").unwrap();
     fs::copy(&path, &left).unwrap();
     fs::copy(journal_of(&path), journal_of(&left)).unwrap();
@@ -44,7 +44,7 @@ fn a_journal_over_one_that_undid_nothing() {
     assert_eq!(one::<String>(&db, SUM), before);
     assert_eq!(fs::metadata(journal_of(&left)).unwrap().len(), len, "undone already");
     db.execute_batch("PRAGMA cache_size=5; BEGIN; UPDATE second SET x=randomblob(1500)").unwrap();
-    // The files as a process finds them that comes after a crash here.
+    // The files as a process finds them after a crash here.
     let crashed = dir.path().join("crashed.db");
     fs::copy(&left, &crashed).unwrap();
     fs::copy(journal_of(&left), journal_of(&crashed)).unwrap();

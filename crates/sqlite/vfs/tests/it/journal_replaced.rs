@@ -1,5 +1,5 @@
-//! A journal that is read without a lock while its writer begins another in the same file, as
-//! SQLite does to learn whether a journal is hot.
+//! A journal that is read without a lock while its writer begins another in the same file; SQLite
+//! reads this way to check whether a journal is hot.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_void};
@@ -17,7 +17,7 @@ use crate::support::{create, one, open};
 /// First byte of every rollback journal (SQLite file format, 3).
 const MAGIC: u8 = 0xd9;
 
-/// The journal of a connection's main database, opened for reading beside it.
+/// The journal of a connection's main database, opened separately for reading.
 struct Journal(Vec<u64>);
 
 impl Journal {
@@ -41,7 +41,7 @@ impl Journal {
         self.0.as_mut_ptr().cast()
     }
 
-    /// Size of its content.
+    /// Returns the size of its content.
     fn size(&mut self) -> i64 {
         let mut size = 0;
         // SAFETY: the file is open.
@@ -52,7 +52,7 @@ impl Journal {
         size
     }
 
-    /// Its first byte, or the code of the failure.
+    /// Returns its first byte, or the code of the failure.
     fn first_byte(&mut self) -> Result<u8, c_int> {
         let mut byte = 0_u8;
         let to = ptr::from_mut(&mut byte).cast::<c_void>();
@@ -75,7 +75,7 @@ fn the_journal_that_took_its_place_is_read() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("a.db");
     let writer = create(&path);
-    // The file stays: a transaction's journal is cut, and the next one begins in it.
+    // The file stays: a transaction's journal is truncated, and the next one begins in it.
     assert_eq!(one::<String>(&writer, "PRAGMA journal_mode=TRUNCATE"), "truncate");
     writer
         .execute_batch(

@@ -17,10 +17,10 @@ use tdekit_sqlite_page::{DekEntry, HEADER_AREA_LEN, Header, SLOT_LEN};
 use tempfile::TempDir;
 
 const PAGE_LEN: usize = 4096;
-/// Where a page's key version stands (docs/format/page.md).
+/// Offset of a page's key version (docs/format/page.md).
 const VERSION_AT: usize = PAGE_LEN - 8;
 
-/// The file at `path`, which stays open: closing it would drop SQLite's locks.
+/// Returns the file at `path`, which stays open: closing it would drop SQLite's locks.
 fn descriptor(path: &Path) -> &'static File {
     Box::leak(Box::new(OpenOptions::new().read(true).write(true).open(path).unwrap()))
 }
@@ -31,13 +31,13 @@ fn area_of(file: &File) -> Vec<u8> {
     area
 }
 
-/// A key, wrapped for the certificate of the store that the environment names.
+/// Wraps a key for the certificate of the store that the environment names.
 fn wrap(dek: &SecretBytes) -> WrappedDek {
     KeyStore::open(&home().0).unwrap().wrap_dek(CERTIFICATE, dek).unwrap()
 }
 
-/// Gives the database another version of its key and makes it the current one, under SQLite's
-/// write lock.
+/// Gives the database another version of its key and makes it the current one, under SQLite's write
+/// lock.
 fn add_version(path: &Path, wrap: impl Fn(&SecretBytes) -> WrappedDek) {
     let db = open(path).unwrap();
     db.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -67,7 +67,7 @@ fn add_version(path: &Path, wrap: impl Fn(&SecretBytes) -> WrappedDek) {
     db.execute_batch("COMMIT").unwrap();
 }
 
-/// The key versions of the sealed pages in a main file.
+/// Returns the key versions of the sealed pages in a main file.
 fn versions_in(path: &Path) -> Vec<u32> {
     let file = descriptor(path);
     let mut bytes = vec![0; usize::try_from(file.metadata().unwrap().len()).unwrap()];
@@ -123,18 +123,18 @@ fn connections_that_were_open_seal_under_the_new_version_and_read_it() {
     }
 }
 
-/// The paths of a database and of what stands beside it.
+/// Returns the path of a file beside a database.
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(format!("{}{suffix}", path.display()))
 }
 
-/// Puts the bytes of `from` into the file that is at `to`.
+/// Overwrites the file at `to` with the bytes of `from`.
 fn overwrite(from: &Path, to: &Path) {
     fs::write(to, fs::read(from).unwrap()).unwrap();
 }
 
-/// A log or a journal that another process left, under a version that came after the connection:
-/// what does not open must not be taken for its end.
+/// A log or a journal that another process left, under a version that is newer than the connection:
+/// an extent or frame that does not open must not be taken for its end.
 #[test]
 fn what_a_crash_left_under_a_later_version_is_recovered() {
     for (mode, suffix) in [("wal", "-wal"), ("delete", "-journal")] {
@@ -164,8 +164,8 @@ fn what_a_crash_left_under_a_later_version_is_recovered() {
     }
 }
 
-/// Pages under a version that was dropped meanwhile would open for nobody: who cannot open the
-/// current one writes nothing.
+/// Pages under a version that was dropped in the meantime would open for nobody: a connection that
+/// cannot open the current one writes nothing.
 #[test]
 fn who_cannot_open_the_current_version_does_not_write() {
     for mode in ["delete", "wal"] {
@@ -191,7 +191,7 @@ fn who_cannot_open_the_current_version_does_not_write() {
         let refused = db.execute_batch("INSERT INTO t VALUES (1)").unwrap_err();
         assert_eq!(refused.sqlite_error_code(), Some(ErrorCode::AuthorizationForStatementDenied));
         assert_eq!(rows(&db), 100, "{mode}: what was there can still be read");
-        // The lock went with the refusal.
+        // The lock was released with the refusal.
         file.write_all_at(&before, 0).unwrap();
         open(&path).unwrap().execute_batch("INSERT INTO t VALUES (1)").unwrap();
         db.execute_batch("INSERT INTO t VALUES (1)").unwrap();

@@ -1,5 +1,5 @@
-//! The parts of the key store that are kept for a process's further databases:
-//! in a process of its own, as the test takes the key away.
+//! The parts of the key store that are kept for a process's further databases: in a separate
+//! process, because the test takes the key away.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ fn a_new_database_takes_the_store_that_is_open_as_it_is_on_disk() {
     let secret = Unlock::KeyFile(key_file.clone());
     let mut store = KeyStore::open(&store_dir).unwrap().unlock(&secret).unwrap();
     create(&dir.path().join("first.db")).execute_batch("CREATE TABLE t(x)").unwrap();
-    // From here the environment opens nothing, and the certificate is one made meanwhile.
+    // From here the environment opens nothing, and the certificate was made in the meantime.
     fs::rename(&key_file, key_file.with_extension("away")).unwrap();
     let new = NewCertificate {
         name: "Later",

@@ -1,4 +1,4 @@
-//! Which new databases become encrypted, and which do not.
+//! The conditions under which new databases become encrypted.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 const MARK: [u8; 16] = *b"\xf7tdekit creating";
 const WRITE: &str = "CREATE TABLE made(x); INSERT INTO made VALUES(1)";
 
-/// A file under stock SQLite, beside ours.
+/// Opens a file with stock SQLite, beside ours.
 fn stock(path: &Path) -> Connection {
     setup();
     Connection::open(format!("file:{}?vfs=unix", path.display())).unwrap()
@@ -41,7 +41,7 @@ fn foreign() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Same answer as stock SQLite: "file is not a database", and the file as it was.
+/// The result equals stock SQLite's: "file is not a database", and the file is unchanged.
 #[test]
 fn a_foreign_file_is_never_written_over() {
     for (what, bytes) in foreign() {
@@ -60,7 +60,7 @@ fn a_foreign_file_is_never_written_over() {
     }
 }
 
-/// The states that a creation may stop in: the mark alone or a part of it, the second slot, the
+/// The states in which a creation may stop: the mark alone or a part of it, the second slot, the
 /// first slot up to any sector.
 fn unfinished() -> Vec<Vec<u8>> {
     let dir = TempDir::new().unwrap();
@@ -94,7 +94,7 @@ fn a_creation_that_was_cut_short_is_done_again() {
     }
 }
 
-/// It was to be encrypted: nobody makes it a plain one by accident.
+/// It should be encrypted: it does not become a plain one by accident.
 #[test]
 fn a_creation_that_was_cut_short_becomes_plain_by_request_only() {
     for state in unfinished() {

@@ -24,7 +24,7 @@ fn a_connection_that_was_there_before_the_database_reads_it() {
                 let dir = TempDir::new().unwrap();
                 let path = dir.path().join("a.db");
                 let early = open(&path).unwrap();
-                // One that has read the empty file, and one that wants another page size.
+                // A connection that has read the empty file, and one that wants another page size.
                 let reader = create(&path);
                 assert_eq!(one::<i64>(&reader, "SELECT count(*) FROM sqlite_schema"), 0);
                 let wants = create(&path);

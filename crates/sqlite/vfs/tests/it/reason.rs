@@ -1,4 +1,4 @@
-//! The reason of an opening that fails is in SQLite's own message, which each driver has in its
+//! The reason of a failed opening is in SQLite's own message, which each driver has in its
 //! exception.
 #![allow(unsafe_code)]
 
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 const WRITE: &str = "CREATE TABLE t(x); INSERT INTO t VALUES(1)";
 
-/// Opens `name`, which fails with `code` and the words; a new connection says the same.
+/// Opens `name`, which fails with `code` and the words; a new connection reports the same.
 fn refused(name: &str, code: i32, words: &[&str]) {
     let error = Connection::open(name).expect_err("the database opened");
     assert_eq!(error.sqlite_error().unwrap().extended_code, code, "{error}");
@@ -26,7 +26,8 @@ fn refused(name: &str, code: i32, words: &[&str]) {
     assert!(said.contains(&why), "{said}; {why}");
 }
 
-/// Names the database of a process that opens one by its environment and says what it is told.
+/// Variable with a database for a process that opens it with its environment and prints the
+/// message.
 const OPENED: &str = "TDEKIT_TEST_OPENED";
 
 #[test]
@@ -45,7 +46,7 @@ fn what_opens_by_the_environment() {
     }
 }
 
-/// What a process with these variables is told of the database.
+/// Returns the message that a process with these variables gets for the database.
 fn told(path: &Path, variables: &[(&str, &Path)]) -> String {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "reason::what_opens_by_the_environment", "--nocapture"]);
@@ -94,7 +95,7 @@ fn a_new_database_that_cannot_be_encrypted_does_not_open() {
     refused(&uri("tdekit=plane"), SQLITE_CANTOPEN, &["URI tdekit is not usable: plane"]);
     refused(&uri("tdekit_home=/nowhere"), SQLITE_AUTH, &["cannot find /nowhere"]);
     assert!(!dir.path().join("new.db").exists());
-    // One that is there and empty stays, and may be read by whom it does not concern.
+    // An existing empty file stays, and connections that it does not concern may read it.
     fs::write(dir.path().join("new.db"), "").unwrap();
     refused(&missing, SQLITE_AUTH, &["the key store has no certificate Nobody"]);
     assert_eq!(fs::metadata(dir.path().join("new.db")).unwrap().len(), 0);
@@ -103,7 +104,7 @@ fn a_new_database_that_cannot_be_encrypted_does_not_open() {
     assert_eq!(one::<i64>(&db, "SELECT count(*) FROM sqlite_schema"), 0);
 }
 
-/// SQLite has a text of its own for a file that is attached; the connection stays and is asked.
+/// SQLite has its own text for a file that is attached; the connection stays and has the reason.
 #[test]
 fn an_attached_database_is_refused_and_the_connection_stays() {
     setup();
@@ -134,7 +135,7 @@ fn an_attached_database_is_refused_and_the_connection_stays() {
     assert_eq!(one::<i64>(&db, "SELECT x FROM a.t"), 1);
 }
 
-/// A program may take the automatic extensions away: then the first statement fails instead.
+/// A program may remove the automatic extensions: then the first statement fails instead.
 #[test]
 fn without_the_automatic_extensions_the_first_statement_fails() {
     if !alone("reason::without_the_automatic_extensions_the_first_statement_fails") {

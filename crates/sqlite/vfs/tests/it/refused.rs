@@ -1,4 +1,4 @@
-//! Refusals, and how the connection is told why.
+//! Refusals, and how the connection gets the reason.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -15,7 +15,7 @@ fn why(db: &Connection) -> Option<String> {
     one(db, "SELECT tdekit_last_error()")
 }
 
-/// One whole sentence's worth, with what to do instead.
+/// A complete sentence, with the alternative.
 fn says(db: &Connection, words: &[&str]) {
     let said = why(db).expect("a reason");
     assert!(words.iter().all(|word| said.contains(word)), "{said}");
@@ -31,7 +31,7 @@ fn the_reason_belongs_to_the_connection() {
     assert!(second.execute_batch("CREATE TABLE t(x); PRAGMA page_size=8192; VACUUM").is_err());
     says(&second, &["8192"]);
     says(&first, &["16384"]);
-    // Wherever it is asked for.
+    // Wherever it is requested.
     let first = std::thread::spawn(move || {
         says(&first, &["16384"]);
         first
@@ -59,7 +59,7 @@ fn a_new_database_without_locks() {
     assert_eq!(one::<i64>(&db, "SELECT x FROM t"), 1);
 }
 
-/// A database of one page: its only page is what a log takes first.
+/// A database of one page: its only page is the first one that a log takes.
 #[test]
 fn a_backup_of_a_plain_page_is_refused_in_every_journal_mode() {
     for mode in ["DELETE", "WAL"] {
@@ -111,7 +111,7 @@ unsafe extern "C" fn open_by_copy(
     let below = unsafe { sys::sqlite3_vfs_find(c"tdekit".as_ptr()) };
     let copied = flags & (sys::SQLITE_OPEN_MAIN_JOURNAL | sys::SQLITE_OPEN_WAL) != 0;
     let name = match copied {
-        // SAFETY: SQLite passes a terminated name; the copy is left to the process.
+        // SAFETY: SQLite passes a NUL-terminated name; the copy is leaked.
         true => unsafe { CStr::from_ptr(name) }.to_owned().into_raw().cast_const(),
         false => name,
     };
@@ -156,7 +156,7 @@ fn journals_under_names_of_a_shims_making() {
             assert!(!bytes.windows(8).any(|part| part == b"Zanzibar"), "{mode}");
         }
         drop(db);
-        // Whose journal it is cannot be told of two.
+        // With two connections, the owner of the journal cannot be determined.
         let db = Connection::open(uri(&path)).unwrap();
         let other = Connection::open(uri(&path)).unwrap();
         let used = db.execute_batch("UPDATE t SET x = -x").and_then(|()| {

@@ -1,5 +1,4 @@
-//! Connections that open at the same time, before the VFS is registered: in a process of
-//! its own.
+//! Connections that open at the same time, before the VFS is registered: in a separate process.
 
 use std::fs;
 use std::sync::Barrier;

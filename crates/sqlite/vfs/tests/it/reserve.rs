@@ -1,5 +1,5 @@
-//! Databases without a file of their own, where every new database is to be encrypted: in a
-//! process of its own, as the test sets what the whole process goes by.
+//! Databases without a file of their own, where every new database must be encrypted: in a separate
+//! process, because the test changes settings of the whole process.
 #![allow(unsafe_code)]
 
 use crate::support::{CERTIFICATE, alone, create, one, setup};

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 const MARKER: &str = "Zanzibar-Marker-4711";
 
-/// A plain database's pages, in a mode of SQLite's.
+/// Returns a plain database's pages, in one of SQLite's journal modes.
 fn plain_database(dir: &Path, page_size: u32, mode: &str) -> Vec<u8> {
     let path = dir.join("plain.db");
     let db = Connection::open(&path).unwrap();

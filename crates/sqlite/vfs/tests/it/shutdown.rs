@@ -1,5 +1,5 @@
-//! New databases that would become plain, although they were to be encrypted. In a
-//! process of its own: the library is shut down, which no other connection may see.
+//! New databases that would become plain although they should be encrypted. In a separate process:
+//! the library is shut down, which no other connection may see.
 #![allow(unsafe_code)]
 
 use std::fs;

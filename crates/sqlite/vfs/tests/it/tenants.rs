@@ -1,4 +1,5 @@
-//! Several key stores in one process: what each opens, what it does not, and what stays in memory.
+//! Several key stores in one process: what each opens, what it does not open, and what stays in
+//! memory.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -22,7 +23,7 @@ struct Tenant {
 }
 
 impl Tenant {
-    /// Its own configuration opens it, unless `key_file` of somebody else does.
+    /// Its own configuration opens it, unless `key_file` of another tenant does.
     fn new(key_file: Option<&Path>) -> Self {
         let dir = TempDir::new().unwrap();
         let store = dir.path().join("store");
@@ -76,7 +77,7 @@ fn count(db: &Connection) -> i64 {
     one(db, "SELECT count(*) FROM t")
 }
 
-/// What the thread is told of an opening that failed.
+/// Returns the message that the thread gets for a failed opening.
 fn why(result: rusqlite::Result<Connection>) -> String {
     let refused = result.expect_err("the database opened");
     assert_eq!(refused.sqlite_error().unwrap().extended_code, rusqlite::ffi::SQLITE_AUTH);
@@ -88,7 +89,7 @@ fn a_database_opens_by_its_own_store_alone() {
     let (a, b) = (Tenant::new(None), Tenant::new(None));
     let open = a.make("a.db");
     drop(b.make("b.db"));
-    // While one tenant has it open, another still does not.
+    // While one tenant has it open, another still cannot open it.
     let by_other = why(b.open(&a.path("a.db"), ""));
     let store = b.path("store").display().to_string();
     assert!(by_other.contains(&store) && by_other.contains("certificate"), "{by_other}");
@@ -97,7 +98,7 @@ fn a_database_opens_by_its_own_store_alone() {
     assert_eq!(count(&open), 1);
     drop(open);
     assert_eq!(count(&a.open(&a.path("a.db"), "").unwrap()), 1);
-    // Nor does a tenant's store open those of the environment.
+    // A tenant's store does not open those of the environment either.
     let path = a.path("default.db");
     let uri = format!("file:{}?tdekit_certificate={CERTIFICATE}", path.display());
     let default = Connection::open(uri).unwrap();
@@ -116,7 +117,7 @@ fn statements_copy_from_store_to_store() {
     db.execute("ATTACH ?1 AS b", [target]).unwrap();
     db.execute_batch("CREATE TABLE b.t AS SELECT * FROM t").unwrap();
     db.execute("VACUUM INTO ?1", [b.uri(&b.path("into.db"), "&tdekit_certificate=Cert")]).unwrap();
-    // Where nothing is named, a copy is of the store of its source.
+    // If nothing is named, a copy uses the store of its source.
     db.execute("VACUUM INTO ?1", [a.path("copy.db").to_str().unwrap()]).unwrap();
     drop(db);
     for (tenant, other, name) in [(&b, &a, "b.db"), (&b, &a, "into.db"), (&a, &b, "copy.db")] {
@@ -161,7 +162,7 @@ fn a_store_is_opened_once_and_until_its_last_database_closes() {
     let tenant = Tenant::new(None);
     drop(tenant.make("second.db"));
     let first = tenant.make("first.db");
-    // From here nothing opens the store anew.
+    // From here on nothing opens the store again.
     fs::rename(tenant.path("key"), tenant.path("away")).unwrap();
     let second = tenant.open(&tenant.path("second.db"), "").unwrap();
     drop(first);
@@ -171,7 +172,7 @@ fn a_store_is_opened_once_and_until_its_last_database_closes() {
     assert!(told.contains("key"), "{told}");
 }
 
-/// Takes the master key in place of sealing it.
+/// Records the master key instead of sealing it.
 struct Spy(Arc<Mutex<Vec<u8>>>);
 
 impl Provider for Spy {
@@ -190,7 +191,7 @@ impl Provider for Spy {
     }
 }
 
-/// A stock Python with the extension, which does what it is told line by line.
+/// A stock Python with the extension that executes commands line by line.
 struct Python {
     child: Child,
     answers: BufReader<ChildStdout>,
@@ -232,7 +233,7 @@ impl Python {
         self.run(&format!("assert {name}.execute('SELECT count(*) FROM t').fetchone() == (1,)"));
     }
 
-    /// Whether the bytes stand anywhere in its memory.
+    /// Returns true if the bytes are anywhere in its memory.
     fn has(&self, needle: &[u8]) -> bool {
         let process = Path::new("/proc").join(self.child.id().to_string());
         let mut memory = File::open(process.join("mem")).unwrap();

@@ -1,4 +1,4 @@
-//! Parameters and variables that ask for encryption and are misspelt or empty: an error, never a
+//! Parameters and variables that ask for encryption but are misspelt or empty: an error, never a
 //! plain database.
 #![allow(unsafe_code)]
 
@@ -37,7 +37,7 @@ fn what_is_misspelt_or_empty_makes_no_file() {
         (format!("{right}&tdekit_freshness"), "tdekit_freshness has no value"),
         (format!("{right}&tdekit_home="), "tdekit_home has no value"),
         ("tdekit=".to_owned(), "tdekit has no value"),
-        // Past our VFS as well.
+        // Without our VFS as well.
         (format!("vfs=unix&tdekit_cert={CERTIFICATE}"), ""),
     ] {
         let dir = TempDir::new().unwrap();
@@ -50,7 +50,7 @@ fn what_is_misspelt_or_empty_makes_no_file() {
         let refused = db.execute_batch(&attach).unwrap_err();
         assert_eq!(refused.sqlite_error_code(), Some(ErrorCode::CannotOpen), "{attach}");
         assert_eq!(names(&dir), [""; 0], "{parameters}");
-        // One that exists is not opened by what is not understood, either.
+        // An existing one is not opened with an unknown parameter either.
         drop(create(&path));
         assert!(Connection::open(uri(&path, "tdekit_cert=x")).is_err());
     }

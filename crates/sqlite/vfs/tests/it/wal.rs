@@ -32,9 +32,9 @@ fn connect(path: &Path) -> Connection {
     db
 }
 
-/// Frames that a connection rolled back lie in the log behind its last commit, and may be synced
-/// with it. That says nothing of the frames that another connection puts there: a power cut that
-/// tears those ends the log, as in stock SQLite, and is no damage.
+/// Frames that a connection rolled back are in the log after its last commit, and may be synced
+/// with it. That implies nothing about the frames that another connection writes there: a power cut
+/// that tears those ends the log, as in stock SQLite, and is not damage.
 #[test]
 fn a_sync_vouches_for_no_frame_behind_the_last_commit() {
     let dir = TempDir::new().unwrap();
@@ -49,7 +49,7 @@ fn a_sync_vouches_for_no_frame_behind_the_last_commit() {
         .unwrap();
     assert!(frames(&wal) > committed + 10, "the transaction was not spilled");
 
-    // A reader keeps the log from being begun anew after the checkpoint, which syncs it.
+    // A reader keeps the log from being restarted after the checkpoint, which syncs it.
     reader.execute_batch("BEGIN").unwrap();
     assert_eq!(one::<i64>(&reader, "SELECT count(*) FROM t"), 1);
     assert_eq!(one::<i64>(&one_writer, "PRAGMA wal_checkpoint(PASSIVE)"), 0);
@@ -68,8 +68,8 @@ fn a_sync_vouches_for_no_frame_behind_the_last_commit() {
     assert_eq!(one::<String>(&after, "PRAGMA integrity_check"), "ok");
 }
 
-/// What a transaction gathered and gave up must not come with the next one of its connection: by
-/// then the place is that of another's commit.
+/// Frames that a transaction gathered and gave up must not be written with the next one of its
+/// connection: by then the place belongs to another's commit.
 #[test]
 fn frames_that_were_rolled_back_are_never_written_later() {
     let dir = TempDir::new().unwrap();
@@ -100,7 +100,7 @@ fn frames_that_were_rolled_back_are_never_written_later() {
 }
 
 /// SQLite begins a log with salts of zero when a connection that has begun one before recovers an
-/// empty one. A header without a checksum, too, is one that it will write anew; only that is.
+/// empty one. A header without a checksum, too, is one that it will rewrite; only such a header is.
 #[test]
 fn a_log_with_salts_of_zero_keeps_what_is_committed() {
     let dir = TempDir::new().unwrap();
@@ -120,7 +120,7 @@ fn a_log_with_salts_of_zero_keeps_what_is_committed() {
     let index = fs::OpenOptions::new().write(true).open(dir.path().join("a.db-shm")).unwrap();
     index.write_all_at(&[0; 96], 0).unwrap();
     for n in 0..20 {
-        // Pages that are spilled and come back, so that SQLite writes their headers anew.
+        // Pages that are spilled and used again, so that SQLite rewrites their headers.
         db.execute_batch(&format!(
             "BEGIN; UPDATE t SET k = {n}, x = randomblob(5000) WHERE id = {n} + 1;
              UPDATE t SET k = k + 1000 WHERE id % 7 = {n} % 7; UPDATE t SET k = k - 1000

@@ -1,4 +1,4 @@
-//! Media sets in memory: a writer, and a reader that accepts nothing but what was written.
+//! Media sets in memory: a writer, and a reader that accepts only what was written.
 #![allow(dead_code, clippy::unwrap_used)] // each test file uses a part of it
 
 use tdekit_backup_media::payload::{
@@ -29,7 +29,7 @@ pub(crate) struct Spec {
     pub(crate) page_map: bool,
     pub(crate) block_size: u32,
     pub(crate) family: Family,
-    /// The whole database, where the page map is to be of it.
+    /// The whole database, if the page map must describe it.
     pub(crate) state: Option<Vec<u8>>,
     pub(crate) recipients: Vec<Recipient>,
 }
@@ -70,7 +70,7 @@ impl Content {
         Source::Database { page_size: PAGE_SIZE, pages }
     }
 
-    /// All data payloads with their first page.
+    /// Returns all data payloads with their first page.
     fn payloads(&self, block_size: u32) -> Vec<(u32, Vec<u8>)> {
         let block = block_size as usize;
         match self {
@@ -164,7 +164,7 @@ pub(crate) fn scan(media: &[u8]) -> Result<Scanned, MediaError> {
     scan.finish()
 }
 
-/// Where the next record stands.
+/// Returns the place of the next record.
 pub(crate) fn next_place(media: &[u8], set_id: Id) -> RecordPlace {
     let scanned = scan(media).unwrap();
     assert_eq!(scanned.append_at(), Some(media.len() as u64));
@@ -322,7 +322,7 @@ pub(crate) fn read_all(media: &[u8]) -> Result<Vec<Content>, MediaError> {
     Ok(contents)
 }
 
-/// Bytes that compress by about a half.
+/// Returns bytes that compress by about a half.
 pub(crate) fn sample(len: usize) -> Vec<u8> {
     let mut state = 88_172_645_463_325_252_u64;
     (0..len)
@@ -335,7 +335,7 @@ pub(crate) fn sample(len: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Every algorithm, and none.
+/// Returns every algorithm, and none.
 pub(crate) fn algorithms() -> impl Iterator<Item = Option<Algorithm>> {
     std::iter::once(None).chain(Algorithm::all().iter().copied().map(Some))
 }
@@ -343,7 +343,7 @@ pub(crate) fn algorithms() -> impl Iterator<Item = Option<Algorithm>> {
 pub(crate) const COMPRESSIONS: [Compression; 4] =
     [Compression::None, Compression::Lz4, Compression::Zstd(1), Compression::Zstd(-3)];
 
-/// A stream, a full set with a page map, and a differential one.
+/// Returns a stream, a full set with a page map, and a differential one.
 pub(crate) fn contents() -> [Content; 3] {
     let base = Base { set_id: [1; 16], trailer_sha256: [2; 32] };
     let changed = [2, 3, 9, 20].map(|number| (number, sample(PAGE))).to_vec();

@@ -14,7 +14,7 @@ use tdekit_key_crypto::rsa::{RsaBits, RsaPrivateKey};
 use tdekit_key_crypto::{Algorithm, SecretBytes, x509};
 use tdekit_key_store::{StoreError, WrapMechanism, WrappedDek};
 
-/// A certificate whose wrapping only turns bits.
+/// A certificate whose wrapping only flips bits.
 #[derive(Debug, Clone, Copy)]
 pub struct Key(pub u8);
 
@@ -107,7 +107,7 @@ impl Dir {
     }
 }
 
-/// A database with this page size and journal mode, and rows of both tables.
+/// Makes a database with this page size and journal mode, and rows in both tables.
 pub fn database(path: &Path, page_size: u32, journal: &str, rows: u32) -> Connection {
     let db = Connection::open(path).unwrap();
     db.pragma_update(None, "page_size", page_size).unwrap();
@@ -131,7 +131,7 @@ pub fn add_rows(db: &Connection, rows: u32) {
     db.execute_batch("COMMIT").unwrap();
 }
 
-/// Row counts and sums; panics where the database is not whole.
+/// Returns row counts and sums; panics if the database is not whole.
 pub fn state(path: &Path) -> (i64, i64, i64, i64) {
     let db = Connection::open(path).unwrap();
     let check: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
@@ -157,7 +157,7 @@ pub fn encryption() -> Option<Encryption<'static>> {
     Some(Encryption { algorithm: Algorithm::Aes256, recipients: &KEY })
 }
 
-/// An encrypted backup of a database.
+/// Makes an encrypted backup of a database.
 pub fn job(path: &Path) -> BackupJob<'static> {
     let labels = Labels {
         database_name: "main".to_owned(),
@@ -189,7 +189,7 @@ pub fn open(paths: &[&Path]) -> Result<Media, RunError> {
     Media::open_files(&paths.iter().map(|path| path.to_path_buf()).collect::<Vec<_>>())
 }
 
-/// Restores a database to a file that is not there yet.
+/// Restores a database to a file that does not exist yet.
 pub fn restore(
     media: &Media,
     position: Option<u32>,
@@ -199,7 +199,7 @@ pub fn restore(
     media.restore_database(position, Some(&KEY), &mut sink, &Run::default())
 }
 
-/// Bytes of a stream.
+/// Returns the bytes of a stream.
 pub fn restore_bytes(media: &Media, position: Option<u32>) -> Result<Vec<u8>, RunError> {
     let mut out = Vec::new();
     media.restore_stream(position, Some(&KEY), &mut out, &Run::default())?;

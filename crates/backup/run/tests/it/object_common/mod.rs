@@ -1,4 +1,4 @@
-//! The S3 server that the test command starts, and a line to it that can be cut.
+//! The S3 server that the test command starts, and a connection to it that can be cut.
 
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -16,7 +16,7 @@ use tdekit_backup_run::ObjectOptions;
 /// Ends each record, as a trailer does.
 pub const TRAILER: &[u8] = b"the trailer of a record";
 
-/// The server, and a prefix in its bucket that is the test's own.
+/// The server, and a prefix in its bucket for one test.
 pub struct Server {
     endpoint: String,
     pub bucket: String,
@@ -29,7 +29,7 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(format!("TDEKIT_TEST_S3_{name}")).ok()
 }
 
-/// The server; `None` where none was started, which is a failure in CI.
+/// Returns the server; `None` if none was started, which is a failure in CI.
 pub fn server(test: &str) -> Option<Server> {
     let Some(endpoint) = variable("ENDPOINT") else {
         let hint = "no S3 server: run the tests by `make test` or `cargo xtask s3 -- cargo test`";
@@ -52,17 +52,17 @@ pub fn server(test: &str) -> Option<Server> {
 }
 
 impl Server {
-    /// The address of a name that only this test uses.
+    /// Returns the address of a name that only this test uses.
     pub fn address(&self, name: &str) -> String {
         format!("s3://{}/{}/{name}", self.bucket, self.prefix)
     }
 
-    /// Options that lead to the server itself.
+    /// Returns options for the server itself.
     pub fn options(&self) -> ObjectOptions {
         self.options_by(&self.endpoint)
     }
 
-    /// Options that lead to the server by another endpoint. Pieces are as small as S3 takes them.
+    /// Returns options for the server through another endpoint. Pieces have the minimum size of S3.
     pub fn options_by(&self, endpoint: &str) -> ObjectOptions {
         let named = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         ObjectOptions {
@@ -78,7 +78,7 @@ impl Server {
         }
     }
 
-    /// The variables of one who may only read.
+    /// Returns the variables of a user with read access only.
     pub fn reader(&self) -> [(String, String); 2] {
         let named = |name: &str, own: &str| (name.to_owned(), variable(own).unwrap());
         [
@@ -111,7 +111,7 @@ impl Server {
         self.runtime.block_on(self.store.delete(&path)).unwrap();
     }
 
-    /// How many uploads of this test were begun and neither completed nor aborted.
+    /// Returns the number of uploads of this test that were neither completed nor aborted.
     pub fn unfinished_uploads(&self) -> usize {
         let query = [("uploads", ""), ("prefix", self.prefix.as_str())];
         let options = SignedUrlOptions::default().with_query(query);
@@ -132,18 +132,18 @@ impl Server {
     }
 }
 
-/// When a connection through the proxy is cut.
+/// The event that cuts a connection through the proxy.
 #[derive(Debug, Clone)]
 pub enum Cut {
-    /// After so many bytes to the server.
+    /// After this many bytes to the server.
     Up(usize),
-    /// After so many bytes from the server.
+    /// After this many bytes from the server.
     Down(usize),
-    /// When the server answers a request that contains this text; the answer is lost.
+    /// When the server answers a request with this text; the answer is lost.
     Answer(&'static str),
 }
 
-/// A line to the server. Each connection takes the next cut from the list; when none is left,
+/// A proxy to the server. Each connection takes the next cut from the list; when none is left,
 /// connections stay whole.
 pub struct Proxy {
     pub endpoint: String,
@@ -172,7 +172,7 @@ impl Proxy {
         *self.cuts.lock().unwrap() = cuts.into_iter().rev().collect();
     }
 
-    /// Cuts that have not been made yet.
+    /// Returns the number of cuts that have not been made yet.
     pub fn left(&self) -> usize {
         self.cuts.lock().unwrap().len()
     }
@@ -218,7 +218,7 @@ fn take(cuts: &Mutex<Vec<Cut>>, due: impl Fn(&Cut) -> bool) -> bool {
     taken
 }
 
-/// Copies until the end or until `cut` says so, given all bytes so far and the newest ones.
+/// Copies until the end or until `cut` returns true, given all bytes so far and the newest ones.
 fn pump(mut from: TcpStream, mut to: TcpStream, cut: impl Fn(usize, &[u8]) -> bool) {
     let mut buf = vec![0; 64 << 10];
     let mut passed = 0;

@@ -26,8 +26,8 @@ impl Deref for Hex {
     }
 }
 
-/// The vectors of one file. Panics on a file that has none, so that no test passes by reading
-/// nothing.
+/// Reads the vectors of one file. Panics on a file without vectors, so that no test passes by
+/// reading nothing.
 pub(crate) fn vectors<T: DeserializeOwned>(name: &str) -> Vec<T> {
     #[derive(Deserialize)]
     struct File<T> {

@@ -19,12 +19,12 @@ use crate::error::StoreError;
 
 pub(super) const DEFAULT_TIMEOUT_S: u16 = 30;
 const MAX_TIMEOUT_S: u16 = 300;
-/// The program keeps to its time by itself; one that does not is ended this much later.
+/// The program observes its own time limit; one that does not is killed after this additional time.
 const GRACE: Duration = Duration::from_secs(5);
-/// A pipe takes as much before anybody reads it, on every system.
+/// Every system's pipe accepts this much before anybody reads it.
 const MAX_REQUEST_BYTES: usize = 4096;
 const MAX_ANSWER_BYTES: usize = 3 + 4096;
-/// Secrets that the program has no use for.
+/// Secrets that the program does not need.
 const NOT_INHERITED: [&str; 8] = [
     "TDEKIT_PASSWORD",
     "TDEKIT_BACKUP_PASSWORD",
@@ -32,19 +32,19 @@ const NOT_INHERITED: [&str; 8] = [
     "TDEKIT_OLD_KEY",
     "TDEKIT_KEY",
     "TDEKIT_PKCS11_PIN",
-    // The program is not the host: what the host loads is not for it.
+    // The program is not the host: libraries preloaded into the host are not for it.
     "LD_PRELOAD",
     "LD_LIBRARY_PATH",
 ];
 
-/// What a key service is to do.
+/// An operation of a key service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ServiceOperation {
     /// Wrap a secret.
     Wrap,
-    /// Unwrap what it wrapped.
+    /// Unwrap a wrapped secret.
     Unwrap {
-        /// Whether it was bound to the store when it was wrapped.
+        /// True if the secret was bound to the store when it was wrapped.
         bound: bool,
     },
 }
@@ -57,9 +57,9 @@ pub struct ServiceRequest {
     pub service: KeyService,
     /// The operation.
     pub operation: ServiceOperation,
-    /// Seconds that it may take in all.
+    /// Total time limit in seconds.
     pub timeout_s: u16,
-    /// Identifier of the store, in hexadecimal digits. What is wrapped is bound to it.
+    /// Identifier of the store, in hexadecimal digits. The wrapped secret is bound to it.
     pub store_id: String,
     /// Identifier of the protector, likewise.
     pub protector_id: String,
@@ -70,15 +70,15 @@ pub struct ServiceRequest {
 pub struct ServiceAnswer {
     /// The wrapped or the unwrapped secret.
     pub output: SecretBytes,
-    /// For what was wrapped: whether the service bound it to the store.
+    /// When wrapping: true if the service bound the secret to the store.
     pub bound: bool,
 }
 
 impl ServiceRequest {
-    /// Reads a request and the bytes that it is about.
+    /// Reads a request and the bytes that it concerns.
     ///
     /// # Errors
-    /// `InvalidData` for anything else than a request; those of `from`.
+    /// `InvalidData` for anything but a request; those of `from`.
     pub fn read(from: &mut impl Read) -> io::Result<(Self, SecretBytes)> {
         let invalid = |reason| io::Error::new(io::ErrorKind::InvalidData, reason);
         let mut length = [0; 4];
@@ -113,7 +113,7 @@ impl ServiceRequest {
 }
 
 impl ServiceAnswer {
-    /// Writes an answer, or why there is none. A reason has at most 2048 bytes; more are cut.
+    /// Writes an answer, or the reason for a failure. A reason is cut to 2048 bytes.
     ///
     /// # Errors
     /// Those of `to`; `InvalidInput` for an output that is too long.
@@ -129,7 +129,7 @@ impl ServiceAnswer {
         to.flush()
     }
 
-    /// The answer in `bytes`; `None` for anything else.
+    /// Parses an answer; `None` for anything else.
     fn parse(bytes: &[u8]) -> Option<Result<Self, String>> {
         let (head, rest) = bytes.split_at_checked(3)?;
         let (state, length) = (*head.first()?, [*head.get(1)?, *head.get(2)?]);
@@ -147,7 +147,7 @@ impl ServiceAnswer {
     }
 }
 
-/// Starts the program, and has it ask.
+/// Starts the program and lets it ask the service.
 pub(super) fn ask(
     access: &ServiceAccess,
     request: &ServiceRequest,
@@ -168,8 +168,8 @@ pub(super) fn ask(
     let path = program(access)?;
     let pipe = |error| StoreError::io("make a pipe for", &path)(error);
     let (to_read, mut to_write) = io::pipe().map_err(pipe)?;
-    // Before the program starts: a reader is there, so no signal can come of it, and the pipe
-    // takes it all at once.
+    // Written before the program starts: the read end is open, so no signal can result, and the
+    // pipe accepts the whole request.
     request.write(&mut to_write, input).map_err(pipe)?;
     drop(to_write);
     let mut command = Command::new(&path);
@@ -194,8 +194,8 @@ pub(super) fn ask(
     }
 }
 
-/// Ended and waited for in any case. A host may have waited for it already, which is no fault: the
-/// answer counts, not how the program ended.
+/// A child that is killed and reaped in any case. A host may have reaped it already, which is not a
+/// fault: the answer matters, not the exit status.
 struct Running(Child);
 
 impl Drop for Running {

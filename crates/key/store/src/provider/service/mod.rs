@@ -1,11 +1,11 @@
 //! A key in a key service: HashiCorp Vault or OpenBao (transit), or AWS KMS. It wraps 32 random
 //! bytes, which are the protector's secret.
 //!
-//! The service is asked by another process, the `tdekit` program: an application that loads the
-//! extension gets no client of HTTP and TLS. Parameters: version (1 byte: 1), whether the service
-//! bound what it wrapped to this store (1 byte), then byte strings behind lengths of 16 bits: the
-//! names that find the key, and the wrapped secret. The names tell and are compared; where
-//! credentials go is decided by the environment or the configuration, never by the store file.
+//! Another process, the `tdekit` program, asks the service: an application that loads the extension
+//! does not get an HTTP and TLS client. Parameters: version (1 byte: 1), a flag for whether the
+//! service bound the secret to this store (1 byte), then byte strings after lengths of 16 bits: the
+//! names that locate the key, and the wrapped secret. The names inform and are compared; the
+//! environment or the configuration decides where credentials go, never the store file.
 
 mod ask;
 mod names;
@@ -28,31 +28,31 @@ use crate::file::{Protector, ProtectorKind};
 
 const VERSION: u8 = 1;
 const SECRET_LEN: usize = 32;
-/// AWS KMS gives at most 6144 bytes, for far longer plaintexts.
+/// AWS KMS returns at most 6144 bytes, for far longer plaintexts.
 const MAX_WRAPPED_BYTES: usize = 2048;
 const FIELD: &str = "key service parameters";
 
-/// A key in a key service, and how it is reached.
+/// A key in a key service, and how to reach it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceAccess {
     /// The key.
     pub service: KeyService,
-    /// The `tdekit` program that asks the service, where this process is not that program.
+    /// The `tdekit` program that asks the service, where this process is another program.
     pub program: Option<PathBuf>,
-    /// Seconds that opening may take in all, tries included: 1 to 300; `None` for 30.
+    /// Total time limit for opening in seconds, retries included: 1 to 300; `None` for 30.
     pub timeout_s: Option<u16>,
 }
 
-/// What a protector says of its key in a key service: for people, and to be compared.
+/// The name of a key in a key service, as stored in a protector: for people, and for comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceKeyName {
-    /// The server's address when the protector was made; `None` for AWS, which the key names.
+    /// The server's address when the protector was made; `None` for AWS, where the key names it.
     pub address: Option<String>,
-    /// Mount and name in Vault, with its namespace before it; the ARN in AWS.
+    /// For Vault: mount and name, with the namespace before them. For AWS: the ARN.
     pub key: String,
 }
 
-/// The key that a protector of a key service is sealed with; `None` for other kinds.
+/// Returns the key that seals a protector of a key service; `None` for other kinds.
 #[must_use]
 pub fn service_key(protector: &Protector) -> Option<ServiceKeyName> {
     let params = Params::decode(protector.kind, &protector.params).ok()?;
@@ -117,7 +117,7 @@ impl Provider for ServiceProvider<'_> {
         let secret = SecretBytes::random(SECRET_LEN)?;
         let answer = self.ask(ServiceOperation::Wrap, &secret, binding)?;
         let wrapped = answer.output.expose();
-        // What the service cannot unwrap must not become the way into a store.
+        // A secret that the service cannot unwrap must not become the way into a store.
         let back = self.unwrap(wrapped, answer.bound, binding)?;
         if !back.ct_eq(secret.expose()) {
             return Err(self.fault("it unwrapped another secret than it had wrapped"));
@@ -142,7 +142,7 @@ impl Provider for ServiceProvider<'_> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Params {
     bound: bool,
-    /// In Vault only.
+    /// Vault only.
     address: Option<String>,
     key: String,
     wrapped: Vec<u8>,
@@ -228,7 +228,8 @@ mod tests {
         }
     }
 
-    /// Bytes of the format: a change of them is a change of `docs/format/keystore.md`.
+    /// These bytes are part of the format: a change of them is a change of
+    /// `docs/format/keystore.md`.
     #[test]
     fn parameters_have_these_bytes() {
         let vault = Params {

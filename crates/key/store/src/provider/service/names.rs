@@ -1,5 +1,4 @@
-//! The keys of key services by name. A name becomes part of an address, so its characters are
-//! few.
+//! Names of keys in key services. A name becomes part of an address, so few characters are allowed.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,10 +9,10 @@ use crate::error::StoreError;
 use crate::file::ProtectorKind;
 
 pub(super) const MAX_ADDRESS_BYTES: usize = 512;
-/// Namespace, mount and name in Vault; an ARN in AWS.
+/// Maximum length of namespace, mount and name in Vault, or of an ARN in AWS.
 pub(super) const MAX_KEY_BYTES: usize = 512;
 
-/// A key in a key service, and where the service and its credentials are.
+/// A key in a key service, and the locations of the service and its credentials.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KeyService {
     /// HashiCorp Vault or OpenBao, its transit engine.
@@ -30,13 +29,13 @@ pub struct VaultKey {
     pub address: String,
     /// Name of the key.
     pub key: String,
-    /// Where the engine is mounted.
+    /// Mount point of the engine.
     #[serde(default = "VaultKey::default_mount")]
     pub mount: String,
-    /// The namespace, where the server has them.
+    /// The namespace, for servers that have namespaces.
     #[serde(default)]
     pub namespace: Option<String>,
-    /// PEM file of the certificates that may sign the server's; without it, the system's.
+    /// PEM file of the trusted certificates for the server; without it, the system's.
     #[serde(default)]
     pub ca_file: Option<PathBuf>,
     /// File with the token; without it, `VAULT_TOKEN`, then `~/.vault-token`.
@@ -48,12 +47,12 @@ pub struct VaultKey {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AwsKmsKey {
-    /// ARN of the key, or of an alias. It names the region, and by that the server.
+    /// ARN of the key, or of an alias. It names the region, and thereby the server.
     pub key: String,
-    /// Another server, as a VPC endpoint: `https://HOST`; `http://` for loopback only.
+    /// Another server, such as a VPC endpoint: `https://HOST`; `http://` for loopback only.
     #[serde(default)]
     pub endpoint: Option<String>,
-    /// PEM file of the certificates that may sign the server's; without it, the system's.
+    /// PEM file of the trusted certificates for the server; without it, the system's.
     #[serde(default)]
     pub ca_file: Option<PathBuf>,
     /// The shared credentials file; without it, `~/.aws/credentials`.
@@ -65,7 +64,7 @@ pub struct AwsKmsKey {
 }
 
 impl VaultKey {
-    /// The mount that Vault itself proposes.
+    /// Vault's default mount.
     #[must_use]
     pub fn default_mount() -> String {
         "transit".to_owned()
@@ -73,7 +72,7 @@ impl VaultKey {
 }
 
 impl AwsKmsKey {
-    /// Partition and region of the ARN; `None` where it is no ARN of a key or an alias.
+    /// Returns partition and region of the ARN; `None` if it is not the ARN of a key or an alias.
     #[must_use]
     pub fn partition_and_region(&self) -> Option<(&str, &str)> {
         let lower = |text: &str| {
@@ -100,7 +99,7 @@ impl AwsKmsKey {
 }
 
 impl KeyService {
-    /// The kind of protector that this key makes.
+    /// Returns the kind of protector that this key makes.
     #[must_use]
     pub fn kind(&self) -> ProtectorKind {
         match self {
@@ -109,7 +108,7 @@ impl KeyService {
         }
     }
 
-    /// The address that a store records, and the key's whole name.
+    /// Returns the address that a store records, and the key's full name.
     pub(super) fn names(&self) -> (Option<String>, String) {
         match self {
             Self::Vault(vault) => {

@@ -1,5 +1,5 @@
-//! Which program asks key services: the running one, where it is `tdekit` itself, else one that
-//! the environment or the configuration names by its whole path.
+//! The program that asks key services: the running one, if it is `tdekit` itself, else one that the
+//! environment or the configuration names by its absolute path.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -10,12 +10,12 @@ use super::ServiceAccess;
 use crate::error::StoreError;
 use crate::provider::secret_file::check_not_changeable;
 
-/// This process's own program, whatever its name was changed to meanwhile.
+/// The executable of this process, even if its name has changed.
 const SELF: &str = "/proc/self/exe";
 
 static THIS_PROGRAM: AtomicBool = AtomicBool::new(false);
 
-/// From now on, key services are asked by the program that this process runs, which has the verb
+/// Makes this process's own program ask key services from now on; it must have the verb
 /// `key-service`. For `tdekit` itself.
 pub fn ask_services_by_this_program() {
     THIS_PROGRAM.store(true, Ordering::Relaxed);
@@ -50,8 +50,8 @@ pub(super) fn program(access: &ServiceAccess) -> Result<PathBuf, StoreError> {
     Ok(path)
 }
 
-/// Refuses a directory in which others could put another program under the name. In a sticky one
-/// they cannot.
+/// Refuses a directory in which others could replace the program. In a sticky directory they
+/// cannot.
 fn check_not_replaceable(directory: &Path) -> Result<(), StoreError> {
     const STICKY: u32 = 0o1000;
     let metadata = fs::metadata(directory).map_err(StoreError::io("find", directory))?;

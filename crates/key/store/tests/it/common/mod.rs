@@ -7,7 +7,7 @@ use tdekit_key_store::{
     KeyStore, NewCertificate, PasswordParams, RsaBits, SecretBytes, Unlock, Unlocked, now_seconds,
 };
 
-/// The cheapest cost that the format allows.
+/// The lowest cost that the format allows.
 pub fn cheap() -> PasswordParams {
     PasswordParams::new(8 * 1024, 1, 1).unwrap()
 }

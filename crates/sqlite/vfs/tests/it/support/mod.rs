@@ -1,5 +1,5 @@
-//! A key store of its own for each test process, connections through the VFS, and processes for
-//! tests that change what a whole process goes by.
+//! A key store for each test process, connections through the VFS, and separate processes for tests
+//! that change the state of a whole process.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(unsafe_code)]
 #![allow(dead_code)]
@@ -18,11 +18,11 @@ pub(crate) const CERTIFICATE: &str = "TestCert";
 
 static HOME: OnceLock<TempDir> = OnceLock::new();
 
-/// Set in a process of a test's own.
+/// Set in a process that runs a single test.
 const ALONE: &str = "TDEKIT_TEST_ALONE";
 
-/// Whether this process is `test`'s own. In any other it runs the test in one, and checks that it
-/// passes there. For what changes all connections of a process.
+/// Returns true if this process runs only `test`. In any other it runs the test in one, and checks
+/// that it passes there. For tests that change all connections of a process.
 pub(crate) fn alone(test: &str) -> bool {
     if is_alone() {
         return true;
@@ -34,26 +34,26 @@ pub(crate) fn alone(test: &str) -> bool {
     false
 }
 
-/// Whether this process is one test's own.
+/// Returns true if this process runs only one test.
 pub(crate) fn is_alone() -> bool {
     std::env::var_os(ALONE).is_some()
 }
 
-/// Runs a test of this program, such as `register::NAME`, in a process of its own.
+/// Runs a test of this program, such as `register::NAME`, in a separate process.
 pub(crate) fn run_alone(test: &str) -> Output {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(ALONE, "1");
     command.output().unwrap()
 }
 
-/// Makes the key store and registers the VFS with the bundled library, once a process.
+/// Makes the key store and registers the VFS with the bundled library, once per process.
 pub(crate) fn setup() {
     static REGISTERED: OnceLock<()> = OnceLock::new();
     setup_unregistered();
     REGISTERED.get_or_init(|| drop(Connection::open_in_memory().unwrap()));
 }
 
-/// Makes the key store, and has the next connection register the VFS.
+/// Makes the key store, and makes the next connection register the VFS.
 pub(crate) fn setup_unregistered() {
     HOME.get_or_init(|| {
         let home = TempDir::new().unwrap();
@@ -70,8 +70,8 @@ pub(crate) fn setup_unregistered() {
                 expires_at: tdekit_key_store::now_seconds() + 86_400,
             })
             .unwrap();
-        // SAFETY: every test comes here before it uses SQLite, and all else that reads the
-        // environment is Rust, whose lock this takes.
+        // SAFETY: every test calls this before it uses SQLite, and all other readers of the
+        // environment are Rust code, whose lock this takes.
         unsafe {
             std::env::set_var("TDEKIT_HOME", &dir);
             std::env::set_var("TDEKIT_KEY_FILE", &key_file);
@@ -81,7 +81,7 @@ pub(crate) fn setup_unregistered() {
     });
 }
 
-/// The directory that holds the key store, and the path of the key file.
+/// Returns the directory of the key store, and the path of the key file.
 pub(crate) fn home() -> (PathBuf, PathBuf) {
     setup();
     let home = HOME.get().unwrap().path();
@@ -99,7 +99,7 @@ unsafe extern "C" fn init(
     if code == SQLITE_OK_LOAD_PERMANENTLY { SQLITE_OK } else { code }
 }
 
-/// Has the next connection load the extension.
+/// Makes the next connection load the extension.
 pub(crate) fn register() {
     // SAFETY: `init` has the signature of an extension's entry point.
     let code = unsafe { rusqlite::ffi::sqlite3_auto_extension(Some(init)) };
@@ -128,7 +128,7 @@ pub(crate) fn create_with(path: &Path, algorithm: &str) -> Connection {
     Connection::open(uri).unwrap()
 }
 
-/// The only column of the only row.
+/// Returns the only column of the only row.
 pub(crate) fn one<T: rusqlite::types::FromSql>(db: &Connection, sql: &str) -> T {
     db.query_row(sql, [], |row| row.get(0)).unwrap_or_else(|e| panic!("{sql}: {e}"))
 }
