@@ -109,6 +109,9 @@ pub(crate) fn database_hint(error: &DatabaseError) -> Option<String> {
         DatabaseError::AlreadyEncrypted { .. } => {
             "`tdekit status` shows how; `tdekit rewrap` changes its certificates"
         }
+        DatabaseError::CopyOf { .. } => {
+            "`VACUUM INTO` makes a copy with an id of its own; or remove one of the two"
+        }
         DatabaseError::NoFreshness { .. } => "`tdekit freshness on` gives it that",
         DatabaseError::InUse { .. } => "stop what uses it, then try again",
         DatabaseError::WithoutExtension { .. } => {

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,9 +13,9 @@ use tdekit_console::session::{self, Ask};
 use tdekit_console::{Fit, GlobalArgs, output};
 use tdekit_key_store::{
     CertificateBackup, CertificateInfo, NewCertificate, RsaBits, SecretBytes, Unlocked, Use,
-    iso8601, read_certificate_file, thumbprint, write_new,
+    iso8601, open_ordinary, read_certificate_file, thumbprint, write_new,
 };
-use tdekit_sqlite_convert::{Unwatched, resolved_path, rewrap};
+use tdekit_sqlite_convert::{FileKind, Unwatched, read_area, resolved_path, rewrap};
 
 use crate::error::CommandError;
 use crate::when::parse_expiry;
@@ -132,7 +133,7 @@ pub(crate) struct DropArgs {
 /// Arguments of `cert forget`.
 #[derive(Debug, Args)]
 pub(crate) struct ForgetArgs {
-    /// Paths of databases or media sets that are there no more
+    /// Paths of databases or media sets that are there no more, or are plain databases now
     #[arg(required = true)]
     file: Vec<PathBuf>,
 }
@@ -387,16 +388,22 @@ fn forget(args: &ForgetArgs, global: &GlobalArgs) -> Result<(), CommandError> {
         _ => resolved_path(path).unwrap_or_else(|| path.clone()),
     };
     let paths: Vec<PathBuf> = args.file.iter().map(named).collect();
+    let nothing = |path: &Path, why: &str| {
+        Err(CommandError::Nothing { reason: format!("{} {why}", path.display()) })
+    };
+    for path in &paths {
+        let area = open_ordinary(path).and_then(|file| read_area(&file));
+        let is_gone = matches!(&area, Err(error) if error.kind() == ErrorKind::NotFound);
+        let is_plain = area.is_ok_and(|area| FileKind::of(&area) == FileKind::Plain);
+        if !is_gone && !is_plain {
+            return nothing(path, "is there");
+        }
+    }
     let kept = session::open_store(global)?.forget_files(&paths)?;
     for path in paths.iter().filter(|path| !kept.contains(path)) {
         output::line(format_args!("{} is not expected any more", path.display()))?;
     }
-    let Some(path) = kept.first() else { return Ok(()) };
-    let why = match std::fs::symlink_metadata(path) {
-        Ok(_) => "is there",
-        Err(_) => "is not on the key store's list",
-    };
-    Err(CommandError::Nothing { reason: format!("{} {why}", path.display()) })
+    kept.first().map_or(Ok(()), |path| nothing(path, "is not on the key store's list"))
 }
 
 impl CreateArgs {

@@ -1,6 +1,6 @@
 //! `tdekit doctor`: checks databases, their keys and certificates.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
@@ -9,6 +9,7 @@ use tdekit_console::{GlobalArgs, output, session};
 use tdekit_key_crypto::Kind;
 use tdekit_sqlite_convert::{
     DatabaseError, Examination, FileKind, Finding, Search, Store, databases_in, examine, lost_in,
+    resolved_path,
 };
 
 use crate::commands::status::lazy_store;
@@ -100,11 +101,17 @@ fn wanted(names: &[PathBuf], store: &Store<'_>) -> Wanted {
         for (path, kind) in found {
             match kind {
                 FileKind::Encrypted => wanted.paths.push(path),
+                _ if is_known(&path, store) => wanted.paths.push(path),
                 _ => wanted.plain += 1,
             }
         }
     }
     wanted
+}
+
+/// Returns true if the key store knows an encrypted database at the place of a plain one.
+fn is_known(path: &Path, store: &Store<'_>) -> bool {
+    !store.known.is_empty() && resolved_path(path).is_some_and(|path| store.known.contains(&path))
 }
 
 /// Examines one database. If it cannot be examined, that is a finding, and the next one follows;

@@ -24,9 +24,9 @@ use tdekit_backup_run::{
 };
 use tdekit_console::{ConsoleError, Failure, GlobalArgs, output, session};
 use tdekit_key_crypto::{Algorithm, Kind};
-use tdekit_key_store::{StoreError, Unlocked, thumbprint};
+use tdekit_key_store::{StoreError, Unlocked, open_ordinary, thumbprint};
 use tdekit_sqlite::keyring;
-use tdekit_sqlite_convert::{Form, find_certificates};
+use tdekit_sqlite_convert::{FileKind, Form, find_certificates, read_area};
 
 use crate::backup::keys::KeyArgs;
 use crate::backup::new_store::store_for;
@@ -236,6 +236,12 @@ fn without_store(error: CommandError, set: &SetInfo) -> CommandError {
     }
 }
 
+/// Returns true if a database is at a place.
+fn is_database(path: &Path) -> bool {
+    let area = open_ordinary(path).and_then(|file| read_area(&file));
+    area.is_ok_and(|area| matches!(FileKind::of(&area), FileKind::Plain | FileKind::Encrypted))
+}
+
 fn warn_expired(keys: &Keys, chain: &Chain<'_>, global: &GlobalArgs) {
     let recipients: Vec<Recipient> =
         chain.sets().flat_map(|set| set.recipients.iter().cloned()).collect();
@@ -390,7 +396,7 @@ impl Work<'_> {
             return Err(CommandError::usage(told));
         }
         let path = self.destination(places)?;
-        if !self.args.force {
+        if !self.args.force || is_database(&path) {
             choose::refuse_other_database(&path, self.set, self.args.choice())?;
         }
         let (form, unlocked) = self.form(&path)?;
@@ -420,6 +426,9 @@ impl Work<'_> {
             output::warning(format_args!("the key store could not note the file: {error}"));
         }
         self.tell(&path, &outcome, elapsed.as_secs_f64(), &form)?;
+        if let Form::Plain = form {
+            self.forget_encrypted(&path);
+        }
         if let (Form::Encrypted { certificates, .. }, Some(unlocked)) = (&form, &unlocked) {
             certificates
                 .iter()
@@ -428,6 +437,20 @@ impl Work<'_> {
         let done = CatalogUse::Database;
         history::record_use(self.global, media, self.set.position, done, Some(&path));
         Ok(())
+    }
+
+    /// The key store does not look for an encrypted database any more where a plain one was asked
+    /// for.
+    fn forget_encrypted(&self, path: &Path) {
+        let forgotten = match session::open_store(&self.args.keys.for_store(self.global)) {
+            Ok(store) if store.uses().is_ok_and(|uses| uses.iter().any(|it| it.path == path)) => {
+                store.forget_files(&[path.to_owned()])
+            }
+            _ => return,
+        };
+        if let Err(error) = forgotten {
+            output::warning(format_args!("the key store could not note the file: {error}"));
+        }
     }
 
     /// Returns the form of the restored database, and the store that encrypts it. An encrypted one

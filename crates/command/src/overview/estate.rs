@@ -221,6 +221,7 @@ fn row(found: Audited, past: &Past, sources: &Sources<'_, '_>, rules: &Rules) ->
     let mut row = Row {
         level: Level::Good,
         state: match (&found.status, encryption) {
+            (Some(status), None) if status.page_size.is_some() => State::Plain,
             _ if lost => State::Gone,
             (None, _) => State::Unreadable,
             (Some(_), None) => State::Plain,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::common::{Place, Run, tdekit};
-use crate::databases::{Dir, SmallDisk, create, fill};
+use crate::databases::{Dir, create, fill};
 use crate::media::{records, scan};
 use rusqlite::functions::FunctionFlags;
 use serde_json::Value;
@@ -579,24 +579,6 @@ fn a_corrupt_database_is_not_backed_up_unless_asked_for() {
     let (own, last) = (dir.path("own.db"), dir.path("own.bak"));
     let run = stores.known.ok(["backup", text(&own), "--to", text(&last), "--no-sign"]);
     assert!(run.err.contains("could not be run") && !run.out.contains("quick_check"), "{run:?}");
-}
-
-#[test]
-fn an_idle_wal_database_that_nobody_can_write_beside_is_explained() {
-    let (dir, stores) = (Dir::new(), Stores::new());
-    let Some(disk) = SmallDisk::mount(&dir, "4m") else { return };
-    let database = disk.0.join("app.db");
-    let db = rusqlite::Connection::open(&database).unwrap();
-    db.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t(x)").unwrap();
-    drop(db);
-    let read_only = Command::new("mount").args(["-o", "remount,ro"]).arg(&disk.0).status();
-    assert!(read_only.unwrap().success());
-    let media = dir.path("app.bak");
-    let told = stores.known.fails(1, ["backup", text(&database), "--to", text(&media)]);
-    assert!(told.contains("-shm") && told.contains("hint: "), "{told}");
-    assert!(!media.exists());
-    let run = stores.known.run(["doctor", text(&database)]);
-    assert!(run.code != 0 && run.out.contains("-shm"), "{run:?}");
 }
 
 #[test]

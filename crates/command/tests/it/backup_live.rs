@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::databases::{Dir, create, dump, encrypt, fill, is_plain, one, open, place};
+use crate::databases::{Dir, SmallDisk, create, dump, encrypt, fill, is_plain, one, open, place};
 use rusqlite::Connection;
 
 const ROWS: u32 = 4000;
@@ -164,4 +165,22 @@ fn a_key_that_changes_meanwhile_does_not_fail_a_backup() {
         assert_eq!(dump(&open(&back))[5..], content[5..], "{mode}");
         place().ok(["rotate", text(&path)]);
     }
+}
+
+#[test]
+fn an_idle_wal_database_that_nobody_can_write_beside_is_explained() {
+    let dir = Dir::new();
+    let Some(disk) = SmallDisk::mount(&dir, "4m") else { return };
+    let database = disk.0.join("app.db");
+    let db = Connection::open(&database).unwrap();
+    db.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t(x)").unwrap();
+    drop(db);
+    let read_only = Command::new("mount").args(["-o", "remount,ro"]).arg(&disk.0).status();
+    assert!(read_only.unwrap().success());
+    let media = dir.path("app.bak");
+    let told = place().fails(1, ["backup", text(&database), "--to", text(&media)]);
+    assert!(told.contains("-shm") && told.contains("hint: "), "{told}");
+    assert!(!media.exists());
+    let run = place().run(["doctor", text(&database)]);
+    assert!(run.code != 0 && run.out.contains("-shm"), "{run:?}");
 }

@@ -291,6 +291,8 @@ fn a_set_of_another_database_is_taken_by_name_only() {
     // It can be chosen by position, but still does not replace another database.
     let told = restore_fails(1, &media, &shop, &["--position", "2", "--replace"]);
     assert!(told.contains("is not the database of set 2, which is of hr.db"), "{told}");
+    let told = restore_fails(1, &media, &shop, &["--position", "2", "--replace", "--force"]);
+    assert!(told.contains("is not the database of set 2"), "{told}");
     assert_eq!(dump_of(&shop), before);
     restore_fails(1, &media, &shop, &["--position", "2", "--database", "shop.db", "--replace"]);
     let told = restore_fails(1, &media, &dir.path("x.db"), &["--database", "sales.db"]);

@@ -328,7 +328,10 @@ fn a_variable_that_ends_in_a_line_feed_is_no_crash() {
         ("AWS_SESSION_TOKEN", "token\n", None),
         ("AWS_SECRET_ACCESS_KEY", "secret\r\n", None),
         ("AWS_REGION", "eu-west-1\n", None),
+        ("AWS_DEFAULT_REGION", "eu-west-1\n", None),
         ("AWS_ENDPOINT_URL", &*url_line, None),
+        ("AWS_ENDPOINT_URL", "x", Some("is not like https://")),
+        ("AWS_ENDPOINT_URL", "http://[", Some("is not like https://")),
         ("AWS_SESSION_TOKEN", "to\nken", Some("AWS_SESSION_TOKEN has a control character")),
         ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", &token, Some("ends in a line feed")),
     ] {

@@ -113,7 +113,11 @@ fn a_changed_certificate_is_not_restored() {
     let elsewhere = Place::with_store();
     fs::copy(place.path("k.pem"), elsewhere.path("k.pem")).unwrap();
     let restore = ["cert", "restore", "AppCert", "--in", "c.pem", "--key-in", "k.pem"];
-    let end = der.windows(2).rposition(|pair| pair == [0x17, 0x0d]).unwrap();
+    // A time in UTC: its tag and length, twelve digits and a Z.
+    let is_time = |part: &[u8]| {
+        part.starts_with(&[0x17, 0x0d]) && part[2..14].iter().all(u8::is_ascii_digit)
+    };
+    let end = der.windows(15).rposition(is_time).unwrap();
     // The year of its end, its serial number, its signature.
     for at in [end + 3, 16, der.len() - 9] {
         let mut changed = der.clone();

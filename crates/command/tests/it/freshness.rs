@@ -47,6 +47,26 @@ fn is_told(path: &Path) -> String {
     place().fails(4, ["freshness", "status", path.to_str().unwrap()])
 }
 
+/// Freshness goes by the file id, which a copy shares: its anchor would call the original older.
+#[test]
+fn a_copy_is_not_given_freshness_beside_its_original() {
+    let dir = Dir::new();
+    let (path, copy) = (dir.path("app.db"), dir.path("copy.db"));
+    fill(&path, 100);
+    place().ok(["encrypt", path.to_str().unwrap(), "--certificate", "AppCert"]);
+    fs::copy(&path, &copy).unwrap();
+    let told = place().fails(1, ["freshness", "on", copy.to_str().unwrap()]);
+    assert!(told.contains("is a copy of") && told.contains("VACUUM INTO"), "{told}");
+    assert!(reads(&path) && reads(&copy));
+    place().ok(["freshness", "on", path.to_str().unwrap()]);
+    assert!(reads(&path));
+    // The original is gone, and the copy is the database.
+    place().ok(["freshness", "off", path.to_str().unwrap()]);
+    fs::remove_file(&path).unwrap();
+    place().ok(["freshness", "on", copy.to_str().unwrap()]);
+    assert!(reads(&copy));
+}
+
 #[test]
 fn an_older_page_is_told_and_a_newer_state_is_not() {
     for mode in ["delete", "truncate", "persist", "wal"] {

@@ -29,6 +29,7 @@ const COMMANDS: &[(&str, &str, i32)] = &[
     ("cert restore", "AppCert --pkcs12 AppCert.p12", 3),
     ("cert rotate", "AppCert", 3),
     ("cert drop", "AppCert --force", 3),
+    ("cert forget", "gone.db", 3),
     ("encrypt", "app.db --certificate AppCert", 3),
     ("decrypt", "sealed.db", 3),
     ("import", "app.db --from sqlcipher --to imported.db --certificate AppCert", 3),

@@ -113,6 +113,21 @@ fn a_removed_database_is_a_finding_until_it_is_forgotten() {
     place.fails(1, ["cert", "forget", "srv/old.db"]);
     let (_, told) = json(&place, &["srv"]);
     assert_eq!(told["databases"].as_array().unwrap().len(), 3, "{told}");
+    // A plain database in the place of an encrypted one is no more what it was.
+    fs::rename(place.path("srv/shop.db"), place.path("shop.db")).unwrap();
+    fill(&place.path("srv/shop.db"), 50);
+    let shop = fs::canonicalize(place.path("srv/shop.db")).unwrap().display().to_string();
+    assert_eq!(lost("doctor", |told| told), (4, vec![shop]));
+    assert_eq!(place.run(["doctor", "srv/shop.db"]).code, 4);
+    place.fails(4, ["backup", "srv/shop.db", "--to", "plain.bak"]);
+    assert!(!place.path("plain.bak").exists());
+    let (_, told) = json(&place, &["srv"]);
+    let row = row(&told, "/shop.db");
+    assert_eq!((&row["state"], &row["level"]), (&"plain".into(), &"bad".into()), "{row}");
+    assert!(findings(row).contains(&"lost"), "{row}");
+    place.ok(["cert", "forget", "srv/shop.db"]);
+    place.ok(["backup", "srv/shop.db", "--to", "plain.bak"]);
+    fs::rename(place.path("shop.db"), place.path("srv/shop.db")).unwrap();
     // It may have been moved, so the certificate is needed as before.
     place.ok(["decrypt", "srv/shop.db"]);
     place.ok(["decrypt", "srv/below/hr.db"]);
@@ -120,6 +135,19 @@ fn a_removed_database_is_a_finding_until_it_is_forgotten() {
     let uses = place.home().join("uses.json");
     assert!(fs::read_to_string(uses).unwrap().contains("\"forgotten\""));
     place.fails(3, ["cert", "drop", "AppCert"]);
+}
+
+/// The history is a SQLite database, and none that anybody should encrypt.
+#[test]
+fn the_key_stores_own_history_is_no_database_of_the_estate() {
+    let place = estate();
+    assert!(place.home().join("history.db").is_file());
+    let (_, told) = json(&place, &["."]);
+    let all = told["databases"].as_array().unwrap();
+    assert_eq!(all.len(), 4, "{told}");
+    let history = place.home().join("history.db").display().to_string();
+    let told = place.fails(2, ["encrypt", &history, "--certificate", "AppCert"]);
+    assert!(told.contains("history of a key store"), "{told}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use object_store::RetryConfig;
 use object_store::aws::{AmazonS3Builder, AwsCredential};
-use tdekit_key_store::{AwsKmsKey, read_private_file, trimmed_variables};
+use tdekit_key_store::{AwsKmsKey, as_header, read_private_file, trimmed_variables};
 use zeroize::Zeroizing;
 
 use crate::error::RemoteError;
@@ -50,7 +50,7 @@ async fn from_environment(region: &str) -> Result<AwsCredential, RemoteError> {
     let trimmed = trimmed_variables("AWS_").map_err(|name| RemoteError::Credentials {
         reason: format!("{name} has a control character in its value"),
     })?;
-    let mut builder = AmazonS3Builder::from_env().with_retry(retry);
+    let mut builder = AmazonS3Builder::new().with_retry(retry);
     for (name, value) in trimmed {
         // The client ignores variables that it does not know.
         if let Ok(key) = name.to_ascii_lowercase().parse() {
@@ -72,7 +72,14 @@ fn from_file(path: &Path, profile: &str) -> Result<Option<AwsCredential>, Remote
         read_private_file(path, MAX_FILE_BYTES).map_err(|error| fault(error.to_string()))?;
     let Some(bytes) = bytes.map(Zeroizing::new) else { return Ok(None) };
     let text = std::str::from_utf8(&bytes).map_err(|_| fault("is no text".to_owned()))?;
-    Ok(profile_of(text, profile))
+    let found = profile_of(text, profile);
+    // The client puts them into headers, and panics where that cannot be.
+    let values =
+        found.iter().flat_map(|it| [Some(&it.key_id), Some(&it.secret_key), it.token.as_ref()]);
+    if values.flatten().any(|value| as_header(value).is_none()) {
+        return Err(fault("has a control character in a value".to_owned()));
+    }
+    Ok(found)
 }
 
 /// The keys of a profile in a shared credentials file.
@@ -98,6 +105,19 @@ fn profile_of(text: &str, profile: &str) -> Option<AwsCredential> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_that_is_none_of_a_header_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("credentials");
+        let keys = "[default]\naws_access_key_id = A\naws_secret_access_key = S\n";
+        for (more, fits) in [("", true), ("aws_session_token = a\u{1}b\n", false)] {
+            std::fs::write(&path, format!("{keys}{more}")).unwrap();
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+            assert_eq!(from_file(&path, "default").is_ok(), fits, "{more:?}");
+        }
+    }
 
     #[test]
     fn a_profile_gives_its_own_keys() {

@@ -196,7 +196,10 @@ pub(crate) fn create_dir(dir: &Path) -> Result<(), StoreError> {
 
 /// A store that root writes for a server's user must stay readable by that user, who owns the
 /// directory. For users other than root, the file belongs to them, as it should.
-pub(crate) fn give_to_owner_of_directory(file: &File, path: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// Of the file system.
+pub fn give_to_owner_of_directory(file: &File, path: &Path) -> io::Result<()> {
     if !rustix::process::geteuid().is_root() {
         return Ok(());
     }

@@ -37,6 +37,7 @@ pub use audit::{
 pub use backup::{RestoreOutcome, Restored, restore};
 pub use certificate::CertificateInfo;
 pub use clock::{expires_soon, iso8601, now_seconds};
+pub use disk::give_to_owner_of_directory;
 pub use disk::{open_ordinary, read_limited, read_ordinary, replace_with_mode, write_new};
 pub use error::StoreError;
 pub use file::{
@@ -57,13 +58,13 @@ pub use server_keys::{
     FIRST_DERIVATION, NEWEST_DERIVATION, SERVER_KEY_LEN, SERVER_KEYS_FILE_NAME, ServerKeyVersion,
     ServerKeys,
 };
-pub use store::{KeyStore, STORE_FILE_NAME, default_dir};
+pub use store::{HISTORY_FILE_NAME, KeyStore, STORE_FILE_NAME, default_dir, is_history};
 pub use tdekit_key_crypto::SecretBytes;
 pub use tdekit_key_crypto::password::PasswordParams;
 pub use tdekit_key_crypto::rsa::RsaBits;
 pub use transfer::{CertificateBackup, PemBackup, read_certificate_file};
 pub use unlocked::Unlocked;
 pub use uses::Use;
-pub use variables::{as_header, trimmed_variables};
+pub use variables::{as_header, misspelt_variable, trimmed_variables};
 pub use workplace::{Workplace, is_workplace};
 pub use wrapped::{MAX_BLOB_BYTES, WrapMechanism, WrappedDek, thumbprint};

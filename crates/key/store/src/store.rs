@@ -26,6 +26,15 @@ use crate::wrapped::{WrapMechanism, WrappedDek};
 
 /// Name of the store file in its directory.
 pub const STORE_FILE_NAME: &str = "keystore.tdk";
+/// File name of the history of backups beside a store.
+pub const HISTORY_FILE_NAME: &str = "history.db";
+
+/// Returns true if a file is the history beside a key store: a SQLite database, and none of the
+/// user's.
+#[must_use]
+pub fn is_history(path: &Path) -> bool {
+    path.ends_with(HISTORY_FILE_NAME) && path.with_file_name(STORE_FILE_NAME).is_file()
+}
 
 /// The directory of the user's store: `TDEKIT_HOME`, else `tdekit` in `XDG_DATA_HOME` or in
 /// `~/.local/share`.

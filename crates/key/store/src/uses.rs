@@ -4,7 +4,6 @@
 //! warnings and refusals: a file that is not listed opens all the same.
 
 use std::ffi::OsString;
-use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -138,7 +137,7 @@ impl KeyStore {
     }
 
     /// Takes files that are gone for good off the list, and counts them as forgotten. Returns
-    /// those of `paths` that the list does not have, or that are there.
+    /// those of `paths` that the list does not have.
     ///
     /// # Errors
     /// As [`Self::record_use`].
@@ -146,8 +145,7 @@ impl KeyStore {
         let mut kept = Vec::new();
         self.change_uses(|known| {
             for path in paths {
-                let is_listed = known.uses.iter().any(|each| each.path == *path);
-                if !is_listed || fs::symlink_metadata(path).is_ok() {
+                if !known.uses.iter().any(|each| each.path == *path) {
                     kept.push(path.clone());
                     continue;
                 }

@@ -3,8 +3,8 @@
 
 use std::env;
 
-/// Returns the variables whose names begin with `start` and whose values are surrounded by blanks
-/// or line ends, with these removed: a value that was read from a file often ends in a line feed.
+/// Returns the variables whose names begin with `start`, without blanks and line ends around their
+/// values: a value that was read from a file often ends in a line feed. An empty one is not set.
 ///
 /// # Errors
 /// The name of a variable that has a control character within its value.
@@ -17,13 +17,70 @@ pub fn trimmed_variables(start: &str) -> Result<Vec<(String, String)>, String> {
     for (name, value) in variables {
         match as_header(&value) {
             None => return Err(name),
-            Some(text) if text.len() < value.len() => {
-                trimmed.push((name, text.to_owned()));
-            }
-            Some(_) => {}
+            Some("") => {}
+            Some(text) => trimmed.push((name, text.to_owned())),
         }
     }
     Ok(trimmed)
+}
+
+/// Every variable of tdekit that a user sets.
+const KNOWN: [&str; 26] = [
+    "TDEKIT_AGENT_SOCK",
+    "TDEKIT_ALLOW_PLAIN_COPY",
+    "TDEKIT_AWS_KMS_KEY",
+    "TDEKIT_BACKUP_PASSWORD",
+    "TDEKIT_BASE_VFS",
+    "TDEKIT_COMMAND",
+    "TDEKIT_ENCRYPT_NEW",
+    "TDEKIT_ENCRYPT_NEW_ALGORITHM",
+    "TDEKIT_EXTENSION",
+    "TDEKIT_HOME",
+    "TDEKIT_KEY",
+    "TDEKIT_KEY_FILE",
+    "TDEKIT_LOGIN_PASSWORD",
+    "TDEKIT_MARIADB_PLUGIN",
+    "TDEKIT_MMAP",
+    "TDEKIT_PASSWORD",
+    "TDEKIT_PASSWORD_FILE",
+    "TDEKIT_PEERS",
+    "TDEKIT_PKCS11_MODULE",
+    "TDEKIT_PKCS11_PIN",
+    "TDEKIT_PKCS11_PIN_FILE",
+    "TDEKIT_PROGRAM",
+    "TDEKIT_SERVICE_TIMEOUT",
+    "TDEKIT_VAULT_KEY",
+    "TDEKIT_VAULT_MOUNT",
+    "TDEKIT_VAULT_TOKEN_FILE",
+];
+/// How the names of variables begin that ask for encryption, as somebody may guess them.
+const ASKING: [&str; 3] = ["TDEKIT_ENC", "TDEKIT_CERT", "TDEKIT_ALG"];
+/// Typing errors that a name may have.
+const MAX_ERRORS: usize = 2;
+
+/// Returns a set variable that is not known and looks like one of tdekit's, and the known one that
+/// it resembles most: by a typing error, or because it asks for encryption.
+#[must_use]
+pub fn misspelt_variable() -> Option<(String, &'static str)> {
+    env::vars_os().find_map(|(name, _)| {
+        let name = name.into_string().ok()?;
+        Some((resembled(&name)?, name)).map(|(known, name)| (name, known))
+    })
+}
+
+/// The known variable that a name which is not known stands for.
+fn resembled(name: &str) -> Option<&'static str> {
+    // Most variables of a process are none of ours.
+    if KNOWN.contains(&name) || !name.get(..2).is_some_and(|it| it.eq_ignore_ascii_case("TD")) {
+        return None;
+    }
+    let upper = name.to_ascii_uppercase().replace('-', "_");
+    if KNOWN.contains(&&*upper) || ASKING.iter().any(|begin| upper.starts_with(begin)) {
+        let likeness = |known: &str| strsim::jaro_winkler(known, &upper);
+        return KNOWN.into_iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    }
+    let errors = |known: &&str| strsim::damerau_levenshtein(known, &upper);
+    KNOWN.into_iter().min_by_key(|known| errors(known)).filter(|known| errors(known) <= MAX_ERRORS)
 }
 
 /// Returns a value without the surrounding blanks and line ends; `None` if a control character
@@ -37,6 +94,28 @@ pub fn as_header(value: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_resemble_ours_are_seen() {
+        for (name, wanted) in [
+            ("TDEKIT_ENCRYPT_NWE", Some("TDEKIT_ENCRYPT_NEW")),
+            ("TDEKIT_ENCRYPTNEW", Some("TDEKIT_ENCRYPT_NEW")),
+            ("TDEKIT_ENCRYPT", Some("TDEKIT_ENCRYPT_NEW")),
+            ("tdekit_encrypt_new", Some("TDEKIT_ENCRYPT_NEW")),
+            ("TDKIT_ENCRYPT_NEW", Some("TDEKIT_ENCRYPT_NEW")),
+            ("TDEKIT_ENCRYPT_NEW_ALGORITM", Some("TDEKIT_ENCRYPT_NEW_ALGORITHM")),
+            ("TDEKIT_PASWORD", Some("TDEKIT_PASSWORD")),
+            ("TDEKIT_TEST_TASK", None),
+            ("TDEKIT_FULL", None),
+            ("TDE", None),
+            ("TERM", None),
+            ("\u{fc}", None),
+        ] {
+            assert_eq!(resembled(name), wanted, "{name}");
+        }
+        assert!(resembled("TDEKIT_CERTIFICATE").is_some());
+        assert!(KNOWN.iter().all(|known| resembled(known).is_none()));
+    }
 
     #[test]
     fn blanks_go_and_control_characters_are_refused() {

@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tdekit_key_crypto::Algorithm;
-use tdekit_key_store::{AuditAction, CertificateInfo, StoreError, Unlocked, thumbprint};
+use tdekit_key_store::{
+    AuditAction, CertificateInfo, StoreError, Unlocked, is_history, thumbprint,
+};
 use tdekit_sqlite::keyring;
 use tdekit_sqlite_page::{HEADER_AREA_LEN, Header, MIN_PAGE_SIZE, PageSize, RESERVE_LEN};
 
@@ -86,6 +88,10 @@ pub fn convert(
 ) -> Result<Converted, DatabaseError> {
     keyring::set_unlocked(Arc::clone(unlocked));
     let path = database_path(name)?;
+    if is_history(&path) {
+        let problem = "is the history of a key store";
+        return Err(DatabaseError::NotAFile { path, problem });
+    }
     // Checked before anything is made beside it. Closing the file here does not drop a lock of
     // SQLite's yet.
     check(&path, &open_file(&path)?, form, unlocked)?;

@@ -59,6 +59,15 @@ pub enum DatabaseError {
         /// The database.
         path: PathBuf,
     },
+    /// A copy of another database: both have one file id, and freshness is kept by that.
+    #[error("{} is a copy of {}, and freshness belongs to one of them", .path.display(),
+        .original.display())]
+    CopyOf {
+        /// The copy.
+        path: PathBuf,
+        /// The database that the key store knows by its file id.
+        original: PathBuf,
+    },
     /// A fault in the database's list of seals, or its anchor.
     #[error("{}: {source}", .path.display())]
     Freshness {
@@ -337,6 +346,7 @@ impl DatabaseError {
             Self::AlreadyEncrypted { .. }
             | Self::NotEncrypted { .. }
             | Self::NoFreshness { .. }
+            | Self::CopyOf { .. }
             | Self::HardLinked { .. }
             | Self::ReadOnly { .. }
             | Self::HotJournal { .. }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OpenFlags};
 use serde::{Serialize, Serializer};
 use tdekit_key_crypto::Kind;
+use tdekit_key_store::is_history;
 use tdekit_sqlite::keyring;
 use tdekit_sqlite_page::{HEADER_AREA_LEN, PageSize};
 
@@ -159,7 +160,7 @@ fn list(
         let path = entry.path();
         match entry.file_type().map_err(io_error("examine", &path)) {
             Ok(kind) if kind.is_dir() => left.push(path),
-            Ok(kind) if kind.is_file() => search.found.push(path),
+            Ok(kind) if kind.is_file() && !is_history(&path) => search.found.push(path),
             Ok(_) => {}
             Err(error) => search.unread.push((path, error)),
         }

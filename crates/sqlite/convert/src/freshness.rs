@@ -17,6 +17,7 @@ use tdekit_sqlite_page::page::seal_of;
 use tdekit_sqlite_page::{FileKeys, HEADER_AREA_LEN, Header, PageCodec, PageError, PageSize};
 
 use crate::error::{DatabaseError, io_error};
+use crate::inspect::{header_of, read_area};
 use crate::rewrap::{check, write_slots};
 use crate::source::{Hold, Source, database_path, open_file, pragma};
 use crate::target::{sync_directory, with_suffix};
@@ -83,9 +84,30 @@ pub fn change_freshness(
         }
         (Change::Off, true) => switch_off(&path, unlocked, watch)?,
         (Change::Off, false) => forget_freshness(&path, &before.anchor)?,
+        (Change::On, false) => {
+            refuse_copy(&path, &header.file_id, unlocked)?;
+            anchor_anew(&path, unlocked, watch)?;
+        }
         (Change::On | Change::Accept, _) => anchor_anew(&path, unlocked, watch)?,
     }
     Ok((freshness(name, unlocked)?, true))
+}
+
+/// Refuses a copy whose original is still at its place: the anchor would call that an older one.
+fn refuse_copy(path: &Path, file_id: &[u8; 16], unlocked: &Unlocked) -> Result<(), DatabaseError> {
+    let is_original = |known: &Path| {
+        let area = open_ordinary(known).and_then(|file| read_area(&file));
+        let header = area.ok().and_then(|area| header_of(known, &area).ok());
+        header.is_some_and(|header| header.file_id == *file_id)
+    };
+    let uses = unlocked.store().uses()?.into_iter();
+    let mut others = uses.filter(|known| known.file_id == *file_id && known.path != path);
+    match others.find(|known| is_original(&known.path)) {
+        Some(original) => {
+            Err(DatabaseError::CopyOf { path: path.to_owned(), original: original.path })
+        }
+        None => Ok(()),
+    }
 }
 
 impl Freshness {
@@ -293,7 +315,11 @@ fn replace(path: &Path, bytes: &[u8], like: &File, mode: Option<u32>) -> Result<
         file.set_permissions(Permissions::from_mode(mode))?;
         file.sync_all()
     };
-    made().map_err(failed)?;
+    if let Err(error) = made() {
+        // No anchor names it yet.
+        let _ = fs::remove_file(path);
+        return Err(failed(error));
+    }
     sync_directory(path)
 }
 

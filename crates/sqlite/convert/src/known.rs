@@ -16,6 +16,7 @@ use crate::target::with_suffix;
 const EMPTY: &str = "is empty, and the key store knows an encrypted file there";
 const CUT: &str = "ends behind its header: none of its pages is there";
 const GONE: &str = "is gone, and the key store knows an encrypted file there";
+const PLAIN: &str = "is a plain database, and the key store knows an encrypted one there";
 const OVERWRITTEN: &str = "is not a database, and the key store knows an encrypted file there";
 
 /// The first bytes of each of our binary files.
@@ -70,7 +71,7 @@ pub(crate) fn problem(status: &Status, store: &Store<'_>) -> Option<&'static str
     let (kind, is_known) = match (&status.encryption, status.page_size) {
         (Some(_), _) => (FileKind::Encrypted, true),
         (None, None) => (FileKind::Empty, store.known.contains(&status.path)),
-        (None, Some(_)) => (FileKind::Plain, false),
+        (None, Some(_)) => (FileKind::Plain, store.known.contains(&status.path)),
     };
     problem_of(kind, (status.size_bytes, has_log), is_known)
 }
@@ -92,6 +93,7 @@ pub(crate) fn lost(name: &Path, error: DatabaseError, store: &Store<'_>) -> Data
 fn problem_of(kind: FileKind, (len, has_log): (u64, bool), is_known: bool) -> Option<&'static str> {
     match kind {
         FileKind::Empty if is_known => Some(EMPTY),
+        FileKind::Plain if is_known => Some(PLAIN),
         FileKind::Other if is_known => Some(OVERWRITTEN),
         FileKind::Encrypted if len <= HEADER_AREA_LEN && !has_log => Some(CUT),
         _ => None,

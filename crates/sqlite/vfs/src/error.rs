@@ -161,6 +161,29 @@ pub enum VfsError {
         /// The most similar known parameter.
         nearest: &'static str,
     },
+    /// A URI parameter of ours that is there twice.
+    #[error("the URI has the parameter {name} more than once")]
+    RepeatedParameter {
+        /// Its name.
+        name: String,
+    },
+    /// An unknown variable that resembles one of ours.
+    #[error("the variable {name} is not known: {nearest} is the nearest that is")]
+    UnknownVariable {
+        /// Its name.
+        name: String,
+        /// The most similar known variable.
+        nearest: &'static str,
+    },
+    /// A URI parameter of an encrypted database, where nothing names a certificate.
+    #[error(
+        "{parameter} goes with tdekit_certificate, or TDEKIT_ENCRYPT_NEW: the new database \
+             would be plain"
+    )]
+    NoCertificateFor {
+        /// The parameter.
+        parameter: &'static str,
+    },
     /// A URI parameter, or a variable, without a value.
     #[error("{name} has no value")]
     NoValue {
@@ -211,6 +234,9 @@ impl VfsError {
             Self::Base(_) | Self::JournalGone | Self::File(_) => Kind::Io,
             Self::Setting { .. }
             | Self::UnknownParameter { .. }
+            | Self::RepeatedParameter { .. }
+            | Self::UnknownVariable { .. }
+            | Self::NoCertificateFor { .. }
             | Self::NoValue { .. }
             | Self::UriAsName { .. }
             | Self::NoCertificate => Kind::Usage,
@@ -259,6 +285,9 @@ impl VfsError {
             Self::NoCertificate => ffi::IOERR_AUTH,
             Self::Setting { .. }
             | Self::UnknownParameter { .. }
+            | Self::RepeatedParameter { .. }
+            | Self::UnknownVariable { .. }
+            | Self::NoCertificateFor { .. }
             | Self::NoValue { .. }
             | Self::UriAsName { .. }
             | Self::JournalName

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tdekit_key_crypto::Algorithm;
+use tdekit_key_store::misspelt_variable;
 use tdekit_sqlite_page::header::{CREATION_MARK, is_encrypted, is_unfinished};
 use tdekit_sqlite_page::{HEADER_AREA_LEN, PageSize, RESERVE_LEN, SLOT_LEN};
 
@@ -47,10 +48,23 @@ pub(crate) enum Request {
     /// Continue with a header that another connection wrote before it could write a page.
     Begun(Rc<OpenedHeader>),
     /// The variable's value cannot be a certificate's name: no new database is made.
-    Unusable(&'static str),
+    Unusable(Unusable),
     /// Nothing: plain, unless it becomes a copy of an encrypted database, by `VACUUM INTO` or a
     /// backup.
     Unsaid,
+}
+
+/// Why no new database is made: it would be plain, or not as it was to be.
+#[derive(Clone)]
+pub(crate) enum Unusable {
+    /// The variable is set to nothing.
+    Empty(&'static str),
+    /// The variable's value is none that it takes.
+    Value(&'static str, String),
+    /// A variable that is not known, and the one that it resembles.
+    Unknown(String, &'static str),
+    /// A parameter of an encrypted database, without a certificate.
+    Alone(&'static str),
 }
 
 /// An empty main file.
@@ -84,20 +98,31 @@ impl Request {
             }
             None => {}
         }
-        let named = parameter(c"tdekit_certificate");
-        let certificates =
-            match named.map_or_else(|| variable(ENCRYPT_NEW), |named| Ok(Some(named))) {
-                Ok(Some(certificates)) => certificates,
-                Ok(None) => return Ok(Self::Unsaid),
-                Err(variable) => return Ok(Self::Unusable(variable)),
-            };
-        let named = parameter(c"tdekit_algorithm");
-        let named = named.map_or_else(|| variable(ALGORITHM), |named| Ok(Some(named)));
-        let algorithm = match named {
-            Err(variable) => return Ok(Self::Unusable(variable)),
+        let named = |key, of: &'static str| match parameter(key) {
+            Some(value) => Ok(Some(value)),
+            None => variable(of),
+        };
+        let certificates = match named(c"tdekit_certificate", ENCRYPT_NEW) {
+            Ok(Some(certificates)) => certificates,
+            Ok(None) => {
+                let alone = ["tdekit_algorithm", "tdekit_freshness"];
+                let alone = [c"tdekit_algorithm", c"tdekit_freshness"].into_iter().zip(alone);
+                let found = alone.into_iter().find(|(key, _)| parameter(key).is_some());
+                return Ok(match found {
+                    Some((_, name)) => Self::Unusable(Unusable::Alone(name)),
+                    None => Self::Unsaid,
+                });
+            }
+            Err(why) => return Ok(Self::Unusable(why)),
+        };
+        let algorithm = match named(c"tdekit_algorithm", ALGORITHM) {
+            Err(why) => return Ok(Self::Unusable(why)),
             Ok(None) => Algorithm::Aes256,
-            Ok(Some(name)) => match name.parse::<Algorithm>() {
+            Ok(Some(name)) => match name.trim().parse::<Algorithm>() {
                 Ok(algorithm) if algorithm.seals_pages() => algorithm,
+                _ if parameter(c"tdekit_algorithm").is_none() => {
+                    return Ok(Self::Unusable(Unusable::Value(ALGORITHM, name)));
+                }
                 _ => return Err(VfsError::Setting { what: "tdekit_algorithm", value: name }),
             },
         };
@@ -115,14 +140,15 @@ impl Request {
     /// Fails where no new database is made.
     ///
     /// # Errors
-    /// `NoValue`.
+    /// `NoValue`, `Setting`, `UnknownVariable`, `NoCertificateFor`.
     pub(crate) fn refuse_unusable(&self) -> Result<(), VfsError> {
-        match self {
-            Self::Unusable(variable) => {
-                Err(VfsError::NoValue { name: format!("the variable {variable}") })
-            }
-            _ => Ok(()),
-        }
+        let Self::Unusable(why) = self else { return Ok(()) };
+        Err(match why.clone() {
+            Unusable::Empty(name) => VfsError::NoValue { name: format!("the variable {name}") },
+            Unusable::Value(what, value) => VfsError::Setting { what, value },
+            Unusable::Unknown(name, nearest) => VfsError::UnknownVariable { name, nearest },
+            Unusable::Alone(parameter) => VfsError::NoCertificateFor { parameter },
+        })
     }
 }
 
@@ -131,12 +157,16 @@ pub(crate) fn is_asked_for_all() -> bool {
     !matches!(variable(ENCRYPT_NEW), Ok(None))
 }
 
-/// Returns the value of a variable; its name as the error if it is empty or not valid text.
-fn variable(name: &'static str) -> Result<Option<String>, &'static str> {
+/// Returns the value of a variable; why it cannot be used where it is set to nothing or to what is
+/// not text, or where another variable seems to be meant for it.
+fn variable(name: &'static str) -> Result<Option<String>, Unusable> {
     match std::env::var(name) {
         Ok(value) if !value.trim().is_empty() => Ok(Some(value)),
-        Err(std::env::VarError::NotPresent) => Ok(None),
-        Ok(_) | Err(std::env::VarError::NotUnicode(_)) => Err(name),
+        Err(std::env::VarError::NotPresent) => match misspelt_variable() {
+            Some((found, known)) if known == name => Err(Unusable::Unknown(found, known)),
+            _ => Ok(None),
+        },
+        Ok(_) | Err(std::env::VarError::NotUnicode(_)) => Err(Unusable::Empty(name)),
     }
 }
 

@@ -34,19 +34,24 @@ pub(crate) unsafe fn check(api: Api, name: *const c_char, flags: c_int) -> Resul
     if flags & ffi::OPEN_MAIN_DB == 0 || name.is_null() {
         return Ok(());
     }
+    let mut seen = Vec::new();
     for index in 0.. {
         // SAFETY: this function's own contract.
         let Some(key) = (unsafe { api.uri_key(name, index) }) else { break };
-        if !is_ours(&key) {
+        if !is_ours(&key) && !resembles(&key) {
             continue;
+        }
+        if seen.contains(&key) {
+            return Err(VfsError::RepeatedParameter { name: key });
         }
         let Some(known) = KNOWN.into_iter().find(|known| known.to_bytes() == key.as_bytes()) else {
             return Err(VfsError::UnknownParameter { nearest: nearest(&key), name: key });
         };
-        // SAFETY: as above. The first of several counts, as for SQLite.
+        // SAFETY: as above.
         if unsafe { api.uri_parameter(name, known) }.is_none_or(|value| value.is_empty()) {
             return Err(VfsError::NoValue { name: format!("the URI's parameter {key}") });
         }
+        seen.push(key);
     }
     // SAFETY: as above; the name is terminated.
     let path = Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(name) }.to_bytes()));
@@ -61,6 +66,14 @@ fn is_ours(key: &str) -> bool {
     key.get(..OURS.len()).is_some_and(|start| start.eq_ignore_ascii_case(OURS))
 }
 
+/// Returns true if a parameter differs from one of ours by a typing error or two.
+fn resembles(key: &str) -> bool {
+    const MAX_ERRORS: usize = 2;
+    let known = KNOWN.into_iter().filter_map(|known| known.to_str().ok());
+    let mut long = known.filter(|known| known.len() > OURS.len());
+    long.any(|known| strsim::damerau_levenshtein(known, key) <= MAX_ERRORS)
+}
+
 fn nearest(key: &str) -> &'static str {
     let key = key.to_ascii_lowercase();
     let public = KNOWN.into_iter().filter(|known| *known != PARAMETER);
@@ -70,12 +83,12 @@ fn nearest(key: &str) -> &'static str {
     names.max_by(|a, b| likeness(a).total_cmp(&likeness(b))).unwrap_or(OURS)
 }
 
-/// Returns true if a path, made absolute from a driver's file name, ends in a URI with a parameter
-/// of ours.
+/// Returns true if a path, made absolute from a driver's file name, has a parameter of ours. What
+/// stands before it does not matter: `file:` may be missing, or be written in another way.
 fn is_uri(path: &Path) -> bool {
     let path = path.to_string_lossy();
-    let Some((_, behind)) = path.split_once("/file:") else { return false };
-    let parameters = behind.split_once('?').map_or("", |(_, parameters)| parameters);
+    let path = path.replace("%3F", "?").replace("%3f", "?");
+    let parameters = path.split_once('?').map_or("", |(_, parameters)| parameters);
     parameters.split('&').any(is_ours)
 }
 
@@ -96,6 +109,8 @@ mod tests {
             assert!(is_ours(key));
             assert_eq!(nearest(key), wanted, "{key}");
         }
+        assert!(resembles("tdkit_certificate") && resembles("tdekti_home"));
+        assert!(!resembles("certificate") && !resembles("mode") && !resembles("cache"));
         assert!(!is_ours("vfs") && !is_ours("tde") && !is_ours("\u{fc}dekit"));
     }
 
@@ -105,8 +120,10 @@ mod tests {
             ("/a/file:x.db?tdekit_certificate=AppCert", true),
             ("/a/file:/b/x.db?mode=rwc&tdekit_home=/h", true),
             ("/a/file:x.db?mode=ro", false),
-            ("/a/x.db?tdekit=plain", false),
-            ("/a/profile:x?tdekit", false),
+            ("/a/FILE:x.db?tdekit=plain", true),
+            ("/a/x.db?tdekit_certificate=A", true),
+            ("/a/ file:x.db%3ftdekit_certificate=A", true),
+            ("/a/x.db?certificate=A", false),
             ("/a/file:x.db", false),
         ] {
             assert_eq!(is_uri(Path::new(path)), wanted, "{path}");

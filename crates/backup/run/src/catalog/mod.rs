@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
-use tdekit_key_store::open_ordinary;
+use tdekit_key_store::{give_to_owner_of_directory, open_ordinary};
 use tdekit_sqlite_convert::file_uri;
 
 pub use checks::{Check, CheckedKind, LastCheck, NewestBackup};
@@ -25,7 +25,7 @@ pub use row::{CatalogDevice, CatalogEncryptor, CatalogSet, date_of_ms};
 use crate::{RunError, SetInfo};
 
 /// Name of the catalog in the key store's directory.
-pub const CATALOG_FILE_NAME: &str = "history.db";
+pub use tdekit_key_store::HISTORY_FILE_NAME as CATALOG_FILE_NAME;
 
 /// `PRAGMA application_id`: "tdkh".
 const APPLICATION_ID: i64 = 0x7464_6b68;
@@ -104,7 +104,8 @@ impl Catalog {
                 refuse_foreign(&path).map_err(RunError::io("use", &path))?;
             }
             Err(error) => return Err(RunError::io("create", &path)(error)),
-            Ok(_) => {}
+            Ok(file) => give_to_owner_of_directory(&file, &path)
+                .map_err(RunError::io("change the owner of", &path))?,
         }
         let mut catalog = Self::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         catalog.prepare()?;

@@ -69,6 +69,21 @@ fn all(catalog: &Catalog) -> Vec<CatalogSet> {
     catalog.sets(&CatalogFilter::default()).unwrap()
 }
 
+/// Root looks after a store of somebody else, who must be able to write the history afterwards.
+#[test]
+fn what_root_makes_belongs_to_the_owner_of_the_directory() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return eprintln!("skipped: only root can make files for somebody else");
+    }
+    const NOBODY: u32 = 65_534;
+    let dir = tempfile::tempdir().unwrap();
+    chown(dir.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+    drop(Catalog::open(dir.path()).unwrap());
+    let made = fs::metadata(dir.path().join(CATALOG_FILE_NAME)).unwrap();
+    assert_eq!((made.uid(), made.gid()), (NOBODY, NOBODY));
+}
+
 #[test]
 fn what_is_recorded_comes_back_once() {
     let dir = tempfile::tempdir().unwrap();

@@ -45,6 +45,10 @@ impl Address {
         if bucket.is_empty() || key.is_empty() {
             return Err(wrong("an address has a bucket and a name: s3://bucket/name".to_owned()));
         }
+        // The client puts it into a URL as it is, and panics where that is none.
+        if !bucket.chars().all(|c| c.is_ascii_alphanumeric() || "-._$:".contains(c)) {
+            return Err(wrong(format!("{bucket:?} is not the name of a bucket")));
+        }
         let parsed =
             Path::parse(key).map_err(|error| wrong(format!("not a usable name: {error}")))?;
         // A leading slash would be dropped silently, which would address another object.
@@ -98,7 +102,11 @@ mod tests {
         assert_eq!(Address::parse("az://c/a b%20.bak").unwrap().key.as_ref(), "a b%20.bak");
         let wrong =
             ["s3://", "s3://b", "s3://b/", "s3:///k", "ftp://b/k", "s3://b//k", "s3://b/k/"];
-        for text in wrong.into_iter().chain(["s3://b/a//k", "s3://b/a/../k"]) {
+        for text in wrong
+            .into_iter()
+            .chain(["s3://b/a//k", "s3://b/a/../k", "s3://b b/k", "s3://b\n/k", "s3://b\u{7f}/k"])
+            .chain(["s3://b?/k", "s3://b#/k", "s3://\u{fc}/k", "s3://[/k"])
+        {
             assert!(Address::parse(text).is_err(), "{text}");
         }
     }

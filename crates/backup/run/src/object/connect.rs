@@ -16,6 +16,7 @@ use object_store::list::PaginatedListStore;
 use object_store::multipart::MultipartStore;
 use object_store::{ClientConfigKey, ClientOptions, HeaderValue, ObjectStore, RetryConfig};
 use tdekit_key_store::{as_header, read_limited, trimmed_variables};
+use url::Url;
 
 use super::address::{Address, Scheme};
 use super::{ObjectFault, ObjectOptions};
@@ -57,9 +58,10 @@ pub(super) fn connect(
     match address.scheme {
         Scheme::S3 => {
             refuse_plain_http(options)?;
+            check_endpoint(options)?;
             let only_new = Arc::new(AtomicBool::new(false));
             check_token_file()?;
-            let mut builder = AmazonS3Builder::from_env();
+            let mut builder = AmazonS3Builder::new();
             for (key, value) in settings(options, "AWS_", AmazonS3ConfigKey::Client)? {
                 builder = builder.with_config(key, value);
             }
@@ -73,7 +75,11 @@ pub(super) fn connect(
             Ok(Connection::new(store, Some(only_new), keeps_conditions))
         }
         Scheme::Gcs => {
-            let mut builder = GoogleCloudStorageBuilder::from_env();
+            let mut builder = GoogleCloudStorageBuilder::new();
+            // As the client's own reading of the environment.
+            if let Some(path) = variable(options, "SERVICE_ACCOUNT") {
+                builder = builder.with_service_account_path(path);
+            }
             for (key, value) in settings(options, "GOOGLE_", GoogleConfigKey::Client)? {
                 builder = builder.with_config(key, value);
             }
@@ -81,7 +87,10 @@ pub(super) fn connect(
             Ok(Connection::new(Arc::new(builder.build().map_err(fault)?), None, true))
         }
         Scheme::Azure => {
-            let mut builder = MicrosoftAzureBuilder::from_env();
+            let mut builder = MicrosoftAzureBuilder::new();
+            if let Some(endpoint) = variable(options, "IDENTITY_ENDPOINT") {
+                builder = builder.with_msi_endpoint(endpoint);
+            }
             for (key, value) in settings(options, "AZURE_", AzureConfigKey::Client)? {
                 builder = builder.with_config(key, value);
             }
@@ -91,8 +100,8 @@ pub(super) fn connect(
     }
 }
 
-/// Returns the settings besides the environment, whose variables begin with `start`: our limits,
-/// variables without trailing blanks, and the caller's variables.
+/// Returns the settings: our limits, the environment's variables that begin with `start`, and the
+/// caller's. The client would take the environment's with their trailing line feeds.
 fn settings<K: FromStr>(
     options: &ObjectOptions,
     start: &str,
@@ -167,6 +176,18 @@ fn refuse_plain_http(options: &ObjectOptions) -> Result<(), ObjectFault> {
         return Err(ObjectFault::Configuration { reason: reason.to_owned() });
     }
     Ok(())
+}
+
+/// Refuses an endpoint that is not the address of a server, on which the client panics.
+fn check_endpoint(options: &ObjectOptions) -> Result<(), ObjectFault> {
+    let Some(endpoint) = endpoint(options) else { return Ok(()) };
+    let parsed = Url::parse(&endpoint).ok();
+    match parsed.is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host()) {
+        true => Ok(()),
+        false => Err(ObjectFault::Configuration {
+            reason: format!("the endpoint {endpoint:?} is not like https://host:port"),
+        }),
+    }
 }
 
 /// Makes the request that completes a multipart upload conditional. The client completes without a

@@ -37,6 +37,10 @@ fn what_is_misspelt_or_empty_makes_no_file() {
         (format!("{right}&tdekit_freshness"), "tdekit_freshness has no value"),
         (format!("{right}&tdekit_home="), "tdekit_home has no value"),
         ("tdekit=".to_owned(), "tdekit has no value"),
+        (format!("tdkit_certificate={CERTIFICATE}"), "tdekit_certificate"),
+        (format!("{right}&tdekit_certificate=Other"), "more than once"),
+        ("tdekit_freshness=on".to_owned(), "tdekit_freshness goes with"),
+        ("tdekit_algorithm=AES_128".to_owned(), "tdekit_algorithm goes with"),
         // Without our VFS as well.
         (format!("vfs=unix&tdekit_cert={CERTIFICATE}"), ""),
     ] {
@@ -71,6 +75,43 @@ fn a_uri_that_is_taken_for_a_name_makes_no_file() {
     open("file:x.db?mode=rwc").unwrap().execute_batch("CREATE TABLE t(x)").unwrap();
     fs::rename(dir.path().join("file:x.db?mode=rwc"), dir.path().join(&literal)).unwrap();
     assert_eq!(one::<i64>(&open(&literal).unwrap(), "SELECT count(*) FROM t"), 0);
+}
+
+/// A variable that is misspelt, or has a value that it does not take, keeps new databases from being
+/// made, and no other.
+#[test]
+fn a_variable_that_cannot_be_meant_makes_no_new_database() {
+    if !alone("uri::a_variable_that_cannot_be_meant_makes_no_new_database") {
+        return;
+    }
+    setup();
+    let dir = TempDir::new().unwrap();
+    let there = dir.path().join("there.db");
+    create(&there).execute_batch("CREATE TABLE t(x)").unwrap();
+    let new = dir.path().join("new.db");
+    for (set, said) in [
+        (vec![("TDEKIT_ENCRYPT_NWE", CERTIFICATE)], "TDEKIT_ENCRYPT_NEW is the nearest"),
+        (vec![("tdekit_encrypt_new", CERTIFICATE)], "TDEKIT_ENCRYPT_NEW is the nearest"),
+        (vec![("TDEKIT_ENCRYPT", CERTIFICATE)], "TDEKIT_ENCRYPT_NEW is the nearest"),
+        (
+            vec![("TDEKIT_ENCRYPT_NEW", CERTIFICATE), ("TDEKIT_ENCRYPT_NEW_ALGORITM", "AES_128")],
+            "TDEKIT_ENCRYPT_NEW_ALGORITHM is the nearest",
+        ),
+        (
+            vec![("TDEKIT_ENCRYPT_NEW", CERTIFICATE), ("TDEKIT_ENCRYPT_NEW_ALGORITHM", "AES_129")],
+            "TDEKIT_ENCRYPT_NEW_ALGORITHM is not usable: AES_129",
+        ),
+    ] {
+        // SAFETY: this process has no other thread that reads the environment.
+        unsafe { set.iter().for_each(|(name, value)| std::env::set_var(name, value)) };
+        let made = Connection::open(&new).and_then(|db| db.execute_batch("CREATE TABLE t(x)"));
+        assert_eq!(made.unwrap_err().sqlite_error_code(), Some(ErrorCode::CannotOpen), "{set:?}");
+        assert!(why().contains(said), "{set:?}: {}", why());
+        assert!(!new.exists(), "{set:?}");
+        assert_eq!(one::<i64>(&Connection::open(&there).unwrap(), "SELECT count(*) FROM t"), 0);
+        // SAFETY: as above.
+        unsafe { set.iter().for_each(|(name, _)| std::env::remove_var(name)) };
+    }
 }
 
 /// A compose file whose variable is not set gives the process an empty one.
