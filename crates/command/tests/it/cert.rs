@@ -114,9 +114,8 @@ fn a_changed_certificate_is_not_restored() {
     fs::copy(place.path("k.pem"), elsewhere.path("k.pem")).unwrap();
     let restore = ["cert", "restore", "AppCert", "--in", "c.pem", "--key-in", "k.pem"];
     // A time in UTC: its tag and length, twelve digits and a Z.
-    let is_time = |part: &[u8]| {
-        part.starts_with(&[0x17, 0x0d]) && part[2..14].iter().all(u8::is_ascii_digit)
-    };
+    let is_time =
+        |part: &[u8]| part.starts_with(&[0x17, 0x0d]) && part[2..14].iter().all(u8::is_ascii_digit);
     let end = der.windows(15).rposition(is_time).unwrap();
     // The year of its end, its serial number, its signature.
     for at in [end + 3, 16, der.len() - 9] {
