@@ -1,6 +1,6 @@
 //! Renders a document again: `render DOCUMENT.json PAGE.html [SHOWN.json]`, of a run, a calibration
-//! or a comparison. The last is the document of the page: the same, with what is computed from
-//! measured values computed anew.
+//! or a comparison. The last file is the document of the page, with all computed figures recomputed
+//! from the measured values.
 
 use std::error::Error;
 use std::process::ExitCode;

@@ -1,6 +1,6 @@
-//! The method calibrated: many runs of base against base, and against a base that was made dearer
-//! by a known cost. What share of the intervals holds the truth, and what is the least cost that
-//! can be seen?
+//! Calibration of the method: many runs of base against base, and against a base slowed down by a
+//! known cost. It finds the share of intervals that hold the truth, and the smallest detectable
+//! cost.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,44 +11,44 @@ use crate::report::distinct;
 use crate::stats::{deviation, mean, median, share_interval};
 use crate::table::Table;
 
-/// Name and version of the document's shape.
+/// Name and version of the document's format.
 pub const CALIBRATION_SCHEMA: &str = "tdekit-calibration/1";
 
 /// Quantile of the normal distribution below which 8 of 10 values lie.
 const EIGHT_OF_TEN: f64 = 0.841_621;
 
-/// The result of a calibration. Figures can be put together from several documents.
+/// The result of a calibration. Figures can be merged from several documents.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// [`CALIBRATION_SCHEMA`].
     pub schema: String,
-    /// The program that measured.
+    /// The program that took the measurements.
     pub tool: Tool,
     /// Start, RFC 3339.
     pub started: String,
-    /// Length of all runs together, preparation included.
+    /// Duration of all runs together, including preparation.
     pub duration_s: f64,
     /// The command line that repeats it.
     pub command: String,
     /// The machine.
     pub environment: Environment,
-    /// How each run was made, in words.
+    /// Description of how each run was made.
     pub design: String,
-    /// Runs asked for.
+    /// Number of runs requested.
     pub runs_wanted: u32,
-    /// Cost that one of the sides was made dearer by: 0.03 is 3 %.
+    /// Cost added to one of the sides: 0.03 is 3 %.
     pub injected: f64,
     /// Confidence of the intervals, 0 to 1.
     pub confidence: f64,
-    /// Why there are fewer runs than asked for; empty when there are not.
+    /// Reasons why there are fewer runs than requested; empty if there are not.
     pub incomplete: Vec<String>,
-    /// The machine's other work meanwhile.
+    /// Other work of the machine during the runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Noise>,
-    /// Share of its elapsed time that the dearer base was really made dearer by, all runs together.
+    /// Actual share of its elapsed time that was added to the slowed base, over all runs.
     #[serde(default)]
     pub added_elapsed: f64,
-    /// Share of its CPU.
+    /// Actual share of its CPU.
     #[serde(default)]
     pub added_cpu: f64,
     /// Every interval, by run.
@@ -57,18 +57,18 @@ pub struct Calibration {
     pub rows: Vec<CalibrationRow>,
 }
 
-/// The true cost of what a run compared.
+/// The true cost in a comparison of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Truth {
     /// Base against base: 0 %.
     Nothing,
-    /// Base against a base made dearer.
+    /// Base against a slowed base.
     Injected,
 }
 
 impl Truth {
-    /// The true ratio.
+    /// Returns the true ratio.
     pub(crate) fn ratio(self, injected: f64) -> f64 {
         match self {
             Self::Nothing => 1.0,
@@ -77,7 +77,7 @@ impl Truth {
     }
 }
 
-/// The interval that one run found.
+/// The interval of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CalibratedInterval {
     /// Run, from 0.
@@ -94,17 +94,17 @@ pub struct CalibratedInterval {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Restarts it rests on.
+    /// Number of restarts on which it is based.
     pub restarts: u64,
 }
 
 impl CalibratedInterval {
-    /// Whether a ratio lies within.
+    /// Returns true if the interval contains a ratio.
     fn holds(&self, ratio: f64) -> bool {
         self.low <= ratio && self.high >= ratio
     }
 
-    /// The row that it counts in.
+    /// Returns the key of the row to which it counts.
     pub(crate) fn key(&self) -> (&str, Metric, Truth) {
         (&self.class, self.metric, self.truth)
     }
@@ -131,31 +131,32 @@ pub struct CalibrationRow {
     pub truth: Truth,
     /// Runs.
     pub runs: u64,
-    /// Intervals that hold the truth.
+    /// Number of intervals that hold the truth.
     pub held: u64,
-    /// Least share of all such runs' intervals that would hold it, after Clopper and Pearson, with
-    /// the confidence of the intervals.
+    /// Lower bound of the share of all such intervals that would hold it, after Clopper and
+    /// Pearson, with the confidence of the intervals.
     #[serde(default)]
     pub share_low: f64,
-    /// Largest share.
+    /// Upper bound of the share.
     #[serde(default)]
     pub share_high: f64,
-    /// The share that was promised, the confidence, lies between the two.
+    /// True if the promised share, the confidence, lies between the two.
     #[serde(default)]
     pub kept: bool,
-    /// Intervals that lie above the truth.
+    /// Number of intervals above the truth.
     pub above: u64,
-    /// Intervals that lie below it.
+    /// Number of intervals below it.
     pub below: u64,
-    /// Runs whose ratio is within one point of the truth.
+    /// Number of runs whose ratio is within one point of the truth.
     pub within_a_point: u64,
     /// Mean of (ratio found - true ratio), in points of a percent.
     pub bias_points: f64,
-    /// Median of half the length of an interval, in points.
+    /// Median half-width of the intervals, in points.
     pub half_width_points: f64,
     /// Standard deviation of the ratios found, in points; none with one run.
     pub deviation_points: Option<f64>,
-    /// The cost that 8 of 10 such runs would tell from 0 %, in points; for [`Truth::Nothing`].
+    /// The cost that 8 of 10 such runs would distinguish from 0 %, in points; for
+    /// [`Truth::Nothing`].
     pub visible_points: Option<f64>,
 }
 
@@ -209,7 +210,7 @@ fn row(
 }
 
 impl Calibration {
-    /// A true cost.
+    /// Returns a true cost.
     pub(crate) fn cost(&self, truth: Truth) -> Piece {
         match truth {
             Truth::Nothing => "0 %".into(),
@@ -217,7 +218,7 @@ impl Calibration {
         }
     }
 
-    /// How many intervals hold the truth, by class, metric and truth.
+    /// Returns a table of the intervals that hold the truth, by class, metric and truth.
     pub(crate) fn table(&self) -> Table {
         let rows = each(&self.rows, "rows").map(|found| {
             let item = found.item;
@@ -247,7 +248,7 @@ impl Calibration {
     }
 }
 
-/// The calibration as plain text, ending in a newline.
+/// Returns the calibration as plain text, ending in a newline.
 #[must_use]
 pub fn calibration_text(calibration: &Calibration) -> String {
     let Calibration { runs_wanted, design, rows, .. } = calibration;
@@ -278,7 +279,7 @@ pub fn calibration_text(calibration: &Calibration) -> String {
     text
 }
 
-/// Runs that have given intervals.
+/// Number of runs with intervals.
 fn runs(calibration: &Calibration) -> u64 {
     calibration.rows.iter().map(|row| row.runs).max().unwrap_or(0)
 }
@@ -301,7 +302,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Four runs of the five wanted; half of each truth's intervals hold it.
+    /// Four of the five requested runs; half of each truth's intervals hold it.
     pub(crate) fn calibration() -> Calibration {
         let mut calibration = Calibration {
             schema: CALIBRATION_SCHEMA.to_owned(),

@@ -1,6 +1,7 @@
-//! Two runs compared: did the cost change? The figure is a ratio of ratios, (encrypted over plain)
-//! now over (encrypted over plain) then, so that a faster machine or a newer SQLite alone does not
-//! move it. Its interval comes from the restarts of both runs (Welch), since nothing pairs them.
+//! Comparison of two runs, to find changes of cost. The figure is a ratio of ratios, new (encrypted
+//! over plain) over old (encrypted over plain), so that a faster machine or a newer SQLite alone
+//! does not affect it. Its interval comes from the restarts of both runs (Welch), since they are
+//! not paired.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,10 +14,10 @@ use crate::report::{Report, distinct};
 use crate::stats::{Estimate, welch_difference};
 use crate::table::Table;
 
-/// Name and version of the document's shape.
+/// Name and version of the document's format.
 pub const CHANGES_SCHEMA: &str = "tdekit-changes/1";
 
-/// Whether a cost changed, by its interval.
+/// Direction in which a cost changed, by its interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -31,7 +32,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// In words.
+    /// Returns the direction in words.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Dearer => "dearer",
@@ -42,16 +43,16 @@ impl Direction {
     }
 }
 
-/// How one cost changed.
+/// Change of one cost.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Change {
     /// Cell of the experiment, or `headline`.
     pub class: String,
-    /// Name shown.
+    /// The displayed name.
     pub label: String,
     /// The metric compared.
     pub metric: Metric,
-    /// Side, held against its plain one.
+    /// Side that is compared with its plain one.
     pub side: String,
     /// Name of the side.
     pub side_label: String,
@@ -65,16 +66,16 @@ pub struct Change {
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,
-    /// The verdict of the interval.
+    /// The direction shown by the interval.
     pub direction: Direction,
 }
 
 /// One of the two runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComparedRun {
-    /// When it started, RFC 3339.
+    /// Start time, RFC 3339.
     pub started: String,
-    /// Version of the program that measured.
+    /// Version of the program that took the measurements.
     pub version: String,
     /// The command line that repeats it.
     pub command: String,
@@ -82,7 +83,7 @@ pub struct ComparedRun {
     pub subject: String,
     /// The processor.
     pub cpu: String,
-    /// Most restarts of a class.
+    /// Maximum number of restarts of a class.
     pub restarts: u64,
 }
 
@@ -91,7 +92,7 @@ pub struct ComparedRun {
 pub struct Changes {
     /// [`CHANGES_SCHEMA`].
     pub schema: String,
-    /// The command line that repeats the comparison; empty when a program called the library.
+    /// The command line that repeats the comparison; empty if a program called the library.
     pub command: String,
     /// The older run.
     pub old: ComparedRun,
@@ -99,13 +100,13 @@ pub struct Changes {
     pub new: ComparedRun,
     /// Confidence of the intervals, 0 to 1.
     pub confidence: f64,
-    /// Costs compared that have an interval.
+    /// Number of compared costs that have an interval.
     pub compared: u64,
-    /// Of these, those that are dearer now.
+    /// Number of those that are dearer now.
     pub dearer: u64,
-    /// And those that are cheaper.
+    /// Number of those that are cheaper.
     pub cheaper: u64,
-    /// The headline first, where both runs have the same, then each class.
+    /// The headline first, if both runs have the same, then each class.
     pub changes: Vec<Change>,
     /// Classes and sides that only one of the runs has.
     pub not_compared: Vec<String>,
@@ -157,7 +158,7 @@ fn alone(what: &str, which: &str) -> String {
     format!("{what} is in the {which} run alone")
 }
 
-/// Tells that the cells of one run's experiment are nothing that the other has.
+/// Reports the cells of an experiment that the other run lacks.
 fn cells_of(report: &Report, which: &str) -> impl Iterator<Item = String> {
     report.cells.iter().map(move |cell| alone(&cell.id, which))
 }
@@ -276,7 +277,8 @@ fn described(results: &Results) -> ComparedRun {
     }
 }
 
-/// Cells and sides of one run that the other has not; sides of the newer one are told elsewhere.
+/// Returns cells and sides of one run that the other lacks; sides of the newer one are reported
+/// elsewhere.
 fn only(one: &Report, other: &Report, which: &str) -> Vec<String> {
     let has_cell = |id: &str| other.cells.iter().any(|found| found.id == id);
     let has_side = |id: &str| which != "older" || other.sides.iter().any(|found| found.id == id);
@@ -288,7 +290,7 @@ fn only(one: &Report, other: &Report, which: &str) -> Vec<String> {
 
 type Told = fn(&Results) -> String;
 
-/// What is told of both runs where it differs: it may move a cost by itself.
+/// Properties of both runs that are reported if they differ: each may change a cost by itself.
 const TOLD: [(&str, Told); 18] = [
     ("The program", |run| run.tool.version.clone()),
     ("The operating system", |run| run.environment.os.clone()),
@@ -338,7 +340,7 @@ fn unequal(found: &mut Vec<String>, what: &str, [then, now]: [String; 2]) {
     }
 }
 
-/// The same of sides, servers, tables and devices.
+/// Reports differences of sides, servers, tables and devices.
 fn unequal_parts(old: &Results, new: &Results, found: &mut Vec<String>) {
     for (name, new) in new.reports() {
         let Some(old) = of_name(old, name) else { continue };
@@ -367,12 +369,12 @@ fn unequal_parts(old: &Results, new: &Results, found: &mut Vec<String>) {
 ratios!(Change);
 
 impl Changes {
-    /// The first change of each side, which knows its name.
+    /// Returns the first change of each side, which has its name.
     pub(crate) fn sides(&self) -> Vec<Found<'_, Change>> {
         distinct(each(&self.changes, "changes"), |found| &found.item.side)
     }
 
-    /// Every cost of a side, then and now.
+    /// Returns every cost of a side, old and new.
     pub(crate) fn table(&self, side: &Change) -> Table {
         let own = each(&self.changes, "changes").filter(|found| found.item.side == side.side);
         let rows = own.map(|found| {
@@ -391,7 +393,7 @@ impl Changes {
     }
 }
 
-/// The changes as plain text, ending in a newline.
+/// Returns the changes as plain text, ending in a newline.
 #[must_use]
 pub fn changes_text(changes: &Changes) -> String {
     let confidence = changes.confidence * 100.0;
@@ -417,7 +419,7 @@ pub(crate) mod tests {
     use crate::examples::{example, holds, whole};
     use crate::report::float;
 
-    /// Two runs of which the newer one is dearer.
+    /// Returns two runs of which the newer one is dearer.
     pub(crate) fn changed() -> Changes {
         let mut changes = compare(&run(1000, 1), &run(1050, 2));
         changes.command = "tdekit bench compare old.json new.json".to_owned();
@@ -425,7 +427,8 @@ pub(crate) mod tests {
         changes
     }
 
-    /// The example with the encrypted side's blocks longer by a factor, and a little noise.
+    /// Returns the example with the encrypted side's blocks longer by a factor, with a little
+    /// noise.
     fn run(per_mille: u64, seed: u64) -> Results {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut results = example();
@@ -458,7 +461,8 @@ pub(crate) mod tests {
         let cpu = find("crud/4-3-3", Metric::Cpu, "encrypted");
         assert_eq!(cpu.direction, Direction::NoChangeSeen, "{cpu:?}");
         assert_eq!(changes.warnings, Vec::<String>::new());
-        // Elapsed time of the headline and the one class, of both encrypting sides; the peer's too.
+        // Elapsed time of the headline and the one class, of both encrypting sides, including the
+        // peer.
         assert_eq!((changes.compared, changes.cheaper, changes.old.restarts), (8, 0, 3));
         assert!(changes.dearer >= 2, "{changes:?}");
         let document = serde_json::to_string(&changes).unwrap();
@@ -469,7 +473,7 @@ pub(crate) mod tests {
         assert!(back.changes.iter().any(|found| found.direction == Direction::Cheaper));
     }
 
-    /// Throughput that falls is a cost that grows.
+    /// A lower throughput is a higher cost.
     #[test]
     fn backups_workloads_and_messages_are_compared() {
         let old = whole();
@@ -498,7 +502,7 @@ pub(crate) mod tests {
             1_f64.to_bits()
         );
         assert!((find("loop", Metric::ServerCpu, "on").ratio - 1.0).abs() < 1e-12);
-        // A comparison with another tool, or with direct calls, is no cost of encryption.
+        // A comparison with another tool, or with direct calls, is not a cost of encryption.
         assert!(changes.changes.iter().all(|found| found.side != "restic"));
         assert!(
             changes

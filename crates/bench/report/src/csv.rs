@@ -7,8 +7,8 @@ use crate::metric::Metric;
 use crate::model::{Class, Comparison, Results};
 use crate::report::Report;
 
-/// One line for each ratio of every experiment: what the report's tables show. Empty where there is
-/// no interval.
+/// Returns one line for each ratio of every experiment: the contents of the report's tables. Empty
+/// if there is no interval.
 #[must_use]
 pub fn ratios_csv(results: &Results) -> String {
     let mut text = RATIOS.to_owned();
@@ -35,8 +35,8 @@ pub fn ratios_csv(results: &Results) -> String {
     text
 }
 
-/// One line for each measured block of every experiment, in the order in which they ran, with a
-/// column for each metric that was measured. Empty where a block has no such value.
+/// Returns one line for each measured block of every experiment, in the order in which they ran,
+/// with a column for each metric that was measured. Empty if a block has no such value.
 #[must_use]
 pub fn blocks_csv(results: &Results) -> String {
     let blocks = || {
@@ -102,12 +102,12 @@ fn known_or_empty(value: Option<impl ToString>) -> String {
 fn line<T: AsRef<str>>(fields: &[T]) -> String {
     let field = |field: &T| {
         let field = field.as_ref();
-        // A formula is text to a spreadsheet only behind an apostrophe.
+        // A spreadsheet takes a formula as text only after an apostrophe.
         let mark = if field.starts_with(['=', '+', '@', '\t', '\r']) { "'" } else { "" };
         format!("{mark}{field}")
     };
     let mut writer = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(Vec::new());
-    // Into memory, which never fails; the fields are UTF-8, and so is the line.
+    // Writing into memory never fails; the fields are UTF-8, and so is the line.
     let _never_fails = writer.write_record(fields.iter().map(field));
     writer.into_inner().ok().and_then(|line| String::from_utf8(line).ok()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Reports that tests have in common: those of one document, their summaries computed anew.
+//! Example reports shared by tests: those of one document, with their summaries recomputed.
 
 use crate::index::Stage;
 use crate::model::Results;
@@ -6,27 +6,27 @@ use crate::report::Report;
 
 const EXAMPLE: &str = include_str!("../../../../tests/fixtures/results/example.json");
 
-/// A run of all experiments.
+/// Returns a run of all experiments.
 pub(crate) fn whole() -> Results {
     let mut results = crate::json::from_json(EXAMPLE).unwrap();
     crate::summarize(&mut results);
     results
 }
 
-/// The run of one mix alone.
+/// Returns a run of a single mix.
 pub(crate) fn example() -> Results {
     Results { backup: None, oltp: None, messages: None, ..whole() }
 }
 
-/// Three restarts of two pairs; encrypted takes 1.1 times as long with 1.2 times the CPU, the
-/// peer 3 times the base and 2.5 times its own plain side.
+/// Three restarts of two pairs; encrypted takes 1.1 times as long with 1.2 times the CPU, the peer
+/// 3 times the base and 2.5 times its own plain side.
 pub(crate) fn embedded() -> Report {
     whole().embedded.unwrap()
 }
 
 /// Three blocks. Times of a block grow with its number; AES_256 takes 1.1 times as long to the disk
 /// and 1.3 times to memory, with twice the CPU and 0.02 % more bytes; the other tool takes 4 times
-/// as long as none.
+/// as long as without a cipher.
 pub(crate) fn backup() -> Report {
     whole().backup.unwrap()
 }
@@ -49,12 +49,12 @@ pub(crate) fn messages() -> Report {
     report
 }
 
-/// With a cell that SQLite does directly in half the CPU, and connections that wait.
+/// With a cell that SQLite does directly in half the CPU, and idle connections.
 pub(crate) fn messages_with_everything() -> Report {
     whole().messages.unwrap()
 }
 
-/// All of these words stand in a text.
+/// Checks that all of these words are in a text.
 #[track_caller]
 pub(crate) fn holds<const N: usize>(text: &str, all: [&str; N]) {
     for wanted in all {
@@ -62,7 +62,7 @@ pub(crate) fn holds<const N: usize>(text: &str, all: [&str; N]) {
     }
 }
 
-/// Computes the summary anew, of a run of a fixed length.
+/// Recomputes the summary, for a run of a fixed length.
 pub(crate) fn summarize(report: &mut Report) {
     report.summary = crate::summary::summary(report, Stage::fixed(0.95));
 }

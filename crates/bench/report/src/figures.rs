@@ -10,13 +10,13 @@ use crate::model::ProbeKind;
 
 /// A ratio with its interval.
 pub(crate) trait Ratio {
-    /// 1 is as fast, or as large.
+    /// Returns the ratio: 1 is as fast, or as large.
     fn ratio(&self) -> f64;
 
-    /// Both ends of the interval, with the names of their fields.
+    /// Returns both ends of the interval, with the names of their fields.
     fn ends(&self) -> Option<[(&'static str, f64); 2]>;
 
-    /// On which side of 0 % the interval lies; none where it cannot be told.
+    /// Returns the side of 0 % on which the interval lies; none if it holds 0 %.
     fn sure(&self) -> Option<Ordering> {
         match self.ends()? {
             [(_, low), _] if low > 1.0 => Some(Ordering::Greater),
@@ -45,13 +45,13 @@ ratios!(Comparison, Pooled);
 /// Everything computed of an experiment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Ratios, by cell, side, the side it is held against, and metric.
+    /// Ratios, by cell, side, opposing side, and metric.
     pub comparisons: Vec<Comparison>,
     /// Figures of a block, by cell and side.
     pub totals: Vec<Totals>,
     /// Ratios over several cells, by side and metric: the headline, and others.
     pub pooled: Vec<Pooled>,
-    /// Probes compared.
+    /// Comparisons of probes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differences: Vec<Difference>,
 }
@@ -59,11 +59,11 @@ pub struct Summary {
 /// One side's ratio over several cells.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Pooled {
-    /// Which cells: `headline` for what a run is about, `all`, or such as `backup/zstd`.
+    /// The set of cells: `headline` for the subject of a run, `all`, or such as `backup/zstd`.
     pub id: String,
-    /// The cells in words.
+    /// Description of the cells.
     pub what: String,
-    /// Cells that it is over.
+    /// Ids of the cells.
     pub cells: Vec<String>,
     /// The metric compared.
     pub metric: Metric,
@@ -71,18 +71,18 @@ pub struct Pooled {
     pub side: String,
     /// The denominator's side.
     pub against: String,
-    /// Side over against: 1 is as fast. The mean of cells within restarts, of backups their
-    /// Hodges-Lehmann estimate; of workloads the median of the cells' own ratios.
+    /// Side over against: 1 is as fast. For most experiments the mean of cells within restarts, for
+    /// backups their Hodges-Lehmann estimate; for workloads the median of the cells' own ratios.
     pub ratio: f64,
     /// Lower end of the interval; none with fewer than two restarts, and for a median.
     pub low: Option<f64>,
     /// Upper end of the interval.
     pub high: Option<f64>,
-    /// Restarts it rests on; 0 for a median.
+    /// Number of restarts on which it is based; 0 for a median.
     pub restarts: u64,
-    /// The least of the cells' own ratios.
+    /// Minimum of the cells' own ratios.
     pub least: f64,
-    /// The largest.
+    /// Maximum.
     pub most: f64,
 }
 
@@ -107,9 +107,9 @@ pub struct Comparison {
     pub low: Option<f64>,
     /// Upper end of the interval.
     pub high: Option<f64>,
-    /// Restarts it rests on.
+    /// Number of restarts on which it is based.
     pub restarts: u64,
-    /// Pairs it rests on.
+    /// Number of pairs on which it is based.
     pub pairs: u64,
 }
 
@@ -129,31 +129,31 @@ pub struct Totals {
 /// The values of a metric over blocks, in its unit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// The middle one.
+    /// Median.
     pub median: f64,
-    /// Their mean.
+    /// Mean.
     pub mean: f64,
-    /// The least.
+    /// Minimum.
     pub least: f64,
-    /// The largest.
+    /// Maximum.
     pub most: f64,
-    /// Median of the value of one operation; none where no operations are counted.
+    /// Median of the value of one operation; none if operations are not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub each: Option<f64>,
 }
 
-/// A probe of one side held against the base.
+/// A probe of one side compared with the base.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
     /// The quantity.
     pub kind: ProbeKind,
     /// [`Side::id`](crate::Side::id).
     pub side: String,
-    /// [`Side::id`](crate::Side::id) it is held against.
+    /// [`Side::id`] of the opposing side.
     pub against: String,
     /// Median of the side.
     pub value: f64,
-    /// Median of the side it is held against.
+    /// Median of the opposing side.
     pub against_value: f64,
     /// Side minus against: mean over restarts of the difference of medians.
     pub difference: f64,
@@ -164,7 +164,7 @@ pub struct Difference {
 }
 
 impl Comparison {
-    /// Whether it is that of a cell, or of one of the cell's statements.
+    /// Returns true if it is that of a cell, or of one of the cell's statements.
     pub(crate) fn is(
         &self,
         (class, statement): (&str, Option<u32>),
@@ -177,7 +177,7 @@ impl Comparison {
             && self.pair() == pair
     }
 
-    /// The side, and what it is held against.
+    /// Returns the side and the opposing side.
     pub(crate) fn pair(&self) -> (&str, &str) {
         (&self.side, &self.against)
     }
@@ -190,7 +190,7 @@ impl Pooled {
 }
 
 impl Totals {
-    /// The median of a metric; 0 where it was not measured.
+    /// Returns the median of a metric; 0 if it was not measured.
     #[must_use]
     pub fn median(&self, metric: Metric) -> f64 {
         self.values.get(&metric).map_or(0.0, |found| found.median)
@@ -198,7 +198,7 @@ impl Totals {
 }
 
 impl Summary {
-    /// The whole-class comparison of `side` with `against`.
+    /// Returns the whole-class comparison of `side` with `against`.
     #[must_use]
     pub fn comparison(
         &self,
@@ -211,19 +211,19 @@ impl Summary {
         self.comparisons.iter().find(is)
     }
 
-    /// A ratio of `side` against `against` over several cells.
+    /// Returns a ratio of `side` against `against` over several cells.
     #[must_use]
     pub fn pooled(&self, id: &str, metric: Metric, side: &str, against: &str) -> Option<&Pooled> {
         self.pooled.iter().find(|found| found.is(id, metric, (side, against)))
     }
 
-    /// The headline of `side` against `against`.
+    /// Returns the headline of `side` against `against`.
     #[must_use]
     pub fn headline(&self, metric: Metric, side: &str, against: &str) -> Option<&Pooled> {
         self.pooled(HEADLINE, metric, side, against)
     }
 
-    /// Figures of one cell and side.
+    /// Returns the figures of one cell and side.
     #[must_use]
     pub fn totals(&self, class: &str, side: &str) -> Option<&Totals> {
         self.totals.iter().find(|totals| totals.class == class && totals.side == side)

@@ -1,15 +1,15 @@
-//! Whether the first pairs of a restart differ from the later ones, as they would if the warm-up
-//! had been too short and cost one side more than the other.
+//! Test for a difference between the first pairs of a restart and the later ones, which would
+//! result from a warm-up that was too short and cost one side more than the other.
 
 use crate::index::{Index, Versus};
 use crate::model::{Metric, Role, WarmUp};
 use crate::report::Report;
 use crate::stats::{center, grouped_estimate};
 
-/// Of that many classes a false alarm must be rare.
+/// High, because a false alarm must be rare among many classes.
 const CONFIDENCE: f64 = 0.999;
 
-/// Notes for each cell by which factor its first pairs' overhead differs from the later ones'.
+/// Notes for each cell the factor by which its first pairs' overhead differs from the later ones'.
 pub fn note_first_pairs(report: &mut Report) {
     let side = report.sides.iter().find(|side| side.role == Role::Encrypted);
     let Some((base, side)) = report.base().zip(side) else { return };

@@ -1,13 +1,13 @@
-//! Numbers as people read them.
+//! Formatting of numbers for readers.
 
-/// How a number is written.
+/// Format of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum As {
     /// A ratio as an overhead.
     Percent,
-    /// The same without its unit.
+    /// A ratio as an overhead without its unit.
     Bare,
-    /// The same with three decimals.
+    /// A ratio as an overhead with three decimals.
     Fine,
     /// A ratio as a factor.
     Times,
@@ -19,7 +19,7 @@ pub(crate) enum As {
     Bytes,
     /// Any count.
     Count,
-    /// Any amount, with as many decimals as its size asks for.
+    /// Any amount, with decimals according to its size.
     Amount,
     /// A small number with two decimals.
     Decimal,
@@ -36,7 +36,7 @@ pub(crate) enum As {
 }
 
 impl As {
-    /// Its name on the page.
+    /// Returns its name on the page.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Percent | Self::Bare | Self::Fine => "overhead",
@@ -51,7 +51,7 @@ impl As {
         }
     }
 
-    /// The number as people read it.
+    /// Returns the formatted number.
     pub(crate) fn words(self, value: f64) -> String {
         match self {
             Self::Percent => percent(value),
@@ -74,7 +74,7 @@ impl As {
     }
 }
 
-/// An amount with as many decimals as its size asks for.
+/// Formats an amount with decimals according to its size.
 pub(crate) fn amount(value: f64) -> String {
     match value.abs() {
         size if size >= 1000.0 => count(value),
@@ -84,7 +84,7 @@ pub(crate) fn amount(value: f64) -> String {
     }
 }
 
-/// A ratio as an overhead: 1.031 is `+3.1 %`, 5 is `+400 %`.
+/// Formats a ratio as an overhead: 1.031 is `+3.1 %`, 5 is `+400 %`.
 pub(crate) fn percent(ratio: f64) -> String {
     let overhead = (ratio - 1.0) * 100.0;
     if overhead.abs() >= 99.95 {
@@ -95,18 +95,18 @@ pub(crate) fn percent(ratio: f64) -> String {
     }
 }
 
-/// A ratio near 1 as an overhead with three decimals: 1.0002 is `+0.020 %`.
+/// Formats a ratio near 1 as an overhead with three decimals: 1.0002 is `+0.020 %`.
 pub(crate) fn fine_percent(ratio: f64) -> String {
     // Adding zero turns -0.0 into 0.0.
     format!("{:+.3} %", ((ratio - 1.0) * 1e5).round() / 1e3 + 0.0)
 }
 
-/// A ratio as a factor: `x0.28`.
+/// Formats a ratio as a factor: `x0.28`.
 pub(crate) fn times(ratio: f64) -> String {
     format!("x{ratio:.2}")
 }
 
-/// An interval of ratios as overheads: `-0.3 to +2.7`, `no interval` when it is absent.
+/// Formats an interval of ratios as overheads: `-0.3 to +2.7`, `no interval` if it is absent.
 pub(crate) fn interval(ends: Option<[f64; 2]>) -> String {
     match ends {
         Some([low, high]) if low < 0.01 || high > 100.0 => "too wide to tell".to_owned(),
@@ -115,7 +115,7 @@ pub(crate) fn interval(ends: Option<[f64; 2]>) -> String {
     }
 }
 
-/// Nanoseconds with three significant digits and a unit.
+/// Formats nanoseconds with three significant digits and a unit.
 pub(crate) fn duration(nanoseconds: f64) -> String {
     let (value, unit) = match nanoseconds.abs() {
         size if size < 1e3 => (nanoseconds, "ns"),
@@ -126,7 +126,7 @@ pub(crate) fn duration(nanoseconds: f64) -> String {
     format!("{} {unit}", significant(value))
 }
 
-/// Bytes with three significant digits and a unit of 1,000.
+/// Formats bytes with three significant digits and a unit of 1,000.
 pub(crate) fn bytes(count: f64) -> String {
     let (value, unit) = match count.abs() {
         size if size < 1e3 => return format!("{count:.0} B"),
@@ -137,7 +137,7 @@ pub(crate) fn bytes(count: f64) -> String {
     format!("{} {unit}", significant(value))
 }
 
-/// A count, grouped by thousands.
+/// Formats a count, grouped by thousands.
 pub(crate) fn count(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);

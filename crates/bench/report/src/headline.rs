@@ -1,9 +1,10 @@
-//! The headline of a run: the mean over the classes that stand for its work.
+//! The headline of a run: the mean over the classes that represent its work.
 
 use crate::model::{Class, Experiment};
 
-/// Classes that stand for the work of a run, and what they are together: the user's own statements,
-/// else the mixes (without the load phase), else the derived statements with warm files, else all.
+/// Returns the classes that represent the work of a run, and a name for them together: the user's
+/// own statements, else the mixes (without the load phase), else the derived statements with warm
+/// files, else all.
 #[must_use]
 pub fn headline_classes(classes: &[Class]) -> (String, Vec<&Class>) {
     let of = |fits: &dyn Fn(&Class) -> bool| -> Vec<&Class> {
@@ -35,7 +36,7 @@ pub fn headline_classes(classes: &[Class]) -> (String, Vec<&Class>) {
     }
 }
 
-/// Classes that are told together: their name, and which belong to it.
+/// Classes that are reported together: their name, and a test for membership.
 pub(crate) type Group = (&'static str, fn(&Class) -> bool);
 
 /// In the order of the report.
@@ -97,11 +98,11 @@ mod tests {
         let noisy = report.runs.iter_mut().find(|run| run.side == "encrypted").unwrap();
         *noisy.values.get_mut(&Metric::Cpu).unwrap() *= 2.0;
         assert_eq!(wide(&report), ["crud/4-3-3"]);
-        // A class that a side takes no part in is not waited for.
+        // A class in which a side does not take part is not waited for.
         let mut without = report.clone();
         without.runs.retain(|run| run.side != "encrypted");
         assert_eq!(wide(&without), Vec::<String>::new());
-        // One restart gives no interval, so all goes on.
+        // One restart gives no interval, so everything continues.
         report.runs.retain(|run| run.restart == 0);
         assert_eq!(wide(&report), ["crud/4-3-3"]);
     }

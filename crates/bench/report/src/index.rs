@@ -1,5 +1,5 @@
-//! The runs of an experiment by cell, side and place, what is held against what, and the ratios
-//! that follow.
+//! The runs of an experiment by cell, side and place, the pairs of sides that are compared, and
+//! their ratios.
 
 use std::collections::BTreeMap;
 
@@ -11,29 +11,29 @@ use crate::model::{Class, Experiment, Role, Settings, Stopping};
 use crate::report::{Report, Run};
 use crate::stats::{Estimate, center, mean, median, staged_centers, staged_estimate};
 
-/// A side held against another one of the same cell.
+/// A side compared with another one of the same cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Versus {
     /// None for every cell.
     pub(crate) cell: Option<String>,
     pub(crate) side: String,
     pub(crate) against: String,
-    /// Cell of `against`, where it is another one.
+    /// Cell of `against`, if it differs.
     pub(crate) against_cell: Option<String>,
-    /// It is what encryption adds: its cost is judged, and made narrow.
+    /// True for the cost of encryption, which is reported and whose interval is narrowed.
     pub(crate) shown: bool,
 }
 
-/// Cells that a ratio is computed over.
+/// Cells over which a ratio is computed.
 pub(crate) struct Pool {
     id: String,
     pub(crate) what: String,
     pub(crate) cells: Vec<String>,
 }
 
-/// The pairs of sides that are compared: all against the base, a peer also against its own library
-/// without a cipher, and all against each reference. For a backup tool that is its cell of the same
-/// action, source and target.
+/// Returns the pairs of sides that are compared: all against the base, a peer also against its own
+/// library without a cipher, and all against each reference. For a backup tool that is its cell of
+/// the same action, source and target.
 fn opponents(report: &Report) -> Vec<Versus> {
     let mut found = Vec::new();
     let versus = |side: &str, against: &str, shown| Versus {
@@ -71,7 +71,7 @@ fn opponents(report: &Report) -> Vec<Versus> {
     found
 }
 
-/// Cells that stand for something together, and what it is.
+/// Returns sets of cells with their names.
 fn pools(report: &Report) -> Vec<Pool> {
     let pool = |id: &str, what: String, fits: &dyn Fn(&Class) -> bool| Pool {
         id: id.to_owned(),
@@ -80,7 +80,7 @@ fn pools(report: &Report) -> Vec<Pool> {
     };
     match report.experiment {
         Experiment::Messages => Vec::new(),
-        // A scan of pages is a question of its own.
+        // A scan of pages is a separate question.
         Experiment::Oltp => {
             let mut all = pool("all", String::new(), &|cell| cell.unit == "transaction");
             all.what = format!("{} workloads and numbers of threads", all.cells.len());
@@ -109,12 +109,12 @@ fn pools(report: &Report) -> Vec<Pool> {
     }
 }
 
-/// A compression as reports show it.
+/// Returns the displayed name of a compression.
 pub(crate) fn compression_words(name: &str) -> &str {
     if name == "none" { "uncompressed" } else { name }
 }
 
-/// How intervals come about: their confidence, and the restarts of the first stage of a run that
+/// Parameters of intervals: their confidence, and the restarts of the first stage of a run that
 /// ended by their widths.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stage {
@@ -123,14 +123,14 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Of a run whose length is fixed.
+    /// Returns those of a run of fixed length.
     #[cfg(test)]
     pub(crate) fn fixed(confidence: f64) -> Self {
         Self { confidence, first: None }
     }
 
-    /// Of one experiment of a run. Those beside the one that has the headline may end by its widths
-    /// alone.
+    /// Returns those of one experiment of a run. An experiment without the headline may end by its
+    /// widths alone.
     pub(crate) fn of(settings: &Settings, experiment: Experiment) -> Self {
         let heads = [Experiment::Embedded, Experiment::Server]
             .iter()
@@ -145,7 +145,7 @@ impl Stage {
     }
 }
 
-/// A cell and, if need be, one of its statements.
+/// A cell and optionally one of its statements.
 type Key<'a> = (&'a str, Option<u32>);
 
 /// Runs by restart and pair.
@@ -157,7 +157,7 @@ pub(crate) struct Index<'a> {
     pub(crate) layout: &'static Layout,
     /// The pairs of sides that are compared.
     pub(crate) versus: Vec<Versus>,
-    /// Cells that stand for something together.
+    /// The sets of cells.
     pub(crate) pools: Vec<Pool>,
     runs: BTreeMap<(Key<'a>, &'a str), ByPlace<'a>>,
 }
@@ -173,8 +173,8 @@ impl<'a> Index<'a> {
         Self { report, layout: report.layout(), versus, pools, runs }
     }
 
-    /// Log ratios of one metric, a group for each restart. Pairs of which one side lacks the value
-    /// or has a zero are left out: the clock did not tick.
+    /// Returns the log ratios of one metric, a group for each restart. Pairs in which one side
+    /// lacks the value or has a zero are left out: the clock did not tick.
     pub(crate) fn log_ratios(
         &self,
         (cell, statement): Key<'_>,
@@ -198,7 +198,7 @@ impl<'a> Index<'a> {
         groups
     }
 
-    /// The logarithm of a cell's ratio.
+    /// Returns the logarithm of a cell's ratio.
     pub(crate) fn estimate(
         &self,
         cell: Key<'_>,
@@ -210,8 +210,8 @@ impl<'a> Index<'a> {
         staged_estimate(&groups.collect::<Vec<_>>(), stage.confidence, stage.first)
     }
 
-    /// The logarithm of a ratio over several cells, from their pairs. None for a [`Way`] that has
-    /// none, and when no restart measured what it asks for.
+    /// Returns the logarithm of a ratio over several cells, from their pairs. None for a [`Way`]
+    /// that has none, and if no restart measured all that it needs.
     pub(crate) fn over(
         &self,
         way: Way,
@@ -243,7 +243,7 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// Every ratio, a cell after the other.
+    /// Returns every ratio, cell by cell.
     pub(crate) fn comparisons(&self, stage: Stage) -> Vec<Comparison> {
         let mut found = Vec::new();
         for cell in &self.report.cells {
@@ -264,7 +264,7 @@ impl<'a> Index<'a> {
         found
     }
 
-    /// Every ratio over several cells; `comparisons` are the cells' own.
+    /// Returns every ratio over several cells; `comparisons` are the cells' own.
     pub(crate) fn pooled(&self, comparisons: &[Comparison], stage: Stage) -> Vec<Pooled> {
         let mut found = Vec::new();
         for pool in &self.pools {
@@ -314,7 +314,7 @@ impl<'a> Index<'a> {
         })
     }
 
-    /// Cells of the headline, and what they are together; there may be none.
+    /// Returns the cells of the headline with their name, if any.
     pub(crate) fn heads(&self) -> Option<&Pool> {
         self.pools.iter().find(|pool| pool.id == HEADLINE)
     }
@@ -350,14 +350,14 @@ impl Versus {
 }
 
 impl Report {
-    /// Cells that need further restarts before all that `stopping` wants is narrow enough. The
-    /// cells of the headline go on together until it is narrow, and where all are wanted until each
-    /// of them is. What was not measured is not waited for.
+    /// Returns the cells that need further restarts before everything that `stopping` asks for is
+    /// narrow enough. The cells of the headline continue together until it is narrow, and if all
+    /// are wanted, until each of them is. Unmeasured cells are not waited for.
     #[must_use]
     pub fn too_wide(&self, stopping: &Stopping, confidence: f64) -> Vec<String> {
         let stage = Stage::new(Some(*stopping), confidence);
         let index = Index::of(self);
-        // A cell that a side takes no part in, as peers in full backups, is not waited for.
+        // A cell in which a side does not take part, as peers in full backups, is not waited for.
         let wide = |found: Option<Estimate>, ppm: u32| {
             let wanted = (f64::from(ppm) / 1e6).ln_1p();
             found.is_some_and(|found| found.half_width().is_none_or(|half| half > wanted))

@@ -4,16 +4,16 @@ use serde::Deserialize;
 
 use crate::model::{Results, SCHEMA};
 
-/// Why a document could not be read.
+/// Reason why a document could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum JsonError {
-    /// Not JSON, or not of the shape.
+    /// Not JSON, or not of the expected format.
     #[error("not a results document: {0}")]
     Shape(#[from] serde_json::Error),
     /// A document of another version.
     #[error("results document of schema `{found}`; this version reads `{SCHEMA}`")]
     Schema {
-        /// The document's own name for its shape.
+        /// The document's schema.
         found: String,
     },
     /// A chart of the page.
@@ -30,10 +30,10 @@ impl JsonError {
     }
 }
 
-/// The document as text, ending in a newline.
+/// Returns the document as text, ending in a newline.
 ///
 /// # Errors
-/// Fails when a number cannot be written as JSON.
+/// If a number cannot be written as JSON.
 pub fn to_json(results: &Results) -> Result<String, JsonError> {
     let mut text = serde_json::to_string_pretty(results)?;
     text.push('\n');
@@ -43,7 +43,7 @@ pub fn to_json(results: &Results) -> Result<String, JsonError> {
 /// Reads a document.
 ///
 /// # Errors
-/// Fails on anything but a document of [`SCHEMA`].
+/// If it is not a document of [`SCHEMA`].
 pub fn from_json(text: &str) -> Result<Results, JsonError> {
     #[derive(Deserialize)]
     struct Head {
@@ -70,8 +70,8 @@ mod tests {
         }
     }
 
-    /// A run as it was written: its figures are those of its values, and a field with another name
-    /// is missed.
+    /// A run as written: its figures equal those computed from its values, and a misnamed field is
+    /// an error.
     #[test]
     fn a_document_is_read_as_it_stands() {
         const FOUR: &str = include_str!("../../../../tests/fixtures/results/tdekit-bench-4.json");

@@ -1,5 +1,5 @@
-//! What experiments compare and how they are shown: names of their circumstances, ratios, and
-//! columns of their tables.
+//! Comparisons of experiments and their presentation: names of circumstances, ratios, and columns
+//! of their tables.
 
 use crate::format::As;
 use crate::metric::Metric::{
@@ -12,14 +12,14 @@ use crate::model::Experiment;
 use crate::piece::{Piece, number, text};
 use crate::report::{Fact, Facts, RATE};
 
-/// A circumstance as reports know it.
+/// A circumstance in reports.
 pub(crate) struct FactInfo {
     name: &'static str,
-    /// Name shown.
+    /// The displayed name.
     pub(crate) words: &'static str,
-    /// How an amount is written.
+    /// Format of an amount.
     shown: As,
-    /// Whether another value may move a cost by itself.
+    /// True if another value may change a cost by itself.
     pub(crate) compared: bool,
 }
 
@@ -58,7 +58,7 @@ pub(crate) const FACTS: &[FactInfo] = &[
 ];
 
 impl FactInfo {
-    /// Its value with its place, where it is known; `at` is the place of all.
+    /// Returns its value with its place, if known; `at` is the place of all.
     pub(crate) fn value(&self, facts: &Facts, at: &str) -> Option<Piece> {
         let at = format!("{at}/{}", self.name);
         Some(match facts.get(self.name)? {
@@ -69,10 +69,10 @@ impl FactInfo {
     }
 }
 
-/// Which figure of a metric a column has.
+/// The figure of a metric in a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Of {
-    /// How many blocks there were.
+    /// Number of blocks.
     Blocks,
     Median,
     /// Of one operation.
@@ -85,7 +85,7 @@ pub(crate) enum Of {
 /// A column of the figures of every side.
 pub(crate) type Column = (&'static str, Metric, Of);
 
-/// How a ratio over several cells comes about.
+/// Computation of a ratio over several cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// The mean of the cells within each restart that measured all of them.
@@ -96,26 +96,26 @@ pub(crate) enum Way {
     Median,
 }
 
-/// Which ratios an experiment has, and how it is shown.
+/// Ratios and presentation of an experiment.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// Its heading.
+    /// The heading.
     pub(crate) title: &'static str,
     /// Name of a cell, as a column's heading.
     pub(crate) cell: &'static str,
     /// Metrics whose ratios are computed.
     pub(crate) ratios: &'static [Metric],
-    /// Of those, what a cost is judged by, and what a run is to make narrow.
+    /// The metrics by which a cost is judged, and whose intervals a run narrows.
     pub(crate) wanted: [Metric; 2],
-    /// How ratios over several cells come about.
+    /// Computation of ratios over several cells.
     pub(crate) way: Way,
-    /// Columns of ratios over several cells; none where there are no such ratios.
+    /// Columns of ratios over several cells; none if there are no such ratios.
     pub(crate) pooled: &'static [Metric],
     /// An explanation of these ratios.
     pub(crate) pooled_note: &'static str,
     /// Columns of single cells' ratios.
     pub(crate) costs: &'static [Metric],
-    /// The terminal shows single cells' costs too.
+    /// True if the terminal also shows single cells' costs.
     pub(crate) costs_in_terminal: bool,
     pub(crate) figures: &'static [Column],
     /// An explanation of these figures.
@@ -228,8 +228,8 @@ const OLTP: Layout = Layout {
                    meanwhile.",
 };
 
-/// The same where all sides are given as many transactions a second: their throughput is equal, and
-/// tells nothing.
+/// The same if all sides are given the same number of transactions a second: their throughput is
+/// equal, and has no meaning.
 pub(crate) const OLTP_AT_RATE: Layout = Layout {
     ratios: OLTP_COSTS_AT_RATE,
     wanted: [MedianLatency, CpuEach],
@@ -266,7 +266,7 @@ const MESSAGES: Layout = Layout {
 };
 
 impl Experiment {
-    /// Its ratios, and how it is shown.
+    /// Returns its ratios and presentation.
     pub(crate) fn layout(self) -> &'static Layout {
         match self {
             Self::Embedded

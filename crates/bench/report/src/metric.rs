@@ -1,19 +1,19 @@
-//! Everything that is measured: one table for all experiments.
+//! All measured quantities: one table for all experiments.
 
 use serde::{Deserialize, Serialize};
 
 use crate::format::As;
 
-/// How a metric is named, shown and judged. Ratios are those of a side over another one.
+/// Name, presentation and direction of a metric. Ratios are those of one side over another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MetricInfo {
-    /// Name shown.
+    /// The displayed name.
     pub label: &'static str,
-    /// Name of its column in a table of blocks, unit last.
+    /// Name of its column in a table of blocks, with the unit last.
     pub column: &'static str,
-    /// Whether less of it is better.
+    /// True if lower values are better.
     pub lower_is_better: bool,
-    /// How its values are written.
+    /// Format of its values.
     pub shown: As,
 }
 
@@ -35,7 +35,7 @@ macro_rules! metrics {
             /// Every metric, in the order of the columns of a table.
             pub const EVERY: &'static [Self] = &[$(Self::$name),*];
 
-            /// Its name in the document.
+            /// Returns its name in the document.
             pub(crate) fn name(self) -> String {
                 let mut name = String::new();
                 for letter in format!("{self:?}").chars() {
@@ -47,7 +47,7 @@ macro_rules! metrics {
                 name
             }
 
-            /// How it is named, shown and judged.
+            /// Returns its properties.
             #[must_use]
             pub(crate) fn info(self) -> MetricInfo {
                 match self {
@@ -72,19 +72,19 @@ metrics! {
     User, "user CPU", "user_ns", true, Duration;
     /// System CPU.
     System, "system CPU", "system_ns", true, Duration;
-    /// Pages that were not in SQLite's cache; of a SQL Server its logical reads.
+    /// Pages that were not in SQLite's cache; for a SQL Server its logical reads.
     PagesRead, "pages read", "pages_read", true, Count;
-    /// Pages that SQLite wrote; of a SQL Server its logical writes.
+    /// Pages that SQLite wrote; for a SQL Server its logical writes.
     PagesWritten, "pages written", "pages_written", true, Count;
-    /// Bytes fetched from a device.
+    /// Bytes read from a device.
     DeviceRead, "read from the device", "device_read_bytes", true, Bytes;
-    /// Bytes sent towards a device.
+    /// Bytes written to a device.
     DeviceWrite, "written to the device", "device_write_bytes", true, Bytes;
-    /// Times a connection found the database locked.
+    /// How often a connection found the database locked.
     Retries, "retries", "retries", true, Count;
-    /// Context switches because a process waited.
+    /// Context switches because a process blocked.
     VoluntarySwitches, "voluntary context switches", "voluntary_switches", true, Count;
-    /// Context switches because another process was given the processor.
+    /// Context switches because another process got the processor.
     InvoluntarySwitches, "involuntary context switches", "involuntary_switches", true, Count;
     /// Instructions retired.
     Instructions, "instructions", "instructions", true, Count;
@@ -102,7 +102,7 @@ metrics! {
     MaxLatency, "latency of the slowest", "latency_max_ns", true, Duration;
     /// Transactions, or pages of a scan, a second.
     Throughput, "throughput", "throughput_per_s", false, Count;
-    /// CPU of the engine a transaction.
+    /// CPU of the engine for each transaction.
     CpuEach, "CPU a transaction", "cpu_each_ns", true, Duration;
     /// Transactions, or pages of a scan.
     Transactions, "transactions", "transactions", false, Count;
@@ -118,19 +118,19 @@ metrics! {
     ServerSwitches, "server context switches", "server_switches", true, Count;
     /// Context switches of the server's process for each packet.
     SwitchesEach, "server context switches a packet", "server_switches_per_packet", true, Amount;
-    /// CPU of whoever drives the engine.
+    /// CPU of the client process.
     ClientCpu, "client CPU", "client_cpu_ns", true, Duration;
-    /// Wall clock of whoever drives the server, where the server has a clock of its own.
+    /// Wall clock of the client, if the server has a separate clock.
     ClientElapsed, "elapsed at the client", "client_elapsed_ns", true, Duration;
-    /// Duration as the server's history of backups has it, in whole seconds.
+    /// Duration in the server's history of backups, in whole seconds.
     HistoryElapsed, "duration by the history", "history_elapsed_ns", true, Duration;
-    /// Context switches of whoever drives the server.
+    /// Context switches of the client process.
     ClientSwitches, "client context switches", "client_switches", true, Count;
     /// Packets received.
     Packets, "packets", "packets", true, Count;
     /// Bytes received, before encryption.
     Bytes, "bytes", "bytes", true, Bytes;
-    /// Bytes received, as they came.
+    /// Bytes received, on the wire.
     WireBytes, "bytes on the wire", "wire_bytes", true, Bytes;
     /// Largest resident set.
     PeakMemory, "memory at most", "peak_memory_bytes", true, Bytes;
@@ -139,13 +139,13 @@ metrics! {
 }
 
 impl Metric {
-    /// Name shown.
+    /// Returns the displayed name.
     #[must_use]
     pub fn label(self) -> &'static str {
         self.info().label
     }
 
-    /// How a ratio of it is written.
+    /// Returns the format of its ratio.
     pub(crate) fn cost(self) -> As {
         if self == Self::Size { As::Fine } else { As::Percent }
     }

@@ -1,4 +1,4 @@
-//! The results of a run, measured and computed, in the shape of the JSON document.
+//! The results of a run, measured and computed, in the format of the JSON document.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,24 @@ pub(crate) use crate::figures::Comparison;
 pub(crate) use crate::metric::Metric;
 use crate::report::{Facts, Report};
 
-/// Name and version of the JSON document's shape. The number rises when a reader of the older
-/// shape would misread the newer one.
+/// Name and version of the JSON document's format. The number is incremented when a reader of the
+/// older format would misread the newer one.
 pub const SCHEMA: &str = "tdekit-bench/4";
 
-/// A whole run: how it was made, every measured block, and the summary.
+/// A whole run: its circumstances, every measured block, and the summary.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Results {
     /// [`SCHEMA`].
     pub schema: String,
-    /// The program that measured.
+    /// The program that took the measurements.
     pub tool: Tool,
     /// Start of the run, RFC 3339.
     pub started: String,
-    /// Length of the whole run, preparation included.
+    /// Duration of the whole run, including preparation.
     pub duration_s: f64,
-    /// Why the run is not complete; empty when it is.
+    /// Reasons why the run is incomplete; empty if it is complete.
     pub incomplete: Vec<String>,
-    /// Things a reader should know before trusting a figure.
+    /// Facts that reduce the reliability of the figures.
     pub warnings: Vec<String>,
     /// True for base against base (`--aa`): the true overhead is 0 %.
     pub control: bool,
@@ -33,32 +33,32 @@ pub struct Results {
     pub command: String,
     /// The machine.
     pub environment: Environment,
-    /// Settings that all sides share.
+    /// Settings shared by all sides.
     pub settings: Settings,
     /// The database measured on.
     pub subject: Subject,
-    /// The mixes, operations, scans and a script, which share their sides, when one was run.
+    /// The mixes, operations, scans and a script, which share their sides, if run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub embedded: Option<Report>,
-    /// The mixes and operations on a SQL Server, when they were run; never beside `embedded`.
+    /// The mixes and operations on a SQL Server, if run; never together with `embedded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<Report>,
-    /// The backup matrix, when it was run.
+    /// The backup matrix, if run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<Report>,
-    /// The OLTP workloads, when they were run.
+    /// The OLTP workloads, if run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oltp: Option<Report>,
-    /// Messages over TDS, when they were run.
+    /// Messages over TDS, if run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<Report>,
-    /// The machine's other work meanwhile.
+    /// Other work of the machine during the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Noise>,
 }
 
 impl Results {
-    /// The reports of what was run, each with its name in the document.
+    /// Returns the reports of all experiments that ran, each with its name in the document.
     pub fn reports(&self) -> impl Iterator<Item = (&'static str, &Report)> {
         let all = [
             ("embedded", &self.embedded),
@@ -75,8 +75,8 @@ impl Results {
         [embedded, server, oltp, messages, backup].into_iter().flatten()
     }
 
-    /// The report whose classes the head of a page is about, with its name in the document: that of
-    /// databases in the process, or of a SQL Server.
+    /// Returns the report whose classes are the subject of a page's head, with its name in the
+    /// document: that of databases in the process, or of a SQL Server.
     #[must_use]
     pub fn classes(&self) -> Option<(&'static str, &Report)> {
         self.reports().find(|(name, _)| is_of_classes(name))
@@ -86,12 +86,13 @@ impl Results {
 /// The place of a SQL Server's report.
 const SERVER: &str = "server";
 
-/// Whether a report of this name has mixes and operations, which share the sections of a page.
+/// Returns true if a report of this name has mixes and operations, which share the sections of a
+/// page.
 pub(crate) fn is_of_classes(name: &str) -> bool {
     matches!(name, "embedded" | SERVER)
 }
 
-/// The program that measured.
+/// The program that took the measurements.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tool {
     /// Program name.
@@ -100,7 +101,7 @@ pub struct Tool {
     pub version: String,
 }
 
-/// The machine and where the files lay.
+/// The machine and the location of the files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Environment {
     /// Operating system's pretty name.
@@ -109,26 +110,26 @@ pub struct Environment {
     pub kernel: String,
     /// Processor model.
     pub cpu: String,
-    /// Processors that the run may use.
+    /// Number of processors that the run may use.
     pub cpus: u64,
     /// Memory of the machine.
     pub memory_bytes: u64,
-    /// Type of the file system that held the copies.
+    /// Type of the file system of the copies.
     pub file_system: String,
     /// Load average (one minute) at the start.
     pub load_average: String,
     /// The kernel's clock source.
     #[serde(default)]
     pub clock_source: String,
-    /// Smallest step that the wall clock was seen to make.
+    /// Smallest observed step of the wall clock.
     #[serde(default)]
     pub clock_step_ns: u64,
-    /// Whose instructions are counted: `user and kernel`, `user`, or why none are.
+    /// Kind of counted instructions: `user and kernel`, `user`, or the reason why none are counted.
     #[serde(default)]
     pub instructions: String,
 }
 
-/// Settings that all sides share.
+/// Settings shared by all sides.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     /// `PRAGMA journal_mode`.
@@ -139,15 +140,15 @@ pub struct Settings {
     pub cache_size: i64,
     /// Page size of the copies.
     pub page_size_bytes: u32,
-    /// Processes of the CRUD experiment.
+    /// Number of processes of the CRUD experiment.
     pub processes: u32,
-    /// Rows a table of the generated database, when one was generated.
+    /// Rows in each table of the generated database, if one was generated.
     pub rows: Option<u64>,
-    /// Fresh processes on re-copied files.
+    /// Number of fresh processes on newly copied files.
     pub restarts: u32,
-    /// Pairs a restart.
+    /// Pairs in each restart.
     pub pairs: u32,
-    /// Wait of a connection that finds the database locked before it tries again.
+    /// How long a connection that finds the database locked waits before it retries.
     pub busy_wait_us: u64,
     /// Encryption algorithm of our side.
     pub algorithm: String,
@@ -155,42 +156,43 @@ pub struct Settings {
     pub confidence_permille: u32,
     /// Seed of every random choice.
     pub seed: u64,
-    /// When a run may end, where its length follows from its intervals.
+    /// Stopping rule of a run whose length follows from its intervals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopping: Option<Stopping>,
-    /// Operations a second of all processes together, when they follow a schedule.
+    /// Operations per second of all processes together, if they follow a schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_per_s: Option<u64>,
     /// Think time of the CRUD experiment's processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub think_time: Option<ThinkTime>,
-    /// The system's whole cache was dropped before cold classes, not only the files' own pages.
+    /// True if the system's whole cache was dropped before cold classes, not only the files' own
+    /// pages.
     #[serde(default)]
     pub drop_caches: bool,
 }
 
-/// A run whose length follows from the widths of its intervals, never from where they lie.
+/// A run whose length follows from the widths of its intervals, never from their position.
 ///
 /// The half-width of an interval is that of its logarithm: `ln(1 + precision)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stopping {
-    /// Restarts of the first stage, which all classes run; its spread gives every interval.
+    /// Restarts of the first stage, which all classes run; its spread determines every interval.
     pub first_restarts: u32,
-    /// Half-width wanted of the headline, in millionths.
+    /// Target half-width of the headline, in millionths.
     pub headline_ppm: u32,
-    /// Half-width wanted of every class, in millionths; none to leave them as they come.
+    /// Target half-width of every class, in millionths; none for no target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all_ppm: Option<u32>,
-    /// Whether all that was wanted was reached.
+    /// True if all targets were reached.
     pub reached: bool,
 }
 
-/// A pause that the mixes' processes make.
+/// A pause of the mixes' processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThinkTime {
-    /// Loops between two pauses.
+    /// Number of loops between two pauses.
     pub every_loops: u64,
-    /// Length of a pause.
+    /// Duration of a pause.
     pub pause_ms: u64,
 }
 
@@ -205,9 +207,9 @@ impl Settings {
 /// The database measured on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
-    /// A file name, or what was generated.
+    /// A file name, or a description of the generated database.
     pub label: String,
-    /// Where a database that was not generated lies: its absolute path.
+    /// Absolute path of a database that was not generated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// True for a database that the bench made.
@@ -216,11 +218,11 @@ pub struct Subject {
     pub bytes: u64,
     /// Page size of the plain copy.
     pub page_size_bytes: u32,
-    /// Ordinary tables.
+    /// Number of ordinary tables.
     pub tables: u64,
-    /// Indexes on them.
+    /// Number of indexes on them.
     pub indexes: u64,
-    /// Tables and columns left out of the derivation, and why.
+    /// Tables and columns excluded from the derivation, with the reasons.
     pub notes: Vec<String>,
 }
 
@@ -237,7 +239,7 @@ pub enum Role {
     Peer,
     /// The peer's library with an unencrypted database.
     PeerPlain,
-    /// Another way to the same end, which no cost of encryption comes from: another backup tool,
+    /// Another way to the same end, not a measure of the cost of encryption: another backup tool,
     /// SQLite called without a server.
     Reference,
 }
@@ -245,7 +247,7 @@ pub enum Role {
 /// A SQLite library.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Library {
-    /// `system`, `bundled`, or a path as given; for a peer the package it came from.
+    /// `system`, `bundled`, or the given path; for a peer the package that it came from.
     pub origin: String,
     /// `sqlite3_libversion()`.
     pub version: String,
@@ -266,37 +268,37 @@ impl Library {
 pub struct Side {
     /// Short name used in samples.
     pub id: String,
-    /// Name shown.
+    /// The displayed name.
     pub label: String,
     /// Its role.
     pub role: Role,
-    /// Its library, where a SQLite library is what sides have of their own.
+    /// Its library, if sides have separate SQLite libraries.
     #[serde(default, skip_serializing_if = "Library::is_unknown")]
     pub library: Library,
-    /// Its cipher, as what encrypts names it; none for plain.
+    /// Its cipher, by the name that the encrypting program uses; none for plain.
     pub cipher: Option<String>,
-    /// The side with the same library and no cipher, when it is not the base.
+    /// The side with the same library and no cipher, if it is not the base.
     #[serde(default)]
     pub plain: Option<String>,
-    /// Other facts that tell it from the other sides.
+    /// Other facts that distinguish it from the other sides.
     #[serde(default, skip_serializing_if = "Facts::is_empty")]
     pub facts: Facts,
 }
 
 impl Side {
-    /// A side of which nothing else is known.
+    /// Returns a side with no other properties.
     #[must_use]
     pub fn new(id: &str, label: &str, role: Role) -> Self {
         Self { id: id.to_owned(), label: label.to_owned(), role, ..Self::default() }
     }
 
-    /// The side with this cipher.
+    /// Returns the side with this cipher.
     #[must_use]
     pub fn with_cipher(self, cipher: Option<&str>) -> Self {
         Self { cipher: cipher.map(str::to_owned), ..self }
     }
 
-    /// Whether it encrypts, or is held against plain as if it did.
+    /// Returns true if it encrypts, or is compared with plain as if it did.
     #[must_use]
     pub fn encrypts(&self) -> bool {
         matches!(self.role, Role::Encrypted | Role::Peer)
@@ -308,13 +310,13 @@ impl Side {
 pub struct StatementInfo {
     /// [`Run::statement`](crate::Run::statement), counted within its class.
     pub index: u32,
-    /// Operation it belongs to: `select`, `insert`, `update`, `delete`, `reindex`.
+    /// Its operation: `select`, `insert`, `update`, `delete`, `reindex`.
     pub operation: String,
-    /// The statement in words.
+    /// Description of the statement.
     pub what: String,
     /// SQL with placeholders.
     pub sql: String,
-    /// Different sets of values it runs with.
+    /// Number of different sets of values.
     pub variants: u32,
 }
 
@@ -349,7 +351,7 @@ pub enum Experiment {
 }
 
 impl Experiment {
-    /// Name shown.
+    /// Returns the displayed name.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -370,18 +372,18 @@ impl Experiment {
 /// Values of a cell by the names of their dimensions.
 pub type Axes = BTreeMap<String, String>;
 
-/// Something measured as a unit: a mix, a statement class, a workload at a number of threads.
+/// A unit of measurement: a mix, a statement class, a workload at a number of threads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Class {
     /// Unique name, such as `crud/4-3-3` or `operations/select/warm`.
     pub id: String,
     /// Its experiment.
     pub experiment: Experiment,
-    /// Name shown.
+    /// The displayed name.
     pub label: String,
-    /// The work of one block, in words.
+    /// Description of the work of one block.
     pub what: String,
-    /// Operations a block, all processes together; 0 where they follow from its length.
+    /// Operations in each block, of all processes together; 0 if they follow from its duration.
     pub operations: u64,
     /// Name of one operation.
     pub unit: String,
@@ -392,7 +394,7 @@ pub struct Class {
 }
 
 impl Class {
-    /// Its value on an axis; empty where it has none.
+    /// Returns its value on an axis; empty if it has none.
     #[must_use]
     pub fn axis(&self, name: &str) -> &str {
         self.axes.get(name).map_or("", String::as_str)
@@ -406,7 +408,7 @@ pub struct Latency {
     pub class: String,
     /// [`Side::id`].
     pub side: String,
-    /// Operations timed.
+    /// Number of timed operations.
     pub operations: u64,
     /// Mean.
     pub mean_ns: f64,
@@ -424,7 +426,7 @@ pub struct Latency {
     pub max_ns: u64,
 }
 
-/// The machine's other work during a run. Shares are of all processors' time, 0 to 1.
+/// Other work of the machine during a run. Shares are of all processors' time, 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Noise {
     /// Time that the host gave to other machines.
@@ -435,23 +437,23 @@ pub struct Noise {
     pub load_start: f64,
     /// Load average (one minute) at the end.
     pub load_end: f64,
-    /// Lowest and highest frequency seen, where the system tells.
+    /// Lowest and highest observed frequency, if the system reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frequency_mhz: Option<(u64, u64)>,
 }
 
-/// How long a class took to settle after its processes began, and whether its first pairs differ
-/// from the later ones.
+/// Settling time of a class after its processes began, and the difference between its first pairs
+/// and the later ones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WarmUp {
     /// [`Class::id`].
     pub class: String,
-    /// Short blocks that were tried in the first restart, on each side.
+    /// Number of short blocks tried in the first restart, on each side.
     pub tried: u64,
-    /// Of these, how many the slower side took to settle (MSER); every restart runs as many.
+    /// Number of those that the slower side took to settle (MSER); every restart runs as many.
     pub needed: u64,
     /// First pair over later pairs of a restart: the factor by which the overhead differs. None
-    /// with one pair a restart.
+    /// with one pair in each restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_pair: Option<f64>,
     /// Its interval.
@@ -459,7 +461,7 @@ pub struct WarmUp {
     pub first_pair_interval: Option<(f64, f64)>,
 }
 
-/// CPU of the driver's own loop: the same code on a library whose calls do nothing.
+/// CPU of the driver's own loop: the same code on a library whose calls are no-ops.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DriverShare {
     /// [`Class::id`].
@@ -488,7 +490,7 @@ pub enum ProbeKind {
 }
 
 impl ProbeKind {
-    /// Name shown.
+    /// Returns the displayed name.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -507,7 +509,7 @@ pub struct Probe {
     pub kind: ProbeKind,
     /// [`Side::id`].
     pub side: String,
-    /// Restart it belongs to, from 0.
+    /// Restart number, from 0.
     pub restart: u32,
     /// Nanoseconds or bytes, by kind.
     pub value: f64,

@@ -3,8 +3,9 @@
 use crate::model::Metric;
 use crate::report::Report;
 
-/// The cell where the bench's own code takes the largest part of the base's CPU, what it takes of a
-/// transaction, and that part. A scan drives one statement only, so it tells nothing.
+/// Returns the cell where the bench's own code takes the largest part of the base's CPU, its CPU
+/// for each transaction, and that part. A scan drives one statement only, so it is not
+/// representative.
 pub(crate) fn own_share(report: &Report) -> Option<(&str, f64, f64)> {
     let base = report.base()?;
     let shares = report.cells.iter().filter(|cell| cell.unit == "transaction").filter_map(|cell| {
@@ -24,7 +25,7 @@ mod tests {
     #[test]
     fn the_benchs_own_share_is_the_largest_one_of_the_base() {
         let mut report = examples::oltp();
-        // 200 ns of 100,000 each; less where more was done.
+        // 200 ns of 100,000 each; less in blocks with more transactions.
         let (_, _, share) = own_share(&report).unwrap();
         assert!((share - 2_000_000.0 / 10_450.0 / 100_000.0).abs() < 2e-4, "{share}");
         for run in &mut report.runs {

@@ -1,7 +1,7 @@
-//! Pieces of what is shown: words, and texts and numbers of the document with their places. The
-//! page writes a place with each: `data-from` holds a JSON pointer without its first slash,
-//! `data-as` how the value there is written, `data-per` the place of a value that it is divided by.
-//! The browser test reads every one of them back.
+//! Pieces of displayed content: words, and texts and numbers of the document with their places. The
+//! page adds a place to each: `data-from` holds a JSON pointer without its first slash, `data-as`
+//! the format of the value there, `data-per` the place of a value that it is divided by. The
+//! browser test reads every one of them back.
 
 use maud::{Markup, Render, html};
 
@@ -15,31 +15,31 @@ pub(crate) enum Piece {
     /// Not measured.
     #[default]
     Nothing,
-    /// Not of the document.
+    /// Words that are not from the document.
     Words(String),
     /// A text with its place.
     Text(String, String),
     /// A number with its place.
     Number(String, As, f64),
-    /// A number with its place, shared out over another one that is not 0.
+    /// A number with its place, divided by another one that is not 0.
     Per(String, As, f64, (String, f64)),
-    /// One after the other.
+    /// A sequence.
     All(Vec<Piece>),
     /// Code.
     Code(Box<Piece>),
-    /// Not broken over two lines.
+    /// Not broken across lines.
     Whole(Box<Piece>),
-    /// In small letters.
+    /// In small type.
     Small(Box<Piece>),
-    /// In small letters on a line of its own; in a terminal in parentheses.
+    /// In small type on a separate line; in a terminal in parentheses.
     Below(Box<Piece>),
-    /// A line each.
+    /// Each on a separate line.
     Lines(Vec<Piece>),
 }
 
 /// Numbers of the document.
 pub(crate) trait Amount {
-    /// As a number that is shown.
+    /// Returns it as a number for display.
     fn amount(self) -> f64;
 }
 
@@ -53,12 +53,12 @@ macro_rules! amounts {
 
 amounts!(f64: f64::from, u32: f64::from, u64: float);
 
-/// A number of the document.
+/// Returns a number of the document.
 pub(crate) fn number(at: &str, kind: As, value: impl Amount) -> Piece {
     Piece::Number(at.to_owned(), kind, value.amount())
 }
 
-/// A text of the document.
+/// Returns a text of the document.
 pub(crate) fn text(at: &str, words: &str) -> Piece {
     Piece::Text(at.to_owned(), words.to_owned())
 }
@@ -81,7 +81,7 @@ impl From<Option<Piece>> for Piece {
     }
 }
 
-/// Pieces and words, one after the other.
+/// A sequence of pieces and words.
 macro_rules! all {
     ($($piece:expr),* $(,)?) => {
         $crate::piece::Piece::All(vec![$($crate::piece::Piece::from($piece)),*])
@@ -95,7 +95,7 @@ impl Piece {
         all![low, " to ", high]
     }
 
-    /// One after the other, parted by words.
+    /// Joins pieces with words between them.
     pub(crate) fn parted(parts: Vec<Self>, by: &str) -> Self {
         let mut all = Vec::new();
         for part in parts {
@@ -107,23 +107,23 @@ impl Piece {
         Self::All(all)
     }
 
-    /// In small letters.
+    /// Returns it in small type.
     pub(crate) fn small(self) -> Self {
         Self::Small(Box::new(self))
     }
 
-    /// On a line of its own.
+    /// Returns it on a separate line.
     pub(crate) fn below(self) -> Self {
         Self::Below(Box::new(self))
     }
 
-    /// A line each, or that there is nothing.
+    /// Returns each on a separate line, or a statement that there are none.
     pub(crate) fn lines(lines: impl Iterator<Item = Self>) -> Self {
         let lines: Vec<Self> = lines.collect();
         if lines.is_empty() { "not measured".into() } else { Self::Lines(lines) }
     }
 
-    /// As plain text.
+    /// Returns it as plain text.
     pub(crate) fn words(&self) -> String {
         let each = |all: &[Self]| all.iter().map(Self::words).collect::<Vec<_>>();
         match self {
@@ -144,7 +144,7 @@ impl Render for Piece {
         html! {
             @match self {
                 Self::Nothing => "–",
-                // A number of ours has no place.
+                // A number of our own has no place.
                 Self::Words(words) if words.contains(|one: char| one.is_ascii_digit()) => {
                     span data-fixed { (words) }
                 },
@@ -170,14 +170,14 @@ impl Render for Piece {
     }
 }
 
-/// An item of the document, and where it stands.
+/// An item of the document with its place.
 #[derive(Debug)]
 pub(crate) struct Found<'a, T> {
     pub(crate) at: String,
     pub(crate) item: &'a T,
 }
 
-/// The first item of a list that is `wanted`; `path` is the list's place.
+/// Returns the first item of a list that is `wanted`; `path` is the list's place.
 pub(crate) fn find<'a, T>(
     list: &'a [T],
     path: &str,
@@ -186,7 +186,7 @@ pub(crate) fn find<'a, T>(
     each(list, path).find(|found| wanted(found.item))
 }
 
-/// Every item of a list with its place.
+/// Returns every item of a list with its place.
 pub(crate) fn each<'a, T>(
     list: &'a [T],
     path: &str,
@@ -200,12 +200,12 @@ impl<'a, T> Found<'a, T> {
         Self { at: at.to_owned(), item }
     }
 
-    /// A number of a field of the item.
+    /// Returns a number of a field of the item.
     pub(crate) fn number(&self, field: &str, kind: As, value: impl Amount) -> Piece {
         number(&format!("{}/{field}", self.at), kind, value)
     }
 
-    /// A text of a field of the item.
+    /// Returns a text of a field of the item.
     pub(crate) fn text(&self, field: &str, words: &str) -> Piece {
         text(&format!("{}/{field}", self.at), words)
     }
@@ -217,7 +217,7 @@ impl<T: Ratio> Found<'_, T> {
         self.number("ratio", kind, self.item.ratio())
     }
 
-    /// `+0.9 to +2.6`, or that there is none.
+    /// `+0.9 to +2.6`, or a statement that there is none.
     pub(crate) fn ends(&self, kind: As) -> Piece {
         let kind = if kind == As::Percent { As::Bare } else { kind };
         match self.item.ends() {
@@ -233,7 +233,7 @@ impl<T: Ratio> Found<'_, T> {
         all![ratio, " (", self.ends(As::Percent), ")"]
     }
 
-    /// The ratio, and its interval below; of sizes, which hardly vary, the ratio alone.
+    /// The ratio, with its interval below; for sizes, which hardly vary, only the ratio.
     pub(crate) fn with_ends(&self, kind: As) -> Piece {
         match kind {
             As::Fine => self.ratio(kind),

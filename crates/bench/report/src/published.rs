@@ -1,5 +1,5 @@
-//! Figures that others published, to be set beside ours, and what their context switches are. The
-//! figures stand in `assets/published.json` with their sources.
+//! Figures published by others, shown beside ours, with an explanation of their context switches.
+//! The figures are in `assets/published.json` with their sources.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ use crate::format::{count, duration};
 use crate::piece::Piece;
 use crate::table::Table;
 
-/// What was published.
+/// The published figures.
 #[allow(clippy::expect_used, reason = "a part of the program, which every test of this file reads")]
 pub(crate) static PUBLISHED: LazyLock<Published> = LazyLock::new(|| {
     serde_json::from_str(include_str!("../assets/published.json")).expect("published figures")
@@ -19,7 +19,7 @@ pub(crate) static PUBLISHED: LazyLock<Published> = LazyLock::new(|| {
 /// Documents, and their figures in the order of the report.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Published {
-    /// By the experiment that follows them.
+    /// By the experiment that is based on them.
     pub(crate) documents: BTreeMap<String, Document>,
     pub(crate) operations: Vec<PublishedOperation>,
     pub(crate) backups: [PublishedBackup; 3],
@@ -32,17 +32,17 @@ pub(crate) struct Published {
 /// A document, in the words of the report.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Document {
-    /// Author, title, place and time.
+    /// Author, title, publication and date.
     pub(crate) citation: String,
     /// The machine and software of the source.
     pub(crate) environment: String,
-    /// How it measured.
+    /// Its method.
     pub(crate) method: String,
     /// The source's result.
     pub(crate) result: String,
 }
 
-/// What the source prints.
+/// Figures printed in the source.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Printed {
@@ -57,27 +57,27 @@ enum Printed {
 pub(crate) struct PublishedOperation {
     /// The operation measured there.
     pub(crate) operation: String,
-    /// Our classes that do the same kind of work.
+    /// Our classes with the same kind of work.
     pub(crate) classes: Vec<String>,
     #[serde(flatten)]
     printed: Printed,
 }
 
-/// A published figure on backups, as the source gives it.
+/// A published figure on backups, as in the source.
 #[derive(Debug, Deserialize)]
 pub(crate) struct PublishedBackup {
     pub(crate) what: String,
     pub(crate) there: String,
-    /// Whether it is the size of compressed backups or of others; none for durations.
+    /// True if it is the size of compressed backups, false for others; none for durations.
     pub(crate) compressed: Option<bool>,
 }
 
-/// What the source says of throughput in words; its curves are lost.
+/// The source's statement on throughput in words; its curves are lost.
 #[derive(Debug, Deserialize)]
 pub(crate) struct PublishedThreads {
-    /// The end of its range of threads that the words are of.
+    /// The end of its range of threads to which the words apply.
     pub(crate) threads: u32,
-    /// Encrypted over plain, at worst.
+    /// Encrypted over plain, in the worst case.
     pub(crate) throughput: f64,
     pub(crate) words: String,
 }
@@ -86,15 +86,15 @@ pub(crate) struct PublishedThreads {
 #[derive(Debug, Deserialize)]
 pub(crate) struct PublishedMessages {
     pub(crate) server: String,
-    /// Whether the connection was encrypted.
+    /// True if the connection was encrypted.
     pub(crate) encrypted: bool,
     /// Elapsed time of the batch.
     elapsed_ms: u32,
     /// CPU of the batch.
     pub(crate) cpu_ms: u32,
-    /// Waited in `PREEMPTIVE_OS_ENCRYPTMESSAGE`.
+    /// Wait time in `PREEMPTIVE_OS_ENCRYPTMESSAGE`.
     encrypt_wait_ms: u32,
-    /// Context switches of the whole instance meanwhile.
+    /// Context switches of the whole instance during the batch.
     switches: u32,
 }
 
@@ -103,7 +103,7 @@ fn ratio(above: u32, below: u32) -> f64 {
 }
 
 impl PublishedOperation {
-    /// Elapsed time, encrypted over plain.
+    /// Returns elapsed time, encrypted over plain.
     pub(crate) fn elapsed_ratio(&self) -> f64 {
         match &self.printed {
             Printed::Table { encrypted, plain } => ratio(encrypted[3], plain[3]),
@@ -111,7 +111,7 @@ impl PublishedOperation {
         }
     }
 
-    /// CPU, encrypted over plain; none where the source gives no figure.
+    /// Returns CPU, encrypted over plain; none if the source has no figure.
     pub(crate) fn cpu_ratio(&self) -> Option<f64> {
         match &self.printed {
             Printed::Table { encrypted, plain } => Some(ratio(encrypted[0], plain[0])),
@@ -119,8 +119,8 @@ impl PublishedOperation {
         }
     }
 
-    /// A row of the source's table: the operation, then CPU, reads, writes and duration, encrypted
-    /// and plain. Durations of statements have no unit there that fits their size.
+    /// Returns a row of the source's table: the operation, then CPU, reads, writes and duration,
+    /// encrypted and plain. Durations of statements have no plausible unit there.
     pub(crate) fn row(&self) -> Option<(&str, Vec<String>)> {
         let Printed::Table { encrypted, plain } = &self.printed else { return None };
         let operation = self.operation.trim_start_matches(|one: char| !one.is_alphabetic());
@@ -137,31 +137,32 @@ impl PublishedOperation {
     }
 }
 
-/// Steps of the source's loop.
+/// Number of steps of the source's loop.
 const STEPS: f64 = 1e8;
-/// A step's answer: two DONE tokens of 13 bytes, of the loop's condition and of SET.
+/// Size of a step's answer: two DONE tokens of 13 bytes, of the loop's condition and of SET.
 const STEP_BYTES: f64 = 26.0;
 /// Payload of a packet of the usual 4,096 bytes.
 const PACKET_PAYLOAD_BYTES: f64 = 4088.0;
 
 impl PublishedMessages {
-    /// Elapsed time of a step.
+    /// Returns the elapsed time of a step.
     pub(crate) fn step_ns(&self) -> f64 {
         f64::from(self.elapsed_ms) * 1e6 / STEPS
     }
 
-    /// Context switches a packet.
+    /// Returns the context switches for each packet.
     pub(crate) fn switches_each(&self) -> f64 {
         f64::from(self.switches) / packets()
     }
 }
 
-/// Packets that the source's batch was answered with, by reckoning: it does not tell.
+/// Returns the calculated number of packets in the answer to the source's batch, which the source
+/// does not state.
 fn packets() -> f64 {
     STEPS * STEP_BYTES / PACKET_PAYLOAD_BYTES
 }
 
-/// The source's table, with what follows for a step and a packet.
+/// Returns the source's table, with derived figures for a step and a packet.
 pub(crate) fn published_table() -> Table {
     let rows = PUBLISHED.messages.iter().map(|found| {
         let connection = if found.encrypted { "encrypted" } else { "plain" };
@@ -183,7 +184,7 @@ pub(crate) fn published_table() -> Table {
     Table::new("The source's table of messages", head, rows)
 }
 
-/// An explanation of the source's context switches, of which every number follows from its
+/// Returns an explanation of the source's context switches, with every number derived from its
 /// table.
 pub(crate) fn published_reckoning() -> String {
     let [encrypted, plain, ..] = PUBLISHED.messages.each_ref();
@@ -203,7 +204,7 @@ pub(crate) fn published_reckoning() -> String {
 mod tests {
     use super::*;
 
-    /// The ratios as the collection of published figures prints them.
+    /// The ratios as in the collection of published figures.
     #[test]
     fn ratios_agree_with_the_collection() {
         let expected = [

@@ -1,5 +1,5 @@
 //! The report of an experiment: sides, cells, and runs of a cell on a side, each a map from metrics
-//! to values. Ratios, medians, tables and pages come from this shape alone.
+//! to values. Ratios, medians, tables and pages are all derived from this structure.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::model::{
     Class, DriverShare, Experiment, Latency, Probe, Role, Side, StatementInfo, WarmUp,
 };
 
-/// The circumstance that transactions follow a schedule: as many a second are due on every side.
+/// The circumstance that transactions follow a schedule: the same number a second on every side.
 pub const RATE: &str = "rate_per_s";
 
 /// Circumstances by name.
@@ -22,9 +22,9 @@ pub type Facts = BTreeMap<String, Fact>;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Fact {
-    /// Whether it is so.
+    /// True or false.
     Flag(bool),
-    /// An amount, in the unit that its name ends in.
+    /// An amount, in the unit at the end of its name.
     Number(f64),
     /// Words.
     Text(String),
@@ -47,17 +47,17 @@ facts! {
     String: Self::Text,
 }
 
-/// Everything measured on the same sides: an experiment, or the four of [`Experiment::Embedded`].
+/// All measurements on the same sides: an experiment, or the four of [`Experiment::Embedded`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Which one.
+    /// The experiment.
     pub experiment: Experiment,
     /// Its circumstances: `engine`, `rows`, `restarts` and so on.
     pub facts: Facts,
-    /// Settings that all sides share, by name; of backups the devices.
+    /// Settings shared by all sides, by name; for backups the devices.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
-    /// Figures that this experiment cannot give here, or less well, and why.
+    /// Figures that are missing or less accurate here, with the reasons.
     pub limits: Vec<String>,
     /// Base first.
     pub sides: Vec<Side>,
@@ -97,48 +97,48 @@ pub struct Run {
     pub statement: Option<u32>,
     /// [`Side::id`].
     pub side: String,
-    /// Restart it belongs to, from 0; of backups the block of the whole matrix.
+    /// Restart number, from 0; for backups the block of the whole matrix.
     pub restart: u32,
-    /// Pair within the restart and cell, from 0.
+    /// Number of the pair within the restart and cell, from 0.
     pub pair: u32,
-    /// Place in the random order of the pair, from 0.
+    /// Position in the random order of the pair, from 0.
     pub position: u32,
-    /// Measured values. A quantity that could not be measured is absent.
+    /// Measured values. Quantities that could not be measured are absent.
     pub values: BTreeMap<Metric, f64>,
 }
 
-/// Connections that have logged in and wait.
+/// Idle connections after login.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Idle {
     /// [`Side::id`].
     pub side: String,
-    /// How many.
+    /// Number of connections.
     pub connections: u64,
-    /// Resident memory of the server's process before they came.
+    /// Resident memory of the server's process before they connected.
     pub before_bytes: u64,
-    /// The same while they wait.
+    /// Resident memory while they are idle.
     pub after_bytes: u64,
-    /// The most that it ever was.
+    /// Peak of resident memory.
     pub peak_bytes: u64,
-    /// Threads of the server while they wait.
+    /// Number of the server's threads while they are idle.
     pub threads: u64,
-    /// Until the last one had logged in.
+    /// Time until the last one had logged in.
     pub opened_ns: u64,
 }
 
 impl Report {
-    /// One of which nothing is known yet.
+    /// Returns a report without measurements.
     #[must_use]
     pub fn new(experiment: Experiment, sides: Vec<Side>) -> Self {
         Self { experiment, sides, ..Self::default() }
     }
 
-    /// Notes a circumstance.
+    /// Sets a circumstance.
     pub fn set(&mut self, name: &str, fact: impl Into<Fact>) {
         self.facts.insert(name.to_owned(), fact.into());
     }
 
-    /// A circumstance in words; empty where it is not known.
+    /// Returns a circumstance in words; empty if unknown.
     #[must_use]
     pub fn text(&self, name: &str) -> &str {
         match self.facts.get(name) {
@@ -147,7 +147,7 @@ impl Report {
         }
     }
 
-    /// A circumstance as an amount; 0 where it is not known.
+    /// Returns a circumstance as an amount; 0 if unknown.
     #[must_use]
     pub fn number(&self, name: &str) -> f64 {
         match self.facts.get(name) {
@@ -156,13 +156,13 @@ impl Report {
         }
     }
 
-    /// Whether something is known to be so.
+    /// Returns true if a circumstance is known to be true.
     #[must_use]
     pub fn flag(&self, name: &str) -> bool {
         self.facts.get(name) == Some(&Fact::Flag(true))
     }
 
-    /// Its ratios, and how it is shown.
+    /// Returns its ratios and presentation.
     pub(crate) fn layout(&self) -> &'static Layout {
         match self.experiment {
             Experiment::Oltp if self.number(RATE) > 0.0 => &OLTP_AT_RATE,
@@ -170,41 +170,42 @@ impl Report {
         }
     }
 
-    /// The plain side.
+    /// Returns the plain side.
     #[must_use]
     pub fn base(&self) -> Option<&Side> {
         self.sides.iter().find(|side| side.role == Role::Base)
     }
 
-    /// Sides whose cost is told, in the order of reports.
+    /// Returns the sides whose cost is reported, in the order of reports.
     pub fn others(&self) -> impl Iterator<Item = &Side> {
         self.sides.iter().filter(|side| side.encrypts())
     }
 
-    /// The plain side that a side is held against: the base, or that of its own library.
+    /// Returns the plain side with which a side is compared: the base, or that of its own library.
     pub(crate) fn plain(&self, side: &Side) -> Option<&Side> {
         let Some(own) = &side.plain else { return self.base() };
         self.sides.iter().find(|known| known.id == *own)
     }
 
-    /// Whether a ratio is what encryption costs: of a side that encrypts over its own plain one.
+    /// Returns true if a ratio is the cost of encryption: of a side that encrypts over its own
+    /// plain one.
     pub(crate) fn is_cost(&self, found: &Pooled) -> bool {
         let side = self.others().find(|side| side.id == found.side);
         side.and_then(|side| self.plain(side)).is_some_and(|plain| plain.id == found.against)
     }
 
-    /// A side's name.
+    /// Returns a side's name.
     pub(crate) fn label<'a>(&'a self, id: &'a str) -> &'a str {
         self.sides.iter().find(|side| side.id == id).map_or(id, |side| side.label.as_str())
     }
 
-    /// The values that cells have on an axis, in their order.
+    /// Returns the values of cells on an axis, in their order.
     pub(crate) fn along(&self, axis: &str) -> Vec<&str> {
         let values = self.cells.iter().map(|cell| cell.axis(axis));
         distinct(values.filter(|value| !value.is_empty()), |value| *value)
     }
 
-    /// Medians of a cell's runs on a side.
+    /// Returns the median of a cell's runs on a side.
     #[must_use]
     pub fn median(&self, cell: &str, side: &str, metric: Metric) -> Option<f64> {
         Some(self.summary.totals(cell, side)?.values.get(&metric)?.median)
@@ -212,7 +213,7 @@ impl Report {
 }
 
 impl Run {
-    /// A value that was measured, or that follows from what was.
+    /// Returns a measured value, or one derived from measured values.
     #[must_use]
     pub fn value(&self, metric: Metric) -> Option<f64> {
         let of = |metric| self.values.get(&metric).copied();
@@ -232,13 +233,13 @@ impl Run {
 }
 
 impl Idle {
-    /// Memory that each connection takes.
+    /// Returns the memory for each connection.
     pub(crate) fn each_bytes(&self) -> f64 {
         float(self.after_bytes.saturating_sub(self.before_bytes)) / float(self.connections.max(1))
     }
 }
 
-/// The first item of each key, in their order.
+/// Returns the first item of each key, in their order.
 pub(crate) fn distinct<T, K: PartialEq>(
     items: impl IntoIterator<Item = T>,
     key: impl Fn(&T) -> K,
@@ -252,7 +253,7 @@ pub(crate) fn distinct<T, K: PartialEq>(
     found
 }
 
-/// Values that were measured.
+/// Returns the values that were measured.
 pub fn measured(values: impl IntoIterator<Item = (Metric, Option<u64>)>) -> BTreeMap<Metric, f64> {
     values.into_iter().filter_map(|(metric, value)| Some((metric, float(value?)))).collect()
 }

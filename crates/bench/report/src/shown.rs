@@ -22,7 +22,7 @@ impl<'a> Shown<'a> {
         Self { at, report, layout: report.layout() }
     }
 
-    /// The place of one of the report's lists.
+    /// Returns the place of one of the report's lists.
     pub(crate) fn place(&self, list: &str) -> String {
         format!("{}/{list}", self.at)
     }
@@ -31,13 +31,13 @@ impl<'a> Shown<'a> {
         each(&self.report.sides, &self.place("sides"))
     }
 
-    /// A side's name.
+    /// Returns a side's name.
     pub(crate) fn side(&self, id: &str) -> Piece {
         let side = self.sides().find(|side| side.item.id == id);
         side.map_or_else(|| id.into(), |side| side.text("label", &side.item.label))
     }
 
-    /// A side's name, with that of its own plain one where that is not the base.
+    /// Returns a side's name, with that of its own plain one if that is not the base.
     pub(crate) fn named(&self, id: &str) -> Piece {
         let side = self.report.sides.iter().find(|side| side.id == id);
         match side.and_then(|side| side.plain.as_deref()) {
@@ -46,14 +46,14 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// Cells with an id that begins so, in order of the report.
+    /// Returns cells whose id has this prefix, in order of the report.
     pub(crate) fn cells(&self, start: &str) -> Vec<Found<'a, Class>> {
         each(&self.report.cells, &self.place("cells"))
             .filter(|cell| cell.item.id.starts_with(start))
             .collect()
     }
 
-    /// A cell's name, and those of the sides of its row where there are several.
+    /// Returns a cell's name, with those of the sides of its row if there are several.
     pub(crate) fn names(&self, cell: &str, sides: &[&str]) -> Piece {
         let cells = self.cells(cell);
         let known = cells.iter().find(|known| known.item.id == cell);
@@ -72,7 +72,7 @@ impl<'a> Shown<'a> {
         self.statement((cell, None), metric, pair)
     }
 
-    /// The same of one of a cell's statements.
+    /// Returns the same for one of a cell's statements.
     pub(crate) fn statement(
         &self,
         cell: (&str, Option<u32>),
@@ -83,7 +83,7 @@ impl<'a> Shown<'a> {
         find(all, &self.place("summary/comparisons"), |found| found.is(cell, metric, pair))
     }
 
-    /// A ratio over several cells.
+    /// Returns a ratio over several cells.
     pub(crate) fn over(
         &self,
         id: &str,
@@ -94,7 +94,7 @@ impl<'a> Shown<'a> {
         find(all, &self.place("summary/pooled"), |found| found.is(id, metric, pair))
     }
 
-    /// The headline of a side against its own plain one.
+    /// Returns the headline of a side against its own plain one.
     pub(crate) fn headline(&self, side: &Side, metric: Metric) -> Option<Found<'a, Pooled>> {
         self.over(HEADLINE, metric, (&side.id, &self.report.plain(side)?.id))
     }
@@ -105,19 +105,19 @@ impl<'a> Shown<'a> {
         })
     }
 
-    /// A cell's cost, as a factor where it is held against another way to the same end.
+    /// Returns a cell's cost, as a factor if it is compared with another way to the same end.
     fn ratio(&self, cell: &str, metric: Metric, pair: (&str, &str), times: bool) -> Piece {
         let kind = if times { As::Times } else { metric.cost() };
         self.comparison(cell, metric, pair).map_or(Piece::Nothing, |found| found.with_ends(kind))
     }
 
-    /// A figure of a metric of a cell on a side.
+    /// Returns a figure of a metric of a cell on a side.
     pub(crate) fn figure(&self, cell: &str, side: &str, metric: Metric, of: Of) -> Piece {
         let totals = self.totals(cell, side);
         totals.map_or(Piece::Nothing, |totals| figure(&totals, metric, of))
     }
 
-    /// The circumstances, and what every side was given.
+    /// Returns the circumstances, and the settings of all sides.
     pub(crate) fn facts(&self) -> Vec<Piece> {
         let settings = self.report.settings.iter().map(|(name, value)| {
             let at = format!("{}/settings/{name}", self.at);
@@ -126,7 +126,7 @@ impl<'a> Shown<'a> {
         [known(&self.report.facts, &self.place("facts")), settings.collect()].concat()
     }
 
-    /// What the sides tell of themselves, those that do.
+    /// Returns the properties of the sides that have some.
     pub(crate) fn told(&self) -> impl Iterator<Item = Piece> {
         self.sides().filter_map(|side| {
             let cipher = side.item.cipher.iter().map(|cipher| side.text("cipher", cipher));
@@ -137,7 +137,7 @@ impl<'a> Shown<'a> {
         })
     }
 
-    /// Ratios over several cells, where there are some.
+    /// Returns ratios over several cells, if there are any.
     pub(crate) fn pooled(&self) -> Option<Table> {
         let at = self.place("summary/pooled");
         let all = || {
@@ -160,7 +160,7 @@ impl<'a> Shown<'a> {
         Table::new(self.layout.pooled_note, self.head(self.layout.pooled), rows).filled()
     }
 
-    /// A table for each side and what it is held against, and whether it tells of other ways to the
+    /// Returns a table for each side and its opponent, with true if it includes other ways to the
     /// same end.
     pub(crate) fn costs(&self) -> Vec<(Table, bool)> {
         let pairs = self.report.summary.comparisons.iter().map(Comparison::pair);
@@ -181,8 +181,8 @@ impl<'a> Shown<'a> {
         (Table::new(title, self.head(self.layout.costs), rows), reference)
     }
 
-    /// Costs of one side in some cells, and what one operation takes on both sides. Metrics that no
-    /// cell has are left out.
+    /// Returns costs of one side in some cells, and the time of one operation on both sides.
+    /// Metrics that no cell has are left out.
     pub(crate) fn overheads(
         &self,
         title: &str,
@@ -210,8 +210,8 @@ impl<'a> Shown<'a> {
         Table::new(title, head, cells.iter().map(row))
     }
 
-    /// What costs are judged by, of several sides, each against its own plain one; of those that
-    /// have another library also the first of it against `base`, where that is told.
+    /// Returns the decisive costs of several sides, each against its own plain one; for those with
+    /// another library also the first of it against `base`, if given.
     pub(crate) fn side_by_side(&self, title: &str, sides: &[&Side], base: Option<&Side>) -> Table {
         let mut head = self.head(&[]);
         let mut columns = Vec::new();
@@ -237,7 +237,7 @@ impl<'a> Shown<'a> {
         Table::new(title, head, self.report.cells.iter().map(row))
     }
 
-    /// The sides of several ways to encrypt in one table; none where there is one.
+    /// Returns the sides of several ways to encrypt in one table; none if there is only one.
     pub(crate) fn peers(&self) -> Option<Table> {
         let sides: Vec<&Side> = self.report.others().collect();
         let some = sides.iter().any(|side| side.role == Role::Peer);
@@ -250,7 +250,7 @@ impl<'a> Shown<'a> {
         std::iter::once(self.layout.cell).chain(names).map(str::to_owned).collect()
     }
 
-    /// Figures of every side. What was not measured has no column.
+    /// Returns figures of every side. Unmeasured metrics have no column.
     pub(crate) fn figures(&self) -> Table {
         let of = |totals: &Found<'_, Totals>, column: &Column| figure(totals, column.1, column.2);
         let cells = self.report.cells.iter();
@@ -268,7 +268,7 @@ impl<'a> Shown<'a> {
         Table::new("Figures of every side", head, found.iter().map(row))
     }
 
-    /// Latencies of single operations, where they were timed.
+    /// Returns latencies of single operations, if they were timed.
     pub(crate) fn latencies(&self) -> Option<Table> {
         let row = |found: Found<'_, Latency>| {
             let item = found.item;
@@ -290,7 +290,7 @@ impl<'a> Shown<'a> {
         Table::new("Latency of single operations", head, rows).filled()
     }
 
-    /// Single values of encrypted sides beside their plain ones, where there are some.
+    /// Returns single values of encrypted sides beside their plain ones, if there are any.
     pub(crate) fn probes(&self) -> Option<Table> {
         let row = |found: Found<'_, Difference>| {
             let item = found.item;
@@ -310,7 +310,7 @@ impl<'a> Shown<'a> {
         Table::new("Opening, memory, size", head, rows).filled()
     }
 
-    /// The cost of idle connections.
+    /// Returns the cost of idle connections.
     pub(crate) fn idle(&self) -> Option<Table> {
         let row = |found: Found<'_, Idle>| {
             let item = found.item;
@@ -338,7 +338,7 @@ fn known(facts: &Facts, at: &str) -> Vec<Piece> {
     FACTS.iter().filter_map(piece).collect()
 }
 
-/// A ratio over several cells; of a median with the least and the largest of them.
+/// Returns a ratio over several cells; for a median with the minimum and the maximum of them.
 fn pooled(found: &Found<'_, Pooled>) -> Piece {
     let (item, kind) = (found.item, found.item.metric.cost());
     if item.restarts > 0 || kind == As::Fine {
@@ -349,7 +349,7 @@ fn pooled(found: &Found<'_, Pooled>) -> Piece {
     all![found.ratio(kind), ends.below()]
 }
 
-/// How a probe's value is written.
+/// Returns the format of a probe's value.
 fn probe_kind(kind: ProbeKind) -> As {
     match kind {
         ProbeKind::OpenOther | ProbeKind::OpenAgain => As::Duration,
@@ -357,7 +357,8 @@ fn probe_kind(kind: ProbeKind) -> As {
     }
 }
 
-/// How much more a side takes than what it is held against; growth of a file as a percentage.
+/// Returns the additional amount that a side takes over its opponent; growth of a file as a
+/// percentage.
 pub(crate) fn more(found: &Found<'_, Difference>) -> Piece {
     let item = found.item;
     if item.kind == ProbeKind::FileBytes && item.against_value > 0.0 {

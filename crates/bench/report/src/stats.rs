@@ -5,16 +5,16 @@
 //! estimator (Hodges and Lehmann 1963) summarises the pairs; over restarts Student's t gives the
 //! interval.
 //!
-//! A run whose length follows from its intervals needs more: whoever stops as soon as an interval
-//! is narrow stops when the spread happens to look small, and promises too much. The interval of
-//! [`staged_centers`] takes the spread of a first stage of fixed length instead (Stein 1945). Among
-//! independent normal values the mean of any number of them is independent of all their deviations
-//! from it, so whatever rule looks at deviations alone may end the run, and the interval keeps its
-//! confidence.
+//! A run whose length follows from its intervals needs more: stopping as soon as an interval is
+//! narrow means stopping when the spread happens to look small, which makes the interval too
+//! optimistic. The interval of [`staged_centers`] uses the spread of a first stage of fixed length
+//! instead (Stein 1945). Among independent normal values the mean of any number of them is
+//! independent of all their deviations from it, so any rule based on deviations alone may end the
+//! run, and the interval keeps its confidence.
 
 use statrs::distribution::{Beta, ContinuousCDF, StudentsT};
 
-/// A location with its interval, in the unit of the values given.
+/// A location with its interval, in the unit of the given values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// Mean of the groups' Hodges-Lehmann estimates.
@@ -23,7 +23,7 @@ pub struct Estimate {
     pub interval: Option<(f64, f64)>,
     /// Standard error of the center; absent with fewer than two groups.
     pub error: Option<f64>,
-    /// Degrees of freedom that the interval rests on.
+    /// Degrees of freedom of the interval.
     pub freedom: usize,
     /// Number of groups (restarts) that had at least one value.
     pub groups: usize,
@@ -31,7 +31,7 @@ pub struct Estimate {
     pub values: usize,
 }
 
-/// Middle value, the mean of the two middle ones for an even count; `None` when empty.
+/// Returns the middle value, the mean of the two middle ones for an even count; `None` if empty.
 #[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
@@ -47,7 +47,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
 }
 
 /// One-sample Hodges-Lehmann estimator: the median of the means of all pairs of values, each value
-/// paired with itself too (Walsh averages). `None` when empty.
+/// also paired with itself (Walsh averages). `None` if empty.
 #[must_use]
 pub fn hodges_lehmann(values: &[f64]) -> Option<f64> {
     let mut averages = Vec::with_capacity(values.len() * (values.len() + 1) / 2);
@@ -57,14 +57,14 @@ pub fn hodges_lehmann(values: &[f64]) -> Option<f64> {
     median(&averages)
 }
 
-/// Two-sided quantile of Student's t: the `t` with `P(|T| <= t) = confidence`. `None` when
-/// `freedom` is zero or `confidence` is not strictly between 0 and 1.
+/// Two-sided quantile of Student's t: the `t` with `P(|T| <= t) = confidence`. `None` if `freedom`
+/// is zero or `confidence` is not strictly between 0 and 1.
 #[must_use]
 pub fn student_t(freedom: usize, confidence: f64) -> Option<f64> {
     student_t_of(count_f64(freedom), confidence)
 }
 
-/// As [`student_t`], for degrees of freedom that are no whole number.
+/// As [`student_t`], for degrees of freedom that are not an integer.
 fn student_t_of(freedom: f64, confidence: f64) -> Option<f64> {
     if freedom <= 0.0 || !(confidence > 0.0 && confidence < 1.0) {
         return None;
@@ -74,7 +74,7 @@ fn student_t_of(freedom: f64, confidence: f64) -> Option<f64> {
 }
 
 /// Estimate over groups of values, the group being the unit of the interval. Values that are not
-/// finite are left out. `None` when nothing is left.
+/// finite are left out. `None` if nothing is left.
 #[must_use]
 pub fn grouped_estimate(groups: &[Vec<f64>], confidence: f64) -> Option<Estimate> {
     staged_estimate(groups, confidence, None)
@@ -94,7 +94,7 @@ pub fn staged_estimate(
     Some(Estimate { values, ..estimate })
 }
 
-/// Hodges-Lehmann estimate of the finite ones of `values`. `None` when none is.
+/// Hodges-Lehmann estimate of the finite ones of `values`. `None` if there are none.
 #[must_use]
 pub fn center(values: &[f64]) -> Option<f64> {
     let finite: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
@@ -103,8 +103,8 @@ pub fn center(values: &[f64]) -> Option<f64> {
 
 /// Mean of independent values with its interval, in the order in which they were measured. With
 /// `first` the interval is the wider of two: the one by the spread of the first `first` values,
-/// which holds whenever the run ended by widths alone, and Student's over all, which notices if the
-/// noise has grown since. `None` without values.
+/// which is valid whenever the run ended by widths alone, and Student's over all, which reflects
+/// noise that has grown since. `None` without values.
 #[must_use]
 pub fn staged_centers(centers: &[f64], confidence: f64, first: Option<usize>) -> Option<Estimate> {
     let center = mean(centers)?;
@@ -130,13 +130,13 @@ pub fn staged_centers(centers: &[f64], confidence: f64, first: Option<usize>) ->
     })
 }
 
-/// Mean; `None` when empty.
+/// Returns the mean; `None` if empty.
 #[must_use]
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / count_f64(values.len()))
 }
 
-/// Standard deviation of a sample; `None` with fewer than two values.
+/// Returns the standard deviation of a sample; `None` with fewer than two values.
 #[must_use]
 pub fn deviation(values: &[f64]) -> Option<f64> {
     let center = mean(values)?;
@@ -167,7 +167,7 @@ pub fn welch_difference(
     (difference, interval)
 }
 
-/// Clopper and Pearson's interval of a share of which `hits` of `tries` are known: from 0 to 1
+/// Clopper and Pearson's interval of a share, of which `hits` of `tries` are known: from 0 to 1
 /// without tries.
 #[must_use]
 pub fn share_interval(hits: u64, tries: u64, confidence: f64) -> (f64, f64) {
@@ -177,16 +177,16 @@ pub fn share_interval(hits: u64, tries: u64, confidence: f64) -> (f64, f64) {
         let count = |count: u64| count_f64(usize::try_from(count).unwrap_or(usize::MAX));
         Beta::new(count(one), count(other)).ok().map(|beta| beta.inverse_cdf(share))
     };
-    // A count of 0 has no such distribution: the end is the end.
+    // A count of 0 has no such distribution: the bound is the end of the range.
     (
         quantile(hits, missed + 1, tail).unwrap_or(0.0),
         quantile(hits + 1, missed, 1.0 - tail).unwrap_or(1.0),
     )
 }
 
-/// How many values at the start belong to a warm-up: the truncation point of MSER (White 1997),
-/// which makes the standard error of the mean of the rest smallest, in the first half. 0 when the
-/// series is level or empty.
+/// Returns the number of values at the start that belong to a warm-up: the truncation point of MSER
+/// (White 1997), which minimises the standard error of the mean of the rest, in the first half. 0
+/// if the series is level or empty.
 #[must_use]
 pub fn settled_after(values: &[f64]) -> usize {
     let rule = |cut: usize| -> Option<f64> {
@@ -202,8 +202,9 @@ pub fn settled_after(values: &[f64]) -> usize {
 }
 
 impl Estimate {
-    /// From logarithms to ratios. The standard error stays that of the logarithm. An interval whose
-    /// end is beyond every number tells nothing, and no document holds it: there is none then.
+    /// Converts from logarithms to ratios. The standard error stays that of the logarithm. An
+    /// interval with an infinite end has no meaning and cannot be stored in a document: it is
+    /// dropped.
     #[must_use]
     pub fn exp(self) -> Self {
         Self {
@@ -216,7 +217,7 @@ impl Estimate {
         }
     }
 
-    /// Half of the interval's length; none without an interval.
+    /// Returns half of the interval's length; none without an interval.
     #[must_use]
     pub fn half_width(&self) -> Option<f64> {
         self.interval.map(|(low, high)| (high - low) / 2.0)

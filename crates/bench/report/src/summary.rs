@@ -8,7 +8,7 @@ use crate::model::{Class, Metric, ProbeKind, Results, Side};
 use crate::report::{Report, Run, float};
 use crate::stats::{grouped_estimate, mean, median};
 
-/// Computes everything that a report shows from blocks and probes, of every experiment.
+/// Computes everything that a report shows from blocks and probes, for every experiment.
 pub fn summarize(results: &mut Results) {
     let settings = results.settings.clone();
     for report in results.reports_mut() {
@@ -40,7 +40,7 @@ fn totals_of(cell: &Class, side: &Side, runs: &[&Run]) -> Totals {
         Some(done).filter(|done| *done > 0.0)
     };
     let value = |run: &Run, metric| match metric {
-        // Where a block does so many operations, however long it takes.
+        // For blocks with a fixed number of operations.
         Metric::Throughput => Some(units(run)? * 1e9 / run.value(Metric::Elapsed)?),
         _ => run.value(metric),
     };
@@ -64,7 +64,7 @@ fn totals_of(cell: &Class, side: &Side, runs: &[&Run]) -> Totals {
     }
 }
 
-/// For single values only what encryption adds: each encrypted side against its own plain one.
+/// For single values only the cost of encryption: each encrypted side against its own plain one.
 fn differences(report: &Report, confidence: f64) -> Vec<Difference> {
     let of = |kind| {
         report.others().filter_map(move |side| {

@@ -1,4 +1,4 @@
-//! Tables: made once, written for the terminal and for the page.
+//! Tables: built once, rendered for the terminal and for the page.
 
 use comfy_table::{CellAlignment, LineStyle, presets};
 use maud::{Markup, Render, html};
@@ -11,7 +11,7 @@ pub(crate) struct Table {
     pub(crate) title: String,
     /// Class of the style sheet.
     pub(crate) class: Option<&'static str>,
-    /// Of all columns; the terminal puts the title over the first.
+    /// Headings of all columns; the terminal puts the title over the first.
     head: Vec<String>,
     /// The first piece of each names the row.
     rows: Vec<Vec<Piece>>,
@@ -27,12 +27,12 @@ impl Table {
         Self { title: title.into(), class: None, head, rows: rows.into_iter().collect() }
     }
 
-    /// None of a table without rows.
+    /// Returns the table; none if it has no rows.
     pub(crate) fn filled(self) -> Option<Self> {
         (!self.rows.is_empty()).then_some(self)
     }
 
-    /// As plain text, ending in a newline.
+    /// Returns it as plain text, ending in a newline.
     pub(crate) fn words(&self) -> String {
         let mut table = comfy_table::Table::new();
         table.load_style(presets::NOTHING.header_separator(LineStyle::new('─', '─', '─', '─')));
@@ -65,8 +65,8 @@ impl Render for Table {
     }
 }
 
-/// A table that may be wider than the screen: it scrolls by itself, by keyboard too. `name` is
-/// what it is called for those who do not see it.
+/// Returns a table that may be wider than the screen: it scrolls separately, also by keyboard.
+/// `name` is its accessible name.
 pub(crate) fn wide(name: &str, table: &Markup) -> Markup {
     html! { div class="wide" role="region" tabindex="0" aria-label=(name) { (table) } }
 }

@@ -1,4 +1,4 @@
-//! The tables that a terminal shows.
+//! The tables shown in a terminal.
 
 use crate::format::{bytes, duration};
 use crate::metric::Metric;
@@ -10,7 +10,7 @@ use crate::report::{Report, float};
 use crate::shown::Shown;
 use crate::verdict::verdict;
 
-/// The report as plain text, ending in a newline.
+/// Returns the report as plain text, ending in a newline.
 #[must_use]
 pub fn terminal(results: &Results) -> String {
     let mut text = heading(results);
@@ -61,7 +61,7 @@ fn classes(results: &Results, (name, report): (&str, &Report)) -> String {
     text
 }
 
-/// An experiment with sides of its own: its circumstances and its tables.
+/// An experiment with its own sides: its circumstances and its tables.
 fn own(name: &str, report: &Report) -> String {
     let shown = Shown::of(name, report);
     let facts = Piece::parted(shown.facts(), "; ").words();
@@ -119,7 +119,7 @@ fn heading(results: &Results) -> String {
     )
 }
 
-/// How far to trust the run: its noise, its warm-up, the driver's own share.
+/// Reliability of the run: its noise, its warm-up, the driver's own share.
 fn circumstances(results: &Results) -> String {
     let mut lines = Vec::new();
     if let Some(noise) = &results.noise {

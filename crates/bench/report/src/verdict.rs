@@ -11,13 +11,14 @@ use crate::piece::{Found, Piece, all, each};
 use crate::report::{Report, float};
 use crate::shown::Shown;
 
-/// What is found in a control.
+/// The answer for a control run.
 pub(crate) const CONTROL: &str = "Base against base, a control: the true overhead is 0 %; what is \
      found is the method's own error.";
-/// The answer where there is none.
+/// The answer if there is none.
 pub(crate) const NOTHING: &str = "Nothing was compared";
 
-/// What encryption costs, a sentence each, most important first. Empty when nothing was compared.
+/// Returns the cost of encryption, one sentence for each, most important first. Empty if nothing
+/// was compared.
 pub(crate) fn answers(results: &Results) -> Vec<Piece> {
     let of = |(name, report): (&'static str, &Report)| {
         let shown = Shown::of(name, report);
@@ -31,7 +32,7 @@ pub(crate) fn answers(results: &Results) -> Vec<Piece> {
     results.reports().flat_map(of).collect()
 }
 
-/// The answers, and what follows from single classes, for a terminal.
+/// Returns the answers, and conclusions from single classes, for a terminal.
 pub(crate) fn verdict(results: &Results) -> Vec<String> {
     let mut sentences: Vec<String> = answers(results).iter().map(Piece::words).collect();
     if sentences.is_empty() {
@@ -133,7 +134,7 @@ fn of_backups(shown: &Shown<'_>, algorithm: &str) -> Vec<Piece> {
     report.along("compression").into_iter().filter_map(sentence).collect()
 }
 
-/// Groups of classes, and how many ratios can be told from 0 %.
+/// Groups of classes, with the number of ratios that can be distinguished from 0 %.
 fn of_groups(report: &Report, confidence: f64) -> Vec<String> {
     let side = report.sides.iter().find(|side| side.role == Role::Encrypted);
     let Some((base, side)) = report.base().zip(side) else { return Vec::new() };
@@ -169,7 +170,7 @@ fn of_groups(report: &Report, confidence: f64) -> Vec<String> {
     sentences
 }
 
-/// The geometric mean of the ratios, with the smallest and the largest where there are several.
+/// The geometric mean of the ratios, with the minimum and the maximum if there are several.
 fn span(ratios: &[&Comparison]) -> Option<String> {
     let mut sorted: Vec<f64> = ratios.iter().map(|found| found.ratio).collect();
     sorted.sort_by(f64::total_cmp);
@@ -185,7 +186,7 @@ fn span(ratios: &[&Comparison]) -> Option<String> {
     }
 }
 
-/// Each connection against SQLite called directly, and connections that wait.
+/// Each connection against SQLite called directly, and idle connections.
 fn beside_costs(shown: &Shown<'_>) -> Vec<String> {
     let report = shown.report;
     let direct = report.sides.iter().find(|side| side.role == Role::Reference);
@@ -297,7 +298,7 @@ mod tests {
             |side, metric| report.summary.comparison("points", metric, side, "direct").unwrap();
         assert!((direct("off", Metric::ServerCpu).ratio - 2.0).abs() < 1e-4);
         assert!((direct("on", Metric::ServerCpu).ratio - 2.5).abs() < 1e-4);
-        // It is no connection that could cost more than the plain one.
+        // It is not a connection that could cost more than the plain one.
         assert!(report.summary.comparisons.iter().all(|found| found.side != "direct"));
         assert_eq!(report.median("points", "direct", Metric::SwitchesEach), None);
     }

@@ -18,7 +18,8 @@ pub(crate) enum Protocol {
 }
 
 impl Protocol {
-    /// Its schemes, the first of which is shown; the usual port; the last part of an address.
+    /// Returns its schemes, the first of which is displayed; the default port; the last part of an
+    /// address.
     fn facts(self) -> (&'static [&'static str], u16, &'static str) {
         match self {
             Self::Mysql => (&["mysql://", "mariadb://"], 3306, "/DATABASE"),
@@ -31,7 +32,7 @@ impl Protocol {
     }
 }
 
-/// The address of a server, and the user to come as.
+/// The address of a server, with the user name.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct ServerUrl {
     pub(crate) protocol: Protocol,
@@ -39,7 +40,7 @@ pub(crate) struct ServerUrl {
     pub(crate) password: Option<Password>,
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// Empty for the login's own, which a MySQL server does not have.
+    /// Empty for the login's default; a MySQL server has none.
     pub(crate) database: String,
 }
 
@@ -91,7 +92,7 @@ impl std::str::FromStr for ServerUrl {
             digits => digits.parse().map_err(|_| wrong())?,
         };
         let (user, database) = (decode(user)?, decode(database)?);
-        // A MySQL server's database stands in statements and in an option file, its name in lists.
+        // A MySQL server's database appears in statements and in an option file, its name in lists.
         let plain = |c: char| c.is_ascii_alphanumeric() || "_-$".contains(c);
         let named = !database.is_empty()
             && database.chars().all(plain)
@@ -108,7 +109,7 @@ impl std::str::FromStr for ServerUrl {
 }
 
 impl ServerUrl {
-    /// Takes a password from outside of the address, or none.
+    /// Sets a password from another source than the address, or none.
     pub(crate) fn set_password(&mut self, password: Option<Password>) -> Result<()> {
         // It becomes a line of option files.
         if password.as_ref().is_some_and(|password| password.chars().any(char::is_control)) {
@@ -119,14 +120,14 @@ impl ServerUrl {
         Ok(())
     }
 
-    /// Whether what is sent there stays on this machine.
+    /// Returns true if connections to it stay on this machine.
     pub(crate) fn is_loopback(&self) -> bool {
         let address = self.host.parse::<IpAddr>();
         address.map_or(self.host == "localhost", |address| address.is_loopback())
     }
 }
 
-/// A word of the command line as a report may show it.
+/// Returns a word of the command line without its password, for reports.
 pub(crate) fn without_password(word: String) -> String {
     let (option, address) = match word.split_once("=m") {
         Some((option, _)) => word.split_at(option.len() + 1),
@@ -138,13 +139,13 @@ pub(crate) fn without_password(word: String) -> String {
     }
 }
 
-/// Undoes percent-encoding (RFC 3986, 2.1). The text may hold no control character: it goes into
-/// option files and messages.
+/// Undoes percent-encoding (RFC 3986, 2.1). The text must not contain control characters: it goes
+/// into option files and messages.
 pub(crate) fn decode(text: &str) -> Result<String, String> {
     let digits = |part: &str| {
         part.get(..2).is_some_and(|two| two.bytes().all(|digit| digit.is_ascii_hexdigit()))
     };
-    // The library leaves a `%` without digits as it is.
+    // The library leaves a `%` without digits unchanged.
     if !text.split('%').skip(1).all(digits) {
         return Err("a `%` needs two hexadecimal digits behind it".to_owned());
     }

@@ -1,4 +1,4 @@
-//! `tdekit bench`: what it runs, and what it leaves behind.
+//! `tdekit bench`: running it, and its output files.
 
 mod args;
 mod beside;
@@ -31,7 +31,7 @@ use configure::configure;
 pub use mssql_script::{script_output, script_record};
 use write::{Files, Reports};
 
-/// Makes the clocks coarse, so that runs can be tested on such.
+/// Makes the clocks coarse, to test runs on such machines.
 const STEP_VARIABLE: &str = "TDEKIT_BENCH_CLOCK_STEP_NS";
 
 /// Tell what encryption costs, on a database of yours or on one made for it
@@ -42,12 +42,12 @@ struct Cli {
     args: BenchArgs,
 }
 
-/// The program `tdekit-bench`: one side of a bench where its first word is `bench-worker`, else the
-/// bench itself.
+/// Runs the program `tdekit-bench`: a worker for one side if its first word is `bench-worker`, else
+/// the bench itself.
 ///
-/// It prices the command `tdekit` beside it, or what `TDEKIT_COMMAND` names, with the extension
-/// that this command names, or `TDEKIT_EXTENSION`. Either may be set to nothing, for a run that
-/// needs none, such as `--aa`.
+/// It measures the command `tdekit` beside it, or the one in `TDEKIT_COMMAND`, with the extension
+/// that this command names, or `TDEKIT_EXTENSION`. Either may be set to an empty value, for a run
+/// that needs none, such as `--aa`.
 pub fn main() -> ExitCode {
     let step = std::env::var(STEP_VARIABLE).ok().and_then(|text| text.parse().ok());
     step.into_iter().for_each(tdekit_system_use::set_clock_step);
@@ -72,14 +72,14 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// How a run ended.
+/// Outcome of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
-    /// All was done.
+    /// Everything was done.
     Complete,
-    /// A failure ended the run early; what was measured is in the report.
+    /// A failure ended the run early; the measurements so far are in the report.
     Incomplete,
-    /// The user or the system stopped the run; what was measured is in the report.
+    /// The user or the system stopped the run; the measurements so far are in the report.
     Interrupted,
 }
 
@@ -94,8 +94,8 @@ impl From<Outcome> for ExitCode {
     }
 }
 
-/// Prints the table, writes the JSON document and the page. Fails when nothing could be measured,
-/// or a report not be written.
+/// Prints the table, writes the JSON document and the page. Fails if nothing could be measured, or
+/// a report could not be written.
 fn run(args: &BenchArgs, tools: &Tools) -> Result<Outcome> {
     match &args.command {
         Some(BenchCommand::Peers(command)) => {
@@ -178,7 +178,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::config::Config;
 
-    /// Options as words of a command line give them.
+    /// Parses options from words of a command line.
     pub(crate) fn parsed<A: clap::Args>(words: &[&str]) -> Result<A, clap::Error> {
         let command = A::augment_args(clap::Command::new("bench").no_binary_name(true));
         A::from_arg_matches(&command.try_get_matches_from(words)?)

@@ -7,21 +7,22 @@ use crate::address::without_password;
 use crate::error::{BenchError, Result};
 use crate::interrupt;
 
-/// Bytes that are kept of what a command says.
+/// Number of bytes kept of a command's output.
 const LAST_WORDS: usize = 4096;
 
-/// Runs a command to its end, without input. Fails with its last words.
+/// Runs a command to its end, without input. Its error has the last words of the command.
 pub(crate) fn run(command: &mut Command) -> Result<Vec<u8>> {
     run_fed(command, &[])
 }
 
-/// As [`run`], with `input`, which has to fit in a pipe: the command's output waits until then.
+/// As [`run`], with `input`, which must fit into a pipe: the command's output is read only after
+/// it.
 pub(crate) fn run_fed(command: &mut Command, input: &[u8]) -> Result<Vec<u8>> {
     let shown = shown(command);
     let started = |command: &mut Command| {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        // One that ends before it has read all says why.
+        // A command that ends before it has read everything reports the reason itself.
         let _ = child.stdin.take().map(|mut stdin| stdin.write_all(input));
         child.wait_with_output()
     };
@@ -34,13 +35,13 @@ pub(crate) fn run_fed(command: &mut Command, input: &[u8]) -> Result<Vec<u8>> {
     Err(failed(shown, output.status, &String::from_utf8_lossy(&output.stderr)))
 }
 
-/// The failure of a command that ended so and said this.
+/// Returns the error of a command with this status and output.
 pub(crate) fn failed(command: impl Into<String>, status: impl ToString, said: &str) -> BenchError {
     let (command, status) = (command.into(), status.to_string());
     BenchError::Command { command, status, stderr: last_lines(said) }
 }
 
-/// Reads to the end and keeps the end.
+/// Reads everything and returns the end.
 pub(crate) fn last_words(mut from: impl Read) -> String {
     let mut kept = Vec::new();
     let mut buffer = [0; 512];
@@ -52,7 +53,7 @@ pub(crate) fn last_words(mut from: impl Read) -> String {
     String::from_utf8_lossy(&kept).into_owned()
 }
 
-/// The end of what a command said.
+/// Returns the end of a command's output.
 pub(crate) fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.trim().lines().collect();
     lines[lines.len().saturating_sub(8)..].join("\n")
@@ -63,8 +64,8 @@ fn shown(command: &Command) -> String {
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-/// The command line of this process as a POSIX shell reads it, without passwords. What is not
-/// Unicode in it is shown as replaced.
+/// Returns the command line of this process in the syntax of a POSIX shell, without passwords.
+/// Invalid Unicode in it is replaced.
 pub(crate) fn own_line() -> String {
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     shell_line(
@@ -72,7 +73,7 @@ pub(crate) fn own_line() -> String {
     )
 }
 
-/// A command line that a POSIX shell reads as these words.
+/// Returns a command line that a POSIX shell parses as these words.
 pub(crate) fn shell_line(words: impl IntoIterator<Item = String>) -> String {
     words.into_iter().map(|word| shell_word(&word)).collect::<Vec<_>>().join(" ")
 }

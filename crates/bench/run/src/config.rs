@@ -25,33 +25,33 @@ pub(crate) struct Experiments {
     pub(crate) backup: bool,
     pub(crate) oltp: bool,
     pub(crate) messages: bool,
-    /// On a SQL Server, in databases of the run's own there.
+    /// On a SQL Server, in databases created for the run.
     pub(crate) server: bool,
     /// The user's own statements.
     pub(crate) script: bool,
 }
 
 impl Experiments {
-    /// True when anything runs that compares sides: all but the backup matrix.
+    /// Returns true if anything runs that compares sides: all but the backup matrix.
     pub(crate) fn needs_sides(self) -> bool {
         let sides = self.crud || self.operations || self.scans || self.speedtest || self.script;
         sides && !self.server
     }
 
-    /// True when nothing runs beside speedtest1.
+    /// Returns true if only speedtest1 runs.
     pub(crate) fn speedtest_alone(self) -> bool {
         self == Self { speedtest: true, ..Self::default() }
     }
 
-    /// True when a database is needed that statements run on.
+    /// Returns true if a database is needed on which statements run.
     pub(crate) fn needs_subject(self) -> bool {
         self.operations || self.scans || self.script
     }
 }
 
-/// Seconds of measuring with `--quick`, and usually.
+/// Seconds of measuring with `--quick`, and by default.
 pub(crate) const MAX_TIME_S: (u64, u64) = (30, 150);
-/// Seconds that a run with a wanted precision measures at most.
+/// Maximum number of seconds that a run with a target precision measures.
 const PRECISE_S: u64 = 3600;
 
 /// How often, on how much and under which cipher: what every kind of run is told.
@@ -82,7 +82,7 @@ pub(crate) struct Basics {
 }
 
 impl Basics {
-    /// The first with `--quick`, else the second.
+    /// Returns the first value with `--quick`, else the second.
     pub(crate) fn by_quick<T>(&self, (quick, usual): (T, T)) -> T {
         if self.quick { quick } else { usual }
     }
@@ -145,20 +145,20 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// Restarts as given. A run that goes on until its intervals are narrow has a first stage of
-    /// as many in every experiment.
+    /// Returns the given number of restarts. A run that continues until its intervals are narrow
+    /// has a first stage of this length in every experiment.
     pub(crate) fn first_stage(&self) -> Option<u32> {
         self.basics.restarts.or(self.precision.map(|_| self.basics.restarts()))
     }
 
-    /// Time of measuring, of which `seconds` are there with `--quick` and usually.
+    /// Returns the time of measuring; `seconds` has the values with `--quick` and by default.
     pub(crate) fn max_time(&self, seconds: (u64, u64)) -> Duration {
         let usual = if self.precision.is_some() { PRECISE_S } else { seconds.1 };
         Duration::from_secs(self.max_time.unwrap_or(self.basics.by_quick((seconds.0, usual))))
     }
 }
 
-/// The values that were named, each once, in the order of its first naming.
+/// Returns the given values without duplicates, in the order of their first occurrence.
 pub(crate) fn each_once<T: PartialEq>(named: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut once = Vec::new();
     for one in named {
@@ -185,15 +185,15 @@ pub(crate) struct Config {
     pub(crate) library: LibraryChoice,
     /// The library's name in reports.
     pub(crate) library_origin: String,
-    /// Directory that the copies' directory is made in.
+    /// Parent directory of the copies' directory.
     pub(crate) directory: PathBuf,
     pub(crate) restarts: u32,
     pub(crate) pairs: u32,
-    /// Restarts beyond those go on until this is reached.
+    /// Further restarts follow until this is reached.
     pub(crate) stopping: Option<Stopping>,
     pub(crate) block_time: Duration,
     pub(crate) max_time: Duration,
-    /// A further side: the base made dearer by so many thousandths.
+    /// A further side: the base slowed down by this many thousandths.
     pub(crate) toll_per_mille: Option<u64>,
     pub(crate) backup: BackupPlan,
     pub(crate) oltp: OltpPlan,
@@ -205,23 +205,24 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// When an experiment without a headline may end.
+    /// Returns the stopping rule of an experiment without a headline.
     pub(crate) fn stopping_beside(&self) -> Option<Stopping> {
         self.stopping.filter(|plan| plan.all_ppm.is_some())
     }
 
-    /// Page size of a generated database.
+    /// Returns the page size of a generated database.
     pub(crate) fn page_size_bytes(&self) -> u32 {
         self.given.page_size.unwrap_or(4096)
     }
 
-    /// Loops under a control row, at the run's own rate.
+    /// Returns loops under a control row, at the run's rate.
     pub(crate) fn loops(&self, control: i64, loops: u64, seed: u64) -> CrudRequest {
         let interval_ns = self.interval_ns();
         CrudRequest { control, loops, rows: self.rows, seed, interval_ns }
     }
 
-    /// Time between two loops of a process being due, where they follow a schedule.
+    /// Returns the interval between the due times of two loops of a process, if they follow a
+    /// schedule.
     fn interval_ns(&self) -> Option<u64> {
         let rate = self.given.rate?.max(1);
         Some((u64::from(self.processes) * 1_000_000_000 / rate).max(1))

@@ -7,7 +7,7 @@ use tdekit_system_use::{clock_step_ns, file_system, line_of, load, memory_bytes}
 
 use crate::error::{BenchError, Result};
 
-/// Describes the machine; fields that the system does not tell are `unknown`.
+/// Describes the machine; fields that the system does not report are `unknown`.
 pub(crate) fn describe(directory: &Path) -> Environment {
     let uname = rustix::system::uname();
     let unknown = || "unknown".to_owned();
@@ -33,12 +33,12 @@ pub(crate) fn describe(directory: &Path) -> Environment {
     }
 }
 
-/// Processors that this process may use.
+/// Returns the number of processors that this process may use.
 pub(crate) fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Bytes that this user may still write to the file system of `directory`.
+/// Returns the number of bytes that this user may still write to the file system of `directory`.
 pub(crate) fn free_bytes(directory: &Path) -> Result<u64> {
     let state = rustix::fs::statvfs(directory).map_err(|errno| {
         BenchError::file("cannot ask the free space of", directory)(errno.into())
@@ -46,12 +46,12 @@ pub(crate) fn free_bytes(directory: &Path) -> Result<u64> {
     Ok(state.f_bavail.saturating_mul(state.f_frsize))
 }
 
-/// Fails unless `directory` has room for `needed_bytes`.
+/// Fails unless `directory` has space for `needed_bytes`.
 pub(crate) fn check_space(directory: &Path, needed_bytes: u64) -> Result<()> {
     fits(directory, needed_bytes, free_bytes(directory)?)
 }
 
-/// Fails unless what is available in `directory` is enough.
+/// Fails unless the available space in `directory` is enough.
 pub(crate) fn fits(directory: &Path, needed_bytes: u64, available_bytes: u64) -> Result<()> {
     if available_bytes >= needed_bytes {
         return Ok(());

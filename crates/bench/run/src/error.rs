@@ -1,4 +1,4 @@
-//! The reasons for which a bench cannot run, or not to its end.
+//! Reasons why a bench cannot run, or cannot complete.
 
 use std::path::PathBuf;
 
@@ -7,43 +7,44 @@ use tdekit_private_mariadb::ServerError;
 #[cfg(feature = "servers")]
 use tdekit_tds_client::TdsError;
 
-/// What comes of most things here.
+/// Result of most functions here.
 pub(crate) type Result<T, E = BenchError> = std::result::Result<T, E>;
 
-/// The reason for which a bench could not run, or not to its end.
+/// Reason why a bench could not run, or could not complete.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BenchError {
     /// A file or directory could not be used.
     #[error("{doing} {}: {source}", path.display())]
     File { doing: &'static str, path: PathBuf, source: std::io::Error },
-    /// The given file is no plain SQLite database.
+    /// The given file is not a plain SQLite database.
     #[error("{} is not a plain SQLite database", path.display())]
     NotADatabase { path: PathBuf },
     /// SQLite refused a preparation.
     #[error("{doing}: {source}")]
     Sqlite { doing: String, source: rusqlite::Error },
-    /// A worker process ended or answered nonsense.
+    /// A worker process ended or sent an invalid reply.
     #[error("worker of side {side} is lost: {detail}")]
     WorkerLost { side: String, detail: String },
-    /// A worker process could not do what was asked.
+    /// A worker process could not execute a request.
     #[error("side {side}: {message}")]
     WorkerFailed { side: String, message: String },
-    /// A command that was needed failed.
+    /// A required command failed.
     #[error("{command} failed ({status}): {stderr}")]
     Command { command: String, status: String, stderr: String },
-    /// A command made a backup that is not what was asked for, or restored other data.
+    /// A command produced a backup with other properties than requested, or restored different
+    /// data.
     #[error("{what}: {detail}")]
     Mismatch { what: String, detail: String },
-    /// A command that was needed could not be started.
+    /// A required command could not be started.
     #[error("cannot start {command}: {source}")]
     Start { command: String, source: std::io::Error },
-    /// Too little room for the files of the run.
+    /// Not enough space for the files of the run.
     #[error(
         "the run needs {needed_bytes} bytes in {}, and {available_bytes} are free",
         path.display()
     )]
     Space { path: PathBuf, needed_bytes: u64, available_bytes: u64 },
-    /// An option's value cannot be used.
+    /// An option's value is invalid.
     #[error("{option}: {reason}")]
     Option { option: &'static str, reason: String },
     /// A peer library or another tool is not installed.
@@ -53,13 +54,13 @@ pub(crate) enum BenchError {
         /// The command that installs it.
         remedy: String,
     },
-    /// The extension is not there.
+    /// The extension does not exist.
     #[error("the SQLite extension is not at {}", path.display())]
     NoExtension { path: PathBuf },
     /// The command cannot back up.
     #[error("{} has no command `backup`", command.display())]
     NoBackup { command: PathBuf },
-    /// No test is running that could be controlled.
+    /// No running test to control.
     #[error(
         "no bench is running{}",
         run.map_or_else(String::new, |run| format!(" as process {run}"))
@@ -80,7 +81,7 @@ pub(crate) enum BenchError {
     /// No statement and no scan could be derived.
     #[error("{} has no table that statements could be derived from", path.display())]
     NothingDerived { path: PathBuf },
-    /// A private server could not be had, or refused.
+    /// A private server could not be started, or refused.
     #[error(transparent)]
     Server(#[from] ServerError),
     /// A results document could not be read.
@@ -99,18 +100,18 @@ pub(crate) enum BenchError {
     /// A database was not encrypted in time.
     #[error("encrypting the database takes longer than {limit_s} s, and is at {percent} %")]
     Scan { limit_s: u64, percent: i64 },
-    /// Something of a run's names is on the server already.
+    /// An object with one of the run's names already exists on the server.
     #[error("{name} is there already on the server, and is not this run's")]
     NameTaken { name: String },
-    /// An experiment that this build was made without.
+    /// An experiment that is not included in this build.
     #[cfg(not(feature = "servers"))]
     #[error("this build of the bench is without {what}")]
     NotBuilt { what: &'static str },
-    /// A connection to a SQL Server could not be made, or ended badly.
+    /// A connection to a SQL Server could not be made, or broke.
     #[cfg(feature = "servers")]
     #[error(transparent)]
     Tds(TdsError),
-    /// A MySQL server refused, or the client library on the way to it.
+    /// A MySQL server refused, or the client library did.
     #[error("{message} (error {number})")]
     MySql { number: u32, message: String },
     /// The report could not be made.
@@ -121,7 +122,7 @@ pub(crate) enum BenchError {
     Interrupted,
 }
 
-/// The remedy for an error of SQL Server's.
+/// Returns the remedy for an error of SQL Server.
 #[cfg(feature = "servers")]
 fn of_number(number: i32) -> Option<&'static str> {
     match number {
@@ -142,19 +143,19 @@ fn of_number(number: i32) -> Option<&'static str> {
     }
 }
 
-/// The remedy for a server's full disk.
+/// The remedy for a server without enough disk space.
 #[cfg(feature = "servers")]
 const FULL: &str = "the server has too little room: fewer --rows make smaller databases";
-/// The remedy where a name of the run's is there already.
+/// The remedy if an object of the run's name already exists.
 const TAKEN: &str = "a run that was killed left it, or another one is going on; tdekit bench \
                      --target mssql://... --dry-run prints what drops it, at its end";
 
-/// Where MySQL's server is looked for.
+/// Where MySQL's server is searched.
 pub(crate) const NO_MYSQL: &str = "--peer mysql:DIR or TDEKIT_MYSQL_DIR names the directory that \
                                    MySQL's archive was unpacked into, with bin/mysqld, or /usr \
                                    where its packages are installed; MariaDB's mysqld is another";
 
-/// The remedy for an error of MySQL's or MariaDB's, or of their client library.
+/// Returns the remedy for an error of MySQL or MariaDB, or of their client library.
 fn of_mysql(number: u32) -> Option<&'static str> {
     match number {
         1045 | 1698 => Some(
@@ -193,7 +194,7 @@ impl From<TdsError> for BenchError {
 }
 
 impl BenchError {
-    /// The remedy, where the user has one.
+    /// Returns the remedy, if there is one.
     pub(crate) fn hint(&self) -> Option<String> {
         let said = |text: &str| Some(text.to_owned());
         match self {

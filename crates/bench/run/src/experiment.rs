@@ -1,4 +1,4 @@
-//! The report of an experiment that has one of its own, from its first block to its end.
+//! The report of a separate experiment, from its first block to its end.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use crate::error::Result;
 use crate::schedule::{Ended, Kind, Length, Surroundings};
 use crate::tools::Tools;
 
-/// Runs an experiment that the plan asks for, and puts its figures into the results, after a
-/// failure those until then. Fails when nothing could be measured.
+/// Runs an experiment of the plan, and adds its figures to the results; after a failure those
+/// measured before it. Fails if nothing could be measured.
 pub(crate) type RunExperiment =
     fn(&Config, &Tools, Surroundings<'_>, &mut Results) -> Result<Ended>;
 
-/// A class of blocks, of so many operations each, without a place on any axis.
+/// Returns a class of blocks with this many operations each, without a place on any axis.
 pub(crate) fn class(
     experiment: Experiment,
     (id, label): (impl Into<String>, impl Into<String>),
@@ -25,12 +25,12 @@ pub(crate) fn class(
     Class { id, experiment, label, what, operations, unit, axes: Axes::new() }
 }
 
-/// Places on the axes of an experiment of several dimensions.
+/// Returns places on the axes of an experiment of several dimensions.
 pub(crate) fn axes<const N: usize>(places: [(&str, &str); N]) -> Axes {
     places.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
 }
 
-/// A report that grows, and when its figures suffice.
+/// A growing report, and the test whether its figures suffice.
 pub(crate) struct Figures {
     pub(crate) report: Report,
     stopping: Option<Stopping>,
@@ -38,13 +38,14 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    /// `reported` is what the results say of intervals.
+    /// `reported` is the results' description of intervals.
     pub(crate) fn new(report: Report, config: &Config, reported: &Settings) -> Self {
         let stopping = config.stopping_beside();
         Self { report, stopping, confidence: reported.confidence() }
     }
 
-    /// Those of `cells` that a restart of this kind runs; `ids` names what a cell measures.
+    /// Returns those of `cells` that a restart of this kind runs; `ids` names the classes that a
+    /// cell measures.
     pub(crate) fn wanted<C>(
         &self,
         kind: Kind,
@@ -60,8 +61,8 @@ impl Figures {
         }
     }
 
-    /// The length of a run of so many restarts and pairs. Two restarts run whatever the time limit:
-    /// an interval needs them.
+    /// Returns the length of a run of this many restarts and pairs. Two restarts run regardless of
+    /// the time limit: an interval needs them.
     pub(crate) fn length(
         &self,
         what: &'static str,
@@ -76,10 +77,10 @@ impl Figures {
         self.report.runs.extend(found);
     }
 
-    /// Leaves the report in its place in the results.
+    /// Puts the report into its place in the results.
     ///
     /// # Errors
-    /// The failure that ended the run, where nothing was measured.
+    /// The failure that ended the run, if nothing was measured.
     pub(crate) fn finish(self, ended: Ended, place: &mut Option<Report>) -> Result<Ended> {
         let ended =
             ended.unless_empty(self.report.runs.is_empty() && self.report.idle.is_empty())?;

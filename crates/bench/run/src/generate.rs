@@ -10,13 +10,13 @@ use tdekit_bench_report::ThinkTime;
 
 use crate::interrupt;
 
-/// A mix of the CRUD experiment: of `reads + updates + inserts` loops so many of each.
+/// A mix of the CRUD experiment: numbers of each kind in `reads + updates + inserts` loops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Mix {
     pub(crate) reads: u32,
     pub(crate) updates: u32,
     pub(crate) inserts: u32,
-    /// The load phase instead: each loop adds a row to every table.
+    /// True for the load phase instead: each loop adds a row to every table.
     pub(crate) load: bool,
 }
 
@@ -24,8 +24,8 @@ impl Mix {
     /// The load phase.
     pub(crate) const LOAD: Self = Self { reads: 0, updates: 0, inserts: 0, load: true };
 
-    /// Sixteen mixes, as many as the document ran, among them the three that it names (its list is
-    /// an image that is lost): reads in steps of two, the rest updates, both, or inserts.
+    /// Returns sixteen mixes, as many as the document ran, including the three that it names (its
+    /// list is an image that is lost): reads in steps of two, the rest updates, both, or inserts.
     fn sixteen() -> Vec<Self> {
         let mut mixes = Vec::new();
         for reads in (0..=10).rev().step_by(2) {
@@ -42,12 +42,12 @@ impl Mix {
         mixes
     }
 
-    /// The sixteen, and load.
+    /// Returns the sixteen, and load.
     pub(crate) fn all() -> Vec<Self> {
         Self::sixteen().into_iter().chain([Self::LOAD]).collect()
     }
 
-    /// Name in class ids: `4-3-3`, `load`.
+    /// Returns the name in class ids: `4-3-3`, `load`.
     pub(crate) fn id(&self) -> String {
         if self.load {
             "load".to_owned()
@@ -56,7 +56,7 @@ impl Mix {
         }
     }
 
-    /// True when a loop may write.
+    /// Returns true if a loop may write.
     pub(crate) fn writes(&self) -> bool {
         self.load || self.updates > 0 || self.inserts > 0
     }
@@ -108,8 +108,8 @@ CREATE INDEX Card_SecureString ON Card(SecureString);
 CREATE INDEX Purchase_CardID ON Purchase(CardID);
 CREATE INDEX Purchase_VendorID ON Purchase(VendorID);";
 
-/// Makes the database at `path`, with `rows` rows in each of the three tables and one control row
-/// for each mix, numbered from 1, all with the same think time. The file is compact: made by
+/// Creates the database at `path`, with `rows` rows in each of the three tables and one control row
+/// for each mix, numbered from 1, all with the same think time. The file is compact: the result of
 /// `VACUUM`.
 pub(crate) fn generate(
     path: &Path,
@@ -174,13 +174,13 @@ fn fill(connection: &Connection, rows: u64, rng: &mut Rng) -> rusqlite::Result<(
     Ok(())
 }
 
-/// A name of 12 to 40 letters, as the source's nvarchar column holds.
+/// Returns a name of 12 to 40 letters, as in the source's nvarchar column.
 pub(crate) fn business_name(rng: &mut Rng) -> String {
     let length = rng.usize(12..=40);
     (0..length).map(|_| rng.alphabetic()).collect()
 }
 
-/// A city of 6 to 18 letters.
+/// Returns a city of 6 to 18 letters.
 pub(crate) fn city(rng: &mut Rng) -> String {
     let length = rng.usize(6..=18);
     (0..length).map(|_| rng.lowercase()).collect()
@@ -191,14 +191,14 @@ pub(crate) fn zip_code(rng: &mut Rng) -> String {
     format!("{:05}", rng.u32(0..100_000))
 }
 
-/// The 36 characters of a printed GUID, which the source's column holds.
+/// Returns the 36 characters of a printed GUID, as in the source's column.
 pub(crate) fn secure_string(rng: &mut Rng) -> String {
     let digits = hex::encode(rng.u128(..).to_be_bytes());
     [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
 }
 
-/// Sixteen digits. Two rows share one with a chance of 1e-3 in a database of a million cards; the
-/// unique index covers the security code too.
+/// Returns sixteen digits. The probability that two rows share one is 1e-3 in a database of a
+/// million cards; the unique index covers the security code too.
 pub(crate) fn card_number(rng: &mut Rng) -> i64 {
     rng.i64(1_000_000_000_000_000..10_000_000_000_000_000)
 }

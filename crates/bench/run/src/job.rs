@@ -1,5 +1,5 @@
-//! The driver's requests to a worker, one JSON document a line on standard input, and the worker's
-//! answers, one line each on standard output.
+//! The driver's requests to a worker, one JSON document on each line of standard input, and the
+//! worker's answers, one on each line of standard output.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -20,14 +20,14 @@ pub(crate) enum LibraryChoice {
     Bundled,
     /// A shared library, by path or by a name that the dynamic loader finds.
     Shared(PathBuf),
-    /// A library whose calls do nothing: what is left is the driver.
+    /// A library whose calls are no-ops: only the driver remains.
     Idle,
 }
 
-/// A request. Those that answer a cost or times are measured; the rest is preparation.
+/// A request. Those answered with a cost or times are measured; the rest is preparation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// First of all: loads the library and the extension. Answers [`Ready`].
+    /// The first request: loads the library and the extension. Answers [`Ready`].
     Setup { library: LibraryChoice, extension: Option<PathBuf> },
     /// Opens the database that later requests work on; `on_open` runs first on every connection.
     /// Answers [`DatabaseState`].
@@ -38,20 +38,20 @@ pub(crate) enum Request {
     Crud(CrudRequest),
     /// Copies the write-ahead log into the database. Answers [`Cost`].
     Checkpoint,
-    /// Computes so long, then waits until the monotonic clock shows `until_ns`: the known cost of
-    /// a calibration. Answers [`Cost`].
+    /// Computes for this time, then waits until the monotonic clock shows `until_ns`: the known
+    /// cost of a calibration. Answers [`Cost`].
     Pay { cpu_ns: u64, until_ns: u64 },
-    /// Tries each statement and its undo for real, and tells which can be measured: a
-    /// [`Rehearsal`] each.
+    /// Executes each statement and its undo, and reports which can be measured: a [`Rehearsal`]
+    /// each.
     Rehearse { statements: Vec<Planned> },
     /// The statements that `Operation` runs. Answers nothing.
     Plan { statements: Vec<Planned> },
     /// Every statement of one operation, each with emptied caches. Answers [`OperationCosts`].
     Operation { operation: Operation, cold: bool, drop_all: bool, round: u32 },
-    /// The user's statements that `Script` runs. Answers whether each changes the database.
+    /// The user's statements that `Script` runs. For each, answers whether it changes the database.
     PlanScript { statements: Vec<String>, undo: Undo },
-    /// All of the user's statements in order, `times` times, with emptied caches; what they change
-    /// is undone after each time. Answers a [`Cost`] each, all times together.
+    /// All of the user's statements in order, `times` times, with emptied caches; their changes are
+    /// undone after each time. Answers a [`Cost`] each, all times together.
     Script { times: u64 },
     /// One statement, with SQLite's cache emptied. Answers [`Cost`].
     Scan { sql: String },
@@ -60,7 +60,7 @@ pub(crate) enum Request {
     /// Opens `first`, then measures opening `others`, then opening them again: two lists of
     /// nanoseconds. The worker must not have opened a database before.
     OpenProbe { first: PathBuf, others: Vec<PathBuf>, on_open: Vec<String> },
-    /// A share of an OLTP block. Answers what came of it.
+    /// A share of an OLTP block. Answers its result.
     Oltp(OltpShare),
     /// Private memory of the worker, in bytes.
     Memory,
@@ -74,21 +74,21 @@ pub(crate) struct CrudRequest {
     /// Row of the control table.
     pub(crate) control: i64,
     pub(crate) loops: u64,
-    /// Rows that there are in each table.
+    /// Number of rows in each table.
     pub(crate) rows: u64,
     pub(crate) seed: u64,
-    /// Time between two loops' being due; none to let one follow the other.
+    /// Interval between the due times of two loops; none if they follow each other directly.
     pub(crate) interval_ns: Option<u64>,
 }
 
-/// The way to undo a script's changes.
+/// How a script's changes are undone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Undo {
-    /// It makes none.
+    /// There are none.
     Nothing,
-    /// They stand in the write-ahead log alone, which is thrown away.
+    /// They are only in the write-ahead log, which is discarded.
     Log,
-    /// The database is copied afresh from here.
+    /// The database is copied again from here.
     Copy(PathBuf),
 }
 
@@ -100,33 +100,33 @@ pub(crate) struct RunSpec {
     pub(crate) environment: Vec<(OsString, OsString)>,
     /// Files and directories that it reads: their pages are dropped from the system's cache first.
     pub(crate) drop_cached: Vec<PathBuf>,
-    /// Its output, a file or a directory: written out to the device on the clock.
+    /// Its output, a file or a directory: written to the device within the measured time.
     pub(crate) output: PathBuf,
 }
 
 impl RunSpec {
-    /// The command line as errors show it.
+    /// Returns the command line for errors.
     pub(crate) fn shown(&self) -> String {
         let words = self.arguments.iter().map(|word| word.to_string_lossy().into_owned());
         shell_line(std::iter::once(self.program.display().to_string()).chain(words))
     }
 }
 
-/// The cost of a command, from its start until its output was on the device.
+/// The cost of a command, from its start until its output is on the device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ran {
     pub(crate) elapsed_ns: u64,
     pub(crate) used: Use,
     pub(crate) peak_memory_bytes: u64,
-    /// Size of its output, of a directory that of all files in it.
+    /// Size of its output; for a directory, of all files in it.
     pub(crate) output_bytes: u64,
-    /// The status in which it ended, unless it succeeded.
+    /// The exit status, unless it succeeded.
     pub(crate) failure: Option<String>,
-    /// The end of what it said.
+    /// The end of its error output.
     pub(crate) stderr: String,
 }
 
-/// An answer: what the request asks for, or why there is none. The worker may be asked again.
+/// An answer: the requested value, or the reason why there is none. Further requests may follow.
 pub(crate) type Reply = Result<serde_json::Value, String>;
 
 /// Answers `Setup`.
@@ -135,11 +135,11 @@ pub(crate) struct Ready {
     pub(crate) version: String,
     pub(crate) source_id: String,
     pub(crate) compile_options: Vec<String>,
-    /// Whose instructions are counted, or why none are.
+    /// Kind of counted instructions, or the reason why none are counted.
     pub(crate) instructions: String,
 }
 
-/// Answers `Operation`: its cost, and that of the checkpoint after it where that is measured.
+/// Answers `Operation`: its cost, and that of the checkpoint after it if measured.
 pub(crate) type OperationCosts = (Cost, Option<Cost>);
 
 /// Settings of an open database by their names, which must be equal on every side.
@@ -179,21 +179,21 @@ impl Operation {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Planned {
     pub(crate) operation: Operation,
-    /// Table it works on.
+    /// Its table.
     pub(crate) table: String,
     /// A description, in words.
     pub(crate) what: String,
     pub(crate) sql: String,
-    /// Statement that takes back one row's change.
+    /// Statement that undoes the change of one row.
     pub(crate) undo_sql: Option<String>,
     pub(crate) variants: Vec<Variant>,
-    /// Variants that one block runs.
+    /// Number of variants that one block runs.
     pub(crate) per_block: usize,
 }
 
 impl Planned {
-    /// The variants of a block: those that follow on the last block's, so that a block does not
-    /// find what the one before left in some cache.
+    /// Returns the variants of a block: those after the last block's, so that a block does not find
+    /// the pages of the previous one in a cache.
     pub(crate) fn block(&self, round: u32) -> impl Iterator<Item = &Variant> {
         let count = self.per_block.min(self.variants.len());
         let start = (round as usize * count).checked_rem(self.variants.len()).unwrap_or(0);
@@ -209,10 +209,10 @@ pub(crate) struct Variant {
     pub(crate) undo: Vec<Vec<Value>>,
 }
 
-/// The result of trying a statement.
+/// The result of rehearsing a statement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Rehearsal {
-    /// For each variant: why it cannot be measured, if so.
+    /// For each variant, the reason why it cannot be measured, if any.
     pub(crate) failures: Vec<Option<String>>,
     /// Triggers or foreign keys changed further rows.
     pub(crate) side_effects: bool,

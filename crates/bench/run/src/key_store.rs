@@ -1,4 +1,4 @@
-//! A key store of the run's own, which leaves the user's alone.
+//! A key store of the run, separate from the user's.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -11,13 +11,13 @@ use crate::private;
 /// Its one certificate.
 pub(crate) const CERTIFICATE: &str = "BenchCert";
 
-/// Variables that lead the command to a key of the user's own, and would come before the run's.
+/// Variables that point the command to a key of the user, and would take precedence over the run's.
 pub(crate) const OTHER_KEYS: [&str; 3] = ["TDEKIT_PASSWORD", "TDEKIT_PASSWORD_FILE", "TDEKIT_KEY"];
 
-/// Environment that leads the command and the extension to a key store.
+/// Environment that points the command and the extension to a key store.
 pub(crate) type KeyEnvironment = Vec<(OsString, OsString)>;
 
-/// Makes a key store with one certificate in `directory`, opened by a key file.
+/// Creates a key store with one certificate in `directory`, opened by a key file.
 pub(crate) fn make(tdekit: &Path, directory: &Path) -> Result<KeyEnvironment> {
     let home = directory.join("home");
     let key_file = directory.join("key");
@@ -42,7 +42,8 @@ pub(crate) fn command(program: &Path, environment: &KeyEnvironment) -> Command {
     command
 }
 
-/// 32 bytes of the system's generator. They open a key store that lives as long as the run.
+/// Returns 32 bytes of the system's generator. They open a key store that exists as long as the
+/// run.
 pub(crate) fn random_key() -> Result<[u8; 32]> {
     let mut key = [0; 32];
     getrandom::fill(&mut key)

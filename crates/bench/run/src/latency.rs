@@ -1,4 +1,4 @@
-//! Latencies of single operations: a histogram in each worker, put together by the driver.
+//! Latencies of single operations: a histogram in each worker, merged by the driver.
 
 use hdrhistogram::Histogram;
 use tdekit_bench_report::Latency;
@@ -7,7 +7,7 @@ use crate::numbers::whole;
 
 /// Values below share a bucket.
 const LEAST_NS: u64 = 16;
-/// An hour; what takes longer counts as an hour.
+/// One hour; longer values count as an hour.
 const MOST_NS: u64 = 3_600_000_000_000;
 /// Significant digits.
 const DIGITS: u8 = 3;
@@ -30,7 +30,7 @@ pub(crate) struct Latencies {
 
 impl Latencies {
     pub(crate) fn new() -> Self {
-        // The bounds are fixed, and allowed: an error cannot be met.
+        // The bounds are constant and valid: an error cannot occur.
         Self { histogram: Histogram::new_with_bounds(LEAST_NS, MOST_NS, DIGITS).ok() }
     }
 
@@ -41,7 +41,7 @@ impl Latencies {
         }
     }
 
-    /// Every value that occurred, with its count.
+    /// Returns every value that occurred, with its count.
     pub(crate) fn counts(&self) -> Vec<(u64, u64)> {
         let Some(histogram) = &self.histogram else { return Vec::new() };
         histogram
@@ -50,7 +50,7 @@ impl Latencies {
             .collect()
     }
 
-    /// Adds what another process counted.
+    /// Adds the counts of another process.
     pub(crate) fn add(&mut self, counts: &[(u64, u64)]) {
         if let Some(histogram) = &mut self.histogram {
             for (value, count) in counts {
@@ -59,7 +59,7 @@ impl Latencies {
         }
     }
 
-    /// Points of the distribution, `None` when empty.
+    /// Returns points of the distribution, `None` if empty.
     pub(crate) fn percentiles(&self) -> Option<Percentiles> {
         let histogram = self.filled()?;
         let at = |share| histogram.value_at_quantile(share);
@@ -73,7 +73,7 @@ impl Latencies {
         })
     }
 
-    /// The distribution of all blocks of a class and side, `None` when empty.
+    /// Returns the distribution of all blocks of a class and side, `None` if empty.
     pub(crate) fn report(&self, class: &str, side: &str) -> Option<Latency> {
         let histogram = self.filled()?;
         Some(Latency {
@@ -115,7 +115,7 @@ mod tests {
         assert!(close(found.max_ns, MOST_NS), "{found:?}");
         let all = driver.percentiles().unwrap();
         assert!((984..=1_000).contains(&all.min_ns) && close(all.p95_ns, 951_000), "{all:?}");
-        // The hour weighs: 2 of 2,002.
+        // The hour has a visible weight: 2 of 2,002.
         assert!(close(all.avg_ns, whole(found.mean_ns)) && all.avg_ns > 3_000_000_000, "{all:?}");
         assert_eq!((all.p50_ns, all.p99_ns), (found.p50_ns, found.p99_ns));
     }

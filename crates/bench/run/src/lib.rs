@@ -1,12 +1,12 @@
-//! Experiments that price encryption: base against encrypted, in interleaved pairs.
+//! Experiments that measure the cost of encryption: base against encrypted, in interleaved pairs.
 //!
-//! Every side is driven as its users drive it: processes of its own, SQLite's C interface, a
-//! database opened by its path. Nothing of the encrypting code is linked here; the extension and
-//! the command are given as files.
+//! Every side is driven as by its users: separate processes, SQLite's C interface, a database
+//! opened by its path. None of the encrypting code is linked here; the extension and the command
+//! are given as files.
 //!
 //! The program `tdekit-bench` is [`main`].
 
-// What the experiments on SQL Server alone use.
+// Code that only the experiments on SQL Server use.
 #![cfg_attr(not(feature = "servers"), allow(dead_code, unused_imports))]
 
 #[cfg(not(feature = "servers"))]

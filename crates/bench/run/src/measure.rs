@@ -1,4 +1,4 @@
-//! Clocks and counters of the own process.
+//! Clocks and counters of this process.
 
 use std::collections::BTreeMap;
 
@@ -23,18 +23,19 @@ pub(crate) struct Cost {
     pub(crate) logical_reads: u64,
     pub(crate) logical_writes: u64,
     pub(crate) retries: u64,
-    /// None where the kernel does not let them be counted.
+    /// None if the kernel does not permit counting.
     pub(crate) instructions: Option<u64>,
-    /// Operations done, where the block counts them.
+    /// Number of operations, if the block counts them.
     pub(crate) operations: u64,
-    /// Latencies of single operations, where they are timed: values and how many have each.
+    /// Latencies of single operations, if they are timed: values with their counts.
     pub(crate) latencies: Vec<(u64, u64)>,
-    /// Elapsed and CPU nanoseconds of each statement, in order of the plan's class.
+    /// Elapsed and CPU nanoseconds of each statement, in the order of the plan's class.
     pub(crate) statements: Vec<(u64, u64)>,
 }
 
 impl Cost {
-    /// Adds the counters of `other`; its times too when it ran after and not beside this one.
+    /// Adds the counters of `other`; its times too if it ran after this one rather than in
+    /// parallel.
     pub(crate) fn add(&mut self, other: &Self) {
         self.elapsed_ns += other.elapsed_ns;
         self.used.add(&other.used);
@@ -49,7 +50,7 @@ impl Cost {
         self.latencies.extend(&other.latencies);
     }
 
-    /// The values that a report holds, by metric.
+    /// Returns the values for a report, by metric.
     pub(crate) fn values(&self, latency: Option<Percentiles>) -> BTreeMap<Metric, f64> {
         let counts = [
             (Metric::Elapsed, Some(self.elapsed_ns)),
@@ -68,7 +69,7 @@ impl Cost {
     }
 }
 
-/// The values of a use of the machine that every report holds.
+/// Returns the values of resource usage that every report contains.
 pub(crate) fn of_use(used: &Use) -> [(Metric, Option<u64>); 5] {
     [
         (Metric::Cpu, Some(used.cpu_ns)),
@@ -79,7 +80,7 @@ pub(crate) fn of_use(used: &Use) -> [(Metric, Option<u64>); 5] {
     ]
 }
 
-/// Measures the parts of a block. What lies between the parts is not counted.
+/// Measures the parts of a block. Anything between the parts is not counted.
 pub(crate) struct Meter {
     cost: Cost,
     retries: u64,
@@ -121,7 +122,7 @@ impl Meter {
         (result, elapsed, cpu)
     }
 
-    /// The result and the cost of a block that has one part.
+    /// Returns the result and the cost of a block that has one part.
     pub(crate) fn whole<T, E>(
         connection: &Connection,
         work: impl FnOnce() -> Result<T, E>,
@@ -151,7 +152,7 @@ mod tests {
     fn parts_are_measured_and_added_up() {
         let memory = Library::bundled().open(Path::new(":memory:")).unwrap();
         let mut meter = Meter::start();
-        // Other tests of this process use CPU meanwhile, so nothing can be said of it here.
+        // Other tests of this process use CPU at the same time, so CPU is not checked here.
         let (_, elapsed, _) = meter.part(&memory, || std::thread::sleep(Duration::from_millis(20)));
         assert!(elapsed >= 20_000_000, "{elapsed}");
         let (sum, _, cpu) = meter.part(&memory, || {

@@ -1,4 +1,4 @@
-//! The machine's other work during a run.
+//! Other work of the machine during a run.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use tdekit_system_use::{ProcessorTimes, Use, frequencies_mhz, load};
 
 use crate::numbers::float;
 
-/// From its start on, what the processors did, and how fast they ran.
+/// From its start on, the processors' activity, and their frequencies.
 pub(crate) struct NoiseMeter {
     start: Instant,
     times: Option<ProcessorTimes>,
@@ -29,7 +29,7 @@ impl NoiseMeter {
         meter
     }
 
-    /// Notes the processors' frequencies.
+    /// Records the processors' frequencies.
     pub(crate) fn look(&mut self) {
         for mhz in frequencies_mhz() {
             let (low, high) = self.frequency_mhz.unwrap_or((mhz, mhz));
@@ -37,7 +37,8 @@ impl NoiseMeter {
         }
     }
 
-    /// The noise of the run; `None` where the system does not tell. Every worker must have ended.
+    /// Returns the noise of the run; `None` if the system does not report it. Every worker must
+    /// have ended.
     pub(crate) fn finish(mut self) -> Option<Noise> {
         self.look();
         let (before, after) = self.times.zip(ProcessorTimes::now())?;
@@ -71,7 +72,7 @@ fn noise(
     }
 }
 
-/// CPU of this process and of every process that it started and reaped.
+/// Returns the CPU of this process and of every process that it started and reaped.
 fn family_cpu_ns() -> u64 {
     Use::of_this_process().cpu_ns + Use::of_ended_children().cpu_ns
 }

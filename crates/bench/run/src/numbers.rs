@@ -6,7 +6,7 @@ pub(crate) fn float(value: u64) -> f64 {
     value as f64
 }
 
-/// The nearest whole number; 0 for what is below, the largest for what is beyond.
+/// Returns the nearest integer; 0 for smaller values, the maximum for larger ones.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

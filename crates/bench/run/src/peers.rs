@@ -1,4 +1,4 @@
-//! Other encrypting SQLite libraries: where they come from and how they are keyed.
+//! Other encrypting SQLite libraries: their origins and their key setup.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::private;
 use crate::subject::files_below;
 
 /// A raw key, so that no key derivation is measured. The databases hold generated or copied data
-/// for the time of a run; the key protects nothing.
+/// for the duration of a run; the key protects nothing.
 const RAW_KEY: &str = "2dd29ca851e7b56e4697b0e1f08507293d761a05ce4d1b628663f411a8086d99";
 
 /// A library that can be installed.
@@ -26,7 +26,7 @@ pub(crate) enum PeerLibrary {
     Sqlite3mcWheel,
 }
 
-/// A peer as asked for: library and cipher.
+/// A requested peer: library and cipher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Peer {
     pub(crate) library: PeerLibrary,
@@ -59,7 +59,7 @@ impl std::str::FromStr for Peer {
 }
 
 impl Peer {
-    /// The cipher as the library names it.
+    /// Returns the cipher by the library's name.
     pub(crate) fn cipher_name(&self) -> String {
         match (self.library, &self.cipher) {
             (PeerLibrary::Sqlcipher, _) => "aes-256-cbc, HMAC-SHA512".to_owned(),
@@ -69,7 +69,7 @@ impl Peer {
         }
     }
 
-    /// Statements that key a fresh connection before any other.
+    /// Returns statements that set the key of a fresh connection before any other.
     pub(crate) fn key_pragmas(&self, page_size_bytes: u32) -> Vec<String> {
         match self.library {
             PeerLibrary::Sqlcipher => vec![
@@ -83,9 +83,8 @@ impl Peer {
         }
     }
 
-    /// Statements that make an encrypted copy at `target` of the plain database that the
-    /// connection has open; `None` when the open file itself is to be converted by
-    /// [`Peer::convert`].
+    /// Returns statements that create an encrypted copy at `target` of the connection's plain
+    /// database; `None` if the open file itself is to be converted by [`Peer::convert`].
     pub(crate) fn export(&self, target: &Path, page_size_bytes: u32) -> Option<Vec<String>> {
         let target = target.to_string_lossy().replace('\'', "''");
         (self.library == PeerLibrary::Sqlcipher).then(|| {
@@ -98,7 +97,7 @@ impl Peer {
         })
     }
 
-    /// Statements that encrypt the plain database that the connection has open, in place.
+    /// Returns statements that encrypt the connection's plain database in place.
     pub(crate) fn convert(&self) -> Vec<String> {
         vec![
             format!("PRAGMA cipher = '{}'", self.cipher_name()),
@@ -122,7 +121,7 @@ impl PeerLibrary {
         Self::ALL.map(Self::name).join(", ")
     }
 
-    /// Its origin, as shown in reports.
+    /// Returns its origin, as shown in reports.
     pub(crate) fn origin(self) -> &'static str {
         match self {
             Self::Sqlcipher => "PyPI sqlcipher3-wheels",
@@ -131,7 +130,7 @@ impl PeerLibrary {
         }
     }
 
-    /// The installed library.
+    /// Returns the installed library.
     pub(crate) fn locate(self) -> Result<PathBuf> {
         let path = self.path()?;
         if path.is_file() {
@@ -149,7 +148,7 @@ impl PeerLibrary {
         Ok(cache_directory()?.join(format!("lib{}.so", self.name())))
     }
 
-    /// Fetches the package with its own client and puts the library into the cache.
+    /// Fetches the package with its registry's client and puts the library into the cache.
     pub(crate) fn install(self) -> Result<PathBuf> {
         let target = self.path()?;
         let cache = cache_directory()?;
@@ -177,7 +176,7 @@ impl PeerLibrary {
     }
 }
 
-/// The directory of installed peers: `$TDEKIT_PEERS`, or below the user's cache directory.
+/// Returns the directory of installed peers: `$TDEKIT_PEERS`, or below the user's cache directory.
 pub(crate) fn cache_directory() -> Result<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(path) = variable("TDEKIT_PEERS") {
@@ -202,8 +201,8 @@ fn pip(directory: &Path, package: &str) -> Result<()> {
     .map(drop)
 }
 
-/// Options as Debian builds its library, as far as they matter here: threads, optimisation,
-/// extensions that a database may need.
+/// Options as in Debian's build, as far as they matter here: threads, optimisation, extensions that
+/// a database may need.
 const COMPILE: &str = "-O2 -fPIC -shared -w -DSQLITE_THREADSAFE=1 -DSQLITE_ENABLE_COLUMN_METADATA \
      -DSQLITE_ENABLE_DBSTAT_VTAB -DSQLITE_ENABLE_FTS3 -DSQLITE_ENABLE_FTS4 -DSQLITE_ENABLE_FTS5 \
      -DSQLITE_ENABLE_MATH_FUNCTIONS -DSQLITE_ENABLE_RTREE -DSQLITE_USE_URI=1 -DHAVE_USLEEP=1";
@@ -224,7 +223,7 @@ fn compile_sqlite3mc(directory: &Path) -> Result<PathBuf> {
     Ok(library)
 }
 
-/// The first file below `directory` whose name fits.
+/// Returns the first file below `directory` with a matching name.
 fn find(directory: &Path, fits: &dyn Fn(&str) -> bool) -> Result<PathBuf> {
     let named = |path: &PathBuf| path.file_name().is_some_and(|name| fits(&name.to_string_lossy()));
     files_below(directory)?.into_iter().find(named).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Files and directories that only the run's user reads, and that nobody else can have put there.
+//! Files and directories that only the run's user can read, and that nobody else can have created.
 
 use std::fs::Permissions;
 use std::io::Write;
@@ -9,8 +9,8 @@ use tempfile::TempDir;
 
 use crate::error::{BenchError, Result};
 
-/// Makes a directory below `parent` whose name holds what `prefix` says and random letters; it is
-/// removed with what is in it when it is dropped.
+/// Creates a directory below `parent` whose name consists of `prefix` and random letters; it is
+/// removed with its contents when it is dropped.
 pub(crate) fn directory(parent: &Path, prefix: &str) -> Result<TempDir> {
     tempfile::Builder::new()
         .prefix(prefix)
@@ -19,17 +19,17 @@ pub(crate) fn directory(parent: &Path, prefix: &str) -> Result<TempDir> {
         .map_err(BenchError::file("cannot make a directory in", parent))
 }
 
-/// Makes a directory that may be there, with those above it.
+/// Creates a directory that may exist, with its parents.
 pub(crate) fn make(path: &Path) -> Result<()> {
     std::fs::create_dir_all(path).map_err(BenchError::file("cannot make", path))
 }
 
-/// Writes a file for its owner only, in place of what is there.
+/// Writes a file readable by its owner only, replacing an existing one.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     replace(path, bytes, 0o600)
 }
 
-/// Writes a file with these permissions, so that a failure leaves the one that was there.
+/// Writes a file with these permissions, so that a failure keeps the existing one.
 pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     let directory = parent_of(path);
     let write = || -> std::io::Result<()> {
@@ -43,7 +43,7 @@ pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     write().map_err(BenchError::file("cannot write", path))
 }
 
-/// The directory that a file lies in.
+/// Returns the parent directory of a file.
 pub(crate) fn parent_of(path: &Path) -> &Path {
     path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."))
 }

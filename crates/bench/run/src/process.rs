@@ -1,4 +1,4 @@
-//! Worker processes as those see them who drive them.
+//! Worker processes from the driver's side.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -18,11 +18,11 @@ use crate::interrupt;
 use crate::job::{DatabaseState, Ran, Request, RunSpec};
 use crate::key_store::{self, KeyEnvironment};
 
-/// Time that a worker gets to end after its input ended.
+/// Time for a worker to end after its input ended.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Reads the lines that a program prints in the background, as `each` makes them. It reads to the
-/// end even where nobody waits: a program whose output nobody reads would stop some day.
+/// Reads a program's output lines in the background, converted by `each`. It reads to the end even
+/// if nobody waits: a program whose output is not read would eventually block.
 pub(crate) fn read_lines<T: Send + 'static>(
     output: Option<ChildStdout>,
     each: impl Fn(String) -> T + Send + 'static,
@@ -39,7 +39,7 @@ pub(crate) fn read_lines<T: Send + 'static>(
 }
 
 /// Waits for the next line; none when the output has ended. A stop request ends the waiting, and so
-/// does a failure of what is done now and then.
+/// does a failure of the periodic action.
 pub(crate) fn next_line<T>(
     lines: &Receiver<T>,
     meanwhile: &mut dyn FnMut() -> Result<()>,
@@ -60,10 +60,10 @@ pub(crate) struct WorkerProcess {
     child: Child,
     input: Option<ChildStdin>,
     replies: Receiver<String>,
-    /// Reads its error output, and tells the end of it.
+    /// Reads its error output, and returns the end of it.
     errors: Option<JoinHandle<String>>,
     reaped: bool,
-    /// Whose instructions it counts, or why none are; known once it is set up.
+    /// Kind of instructions that it counts, or the reason why none; known after setup.
     pub(crate) instructions: String,
 }
 
@@ -75,7 +75,7 @@ impl WorkerProcess {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // A group of its own: Ctrl-C on the terminal reaches the driver alone, which then
+            // A separate process group: Ctrl-C on the terminal reaches the driver alone, which then
             // decides what to keep.
             .process_group(0)
             .spawn()
@@ -102,12 +102,12 @@ impl WorkerProcess {
         }
     }
 
-    /// Waits for the next reply; a stop request or the worker's death ends the waiting.
+    /// Waits for the next reply; a stop request or the worker's end ends the waiting.
     pub(crate) fn receive<T: DeserializeOwned>(&mut self) -> Result<T> {
         self.receive_while(&mut || Ok(()))
     }
 
-    /// As [`Self::receive`], with something to do now and then.
+    /// As [`Self::receive`], with a periodic action.
     pub(crate) fn receive_while<T: DeserializeOwned>(
         &mut self,
         meanwhile: &mut dyn FnMut() -> Result<()>,
@@ -122,13 +122,13 @@ impl WorkerProcess {
             .map_err(|message| BenchError::WorkerFailed { side: side(), message })
     }
 
-    /// Sends a request and waits for its reply, whose type [`Request`] says.
+    /// Sends a request and waits for its reply, whose type is in [`Request`].
     pub(crate) fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T> {
         self.send(request)?;
         self.receive()
     }
 
-    /// Asks for something that answers nothing.
+    /// Sends a request without an answer.
     pub(crate) fn do_it(&mut self, request: &Request) -> Result<()> {
         self.ask(request)
     }
@@ -160,13 +160,13 @@ impl WorkerProcess {
 }
 
 impl WorkerProcess {
-    /// Waits for the end of the process, kills what is left of its group, such as a command that it
-    /// runs, and reaps it. Its status in words, `None` when it had to be killed.
+    /// Waits for the end of the process, kills the rest of its group, such as a command that it
+    /// runs, and reaps it. Returns its status in words, `None` if it had to be killed.
     fn end(&mut self, grace: Duration) -> Option<String> {
         let ended = has_ended(&self.child, grace);
         // The worker leads its group, and is not reaped yet: the group's number is still its own.
         if let (false, Some(group)) = (self.reaped, Pid::from_raw(self.child.id().cast_signed())) {
-            // It may hold nobody any more.
+            // The group may be empty by now.
             let _ = kill_process_group(group, Signal::KILL);
         }
         let status = self.child.wait();

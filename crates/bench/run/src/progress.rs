@@ -13,7 +13,7 @@ impl Progress {
         Self { bar }
     }
 
-    /// Of what takes no time.
+    /// Returns one without output, for work that takes no time.
     pub(crate) fn hidden() -> Self {
         Self { bar: ProgressBar::hidden() }
     }
@@ -22,7 +22,7 @@ impl Progress {
         self.bar.set_message(what.into());
     }
 
-    /// Prints a text that stays, on a terminal and elsewhere.
+    /// Prints a permanent text, on a terminal and elsewhere.
     pub(crate) fn tell(&self, text: &str) {
         self.bar.suspend(|| eprintln!("{}", text.trim_end()));
     }

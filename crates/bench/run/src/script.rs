@@ -1,17 +1,17 @@
-//! A file of SQL as statements, of which each is priced.
+//! A file of SQL as statements, each of which is measured.
 
 use std::ffi::CString;
 use std::path::Path;
 
 use crate::error::{BenchError, Result};
 
-/// Statements that would reach other files, or take away what the bench needs.
+/// Statements that would access other files, or remove something that the bench needs.
 const REFUSED: [(&str, &str); 3] = [
     ("ATTACH", "it would work on another file, of which the bench has no copy"),
     ("DETACH", "there is nothing attached"),
     ("VACUUM INTO", "it would write another file"),
 ];
-/// Settings that are the bench's own.
+/// Settings controlled by the bench.
 const SETTINGS: [&str; 6] = [
     "journal_mode",
     "wal_checkpoint",
@@ -23,7 +23,7 @@ const SETTINGS: [&str; 6] = [
 /// A script is run many times, and sent to every side.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Reads and splits a script; fails on what cannot be priced.
+/// Reads and splits a script; fails on statements that cannot be measured.
 pub(crate) fn read(path: &Path) -> Result<Vec<String>> {
     let state = std::fs::metadata(path).map_err(BenchError::file("cannot read", path))?;
     let refused = |reason: String| BenchError::Option { option: "--script", reason };
@@ -43,7 +43,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<String>> {
     Ok(statements)
 }
 
-/// The start of a statement, for a line of a report.
+/// Returns the start of a statement, for a line of a report.
 pub(crate) fn brief(statement: &str) -> String {
     let words: Vec<String> = tokens(statement, usize::MAX);
     let line = words.join(" ");
@@ -53,8 +53,8 @@ pub(crate) fn brief(statement: &str) -> String {
     }
 }
 
-/// Splits where SQLite says that a statement is complete, so a semicolon in a string, a comment or
-/// a trigger's body is none.
+/// Splits where SQLite considers a statement complete, so that semicolons in strings, comments or
+/// trigger bodies do not count.
 fn split(text: &str) -> Result<Vec<String>, String> {
     let mut statements = Vec::new();
     let mut rest = text;
@@ -84,7 +84,7 @@ fn complete(text: &str) -> Result<bool, String> {
     Ok(tdekit_sqlite_client::is_complete(&text))
 }
 
-/// The first words of a statement, in the text's own case, without comments and semicolons.
+/// Returns the first words of a statement, in the original case, without comments and semicolons.
 fn tokens(text: &str, most: usize) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! Options of every run on a server that is there: how to come to it, and what the run may take.
+//! Options of every run on an existing server: its connection, and the limits of the run.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -10,19 +10,20 @@ use crate::address::{Password, Protocol, ServerUrl};
 use crate::error::{BenchError, Result};
 use crate::numbers::size;
 
-/// May hold the password for the server.
+/// Environment variable with the password for the server.
 pub(crate) const PASSWORD_VARIABLE: &str = "TDEKIT_LOGIN_PASSWORD";
-/// Programs with MariaDB's or MySQL's client library take a password from here.
+/// Environment variable with the password for programs with MariaDB's or MySQL's client library.
 pub(crate) const CLIENT_PASSWORD_VARIABLE: &str = "MYSQL_PWD";
 
-/// Whose certificate is accepted.
+/// Accepted certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// One that the system's roots vouch for.
+    /// Those that chain to the system's roots.
     System,
-    /// One that a certificate in this PEM file vouches for, or that is in it.
+    /// Those that chain to a certificate in this PEM file, or are in it.
     File(PathBuf),
-    /// Any, also a self-signed one: the connection is encrypted, and to whom is not known.
+    /// Any, also a self-signed one: the connection is encrypted, but the server is not
+    /// authenticated.
     Anyone,
 }
 
@@ -65,7 +66,7 @@ pub(crate) struct ServerOptions {
 }
 
 impl Room {
-    /// Fails where a run needs more room on the server than it may take.
+    /// Fails if a run needs more space on the server than permitted.
     pub(crate) fn check(&self, rows: u64, needed_bytes: u64) -> Result<()> {
         if needed_bytes <= self.max_bytes {
             return Ok(());
@@ -80,12 +81,12 @@ impl Room {
 }
 
 impl ServerOptions {
-    /// Connections at a time, at most; `usual` where nothing else was said.
+    /// Returns the maximum number of concurrent connections; `usual` by default.
     pub(crate) fn max_connections(&self, usual: u32) -> u32 {
         self.max_connections.unwrap_or(usual)
     }
 
-    /// Whose certificate is accepted.
+    /// Returns the accepted certificates.
     pub(crate) fn trust(&self) -> Trust {
         match &self.tls_ca {
             Some(path) => Trust::File(path.clone()),
@@ -94,14 +95,14 @@ impl ServerOptions {
         }
     }
 
-    /// The same of a MySQL server; none for plain connections.
+    /// The same for a MySQL server; none for plain connections.
     pub(crate) fn mysql_trust(&self, url: &ServerUrl) -> Option<Trust> {
         let asked = self.tls_ca.is_some() || self.trust_any;
         (!self.plain && (asked || !url.is_loopback())).then(|| self.trust())
     }
 
-    /// Fails where plain connections were asked for, which the experiments on a SQL Server have by
-    /// other means.
+    /// Fails if plain connections were requested, which the experiments on a SQL Server configure
+    /// in another way.
     pub(crate) fn check_encrypted(&self) -> Result<()> {
         if !self.plain {
             return Ok(());
@@ -111,9 +112,9 @@ impl ServerOptions {
         Err(BenchError::option("--plain", reason))
     }
 
-    /// The password for a server: of the file that is named, else the address's own, else the
-    /// environment's, else what is typed. None where nobody can be asked, and for a user who has
-    /// none: the address says so by `USER:@HOST`.
+    /// Returns the password for a server: from the named file, else from the address, else from the
+    /// environment, else from the terminal. None if there is no terminal, and for a user without
+    /// one: the address states that by `USER:@HOST`.
     pub(crate) fn password(&self, url: &ServerUrl) -> Result<Option<Password>> {
         let found = match &self.login_password_file {
             Some(path) => Some(read_password(path)?),
@@ -134,7 +135,7 @@ fn of_environment(protocol: Protocol) -> Option<Password> {
     names.find_map(value).map(Zeroizing::new)
 }
 
-/// The file's first line.
+/// Reads the file's first line.
 fn read_password(path: &Path) -> Result<Password> {
     let text = std::fs::read_to_string(path)
         .map(Zeroizing::new)
@@ -142,7 +143,7 @@ fn read_password(path: &Path) -> Result<Password> {
     Ok(Zeroizing::new(text.lines().next().unwrap_or_default().to_owned()))
 }
 
-/// Asks on the terminal, without showing what is typed.
+/// Prompts on the terminal, without echo.
 fn ask(url: &ServerUrl) -> Result<Password> {
     rpassword::prompt_password(format!("Password for {url}: "))
         .map(Zeroizing::new)

@@ -1,9 +1,9 @@
-//! Statements of SQL as a file, with comments; batches of T-SQL are parted by GO.
+//! SQL statements as a file, with comments; batches of T-SQL are separated by GO.
 
-/// Columns of a comment.
+/// Width of a comment in columns.
 const COLUMNS: usize = 100;
 
-/// A script that grows.
+/// A script under construction.
 #[derive(Default)]
 pub(crate) struct Text {
     lines: Vec<String>,
@@ -17,12 +17,12 @@ impl Text {
         self.lines.push(line);
     }
 
-    /// Its length.
+    /// Returns its length.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Lines of a comment. Those that begin with a blank are not broken.
+    /// Adds lines of a comment. Those that begin with a blank are not broken.
     pub(crate) fn comment(&mut self, text: &str) {
         for line in text.lines() {
             if line.starts_with(' ') || line.is_empty() {

@@ -9,15 +9,15 @@ use tdekit_sqlite_client::file_uri;
 use crate::error::{BenchError, Result};
 use crate::interrupt;
 
-/// Copies the database at `source` to `target`, compact, with `page_size_bytes` if given. Returns
-/// a note when the copy could not be made compact.
+/// Copies the database at `source` to `target`, compact, with `page_size_bytes` if given. Returns a
+/// note if the copy could not be made compact.
 pub(crate) fn copy_database(
     source: &Path,
     target: &Path,
     page_size_bytes: Option<u32>,
 ) -> Result<Option<String>> {
     let before = Stamp::of(source)?;
-    // Opening a database in WAL mode makes files beside it, even for reading. When nobody has it
+    // Opening a database in WAL mode creates files beside it, even for reading. If nobody has it
     // open there is no log, and it can be read as an immutable file.
     let quiet = before.log_bytes == 0;
     let note = copy_open(source, target, page_size_bytes, quiet)?;
@@ -28,7 +28,7 @@ pub(crate) fn copy_database(
     Ok(note)
 }
 
-/// The marks that change when somebody writes to a database.
+/// Properties that change when somebody writes to a database.
 #[derive(PartialEq, Eq)]
 struct Stamp {
     bytes: u64,
@@ -99,7 +99,8 @@ fn copy_pages(source: &Connection, target: &Path) -> rusqlite::Result<()> {
     )
 }
 
-/// Leaves the copy in rollback mode, so that the file stands alone, and at the page size wanted.
+/// Leaves the copy in rollback mode, so that the file is complete by itself, and with the requested
+/// page size.
 fn settle(target: &Path, page_size_bytes: Option<u32>) -> Result<()> {
     let doing = || BenchError::sqlite("cannot settle the copy");
     let connection = Connection::open(target).map_err(doing())?;
@@ -113,8 +114,8 @@ fn settle(target: &Path, page_size_bytes: Option<u32>) -> Result<()> {
     Ok(())
 }
 
-/// The run's database as reports describe it, without its tables; `generated` names it where it is
-/// not the user's.
+/// Returns the description of the run's database for reports, without its tables; `generated` names
+/// it if it is not the user's.
 pub(crate) fn describe(
     database: Option<&Path>,
     generated: String,
@@ -134,7 +135,7 @@ pub(crate) fn describe(
     })
 }
 
-/// A file, or all files below a directory.
+/// Returns a file, or all files below a directory.
 pub(crate) fn files_below(path: &Path) -> Result<Vec<PathBuf>> {
     let (mut files, mut waiting) = (Vec::new(), vec![path.to_owned()]);
     while let Some(path) = waiting.pop() {
@@ -156,25 +157,25 @@ pub(crate) fn write_out(path: &Path) -> Result<()> {
         .map_err(BenchError::file("cannot write out", path))
 }
 
-/// Size of a file.
+/// Returns the size of a file.
 pub(crate) fn file_bytes(path: &Path) -> Result<u64> {
     Ok(std::fs::metadata(path).map_err(BenchError::file("cannot read", path))?.len())
 }
 
-/// Size of a database with its log.
+/// Returns the size of a database with its log.
 pub(crate) fn database_bytes(path: &Path) -> Result<u64> {
     let log = std::fs::metadata(beside(path, "-wal")).map_or(0, |state| state.len());
     Ok(file_bytes(path)?.saturating_add(log))
 }
 
-/// Page size of an open database.
+/// Returns the page size of an open database.
 pub(crate) fn page_size(connection: &Connection) -> Result<u32> {
     connection
         .query_row("PRAGMA page_size", [], |row| row.get(0))
         .map_err(BenchError::sqlite("cannot ask the page size"))
 }
 
-/// A file that SQLite keeps beside a database.
+/// Returns the path of a file that SQLite keeps beside a database.
 pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
@@ -191,7 +192,7 @@ pub(crate) fn remove_database(path: &Path) -> Result<()> {
     remove(path).and_then(|()| remove_logs(path))
 }
 
-/// Removes a file that may not be there.
+/// Removes a file that may not exist.
 pub(crate) fn remove(path: &Path) -> Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -205,7 +206,7 @@ pub(crate) fn remove(path: &Path) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// A database in WAL mode with a row in it, still open.
+    /// Opens a database in WAL mode with a row in it.
     fn open(source: &Path) -> Connection {
         let connection = Connection::open(source).unwrap();
         connection

@@ -14,12 +14,12 @@ pub(crate) struct Tools {
     /// The `tdekit` command, used as `key init`, `cert create`, `encrypt`, `backup`,
     /// `restore` and `inspect`.
     pub(crate) tdekit: PathBuf,
-    /// The loadable extension. It need not be there where no encrypted SQLite database is priced.
+    /// The loadable extension. It need not exist if no encrypted SQLite database is measured.
     pub(crate) extension: PathBuf,
 }
 
 impl Tools {
-    /// Those that the environment names, else those beside the running program.
+    /// Returns those named by the environment, else those beside the running program.
     pub(crate) fn find() -> Result<Self> {
         let worker = std::env::current_exe()
             .map_err(BenchError::file("cannot find", "the running program"))?;
@@ -32,7 +32,7 @@ impl Tools {
         Ok(Self { worker, tdekit, extension })
     }
 
-    /// Whether the command can back up. Without a command, as a control run may be, it cannot.
+    /// Returns true if the command can back up. A control run may have no command.
     pub(crate) fn can_back_up(&self) -> bool {
         Command::new(&self.tdekit)
             .args(["backup", "--help"])
@@ -44,7 +44,7 @@ impl Tools {
     }
 }
 
-/// The extension that the command names. A bench that needs one says that there is none.
+/// Returns the extension that the command names. A bench that needs one reports its absence.
 fn extension_of(tdekit: &Path) -> Option<PathBuf> {
     let output = Command::new(tdekit).args(["sqlite", "path"]).output().ok()?;
     let path = output.status.success().then_some(output.stdout)?;

@@ -1,4 +1,4 @@
-//! Children: what one used when it has ended, and how it is tied to who starts it.
+//! Child processes: resource usage after their end, and their binding to the parent.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -13,9 +13,9 @@ use crate::usage::Use;
 /// A child that has ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Finished {
-    /// How it ended.
+    /// Its exit status.
     pub status: ExitStatus,
-    /// What it and its reaped descendants used.
+    /// Resource usage of it and its reaped descendants.
     pub used: Use,
     /// Largest resident set of one of them; never less than that of the process that started it.
     pub peak_memory_bytes: u64,
@@ -24,7 +24,7 @@ pub struct Finished {
 /// Reaps a child (`wait4`).
 ///
 /// # Errors
-/// The system's, for what is no child of this process any more.
+/// The system's, for a process that is not a child of this one any more.
 pub fn wait(child: Child) -> io::Result<Finished> {
     let pid = child.id().cast_signed();
     let mut status = 0;
@@ -65,7 +65,7 @@ pub fn has_ended(child: &Child, grace: Duration) -> bool {
     }
 }
 
-/// Lets the kernel kill the command when the thread that starts it ends.
+/// Makes the kernel kill the command when the thread that starts it ends.
 pub fn die_with_parent(command: &mut Command) -> &mut Command {
     let ask = || {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
@@ -75,8 +75,8 @@ pub fn die_with_parent(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(ask) }
 }
 
-/// Gives the command a session of its own: it has no terminal, and reads what it would ask there
-/// from its input.
+/// Gives the command a separate session: it has no terminal, and reads from its input what it would
+/// prompt for there.
 pub fn without_terminal(command: &mut Command) -> &mut Command {
     let leave = || {
         rustix::process::setsid()?;

@@ -6,8 +6,8 @@ use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 
 use crate::usage::in_ns;
 
-/// Readings of the clock that tell its step, steps among them at least (one may hold the time that
-/// another process had), and how many readings are made where it stands still.
+/// Number of readings to determine the clock's step, minimum number of steps among them (one may
+/// include the time slice of another process), and number of readings if the clock stands still.
 const READINGS: u32 = 5_000;
 const STEPS: u32 = 8;
 const MOST_READINGS: u32 = 20_000_000;
@@ -23,8 +23,8 @@ pub fn cpu_ns() -> u64 {
     nanoseconds(ClockId::ProcessCPUTime)
 }
 
-/// The smallest step that the wall clock makes here, of some thousand readings; of more where it
-/// hardly moves for so long.
+/// Returns the smallest observed step of the wall clock, from some thousand readings; from more if
+/// it hardly moves in that time.
 #[must_use]
 pub fn clock_step_ns() -> u64 {
     let (mut least, mut steps) = (u64::MAX, 0_u32);
@@ -40,7 +40,7 @@ pub fn clock_step_ns() -> u64 {
         }
         last = now;
     }
-    // A clock that stood still all the while: its own word for its resolution.
+    // A clock that never moved: its reported resolution.
     if least == u64::MAX { time_ns(clock_getres(ClockId::Monotonic)) } else { least }
 }
 
@@ -53,10 +53,10 @@ fn time_ns(time: Timespec) -> u64 {
     in_ns(time.tv_sec, time.tv_nsec)
 }
 
-/// The step that both clocks are made to move in: 1, but in tests of coarse clocks.
+/// The step of both clocks: 1, except in tests of coarse clocks.
 static COARSENESS_NS: AtomicU64 = AtomicU64::new(1);
 
-/// Makes both clocks coarse, so that a run on such can be tested.
+/// Makes both clocks coarse, to test runs on such machines.
 pub fn set_clock_step(step_ns: u64) {
     COARSENESS_NS.store(step_ns.max(1), Ordering::Relaxed);
 }

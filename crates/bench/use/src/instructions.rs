@@ -15,7 +15,7 @@ enum Counting {
     Refused(String),
 }
 
-/// Opens the counter, of user and kernel if that is allowed, else of user alone.
+/// Opens the counter, for user and kernel if allowed, else for user alone.
 fn open() -> Counting {
     let attempt = |kernel: bool| -> std::io::Result<Counter> {
         let mut builder = Builder::new(Hardware::INSTRUCTIONS);
@@ -37,8 +37,8 @@ fn with<T>(use_it: impl FnOnce(&mut Counting) -> T) -> T {
     COUNTER.with_borrow_mut(|counting| use_it(counting.get_or_insert_with(open)))
 }
 
-/// Instructions of this thread and of those it started since the first call; `None` where they
-/// cannot be counted.
+/// Returns the instructions of this thread and of those it started since the first call; `None` if
+/// they cannot be counted.
 #[must_use]
 pub fn instructions() -> Option<u64> {
     with(|counting| match counting {
@@ -47,7 +47,7 @@ pub fn instructions() -> Option<u64> {
     })
 }
 
-/// Whose instructions are counted, or why none are.
+/// Returns the kind of counted instructions, or the reason why none are counted.
 #[must_use]
 pub fn instructions_scope() -> String {
     with(|counting| match counting {

@@ -1,7 +1,7 @@
-//! The use that processes make of the machine, by the kernel's counters; what the machine is and
-//! does beside; children that end with their parent.
+//! Resource usage of processes, by the kernel's counters; properties and other work of the machine;
+//! children that end with their parent.
 //!
-//! Counters that the kernel does not tell are 0, or none where that matters.
+//! Counters that the kernel does not report are 0, or none where that matters.
 #![allow(unsafe_code)]
 
 mod child;
@@ -18,7 +18,7 @@ pub use listener::Listener;
 pub use machine::{ProcessorTimes, file_system, frequencies_mhz, line_of, load, memory_bytes};
 pub use usage::{Memory, Moment, Use, private_memory_bytes};
 
-/// The number behind a name at the start of a line; 0 without one.
+/// Returns the number after a name at the start of a line; 0 if there is none.
 fn field(text: &str, name: &str) -> u64 {
     text.lines()
         .find_map(|line| line.strip_prefix(name))

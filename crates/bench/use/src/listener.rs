@@ -1,14 +1,15 @@
-//! The process behind a port of this machine.
+//! The process that listens on a port of this machine.
 
 use std::fs;
 use std::net::{IpAddr, UdpSocket};
 
 /// The state of a listening socket in `/proc/net/tcp`.
 const LISTENING: &str = "0A";
-/// Programs that pass connections on to a server elsewhere: their own use says nothing.
+/// Programs that forward connections to a server elsewhere: their own resource usage is
+/// meaningless.
 const FORWARDERS: [&str; 5] = ["docker-proxy", "rootlessport", "ssh", "socat", "slirp4netns"];
 
-/// A process that listens.
+/// A listening process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listener {
     /// Its number.
@@ -18,17 +19,17 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// A process that is known.
+    /// Returns a process by its number.
     #[must_use]
     pub fn of(pid: u32) -> Self {
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         Self { pid, name: name.trim().to_owned() }
     }
 
-    /// The process that listens on a port of this machine.
+    /// Returns the process that listens on a port of this machine.
     ///
     /// # Errors
-    /// The reason for which it cannot be seen, in words.
+    /// The reason why it cannot be observed.
     pub fn at(address: IpAddr, port: u16) -> Result<Self, String> {
         if !is_own(address) {
             return Err("the server is on another machine".to_owned());
@@ -51,13 +52,13 @@ impl Listener {
     }
 }
 
-/// An address can be bound only where it is the machine's own.
+/// An address can be bound only if it belongs to the machine.
 fn is_own(address: IpAddr) -> bool {
     address.is_loopback() || UdpSocket::bind((address, 0)).is_ok()
 }
 
-/// Inodes of the sockets that listen on a port. Columns: number, local address, remote one, state,
-/// five others, inode.
+/// Returns the inodes of the sockets that listen on a port. Columns: number, local address, remote
+/// one, state, five others, inode.
 fn listeners(table: &str, port: u16) -> Vec<String> {
     let wanted = format!("{port:04X}");
     let of_line = |line: &str| {
@@ -69,7 +70,7 @@ fn listeners(table: &str, port: u16) -> Vec<String> {
     table.lines().filter_map(of_line).collect()
 }
 
-/// The oldest process that holds one of the sockets.
+/// Returns the oldest process that holds one of the sockets.
 fn owner(sockets: &[String]) -> Option<u32> {
     let mut pids: Vec<u32> = fs::read_dir("/proc")
         .ok()?

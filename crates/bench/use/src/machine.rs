@@ -9,7 +9,7 @@ use crate::{field, read};
 pub struct ProcessorTimes {
     /// All.
     pub total: u64,
-    /// Those in which something ran.
+    /// Those that were busy.
     pub busy: u64,
     /// Those that the host gave to other machines.
     pub steal: u64,
@@ -18,7 +18,7 @@ pub struct ProcessorTimes {
 }
 
 impl ProcessorTimes {
-    /// Those of now; none where the system does not tell.
+    /// Returns the current ones; none if the system does not report them.
     #[must_use]
     pub fn now() -> Option<Self> {
         Self::parse(&read("/proc/stat")?)
@@ -44,13 +44,14 @@ impl ProcessorTimes {
     }
 }
 
-/// Mean number of processes that run or wait, of the last minute.
+/// Returns the mean number of running or waiting processes, over the last minute.
 #[must_use]
 pub fn load() -> Option<f64> {
     read("/proc/loadavg")?.split_whitespace().next()?.parse().ok()
 }
 
-/// Frequency of each processor, empty where the system does not tell: as in most virtual machines.
+/// Returns the frequency of each processor; empty if the system does not report it, as in most
+/// virtual machines.
 #[must_use]
 pub fn frequencies_mhz() -> Vec<u64> {
     let entries = std::fs::read_dir("/sys/devices/system/cpu").into_iter().flatten().flatten();
@@ -62,14 +63,14 @@ pub fn frequencies_mhz() -> Vec<u64> {
     entries.filter_map(of).collect()
 }
 
-/// A line of `/proc/meminfo`, such as `MemTotal`; 0 where there is none.
+/// Returns a line of `/proc/meminfo`, such as `MemTotal`, in bytes; 0 if there is none.
 #[must_use]
 pub fn memory_bytes(name: &str) -> u64 {
     let text = read("/proc/meminfo").unwrap_or_default();
     field(&text, &format!("{name}:")).saturating_mul(1024)
 }
 
-/// The rest of the first line of a file that begins with `name`, without colon and quotes.
+/// Returns the rest of the first line of a file that begins with `name`, without colon and quotes.
 #[must_use]
 pub fn line_of(path: &str, name: &str) -> Option<String> {
     let text = read(path)?;
@@ -77,14 +78,14 @@ pub fn line_of(path: &str, name: &str) -> Option<String> {
     Some(line.replace([':', '"'], "").trim().to_owned())
 }
 
-/// Type of the file system that holds `path`.
+/// Returns the type of the file system of `path`.
 #[must_use]
 pub fn file_system(path: &Path) -> Option<String> {
     file_system_in(&read("/proc/self/mountinfo")?, &path.canonicalize().ok()?)
 }
 
 /// Looks `path` up in the text of `mountinfo`: the longest mount point above it, the last of equal
-/// ones, since that lies on top.
+/// ones, since that is the topmost.
 fn file_system_in(mounts: &str, path: &Path) -> Option<String> {
     mounts
         .lines()

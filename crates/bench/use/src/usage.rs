@@ -9,40 +9,40 @@ use serde::{Deserialize, Serialize};
 
 use crate::{field, read};
 
-/// The use that a thread, a process or several made of the machine.
+/// Resource usage of a thread, a process or several.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Use {
     /// CPU of all threads.
     pub cpu_ns: u64,
-    /// User part, as coarse as the kernel tells it.
+    /// User part, at the kernel's resolution.
     pub user_ns: u64,
-    /// System part, likewise.
+    /// System part, at the same resolution.
     pub system_ns: u64,
-    /// Bytes fetched from devices.
+    /// Bytes read from devices.
     pub device_read_bytes: u64,
-    /// Bytes sent towards devices.
+    /// Bytes written to devices.
     pub device_write_bytes: u64,
-    /// Context switches because it waited.
+    /// Context switches because it blocked.
     pub voluntary_switches: u64,
-    /// Context switches because another was given the processor.
+    /// Context switches because another got the processor.
     pub involuntary_switches: u64,
 }
 
 impl Use {
-    /// That of this process so far: `getrusage`, bytes by `/proc/self/io`.
+    /// Returns that of this process so far: `getrusage`, bytes by `/proc/self/io`.
     #[must_use]
     pub fn of_this_process() -> Self {
         let (device_read_bytes, device_write_bytes) = device_bytes("self");
         Self { device_read_bytes, device_write_bytes, ..Self::told(libc::RUSAGE_SELF) }
     }
 
-    /// That of the processes that this one started and reaped.
+    /// Returns that of the processes that this one started and reaped.
     #[must_use]
     pub fn of_ended_children() -> Self {
         Self::told(libc::RUSAGE_CHILDREN)
     }
 
-    /// That of the calling thread so far.
+    /// Returns that of the calling thread so far.
     #[must_use]
     pub fn of_this_thread() -> Self {
         let now = clock_gettime(ClockId::ThreadCPUTime);
@@ -61,18 +61,18 @@ impl Use {
         Self::from(&usage)
     }
 
-    /// Context switches of both kinds.
+    /// Returns the context switches of both kinds.
     #[must_use]
     pub fn switches(&self) -> u64 {
         self.voluntary_switches + self.involuntary_switches
     }
 
-    /// Adds another's use.
+    /// Adds another one.
     pub fn add(&mut self, other: &Self) {
         *self = self.with(other, u64::saturating_add);
     }
 
-    /// The use made since `before`.
+    /// Returns the usage since `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         self.with(before, u64::saturating_sub)
@@ -109,11 +109,11 @@ impl From<&libc::rusage> for Use {
     }
 }
 
-/// The counters of another process at a moment. Switches are kept by thread: those of a thread that
-/// ends are gone with it.
+/// The counters of another process at a moment. Switches are counted by thread: those of a thread
+/// that ends are lost.
 #[derive(Debug)]
 pub struct Moment {
-    /// None where there is no such process.
+    /// None if there is no such process.
     cpu_ns: Option<u64>,
     used: Use,
     switches: BTreeMap<OsString, (u64, u64)>,
@@ -138,7 +138,7 @@ impl Moment {
         Self { cpu_ns: clock_of(pid).and_then(now_ns), used, switches }
     }
 
-    /// The use made since `before`; none where the process cannot be seen any more.
+    /// Returns the usage since `before`; none if the process cannot be observed any more.
     #[must_use]
     pub fn since(&self, before: &Self) -> Option<Use> {
         let mut used = self.used.since(&before.used);
@@ -155,16 +155,16 @@ impl Moment {
 /// A process's memory, and its threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
-    /// Resident now.
+    /// Currently resident.
     pub resident_bytes: u64,
-    /// The most that was resident.
+    /// Peak of the resident memory.
     pub peak_bytes: u64,
-    /// Threads that are there.
+    /// Number of threads.
     pub threads: u64,
 }
 
 impl Memory {
-    /// That of a process; zeros where it cannot be read.
+    /// Returns that of a process; zeros if it cannot be read.
     #[must_use]
     pub fn of(pid: u32) -> Self {
         let status = status_of(pid);
@@ -180,7 +180,7 @@ fn status_of(pid: u32) -> String {
     read(&format!("/proc/{pid}/status")).unwrap_or_default()
 }
 
-/// Private memory of this process (`RssAnon`).
+/// Returns the private memory of this process (`RssAnon`).
 #[must_use]
 pub fn private_memory_bytes() -> u64 {
     field(&status_of(std::process::id()), "RssAnon:") * 1024
@@ -191,8 +191,8 @@ fn device_bytes(process: &str) -> (u64, u64) {
     (field(&text, "read_bytes:"), field(&text, "write_bytes:"))
 }
 
-/// Fields 14 and 15 of `/proc/PID/stat`, in ticks (USER_HZ is 100 on every Linux). The name in
-/// field 2 may hold blanks and brackets, so counting starts behind its end.
+/// Returns fields 14 and 15 of `/proc/PID/stat`, in ticks (USER_HZ is 100 on every Linux). The name
+/// in field 2 may contain blanks and brackets, so counting starts after its end.
 fn ticks(stat: &str) -> (u64, u64) {
     const TICK_NS: u64 = 10_000_000;
     let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
@@ -201,9 +201,9 @@ fn ticks(stat: &str) -> (u64, u64) {
     (next().saturating_mul(TICK_NS), next().saturating_mul(TICK_NS))
 }
 
-/// The CPU clock of a process (`clock_getcpuclockid`); none where there is no such process.
+/// Returns the CPU clock of a process (`clock_getcpuclockid`); none if there is no such process.
 fn clock_of(pid: u32) -> Option<libc::clockid_t> {
-    /// The kernel's largest number of a process; a larger one would not fit a clock's id.
+    /// The kernel's maximum process number; a larger one would not fit a clock's id.
     const MOST: u32 = 1 << 22;
     let mut id: libc::clockid_t = 0;
     if pid == 0 || pid > MOST {

@@ -6,7 +6,7 @@ use crate::frames::{HEADERS_BYTES, put_headers};
 const NUMBERED: u16 = 0xFFFF;
 const SP_PREPARE: u16 = 11;
 const SP_EXECUTE: u16 = 12;
-/// Between two calls of a message.
+/// Separator of two calls in a message.
 const NEXT_CALL: u8 = 0xFF;
 const BY_REFERENCE: u8 = 1;
 const INTN: u8 = 0x26;
@@ -14,7 +14,7 @@ const NVARCHAR: u8 = 0xE7;
 const MOST_NVARCHAR_BYTES: u16 = 8000;
 /// SQL_Latin1_General_CP1_CI_AS.
 const COLLATION: [u8; 5] = [0x09, 0x04, 0xD0, 0x00, 0x34];
-/// Bytes of a call of [`execute`].
+/// Length of a call of [`execute`].
 const EXECUTE_BYTES: usize = 25;
 
 fn put_call(out: &mut Vec<u8>, procedure: u16) {
@@ -28,7 +28,7 @@ fn put_int(out: &mut Vec<u8>, value: i32) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-/// Text of at most 4,000 UTF-16 units; more is cut, which the server will not like.
+/// Appends text of at most 4,000 UTF-16 units; more is cut, which the server will reject.
 fn put_text(out: &mut Vec<u8>, text: &str) {
     let bytes: Vec<u8> = text
         .encode_utf16()
@@ -42,12 +42,12 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(&bytes);
 }
 
-/// `sp_prepare`: its answer ends with the statement's number, an INT, and DONEPROC.
+/// Encodes `sp_prepare`: its answer ends with the statement's number, an INT, and DONEPROC.
 pub(crate) fn prepare(declarations: &str, text: &str) -> Vec<u8> {
     let mut out = Vec::new();
     put_headers(&mut out);
     put_call(&mut out, SP_PREPARE);
-    // The number to come back, NULL as yet.
+    // The number to be returned, initially NULL.
     out.extend_from_slice(&[0, BY_REFERENCE, INTN, 4, 0]);
     put_text(&mut out, declarations);
     put_text(&mut out, text);
@@ -55,7 +55,7 @@ pub(crate) fn prepare(declarations: &str, text: &str) -> Vec<u8> {
     out
 }
 
-/// A message of `sp_execute` of a statement with one INT parameter, a call for each value.
+/// Appends a message of `sp_execute` of a statement with one INT parameter, one call per value.
 pub(crate) fn execute(out: &mut Vec<u8>, handle: i32, values: &[i32]) {
     out.clear();
     out.reserve(HEADERS_BYTES + values.len() * EXECUTE_BYTES);

@@ -10,7 +10,7 @@ use crate::error::TdsError;
 
 /// Bytes read from the socket at once: several packets or records per system call.
 const READ_BYTES: usize = 64 * 1024;
-/// A silent server is waited for so long before a request to stop is looked for again.
+/// Time for which a silent server is waited for before the stop request is checked again.
 const LOOK_UP: Duration = Duration::from_millis(500);
 const CONNECT: Duration = Duration::from_secs(10);
 
@@ -18,16 +18,16 @@ const CONNECT: Duration = Duration::from_secs(10);
 pub(crate) struct Channel {
     stream: TcpStream,
     tls: Option<Box<ClientConnection>>,
-    /// As received; empty while the connection rests.
+    /// Bytes as received; empty while the connection rests.
     raw: Vec<u8>,
-    /// As decrypted.
+    /// Bytes as decrypted.
     plain: Vec<u8>,
-    /// Bytes received, as encrypted.
+    /// Number of bytes received, as encrypted.
     pub(crate) received: u64,
-    /// A server that says nothing for so long is given up.
+    /// Time after which a silent server is given up.
     pub(crate) patience: Duration,
     address: IpAddr,
-    /// Whether the caller asks to stop.
+    /// Returns true if the caller asks to stop.
     stopped: fn() -> bool,
 }
 
@@ -64,12 +64,12 @@ impl Channel {
         Err(TdsError::Connect { server, source: last })
     }
 
-    /// Where the server is.
+    /// Returns the server's address.
     pub(crate) fn address(&self) -> IpAddr {
         self.address
     }
 
-    /// Everything goes through TLS from now on; nothing does with none.
+    /// Sends everything through TLS from now on, or nothing if it is `None`.
     pub(crate) fn set_tls(&mut self, tls: Option<Box<ClientConnection>>) {
         self.tls = tls;
     }
@@ -86,7 +86,7 @@ impl Channel {
         flush(tls, &mut self.stream)
     }
 
-    /// TLS before everything else.
+    /// Performs a handshake for TLS before everything else.
     pub(crate) fn handshake(&mut self, mut tls: Box<ClientConnection>) -> Result<(), TdsError> {
         while tls.is_handshaking() {
             flush(&mut tls, &mut self.stream)?;
@@ -98,7 +98,7 @@ impl Channel {
             while !rest.is_empty() {
                 tls.read_tls(&mut rest).map_err(lost)?;
                 if let Err(error) = tls.process_new_packets() {
-                    // The server is told why; it may be gone already.
+                    // The server is told the reason; it may be gone already.
                     let _told = flush(&mut tls, &mut self.stream);
                     return Err(error.into());
                 }
@@ -109,10 +109,10 @@ impl Channel {
         Ok(())
     }
 
-    /// The next bytes of the server; never none.
+    /// Returns the next bytes of the server; never empty.
     ///
     /// # Errors
-    /// A connection that ended, or was silent for too long.
+    /// If the connection ended, or was silent for too long.
     pub(crate) fn next(&mut self) -> Result<&[u8], TdsError> {
         self.plain.clear();
         loop {
@@ -133,7 +133,7 @@ impl Channel {
         }
     }
 
-    /// Lets go of the buffers until the next answer.
+    /// Frees the buffers until the next answer.
     pub(crate) fn rest(&mut self) {
         self.raw = Vec::new();
         self.plain = Vec::new();

@@ -1,4 +1,4 @@
-//! A connection: how it begins, and batches on it.
+//! A connection: its start, and batches on it.
 
 use std::net::IpAddr;
 use std::sync::OnceLock;
@@ -20,12 +20,12 @@ use crate::tls::{Negotiated, Offer, Trust, handshake_within};
 use crate::tokens::{DONE_BYTES, Final, call_end, final_done, opening};
 use crate::{DEFAULT_PACKET_BYTES, Mode};
 
-/// A login may make the server think: its password hash is slow on purpose.
+/// A login may take the server some time: its password hash is slow on purpose.
 const LOGIN_PATIENCE: Duration = Duration::from_secs(30);
 /// A batch may compute for long before its first full packet.
 const BATCH_PATIENCE: Duration = Duration::from_secs(300);
 
-/// Where to go, and as whom.
+/// Server and credentials of a connection.
 #[derive(Clone)]
 pub struct Login {
     /// Name or address of the server.
@@ -36,13 +36,13 @@ pub struct Login {
     pub user: String,
     /// Its password.
     pub password: Zeroizing<String>,
-    /// Empty for the login's own.
+    /// Database; empty for the login's default.
     pub database: String,
-    /// Whose certificate is accepted.
+    /// Certificates that are accepted.
     pub trust: Trust,
-    /// The packet size to ask for.
+    /// Requested packet size.
     pub packet_bytes: u16,
-    /// Whether to give up, looked at while the server is waited for.
+    /// Returns true to give up; checked while waiting for the server.
     pub stopped: fn() -> bool,
 }
 
@@ -51,21 +51,22 @@ pub struct Login {
 pub struct Drained {
     /// Packets of the answer.
     pub packets: u64,
-    /// With the packets' headers, before encryption.
+    /// Total length with the packets' headers, before encryption.
     pub bytes: u64,
-    /// As received.
+    /// Total length as received.
     pub wire_bytes: u64,
-    /// Rows that the last statement counted.
+    /// Row count of the last statement.
     pub rows: Option<u64>,
     /// The four bytes before the final DONE, little-endian: an INT that is the last value of the
     /// last row.
     pub last_int: Option<i32>,
-    /// Of a call: rows of its last statement, and the INT that is the last value of the last row.
+    /// For a call: row count of its last statement, and the INT that is the last value of the last
+    /// row.
     pub call: Option<(u64, i32)>,
 }
 
 impl Drained {
-    /// Bytes behind the packets' headers.
+    /// Returns the bytes after the packets' headers.
     #[must_use]
     pub fn payload_bytes(&self) -> u64 {
         self.bytes.saturating_sub(self.packets.saturating_mul(HEADER_BYTES as u64))
@@ -76,14 +77,14 @@ impl Drained {
 pub struct Dialer {
     login: Login,
     mode: Mode,
-    /// Made when it is first needed: a server without TLS asks for none.
+    /// Made when it is first needed: a server without TLS needs none.
     offer: OnceLock<Offer>,
 }
 
 /// A logged-in connection.
 pub struct Connection {
     channel: Channel,
-    /// The longest packet that the server may send.
+    /// Maximum length of a packet from the server.
     most_packet_bytes: u16,
     packet_bytes: u16,
     server: String,
@@ -91,7 +92,7 @@ pub struct Connection {
 }
 
 impl Dialer {
-    /// Nothing is dialled yet.
+    /// Makes a dialer; does not connect yet.
     #[must_use]
     pub fn new(login: Login, mode: Mode) -> Self {
         Self { login, mode, offer: OnceLock::new() }
@@ -100,8 +101,8 @@ impl Dialer {
     /// Connects and logs in.
     ///
     /// # Errors
-    /// A server that is not there, that does not encrypt as asked for or is not trusted, or that
-    /// refuses the login.
+    /// If the server does not exist, does not encrypt as requested or is not trusted, or refuses
+    /// the login.
     pub fn open(&self) -> Result<Connection, TdsError> {
         let Self { login, mode, .. } = self;
         let channel = Channel::connect((&login.host, login.port), LOGIN_PATIENCE, login.stopped)?;
@@ -141,13 +142,13 @@ impl Dialer {
         Ok(connection)
     }
 
-    /// Where it goes, and as whom.
+    /// Returns server and credentials.
     #[must_use]
     pub fn login(&self) -> &Login {
         &self.login
     }
 
-    /// The kind of its connections.
+    /// Returns the kind of its connections.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.mode
@@ -173,14 +174,14 @@ impl Connection {
         Dialer::new(login.clone(), mode).open()
     }
 
-    /// Until the login can be sent; true when only the login is to be encrypted.
+    /// Does everything up to the login; returns true if only the login is to be encrypted.
     fn begin(&mut self, dialer: &Dialer) -> Result<bool, TdsError> {
         let Dialer { login, mode, .. } = dialer;
         let mode = *mode;
         if mode == Mode::Strict {
             let tls = dialer.tls()?;
             self.channel.handshake(Box::new(tls)).map_err(|error| refused_tls(error, mode))?;
-            // What was agreed on is asked for while the channel holds it.
+            // The negotiated parameters are read while the channel still has TLS.
             self.negotiated = self.channel_tls();
             self.exchange_prelogin(ENCRYPT_REQUIRED)?;
             return Ok(false);
@@ -228,7 +229,7 @@ impl Connection {
         answered_encryption(&self.answer()?)
     }
 
-    /// A handshake whose records travel in packets of PRELOGIN, both ways.
+    /// Performs a handshake whose records are sent in packets of PRELOGIN, both ways.
     fn wrapped_handshake(&mut self, dialer: &Dialer) -> Result<(), TdsError> {
         let mut tls = Box::new(dialer.tls()?);
         handshake_within(&mut tls, |records| {
@@ -243,14 +244,14 @@ impl Connection {
         Ok(())
     }
 
-    /// A whole answer, kept; for short ones.
+    /// Returns a whole answer; for short ones.
     fn answer(&mut self) -> Result<Vec<u8>, TdsError> {
         let mut drain = Drain::keeping(self.most_packet_bytes);
         while !drain.take(self.channel.next()?)? {}
         Ok(drain.into_payload())
     }
 
-    /// Runs a batch whose answer is short; gives the messages before its first result.
+    /// Runs a batch with a short answer; returns the number of messages before its first result.
     ///
     /// # Errors
     /// The server's error, with its text.
@@ -265,7 +266,7 @@ impl Connection {
     /// Runs a batch and reads its answer, which is short.
     ///
     /// # Errors
-    /// The server's first error, with its text; columns of types that are not read.
+    /// The server's first error, with its text; columns of unsupported types.
     pub fn query(&mut self, text: &str) -> Result<Answer, TdsError> {
         self.channel.send(&packets(BATCH, &batch(text), self.packet_bytes))?;
         let payload = self.answer()?;
@@ -274,7 +275,7 @@ impl Connection {
         Ok(found)
     }
 
-    /// Gives up on a server that says nothing for so long.
+    /// Sets the time after which a silent server is given up.
     pub fn set_patience(&mut self, patience: Duration) {
         self.channel.patience = patience;
     }
@@ -282,12 +283,12 @@ impl Connection {
     /// Runs a batch and drains its answer.
     ///
     /// # Errors
-    /// An answer that does not end well.
+    /// If the answer ends with an error.
     pub fn drain(&mut self, text: &str) -> Result<Drained, TdsError> {
         self.exchange(BATCH, &batch(text))
     }
 
-    /// Prepares a statement; gives its number.
+    /// Prepares a statement; returns its number.
     ///
     /// # Errors
     /// The server's error, with its text.
@@ -300,11 +301,11 @@ impl Connection {
         last_int(&payload).ok_or_else(|| protocol("sp_prepare gives no number"))
     }
 
-    /// Runs a prepared statement with one INT parameter, once for each value, all in a message.
-    /// `message` is room for it.
+    /// Runs a prepared statement with one INT parameter, once for each value, all in one message.
+    /// `message` is a buffer for it.
     ///
     /// # Errors
-    /// An answer that does not end well.
+    /// If the answer ends with an error.
     pub fn execute(
         &mut self,
         message: &mut Vec<u8>,
@@ -331,43 +332,43 @@ impl Connection {
         })
     }
 
-    /// Lets go of the connection's buffers until it is used again.
+    /// Frees the connection's buffers until it is used again.
     pub fn rest(&mut self) {
         self.channel.rest();
     }
 
-    /// The server's program and version.
+    /// Returns the server's program and version.
     #[must_use]
     pub fn server(&self) -> &str {
         &self.server
     }
 
-    /// Where it is.
+    /// Returns its address.
     #[must_use]
     pub fn address(&self) -> IpAddr {
         self.channel.address()
     }
 
-    /// The encryption of the batches; none for plain.
+    /// Returns the encryption of the batches; `None` for plain.
     #[must_use]
     pub fn negotiated(&self) -> Option<&Negotiated> {
         self.negotiated.as_ref()
     }
 
-    /// The packet size as agreed.
+    /// Returns the negotiated packet size.
     #[must_use]
     pub fn packet_bytes(&self) -> u16 {
         self.packet_bytes
     }
 }
 
-/// The four bytes before the final DONE.
+/// Returns the four bytes before the final DONE.
 fn last_int(tail: &[u8]) -> Option<i32> {
     let before = tail.len().checked_sub(DONE_BYTES)?;
     Some(i32::from_le_bytes(*tail.get(..before)?.last_chunk::<4>()?))
 }
 
-/// A server that knows no TDS 8.0 hangs up on its first byte.
+/// A server without TDS 8.0 hangs up on its first byte.
 fn refused_tls(error: TdsError, mode: Mode) -> TdsError {
     match error {
         TdsError::ConnectionLost { .. } => TdsError::Encryption {

@@ -1,20 +1,21 @@
-//! Takes an answer apart into packets, and keeps its end only.
+//! Splits an answer into packets, and keeps only its end.
 
 use crate::error::TdsError;
 use crate::frames::{END, HEADER_BYTES, PRELOGIN, RESPONSE};
 
-/// Bytes of an answer's end that are kept: the last tokens of a call, and the bytes before them.
+/// Number of bytes of an answer's end that are kept: the last tokens of a call, and the bytes
+/// before them.
 const TAIL_BYTES: usize = 64;
-/// The longest answer that is kept whole.
+/// Maximum length of an answer that is kept whole.
 const MOST_KEPT_BYTES: usize = 1 << 20;
 
-/// The part of an answer that has come.
+/// The received part of an answer.
 #[derive(Debug)]
 pub(crate) struct Drain {
     header: [u8; HEADER_BYTES],
-    /// Bytes of the header that are there.
+    /// Number of received bytes of the header.
     have: usize,
-    /// Bytes of the packet's payload that are still to come.
+    /// Number of outstanding bytes of the packet's payload.
     left: usize,
     last: bool,
     most_packet_bytes: u16,
@@ -26,7 +27,7 @@ pub(crate) struct Drain {
 }
 
 impl Drain {
-    /// For an answer in packets of at most `most_packet_bytes`.
+    /// Makes a drain for an answer in packets of at most `most_packet_bytes`.
     pub(crate) fn new(most_packet_bytes: u16) -> Self {
         Self {
             header: [0; HEADER_BYTES],
@@ -42,15 +43,15 @@ impl Drain {
         }
     }
 
-    /// The same, and what it holds is kept.
+    /// As [`Self::new`], but keeps the payload.
     pub(crate) fn keeping(most_packet_bytes: u16) -> Self {
         Self { kept: Some(Vec::new()), ..Self::new(most_packet_bytes) }
     }
 
-    /// Takes bytes; true when they end the answer.
+    /// Takes bytes; returns true if they end the answer.
     ///
     /// # Errors
-    /// A packet that is none, is longer than agreed, or bytes behind the end of the answer.
+    /// If a packet is invalid or longer than negotiated, or bytes follow the end of the answer.
     pub(crate) fn take(&mut self, mut bytes: &[u8]) -> Result<bool, TdsError> {
         self.bytes += bytes.len() as u64;
         while !bytes.is_empty() {
@@ -118,12 +119,12 @@ impl Drain {
         Ok(())
     }
 
-    /// The last bytes of the payload, at most [`TAIL_BYTES`].
+    /// Returns the last bytes of the payload, at most [`TAIL_BYTES`].
     pub(crate) fn tail(&self) -> &[u8] {
         &self.tail[..self.tail_bytes]
     }
 
-    /// The payload, where it was kept.
+    /// Returns the payload, if it was kept.
     pub(crate) fn into_payload(self) -> Vec<u8> {
         self.kept.unwrap_or_default()
     }

@@ -1,6 +1,6 @@
-//! Why a connection could not be made, or an answer not be had.
+//! Errors of connections and answers.
 
-/// Why a connection could not be made, or an answer not be had.
+/// Reason why a connection could not be made, or an answer not be received.
 #[derive(Debug, thiserror::Error)]
 pub enum TdsError {
     /// A server could not be reached.
@@ -8,16 +8,16 @@ pub enum TdsError {
     Connect {
         /// Host and port.
         server: String,
-        /// The system's answer.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A connection to a server ended before its time.
+    /// A connection to a server ended prematurely.
     #[error("the connection to the server is lost: {source}")]
     ConnectionLost {
-        /// The system's answer.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A server said what its protocol does not allow.
+    /// A server violated the protocol.
     #[error("the server breaks the protocol: {what}")]
     Protocol {
         /// The fault, in words.
@@ -32,36 +32,36 @@ pub enum TdsError {
         class: u8,
         /// Its state.
         state: u8,
-        /// Its words.
+        /// Its text.
         text: String,
     },
-    /// A statement failed behind a result whose rows are not read.
+    /// A statement failed after a result whose rows are not read.
     #[error("the statement failed (status {status:#06x} at the end of its answer)")]
     StatementFailed {
         /// Status of the final DONE.
         status: u16,
     },
-    /// A server does not encrypt as asked for.
+    /// A server does not encrypt as requested.
     #[error("encryption {mode}: {reason}")]
     Encryption {
-        /// The item that was asked for.
+        /// The requested mode.
         mode: &'static str,
-        /// Why not.
+        /// The reason.
         reason: &'static str,
     },
     /// TLS with a server failed.
     #[error("{}", of_tls(.0))]
     Tls(#[from] rustls::Error),
-    /// A server's name, or what is to be said to it, cannot be used.
+    /// A server's name, or a value to be sent to it, cannot be used.
     #[error("{reason}")]
     Target {
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// Nobody is there who could vouch for a server.
+    /// There are no certificate authorities to verify a server.
     #[error("{reason}")]
     Authority {
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// The caller asked to stop.
@@ -69,7 +69,7 @@ pub enum TdsError {
     Stopped,
 }
 
-/// A failure of TLS, in words for whoever has to do with the server's certificate.
+/// Describes a failure of TLS for an administrator of the server's certificate.
 fn of_tls(error: &rustls::Error) -> String {
     use rustls::CertificateError as Of;
     let rustls::Error::InvalidCertificate(why) = error else { return format!("TLS: {error}") };
@@ -80,7 +80,7 @@ fn of_tls(error: &rustls::Error) -> String {
             "it is for a server of another name".to_owned()
         }
         Of::Revoked => "it was revoked".to_owned(),
-        // A certificate that signed itself may fail at any of these.
+        // A self-signed certificate may fail with any of these.
         Of::UnknownIssuer
         | Of::BadSignature
         | Of::UnsupportedSignatureAlgorithmContext { .. }
@@ -93,7 +93,7 @@ fn of_tls(error: &rustls::Error) -> String {
 }
 
 impl TdsError {
-    /// Whether a server's certificate was not accepted.
+    /// Returns true if a server's certificate was not accepted.
     #[must_use]
     pub fn is_distrust(&self) -> bool {
         matches!(self, Self::Tls(rustls::Error::InvalidCertificate(_)))

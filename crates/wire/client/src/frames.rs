@@ -4,7 +4,7 @@ use zeroize::Zeroizing;
 
 use crate::error::TdsError;
 
-/// Bytes of a packet's header.
+/// Length of a packet's header.
 pub(crate) const HEADER_BYTES: usize = 8;
 /// Kinds of packets.
 pub(crate) const BATCH: u8 = 1;
@@ -15,7 +15,7 @@ pub(crate) const PRELOGIN: u8 = 18;
 /// The last packet of its message.
 pub(crate) const END: u8 = 1;
 
-/// PRELOGIN's word on encryption.
+/// Encryption values of PRELOGIN.
 pub(crate) const ENCRYPT_OFF: u8 = 0;
 pub(crate) const ENCRYPT_ON: u8 = 1;
 pub(crate) const ENCRYPT_NOT_SUPPORTED: u8 = 2;
@@ -33,10 +33,10 @@ const OPTION_END: u8 = 0xFF;
 const MOST_OPTIONS: usize = 32;
 
 const LOGIN_FIXED_BYTES: usize = 94;
-/// The longest name or password, in UTF-16 units.
+/// Maximum length of a name or password, in UTF-16 units.
 const MOST_UNITS: usize = 128;
 
-/// Cuts a message into packets of at most `packet_bytes`.
+/// Splits a message into packets of at most `packet_bytes`.
 pub(crate) fn packets(kind: u8, payload: &[u8], packet_bytes: u16) -> Zeroizing<Vec<u8>> {
     let room = usize::from(packet_bytes).saturating_sub(HEADER_BYTES).max(1);
     let count = payload.len().div_ceil(room).max(1);
@@ -54,7 +54,7 @@ pub(crate) fn packets(kind: u8, payload: &[u8], packet_bytes: u16) -> Zeroizing<
     out
 }
 
-/// A client's PRELOGIN.
+/// Encodes a client's PRELOGIN.
 pub(crate) fn prelogin(encryption: u8) -> Vec<u8> {
     let options: [(u8, &[u8]); 5] = [
         (OPTION_VERSION, &[1, 0, 0, 0, 0, 0]),
@@ -77,7 +77,7 @@ pub(crate) fn prelogin(encryption: u8) -> Vec<u8> {
     out
 }
 
-/// The word on encryption in the server's PRELOGIN.
+/// Returns the encryption value in the server's PRELOGIN.
 pub(crate) fn answered_encryption(payload: &[u8]) -> Result<u8, TdsError> {
     let broken = |what: &str| TdsError::Protocol { what: format!("its PRELOGIN {what}") };
     for option in payload.chunks(5).take(MOST_OPTIONS) {
@@ -109,7 +109,7 @@ pub(crate) struct LoginFrame<'a> {
 }
 
 impl LoginFrame<'_> {
-    /// The message. The password in it is scrambled, which hides it from no one.
+    /// Encodes the message. The password in it is scrambled, which does not protect it.
     pub(crate) fn encode(&self) -> Result<Zeroizing<Vec<u8>>, TdsError> {
         let text = |what: &'static str, text: &str| {
             let units: Vec<u16> = text.encode_utf16().collect();
@@ -153,7 +153,7 @@ impl LoginFrame<'_> {
             at += 4;
         }
         let end = u16::try_from(out.len()).unwrap_or(u16::MAX).to_le_bytes();
-        // No integrated login, no file to attach, no new password: empty, at the end.
+        // No integrated login, no attached file, no new password: empty, at the end.
         for empty in [78, 82, 86] {
             put(&mut out, empty, &end);
         }
@@ -169,7 +169,7 @@ fn put(out: &mut [u8], at: usize, bytes: &[u8]) {
     }
 }
 
-/// A batch outside of a transaction.
+/// Encodes a batch outside of a transaction.
 pub(crate) fn batch(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEADERS_BYTES + text.len() * 2);
     put_headers(&mut out);
@@ -177,11 +177,11 @@ pub(crate) fn batch(text: &str) -> Vec<u8> {
     out
 }
 
-/// Bytes of [`put_headers`].
+/// Length of the output of [`put_headers`].
 pub(crate) const HEADERS_BYTES: usize = 22;
 
-/// The bytes before a request outside of a transaction: all headers, 22 bytes; one header of 18:
-/// kind 2, no transaction, one request.
+/// Appends the bytes before a request outside of a transaction: all headers, 22 bytes; one header
+/// of 18: kind 2, no transaction, one request.
 pub(crate) fn put_headers(out: &mut Vec<u8>) {
     out.extend_from_slice(&22_u32.to_le_bytes());
     out.extend_from_slice(&18_u32.to_le_bytes());
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn messages_are_cut_and_the_last_packet_says_so() {
         let cut = packets(BATCH, &[7; 1020], 512);
-        // 504 bytes fit behind a header of a packet of 512.
+        // 504 bytes fit after the header in a packet of 512.
         assert_eq!((cut.len(), cut[0], cut[1], &cut[2..4]), (1020 + 24, BATCH, 0, &[2, 0][..]));
         assert_eq!(cut[512 + 1], 0);
         assert_eq!(&cut[1024..1032], [BATCH, END, 0, 20, 0, 0, 3, 0]);

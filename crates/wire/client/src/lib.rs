@@ -1,9 +1,8 @@
 //! A client of SQL Server's protocol that drains answers, for the bench and for tests: it counts
-//! packets and bytes, looks at how an answer ends, and parses rows only where it is asked for them.
-//! Its own cost is what reading and, where there is TLS, decrypting cost, so what it sees is the
-//! wire's share.
+//! packets and bytes, checks how an answer ends, and parses rows only on request. Its own cost is
+//! that of reading and, with TLS, decrypting, so it measures the wire's share.
 //!
-//! It shares no code with the endpoint: nobody would see a fault that both share.
+//! It shares no code with the endpoint: a fault in shared code would go unnoticed.
 //!
 //! Source: MS-TDS 2.2 (packets, PRELOGIN, LOGIN7, tokens), 3.2.5 (order).
 
@@ -24,22 +23,22 @@ pub use error::TdsError;
 pub use table::{Answer, Value};
 pub use tls::{Negotiated, Offer, Trust, handshake_within};
 
-/// The packet size until another is agreed on.
+/// The packet size until another is negotiated.
 pub const DEFAULT_PACKET_BYTES: u16 = 4096;
 
-/// How a connection is encrypted.
+/// Encryption of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Nothing but the login, where the server can.
+    /// Only the login, if the server can.
     Off,
     /// TLS within PRELOGIN.
     On,
-    /// TDS 8.0: TLS before all else.
+    /// TDS 8.0: TLS before everything else.
     Strict,
 }
 
 impl Mode {
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -68,12 +68,12 @@ pub(crate) fn error_token(number: i32, text: &str) -> Vec<u8> {
 
 /// The double's script.
 struct Script {
-    /// The answer to PRELOGIN.
+    /// Answer to PRELOGIN.
     encryption: u8,
     strict: bool,
-    /// Bytes of the answers to the login and to each batch, with their packets' headers.
+    /// Answers to the login and to each batch, with their packets' headers.
     answers: Vec<Vec<u8>>,
-    /// Bytes written at once.
+    /// Number of bytes per write.
     piece: usize,
 }
 
@@ -100,7 +100,7 @@ impl Peer {
         Ok(())
     }
 
-    /// A message's payload.
+    /// Reads a message's payload.
     fn message(&mut self) -> std::io::Result<Vec<u8>> {
         let mut payload = Vec::new();
         loop {
@@ -151,7 +151,7 @@ fn server_config() -> Arc<ServerConfig> {
     Arc::new(config)
 }
 
-/// Serves one connection; what it says of its end is for a test that wants to know.
+/// Serves one connection; its result describes the connection's end, for tests that need it.
 fn serve(script: Script) -> (u16, JoinHandle<Result<(), String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -189,7 +189,8 @@ fn accepted() -> Vec<u8> {
     packets(RESPONSE, &payload, 4096).to_vec()
 }
 
-/// Some messages, a result that is no token the client knows, and its last value.
+/// Makes an answer with some messages, a result with a token that the client does not know, and its
+/// last value.
 fn batch_answer(last: i32) -> Vec<u8> {
     let mut payload: Vec<u8> = (0..100).flat_map(|_| done(0x01, 0)).collect();
     payload.extend([0x81, 9, 9, 9]);
@@ -314,7 +315,7 @@ fn answers_that_end_badly_are_errors() {
     let mut cut = batch_answer(1);
     cut.truncate(700);
     assert!(matches!(second_answer(cut), TdsError::ConnectionLost { .. }));
-    // Packets longer than agreed, shorter than their header, or of another kind.
+    // Packets longer than negotiated, shorter than their header, or of another kind.
     for header in [[4, 1, 0x20, 0], [4, 1, 0, 7], [1, 1, 0, 8]] {
         let mut lie = header.to_vec();
         lie.extend([0, 0, 1, 0]);

@@ -1,5 +1,5 @@
-//! Short answers as values: what the bench asks of a server's own counters and views. Integers,
-//! BIT and NVARCHAR are read; a statement converts what else it selects.
+//! Short answers as values: the bench's queries on a server's own counters and views. Integers, BIT
+//! and NVARCHAR are supported; a statement must convert everything else.
 //!
 //! Source: MS-TDS 2.2.5.4 (types), 2.2.7.4 (COLMETADATA), 2.2.7.13 (NBCROW), 2.2.7.19 (ROW).
 
@@ -11,7 +11,7 @@ const ROW: u8 = 0xD1;
 const ROW_WITH_NULLS: u8 = 0xD2;
 /// A result without metadata, or a length without a value.
 const NONE: u16 = 0xFFFF;
-/// In place of the greatest length: the value comes in chunks.
+/// In place of a maximum length: the value is chunked.
 const CHUNKED: u16 = 0xFFFF;
 const CHUNKED_NULL: u64 = u64::MAX;
 
@@ -27,7 +27,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The integer, if it is one.
+    /// Returns the integer, if it is one.
     #[must_use]
     pub fn int(&self) -> Option<i64> {
         match self {
@@ -36,7 +36,7 @@ impl Value {
         }
     }
 
-    /// The text, if it is one.
+    /// Returns the text, if it is one.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         match self {
@@ -46,31 +46,31 @@ impl Value {
     }
 }
 
-/// An answer that was read.
+/// A parsed answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// Rows of all results, one after the other.
+    /// Rows of all results, in order.
     pub rows: Vec<Vec<Value>>,
-    /// The server's notices: number and words.
+    /// The server's notices: number and text.
     pub notices: Vec<(i32, String)>,
 }
 
 impl Answer {
-    /// The first value of the first row, where it is an integer.
+    /// Returns the first value of the first row, if it is an integer.
     #[must_use]
     pub fn int(&self) -> Option<i64> {
         self.rows.first()?.first()?.int()
     }
 }
 
-/// How a column's values are written.
+/// Encoding of a column's values.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
-    /// So many bytes, always there.
+    /// A fixed number of bytes, never NULL.
     Fixed(usize),
-    /// A length of one byte, then an integer.
+    /// A one-byte length, then an integer.
     Sized,
-    /// A length of two bytes, then UTF-16.
+    /// A two-byte length, then UTF-16.
     Text,
     /// Chunks of UTF-16.
     LongText,
@@ -79,8 +79,7 @@ enum Kind {
 /// Reads a whole answer.
 ///
 /// # Errors
-/// The first error that the server tells of; a type that is not read; tokens that are longer than
-/// the answer.
+/// The server's first error; an unsupported type; tokens that are longer than the answer.
 pub(crate) fn answer(payload: &[u8]) -> Result<Answer, TdsError> {
     let mut found = Answer::default();
     let mut columns: Vec<Kind> = Vec::new();

@@ -1,4 +1,4 @@
-//! TLS of the client: its offers, and whom it trusts.
+//! TLS of the client: its offers, and trusted certificates.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,24 +19,25 @@ use rustls::{
 
 use crate::error::TdsError;
 
-/// The name of TDS 8.0 in ALPN.
+/// ALPN name of TDS 8.0.
 const ALPN_TDS8: &[u8] = b"tds/8.0";
 
-/// Whose certificate is accepted.
+/// Certificates that are accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trust {
-    /// One that the system's roots vouch for.
+    /// Certificates that the system's roots have signed.
     System,
-    /// One that a certificate in this PEM file vouches for, or that is in it.
+    /// Certificates that one in this PEM file has signed, or that are in it.
     File(PathBuf),
-    /// Any, also a self-signed one: the connection is encrypted, and to whom is not known.
+    /// Any, including self-signed ones: the connection is encrypted, but the peer is not
+    /// authenticated.
     Anyone,
 }
 
-/// The agreed protocol and suite.
+/// The negotiated protocol and suite.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Negotiated {
-    /// Such as `TLSv1.3`.
+    /// Protocol, such as `TLSv1.3`.
     pub protocol: String,
     /// The suite's name.
     pub suite: String,
@@ -53,11 +54,11 @@ impl Negotiated {
     }
 }
 
-/// The most round trips of a handshake within PRELOGIN.
+/// Maximum number of round trips of a handshake within PRELOGIN.
 const MOST_ROUNDS: usize = 16;
 
-/// A handshake whose records travel in packets of PRELOGIN. `exchange` sends what it is given; with
-/// nothing it gives the payload of the next message.
+/// Performs a handshake whose records are sent in packets of PRELOGIN. `exchange` sends its
+/// argument; without one it returns the payload of the next message.
 ///
 /// # Errors
 /// Those of `exchange`, and a handshake that fails or does not end.
@@ -86,7 +87,7 @@ pub fn handshake_within(
         while !rest.is_empty() {
             tls.read_tls(&mut rest).map_err(lost)?;
             if let Err(error) = tls.process_new_packets() {
-                // The server is told why; it may be gone already.
+                // The server is told the reason; it may be gone already.
                 let _told = exchange(Some(&records(tls)?));
                 return Err(error.into());
             }
@@ -95,7 +96,7 @@ pub fn handshake_within(
     Err(TdsError::Protocol { what: "the TLS handshake does not end".to_owned() })
 }
 
-/// The settings of every connection of a kind; worked out once for any number of them.
+/// The TLS settings of every connection of a kind, computed once for any number of them.
 #[derive(Clone)]
 pub struct Offer {
     config: Arc<ClientConfig>,
@@ -103,8 +104,8 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// The offer of a connection of TDS 8.0, or of one within PRELOGIN: TLS 1.2 only, since there
-    /// servers and clients of 1.3 disagree on where the handshake ends.
+    /// Makes the offer for TDS 8.0, or for TLS within PRELOGIN: TLS 1.2 only, since with 1.3
+    /// servers and clients disagree there on the end of the handshake.
     pub(crate) fn usual(host: &str, trust: &Trust, strict: bool) -> Result<Self, TdsError> {
         match strict {
             true => Self::new(host, trust, &[&TLS13, &TLS12], &[ALPN_TDS8]),
@@ -112,10 +113,10 @@ impl Offer {
         }
     }
 
-    /// To a server of this name, in these versions, with these names in ALPN.
+    /// Makes an offer for a server of this name, with these versions, and these ALPN names.
     ///
     /// # Errors
-    /// A name that no certificate could have, and trust that nobody could have.
+    /// A name that no certificate can have, or unusable trust settings.
     pub fn new(
         host: &str,
         trust: &Trust,
@@ -130,7 +131,7 @@ impl Offer {
             .with_custom_certificate_verifier(verifier)
             .with_no_client_auth();
         config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
-        // Every connection makes a whole handshake.
+        // Every connection makes a full handshake.
         config.resumption = rustls::client::Resumption::disabled();
         let name = ServerName::try_from(host.to_owned()).map_err(|_| TdsError::Target {
             reason: format!("`{host}` is no name that a certificate could have"),
@@ -138,7 +139,7 @@ impl Offer {
         Ok(Self { config: Arc::new(config), name })
     }
 
-    /// A client that is about to say hello.
+    /// Makes a client that is about to start its handshake.
     ///
     /// # Errors
     /// That of the library.
@@ -189,8 +190,8 @@ fn verifier(
     Ok(Arc::new(Listed { algorithms, listed: Some(listed), roots }))
 }
 
-/// Accepts the certificates that are listed, then those that the roots vouch for; any without a
-/// list. The server must always prove that it holds the certificate's key.
+/// Accepts the listed certificates, then those that the roots have signed; any without a list. The
+/// server must always prove that it has the certificate's key.
 #[derive(Debug)]
 struct Listed {
     algorithms: WebPkiSupportedAlgorithms,

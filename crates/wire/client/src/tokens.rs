@@ -1,10 +1,10 @@
-//! The parts of an answer that are read: its end, and tokens before its first result.
+//! The parsed parts of an answer: its end, and tokens before its first result.
 
 use crate::error::TdsError;
 
-/// Bytes of DONE, DONEPROC and DONEINPROC.
+/// Length of DONE, DONEPROC and DONEINPROC.
 pub(crate) const DONE_BYTES: usize = 13;
-/// Bytes of a return status.
+/// Length of a return status.
 const STATUS_BYTES: usize = 5;
 const DONE_MORE: u16 = 0x01;
 const DONE_ERROR: u16 = 0x02;
@@ -27,14 +27,14 @@ const ENV_PACKET_SIZE: u8 = 4;
 /// The end of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Final {
-    /// Rows that the last statement counted.
+    /// Row count of the last statement.
     pub(crate) rows: Option<u64>,
 }
 
-/// Reads the DONE that ends an answer. `tail` is what it ends with, at least 13 bytes.
+/// Parses the DONE that ends an answer. `tail` is its end, at least 13 bytes.
 ///
 /// # Errors
-/// No DONE there, one that says that more follows, or one that tells of a failure.
+/// If there is no DONE, or it says that more follows, or it reports a failure.
 pub(crate) fn final_done(tail: &[u8]) -> Result<Final, TdsError> {
     let at = tail.len().checked_sub(DONE_BYTES);
     let Some([0xFD..=0xFF, a, b, _, _, rows @ ..]) = at.and_then(|at| tail.get(at..)) else {
@@ -51,9 +51,9 @@ pub(crate) fn final_done(tail: &[u8]) -> Result<Final, TdsError> {
     Ok(Final { rows: (status & DONE_COUNT != 0).then_some(rows) })
 }
 
-/// The end of an answer to a call: rows of its last statement, and the four bytes before its count,
-/// little-endian: an INT that is the last value of the last row. None where the answer does not
-/// end with DONEINPROC, a return status and DONEPROC.
+/// Parses the end of an answer to a call: the row count of its last statement, and the four bytes
+/// before its count, little-endian: an INT that is the last value of the last row. `None` if the
+/// answer does not end with DONEINPROC, a return status and DONEPROC.
 pub(crate) fn call_end(tail: &[u8]) -> Option<(u64, i32)> {
     let at = tail.len().checked_sub(DONE_BYTES + STATUS_BYTES + DONE_BYTES)?;
     let (before, end) = tail.split_at_checked(at)?;
@@ -69,18 +69,18 @@ pub(crate) fn call_end(tail: &[u8]) -> Option<(u64, i32)> {
 /// The tokens before an answer's first result.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Opening {
-    /// DONE tokens: messages.
+    /// Number of DONE tokens: messages.
     pub(crate) dones: u64,
     /// The server's program and version, after a login.
     pub(crate) login: Option<String>,
-    /// The packet size from now on, where it was changed.
+    /// The new packet size, if it was changed.
     pub(crate) packet_bytes: Option<u16>,
 }
 
 /// Walks the tokens until the first result.
 ///
 /// # Errors
-/// The first error that the server tells of; tokens that are longer than the answer.
+/// The server's first error; tokens that are longer than the answer.
 pub(crate) fn opening(payload: &[u8]) -> Result<Opening, TdsError> {
     let mut found = Opening::default();
     let mut rest = payload;
@@ -102,21 +102,21 @@ pub(crate) fn opening(payload: &[u8]) -> Result<Opening, TdsError> {
     Ok(found)
 }
 
-/// A token as those see it who walk over an answer.
+/// A token, as far as a walk over an answer needs it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Token {
-    /// A notice: its number and words.
+    /// A notice: its number and text.
     Info(i32, String),
-    /// One that says nothing to them.
+    /// A token without relevant content.
     Other,
-    /// One whose length is not known here: it belongs to a result.
+    /// A token of unknown length: it belongs to a result.
     Unknown(u8),
 }
 
-/// The first token of what is not empty, and what follows it.
+/// Returns the first token of a non-empty payload, and the rest.
 ///
 /// # Errors
-/// The server's error, where the token is one; a token that is longer than the answer.
+/// The server's error, if the token is one; a token that is longer than the answer.
 pub(crate) fn next_token(payload: &[u8]) -> Result<(Token, &[u8]), TdsError> {
     let (kind, behind) = payload.split_first().ok_or_else(cut)?;
     let behind = match *kind {
@@ -145,7 +145,7 @@ pub(crate) fn next_token(payload: &[u8]) -> Result<(Token, &[u8]), TdsError> {
     Ok((Token::Other, behind))
 }
 
-/// What has a length of two bytes, and what follows it.
+/// Returns the content after a two-byte length, and the rest.
 fn sized(rest: &[u8]) -> Result<(&[u8], &[u8]), TdsError> {
     let (length, behind) = rest.split_first_chunk::<2>().ok_or_else(cut)?;
     behind.split_at_checked(usize::from(u16::from_le_bytes(*length))).ok_or_else(cut)
@@ -196,7 +196,7 @@ fn packet_size(body: &[u8]) -> Option<u16> {
     utf16(rest.get(..usize::from(*units) * 2)?).parse().ok()
 }
 
-/// Text of the server; bytes that are no text show as such.
+/// Decodes text of the server; invalid bytes are replaced.
 pub(crate) fn utf16(bytes: &[u8]) -> String {
     let units: Vec<u16> =
         bytes.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]])).collect();
@@ -258,7 +258,7 @@ mod tests {
         payload.extend(done(0, 0));
         let whole: Vec<usize> =
             (0..=payload.len()).filter(|length| opening(&payload[..*length]).is_ok()).collect();
-        // Only between tokens: at 0, and behind each of the four.
+        // Only between tokens: at 0, and after each of the four.
         assert_eq!(whole.len(), 5, "{whole:?}");
         let mut lying = error_token(208, "text");
         lying[1..3].copy_from_slice(&[0xFF, 0xFF]);

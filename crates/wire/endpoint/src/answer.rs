@@ -1,4 +1,4 @@
-//! The answer to a request: tokens are gathered and go out many packets at a time.
+//! The answer to a request: tokens are gathered and sent many packets at a time.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,14 +20,14 @@ use crate::pool::while_waiting;
 
 /// The server's name in messages.
 pub(crate) const SERVER: &str = "tdekit";
-/// So much is gathered before it is sealed and written.
+/// Number of bytes that are gathered before they are sealed and written.
 const GATHER_BYTES: usize = 48 * 1024;
-/// A client that takes nothing for so long is given up.
+/// Time after which a client that reads nothing is given up.
 pub(crate) const STALL: Duration = Duration::from_secs(600);
-/// From this class on a message ends the connection.
+/// Class from which a message ends the connection.
 const FATAL_CLASS: u8 = 20;
 
-/// Messages of others to a request that runs.
+/// Signals from other threads to a running request.
 #[derive(Debug)]
 pub(crate) struct Signals {
     /// The client cancels, or is gone.
@@ -43,18 +43,18 @@ impl Signals {
         Signals { cancel: Arc::default(), thread: Mutex::default(), clock }
     }
 
-    /// A request begins in this thread.
+    /// Called when a request begins in this thread.
     pub(crate) fn begin(&self) {
         *lock(&self.thread) = Some(thread::current());
         self.cancel.store(false, Ordering::Release);
     }
 
-    /// It has ended.
+    /// Called when it has ended.
     pub(crate) fn end(&self) {
         *lock(&self.thread) = None;
     }
 
-    /// Cancels the request that runs, and wakes it if it waits.
+    /// Cancels the running request, and wakes it if it waits.
     pub(crate) fn cancel(&self) {
         self.cancel.store(true, Ordering::Release);
         if let Some(thread) = &*lock(&self.thread) {
@@ -72,7 +72,7 @@ impl Signals {
 pub(crate) struct AnswerForm {
     pub(crate) spid: u16,
     pub(crate) packet_bytes: u16,
-    /// The client reads rows with their NULLs as bits.
+    /// True if the client reads rows with their NULLs as bits.
     pub(crate) compressed_rows: bool,
 }
 
@@ -82,36 +82,36 @@ pub(crate) struct Answer {
     signals: Arc<Signals>,
     columns: Vec<Column>,
     compressed_rows: bool,
-    /// The client asked not to be told the columns.
+    /// True if the client asked for no column metadata.
     no_metadata: bool,
     /// A statement failed since the last DONE, or at all.
     failed: bool,
     any_failed: bool,
     fatal: bool,
-    /// Its last token is a final DONE.
+    /// True if its last token is a final DONE.
     ended_by_itself: bool,
-    /// Where the parameters of the statement begin among those of the call.
+    /// Position of the statement's first parameter among those of the call.
     first_ordinal: u16,
     status_given: bool,
-    /// Comes right after the return status: the handle of a prepared statement.
+    /// Sent right after the return status: the handle of a prepared statement.
     handles: Vec<(u16, String, i32)>,
 }
 
-/// Tokens that wait, and the way to the client.
+/// Pending tokens, and the connection to the client.
 struct Gathered {
     channel: Arc<Mutex<Channel>>,
     signals: Arc<Signals>,
     packetizer: Packetizer,
     tokens: Vec<u8>,
     framed: Vec<u8>,
-    /// Where the last token begins if it is a DONE: it is held back, since it may be the last.
+    /// Offset of the last token if it is a DONE: it is held back, since it may be the last.
     last_done: Option<usize>,
-    /// When tokens were last sent, by the clock.
+    /// Time of the last send, by the clock.
     sent_ticks: u64,
     ended: Option<Ended>,
 }
 
-/// The token that acknowledges an Attention, alone in its message.
+/// Appends the token that acknowledges an Attention, alone in its message.
 pub(crate) fn put_acknowledgement(out: &mut Vec<u8>) {
     put_done(out, DoneToken::Done, DoneStatus::ATTENTION, Command::ATTENTION, 0);
 }
@@ -152,23 +152,23 @@ impl Answer {
         }
     }
 
-    /// Tokens that are not an interpreter's: of the login.
+    /// Appends tokens that are not an interpreter's: those of the login.
     pub(crate) fn put(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
         put(self.out.get_mut().begin());
     }
 
-    /// A DONE of the endpoint's own, which ends the answer.
+    /// Appends a DONE of the endpoint's own, which ends the answer.
     pub(crate) fn put_final(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
         self.put(put);
         self.ended_by_itself = true;
     }
 
-    /// The session was made as new.
+    /// Records that the session was reset.
     pub(crate) fn reset_done(&mut self) {
         self.put(put_reset_done);
     }
 
-    /// Begins a call: the number that its output parameters count from, and whether columns are
+    /// Starts a call, with the number of its first output parameter, and whether columns are
     /// wanted.
     pub(crate) fn begin_call(&mut self, first_ordinal: u16, no_metadata: bool) {
         self.first_ordinal = first_ordinal;
@@ -179,26 +179,27 @@ impl Answer {
         self.handles.clear();
     }
 
-    /// An integer to give back, behind the return status and before the call's own parameters.
+    /// Returns an integer to the client, after the return status and before the call's own
+    /// parameters.
     pub(crate) fn give_back(&mut self, ordinal: u16, name: &str, value: i32) {
         self.handles.push((ordinal, name.to_owned(), value));
     }
 
-    /// Whether a statement of this call, or of this batch, has failed.
+    /// Returns true if a statement of this call, or of this batch, has failed.
     pub(crate) fn any_failed(&self) -> bool {
         self.any_failed
     }
 
-    /// Ends a call; `more` when another follows in the same message. Tells whether that one is to
-    /// be made.
+    /// Ends a call; `more` is true if another follows in the same message. Returns true if that one
+    /// must be made.
     pub(crate) fn end_call(&mut self, more: bool) -> bool {
         let cancelled = self.is_cancelled();
         let more = more && !cancelled;
         if cancelled {
-            // As SQL Server ends it: failed, with no error, no status and nothing given back.
+            // As SQL Server ends it: failed, without an error, a status or output values.
             self.failed = true;
         } else if !self.status_given {
-            // A call that failed gives back nothing but its status.
+            // A failed call returns only its status.
             if self.any_failed {
                 self.handles.clear();
             }
@@ -214,11 +215,11 @@ impl Answer {
         more
     }
 
-    /// Ends the answer and sends it. Returns whether the connection continues.
+    /// Ends the answer and sends it. Returns true if the connection continues.
     ///
-    /// A cancelled answer ends as failed, and a message of its own acknowledges the Attention. SQL
+    /// A cancelled answer ends as failed, and a separate message acknowledges the Attention. SQL
     /// Server 2025 does the same, whether or not it has sent a part of the answer, and mssql-jdbc
-    /// and tedious look for the acknowledgement behind the answer's end.
+    /// and tedious expect the acknowledgement after the answer's end.
     pub(crate) fn finish(mut self) -> Result<bool, Ended> {
         let failed = self.failed;
         let fatal = self.fatal;
@@ -248,7 +249,7 @@ impl Answer {
         self.signals.is_cancelled()
     }
 
-    /// Sends a short answer that ends with a final DONE already.
+    /// Sends a short answer that already ends with a final DONE.
     pub(crate) fn finish_as_is(mut self) -> Result<(), Ended> {
         self.out.get_mut().send_all(true)
     }
@@ -274,7 +275,7 @@ impl Answer {
 }
 
 impl Gathered {
-    /// Before a token: the DONE before it was not the last.
+    /// Called before a token: the previous DONE was not the last.
     fn begin(&mut self) -> &mut Vec<u8> {
         self.last_done = None;
         &mut self.tokens
@@ -297,7 +298,7 @@ impl Gathered {
         }
     }
 
-    /// Sends all but a DONE that may be the last.
+    /// Sends everything but a DONE that may be the last.
     fn send_held(&mut self) {
         let most = self.last_done.unwrap_or(self.tokens.len());
         let ready = self.tokens.get(..most).unwrap_or_default();
@@ -333,7 +334,7 @@ impl Gathered {
         if self.ended.is_none() && !self.framed.is_empty() {
             let mut channel = lock(&self.channel);
             self.ended = channel.send(&self.framed, STALL).err();
-            // Who writes all the time leaves the ticker no time to listen.
+            // Continuous writing leaves the ticker no time to listen.
             if channel.has_attention() {
                 self.signals.cancel();
             }

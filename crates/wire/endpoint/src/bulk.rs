@@ -1,4 +1,4 @@
-//! INSERT BULK: a batch announces it, then its rows come in a message of any length.
+//! INSERT BULK: a batch announces it, then its rows arrive in a message of any length.
 
 use tdekit_wire_tds::bulk::{BulkItem, BulkReader};
 use tdekit_wire_tds::messages::SessionError;
@@ -9,18 +9,18 @@ use crate::answer::lock;
 use crate::connection::{Connection, Step};
 use crate::error::Ended;
 
-/// A load that was announced.
+/// An announced load.
 pub(crate) struct Load {
     text: String,
     reader: Option<BulkReader>,
-    /// The columns have come and the session has accepted them.
+    /// True once the columns have arrived and the session has accepted them.
     begun: bool,
-    /// The first error: the rest of the message is taken and thrown away.
+    /// The first error: the rest of the message is read and discarded.
     failed: Option<Message>,
 }
 
 impl Load {
-    /// The load that a batch announces.
+    /// Returns the load that a batch announces.
     pub(crate) fn announced(text: &str) -> Option<Load> {
         let mut words = text.split_ascii_whitespace();
         let insert = words.next().is_some_and(|word| word.eq_ignore_ascii_case("insert"));
@@ -35,7 +35,7 @@ impl Load {
 }
 
 impl Connection {
-    /// Takes the rows that have come so far.
+    /// Takes the rows that have arrived so far.
     pub(crate) fn load_part(&mut self) -> Result<Step, Ended> {
         let bytes = self.assembler.take_part();
         self.load_bytes(&bytes, false);
@@ -98,7 +98,7 @@ impl Connection {
         };
         if let Err(message) = take() {
             load.failed = Some(message);
-            // The message's bytes are not needed any more.
+            // The message's bytes are no longer needed.
             load.reader = None;
         }
     }

@@ -1,5 +1,5 @@
-//! Procedures of the catalog that drivers call on their own: the list of types, and the description
-//! of a statement's result. Source: MS-TDS and the documentation of sp_datatype_info and
+//! Catalog procedures that drivers call on their own: the list of types, and the description of a
+//! statement's result. Source: MS-TDS and the documentation of sp_datatype_info and
 //! sp_describe_first_result_set.
 
 use std::borrow::Cow;
@@ -15,10 +15,10 @@ use crate::procedures::{optional_text_at, stops, text_at};
 const SYSNAME: SqlType = SqlType::NVarChar(Length::Of(128));
 const NEARLY_MAX: i32 = 2_147_483_647;
 
-/// A type as `sp_datatype_info` lists it.
+/// A type in the result of `sp_datatype_info`.
 struct Listed {
     name: &'static str,
-    /// ODBC's number of the type, in version 3.
+    /// ODBC number of the type, in version 3.
     odbc: i16,
     precision: i32,
     quotes: &'static str,
@@ -27,12 +27,12 @@ struct Listed {
     unsigned: Option<i16>,
     money: i16,
     scales: Option<(i16, i16)>,
-    /// The verbose type and its kind of time.
+    /// The verbose type and its datetime subcode.
     verbose: (i16, Option<i16>),
     radix: Option<i32>,
 }
 
-/// A type of text, binary or other things without digits.
+/// A type of text, binary or others without digits.
 const fn plain(
     name: &'static str,
     odbc: i16,
@@ -119,7 +119,7 @@ const TYPES: [Listed; 33] = [
     plain("varchar(max)", 12, 0, "'", "", 3),
 ];
 
-/// Whether a procedure is one of these; its plain name if so.
+/// Returns the plain name of a procedure if it is one of these.
 pub(crate) fn own_procedure(name: &str) -> Option<&'static str> {
     let plain: String = name.chars().filter(|char| !matches!(char, '[' | ']')).collect();
     let last = plain.rsplit('.').next().unwrap_or_default();
@@ -246,7 +246,7 @@ fn put_type(listed: &Listed, answer: &mut Answer) -> Flow {
     ])
 }
 
-/// The columns of a description that say something of a static result.
+/// The columns of a description that are meaningful for a static result.
 fn put_described(columns: &[Column], answer: &mut Answer) {
     let (bit, int) = (SqlType::Bit, SqlType::Int);
     let shape = [
@@ -288,13 +288,13 @@ fn put_described(columns: &[Column], answer: &mut Answer) {
     let _flow = answer.done(DoneKind::InProcedure, Command::SELECT, Some(rows));
 }
 
-/// The name of a type without its length.
+/// Returns the name of a type without its length.
 pub(crate) fn base_name(ty: SqlType) -> String {
     let (_, name, ..) = facts(ty);
     name.split('(').next().unwrap_or_default().to_owned()
 }
 
-/// `system_type_id`, the type as written, `max_length` in bytes, precision, scale.
+/// Returns `system_type_id`, the type as written, `max_length` in bytes, precision, scale.
 fn facts(ty: SqlType) -> (i64, String, i64, i64, i64) {
     let plain =
         |id, name: &str, length, precision, scale| (id, name.to_owned(), length, precision, scale);

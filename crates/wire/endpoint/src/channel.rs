@@ -15,26 +15,26 @@ use crate::error::Ended;
 use crate::pool::while_waiting;
 use crate::sessions::Traffic;
 
-/// Bytes read from the socket at once.
+/// Number of bytes read from the socket at once.
 const READ_BYTES: usize = 16 * 1024;
-/// No more is read as long as so much waits to be looked at.
+/// Number of unprocessed bytes from which no more are read.
 const MOST_WAITING_BYTES: usize = 128 * 1024;
-/// The header of a TLS record, and the most that one has.
+/// Length of a TLS record's header, and the maximum length of a record.
 const RECORD_HEADER_BYTES: usize = 5;
 const MAX_RECORD_BYTES: usize = RECORD_HEADER_BYTES + 16 * 1024 + 2048;
 /// Types of TLS records.
 const RECORDS: std::ops::RangeInclusive<u8> = 20..=23;
 const ALERT: u8 = 21;
 
-/// A socket that never blocks but where it says so.
+/// A socket that never blocks except where stated.
 pub(crate) struct Channel {
     stream: Arc<TcpStream>,
     tls: Option<Box<ServerConnection>>,
-    /// Bytes that came and TLS has not taken yet.
+    /// Received bytes that TLS has not taken yet.
     sealed: Vec<u8>,
-    /// Bytes that came for the protocol.
+    /// Received bytes of the protocol.
     pub(crate) incoming: Vec<u8>,
-    /// TLS ends with the login.
+    /// True if TLS ends with the login.
     login_only: bool,
     closed: bool,
     traffic: Arc<Traffic>,
@@ -56,32 +56,32 @@ impl Channel {
         }
     }
 
-    /// The socket's traffic so far.
+    /// Returns the socket's traffic so far.
     pub(crate) fn traffic(&self) -> &Arc<Traffic> {
         &self.traffic
     }
 
-    /// Whether the client reads.
+    /// Returns whether the client reads.
     pub(crate) fn stall(&self) -> Stall {
         self.stall.clone()
     }
 
-    /// Its socket.
+    /// Returns its socket.
     pub(crate) fn stream(&self) -> Arc<TcpStream> {
         Arc::clone(&self.stream)
     }
 
-    /// Whether so much waits to be looked at that no more is read.
+    /// Returns true if so much is unprocessed that no more is read.
     pub(crate) fn is_full(&self) -> bool {
         self.incoming.len() >= MOST_WAITING_BYTES
     }
 
-    /// Whether the client has closed its side.
+    /// Returns true if the client has closed its side.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Whether the client cancels: a whole Attention is the next that is to be read.
+    /// Returns true if the client cancels: the next message is a complete Attention.
     pub(crate) fn has_attention(&self) -> bool {
         self.incoming.len() >= HEADER_BYTES
             && self.incoming.first() == Some(&PacketKind::Attention.code())
@@ -91,14 +91,14 @@ impl Channel {
         self.tls.as_deref()
     }
 
-    /// Everything from here on is TLS; bytes that came earlier are its first.
+    /// Starts TLS; bytes that arrived earlier are its first.
     pub(crate) fn start_tls(&mut self, tls: Box<ServerConnection>, login_only: bool) {
         self.sealed = std::mem::take(&mut self.incoming);
         self.tls = Some(tls);
         self.login_only = login_only;
     }
 
-    /// Says goodbye to TLS, as far as that goes without waiting.
+    /// Closes TLS, as far as that is possible without waiting.
     pub(crate) fn end_tls(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
@@ -106,7 +106,7 @@ impl Channel {
         let _gone = self.send_tls_output(Duration::ZERO);
     }
 
-    /// The login has come: if only it was to be sealed, TLS is over.
+    /// Called when the login was received: if only it was to be sealed, TLS is over.
     pub(crate) fn end_login_tls(&mut self) {
         if self.login_only {
             self.stop_tls();
@@ -118,7 +118,7 @@ impl Channel {
         self.tls = None;
         self.login_only = false;
         let mut rest = std::mem::take(&mut self.sealed);
-        // Some clients say goodbye to TLS first.
+        // Some clients close TLS first.
         if let [ALERT, _, _, high, low, ..] = *rest {
             let length = RECORD_HEADER_BYTES + usize::from(u16::from_be_bytes([high, low]));
             rest.drain(..length.min(rest.len()));
@@ -129,7 +129,7 @@ impl Channel {
     /// Reads the available bytes, without waiting.
     ///
     /// # Errors
-    /// A broken socket, or bytes that are no TLS.
+    /// A broken socket, or bytes that are not TLS.
     pub(crate) fn fill(&mut self) -> Result<(), Ended> {
         let mut bytes = [0; READ_BYTES];
         while !self.closed && !self.is_full() {
@@ -155,8 +155,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Gives whole records to TLS, one at a time: the bytes behind the login may not be TLS any
-    /// more.
+    /// Passes whole records to TLS, one at a time: the bytes after the login may no longer be TLS.
     pub(crate) fn open_records(&mut self) -> Result<(), Ended> {
         let mut at = 0;
         let result = self.open_each(&mut at);
@@ -170,7 +169,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Tells whether plain bytes follow.
+    /// Returns true if plain bytes follow.
     fn open_each(&mut self, at: &mut usize) -> Result<bool, Ended> {
         let Some(tls) = &mut self.tls else { return Ok(false) };
         loop {
@@ -210,7 +209,7 @@ impl Channel {
         }
     }
 
-    /// TLS's own output: its handshake, an alert.
+    /// Returns TLS's own output: its handshake, an alert.
     pub(crate) fn take_tls_output(&mut self) -> Result<Vec<u8>, Ended> {
         let mut out = Vec::new();
         if let Some(tls) = &mut self.tls {
@@ -227,8 +226,8 @@ impl Channel {
         self.send_raw(&out, stall)
     }
 
-    /// Sends `bytes`, sealed if TLS is on, and waits until the system has taken them; gives up
-    /// when the client takes nothing for `stall`.
+    /// Sends `bytes`, sealed if TLS is on, and waits until the system has taken them; gives up when
+    /// the client reads nothing for `stall`.
     pub(crate) fn send(&mut self, bytes: &[u8], stall: Duration) -> Result<(), Ended> {
         if self.tls.is_none() {
             return self.send_raw(bytes, stall);
@@ -267,7 +266,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Waits until the client takes more, and reads from it meanwhile: it may cancel instead of
+    /// Waits until the client reads more, and meanwhile reads from it: it may cancel instead of
     /// reading.
     fn wait_for_room(&mut self, since: Instant) -> Result<(), Ended> {
         self.stall.set(Some(since));
@@ -290,8 +289,8 @@ impl Channel {
         Ok(())
     }
 
-    /// Waits for bytes, but no longer than `most`, and not once the eventfd `called` is readable.
-    /// True if bytes came and nobody called; a call is taken.
+    /// Waits for bytes for at most `most`, or until the eventfd `called` is readable. Returns true
+    /// if bytes arrived without a call; a call is consumed.
     pub(crate) fn readable_within(
         stream: &TcpStream,
         called: BorrowedFd<'_>,

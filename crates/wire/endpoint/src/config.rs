@@ -1,4 +1,4 @@
-//! How an endpoint is set up.
+//! Configuration of an endpoint.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,27 +13,27 @@ use crate::tls::IdentityFiles;
 pub enum Mode {
     /// Nothing: there is no TLS.
     Off,
-    /// The client's choice: the login at least where it can, all if it wants.
+    /// The client decides: at least the login if it can, everything if it wants.
     On,
-    /// All, or the client is refused.
+    /// Everything, or the client is refused.
     Required,
-    /// All, and TLS comes first (TDS 8.0).
+    /// Everything, and TLS comes first (TDS 8.0).
     Strict,
 }
 
-/// The decision on a client that has said what it wants.
+/// The decision on a client that has stated its wish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Agreed {
     Plain,
     LoginOnly,
     All,
-    /// It cannot come in.
+    /// It is refused.
     Refused,
 }
 
 impl Mode {
-    /// The server's answer to a client within PRELOGIN, and the resulting decision. Source: the
-    /// table in MS-TDS 2.2.6.5.
+    /// Returns the server's answer to a client within PRELOGIN, and the resulting decision. Source:
+    /// the table in MS-TDS 2.2.6.5.
     pub(crate) fn agree(self, client: Encryption) -> (Encryption, Agreed) {
         use Encryption::{NotSupported, Off, On, Required};
         match (self, client) {
@@ -57,33 +57,34 @@ impl Mode {
     }
 }
 
-/// The most connections that are served.
+/// Maximum number of connections.
 const MOST_CONNECTIONS: usize = 16_000;
-/// The most descriptors for other uses than sessions: the listener, clients that are turned away,
-/// backups, key files.
+/// Maximum number of descriptors for other purposes than sessions: the listener, clients that are
+/// turned away, backups, key files.
 const OWN_FILES: usize = 256;
-/// Descriptors of a session that is awake: a database, its log, the log's index, a temporary file.
+/// Number of descriptors of an active session: a database, its log, the log's index, a temporary
+/// file.
 const FILES_OF_SESSION: usize = 4;
 
-/// Bounds on what clients can take.
+/// Limits on the resources of clients.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Connections at a time; at most 32,767, the numbers that sessions have.
+    /// Concurrent connections; at most 32,767, the number of session IDs.
     pub connections: usize,
-    /// Connections at a time that have not logged in.
+    /// Concurrent connections that have not logged in.
     pub logging_in: usize,
-    /// Requests that run at a time; others wait.
+    /// Concurrently running requests; others wait.
     pub workers: usize,
-    /// Sessions at a time that keep their databases' files between requests; any others are put to
+    /// Concurrent sessions that keep their databases' files between requests; others are put to
     /// rest at the end of their request.
     pub awake: usize,
-    /// Bytes of a request.
+    /// Maximum length of a request.
     pub request_bytes: usize,
-    /// From the connection to the end of the login.
+    /// Time limit from the connection to the end of the login.
     pub login: Duration,
-    /// A session without requests for so long releases the resources that it does not need.
+    /// Idle time after which a session releases the resources that it does not need.
     pub rest: Duration,
-    /// The time that running requests are given when the endpoint stops.
+    /// Time that running requests are given when the endpoint stops.
     pub stop: Duration,
 }
 
@@ -103,9 +104,9 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Bounds that `files` descriptors suffice for, so that a client that comes in finds one, and
-    /// a session that has a request finds those of its databases. A connection at rest has its
-    /// socket and no more, so most of them are for connections.
+    /// Returns limits for which `files` descriptors suffice, so that a new client finds one, and a
+    /// session with a request finds those of its databases. A resting connection has only its
+    /// socket, so most of them are for connections.
     pub fn within(files: u64) -> Limits {
         let limits = Limits::default();
         let files = usize::try_from(files).unwrap_or(usize::MAX);
@@ -118,10 +119,10 @@ impl Limits {
     }
 }
 
-/// An endpoint's setup.
+/// Configuration of an endpoint.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where it listens; port 0 for any.
+    /// Address to listen on; port 0 for any.
     pub listen: SocketAddr,
     /// The parts of a connection that are encrypted.
     pub mode: Mode,
@@ -129,7 +130,7 @@ pub struct Config {
     pub identity: Option<IdentityFiles>,
     /// The list of logins.
     pub logins: PathBuf,
-    /// Bounds.
+    /// Limits.
     pub limits: Limits,
 }
 

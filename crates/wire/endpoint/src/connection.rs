@@ -1,4 +1,4 @@
-//! A connection: its state, and one step after another.
+//! A connection: its state, and its steps.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ use crate::sessions::{Held, Sessions};
 use crate::ticker::Ticker;
 use crate::tls::TlsOffer;
 
-/// The state that all connections share.
+/// Shared state of all connections.
 pub(crate) struct Shared {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) guard: Guard,
@@ -32,24 +32,24 @@ pub(crate) struct Shared {
     pub(crate) sessions: Sessions,
 }
 
-/// How far a connection has come.
+/// Progress of a connection.
 pub(crate) enum Phase {
-    /// Its first byte tells how it speaks.
+    /// Waiting for its first byte, which shows its protocol.
     First,
-    /// TLS before all else.
+    /// TLS before everything else.
     StrictHandshake,
-    /// PRELOGIN is to come.
+    /// Waiting for PRELOGIN.
     PreLogin {
-        /// TLS is on already.
+        /// True if TLS is on already.
         strict: bool,
     },
     /// TLS within PRELOGIN.
     Handshake { tls: Box<rustls::ServerConnection>, login_only: bool },
-    /// LOGIN7 is to come.
+    /// Waiting for LOGIN7.
     Login,
-    /// LOGIN7 is there and is checked.
+    /// LOGIN7 was received and is being checked.
     Check(Box<Login>),
-    /// Requests are to come.
+    /// Waiting for requests.
     Ready,
 }
 
@@ -62,9 +62,9 @@ pub(crate) enum Step {
     Answered,
     /// More bytes are needed.
     Wait,
-    /// Its login is to be checked, which takes long.
+    /// Its login must be checked, which takes long.
     Check,
-    /// It is over.
+    /// The connection ends.
     Close,
 }
 
@@ -81,15 +81,15 @@ pub(crate) struct Connection {
     pub(crate) session: Option<Arc<Held>>,
     pub(crate) prepared: Prepared,
     pub(crate) cursors: Cursors,
-    /// INSERT BULK was accepted and its rows are to come, or come.
+    /// INSERT BULK was accepted and its rows are expected or arriving.
     pub(crate) load: Option<Load>,
-    /// It came when all connections were in use: it gets a message.
+    /// It arrived when all connections were in use: it gets a message.
     pub(crate) one_too_many: bool,
     /// The memory that it and its session hold.
     pub(crate) account: Arc<Account>,
     started: Instant,
     pub(crate) connected: SystemTime,
-    /// When the last request ended; none once the session has been put to rest since.
+    /// End time of the last request; `None` if the session has been put to rest since.
     pub(crate) awake_since: Option<Instant>,
 }
 
@@ -123,18 +123,18 @@ impl Connection {
         }
     }
 
-    /// Whether it has logged in.
+    /// Returns true if it has logged in.
     pub(crate) fn is_ready(&self) -> bool {
         matches!(self.phase, Phase::Ready)
     }
 
-    /// Whether it takes too long to log in.
+    /// Returns true if it takes too long to log in.
     pub(crate) fn is_late(&self) -> bool {
         !self.is_ready() && self.started.elapsed() > self.shared.limits.login
     }
 
-    /// Whether its client has hung up with its login unchecked; that counts as a wrong password,
-    /// since otherwise a client that hangs up could guess without limit.
+    /// Returns true if its client has hung up with its login unchecked; that counts as a wrong
+    /// password, since otherwise a client that hangs up could guess without limit.
     pub(crate) fn gives_up_login(&self) -> bool {
         let Phase::Check(login) = &self.phase else { return false };
         let gone = {
@@ -147,7 +147,7 @@ impl Connection {
         gone
     }
 
-    /// Whether its session is awake and has had no request for so long.
+    /// Returns true if its session is active and has had no request for this long.
     pub(crate) fn is_idle_for(&self, time: Duration) -> bool {
         self.is_ready() && self.awake_since.is_some_and(|since| since.elapsed() >= time)
     }
@@ -157,7 +157,7 @@ impl Connection {
         let account = Arc::clone(&self.account);
         let _work = account.work();
         self.awake_since = None;
-        // Somebody is using it now: it rests the next time.
+        // Somebody is using it now: it will rest the next time.
         if let Some(held) = &self.session
             && let Ok(mut session) = held.session.try_lock()
         {
@@ -165,7 +165,7 @@ impl Connection {
         }
     }
 
-    /// How long a write may be stuck.
+    /// Returns the maximum time of a blocked write.
     pub(crate) fn stall(&self) -> Duration {
         if self.is_ready() { STALL } else { self.shared.limits.login }
     }
@@ -183,7 +183,7 @@ impl Connection {
         let _work = account.work();
         match self.try_advance() {
             Ok(step) => step,
-            // The client's fault or its end: others continue, and there is nobody to inform.
+            // The client's fault or its end: others continue, and nobody needs to be informed.
             Err(_ended) => Step::Close,
         }
     }
@@ -206,7 +206,7 @@ impl Connection {
                 Step::Answered => answered = true,
                 Step::Wait if lock(&self.channel).is_closed() => return Ok(Step::Close),
                 Step::Wait if !self.is_ready() => {
-                    // A client whose system gathers writes sends its next part only when the
+                    // A client whose system coalesces writes sends its next part only when the
                     // previous one is acknowledged, which may otherwise take 40 ms. This is best
                     // effort: if it fails, the login takes longer.
                     let _slow = rustix::net::sockopt::set_tcp_quickack(&*self.stream, true);
@@ -230,7 +230,7 @@ impl Connection {
         Ok(taken)
     }
 
-    /// Whether the request that has just run was cancelled; takes the Attention out then.
+    /// Returns true if the request that has just run was cancelled; removes the Attention then.
     pub(crate) fn take_attention(&mut self) -> Result<bool, Ended> {
         if !self.signals.is_cancelled() {
             return Ok(false);

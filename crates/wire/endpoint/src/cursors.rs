@@ -1,5 +1,5 @@
-//! Server cursors as drivers open them (`sp_cursoropen` and its kin): static and read-only, their
-//! rows kept by the connection.
+//! Server cursors as drivers open them (`sp_cursoropen` and related procedures): static and
+//! read-only; the connection keeps their rows.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use crate::procedures::{
     too_many,
 };
 
-/// The most that the rows of a connection's cursors take, in bytes.
+/// Maximum size of the rows of a connection's cursors, in bytes.
 const MAX_BYTES: usize = 64 << 20;
-/// The size of a value beside its text.
+/// Size of a value in addition to its text.
 const VALUE_BYTES: usize = std::mem::size_of::<Value<'static>>();
 const FIRST_HANDLE: i32 = 180_150_003;
 
-/// The server's reading of the options that the client asked for.
+/// The server's interpretation of the options that the client requested.
 const STATIC: i32 = 8;
 const READ_ONLY: i32 = 1;
-/// Bits of the options that the client asks for.
+/// Bits of the requested options.
 const PARAMETERIZED: i64 = 0x1000;
 const AUTO_FETCH: i64 = 0x2000;
 const AUTO_CLOSE: i64 = 0x4000;
@@ -62,7 +62,7 @@ struct Cursor {
     bytes: usize,
     /// The first row of the last fetch, from 1; 0 before the first row.
     at: i64,
-    /// Rows of the last fetch.
+    /// Number of rows of the last fetch.
     fetched: i64,
 }
 
@@ -92,7 +92,7 @@ impl Cursor {
         i64::try_from(self.rows.len()).unwrap_or(i64::MAX)
     }
 
-    /// Moves, and gives the rows that are fetched: where they begin, from 1, and how many.
+    /// Moves, and returns the fetched rows: the first, from 1, and their number.
     fn go(&mut self, kind: i64, row: i64, wanted: i64) -> Result<(), Message> {
         let count = self.count();
         let mut wanted = wanted.max(0);
@@ -105,7 +105,7 @@ impl Cursor {
                 before => before,
             },
             fetch::PREVIOUS_UNADJUSTED => {
-                // No row is given twice: near the first, only those that lie before.
+                // No row is returned twice: near the first, only the rows before it.
                 wanted = wanted.min(self.at - 1).max(0);
                 if wanted == 0 { 0 } else { self.at - wanted }
             }
@@ -136,7 +136,7 @@ impl Cursor {
         answer.columns(&columns)
     }
 
-    /// The rows of the last fetch, each with the status that it is there.
+    /// Sends the rows of the last fetch, each with the status that it exists.
     fn put_rows(&self, answer: &mut Answer) {
         if stops(self.put_columns(answer)) {
             return;
@@ -155,7 +155,7 @@ impl Cursor {
     }
 }
 
-/// Where the parameters of the opening procedures stand.
+/// Positions of the parameters of the opening procedures.
 struct OpenForm {
     procedure: &'static str,
     cursor: usize,
@@ -216,7 +216,7 @@ impl Connection {
             }
             KnownProcedure::CursorPrepare | KnownProcedure::CursorPrepExec => {
                 let prepare_only = known == KnownProcedure::CursorPrepare;
-                // Behind the handle of the statement, and that of the cursor.
+                // After the handle of the statement, and that of the cursor.
                 let at = if prepare_only { 1 } else { 2 };
                 let statement = statement_at(parameters, at, known.name())?;
                 let handle = self.prepared.add(statement.clone()).ok_or_else(too_many)?;
@@ -237,7 +237,7 @@ impl Connection {
             KnownProcedure::CursorClose => {
                 self.cursors.close(int_at(parameters, 0, known.name(), "@cursor")?)
             }
-            // Names and texts of cursors, which nothing here refers to.
+            // Names and texts of cursors, which nothing here uses.
             KnownProcedure::CursorOption => Ok(()),
             KnownProcedure::Cursor => Err(SessionError::ReadOnlyCursor {}.message()),
             _ => Err(not_supported(known)),
@@ -261,7 +261,7 @@ impl Connection {
         if let Some(message) = failed {
             return Err(message);
         }
-        // Nobody would be told of the cursor.
+        // The client would not learn of the cursor.
         if answer.any_failed() || answer.cancelled() {
             return Ok(());
         }
@@ -329,7 +329,7 @@ fn no_cursor(handle: i32) -> Message {
     SessionError::NoCursor { handle }.message()
 }
 
-/// Keeps the rows of a cursor; messages go to the client.
+/// Collects the rows of a cursor; messages go to the client.
 struct Collected<'a> {
     answer: &'a mut Answer,
     cursor: Cursor,

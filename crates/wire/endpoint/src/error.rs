@@ -1,19 +1,19 @@
-//! Why the endpoint does not start, and why a connection ends.
+//! Errors of starting the endpoint, and of connections.
 
 use std::io;
 use std::path::PathBuf;
 
 use tdekit_key_crypto::{CryptoError, Kind};
 
-/// Why the endpoint, or its list of logins, does not work.
+/// Reason why the endpoint, or its list of logins, does not work.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
-    /// The address cannot be listened on.
+    /// The endpoint cannot listen on the address.
     #[error("cannot listen on {address}")]
     Listen {
         /// The address.
         address: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -24,7 +24,7 @@ pub enum EndpointError {
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -41,7 +41,7 @@ pub enum EndpointError {
     /// TLS cannot be set up.
     #[error("TLS cannot be set up: {reason}")]
     Tls {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The list of logins is damaged.
@@ -52,7 +52,7 @@ pub enum EndpointError {
         /// The fault, in words.
         reason: String,
     },
-    /// A login that cannot be made or is not there.
+    /// A login cannot be made or does not exist.
     #[error("login {name:?}: {reason}")]
     Login {
         /// Its name.
@@ -60,21 +60,21 @@ pub enum EndpointError {
         /// The fault, in words.
         reason: &'static str,
     },
-    /// A primitive failed.
+    /// A cryptographic operation failed.
     #[error(transparent)]
     Crypto(#[from] CryptoError),
     /// The system refuses a service that the endpoint needs.
     #[error("the system refuses {what}")]
     System {
-        /// The item that was asked for.
+        /// The requested service.
         what: &'static str,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
 }
 
-/// Why a connection ends without a word to the client, or with its last one.
+/// Reason why a connection ends without a message to the client, or after its last one.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Ended {
     #[error("the client is gone: {0}")]
@@ -88,7 +88,7 @@ pub(crate) enum Ended {
 }
 
 impl EndpointError {
-    /// The error's kind, which tells a caller how to react.
+    /// Returns the kind of the error, by which a caller decides how to react.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {

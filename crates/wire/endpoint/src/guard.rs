@@ -1,4 +1,4 @@
-//! Who may come in: passwords, lockout, and nothing that tells whether a name exists.
+//! Access control: passwords, lockout, and nothing that reveals whether a name exists.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -13,41 +13,42 @@ use crate::answer::lock;
 use crate::error::EndpointError;
 use crate::logins::{Entry, Logins};
 
-/// Wrong passwords in a row after which a name is locked for an address.
+/// Number of consecutive wrong passwords after which a name is locked for an address.
 pub(crate) const FAILURES_TO_LOCK: u32 = 5;
-/// How long the first lock holds; each further failure doubles it.
+/// Duration of the first lock; each further failure doubles it.
 const FIRST_LOCK: Duration = Duration::from_secs(15);
 const LONGEST_LOCK: Duration = Duration::from_secs(900);
-/// Names, each with an address, whose failures are remembered; those with the oldest failures are
-/// forgotten first.
+/// Maximum number of names, each with an address, whose failures are remembered; those with the
+/// oldest failures are forgotten first.
 const MAX_REMEMBERED: usize = 10_000;
 
 /// Checks logins.
 pub(crate) struct Guard {
     path: PathBuf,
     state: Mutex<State>,
-    /// Takes the place of a login that does not exist.
+    /// Stands in for a login that does not exist.
     nobody: Entry,
-    /// Keys the digests of passwords that were right, which are in memory only.
+    /// Key for the digests of correct passwords, which are in memory only.
     key: SecretBytes,
 }
 
 struct State {
     logins: Logins,
     modified: Option<SystemTime>,
-    /// By name and address: who guesses, or has an old password, keeps no other address out.
+    /// Failures by name and address: a guesser, or a client with an old password, locks out no
+    /// other address.
     failures: HashMap<(String, IpAddr), Failures>,
-    /// Passwords that were right: a login that comes often derives its key once.
+    /// Correct passwords: a frequent login derives its key once.
     right: HashMap<String, Right>,
 }
 
-/// A password that was right.
+/// A password that was correct.
 struct Right {
     /// The stamp of its login at that time.
     stamp: [u8; 16],
     digest: [u8; 32],
-    /// Where it came from. It comes in from there while the name is locked for the address, which
-    /// may be that of several clients, one of which has an old password.
+    /// Addresses it came from. It is accepted from there even while the name is locked for the
+    /// address, which may be that of several clients, one of which has an old password.
     addresses: HashSet<IpAddr>,
 }
 
@@ -119,7 +120,7 @@ impl Guard {
         }
     }
 
-    /// Whether the password is known to be right without deriving a key.
+    /// Returns true if the password is known to be correct without deriving a key.
     pub(crate) fn knows(&self, name: &str, password: &str, address: IpAddr) -> bool {
         let folded = name.to_lowercase();
         let (entry, locked) = {
@@ -134,7 +135,7 @@ impl Guard {
         entry.is_some_and(|entry| self.was_right(&folded, &entry, &digest, from))
     }
 
-    /// A login whose client did not wait for its check: as a wrong password.
+    /// Records a login whose client did not wait for its check as a wrong password.
     pub(crate) fn given_up(&self, name: &str, address: IpAddr) {
         lock(&self.state).note_failure(name.to_lowercase(), address);
     }
@@ -144,7 +145,8 @@ impl Guard {
         hmac_sha256(self.key.expose(), &[&length, folded.as_bytes(), password.as_bytes()])
     }
 
-    /// Whether the password was right before, and came from this address where one is asked for.
+    /// Returns true if the password was correct before, and came from this address if one is
+    /// required.
     fn was_right(
         &self,
         folded: &str,
@@ -157,14 +159,14 @@ impl Guard {
         if from.is_some_and(|address| !right.addresses.contains(&address)) {
             return false;
         }
-        // Compared by their MACs, so that time tells nothing of them.
+        // Compared by their MACs, so that timing reveals nothing about them.
         let mac = hmac_sha256(self.key.expose(), &[&right.digest]);
         right.stamp == entry.stamp() && verify_hmac_sha256(self.key.expose(), &[digest], &mac)
     }
 }
 
 impl State {
-    /// Reads the list again when it has been written.
+    /// Reads the list again if it has been written.
     fn refresh(&mut self, path: &std::path::Path) -> Result<(), EndpointError> {
         let now = modified(path);
         if now != self.modified {
@@ -194,7 +196,7 @@ impl State {
         }
     }
 
-    /// A wrong password. One for a locked name does not lengthen the lock.
+    /// Records a wrong password. One for a locked name does not extend the lock.
     fn note_failure(&mut self, folded: String, address: IpAddr) {
         if self.locked(&folded, address) {
             return;
@@ -250,7 +252,7 @@ mod tests {
             }
             assert_eq!(guard.check(name, "correct horse", HOME).unwrap(), None, "{name}");
         }
-        // The lock passes.
+        // The lock expires.
         let long_ago = Instant::now().checked_sub(FIRST_LOCK).unwrap();
         lock(&guard.state).failures.get_mut(&("sa".to_owned(), HOME)).unwrap().last = long_ago;
         assert!(guard.check("sa", "correct horse", HOME).unwrap().is_some());
@@ -260,7 +262,7 @@ mod tests {
     fn a_lock_keeps_out_no_other_address_and_nobody_whose_password_was_right() {
         let (_dir, guard) = guard();
         for _ in 0..2 * FAILURES_TO_LOCK {
-            // As those do who hang up at once.
+            // As clients do that hang up at once.
             guard.given_up("SA", ELSEWHERE);
         }
         assert_eq!(guard.check("sa", "correct horse", ELSEWHERE).unwrap(), None);

@@ -1,4 +1,4 @@
-//! From the first byte to the login: which parts are encrypted, and how.
+//! From the first byte to the login: negotiates the encrypted parts, and TLS.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::error::Ended;
 
 /// The first byte of TLS, and of PRELOGIN.
 const TLS_HANDSHAKE: u8 = 0x16;
-/// A TLS 1.2 client says no more than this in a packet of its handshake.
+/// Maximum length of a packet of a TLS 1.2 client's handshake.
 const MAX_HANDSHAKE_PACKET_BYTES: usize = 32 * 1024;
 
 impl Connection {
@@ -68,7 +68,7 @@ impl Connection {
         }
         let client = PreLogin::decode(&request.payload)?;
         let (answer, agreed) = match strict {
-            // Anything but OFF: that would tell some clients to begin TLS within.
+            // Anything but OFF, which would make some clients start TLS inside.
             true => (tdekit_wire_tds::prelogin::Encryption::On, Agreed::Plain),
             false => self.shared.mode.agree(client.encryption),
         };
@@ -88,7 +88,7 @@ impl Connection {
         Ok(Step::Again)
     }
 
-    /// A part of the handshake, in packets of PRELOGIN both ways.
+    /// Processes a part of the handshake, in packets of PRELOGIN both ways.
     pub(crate) fn handshake(&mut self) -> Result<Step, Ended> {
         let packet = {
             let mut channel = lock(&self.channel);
@@ -133,7 +133,7 @@ impl Connection {
         Ok(Step::Again)
     }
 
-    /// Sends a message that is whole.
+    /// Sends a whole message.
     pub(crate) fn send_message(&self, kind: PacketKind, payload: &[u8]) -> Result<(), Ended> {
         let mut packetizer = Packetizer::new(kind, self.form.spid, self.form.packet_bytes);
         let mut framed = Vec::new();

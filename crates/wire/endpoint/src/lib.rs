@@ -1,6 +1,6 @@
-//! A TDS endpoint: it listens, speaks TLS, checks logins, and hands requests to an interpreter.
+//! A TDS endpoint: it listens, handles TLS, checks logins, and passes requests to an interpreter.
 //!
-//! Idle connections wait in one thread and cost no thread of their own; requests run on a pool of
+//! Idle connections wait in one thread and need no thread of their own; requests run on a pool of
 //! workers, which write their answers themselves. The invariants are in `docs/wire.md`.
 
 mod allocator;

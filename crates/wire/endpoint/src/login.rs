@@ -1,4 +1,4 @@
-//! LOGIN7: who may log in, and the answer to the client.
+//! LOGIN7: checking a login, and the answer to the client.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::connection::{Connection, Phase, Step};
 use crate::error::Ended;
 use crate::sessions::About;
 
-/// The version that is spoken with a client of `version`.
+/// Returns the version that is spoken with a client of `version`.
 fn spoken(version: u32) -> u32 {
     if version == TDS_8_0 { TDS_8_0 } else { version.min(TDS_7_4) }
 }
@@ -33,7 +33,7 @@ fn protocol_name(version: ProtocolVersion) -> Option<&'static str> {
     }
 }
 
-/// The name that IANA gives to a suite.
+/// Returns the IANA name of a suite.
 fn suite_name(suite: CipherSuite) -> Option<&'static str> {
     match suite {
         CipherSuite::TLS13_AES_128_GCM_SHA256 => Some("TLS_AES_128_GCM_SHA256"),
@@ -70,7 +70,7 @@ impl Connection {
                     self.shared.guard.knows(&login.user, &login.password, address)
                 };
                 self.phase = Phase::Check(Box::new(login));
-                // To look up a password that was right before takes no time.
+                // Looking up a known password takes no time.
                 Ok(if known { self.check() } else { Step::Check })
             }
             Err(error) => {
@@ -178,7 +178,7 @@ impl Connection {
         answer.finish_as_is()
     }
 
-    /// Tells the client why it cannot come in.
+    /// Refuses the client with these messages.
     fn refuse(&self, messages: &[Message]) -> Result<Step, Ended> {
         let mut answer = Answer::new(&self.channel, &self.signals, self.form);
         answer.put(|out| {

@@ -1,4 +1,4 @@
-//! SQL logins: names and verifiers derived from their passwords (Argon2id), in a file of their own.
+//! SQL logins: names and verifiers derived from their passwords (Argon2id), in a separate file.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,16 +11,16 @@ use tdekit_key_crypto::{hmac_sha256, random_bytes, verify_hmac_sha256};
 use crate::error::EndpointError;
 use crate::tls::{refuse_foreign, write_private};
 
-/// The version of the file.
+/// Version of the file format.
 const VERSION: u32 = 1;
 const KEY_BYTES: usize = 32;
-/// The longest name, in characters.
+/// Maximum length of a name, in characters.
 const MAX_NAME_CHARS: usize = 128;
-/// The shortest password that is set.
+/// Minimum length of a new password.
 const MIN_PASSWORD_CHARS: usize = 8;
-/// The longest password that LOGIN7 carries, in UTF-16 units.
+/// Maximum length of a password in LOGIN7, in UTF-16 units.
 const MAX_PASSWORD_UNITS: usize = 128;
-/// The text that a verifier is the MAC of, under the key derived from the password.
+/// The text whose MAC, under the key derived from the password, is the verifier.
 const LABEL: &[u8] = b"tdekit login 1";
 
 #[derive(Serialize, Deserialize)]
@@ -29,7 +29,7 @@ struct File {
     logins: Vec<Entry>,
 }
 
-/// A login as it is stored.
+/// A stored login.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Entry {
     name: String,
@@ -46,7 +46,7 @@ pub struct Logins {
 }
 
 impl Logins {
-    /// Reads the list; it is empty when there is no file.
+    /// Reads the list; it is empty if there is no file.
     ///
     /// # Errors
     /// [`EndpointError::File`], [`EndpointError::Logins`].
@@ -74,15 +74,15 @@ impl Logins {
         Ok(Logins { path: path.to_owned(), entries: file.logins })
     }
 
-    /// The names, in order.
+    /// Returns the names, in order.
     pub fn names(&self) -> Vec<&str> {
         self.entries.iter().map(|entry| entry.name.as_str()).collect()
     }
 
-    /// Adds a login, or sets the password of one that is there, and writes the list.
+    /// Adds a login, or sets the password of an existing one, and writes the list.
     ///
     /// # Errors
-    /// [`EndpointError::Login`] for a name or password that cannot be; [`EndpointError::File`].
+    /// [`EndpointError::Login`] for an invalid name or password; [`EndpointError::File`].
     pub fn set(&mut self, name: &str, password: &str) -> Result<(), EndpointError> {
         let wrong = |reason| Err(EndpointError::Login { name: name.to_owned(), reason });
         let chars = name.chars().count();
@@ -107,7 +107,7 @@ impl Logins {
     /// Removes a login and writes the list.
     ///
     /// # Errors
-    /// [`EndpointError::Login`] when there is none of this name; [`EndpointError::File`].
+    /// [`EndpointError::Login`] if there is none of this name; [`EndpointError::File`].
     pub fn remove(&mut self, name: &str) -> Result<(), EndpointError> {
         let before = self.entries.len();
         self.entries.retain(|entry| !same(&entry.name, name));
@@ -132,7 +132,7 @@ impl Logins {
     }
 }
 
-/// Names of logins are compared without regard to case, as under the server's collation.
+/// Compares names of logins ignoring case, as under the server's collation.
 pub(crate) fn same(one: &str, other: &str) -> bool {
     one == other || one.to_lowercase() == other.to_lowercase()
 }
@@ -150,14 +150,14 @@ impl Entry {
         Ok(Entry { name: name.to_owned(), params: params.to_bytes(), salt, verifier })
     }
 
-    /// Whether the password is this login's: takes the time of its parameters.
+    /// Returns true if the password is this login's; takes the time of its parameters.
     pub(crate) fn fits(&self, password: &str) -> Result<bool, EndpointError> {
         let params = PasswordParams::from_bytes(&self.params)?;
         let key = derive_key(password.as_bytes(), &self.salt, params, KEY_BYTES)?;
         Ok(verify_hmac_sha256(key.expose(), &[LABEL], &self.verifier))
     }
 
-    /// A stamp that changes whenever the password is set.
+    /// Returns a stamp that changes whenever the password is set.
     pub(crate) fn stamp(&self) -> [u8; SALT_LEN] {
         self.salt
     }

@@ -1,13 +1,13 @@
-//! Threads that take one piece of work after the other, as many as are needed up to a bound.
+//! Threads that process work items one after the other, as many as needed up to a limit.
 //!
-//! A thread whose work waits, for a lock or for a client, says so by [`while_waiting`] and does not
-//! count against the bound meanwhile: the work that it waits for may be in the queue. Afterwards it
-//! goes on at once, since others may wait for what it has; threads beyond the bound then end with
-//! their work.
+//! A thread whose work waits, for a lock or for a client, declares that with [`while_waiting`] and
+//! does not count against the limit meanwhile: the work that it waits for may be in the queue.
+//! Afterwards it continues at once, since others may wait for something it holds; threads beyond
+//! the limit then end with their work.
 //!
-//! The usual bound is a few threads a processor. With more, a thread that is woken with a lock
+//! The usual limit is a few threads per processor. With more, a thread that is woken with a lock
 //! waits behind all of them for a processor, and everybody else for the lock. Work that takes long
-//! does not count against this bound, so that short work never waits for it.
+//! does not count against this limit, so that short work never waits for it.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -22,20 +22,20 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::answer::lock;
 
-/// A thread that has had no work for so long ends.
+/// Idle time after which a thread ends.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// Work that takes longer does not count against the usual bound.
+/// Duration from which work does not count against the usual limit.
 const LONG: Duration = Duration::from_millis(50);
 
-/// Bounds of a pool's threads.
+/// Limits on a pool's threads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
-    /// Of those whose work is short.
+    /// Threads whose work is short.
     pub(crate) usual: usize,
-    /// Of those that work at all.
+    /// All working threads.
     pub(crate) working: usize,
-    /// Of those whose work waits.
+    /// Threads whose work waits.
     pub(crate) waiting: usize,
 }
 
@@ -49,7 +49,7 @@ struct Inner<T> {
     wake: Condvar,
     name: &'static str,
     bounds: Bounds,
-    /// Calls a thread that lingers.
+    /// Calls a lingering thread.
     call: OwnedFd,
     work: Box<dyn Fn(T) + Send + Sync>,
 }
@@ -58,18 +58,18 @@ struct Queue<T> {
     items: Lanes<T>,
     threads: usize,
     idle: usize,
-    /// Threads whose work waits. While there are any, there is another one that does not.
+    /// Number of threads whose work waits. While there are any, there is another one that does not.
     waiting: usize,
-    /// Threads that wait for more of the same work.
+    /// Number of threads that wait for more of the same work.
     lingering: usize,
-    /// Threads that may work at the moment.
+    /// Number of threads that may currently work.
     allowed: usize,
-    /// When each work began that goes on and does not wait.
+    /// Start time of each work item in progress that does not wait.
     begun: HashMap<ThreadId, Instant>,
     stopped: bool,
 }
 
-/// What a pool calls its threads by, each call one of them.
+/// Makes the eventfd with which a pool calls its threads; each call wakes one of them.
 pub(crate) fn call() -> rustix::io::Result<OwnedFd> {
     eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK | EventfdFlags::SEMAPHORE)
 }
@@ -103,12 +103,12 @@ impl<T: Send + 'static> Pool<T> {
         }
     }
 
-    /// Has `item` worked on, now or when a thread is free.
+    /// Queues `item`, to be processed now or when a thread is free.
     pub(crate) fn submit(&self, item: T) {
         self.submit_for(None, item);
     }
 
-    /// As [`Pool::submit`]; who waits for an address takes turns with those who wait for others.
+    /// As [`Pool::submit`]; items for an address take turns with those for others.
     pub(crate) fn submit_for(&self, address: Option<IpAddr>, item: T) {
         let mut queue = lock(&self.inner.queue);
         if queue.stopped {
@@ -119,22 +119,22 @@ impl<T: Send + 'static> Pool<T> {
             drop(queue);
             self.inner.wake.notify_one();
         } else if queue.active() < queue.allowed {
-            // If it fails, the work stays in the queue for the threads that there are.
+            // If it fails, the work stays in the queue for the existing threads.
             self.inner.spawn(&mut queue);
         } else if queue.lingering > 0 {
             drop(queue);
-            // One for each call; a call too many ends somebody's lingering early.
+            // One for each call; a surplus call ends somebody's lingering early.
             let _called = rustix::io::write(&self.inner.call, &1_u64.to_ne_bytes());
         }
     }
 
-    /// Whether work waits for a thread.
+    /// Returns true if work waits for a thread.
     pub(crate) fn is_busy(&self) -> bool {
         let queue = lock(&self.inner.queue);
         !queue.items.is_empty() && queue.active() >= queue.allowed
     }
 
-    /// Runs `wait`, in which a thread waits for more of the same work. The descriptor that it gets
+    /// Runs `wait`, in which a thread waits for more of the same work. The descriptor passed to it
     /// becomes readable when other work wants the thread.
     pub(crate) fn linger<R>(&self, wait: impl FnOnce(BorrowedFd<'_>) -> R) -> R {
         lock(&self.inner.queue).lingering += 1;
@@ -143,8 +143,8 @@ impl<T: Send + 'static> Pool<T> {
         result
     }
 
-    /// Lets others work beside those that have worked for long. To be called every few
-    /// hundredths of a second while the pool is busy.
+    /// Lets others work beside those that have worked for long. Must be called every few hundredths
+    /// of a second while the pool is busy.
     pub(crate) fn relieve(&self) {
         let Bounds { usual, working, .. } = self.inner.bounds;
         let mut queue = lock(&self.inner.queue);
@@ -156,12 +156,12 @@ impl<T: Send + 'static> Pool<T> {
         }
     }
 
-    /// Removes waiting items that are not wanted any more.
+    /// Removes queued items that are no longer wanted.
     pub(crate) fn extract_if(&self, unwanted: impl FnMut(&mut T) -> bool) -> Vec<T> {
         lock(&self.inner.queue).items.extract_if(unwanted)
     }
 
-    /// Takes no more work and drops the waiting items.
+    /// Accepts no more work and drops the queued items.
     pub(crate) fn stop(&self) {
         let waiting = {
             let mut queue = lock(&self.inner.queue);
@@ -173,10 +173,10 @@ impl<T: Send + 'static> Pool<T> {
     }
 }
 
-/// Runs `wait`, in which the work of this thread blocks. None, with nothing run, when so many
-/// wait that no thread would be left for the rest.
+/// Runs `wait`, in which the work of this thread blocks. Returns `None`, with nothing run, if so
+/// many wait that no thread would be left for the rest.
 pub(crate) fn while_waiting<R>(wait: impl FnOnce() -> R) -> Option<R> {
-    // A wait within a wait, and one outside of a pool, change nothing.
+    // A wait within a wait, or one outside of a pool, changes nothing.
     let Some(pool) = POOL.with_borrow_mut(Option::take) else { return Some(wait()) };
     if !pool.begin_wait() {
         POOL.set(Some(pool));
@@ -187,7 +187,7 @@ pub(crate) fn while_waiting<R>(wait: impl FnOnce() -> R) -> Option<R> {
 }
 
 thread_local! {
-    /// The pool that this thread is one of.
+    /// The pool to which this thread belongs.
     static POOL: RefCell<Option<Arc<dyn Waits>>> = const { RefCell::new(None) };
 }
 
@@ -233,17 +233,17 @@ impl<T: Send + 'static> Waits for SharedInner<T> {
     }
 }
 
-/// The pool as its threads have it.
+/// The pool as seen by its threads.
 struct SharedInner<T>(Arc<Inner<T>>);
 
 impl<T> Queue<T> {
-    /// Threads that do not wait.
+    /// Number of threads that do not wait.
     fn active(&self) -> usize {
         self.threads - self.waiting
     }
 }
 
-/// The waiting items, in a lane for each address: lanes take turns, and each keeps its order.
+/// The queued items, in a lane for each address: lanes take turns, and each keeps its order.
 struct Lanes<T> {
     lanes: VecDeque<(Option<IpAddr>, VecDeque<T>)>,
     length: usize,
@@ -300,7 +300,7 @@ impl<T> Lanes<T> {
 }
 
 impl<T: Send + 'static> Inner<T> {
-    /// Starts one more thread, if the system has one.
+    /// Starts one more thread, if the system allows it.
     fn spawn(self: &Arc<Self>, queue: &mut Queue<T>) -> bool {
         let inner = Arc::clone(self);
         let spawned = thread::Builder::new().name(self.name.to_owned()).spawn(move || {
@@ -316,13 +316,13 @@ impl<T: Send + 'static> Inner<T> {
         let mut queue = lock(&self.queue);
         loop {
             if queue.active() > queue.allowed {
-                // Work that waited has come back.
+                // Work that waited has resumed.
                 break;
             }
             if let Some(item) = queue.items.pop() {
                 queue.begun.insert(own, Instant::now());
                 drop(queue);
-                // A fault in one piece of work ends that piece, not the thread.
+                // A panic in one work item ends that item, not the thread.
                 let _fault = catch_unwind(AssertUnwindSafe(|| (self.work)(item)));
                 queue = lock(&self.queue);
                 queue.begun.remove(&own);
@@ -381,7 +381,7 @@ mod tests {
         assert!(!next());
     }
 
-    /// Work that waits until it is let go, or that lets one such go.
+    /// Work that waits until it is released, or that releases one that waits.
     enum Work {
         Wait,
         LetGo,

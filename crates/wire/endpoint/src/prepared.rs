@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The most that a connection keeps prepared, in bytes of text.
+/// Maximum size of a connection's prepared statements, in bytes of text.
 const MAX_BYTES: usize = 32 << 20;
-/// The cost of a statement beside its text.
+/// Cost of a statement in addition to its text.
 const ENTRY_BYTES: usize = 64;
 
-/// A statement to be run with parameters.
+/// A statement to run with parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Statement {
     pub(crate) text: Arc<str>,
@@ -30,7 +30,7 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Keeps a statement; none when too much is kept.
+    /// Adds a statement; returns `None` if too much is stored.
     pub(crate) fn add(&mut self, statement: Statement) -> Option<i32> {
         if self.bytes + statement.bytes() > MAX_BYTES || self.last == i32::MAX {
             return None;
@@ -45,7 +45,7 @@ impl Prepared {
         self.statements.get(&handle).cloned()
     }
 
-    /// Forgets a statement; tells whether it was there.
+    /// Removes a statement; returns true if it existed.
     pub(crate) fn remove(&mut self, handle: i32) -> bool {
         match self.statements.remove(&handle) {
             Some(statement) => {
@@ -56,7 +56,7 @@ impl Prepared {
         }
     }
 
-    /// Forgets all. Numbers are not used again: a client that missed it gets an error.
+    /// Removes all. Numbers are not reused: a client that missed the reset gets an error.
     pub(crate) fn clear(&mut self) {
         self.statements.clear();
         self.bytes = 0;

@@ -11,18 +11,18 @@ use crate::catalog::own_procedure;
 use crate::connection::Connection;
 use crate::prepared::Statement;
 
-/// Where the parameters of the statement begin.
+/// Position of the statement's first parameter.
 const AFTER_EXECUTESQL: usize = 2;
 const AFTER_EXECUTE: usize = 1;
 const AFTER_PREPEXEC: usize = 3;
 
 impl Connection {
-    /// Does the calls of a message, each read when its turn has come.
+    /// Makes the calls of a message, each decoded when its turn has come.
     pub(crate) fn calls(&mut self, mut calls: Calls<'_>, answer: &mut Answer) {
         while let Some(call) = calls.next() {
             match call {
                 Ok(call) => self.call(&call, answer),
-                // All have been read before: this cannot be.
+                // All have been decoded before: this cannot happen.
                 Err(_) => return,
             }
             if !answer.end_call(calls.has_more()) {
@@ -31,7 +31,7 @@ impl Connection {
         }
     }
 
-    /// Does a call: all but its end.
+    /// Makes a call, except for its end.
     fn call(&mut self, call: &Call, answer: &mut Answer) {
         answer.begin_call(0, call.no_metadata);
         if !call.executed {
@@ -152,7 +152,7 @@ impl Connection {
         let handle = self.give_handle(statement.clone(), parameters, answer)?;
         self.run(&statement, rest, answer);
         if answer.cancelled() {
-            // The client is not told of it.
+            // The client does not learn of it.
             self.prepared.remove(handle);
         }
         Ok(())
@@ -167,7 +167,7 @@ impl Connection {
     }
 }
 
-/// The declarations at `at` and the text behind them: of all procedures that prepare.
+/// Returns the declarations at `at` and the text after them: common to all procedures that prepare.
 pub(crate) fn statement_at(
     parameters: &[Parameter],
     at: usize,
@@ -199,7 +199,7 @@ pub(crate) fn text_at<'a>(
     }
 }
 
-/// As [`text_at`]; NULL and nothing stand for no text.
+/// As [`text_at`]; NULL and an absent parameter mean no text.
 pub(crate) fn optional_text_at<'a>(
     parameters: &'a [Parameter],
     at: usize,
@@ -250,7 +250,7 @@ pub(crate) fn not_supported(known: KnownProcedure) -> Message {
     SessionError::NoProcedure { name: known.name() }.message()
 }
 
-/// Whether a sink wants no more.
+/// Returns true if a sink wants no more.
 pub(crate) fn stops(flow: Flow) -> bool {
     flow == Flow::Stop
 }

@@ -16,11 +16,11 @@ use crate::catalog::base_name;
 use crate::connection::{Connection, Step};
 use crate::error::Ended;
 
-/// Shorter requests are read without asking for room.
+/// Length below which requests are read without asking for memory.
 const LONG_BYTES: usize = 1 << 20;
 
 impl Connection {
-    /// Takes a request, if one is whole, and answers it.
+    /// Takes a request, if one is complete, and answers it.
     pub(crate) fn request(&mut self) -> Result<Step, Ended> {
         let taken = match self.take() {
             Ok(taken) => taken,
@@ -45,7 +45,7 @@ impl Connection {
                 })
             }
             Taken::Whole(request) => {
-                // The values read from it take no more than this.
+                // The values decoded from it take no more than this.
                 match memory::room(request.payload.len().saturating_mul(3)) {
                     Err(_) if request.payload.len() >= LONG_BYTES => {
                         self.refuse_length(&SessionError::OutOfMemory {})
@@ -87,7 +87,7 @@ impl Connection {
                 Err(error) => self.refuse_request(&error, reset),
             },
             PacketKind::BulkLoad => self.load_end(payload),
-            // Nothing runs any more: the acknowledgement alone.
+            // Nothing is running any more: only the acknowledgement.
             PacketKind::Attention => {
                 let mut answer = Answer::new(&self.channel, &self.signals, self.form);
                 answer.put(put_acknowledgement);
@@ -123,7 +123,7 @@ impl Connection {
         self.session.as_ref().map(|held| run(lock(&held.session).as_mut()))
     }
 
-    /// Has `run` make an answer and sends it. Meanwhile the client is listened to.
+    /// Makes `run` produce an answer and sends it. Meanwhile listens to the client.
     pub(crate) fn answer(
         &mut self,
         run: impl FnOnce(&mut Connection, &mut Answer),
@@ -138,7 +138,7 @@ impl Connection {
         if fault {
             let _stop = answer.message(&SessionError::Fault {}.message());
         }
-        // A client that is gone cancels too, and has nothing to be told.
+        // A client that is gone cancels too, and needs no answer.
         if self.signals.is_cancelled() && !self.take_attention()? {
             return Ok(Step::Close);
         }
@@ -146,14 +146,14 @@ impl Connection {
         Ok(if goes_on? { Step::Answered } else { Step::Close })
     }
 
-    /// A request that there is no memory for: one that is not whole ends the connection.
+    /// Refuses a request for which there is no memory: one that is incomplete ends the connection.
     fn refuse_length(&mut self, error: &SessionError) -> Result<Step, Ended> {
         self.answer(|_, answer| {
             let _flow = answer.message(&error.message());
         })
     }
 
-    /// Bytes that are no request: nothing behind them can be trusted.
+    /// Refuses bytes that are not a request: nothing after them can be trusted.
     pub(crate) fn refuse_stream(&mut self, error: &Error) -> Result<Step, Ended> {
         let refused = SessionError::BadStream { reason: error.to_string() };
         self.answer(|_, answer| {
@@ -161,8 +161,8 @@ impl Connection {
         })
     }
 
-    /// A request that cannot be carried out. One that is whole gets a message, and the connection
-    /// continues.
+    /// Refuses a request that cannot be executed. One that is complete gets a message, and the
+    /// connection continues.
     fn refuse_request(&mut self, error: &Error, reset: Option<bool>) -> Result<Step, Ended> {
         let refused = match error {
             Error::Unsupported { .. } => SessionError::NoRequest { reason: error.to_string() },

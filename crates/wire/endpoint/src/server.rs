@@ -30,30 +30,31 @@ use crate::tls::TlsOffer;
 const LISTENER: u64 = 0;
 const WAKER: u64 = 1;
 const FIRST_CONNECTION: u64 = 2;
-/// How often late logins are looked for.
+/// Interval at which late logins are checked.
 const SWEEP: Duration = Duration::from_millis(500);
-/// A worker waits so long for the client's next request before it gives the connection back.
+/// Time for which a worker waits for the client's next request before it returns the connection.
 const LINGER: Duration = Duration::from_millis(20);
-/// How often a busy pool is looked at for work that takes long.
+/// Interval at which a busy pool is checked for work that takes long.
 const RELIEF: Duration = Duration::from_millis(20);
-/// Threads for requests that take no longer than usual.
+/// Number of threads per processor for requests of usual duration.
 const WORKERS_A_PROCESSOR: usize = 4;
-/// Threads that check logins: each takes 64 MiB for it.
+/// Number of threads that check logins: each takes 64 MiB for it.
 const LOGIN_THREADS: usize = 2;
-/// A client that does not answer is given up after these: a dead host, a cut cable.
+/// TCP keepalive times after which a client that does not answer is given up: a dead host, a cut
+/// cable.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_COUNT: u32 = 5;
 const UNANSWERED_MS: u32 = 60_000;
-/// Clients that wait to be taken.
+/// Maximum number of clients waiting to be accepted.
 const BACKLOG: i32 = 4096;
-/// So many sessions at rest leave memory that is worth the time to give it back.
+/// Number of sessions put to rest after which returning memory is worth the time.
 const RESTED_TO_GIVE_BACK: usize = 50;
-/// The most sessions that are put to rest at a time.
+/// Maximum number of sessions that are put to rest at a time.
 const RESTING_AT_ONCE: usize = 500;
-/// So many clients beyond the limit of connections get a message; more are turned away.
+/// Number of clients beyond the limit of connections that get a message; more are turned away.
 const TOLD: usize = 32;
-/// How long the listener rests when the system has no more descriptors.
+/// Pause of the listener when the system has no more descriptors.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
 
 /// A running endpoint. It stops when dropped.
@@ -69,9 +70,9 @@ struct Entry {
     connection: Connection,
     hub: Weak<Hub>,
     logging_in: bool,
-    /// It is at a worker to be put to rest.
+    /// True while a worker is putting it to rest.
     resting: bool,
-    /// It is among those counted as awake.
+    /// True if it is counted as active.
     awake: bool,
 }
 
@@ -85,18 +86,18 @@ struct Hub {
     spids: Spids,
     connections: AtomicUsize,
     logging_in: AtomicUsize,
-    /// Sessions that were not put to rest since their last request.
+    /// Number of sessions that were not put to rest since their last request.
     awake: AtomicUsize,
-    /// Sessions that were put to rest since memory was given back.
+    /// Number of sessions that were put to rest since memory was last returned.
     rested: AtomicUsize,
     stopping: AtomicBool,
 }
 
 impl Endpoint {
-    /// Listens, and serves clients by `engine`. Who is in comes to be in `sessions`.
+    /// Listens, and serves clients with `engine`. Connected sessions are listed in `sessions`.
     ///
     /// # Errors
-    /// [`EndpointError`]: the address, the certificate, the list of logins.
+    /// [`EndpointError`]: for the address, the certificate, the list of logins.
     pub fn start(
         config: Config,
         engine: Arc<dyn Engine>,
@@ -116,7 +117,7 @@ impl Endpoint {
         let shared = Arc::new(Shared { engine, guard, tls, mode, limits, ticker, sessions });
         let listen = |source| EndpointError::Listen { address: config.listen.to_string(), source };
         let listener = TcpListener::bind(config.listen).map_err(listen)?;
-        // Longer than the standard library's, for clients that come all at once.
+        // Longer than the standard library's, for clients that arrive all at once.
         rustix::net::listen(&listener, BACKLOG).map_err(|error| listen(error.into()))?;
         listener.set_nonblocking(true).map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
@@ -141,18 +142,17 @@ impl Endpoint {
         Ok(Endpoint { hub, address, thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// Returns the address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Connections at the moment.
+    /// Returns the current number of connections.
     pub fn connections(&self) -> usize {
         self.hub.connections.load(Ordering::Relaxed)
     }
 
-    /// Takes no more clients and no more requests, gives those that run their time, then cancels
-    /// them.
+    /// Accepts no more clients and requests, gives running ones their time, then cancels them.
     pub fn stop(mut self) {
         self.halt();
     }
@@ -172,7 +172,7 @@ impl Endpoint {
         self.hub.checkers.stop();
         // Dropped outside of the lock.
         drop(std::mem::take(&mut *lock(&self.hub.parked)));
-        // Workers may still be closing sessions: their databases' logs are then copied and go.
+        // Workers may still be closing sessions: their databases' logs are then copied and removed.
         let until = Instant::now() + limits.stop;
         while self.connections() > 0 && Instant::now() < until {
             thread::sleep(Duration::from_millis(10));
@@ -298,7 +298,7 @@ impl Hub {
         }
     }
 
-    /// Ends connections that do not log in, and puts sessions to rest that have nothing to do.
+    /// Ends connections that do not log in, and puts idle sessions to rest.
     fn sweep(&self) {
         let take = |which: &dyn Fn(&Connection) -> bool, most| -> Vec<Entry> {
             let mut parked = lock(&self.parked);
@@ -314,12 +314,13 @@ impl Hub {
         if self.workers.is_busy() {
             return;
         }
-        // As many awake as there may be: those without a request since the last sweep make room.
+        // The maximum number is active: sessions without a request since the last sweep are put to
+        // rest.
         let crowded = self.awake.load(Ordering::Relaxed) >= self.shared.limits.awake;
         let rest = self.shared.limits.rest;
         let rest = if crowded { rest.min(SWEEP) } else { rest };
         let tired = take(&|connection: &Connection| connection.is_idle_for(rest), RESTING_AT_ONCE);
-        // Those of the sweeps before rest by now; more would only follow.
+        // Sessions of earlier sweeps are at rest by now; more would only follow.
         if tired.is_empty() && self.rested.swap(0, Ordering::Relaxed) >= RESTED_TO_GIVE_BACK {
             give_back();
         }
@@ -337,7 +338,7 @@ impl Hub {
         drop(self.checkers.extract_if(unwanted));
     }
 
-    /// A checker's part: derives a key for those only who still wait for it.
+    /// A checker's part: derives a key only for those who still wait for it.
     fn check(self: &Arc<Self>, mut entry: Entry) {
         if is_unwanted(&entry.connection) {
             return;
@@ -352,7 +353,7 @@ impl Hub {
                 Ok((stream, peer)) => {
                     let id = *next_id;
                     *next_id += 1;
-                    // A socket that died at once, or one too many, is closed by this.
+                    // This closes a socket that died at once, or one beyond the limit.
                     let _refused = self.admit(stream, peer, id);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
@@ -404,7 +405,7 @@ impl Hub {
     fn work(self: &Arc<Self>, mut entry: Entry) {
         if std::mem::take(&mut entry.resting) {
             self.rest(&mut entry);
-            // Bytes that have come meanwhile are seen when the poller looks at the socket again.
+            // The poller notices bytes that have arrived meanwhile when it polls the socket again.
             return self.park(entry);
         }
         loop {
@@ -453,7 +454,7 @@ impl Hub {
         }
     }
 
-    /// Counts a session that has had a request, and puts it to rest if too many are awake.
+    /// Counts a session that has had a request, and puts it to rest if too many are active.
     fn count_awake(&self, entry: &mut Entry) {
         if entry.connection.awake_since.is_none() {
             if std::mem::take(&mut entry.awake) {

@@ -1,5 +1,4 @@
-//! The sessions of an endpoint: the facts of their connections, and requests that others may make
-//! of them.
+//! The sessions of an endpoint: properties of their connections, and requests to them from others.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,38 +12,38 @@ use tdekit_wire_tds::{Caller, Session};
 
 use crate::answer::{Signals, lock};
 
-/// The sessions of an endpoint, for callers that list them or want a database for themselves.
+/// The sessions of an endpoint, for callers that list them or need exclusive access to a database.
 /// Clones share the list.
 #[derive(Clone, Default)]
 pub struct Sessions {
     list: Arc<Mutex<BTreeMap<u16, Weak<Held>>>>,
 }
 
-/// The facts of a session's connection.
+/// Properties of a session's connection.
 #[derive(Debug, Clone)]
 pub struct ConnectionFacts {
-    /// Whose it is, and how it is encrypted.
+    /// Its login, and its encryption.
     pub caller: Caller,
     /// The client's address.
     pub client: SocketAddr,
-    /// The address that it came to.
+    /// The server address that it connected to.
     pub server: SocketAddr,
-    /// The version of TDS, as LOGIN7 numbers it.
+    /// The version of TDS, as in LOGIN7.
     pub tds_version: u32,
-    /// Bytes of a packet.
+    /// Packet size.
     pub packet_bytes: u16,
-    /// When it connected.
+    /// Time of connection.
     pub connected: SystemTime,
-    /// Reads of its socket that found something.
+    /// Reads of its socket that returned data.
     pub reads: Touches,
     /// Writes to its socket.
     pub writes: Touches,
 }
 
-/// How often something was done.
+/// Count and time of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Touches {
-    /// How often.
+    /// The count.
     pub count: u64,
     /// The last time.
     pub last: SystemTime,
@@ -57,12 +56,12 @@ impl fmt::Debug for Sessions {
 }
 
 impl Sessions {
-    /// The facts of every session's connection, by the sessions' numbers.
+    /// Returns the properties of every session's connection, by session ID.
     pub fn connections(&self) -> Vec<ConnectionFacts> {
         self.held().iter().map(|held| held.facts()).collect()
     }
 
-    /// Makes every session at rest close a database's files. A session that runs a request or has a
+    /// Makes every resting session close a database's files. A session that runs a request or has a
     /// transaction keeps them.
     pub fn release(&self, database: &str) {
         for held in self.held() {
@@ -76,7 +75,8 @@ impl Sessions {
         }
     }
 
-    /// Cancels what a session runs, and ends its connection. False where there is no such session.
+    /// Cancels a session's request, and ends its connection. Returns false if there is no such
+    /// session.
     pub fn kill(&self, spid: u16) -> bool {
         let held = lock(&self.list).get(&spid).and_then(Weak::upgrade);
         let Some(held) = held else { return false };
@@ -104,7 +104,7 @@ impl Sessions {
     }
 }
 
-/// The fixed facts of a session's connection, and its traffic.
+/// The fixed properties of a session's connection, and its traffic.
 pub(crate) struct About {
     pub(crate) caller: Caller,
     pub(crate) client: SocketAddr,
@@ -147,7 +147,7 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         let mut list = lock(&self.list.list);
-        // The number may be another session's by now.
+        // The number may belong to another session by now.
         let spid = self.about.caller.spid;
         if list.get(&spid).is_some_and(|known| known.strong_count() == 0) {
             list.remove(&spid);
@@ -155,7 +155,7 @@ impl Drop for Held {
     }
 }
 
-/// The bytes that a socket has carried.
+/// The traffic of a socket.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
     pub(crate) reads: Counter,

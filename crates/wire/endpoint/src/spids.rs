@@ -1,14 +1,14 @@
-//! The numbers of sessions: no two connections have the same at a time.
+//! Session IDs: no two connections have the same one at a time.
 
 use std::sync::Mutex;
 
 use crate::answer::lock;
 
-/// The first number of a user's session, and the last, as SQL Server has them.
+/// The first and last ID of a user's session, as in SQL Server.
 const FIRST: u16 = 51;
 const LAST: u16 = 32_767;
 
-/// Which numbers are taken.
+/// The IDs in use.
 pub(crate) struct Spids(Mutex<State>);
 
 struct State {
@@ -22,7 +22,7 @@ impl Spids {
         Spids(Mutex::new(State { taken, next: FIRST }))
     }
 
-    /// Takes a number, the one least recently used as far as that goes; none when all are taken.
+    /// Takes an ID, approximately the least recently used one; `None` if all are in use.
     pub(crate) fn take(&self) -> Option<u16> {
         let mut state = lock(&self.0);
         let from = state.next;
@@ -35,7 +35,7 @@ impl Spids {
         Some(spid)
     }
 
-    /// Gives a number back.
+    /// Returns an ID.
     pub(crate) fn give_back(&self, spid: u16) {
         if let Some(taken) = lock(&self.0).taken.get_mut(usize::from(spid)) {
             *taken = false;

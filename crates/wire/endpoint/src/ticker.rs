@@ -1,7 +1,6 @@
-//! Watches requests that run: hears a client that cancels or leaves, and has a clock by which
-//! gathered output is sent before it has waited long. One thread for all, which sleeps as long as
-//! nothing runs. Sockets are watched by the kernel, so that thousands of requests that wait cost
-//! nothing.
+//! Watches running requests: notices a client that cancels or leaves, and has a clock by which
+//! gathered output is sent before it has waited long. A single thread, which sleeps while nothing
+//! runs. The kernel watches the sockets, so thousands of waiting requests cost nothing.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,16 +16,17 @@ use crate::answer::{Signals, lock};
 use crate::channel::Channel;
 use crate::error::EndpointError;
 
-/// The clock's unit: the longest that gathered tokens wait, and that a cancel is not heard.
+/// The clock's unit: maximum time for which gathered tokens wait, and for which a cancel goes
+/// unnoticed.
 const TICK: Duration = Duration::from_millis(10);
-/// It sleeps after so many ticks in which nothing ran.
+/// Number of idle ticks after which it sleeps.
 const TICKS_TO_SLEEP: u32 = 100;
 
-/// A request that runs.
+/// A running request.
 struct Running {
     channel: Arc<Mutex<Channel>>,
     signals: Arc<Signals>,
-    /// The kernel knows its socket.
+    /// True if the kernel knows its socket.
     is_known: bool,
 }
 
@@ -41,8 +41,8 @@ struct State {
 #[derive(Default)]
 struct Runs {
     all: HashMap<u64, Running>,
-    /// Those whose sockets are to be looked at with the next tick but one, and with the next: a
-    /// request that is over by then costs nothing.
+    /// Requests whose sockets are checked with the next tick but one, and with the next: a request
+    /// that is over by then costs nothing.
     young: Vec<u64>,
     due: Vec<u64>,
     next_id: u64,
@@ -79,7 +79,7 @@ impl Ticker {
         Ok(Ticker { state })
     }
 
-    /// Ticks so far: it goes on while requests run.
+    /// Returns the tick counter, which advances while requests run.
     pub(crate) fn clock(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.state.clock)
     }
@@ -98,12 +98,12 @@ impl Ticker {
         Watched { state: Arc::clone(&self.state), id }
     }
 
-    /// Requests that run.
+    /// Returns the number of running requests.
     pub(crate) fn running(&self) -> usize {
         lock(&self.state.running).all.len()
     }
 
-    /// Cancels all that runs.
+    /// Cancels all running requests.
     pub(crate) fn cancel_all(&self) {
         for running in lock(&self.state.running).all.values() {
             running.signals.cancel();
@@ -171,8 +171,8 @@ impl State {
         mut runs: std::sync::MutexGuard<'a, Runs>,
     ) -> std::sync::MutexGuard<'a, Runs> {
         while runs.all.is_empty() && !runs.stopped {
-            // A thread that adds a request from now on sees that it must wake this one. The flag
-            // is set anew each time, since a request may be over before this thread runs.
+            // A thread that adds a request from now on sees that it must wake this one. The flag is
+            // set anew each time, since a request may be over before this thread runs.
             self.asleep.store(true, Ordering::Release);
             runs = match self.wake.wait(runs) {
                 Ok(runs) => runs,
@@ -183,10 +183,10 @@ impl State {
         runs
     }
 
-    /// Reads what the client has sent meanwhile, and has the kernel say when it sends more.
+    /// Reads what the client has sent meanwhile, and makes the kernel report when it sends more.
     fn look(&self, runs: &mut Runs, id: u64) {
         let Some(running) = runs.all.get_mut(&id) else { return };
-        // The thread that holds the channel writes to it, and listens by itself when that is stuck.
+        // The thread that holds the channel writes to it, and listens itself when that blocks.
         let mut channel = match running.channel.try_lock() {
             Ok(channel) => channel,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),

@@ -16,16 +16,16 @@ use zeroize::Zeroizing;
 
 use crate::error::EndpointError;
 
-/// The name of TDS 8.0 in ALPN.
+/// ALPN name of TDS 8.0.
 const ALPN_TDS8: &[u8] = b"tds/8.0";
 const OWN_VALID_S: i64 = 3650 * 24 * 3600;
-/// Clocks of clients may be behind.
+/// Clients' clocks may be behind.
 const OWN_VALID_BEFORE_S: i64 = 24 * 3600;
 
-/// Where the certificate and its key are.
+/// Locations of the certificate and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdentityFiles {
-    /// The chain of certificates, PEM, the server's first.
+    /// The certificate chain, PEM, the server's first.
     pub certificate: PathBuf,
     /// Its private key, PEM, not encrypted.
     pub key: PathBuf,
@@ -34,10 +34,10 @@ pub struct IdentityFiles {
 /// The TLS configurations that are offered to clients.
 #[derive(Clone)]
 pub(crate) struct TlsOffer {
-    /// Within PRELOGIN: TLS 1.2 only, since FreeTDS, the JDBC and ODBC drivers and others break on
+    /// Within PRELOGIN: TLS 1.2 only, since FreeTDS, the JDBC and ODBC drivers and others fail on
     /// 1.3 and its tickets there.
     pub(crate) wrapped: Arc<ServerConfig>,
-    /// Before all else (TDS 8.0): TLS 1.3, and 1.2 for older clients.
+    /// Before everything else (TDS 8.0): TLS 1.3, and 1.2 for older clients.
     pub(crate) strict: Arc<ServerConfig>,
 }
 
@@ -90,15 +90,15 @@ fn config(
         .with_protocol_versions(versions)?
         .with_no_client_auth()
         .with_single_cert(chain, key)?;
-    // No state is kept for clients that come again: it would be memory, and tickets after the
-    // handshake confuse drivers.
+    // No state is kept for returning clients: it would take memory, and tickets after the handshake
+    // confuse drivers.
     config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(config)
 }
 
-/// Makes a key and a certificate for `names` in `dir`, if they are not there yet. Tells whether
-/// it made them.
+/// Makes a key and a certificate for `names` in `dir`, if they do not exist yet. Returns true if it
+/// made them.
 ///
 /// # Errors
 /// [`EndpointError::File`], [`EndpointError::Crypto`].
@@ -116,13 +116,13 @@ pub fn ensure_own_identity(
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let now = i64::try_from(now).unwrap_or_default();
     let made = self_signed_server(names, now - OWN_VALID_BEFORE_S, now + OWN_VALID_S)?;
-    // The key first: a certificate without its key would be taken for whole.
+    // The key first: a certificate without its key would be taken for complete.
     write_private(&files.key, made.key_pem.as_bytes())?;
     write_private(&files.certificate, made.certificate_pem.as_bytes())?;
     Ok((files, true))
 }
 
-/// Writes a file that only its owner reads, at once or not at all.
+/// Writes a file that only its owner can read, atomically.
 pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), EndpointError> {
     let failed = |source| EndpointError::File { action: "write", path: path.to_owned(), source };
     let dir = path.parent().unwrap_or(Path::new("."));
@@ -137,7 +137,7 @@ pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), EndpointErr
 }
 
 /// Fails for a file that others own or that has one of these permission bits: somebody else may
-/// have put it there. One that is not there is nobody's.
+/// have put it there. A missing file is accepted.
 pub(crate) fn refuse_foreign(path: &Path, bits: u32) -> Result<(), EndpointError> {
     let failed = |source| EndpointError::File { action: "trust", path: path.to_owned(), source };
     let facts = match fs::metadata(path) {

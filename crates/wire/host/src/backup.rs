@@ -86,10 +86,10 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// The places that devices name.
+/// Returns the places that devices name.
 ///
 /// # Errors
-/// 3201 for a path of Windows or an address that no store is known for.
+/// 3201 for a Windows path or an address of an unknown store.
 pub(crate) fn places(base: &Path, devices: &[Device<String>]) -> Result<Vec<Place>, Error> {
     let place = |device: &Device<String>| match device {
         Device::Disk(path) => files::resolve(base, path)
@@ -135,7 +135,7 @@ fn open(path: &Path, keys: &Keys) -> Result<Database, RunError> {
     source::open(path.to_owned(), &area, || Ok(keys.open()?))
 }
 
-/// A backup on its way.
+/// A backup in progress.
 struct Job<'a> {
     wanted: &'a Backup,
     found: &'a Found,
@@ -219,7 +219,7 @@ fn tell(found: &Found, outcome: &BackupOutcome, begun: Instant, out: &mut Progre
     out.tell(succeeded(verb, pages, outcome.source_bytes, begun));
 }
 
-/// SQL Server's last message of a backup or a restore.
+/// Makes SQL Server's last message of a backup or a restore.
 pub(crate) fn succeeded(
     verb: &'static str,
     pages: u64,

@@ -17,9 +17,9 @@ use time::{Date, PrimitiveDateTime, Time};
 use super::keys::{Keys, not_written, secret_bytes};
 use super::{fault, files};
 
-/// Days that a certificate is valid when nobody says: as in SQL Server, a year.
+/// Default validity of a certificate in days: one year, as in SQL Server.
 const DEFAULT_DAYS: i64 = 365;
-/// First bytes of Windows' private key files, a form that this program does not read.
+/// First bytes of Windows' private key files, a format that this program does not support.
 const PVK_MAGIC: [u8; 4] = [0x1E, 0xF1, 0xB5, 0xB0];
 /// First byte of a certificate or a key in DER: a SEQUENCE.
 const DER: u8 = 0x30;
@@ -58,7 +58,7 @@ pub(crate) fn create(keys: &Keys, base: &Path, wanted: &CreateCertificate) -> Re
 }
 
 /// `BACKUP CERTIFICATE`: the certificate as DER, as SQL Server writes it; the private key as an
-/// encrypted PKCS#8 in PEM, which has no form of its own there that others read.
+/// encrypted PKCS#8 in PEM, because SQL Server's own format is not readable elsewhere.
 pub(crate) fn backup(keys: &Keys, base: &Path, wanted: &CertificateBackup) -> Result<(), Error> {
     if wanted.decryption_password.is_some() {
         return Err(fault::feature("BACKUP CERTIFICATE .. DECRYPTION BY PASSWORD"));
@@ -91,7 +91,7 @@ pub(crate) fn backup(keys: &Keys, base: &Path, wanted: &CertificateBackup) -> Re
         let mut written = Written::default();
         written.write(&file, &der)?;
         written.write(&key_file, pem.private_key.as_bytes())?;
-        // A copy that does not open is no backup.
+        // A copy that does not open is not a backup.
         from_files(&file, &der, Some((&key_file, pem.private_key.as_bytes())), Some(&password))?;
         store.mark_backed_up(&info.sha256).map_err(of_store)?;
         written.keep();
@@ -99,7 +99,7 @@ pub(crate) fn backup(keys: &Keys, base: &Path, wanted: &CertificateBackup) -> Re
     })
 }
 
-/// Certificate and private key as one PKCS#12, as SQL Server writes it `WITH FORMAT = 'PFX'`.
+/// Writes certificate and private key as one PKCS#12, as SQL Server does `WITH FORMAT = 'PFX'`.
 fn backup_pfx(
     keys: &Keys,
     base: &Path,
@@ -118,7 +118,7 @@ fn backup_pfx(
         let bytes = store.export_pkcs12(&wanted.name, &password).map_err(&of_store)?;
         let mut written = Written::default();
         written.write(&file, &bytes)?;
-        // A copy that does not open is no backup.
+        // A copy that does not open is not a backup.
         let kept = read_certificate_file(&file).map_err(|_| not_written(&file))?;
         Read::from_pkcs12(&kept, &file, &password).map_err(not_read)?;
         store.mark_backed_up(&info.sha256).map_err(&of_store)?;
@@ -129,7 +129,7 @@ fn backup_pfx(
 
 /// `DROP CERTIFICATE`.
 pub(crate) fn remove(keys: &Keys, name: &str) -> Result<(), Error> {
-    // What nobody knows of cannot need one that was made a moment ago.
+    // A file that nobody knows cannot need a certificate that was just made.
     let young = keys.was_made_here(name);
     let in_use = |store: &KeyStore| -> Result<bool, StoreError> {
         let named = |info: &&CertificateInfo| info.name.eq_ignore_ascii_case(name);
@@ -152,8 +152,8 @@ pub(crate) fn remove(keys: &Keys, name: &str) -> Result<(), Error> {
     })
 }
 
-/// Tells of what may go wrong with certificates that a statement used: one is in no backup, one
-/// expires soon. The operator is told of the second as well.
+/// Warns of problems with certificates that a statement used: one is in no backup, one expires
+/// soon. The operator also gets the second warning.
 pub(crate) fn warn_of(
     operator: &dyn Operator,
     certificates: &[CertificateInfo],
@@ -237,7 +237,7 @@ fn bad_file() -> Error {
     ServerError::BadFile {}.into()
 }
 
-/// Seconds since 1970 of a date as SQL Server's scripts write it, in UTC.
+/// Parses a date as SQL Server's scripts write it, in UTC; returns seconds since 1970.
 fn seconds_of(text: &str) -> Option<i64> {
     const DATES: [&[BorrowedFormatItem<'static>]; 3] = [
         format_description!("[year][month][day]"),
@@ -256,7 +256,7 @@ fn seconds_of(text: &str) -> Option<i64> {
     Some(PrimitiveDateTime::new(date, time).assume_utc().unix_timestamp())
 }
 
-/// Files that go again unless they are kept.
+/// Files that are removed again unless they are kept.
 #[derive(Default)]
 struct Written(Vec<PathBuf>);
 

@@ -9,7 +9,7 @@ use tdekit_wire_tsql::Rows;
 
 use super::rows::{DATETIME, GUID, INT, Named, datetime, int, maybe, rows, string, text};
 
-/// SQL Server's columns, then the protocol and the suite of TLS, which it does not tell.
+/// SQL Server's columns, then the TLS protocol and suite, which SQL Server does not have.
 const CONNECTIONS: &[(&str, SqlType)] = &[
     ("session_id", INT),
     ("most_recent_session_id", INT),
@@ -37,7 +37,7 @@ const CONNECTIONS: &[(&str, SqlType)] = &[
     ("tls_cipher_suite", text(128)),
 ];
 
-/// The rows of `connections`.
+/// Returns the rows of `connections`.
 pub(crate) fn connections(connections: &[ConnectionFacts]) -> Rows {
     rows(CONNECTIONS, connections.iter().map(row).collect())
 }
@@ -70,7 +70,7 @@ fn row(facts: &ConnectionFacts) -> Named {
     ]
 }
 
-/// A count in an `int` column.
+/// Makes a count in an `int` column.
 fn count(number: u64) -> Value<'static> {
     int(i32::try_from(number).unwrap_or(i32::MAX))
 }

@@ -22,26 +22,26 @@ use super::{fault, kept};
 const SYSTEM: [(&str, i32); 4] = [("master", 1), ("tempdb", 2), ("model", 3), ("msdb", 4)];
 /// The number of the first database of a user.
 const FIRST_ID: i32 = 5;
-/// Extensions of database files. The first is that of new ones.
+/// Extensions of database files. The first is used for new ones.
 const EXTENSIONS: [&str; 3] = ["db", "sqlite", "sqlite3"];
-/// SQL Server's bound on a database's name, in characters.
+/// SQL Server's limit on a database's name, in characters.
 const MAX_NAME_CHARS: usize = 123;
 
-/// Longest wait for a session that is about to become idle, by one that wants its database.
+/// Maximum wait for a session that is about to become idle, by a session that wants its database.
 const ENDING: Duration = Duration::from_secs(1);
 
-/// Where the databases are.
+/// Location of the databases.
 pub(crate) enum Place {
     /// Every database in this directory.
     Directory(PathBuf),
-    /// This one.
+    /// This single database.
     File(PathBuf),
 }
 
 /// The served databases.
 pub(crate) struct Databases {
     place: Place,
-    /// Names in the order in which they were seen, in lower case: their numbers follow from it.
+    /// Names in the order in which they were seen, in lower case: they determine their numbers.
     seen: Mutex<Vec<String>>,
     gate: Arc<Gate>,
     sessions: Sessions,
@@ -56,10 +56,10 @@ pub(crate) struct Found {
 }
 
 impl Databases {
-    /// Serves what is at `path`, to `sessions`.
+    /// Serves the databases at `path`, to `sessions`.
     ///
     /// # Errors
-    /// The system's metadata of `path`.
+    /// Those of reading the metadata of `path`.
     pub(crate) fn new(path: &Path, sessions: Sessions) -> std::io::Result<Self> {
         let path = fs::canonicalize(path)?;
         let place = match fs::metadata(&path)?.is_dir() {
@@ -69,7 +69,7 @@ impl Databases {
         Ok(Self { place, seen: Mutex::new(Vec::new()), gate: Arc::default(), sessions })
     }
 
-    /// The directory of the databases, which relative paths of statements are in.
+    /// Returns the directory of the databases, to which paths of statements are relative.
     pub(crate) fn dir(&self) -> &Path {
         match &self.place {
             Place::Directory(dir) => dir,
@@ -77,7 +77,7 @@ impl Databases {
         }
     }
 
-    /// The database that is served alone, if one is.
+    /// Returns the database that is served alone, if any.
     pub(crate) fn only_file(&self) -> Option<&Path> {
         match &self.place {
             Place::Directory(_) => None,
@@ -85,7 +85,7 @@ impl Databases {
         }
     }
 
-    /// The users' databases, by name.
+    /// Returns the users' databases, by name.
     pub(crate) fn found(&self) -> Result<Vec<Found>, Error> {
         let mut paths = match &self.place {
             Place::File(path) => vec![path.clone()],
@@ -111,7 +111,7 @@ impl Databases {
         Ok(found)
     }
 
-    /// A user's database by its name, whatever its case.
+    /// Returns a user's database by its name, ignoring case.
     ///
     /// # Errors
     /// 911.
@@ -121,7 +121,7 @@ impl Databases {
         found.ok_or_else(|| fault::unknown_database(name))
     }
 
-    /// All databases, the system's first.
+    /// Returns all databases, the system's first.
     pub(crate) fn all(&self) -> Result<Vec<Database>, Error> {
         let mut all: Vec<_> = SYSTEM
             .iter()
@@ -134,17 +134,17 @@ impl Databases {
             .collect();
         for Found { name, id, path } in self.found()? {
             let encrypted = kind(&path) == FileKind::Encrypted;
-            // A database that was dropped meanwhile must not come back empty.
+            // A database that was dropped in the meantime must not come back empty.
             let uri = file_uri(&path) + "?mode=rw";
             all.push(Database { name, id, uri, encrypted });
         }
         Ok(all)
     }
 
-    /// Begins to open a database's file; it is open when what this gives is dropped.
+    /// Starts opening a database's file; it is open when the returned value is dropped.
     ///
     /// # Errors
-    /// 952 while it is being replaced, 911 when it is gone.
+    /// 952 while it is being replaced, 911 if it is gone.
     pub(crate) fn opening(&self, name: &str) -> Result<Box<dyn Any>, Error> {
         let opening = self.gate.open(name)?;
         if !is_system(name) {
@@ -153,11 +153,11 @@ impl Databases {
         Ok(Box::new(opening))
     }
 
-    /// Takes a database's file, to replace or to remove it: sessions at rest let go of it, and none
-    /// opens it until what this gives is dropped. None while a session uses it.
+    /// Takes a database's file, to replace or remove it: resting sessions release it, and none
+    /// opens it until the returned value is dropped. `None` while a session uses it.
     ///
-    /// A session whose client is gone, or has its answer already, is a moment from rest: so this
-    /// looks again for up to [`ENDING`].
+    /// A session whose client is gone, or has its answer already, is about to rest: so this retries
+    /// for up to [`ENDING`].
     pub(crate) fn take(&self, found: &Found) -> Option<Replacing> {
         let replacing = self.gate.replace(&found.name)?;
         let until = Instant::now() + ENDING;
@@ -173,7 +173,7 @@ impl Databases {
         }
     }
 
-    /// Takes the name of a database that is not there yet; none while another takes it.
+    /// Takes the name of a new database; `None` while another takes it.
     pub(crate) fn claim(&self, name: &str) -> Option<Replacing> {
         self.gate.replace(name)
     }
@@ -181,7 +181,7 @@ impl Databases {
     /// Makes an empty database in WAL mode.
     ///
     /// # Errors
-    /// 1801 when the name is taken, 40512 where a single file is served.
+    /// 1801 if the name is in use, 40512 if a single file is served.
     pub(crate) fn create(&self, name: &str) -> Result<(), Error> {
         let path = self.path_for(name)?;
         let exists = || Error::DatabaseExists { name: name.to_owned() };
@@ -190,8 +190,7 @@ impl Databases {
         }
         let told =
             |detail: String| Error::from(ServerError::NotCreated { name: name.to_owned(), detail });
-        // An empty file is a new database to SQLite; what somebody else put there, or a link, is
-        // not used.
+        // An empty file is a new database to SQLite; an existing file, or a link, is not used.
         match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(exists()),
@@ -206,7 +205,7 @@ impl Databases {
     /// Removes a database.
     ///
     /// # Errors
-    /// 3701 when it is not there, 3702 while it is in use.
+    /// 3701 if it does not exist, 3702 while it is in use.
     pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
         if is_system(name) {
             return Err(ServerError::SystemDatabase { name: name.to_owned() }.into());
@@ -216,7 +215,7 @@ impl Databases {
         let Some(_taken) = self.take(&found) else {
             return Err(Error::DatabaseInUse { name: found.name });
         };
-        // The file first: a log without its database is nothing, the reverse would lose commits.
+        // The file first: a log without its database is harmless, the reverse would lose commits.
         fs::remove_file(&found.path).map_err(|failure| fault::own(failure.to_string()))?;
         for suffix in SIDE_SUFFIXES {
             let _ = fs::remove_file(with_suffix(&found.path, suffix));
@@ -224,7 +223,7 @@ impl Databases {
         Ok(())
     }
 
-    /// The path of a new database.
+    /// Returns the path of a new database.
     pub(crate) fn path_for(&self, name: &str) -> Result<PathBuf, Error> {
         let Place::Directory(dir) = &self.place else {
             return Err(fault::feature("a second database beside a single served file"));
@@ -248,17 +247,17 @@ impl Databases {
     }
 }
 
-/// The kind of the file; `Other` where it cannot be read.
+/// Returns the kind of the file; `Other` if it cannot be read.
 pub(crate) fn kind(path: &Path) -> FileKind {
     kept::area(path).map_or(FileKind::Other, |area| FileKind::of(&area))
 }
 
-/// Whether the name is of a database that every server has.
+/// Returns true if the name is that of a system database.
 pub(crate) fn is_system(name: &str) -> bool {
     SYSTEM.iter().any(|(system, _)| system.eq_ignore_ascii_case(name))
 }
 
-/// Makes a database in WAL mode of an empty file.
+/// Makes a database in WAL mode from an empty file.
 fn fill(path: &Path) -> rusqlite::Result<()> {
     register()?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE

@@ -1,8 +1,8 @@
 //! Database encryption keys, and databases encrypted and decrypted.
 //!
-//! A file has a key only while it is encrypted. CREATE DATABASE ENCRYPTION KEY therefore notes with
-//! what the database is to be encrypted, and SET ENCRYPTION ON makes the key. The note is gone when
-//! the server ends.
+//! A file has a key only while it is encrypted. CREATE DATABASE ENCRYPTION KEY therefore only
+//! records the database's future encryption, and SET ENCRYPTION ON makes the key. The record is
+//! lost when the server ends.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -27,17 +27,17 @@ use super::keys::Keys;
 use super::scan::Scans;
 use super::{fault, kept};
 
-/// With what a database is to be encrypted.
+/// The future encryption of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Noted {
     pub(crate) algorithm: Algorithm,
     /// Thumbprint or name.
     pub(crate) certificate: String,
-    /// Milliseconds since 1970.
+    /// Time in milliseconds since 1970.
     pub(crate) created_ms: i64,
 }
 
-/// The notes, by the databases' names in lower case.
+/// The records, by the databases' names in lower case.
 #[derive(Default)]
 pub(crate) struct Encryption {
     noted: Mutex<HashMap<String, Noted>>,
@@ -45,7 +45,7 @@ pub(crate) struct Encryption {
 }
 
 impl Encryption {
-    /// The note of a database.
+    /// Returns the record of a database.
     pub(crate) fn noted(&self, name: &str) -> Option<Noted> {
         self.notes().get(&name.to_lowercase()).cloned()
     }
@@ -71,7 +71,7 @@ impl Encryption {
         Ok(())
     }
 
-    /// `ALTER DATABASE ENCRYPTION KEY`: another certificate, or a new key, whose scan goes on in
+    /// `ALTER DATABASE ENCRYPTION KEY`: another certificate, or a new key, whose scan continues in
     /// the background.
     pub(crate) fn alter(
         &self,
@@ -175,7 +175,7 @@ impl Encryption {
         }
     }
 
-    /// A new key, which is in force when the statement ends.
+    /// Makes a new key, which is in force when the statement ends.
     fn regenerate(
         &self,
         keys: &Keys,
@@ -203,7 +203,7 @@ impl Encryption {
         started.map_err(|failure| of_scan(found, failure))
     }
 
-    /// Goes on with changes of keys that have begun, as the server starts.
+    /// Continues key changes in progress, when the server starts.
     pub(crate) fn go_on(&self, databases: &Databases, unlocked: &Arc<Unlocked>) {
         for found in databases.found().unwrap_or_default() {
             if let Ok(Some(header)) = header(&found.path) {
@@ -273,7 +273,7 @@ impl Encryption {
     }
 }
 
-/// What a scan failed with.
+/// Converts the error of a scan.
 fn of_scan(found: &Found, failure: DatabaseError) -> Error {
     match failure {
         DatabaseError::InUse { .. } => {
@@ -283,7 +283,7 @@ fn of_scan(found: &Found, failure: DatabaseError) -> Error {
     }
 }
 
-/// The header of an encrypted database; None for a plain one.
+/// Returns the header of an encrypted database; `None` for a plain one.
 pub(crate) fn header(path: &Path) -> Result<Option<Header>, Error> {
     let failed =
         |failure: &dyn std::fmt::Display| fault::own(format!("{}: {failure}", path.display()));
@@ -294,7 +294,7 @@ pub(crate) fn header(path: &Path) -> Result<Option<Header>, Error> {
     }
 }
 
-/// SHA-1 thumbprint of the first certificate that wraps the key in force.
+/// Returns the SHA-1 thumbprint of the first certificate that wraps the key in force.
 pub(crate) fn thumbprint_of(header: &Header) -> Option<String> {
     let wrapped = wrapped_of(&header.dek(header.current)?.recipients).ok()?;
     wrapped.first().map(tdekit_key_store::WrappedDek::thumbprint)
@@ -307,8 +307,7 @@ fn user_database(databases: &Databases, name: &str) -> Result<Found, Error> {
     databases.find(name)
 }
 
-/// The thumbprint of a certificate that wraps and unwraps; with the warning when it is in no
-/// backup.
+/// Returns the thumbprint of a certificate that wraps and unwraps, and warns if it is in no backup.
 fn usable(keys: &Keys, named: &str, out: &mut Progress<'_>) -> Result<String, Error> {
     let work = || -> Result<_, RunError> {
         let unlocked = keys.open()?;

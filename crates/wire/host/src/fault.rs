@@ -1,5 +1,5 @@
-//! Errors of the key store, of the backup engine and of databases, as SQL Server numbers and words
-//! them. Numbers and words stand in the table of wire-tds.
+//! Errors of the key store, of the backup engine and of databases, with SQL Server's numbers and
+//! texts. The table of wire-tds has numbers and texts.
 
 use std::io;
 
@@ -9,32 +9,32 @@ use tdekit_sqlite_convert::DatabaseError;
 use tdekit_wire_tds::messages::ServerError;
 use tdekit_wire_tsql::Error;
 
-/// An error that SQL Server does not know.
+/// Makes an error that SQL Server does not have.
 pub(crate) fn own(text: impl Into<String>) -> Error {
     ServerError::Own { text: text.into() }.into()
 }
 
-/// A feature that is not there, by its name.
+/// Makes the error of a missing feature, by its name.
 pub(crate) fn feature(what: &str) -> Error {
     Error::NotSupportedFeature { what: what.to_owned() }
 }
 
-/// `DATABASE` that is not there.
+/// Makes the error of a `DATABASE` that does not exist.
 pub(crate) fn unknown_database(name: &str) -> Error {
     Error::UnknownDatabase { name: name.to_owned() }
 }
 
-/// No master key, or none that is open.
+/// Makes the error of a missing or locked master key.
 pub(crate) fn no_master_key() -> Error {
     ServerError::NoMasterKey {}.into()
 }
 
-/// A certificate that a statement names and that is not there.
+/// Makes the error of a named certificate that does not exist.
 pub(crate) fn no_certificate(verb: &'static str, name: &str) -> Error {
     ServerError::NoCertificate { verb, name: name.to_owned() }.into()
 }
 
-/// Errors of the key store.
+/// Converts errors of the key store.
 pub(crate) fn of_store(failure: &StoreError) -> Error {
     let error = match failure {
         StoreError::Missing { .. }
@@ -64,7 +64,7 @@ pub(crate) fn of_store(failure: &StoreError) -> Error {
     error.into()
 }
 
-/// A device that the system does not open.
+/// Makes the error of a device that the system does not open.
 pub(crate) fn device(path: &str, source: &io::Error) -> ServerError {
     let code = source.raw_os_error().unwrap_or(match source.kind() {
         io::ErrorKind::NotFound => 2,
@@ -81,7 +81,7 @@ pub(crate) fn device(path: &str, source: &io::Error) -> ServerError {
     ServerError::Device { path: path.to_owned(), code, words }
 }
 
-/// Errors of the backup engine, those of databases included.
+/// Converts errors of the backup engine, including those of databases.
 pub(crate) fn of_run(failure: &RunError) -> Error {
     let error = match failure {
         RunError::Io { path, source, .. } => device(&path.display().to_string(), source),

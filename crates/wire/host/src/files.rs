@@ -1,9 +1,9 @@
-//! Paths that statements name.
+//! Paths in statements.
 
 use std::path::{Path, PathBuf};
 
-/// A path of a statement: a relative one is in `base`. None for Windows' paths, which would
-/// otherwise become odd names of files.
+/// Resolves a path of a statement: a relative one is in `base`. `None` for Windows paths, which
+/// would otherwise become odd file names.
 pub(crate) fn resolve(base: &Path, named: &str) -> Option<PathBuf> {
     let drive = named.as_bytes().get(1) == Some(&b':');
     let foreign = drive || named.contains('\\') || named.contains('\0') || named.is_empty();

@@ -1,7 +1,7 @@
 //! A gate for each database file: opening it and replacing it exclude each other.
 //!
-//! A file is replaced by a rename. Whoever opened the old one just before would go on writing to
-//! it, and nobody would ever read that.
+//! A file is replaced by a rename. A connection that opened the old one just before would continue
+//! to write to it, and nobody would ever read that.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tdekit_wire_tds::messages::ServerError;
 use tdekit_wire_tsql::Error;
 
-/// Longest wait of an opening for a replacement, and the reverse.
+/// Maximum wait of an opening for a replacement, and the reverse.
 const WAIT: Duration = Duration::from_secs(3);
 
 /// Databases by their names in lower case.
@@ -39,7 +39,7 @@ pub(crate) struct Replacing {
 }
 
 impl Gate {
-    /// Begins to open a database's file.
+    /// Starts opening a database's file.
     ///
     /// # Errors
     /// 952 while it is being replaced.
@@ -53,7 +53,7 @@ impl Gate {
         Ok(Opening { gate: Arc::clone(self), name })
     }
 
-    /// Begins to replace a database's file; none while somebody opens or replaces it.
+    /// Starts replacing a database's file; `None` while somebody opens or replaces it.
     pub(crate) fn replace(self: &Arc<Self>, database: &str) -> Option<Replacing> {
         let name = database.to_lowercase();
         if !self.lock().replaced.insert(name.clone()) {
@@ -66,7 +66,7 @@ impl Gate {
         free.then_some(replacing)
     }
 
-    /// Waits until `done`, but not for ever.
+    /// Waits until `done` returns true, with a time limit.
     fn wait(&self, done: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
         let waited = self.changed.wait_timeout_while(self.lock(), WAIT, |state| !done(state));
         waited.unwrap_or_else(PoisonError::into_inner).0
@@ -116,7 +116,7 @@ mod tests {
             drop((first, second));
             replaced.join().unwrap().unwrap()
         });
-        // And who opens waits for who replaces.
+        // And opening waits for replacing.
         thread::scope(|scope| {
             let opened = scope.spawn(|| gate.open("A").map(drop));
             drop(replacing);

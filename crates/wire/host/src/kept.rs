@@ -19,10 +19,10 @@ type Identity = (u64, u64);
 type Files = HashMap<Identity, Arc<File>>;
 
 static KEPT: LazyLock<Mutex<Files>> = LazyLock::new(Mutex::default);
-/// Those that are open to be written, too.
+/// Those that are also open for writing.
 static WRITERS: LazyLock<Mutex<Files>> = LazyLock::new(Mutex::default);
 
-/// The file at `path`, open to be read.
+/// Returns the file at `path`, open for reading.
 pub(crate) fn open(path: &Path) -> io::Result<Arc<File>> {
     kept_in(&KEPT, path, || File::open(path))
 }
@@ -33,7 +33,7 @@ fn kept_in(
     open: impl FnOnce() -> io::Result<File>,
 ) -> io::Result<Arc<File>> {
     let mut kept = all.lock().unwrap_or_else(PoisonError::into_inner);
-    // Nobody can open a file again whose last name is gone.
+    // Nobody can open a file again after its last name is gone.
     kept.retain(|_, file| file.metadata().is_ok_and(|metadata| metadata.nlink() > 0));
     let metadata = fs::metadata(path)?;
     if !metadata.is_file() {
@@ -48,19 +48,19 @@ fn kept_in(
     Ok(file)
 }
 
-/// The file at `path`, open to be read and written by a change of its key.
+/// Returns the file at `path`, open for reading and writing by a change of its key.
 pub(crate) fn open_to_write(path: &Path) -> io::Result<Arc<File>> {
     kept_in(&WRITERS, path, || File::options().read(true).write(true).open(path))
 }
 
-/// The first bytes of the file at `path`.
+/// Reads the first bytes of the file at `path`.
 pub(crate) fn area(path: &Path) -> io::Result<Vec<u8>> {
     let file = open(path)?;
     read_area(&file)
 }
 
-/// Whether SQLite has the file open in this process, to be written. Descriptors of others are those
-/// that are kept here, and those of the engine of backups, which only read.
+/// Returns true if SQLite has the file open in this process for writing. Other descriptors are
+/// those that are kept here, and those of the backup engine, which only reads.
 pub(crate) fn in_use(path: &Path) -> bool {
     let Ok(metadata) = fs::metadata(path) else { return false };
     let identity = (metadata.dev(), metadata.ino());
@@ -78,7 +78,7 @@ pub(crate) fn in_use(path: &Path) -> bool {
     })
 }
 
-/// Whether a descriptor of this process is open to be written (proc(5), fdinfo).
+/// Returns true if a descriptor of this process is open for writing (proc(5), fdinfo).
 fn writes(descriptor: &str) -> bool {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}")).unwrap_or_default();
     let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));

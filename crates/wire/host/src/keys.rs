@@ -1,4 +1,4 @@
-//! The key store of a server: opened by what its operator gave, or by a client's statement.
+//! The key store of a server: opened with the operator's secret, or by a client's statement.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,12 +13,12 @@ use tdekit_wire_tsql::Error;
 
 use super::fault;
 
-/// The key store, and what opens it.
+/// The key store, and its secret.
 pub(crate) struct Keys {
     operator: Arc<dyn Operator>,
-    /// The secret that a client opened it with, until CLOSE MASTER KEY or the server's end.
+    /// The secret with which a client opened it, until CLOSE MASTER KEY or the server's end.
     given: Mutex<Option<Arc<Unlock>>>,
-    /// The store as it was opened last.
+    /// The store when it was last opened.
     current: Mutex<Option<Arc<Unlocked>>>,
     cost: PasswordParams,
     /// Names of certificates that were made since the server's start.
@@ -31,22 +31,22 @@ impl Keys {
         Self { operator, given, current, cost, made: Mutex::default() }
     }
 
-    /// Names the key store and hears warnings.
+    /// Returns the operator, which names the key store and receives warnings.
     pub(crate) fn operator(&self) -> &dyn Operator {
         &*self.operator
     }
 
-    /// A certificate was made.
+    /// Records that a certificate was made.
     pub(crate) fn note_made(&self, name: &str) {
         locked(&self.made).push(name.to_lowercase());
     }
 
-    /// Whether a certificate was made since the server's start.
+    /// Returns true if a certificate was made since the server's start.
     pub(crate) fn was_made_here(&self, name: &str) -> bool {
         locked(&self.made).contains(&name.to_lowercase())
     }
 
-    /// A file is gone: no certificate is needed for it any more.
+    /// Records that a file is gone, so that it needs no certificate any more.
     pub(crate) fn forget_file(&self, path: &Path) -> Result<(), Error> {
         let Some(store) = self.store()? else { return Ok(()) };
         let forget = || -> Result<(), StoreError> {
@@ -58,12 +58,12 @@ impl Keys {
         forget().map_err(|failure| fault::of_store(&failure))
     }
 
-    /// The store's directory.
+    /// Returns the store's directory.
     pub(crate) fn dir(&self) -> Result<PathBuf, Error> {
         self.operator.access().dir().map_err(|failure| fault::of_store(&failure))
     }
 
-    /// The store as anybody may read it; None where there is none.
+    /// Returns the store as anybody may read it; `None` if there is none.
     pub(crate) fn store(&self) -> Result<Option<KeyStore>, Error> {
         match self.operator.open_store() {
             Ok(store) => Ok(Some(store)),
@@ -72,10 +72,11 @@ impl Keys {
         }
     }
 
-    /// The store with its master key open, as it is now.
+    /// Returns the current store with its master key open.
     ///
     /// # Errors
-    /// `Missing`, `NoProvider` when nothing opens it, `WrongPassword` and what else unlocking says.
+    /// `Missing`, `NoProvider` if there is no secret, `WrongPassword` and other errors of
+    /// unlocking.
     pub(crate) fn open(&self) -> Result<Arc<Unlocked>, StoreError> {
         let store = self.operator.open_store()?;
         let mut current = locked(&self.current);
@@ -84,7 +85,7 @@ impl Keys {
             let same = ours.store_id == theirs.store_id
                 && ours.master_key.id == theirs.master_key.id
                 && ours.sequence == theirs.sequence;
-            // CLOSE MASTER KEY empties it, so what is here may be used.
+            // CLOSE MASTER KEY clears it, so this value may be used.
             if same {
                 return Ok(Arc::clone(unlocked));
             }
@@ -95,7 +96,7 @@ impl Keys {
         Ok(unlocked)
     }
 
-    /// Changes the store, and has everything here use it as it is then.
+    /// Changes the store, and makes everything here use its new state.
     pub(crate) fn change<T>(
         &self,
         change: impl FnOnce(&mut Unlocked) -> Result<T, Error>,
@@ -131,7 +132,7 @@ impl Keys {
         Ok(())
     }
 
-    /// `CLOSE MASTER KEY`: what opens it besides is the operator's own.
+    /// `CLOSE MASTER KEY`: other secrets that open it belong to the operator.
     pub(crate) fn close(&self) -> Result<(), Error> {
         match locked(&self.given).take() {
             Some(_) => {
@@ -142,8 +143,8 @@ impl Keys {
         }
     }
 
-    /// `ALTER MASTER KEY REGENERATE`: a new master key, under which every private key is sealed,
-    /// and which the password alone opens.
+    /// `ALTER MASTER KEY REGENERATE`: makes a new master key, which seals every private key, and
+    /// which only the password opens.
     pub(crate) fn regenerate(&self, password: &str) -> Result<(), Error> {
         let secret = secret(password)?;
         self.change(|store| {
@@ -154,14 +155,14 @@ impl Keys {
         Ok(())
     }
 
-    /// `BACKUP MASTER KEY`: the whole store, as `tdekit key backup` writes it.
+    /// `BACKUP MASTER KEY`: writes the whole store, as `tdekit key backup` does.
     pub(crate) fn backup(&self, file: PathBuf, password: &str) -> Result<(), Error> {
         let secret = secret(password)?;
         self.change(|store| {
             let failed = |failure: StoreError| fault::of_store(&failure);
             let bytes = store.backup(&secret, self.cost).map_err(failed)?;
             write_new(&file, &bytes).map_err(|_| not_written(&file))?;
-            // A copy that does not open is no backup.
+            // A copy that does not open is not a backup.
             let read = KeyStore::from_backup(store.store().dir(), bytes);
             let opened = read.and_then(|backup| backup.unlock(&secret)).map_err(failed);
             match opened {
@@ -200,12 +201,12 @@ impl Keys {
     }
 }
 
-/// A file that was not written; it may be there already.
+/// Makes the error of a file that was not written; it may exist already.
 pub(crate) fn not_written(file: &std::path::Path) -> Error {
     ServerError::NotWritten { file: file.display().to_string() }.into()
 }
 
-/// A password as a secret.
+/// Converts a password to a secret.
 pub(crate) fn secret_bytes(password: &str) -> Result<SecretBytes, Error> {
     SecretBytes::from_slice(password.as_bytes()).map_err(|failure| fault::own(failure.to_string()))
 }

@@ -1,5 +1,5 @@
-//! Statements of T-SQL about keys, backups and databases, carried out by the key store, the backup
-//! engine and the databases: the planes do not know each other.
+//! Statements of T-SQL about keys, backups and databases, implemented with the key store, the
+//! backup engine and the databases: the planes do not know each other.
 //!
 //! `docs/wire-statements.md` describes each statement.
 
@@ -54,11 +54,12 @@ pub struct ServeHost {
 }
 
 impl ServeHost {
-    /// Serves the databases of the directory `path`, or the one that it names, to `sessions`.
+    /// Serves the databases of the directory `path`, or the single database at `path`, to
+    /// `sessions`.
     ///
     /// # Errors
-    /// `Io` when it is not there, `DatabaseFile` when the VFS cannot be registered or the file is
-    /// no database, `Store` when what was given for the key store does not open it.
+    /// `Io` if it does not exist, `DatabaseFile` if the VFS cannot be registered or the file is not
+    /// a database, `Store` if the key store's given secret does not open it.
     pub fn new(
         path: &Path,
         operator: Arc<dyn Operator>,
@@ -79,7 +80,7 @@ impl ServeHost {
         if let Some(file) = databases.only_file().filter(|file| kind(file) == FileKind::Other) {
             return Err(DatabaseError::NotADatabase { path: file.to_owned() }.into());
         }
-        // So that encrypted databases open; where nothing opens the store, OPEN MASTER KEY may.
+        // So that encrypted databases open; if nothing opens the store, OPEN MASTER KEY may.
         let encryption = Encryption::default();
         let locked = match keys.open() {
             Ok(unlocked) => {
@@ -93,13 +94,13 @@ impl ServeHost {
         Ok(Self { databases, keys, encryption, sessions, locked })
     }
 
-    /// Whether a key store exists that no secret given at the start opens.
+    /// Returns true if a key store exists that no secret given at the start opens.
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.locked
     }
 
-    /// Ends what goes on in the background, in order.
+    /// Stops background work in an orderly way.
     pub fn stop(&self) {
         self.encryption.scans.stop();
     }
@@ -135,7 +136,7 @@ impl Host for ServeHost {
             "msdb.dbo.backupmediafamily" => views::media_family(&self.keys)?,
             "msdb.dbo.backupmediaset" => views::media_set(&self.keys)?,
             "sys.dm_exec_connections" => match self.sessions.connections() {
-                // Sessions of no endpoint: the front end knows its own.
+                // Without an endpoint's sessions: the front end knows its own.
                 none if none.is_empty() => return Ok(None),
                 known => connections::connections(&known),
             },
@@ -148,14 +149,14 @@ impl Host for ServeHost {
     }
 
     fn clear_wait_stats(&self) -> Result<()> {
-        // Nothing waits for encryption here, so all is as after clearing.
+        // Nothing waits for encryption here, so the state is as after clearing.
         Ok(())
     }
 
     fn drop_clean_buffers(&self) -> Result<()> {
         for found in self.databases.found()? {
             if let Ok(file) = kept::open(&found.path) {
-                // Advice: what the system keeps all the same is read faster, and nothing else.
+                // Advice only: if the system keeps the pages anyway, they are just read faster.
                 let _ = fadvise(&*file, 0, None, Advice::DontNeed);
             }
         }

@@ -26,7 +26,7 @@ use super::fault;
 use super::keys::Keys;
 use super::steer::steer;
 
-/// The media set of a statement.
+/// Opens the media set of a statement.
 pub(crate) fn media(
     databases: &Databases,
     wanted: &Restore,
@@ -36,7 +36,7 @@ pub(crate) fn media(
     Ok((places, opened))
 }
 
-/// The set that a statement names: as in SQL Server the first one, unless FILE says otherwise.
+/// Returns the set that a statement names: the first one, as in SQL Server, unless FILE is given.
 pub(crate) fn set_of<'a>(media: &'a Media, wanted: &Restore) -> Result<&'a SetInfo, Error> {
     let asked = wanted.position.as_deref().unwrap_or("1").trim();
     let position = asked.parse::<u32>().ok().filter(|position| *position > 0);
@@ -71,7 +71,7 @@ pub(crate) fn run(
         }
         Err(_) => (databases.path_for(name)?, databases.claim(name).ok_or_else(in_use)?),
     };
-    // The statement names its set by its place: what is wrong beside it is told.
+    // The statement names its set by position: faults elsewhere are reported.
     for finding in FindingReport::all(keys.operator(), &opened.media) {
         out.tell(Told::Own { text: finding.message }.message());
     }
@@ -134,7 +134,7 @@ fn in_use() -> Error {
     ServerError::Exclusive {}.into()
 }
 
-/// A restore on its way.
+/// A restore in progress.
 struct Work<'a> {
     keys: &'a Keys,
     media: &'a Media,
@@ -142,11 +142,11 @@ struct Work<'a> {
     places: &'a [Place],
 }
 
-/// The result of a restore.
+/// Result of a restore.
 struct Done {
     pages: u64,
     bytes: u64,
-    /// Those that the database is encrypted for.
+    /// The certificates for which the database is encrypted.
     certificates: Vec<CertificateInfo>,
 }
 
@@ -193,8 +193,8 @@ impl Work<'_> {
         Ok(Done { pages: outcome.pages, bytes: outcome.bytes, certificates })
     }
 
-    /// Refuses what the configuration does, to make an encrypted database plain, and to put in its
-    /// place what anybody can have made: no statement can say that this is wanted.
+    /// Refuses what the configuration refuses, to make an encrypted database plain, and to replace
+    /// it by a set that anybody can have made: no statement can express that this is wanted.
     fn refuse(
         &self,
         (chain, unlocked): (&mut Chain<'_>, Option<&Unlocked>),
@@ -219,7 +219,7 @@ impl Work<'_> {
         })
     }
 
-    /// Encrypted if the database was, else plain.
+    /// Returns encrypted if the database was, otherwise plain.
     fn form(
         &self,
         path: &std::path::Path,

@@ -1,4 +1,4 @@
-//! Rows of views: columns by short names of their types, values from what the command knows.
+//! Rows of views: columns by short names of their types, values from the host's data.
 
 use std::borrow::Cow;
 
@@ -33,10 +33,10 @@ pub(crate) const fn binary(bytes: u16) -> SqlType {
     SqlType::VarBinary(Length::Of(bytes))
 }
 
-/// A row: values by the names of their columns; what is not named is NULL.
+/// A row: values by the names of their columns; missing ones are NULL.
 pub(crate) type Named = Vec<(&'static str, Value<'static>)>;
 
-/// Rows under `columns`.
+/// Makes rows under `columns`.
 pub(crate) fn rows(columns: &[(&str, SqlType)], named: Vec<Named>) -> Rows {
     let place = |mut row: Named| {
         let value = |(name, ty): &(&str, SqlType)| {
@@ -66,7 +66,7 @@ pub(crate) fn int(number: impl TryInto<i64>) -> Value<'static> {
     Value::Int(number.try_into().unwrap_or(i64::MAX))
 }
 
-/// A decimal without digits behind the point.
+/// A decimal without fraction digits.
 pub(crate) fn size(number: u64) -> Value<'static> {
     Value::Decimal { unscaled: i128::from(number), scale: 0 }
 }
@@ -85,7 +85,7 @@ pub(crate) fn datetime(ms: i64) -> Value<'static> {
     }
 }
 
-/// A `uniqueidentifier` that reads as the bytes' hexadecimal digits do.
+/// A `uniqueidentifier` that is displayed like the bytes' hexadecimal digits.
 pub(crate) fn guid(id: [u8; 16]) -> Value<'static> {
     let [a, b, c, d, e, f, g, h, rest @ ..] = id;
     let mut stored = [d, c, b, a, f, e, h, g, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -93,18 +93,18 @@ pub(crate) fn guid(id: [u8; 16]) -> Value<'static> {
     Value::Guid(stored)
 }
 
-/// [`guid`] of hexadecimal digits; NULL for others.
+/// [`guid`] from hexadecimal digits; NULL for other text.
 pub(crate) fn guid_of(digits: &str) -> Value<'static> {
     <[u8; 16]>::from_hex(digits).map_or(Value::Null, guid)
 }
 
-/// A thumbprint such as `0xA1B2`; NULL for what is none.
+/// A thumbprint such as `0xA1B2`; NULL for other text.
 pub(crate) fn thumbprint(digits: &str) -> Value<'static> {
     let bytes = hex::decode(digits.trim_start_matches("0x")).ok();
     bytes.map_or(Value::Null, |bytes| Value::Binary(Cow::Owned(bytes)))
 }
 
-/// Cuts text to its column, as names of other systems may be longer than SQL Server's.
+/// Cuts text to its column, because names of other systems may be longer than SQL Server's.
 fn fit(value: Value<'static>, ty: SqlType) -> Value<'static> {
     let (Value::Text(text), SqlType::NVarChar(Length::Of(units))) = (&value, ty) else {
         return value;

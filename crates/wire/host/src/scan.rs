@@ -1,9 +1,9 @@
-//! Changes of databases' keys, which go on in the background after their statement.
+//! Changes of databases' keys, which continue in the background after their statement.
 //!
-//! They work in this process, through descriptors that stay open: closing one would drop the locks
-//! of the sessions (see `kept`). A process of their own would need the master key handed over.
-//! A scan ends with the server, in order; the database then has both keys, and the next start of
-//! the server, `SET ENCRYPTION RESUME` or `tdekit rotate` goes on with it.
+//! They run in this process, through descriptors that stay open: closing one would drop the locks
+//! of the sessions (see `kept`). A separate process would need the master key. A scan ends with the
+//! server, in an orderly way; the database then has both keys, and the next start of the server,
+//! `SET ENCRYPTION RESUME` or `tdekit rotate` continues it.
 
 use std::collections::HashMap;
 use std::fs;
@@ -24,17 +24,17 @@ use tdekit_sqlite_page::Header;
 
 use super::kept;
 
-/// How long a scan that was halted is waited for: it ends before its next transaction.
+/// Maximum wait for a halted scan, which ends before its next transaction.
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The states of `encryption_scan_state`, of a change of a key that has begun.
+/// The states of `encryption_scan_state`, for a key change that has begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scan {
     Running,
-    /// Halted, since then.
+    /// Halted since this time.
     Suspended(SystemTime),
-    /// Nobody works on it.
+    /// Nobody is working on it.
     Aborted,
 }
 
@@ -46,12 +46,12 @@ pub(crate) struct Scans {
 }
 
 impl Scans {
-    /// Begins a change of the key of the database at `path`, or goes on with one, and returns when
-    /// the new key is in force. False when a scan of this server runs already. `cancel` stops it
-    /// until then.
+    /// Starts or continues a change of the key of the database at `path`, and returns when the new
+    /// key is in force. Returns false if a scan of this server is already running. `cancel` stops
+    /// it until then.
     ///
     /// # Errors
-    /// What ended it before the new key was in force.
+    /// Those that ended it before the new key was in force.
     pub(crate) fn start(
         &self,
         path: &Path,
@@ -73,8 +73,8 @@ impl Scans {
         }
     }
 
-    /// Goes on with the change that `header` shows, in the background, unless it is halted or
-    /// another process is at it. Why it cannot, the view shows: it is aborted.
+    /// Continues the change in `header` in the background, unless it is halted or another process
+    /// is working on it. If it fails, the view shows it as aborted.
     pub(crate) fn go_on(&self, path: &Path, header: &Header, unlocked: &Arc<Unlocked>) {
         if header.deks.len() > 1 && matches!(self.state(path, header), Ok(Scan::Aborted)) {
             let Ok(path) = resolved(path) else { return };
@@ -105,17 +105,17 @@ impl Scans {
         Ok(Some(told))
     }
 
-    /// Whether a scan of this server runs.
+    /// Returns true if a scan of this server is running.
     pub(crate) fn is_running(&self, path: &Path) -> bool {
         let running = |path: PathBuf| self.running().get(&path).map(|scan| !scan.is_finished());
         resolved(path).ok().and_then(running).unwrap_or(false)
     }
 
-    /// Halts the change of the key of the database at `path`, whoever carries it out: no step of it
-    /// begins any more. False where a scan of this server is still within its last one.
+    /// Halts the change of the key of the database at `path`, in whatever process: no further step
+    /// of it starts. Returns false if a scan of this server is still in its last one.
     ///
     /// # Errors
-    /// `NoKeyChange` where none has begun; `Io`.
+    /// `NoKeyChange` if none has begun; `Io`.
     pub(crate) fn suspend(&self, path: &Path) -> Result<bool, DatabaseError> {
         let path = resolved(path)?;
         let file = kept::open(&path).map_err(io_error("open", &path))?;
@@ -127,10 +127,10 @@ impl Scans {
         Ok(!self.is_running(&path))
     }
 
-    /// Takes a halt back. False where another process is at work.
+    /// Cancels a halt. Returns false if another process is working on the change.
     ///
     /// # Errors
-    /// `NoKeyChange` where none has begun; `Io`.
+    /// `NoKeyChange` if none has begun; `Io`.
     pub(crate) fn release(&self, path: &Path) -> Result<bool, DatabaseError> {
         let path = resolved(path)?;
         let file = kept::open(&path).map_err(io_error("open", &path))?;
@@ -138,7 +138,7 @@ impl Scans {
         Ok(self.is_running(&path) || !is_key_changing(&file).unwrap_or(false))
     }
 
-    /// What is going on with the change of the key that `header` shows.
+    /// Returns the state of the key change in `header`.
     ///
     /// # Errors
     /// `Io`.
@@ -148,7 +148,7 @@ impl Scans {
             return Ok(Scan::Suspended(since));
         }
         let file = kept::open(&path).map_err(io_error("open", &path))?;
-        // Where the file system has no such marks, only scans of this server are known.
+        // If the file system has no such marks, only scans of this server are known.
         let at_work = is_key_changing(&file).unwrap_or(false) || self.is_running(&path);
         Ok(if at_work { Scan::Running } else { Scan::Aborted })
     }
@@ -157,7 +157,7 @@ impl Scans {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stops all scans, and waits until they have ended in order.
+    /// Stops all scans, and waits until they have ended in an orderly way.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
         let scans: Vec<_> = self.running().drain().collect();
@@ -173,12 +173,12 @@ impl Drop for Scans {
     }
 }
 
-/// The name that notes stand beside: a link's own is another.
+/// Returns the name beside which notes are made: that of a link differs.
 fn resolved(path: &Path) -> Result<PathBuf, DatabaseError> {
     fs::canonicalize(path).map_err(io_error("open", path))
 }
 
-/// Hears when the new key is in force, and stops the scan.
+/// Learns when the new key is in force, and stops the scan.
 struct Watched {
     stop: Arc<AtomicBool>,
     cancel: Arc<AtomicBool>,
@@ -189,7 +189,7 @@ struct Watched {
 impl Watch for Watched {
     fn begins(&self, _what: &str, _total_bytes: Option<u64>) {
         self.in_force.store(true, Ordering::Relaxed);
-        // It was told already, or nobody waits.
+        // It was reported already, or nobody waits.
         let _ = self.begun.try_send(());
     }
 

@@ -1,5 +1,5 @@
-//! The documents' scripts as they are written, through the interpreter; only paths are others, and
-//! loops are shorter.
+//! The documents' scripts verbatim, through the interpreter; only paths differ, and loops are
+//! shorter.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::fs;
@@ -116,7 +116,7 @@ fn client_of(engine: &TsqlEngine) -> Box<dyn Session> {
     engine.open(&caller).unwrap()
 }
 
-/// Runs a script batch by batch, as clients take GO.
+/// Runs a script batch by batch, splitting at GO as clients do.
 fn run(client: &mut dyn Session, script: &str) -> Heard {
     let mut heard = Heard::default();
     for batch in format!("{script}\n").split("GO\n") {
@@ -176,7 +176,7 @@ fn document_b_runs_as_it_is_written() {
     assert_eq!(columns, &expected);
     let names = heard.texts(0);
     assert_eq!(names.len(), 40);
-    // The names that the document lists, first and last.
+    // The names in the document, first and last.
     assert_eq!(names[0], "test01-NO_ENCRYPTION-HDD-to-HDD-COMPRESSION");
     assert_eq!(names[39], "test20-TRIPLE_DES_3KEY-SSD-to-SSD-NO_COMPRESSION");
     assert!(rows.iter().all(|row| row.iter().all(|value| *value != Value::Null)));
@@ -229,8 +229,8 @@ GO";
     assert_eq!(served.sum("awHDD"), 43);
 }
 
-/// The life of a run of `tdekit bench --target mssql://`: databases, a key, figures, backups, and
-/// all of it gone.
+/// The life of a run of `tdekit bench --target mssql://`: databases, a key, measurements, backups,
+/// and the removal of all of it.
 const BENCH: &str = "CREATE DATABASE b_plain;
 CREATE DATABASE b_crypt;
 CREATE CERTIFICATE b_cert WITH SUBJECT = N'bench';
@@ -289,7 +289,7 @@ fn a_bench_leaves_nothing() {
         WHERE database_id = DB_ID('b_plain') AND type = 0 AND size > 0 AND size < 100";
     assert_eq!(run(client.as_mut(), files).texts(0), ["b_plain"]);
 
-    // What is needed stays, and so does what is no backup.
+    // Anything needed stays, and so does any file that is not a backup.
     let refused = |client: &mut dyn Session, sql: &str| run(client, sql).errors()[0].0;
     assert_eq!(refused(client.as_mut(), "USE master; DROP CERTIFICATE b_cert"), 15352);
     assert_eq!(refused(client.as_mut(), "EXEC master.sys.xp_delete_file 0, N'b_plain.db'"), 3241);

@@ -1,4 +1,4 @@
-//! Work of the backup engine on a thread of its own, with its progress told to the client.
+//! Runs work of the backup engine on a separate thread, and reports its progress to the client.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -13,8 +13,8 @@ use tdekit_wire_tsql::Progress;
 /// Interval between checks whether the client has cancelled.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Runs `work`. Each time that `stats` percents more are done, `out` is told. The work is cancelled
-/// when that wants no more, and when the client cancels.
+/// Runs `work`. Each time that `stats` percent more is done, reports it to `out`. The work is
+/// cancelled when that wants no more, and when the client cancels.
 pub(crate) fn steer<T: Send>(
     stats: Option<u32>,
     out: &mut Progress<'_>,
@@ -52,7 +52,7 @@ pub(crate) fn steer<T: Send>(
     })
 }
 
-/// Percentages that the client is told of.
+/// Percentages that are reported to the client.
 struct Steps {
     step: u64,
     next: u64,

@@ -1,4 +1,4 @@
-//! Files on disk: `sys.master_files`, and files and history of backups that go.
+//! Files on disk: `sys.master_files`, and deleting backup files and history.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -15,7 +15,7 @@ use super::keys::Keys;
 use super::rows::{INT, Named, TINY, int, rows, string, text};
 use super::{fault, files, restore};
 
-/// The unit of SQL Server's sizes of files.
+/// Unit of file sizes in SQL Server.
 const PAGE_BYTES: u64 = 8192;
 
 const MASTER_FILES: &[(&str, SqlType)] = &[
@@ -32,7 +32,7 @@ const MASTER_FILES: &[(&str, SqlType)] = &[
     ("max_size", INT),
 ];
 
-/// `sys.master_files`: the file of each database, and its log where one is there.
+/// `sys.master_files`: the file of each database, and its log if there is one.
 pub(crate) fn master_files(databases: &Databases) -> Result<Rows, Error> {
     let mut found = Vec::new();
     for database in databases.found()? {

@@ -1,4 +1,4 @@
-//! Context switches of this process, of threads that have ended too.
+//! Context switches of this process, including those of threads that have ended.
 
 use std::collections::HashMap;
 use std::fs;
@@ -7,26 +7,26 @@ use std::sync::{Mutex, PoisonError};
 /// The state of the threads so far.
 #[derive(Default)]
 struct Seen {
-    /// Of threads that have ended, as far as they were seen.
+    /// Count of threads that have ended, as far as they were seen.
     ended: u64,
-    /// Of the others, by their numbers.
+    /// Count of the others, by thread ID.
     alive: HashMap<String, u64>,
 }
 
 static SEEN: Mutex<Option<Seen>> = Mutex::new(None);
 
-/// Voluntary and other switches (proc(5), status). The count never falls: what was seen of a
-/// thread stays when it ends.
+/// Returns voluntary and other switches (proc(5), status). The count never falls: a thread's last
+/// seen count stays when it ends.
 pub(super) fn context_switches() -> u64 {
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
     seen.get_or_insert_default().add(threads())
 }
 
 impl Seen {
-    /// Takes the counts of the threads that there are now; gives the count of all that ever were.
+    /// Takes the counts of the current threads; returns the count of all threads ever seen.
     fn add(&mut self, now: HashMap<String, u64>) -> u64 {
         for (thread, &before) in &self.alive {
-            // A number is used again for another thread, which begins at 0.
+            // An ID may be reused for another thread, which starts at 0.
             if now.get(thread).is_none_or(|&count| count < before) {
                 self.ended += before;
             }

@@ -1,4 +1,4 @@
-//! The host as T-SQL calls it, on databases and a key store of its own.
+//! The host as T-SQL calls it, on its own databases and key store.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::fs;
@@ -18,7 +18,7 @@ use tdekit_wire_tsql::{
 
 use super::*;
 
-/// The keyring is the process's: one host at a time.
+/// The keyring is global to the process: one host at a time.
 static ONE: Mutex<()> = Mutex::new(());
 
 fn cheap() -> PasswordParams {
@@ -45,7 +45,7 @@ impl Served {
         TsqlEngine::new(Arc::clone(&self.host) as _)
     }
 
-    /// A server that is started again on the same directories.
+    /// A server that is restarted on the same directories.
     pub(super) fn engine_again(&self) -> TsqlEngine {
         let [data, home] = ["data", "home"].map(|name| self.dir.path().join(name));
         TsqlEngine::new(Arc::new(host_at(&data, &home)))
@@ -66,7 +66,7 @@ impl Served {
         self.host.create_certificate(&wanted)
     }
 
-    /// A database with a table of some rows.
+    /// Makes a database with a table of some rows.
     pub(super) fn database(&self, name: &str) {
         self.host.create_database(name).unwrap();
         let db = self.connect(name);
@@ -115,7 +115,7 @@ impl Served {
     }
 }
 
-/// Has its key store in a directory, and hears nothing.
+/// Has its key store in a directory, and ignores notices.
 struct Silent(PathBuf);
 
 impl Operator for Silent {
@@ -383,7 +383,7 @@ fn document_bs_backups_are_made_and_told_in_the_history() {
     let device = served.path("test-AES_128-true.bak").canonicalize().unwrap();
     let devices = texts(&family, "physical_device_name");
     assert!(devices.contains(&device.to_string_lossy().into_owned()), "{devices:?}");
-    // The media sets that were overwritten need the certificate no longer; these do.
+    // The media sets that were overwritten no longer need the certificate; these do.
     assert_eq!(number(served.host.drop_certificate("TestCert")), 15352);
 }
 
@@ -445,7 +445,7 @@ fn a_set_behind_encrypted_ones_is_encrypted_as_they_are() {
     assert_eq!(texts(&header, "KeyAlgorithm"), ["AES_192"; 3]);
     let thumbprints = column(&header, "EncryptorThumbprint");
     assert!(*thumbprints[0] != Value::Null && thumbprints.iter().all(|it| *it == thumbprints[0]));
-    // Somebody put plain media in their place.
+    // Somebody replaced them by plain media.
     served.backup(&to_disk("a", "plain.bak")).0.unwrap();
     fs::copy(served.path("plain.bak"), served.path("a.bak")).unwrap();
     let (done, _) = served.backup(&to_disk("a", "a.bak"));
@@ -592,7 +592,7 @@ fn a_database_is_encrypted_and_decrypted_as_scripts_do_it() {
     let rows = served.view("sys.dm_database_encryption_keys");
     let certificates = served.view("sys.certificates");
     assert_eq!(*column(&rows, "encryptor_thumbprint")[0], *column(&certificates, "thumbprint")[1]);
-    // Encrypted at rest, so its backup is, without a word.
+    // Encrypted at rest, so its backup is encrypted by default.
     served.backup(&to_disk("a", "a.bak")).0.unwrap();
     assert_eq!(texts(&served.view("msdb.dbo.backupset"), "key_algorithm"), ["AES_256"]);
     let copy = from_disk(RestoreKind::Database, Some("copy"), "a.bak");

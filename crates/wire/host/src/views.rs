@@ -231,7 +231,7 @@ pub(crate) fn encryption_keys(databases: &Databases, notes: &Encryption) -> Resu
             ("key_length", int(bits)),
             ("encryptor_thumbprint", certificate),
             ("encryptor_type", string("CERTIFICATE")),
-            // Of a running scan; 0 where none runs, as SQL Server shows it.
+            // For a running scan; 0 if none runs, as in SQL Server.
             ("percent_complete", Value::Float(changed.map_or(0.0, f64::from))),
             ("encryption_state_desc", string(described)),
             ("encryption_scan_state", int(scan)),
@@ -259,7 +259,7 @@ fn unix_ms(moment: SystemTime) -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// How far a change of the key is, in percent. It reads through a descriptor that stays open.
+/// Returns the progress of a key change, in percent. Reads through a descriptor that stays open.
 fn key_change(path: &Path, header: &Header) -> Result<Option<u8>, Error> {
     let failed =
         |failure: &dyn std::fmt::Display| fault::own(format!("{}: {failure}", path.display()));
@@ -359,8 +359,8 @@ pub(crate) fn media_set(keys: &Keys) -> Result<Rows, Error> {
     Ok(rows(MEDIA_SET, media.iter().filter_map(row).collect()))
 }
 
-/// `sys.dm_os_schedulers`: the processor that the server runs on is one scheduler here, with the
-/// context switches of all threads that were seen.
+/// `sys.dm_os_schedulers`: the server is presented as one scheduler, with the context switches of
+/// all threads that were seen.
 pub(crate) fn schedulers() -> Rows {
     const COLUMNS: &[(&str, SqlType)] = &[
         ("scheduler_id", INT),
@@ -379,8 +379,8 @@ pub(crate) fn schedulers() -> Rows {
     rows(COLUMNS, vec![row])
 }
 
-/// `sys.dm_os_wait_stats`: of encryption by the operating system, for which nothing waits here, as
-/// TLS is in the process itself.
+/// `sys.dm_os_wait_stats`: waits for encryption by the operating system, which do not occur here,
+/// because TLS runs in the process itself.
 pub(crate) fn wait_stats() -> Rows {
     const COLUMNS: &[(&str, SqlType)] = &[
         ("wait_type", text(60)),
@@ -402,7 +402,7 @@ pub(crate) fn wait_stats() -> Rows {
     rows(COLUMNS, waits.into_iter().map(row).collect())
 }
 
-/// The history, and the numbers of its media sets, in the order in which they came.
+/// Returns the history, and the numbers of its media sets, in order of arrival.
 fn history(keys: &Keys) -> Result<(Vec<CatalogSet>, BTreeMap<String, usize>), Error> {
     let read = || match Catalog::open_existing(&keys.dir()?) {
         Ok(Some(catalog)) => {
@@ -420,7 +420,7 @@ fn history(keys: &Keys) -> Result<(Vec<CatalogSet>, BTreeMap<String, usize>), Er
     Ok((sets, media))
 }
 
-/// SQL Server's name and bits of a key.
+/// Returns SQL Server's name and bits of a key.
 fn key_of(algorithm: Algorithm) -> (&'static str, u16) {
     match algorithm {
         Algorithm::Aes128 => ("AES", 128),
@@ -436,7 +436,7 @@ fn seconds(seconds: i64) -> Value<'static> {
     datetime(seconds.saturating_mul(1000))
 }
 
-/// A time of the history.
+/// Converts a time of the history.
 fn moment(text: &str) -> Value<'static> {
     let parsed = OffsetDateTime::parse(text, &Rfc3339).ok();
     let ms = parsed.and_then(|at| i64::try_from(at.unix_timestamp_nanos() / 1_000_000).ok());

@@ -1,28 +1,28 @@
-//! The endpoint program's errors, and what helps.
+//! Errors of the endpoint program, with hints on how to fix them.
 
 use tdekit_console::{ConsoleError, Failure};
 use tdekit_key_crypto::Kind;
 use tdekit_wire_endpoint::EndpointError;
 
-/// Why it stopped.
+/// Reason why the program stopped.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServeError {
-    /// What any of the programs may stop by.
+    /// An error common to all programs.
     #[error(transparent)]
     Console(#[from] ConsoleError),
-    /// The endpoint.
+    /// An error of the endpoint.
     #[error("{}", with_cause(.0))]
     Endpoint(#[from] EndpointError),
 }
 
 impl ServeError {
-    /// Arguments that do not go together.
+    /// Returns the error for arguments that do not go together.
     pub(crate) fn usage(text: impl Into<String>) -> Self {
         Self::Console(ConsoleError::Usage(text.into()))
     }
 }
 
-/// An error and what caused it, in one line.
+/// Returns an error and its causes in one line.
 fn with_cause(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(cause) => format!("{error}: {cause}"),
@@ -53,7 +53,7 @@ impl Failure for ServeError {
     }
 }
 
-/// Hints for errors of the endpoint.
+/// Returns the hint for an error of the endpoint.
 fn endpoint_hint(error: &EndpointError) -> Option<&'static str> {
     use std::io::ErrorKind;
     Some(match error {

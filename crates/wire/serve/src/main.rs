@@ -1,5 +1,5 @@
 //! The program `tdekit-serve`: SQL Server's protocol over encrypted databases. `tdekit serve`
-//! becomes it, and it reads `tdekit`'s command line.
+//! executes it, and it parses `tdekit`'s command line.
 
 mod error;
 mod serve;
@@ -12,7 +12,7 @@ use tdekit_console::{GlobalArgs, harden, report};
 
 use crate::error::ServeError;
 
-/// Counts what sessions hold.
+/// Counts the memory that sessions hold.
 #[global_allocator]
 static ALLOCATOR: tdekit_wire_tds::memory::Counting = tdekit_wire_tds::memory::Counting;
 

@@ -1,5 +1,5 @@
-//! `tdekit serve`: SQL Server's protocol over the databases of a directory, and the logins of
-//! that endpoint.
+//! `tdekit serve`: SQL Server's protocol over the databases of a directory, and the logins of the
+//! endpoint.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -23,11 +23,11 @@ use tdekit_wire_tsql::TsqlEngine;
 
 use crate::error::ServeError;
 
-/// Directory of the endpoint's own files, below that of the key store.
+/// Directory of the endpoint's files, within that of the key store.
 const OWN_DIR: &str = "serve";
 const LOGINS_FILE: &str = "logins.json";
 const PASSWORD_VARIABLE: &str = "TDEKIT_LOGIN_PASSWORD";
-/// Descriptors that all connections may take: sockets, and the files of databases.
+/// Maximum number of descriptors of all connections: sockets, and the files of databases.
 const FILES_OF_ALL: u64 = 65_536;
 
 /// Runs the command.
@@ -62,7 +62,7 @@ fn login(command: &LoginCommand, dir: &Path) -> Result<(), ServeError> {
     }
 }
 
-/// Opens the list of logins, where nobody else could have put another one.
+/// Opens the list of logins in a directory where nobody else could have replaced it.
 fn open_logins(dir: &Path) -> Result<Logins, ServeError> {
     let path = dir.join(LOGINS_FILE);
     if path.exists() {
@@ -113,7 +113,7 @@ fn run_endpoint(
         logins: dir.join(LOGINS_FILE),
         limits: Limits::within(raise_file_limit()),
     };
-    // Before the first client, so that no signal comes too early.
+    // Installed before the first client, so that no signal comes too early.
     let (stop, stopped) = mpsc::channel();
     let handler = ctrlc::set_handler(move || {
         let _ended = stop.send(());
@@ -127,15 +127,15 @@ fn run_endpoint(
         output::warning("passwords and data cross the network in the clear (--encrypt off)");
     }
     output::line(format_args!("listening on {}", endpoint.address()))?;
-    // An error means that there is no handler any more, and so no reason to go on.
+    // An error means that the handler is gone; there is no reason to continue.
     let _signal = stopped.recv();
     endpoint.stop();
     host.stop();
     Ok(())
 }
 
-/// The engine that runs requests on the databases of `path`, a directory or one file. `sessions`
-/// are those of the endpoint.
+/// Returns the engine that runs requests on the databases of `path`, a directory or one file.
+/// `sessions` are those of the endpoint.
 fn engine(
     path: &Path,
     global: &GlobalArgs,
@@ -167,7 +167,7 @@ fn limit_memory(args: &ServeArgs) -> Result<(), ServeError> {
     Ok(())
 }
 
-/// The machine's memory, or what this process's control group leaves of it.
+/// Returns the machine's memory, or the limit of this process's control group if it is lower.
 fn machine_bytes() -> u64 {
     let info = rustix::system::sysinfo();
     let machine: u64 = info.totalram.saturating_mul(info.mem_unit.into());
@@ -205,7 +205,7 @@ fn identity(args: &ServeArgs, dir: &Path) -> Result<Option<IdentityFiles>, Serve
     Ok(Some(files))
 }
 
-/// Names that clients may call this machine by.
+/// Returns the names by which clients may address this machine.
 fn own_names(listen: SocketAddr) -> Vec<String> {
     let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
     if let Ok(host) = rustix::system::uname().nodename().to_str()
@@ -221,8 +221,8 @@ fn own_names(listen: SocketAddr) -> Vec<String> {
     names
 }
 
-/// Takes as many descriptors as the system lets this process have, up to what connections need;
-/// tells how many those are.
+/// Raises the limit of open files as far as the system allows, up to the number that connections
+/// need; returns the new limit.
 fn raise_file_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let wanted = limit.maximum.unwrap_or(FILES_OF_ALL).min(FILES_OF_ALL);

@@ -10,19 +10,19 @@ use crate::value_read::{Place, read_value};
 /// A token of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Token {
-    /// The columns of a result; none if the client asked not to be told.
+    /// The columns of a result; none if the client asked to omit them.
     Columns(Vec<Column>),
     /// A row.
     Row(Vec<Value<'static>>),
-    /// An end.
+    /// The end of a unit.
     Done {
-        /// Of what.
+        /// Kind of the unit.
         token: DoneToken,
         /// Its status.
         status: DoneStatus,
         /// The statement's number.
         command: u16,
-        /// Rows, where the status says that they count.
+        /// Number of rows, if the status says that it is valid.
         rows: u64,
     },
     /// ERROR or INFO.
@@ -31,7 +31,7 @@ pub enum Token {
     ReturnStatus(i32),
     /// An output parameter.
     ReturnValue {
-        /// Its place.
+        /// Its ordinal.
         ordinal: u16,
         /// Its name.
         name: String,
@@ -40,7 +40,7 @@ pub enum Token {
         /// Its value.
         value: Value<'static>,
     },
-    /// A change: its kind and the bytes behind it.
+    /// A change: its kind and the bytes that follow.
     EnvChange(u8, Vec<u8>),
     /// The login is accepted, in this version of TDS.
     LoginAck(u32),
@@ -53,7 +53,7 @@ pub enum Token {
 /// Reads the tokens of an answer.
 ///
 /// # Errors
-/// Bytes that are no token, or that lie about their length.
+/// Bytes that are not a token, or that have a wrong length.
 pub fn decode_answer(payload: &[u8]) -> Result<Vec<Token>, Error> {
     let mut from = Reader::new(payload);
     let mut tokens = Vec::new();

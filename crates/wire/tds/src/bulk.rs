@@ -1,5 +1,5 @@
-//! The rows of INSERT BULK, read as they come: a load is one message of any length.
-//! Source: MS-TDS 2.2.6.1.
+//! The rows of INSERT BULK, read as they arrive: a load is one message of any length. Source:
+//! MS-TDS 2.2.6.1.
 
 use crate::error::Error;
 use crate::reader::Reader;
@@ -13,9 +13,9 @@ const ROW: u8 = 0xD1;
 const NBCROW: u8 = 0xD2;
 const DONE: u8 = 0xFD;
 const DONE_REST_BYTES: usize = 12;
-/// With a count of rows of 4 bytes, as before TDS 7.2; mssql-python ends so.
+/// Size of DONE with a row count of 4 bytes, as before TDS 7.2; mssql-python ends so.
 const OLD_DONE_REST_BYTES: usize = 8;
-/// Bytes that are done with and still kept; beyond, the rest moves to the front.
+/// Number of consumed bytes that are still kept; beyond it, the rest moves to the front.
 const SLACK_BYTES: usize = 64 * 1024;
 
 /// The next item of a load.
@@ -39,13 +39,13 @@ pub struct BulkReader {
     columns: Option<Vec<(SqlType, TypeInfo)>>,
     ended: bool,
     most_bytes: usize,
-    /// No sense in trying before so many bytes are there: a long value in many packets would be
-    /// read again and again.
+    /// Number of bytes before which a try is pointless: a long value in many packets would be read
+    /// again and again.
     try_at: usize,
 }
 
 impl BulkReader {
-    /// For rows of at most `most_bytes`.
+    /// Creates a reader for rows of at most `most_bytes`.
     pub fn new(most_bytes: usize) -> Self {
         let bytes = Vec::new();
         BulkReader { bytes, at: 0, columns: None, ended: false, most_bytes, try_at: 0 }
@@ -69,10 +69,10 @@ impl BulkReader {
         Ok(())
     }
 
-    /// Reads on. `whole` when all bytes of the message are there.
+    /// Returns the next item. `whole` is true once all bytes of the message are there.
     ///
     /// # Errors
-    /// Bytes that lie about their length or are no row, and a message that ends too early.
+    /// Bytes that have a wrong length or are not a row, and a message that ends too early.
     pub fn next(&mut self, whole: bool) -> Result<BulkItem, Error> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         if self.ended {
@@ -82,7 +82,7 @@ impl BulkReader {
             };
         }
         if rest.is_empty() && whole && self.columns.is_some() {
-            // Some clients leave the closing DONE out.
+            // Some clients omit the closing DONE.
             self.ended = true;
             return Ok(BulkItem::End);
         }
@@ -181,8 +181,8 @@ fn read_columns(from: &mut Reader<'_>) -> Result<NamedColumns, Error> {
     Ok((named, types))
 }
 
-/// The table of a `text` column. Clients differ: some write its name, some a count of parts
-/// before. A part that is not empty tells, as no name has 256 units or more.
+/// Reads the table name of a `text` column. Clients differ: some write its name, some a count of
+/// parts first. A part that is not empty shows the difference, as no name has 256 units or more.
 fn read_table_name(from: &mut Reader<'_>) -> Result<(), Error> {
     let what = "table of a column";
     match from.rest() {

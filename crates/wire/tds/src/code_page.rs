@@ -1,5 +1,5 @@
 //! Windows-1252, the code page of the server's collation. 0x80 to 0x9F differ from Latin-1; the
-//! five that it leaves open stand for the control characters of the same number.
+//! five unassigned codes stand for the control characters of the same number.
 
 const HIGH: [char; 32] = [
     '\u{20AC}', '\u{81}', '\u{201A}', '\u{192}', '\u{201E}', '\u{2026}', '\u{2020}', '\u{2021}',
@@ -8,7 +8,7 @@ const HIGH: [char; 32] = [
     '\u{2DC}', '\u{2122}', '\u{161}', '\u{203A}', '\u{153}', '\u{9D}', '\u{17E}', '\u{178}',
 ];
 
-/// The text that `bytes` are.
+/// Returns the text of `bytes`.
 pub(crate) fn decode(bytes: &[u8]) -> String {
     if let Ok(text) = std::str::from_utf8(bytes)
         && text.is_ascii()

@@ -1,18 +1,18 @@
-//! Faults of bytes from a client, or of a value to be sent.
+//! Errors in bytes from a client, or in a value to be sent.
 
 use crate::types::SqlType;
 
-/// A fault.
+/// An error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Bytes are missing: the message is cut off, or a length in it lies.
+    /// Bytes are missing: the message is truncated, or a length in it is wrong.
     #[error("{what}: {need} more bytes needed, {have} there")]
     Truncated {
         /// The item being read.
         what: &'static str,
-        /// Bytes that it takes.
+        /// Number of bytes needed.
         need: u64,
-        /// Bytes that are left.
+        /// Number of bytes left.
         have: u64,
     },
     /// A length that the protocol or this endpoint does not allow.
@@ -20,12 +20,12 @@ pub enum Error {
     TooLong {
         /// The item being read.
         what: &'static str,
-        /// The length that was told.
+        /// The given length.
         length: u64,
-        /// The largest length.
+        /// The maximum length.
         limit: u64,
     },
-    /// A number that has no meaning where it stands.
+    /// A number that has no meaning in its place.
     #[error("{what}: {value:#x} is not allowed")]
     Invalid {
         /// The item being read.
@@ -33,40 +33,40 @@ pub enum Error {
         /// The value found.
         value: u64,
     },
-    /// Text that is not text in its encoding.
+    /// Text that is invalid in its encoding.
     #[error("{what}: not text")]
     NotText {
         /// The item being read.
         what: &'static str,
     },
-    /// Bytes behind the end.
+    /// Bytes after the end.
     #[error("{what}: {bytes} bytes too many")]
     Trailing {
         /// The item being read.
         what: &'static str,
-        /// How many bytes are left.
+        /// Number of bytes left.
         bytes: u64,
     },
-    /// Something of the protocol that this endpoint does not do.
+    /// A part of the protocol that this endpoint does not support.
     #[error("{what} is not supported")]
     Unsupported {
         /// The item's name.
         what: &'static str,
     },
-    /// A parameter whose bytes are no value of its type, in a message that is whole otherwise.
+    /// A parameter whose bytes are not a value of its type, in an otherwise complete message.
     #[error("parameter {number} ({name:?}) is no {ty:?}")]
     Parameter {
-        /// Its place in the call, from 1.
+        /// Its position in the call, from 1.
         number: usize,
         /// Its name; empty when it was passed by position.
         name: String,
         /// The type that the client declared.
         ty: SqlType,
     },
-    /// More parameters of a call than there may be.
+    /// More parameters of a call than allowed.
     #[error("more than {limit} parameters of a call")]
     TooManyParameters {
-        /// How many there may be.
+        /// Maximum number of parameters.
         limit: usize,
     },
     /// A value that its type cannot carry.
@@ -78,7 +78,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether more bytes could make it whole.
+    /// Returns true if more bytes could complete it.
     pub fn is_truncated(&self) -> bool {
         matches!(self, Error::Truncated { .. })
     }

@@ -1,7 +1,7 @@
 //! SQL Server's wire protocol (MS-TDS 7.3 to 8.0), as bytes: packets, tokens, types, requests.
 //!
 //! Nothing here opens a file or a socket. Every length from a client is checked before memory is
-//! taken; no input from it makes this package panic.
+//! allocated; no input from it makes this package panic.
 
 pub mod answer;
 pub mod bulk;

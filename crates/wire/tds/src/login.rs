@@ -1,4 +1,4 @@
-//! LOGIN7: who logs in, to what, and how. Source: MS-TDS 2.2.6.4.
+//! LOGIN7: the user, the database and the options of a login. Source: MS-TDS 2.2.6.4.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 use crate::error::Error;
 use crate::reader::{Reader, utf16};
 
-/// TDS 7.3, the oldest version that is spoken.
+/// TDS 7.3, the oldest supported version.
 pub const TDS_7_3A: u32 = 0x730A_0003;
 /// TDS 7.3 with compressed NULLs.
 pub const TDS_7_3B: u32 = 0x730B_0003;
@@ -16,10 +16,10 @@ pub const TDS_7_4: u32 = 0x7400_0004;
 /// TDS 8.0.
 pub const TDS_8_0: u32 = 0x0800_0000;
 
-/// The longest LOGIN7 that is read.
+/// Maximum length of a LOGIN7.
 pub const MAX_LOGIN_BYTES: usize = 128 * 1024;
 const FIXED_BYTES: usize = 94;
-/// The longest names, in units.
+/// Maximum length of a name, in units.
 const MAX_NAME_UNITS: u16 = 128;
 const MAX_FEATURES: usize = 32;
 
@@ -48,15 +48,15 @@ pub struct Login {
     pub packet_bytes: u32,
     /// The client's host.
     pub host: String,
-    /// The login.
+    /// The login name.
     pub user: String,
     /// Its password.
     pub password: Zeroizing<String>,
-    /// The program.
+    /// The program's name.
     pub application: String,
-    /// The server as the client calls it.
+    /// The server's name as the client uses it.
     pub server: String,
-    /// The client's library.
+    /// The client library's name.
     pub library: String,
     /// The language asked for, empty for the default.
     pub language: String,
@@ -86,7 +86,7 @@ impl Login {
     /// Reads a LOGIN7 message.
     ///
     /// # Errors
-    /// A length that lies, a field that lies outside, a version before 7.3.
+    /// A wrong length, a field outside of the message, a version before 7.3.
     pub fn decode(payload: &[u8]) -> Result<Login, Error> {
         let mut fixed = Reader::new(payload);
         let length = fixed.u32("length of the login")?;
@@ -194,7 +194,7 @@ fn put_field(out: &mut Vec<u8>, at: usize, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// A field of variable length: where it begins, and its length in units.
+/// A field of variable length: its offset, and its length in units.
 struct Field<'a> {
     what: &'static str,
     payload: &'a [u8],
@@ -225,7 +225,7 @@ impl<'a> Field<'a> {
 
     fn text(&self, most_units: u16) -> Result<String, Error> {
         match self.units {
-            // Clients leave any offset in an empty field.
+            // Clients leave an arbitrary offset in an empty field.
             0 => Ok(String::new()),
             _ => utf16(self.what, self.bytes(most_units)?),
         }
@@ -326,7 +326,7 @@ mod tests {
             let mut bytes = login().encode();
             bytes[field..field + 2].copy_from_slice(&[0xFF, 0xFF]);
             bytes[field + 2..field + 4].copy_from_slice(&[1, 0]);
-            // The extension is not looked at without its flag.
+            // The extension is ignored without its flag.
             assert_eq!(Login::decode(&bytes).is_err(), field != 56, "{field}");
             bytes[field + 2..field + 4].copy_from_slice(&[0xFF, 0xFF]);
             assert_eq!(Login::decode(&bytes).is_err(), field != 56, "{field}");
@@ -346,7 +346,7 @@ mod tests {
         let length = u32::try_from(bytes.len()).unwrap().to_le_bytes();
         bytes[..4].copy_from_slice(&length);
         assert_eq!(Login::decode(&bytes).unwrap().features, [Feature::UTF8]);
-        // A feature that says it has 2^32 - 1 bytes.
+        // A feature with a length of 2^32 - 1 bytes.
         bytes[list + 1..list + 5].copy_from_slice(&[0xFF; 4]);
         assert!(Login::decode(&bytes).unwrap_err().is_truncated());
     }

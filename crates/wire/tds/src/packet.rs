@@ -1,16 +1,16 @@
-//! Packets, into which messages are cut. Source: MS-TDS 2.2.3.
+//! Packets, into which messages are split. Source: MS-TDS 2.2.3.
 
 use crate::error::Error;
 
-/// Bytes of a packet's header.
+/// Size of a packet's header in bytes.
 pub const HEADER_BYTES: usize = 8;
-/// The smallest packet size that a client may ask for.
+/// Minimum packet size that a client may ask for.
 pub const MIN_PACKET_BYTES: u16 = 512;
-/// The packet size until another is agreed on, and when a client asks for none.
+/// Packet size until another is negotiated, and when a client asks for none.
 pub const DEFAULT_PACKET_BYTES: u16 = 4096;
-/// The largest packet size.
+/// Maximum packet size.
 pub const MAX_PACKET_BYTES: u16 = 32_767;
-/// The largest packet size under TLS: a packet and no more fits in a record.
+/// Maximum packet size under TLS: exactly one packet fits in a record.
 pub const MAX_TLS_PACKET_BYTES: u16 = 16_383;
 
 /// The kind of message that a packet from a client is part of.
@@ -39,7 +39,7 @@ pub enum PacketKind {
 }
 
 impl PacketKind {
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub fn code(self) -> u8 {
         match self {
             PacketKind::Batch => 1,
@@ -72,21 +72,21 @@ impl PacketKind {
     }
 }
 
-/// The bits of a packet's status.
+/// Status bits of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PacketStatus(pub u8);
 
 impl PacketStatus {
     /// The last packet of its message.
     pub const END: PacketStatus = PacketStatus(0x01);
-    /// With END: the client takes the message back.
+    /// With END: the client withdraws the message.
     pub const IGNORE: PacketStatus = PacketStatus(0x02);
-    /// The session is to be reset before the request.
+    /// The session is reset before the request.
     pub const RESET: PacketStatus = PacketStatus(0x08);
     /// The same, but an open transaction stays.
     pub const RESET_KEEP_TRANSACTION: PacketStatus = PacketStatus(0x10);
 
-    /// Whether all bits of `other` are set.
+    /// Returns true if all bits of `other` are set.
     pub fn has(self, other: PacketStatus) -> bool {
         self.0 & other.0 == other.0
     }
@@ -99,18 +99,18 @@ pub struct PacketHeader {
     pub kind: PacketKind,
     /// Its status.
     pub status: PacketStatus,
-    /// Bytes of the packet with this header.
+    /// Length of the packet with this header, in bytes.
     pub length: u16,
 }
 
 impl PacketHeader {
-    /// Reads a header; none as long as bytes are missing.
+    /// Reads a header; returns none while bytes are missing.
     ///
     /// # Errors
-    /// A type that is not one, or a length that cannot be.
+    /// An unknown type, or an impossible length.
     pub fn decode(bytes: &[u8]) -> Result<Option<PacketHeader>, Error> {
         let Some([kind, status, high, low, ..]) = bytes.first_chunk::<HEADER_BYTES>() else {
-            // Bytes that are no packet must not wait for a header that never comes.
+            // Bytes that are not a packet must not wait for a header that never comes.
             return match bytes.first() {
                 Some(kind) => PacketKind::from_code(*kind).map(|_| None),
                 None => Ok(None),
@@ -128,7 +128,7 @@ impl PacketHeader {
         Ok(Some(PacketHeader { kind, status: PacketStatus(*status), length }))
     }
 
-    /// The header of packet `id` of session `spid`.
+    /// Returns the header of packet `id` of session `spid`.
     pub fn encode(&self, spid: u16, id: u8) -> [u8; HEADER_BYTES] {
         let [high, low] = self.length.to_be_bytes();
         let [spid_high, spid_low] = spid.to_be_bytes();
@@ -136,58 +136,58 @@ impl PacketHeader {
     }
 }
 
-/// A message from a client, whole.
+/// A complete message from a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// The message's kind.
+    /// Kind of the message.
     pub kind: PacketKind,
-    /// The statuses of all its packets together.
+    /// Combined status of all its packets.
     pub status: PacketStatus,
     /// The content of its packets, joined.
     pub payload: Vec<u8>,
 }
 
-/// Puts messages together from packets.
+/// Assembles messages from packets.
 #[derive(Debug)]
 pub struct Assembler {
     open: Option<Request>,
     most_bytes: usize,
 }
 
-/// The finding of a call of [`Assembler::take`].
+/// Result of [`Assembler::take`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Taken {
-    /// A packet is not whole yet.
+    /// The packet is incomplete.
     Nothing,
-    /// A packet was taken; more of its message follows.
+    /// A packet was consumed; more of its message follows.
     Part,
-    /// A message is whole.
+    /// The message is complete.
     Whole(Request),
-    /// A message that the client took back.
+    /// The client withdrew the message.
     Ignored,
 }
 
 impl Assembler {
-    /// For messages of at most `most_bytes`.
+    /// Creates an assembler for messages of at most `most_bytes`.
     pub fn new(most_bytes: usize) -> Self {
         Assembler { open: None, most_bytes }
     }
 
-    /// The kind of the message of which packets have come.
+    /// Returns the kind of the message whose packets are arriving.
     pub fn open_kind(&self) -> Option<PacketKind> {
         self.open.as_ref().map(|request| request.kind)
     }
 
-    /// Takes out the bytes of the open message so far: for messages that are read as they come.
+    /// Takes the bytes of the open message so far: for messages that are read as they arrive.
     pub fn take_part(&mut self) -> Vec<u8> {
         self.open.as_mut().map(|open| std::mem::take(&mut open.payload)).unwrap_or_default()
     }
 
-    /// Takes the first packet of `bytes`, and tells how many bytes of it are done with.
+    /// Takes the first packet of `bytes`, and returns the number of bytes consumed.
     ///
     /// # Errors
-    /// Whatever [`PacketHeader::decode`] refuses, a message that is too long, or a packet of
-    /// another kind within a message.
+    /// Those of [`PacketHeader::decode`], a message that is too long, or a packet of another kind
+    /// within a message.
     pub fn take(&mut self, bytes: &[u8]) -> Result<(usize, Taken), Error> {
         let Some(header) = PacketHeader::decode(bytes)? else { return Ok((0, Taken::Nothing)) };
         let length = usize::from(header.length);
@@ -221,7 +221,7 @@ impl Assembler {
     }
 }
 
-/// Cuts the gathered bytes into packets.
+/// Splits buffered bytes into packets.
 #[derive(Debug)]
 pub struct Packetizer {
     kind: PacketKind,
@@ -231,20 +231,21 @@ pub struct Packetizer {
 }
 
 impl Packetizer {
-    /// Packets of `packet_bytes`, of the session `spid`.
+    /// Creates packets of `packet_bytes` for the session `spid`.
     pub fn new(kind: PacketKind, spid: u16, packet_bytes: u16) -> Self {
         let mut packetizer = Packetizer { kind, spid, payload_bytes: 0, next_id: 1 };
         packetizer.set_packet_bytes(packet_bytes);
         packetizer
     }
 
-    /// Sets the size of packets from now on.
+    /// Sets the size of the packets that follow.
     pub fn set_packet_bytes(&mut self, packet_bytes: u16) {
         let within = packet_bytes.clamp(MIN_PACKET_BYTES, MAX_PACKET_BYTES);
         self.payload_bytes = usize::from(within) - HEADER_BYTES;
     }
 
-    /// Appends full packets of `payload` to `out`; gives the bytes of `payload` that are in them.
+    /// Appends full packets of `payload` to `out`; returns the number of bytes of `payload` in
+    /// them.
     pub fn put_full(&mut self, out: &mut Vec<u8>, payload: &[u8]) -> usize {
         let mut done = 0;
         for part in payload.chunks_exact(self.payload_bytes) {

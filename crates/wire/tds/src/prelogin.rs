@@ -1,11 +1,11 @@
-//! PRELOGIN: the client's and the server's version, and whether to encrypt.
-//! Source: MS-TDS 2.2.6.5.
+//! PRELOGIN: the versions of client and server, and the choice of encryption. Source: MS-TDS
+//! 2.2.6.5.
 
 use crate::error::Error;
 use crate::product;
 use crate::reader::Reader;
 
-/// The most options that are read.
+/// Maximum number of options.
 const MAX_OPTIONS: usize = 32;
 
 const VERSION: u8 = 0;
@@ -17,21 +17,21 @@ const TRACE_ID: u8 = 5;
 const FEDERATED_AUTH: u8 = 6;
 const TERMINATOR: u8 = 0xFF;
 
-/// One side's word on encryption.
+/// Encryption that one side proposes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encryption {
-    /// Only the login.
+    /// The login only.
     Off,
-    /// All.
+    /// Everything.
     On,
     /// Not possible.
     NotSupported,
-    /// All, or nothing happens.
+    /// Everything, or no connection.
     Required,
 }
 
 impl Encryption {
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub fn code(self) -> u8 {
         match self {
             Encryption::Off => 0,
@@ -47,7 +47,7 @@ impl Encryption {
             0 => Encryption::Off,
             1 => Encryption::On,
             2 => Encryption::NotSupported,
-            // 4 is how a client of TDS 8.0 calls it.
+            // Clients of TDS 8.0 use 4.
             3 | 4 => Encryption::Required,
             _ => return Err(Error::Invalid { what: "encryption option", value: code.into() }),
         })
@@ -57,11 +57,11 @@ impl Encryption {
 /// A client's PRELOGIN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PreLogin {
-    /// Its word on encryption; OFF if it says nothing.
+    /// The proposed encryption; OFF if absent.
     pub encryption: Encryption,
-    /// Asks for several requests at a time on one connection.
+    /// True if the client asks for several concurrent requests on one connection.
     pub mars: bool,
-    /// Tells whether it could log in by a federated token.
+    /// True if the client could log in by a federated token.
     pub federated_auth: bool,
 }
 
@@ -69,7 +69,7 @@ impl PreLogin {
     /// Reads a client's PRELOGIN.
     ///
     /// # Errors
-    /// A list of options that does not end, or options that lie outside of the message.
+    /// A list of options that does not end, or options outside of the message.
     pub fn decode(payload: &[u8]) -> Result<PreLogin, Error> {
         let mut found =
             PreLogin { encryption: Encryption::Off, mars: false, federated_auth: false };
@@ -91,7 +91,7 @@ impl PreLogin {
                 (MARS, [mars, ..]) => found.mars = *mars != 0,
                 (FEDERATED_AUTH, [_, ..]) => found.federated_auth = true,
                 (VERSION | ENCRYPTION | INSTANCE | THREAD_ID | MARS | TRACE_ID, _) => {}
-                // Options of later versions are to be ignored.
+                // Options of later versions are ignored.
                 _ => {}
             }
         }
@@ -102,7 +102,7 @@ impl PreLogin {
         })
     }
 
-    /// The server's answer: its version, `encryption`, one request at a time.
+    /// Returns the server's answer: its version, `encryption`, one request at a time.
     pub fn answer(&self, encryption: Encryption) -> Vec<u8> {
         let [build_high, build_low] = product::BUILD.to_be_bytes();
         let version = [product::MAJOR, product::MINOR, build_high, build_low, 0, 0];
@@ -121,7 +121,7 @@ impl PreLogin {
     }
 }
 
-/// A client's PRELOGIN, for clients in tests.
+/// Returns a client's PRELOGIN, for clients in tests.
 pub fn encode_client(encryption: Encryption) -> Vec<u8> {
     encode(&[
         (VERSION, &[17, 0, 0, 0, 0, 0]),
@@ -132,7 +132,7 @@ pub fn encode_client(encryption: Encryption) -> Vec<u8> {
     ])
 }
 
-/// The word on encryption in the server's answer, for clients in tests.
+/// Returns the encryption in the server's answer, for clients in tests.
 pub fn answered_encryption(payload: &[u8]) -> Option<Encryption> {
     PreLogin::decode(payload).ok().map(|answer| answer.encryption)
 }

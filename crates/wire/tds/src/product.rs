@@ -1,4 +1,4 @@
-//! The product that clients are told they speak to; drivers choose their statements by it.
+//! The product name and version reported to clients; drivers choose their statements by them.
 
 /// The name in LOGINACK.
 pub const NAME: &str = "Microsoft SQL Server";

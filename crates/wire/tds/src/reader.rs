@@ -67,24 +67,24 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(self.array(what)?))
     }
 
-    /// Text of `units` UTF-16 units.
+    /// Reads text of `units` UTF-16 units.
     pub(crate) fn utf16(&mut self, what: &'static str, units: usize) -> Result<String, Error> {
         utf16(what, self.bytes(what, units.saturating_mul(2))?)
     }
 
-    /// Text with its count of units in a byte before it.
+    /// Reads text preceded by its count of units in one byte.
     pub(crate) fn b_varchar(&mut self, what: &'static str) -> Result<String, Error> {
         let units = self.u8(what)?;
         self.utf16(what, usize::from(units))
     }
 
-    /// Text with its count of units in two bytes before it.
+    /// Reads text preceded by its count of units in two bytes.
     pub(crate) fn us_varchar(&mut self, what: &'static str) -> Result<String, Error> {
         let units = self.u16(what)?;
         self.utf16(what, usize::from(units))
     }
 
-    /// That nothing is left.
+    /// Checks that nothing is left.
     pub(crate) fn end(&self, what: &'static str) -> Result<(), Error> {
         match self.rest.len() {
             0 => Ok(()),
@@ -93,7 +93,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Text in UTF-16, little-endian.
+/// Decodes text in UTF-16, little-endian.
 pub(crate) fn utf16(what: &'static str, bytes: &[u8]) -> Result<String, Error> {
     let (units, odd) = bytes.as_chunks::<2>();
     if !odd.is_empty() {
@@ -106,7 +106,7 @@ pub(crate) fn utf16(what: &'static str, bytes: &[u8]) -> Result<String, Error> {
     Ok(text)
 }
 
-/// Appends text in UTF-16, little-endian; gives the count of units.
+/// Appends text in UTF-16, little-endian; returns the number of units.
 pub(crate) fn put_utf16(out: &mut Vec<u8>, text: &str) -> usize {
     let start = out.len();
     out.reserve(text.len() * 2);
@@ -118,7 +118,7 @@ pub(crate) fn put_utf16(out: &mut Vec<u8>, text: &str) -> usize {
     (out.len() - start) / 2
 }
 
-/// Appends text with its count of units in a byte; cut at 255 units.
+/// Appends text preceded by its count of units in one byte; truncated at 255 units.
 pub(crate) fn put_b_varchar(out: &mut Vec<u8>, text: &str) {
     let at = out.len();
     out.push(0);
@@ -128,7 +128,7 @@ pub(crate) fn put_b_varchar(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// Appends text with its count of units in two bytes; cut at `most` units.
+/// Appends text preceded by its count of units in two bytes; truncated at `most` units.
 pub(crate) fn put_us_varchar(out: &mut Vec<u8>, text: &str, most: u16) {
     let at = out.len();
     out.extend_from_slice(&[0, 0]);
@@ -136,14 +136,14 @@ pub(crate) fn put_us_varchar(out: &mut Vec<u8>, text: &str, most: u16) {
     patch_u16(out, at, units);
 }
 
-/// Writes `value` over two bytes that were left free for it.
+/// Writes `value` over two bytes that were reserved for it.
 pub(crate) fn patch_u16(out: &mut [u8], at: usize, value: usize) {
     if let (Some(place), Ok(value)) = (out.get_mut(at..at + 2), u16::try_from(value)) {
         place.copy_from_slice(&value.to_le_bytes());
     }
 }
 
-/// Whole characters of `text` that fit into `most` units; gives their count of units.
+/// Appends the whole characters of `text` that fit into `most` units; returns the number of units.
 fn put_cut(out: &mut Vec<u8>, text: &str, most: usize) -> usize {
     let mut units = 0;
     let mut end = 0;

@@ -1,18 +1,18 @@
-//! Requests but for procedure calls: batches, and the transaction manager's.
-//! Source: MS-TDS 2.2.5.3, 2.2.6.7, 2.2.6.9.
+//! Requests other than procedure calls: batches, and those of the transaction manager. Source:
+//! MS-TDS 2.2.5.3, 2.2.6.7, 2.2.6.9.
 
 use crate::error::Error;
 use crate::reader::{Reader, put_utf16, utf16};
 use crate::sink::{Isolation, Transaction};
 
-/// The most headers before a request.
+/// Maximum number of headers of a request.
 const MAX_HEADERS: usize = 16;
 const TRANSACTION_HEADER: u16 = 2;
 
-/// The headers before a request.
+/// The headers of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RequestHeaders {
-    /// The transaction that the client believes to be in, 0 for none.
+    /// The transaction that the client assumes to be in, 0 for none.
     pub transaction: u64,
 }
 
@@ -57,17 +57,17 @@ impl RequestHeaders {
     }
 }
 
-/// Reads a batch: its text.
+/// Reads a batch: headers and text.
 ///
 /// # Errors
-/// Headers whose lengths lie, or text that is none.
+/// Headers with wrong lengths, or invalid text.
 pub fn decode_batch(payload: &[u8]) -> Result<(RequestHeaders, String), Error> {
     let mut from = Reader::new(payload);
     let headers = RequestHeaders::read(&mut from)?;
     Ok((headers, utf16("text of a batch", from.rest())?))
 }
 
-/// A batch, for clients in tests.
+/// Returns a batch, for clients in tests.
 pub fn encode_batch(text: &str) -> Vec<u8> {
     let mut out = Vec::new();
     RequestHeaders::default().put(&mut out);
@@ -75,7 +75,8 @@ pub fn encode_batch(text: &str) -> Vec<u8> {
     out
 }
 
-/// A request of the transaction manager, for clients in tests: its number and the bytes behind it.
+/// Returns a request of the transaction manager, for clients in tests: its number and the bytes
+/// that follow.
 pub fn encode_transaction(kind: u16, rest: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     RequestHeaders::default().put(&mut out);
@@ -87,7 +88,7 @@ pub fn encode_transaction(kind: u16, rest: &[u8]) -> Vec<u8> {
 /// Reads a request of the transaction manager.
 ///
 /// # Errors
-/// Distributed transactions, which are not supported, and bytes that are no request.
+/// Distributed transactions, which are not supported, and bytes that are not a request.
 pub fn decode_transaction(payload: &[u8]) -> Result<(RequestHeaders, Transaction), Error> {
     let what = "request of the transaction manager";
     let mut from = Reader::new(payload);
@@ -127,13 +128,13 @@ fn read_isolation(from: &mut Reader<'_>) -> Result<Isolation, Error> {
     })
 }
 
-/// Whether the bytes behind a name of COMMIT or ROLLBACK are its end.
+/// Returns true if a request ends with the bytes that follow a name of COMMIT or ROLLBACK.
 fn ends_request(rest: &[u8]) -> bool {
     matches!(rest, [0] | [1, _, ..])
 }
 
-/// A name. Clients differ: its length counts units (go-mssqldb) or bytes (tedious). The bytes that
-/// must follow it tell which.
+/// Reads a name. Clients differ: its length is in units (go-mssqldb) or bytes (tedious). The bytes
+/// that must follow it show which.
 fn read_name(from: &mut Reader<'_>, rest_fits: impl Fn(&[u8]) -> bool) -> Result<String, Error> {
     let what = "name of a transaction";
     let length = usize::from(from.u8(what)?);
@@ -143,7 +144,7 @@ fn read_name(from: &mut Reader<'_>, rest_fits: impl Fn(&[u8]) -> bool) -> Result
     utf16(what, from.bytes(what, bytes)?)
 }
 
-/// Behind COMMIT and ROLLBACK: whether another transaction is to begin at once.
+/// Reads the end of COMMIT and ROLLBACK: whether another transaction begins at once.
 fn read_next(from: &mut Reader<'_>) -> Result<Option<Isolation>, Error> {
     let what = "flags of a transaction";
     match from.u8(what)? {

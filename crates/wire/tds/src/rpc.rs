@@ -8,9 +8,9 @@ use crate::types::{Parameter, Value};
 use crate::value_read::{Place, value_bytes, value_of};
 use crate::value_write::put_value;
 
-/// The most parameters of a call.
+/// Maximum number of parameters of a call.
 pub const MAX_PARAMETERS: usize = 2100;
-/// The longest name of a procedure, with its database and schema, in units.
+/// Maximum length of a procedure's name, with its database and schema, in units.
 const MAX_NAME_UNITS: u16 = 523;
 
 const NUMBERED: u16 = 0xFFFF;
@@ -70,12 +70,12 @@ const KNOWN: [(KnownProcedure, &str); 15] = [
 ];
 
 impl KnownProcedure {
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         KNOWN.iter().find(|(known, _)| *known == self).map_or("", |(_, name)| name)
     }
 
-    /// The procedure of this number, from 1.
+    /// Returns the procedure of this number, from 1.
     fn from_number(number: u16) -> Result<Self, Error> {
         let at = usize::from(number).checked_sub(1);
         match at.and_then(|at| KNOWN.get(at)) {
@@ -84,7 +84,7 @@ impl KnownProcedure {
         }
     }
 
-    /// The procedure of this name, with or without `sys.` or `master..` before it.
+    /// Returns the procedure of this name, with or without the prefix `sys.` or `master..`.
     pub fn from_name(name: &str) -> Option<Self> {
         let plain: String = name.chars().filter(|char| !matches!(char, '[' | ']')).collect();
         let last = plain.rsplit('.').next().unwrap_or_default();
@@ -98,11 +98,12 @@ impl KnownProcedure {
 pub struct Call {
     /// The procedure.
     pub procedure: Procedure,
-    /// The client knows the columns and wants none.
+    /// True if the client knows the columns and wants none.
     pub no_metadata: bool,
     /// Its parameters.
     pub parameters: Vec<Parameter>,
-    /// An encrypted or table-valued parameter, or the like: the call cannot be done, others can.
+    /// False for a call with an encrypted or table-valued parameter or the like, which cannot be
+    /// executed; others can.
     pub executed: bool,
 }
 
@@ -111,18 +112,18 @@ pub struct Call {
 #[derive(Debug, Clone)]
 pub struct Calls<'a> {
     first: Option<Call>,
-    /// The bytes behind the calls that were given.
+    /// The bytes after the calls that were returned.
     from: Reader<'a>,
     executed: bool,
     ended: bool,
 }
 
-/// Reads the calls of a message. All are looked at before the first is given, so that a message
-/// which lies, or has a value that is none, is refused before any of its calls is made.
+/// Reads the calls of a message. All are checked before the first is returned, so that a message
+/// with a wrong length or an invalid value is refused before any of its calls is executed.
 ///
 /// # Errors
-/// Bytes that lie about their length or are of no known type, too many parameters, values that are
-/// none of their type.
+/// Bytes with a wrong length or of an unknown type, too many parameters, values that are invalid
+/// for their type.
 pub fn decode_rpc(payload: &[u8]) -> Result<(RequestHeaders, Calls<'_>), Error> {
     let mut from = Reader::new(payload);
     let headers = RequestHeaders::read(&mut from)?;
@@ -137,14 +138,14 @@ pub fn decode_rpc(payload: &[u8]) -> Result<(RequestHeaders, Calls<'_>), Error> 
 }
 
 impl Calls<'_> {
-    /// Whether there is another call.
+    /// Returns true if there is another call.
     pub fn has_more(&self) -> bool {
         self.first.is_some() || !self.ended
     }
 
     fn read(&mut self) -> Result<Call, Error> {
         let (call, separator) = read_call(&mut self.from, self.executed)?;
-        // A separator may also stand behind the last call.
+        // A separator may also follow the last call.
         self.ended = separator.is_none() || self.from.is_empty();
         self.executed = separator == Some(NEXT_CALL);
         Ok(call)
@@ -163,7 +164,7 @@ impl Iterator for Calls<'_> {
     }
 }
 
-/// A call, and the separator behind it.
+/// Reads a call and the separator after it.
 fn read_call(from: &mut Reader<'_>, executed: bool) -> Result<(Call, Option<u8>), Error> {
     let what = "name of a procedure";
     let procedure = match from.u16(what)? {
@@ -214,7 +215,7 @@ fn read_parameter(from: &mut Reader<'_>, number: usize) -> Result<Parameter, Err
     Ok(Parameter { name, ty: info.ty, value, output, default })
 }
 
-/// A message of one call, for clients in tests.
+/// Returns a message of one call, for clients in tests.
 ///
 /// # Errors
 /// A value that does not fit its type.
@@ -307,7 +308,7 @@ mod tests {
             assert_eq!(calls.has_more(), left > 0);
         }
         assert!(calls.next().is_none());
-        // A lie in the last call is found before the first one is given.
+        // A wrong length in the last call is found before the first one is returned.
         message.truncate(message.len() - 1);
         assert!(decode_rpc(&message).unwrap_err().is_truncated());
     }

@@ -9,12 +9,12 @@ use crate::type_info::{COLLATION, put_type_info};
 use crate::types::{Column, Message, SqlType, Value};
 use crate::value_write::put_value;
 
-/// Bytes of DONE, DONEPROC and DONEINPROC.
+/// Size of DONE, DONEPROC and DONEINPROC in bytes.
 pub const DONE_BYTES: usize = 13;
-/// The most columns of a result.
+/// Maximum number of columns of a result.
 pub const MAX_COLUMNS: usize = 4096;
-/// The longest text of a message, in UTF-16 units: 2,048 are SQL Server's own limit; this much fits
-/// beside long names.
+/// Maximum length of a message's text, in UTF-16 units. SQL Server's own limit is 2,048; this many
+/// fit beside long names.
 const MAX_MESSAGE_UNITS: u16 = 30_000;
 
 const COLMETADATA: u8 = 0x81;
@@ -29,7 +29,7 @@ const NBCROW: u8 = 0xD2;
 const ENVCHANGE: u8 = 0xE3;
 const RETURNSTATUS: u8 = 0x79;
 
-/// Which DONE.
+/// Kind of DONE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DoneToken {
     /// The end of a statement of a batch.
@@ -45,7 +45,7 @@ pub enum DoneToken {
 pub struct DoneStatus(pub u16);
 
 impl DoneStatus {
-    /// The last of the answer.
+    /// The last one of the answer.
     pub const FINAL: DoneStatus = DoneStatus(0);
     /// More follows.
     pub const MORE: DoneStatus = DoneStatus(0x01);
@@ -53,12 +53,12 @@ impl DoneStatus {
     pub const ERROR: DoneStatus = DoneStatus(0x02);
     /// A transaction is open.
     pub const IN_TRANSACTION: DoneStatus = DoneStatus(0x04);
-    /// The count of rows is meant.
+    /// The row count is valid.
     pub const COUNT: DoneStatus = DoneStatus(0x10);
     /// Answers the client's Attention.
     pub const ATTENTION: DoneStatus = DoneStatus(0x20);
 
-    /// Both.
+    /// Returns the bits of both.
     #[must_use]
     pub fn with(self, other: DoneStatus) -> DoneStatus {
         DoneStatus(self.0 | other.0)
@@ -85,7 +85,7 @@ pub fn put_done(
     out.extend_from_slice(&bytes);
 }
 
-/// Takes "more follows" from the DONE that begins at `at`.
+/// Clears "more follows" in the DONE that begins at `at`.
 pub fn clear_more(out: &mut [u8], at: usize) {
     if let Some(status) = out.get_mut(at + 1) {
         *status &= !1;
@@ -95,7 +95,7 @@ pub fn clear_more(out: &mut [u8], at: usize) {
 /// Appends the columns of a result.
 ///
 /// # Errors
-/// Too many columns, or a type with a length that cannot be.
+/// Too many columns, or a type with an invalid length.
 pub fn put_columns(out: &mut Vec<u8>, columns: &[Column]) -> Result<(), Error> {
     let count = columns.len();
     if count > MAX_COLUMNS {
@@ -111,7 +111,7 @@ pub fn put_columns(out: &mut Vec<u8>, columns: &[Column]) -> Result<(), Error> {
         out.extend_from_slice(&column_flags(column).to_le_bytes());
         put_type_info(out, column.ty)?;
         if matches!(column.ty, SqlType::Text | SqlType::NText | SqlType::Image) {
-            // The table's name in one part, which is empty.
+            // The table's name: one part, which is empty.
             out.extend_from_slice(&[1, 0, 0]);
         }
         put_b_varchar(out, &column.name);
@@ -136,11 +136,10 @@ fn column_flags(column: &Column) -> u16 {
     flags
 }
 
-/// Appends a row, with NULLs as bits if `compressed` and there are any. Nothing is appended if it
-/// fails.
+/// Appends a row, with NULLs as bits if `compressed` and there are any. Appends nothing on failure.
 ///
 /// # Errors
-/// A value that does not fit its column, or not one value a column.
+/// A value that does not fit its column, or a wrong number of values.
 pub fn put_row(
     out: &mut Vec<u8>,
     columns: &[Column],
@@ -208,7 +207,7 @@ pub fn put_message(out: &mut Vec<u8>, message: &Message, server: &str) {
     end_length(out, at);
 }
 
-/// Fills in the length that stands in two bytes at `at`.
+/// Fills in the length in the two bytes at `at`.
 fn end_length(out: &mut [u8], at: usize) {
     let length = out.len() - at - 2;
     patch_u16(out, at, length);
@@ -220,7 +219,7 @@ pub fn put_return_status(out: &mut Vec<u8>, status: i32) {
     out.extend_from_slice(&status.to_le_bytes());
 }
 
-/// Appends an output parameter. Nothing is appended if it fails.
+/// Appends an output parameter. Appends nothing on failure.
 ///
 /// # Errors
 /// A value that does not fit its type.
@@ -256,12 +255,12 @@ pub fn put_env_change(out: &mut Vec<u8>, change: EnvChange<'_>) {
     }
 }
 
-/// Appends the language from now on.
+/// Appends the new language.
 pub fn put_language(out: &mut Vec<u8>, language: &str) {
     put_env_texts(out, 2, language, "");
 }
 
-/// Appends the packet size from now on.
+/// Appends the new packet size.
 pub fn put_packet_size(out: &mut Vec<u8>, new: u16, old: u16) {
     put_env_texts(out, 4, &new.to_string(), &old.to_string());
 }
@@ -271,7 +270,7 @@ pub fn put_collation(out: &mut Vec<u8>) {
     put_env_bytes(out, 7, &COLLATION, &[]);
 }
 
-/// Appends that the session is as new.
+/// Appends the acknowledgement that the session was reset.
 pub fn put_reset_done(out: &mut Vec<u8>) {
     put_env_bytes(out, 18, &[], &[]);
 }
@@ -296,7 +295,7 @@ fn put_env_bytes(out: &mut Vec<u8>, kind: u8, new: &[u8], old: &[u8]) {
     end_length(out, at);
 }
 
-/// Appends that the login is accepted, in `version` of TDS.
+/// Appends the acceptance of the login, in `version` of TDS.
 pub fn put_login_ack(out: &mut Vec<u8>, version: u32) {
     out.push(LOGINACK);
     let at = out.len();

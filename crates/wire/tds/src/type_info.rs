@@ -1,4 +1,4 @@
-//! TYPE_INFO: a type as the wire describes it. Source: MS-TDS 2.2.5.4 and 2.2.5.6.
+//! TYPE_INFO: description of a type on the wire. Source: MS-TDS 2.2.5.4 and 2.2.5.6.
 
 use crate::error::Error;
 use crate::reader::Reader;
@@ -6,16 +6,16 @@ use crate::types::{Length, MAX_PRECISION, MAX_SHORT_BYTES, MAX_TIME_SCALE, SqlTy
 
 /// SQL_Latin1_General_CP1_CI_AS: locale 0x0409, without regard to case, kana and width, sort 52.
 pub(crate) const COLLATION: [u8; 5] = [0x09, 0x04, 0xD0, 0x00, 0x34];
-/// In a collation's first four bytes: text is UTF-8.
+/// Flag in a collation's first four bytes: text is UTF-8.
 const UTF8: u32 = 0x0400_0000;
 /// The length of `(max)` types.
 pub(crate) const MAX: u16 = 0xFFFF;
 const MAX_VARIANT_BYTES: u32 = 8016;
 
-/// How a value is laid out behind its type.
+/// Layout of a value after its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// So many bytes, never NULL.
+    /// A fixed number of bytes, never NULL.
     Fixed(u8),
     /// A length in a byte; 0 is NULL.
     Byte,
@@ -23,7 +23,7 @@ pub(crate) enum Layout {
     Short,
     /// Chunks.
     Parts,
-    /// A length in four bytes; 0xFFFFFFFF is NULL; in rows, behind a pointer and a time.
+    /// A length in four bytes; 0xFFFFFFFF is NULL; in rows, after a pointer and a time.
     Long,
     /// A length in four bytes, then type and value.
     Variant,
@@ -31,12 +31,12 @@ pub(crate) enum Layout {
     Nothing,
 }
 
-/// A type as a client describes it.
+/// A type as described by a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TypeInfo {
     pub(crate) ty: SqlType,
     pub(crate) layout: Layout,
-    /// Text is UTF-8 rather than in the server's code page.
+    /// True if text is UTF-8 rather than in the server's code page.
     pub(crate) utf8: bool,
 }
 
@@ -86,7 +86,7 @@ pub(crate) mod code {
     pub(crate) const TABLE: u8 = 0xF3;
 }
 
-/// Whether the collation's text is UTF-8.
+/// Returns true if the collation's text is UTF-8.
 pub(crate) fn is_utf8(collation: [u8; 5]) -> bool {
     let [first, second, third, fourth, _] = collation;
     u32::from_le_bytes([first, second, third, fourth]) & UTF8 != 0
@@ -169,7 +169,7 @@ fn read_xml_schema(from: &mut Reader<'_>) -> Result<(), Error> {
     }
 }
 
-/// The types with a byte that tells their size.
+/// Returns the type for a byte that holds its size.
 pub(crate) fn sized(code: u8, bytes: u8) -> Result<SqlType, Error> {
     Ok(match (code, bytes) {
         (code::BITN, 1) => SqlType::Bit,
@@ -187,7 +187,7 @@ pub(crate) fn sized(code: u8, bytes: u8) -> Result<SqlType, Error> {
     })
 }
 
-/// The types with a scale of seconds.
+/// Returns the type for a scale of seconds.
 pub(crate) fn with_scale(code: u8, scale: u8) -> Result<SqlType, Error> {
     if scale > MAX_TIME_SCALE {
         return Err(Error::Invalid { what: "scale of seconds", value: scale.into() });
@@ -267,7 +267,7 @@ fn read_length(bytes: u16, unit_bytes: u16) -> Result<Length, Error> {
     }
 }
 
-/// Bytes of a decimal's number with its sign.
+/// Returns the size of a decimal's number with its sign, in bytes.
 pub(crate) fn decimal_bytes(precision: u8) -> u8 {
     match precision {
         0..=9 => 5,
@@ -277,7 +277,7 @@ pub(crate) fn decimal_bytes(precision: u8) -> u8 {
     }
 }
 
-/// Bytes of a time of this scale.
+/// Returns the size of a time of this scale, in bytes.
 pub(crate) fn time_bytes(scale: u8) -> u8 {
     match scale {
         0..=2 => 3,
@@ -289,7 +289,7 @@ pub(crate) fn time_bytes(scale: u8) -> u8 {
 /// Appends a type.
 ///
 /// # Errors
-/// A length, precision or scale that T-SQL has not.
+/// A length, precision or scale that T-SQL does not have.
 pub fn put_type_info(out: &mut Vec<u8>, ty: SqlType) -> Result<(), Error> {
     let unfit = Err(Error::Unfit { ty });
     match ty {

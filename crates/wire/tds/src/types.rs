@@ -1,26 +1,26 @@
-//! SQL Server's types and values on their way between an interpreter and the wire.
+//! SQL Server's types and values as exchanged between an interpreter and the wire.
 //!
 //! Source: MS-TDS 2.2.5.4 (data type definitions) and 2.2.5.5 (their values).
 
 use std::borrow::Cow;
 
-/// The longest `char(n)`, `varchar(n)`, `binary(n)`, `varbinary(n)`, in bytes.
+/// Maximum length of `char(n)`, `varchar(n)`, `binary(n)`, `varbinary(n)`, in bytes.
 pub const MAX_SHORT_BYTES: u16 = 8000;
-/// The longest `nchar(n)`, `nvarchar(n)`, in UTF-16 code units.
+/// Maximum length of `nchar(n)`, `nvarchar(n)`, in UTF-16 code units.
 pub const MAX_SHORT_UNITS: u16 = 4000;
-/// The largest precision of `decimal`.
+/// Maximum precision of `decimal`.
 pub const MAX_PRECISION: u8 = 38;
-/// The largest scale of `time`, `datetime2` and `datetimeoffset`.
+/// Maximum scale of `time`, `datetime2` and `datetimeoffset`.
 pub const MAX_TIME_SCALE: u8 = 7;
-/// 100 ns units in a day: the ticks of [`Value::Time`].
+/// Number of 100 ns units in a day: the ticks of [`Value::Time`].
 pub const TICKS_PER_DAY: u64 = 864_000_000_000;
-/// Units of 1/300 s in a day: the ticks of [`Value::DateTime`].
+/// Number of units of 1/300 s in a day: the ticks of [`Value::DateTime`].
 pub const DATETIME_TICKS_PER_DAY: u32 = 25_920_000;
 
-/// The length of a type that varies.
+/// The length of a variable-length type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Length {
-    /// At most so many: bytes of `varchar` and `varbinary`, UTF-16 units of `nvarchar`.
+    /// At most this many: bytes of `varchar` and `varbinary`, UTF-16 units of `nvarchar`.
     Of(u16),
     /// `(max)`: up to 2^31 - 1 bytes.
     Max,
@@ -47,7 +47,7 @@ pub enum SqlType {
     Decimal {
         /// 1 to 38 digits.
         precision: u8,
-        /// Digits behind the point, at most `precision`.
+        /// Digits after the decimal point, at most `precision`.
         scale: u8,
     },
     /// `money`.
@@ -92,7 +92,7 @@ pub enum SqlType {
     SqlVariant,
 }
 
-/// A value. It does not name its type: the column, the parameter or the variant does.
+/// A value. Its type is that of the column, the parameter or the variant.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Value<'a> {
     /// NULL of any type.
@@ -108,7 +108,7 @@ pub enum Value<'a> {
     Decimal {
         /// The digits as an integer, below 10^38 in magnitude.
         unscaled: i128,
-        /// Digits behind the point.
+        /// Digits after the decimal point.
         scale: u8,
     },
     /// `money` and `smallmoney`, in 1/10000.
@@ -173,16 +173,16 @@ pub struct Column {
     pub name: String,
     /// The type.
     pub ty: SqlType,
-    /// May be NULL.
+    /// True if it may be NULL.
     pub nullable: bool,
-    /// Is the table's IDENTITY column.
+    /// True for the table's IDENTITY column.
     pub identity: bool,
 }
 
-/// An error (class above 10) or a message of information.
+/// An error (class above 10) or an information message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// SQL Server's number, 50000 for those without one.
+    /// SQL Server's number, 50000 if there is none.
     pub number: i32,
     /// SQL Server's state.
     pub state: u8,
@@ -190,7 +190,7 @@ pub struct Message {
     pub class: u8,
     /// The text.
     pub text: String,
-    /// The procedure in which it arose; empty outside of procedures.
+    /// The procedure that raised it; empty outside of procedures.
     pub procedure: String,
     /// The line of the batch or procedure, from 1.
     pub line: u32,
@@ -205,14 +205,14 @@ pub struct Parameter {
     pub ty: SqlType,
     /// The value.
     pub value: Value<'static>,
-    /// The client wants the value back.
+    /// True if the client wants the value back.
     pub output: bool,
-    /// The client asks for the procedure's default instead of `value`.
+    /// True if the client asks for the procedure's default instead of `value`.
     pub default: bool,
 }
 
 impl Value<'_> {
-    /// The same value, with its bytes its own.
+    /// Returns the same value with owned bytes.
     pub fn into_owned(self) -> Value<'static> {
         match self {
             Value::Null => Value::Null,
@@ -241,13 +241,13 @@ impl Value<'_> {
 }
 
 impl Message {
-    /// A message outside of procedures, on line 1.
+    /// Returns a message outside of procedures, on line 1.
     pub fn new(number: i32, class: u8, state: u8, text: impl Into<String>) -> Message {
         let text = text.into();
         Message { number, state, class, text, procedure: String::new(), line: 1 }
     }
 
-    /// Whether clients take it as an error.
+    /// Returns true if clients treat it as an error.
     pub fn is_error(&self) -> bool {
         self.class > 10
     }

@@ -17,7 +17,7 @@ const PARTS_UNKNOWN: u64 = u64::MAX - 1;
 const SHORT_NULL: u16 = u16::MAX;
 const LONG_NULL: u32 = u32::MAX;
 
-/// Where a value stands: `text`, `ntext` and `image` differ.
+/// Place of a value: `text`, `ntext` and `image` differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     Parameter,
@@ -36,7 +36,8 @@ pub(crate) fn read_value(
     }
 }
 
-/// The bytes of a value, which tell where the next one begins whatever they hold; none for NULL.
+/// Reads the bytes of a value, whatever they hold, which leads to the start of the next one; none
+/// for NULL.
 pub(crate) fn value_bytes<'a>(
     from: &mut Reader<'a>,
     info: TypeInfo,
@@ -76,7 +77,7 @@ pub(crate) fn value_bytes<'a>(
     Ok(Some(Cow::Borrowed(from.bytes(what, length)?)))
 }
 
-/// The value that bytes of type `info` hold.
+/// Decodes the value from bytes of type `info`.
 pub(crate) fn value_of(info: TypeInfo, bytes: Cow<'_, [u8]>) -> Result<Value<'static>, Error> {
     match info.layout {
         Layout::Nothing => Ok(Value::Null),
@@ -98,7 +99,7 @@ fn is_long(ty: SqlType) -> bool {
     )
 }
 
-/// That the length of a value is within its type's.
+/// Checks that the length of a value is within that of its type.
 fn within(ty: SqlType, length: usize) -> Result<(), Error> {
     let most = match ty {
         SqlType::Char(most)
@@ -115,7 +116,7 @@ fn within(ty: SqlType, length: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// A `(max)` value, or none for NULL. A single chunk is not copied.
+/// Reads a `(max)` value, or none for NULL. A single chunk is not copied.
 fn read_parts<'a>(from: &mut Reader<'a>) -> Result<Option<Cow<'a, [u8]>>, Error> {
     let what = "chunk of a value";
     let told = from.u64(what)?;
@@ -155,7 +156,8 @@ fn text_or_binary(info: TypeInfo, bytes: Cow<'_, [u8]>) -> Result<Value<'static>
     Ok(Value::Text(Cow::Owned(text)))
 }
 
-/// xml comes in UTF-16, with or without its mark, or in UTF-8 with a declaration.
+/// Decodes xml, which comes in UTF-16, with or without a byte order mark, or in UTF-8 with a
+/// declaration.
 fn read_xml(bytes: &[u8]) -> Result<String, Error> {
     let what = "xml";
     match bytes {
@@ -167,7 +169,7 @@ fn read_xml(bytes: &[u8]) -> Result<String, Error> {
     }
 }
 
-/// A value of a type of fixed size, from all of `bytes`.
+/// Decodes a value of a fixed-size type from all of `bytes`.
 fn scalar(ty: SqlType, bytes: &[u8]) -> Result<Value<'static>, Error> {
     let mut from = Reader::new(bytes);
     let value = read_scalar(ty, &mut from)?;
@@ -181,7 +183,7 @@ fn read_scalar(ty: SqlType, from: &mut Reader<'_>) -> Result<Value<'static>, Err
         SqlType::Bit => Value::Bit(from.u8(what)? != 0),
         SqlType::TinyInt => Value::Int(from.u8(what)?.into()),
         SqlType::SmallInt => Value::Int(i64::from(from.u16(what)?.cast_signed())),
-        // A parameter of any of the sizes of its type may be of a smaller size itself.
+        // A parameter of a type with several sizes may be of a smaller size itself.
         SqlType::Int => Value::Int(from.i32(what)?.into()),
         SqlType::BigInt => Value::Int(from.u64(what)?.cast_signed()),
         SqlType::Real => finite(f32::from_bits(from.u32(what)?).into())?,
@@ -498,7 +500,7 @@ mod tests {
         assert_eq!(parts(PARTS_UNKNOWN, &[b"ab", b"c"]).unwrap().unwrap(), b"abc");
         assert!(parts(2, &[b"ab", b"c"]).is_err());
         assert!(parts(1 << 31, &[b"ab"]).is_err());
-        // A chunk that says it has 2^31 bytes is not waited for with memory.
+        // No memory is allocated for a chunk that claims to have 2^31 bytes.
         let lying = [&PARTS_UNKNOWN.to_le_bytes()[..], &(1_u32 << 31).to_le_bytes()].concat();
         assert!(read_parts(&mut Reader::new(&lying)).unwrap_err().is_truncated());
     }

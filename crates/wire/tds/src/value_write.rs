@@ -1,4 +1,4 @@
-//! Writing values behind the types of their columns. Source: MS-TDS 2.2.5.5.
+//! Writing values after the types of their columns. Source: MS-TDS 2.2.5.5.
 
 use crate::code_page;
 use crate::error::Error;
@@ -11,18 +11,18 @@ use crate::types::{
 /// The last day of the calendar, 9999-12-31.
 const MAX_DAYS: u32 = 3_652_058;
 const PARTS_NULL: [u8; 8] = [0xFF; 8];
-/// The most that a `(max)` value has, in bytes.
+/// Maximum size of a `(max)` value, in bytes.
 const MAX_LONG_BYTES: usize = 0x7FFF_FFFF;
-/// A pointer of sixteen bytes and a time of eight, which `text`, `ntext` and `image` have in rows.
+/// Pointer of sixteen bytes and time of eight, which `text`, `ntext` and `image` have in rows.
 const TEXT_POINTER: [u8; 25] = [
     16, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF,
     0xFF, 0, 0, 0, 0, 0, 0, 0, 0,
 ];
 
-/// Appends a value of type `ty`. The bytes that it has appended when it fails are of no use.
+/// Appends a value of type `ty`. On failure, the appended bytes are unusable.
 ///
 /// # Errors
-/// A value that the type cannot carry unchanged.
+/// A value that the type cannot represent exactly.
 pub fn put_value(out: &mut Vec<u8>, ty: SqlType, value: &Value<'_>) -> Result<(), Error> {
     match value {
         Value::Null => put_null(out, ty),
@@ -60,7 +60,7 @@ fn put_null(out: &mut Vec<u8>, ty: SqlType) {
     }
 }
 
-/// The bytes of a value of a type that has a length in one byte, without that byte.
+/// Appends a value of a type that has a length in one byte, without that byte.
 fn put_scalar(out: &mut Vec<u8>, ty: SqlType, value: &Value<'_>) -> Result<(), Error> {
     let unfit = Error::Unfit { ty };
     match (ty, value) {
@@ -211,7 +211,7 @@ fn put_binary(out: &mut Vec<u8>, ty: SqlType, bytes: &[u8]) -> Result<(), Error>
     }
 }
 
-/// A value with its length in two bytes.
+/// Appends a value with its length in two bytes.
 fn put_short(
     out: &mut Vec<u8>,
     ty: SqlType,
@@ -228,7 +228,7 @@ fn put_short(
     Ok(())
 }
 
-/// As [`put_short`], filled up to `length`.
+/// As [`put_short`], padded to `length`.
 fn put_padded(
     out: &mut Vec<u8>,
     ty: SqlType,
@@ -244,7 +244,7 @@ fn put_padded(
     })
 }
 
-/// A `(max)` value: its length, one chunk, the end.
+/// Appends a `(max)` value: its length, one chunk, the end.
 fn put_parts(
     out: &mut Vec<u8>,
     ty: SqlType,
@@ -258,7 +258,7 @@ fn put_parts(
         place.copy_from_slice(&u64::from(whole).to_le_bytes());
     }
     if length == 0 {
-        // The chunk of length 0 is the end already.
+        // The chunk of length 0 is already the end.
         return Ok(());
     }
     if let Some(place) = out.get_mut(at + 8..at + 12) {
@@ -268,7 +268,7 @@ fn put_parts(
     Ok(())
 }
 
-/// A value of `text`, `ntext` or `image`.
+/// Appends a value of `text`, `ntext` or `image`.
 fn put_long(
     out: &mut Vec<u8>,
     ty: SqlType,
@@ -292,7 +292,7 @@ fn long_length(ty: SqlType, bytes: usize) -> Result<u32, Error> {
     }
 }
 
-/// A variant: the length of all, the type with its properties, the value without its length.
+/// Appends a variant: the total length, the type with its properties, the value without its length.
 fn put_variant(out: &mut Vec<u8>, variant: &Variant<'_>) -> Result<(), Error> {
     let Variant { ty, value } = variant;
     let at = out.len();
@@ -333,7 +333,7 @@ fn short_variant(ty: SqlType, bytes: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Gives the bytes of a unit.
+/// Appends the type of a text in a variant; returns the size of a unit in bytes.
 fn put_variant_text_type(out: &mut Vec<u8>, ty: SqlType) -> Result<u8, Error> {
     let (code, most, unit_bytes) = match ty {
         SqlType::Char(most) => (code::BIGCHAR, most, 1),

@@ -1,11 +1,11 @@
-//! Numbers of messages stand in `src/messages` and nowhere else.
+//! Numbers of messages are in `src/messages` and nowhere else.
 
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The packages that tell clients what went wrong.
+/// The packages that report errors to clients.
 const TELL: &[&str] = &["tsql", "endpoint", "host"];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -19,7 +19,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The lines of a file that make a message by hand: by `new`, or by its fields.
+/// Returns the lines of a file that construct a message by hand: by `new`, or by its fields.
 fn made_by_hand(text: &str) -> Vec<usize> {
     let makes = |line: &str| {
         let named = |(at, _)| !line[..at].ends_with(char::is_alphanumeric);
@@ -29,7 +29,8 @@ fn made_by_hand(text: &str) -> Vec<usize> {
     (1..).zip(text.lines()).filter(|(_, line)| makes(line)).map(|(at, _)| at).collect()
 }
 
-/// Files of a package below a folder, and the lines of each that make a message by hand.
+/// Returns the files of a package below a folder, and the lines of each that construct a message by
+/// hand.
 fn lines(package: &str, below: &str) -> Vec<(PathBuf, Vec<usize>)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(package).join(below);
     let mut files = Vec::new();

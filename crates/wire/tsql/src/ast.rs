@@ -19,7 +19,7 @@ impl Name {
         self.0.last().map_or("", String::as_str)
     }
 
-    /// The `back`-th part before the object's.
+    /// The part at distance `back` before the object's.
     pub(crate) fn part(&self, back: usize) -> Option<&str> {
         let at = self.0.len().checked_sub(back + 1)?;
         self.0.get(at).map(String::as_str).filter(|part| !part.is_empty())
@@ -187,7 +187,7 @@ pub(crate) enum JoinKind {
     OuterApply,
 }
 
-/// A function that gives a table.
+/// A table-valued function.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TableCall {
     /// In upper case, without its schema.
@@ -198,10 +198,10 @@ pub(crate) struct TableCall {
     pub(crate) columns: Vec<String>,
 }
 
-/// The requests of a table's hints.
+/// What a table's hints ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Hints {
-    /// A lock while the statement runs: it waits for those who change the table.
+    /// A lock while the statement runs: it waits for sessions that change the table.
     pub(crate) wait: bool,
     /// A lock to the end of the transaction.
     pub(crate) hold: bool,
@@ -212,7 +212,7 @@ pub(crate) struct Hints {
 }
 
 impl Hints {
-    /// Both together.
+    /// The union of both.
     pub(crate) fn and(self, other: Hints) -> Hints {
         Hints {
             wait: self.wait || other.wait,
@@ -234,7 +234,7 @@ pub(crate) enum TableRef {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Source {
-    /// Rows; None stands for DEFAULT.
+    /// Rows; None is DEFAULT.
     Values(Vec<Vec<Option<Expr>>>),
     Query(Box<Query>),
     Defaults,
@@ -252,14 +252,14 @@ pub(crate) struct Insert {
     pub(crate) source: Source,
 }
 
-/// OUTPUT .. INTO: a table and its columns, none for all.
+/// OUTPUT .. INTO: a table and its columns, all if none are named.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct OutputInto {
     pub(crate) target: Name,
     pub(crate) columns: Vec<String>,
 }
 
-/// `INSERT BULK`: the rows come in a message of their own.
+/// `INSERT BULK`: the rows come in a separate message.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct InsertBulk {
     pub(crate) target: Name,
@@ -304,7 +304,7 @@ pub(crate) struct Delete {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Arg {
     pub(crate) name: Option<String>,
-    /// None stands for DEFAULT.
+    /// None is DEFAULT.
     pub(crate) value: Option<Expr>,
     pub(crate) output: bool,
 }
@@ -343,7 +343,7 @@ pub(crate) struct Constraint {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ConstraintKind {
-    /// Columns with their direction (true: descending); empty inside of a column.
+    /// Columns with their direction (true: descending); empty within a column.
     Primary(Vec<(String, bool)>),
     Unique(Vec<(String, bool)>),
     /// The condition, and its text as written.
@@ -355,7 +355,7 @@ pub(crate) enum ConstraintKind {
         on_delete: Option<&'static str>,
         on_update: Option<&'static str>,
     },
-    /// DEFAULT as written, and the column that it is FOR.
+    /// DEFAULT as written, and the column of its FOR.
     Default(String, String),
 }
 
@@ -372,7 +372,7 @@ pub(crate) enum AlterTable {
     /// With true, IF EXISTS.
     DropColumn(Vec<String>, bool),
     DropConstraint(Vec<String>, bool),
-    /// CHECK CONSTRAINT: turns them on; none named stands for ALL.
+    /// CHECK CONSTRAINT: enables them; ALL if none is named.
     Enable(Vec<String>),
 }
 
@@ -410,7 +410,7 @@ pub(crate) enum ObjectKind {
     Schema,
 }
 
-/// A string or number in an encryption statement: written, or a variable's.
+/// A string or number in an encryption statement: a literal or a variable.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Operand {
     Text(String),
@@ -444,7 +444,7 @@ pub(crate) enum TranOp {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Stmt {
     pub(crate) line: u32,
-    /// Its first byte in the text, and the one behind it.
+    /// Its first byte in the text, and the byte after its end.
     pub(crate) span: (usize, usize),
     pub(crate) kind: Kind,
 }
@@ -473,7 +473,7 @@ pub(crate) enum Kind {
     Nothing,
 }
 
-/// Statements that are neither a query nor a change nor control: one call each.
+/// Statements that are not a query, a change or control flow: one call each.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Action {
     InsertBulk(Box<InsertBulk>),

@@ -1,4 +1,4 @@
-//! Expressions with their types: the binder's output, which is then computed.
+//! Typed expressions: the binder's output, which is then evaluated.
 
 use std::sync::{Arc, OnceLock};
 
@@ -19,13 +19,13 @@ pub(crate) struct Bound {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Node {
     Const(Val),
-    /// The bare word NULL, which takes any type; or a parameter that nobody declared, which keeps
-    /// the first type that it takes.
+    /// The bare word NULL, which takes any type; or an undeclared parameter, which keeps the first
+    /// type that it gets.
     Null(Option<Arc<OnceLock<SqlType>>>),
     Var(usize),
     /// An argument of a kernel.
     Arg(usize),
-    /// SQLite computes it: a column, an aggregate, a subquery.
+    /// Computed by SQLite: a column, an aggregate, a subquery.
     Leaf(String),
     Convert {
         inner: Box<Bound>,
@@ -57,7 +57,7 @@ pub(crate) enum Node {
     Call(Func, Vec<Bound>),
 }
 
-/// The children of an expression, to see or to change.
+/// The children of an expression, to read or to change.
 macro_rules! children {
     ($(#[$doc:meta])* $name:ident $(, $mutable:tt)?) => {
         $(#[$doc])*
@@ -136,7 +136,7 @@ impl Bound {
     }
 
     children! {
-        /// Calls `see` with every expression that stands directly in this one.
+        /// Calls `see` with every direct child of this expression.
         children
     }
     children! {
@@ -144,20 +144,20 @@ impl Bound {
         children_mut, mut
     }
 
-    /// Calls `see` with every node, this one first; stops going down where it says false.
+    /// Calls `see` with every node, this one first; does not descend where it returns false.
     pub(crate) fn walk(&self, see: &mut dyn FnMut(&Bound) -> bool) {
         if see(self) {
             self.children(&mut |part| part.walk(see));
         }
     }
 
-    /// Calls `change` with every node, this one first; then with those that are in it by now.
+    /// Calls `change` with every node, this one first; then with its children after that change.
     pub(crate) fn each(&mut self, change: &mut dyn FnMut(&mut Bound)) {
         change(self);
         self.children_mut(&mut |part| part.each(change));
     }
 
-    /// Whether SQLite has a part in it.
+    /// Returns true if SQLite computes a part of it.
     pub(crate) fn has_leaf(&self) -> bool {
         let mut found = false;
         self.walk(&mut |bound| {

@@ -1,4 +1,4 @@
-//! Lists of the SQL that the front end covers: docs/tsql.md is checked against them.
+//! Lists of the SQL that the front end covers; docs/tsql.md is checked against them.
 
 use crate::bind::call::{AGGREGATES, WINDOW};
 use crate::bind::tables::FUNCTIONS;
@@ -12,9 +12,9 @@ pub struct Coverage {
     pub functions: Vec<&'static str>,
     /// Aggregates.
     pub aggregates: Vec<&'static str>,
-    /// Functions that give tables.
+    /// Table-valued functions.
     pub tables: Vec<&'static str>,
-    /// Window functions beside aggregates.
+    /// Window functions other than aggregates.
     pub window: Vec<&'static str>,
     /// Options of SET.
     pub options: Vec<&'static str>,
@@ -24,7 +24,7 @@ pub struct Coverage {
     pub procedures: Vec<&'static str>,
 }
 
-/// The lists.
+/// Returns the lists.
 pub fn coverage() -> Coverage {
     Coverage {
         functions: crate::functions::names(),

@@ -1,4 +1,4 @@
-//! Errors of T-SQL. Their table is in wire-tds, where those of the endpoint stand as well.
+//! Errors of T-SQL. Their table is in wire-tds, with those of the endpoint.
 
 pub(crate) use tdekit_wire_tds::messages::Ends;
 pub use tdekit_wire_tds::messages::Error;
@@ -6,7 +6,7 @@ pub use tdekit_wire_tds::messages::Error;
 /// The result of anything that can fail with an [`Error`].
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
-/// An error and the line of the text on which it stands.
+/// An error and its line in the text.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct At {
     pub(crate) error: Error,

@@ -1,7 +1,7 @@
-//! The front end's questions to the server that it runs in: databases, keys, backups, figures.
+//! The interface of the front end to its server: databases, keys, backups, figures.
 //!
-//! One method a verb; every option that a statement can carry stands in a struct of its own. A
-//! verb that a host does not have answers [`crate::Error::NotSupportedFeature`] by itself.
+//! One method for each verb; the options of a statement are in a separate struct. A verb that a
+//! host does not implement returns [`crate::Error::NotSupportedFeature`].
 
 use std::any::Any;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tdekit_wire_tds::{Message, SqlType, Value};
 
 use crate::error::{Error, Result};
 
-/// A database that the server has.
+/// A database of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Database {
     /// Its name.
@@ -21,7 +21,7 @@ pub struct Database {
     pub id: i32,
     /// The argument of SQLite's ATTACH: a path or a `file:` URI.
     pub uri: String,
-    /// Encrypted at rest, or becoming so.
+    /// True if encrypted at rest, or being encrypted.
     pub encrypted: bool,
 }
 
@@ -76,7 +76,7 @@ pub struct EncryptionKey {
     pub regenerate: bool,
 }
 
-/// The change that `ALTER DATABASE` makes.
+/// A change by `ALTER DATABASE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AlterDatabase {
     /// `SET ENCRYPTION ON`.
@@ -104,7 +104,7 @@ pub struct BackupEncryption {
     pub certificate: String,
 }
 
-/// Where a backup goes or comes from.
+/// Target or source of a backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Device<S> {
     /// `DISK = ..`.
@@ -113,7 +113,7 @@ pub enum Device<S> {
     Url(S),
 }
 
-/// `BACKUP DATABASE`. `S` is a string, or the operand that gives one.
+/// `BACKUP DATABASE`. `S` is a string, or the operand that evaluates to one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backup<S = String> {
     /// The database.
@@ -124,13 +124,13 @@ pub struct Backup<S = String> {
     pub init: bool,
     /// `FORMAT` (true) or `NOFORMAT`.
     pub format: bool,
-    /// `COMPRESSION` or `NO_COMPRESSION`, if said.
+    /// `COMPRESSION` or `NO_COMPRESSION`, if specified.
     pub compression: Option<bool>,
     /// `DIFFERENTIAL`.
     pub differential: bool,
     /// `COPY_ONLY`.
     pub copy_only: bool,
-    /// `CHECKSUM`, if said.
+    /// `CHECKSUM`, if specified.
     pub checksum: Option<bool>,
     /// `ENCRYPTION`.
     pub encryption: Option<BackupEncryption>,
@@ -142,7 +142,7 @@ pub struct Backup<S = String> {
     pub media_name: Option<S>,
     /// `MEDIADESCRIPTION`.
     pub media_description: Option<S>,
-    /// `STATS`: percent between two messages of progress.
+    /// `STATS`: percent between two progress messages.
     pub stats_percent: Option<u32>,
 }
 
@@ -176,7 +176,7 @@ pub struct Restore<S = String> {
     pub replace: bool,
     /// `RECOVERY` (true) or `NORECOVERY`.
     pub recovery: bool,
-    /// `CHECKSUM`, if said.
+    /// `CHECKSUM`, if specified.
     pub checksum: Option<bool>,
     /// `STATS`.
     pub stats_percent: Option<u32>,
@@ -184,7 +184,7 @@ pub struct Restore<S = String> {
     pub moves: Vec<(S, S)>,
 }
 
-/// Rows that a host gives: columns with name and type, and values of those types.
+/// Rows from a host: columns with name and type, and values of those types.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Rows {
     /// Names and types.
@@ -193,26 +193,26 @@ pub struct Rows {
     pub rows: Vec<Vec<Value<'static>>>,
 }
 
-/// Takes messages of progress while a verb runs, and tells whether the client still wants it.
+/// Receives progress messages while a verb runs, and reports whether the client has cancelled.
 pub struct Progress<'a> {
     tell: &'a mut dyn FnMut(Message) -> bool,
     cancel: Arc<AtomicBool>,
 }
 
 impl<'a> Progress<'a> {
-    /// `tell` sends a message, and is false when the client wants no more. From then on `cancel` is
-    /// true, too, even while no message is sent.
+    /// `tell` sends a message, and returns false if the client wants no more. From then on `cancel`
+    /// is true as well, even while no message is sent.
     pub fn new(tell: &'a mut dyn FnMut(Message) -> bool, cancel: Arc<AtomicBool>) -> Self {
         Progress { tell, cancel }
     }
 
-    /// Sends a message; false asks the verb to stop.
+    /// Sends a message; returns false to ask the verb to stop.
     pub fn tell(&mut self, message: Message) -> bool {
         (self.tell)(message)
     }
 
-    /// True from the moment in which the client cancels: for verbs that run for long, and for the
-    /// threads that they have.
+    /// Returns the flag that becomes true when the client cancels: for long-running verbs and their
+    /// threads.
     pub fn cancel_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.cancel)
     }
@@ -230,17 +230,17 @@ fn not_here<T>(what: &str) -> Result<T> {
 
 /// The server around the front end. Called from many threads.
 pub trait Host: Send + Sync {
-    /// Every database, `master` among them.
+    /// Returns every database, including `master`.
     ///
     /// # Errors
-    /// When they cannot be listed.
+    /// If they cannot be listed.
     fn databases(&self) -> Result<Vec<Database>>;
 
-    /// Opens a connection on no file at all, on which databases are then ATTACHed by their
+    /// Opens a connection without a file, to which databases are then ATTACHed by their
     /// [`Database::uri`].
     ///
     /// # Errors
-    /// When SQLite cannot open one.
+    /// If SQLite cannot open one.
     fn connect(&self) -> Result<Connection> {
         use rusqlite::OpenFlags;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
@@ -251,8 +251,8 @@ pub trait Host: Send + Sync {
             .map_err(|error| Error::Internal { detail: error.to_string() })
     }
 
-    /// Called before a session opens a database's file; the returned value is dropped when the file
-    /// is open. So a host that is about to replace the file knows who opens it meanwhile.
+    /// Called before a session opens a database's file; the returned value is dropped once the file
+    /// is open. So a host that is about to replace the file knows which sessions are opening it.
     ///
     /// # Errors
     /// 952 while the file is being replaced.
@@ -261,12 +261,11 @@ pub trait Host: Send + Sync {
         Ok(Box::new(()))
     }
 
-    /// `SELECT .. FROM` a view whose rows only the server knows: the name as
-    /// `sys.dm_os_wait_stats` or `msdb.dbo.backupset`, in lower case. None for a view that it
-    /// does not have.
+    /// Returns the rows for `SELECT .. FROM` a view that only the server can answer: the name as
+    /// `sys.dm_os_wait_stats` or `msdb.dbo.backupset`, in lower case. None for an unknown view.
     ///
     /// # Errors
-    /// When the rows cannot be found.
+    /// If the rows cannot be determined.
     fn view(&self, name: &str, spid: u16) -> Result<Option<Rows>> {
         let _ = (name, spid);
         Ok(None)
@@ -275,15 +274,15 @@ pub trait Host: Send + Sync {
     /// `DBCC SQLPERF('sys.dm_os_wait_stats', CLEAR)`.
     ///
     /// # Errors
-    /// When there are none.
+    /// If there are none.
     fn clear_wait_stats(&self) -> Result<()> {
         not_here("DBCC SQLPERF")
     }
 
-    /// `DBCC DROPCLEANBUFFERS`: beside it, the front end empties its own caches.
+    /// `DBCC DROPCLEANBUFFERS`; the front end also empties its own caches.
     ///
     /// # Errors
-    /// When the server cannot.
+    /// If the server cannot.
     fn drop_clean_buffers(&self) -> Result<()> {
         not_here("DBCC DROPCLEANBUFFERS")
     }
@@ -300,17 +299,17 @@ pub trait Host: Send + Sync {
     /// `DROP DATABASE`.
     ///
     /// # Errors
-    /// 3701 when it is not there, 3702 when it is in use.
+    /// 3701 if it does not exist, 3702 if it is in use.
     fn drop_database(&self, name: &str) -> Result<()> {
         let _ = name;
         not_here("DROP DATABASE")
     }
 
-    /// `KILL`: cancels the session's request, if one runs, and ends its connection. False where
-    /// there is no such session.
+    /// `KILL`: cancels the session's request, if one is running, and closes its connection. Returns
+    /// false if there is no such session.
     ///
     /// # Errors
-    /// Where sessions cannot be ended by others.
+    /// If sessions cannot be ended by others.
     fn kill(&self, spid: u16) -> Result<bool> {
         let _ = spid;
         not_here("KILL")
@@ -328,7 +327,7 @@ pub trait Host: Send + Sync {
     /// `CREATE MASTER KEY`.
     ///
     /// # Errors
-    /// 15578 when there is one.
+    /// 15578 if one exists.
     fn create_master_key(&self, password: Option<&str>) -> Result<()> {
         let _ = password;
         not_here("CREATE MASTER KEY")
@@ -337,7 +336,7 @@ pub trait Host: Send + Sync {
     /// `OPEN MASTER KEY DECRYPTION BY PASSWORD`.
     ///
     /// # Errors
-    /// 15313 when the password is not the key's.
+    /// 15313 if the password is wrong.
     fn open_master_key(&self, password: &str) -> Result<()> {
         let _ = password;
         not_here("OPEN MASTER KEY")
@@ -346,7 +345,7 @@ pub trait Host: Send + Sync {
     /// `CLOSE MASTER KEY`.
     ///
     /// # Errors
-    /// When none is open.
+    /// If none is open.
     fn close_master_key(&self) -> Result<()> {
         not_here("CLOSE MASTER KEY")
     }
@@ -355,7 +354,7 @@ pub trait Host: Send + Sync {
     /// whose private key does not open.
     ///
     /// # Errors
-    /// 15581 when none is open.
+    /// 15581 if none is open.
     fn alter_master_key(&self, password: &str, force: bool) -> Result<()> {
         let _ = (password, force);
         not_here("ALTER MASTER KEY")
@@ -364,7 +363,7 @@ pub trait Host: Send + Sync {
     /// `BACKUP MASTER KEY`.
     ///
     /// # Errors
-    /// When there is none or the file cannot be written.
+    /// If there is none or the file cannot be written.
     fn backup_master_key(&self, file: &str, password: &str) -> Result<()> {
         let _ = (file, password);
         not_here("BACKUP MASTER KEY")
@@ -373,7 +372,7 @@ pub trait Host: Send + Sync {
     /// `DROP MASTER KEY`.
     ///
     /// # Errors
-    /// When certificates hang on it.
+    /// If certificates depend on it.
     fn drop_master_key(&self) -> Result<()> {
         not_here("DROP MASTER KEY")
     }
@@ -381,7 +380,7 @@ pub trait Host: Send + Sync {
     /// `CREATE CERTIFICATE`.
     ///
     /// # Errors
-    /// 15581 without a master key, 15232 when it is there already.
+    /// 15581 without a master key, 15232 if it exists already.
     fn create_certificate(&self, certificate: &CreateCertificate) -> Result<()> {
         let _ = certificate;
         not_here("CREATE CERTIFICATE")
@@ -390,7 +389,7 @@ pub trait Host: Send + Sync {
     /// `BACKUP CERTIFICATE`.
     ///
     /// # Errors
-    /// 15151 when it is not there.
+    /// 15151 if it does not exist.
     fn backup_certificate(&self, backup: &CertificateBackup) -> Result<()> {
         let _ = backup;
         not_here("BACKUP CERTIFICATE")
@@ -399,7 +398,7 @@ pub trait Host: Send + Sync {
     /// `DROP CERTIFICATE`.
     ///
     /// # Errors
-    /// 15151 when it is not there; refused while it wraps a known key.
+    /// 15151 if it does not exist; refused while it wraps a known key.
     fn drop_certificate(&self, name: &str) -> Result<()> {
         let _ = name;
         not_here("DROP CERTIFICATE")
@@ -408,7 +407,7 @@ pub trait Host: Send + Sync {
     /// `CREATE DATABASE ENCRYPTION KEY` in a database.
     ///
     /// # Errors
-    /// 33103 and its kind.
+    /// 33103 and the like.
     fn create_encryption_key(
         &self,
         database: &str,
@@ -422,7 +421,7 @@ pub trait Host: Send + Sync {
     /// `ALTER DATABASE ENCRYPTION KEY`.
     ///
     /// # Errors
-    /// When there is none.
+    /// If there is none.
     fn alter_encryption_key(
         &self,
         database: &str,
@@ -445,7 +444,7 @@ pub trait Host: Send + Sync {
     /// `BACKUP DATABASE`.
     ///
     /// # Errors
-    /// 3095, 3013 and their kind.
+    /// 3095, 3013 and the like.
     fn backup(&self, backup: &Backup, out: Progress<'_>) -> Result<()> {
         let _ = (backup, out);
         not_here("BACKUP DATABASE")
@@ -454,25 +453,25 @@ pub trait Host: Send + Sync {
     /// `sp_delete_database_backuphistory`.
     ///
     /// # Errors
-    /// When the history cannot be changed.
+    /// If the history cannot be changed.
     fn delete_backup_history(&self, database: &str) -> Result<()> {
         let _ = database;
         not_here("sp_delete_database_backuphistory")
     }
 
-    /// `xp_delete_file 0`: removes a file of backups.
+    /// `xp_delete_file 0`: removes a backup file.
     ///
     /// # Errors
-    /// 3241 for a file that is none.
+    /// 3241 for a file that is not one.
     fn delete_backup_file(&self, file: &str) -> Result<()> {
         let _ = file;
         not_here("xp_delete_file")
     }
 
-    /// `RESTORE`: rows for those kinds that give some.
+    /// `RESTORE`: returns rows for the kinds that have some.
     ///
     /// # Errors
-    /// 3201, 3241, 33111 and their kind.
+    /// 3201, 3241, 33111 and the like.
     fn restore(&self, restore: &Restore, out: Progress<'_>) -> Result<Option<Rows>> {
         let _ = (restore, out);
         not_here("RESTORE")

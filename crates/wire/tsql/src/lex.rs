@@ -1,13 +1,13 @@
-//! The lexer: text to tokens, each with its place. It reads the text once and opens nothing.
+//! The lexer: text to tokens, each with its position. It reads the text once and opens nothing.
 
 use tdekit_wire_tds::memory;
 
 use crate::error::{At, Error};
 
-/// The longest identifier, in UTF-16 units.
+/// Maximum length of an identifier, in UTF-16 units.
 const MAX_IDENTIFIER: usize = 128;
 
-/// After so many tokens it is asked whether there is room for more.
+/// Number of tokens after which it checks for available memory.
 const TOKENS_TO_ASK: usize = 4096;
 
 /// The kind of a token.
@@ -19,11 +19,11 @@ pub(crate) enum Tok {
     Quoted(String),
     /// `@name` or `@@name`, with its at signs.
     Var(String),
-    /// A string; whether it has the prefix N.
+    /// A string; true if it has the prefix N.
     Str(String, bool),
     /// Digits.
     Int(String),
-    /// Digits with a point.
+    /// Digits with a decimal point.
     Dec(String),
     /// A number with an exponent.
     Float(String),
@@ -31,13 +31,13 @@ pub(crate) enum Tok {
     Money(String),
     /// `0x...`.
     Hex(Vec<u8>),
-    /// An operator or a mark.
+    /// An operator or a punctuation mark.
     Op(&'static str),
     /// The end of the text.
     End,
 }
 
-/// A token and where it stands: bytes `start..end` of the text, `line` from 1.
+/// A token and its position: bytes `start..end` of the text, `line` from 1.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Token {
     pub(crate) tok: Tok,
@@ -59,7 +59,7 @@ struct Lexer<'a> {
     quoted_identifiers: bool,
 }
 
-/// Takes `text` apart. With `quoted_identifiers`, double quotes enclose names, else strings.
+/// Splits `text` into tokens. With `quoted_identifiers`, double quotes enclose names, else strings.
 pub(crate) fn lex(text: &str, quoted_identifiers: bool) -> Result<Vec<Token>, At> {
     let mut lexer = Lexer { text, at: 0, line: 1, quoted_identifiers };
     let mut tokens = Vec::new();
@@ -70,7 +70,7 @@ pub(crate) fn lex(text: &str, quoted_identifiers: bool) -> Result<Vec<Token>, At
         let end = tok == Tok::End;
         tokens.push(Token { tok, start, end: lexer.at, line });
         if tokens.len().is_multiple_of(TOKENS_TO_ASK) {
-            // the parsed form takes more than they do
+            // the parsed form is larger than the tokens
             let bytes = tokens.capacity().saturating_mul(2 * size_of::<Token>());
             memory::room(bytes).map_err(|error| At { error: error.into(), line })?;
         }
@@ -192,7 +192,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// The text between two marks; the closing one doubled stands for itself.
+    /// Reads the text between two delimiters; a doubled closing one stands for itself.
     fn enclosed(&mut self, close: char) -> Result<String, Error> {
         self.bump();
         let mut out = String::new();
@@ -233,7 +233,7 @@ impl Lexer<'_> {
         if digits.len() % 2 == 1 {
             digits.insert(0, '0');
         }
-        // They are digits, and even in number.
+        // They are digits, and their number is even.
         Ok(Tok::Hex(hex::decode(digits).unwrap_or_default()))
     }
 

@@ -1,6 +1,6 @@
-//! Names as SQLite's text has them.
+//! Names in SQLite's text.
 
-/// A name in SQLite's text.
+/// Quotes a name for SQLite's text.
 pub(crate) fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\"").replace('\0', ""))
 }

@@ -1,5 +1,5 @@
-//! SQLite's memory, counted for the session that works: it is refused where a session, or all
-//! together, may hold no more, and SQLite ends the statement then.
+//! SQLite's memory, counted for the active session: an allocation beyond the limit of the session,
+//! or of all together, is refused, and SQLite then ends the statement.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use rusqlite::ffi;
 use tdekit_wire_tds::memory::{gave, room, took};
 
-/// SQLite's own allocator, which was in place before.
+/// SQLite's own allocator, which was installed before.
 struct Base {
     take: Option<unsafe extern "C" fn(c_int) -> *mut c_void>,
     give: Option<unsafe extern "C" fn(*mut c_void)>,
@@ -20,18 +20,18 @@ struct Base {
 
 static BASE: OnceLock<Base> = OnceLock::new();
 
-/// Has SQLite's memory counted. Must come before anything else is asked of SQLite; again does
-/// nothing.
+/// Enables counting of SQLite's memory. Must be called before any other use of SQLite; a second
+/// call does nothing.
 ///
 /// # Errors
-/// When SQLite is at work already.
+/// If SQLite is already in use.
 pub fn count_sqlite_memory() -> Result<(), rusqlite::Error> {
     let failed = |code| rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
     if BASE.get().is_some() {
         return Ok(());
     }
     let mut base = MaybeUninit::<ffi::sqlite3_mem_methods>::zeroed();
-    // SAFETY: SQLite fills what it is given, or refuses; each field may be null.
+    // SAFETY: SQLite fills the given struct, or refuses; each field may be null.
     let base = unsafe {
         match ffi::sqlite3_config(ffi::SQLITE_CONFIG_GETMALLOC, base.as_mut_ptr()) {
             ffi::SQLITE_OK => base.assume_init(),
@@ -57,10 +57,10 @@ pub fn count_sqlite_memory() -> Result<(), rusqlite::Error> {
     }
 }
 
-/// The bytes of a place that SQLite's own allocator gave.
+/// Returns the size of a place that SQLite's own allocator returned.
 fn size(place: *mut c_void) -> usize {
     let Some(size) = BASE.get().and_then(|base| base.size) else { return 0 };
-    // SAFETY: SQLite asks for places only that its allocator gave.
+    // SAFETY: SQLite asks only for places that its allocator returned.
     usize::try_from(unsafe { size(place) }).unwrap_or(0)
 }
 
@@ -69,7 +69,7 @@ unsafe extern "C" fn take(bytes: c_int) -> *mut c_void {
     if room(usize::try_from(bytes).unwrap_or(usize::MAX)).is_err() {
         return null_mut();
     }
-    // SAFETY: SQLite asks for more than none.
+    // SAFETY: SQLite asks for more than zero bytes.
     let place = unsafe { base(bytes) };
     if !place.is_null() {
         took(size(place));
@@ -80,7 +80,7 @@ unsafe extern "C" fn take(bytes: c_int) -> *mut c_void {
 unsafe extern "C" fn give(place: *mut c_void) {
     let Some(base) = BASE.get().and_then(|base| base.give) else { return };
     gave(size(place));
-    // SAFETY: SQLite gives back what it was given, once.
+    // SAFETY: SQLite frees what it was given, once.
     unsafe { base(place) };
 }
 
@@ -91,7 +91,7 @@ unsafe extern "C" fn resize(place: *mut c_void, bytes: c_int) -> *mut c_void {
     if more > 0 && room(more).is_err() {
         return null_mut();
     }
-    // SAFETY: SQLite resizes what it was given and still has.
+    // SAFETY: SQLite resizes what it was given and has not freed.
     let moved = unsafe { base(place, bytes) };
     if !moved.is_null() {
         gave(before);

@@ -1,11 +1,11 @@
-//! SQLite's own counts: of pages, and of changes by others.
+//! SQLite's own counters: of pages, and of changes by others.
 #![allow(unsafe_code)]
 
 use rusqlite::{Connection, ffi};
 
 use crate::run::meter::Pages;
 
-/// Of all databases that the connection has open now.
+/// Returns the counts of all databases that the connection has open.
 pub(crate) fn pages(connection: &Connection) -> Pages {
     let hit = count(connection, ffi::SQLITE_DBSTATUS_CACHE_HIT);
     let read = count(connection, ffi::SQLITE_DBSTATUS_CACHE_MISS);
@@ -13,8 +13,8 @@ pub(crate) fn pages(connection: &Connection) -> Pages {
     Pages { asked: hit.saturating_add(read), read, written }
 }
 
-/// A number that changes when SQLite notices that another connection changed the database, which
-/// it does when a statement takes its first lock. 0 where there is no such database.
+/// Returns a number that changes when SQLite notices that another connection changed the database,
+/// which it does when a statement takes its first lock. 0 if there is no such database.
 pub(crate) fn data_version(connection: &Connection, schema: &str) -> u32 {
     let Ok(schema) = std::ffi::CString::new(schema) else { return 0 };
     let mut version: std::ffi::c_uint = 0;
@@ -32,8 +32,8 @@ pub(crate) fn data_version(connection: &Connection, schema: &str) -> u32 {
 
 fn count(connection: &Connection, what: i32) -> u64 {
     let (mut now, mut most) = (0, 0);
-    // SAFETY: the handle is the connection's, which lives and is used by this thread alone; SQLite
-    // writes both numbers or neither.
+    // SAFETY: the handle belongs to the connection, which is alive and used by this thread alone;
+    // SQLite writes both numbers or neither.
     let code = unsafe {
         ffi::sqlite3_db_status64(connection.handle(), what, &raw mut now, &raw mut most, 0)
     };

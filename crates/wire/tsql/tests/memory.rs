@@ -1,5 +1,5 @@
-//! The memory bound of a session: whatever it does, its statement ends with 701, and the session
-//! and all others go on.
+//! The memory limit of a session: its statement ends with 701, and this session and all others
+//! continue.
 
 #![allow(clippy::unwrap_used)]
 
@@ -64,7 +64,7 @@ fn whatever_grows_ends_with_701_and_the_session_goes_on() {
         assert_eq!(at_work(&account, &mut *session, clean), "", "{text}");
         assert_eq!(at_work(&others, &mut *other, "SELECT 1"), "1", "{text}");
     }
-    // A statement that finds no room has SQLite give back what it keeps.
+    // A statement without room makes SQLite release its caches.
     at_work(&account, &mut *session, loops[0]);
     assert!(account.bytes() < 16 * MIB, "{}", account.bytes());
     // Earlier changes are rolled back with the transaction, and the error can be caught.
@@ -74,7 +74,7 @@ fn whatever_grows_ends_with_701_and_the_session_goes_on() {
     let found = at_work(&account, &mut *session, caught);
     assert!(found.lines().any(|line| line == "701"), "{found}");
     assert_eq!(at_work(&account, &mut *session, "SELECT COUNT(*) FROM kept"), "0");
-    // The same in all stays possible, below the bound.
+    // The same remains possible below the limit.
     let below = "DECLARE @s nvarchar(max) = N'xy'; WHILE LEN(@s) < 4000000 SET @s += @s; \
         SELECT LEN(@s)";
     assert_eq!(at_work(&account, &mut *session, below), "4194304");

@@ -1,4 +1,4 @@
-//! Looking things up in the report of mixes and operations.
+//! Look-ups in the report of mixes and operations.
 
 use crate::figures::Comparison;
 use crate::metric::Metric;
@@ -7,7 +7,7 @@ use crate::piece::Found;
 use crate::report::Report;
 use crate::shown::Shown;
 
-/// A run with the two sides that its page is about.
+/// A run with the two sides that are the subject of its page.
 pub(super) struct Book<'a> {
     pub(super) results: &'a Results,
     pub(super) report: &'a Report,
@@ -17,7 +17,7 @@ pub(super) struct Book<'a> {
 }
 
 impl<'a> Book<'a> {
-    /// None where no sides were compared.
+    /// Opens it; none if no sides were compared.
     pub(super) fn open(results: &'a Results) -> Option<Self> {
         let (name, report) = results.classes()?;
         let shown = Shown::of(name, report);
@@ -25,7 +25,7 @@ impl<'a> Book<'a> {
         Some(Self { results, report, shown, base: report.base()?, side })
     }
 
-    /// The whole class, the encrypted side over the base.
+    /// Returns the ratio of the whole class, the encrypted side over the base.
     pub(super) fn overhead(&self, class: &Class, metric: Metric) -> Option<Found<'a, Comparison>> {
         self.shown.comparison(&class.id, metric, (&self.side.id, &self.base.id))
     }

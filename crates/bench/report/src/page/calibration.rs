@@ -1,4 +1,4 @@
-//! The page of a calibration: does the method keep its promise?
+//! The page of a calibration, which checks the promise of the method.
 
 use maud::{Markup, html};
 
@@ -12,15 +12,16 @@ use crate::piece::{As, Found, Piece, all, each, find, number, text};
 use crate::plot::{Bands, ChartError, Mark, bands};
 use crate::table::Table;
 
-/// Runs that are drawn and listed one by one.
+/// Maximum number of runs that are drawn and listed individually.
 const SHOWN_RUNS: u32 = 200;
 const METRICS: [(Metric, &str); 2] = [(Metric::Elapsed, "elapsed time"), (Metric::Cpu, "CPU time")];
 const TRUTHS: [Truth; 2] = [Truth::Nothing, Truth::Injected];
 
-/// The page of a calibration. It fetches nothing, runs nothing, and carries the JSON document.
+/// Returns the page of a calibration. It loads nothing, runs nothing, and carries the JSON
+/// document.
 ///
 /// # Errors
-/// Fails when the JSON document cannot be written, or a chart cannot be drawn.
+/// If the JSON document cannot be written, or a chart cannot be drawn.
 pub fn calibration_html(calibration: &Calibration) -> Result<String, JsonError> {
     let body = body(calibration).map_err(JsonError::chart)?;
     around("Does the bench keep its promise?", &body, calibration)
@@ -81,7 +82,7 @@ fn row(
     })
 }
 
-/// Title, answer, and where the promise is not kept.
+/// Title, answer, and the cases in which the promise is not kept.
 fn head(calibration: &Calibration) -> Markup {
     let kept = calibration.rows.iter().all(|row| row.kept);
     html! {
@@ -113,7 +114,7 @@ fn head(calibration: &Calibration) -> Markup {
     }
 }
 
-/// How many intervals of the headline hold a truth.
+/// Number of intervals of the headline that hold a truth.
 fn answer(calibration: &Calibration, truth: Truth) -> Markup {
     let of = |(metric, name)| {
         let row = row(calibration, metric, truth)?;
@@ -135,7 +136,7 @@ fn answer(calibration: &Calibration, truth: Truth) -> Markup {
     }
 }
 
-/// The least overhead that can be seen.
+/// The smallest detectable overhead.
 fn visible(calibration: &Calibration) -> Markup {
     let of = |(metric, name)| {
         let row = row(calibration, metric, Truth::Nothing)?;
@@ -151,7 +152,7 @@ fn visible(calibration: &Calibration) -> Markup {
     }
 }
 
-/// The headline's intervals of a metric and truth, of the runs that are shown.
+/// Returns the headline's intervals of a metric and truth, of the displayed runs.
 fn shown(
     calibration: &Calibration,
     metric: Metric,

@@ -1,4 +1,4 @@
-//! The page of two runs compared: did the cost change?
+//! The page of a comparison of two runs: changes of cost.
 
 use maud::{Markup, html};
 
@@ -12,10 +12,10 @@ use crate::plot::{ChartError, Forest, Ink, Key, Line, Mark, forest};
 use crate::report::distinct;
 use crate::table::Table;
 
-/// The page of a comparison. It fetches nothing, runs nothing, and carries the JSON document.
+/// Returns the page of a comparison. It loads nothing, runs nothing, and carries the JSON document.
 ///
 /// # Errors
-/// Fails when the JSON document cannot be written, or a chart cannot be drawn.
+/// If the JSON document cannot be written, or a chart cannot be drawn.
 pub fn changes_html(changes: &Changes) -> Result<String, JsonError> {
     let body = body(changes).map_err(JsonError::chart)?;
     around("Did the cost of encryption change?", &body, changes)
@@ -56,7 +56,7 @@ fn label(side: &Found<'_, Change>) -> Piece {
     side.text("side_label", &side.item.side_label)
 }
 
-/// Title, answer, and what makes it doubtful.
+/// Title, answer, and reasons for doubt.
 fn head(changes: &Changes) -> Markup {
     let heads: Vec<Found<'_, Change>> =
         each(&changes.changes, "changes").filter(|found| found.item.class == HEADLINE).collect();
@@ -86,7 +86,7 @@ fn head(changes: &Changes) -> Markup {
     }
 }
 
-/// How one cost changed, as a sentence.
+/// Returns the change of one cost as a sentence.
 fn sentence(found: &Found<'_, Change>) -> Markup {
     let what = match found.item.metric {
         Metric::Elapsed => "elapsed time",
@@ -104,7 +104,8 @@ fn sentence(found: &Found<'_, Change>) -> Markup {
     }
 }
 
-/// Of these less is better, so that a mark to the right is dearer. Throughput stands in the table.
+/// Lower values are better for these, so that a mark to the right is dearer. Throughput is in the
+/// table.
 const TIMES: &[Metric] = &[Metric::Elapsed];
 const CPU: &[Metric] = &[Metric::Cpu, Metric::CpuEach, Metric::ServerCpu];
 
@@ -190,7 +191,7 @@ mod tests {
         assert!(page.contains("Not the same: ") && page.contains("The kernel differs: &lt;one"));
         assert!(pointed(&page, &serde_json::to_value(&changes).unwrap()) > 40);
         harmless(&page);
-        // One plot a side, each in two shapes.
+        // One plot for each side, each in two shapes.
         assert_eq!(page.matches("<svg").count(), 4);
     }
 

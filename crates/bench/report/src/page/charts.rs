@@ -1,4 +1,4 @@
-//! Charts that experiments have of their own: workloads by threads, messages beside the source's.
+//! Charts of single experiments: workloads by threads, messages beside the source's.
 
 use maud::{Markup, html};
 
@@ -13,10 +13,10 @@ use crate::published::{PUBLISHED, PublishedMessages};
 use crate::shown::Shown;
 use crate::table::Table;
 
-/// Cost, throughput and latency of each workload of transactions by threads.
+/// Returns cost, throughput and latency of each workload of transactions by threads.
 ///
 /// # Errors
-/// When a chart cannot be drawn.
+/// If a chart cannot be drawn.
 pub(super) fn by_threads(shown: &Shown<'_>) -> Result<Markup, ChartError> {
     let mut drawn = Vec::new();
     let of_transactions = |cell: &&Class| cell.unit == "transaction";
@@ -56,7 +56,7 @@ pub(super) fn by_threads(shown: &Shown<'_>) -> Result<Markup, ChartError> {
     } })
 }
 
-/// Throughput of each side over its own plain one.
+/// Returns the throughput of each side over its own plain one.
 fn costs(shown: &Shown<'_>, cells: &[&Class]) -> Vec<Series> {
     let report = shown.report;
     let of = |(ink, side): (Ink, &Side)| {
@@ -71,7 +71,7 @@ fn costs(shown: &Shown<'_>, cells: &[&Class]) -> Vec<Series> {
     Ink::SIDES.into_iter().zip(report.others()).filter_map(of).collect()
 }
 
-/// What the document says, of which it has no points but these two.
+/// Returns the published claim, of which only these two points exist.
 fn published() -> Series {
     let points = PUBLISHED.threads.iter().map(|said| (said.threads.into(), said.throughput));
     let key = Key::new(Ink::Plain, "the document's words, RDS for MySQL: at worst");
@@ -99,7 +99,7 @@ fn threads(cell: &Class) -> Option<f64> {
     Some(threads.max(1.0))
 }
 
-/// A line from left to right; none without points.
+/// Returns a line from left to right; none without points.
 fn joined(key: Key, mut points: Vec<(f64, f64)>) -> Option<Series> {
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     (!points.is_empty()).then_some(Series { key, points, joined: true })
@@ -121,7 +121,7 @@ fn series(shown: &Shown<'_>, cells: &[&Class], metric: Metric) -> Vec<Series> {
     base.into_iter().chain(Ink::SIDES.into_iter().zip(report.others())).filter_map(series).collect()
 }
 
-/// The cell that the source has.
+/// The cell that the source measured.
 const LOOP: &str = "loop";
 
 /// A chart of messages.
@@ -162,7 +162,7 @@ const FIGURES: [Figure; 4] = [
     },
 ];
 
-/// A bar, and what stands for it in the table.
+/// A bar, and its text in the table.
 type Drawn = (Bar, Piece);
 
 impl Figure {
@@ -202,10 +202,10 @@ impl Figure {
     }
 }
 
-/// The source's figures beside ours, and their numbers; nothing without the message loop.
+/// Returns the source's figures beside ours, and their numbers; nothing without the message loop.
 ///
 /// # Errors
-/// When a chart cannot be drawn.
+/// If a chart cannot be drawn.
 pub(super) fn of_messages(shown: &Shown<'_>) -> Result<Markup, ChartError> {
     if !shown.report.cells.iter().any(|cell| cell.id == LOOP) {
         return Ok(html! {});

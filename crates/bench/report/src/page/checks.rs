@@ -1,8 +1,8 @@
-//! Checks that the tests of every page share.
+//! Checks shared by the tests of every page.
 
 use super::STYLE;
 
-/// Counts the places that a page's numbers and names point to; each must be in the document.
+/// Counts the places to which a page's numbers and names refer; each must be in the document.
 pub(super) fn pointed(page: &str, document: &serde_json::Value) -> usize {
     let mut count = 0;
     for attribute in ["data-from=\"", "data-per=\"", "data-counted=\""] {
@@ -15,7 +15,7 @@ pub(super) fn pointed(page: &str, document: &serde_json::Value) -> usize {
     count
 }
 
-/// The page fetches and runs nothing, and its links lead somewhere.
+/// Checks that the page loads and runs nothing, and that its links have targets.
 pub(super) fn harmless(page: &str) {
     assert!(page.contains("default-src 'none'") && !page.contains("script-src"));
     assert_eq!(page.matches("<script").count(), 1);

@@ -6,7 +6,7 @@ use super::{again, made};
 use crate::model::{Environment, Results, Settings, Side, Stopping};
 use crate::piece::{As, Found, Piece, all, each, number, text};
 
-/// The machine, whose description stands under `environment` in every document.
+/// The machine, whose description is under `environment` in every document.
 pub(super) fn machine(machine: &Environment) -> Vec<(&'static str, Piece)> {
     let found = Found::at("environment", machine);
     // Older documents lack some.
@@ -108,7 +108,7 @@ fn library(side: &Found<'_, Side>) -> Markup {
     }
 }
 
-/// How figures came about, and how to get them again.
+/// Computation of the figures, and how to repeat the run.
 pub(super) fn method(results: &Results) -> Markup {
     html! {
         section id="method" {
@@ -150,7 +150,7 @@ fn of_sides(results: &Results) -> Markup {
     }
 }
 
-/// When a run ends whose length follows from its intervals.
+/// End of a run whose length follows from its intervals.
 fn until_narrow(found: &Found<'_, Stopping>) -> Markup {
     let stopping = found.item;
     let width = |field: &str, ppm: u32| found.number(field, As::Millionths, ppm);

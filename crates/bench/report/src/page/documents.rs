@@ -1,4 +1,4 @@
-//! The documents that experiments follow, and what they published.
+//! The documents on which experiments are based, and their published figures.
 
 use maud::{Markup, Render, html};
 
@@ -9,7 +9,7 @@ use crate::piece::{As, Piece, all, text};
 use crate::published::{PUBLISHED, PublishedOperation};
 use crate::table::Table;
 
-/// Document, there, here, and how to run it again.
+/// Source, its method, our method, and the command to repeat it.
 pub(super) fn provenance(results: &Results, name: &str, here: &impl Render) -> Markup {
     html! {
         dl class="provenance" {
@@ -25,8 +25,8 @@ pub(super) fn provenance(results: &Results, name: &str, here: &impl Render) -> M
     }
 }
 
-/// The command that repeats one experiment: the run's own with its seed, and the experiment where
-/// the run had not been told one.
+/// Returns the command that repeats one experiment: the run's own with its seed, and with the
+/// experiment if the run did not name one.
 fn rerun(results: &Results, name: &str) -> Markup {
     let missing = |option: &str| !results.command.split(' ').any(|word| word.starts_with(option));
     html! {
@@ -40,7 +40,7 @@ fn rerun(results: &Results, name: &str) -> Markup {
     }
 }
 
-/// Published figures beside ours, those whose classes begin so.
+/// Returns published figures beside ours, of the classes with this prefix.
 pub(super) fn beside(book: &Book<'_>, start: &str) -> Markup {
     let of_start =
         |figure: &&PublishedOperation| figure.classes.iter().any(|one| one.starts_with(start));
@@ -64,7 +64,7 @@ pub(super) fn beside(book: &Book<'_>, start: &str) -> Markup {
     }
 }
 
-/// Our classes of the same kind of work, a line each.
+/// Returns our classes of the same kind of work, one on each line.
 fn ours(book: &Book<'_>, figure: &PublishedOperation, metric: Metric) -> Piece {
     let of = |id: &String| {
         let class = book.shown.cells(id).into_iter().find(|class| class.item.id == *id)?;

@@ -1,4 +1,5 @@
-//! A section for each experiment that compares sides: its document, its figures, how to repeat it.
+//! A section for each experiment that compares sides: its source, its figures, the command to
+//! repeat it.
 
 use maud::{Markup, html};
 
@@ -10,12 +11,12 @@ use crate::published::PUBLISHED;
 
 /// A section, in the order of the page.
 struct Section {
-    /// Its name, and how the identifiers of its classes begin.
+    /// Its name, and the prefix of the identifiers of its classes.
     name: &'static str,
     heading: &'static str,
-    /// How it is measured here.
+    /// Description of the measurement.
     here: &'static str,
-    /// The same on a SQL Server; empty where it does not run there.
+    /// The same on a SQL Server; empty if it does not run there.
     there: &'static str,
     /// Title of the table of overheads.
     table: &'static str,
@@ -66,7 +67,7 @@ const SECTIONS: [Section; 5] = [
     },
 ];
 
-/// Sections of the experiments that were run.
+/// Returns the sections of the experiments that ran.
 pub(super) fn sections(book: &Book<'_>) -> Markup {
     html! { @for one in &SECTIONS { (section(book, one)) } }
 }
@@ -100,7 +101,7 @@ fn section(book: &Book<'_>, one: &Section) -> Markup {
     }
 }
 
-/// Reads and writes of every class.
+/// Returns reads and writes of every class.
 pub(super) fn volumes(book: &Book<'_>) -> Markup {
     html! {
         section id="volumes" {

@@ -11,11 +11,11 @@ use crate::piece::{As, Piece};
 use crate::report::distinct;
 use crate::shown::Shown;
 
-/// Classes of the colour by how far a ratio is from 0 %; below the first there is none.
+/// Colour classes by the distance of a ratio from 0 %; none below the first.
 const STEPS: [(f64, &str); 4] = [(0.30, "s4"), (0.10, "s3"), (0.03, "s2"), FAINT];
 const FAINT: (f64, &str) = (0.01, "s1");
 
-/// The maps of backups, and of restores where they were run.
+/// Returns the maps of backups, and of restores if they were run.
 pub(super) fn maps(shown: &Shown<'_>) -> Markup {
     html! {
         p {
@@ -77,7 +77,7 @@ fn map(shown: &Shown<'_>, action: &str, [source, target]: [&str; 2], cells: &[&C
     }
 }
 
-/// A cipher as reports show it.
+/// Returns the displayed name of a cipher.
 fn cipher_words(name: &str) -> &str {
     if name == "none" { "not encrypted" } else { name }
 }
@@ -103,7 +103,7 @@ fn square(shown: &Shown<'_>, cell: &Class, side: &Side) -> Markup {
     }
 }
 
-/// Direction and strength of the colour, and a frame for what can be told from 0 %.
+/// Direction and strength of the colour, and a frame if the cost can be distinguished from 0 %.
 fn shade(found: Option<&Comparison>) -> String {
     let Some(found) = found else { return "none".to_owned() };
     let direction = if found.ratio > 1.0 { "slower" } else { "faster" };
@@ -111,7 +111,7 @@ fn shade(found: Option<&Comparison>) -> String {
     format!("{direction} {}{frame}", strength(found))
 }
 
-/// A cost that cannot be told from 0 % gets the faintest shade.
+/// A cost that cannot be distinguished from 0 % gets the faintest shade.
 fn strength(found: &Comparison) -> &'static str {
     let size = found.ratio.ln().abs();
     if found.sure().is_none() && size >= FAINT.0 {
@@ -126,7 +126,7 @@ mod tests {
     use crate::examples;
     use crate::format::percent;
 
-    /// Texts of the cells, without what stands below the break.
+    /// Returns the texts of the cells, without the part below the break.
     fn values(page: &str) -> Vec<String> {
         page.split("<td class=\"")
             .skip(1)

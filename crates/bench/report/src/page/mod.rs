@@ -1,7 +1,7 @@
-//! One self-contained HTML page: the answer first, then the figures, then how they came about.
+//! One self-contained HTML page: the answer first, then the figures, then the method.
 //!
-//! It holds no script and fetches nothing, which its Content-Security-Policy makes the browser
-//! enforce. Every number names its place in the JSON document that the page carries.
+//! It has no script and loads nothing, which its Content-Security-Policy makes the browser enforce.
+//! Every number names its place in the JSON document that the page carries.
 
 mod book;
 mod calibration;
@@ -38,20 +38,20 @@ pub use changes::changes_html;
 
 const STYLE: &str = include_str!("../../assets/page.css");
 
-/// Nothing is loaded, no script runs; styles are the page's own.
+/// Nothing is loaded, no script runs; styles are inline.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
 
-/// The page. It fetches nothing, and holds the JSON document of the same run in a `script`
+/// Returns the page. It loads nothing, and holds the JSON document of the same run in a `script`
 /// element of type `application/json`.
 ///
 /// # Errors
-/// Fails when the JSON document cannot be written, or a chart cannot be drawn.
+/// If the JSON document cannot be written, or a chart cannot be drawn.
 pub fn html(results: &Results) -> Result<String, JsonError> {
     let body = body(results).map_err(JsonError::chart)?;
     around(&format!("What encryption costs: {}", results.subject.label), &body, results)
 }
 
-/// A page around its body; it carries `document`.
+/// Returns a page around its body; it carries `document`.
 fn around(title: &str, body: &Markup, document: &impl Serialize) -> Result<String, JsonError> {
     // `<` occurs in JSON only within strings, where the escape means the same.
     let data = serde_json::to_string(document)?.replace('<', "\\u003c");
@@ -64,7 +64,7 @@ fn around(title: &str, body: &Markup, document: &impl Serialize) -> Result<Strin
                 meta name="color-scheme" content="light dark";
                 meta http-equiv="Content-Security-Policy" content=(POLICY);
                 title { (title) }
-                // Without this a browser asks the server for an icon.
+                // Without this, a browser requests an icon from the server.
                 link rel="icon" href="data:,";
                 style { (PreEscaped(STYLE)) }
             }
@@ -77,14 +77,14 @@ fn around(title: &str, body: &Markup, document: &impl Serialize) -> Result<Strin
     Ok(page.into_string())
 }
 
-/// What a reader should know, as the document lists it; `of` is a class and a name.
+/// Returns the notices that the document lists; `of` is a class and a name.
 fn notices(all: &[String], path: &str, of: (&str, &str)) -> Markup {
     html! { @for one in each(all, path) {
         p class=(of.0) { strong { (of.1) } (text(&one.at, one.item)) }
     } }
 }
 
-/// The command that measures the same again.
+/// Returns the command that repeats the measurement.
 fn again(command: &str) -> Markup {
     html! {
         h3 { "Run it again" }
@@ -92,7 +92,7 @@ fn again(command: &str) -> Markup {
     }
 }
 
-/// The program, when it began and how long it took.
+/// The program, its start time and duration.
 fn made(tool: &Tool, started: &str, duration_s: f64) -> Markup {
     html! {
         (text("tool/name", &tool.name)) " " (text("tool/version", &tool.version)) ", started "
@@ -143,9 +143,9 @@ fn contents(links: &[(&str, &str)]) -> Markup {
     }
 }
 
-/// The sections that the page has, with their names.
+/// Returns the sections of the page, with their names.
 fn links(results: &Results) -> Vec<(&'static str, &'static str)> {
-    // Without an encrypted side there is nothing to compare, and no section that does.
+    // Without an encrypted side there is nothing to compare, and no section for comparisons.
     let compared = |report: &&Report| report.sides.iter().any(|side| side.role == Role::Encrypted);
     let embedded = results.classes().map(|(_, report)| report).filter(compared);
     let sides = embedded.is_some_and(|report| !report.cells.is_empty());

@@ -11,7 +11,7 @@ use crate::plot::{ChartError, Forest, Ink, Key, Line, Mark, forest};
 /// The forest plot of every class.
 ///
 /// # Errors
-/// When the plot cannot be drawn.
+/// If the plot cannot be drawn.
 pub(super) fn section(book: &Book<'_>) -> Result<Markup, ChartError> {
     let mut lines = Vec::new();
     for (name, fits) in GROUPS {
@@ -48,12 +48,12 @@ pub(super) fn section(book: &Book<'_>) -> Result<Markup, ChartError> {
     })
 }
 
-/// A label without what its group says already.
+/// Removes from a label the words of its group.
 fn short(label: &str) -> String {
     label.trim_end_matches(", warm").trim_end_matches(", cold").to_owned()
 }
 
-/// The work of each class, in words.
+/// Returns the work of each class, in words.
 pub(super) fn what(classes: &[Found<'_, Class>]) -> Markup {
     html! {
         details {

@@ -1,4 +1,4 @@
-//! The section of an experiment that has sides of its own: its document, its charts, its tables.
+//! The section of an experiment with its own sides: its source, its charts, its tables.
 
 use maud::{Markup, html};
 
@@ -13,7 +13,7 @@ use crate::shown::Shown;
 /// Charts, costs, and the figures of all sides. `name` is the report's place in the document.
 ///
 /// # Errors
-/// When a chart cannot be drawn.
+/// If a chart cannot be drawn.
 pub(super) fn section(
     results: &Results,
     name: &str,
@@ -26,7 +26,7 @@ pub(super) fn section(
         _ => (charts::by_threads(&shown)?, html! {}),
     };
     let layout = shown.layout;
-    // Of backups every cipher is a side, in a table of its own.
+    // For backups, every cipher is a side, in a separate table.
     let peers = shown.peers().filter(|_| report.experiment == Experiment::Oltp);
     let here = Piece::parted(shown.facts().into_iter().chain(shown.told()).collect(), "; ");
     Ok(html! {
@@ -69,7 +69,7 @@ pub(super) fn section(
     })
 }
 
-/// How backups are measured.
+/// Returns the method of the measurement of backups.
 pub(super) fn backup_method(report: &Report) -> Markup {
     html! {
         p {

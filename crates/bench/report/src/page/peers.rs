@@ -9,7 +9,7 @@ use crate::plot::{ChartError, Forest, Ink, Key, Line, Mark, forest};
 /// Plot and table; nothing without peers.
 ///
 /// # Errors
-/// When the plot cannot be drawn.
+/// If the plot cannot be drawn.
 pub(super) fn section(book: &Book<'_>) -> Result<Markup, ChartError> {
     let sides = &book.report.sides;
     let mut shown: Vec<&Side> = vec![book.side];
@@ -36,7 +36,7 @@ pub(super) fn section(book: &Book<'_>) -> Result<Markup, ChartError> {
 
 fn plot(book: &Book<'_>, shown: &[&Side]) -> Forest {
     let drawn: Vec<(Ink, &Side)> = Ink::SIDES.into_iter().zip(shown.iter().copied()).collect();
-    // A row says something where a peer was measured too.
+    // A row is useful only if a peer was measured too.
     let row = |class: &Class| {
         let mark = |side: &Side| {
             let pair = (side.id.as_str(), book.report.plain(side)?.id.as_str());

@@ -23,7 +23,7 @@ fn backups(shown: &Shown<'_>) -> Table {
     Table::new(name, ["Published for", "There", "Here"], rows)
 }
 
-/// Sizes over those without a cipher, a line each.
+/// Sizes relative to those without a cipher, one on each line.
 fn sizes(shown: &Shown<'_>, compressed: bool) -> Piece {
     let at = shown.place("summary/pooled");
     let line = each(&shown.report.summary.pooled, &at).filter_map(|found| {

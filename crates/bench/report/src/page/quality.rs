@@ -1,5 +1,5 @@
-//! Latency of single operations, and what speaks for and against a run's figures: what else the
-//! machine did, warm-up, the driver's own share.
+//! Latency of single operations, and the quality of a run's figures: other work of the machine,
+//! warm-up, the driver's own share.
 
 use maud::{Markup, html};
 
@@ -10,7 +10,7 @@ use crate::report::Report;
 use crate::shown::Shown;
 use crate::table::Table;
 
-/// Latency of single operations by class and side; nothing where none were timed.
+/// Latency of single operations by class and side; nothing if none were timed.
 pub(super) fn latency(book: &Book<'_>) -> Markup {
     let results = book.results;
     let Some(table) = book.shown.latencies() else { return html! {} };
@@ -43,13 +43,13 @@ fn latency_costs(book: &Book<'_>) -> Markup {
     html! { @if !timed.is_empty() { (table) } }
 }
 
-/// Whether a run tells how far to trust it.
+/// Returns true if a run has data on its reliability.
 pub(super) fn measured(results: &Results) -> bool {
     let tells = |report: &Report| !(report.warm_up.is_empty() && report.driver.is_empty());
     results.noise.is_some() || results.classes().is_some_and(|(_, report)| tells(report))
 }
 
-/// Noise, warm-up and the driver's share; nothing where none was measured.
+/// Noise, warm-up and the driver's share; nothing if none was measured.
 pub(super) fn section(results: &Results) -> Markup {
     if !measured(results) {
         return html! {};
@@ -82,7 +82,7 @@ pub(super) fn section(results: &Results) -> Markup {
     }
 }
 
-/// The machine's other work, which stands under `noise` in every document.
+/// Other work of the machine, which is under `noise` in every document.
 pub(super) fn noise(noise: &Noise) -> Markup {
     let found = Found::at("noise", noise);
     let [start, end] = [("load_start", noise.load_start), ("load_end", noise.load_end)]

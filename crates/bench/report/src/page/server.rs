@@ -1,4 +1,4 @@
-//! The server that mixes and operations ran on, and how.
+//! The server that ran the mixes and operations, and the method.
 
 use maud::{Markup, html};
 
@@ -7,7 +7,7 @@ use crate::piece::{As, Piece, each, number, text};
 use crate::report::Report;
 use crate::shown::Shown;
 
-/// Its circumstances, its sides, and what it did not let be measured.
+/// Its circumstances, its sides, and the quantities that could not be measured.
 pub(super) fn section(report: &Report) -> Markup {
     let shown = Shown::of("server", report);
     html! {
@@ -26,7 +26,7 @@ pub(super) fn section(report: &Report) -> Markup {
     }
 }
 
-/// How figures on a server came about.
+/// Computation of figures on a server.
 pub(super) fn method(results: &Results) -> Markup {
     let settings = &results.settings;
     let by_script = results.server.as_ref().is_some_and(|report| report.flag("script"));

@@ -1,4 +1,5 @@
-//! Statements of the operations: by type, laid out as the source's table, and each derived one.
+//! Statements of the operations: by type, in the layout of the source's table, and each derived
+//! one.
 
 use maud::{Markup, html};
 

@@ -23,7 +23,8 @@ fn the_page_holds_the_documents_numbers() {
     assert_eq!(embedded(&page), results);
 }
 
-/// Every place that a number or a name points to is in the document, every link in the page.
+/// Every place to which a number or a name refers is in the document, every link target in the
+/// page.
 #[test]
 fn every_pointer_and_link_leads_somewhere() {
     let mut results = whole();

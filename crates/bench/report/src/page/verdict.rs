@@ -1,4 +1,4 @@
-//! The answer: what stands first on the page.
+//! The answer: the first part of the page.
 
 use maud::{Markup, html};
 
@@ -9,7 +9,7 @@ use crate::report::Report;
 use crate::shown::{Shown, more};
 use crate::verdict::{CONTROL, NOTHING, answers};
 
-/// Title, verdict, and what a reader should know before trusting it.
+/// Title, verdict, and notices on its reliability.
 pub(super) fn head(results: &Results) -> Markup {
     let answers = answers(results);
     html! {
@@ -37,7 +37,7 @@ pub(super) fn head(results: &Results) -> Markup {
     }
 }
 
-/// CPU, and what encryption adds beside time, each in a box.
+/// CPU, and what encryption costs beside time, each in a box.
 fn facts(name: &str, report: &Report) -> Markup {
     let side = report.sides.iter().find(|side| side.role == Role::Encrypted);
     let shown = Shown::of(name, report);

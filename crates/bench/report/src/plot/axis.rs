@@ -1,4 +1,4 @@
-//! Axes as plotters takes them: ratios and counts of threads by their logarithm, amounts from 0.
+//! Axes for plotters: ratios and counts of threads by their logarithm, amounts from 0.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use plotters::coord::ranged1d::{
 
 use super::units;
 
-/// An axis with the marks that it shows.
+/// An axis with its marks.
 #[derive(Clone)]
 pub(super) struct Axis {
     low: f64,
@@ -29,9 +29,9 @@ const MARKS: [f64; 33] = [
 pub(super) type Bounds = (f64, Option<[f64; 2]>);
 
 impl Axis {
-    /// Ratios, shown as overheads in percent; equal distances are equal factors, as the ratios are
-    /// estimated. Covers 0 %, every ratio and, as far as they do not dwarf the ratios, the
-    /// intervals. Two marks are at least `distance` of its length apart.
+    /// Ratios, shown as overheads in percent; equal distances are equal factors, as in the
+    /// estimation of ratios. Covers 0 %, every ratio and the intervals unless they dwarf the
+    /// ratios. Two marks are at least `distance` of its length apart.
     pub(super) fn ratios(all: &[Bounds], distance: f64) -> Self {
         let mut low = 0.0_f64;
         let mut high = 0.0_f64;
@@ -52,7 +52,7 @@ impl Axis {
         axis
     }
 
-    /// 0 %, then to either side what has room.
+    /// Returns 0 %, then marks on either side as space permits.
     fn overhead_marks(&self, distance: f64) -> Vec<f64> {
         let ratio = |mark: &f64| 1.0 + mark / 100.0;
         let (left, right): (Vec<f64>, Vec<f64>) =
@@ -71,7 +71,8 @@ impl Axis {
         marks
     }
 
-    /// From one place to another, without marks: a low end above the high one goes down.
+    /// An axis from one place to another, without marks: if the low end is above the high one, it
+    /// goes down.
     pub(super) fn span(low: f64, high: f64) -> Self {
         Self { low, high, logarithmic: false, marks: Vec::new(), words: plain }
     }
@@ -85,7 +86,7 @@ impl Axis {
         Self { logarithmic: true, marks: values.to_vec(), ..ends }
     }
 
-    /// Amounts from 0 to at least `most`, with some five round marks.
+    /// Amounts from 0 to at least `most`, with about five round marks.
     pub(super) fn from_zero(most: f64, words: fn(f64) -> String) -> Self {
         let most = if most.is_finite() && most > 0.0 { most } else { 1.0 };
         let power = 10.0_f64.powf((most / 5.0).log10().floor());
@@ -106,7 +107,7 @@ impl Axis {
         value >= self.low.min(self.high) && value <= self.high.max(self.low)
     }
 
-    /// Part of the axis's length, from 0 to 1, at which a value lies.
+    /// Returns the position of a value as a part of the axis's length, from 0 to 1.
     fn share(&self, value: f64) -> f64 {
         let place = |value: f64| if self.logarithmic { value.ln() } else { value };
         let length = place(self.high) - place(self.low);
@@ -138,7 +139,7 @@ impl Ranged for Axis {
         limit.0 + units(self.share(*value) * f64::from(limit.1 - limit.0))
     }
 
-    /// The marks, and no lighter lines between them.
+    /// Returns the marks, with no lighter lines between them.
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
         match hint.weight() {
             KeyPointWeight::Bold => self.marks.clone(),

@@ -1,5 +1,5 @@
-//! The intervals of many runs, one beside the other from the least ratio to the largest, and the
-//! truth across them: those that miss it stand out.
+//! The intervals of many runs side by side, from the lowest ratio to the highest, with a line at
+//! the truth: those that miss it stand out.
 
 use maud::Markup;
 use plotters::chart::LabelAreaPosition;
@@ -12,25 +12,25 @@ use super::{Area, ChartError, Ink, Key, Mark, Shown, figure, frame, mark, px, st
 /// The content of a plot.
 #[derive(Debug, Clone)]
 pub(crate) struct Bands {
-    /// Shown above, and names the plot for those who do not see it.
+    /// Shown above the plot, and its accessible name.
     pub(crate) title: String,
     /// The true ratio.
     pub(crate) truth: f64,
-    /// Place in the document of what counts those that hold the truth.
+    /// Place in the document of the count of those that hold the truth.
     pub(crate) counted: String,
-    /// A run each.
+    /// One for each run.
     pub(crate) bands: Vec<Mark>,
 }
 
 const WIDTH: i32 = 384;
 const HEIGHT: i32 = 250;
-/// Least distance of two marks of the axis, as a part of it.
+/// Minimum distance of two marks of the axis, as a part of it.
 const DISTANCE: f64 = 0.11;
 
-/// The plot.
+/// Draws the plot.
 ///
 /// # Errors
-/// When plotters fails.
+/// If plotters fails.
 pub(crate) fn bands(bands: &Bands) -> Result<Markup, ChartError> {
     let keys = [Key::new(Ink::One, "holds the truth"), Key::new(Ink::Two, "does not")];
     let (title, counted) = ((bands.title.as_str(), &keys[..]), Some(bands.counted.as_str()));

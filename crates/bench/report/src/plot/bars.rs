@@ -1,4 +1,5 @@
-//! Bars from zero, one below the other, each with its name above and its amount behind.
+//! Horizontal bars from zero, one below the other, each with its name above and its amount after
+//! it.
 
 use maud::Markup;
 use plotters::chart::LabelAreaPosition;
@@ -15,16 +16,16 @@ pub(crate) struct Bar {
     pub(crate) name: String,
     pub(crate) ink: Ink,
     pub(crate) value: f64,
-    /// Those of its interval.
+    /// Ends of its interval.
     pub(crate) ends: Option<[f64; 2]>,
 }
 
 /// The content of a plot.
 #[derive(Debug, Clone)]
 pub(crate) struct Bars {
-    /// Shown above, and names the plot for those who do not see it.
+    /// Shown above the plot, and its accessible name.
     pub(crate) title: String,
-    /// How an amount is written.
+    /// Formats an amount.
     pub(crate) words: fn(f64) -> String,
     pub(crate) bars: Vec<Bar>,
 }
@@ -33,13 +34,13 @@ const WIDTH: i32 = 384;
 const ROW_HEIGHT: i32 = 38;
 const STEP: usize = 38;
 const TOP: i32 = 24;
-/// Room for the longest bar's amount.
+/// Space for the longest bar's amount.
 const BEHIND: i32 = 74;
 
-/// The plot.
+/// Draws the plot.
 ///
 /// # Errors
-/// When plotters fails.
+/// If plotters fails.
 pub(crate) fn bars(bars: &Bars) -> Result<Markup, ChartError> {
     let rows = i32::try_from(bars.bars.len()).unwrap_or(0).saturating_mul(ROW_HEIGHT);
     figure("bar", (&bars.title, &[]), None, (WIDTH, TOP + rows), |root| draw(root, bars, rows))

@@ -1,4 +1,4 @@
-//! A forest plot: a row a class, a mark with its interval for each series.
+//! A forest plot: a row for each class, a mark with its interval for each series.
 
 use maud::{Markup, html};
 use plotters::chart::LabelAreaPosition;
@@ -28,30 +28,30 @@ impl Mark {
 /// A line of the plot, from top to bottom.
 #[derive(Debug, Clone)]
 pub(crate) enum Line {
-    /// The name of what follows.
+    /// The name of the lines that follow.
     Heading(String),
     /// A name, and a mark for each series.
     Row(String, Vec<Option<Mark>>),
 }
 
-/// The content of a plot. Series are told apart by shape and colour.
+/// The content of a plot. Series differ in shape and colour.
 #[derive(Debug, Clone)]
 pub(crate) struct Forest {
-    /// Names the plot for those who do not see it.
+    /// The accessible name of the plot.
     pub(crate) title: String,
     pub(crate) series: Vec<Key>,
     pub(crate) lines: Vec<Line>,
 }
 
-/// Where things stand, in pixels.
+/// Positions, in pixels.
 struct Layout {
     class: &'static str,
     width: i32,
-    /// Left end of the plot; names stand before it, or above their row when it is 0.
+    /// Left end of the plot; names are before it, or above their row if it is 0.
     left: i32,
-    /// Right end of the plot; numbers stand behind it.
+    /// Right end of the plot; numbers are after it.
     right: i32,
-    /// Least distance of two marks of the axis, as a part of it.
+    /// Minimum distance of two marks of the axis, as a part of it.
     distance: f64,
 }
 
@@ -80,10 +80,10 @@ impl Layout {
     }
 }
 
-/// The plot in two shapes, one for wide and one for narrow screens.
+/// Draws the plot in two shapes, one for wide and one for narrow screens.
 ///
 /// # Errors
-/// When plotters fails.
+/// If plotters fails.
 pub(crate) fn forest(forest: &Forest) -> Result<Markup, ChartError> {
     let wide = shape(forest, &WIDE)?;
     let narrow = shape(forest, &NARROW)?;
@@ -141,7 +141,7 @@ fn draw(root: &Area<'_>, forest: &Forest, layout: &Layout, rows: i32) -> Result<
     Ok(())
 }
 
-/// A row and where it stands, in pixels below the axis.
+/// A row and its position, in pixels below the axis.
 struct Row<'a> {
     layout: &'a Layout,
     axis: &'a Axis,
@@ -151,7 +151,7 @@ struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// Middle of a series' line.
+    /// Returns the middle of a series' line.
     fn middle(&self, index: i32) -> i32 {
         let first = if self.layout.names_above() { 26 } else { 5 };
         self.top + first + SERIES_HEIGHT * index + SERIES_HEIGHT / 2
@@ -202,7 +202,7 @@ impl Row<'_> {
             let y = self.middle(index);
             if let Some([low, high]) = found.ends {
                 stroke(root, key.ink, 2.0, vec![at(low, y), at(high, y)])?;
-                // An interval that goes on beyond the plot ends in an arrow.
+                // An interval that continues beyond the plot ends in an arrow.
                 for (end, length) in [(low, 6), (high, -6)] {
                     if !self.axis.holds(end) {
                         let (x, y) = at(end, y);
@@ -241,10 +241,10 @@ mod tests {
         for wanted in ["mix &amp; read", "+3.1 %", "+1.2 %", "-2.0 %", "Overhead &lt;of&gt; all"] {
             assert_eq!(page.matches(wanted).count(), 2, "{wanted}");
         }
-        // Only the wide shape has room for the intervals.
+        // Only the wide shape has space for the intervals.
         assert_eq!(page.matches("-3.0 to +5.0").count(), 3);
         assert!(page.contains("■</span> <span data-fixed>CPU"), "{page}");
-        // Circles for elapsed, one a shape.
+        // Circles for elapsed, one in each shape.
         assert_eq!(page.matches("<circle").count(), 2);
     }
 

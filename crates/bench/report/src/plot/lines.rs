@@ -1,4 +1,4 @@
-//! Lines over a number that doubles, such as threads: a line and a mark of its own for each series.
+//! Lines over a number that doubles, such as threads: a line with its own mark for each series.
 
 use maud::Markup;
 use plotters::chart::LabelAreaPosition;
@@ -13,16 +13,16 @@ use super::{Area, ChartError, Ink, Key, Shown, figure, frame, mark, px, thick, w
 #[derive(Debug, Clone)]
 pub(crate) struct Series {
     pub(crate) key: Key,
-    /// Where each stands, above 0, and the amount, in the unit that [`Height`] takes.
+    /// Position of each, above 0, and the amount, in the unit of [`Height`].
     pub(crate) points: Vec<(f64, f64)>,
-    /// Whether there is something between the points.
+    /// True if there are values between the points.
     pub(crate) joined: bool,
 }
 
-/// What a plot shows.
+/// The quantity of a plot.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Height {
-    /// Amounts from 0, so that heights compare, and how they are written on the left axis.
+    /// Amounts from 0, so that heights are comparable, with their format on the left axis.
     Amount(fn(f64) -> String),
     /// Ratios, as overheads in percent.
     Ratio,
@@ -31,7 +31,7 @@ pub(crate) enum Height {
 /// The content of a plot.
 #[derive(Debug, Clone)]
 pub(crate) struct Lines {
-    /// Shown above, and names the plot for those who do not see it.
+    /// Shown above the plot, and its accessible name.
     pub(crate) title: String,
     /// Title of the lower axis.
     pub(crate) across: String,
@@ -42,10 +42,10 @@ pub(crate) struct Lines {
 const WIDTH: i32 = 384;
 const HEIGHT: i32 = 250;
 
-/// The plot.
+/// Draws the plot.
 ///
 /// # Errors
-/// When plotters fails.
+/// If plotters fails.
 pub(crate) fn lines(lines: &Lines) -> Result<Markup, ChartError> {
     let keys: Vec<Key> = lines.series.iter().map(|series| series.key.clone()).collect();
     figure("line", (&lines.title, &keys), None, (WIDTH, HEIGHT), |root| draw(root, lines))

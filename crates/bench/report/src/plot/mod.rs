@@ -32,7 +32,7 @@ pub(crate) type ChartError = DrawingAreaErrorKind<io::Error>;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// An entry of a legend: the ink, whose mark has a shape of its own, and the words.
+/// An entry of a legend: the ink, whose mark has a distinct shape, and the words.
 #[derive(Debug, Clone)]
 pub(crate) struct Key {
     pub(crate) ink: Ink,
@@ -68,7 +68,7 @@ fn sign(ink: Ink) -> &'static str {
     }
 }
 
-/// One picture of `width` by `height` pixels: an image with a name for those who do not see it.
+/// Returns one picture of `width` by `height` pixels: an image with an accessible name.
 fn picture(
     class: &str,
     title: &str,
@@ -87,7 +87,7 @@ fn picture(
     })
 }
 
-/// A chart with its title and legend: its pictures are of this kind, such as `bar`.
+/// Returns a chart with its title and legend: its pictures are of this kind, such as `bar`.
 fn figure(
     kind: &str,
     (title, keys): (&str, &[Key]),
@@ -104,15 +104,15 @@ fn figure(
     })
 }
 
-/// An axis of a frame: whether lines go across at its marks, and whether it is a line itself.
+/// An axis of a frame: true for grid lines at its marks, and true for a line on the axis itself.
 struct Shown {
     axis: Axis,
     across: bool,
     line: bool,
 }
 
-/// Axes of a plot, with room for the words at their marks, and pixels free above, below, to the
-/// left and to the right.
+/// Draws the axes of a plot, with space for the words at their marks, and free pixels above, below,
+/// to the left and to the right.
 fn frame<'a>(
     root: &Area<'a>,
     [above, below, left, right]: [i32; 4],
@@ -187,7 +187,7 @@ fn write_heading(root: &Area<'_>, text: &str, at: (i32, i32)) -> Result<(), Char
     root.draw_text(text, &style, at)
 }
 
-/// Writes a text of so many pixels, at a place in units.
+/// Writes a text of this size in pixels, at a place in units.
 fn write(
     root: &Area<'_>,
     text: &str,
@@ -198,7 +198,7 @@ fn write(
     root.draw_text(text, &words_style(ink, pixels).pos(place(anchor, VPos::Center)), at)
 }
 
-/// The mark of an ink, around a place in units. The plain side's is hollow.
+/// Draws the mark of an ink, around a place in units. The plain side's is hollow.
 fn mark(root: &Area<'_>, ink: Ink, at: (i32, i32)) -> Result<(), ChartError> {
     let (x, y) = at;
     let half = UNITS * 4;
@@ -225,7 +225,7 @@ fn mark(root: &Area<'_>, ink: Ink, at: (i32, i32)) -> Result<(), ChartError> {
     }
 }
 
-/// A line between places in units.
+/// Draws a line between places in units.
 fn stroke(
     root: &Area<'_>,
     ink: Ink,

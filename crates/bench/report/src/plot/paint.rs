@@ -1,11 +1,11 @@
-//! The colours of a chart. plotters writes SVG with a colour for each ink; the picture then names
-//! them by class, so one chart serves light and dark paper and print, and the style sheet alone
-//! knows the colours.
+//! The colours of a chart. plotters writes SVG with a colour for each ink; the picture then
+//! replaces them by classes, so one chart serves light and dark paper and print, and only the style
+//! sheet defines colours.
 
 use plotters::style::Color;
 use plotters_backend::BackendColor;
 
-/// plotters counts in whole units; one of them is this part of a CSS pixel.
+/// plotters uses whole units; this many are a CSS pixel.
 pub(super) const UNITS: i32 = 10;
 
 /// The role of a stroke or a text. Each is a class of the style sheet.
@@ -24,10 +24,10 @@ pub(crate) enum Ink {
 }
 
 impl Ink {
-    /// Those of the sides beside the plain one. A run with more shows the rest in the tables.
+    /// Inks of the sides beside the plain one. If a run has more, the rest is only in the tables.
     pub(crate) const SIDES: [Self; 4] = [Self::One, Self::Two, Self::Three, Self::Four];
 
-    /// Its class in the style sheet.
+    /// Returns its class in the style sheet.
     pub(crate) fn class(self) -> &'static str {
         CLASSES[self as usize]
     }
@@ -37,14 +37,15 @@ impl Ink {
 const CLASSES: [&str; 9] =
     ["text", "quiet", "grid", "paper", "plain", "one", "two", "three", "four"];
 
-/// plotters carries the place in [`CLASSES`] where it would carry a colour.
+/// plotters carries the index in [`CLASSES`] in place of a colour.
 impl Color for Ink {
     fn to_backend_color(&self) -> BackendColor {
         BackendColor { alpha: 1.0, rgb: (0, 0, *self as u8) }
     }
 }
 
-/// The elements of a picture, without the `svg` around them, their colours as classes.
+/// Returns the elements of a picture, without the `svg` around them, with classes in place of
+/// colours.
 pub(super) fn in_classes(svg: &str) -> String {
     let (_, inside) = svg.split_once('>').unwrap_or_default();
     let inside = inside.trim_end().trim_end_matches("</svg>");

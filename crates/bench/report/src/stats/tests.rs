@@ -63,7 +63,7 @@ fn one_group_has_no_interval_and_bad_values_are_left_out() {
     assert!(grouped_estimate(&[vec![f64::INFINITY]], 0.95).is_none());
 }
 
-/// Two groups that differ, at a high confidence: some 300 standard errors are beyond every ratio.
+/// Two groups that differ, at a high confidence: some 300 standard errors overflow every ratio.
 #[test]
 fn an_interval_without_end_is_none() {
     let estimate = grouped_estimate(&[vec![0.0], vec![10.0]], 0.999).unwrap();
@@ -113,8 +113,8 @@ fn coverage_holds_under_restart_effects() {
 }
 
 /// Values that make the spread look small, and the interval that follows from the spread at the end
-/// alone: it promises more than it holds. The one by the first stage holds, whatever the noise is:
-/// 4,000 runs, sd 0.35 %.
+/// alone: its coverage is too low. The one by the first stage has full coverage, whatever the
+/// noise: 4,000 runs, sd 0.35 %.
 #[test]
 fn stopping_by_widths_keeps_the_confidence() {
     let mut rng = fastrand::Rng::with_seed(5);
@@ -221,7 +221,7 @@ fn warm_up_ends_where_the_series_is_level() {
     assert_eq!(settled_after(&[]), 0);
 }
 
-/// Tables of the binomial distribution; 90 to 99 of 100 are what 95 % may give.
+/// Tables of the binomial distribution; 90 to 99 of 100 are consistent with 95 %.
 #[test]
 fn shares_by_clopper_and_pearson() {
     let near = |hits, tries, low, high| {

@@ -1,6 +1,5 @@
-//! Checks of a backup against what was asked for, and of a restored database against the one that
-//! was backed up. A figure of a backup that is silently plain, or lost data, would be worse than
-//! none.
+//! Checks of a backup against the requested properties, and of a restored database against its
+//! source. A figure of a backup that is silently plain, or lost data, would be worse than none.
 
 use std::fs::File;
 use std::io::Read;
@@ -17,8 +16,8 @@ use crate::tools::Tools;
 /// reading and writing, change counter, schema cookie, version-valid-for and library version.
 const MAY_CHANGE: [std::ops::Range<usize>; 4] = [18..20, 24..28, 40..44, 92..100];
 
-/// Checks by `tdekit inspect --json`, which needs no key, that the set names the cipher, and one
-/// without a cipher none.
+/// Checks with `tdekit inspect --json`, which needs no key, that the set names the cipher, or none
+/// if it has none.
 pub(super) fn check_cipher(
     tools: &Tools,
     backup: &Path,
@@ -53,8 +52,8 @@ fn named_cipher(value: &Value) -> Option<&str> {
     }
 }
 
-/// Checks that a restored database has every byte of the one that was backed up, but for what
-/// SQLite writes into a copy's header.
+/// Checks that a restored database has every byte of its source, except those that SQLite writes
+/// into a copy's header.
 pub(super) fn check_restored(source: &Path, restored: &Path, what: &str) -> Result<()> {
     let open = |path: &Path| File::open(path).map_err(BenchError::file("cannot open", path));
     let length = |file: &File, path: &Path| {
@@ -85,7 +84,7 @@ pub(super) fn check_restored(source: &Path, restored: &Path, what: &str) -> Resu
     Ok(())
 }
 
-/// The next MiB, or what is left.
+/// Reads the next MiB, or the rest.
 fn next(file: &mut File) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(1 << 20).read_to_end(&mut bytes)?;

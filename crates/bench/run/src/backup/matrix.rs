@@ -1,4 +1,4 @@
-//! The cells of the matrix, and those that belong together.
+//! The cells of the matrix, and their groups.
 
 use tdekit_bench_report::{Axes, Class, Experiment, Role, Side};
 
@@ -6,7 +6,7 @@ use super::options::BackupPlan;
 use super::tools::PeerTool;
 use crate::experiment::{axes, class};
 
-/// The way to make a cell.
+/// How a cell is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Method {
     /// Our command, with a cipher or without.
@@ -54,12 +54,12 @@ impl Action {
 }
 
 impl Task {
-    /// The cell that an action of it belongs to.
+    /// Returns the cell of one of its actions.
     pub(super) fn cell(&self, action: Action) -> String {
         format!("{}/{}/{}", action.name(), self.what, self.route)
     }
 
-    /// The same as reports describe it.
+    /// Returns the same as described in reports.
     pub(super) fn class(&self, action: Action) -> Class {
         let axis = |name: &str| self.axes.get(name).cloned().unwrap_or_default();
         let what = if self.what == NONE { "uncompressed" } else { &self.what };
@@ -72,13 +72,13 @@ impl Task {
         class
     }
 
-    /// Its name in errors, and for onlookers.
+    /// Returns its name in errors and progress messages.
     pub(super) fn name(&self) -> String {
         format!("{}/{}/{}", self.side, self.what, self.route)
     }
 }
 
-/// The sides of a matrix, base first.
+/// Returns the sides of a matrix, base first.
 pub(super) fn sides(tasks: &[Task]) -> Vec<Side> {
     let mut sides: Vec<Side> = Vec::new();
     for task in tasks {
@@ -101,7 +101,7 @@ pub(super) fn sides(tasks: &[Task]) -> Vec<Side> {
     sides
 }
 
-/// The cells of a matrix: its backups, and where `restored` what became of them.
+/// Returns the cells of a matrix: its backups, and if `restored` their restores.
 pub(super) fn classes(tasks: &[Task], restored: bool) -> Vec<Class> {
     let mut classes: Vec<Class> = Vec::new();
     for action in Action::ALL.into_iter().filter(|action| restored || *action == Action::Backup) {
@@ -115,10 +115,10 @@ pub(super) fn classes(tasks: &[Task], restored: bool) -> Vec<Class> {
 }
 
 const NONE: &str = "none";
-/// The cipher of a control run: none, once more.
+/// The cipher of a control run: none, a second time.
 const CONTROL: &str = "none again";
 
-/// Every cell, a route after the other; within a route by compression, and peers last.
+/// Returns every cell, route by route; within a route by compression, with peers last.
 pub(super) fn tasks(
     plan: &BackupPlan,
     sources: &[(usize, &str)],
@@ -166,8 +166,8 @@ pub(super) fn tasks(
 /// A route and, unless peers run beside, a compression.
 type Key<'a> = (&'a str, Option<&'a str>);
 
-/// Numbers of tasks that are compared with one another, and so run without a pause between: the
-/// ciphers of a route and compression; with peers all of a route.
+/// Returns the numbers of tasks that are compared with one another, and so run without a pause
+/// between them: the ciphers of a route and compression; with peers all of a route.
 pub(super) fn groups(tasks: &[Task]) -> Vec<Vec<usize>> {
     let together = tasks.iter().any(|task| task.role == Role::Reference);
     let mut groups: Vec<(Key<'_>, Vec<usize>)> = Vec::new();
@@ -208,7 +208,7 @@ mod tests {
         ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), 12);
-        // Ciphers share a cell: of each action, compression and route there is one.
+        // Ciphers share a cell: there is one for each action, compression and route.
         assert_eq!(classes(&tasks, true).len(), 2 * 2 * 2);
         assert_eq!(classes(&tasks, false).len(), 2 * 2);
         let names: Vec<String> = sides(&tasks).into_iter().map(|side| side.id).collect();

@@ -1,5 +1,5 @@
-//! Backups through the shipped command, a process each, by cipher, compression,
-//! source and target device; other backup tools beside it if asked for.
+//! Backups by the shipped command, one process each, by cipher, compression, source and target
+//! device; optionally beside other backup tools.
 
 mod check;
 mod matrix;

@@ -10,11 +10,11 @@ use crate::config::{Given, each_once};
 use crate::error::{BenchError, Result};
 use crate::numbers::size;
 
-/// Ciphers of the document and of this time. Triple DES takes ten times as long as all others.
+/// Ciphers of the document and current ones. Triple DES takes ten times as long as all others.
 const CIPHERS: [&str; 5] = ["AES_128", "AES_192", "AES_256", "AEGIS_128X2", "AEGIS_256X2"];
 const LEGACY: &str = "TRIPLE_DES_3KEY";
 const COMPRESSIONS: [&str; 3] = ["none", "lz4", "zstd"];
-/// Repeats of the matrix: with `--quick`, and usually, as the document has.
+/// Repetitions of the matrix: with `--quick`, and by default, as in the document.
 const BLOCKS: (u32, u32) = (3, 10);
 
 /// The matrix: options, and from [`BackupPlan::filled`] on every default.
@@ -116,7 +116,7 @@ fn compression(text: &str) -> Result<String, String> {
 }
 
 impl BackupPlan {
-    /// The same with every default filled in.
+    /// Returns the plan with every default filled in.
     pub(crate) fn filled(&self, given: &Given) -> Result<Self> {
         let peers = each_once(self.backup_peer.iter().flatten().copied());
         let or_default = |named: &[String], usual: &[&str]| match named {
@@ -155,7 +155,7 @@ impl BackupPlan {
             }
         }
         for source in &self.sources {
-            // One name for two directories would put their times together.
+            // One name for two directories would mix their times.
             if self.targets.iter().any(|target| target.name == source.name && target != source) {
                 let reason = format!("{} is also another --device", source.name);
                 return Err(BenchError::option("--source-device", reason));

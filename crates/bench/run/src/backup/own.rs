@@ -1,4 +1,4 @@
-//! Our command's words.
+//! Command lines of our command.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -7,7 +7,7 @@ use crate::job::RunSpec;
 use crate::key_store::{CERTIFICATE, KeyEnvironment};
 use crate::tools::Tools;
 
-/// `tdekit backup` to a file that is not there yet; `cipher` none for a backup in the clear.
+/// Returns `tdekit backup` to a new file; `cipher` is none for an unencrypted backup.
 pub(crate) fn back_up(
     tools: &Tools,
     keys: &KeyEnvironment,
@@ -25,7 +25,7 @@ pub(crate) fn back_up(
     spec
 }
 
-/// `tdekit WORD` from one path to another where no file is yet.
+/// Returns `tdekit WORD` from one path to another, which does not exist yet.
 pub(super) fn command(
     tools: &Tools,
     keys: &KeyEnvironment,

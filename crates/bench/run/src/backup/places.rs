@@ -1,5 +1,5 @@
-//! Directories on the devices of the matrix. No file system is filled: room is asked for first,
-//! and again before each run.
+//! Directories on the devices of the matrix. No file system is filled up: free space is checked
+//! first, and again before each run.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -16,24 +16,24 @@ use crate::private;
 
 /// The second default device.
 const SHARED_MEMORY: &str = "/dev/shm";
-/// Room that is left free whatever is written.
+/// Space that is always left free.
 const RESERVE_BYTES: u64 = 64 << 20;
 
 /// A directory of the run on a device. Dropping it removes the directory.
 pub(super) struct Place {
-    /// Name that the user gave, or `disk` and `memory`.
+    /// Name given by the user, or `disk` and `memory`.
     pub(super) name: String,
     /// Type of its file system.
     pub(super) file_system: String,
-    /// Databases are read from it, and restored to it.
+    /// True if databases are read from it, and restored to it.
     pub(super) source: bool,
-    /// Backups are written to it.
+    /// True if backups are written to it.
     pub(super) target: bool,
     pub(super) directory: PathBuf,
 }
 
 impl Place {
-    /// Its description in a report.
+    /// Returns its description in a report.
     pub(super) fn words(&self) -> String {
         let part = match (self.source, self.target) {
             (true, true) => "source and target",
@@ -46,7 +46,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // A command that was killed may still be making a file.
+        // A command that was killed may still be creating a file.
         for _ in 0..50 {
             match std::fs::remove_dir_all(&self.directory) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -58,14 +58,14 @@ impl Drop for Place {
     }
 }
 
-/// Names of some places, with their numbers.
+/// Returns the names of some places, with their numbers.
 pub(super) fn named(places: &[Place], which: impl Fn(&Place) -> bool) -> Vec<(usize, &str)> {
     let places = places.iter().enumerate().filter(|(_, place)| which(place));
     places.map(|(number, place)| (number, place.name.as_str())).collect()
 }
 
-/// Bytes that a run keeps on a source, and on a target: the database and its restored copy; a
-/// backup of about its size.
+/// Returns the number of bytes that a run keeps on a source and on a target: the database and its
+/// restored copy; a backup of about its size.
 fn needs(database_bytes: u64, source: bool, target: bool, restore: bool) -> u64 {
     let copies = if restore { 2 } else { 1 };
     let of_source = if source { database_bytes.saturating_mul(copies) } else { 0 };
@@ -73,8 +73,8 @@ fn needs(database_bytes: u64, source: bool, target: bool, restore: bool) -> u64 
     of_source.saturating_add(of_target)
 }
 
-/// Makes a directory on each device, after its room was checked. `work` is the directory that the
-/// default device `disk` lies in.
+/// Creates a directory on each device, after a check of its free space. `work` is the parent of the
+/// default device `disk`.
 pub(super) fn set_up(
     plan: &BackupPlan,
     work: &Path,
@@ -103,8 +103,8 @@ pub(super) fn set_up(
     all.into_iter().map(place).collect()
 }
 
-/// Sources and targets: what the user named, or the disk and, where it has room, memory. Beside
-/// other tools one device is enough.
+/// Returns sources and targets: those named by the user, or the disk and, if it has space, memory.
+/// Beside other tools one device is enough.
 fn devices(
     plan: &BackupPlan,
     work: &Path,
@@ -132,7 +132,7 @@ fn devices(
     (sources, targets)
 }
 
-/// Checks that each file system has room for the bytes that all directories on it need.
+/// Checks that each file system has space for all directories on it.
 fn check_room(rooms: &[(&Path, u64)]) -> Result<()> {
     let mut systems: BTreeMap<u64, (&Path, u64)> = BTreeMap::new();
     for (directory, need) in rooms {
@@ -144,8 +144,8 @@ fn check_room(rooms: &[(&Path, u64)]) -> Result<()> {
     systems.into_values().try_for_each(|(directory, need)| check_space(directory, need))
 }
 
-/// Fails unless `directory` has room for `needed_bytes` and a reserve. What lies in memory must
-/// leave the machine as much again.
+/// Fails unless `directory` has space for `needed_bytes` and a reserve. A file system in memory
+/// must leave the machine the same amount again.
 pub(super) fn check_space(directory: &Path, needed_bytes: u64) -> Result<()> {
     let wanted = needed_bytes.saturating_add(RESERVE_BYTES);
     let mut available_bytes = free_bytes(directory)?;
@@ -203,12 +203,12 @@ mod tests {
         assert_eq!(std::fs::read_dir(one.path()).unwrap().count(), 0);
     }
 
-    /// Devices of one file system share its room.
+    /// Devices on one file system share its space.
     #[test]
     fn rooms_add_up_on_one_file_system() {
         let one = tempfile::tempdir().unwrap();
         let free = free_bytes(one.path()).unwrap().saturating_sub(RESERVE_BYTES);
-        // One device needs a bit over three times the database.
+        // One device needs slightly more than three times the database.
         let room = (one.path(), needs(free / 5, true, true, true));
         if file_system(one.path()).as_deref() != Some("tmpfs") {
             assert!(check_room(&[room]).is_ok());

@@ -54,7 +54,7 @@ pub(crate) fn run(
         figures: Figures::new(prepared.report(config), config, &results.settings),
     };
     let length = ground.figures.length("the backup matrix", (plan.blocks, 1), config.max_time);
-    // Every cell runs once whatever the time limit.
+    // Every cell runs once, regardless of the time limit.
     let length = Length { least: 1, by_cell: true, ..length };
     let ended = schedule::run(&mut ground, &length, config.given.basics.seed, around.inner());
     let ended = ground.figures.finish(ended, &mut results.backup)?;
@@ -105,7 +105,7 @@ impl<'a> Prepared<'a> {
         Ok(Self { plan, tools, keys, tasks, ready, subject, places, _directory: directory })
     }
 
-    /// The report without any runs.
+    /// Returns the report without any runs.
     fn report(&self, config: &Config) -> Report {
         let mut sides = matrix::sides(&self.tasks);
         for side in &mut sides {
@@ -131,7 +131,7 @@ impl<'a> Prepared<'a> {
         self.places.get(number).ok_or_else(none)
     }
 
-    /// The command of an action, which reads one path and makes the other.
+    /// Returns the command of an action, which reads one path and creates the other.
     fn spec(&self, task: &Task, action: Action, (from, to): (&Path, &Path)) -> Result<RunSpec> {
         let spec = match (&task.method, action) {
             (Method::Tdekit { cipher, compression }, Action::Backup) => {
@@ -156,13 +156,13 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Size of the database to be, or of the one given with its log.
+/// Returns the size of the database to be generated, or of the given one with its log.
 fn database_bytes(config: &Config) -> Result<u64> {
     let Some(path) = &config.database else { return Ok(config.backup.size_bytes) };
     subject::database_bytes(path)
 }
 
-/// Puts the same database onto every source.
+/// Copies the same database to every source.
 fn make_sources(config: &Config, places: &[Place]) -> Result<Subject> {
     let mut paths: Vec<PathBuf> = Vec::new();
     for place in places.iter().filter(|place| place.source) {
@@ -210,22 +210,22 @@ fn describe(config: &Config, path: &Path) -> Result<Subject> {
     })
 }
 
-/// The matrix as the schedule runs it: a restart is a block of all cells, and a cell of it what is
-/// compared with one another.
+/// The matrix for the schedule: a restart is a block of all cells, and a cell is a group of tasks
+/// that are compared with one another.
 struct BackupGround<'a> {
     prepared: &'a Prepared<'a>,
     runner: WorkerProcess,
     /// Tasks that are compared with one another.
     groups: Vec<Vec<usize>>,
-    /// Runs of the block so far.
+    /// Number of runs of the block so far.
     position: u32,
-    /// Kinds of backup that were looked at already.
+    /// Kinds of backup that have been checked.
     checked: Vec<Method>,
     figures: Figures,
 }
 
 impl BackupGround<'_> {
-    /// Backs up and restores once. What was measured before a failure is kept.
+    /// Backs up and restores once. Measurements made before a failure are kept.
     fn task(&mut self, task: &Task, at: At) -> Result<()> {
         let prepared = self.prepared;
         let (read, written) = (prepared.place(task.source)?, prepared.place(task.target)?);
@@ -268,7 +268,7 @@ impl BackupGround<'_> {
 }
 
 impl Ground for BackupGround<'_> {
-    /// Place in `groups`.
+    /// Index in `groups`.
     type Cell = usize;
     type Found = Run;
 
@@ -322,7 +322,7 @@ fn remove(path: &Path) -> Result<()> {
     removed.map_err(BenchError::file("cannot remove", path))
 }
 
-/// A reason to doubt the figures.
+/// Returns a reason to doubt the figures, if any.
 fn doubts(prepared: &Prepared<'_>, report: &Report) -> Option<String> {
     let lasting = |cell: &str| {
         let task = prepared.tasks.iter().find(|task| task.cell(Action::Backup) == cell);

@@ -1,4 +1,4 @@
-//! Other backup tools, as an administrator uses them: their products, needs and scripts.
+//! Other backup tools, used as by an administrator: their products, requirements and scripts.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,19 +12,19 @@ use crate::error::{BenchError, Result};
 use crate::job::RunSpec;
 use crate::private;
 
-/// A tool beside ours, and how it is used.
+/// Another tool, and how it is used.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct PeerTool {
     pub(crate) name: &'static str,
-    /// Cipher and compression of what it makes.
+    /// Cipher and compression of its output.
     pub(super) makes: (&'static str, &'static str),
-    /// Programs that it needs, and Debian's packages that bring them.
+    /// Programs that it needs, and Debian's packages that contain them.
     needs: &'static [(&'static str, &'static str)],
-    /// The script that backs up `$1` to `$2`, which does not exist, on `$3` processors.
+    /// Script that backs up `$1` to `$2`, which does not exist, on `$3` processors.
     backup: &'static str,
-    /// The script that restores `$2` to the file `$1`, whose directory is empty.
+    /// Script that restores `$2` to the file `$1`, whose directory is empty.
     restore: &'static str,
-    /// The script that makes an empty repository, off the clock.
+    /// Script that creates an empty repository, outside of the timing.
     prepare: Option<&'static str>,
 }
 
@@ -90,14 +90,14 @@ impl PeerTool {
         self.needs.iter().all(|(program, _)| find_on_path(program).is_some())
     }
 
-    /// Debian's packages that bring its programs.
+    /// Returns Debian's packages that contain its programs.
     pub(crate) fn packages(&self) -> String {
         let mut packages: Vec<&str> = self.needs.iter().map(|(_, package)| *package).collect();
         packages.dedup();
         packages.join(" ")
     }
 
-    /// The first line that each of its programs says of its version.
+    /// Returns the first line of the version output of each of its programs.
     pub(super) fn version(&self) -> String {
         let mut versions = Vec::new();
         for (program, _) in self.needs.iter().filter(|(program, _)| *program != "age-keygen") {
@@ -112,7 +112,7 @@ impl PeerTool {
     }
 }
 
-/// A tool that is installed, with a key of the run's own.
+/// An installed tool, with a key of the run.
 pub(super) struct ReadyTool {
     pub(super) tool: &'static PeerTool,
     recipient: OsString,
@@ -121,7 +121,7 @@ pub(super) struct ReadyTool {
 }
 
 impl ReadyTool {
-    /// Checks that the tool is there and makes its key in `directory`.
+    /// Checks that the tool is installed and creates its key in `directory`.
     pub(super) fn new(tool: &'static PeerTool, directory: &Path) -> Result<Self> {
         if !tool.is_there() {
             let remedy = format!("apt-get install {}", tool.packages());
@@ -139,8 +139,8 @@ impl ReadyTool {
         Ok(Self { tool, recipient: recipient.into(), identity, scratch })
     }
 
-    /// The command that backs up `source` to `target`, on a repository that is made here where the
-    /// tool needs one.
+    /// Returns the command that backs up `source` to `target`, to a repository that is created here
+    /// if the tool needs one.
     pub(super) fn backup(&self, source: &Path, target: &Path) -> Result<RunSpec> {
         if let Some(script) = self.tool.prepare {
             let prepare = self.shell(script, (Path::new(""), target), target);
@@ -193,7 +193,8 @@ mod tests {
         assert_eq!(PeerTool::find("zstd-age").unwrap().packages(), "zstd age");
     }
 
-    /// Each installed tool restores its own backups, with paths that a shell would take apart.
+    /// Each installed tool restores its own backups, with paths that an unquoted shell word would
+    /// split.
     #[test]
     fn installed_tools_restore_what_they_backed_up() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The words that `tdekit bench` takes.
+//! The command line of `tdekit bench`.
 
 use std::path::PathBuf;
 
@@ -166,7 +166,7 @@ pub(super) enum ExperimentName {
     All,
 }
 
-/// The mixes that a `--mix` names: one, or all.
+/// The value of `--mix`: one, or all.
 pub(super) type Mixes = Vec<Mix>;
 
 fn mixes(text: &str) -> Result<Mixes, String> {

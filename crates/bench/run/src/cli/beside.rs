@@ -1,4 +1,4 @@
-//! Work of `tdekit bench` beside a run: orders to one, comparison of two, calibration of many.
+//! Other commands of `tdekit bench`: orders to a run, comparison of two, calibration of many.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::driver::{self, CalibrationPlan};
 use crate::error::{BenchError, Result};
 use crate::tools::Tools;
 
-/// Asks a running bench.
+/// Sends an order to a running bench.
 pub(super) fn order(args: &BenchArgs) -> Result<Outcome> {
     let order = Order::parse(&args.control)
         .map_err(|reason| BenchError::Option { option: "--control", reason })?;
@@ -37,7 +37,7 @@ pub(super) fn compare_files((old, new): (&Path, &Path), files: &Files) -> Result
     Ok(Outcome::Complete)
 }
 
-/// Calibrates; document and page are written anew after each run, so that nothing is lost.
+/// Calibrates; document and page are rewritten after each run, so that nothing is lost.
 pub(super) fn calibrate(args: &BenchArgs, config: &Config, tools: &Tools) -> Result<Outcome> {
     let files = Files::new(args.json.as_deref(), args.html.as_deref(), "calibration");
     files.check()?;

@@ -1,4 +1,4 @@
-//! From the words to what a run is to do, with every default filled in.
+//! From the command line to the plan of a run, with every default filled in.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,10 +19,10 @@ use crate::script;
 
 /// Name by which the dynamic loader finds the system's SQLite.
 const SYSTEM_LIBRARY: &str = "libsqlite3.so.0";
-/// Half-width that the default run wants of its headline, in millionths.
+/// Target half-width of the headline in the default run, in millionths.
 const HEADLINE_PPM: u32 = 20_000;
 /// Restarts of the headline's first stage in the default run. More than those of the other classes:
-/// they are short, and Student's quantile falls with them.
+/// they are short, and Student's quantile decreases with them.
 const FIRST_RESTARTS: u32 = 12;
 
 pub(super) fn configure(args: &BenchArgs) -> Result<Config> {
@@ -98,7 +98,8 @@ pub(super) fn chosen_mixes(args: &BenchArgs) -> Vec<Mix> {
     }
 }
 
-/// The default run ends when the headline is narrow; a run whose restarts are given ends with them.
+/// Returns the stopping rule: the default run ends when the headline is narrow; a run with a given
+/// number of restarts ends with them.
 fn stopping(args: &BenchArgs, restarts: u32) -> Option<Stopping> {
     let fixed = args.given.basics.quick || args.given.basics.restarts.is_some();
     let stop = |first_restarts, headline_ppm, all_ppm| Stopping {
@@ -114,7 +115,7 @@ fn stopping(args: &BenchArgs, restarts: u32) -> Option<Stopping> {
     }
 }
 
-/// Fails where the system's cache cannot be emptied.
+/// Fails if the system's cache cannot be dropped.
 fn check_drop_caches() -> Result<()> {
     let switch = "/proc/sys/vm/drop_caches";
     std::fs::OpenOptions::new().write(true).open(switch).map(drop).map_err(|error| {
@@ -191,7 +192,7 @@ fn choose_library(name: Option<&str>) -> (LibraryChoice, String) {
     (choice, name.to_owned())
 }
 
-/// `/var/tmp` lies on a disk where `/tmp` may lie in memory.
+/// `/var/tmp` is on a disk where `/tmp` may be in memory.
 fn default_directory() -> PathBuf {
     let lasting = PathBuf::from("/var/tmp");
     if tempfile::tempfile_in(&lasting).is_ok() { lasting } else { std::env::temp_dir() }

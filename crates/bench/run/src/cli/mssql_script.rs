@@ -15,7 +15,7 @@ use crate::error::{BenchError, Result};
 use crate::mssql::{self, Bounds};
 use crate::server_options::Room;
 
-/// The words of a run whose statements are not sent: whose server it is makes no difference.
+/// The words of a run whose statements are not sent: the server does not matter.
 const UNSENT: [&str; 3] = ["--dry-run", "--target", "mssql://script@server"];
 
 /// What a script does.
@@ -46,8 +46,8 @@ pub(super) fn import(file: &Path, reports: &Reports) -> Result<Outcome> {
     Ok(outcome(&results.incomplete, false))
 }
 
-/// Reads what may be a script's output, up to the page and the document of it: for fuzzers. Tells
-/// whether it is one.
+/// Reads bytes that may be a script's output, up to the page and the document of it: for fuzzers.
+/// Returns true if they are one.
 #[doc(hidden)]
 #[must_use]
 pub fn script_output(bytes: &[u8]) -> bool {
@@ -55,19 +55,19 @@ pub fn script_output(bytes: &[u8]) -> bool {
     found.is_ok_and(|results| to_json(&results).is_ok() && html(&results).is_ok())
 }
 
-/// A record of a script's output around these parts, with the right check: for fuzzers.
+/// Returns a record of a script's output around these parts, with the correct check: for fuzzers.
 #[doc(hidden)]
 #[must_use]
 pub fn script_record(parts: &str) -> String {
     mssql::sealed(parts)
 }
 
-/// What a script with these words would do.
+/// Returns the plan of a script with these words.
 pub(super) fn planned(words: &[String]) -> Result<Config> {
     plan(&parsed(words)?)
 }
 
-/// What a run with these options would do.
+/// Returns the plan of a run with these options.
 fn plan(args: &ScriptArgs) -> Result<Config> {
     if args.experiment.iter().any(|name| *name != ExperimentName::Operations) {
         let reason = "only operations can be a script: the others need several connections, or a \

@@ -1,4 +1,4 @@
-//! The files that a run leaves behind.
+//! The output files of a run.
 
 use std::fs::OpenOptions;
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use super::newest;
 use crate::error::{BenchError, Result};
 use crate::private;
 
-/// Where a document and its page go.
+/// Paths of a document and its page.
 pub(super) struct Files {
     pub(super) json: PathBuf,
     pub(super) html: PathBuf,
@@ -38,7 +38,7 @@ impl Written {
 }
 
 impl Files {
-    /// As given, else files of this name.
+    /// Returns the given paths, else files of this name.
     pub(super) fn new(json: Option<&Path>, html: Option<&Path>, name: &str) -> Self {
         let named = |given: Option<&Path>, extension: &str| {
             given.map_or_else(|| Path::new(name).with_extension(extension), Path::to_owned)
@@ -46,7 +46,7 @@ impl Files {
         Self { json: named(json, "json"), html: named(html, "html"), short: Vec::new() }
     }
 
-    /// Fails before long work when one could not be written after it.
+    /// Fails before long work if an output could not be written after it.
     pub(super) fn check(&self) -> Result<()> {
         check_writable(&self.json, Written::Document)?;
         check_writable(&self.html, Written::Page)
@@ -71,7 +71,7 @@ impl Files {
         Ok(())
     }
 
-    /// Writes what goes to files and prints nothing: for work that is not done.
+    /// Writes the files and prints nothing: for unfinished work.
     pub(super) fn keep(&self, document: &str, page: &str) -> Result<()> {
         for (path, text) in [(&self.json, document), (&self.html, page)] {
             if !is_stdout(path) {
@@ -89,7 +89,7 @@ pub(super) fn pretty(document: &impl Serialize) -> Result<String> {
     Ok(text)
 }
 
-/// Where the reports of a run go.
+/// Paths of the reports of a run.
 pub(super) struct Reports {
     pub(super) files: Files,
     pub(super) csv: Option<PathBuf>,
@@ -97,7 +97,7 @@ pub(super) struct Reports {
 }
 
 impl Reports {
-    /// Fails before the long run when a report could not be written after it, or two of them, or
+    /// Fails before the long run if a report could not be written after it, or if two of them, or
     /// one and the file `input`, have the same name.
     pub(super) fn check(&self, input: Option<&Path>) -> Result<()> {
         self.files.check()?;
@@ -130,7 +130,7 @@ impl Reports {
     }
 }
 
-/// True when the text went to a file.
+/// Returns true if the text went to a file.
 fn write_or_print(path: &Path, text: &str) -> Result<bool> {
     if is_stdout(path) { print(text).map(|()| false) } else { replace(path, text).map(|()| true) }
 }
@@ -169,18 +169,18 @@ pub(super) fn print(text: &str) -> Result<()> {
         .map_err(BenchError::file("cannot write to", "standard output"))
 }
 
-/// The file that a name leads to, which may not be there yet.
+/// Returns the file to which a name resolves, which may not exist yet.
 fn leads_to(path: &Path) -> PathBuf {
     let parent = || Some(private::parent_of(path).canonicalize().ok()?.join(path.file_name()?));
     path.canonicalize().ok().or_else(parent).unwrap_or_else(|| path.to_owned())
 }
 
-/// Whether a second text would take the place of the first.
+/// Returns true if a second text would replace the first.
 fn takes_one(path: &Path) -> bool {
     !is_stdout(path) && !is_device(path)
 }
 
-/// Whether a device, a pipe or a socket is there.
+/// Returns true for a device, a pipe or a socket.
 fn is_device(path: &Path) -> bool {
     let kind = path.metadata().map(|there| there.file_type());
     kind.is_ok_and(|kind| !kind.is_file() && !kind.is_dir())

@@ -1,4 +1,4 @@
-//! The side of whoever asks.
+//! The client's side.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::order::Order;
 use crate::error::{BenchError, Result};
 
-/// The run answers between two blocks: one may be long.
+/// The run answers between two blocks, one of which may be long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Sends an order to the running test, or to the one of process `run`, and returns its answer.
@@ -31,7 +31,7 @@ pub(crate) fn send(order: &Order, run: Option<u32>) -> Result<String> {
         .map_err(|reason| BenchError::Refused { reason })
 }
 
-/// Running tests of this user, by process. What a killed one left is removed.
+/// Returns the running tests of this user, by process. Sockets left by killed ones are removed.
 fn running(directory: &Path) -> Result<Vec<(u32, PathBuf)>> {
     let mut found = Vec::new();
     let entries =
@@ -45,7 +45,7 @@ fn running(directory: &Path) -> Result<Vec<(u32, PathBuf)>> {
         if Path::new(&format!("/proc/{process}")).exists() {
             found.push((process, path));
         } else {
-            // Gone already, if not now.
+            // If not removed now, it is already gone.
             let _gone = std::fs::remove_file(&path);
         }
     }
@@ -53,7 +53,8 @@ fn running(directory: &Path) -> Result<Vec<(u32, PathBuf)>> {
     Ok(found)
 }
 
-/// Asks at a socket: outside what failed on the way, inside what the run refused.
+/// Sends an order to a socket: the outer error is one of communication, the inner one a refusal by
+/// the run.
 pub(super) fn ask(path: &Path, order: &Order) -> std::io::Result<Result<String, String>> {
     let mut stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(PATIENCE))?;

@@ -7,54 +7,54 @@ use std::time::Duration;
 
 use super::order::Order;
 
-/// Somebody who has connected and says nothing is not waited for.
+/// Time limit for a client that connects and sends nothing.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// The longest order that is read.
+/// Maximum length of an order.
 const MOST_BYTES: u64 = 4096;
 
-/// An order, and who waits for its answer.
+/// An order, with the client that waits for its answer.
 pub(crate) struct Received {
     pub(crate) order: Order,
     stream: UnixStream,
 }
 
 impl Received {
-    /// Answers whoever asked.
+    /// Sends the answer to the client.
     pub(crate) fn answer(self, answer: &Result<String, String>) {
         reply(&self.stream, answer);
     }
 }
 
-/// Takes orders until it is dropped. Whoever asks waits until the driver looks.
+/// Receives orders until it is dropped. Clients wait until the driver polls.
 pub(crate) struct Listener {
     path: PathBuf,
     socket: UnixListener,
 }
 
 impl Listener {
-    /// Listens at a socket named after this process. `None` where that is not possible: a run does
-    /// not fail because nobody could change it.
+    /// Listens on a socket named after this process. Returns `None` if that is not possible: a run
+    /// does not fail only because it cannot be controlled.
     pub(crate) fn start() -> Option<Self> {
         let path = super::directory().ok()?.join(format!("{}.sock", std::process::id()));
         Self::listen_at(&path)
     }
 
     fn listen_at(path: &Path) -> Option<Self> {
-        // A process of this number is gone, or is this one.
+        // A process of this number has ended, or is this one.
         let _none = std::fs::remove_file(path);
         let socket = UnixListener::bind(path).ok()?;
         socket.set_nonblocking(true).ok()?;
         Some(Self { path: path.to_owned(), socket })
     }
 
-    /// The next order, if there is one. What is none is answered here.
+    /// Returns the next order, if there is one. Invalid orders are answered here.
     pub(crate) fn next(&self) -> Option<Received> {
         loop {
             let (stream, _) = self.socket.accept().ok()?;
             match read(&stream).map(|line| serde_json::from_str(&line)) {
                 Ok(Ok(order)) => return Some(Received { order, stream }),
                 Ok(Err(error)) => reply(&stream, &Err(format!("not an order: {error}"))),
-                // Who asked is gone, or says nothing.
+                // The client has disconnected, or sends nothing.
                 Err(_) => {}
             }
         }
@@ -78,7 +78,7 @@ fn read(stream: &UnixStream) -> std::io::Result<String> {
 fn reply(mut stream: &UnixStream, answer: &Result<String, String>) {
     if let Ok(mut text) = serde_json::to_string(answer) {
         text.push('\n');
-        // Who asked may be gone.
+        // The client may have disconnected.
         let _gone = stream.write_all(text.as_bytes());
     }
 }

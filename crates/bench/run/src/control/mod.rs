@@ -1,9 +1,9 @@
-//! Control of a running test from another terminal, as the crud experiment's control parameters
-//! allow: change the mix or the think time, or stop.
+//! Control of a running test from another terminal, as by the crud experiment's control parameters:
+//! change the mix or the think time, or stop.
 //!
-//! A run listens at a socket in the user's own directory for such things; the driver takes an order
-//! between two blocks, or in the middle of a block of the mixes, whose processes read the control
-//! table in every loop.
+//! A run listens on a socket in the user's runtime directory; the driver processes an order between
+//! two blocks, or during a block of the mixes, whose processes read the control table in every
+//! loop.
 
 mod client;
 mod listener;
@@ -18,7 +18,8 @@ use std::path::PathBuf;
 
 use crate::error::{BenchError, Result};
 
-/// Directory of the sockets, made if it is not there: of this user, and nobody else's to enter.
+/// Returns the directory of the sockets, which is created if missing, and accessible to this user
+/// only.
 fn directory() -> Result<PathBuf> {
     let user = rustix::process::getuid().as_raw();
     let path = match std::env::var_os("XDG_RUNTIME_DIR") {

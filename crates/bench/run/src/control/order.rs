@@ -8,11 +8,11 @@ use crate::generate::Mix;
 /// An order to a running test.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// Go on with another mix, another think time, or both.
+    /// Continue with another mix, another think time, or both.
     Set { mix: Option<Mix>, think_time: Option<ThinkTime> },
-    /// End; what was measured is kept.
+    /// End; the measurements so far are kept.
     Stop,
-    /// Tell what is going on.
+    /// Report the current state.
     Status,
 }
 

@@ -1,13 +1,14 @@
-//! New values in the likeness of old ones, so that a table's checks have a chance to accept them.
+//! New values similar to old ones, so that a table's checks are likely to accept them.
 
 use fastrand::Rng;
 use tdekit_sqlite_client::Value;
 
-/// Characters of a text that must vary for a fresh one to be unlikely to exist already.
+/// Number of characters of a text that must vary for a fresh one to be probably unique.
 const VARYING: usize = 6;
 
-/// A value of the same storage class and shape as `like` that hardly any row holds. Integers are
-/// counted on from `last`, which is raised. NULL stays, since a unique index allows any number.
+/// Returns a value of the same storage class and shape as `like` that is probably unique. Integers
+/// are counted on from `last`, which is raised. NULL is kept, since a unique index allows any
+/// number.
 pub(super) fn fresh(like: &Value, last: &mut i64, rng: &mut Rng) -> Option<Value> {
     Some(match like {
         Value::Null => Value::Null,
@@ -31,7 +32,7 @@ pub(super) fn fresh(like: &Value, last: &mut i64, rng: &mut Rng) -> Option<Value
     })
 }
 
-/// A value of the same storage class that differs from `old`.
+/// Returns a value of the same storage class that differs from `old`.
 pub(super) fn different(old: &Value, rng: &mut Rng) -> Value {
     match old {
         Value::Null => Value::Int(1),
@@ -55,8 +56,8 @@ pub(super) fn different(old: &Value, rng: &mut Rng) -> Value {
     }
 }
 
-/// Another character of the same class: digits stay digits, hexadecimal letters stay so, and what
-/// is not ASCII stays as it is.
+/// Returns another character of the same class: digits stay digits, hexadecimal letters stay
+/// hexadecimal, non-ASCII characters are unchanged.
 fn alike(letter: u8, rng: &mut Rng) -> u8 {
     let from = |set: &[u8], rng: &mut Rng| set[rng.usize(..set.len())];
     match letter {

@@ -1,8 +1,8 @@
 //! From a database's own tables, columns, keys and rows to the statements of the operations
 //! experiment: 10 SELECT, 5 INSERT, 8 UPDATE, 5 DELETE, and a rebuild of every index.
 //!
-//! Candidates are built here; whether one can really run (checks, triggers, foreign keys, functions
-//! of the application) is found by rehearsing it on a copy.
+//! Candidates are built here; whether one can be executed (checks, triggers, foreign keys,
+//! functions of the application) is determined by rehearsing it on a copy.
 
 mod build;
 mod change;
@@ -15,7 +15,7 @@ use rusqlite::Connection;
 use crate::job::{Operation, Planned, Rehearsal};
 use build::Kind;
 
-/// Statements wanted of each type, as its source has.
+/// Number of statements of each type, as in the source document.
 const QUOTA: [(Operation, &[Kind]); 4] = {
     use Kind::{Index, IndexRange, IndexedColumn, Join, Key, Range, Scan};
     [
@@ -36,7 +36,7 @@ pub(crate) struct Candidate {
     pub(crate) planned: Planned,
 }
 
-/// The offer of a database.
+/// The statements derived from a database.
 #[derive(Debug, Default)]
 pub(crate) struct Derived {
     pub(crate) candidates: Vec<Candidate>,
@@ -46,9 +46,10 @@ pub(crate) struct Derived {
     pub(crate) scans: Option<Scans>,
     pub(crate) tables: u64,
     pub(crate) indexes: u64,
-    /// The schema declares foreign keys, so an application is taken to enforce them.
+    /// True if the schema declares foreign keys, in which case an application is assumed to enforce
+    /// them.
     pub(crate) foreign_keys: bool,
-    /// The parts that were left out, and why.
+    /// Excluded parts, with the reasons.
     pub(crate) notes: Vec<String>,
 }
 
@@ -62,7 +63,7 @@ pub(crate) struct Scans {
 }
 
 impl Derived {
-    /// Everything that is to be tried before it is measured: the candidates, then the indexes.
+    /// Returns everything to be tried before it is measured: the candidates, then the indexes.
     pub(crate) fn tried(&self) -> Vec<Planned> {
         let candidates = self.candidates.iter().map(|candidate| candidate.planned.clone());
         candidates.chain(self.reindex.iter().cloned()).collect()
@@ -87,8 +88,9 @@ pub(crate) fn derive(connection: &Connection, seed: u64) -> rusqlite::Result<Der
     Ok(derived)
 }
 
-/// Chooses the plan from candidates and how they fared, in the order of [`Derived::tried`].
-/// Statements without side effects come first. Returns the plan and what is missing from it.
+/// Chooses the plan from candidates and their rehearsals, in the order of [`Derived::tried`].
+/// Statements without side effects come first. Returns the plan and a list of what is missing from
+/// it.
 pub(crate) fn choose(derived: &Derived, rehearsals: &[Rehearsal]) -> (Vec<Planned>, Vec<String>) {
     let mut usable: Vec<(bool, Candidate)> = derived
         .candidates
@@ -111,7 +113,7 @@ pub(crate) fn choose(derived: &Derived, rehearsals: &[Rehearsal]) -> (Vec<Planne
             .map(|(side_effects, candidate)| (0, *side_effects, candidate))
             .collect();
         for kind in kinds {
-            // The least used of the kind, or of any when the database does not offer the kind.
+            // The least used of the kind, or of any if the database has none of the kind.
             let offered = |of_kind: bool| {
                 move |(_, _, candidate): &&mut (u32, bool, &Candidate)| {
                     !of_kind || candidate.kind == *kind
@@ -162,7 +164,7 @@ fn refusals(derived: &Derived, rehearsals: &[Rehearsal]) -> Vec<String> {
     let note = |((operation, table), failures): (Group<'_>, Vec<&Option<String>>)| {
         let all = failures.iter().all(|failure| failure.is_some());
         let reason = failures.first()?.as_ref().filter(|_| all)?;
-        // SQLite's message may hold the statement, but never a value.
+        // SQLite's message may contain the statement, but never a value.
         Some(format!("No {} on {table}: {reason}.", operation.name()))
     };
     groups.into_iter().filter_map(note).collect()

@@ -6,11 +6,11 @@ use tdekit_sqlite_client::Value;
 
 use super::schema::{Table, quote};
 
-/// Rows drawn of each table.
+/// Number of rows drawn of each table.
 const ROWS: usize = 480;
-/// Tables that statements are derived from: the largest.
+/// Number of tables from which statements are derived: the largest.
 const TABLES: usize = 12;
-/// Rows larger than this are not drawn; statements travel to workers as text.
+/// Maximum size of a drawn row; statements are sent to workers as text.
 const ROW_BYTES: usize = 64 * 1024;
 
 /// A table with drawn rows, at least one.
@@ -35,7 +35,7 @@ impl Drawn {
     }
 }
 
-/// Bytes of a value, roughly.
+/// Returns the approximate size of a value in bytes.
 fn size(value: &Value) -> usize {
     match value {
         Value::Null | Value::Int(_) | Value::Real(_) => 8,
@@ -62,7 +62,7 @@ pub(super) fn key_condition(table: &Table, first: usize) -> String {
     terms.join(" AND ")
 }
 
-/// The key's columns as one expression that can be compared and sorted by.
+/// The key's columns as one expression for comparing and sorting.
 pub(super) fn key_list(table: &Table) -> String {
     table.key.columns.iter().map(|name| quote(name)).collect::<Vec<_>>().join(", ")
 }
@@ -129,7 +129,7 @@ fn draw(connection: &Connection, table: &Table, rng: &mut Rng) -> rusqlite::Resu
     Ok(rows)
 }
 
-/// Reads a row of [`Sampled::row_columns`]; `None` when it is too large.
+/// Reads a row of [`Sampled::row_columns`]; `None` if it is too large.
 pub(super) fn read_drawn(row: &Row<'_>, key_columns: usize) -> rusqlite::Result<Option<Drawn>> {
     let mut values = Vec::new();
     let mut bytes = 0;

@@ -3,7 +3,7 @@
 use rusqlite::types::Type;
 use rusqlite::{Connection, Row};
 
-/// The tables of a database, and notes on those that were left out.
+/// The tables of a database, and notes on excluded ones.
 #[derive(Debug, Default)]
 pub(super) struct Schema {
     pub(super) tables: Vec<Table>,
@@ -24,18 +24,18 @@ pub(super) struct Table {
 #[derive(Debug)]
 pub(super) struct Column {
     pub(super) name: String,
-    /// Computed by SQLite; cannot be written.
+    /// True if computed by SQLite, and so not writable.
     pub(super) generated: bool,
 }
 
-/// The name of one row.
+/// The key that identifies a row.
 #[derive(Debug)]
 pub(super) struct Key {
-    /// Column names; for a rowid without a column of its own one of its built-in names.
+    /// Column names; for a rowid without a named column, one of its built-in names.
     pub(super) columns: Vec<String>,
-    /// The key is the rowid, an integer.
+    /// True if the key is the rowid, an integer.
     pub(super) rowid: bool,
-    /// The key is the rowid and no column shows it.
+    /// True if the key is the rowid and no column shows it.
     pub(super) hidden: bool,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Index {
     pub(super) partial: bool,
     /// Names of the indexed columns, `None` for an expression.
     pub(super) columns: Vec<Option<String>>,
-    /// Made by `PRIMARY KEY`.
+    /// True if created by `PRIMARY KEY`.
     pub(super) primary: bool,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct ForeignKey {
     pub(super) parent_columns: Vec<String>,
 }
 
-/// An identifier as SQL.
+/// Returns an identifier as SQL.
 pub(super) fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
@@ -68,17 +68,17 @@ impl Table {
         quote(&self.name)
     }
 
-    /// Columns that a statement may write, the key's included.
+    /// Returns the columns that a statement may write, including the key's.
     pub(super) fn writable(&self) -> impl Iterator<Item = &Column> {
         self.columns.iter().filter(|column| !column.generated)
     }
 
-    /// True when an index other than a partial one begins with `column`.
+    /// Returns true if an index other than a partial one begins with `column`.
     pub(super) fn is_indexed(&self, column: &str) -> bool {
         self.indexes.iter().any(|index| index.columns.iter().flatten().any(|name| name == column))
     }
 
-    /// True when a unique index or the key holds `column`.
+    /// Returns true if a unique index or the key contains `column`.
     pub(super) fn is_unique(&self, column: &str) -> bool {
         self.key.columns.iter().any(|name| name == column)
             || self
@@ -89,7 +89,7 @@ impl Table {
 }
 
 /// Reads the main schema. Views, virtual tables with their shadow tables, and SQLite's own tables
-/// are left out; so are tables without rows.
+/// are excluded; so are tables without rows.
 pub(super) fn read(connection: &Connection) -> rusqlite::Result<Schema> {
     let mut schema = Schema::default();
     let mut list = connection.prepare(
@@ -108,7 +108,7 @@ pub(super) fn read(connection: &Connection) -> rusqlite::Result<Schema> {
         match read_table(connection, &name, without_rowid) {
             Ok(Ok(table)) => schema.tables.push(table),
             Ok(Err(reason)) => schema.notes.push(format!("Table {name} is left out: {reason}.")),
-            // A table may need a collation or function that only its application has.
+            // A table may need a collation or function of its application.
             Err(error) => schema.notes.push(format!("Table {name} is left out: {error}.")),
         }
     }
@@ -118,7 +118,7 @@ pub(super) fn read(connection: &Connection) -> rusqlite::Result<Schema> {
     Ok(schema)
 }
 
-/// Reads one table; the inner error says why it cannot serve.
+/// Reads one table; the inner error is the reason why it is unusable.
 fn read_table(
     connection: &Connection,
     name: &str,
@@ -148,8 +148,8 @@ fn read_table(
     Ok(Ok(Table { name: name.to_owned(), rows, columns, key, indexes, foreign_keys }))
 }
 
-/// The key's columns. A rowid table is known by its rowid, under the name of its `INTEGER PRIMARY
-/// KEY` column or a built-in one that no column hides. `None` when all are hidden.
+/// Returns the key's columns. A rowid table is identified by its rowid, under the name of its
+/// `INTEGER PRIMARY KEY` column or a built-in one that no column hides. `None` if all are hidden.
 fn find_key(
     columns: &[(String, String, u32, u32)],
     indexes: &[Index],
@@ -211,7 +211,7 @@ fn read_foreign_keys(connection: &Connection, table: &str) -> rusqlite::Result<V
     list.query_map([table], key)?.collect()
 }
 
-/// A column that holds a list of names as JSON.
+/// Reads a column with a list of names as JSON.
 fn names(row: &Row<'_>, column: usize) -> rusqlite::Result<Vec<Option<String>>> {
     let text: String = row.get(column)?;
     serde_json::from_str(&text).map_err(|error| {

@@ -9,10 +9,10 @@ use crate::job::{LibraryChoice, OperationCosts, Reply, Request};
 use crate::measure::Cost;
 use crate::worker::serve;
 
-/// Stands in every text column; must never show in a plan's SQL, words or notes.
+/// Contained in every text column; must never appear in a plan's SQL, words or notes.
 const SECRET: &str = "planted7marker";
 
-/// Whatever makes a schema hard to derive from.
+/// A schema with many difficult features.
 const ODD: &str = r#"
 CREATE TABLE "we""ird ta'ble"("a ""b" INTEGER PRIMARY KEY, "c'd" TEXT, [e f] REAL, "select" BLOB);
 CREATE INDEX "i ""x" ON "we""ird ta'ble"("c'd");
@@ -92,7 +92,7 @@ fn ask(requests: &[Request]) -> Vec<serde_json::Value> {
         .collect()
 }
 
-/// The rehearsal of statements.
+/// Rehearses statements.
 fn rehearse(path: &Path, statements: Vec<Planned>) -> Vec<Rehearsal> {
     let mut requests = opening(path);
     requests.push(Request::Rehearse { statements });
@@ -119,7 +119,7 @@ fn derived_plan(path: &Path) -> (Derived, Vec<Planned>, Vec<String>) {
     (derived, plan, notes)
 }
 
-/// Every row of every table, by table.
+/// Returns every row of every table, by table.
 fn contents(path: &Path) -> BTreeMap<String, Vec<String>> {
     let connection = Library::bundled().open(path).unwrap();
     assert_eq!(connection.query_text("PRAGMA integrity_check").unwrap().unwrap(), "ok");
@@ -208,7 +208,7 @@ fn measured_statements_leave_the_data_as_it_was() {
         assert_eq!(cost.logical_writes > 0, operation.writes(), "{operation:?} {cost:?}");
     }
     let mut after = contents(&odd.path);
-    // The trigger's own table and the counter of AUTOINCREMENT are not taken back.
+    // The trigger's own table and the counter of AUTOINCREMENT are not undone.
     for kept in ["audit", "sqlite_sequence"] {
         before.remove(kept);
         after.remove(kept);

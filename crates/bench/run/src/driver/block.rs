@@ -18,7 +18,7 @@ use crate::schedule::{Block, Place, Steering};
 use crate::speedtest::{self, Row};
 use crate::subject::{remove, remove_database};
 
-/// A block's figures, those of its statements, and the latencies of its operations where those are
+/// A block's figures, those of its statements, and the latencies of its operations if those are
 /// timed.
 pub(super) struct Measured {
     pub(super) run: Run,
@@ -26,12 +26,12 @@ pub(super) struct Measured {
     pub(super) latencies: Vec<(u64, u64)>,
 }
 
-/// Costs by the class that they belong to; `None` for the task's own.
+/// Costs by their class; `None` for the task's own.
 type Costs = Vec<(Option<String>, Cost)>;
 
 impl Restart<'_> {
-    /// Runs one block of a class on a side: first its own figures, then those of classes that came
-    /// with it. An index rebuild also gives its checkpoint, a script each of its statements.
+    /// Runs one block of a class on a side: first its own figures, then those of secondary classes.
+    /// An index rebuild also gives its checkpoint, a script each of its statements.
     pub(super) fn block(
         &mut self,
         task: &Task,
@@ -78,7 +78,7 @@ impl Restart<'_> {
         Measured { run, statements, latencies: cost.latencies }
     }
 
-    /// The cost of a block, `None` when an order disturbed it.
+    /// Returns the cost of a block, `None` if an order disturbed it.
     pub(super) fn costs(
         &mut self,
         work: &Work,
@@ -125,8 +125,8 @@ impl Restart<'_> {
         }
     }
 
-    /// A block of a mix by all processes at once, and the checkpoint after it. Processes that are
-    /// in their loops see an order at once, others before they begin.
+    /// Runs a block of a mix by all processes at once, and the checkpoint after it. Processes in
+    /// their loops notice an order at once, others before they begin.
     fn crud(
         &mut self,
         work: &Work,
@@ -198,7 +198,7 @@ impl Restart<'_> {
         Ok(Cost { elapsed_ns: ran.elapsed_ns, used: ran.used, operations: 1, ..Cost::default() })
     }
 
-    /// A full backup of a side's database, which its worker has open, by the command.
+    /// Runs a full backup of a side's database, which its worker has open, by the command.
     fn full_backup(&mut self, compression: &str, side: usize) -> Result<Cost> {
         let spec = self.prepared.sides.get(side);
         let cipher = spec.and_then(|side| side.backup_cipher(self.config));
@@ -216,7 +216,7 @@ impl Restart<'_> {
     }
 }
 
-/// Loops by all processes at once, from the first one's start to the last one's end.
+/// Runs loops by all processes at once, from the first one's start to the last one's end.
 pub(super) fn crud_loops(
     workers: &mut [WorkerProcess],
     request: CrudRequest,
@@ -226,8 +226,8 @@ pub(super) fn crud_loops(
     at_once(workers, |number| Request::Crud(own(number)), meanwhile)
 }
 
-/// A request to all processes at once, from the first one's start to the last one's end; `request`
-/// is given the number of a process, from 1.
+/// Sends a request to all processes at once, from the first one's start to the last one's end;
+/// `request` is called with the number of a process, from 1.
 pub(super) fn at_once(
     workers: &mut [WorkerProcess],
     request: impl Fn(u64) -> Request,
@@ -247,7 +247,7 @@ pub(super) fn at_once(
     Ok(sum)
 }
 
-/// Changes a control table that other processes are reading, through a process of its own.
+/// Changes a control table that other processes are reading, through a separate process.
 fn tell(
     spec: &SideSpec,
     path: &Path,

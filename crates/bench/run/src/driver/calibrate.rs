@@ -1,5 +1,5 @@
-//! Calibration: many short runs of three sides, base, base again, and base made dearer by a known
-//! cost. The true overheads are known; what share of the intervals holds them?
+//! Calibration: many short runs of three sides, base, base again, and a base slowed down by a known
+//! cost. The true overheads are known, so the share of intervals that hold them can be counted.
 
 use std::time::{Duration, Instant};
 
@@ -26,26 +26,26 @@ use crate::tools::Tools;
 
 /// The known cost.
 const TOLL_PER_MILLE: u64 = 30;
-/// Part of a short run that its blocks take; the rest is copying, starting and warming up.
+/// Share of a short run for its blocks; the rest is copying, starting and warming up.
 const BLOCKS_SHARE: f64 = 0.6;
-/// Pairs a restart of a short run.
+/// Pairs in each restart of a short run.
 const SHORT_PAIRS: u32 = 2;
-/// Rows a table in short runs.
+/// Rows in each table in short runs.
 const SHORT_ROWS: u64 = 10_000;
-/// The least that a block of a short run lasts.
+/// Minimum duration of a block of a short run.
 const SHORTEST_BLOCK: Duration = Duration::from_millis(20);
 
-/// How to calibrate.
+/// Plan of a calibration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CalibrationPlan {
     pub(crate) runs: u32,
-    /// Length of each run; none for the default length of the bench.
+    /// Duration of each run; none for the default of the bench.
     pub(crate) seconds: Option<u64>,
 }
 
-/// Runs the plan. `each` gets the figures after every run, so that they are kept whatever comes.
-/// A failure after the first run ends the calibration early: it then holds what was measured, and
-/// says why it is not complete.
+/// Runs the plan. `each` receives the figures after every run, so that they are never lost. A
+/// failure after the first run ends the calibration early: it then holds the measurements so far,
+/// and the reason why it is incomplete.
 pub(crate) fn calibrate(
     config: &Config,
     plan: CalibrationPlan,
@@ -124,13 +124,13 @@ pub(crate) fn calibrate(
 
 /// The kind of a calibration's runs.
 enum Way {
-    /// The mixes on sides that are made once.
+    /// The mixes on sides that are created once.
     Mixes(Box<Prepared>),
-    /// An experiment that has sides of its own.
+    /// An experiment with separate sides.
     Own(RunExperiment),
 }
 
-/// A run of an experiment that has sides of its own, base against base: none can be made dearer.
+/// Runs an experiment with separate sides, base against base: none can be slowed down.
 fn own_run(
     config: &Config,
     tools: &Tools,
@@ -146,7 +146,7 @@ fn own_run(
     Ok((found, Added::default()))
 }
 
-/// The settings of each run.
+/// Returns the settings of each run.
 fn design(config: &Config, plan: CalibrationPlan) -> Config {
     let own = !own_experiments(config).is_empty();
     let crud = Experiments { crud: true, ..Experiments::default() };
@@ -198,7 +198,7 @@ fn words(config: &Config, plan: CalibrationPlan) -> String {
     )
 }
 
-/// One run, from its blocks to its intervals, and what the dearer base really paid.
+/// Runs once, from blocks to intervals, and returns the actual cost of the slowed base.
 fn one(config: &Config, prepared: &Prepared, around: Surroundings<'_>) -> Result<(Results, Added)> {
     let mut ground = SidesGround::new(config, prepared);
     if let Some(error) =
@@ -215,7 +215,7 @@ fn one(config: &Config, prepared: &Prepared, around: Surroundings<'_>) -> Result
     Ok((found, measured.added))
 }
 
-/// Takes the intervals of a run: of what is the base once more, and of what was made dearer.
+/// Adds the intervals of a run: of the second base, and of the slowed one.
 fn add(calibration: &mut Calibration, run: u32, found: &Results) {
     let wanted = |metric| {
         use Metric::{Cpu, CpuEach, Elapsed, ServerCpu, Throughput};

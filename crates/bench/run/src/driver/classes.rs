@@ -17,7 +17,7 @@ pub(super) struct Task {
     pub(super) work: Work,
 }
 
-/// How to run a block.
+/// Work of a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Work {
     /// Loops by all processes under a control row.
@@ -28,7 +28,7 @@ pub(super) enum Work {
     Scan { sql: String },
     /// A copy by the backup interface.
     Backup,
-    /// The user's statements, so many times.
+    /// The user's statements, this many times.
     Script { times: u64 },
     /// A row of SQLite's `speedtest1`.
     Speedtest { row: Row },
@@ -36,23 +36,23 @@ pub(super) enum Work {
     FullBackup { compression: &'static str },
 }
 
-/// The worker of a side that does the work, each on a copy of its own.
+/// The worker of a side that does the work, each on its own copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Seat {
-    /// The mixes', of which there are several processes.
+    /// That of the mixes, which has several processes.
     Mixes,
     /// Derived statements in the system's warm cache.
     Warm,
-    /// Dropping its pages from the system's cache must not cool the others.
+    /// Separate, because dropping its pages from the system's cache must not affect the others.
     Cold,
-    /// The user's statements, whose changes are thrown away.
+    /// The user's statements, whose changes are discarded.
     Script,
-    /// A program of its own, with a database of its own.
+    /// A separate program, with a separate database.
     Apart,
 }
 
 impl Seat {
-    /// Name of its copy.
+    /// Returns the name of its copy.
     pub(super) fn file(self) -> &'static str {
         match self {
             Self::Mixes => "crud.db",
@@ -65,7 +65,8 @@ impl Seat {
 }
 
 impl Work {
-    /// Who does it; of a full backup who has the database open meanwhile.
+    /// Returns the worker that does it; for a full backup the one that has the database open during
+    /// it.
     pub(super) fn seat(&self) -> Seat {
         match self {
             Self::Crud { .. } => Seat::Mixes,
@@ -79,7 +80,7 @@ impl Work {
     }
 }
 
-/// Id of the class that holds the checkpoint after an index rebuild.
+/// Returns the id of the class for the checkpoint after an index rebuild.
 pub(super) fn checkpoint_id(cold: bool) -> String {
     format!("operations/checkpoint/{}", cache_name(cold))
 }
@@ -88,7 +89,7 @@ fn cache_name(cold: bool) -> &'static str {
     if cold { "cold" } else { "warm" }
 }
 
-/// Classes of the mixes; `loops` holds the loops a process of each.
+/// Returns the classes of the mixes; `loops` holds the loops of each process for each.
 pub(super) fn crud(config: &Config, loops: &[u64]) -> Vec<Task> {
     (1_i64..)
         .zip(config.mixes.iter().zip(loops))
@@ -96,12 +97,12 @@ pub(super) fn crud(config: &Config, loops: &[u64]) -> Vec<Task> {
         .collect()
 }
 
-/// Id of a mix's class.
+/// Returns the id of a mix's class.
 pub(super) fn crud_id(mix: &Mix) -> String {
     format!("crud/{}", mix.id())
 }
 
-/// The class of a mix, which runs under the control row `control`.
+/// Returns the class of a mix, which runs under the control row `control`.
 pub(super) fn crud_task(config: &Config, mix: &Mix, (control, loops): (i64, u64)) -> Task {
     let (names, what) = ((crud_id(mix), crud_label(mix)), crud_what(mix, config, loops));
     let size = (loops * u64::from(config.processes), "loop");
@@ -111,15 +112,15 @@ pub(super) fn crud_task(config: &Config, mix: &Mix, (control, loops): (i64, u64)
     }
 }
 
-/// Id of the class that holds all of the user's statements.
+/// Id of the class with all of the user's statements.
 pub(super) const SCRIPT: &str = "script/all";
 
-/// Id of the class of one of the user's statements, counted from 1.
+/// Returns the id of the class of one of the user's statements, counted from 1.
 pub(super) fn script_id(number: usize) -> String {
     format!("script/{number}")
 }
 
-/// The user's statements: all together, which is what runs, and each alone.
+/// Returns the user's statements: all together, which is the unit that runs, and each alone.
 pub(super) fn script(statements: &[String], writes: &[bool], times: u64) -> (Task, Vec<Class>) {
     let class = |id: &str, label: &str, what: String| {
         class(Experiment::Script, (id, label), what, (times, "run"))
@@ -246,7 +247,7 @@ pub(super) fn full_backups() -> Vec<Task> {
         .into()
 }
 
-/// The class of the checkpoint after an index rebuild, where there is one.
+/// Returns the class of the checkpoint after an index rebuild, if there is one.
 pub(super) fn checkpoint(tasks: &[Task], cold: bool) -> Option<Class> {
     let id = format!("operations/{}/{}", Operation::Reindex.name(), cache_name(cold));
     tasks.iter().find(|task| task.class.id == id)?;
@@ -288,7 +289,7 @@ pub(super) fn scans(scans: &Scans, pages: u64) -> Vec<Task> {
     .into()
 }
 
-/// The plan as the report lists it: statements numbered within their operation.
+/// Returns the plan as listed in the report: statements numbered within their operation.
 pub(super) fn statement_infos(plan: &[Planned]) -> Vec<StatementInfo> {
     let mut next = std::collections::HashMap::new();
     plan.iter()

@@ -4,24 +4,24 @@ use std::time::Duration;
 
 use tdekit_bench_report::{Environment, Metric, Noise, Report, Results, Run};
 
-/// Load (one minute) over processors from which a reader is warned.
+/// Minimum load (one minute) over processors for a warning.
 const BUSY_LOAD: f64 = 0.5;
-/// Share of other programs from which a reader is warned.
+/// Minimum share of other programs for a warning.
 const BUSY_SHARE: f64 = 0.1;
-/// Share of stolen time from which a reader is warned.
+/// Minimum share of stolen time for a warning.
 const STOLEN_SHARE: f64 = 0.01;
-/// Highest over lowest frequency from which a reader is warned.
+/// Minimum ratio of highest to lowest frequency for a warning.
 const FREQUENCY_SPREAD: f64 = 1.2;
-/// Share of the driver from which a reader is warned.
+/// Minimum share of the driver for a warning.
 const DRIVER_SHARE: f64 = 0.03;
-/// Steps of the clock that a block must be long at least.
+/// Minimum duration of a block, in steps of the clock.
 const STEPS: u32 = 1_000;
 
-/// Everything that a reader should know before trusting a figure.
+/// Returns all facts that reduce the reliability of figures.
 pub(super) fn doubts(results: &Results, block_time: Duration) -> Vec<String> {
     let mut doubts = Vec::new();
     doubts.extend(busy(&results.environment));
-    // A server on this machine counts as another program, and is what the run drives.
+    // A server on this machine counts as another program, although the run drives it.
     let known = |noise: &Noise| match results.server {
         Some(_) => Noise { others: 0.0, ..*noise },
         None => *noise,
@@ -39,7 +39,7 @@ pub(super) fn doubts(results: &Results, block_time: Duration) -> Vec<String> {
     doubts
 }
 
-/// Cold files that were warm, first pairs that were not, and a driver that weighs.
+/// Cold files that were warm, first pairs that differ, and a driver with a large share.
 fn of_blocks(report: &Report) -> Vec<String> {
     let mut doubts: Vec<String> = warm(&report.runs).into_iter().collect();
     for found in &report.warm_up {

@@ -1,4 +1,4 @@
-//! The sides of the crud, operations, scans and script experiments, as the schedule runs them.
+//! The sides of the crud, operations, scans and script experiments, for the schedule.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,10 @@ use crate::error::Result;
 use crate::latency::Latencies;
 use crate::schedule::{Block, Ground, Kind, Length, Place, Steering};
 
-/// Restarts that run whatever the time limit: an interval needs two.
+/// Restarts that run regardless of the time limit: an interval needs two.
 const LEAST_RESTARTS: u32 = 2;
 
-/// How long the sides may be measured.
+/// Returns the limits on the measuring of the sides.
 pub(super) fn length(config: &Config) -> Length {
     Length {
         what: "the run",
@@ -41,18 +41,18 @@ pub(super) struct Measured {
     pub(super) warm_up: Vec<WarmUp>,
     /// By class and side.
     pub(super) latencies: BTreeMap<(String, String), Latencies>,
-    /// The work added to sides that were made dearer.
+    /// The work added to slowed sides.
     pub(super) added: Added,
 }
 
-/// The sides, and what was measured on them.
+/// The sides, and the measurements on them.
 pub(super) struct SidesGround<'a> {
     config: &'a Config,
     prepared: &'a Prepared,
     heads: Vec<Task>,
     settled: Settled,
     restart: Option<Restart<'a>>,
-    /// Classes that an order brought.
+    /// Classes created by an order.
     brought: Vec<Class>,
     measured: Measured,
 }
@@ -70,7 +70,7 @@ impl<'a> SidesGround<'a> {
         }
     }
 
-    /// Classes that orders brought, and what was measured.
+    /// Returns the classes created by orders, and the measurements.
     pub(super) fn finish(self) -> (Vec<Class>, Measured) {
         (self.brought, self.measured)
     }
@@ -85,7 +85,7 @@ impl<'a> SidesGround<'a> {
     }
 }
 
-/// The tasks that give the classes of the headline.
+/// Returns the tasks that measure the classes of the headline.
 fn head_tasks(prepared: &Prepared) -> Vec<Task> {
     let classes = results::ordered_classes(prepared, &[], &[]);
     let (_, heads) = headline_classes(&classes);
@@ -113,7 +113,7 @@ impl Ground for SidesGround<'_> {
         task.class.id.clone()
     }
 
-    /// The slow cold classes run in every other pair, speedtest1 in one of a restart.
+    /// The slow cold classes run in every other pair, speedtest1 in one of each restart.
     fn sides(&self, task: &Task, pair: u32) -> Vec<usize> {
         let rare = match task.work {
             Work::Operation { cold: true, .. } => !pair.is_multiple_of(2),
@@ -181,7 +181,7 @@ impl Ground for SidesGround<'_> {
     }
 }
 
-/// The tasks as ordered: another mix takes the place of all mixes. Its class is `brought` unless it
+/// Returns the tasks after orders: another mix replaces all mixes. Its class is `brought` unless it
 /// is one of theirs.
 fn ordered(
     config: &Config,

@@ -39,8 +39,8 @@ pub(crate) use calibrate::{CalibrationPlan, calibrate};
 pub(crate) use results::empty as empty_results;
 pub(crate) use share::{idle_time, idle_worker};
 
-/// Runs what `config` says. A failure after the first measured block ends the run early: the
-/// results then hold what was measured, and say why they are not complete.
+/// Runs the plan `config`. A failure after the first measured block ends the run early: the results
+/// then hold the measurements so far, and the reason why they are incomplete.
 pub(crate) fn run(config: &Config, tools: &Tools) -> Result<Results> {
     interrupt::install();
     let start = Instant::now();
@@ -65,7 +65,7 @@ pub(crate) fn run(config: &Config, tools: &Tools) -> Result<Results> {
             warnings: &mut warnings,
         };
         let ended = match run(config, tools, around, &mut results) {
-            // Figures measured before are kept.
+            // Earlier figures are kept.
             Err(error) if begun => Ended { failure: Some(error), reached: false },
             outcome => outcome?,
         };
@@ -91,7 +91,7 @@ pub(crate) fn run(config: &Config, tools: &Tools) -> Result<Results> {
     Ok(results)
 }
 
-/// The experiments of a run that have sides of their own, in their order.
+/// Returns the experiments of a run with separate sides, in their order.
 fn own_experiments(config: &Config) -> Vec<(Experiment, RunExperiment)> {
     let experiments = config.experiments;
     let all = [

@@ -32,33 +32,34 @@ use crate::subject::{
 };
 use crate::tools::Tools;
 
-/// Rows a table of the small databases whose opening is timed.
+/// Rows in each table of the small databases whose opening is timed.
 const OPEN_ROWS: u64 = 100;
-/// Databases whose opening is timed, beside the first.
+/// Number of databases whose opening is timed, besides the first.
 pub(super) const OPEN_OTHERS: usize = 3;
-/// Bytes a row of the three generated tables with their indexes, all together, roughly.
+/// Approximate number of bytes for each row of the three generated tables with their indexes, all
+/// together.
 const ROW_BYTES: u64 = 700;
 
 /// A database of the run, by the name of its files.
 pub(super) const CRUD: &str = "crud.db";
 pub(super) const SUBJECT: &str = "subject.db";
 
-/// Everything that the measuring needs. Dropping it removes every copy.
+/// Everything needed for measuring. Dropping it removes every copy.
 pub(super) struct Prepared {
     pub(super) directory: TempDir,
     pub(super) sides: Vec<SideSpec>,
-    /// The needs of full backups, where the command can back up.
+    /// Requirements of full backups, if the command can back up.
     pub(super) backups: Option<Backups>,
     pub(super) tasks: Vec<Task>,
     pub(super) plan: Vec<Planned>,
     pub(super) statements: Vec<StatementInfo>,
     /// A class for each of the user's statements.
     pub(super) script_classes: Vec<Class>,
-    /// SQLite's `speedtest1`, where it runs.
+    /// SQLite's `speedtest1`, if it runs.
     pub(super) speedtest: Option<PathBuf>,
     /// CPU of a loop of each mix in the driver alone, by class.
     pub(super) idle_loops: Vec<(String, f64)>,
-    /// Whose instructions the workers count, or why they count none.
+    /// Kind of instructions that the workers count, or the reason why they count none.
     pub(super) instructions: String,
     pub(super) foreign_keys: bool,
     pub(super) plain: Plain,
@@ -74,13 +75,13 @@ pub(super) struct Backups {
 }
 
 impl Prepared {
-    /// Whether a side takes part in a task: peers have no backup command.
+    /// Returns true if a side takes part in a task: peers have no backup command.
     pub(super) fn runs(&self, task: &Task, side: usize) -> bool {
         !matches!(task.work, Work::FullBackup { .. })
             || self.sides.get(side).is_some_and(takes_backups)
     }
 
-    /// A side's untouched copy of a database.
+    /// Returns the path of a side's untouched copy of a database.
     pub(super) fn pristine(&self, side: &SideSpec, name: &str) -> PathBuf {
         pristine(self.directory.path(), &side.side.id, name)
     }
@@ -90,7 +91,7 @@ fn pristine(root: &Path, side: &str, name: &str) -> PathBuf {
     root.join("pristine").join(side).join(name)
 }
 
-/// Name of one of the databases whose opening is timed.
+/// Returns the name of one of the databases whose opening is timed.
 pub(super) fn open_name(number: usize) -> String {
     format!("open-{number}.db")
 }
@@ -164,7 +165,8 @@ pub(super) fn prepare(config: &Config, tools: &Tools, progress: &Progress) -> Re
     Ok(prepared)
 }
 
-/// Room for the plain copy, for each side an untouched and two working copies, a backup and logs.
+/// Returns the required space: the plain copy, for each side an untouched and two working copies, a
+/// backup and logs.
 fn needed_bytes(config: &Config, sides: u64) -> Result<u64> {
     let given = match &config.database {
         Some(path) => database_bytes(path)?,
@@ -224,7 +226,7 @@ fn make_plain(config: &Config, root: &Path) -> Result<Plain> {
     })
 }
 
-/// Makes every side's untouched copies.
+/// Creates every side's untouched copies.
 fn make_pristine(prepared: &mut Prepared) -> Result<()> {
     let root = prepared.directory.path();
     let mut names: Vec<String> = [prepared.plain.crud, prepared.plain.subject]
@@ -255,8 +257,8 @@ fn make_pristine(prepared: &mut Prepared) -> Result<()> {
     Ok(())
 }
 
-/// A copy of the base's database to try things on, with workers on it. Fails when SQLite did not
-/// take a setting as asked.
+/// Creates a copy of the base's database for tests, with workers on it. Fails if SQLite did not
+/// accept a setting.
 pub(super) fn scratch(
     config: &Config,
     prepared: &Prepared,
@@ -282,7 +284,7 @@ pub(super) fn scratch(
     Ok((path, started))
 }
 
-/// Loops a process of each mix that fill the block time on the base.
+/// Returns the number of loops for each process and mix that fill the block time on the base.
 fn calibrate(config: &Config, prepared: &mut Prepared, name: &str) -> Result<Vec<u64>> {
     let (path, mut workers) =
         scratch(config, prepared, name, &crud_settings(config), config.processes)?;
@@ -306,8 +308,8 @@ fn calibrate(config: &Config, prepared: &mut Prepared, name: &str) -> Result<Vec
     Ok(found)
 }
 
-/// Loops for a block of `wanted`, when `loops` took `elapsed`; at most 64 times as many, since a
-/// first short try says little.
+/// Returns the number of loops for a block of `wanted`, if `loops` took `elapsed`; at most 64 times
+/// as many, since a short first try is imprecise.
 fn scaled(loops: u64, elapsed: Duration, wanted: Duration) -> u64 {
     let wanted = u128::from(loops) * wanted.as_nanos();
     let next = wanted / elapsed.as_nanos().max(1);
@@ -323,7 +325,7 @@ fn derive_tasks(config: &Config, prepared: &mut Prepared, name: &str) -> Result<
     let derived = derive::derive(&connection, config.given.basics.seed)
         .map_err(BenchError::sqlite("cannot derive statements"))?;
     drop(connection);
-    // A table whose reading was interrupted counts as one that cannot be read.
+    // A table whose reading was interrupted would count as unreadable.
     interrupt::check()?;
     prepared.plain.described.tables = derived.tables;
     prepared.plain.described.indexes = derived.indexes;
@@ -355,8 +357,8 @@ fn derive_tasks(config: &Config, prepared: &mut Prepared, name: &str) -> Result<
     Ok(())
 }
 
-/// Backs up a small database of each side, as the measured backups will; false where the command
-/// cannot back up.
+/// Backs up a small database of each side in the same way as the measured backups; returns false if
+/// the command cannot back up.
 fn try_backups(config: &Config, prepared: &Prepared) -> Result<bool> {
     let Some(Backups { tools, keys }) = &prepared.backups else { return Ok(false) };
     let mut runner = WorkerProcess::start(&tools.worker, "backup", keys)?;

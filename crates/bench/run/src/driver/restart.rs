@@ -18,12 +18,12 @@ use crate::private;
 use crate::process::WorkerProcess;
 use crate::schedule::in_random_order;
 
-/// Settings that every connection of the mixes runs first.
+/// Returns the settings that every connection of the mixes runs first.
 pub(super) fn crud_settings(config: &Config) -> Vec<String> {
     settings(config, false, 1000)
 }
 
-/// Settings of the derived statements and scans: no checkpoint but the asked ones.
+/// Returns the settings of the derived statements and scans: no automatic checkpoints.
 pub(super) fn operation_settings(config: &Config, foreign_keys: bool) -> Vec<String> {
     settings(config, foreign_keys, 0)
 }
@@ -35,7 +35,7 @@ fn settings(config: &Config, foreign_keys: bool, checkpoint_pages: u32) -> Vec<S
         format!("PRAGMA cache_size = {}", config.given.cache_size),
         format!("PRAGMA wal_autocheckpoint = {checkpoint_pages}"),
         format!("PRAGMA foreign_keys = {}", if foreign_keys { "ON" } else { "OFF" }),
-        // A peer built to keep temporary data in memory would be spared work that others do.
+        // A peer built to keep temporary data in memory would otherwise avoid work that others do.
         "PRAGMA temp_store = FILE".to_owned(),
     ]
 }
@@ -44,12 +44,12 @@ fn settings(config: &Config, foreign_keys: bool, checkpoint_pages: u32) -> Vec<S
 pub(super) struct SideWorkers {
     seats: BTreeMap<Seat, Vec<WorkerProcess>>,
     pub(super) directory: PathBuf,
-    /// The debts of the mixes' blocks where their side is made dearer, by control row.
+    /// The debts of the mixes' blocks if their side is slowed down, by control row.
     pub(super) debts: BTreeMap<i64, Debt>,
 }
 
 impl SideWorkers {
-    /// The workers of a seat.
+    /// Returns the workers of a seat.
     pub(super) fn at(&mut self, seat: Seat) -> &mut [WorkerProcess] {
         self.seats.get_mut(&seat).map_or(&mut [], Vec::as_mut_slice)
     }
@@ -71,7 +71,7 @@ impl Drop for Restart<'_> {
     fn drop(&mut self) {
         self.workers.clear();
         self.runner = None;
-        // The run's directory goes as a whole in the end; here only room is saved.
+        // The run's directory is removed as a whole in the end; this only saves space.
         let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
@@ -111,7 +111,7 @@ impl<'a> Restart<'a> {
         Ok(restart)
     }
 
-    /// A side's workers, and the settings of each of its databases.
+    /// Starts a side's workers, with the settings of each of its databases.
     fn start_side(
         &self,
         side: &SideSpec,
@@ -158,8 +158,8 @@ impl<'a> Restart<'a> {
     }
 }
 
-/// Gives a worker the user's statements; which of them change the database. `pristine` is what its
-/// database was copied from.
+/// Gives a worker the user's statements; returns which of them change the database. `pristine` is
+/// the source of its database's copy.
 pub(super) fn plan_script(
     worker: &mut WorkerProcess,
     config: &Config,
@@ -174,7 +174,7 @@ pub(super) fn plan_script(
 }
 
 impl Restart<'_> {
-    /// The work added to sides that were made dearer.
+    /// Returns the work added to slowed sides.
     pub(super) fn added(&self) -> Added {
         let mut sum = Added::default();
         for debt in self.workers.iter().flat_map(|workers| workers.debts.values()) {
@@ -183,8 +183,8 @@ impl Restart<'_> {
         sum
     }
 
-    /// Ends the restart with its single values: memory of a worker that did its work, and the time
-    /// that opening takes.
+    /// Ends the restart with its single values: memory of a worker after its work, and the time for
+    /// opening.
     pub(super) fn finish(mut self) -> Result<Vec<Probe>> {
         let mut probes = Vec::new();
         for (index, workers) in self.workers.iter_mut().enumerate() {

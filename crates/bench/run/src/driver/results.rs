@@ -1,4 +1,4 @@
-//! From what was measured to the results document.
+//! From measurements to the results document.
 
 use tdekit_bench_report::{
     Class, Environment, Experiment, Probe, ProbeKind, Report, Results, Run, SCHEMA, Settings,
@@ -21,7 +21,7 @@ pub(super) fn confidence() -> f64 {
     f64::from(CONFIDENCE_PERMILLE) / 1000.0
 }
 
-/// Results without anything measured.
+/// Returns results without any measurements.
 pub(crate) fn empty(config: &Config, environment: Environment, started: String) -> Results {
     Results {
         schema: SCHEMA.to_owned(),
@@ -56,14 +56,14 @@ pub(crate) fn empty(config: &Config, environment: Environment, started: String) 
     }
 }
 
-/// The report of the sides, their classes and their blocks.
+/// Returns the report of the sides, their classes and their blocks.
 pub(super) fn report(prepared: &Prepared, brought: &[Class], runs: Vec<Run>) -> Report {
     let sides = prepared.sides.iter().map(|side| side.side.clone()).collect();
     let cells = ordered_classes(prepared, brought, &runs);
     Report { cells, runs, ..Report::new(Experiment::Embedded, sides) }
 }
 
-/// Puts what was measured on the sides into the results.
+/// Adds the measurements on the sides to the results.
 pub(super) fn add_sides(
     results: &mut Results,
     prepared: Prepared,
@@ -94,8 +94,8 @@ pub(super) fn add_sides(
     results.embedded = Some(report);
 }
 
-/// Classes in the order of the report; those that come with another only when they were measured,
-/// and those that an order brought after the run's own mixes.
+/// Returns the classes in the order of the report; secondary ones only if they were measured, and
+/// those created by an order after the run's own mixes.
 pub(super) fn ordered_classes(prepared: &Prepared, brought: &[Class], runs: &[Run]) -> Vec<Class> {
     let measured = |class: &Class| runs.iter().any(|run| run.cell == class.id);
     let mut classes = Vec::new();
@@ -122,7 +122,7 @@ pub(super) fn ordered_classes(prepared: &Prepared, brought: &[Class], runs: &[Ru
     classes
 }
 
-/// Whether blocks of a task give the class `id`.
+/// Returns true if blocks of a task measure the class `id`.
 pub(super) fn task_gives(task: &Task, id: &str) -> bool {
     match task.work {
         _ if task.class.id == id => true,

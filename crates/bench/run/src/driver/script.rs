@@ -12,10 +12,10 @@ use crate::measure::Cost;
 use crate::script::brief;
 use crate::subject::remove_database;
 
-/// Times that a block runs the script, at most: each needs a fresh connection.
+/// Maximum number of times that a block runs the script: each needs a fresh connection.
 const MOST_TIMES: u64 = 50;
 
-/// Adds the script's classes, with as many times a block as fill the block time.
+/// Adds the script's classes, with as many repetitions in each block as fill the block time.
 pub(super) fn add(config: &Config, prepared: &mut Prepared, name: &'static str) -> Result<()> {
     let settings = operation_settings(config, prepared.foreign_keys);
     let (path, mut workers) = scratch(config, prepared, name, &settings, 1)?;

@@ -1,4 +1,4 @@
-//! The driver's own share: its loop on a library whose calls do nothing, beside the base.
+//! The driver's own share: its loop on a library whose calls are no-ops, beside the base.
 
 use std::path::Path;
 
@@ -16,11 +16,11 @@ use crate::numbers::float;
 use crate::process::WorkerProcess;
 use crate::tools::Tools;
 
-/// Loops of a try, and tries.
+/// Number of loops of a try, and number of tries.
 const LOOPS: u64 = 20_000;
 const TRIES: u64 = 5;
 
-/// A worker whose library does nothing.
+/// Starts a worker whose library does nothing.
 pub(crate) fn idle_worker(tools: &Tools) -> Result<WorkerProcess> {
     let mut worker = WorkerProcess::start(&tools.worker, "driver", &KeyEnvironment::new())?;
     let _: Ready = worker.ask(&Request::Setup { library: LibraryChoice::Idle, extension: None })?;
@@ -28,15 +28,15 @@ pub(crate) fn idle_worker(tools: &Tools) -> Result<WorkerProcess> {
     Ok(worker)
 }
 
-/// The median of some tries' CPU of an operation; a try is given its number, and gives CPU and
-/// operations.
+/// Returns the median of several tries' CPU of an operation; `each` takes the number of a try, and
+/// returns CPU and operations.
 pub(crate) fn idle_time(mut each: impl FnMut(u64) -> Result<(u64, u64)>) -> Result<f64> {
     let time = |number| each(number).map(|(cpu, count)| float(cpu) / float(count.max(1)));
     let times = (0..TRIES).map(time).collect::<Result<Vec<f64>>>()?;
     Ok(median(&times).unwrap_or(0.0))
 }
 
-/// CPU of a loop of each mix in the driver alone, by class.
+/// Returns the CPU of a loop of each mix in the driver alone, by class.
 pub(super) fn idle_loops(config: &Config, tools: &Tools) -> Result<Vec<(String, f64)>> {
     let mut workers = [idle_worker(tools)?];
     let mut found = Vec::new();
@@ -52,7 +52,7 @@ pub(super) fn idle_loops(config: &Config, tools: &Tools) -> Result<Vec<(String, 
     Ok(found)
 }
 
-/// The share in what a loop costs the base.
+/// Returns the share in the cost of a loop on the base.
 pub(super) fn shares(prepared: &Prepared, runs: &[Run]) -> Vec<DriverShare> {
     prepared
         .idle_loops

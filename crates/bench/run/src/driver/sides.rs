@@ -1,4 +1,4 @@
-//! The sides of a comparison: how each opens a database, and how its copies are made.
+//! The sides of a comparison: how each opens a database, and how its copies are created.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use crate::speedtest::Stack;
 use crate::subject::write_out;
 use crate::tools::Tools;
 
-/// How a side's copies are made from a plain database.
+/// How a side's copies are created from a plain database.
 enum Maker {
     /// A plain copy.
     Plain,
@@ -25,7 +25,7 @@ enum Maker {
     Peer(Peer),
 }
 
-/// A side, ready to start workers and to make copies.
+/// A side, ready to start workers and to create copies.
 pub(crate) struct SideSpec {
     pub(crate) side: Side,
     library: LibraryChoice,
@@ -33,15 +33,15 @@ pub(crate) struct SideSpec {
     environment: KeyEnvironment,
     /// Further variables of its workers.
     worker_environment: KeyEnvironment,
-    /// Statements that key a connection.
+    /// Statements that set the key of a connection.
     key_pragmas: Vec<String>,
-    /// Its blocks are made dearer by so many thousandths.
+    /// Its blocks are slowed down by this many thousandths.
     pub(super) toll_per_mille: Option<u64>,
     maker: Maker,
     worker: PathBuf,
 }
 
-/// The choices that decide which sides there are.
+/// Options that determine the sides.
 pub(crate) struct SideChoice<'a> {
     pub(crate) config: &'a Config,
     pub(crate) tools: &'a Tools,
@@ -49,7 +49,7 @@ pub(crate) struct SideChoice<'a> {
 }
 
 impl SideChoice<'_> {
-    /// A key store in `directory`; none is needed where nothing is encrypted.
+    /// Returns a key store in `directory`; none is needed if nothing is encrypted.
     pub(crate) fn keys(&self, directory: &Path) -> Result<KeyEnvironment> {
         if self.config.given.basics.aa {
             return Ok(KeyEnvironment::new());
@@ -58,7 +58,7 @@ impl SideChoice<'_> {
     }
 }
 
-/// Sets up every side, base first; `keys` leads to the key store of the encrypted one.
+/// Sets up every side, base first; `keys` identifies the key store of the encrypted one.
 pub(crate) fn set_up(choice: &SideChoice<'_>, keys: &KeyEnvironment) -> Result<Vec<SideSpec>> {
     let spec = |id: &str, label: &str, role, maker| spec(choice, (id, label, role), maker);
     let mut sides = vec![spec("base", "plain", Role::Base, Maker::Plain)];
@@ -92,7 +92,7 @@ pub(crate) fn set_up(choice: &SideChoice<'_>, keys: &KeyEnvironment) -> Result<V
     Ok(sides)
 }
 
-/// A further base, made dearer by so many thousandths of what it costs.
+/// Returns a further base, slowed down by this many thousandths.
 pub(super) fn dearer(choice: &SideChoice<'_>, per_mille: u64) -> Result<SideSpec> {
     let mut side = spec(choice, ("injected", "plain, made dearer", Role::Encrypted), Maker::Plain);
     side.toll_per_mille = Some(per_mille);
@@ -100,7 +100,7 @@ pub(super) fn dearer(choice: &SideChoice<'_>, per_mille: u64) -> Result<SideSpec
     Ok(side)
 }
 
-/// A side of the chosen library.
+/// Returns a side of the chosen library.
 fn spec(choice: &SideChoice<'_>, (id, label, role): (&str, &str, Role), maker: Maker) -> SideSpec {
     SideSpec {
         side: Side {
@@ -118,7 +118,7 @@ fn spec(choice: &SideChoice<'_>, (id, label, role): (&str, &str, Role), maker: M
     }
 }
 
-/// Adds a peer, and once for each library the plain side that it is held against.
+/// Adds a peer, and once for each library its plain side for comparison.
 fn add_peer(
     sides: &mut Vec<SideSpec>,
     peer: &Peer,
@@ -168,10 +168,10 @@ impl SideSpec {
         WorkerProcess::start(&self.worker, "runner", &KeyEnvironment::new())
     }
 
-    /// What a program of its own needs to open databases as this side does.
+    /// Returns what a separate program needs to open databases as this side does.
     ///
     /// # Errors
-    /// Where the side has its library linked in.
+    /// If the side has its library linked in.
     pub(crate) fn stack(&self) -> Result<Stack<'_>> {
         let LibraryChoice::Shared(library) = &self.library else {
             let reason = "speedtest1 needs a shared library: `system`, or a path".to_owned();
@@ -185,18 +185,19 @@ impl SideSpec {
         })
     }
 
-    /// Cipher of this side's full backups.
+    /// Returns the cipher of this side's full backups.
     pub(crate) fn backup_cipher<'a>(&self, config: &'a Config) -> Option<&'a str> {
         let encrypted = self.side.role == Role::Encrypted && !config.given.basics.aa;
         encrypted.then_some(config.given.basics.algorithm.as_str())
     }
 
-    /// Statements that a connection of this side runs first: its key, then `settings`.
+    /// Returns the statements that a connection of this side runs first: its key, then `settings`.
     pub(crate) fn on_open(&self, settings: &[String]) -> Vec<String> {
         self.key_pragmas.iter().chain(settings).cloned().collect()
     }
 
-    /// Makes this side's copy of the plain database `plain` at `target`, compact like the original.
+    /// Creates this side's copy of the plain database `plain` at `target`, compact like the
+    /// original.
     pub(crate) fn make_copy(
         &self,
         plain: &Path,
@@ -239,8 +240,8 @@ impl SideSpec {
     }
 }
 
-/// Copies a file and waits until it is on the device, so that its writing does not disturb what is
-/// measured next.
+/// Copies a file and waits until it is on the device, so that its writing does not disturb the next
+/// measurement.
 pub(crate) fn copy_file(from: &Path, to: &Path) -> Result<()> {
     std::fs::copy(from, to).map_err(BenchError::file("cannot copy to", to))?;
     write_out(to)

@@ -1,9 +1,9 @@
-//! A known cost, for calibration: a side that is the base made dearer by a share of what it does.
+//! A known cost, for calibration: a side that is the base, slowed down by a share of its work.
 //!
-//! The share is of the very block at hand: when it has ended, its processes compute until they have
-//! used the share of its CPU, all at once as they worked, and wait until the share of its elapsed
-//! time is over. A cost that came in the middle of the work would not be known: where processes
-//! wait for each other, for a lock or for a processor, a part of it is hidden or counted twice.
+//! The share is of the current block: when it has ended, its processes compute until they have used
+//! the share of its CPU, all at once as during the block, and wait until the share of its elapsed
+//! time is over. A cost in the middle of the work would not be known: where processes wait for each
+//! other, for a lock or for a processor, a part of it would be hidden or counted twice.
 
 use tdekit_system_use::wall_ns;
 
@@ -15,8 +15,8 @@ use crate::process::WorkerProcess;
 
 use super::block::at_once;
 
-/// The debt of one class's blocks. A payment is never exact; the difference is carried to
-/// the next, so that the share of several blocks is.
+/// The debt of one class's blocks. A payment is never exact; the difference is carried to the next,
+/// so that the share over several blocks is exact.
 pub(super) struct Debt {
     per_mille: u64,
     cpu_ns: i64,
@@ -24,7 +24,7 @@ pub(super) struct Debt {
     added: Added,
 }
 
-/// Work and the work added to it, all blocks together.
+/// Work and the added work, all blocks together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Added {
     worked_cpu_ns: u64,
@@ -34,7 +34,7 @@ pub(super) struct Added {
 }
 
 impl Added {
-    /// Puts another's beside this one.
+    /// Adds another one.
     pub(super) fn add(&mut self, other: Self) {
         self.worked_cpu_ns += other.worked_cpu_ns;
         self.worked_elapsed_ns += other.worked_elapsed_ns;
@@ -42,7 +42,7 @@ impl Added {
         self.paid_elapsed_ns += other.paid_elapsed_ns;
     }
 
-    /// The share of elapsed time and of CPU that was added; zeros where nothing was worked.
+    /// Returns the added shares of elapsed time and of CPU; zeros if there was no work.
     pub(super) fn shares(&self) -> (f64, f64) {
         let share = |paid: u64, worked: u64| float(paid) / float(worked.max(1));
         (
@@ -57,12 +57,12 @@ impl Debt {
         Self { per_mille, cpu_ns: 0, elapsed_ns: 0, added: Added::default() }
     }
 
-    /// The work added so far.
+    /// Returns the work added so far.
     pub(super) fn added(&self) -> Added {
         self.added
     }
 
-    /// Pays for a block that has just ended; what the payment took.
+    /// Pays for a block that has just ended; returns the cost of the payment.
     pub(super) fn pay(&mut self, workers: &mut [WorkerProcess], worked: &Cost) -> Result<Cost> {
         let (cpu_ns, elapsed_ns) = self.owe(worked);
         let each = cpu_ns / (workers.len() as u64).max(1);
@@ -72,7 +72,7 @@ impl Debt {
         Ok(paid)
     }
 
-    /// Adds a block's share; CPU and time to pay now.
+    /// Adds a block's share; returns CPU and time to pay now.
     fn owe(&mut self, worked: &Cost) -> (u64, u64) {
         let share = |ns: u64| signed(ns.saturating_mul(self.per_mille) / 1000);
         self.added.worked_cpu_ns += worked.used.cpu_ns;

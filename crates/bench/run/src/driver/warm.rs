@@ -1,4 +1,4 @@
-//! Warming up: as much as it is seen to take, not as much as is thought to be enough.
+//! Warm-up: as long as measurements show to be needed, rather than an assumed length.
 
 use std::collections::HashMap;
 
@@ -13,23 +13,23 @@ use crate::job::Operation;
 use crate::numbers::float;
 use crate::schedule::{Place, Steering};
 
-/// A short block's part of a block's loops.
+/// Divisor of a block's loops for a short block.
 const SHARE: u64 = 8;
-/// Loops of a short block at most.
+/// Maximum number of loops of a short block.
 const MOST_LOOPS: u64 = 4_000;
-/// Short blocks that are tried in the first restart.
+/// Number of short blocks tried in the first restart.
 const TRIED: u64 = 10;
 
-/// Short blocks that each class needs.
+/// Number of short blocks that each class needs.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Settled {
     needed: HashMap<String, u64>,
 }
 
 impl Restart<'_> {
-    /// A little of everything on every side, not measured: files into the system's cache, programs
-    /// and statements into the processor's. The first restart tries how many short blocks each mix
-    /// takes until its times are level, on the side that takes more; the others run as many.
+    /// Runs a little of everything on every side, unmeasured: files into the system's cache,
+    /// programs and statements into the processor's. The first restart determines how many short
+    /// blocks each mix takes until its times are level, on the slower side; the others run as many.
     pub(super) fn warm_up(
         &mut self,
         tasks: &[Task],
@@ -49,7 +49,7 @@ impl Restart<'_> {
                 let tries = if mix { known.map_or(TRIED, |needed| needed.max(1)) } else { 1 };
                 let mut times = Vec::new();
                 for number in 0..tries {
-                    // A round of its own: no measured one finds its pages in a cache.
+                    // A separate round: no measured one finds its pages in a cache.
                     let seed = seed.wrapping_add(number << 32);
                     let (restart, pair) = (self.number, self.config.pairs);
                     let place = Place { side, restart, pair, position: 0, seed };
@@ -81,7 +81,7 @@ fn note(found: &mut Vec<WarmUp>, class: &str, needed: u64) {
     }
 }
 
-/// A short block of a task, where it has one.
+/// Returns a short block of a task, if it has one.
 fn light(work: &Work) -> Option<Work> {
     match work {
         Work::Crud { control, loops, writes } => Some(Work::Crud {

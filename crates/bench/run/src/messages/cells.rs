@@ -15,21 +15,21 @@ use crate::error::{BenchError, Result};
 use crate::experiment::class;
 use crate::interrupt;
 
-/// Steps from which the length of a block is reckoned.
+/// Number of steps from which the size of a block is calculated.
 const PROBE_STEPS: u64 = 20_000;
-/// A block's steps, where they follow from its time.
+/// Number of a block's steps, if it follows from its duration.
 const STEPS: RangeInclusive<f64> = 1000.0..=100_000_000.0;
 const BLOCK_S: RangeInclusive<f64> = 0.1..=2.0;
 /// Bytes of text in a row of the large result.
 const FILLER_BYTES: usize = 96;
-/// Selects in a message, where they are not sent one by one.
+/// Selects in a message, unless they are sent one by one.
 const TOGETHER: u32 = 100;
-/// A driver spends so much on a step and a row that fewer do.
+/// Fewer than usual, because a driver spends much time on a step and a row.
 const DRIVER_STEPS: u64 = 20_000;
 /// Four digits of sixteen values.
 const DRIVER_ROWS: u64 = 65_536;
 
-/// Noveljic's loop, and a look whether all its steps were made.
+/// Noveljic's loop, with a check that all its steps were executed.
 pub(super) fn loop_batch(steps: u64) -> String {
     format!(
         "DECLARE @cnt int = 0;\nBEGIN\n  WHILE @cnt < {steps}\n  BEGIN\n    \
@@ -43,7 +43,7 @@ fn filler() -> String {
     ('a'..='z').cycle().take(FILLER_BYTES).collect()
 }
 
-/// Rows without a table: a driver's process has a connection of its own.
+/// Rows without a table: a driver's process has a separate connection.
 fn driver_stream_batch() -> String {
     let digits: Vec<String> = (0..16).map(|digit| format!("({digit})")).collect();
     format!(
@@ -55,7 +55,7 @@ fn driver_stream_batch() -> String {
     )
 }
 
-/// A temporary table of `rows` rows, a power of two.
+/// Creates a temporary table of `rows` rows, a power of two.
 pub(super) fn fill(connection: &mut Connection, rows: u32) -> Result<()> {
     connection.ask("CREATE TABLE #tdekit_rows (n int NOT NULL, filler varchar(200) NOT NULL)")?;
     let filler = filler();
@@ -65,8 +65,8 @@ pub(super) fn fill(connection: &mut Connection, rows: u32) -> Result<()> {
     })
 }
 
-/// Doubles a table of one row until it has `rows`, a power of two. `statement` adds to so many rows
-/// as many again.
+/// Doubles a table of one row until it has `rows`, a power of two. `statement` adds to this many
+/// rows as many again.
 pub(super) fn double(
     connection: &mut Connection,
     rows: u32,
@@ -92,8 +92,9 @@ fn task(
     Task { cell, work }
 }
 
-/// The experiment's cells. `streams`: the large result's rows could be made. `sides`: how many
-/// there are. Drivers that are not installed are left out; `left_out` takes the reasons.
+/// Returns the experiment's cells. `streams` is true if the large result's rows could be created,
+/// `sides` is the number of sides. Drivers that are not installed are left out; `left_out` receives
+/// the reasons.
 pub(super) fn choose(
     plan: &MessagesPlan,
     (streams, sides): (bool, usize),

@@ -8,11 +8,11 @@ use super::tds::{Connection, Dialer};
 use crate::error::{BenchError, Result};
 use crate::interrupt;
 
-/// Opens `count` connections, `threads` at a time, and gives each to `each`. Returns the use that
-/// the threads made of processors.
+/// Opens `count` connections, `threads` at a time, and passes each to `each`. Returns the CPU usage
+/// of the threads.
 ///
 /// # Errors
-/// The first connection's that fails; no further one is begun then.
+/// That of the first connection that fails; no further one is begun then.
 pub(super) fn dial(
     dialer: &Dialer,
     count: u32,
@@ -32,7 +32,7 @@ pub(super) fn dial(
                 }
             }
         }
-        // A thread has used nothing when it begins.
+        // A new thread has used nothing.
         Ok(Use::of_this_thread())
     };
     let used: Vec<Result<Use>> = std::thread::scope(|scope| {

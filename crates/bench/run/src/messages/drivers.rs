@@ -1,4 +1,4 @@
-//! A real driver: the user's share, which is the driver's own work and the wire's together.
+//! A real driver: its time as seen by the user, which includes the driver's own work and the wire.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -20,7 +20,7 @@ const PACKAGE: &str = "freetds-bin";
 /// Name of the server in its configuration.
 const SERVER: &str = "tdekit_bench";
 
-/// FreeTDS, run as a user runs it: a process for each batch, which logs in, runs it and writes the
+/// FreeTDS, run as by a user: a process for each batch, which logs in, runs it and writes the
 /// result to a file.
 pub(super) struct Freetds {
     program: PathBuf,
@@ -40,7 +40,7 @@ impl Freetds {
     /// Finds the program.
     ///
     /// # Errors
-    /// [`BenchError::ToolMissing`] where it is not installed.
+    /// [`BenchError::ToolMissing`] if it is not installed.
     pub(super) fn find(directory: &Path) -> Result<Self> {
         let program = find_program(PROGRAM).ok_or_else(|| BenchError::ToolMissing {
             name: "FreeTDS".to_owned(),
@@ -50,7 +50,7 @@ impl Freetds {
         Ok(Self { program, directory })
     }
 
-    /// Whether it knows this kind of connection.
+    /// Returns true if it supports this kind of connection.
     pub(super) fn knows(mode: Mode) -> bool {
         matches!(mode, Mode::Off | Mode::On)
     }
@@ -58,7 +58,7 @@ impl Freetds {
     /// Runs a batch.
     ///
     /// # Errors
-    /// A program that fails, or that says something on its error output.
+    /// A program that fails, or that writes to its error output.
     pub(super) fn run(&self, login: &Login, mode: Mode, batch: &str) -> Result<Driven> {
         let (script, result) = (self.place("batch.sql"), self.place("result"));
         private::write(&script, batch.as_bytes())?;
@@ -83,13 +83,13 @@ impl Freetds {
             .spawn()
             .map_err(BenchError::start(PROGRAM))?;
         if let Some(mut input) = child.stdin.take() {
-            // A program that does not want it, or is gone, says so itself.
+            // If the program has ended or does not read it, it reports that itself.
             let _taken = writeln!(input, "{}", login.password.as_str());
         }
         let said = child.stderr.take().map(last_words).unwrap_or_default();
         let finished = wait(child).map_err(BenchError::start(PROGRAM))?;
         let elapsed_ns = wall_ns().saturating_sub(began);
-        // It asks for the password there.
+        // It prompts for the password there.
         let said = said.replace("Password: ", "");
         if !finished.status.success() || !said.trim().is_empty() {
             return Err(failed(PROGRAM, finished.status, &said));
@@ -103,7 +103,7 @@ impl Freetds {
     }
 }
 
-/// Trust as the bench's own client has it; FreeTDS trusts anyone unless it is told whom.
+/// Trust as in the bench's own client; FreeTDS trusts any certificate by default.
 fn configuration(login: &Login, mode: Mode) -> String {
     let encryption = if mode == Mode::Off { "off" } else { "require" };
     let mut text = format!(
@@ -119,7 +119,7 @@ fn configuration(login: &Login, mode: Mode) -> String {
     text
 }
 
-/// Lines that are not empty, and the last of them.
+/// Returns the number of non-empty lines, and the last of them.
 fn count_lines(path: &Path) -> Result<(u64, String)> {
     let file = File::open(path).map_err(BenchError::file("cannot read", path))?;
     let mut found = (0, String::new());

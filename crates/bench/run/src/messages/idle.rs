@@ -1,5 +1,5 @@
-//! The cost of connections that do nothing: memory of the server's process before they come, and
-//! while they wait.
+//! The cost of idle connections: memory of the server's process before they connect, and while they
+//! are idle.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -12,14 +12,14 @@ use super::connects::dial;
 use super::tds::{Connection, Dialer};
 use crate::error::{BenchError, Result};
 
-/// Descriptors of the bench beside those of the connections.
+/// Descriptors of the bench besides those of the connections.
 const OTHER_FILES: u64 = 100;
-/// The server may have something to put away before it is looked at.
+/// Time for the server to settle before it is measured.
 const SETTLE: Duration = Duration::from_secs(2);
-/// So many of the connections are asked something in the end, since they must be alive.
+/// Number of connections that are queried in the end, to check that they are alive.
 const ASKED: usize = 50;
 
-/// Fails where this process may not have so many connections; raises its limit if it may.
+/// Fails if this process may not have this many connections; raises its limit if it may.
 pub(super) fn make_room(connections: u32) -> Result<()> {
     let wanted = u64::from(connections) + OTHER_FILES;
     let limit = getrlimit(Resource::Nofile);
@@ -41,16 +41,16 @@ pub(super) fn make_room(connections: u32) -> Result<()> {
     Err(BenchError::option("--idle", reason))
 }
 
-/// Opens the connections, looks at the server, and lets them go.
+/// Opens the connections, measures the server, and closes them.
 ///
 /// # Errors
-/// A connection that cannot be made, or one of those looked at that is not alive in the end.
+/// A connection that cannot be made, or a checked one that is not alive in the end.
 pub(super) fn measure(
     dialer: &Dialer,
     pid: u32,
     (side, count, threads): (&str, u32, u32),
 ) -> Result<Idle> {
-    // The first login makes the server think, and take memory for it.
+    // The first login makes the server initialise and allocate memory.
     drop(dialer.open()?);
     std::thread::sleep(SETTLE);
     let before = Memory::of(pid);

@@ -1,7 +1,7 @@
 //! Messages over TDS, encrypted connections against plain ones to the same server.
 //!
-//! [`tds`] drains answers; [`own`] starts a server where none is named; [`run`] decides the order
-//! of the [`work`] that [`cells`](self::cells) plan; [`idle`] lets connections wait.
+//! [`tds`] reads and discards answers; [`own`] starts a server if none is named; [`run`] decides
+//! the order of the [`work`] that [`cells`](self::cells) plan; [`idle`] measures idle connections.
 
 mod cells;
 mod connects;

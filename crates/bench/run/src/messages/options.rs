@@ -13,7 +13,7 @@ use crate::error::{BenchError, Result};
 use crate::interrupt;
 use crate::server_options::{PASSWORD_VARIABLE, ServerOptions, Trust};
 
-/// Rows of the table that is selected from: with `--quick`, and usually.
+/// Rows of the table for selects: with `--quick`, and by default.
 const POINT_ROWS: (u32, u32) = (16_384, 131_072);
 
 /// The experiment: options, and from [`MessagesPlan::filled`] on every default.
@@ -22,7 +22,7 @@ const POINT_ROWS: (u32, u32) = (16_384, 131_072);
 pub(crate) struct MessagesPlan {
     /// Kinds of connections, parted by commas: `off` (the base, always measured), `on` (TLS within
     /// PRELOGIN), `strict` (TDS 8.0). Default: off,on; with a server of the bench's own all three.
-    // From then on those beside `off`.
+    // After filling, those besides `off`.
     #[arg(long = "mode", value_delimiter = ',', value_name = "MODES", value_parser = modes())]
     pub(super) modes: Vec<Mode>,
     /// Parts of the experiment, parted by commas: `loop` (the message loop), `stream` (a large
@@ -42,7 +42,7 @@ pub(crate) struct MessagesPlan {
     pub(super) packet_bytes: u16,
     /// Rows of the large result that is streamed; rounded up to a power of two. 0 leaves it out.
     /// Default: 131,072, with --quick 16,384.
-    // A power of two from then on, or 0.
+    // After filling, a power of two, or 0.
     #[arg(long, default_value = "131072", default_value_if("quick", "true", "16384"),
           hide_default_value = true,
           value_parser = clap::value_parser!(u32).range(0..=100_000_000))]

@@ -1,4 +1,4 @@
-//! A server of the bench's own: the shipped command, as a user starts it.
+//! A server started by the bench: the shipped command, as started by a user.
 
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
@@ -17,12 +17,12 @@ use crate::key_store::{self, KeyEnvironment};
 use crate::private;
 use crate::process::{next_line, read_lines};
 
-/// The login that the bench makes and uses.
+/// The login that the bench creates and uses.
 pub(super) const LOGIN: &str = "sa";
 const PASSWORD_VARIABLE: &str = "TDEKIT_LOGIN_PASSWORD";
-/// The beginning of the line that the command prints once it can be reached.
+/// Prefix of the line that the command prints once it accepts connections.
 const LISTENING: &str = "listening on ";
-/// Time that a server gets to be reachable, and to end.
+/// Time limit for a server to start, and to stop.
 const START: Duration = Duration::from_secs(60);
 const STOP: Duration = Duration::from_secs(15);
 
@@ -35,14 +35,14 @@ pub(super) struct Home {
 }
 
 impl Home {
-    /// Makes it, below `directory`.
+    /// Creates it below `directory`.
     pub(super) fn make(tdekit: PathBuf, directory: &std::path::Path) -> Result<Self> {
         let made = private::directory(directory, "tdekit-messages-")?;
         let environment = key_store::make(&tdekit, made.path())?;
         let data = made.path().join("data");
         private::make(&data)?;
         let secret = key_store::random_key()?;
-        // Letters of three kinds and a digit, whatever the rules for passwords are.
+        // Letters of three kinds and a digit, to satisfy any password rules.
         let password = Zeroizing::new(format!("Aa1-{}", hex::encode(secret)));
         run(key_store::command(&tdekit, &environment)
             .args(["serve", "login", "add", LOGIN])
@@ -50,12 +50,12 @@ impl Home {
         Ok(Self { directory: made, tdekit, environment, password })
     }
 
-    /// The directory that is served.
+    /// Returns the directory that is served.
     pub(super) fn data(&self) -> PathBuf {
         self.directory.path().join("data")
     }
 
-    /// Starts a server that offers encryption and does not ask for it.
+    /// Starts a server that offers encryption but does not require it.
     pub(super) fn start(&self) -> Result<OwnServer> {
         let said = self.directory.path().join("stderr");
         let errors =
@@ -68,7 +68,8 @@ impl Home {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(errors)
-            // A group of its own: Ctrl-C on the terminal reaches the bench alone, which ends it.
+            // A separate process group: Ctrl-C on the terminal reaches the bench alone, which ends
+            // it.
             .process_group(0);
         let shown = format!("{} serve", self.tdekit.display());
         let child = die_with_parent(&mut command).spawn().map_err(BenchError::start(shown))?;

@@ -12,29 +12,29 @@ use crate::error::{BenchError, Result};
 
 /// The database of the bench's own server that holds the table.
 pub(super) const DATABASE: &str = "tdekit_points";
-/// The table on a server that is the user's own: nothing of its databases is touched.
+/// The table on a user's server: its databases are not modified.
 const TEMPORARY: &str = "#tdekit_points";
 const OWN: &str = "tdekit_points.dbo.points";
 /// Bytes of text in a row.
 const TEXT_BYTES: usize = 120;
-/// A row's second value, by its number.
+/// Factor between a row's number and its second value.
 const FACTOR: i32 = 7;
-/// The endpoint gives a database so much cache, in KiB, as SQLite wants it.
+/// Cache that the endpoint gives a database, in KiB, negative as SQLite requires.
 const CACHE_KIB: i32 = -2048;
 
-/// The statement, from the table of the bench's own server or from a temporary one.
+/// Returns the statement, for the table of the bench's own server or for a temporary one.
 pub(super) fn statement(own: bool) -> String {
     let table = if own { OWN } else { TEMPORARY };
     format!("SELECT c, k FROM {table} WHERE id = @id")
 }
 
-/// Numbers of rows to ask for.
+/// Returns numbers of rows to select.
 pub(super) fn numbers(rng: &mut Rng, count: u32, rows: u32) -> Vec<i32> {
     let most = i32::try_from(rows).unwrap_or(i32::MAX);
     (0..count).map(|_| rng.i32(1..=most)).collect()
 }
 
-/// Makes the table on the bench's own server, in a database of its own.
+/// Creates the table on the bench's own server, in a separate database.
 pub(super) fn make_database(connection: &mut Connection, rows: u32) -> Result<()> {
     connection.ask(&format!("CREATE DATABASE {DATABASE}"))?;
     connection.ask(&format!("USE {DATABASE}"))?;
@@ -60,15 +60,15 @@ fn fill(connection: &mut Connection, table: &str, rows: u32) -> Result<()> {
 /// The statement as prepared on a connection.
 pub(super) struct Prepared {
     handle: i32,
-    /// Bytes of the answer to a call, the same for every row.
+    /// Size of the answer to a call in bytes, the same for every row.
     answer_bytes: u64,
-    /// Room for a message.
+    /// Buffer for a message.
     message: Vec<u8>,
 }
 
 impl Prepared {
-    /// Prepares it, and looks at its answer for the first row. On a server that is the user's own a
-    /// temporary table of `rows` rows is made for it.
+    /// Prepares it, and checks its answer for the first row. On a user's server a temporary table
+    /// of `rows` rows is created for it.
     pub(super) fn make(connection: &mut Connection, own: bool, rows: u32) -> Result<Self> {
         if !own {
             fill(connection, TEMPORARY, rows)?;
@@ -83,11 +83,11 @@ impl Prepared {
         Ok(made)
     }
 
-    /// Asks for rows, `each` of them in a message; gives packets, bytes and encrypted bytes of the
+    /// Selects rows, `each` of them in a message; returns packets, bytes and encrypted bytes of the
     /// answers.
     ///
     /// # Errors
-    /// An answer of another length than one row's each, or whose last row is another.
+    /// An answer of another length than expected, or whose last row is wrong.
     pub(super) fn run(
         &mut self,
         connection: &mut Connection,
@@ -127,8 +127,8 @@ pub(super) struct Direct {
 }
 
 impl Direct {
-    /// Opens the database that the server has; the library is the one that the server was built
-    /// with, and the cache as large.
+    /// Opens the server's database; the library is the one that the server was built with, with the
+    /// same cache size.
     pub(super) fn open(database: &Path) -> Result<Self> {
         let connection = Library::bundled().open(database).map_err(failed)?;
         connection
@@ -139,10 +139,10 @@ impl Direct {
         Ok(Self { statement: connection.prepare(sql).map_err(failed)? })
     }
 
-    /// Reads rows; each value is taken out as a program takes it.
+    /// Reads rows; each value is extracted as in a program.
     ///
     /// # Errors
-    /// SQLite's, and another row than the one asked for.
+    /// SQLite's, and a wrong row.
     pub(super) fn run(&self, numbers: &[i32]) -> Result<()> {
         for number in numbers {
             self.statement.bind_integer(1, i64::from(*number)).map_err(failed)?;

@@ -1,5 +1,5 @@
 //! Messages over TDS from beginning to end: pairs of every cell, within these the kinds of
-//! connections; then connections that wait.
+//! connections; then idle connections.
 
 use fastrand::Rng;
 use tdekit_bench_report::{Experiment, Report, Results, Role, Run, Side};
@@ -22,9 +22,9 @@ use crate::schedule::{
 };
 use crate::tools::Tools;
 
-/// Steps whose answer is looked at whole, before anything is measured.
+/// Steps whose complete answer is checked before anything is measured.
 const TRIAL_STEPS: u64 = 1000;
-/// The side that has no connection.
+/// The side without a connection.
 const DIRECT: &str = "direct";
 
 /// Runs the experiment: a [`crate::experiment::RunExperiment`].
@@ -74,8 +74,8 @@ pub(crate) fn run(
     Ok(ended)
 }
 
-/// The sides, and how each is encrypted; none for SQLite in the bench's own process, on the same
-/// database.
+/// Returns the sides, with the encryption of each; none for SQLite in the bench's own process, on
+/// the same database.
 fn sides(plan: &MessagesPlan, control: bool) -> Vec<(Side, Option<Mode>)> {
     let side = |id: &str, label: &str, role, mode: Option<Mode>| {
         let mut side = Side::new(id, label, role);
@@ -118,7 +118,7 @@ struct Measuring<'a> {
     directory: &'a std::path::Path,
     progress: &'a Progress,
     warnings: Vec<String>,
-    /// Whether the large result is measured.
+    /// True if the large result is measured.
     streams: bool,
     /// One for each of the report's cells.
     tasks: Vec<Task>,
@@ -128,11 +128,11 @@ struct Measuring<'a> {
     bed: Option<Bed>,
 }
 
-/// The seats of a restart, by side, and the process that connections lead to.
+/// The seats of a restart, by side, and the server process of the connections.
 struct Bed {
     seats: Vec<Seat>,
     server: Option<Listener>,
-    /// Ends with the restart.
+    /// Stopped at the end of the restart.
     _own: Option<OwnServer>,
 }
 
@@ -170,7 +170,7 @@ impl Measuring<'_> {
         Ok(reached)
     }
 
-    /// A fresh server, where it is ours, and fresh connections in random order.
+    /// Creates a fresh server, if it is ours, and fresh connections in random order.
     fn bed(&mut self, rng: &mut Rng) -> Result<Bed> {
         let own = self.home.map(Home::start).transpose()?;
         let seats = in_random_order(&self.modes, rng, |mode| self.seat(*mode, own.as_ref()))?;
@@ -188,7 +188,7 @@ impl Measuring<'_> {
         Ok(Bed { server: server.ok(), _own: own, ..bed })
     }
 
-    /// The process that a connection leads to, or why it cannot be seen, in words.
+    /// Returns the server process of a connection, or the reason why it cannot be observed.
     fn server(&self, own: Option<&OwnServer>, connection: &Connection) -> Result<Listener, String> {
         match (own, &self.plan.target) {
             (Some(own), _) => Ok(Listener::of(own.pid())),
@@ -225,7 +225,7 @@ impl Measuring<'_> {
         self.plan.login().unwrap_or(login)
     }
 
-    /// Notes what a connection tells of itself.
+    /// Notes the properties that a connection reports.
     fn describe_side(&mut self, at: usize, connection: &Connection, server: Option<&Listener>) {
         self.figures.report.set("server", connection.server());
         if let Some(server) = server {
@@ -239,8 +239,8 @@ impl Measuring<'_> {
         }
     }
 
-    /// Makes the rows of the large result, on every connection its own. A server that cannot is
-    /// measured without them, and the report says so.
+    /// Creates the rows of the large result, separately on every connection. A server that cannot
+    /// is measured without them, and the report says so.
     fn fill(&mut self, bed: &mut Bed) -> Result<()> {
         for wire in bed.wires() {
             match fill(&mut wire.connection, self.plan.stream_rows) {
@@ -280,7 +280,7 @@ impl Measuring<'_> {
         Ok(())
     }
 
-    /// Connections that wait, of every kind; a fresh server for each, where it is ours.
+    /// Measures idle connections, of every kind; a fresh server for each, if it is ours.
     fn idle(&mut self) -> Result<()> {
         let kinds: Vec<(usize, Mode)> =
             (0..).zip(&self.modes).filter_map(|(at, mode)| Some((at, (*mode)?))).collect();
@@ -311,7 +311,7 @@ impl Measuring<'_> {
 }
 
 impl Ground for Measuring<'_> {
-    /// Place in the report's cells.
+    /// Index in the report's cells.
     type Cell = usize;
     type Found = Run;
 
@@ -340,7 +340,7 @@ impl Ground for Measuring<'_> {
         }
         for wire in bed.wires() {
             interrupt::check()?;
-            // Its errors come with their text, and it warms the server up.
+            // Reports errors with their text, and warms the server up.
             wire.connection.ask(&loop_batch(TRIAL_STEPS))?;
         }
         if self.streams {

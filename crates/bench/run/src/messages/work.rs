@@ -12,43 +12,43 @@ use super::points::{Direct, Prepared, numbers};
 use super::tds::{Connection, Dialer};
 use crate::error::{BenchError, Result};
 
-/// A cell of the report, and how it is done.
+/// A cell of the report, with its implementation.
 pub(super) struct Task {
     pub(super) cell: Class,
     pub(super) work: Work,
 }
 
-/// The work of a block; its size and text are the cell's.
+/// The work of a block; its size and text are in the cell.
 pub(super) enum Work {
     /// A batch whose last value is the number of its units, or that has as many rows.
     Batch(Proof),
-    /// Connections, so many at a time.
+    /// Connections, this many at a time.
     Connects { threads: u32 },
-    /// Selects, so many in a message, of a table of so many rows.
+    /// Selects, this many in a message, of a table of this many rows.
     Points { each: u32, rows: u32 },
     /// The batch through FreeTDS.
     Driver(Freetds, Proof),
 }
 
-/// The sign that a batch did all that it should.
+/// How to check that a batch was executed completely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Proof {
     LastValue,
     Rows,
 }
 
-/// The place of the blocks of a side.
+/// Where the blocks of a side run.
 pub(super) enum Seat {
     Wire(Box<Wire>),
     /// In the bench's own process.
     Direct(Direct),
 }
 
-/// A side that is a connection.
+/// A side with a connection.
 pub(super) struct Wire {
     pub(super) connection: Connection,
     pub(super) dialer: Dialer,
-    /// The point select, where it is measured.
+    /// The point select, if it is measured.
     pub(super) points: Option<Prepared>,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Wire {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Done {
     pub(super) elapsed_ns: u64,
-    /// Packets and bytes of the answers; zeros where they are not counted.
+    /// Packets and bytes of the answers; zeros if they are not counted.
     pub(super) packets: u64,
     pub(super) bytes: u64,
     pub(super) wire_bytes: u64,
@@ -65,7 +65,7 @@ pub(super) struct Done {
 }
 
 impl Done {
-    /// By metric; what is not counted, which is 0 then, is left out.
+    /// Returns the values by metric; those that are not counted, which are 0 then, are left out.
     pub(super) fn values(&self) -> BTreeMap<Metric, f64> {
         let some = |value: u64| (value > 0).then_some(value);
         measured([
@@ -82,7 +82,7 @@ impl Done {
 }
 
 impl Work {
-    /// Whether it can be done there.
+    /// Returns true if it can be done there.
     pub(super) fn fits(&self, seat: &Seat) -> bool {
         match (self, seat) {
             (Self::Points { .. }, _) => true,
@@ -93,10 +93,10 @@ impl Work {
     }
 }
 
-/// Does a block. None where it does not fit there.
+/// Runs a block. None if it cannot be done there.
 ///
 /// # Errors
-/// A server's, a connection's, and an answer that is not the one asked for.
+/// A server's, a connection's, and an unexpected answer.
 pub(super) fn measure(
     task: &Task,
     (seat, side): (&mut Seat, &Side),
@@ -171,7 +171,7 @@ fn check(cell: &Class, side: &Side, found: Option<u64>) -> Result<()> {
     ))
 }
 
-/// Readings before and after a block. The elapsed time lies innermost.
+/// Readings before and after a block. The elapsed time is the innermost one.
 struct Clock {
     server: Option<(u32, Moment)>,
     client: Use,

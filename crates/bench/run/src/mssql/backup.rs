@@ -19,15 +19,15 @@ use crate::schedule::{Block, Ground, Kind, Place, Steering};
 
 /// The source's ciphers.
 const CIPHERS: [&str; 4] = ["AES_128", "AES_192", "AES_256", "TRIPLE_DES_3KEY"];
-/// Whether to compress, and its name.
+/// True to compress, and the name.
 const COMPRESSIONS: [(bool, &str); 2] = [(false, "none"), (true, "compressed")];
 
-/// Backups of one compression to one directory, which are compared with one another.
+/// Backups with one compression to one directory, which are compared with one another.
 #[derive(Debug, Clone)]
 pub(super) struct Group {
     compressed: bool,
     path: String,
-    /// Of its backup, of the check of it, and of its restore.
+    /// Classes of its backup, its verification, and its restore.
     pub(super) classes: [Class; 3],
 }
 
@@ -82,7 +82,7 @@ pub(super) fn groups(config: &Config) -> Vec<Group> {
     groups
 }
 
-/// Ciphers as the options have them.
+/// Returns the ciphers of the options.
 pub(super) fn ciphers(config: &Config) -> Vec<String> {
     match &config.backup.named_ciphers {
         named if named.is_empty() => CIPHERS.map(str::to_owned).into(),
@@ -90,7 +90,7 @@ pub(super) fn ciphers(config: &Config) -> Vec<String> {
     }
 }
 
-/// Sides, base first.
+/// Returns the sides, base first.
 pub(super) fn sides(ciphers: &[String]) -> Vec<Side> {
     let plain = Side::new("none", "none", Role::Base);
     let of = |cipher: &String| {
@@ -100,10 +100,11 @@ pub(super) fn sides(ciphers: &[String]) -> Vec<Side> {
     std::iter::once(plain).chain(ciphers.iter().map(of)).collect()
 }
 
-/// The cipher of a control run: none, once more.
+/// The cipher of a control run: none, a second time.
 pub(super) const AGAIN: &str = "none again";
 
-/// Ciphers that the server has, tried on a backup each; what it does not have is told.
+/// Returns the ciphers that the server supports, each tried on a backup; unsupported ones are
+/// reported.
 pub(super) fn usable(
     connection: &mut Connection,
     (path, wanted): (&str, Vec<String>),
@@ -122,16 +123,16 @@ pub(super) fn usable(
     Ok(found)
 }
 
-/// How backups are restored, and what must be in them.
+/// How backups are restored, and their expected contents.
 #[derive(Debug)]
 pub(super) struct Restoring {
-    /// Files of the database, and where they lie when restored. None where the server places them.
+    /// Files of the database, and their paths when restored. None if the server places them.
     moves: Vec<(String, String)>,
     rows: Vec<Vec<Value>>,
 }
 
 impl Restoring {
-    /// Tries it on a backup; why backups cannot be restored, in the server's words.
+    /// Tries it on a backup; returns the server's message if backups cannot be restored.
     pub(super) fn tried(
         home: &mut Home<'_>,
         connection: &mut Connection,
@@ -163,7 +164,7 @@ impl Restoring {
         Ok(Ok(found))
     }
 
-    /// Holds the rows of the restored database against those of the source.
+    /// Compares the rows of the restored database with those of the source.
     fn check(&self, connection: &mut Connection, what: &str) -> Result<()> {
         let found = connection.query(&sums(Database::Restored.name()))?.rows;
         if found == self.rows {
@@ -174,20 +175,20 @@ impl Restoring {
     }
 }
 
-/// The matrix as the schedule runs it.
+/// The matrix for the schedule.
 pub(super) struct BackupGround<'a, 'h> {
     pub(super) home: &'a mut Home<'h>,
     pub(super) groups: Vec<Group>,
     /// By side; none for plain.
     pub(super) ciphers: Vec<Option<String>>,
-    /// None where the server restores nothing.
+    /// None if the server cannot restore.
     pub(super) restoring: Option<Restoring>,
     pub(super) counters: Counters,
     pub(super) figures: Figures,
     pub(super) connection: Option<Connection>,
 }
 
-/// Classes of a group that runs measure: restores only where there are some.
+/// Returns the classes of a group that are measured: restores only if there are any.
 pub(super) fn measured_classes(group: &Group, restored: bool) -> impl Iterator<Item = &Class> {
     group.classes.iter().take(if restored { 3 } else { 2 })
 }
@@ -247,8 +248,8 @@ fn measured(
     Ok(values)
 }
 
-/// Sizes and duration of the last backup, as the server's history has them. A backup that is not
-/// encrypted as it was asked for is a failure.
+/// Returns sizes and duration of the last backup from the server's history. A backup that is not
+/// encrypted as requested is a failure.
 fn of_history(
     rows: &[Vec<Value>],
     cipher: Option<&str>,
@@ -257,7 +258,7 @@ fn of_history(
 ) -> Result<()> {
     let row = rows.first().map(Vec::as_slice).unwrap_or_default();
     let int = |at: usize| row.get(at).and_then(Value::int).and_then(|one| u64::try_from(one).ok());
-    // The size on the medium; where a server tells none, the size before compression.
+    // The size on the medium; if the server does not report one, the size before compression.
     if let Some(bytes) = int(1).or(int(0)) {
         values.insert(Metric::Size, float(bytes));
     }
@@ -272,13 +273,13 @@ fn of_history(
     Err(BenchError::mismatch(format!("backup {side}"), detail))
 }
 
-/// The history writes `aes_256` and `triple_des_3key`.
+/// The history contains `aes_256` and `triple_des_3key`.
 fn plain_name(text: &str) -> String {
     text.trim().to_uppercase().replace(['_', ' '], "")
 }
 
 impl Ground for BackupGround<'_, '_> {
-    /// Place among the groups.
+    /// Index of the group.
     type Cell = usize;
     type Found = Run;
 

@@ -5,11 +5,11 @@ use tdekit_bench_report::ThinkTime;
 
 use crate::generate::{Mix, business_name, card_number, city, secure_string, zip_code};
 
-/// Rows of a statement that fills: as many as four digits count.
+/// Rows of a statement that fills: the range of four digits.
 const ROWS: u64 = 10_000;
-/// 2^31 - 1. What is taken modulo it is an int, and its squares fit into a bigint.
+/// 2^31 - 1. A value modulo it is an int, and its squares fit into a bigint.
 const PRIME: u64 = 2_147_483_647;
-/// Primitive roots of it: by each a row's key gives a number that no other key gives.
+/// Primitive roots of it: with each, a row's key yields a number that no other key yields.
 const ROOTS: [u64; 12] = [
     48_271,
     69_621,
@@ -37,7 +37,7 @@ const CONTROL: &str = "ControlID int NOT NULL PRIMARY KEY, Reads int NOT NULL, \
     Updates int NOT NULL, Inserts int NOT NULL, Loads int NOT NULL, DelayEvery int NOT NULL, \
     DelayMs int NOT NULL, Stop int NOT NULL";
 
-/// Error of the procedures where the control table says stop.
+/// Error raised by the procedures if the control table requests a stop.
 pub(super) const STOPPED: i32 = 50_001;
 
 /// Tables.
@@ -53,7 +53,7 @@ pub(super) fn tables() -> Vec<String> {
     .into()
 }
 
-/// Indexes, what deleted rows come back from, and procedures: after the rows.
+/// Indexes, a copy from which deleted rows are restored, and procedures: after the rows.
 pub(super) fn finish() -> Vec<String> {
     let mut all: Vec<String> = [
         "CREATE INDEX Vendor_BusinessName ON dbo.Vendor (BusinessName)",
@@ -71,7 +71,7 @@ pub(super) fn finish() -> Vec<String> {
     all
 }
 
-/// Each reads the control table first, as the source's do.
+/// Each reads the control table first, as in the source.
 fn procedures() -> impl Iterator<Item = String> {
     let vendor = "INSERT INTO dbo.Vendor (VendorID, BusinessName, Address1, Address2, City, \
          State, ZipCode, DateCreated, DateUpdated, Status) VALUES (@ID, @Name, @Secure, N'', \
@@ -122,7 +122,7 @@ fn procedures() -> impl Iterator<Item = String> {
     })
 }
 
-/// Every statement that fills an empty database, in its order.
+/// Returns every statement that fills an empty database, in order.
 pub(super) fn statements(
     rows: u64,
     seed: u64,
@@ -131,9 +131,9 @@ pub(super) fn statements(
     tables().into_iter().chain(fill(rows, seed, mixes)).chain(finish())
 }
 
-/// Statements that put `rows` rows into each of the three tables, and a control row for each mix.
-/// A row's values are numbers that follow from its key and the seed, by the server's arithmetic:
-/// every side has the same, and no statement grows with what it inserts.
+/// Returns statements that put `rows` rows into each of the three tables, and a control row for
+/// each mix. A row's values are numbers that follow from its key and the seed, by the server's
+/// arithmetic: every side has the same, and no statement grows with the number of rows.
 pub(super) fn fill(
     rows: u64,
     seed: u64,
@@ -156,9 +156,9 @@ pub(super) fn fill(
     control.into_iter().chain(filled)
 }
 
-/// Rows of a database's tables: their count, and sums of what they hold.
+/// Returns a query for the row count of a database's tables, and sums of their contents.
 pub(super) fn sums(database: &str) -> String {
-    // No sum of these remainders leaves a bigint.
+    // No sum of these remainders overflows a bigint.
     let one = |table: &str, first: &str, second: &str| {
         format!(
             "SELECT N'{table}' AS name, CONVERT(bigint, COUNT(*)) AS counted, \
@@ -181,8 +181,8 @@ fn offsets(seed: u64) -> [u64; ROOTS.len()] {
     ROOTS.map(|_| rng.u64(0..PRIME))
 }
 
-/// Keys from the first to the last, each with the number `y1`, which is its alone, and the numbers
-/// `h1`, `h2` and so on that are asked for.
+/// Selects keys from the first to the last, each with the unique number `y1`, and the requested
+/// numbers `h1`, `h2` and so on.
 fn hashed(
     (first, last): (u64, u64),
     offsets: &[u64; ROOTS.len()],
@@ -206,13 +206,13 @@ fn hashed(
     )
 }
 
-/// Eight hexadecimal digits of each of these numbers.
+/// Returns eight hexadecimal digits of each of these numbers.
 fn hex(numbers: std::ops::RangeInclusive<usize>) -> String {
     let one = |at| format!("CONVERT(varchar(8), CONVERT(binary(4), CONVERT(int, h.h{at})), 2)");
     numbers.map(one).collect::<Vec<_>>().join(" + ")
 }
 
-/// The 36 characters of a printed GUID.
+/// Returns the 36 characters of a printed GUID.
 fn guid() -> String {
     let dashed = |text: String, at: u32| format!("STUFF({text}, {at}, 0, '-')");
     format!("LOWER({})", [21, 17, 13, 9].into_iter().fold(hex(6..=9), dashed))
@@ -232,7 +232,7 @@ fn vendors(keys: (u64, u64), offsets: &[u64; ROOTS.len()]) -> String {
 
 fn cards(keys: (u64, u64), offsets: &[u64; ROOTS.len()]) -> String {
     let secure = guid();
-    // Sixteen digits, of which no two cards have the same.
+    // Sixteen digits, unique for each card.
     let number = "CONVERT(bigint, 1000000) * 1000000000 + h.y1 * 4000000 + h.h6 % 4000000";
     format!(
         "INSERT INTO dbo.Card SELECT h.id, {number}, h.h10 % 1000, {secure}, {DATE}, 'AA' FROM {}",
@@ -249,7 +249,7 @@ fn purchases(keys: (u64, u64), rows: u64, offsets: &[u64; ROOTS.len()]) -> Strin
     )
 }
 
-/// Values of a row that a call of a mix takes.
+/// Values of a row for a call of a mix.
 pub(super) struct Row {
     name: String,
     secure: String,
@@ -278,10 +278,10 @@ impl Row {
         }
     }
 
-    /// A call that loads it.
+    /// Returns a call that loads it.
     pub(super) fn load(&self, control: i64, id: u64) -> String {
         let Self { name, secure, city, zip, number, amount, date, .. } = self;
-        // With the key in it, no card is the same as one that is there.
+        // Includes the key, so that no card equals an existing one.
         let code = 10_000 + id;
         format!(
             "EXEC dbo.LoadRow {control}, {id}, N'{name}', N'{secure}', N'{city}', N'{zip}', \

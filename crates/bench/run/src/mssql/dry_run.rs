@@ -1,4 +1,4 @@
-//! Every statement of a run, for a reader; nothing is sent.
+//! Every statement of a run, for review; nothing is sent.
 
 use super::backup::{ciphers, groups};
 use super::data::{self, sums};
@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::job::Operation;
 use crate::sql_text::Text;
 
-/// The run in the words of T-SQL, batches parted by GO.
+/// Returns the run as T-SQL, batches separated by GO.
 pub(crate) fn dry_run(config: &Config) -> String {
     let mut script = Text::default();
     script.comment(&announcement(config, "the server", config.mssql.at_a_time()));
@@ -61,7 +61,7 @@ pub(crate) fn dry_run(config: &Config) -> String {
     script.finish()
 }
 
-/// Files as SQL Server names them, and where a restore puts them.
+/// Files as SQL Server names them, and their paths after a restore.
 const MOVES: [(&str, &str); 2] = [
     ("tdekit_bench_base", "DIRECTORY/tdekit_bench_restored.mdf"),
     ("tdekit_bench_base_log", "DIRECTORY/tdekit_bench_restored_log.ldf"),

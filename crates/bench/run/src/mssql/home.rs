@@ -1,5 +1,5 @@
-//! Everything that a run makes on a server, and its end. Dropping it drops all of it, whatever
-//! happened; what could not be dropped is told with the statement that does it.
+//! Everything that a run creates on a server, and its removal. Dropping it removes everything, in
+//! any case; what could not be removed is reported with the statement that removes it.
 
 use std::time::{Duration, Instant};
 
@@ -17,22 +17,22 @@ use crate::interrupt;
 use crate::key_store;
 use crate::progress::Progress;
 
-/// Between two looks at a scan.
+/// Interval between two checks of a scan.
 const LOOK: Duration = Duration::from_millis(200);
-/// A backup, a rebuild or a scan may say nothing for so long.
+/// Time limit for a backup, a rebuild or a scan to answer.
 const PATIENCE: Duration = Duration::from_secs(3600);
-/// A key or a database takes no longer to be made.
+/// Maximum time for creating a key or a database.
 const UNANSWERED_WAIT: Duration = Duration::from_secs(5);
-/// DROP DATABASE of one that somebody uses.
+/// DROP DATABASE of one in use.
 const IN_USE: i32 = 3702;
-/// Of one that is not there, and of a certificate.
+/// Of a missing database, and of a missing certificate.
 const NOT_THERE: [i32; 2] = [3701, 15151];
-/// BACKUP without the right, to a file that is not opened, or that holds no backups.
+/// BACKUP without permission, to a file that cannot be opened, or that does not contain backups.
 const UNOPENED: [i32; 3] = [262, 3201, 3241];
-/// Of a backup file, by the system's errors 2 and 3: SQL Server's, and that of a device.
+/// Of a missing backup file, by the system's errors 2 and 3: SQL Server's, and that of a device.
 const NO_FILE: [i32; 2] = [22049, 3201];
 
-/// Something that the run made.
+/// An object that the run created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Made {
     MasterKey,
@@ -46,13 +46,13 @@ pub(super) struct Home<'a> {
     login: Login,
     progress: &'a Progress,
     made: Vec<Made>,
-    /// The last of them, where the server did not answer: it may be at it still.
+    /// The last of them, if the server did not answer: it may still be working on it.
     unanswered: Option<Made>,
-    /// What the reader should know of encryption here.
+    /// Limits of encryption on this server, for the report.
     pub(super) limits: Vec<String>,
 }
 
-/// Opens a connection in a database of the server, or in the login's own.
+/// Opens a connection in a database of the server, or in the login's default.
 fn open(login: &Login, database: Option<Database>) -> Result<Connection> {
     let mut connection = Connection::open(login, Mode::On)?;
     connection.set_patience(PATIENCE);
@@ -63,8 +63,8 @@ fn open(login: &Login, database: Option<Database>) -> Result<Connection> {
 }
 
 impl<'a> Home<'a> {
-    /// Nothing is made yet. Fails where something of the run's names is there already, or the
-    /// room is too small.
+    /// Creates nothing yet. Fails if an object with one of the run's names exists already, or there
+    /// is not enough space.
     pub(super) fn new(
         config: &'a Config,
         login: &Login,
@@ -108,8 +108,8 @@ impl<'a> Home<'a> {
         open(&self.login, database)
     }
 
-    /// Notes the file of a backup that ended so, to be removed in the end. Where the server opened
-    /// no file, one of that name is another's.
+    /// Notes the file of a backup that ended with this result, to be removed in the end. If the
+    /// server opened no file, a file of that name belongs to someone else.
     pub(super) fn backed_up<T>(&mut self, path: &str, ended: Result<T>) -> Result<T> {
         let made = Made::BackupFile(path.to_owned());
         let unopened = matches!(
@@ -122,7 +122,7 @@ impl<'a> Home<'a> {
         ended
     }
 
-    /// A certificate for databases and backups; or why there is none, in the server's words.
+    /// Creates a certificate for databases and backups; or returns the server's message.
     pub(super) fn make_certificate(&mut self) -> Result<Result<(), String>> {
         if self.made.contains(&Made::Certificate) {
             return Ok(Ok(()));
@@ -132,7 +132,7 @@ impl<'a> Home<'a> {
             Ok(found) => Ok(Ok(found.int())),
             Err(error) => refusal(error).map(Err),
         };
-        // Names in `master` are master's own: a login may have another database by default.
+        // Names in `master` belong to master: a login may have another default database.
         if let Err(words) = run(LEAVE)? {
             return Ok(Err(words));
         }
@@ -154,7 +154,7 @@ impl<'a> Home<'a> {
         }
     }
 
-    /// Whether the server encrypts databases: tries it on an empty one.
+    /// Checks if the server encrypts databases: tries it on an empty one.
     pub(super) fn try_encryption(&mut self) -> Result<Result<(), String>> {
         if let Err(words) = self.make_certificate()? {
             return Ok(Err(words));
@@ -174,7 +174,7 @@ impl<'a> Home<'a> {
         Ok(self.ask_for(&mut connection, &database.create(), Made::Database(database))?)
     }
 
-    /// Notes a database that a statement is about to make, to be dropped in the end.
+    /// Notes a database that a statement is about to create, to be dropped in the end.
     pub(super) fn expect(&mut self, database: Database) {
         let made = Made::Database(database);
         if !self.made.contains(&made) {
@@ -183,8 +183,8 @@ impl<'a> Home<'a> {
         self.unanswered = Some(made);
     }
 
-    /// Asks for a thing whose name was free when the run began. It counts as made unless the server
-    /// says that it is not: an answer may be lost behind it.
+    /// Requests an object whose name was free when the run began. It counts as created unless the
+    /// server denies it: the answer may be lost after its creation.
     fn ask_for(
         &mut self,
         connection: &mut Connection,
@@ -199,7 +199,7 @@ impl<'a> Home<'a> {
         answer.map(drop)
     }
 
-    /// Drops a database that may be there, for the next restart.
+    /// Drops a database that may exist, for the next restart.
     pub(super) fn remove(&mut self, database: Database) -> Result<()> {
         let made = Made::Database(database);
         if self.made.contains(&made) {
@@ -210,8 +210,7 @@ impl<'a> Home<'a> {
         Ok(())
     }
 
-    /// Makes a database anew, with the rows that `seed` gives, and encrypts it where that is what
-    /// it is for.
+    /// Recreates a database, with the rows for `seed`, and encrypts it if it is the encrypted one.
     pub(super) fn make(&mut self, database: Database, seed: u64) -> Result<()> {
         self.remove(database)?;
         let name = database.name();
@@ -238,7 +237,7 @@ impl<'a> Home<'a> {
         Ok(())
     }
 
-    /// Encrypts the database, and waits until its scan is done.
+    /// Encrypts the database, and waits until its scan is finished.
     fn encrypt(&mut self) -> Result<()> {
         let mut connection = self.open(Some(Database::Encrypted))?;
         connection.query(&names::create_database_key(&self.config.given.basics.algorithm))?;
@@ -273,13 +272,13 @@ impl<'a> Home<'a> {
         }
     }
 
-    /// Drops everything; what remains, each with how to remove it.
+    /// Drops everything; returns what remains, each with a statement for its removal.
     pub(super) fn finish(&mut self) -> Vec<String> {
         let mut made = std::mem::take(&mut self.made);
         if made.is_empty() {
             return Vec::new();
         }
-        // Its end must come, whatever was asked for.
+        // This must complete, regardless of any stop request.
         let login = Login { stopped: || false, ..self.login.clone() };
         let mut connection = match open(&login, None) {
             Ok(connection) => connection,
@@ -289,7 +288,7 @@ impl<'a> Home<'a> {
         };
         let _own_is_left = connection.query(LEAVE);
         settle(&mut connection);
-        // A certificate goes after what needs it.
+        // A certificate is dropped after its users.
         made.sort_by_key(|one| match one {
             Made::Database(_) => 0,
             Made::BackupFile(_) => 1,
@@ -325,12 +324,12 @@ fn drop_database(connection: &mut Connection, database: Database) -> Result<(), 
         dropped => dropped,
     };
     dropped?;
-    // A history without its database harms nobody, and not every login may change it.
+    // A history without its database is harmless, and not every login may change it.
     let _forgotten = connection.query(&database.forget_history());
     Ok(())
 }
 
-/// Waits a while for statements of the run that were given up: a backup makes its file last.
+/// Waits for a limited time for abandoned statements of the run: a backup creates its file late.
 fn settle(connection: &mut Connection) {
     let begun = Instant::now();
     while begun.elapsed() < UNANSWERED_WAIT {
@@ -341,7 +340,7 @@ fn settle(connection: &mut Connection) {
     }
 }
 
-/// Waits a while for what the server was asked for and may not have made yet.
+/// Waits for a limited time for an object that was requested from the server and may not exist yet.
 fn await_it(connection: &mut Connection, made: &Made) {
     let sql = match made {
         Made::Database(_) => names::taken_databases(),
@@ -365,7 +364,7 @@ fn drop_one(connection: &mut Connection, made: &Made) -> Result<(), TdsError> {
         Made::BackupFile(path) => connection.query(&names::delete_file(path)).map(drop),
     };
     match dropped {
-        // The answer was lost when it was asked for, and it was not made.
+        // The answer to its request was lost, and it was not created.
         Err(TdsError::ServerSaid { number, .. }) if NOT_THERE.contains(&number) => Ok(()),
         Err(TdsError::ServerSaid { number, text, .. })
             if NO_FILE.contains(&number) && says_no_file(&text) =>
@@ -376,8 +375,8 @@ fn drop_one(connection: &mut Connection, made: &Made) -> Result<(), TdsError> {
     }
 }
 
-/// Whether an error of the system is that there is no such file or directory, in the words of
-/// SQL Server: `error 2, 'The system cannot..'` and `error 2(The system cannot..)`.
+/// Returns true if an error of the system means a missing file or directory, in the wording of SQL
+/// Server: `error 2, 'The system cannot..'` and `error 2(The system cannot..)`.
 fn says_no_file(text: &str) -> bool {
     ["error 2,", "error 2(", "error 3,", "error 3("].iter().any(|code| text.contains(code))
 }
@@ -395,7 +394,7 @@ fn remains(made: &Made, why: &str) -> String {
     format!("The {what} remains on the server ({why}); remove it: {how}.")
 }
 
-/// The same of a server that cannot be asked any more: a backup may not have come to its file.
+/// The same for a server that cannot be asked any more: a backup may not have created its file.
 fn may_remain(made: &Made, why: &str) -> String {
     let text = remains(made, why);
     match made {
@@ -404,12 +403,12 @@ fn may_remain(made: &Made, why: &str) -> String {
     }
 }
 
-/// What the reader is told where the server does not let the scan be looked at.
+/// Returns the note for a server that does not permit observing the scan.
 pub(super) fn scan_unseen(words: &str) -> String {
     format!("Whether the scan was done before the first block was not told: {words}.")
 }
 
-/// What a run will make, for the reader before it begins.
+/// Returns the list of objects that a run will create, shown before it begins.
 pub(super) fn announcement(config: &Config, target: &str, connections: u32) -> String {
     let plan: &MssqlPlan = &config.mssql;
     let mega = plan.bounds.needed_bytes(config.rows) / 1_000_000;
@@ -449,7 +448,7 @@ pub(super) fn announcement(config: &Config, target: &str, connections: u32) -> S
     text
 }
 
-/// What encrypting any database does to all others.
+/// The effect of encrypting any database on all others.
 pub(super) const TEMPDB: &str = "Encrypting any database encrypts tempdb too, for the whole \
                                  instance, and so for the plain side: what it costs there is in \
                                  no figure here.";

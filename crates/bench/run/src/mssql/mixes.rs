@@ -14,7 +14,7 @@ use crate::error::{BenchError, Result};
 use crate::generate::Mix;
 use crate::latency::Latencies;
 
-/// Loops of every connection of a block.
+/// Loops of every connection in a block.
 #[derive(Clone, Copy)]
 pub(super) struct Loops<'a> {
     pub(super) mix: Mix,
@@ -23,18 +23,18 @@ pub(super) struct Loops<'a> {
     pub(super) loops: u64,
     pub(super) rows: u64,
     pub(super) seed: u64,
-    /// Time between two loops of a connection being due.
+    /// Interval between the due times of two loops of a connection.
     pub(super) interval: Option<Duration>,
     pub(super) think: Option<ThinkTime>,
     pub(super) counters: Counters,
-    /// The next key of a row that is inserted, of this database.
+    /// The next key of an inserted row, of this database.
     pub(super) next: &'a AtomicU64,
 }
 
-/// What a block came to.
+/// Result of a block.
 pub(super) struct Ran {
     pub(super) elapsed_ns: u64,
-    /// Of all sessions together; none where the server does not tell.
+    /// Of all sessions together; none if the server does not report it.
     pub(super) used: Option<Used>,
     /// CPU of the bench's own process.
     pub(super) client_cpu_ns: u64,
@@ -92,7 +92,7 @@ fn one(connection: &mut Connection, loops: &Loops<'_>) -> Result<Latencies> {
         if let Some(interval) = loops.interval {
             let due = began + interval.saturating_mul(u32::try_from(number).unwrap_or(u32::MAX));
             std::thread::sleep(due.saturating_duration_since(start));
-            // A late start is not left out.
+            // A late start is included.
             start = due;
         }
         connection.query(&call(&mut rng, loops)).map_err(stopped)?;
@@ -126,7 +126,7 @@ fn call(rng: &mut Rng, loops: &Loops<'_>) -> String {
     }
 }
 
-/// The control table ends a run as an order does.
+/// The control table ends a run like an order does.
 fn stopped(error: TdsError) -> BenchError {
     match error {
         TdsError::ServerSaid { number: STOPPED, .. } => BenchError::Stopped,

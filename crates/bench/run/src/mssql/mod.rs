@@ -1,9 +1,9 @@
-//! SQL Server and whatever speaks its protocol: operations, mixes and backups on databases of the
-//! run's own, one under transparent data encryption and one plain.
+//! SQL Server and other servers with its protocol: operations, mixes and backups on databases of
+//! the run, one under transparent data encryption and one plain.
 //!
-//! [`names`] has the statements that make and drop things, [`operations`] those that are measured;
-//! [`home`] owns what the run made; [`server`] knows the server and its counters; [`sides`] and
-//! [`backup`] are what the schedule runs; [`script`] is the same as a file, for whoever may not run
+//! [`names`] has the statements that create and drop objects, [`operations`] the measured ones;
+//! [`home`] owns the created objects; [`server`] has the server and its counters; [`sides`] and
+//! [`backup`] are run by the schedule; [`script`] is the same as a file, for users who may not run
 //! a program against the server.
 
 mod backup;

@@ -1,8 +1,9 @@
-//! What a run makes on a server, and the statements that make, ask for and drop it.
+//! Names of the objects that a run creates on a server, and the statements that create, query and
+//! drop them.
 
 use crate::config::Config;
 
-/// The certificate under which the run encrypts.
+/// The certificate used for encryption by the run.
 pub(super) const CERTIFICATE: &str = "tdekit_bench_certificate";
 /// Backups of the matrix.
 pub(super) const BACKUP: &str = "tdekit_bench_backup";
@@ -15,14 +16,14 @@ pub(super) enum Database {
     Encrypted,
     /// A second plain one, of a control run.
     Control,
-    /// What backups are restored as.
+    /// The database into which backups are restored.
     Restored,
 }
 
 impl Database {
     pub(super) const ALL: [Self; 4] = [Self::Base, Self::Encrypted, Self::Control, Self::Restored];
 
-    /// Those that a run fills: a matrix of backups is of a plain one alone.
+    /// Returns those that a run fills: a matrix of backups needs only the plain one.
     pub(super) fn of_run(config: &Config) -> Vec<Self> {
         let second = if config.given.basics.aa { Self::Control } else { Self::Encrypted };
         let sides = config.experiments.operations || config.experiments.crud;
@@ -55,7 +56,7 @@ impl Database {
         format!("DROP DATABASE {}", self.name())
     }
 
-    /// Ends the sessions of others, which a DROP was refused for.
+    /// Returns a statement that ends the sessions of others, after a refused DROP.
     pub(super) fn take(self) -> String {
         format!("ALTER DATABASE {} SET SINGLE_USER WITH ROLLBACK IMMEDIATE", self.name())
     }
@@ -71,7 +72,7 @@ impl Database {
         )
     }
 
-    /// Whether it is encrypted, as 0 or 1.
+    /// Returns a query for its encryption, as 0 or 1.
     pub(super) fn is_encrypted(self) -> String {
         let name = self.name();
         format!("SELECT CONVERT(int, is_encrypted) FROM sys.databases WHERE name = N'{name}'")
@@ -91,31 +92,31 @@ pub(super) const MASTER_KEYS: &str =
 pub(super) const STATES: &str = "SELECT CONVERT(nvarchar(128), DB_NAME(database_id)), \
     CONVERT(int, encryption_state), CONVERT(int, percent_complete) \
     FROM sys.dm_database_encryption_keys";
-/// The own session's CPU (ms), logical reads, writes, reads and elapsed time (ms).
+/// This session's CPU (ms), logical reads, writes, reads and elapsed time (ms).
 pub(super) const SESSION: &str = "SELECT CONVERT(bigint, cpu_time) AS cpu, \
     CONVERT(bigint, logical_reads) AS asked, CONVERT(bigint, writes) AS written, \
     CONVERT(bigint, reads) AS fetched, CONVERT(bigint, total_elapsed_time) AS elapsed \
     FROM sys.dm_exec_sessions WHERE session_id = @@SPID";
-/// How many statements of this program run beside the one that asks.
+/// Number of other running statements of this program.
 pub(super) const OTHERS: &str = "SELECT COUNT(*) FROM sys.dm_exec_requests AS r \
     JOIN sys.dm_exec_sessions AS s ON s.session_id = r.session_id \
     WHERE s.program_name = APP_NAME() AND s.session_id <> @@SPID";
-/// Pages of the database that a session is in; not every server and login has both views.
+/// Number of pages of a session's current database; not every server and login has both views.
 pub(super) const PAGES: [&str; 2] = [
     "SELECT SUM(CONVERT(bigint, size)) FROM sys.database_files",
     "SELECT SUM(CONVERT(bigint, size)) FROM sys.master_files WHERE database_id = DB_ID()",
 ];
-/// The buffers of the whole server.
+/// Clears the buffers of the whole server.
 pub(super) const COLD: [&str; 2] = ["CHECKPOINT", "DBCC DROPCLEANBUFFERS"];
 pub(super) const DROP_CERTIFICATE: &str = "DROP CERTIFICATE tdekit_bench_certificate";
 pub(super) const DROP_MASTER_KEY: &str = "DROP MASTER KEY";
 pub(super) const CREATE_CERTIFICATE: &str =
     "CREATE CERTIFICATE tdekit_bench_certificate WITH SUBJECT = N'tdekit bench'";
-/// State of a database whose scan is done.
+/// State of a database whose scan is finished.
 pub(super) const SCANNED: i64 = 3;
 pub(super) const ENCRYPT: &str = "ALTER DATABASE tdekit_bench_encrypted SET ENCRYPTION ON";
 
-/// Of the run's databases those that are there already.
+/// Returns a query for those of the run's databases that exist already.
 pub(super) fn taken_databases() -> String {
     let names: Vec<String> =
         Database::ALL.iter().map(|database| format!("N'{}'", database.name())).collect();
@@ -134,12 +135,12 @@ pub(super) fn create_master_key(password: &str) -> String {
     format!("CREATE MASTER KEY ENCRYPTION BY PASSWORD = N'{password}'")
 }
 
-/// A master key whose password nobody knows, made within the server.
+/// A master key with an unknown password, generated within the server.
 pub(super) const CREATE_OWN_MASTER_KEY: &str = "DECLARE @sql nvarchar(400) = \
     N'CREATE MASTER KEY ENCRYPTION BY PASSWORD = N''Aa1-' + CONVERT(nvarchar(36), NEWID()) + \
     CONVERT(nvarchar(36), NEWID()) + N''''; EXEC (@sql)";
 
-/// In the database itself.
+/// Executed in the database itself.
 pub(super) fn create_database_key(algorithm: &str) -> String {
     format!(
         "CREATE DATABASE ENCRYPTION KEY WITH ALGORITHM = {algorithm} \
@@ -147,12 +148,13 @@ pub(super) fn create_database_key(algorithm: &str) -> String {
     )
 }
 
-/// Counters by the text of statements: those that hold a tag that begins so.
+/// Returns a query for counters by the text of statements: those that contain a tag with this
+/// prefix.
 pub(super) fn query_stats(tag: &str) -> String {
     query_stats_like(&format!("N'%/*tdekit {tag} %'"))
 }
 
-/// The same where `pattern` is the expression that a text is held against.
+/// The same, with `pattern` as the expression with which a text is compared.
 pub(super) fn query_stats_like(pattern: &str) -> String {
     format!(
         "SELECT CONVERT(nvarchar(60), SUBSTRING(t.text, CHARINDEX(N'/*tdekit ', t.text), 60)) \
@@ -167,7 +169,7 @@ pub(super) fn query_stats_like(pattern: &str) -> String {
     )
 }
 
-/// A full backup in place of what is there.
+/// A full backup that replaces an existing one.
 pub(super) fn backup(
     database: Database,
     path: &str,
@@ -192,7 +194,7 @@ pub(super) fn verify(path: &str) -> String {
 pub(super) const FILES: &str = "SELECT CONVERT(nvarchar(128), name), \
     CONVERT(nvarchar(260), physical_name) FROM tdekit_bench_base.sys.database_files";
 
-/// A backup of the plain database as another one, whose files lie at the paths of `moves`.
+/// Restores a backup of the plain database as another one, whose files have the paths in `moves`.
 pub(super) fn restore(path: &str, moves: &[(String, String)]) -> String {
     let name = Database::Restored.name();
     let quoted = |text: &str| text.replace('\'', "''");
@@ -205,7 +207,7 @@ pub(super) fn restore(path: &str, moves: &[(String, String)]) -> String {
     format!("RESTORE DATABASE {name} FROM DISK = N'{path}'{with}")
 }
 
-/// Where a file of the plain database lies when it is restored: beside it, by another name.
+/// Returns the path of a file of the plain database when restored: beside it, under another name.
 pub(super) fn moved(path: &str) -> String {
     let at = path.rfind(['/', '\\']).map_or(0, |at| at + 1);
     let (directory, file) = path.split_at(at);
@@ -227,7 +229,7 @@ pub(super) fn history(database: Database) -> String {
     )
 }
 
-/// Removes a backup's file, where the server has the procedure and the login may.
+/// Removes a backup's file, if the server has the procedure and the login has the permission.
 pub(super) fn delete_file(path: &str) -> String {
     format!("EXEC master.sys.xp_delete_file 0, N'{path}'")
 }

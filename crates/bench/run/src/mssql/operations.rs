@@ -1,13 +1,13 @@
-//! The statements that are measured one by one: ten SELECT, five INSERT, eight UPDATE, five DELETE,
-//! and rebuilds of every index.
+//! The statements that are measured individually: ten SELECT, five INSERT, eight UPDATE, five
+//! DELETE, and rebuilds of every index.
 
 use fastrand::Rng;
 
 use crate::job::Operation;
 
-/// Keys from here on are those of rows that a measured INSERT made.
+/// Smallest key of rows that a measured INSERT added.
 const NEW: u64 = 1_000_000_000;
-/// The widest range of keys that a statement takes from `@a` on.
+/// Maximum width of a range of keys from `@a` on.
 const RANGE: u64 = 100;
 const COPY_VENDOR: &str = "BusinessName, Address1, Address2, City, State, ZipCode, DateCreated, \
                            DateUpdated, Status FROM dbo.Vendor WHERE VendorID";
@@ -161,7 +161,7 @@ const DELETES: [(&str, &str); 5] = [
 ];
 
 impl Planned {
-    /// The tag by which the server's counters know it on a side.
+    /// Returns the tag that identifies it in the server's counters for a side.
     pub(super) fn tag(&self, run: &str, side: &str) -> String {
         format!("{run} {side} {} {:02}", self.operation.name(), self.index)
     }
@@ -177,12 +177,12 @@ impl Planned {
     }
 }
 
-/// A key whose range is in the table, and a number.
+/// Returns a key whose range is in the table, and a number.
 pub(super) fn values(rng: &mut Rng, rows: u64) -> (u64, u64) {
     (rng.u64(1..=rows.saturating_sub(RANGE).max(1)), rng.u64(1..100_000))
 }
 
-/// Statements that take back what an operation changed; off the clock.
+/// Returns statements that undo the changes of an operation, outside of the timing.
 pub(super) fn undo(operation: Operation) -> Vec<String> {
     let made = |table: &str| format!("DELETE FROM dbo.{table} WHERE {table}ID >= {NEW}");
     match operation {

@@ -8,9 +8,9 @@ use super::tds::Login;
 use crate::error::Result;
 use crate::server_options::ServerOptions;
 
-/// Connections at a time, at most, where nothing else is said.
+/// Default of the maximum number of concurrent connections.
 const MAX_CONNECTIONS: u32 = 16;
-/// Room that a row takes in a database: three tables, their indexes, a copy of one and the log.
+/// Space for a row in a database: three tables, their indexes, a copy of one and the log.
 const ROW_BYTES: u64 = 2_000;
 
 /// What a run may take of a SQL Server, driven from here or by a script.
@@ -47,7 +47,7 @@ pub(crate) struct MssqlPlan {
     pub(crate) connections: u32,
 }
 
-/// A path that stands in a statement.
+/// Parses a path that is used in a statement.
 fn server_directory(text: &str) -> Result<String, String> {
     if text.is_empty() || text.contains('\'') || text.chars().any(char::is_control) {
         return Err("expected a directory, without quotes".to_owned());
@@ -63,13 +63,13 @@ impl std::fmt::Debug for MssqlPlan {
 }
 
 impl MssqlPlan {
-    /// Connections of a run at a time, at most: two databases have as many each, and one more for
-    /// everything else.
+    /// Returns the maximum number of concurrent connections of a run: two databases have as many
+    /// each, and one more for everything else.
     pub(super) fn at_a_time(&self) -> u32 {
         2 * (self.connections + 1)
     }
 
-    /// The same with every default filled in.
+    /// Returns the plan with every default filled in.
     pub(crate) fn filled(
         &self,
         login: Option<Login>,
@@ -87,17 +87,18 @@ impl MssqlPlan {
 }
 
 impl Bounds {
-    /// Time that a scan which encrypts may take.
+    /// Returns the time limit of an encryption scan.
     pub(super) fn scan_time(&self) -> Duration {
         Duration::from_secs(self.scan_s)
     }
 
-    /// Room that the run needs on the server, roughly: two databases, and a backup of each.
+    /// Returns the approximate space that the run needs on the server: two databases, and a backup
+    /// of each.
     pub(super) fn needed_bytes(&self, rows: u64) -> u64 {
         rows.saturating_mul(ROW_BYTES).saturating_mul(3).saturating_add(64 << 20)
     }
 
-    /// A backup's path on the server, by directory.
+    /// Returns a backup's path on the server, by directory.
     pub(super) fn backup_files(&self, name: &str) -> Vec<String> {
         let file = format!("{name}.bak");
         let of = |directory: &String| {

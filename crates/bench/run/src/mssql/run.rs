@@ -16,7 +16,7 @@ use crate::numbers::whole;
 use crate::schedule::{self, Ended, Surroundings};
 use crate::tools::Tools;
 
-/// Runs what is wanted on the server: a [`crate::experiment::RunExperiment`].
+/// Runs the requested parts on the server: a [`crate::experiment::RunExperiment`].
 pub(crate) fn run(
     config: &Config,
     _: &Tools,
@@ -38,7 +38,7 @@ pub(crate) fn run(
     let left = home.finish();
     match outcome {
         Ok(_) => around.warnings.extend(left),
-        // Without results there is no other place.
+        // Without results there is no other place for it.
         Err(_) => left.iter().for_each(|line| progress.tell(&format!("warning: {line}"))),
     }
     outcome
@@ -66,7 +66,7 @@ impl Running<'_> {
         }
         if experiments.backup && ended.failure.is_none() {
             ended = match self.backups(home, around.inner(), results) {
-                // Figures measured before are kept.
+                // Earlier figures are kept.
                 Err(error) if results.server.is_some() => {
                     Ended { failure: Some(error), reached: false }
                 }
@@ -79,7 +79,7 @@ impl Running<'_> {
         Ok(ended)
     }
 
-    /// The databases of a run, base first; the base alone where the server encrypts none.
+    /// Returns the databases of a run, base first; the base alone if the server encrypts none.
     fn databases(&mut self, home: &mut Home<'_>) -> Result<Vec<Database>> {
         if self.config.given.basics.aa {
             return Ok(vec![Database::Base, Database::Control]);
@@ -98,7 +98,7 @@ impl Running<'_> {
         }
     }
 
-    /// Whether the server's buffers may be emptied, tried where they are to be.
+    /// Checks if the server's buffers may be cleared, by trying it if required.
     fn may_empty(&mut self) -> Result<bool> {
         if !self.config.experiments.operations || self.config.mssql.bounds.warm_only {
             return Ok(false);
@@ -230,7 +230,7 @@ impl Running<'_> {
     }
 }
 
-/// What the results say of the databases, behind the server's report.
+/// Adds the description of the databases to the results, following the server's report.
 pub(super) fn describe(results: &mut Results, config: &Config) {
     results.settings.rows = Some(config.rows);
     results.settings.processes = config.mssql.connections;
@@ -253,7 +253,7 @@ pub(super) fn side(database: Database, algorithm: &str, ours: bool) -> Side {
     side
 }
 
-/// The statements as the report lists them.
+/// Returns the statements as listed in the report.
 pub(super) fn statements() -> Vec<StatementInfo> {
     operations::all()
         .into_iter()

@@ -1,4 +1,4 @@
-//! The server: what it is, what its counters tell, and what it refuses.
+//! The server: its properties, its counters, and its refusals.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -11,15 +11,15 @@ use crate::config::Config;
 use crate::error::Result;
 use crate::numbers::float;
 
-/// Bytes of a page, which physical reads count.
+/// Size of a page in bytes, the unit of physical reads.
 pub(super) const PAGE_BYTES: u64 = 8192;
 
-/// Where the cost of statements is read.
+/// Source of the cost of statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Counters {
-    /// By the text of statements; of what has no plan of its own by the session.
+    /// By the text of statements; for those without a separate plan, by the session.
     QueryStats,
-    /// Of the own session.
+    /// Of this session.
     Session,
     /// Nowhere: only the client's clock is left.
     Clock,
@@ -38,16 +38,16 @@ impl Counters {
     }
 }
 
-/// What a server tells of itself.
+/// Properties reported by a server.
 #[derive(Debug, Clone)]
 pub(super) struct Server {
     /// Program and version.
     pub(super) version: String,
     pub(super) edition: String,
-    /// Whether it is our endpoint, whose figures are none of SQL Server's.
+    /// True if it is our endpoint, whose figures are not SQL Server's.
     pub(super) ours: bool,
     pub(super) counters: Counters,
-    /// What it does not let be told, and why.
+    /// What it does not report, with the reasons.
     pub(super) limits: Vec<String>,
 }
 
@@ -72,7 +72,7 @@ impl Server {
         Ok(server)
     }
 
-    /// The server by the first line of its version, its edition and its product's version.
+    /// Returns the server by the first line of its version, its edition and its product's version.
     pub(super) fn named(first: &str, edition: &str, product: &str, ours: bool) -> Self {
         let version = match (ours, first.contains(product)) {
             (true, _) => format!("tdekit serve, not SQL Server ({first})"),
@@ -90,7 +90,7 @@ impl Server {
     }
 
     /// Notes which counters may be read: those of the session and those by the text of statements,
-    /// each with the words of its refusal.
+    /// each with the refusal message.
     pub(super) fn count_by(&mut self, session: Result<(), String>, texts: Result<(), String>) {
         self.counters = match (texts.is_ok(), session.is_ok()) {
             (true, true) => Counters::QueryStats,
@@ -112,7 +112,7 @@ impl Server {
         }
     }
 
-    /// A report on it, where the run or the script of a run is known by `target`.
+    /// Returns a report on it, where `target` names the run or the script of a run.
     pub(super) fn report(&self, config: &Config, target: &str, sides: Vec<Side>) -> Report {
         let mut report = Report::new(Experiment::Server, sides);
         report.set("server", self.version.as_str());
@@ -126,7 +126,7 @@ impl Server {
     }
 }
 
-/// The words of a server that refuses a statement; anything else is a failure.
+/// Returns the message of a server that refuses a statement; any other error is a failure.
 pub(super) fn refusal(error: TdsError) -> Result<String> {
     match error {
         TdsError::ServerSaid { number, text, .. } => {
@@ -147,7 +147,8 @@ pub(super) struct Used {
 }
 
 impl Used {
-    /// Columns in nanoseconds of so many a unit: CPU, reads, writes, physical reads, elapsed time.
+    /// Converts columns with this many nanoseconds in a unit: CPU, reads, writes, physical reads,
+    /// elapsed time.
     fn of(row: &[Value], unit_ns: u64) -> Self {
         let at = |at: usize| {
             let value = row.get(at).and_then(Value::int).unwrap_or(0);
@@ -156,7 +157,7 @@ impl Used {
         Self::counted(std::array::from_fn(at), unit_ns)
     }
 
-    /// The same of numbers.
+    /// The same for numbers.
     pub(super) fn counted(counts: [u64; 5], unit_ns: u64) -> Self {
         let [cpu, reads, writes, physical_reads, elapsed] = counts;
         let (cpu_ns, elapsed_ns) = (cpu.saturating_mul(unit_ns), elapsed.saturating_mul(unit_ns));
@@ -181,7 +182,7 @@ impl Used {
         self.elapsed_ns = self.elapsed_ns.saturating_add(other.elapsed_ns);
     }
 
-    /// The values that a report holds. Times of 0 were too short for the server's clock, and are
+    /// Returns the values for a report. Times of 0 were too short for the server's clock, and are
     /// left out.
     pub(super) fn values(&self) -> BTreeMap<Metric, f64> {
         let some = |value: u64| (value > 0).then(|| float(value));
@@ -196,13 +197,13 @@ impl Used {
     }
 }
 
-/// The own session's counters until now.
+/// Returns this session's counters up to now.
 pub(super) fn of_session(connection: &mut Connection) -> Result<Used> {
     let found = connection.query(SESSION)?;
     Ok(found.rows.first().map_or_else(Used::default, |row| Used::of(row, 1_000_000)))
 }
 
-/// Counters by tag; a statement may have several plans.
+/// Returns counters by tag; a statement may have several plans.
 pub(super) fn by_tag(connection: &mut Connection, tag: &str) -> Result<BTreeMap<String, Used>> {
     Ok(tagged(&connection.query(&query_stats(tag))?))
 }
@@ -218,7 +219,7 @@ fn tagged(answer: &Answer) -> BTreeMap<String, Used> {
     found
 }
 
-/// Runs a batch; gives its time at the client.
+/// Runs a batch; returns its time at the client.
 pub(super) fn timed(connection: &mut Connection, batch: &str) -> Result<u64> {
     let began = Instant::now();
     connection.query(batch)?;

@@ -1,4 +1,4 @@
-//! The databases as the schedule runs operations and mixes on them.
+//! The databases on which the schedule runs operations and mixes.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -23,9 +23,9 @@ use crate::latency::Latencies;
 use crate::numbers::{float, whole};
 use crate::schedule::{Block, Ground, Kind, Place, Steering, in_random_order};
 
-/// Loops by which the length of a block is found.
+/// Number of loops to determine the length of a block.
 const TRIAL_LOOPS: u64 = 30;
-/// Time of a side's warm-up, at most, in blocks.
+/// Maximum time of a side's warm-up, in blocks.
 const WARM_UP_BLOCKS: u32 = 8;
 
 /// The work of a class.
@@ -45,14 +45,14 @@ pub(super) enum Work {
     },
 }
 
-/// A class and what it does.
+/// A class with its work.
 #[derive(Debug, Clone)]
 pub(super) struct Task {
     pub(super) class: Class,
     pub(super) work: Work,
 }
 
-/// Classes of a run; `cold` where the server's buffers may be emptied.
+/// Returns the classes of a run; `cold` is true if the server's buffers may be cleared.
 pub(super) fn tasks(config: &Config, cold: bool) -> Vec<Task> {
     let mut tasks = Vec::new();
     if config.experiments.crud {
@@ -103,14 +103,14 @@ pub(super) fn tasks(config: &Config, cold: bool) -> Vec<Task> {
     tasks
 }
 
-/// Whether the server counts an operation's statements by their text. DDL has no plan.
+/// Returns true if the server counts an operation's statements by their text. DDL has no plan.
 pub(super) fn counted_by_text(operation: Operation) -> bool {
     operation != Operation::Reindex
 }
 
 /// The connections of a side of a restart.
 struct Seat {
-    /// For statements one by one.
+    /// For single statements.
     one: Connection,
     /// For the mixes.
     all: Vec<Connection>,
@@ -118,7 +118,7 @@ struct Seat {
     next: AtomicU64,
 }
 
-/// The databases, and what was measured on them.
+/// The databases, and the measurements on them.
 pub(super) struct SidesGround<'a, 'h> {
     pub(super) config: &'a Config,
     pub(super) home: &'a mut Home<'h>,
@@ -127,7 +127,7 @@ pub(super) struct SidesGround<'a, 'h> {
     pub(super) databases: Vec<Database>,
     pub(super) tasks: Vec<Task>,
     pub(super) plan: Vec<Planned>,
-    /// Tells this run's statements from others' in the server's counters.
+    /// Distinguishes this run's statements from others in the server's counters.
     pub(super) tag: String,
     pub(super) figures: Figures,
     /// By class and side.
@@ -170,14 +170,14 @@ impl<'a, 'h> SidesGround<'a, 'h> {
         })
     }
 
-    /// Finds how many loops fill a block.
+    /// Determines how many loops fill a block.
     fn choose_loops(&mut self) -> Result<()> {
         for at in 0..self.tasks.len() {
             let Work::Mix { mix, .. } = self.tasks[at].work else { continue };
             let loops = match self.config.given.loops {
                 Some(loops) => loops,
                 None => {
-                    // On every side, which are to hold as many rows as one another.
+                    // On every side, which must have the same number of rows.
                     for side in 1..self.databases.len() {
                         self.mix(at, side, (TRIAL_LOOPS, 1))?;
                     }
@@ -252,7 +252,7 @@ impl<'a, 'h> SidesGround<'a, 'h> {
         (cell, side.to_owned())
     }
 
-    /// Every statement of an operation, each alone; the whole, and each.
+    /// Runs every statement of an operation, each alone; returns the whole, and each.
     fn operation_block(
         &mut self,
         at: usize,
@@ -281,7 +281,7 @@ impl<'a, 'h> SidesGround<'a, 'h> {
             let after = by_tag(connection, &prefix)?;
             for (one, (used, _)) in plan.iter().zip(&mut costs) {
                 let tag = one.tag(&self.tag, &side);
-                // A plan that the server has thrown away since has no counters.
+                // A plan that the server has since discarded has no counters.
                 let known = |all: &BTreeMap<String, Used>| all.get(&tag).copied();
                 *used = known(&after).map(|now| now.since(&known(&before).unwrap_or_default()));
             }
@@ -308,7 +308,7 @@ impl<'a, 'h> SidesGround<'a, 'h> {
     }
 }
 
-/// A statement's cost by the session, where that is what counts it, and at the client.
+/// A statement's cost by the session, if that counts it, and at the client.
 fn cost(
     connection: &mut Connection,
     batch: &str,
@@ -323,8 +323,8 @@ fn cost(
     Ok((Some(of_session(connection)?.since(&before)), client_ns))
 }
 
-/// The whole class, and each of its statements. Where the server tells nothing of one, the class
-/// has the client's clock alone.
+/// Returns the whole class, and each of its statements. If the server does not report one of them,
+/// the class has the client's clock alone.
 pub(super) fn as_runs(
     place: Place,
     (cell, side): (&str, &str),
@@ -355,7 +355,7 @@ pub(super) fn as_runs(
 }
 
 impl Ground for SidesGround<'_, '_> {
-    /// Place among the tasks.
+    /// Index of the task.
     type Cell = usize;
     type Found = Run;
 
@@ -371,7 +371,7 @@ impl Ground for SidesGround<'_, '_> {
         (0..self.databases.len()).collect()
     }
 
-    /// Makes every database anew, in random order.
+    /// Recreates every database, in random order.
     fn prepare(&mut self, number: u32, _: &[usize], rng: &mut Rng, _: &mut Steering) -> Result<()> {
         self.seats.clear();
         let seed = rng.u64(..);
@@ -419,7 +419,7 @@ impl Ground for SidesGround<'_, '_> {
 }
 
 impl SidesGround<'_, '_> {
-    /// A block of a class; only a light one where it is to warm up.
+    /// Runs a block of a class; only a light one for the warm-up.
     fn measure(&mut self, at: usize, place: Place, warm_up: bool) -> Result<Vec<Run>> {
         match self.tasks.get(at).map(|task| task.work) {
             Some(Work::Operation { cold: true, .. } | Work::FullBackup { .. }) if warm_up => {

@@ -1,5 +1,5 @@
-//! The control connection to a MySQL server that is there: MariaDB's command-line client, which
-//! reads address and password from a pipe, so that they are in no file that a killed run leaves.
+//! The control connection to an existing MySQL server: MariaDB's command-line client, which reads
+//! address and password from a pipe, so that they are in no file that a killed run leaves behind.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,19 +12,19 @@ use crate::address::{Password, ServerUrl};
 use crate::error::{BenchError, Result};
 use crate::server_options::CLIENT_PASSWORD_VARIABLE;
 
-/// What MySQL encrypts beside tables, and by which settings.
+/// What MySQL encrypts besides tables, with the settings.
 pub(super) const MYSQL_LOGS: [(&str, &str); 3] = [
     ("innodb_redo_log_encrypt", "the redo log"),
     ("innodb_undo_log_encrypt", "undo logs"),
     ("binlog_encryption", "binary logs"),
 ];
-/// MySQL's error where no keyring has a master key.
+/// MySQL's error if no keyring has a master key.
 const NO_KEYRING: u32 = 3185;
 
-/// The error for a user who may not make a table.
+/// The error for a user who may not create a table.
 const NO_RIGHT: u32 = 1142;
 
-/// The client, and where it is to go.
+/// The client, with its target.
 pub(super) struct Client {
     program: PathBuf,
     /// Names in the options are relative to it.
@@ -48,7 +48,7 @@ impl Client {
         let mut options = Password::new(text);
         if let Some(password) = &url.password {
             let password = Password::new(quoted(password.as_str()));
-            // Growing would leave copies behind.
+            // Reallocation would leave copies behind.
             options.reserve(password.len() + 16);
             options.push_str("password=\"");
             options.push_str(&password);
@@ -66,7 +66,7 @@ impl Client {
                 .args(["--batch", "--skip-column-names", "--execute", sql])
                 .arg(&self.database)
                 .current_dir(&self.directory)
-                // Else it would go before the file's.
+                // Otherwise it would take precedence over the file's.
                 .env_remove(CLIENT_PASSWORD_VARIABLE),
             self.options.as_bytes(),
         )
@@ -74,10 +74,10 @@ impl Client {
         .map_err(by_number)
     }
 
-    /// How tables are made with and without encryption; `None` where they cannot be.
+    /// Returns how tables are created with and without encryption; `None` if that is impossible.
     ///
     /// # Errors
-    /// Where the server could, and its keyring or a right is missing.
+    /// If the server could, but its keyring or a privilege is missing.
     pub(super) fn clause(&self) -> Result<Option<Clause>> {
         for clause in Clause::ALL {
             let probe = |encrypted| self.sql(&clause.probe(encrypted));
@@ -97,7 +97,7 @@ impl Client {
         Ok(None)
     }
 
-    /// The keyring that MySQL has loaded, and its state.
+    /// Returns the keyring that MySQL has loaded, and its state.
     pub(super) fn keyring(&self) -> Option<String> {
         let component = "SELECT GROUP_CONCAT(STATUS_VALUE ORDER BY STATUS_KEY SEPARATOR ', ') \
                          FROM performance_schema.keyring_component_status \
@@ -110,7 +110,7 @@ impl Client {
         })
     }
 
-    /// Which of MySQL's logs are encrypted, on both sides.
+    /// Returns which of MySQL's logs are encrypted, on both sides.
     pub(super) fn logs(&self) -> impl Iterator<Item = String> {
         let said = |name: &str| self.sql(&format!("SELECT @@{name}")).ok();
         let state = |(name, what): (&str, &'static str)| {
@@ -122,7 +122,7 @@ impl Client {
         (!states.is_empty()).then_some(told).into_iter()
     }
 
-    /// What cannot be compared at a provider that encrypts the storage below the server.
+    /// Returns what cannot be compared at a provider that encrypts the storage below the server.
     pub(super) fn provider(&self) -> Option<String> {
         let said = |sql: &str| self.sql(sql).unwrap_or_default().trim().to_lowercase();
         let name = if !said("SELECT @@aurora_version").is_empty() {
@@ -143,7 +143,7 @@ impl Client {
 }
 
 impl Clause {
-    /// The statements that tell whether the server makes such a table.
+    /// Returns the statements that check if the server creates such a table.
     pub(super) fn probe(self, encrypted: bool) -> String {
         format!(
             "CREATE TABLE {ASIDE}probe(a INT) ENGINE=InnoDB {}; DROP TABLE {ASIDE}probe",
@@ -152,8 +152,8 @@ impl Clause {
     }
 }
 
-/// A failed program's error as the one that a server, or the client library on the way to it, told
-/// by its number; others as they are.
+/// Returns a failed program's error as that of the server, or of the client library, by its number;
+/// others unchanged.
 pub(super) fn by_number(error: BenchError) -> BenchError {
     let told = match &error {
         BenchError::Command { stderr, .. } => stderr.lines().find_map(told),

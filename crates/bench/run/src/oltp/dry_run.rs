@@ -1,4 +1,4 @@
-//! Every statement of a run on a MySQL server that is there, for a reader; nothing is sent.
+//! Every statement of a run on an existing MySQL server, for review; nothing is sent.
 
 use super::client::MYSQL_LOGS;
 use super::home;
@@ -12,7 +12,7 @@ use crate::sql_text::Text;
 /// In place of the run's own 16 digits.
 const DIGITS: &str = "0123456789abcdef";
 
-/// The run in the words of SQL. Empty where the target is no MySQL server.
+/// Returns the run as SQL. Empty if the target is not a MySQL server.
 pub(crate) fn dry_run(config: &Config) -> String {
     let plan = &config.oltp;
     let OltpTarget::Server(url) = &plan.target else { return String::new() };
@@ -75,7 +75,7 @@ fn filling(script: &mut Text, plan: &OltpPlan) {
     }
 }
 
-/// As sysbench 1.0 makes them.
+/// As created by sysbench 1.0.
 const COLUMNS: &str = "id INTEGER NOT NULL AUTO_INCREMENT, k INTEGER DEFAULT '0' NOT NULL, \
                        c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL, \
                        PRIMARY KEY (id)";
@@ -93,7 +93,7 @@ const UPDATE_NON_INDEX: &str = "UPDATE sbtest1 SET c=? WHERE id=?";
 const DELETE: &str = "DELETE FROM sbtest1 WHERE id=?";
 const INSERT: &str = "INSERT INTO sbtest1 (id, k, c, pad) VALUES (?, ?, ?, ?)";
 
-/// Sysbench's statements of a transaction; of those that it repeats, one.
+/// Returns sysbench's statements of a transaction; repeated ones once.
 fn statements(workload: Workload) -> Vec<&'static str> {
     let reads = || std::iter::once(POINT).chain(RANGES);
     let writes = [UPDATE_INDEX, UPDATE_NON_INDEX, DELETE, INSERT];
@@ -109,7 +109,7 @@ fn statements(workload: Workload) -> Vec<&'static str> {
         Workload::UpdateNonIndex => vec![UPDATE_NON_INDEX],
         Workload::Insert => vec!["INSERT INTO sbtest1 (k, c, pad) VALUES (...)"],
         Workload::Delete => vec![DELETE],
-        // Refused on a server that is there.
+        // Refused on an existing server.
         Workload::FullScan => Vec::new(),
     }
 }

@@ -39,20 +39,20 @@ pub(super) struct Load {
     pub(super) threads: u32,
     pub(super) seconds: f64,
     pub(super) seed: u64,
-    /// Of a transaction that is made of so many point selects.
+    /// For a transaction made of this many point selects.
     pub(super) selects: Option<u64>,
 }
 
-/// An engine that workloads run on, in several ways: its sides.
+/// An engine that runs workloads, with several sides.
 pub(super) trait Target {
-    /// The report of its sides, base first, without any runs.
+    /// Returns the report of its sides, base first, without any runs.
     fn report(&self) -> Report;
 
-    /// Makes every side anew from its untouched data, and warms it up. `report` gets what only an
-    /// engine that runs tells.
+    /// Recreates every side from its untouched data, and warms it up. `report` receives the
+    /// properties that only a running engine reports.
     fn restart(&mut self, number: u32, rng: &mut Rng, report: &mut Report) -> Result<()>;
 
-    /// Runs a block on a side of the restart; no other side works meanwhile.
+    /// Runs a block on a side of the restart; no other side works at the same time.
     fn block(&mut self, side: usize, load: Load) -> Result<Measured>;
 
     /// Ends the restart.
@@ -60,13 +60,13 @@ pub(super) trait Target {
         Ok(())
     }
 
-    /// Ends the run. Tells what could not be removed.
+    /// Ends the run. Returns what could not be removed.
     fn leave(&mut self) -> Option<String> {
         None
     }
 }
 
-/// A target's report without any runs.
+/// Returns a target's report without any runs.
 pub(super) fn report(sides: Vec<Side>, target: &str, engine: &str, driver: &str) -> Report {
     let mut report = Report::new(Experiment::Oltp, sides);
     for (name, fact) in [("target", target), ("engine", engine), ("driver", driver)] {
@@ -75,7 +75,7 @@ pub(super) fn report(sides: Vec<Side>, target: &str, engine: &str, driver: &str)
     report
 }
 
-/// A side that a target does not have.
+/// Returns the error for a side that a target does not have.
 pub(super) fn no_side(side: usize) -> BenchError {
     BenchError::mismatch("schedule", format!("there is no side {side}"))
 }
@@ -125,7 +125,7 @@ pub(crate) fn run(
     let ended = ground.figures.finish(ended, &mut results.oltp);
     match (left, &ended) {
         (Some(left), Ok(_)) => around.warnings.push(left),
-        // Without results there is no other place.
+        // Without results there is no other place for it.
         (Some(left), Err(_)) => progress.tell(&format!("warning: {left}")),
         (None, _) => {}
     }
@@ -138,7 +138,7 @@ pub(crate) fn run(
     Ok(ended)
 }
 
-/// The cells of a plan: workloads that destroy rows come last within a restart.
+/// Returns the cells of a plan: workloads that destroy rows come last within a restart.
 fn cells(plan: &OltpPlan) -> Vec<Cell> {
     let mut cells = Vec::new();
     for workload in &plan.workloads {
@@ -165,16 +165,16 @@ struct Cell {
     threads: u32,
 }
 
-/// Point selects of a transaction that an injected cost makes longer, by whole hundredths.
+/// Number of point selects of a transaction that an injected cost lengthens by whole hundredths.
 const SELECTS: u64 = 100;
 
-/// A target as the schedule runs it.
+/// A target for the schedule.
 struct OltpGround<'a> {
     target: Box<dyn Target + 'a>,
     figures: Figures,
     cells: Vec<Cell>,
     block_s: f64,
-    /// That of the plan.
+    /// The plan's value.
     inject: Option<u64>,
 }
 
@@ -227,7 +227,7 @@ impl Ground for OltpGround<'_> {
     }
 }
 
-/// By metric; what cannot be told, which is 0 then, is left out.
+/// Returns the values by metric; unknown ones, which are 0 then, are left out.
 fn values(found: &Measured) -> BTreeMap<Metric, f64> {
     let latency = &found.latency;
     let some = |value: u64| (value > 0).then_some(value);

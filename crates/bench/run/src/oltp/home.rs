@@ -1,17 +1,17 @@
-//! The place of a run's tables on a server that is there.
+//! The place of a run's tables on an existing server.
 
 use super::client::Client;
 use super::swap::{ASIDE, TableSet};
 use crate::error::{BenchError, Result};
 use crate::progress::Progress;
 
-/// The server's error for a user who may not make a database.
+/// The server's error for a user who may not create a database.
 const ACCESS_DENIED: u32 = 1044;
 
-/// A database of the run's own, or tables in one that was there. Dropping it drops them.
+/// A database of the run, or tables in an existing one. Dropping it drops them.
 pub(super) struct Home<'a> {
     pub(super) client: Client,
-    /// Whether the database is the run's own.
+    /// True if the database was created by the run.
     pub(super) own: bool,
     tables: u32,
     progress: &'a Progress,
@@ -20,7 +20,7 @@ pub(super) struct Home<'a> {
 
 impl<'a> Home<'a> {
     /// # Errors
-    /// Where the names of the run's tables are taken; then nothing was made.
+    /// If the names of the run's tables are taken; then nothing was created.
     pub(super) fn make(mut client: Client, tables: u32, progress: &'a Progress) -> Result<Self> {
         let own = format!("{ASIDE}{:016x}", fastrand::u64(..));
         match client.sql(&create(&own)) {
@@ -41,7 +41,8 @@ impl<'a> Home<'a> {
         Ok(Self { client, own: false, tables, progress, gone: false })
     }
 
-    /// Drops everything. What a server that is gone keeps is told, with what drops it.
+    /// Drops everything. If the server cannot be reached, returns what remains, with the statement
+    /// that drops it.
     pub(super) fn leave(&mut self) -> Option<String> {
         if std::mem::replace(&mut self.gone, true) {
             return None;
@@ -57,24 +58,24 @@ impl<'a> Home<'a> {
 
 impl Drop for Home<'_> {
     fn drop(&mut self) {
-        // Without results there is no other place.
+        // Without results there is no other place for it.
         if let Some(left) = self.leave() {
             self.progress.tell(&format!("warning: {left}"));
         }
     }
 }
 
-/// The statement that makes the run's own database.
+/// Returns the statement that creates the run's own database.
 pub(super) fn create(database: &str) -> String {
     format!("CREATE DATABASE `{database}`")
 }
 
-/// The statement that drops it.
+/// Returns the statement that drops it.
 pub(super) fn drop_database(database: &str) -> String {
     format!("DROP DATABASE `{database}`")
 }
 
-/// The statement that counts tables in the way of the run's.
+/// Returns the statement that counts tables with the run's names.
 pub(super) fn taken() -> String {
     format!(
         "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() \

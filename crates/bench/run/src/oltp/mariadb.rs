@@ -1,6 +1,6 @@
-//! Private servers from the system's packages: a data directory for each side, made by the same
-//! statements, copied afresh for every restart. While one side is measured the others' processes
-//! are stopped where they stand, so that their work in the background is charged to nobody else.
+//! Private servers from the system's packages: a data directory for each side, created by the same
+//! statements, copied again for every restart. While one side is measured, the processes of the
+//! others are stopped by a signal, so that their background work does not affect it.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ use crate::schedule::in_random_order;
 use crate::tools::Tools;
 
 const DATABASE: &str = "sbtest";
-/// Bytes of an empty server.
+/// Size of an empty server in bytes.
 const SERVER_BYTES: u64 = 250 << 20;
 /// The background threads encrypt the system tablespace before anything is measured.
 const ENCRYPT_LIMIT: Duration = Duration::from_mins(5);
@@ -40,7 +40,7 @@ const OPTIONS: [&str; 6] = [
 ];
 /// Settings of MySQL's servers alone: none has a binary log unless all have.
 const MYSQL_QUIET: &str = "disable-log-bin";
-/// Settings that the report shows, as the base reads them back.
+/// Settings shown in the report, as read back from the base.
 const SHOWN: [&str; 8] = [
     "innodb_buffer_pool_size",
     "innodb_flush_method",
@@ -59,8 +59,8 @@ pub(super) struct MariaDb<'a> {
     engine: String,
     driver: String,
     data_bytes: u64,
-    /// The servers of the restart, by side, all of them stopped where they stand but the one that
-    /// is measured.
+    /// The servers of the restart, by side, all of them stopped by a signal except the one that is
+    /// measured.
     running: Vec<(Server, Sysbench)>,
     /// Their data.
     copies: Option<TempDir>,
@@ -68,7 +68,7 @@ pub(super) struct MariaDb<'a> {
 }
 
 impl<'a> MariaDb<'a> {
-    /// Makes every side's data.
+    /// Creates every side's data.
     pub(super) fn prepare(config: &'a Config, tools: &Tools, progress: &Progress) -> Result<Self> {
         let (plan, place) = (&config.oltp, &config.directory);
         let driver = Sysbench::find(plan, Vec::new())?.version();
@@ -116,7 +116,7 @@ impl<'a> MariaDb<'a> {
         Ok(made)
     }
 
-    /// An empty server's data, which the sides of an engine share.
+    /// Returns an empty server's data, which the sides of an engine share.
     fn template(&self, side: &ServerSide) -> PathBuf {
         self.directory.path().join(format!("template-{:?}", side.clause))
     }
@@ -145,14 +145,13 @@ impl<'a> MariaDb<'a> {
         Sysbench::find(self.plan, connection)
     }
 
-    /// Fills a side's tables on its own settings, waits until all is encrypted or plain as it must
-    /// be, and shuts down cleanly.
-    /// Tells the engine, and the size of the tables in bytes.
+    /// Fills a side's tables with its own settings, waits until everything is encrypted or plain as
+    /// required, and shuts down cleanly. Returns the engine, and the size of the tables in bytes.
     fn fill(&self, side: &ServerSide, seed: u64) -> Result<(String, u64)> {
         let data = self.pristine(side);
         copy_tree(&self.template(side), &data)?;
         let mut config = self.config(side, data.clone());
-        // Only while filling; every side alike.
+        // Only while filling; the same for every side.
         config.options.push("innodb-flush-log-at-trx-commit=0".to_owned());
         config.options.push("innodb-buffer-pool-size=256M".to_owned());
         let server = Server::start(&side.programs, &config)?;
@@ -166,17 +165,17 @@ impl<'a> MariaDb<'a> {
     }
 }
 
-/// A side's name as a directory's.
+/// Returns a side's name as that of a directory.
 fn folder(side: &ServerSide) -> String {
     side.side.id.replace(':', "-")
 }
 
-/// The statement that counts what MariaDB's threads have still to encrypt.
+/// The statement that counts the tablespaces that MariaDB's threads have not encrypted yet.
 const UNSETTLED: &str = "SELECT COUNT(*) FROM information_schema.innodb_tablespaces_encryption \
                          WHERE MIN_KEY_VERSION < CURRENT_KEY_VERSION OR ROTATING_OR_FLUSHING = 1";
 
 /// Waits until the background threads have nothing left to encrypt, and checks that sysbench's
-/// tables are what the side says.
+/// tables have the side's encryption.
 fn settle_encryption(
     server: &Server,
     side: &ServerSide,
@@ -233,7 +232,7 @@ impl Target for MariaDb<'_> {
             interrupt::check()?;
             copy_tree(&self.pristine(side), &copies.path().join(folder(side)))?;
         }
-        // Pages of the copies in the system's cache are written out now, not while measuring.
+        // Pages of the copies in the system's cache are written now, not during the measurement.
         rustix::fs::sync();
         self.running = in_random_order(&self.sides, rng, |side| {
             let config = self.config(side, copies.path().join(folder(side)));
@@ -267,7 +266,7 @@ impl Target for MariaDb<'_> {
 
     fn clean_up(&mut self) -> Result<()> {
         for (server, _) in self.running.drain(..) {
-            // A clean end would write out a buffer pool that nobody reads again.
+            // A clean shutdown would write out a buffer pool that is never read again.
             server.kill()?;
         }
         self.copies = None;
@@ -275,8 +274,8 @@ impl Target for MariaDb<'_> {
     }
 }
 
-/// Reads every row of every table, one table after the other; more data than the buffer pool
-/// holds comes from the device each time.
+/// Reads every row of every table, one table after the other; the part of the data that exceeds the
+/// buffer pool comes from the device each time.
 fn scan(server: &Server, tables: u32) -> Result<Measured> {
     let pages = || -> Result<u64> {
         let row = server.sql("SHOW GLOBAL STATUS LIKE 'Innodb_pages_read'")?;

@@ -1,7 +1,7 @@
 //! OLTP workloads by threads, on sysbench's tables.
 //!
-//! On MySQL-protocol servers the real sysbench drives ([`mariadb`] starts private servers,
-//! [`remote`] uses one that is there); on SQLite our own worker processes do. [`ground`] is the
+//! Servers with the MySQL protocol are driven by the real sysbench ([`mariadb`] starts private
+//! servers, [`remote`] uses an existing one); SQLite by our own worker processes. [`ground`] is the
 //! same for all.
 
 mod client;

@@ -15,25 +15,25 @@ use crate::server_options::{ServerOptions, Trust};
 
 /// Threads of the source are 1, 8, 16, 32, 64, 128, 256; the default keeps the run short.
 const THREADS: [u32; 3] = [1, 8, 32];
-// Below: with `--quick`, and usually.
+// Below: with `--quick`, and by default.
 /// Rows of each table: together some 150 MB, more than twice the default buffer pool.
 const ROWS: (u64, u64) = (20_000, 150_000);
 const RESTARTS: (u32, u32) = (2, 4);
 /// Seconds of measuring; preparing comes on top.
 const MAX_TIME_S: (u64, u64) = (20, 220);
-/// Blocks are as long as the time allows, within these.
+/// Blocks are as long as the time allows, within these limits.
 const BLOCK_S: std::ops::RangeInclusive<f64> = 1.0..=10.0;
-/// Connections to a server that is there, at most, where nothing else is said.
+/// Default of the maximum number of connections to an existing server.
 const MAX_CONNECTIONS: u32 = 64;
-/// Bytes of a row of sysbench's tables with its index, on disk.
+/// Size of a row of sysbench's tables with its index, on disk, in bytes.
 pub(super) const ROW_BYTES: u64 = 270;
-/// Room of a run's logs, roughly.
+/// Approximate size of a run's logs.
 const LOG_BYTES: u64 = 64 << 20;
-/// May name the directory of a MySQL server.
+/// Environment variable with the directory of a MySQL server.
 const MYSQL_VARIABLE: &str = "TDEKIT_MYSQL_DIR";
-/// Where it is installed.
+/// Its usual installation directories.
 const MYSQL_PLACES: [&str; 2] = ["/usr", "/usr/local/mysql"];
-/// A block's cost beside its time: connecting, preparing statements, ending.
+/// Overhead of a block besides its duration: connecting, preparing statements, ending.
 const BLOCK_EXTRA_S: f64 = 0.5;
 
 /// The workloads to run: options, and from [`OltpPlan::filled`] on every default.
@@ -102,7 +102,7 @@ pub(crate) struct OltpPlan {
     pub(crate) max_time: Duration,
 }
 
-/// A line of an option file, and no second one.
+/// Parses one line of an option file.
 fn server_option(text: &str) -> Result<String, String> {
     let name = text.split('=').next().unwrap_or("");
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
@@ -113,7 +113,7 @@ fn server_option(text: &str) -> Result<String, String> {
     }
 }
 
-/// The engine that the workloads run on.
+/// The engine for the workloads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OltpTarget {
     Sqlite,
@@ -123,7 +123,7 @@ pub(crate) enum OltpTarget {
     SqlServer(ServerUrl),
 }
 
-/// Reads a target, and does not say what it cannot read: it may hold a password.
+/// Parses a target, without echoing an invalid one: it may contain a password.
 #[derive(Clone)]
 struct TargetParser;
 
@@ -171,7 +171,7 @@ macro_rules! workloads {
             /// Sysbench's own, in the order of the source, and the scan.
             pub(super) const ALL: [Self; 9] = [$(Self::$workload),*];
 
-            /// Its name; sysbench's script has the same.
+            /// Returns its name, which is also that of sysbench's script.
             pub(crate) fn name(self) -> &'static str {
                 match self { $(Self::$workload => $name,)* }
             }
@@ -221,13 +221,13 @@ pub(crate) enum AnyPeer {
     Mysql(MysqlPeer),
 }
 
-/// MySQL's server, where it was said to be.
+/// MySQL's server, in the directory that was named.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct MysqlPeer(Option<PathBuf>);
 
 impl MysqlPeer {
-    /// The server: in the directory that was named, else that of the environment, else where it is
-    /// installed.
+    /// Returns the server: in the directory that was named, else that of the environment, else
+    /// where it is installed.
     pub(super) fn programs(&self) -> Result<Programs> {
         let named = || std::env::var_os(MYSQL_VARIABLE).filter(|value| !value.is_empty());
         if let Some(root) = self.0.clone().or_else(|| named().map(PathBuf::from)) {
@@ -262,7 +262,7 @@ impl std::str::FromStr for AnyPeer {
 }
 
 impl AnyPeer {
-    /// The SQLite library, if it is one.
+    /// Returns the SQLite library, if it is one.
     pub(crate) fn library(&self) -> Option<Peer> {
         match self {
             Self::Library(peer) => Some(peer.clone()),
@@ -286,17 +286,17 @@ impl AnyPeer {
 }
 
 impl OltpPlan {
-    /// Whether a server is the target, on which no other experiment runs.
+    /// Returns true if a server is the target, on which no other experiment runs.
     pub(crate) fn on_server(&self) -> bool {
         self.target != OltpTarget::Sqlite
     }
 
-    /// Whether it is a server that is there already.
+    /// Returns true if it is an existing server.
     pub(crate) fn is_there(&self) -> bool {
         matches!(self.target, OltpTarget::Server(_) | OltpTarget::SqlServer(_))
     }
 
-    /// A server that speaks SQL Server's protocol, where one is the target.
+    /// Returns a server with SQL Server's protocol, if one is the target.
     pub(crate) fn sql_server(&self) -> Option<&ServerUrl> {
         match &self.target {
             OltpTarget::SqlServer(url) => Some(url),
@@ -304,8 +304,8 @@ impl OltpPlan {
         }
     }
 
-    /// The same with every default filled in. A run on a server that is there is held to what
-    /// `server` says it may take.
+    /// Returns the plan with every default filled in. A run on an existing server is limited to
+    /// what `server` permits.
     pub(crate) fn filled(
         &self,
         given: &Given,
@@ -347,11 +347,11 @@ impl OltpPlan {
         Ok(found)
     }
 
-    /// With so many thousandths more to do on the second side, where sysbench does it: statements
-    /// of the transaction that has their number as an option.
+    /// Returns the plan with this many thousandths more work on the second side, if sysbench
+    /// supports it: statements of the transaction that has their number as an option.
     ///
     /// # Errors
-    /// For other workloads, and less than whole hundredths.
+    /// For other workloads, and for fractions of a hundredth.
     pub(crate) fn injected(self, asked: Option<u64>) -> Result<Self> {
         let by_sysbench = matches!(self.target, OltpTarget::MariaDb | OltpTarget::Server(_));
         let Some(more) = asked.filter(|_| by_sysbench) else { return Ok(self) };
@@ -362,8 +362,8 @@ impl OltpPlan {
         Ok(Self { inject: Some(more), ..self })
     }
 
-    /// Where the target is a MySQL server that is there: checks that the run takes no more of it
-    /// than it may, and finds the password.
+    /// If the target is an existing MySQL server: checks that the run stays within its limits, and
+    /// obtains the password.
     fn come_to(&mut self, server: &ServerOptions) -> Result<()> {
         let (most, needed_bytes) = (self.most_threads(), self.needed_bytes());
         let OltpTarget::Server(url) = &mut self.target else { return Ok(()) };
@@ -385,20 +385,21 @@ impl OltpPlan {
         Ok(())
     }
 
-    /// The largest number of threads, each of which is a connection.
+    /// Returns the maximum number of threads, each of which is a connection.
     pub(super) fn most_threads(&self) -> u32 {
         self.threads.iter().copied().max().unwrap_or(1)
     }
 
-    /// Room that the run needs on a server that is there, roughly: two sets of tables, a table that
-    /// is being copied, and logs.
+    /// Returns the approximate space that the run needs on an existing server: two sets of tables,
+    /// a table that is being copied, and logs.
     pub(super) fn needed_bytes(&self) -> u64 {
         let tables = 2 * u64::from(self.tables) + 1;
         let rows = tables.saturating_mul(self.rows).saturating_mul(ROW_BYTES);
         rows.saturating_add(LOG_BYTES)
     }
 
-    /// Length of a block, s, so that all restarts end in the time given.
+    /// Returns the duration of a block in seconds, chosen so that all restarts end in the given
+    /// time.
     pub(crate) fn block_s(&self, cells: usize, sides: usize) -> f64 {
         if let Some(seconds) = self.block_s {
             return f64::from(seconds);
@@ -501,7 +502,7 @@ mod tests {
         assert_eq!(on("--tables 4").unwrap().needed_bytes(), 9 * 150_000 * 270 + (64 << 20));
         assert!(on("--tables 20").unwrap_err().contains("--max-size"));
         assert!(on("--tables 20 --max-size 4GB").is_ok());
-        // Private servers are bounded by the machine alone.
+        // Private servers are limited by the machine alone.
         assert!(plan(&["--target", "mariadb", "--threads", "900"], &[]).is_ok());
     }
 }

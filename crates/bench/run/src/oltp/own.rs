@@ -1,4 +1,4 @@
-//! The encryption of a side: none, the shipped plugin set up as a user does, the key plugin that
+//! The encryption of a side: none, the shipped plugin set up as by a user, the key plugin that
 //! comes with the server, or MySQL's own with its file keyring.
 
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::key_store::{self, CERTIFICATE};
 use crate::private;
 use crate::tools::Tools;
 
-/// Everything that MariaDB can encrypt at rest, as an administrator would turn it on.
+/// Everything that MariaDB can encrypt at rest, as enabled by an administrator.
 const ENCRYPT: [&str; 8] = [
     "innodb-encrypt-tables=FORCE",
     "innodb-encrypt-log=ON",
@@ -41,9 +41,9 @@ const MYSQL: [&str; 2] = ["mysql-base", "mysql"];
 pub(super) struct ServerSide {
     pub(super) side: Side,
     pub(super) programs: Programs,
-    /// How its server tells which tables are encrypted.
+    /// How its server reports which tables are encrypted.
     pub(super) clause: Clause,
-    /// What its servers have beside the settings of all.
+    /// Settings of its servers besides those of all.
     pub(super) config: ServerConfig,
 }
 
@@ -59,14 +59,14 @@ impl ServerSide {
         Self { side, programs, clause: Clause::MariaDb, config }
     }
 
-    /// Takes an option file, and notes its lines.
+    /// Adds an option file, and records its lines.
     fn include(&mut self, path: PathBuf) -> Result<()> {
         self.side.facts.insert("options".to_owned(), lines(&path)?.join(" ").into());
         self.config.include.push(path);
         Ok(())
     }
 
-    /// Whether its tables must be encrypted.
+    /// Returns true if its tables must be encrypted.
     pub(super) fn encrypts(&self) -> bool {
         self.side.cipher.is_some()
     }
@@ -96,13 +96,14 @@ pub(super) fn set_up(
     Ok(sides)
 }
 
-/// `key init`, `cert create`, `mariadb install`, and the option file that the last one writes.
+/// Runs `key init`, `cert create`, `mariadb install`, and uses the option file that the last one
+/// writes.
 fn tdekit(programs: &Programs, tools: &Tools, directory: &Path) -> Result<ServerSide> {
     let cipher = Some("tdekit (wide block, AES-256)");
     let mut side = ServerSide::new(programs, ("tdekit", "tdekit"), Role::Encrypted, cipher);
     let keys = key_store::make(&tools.tdekit, directory)?;
     let options = directory.join("tdekit.cnf");
-    // The system's directory of plugins is left alone.
+    // The system's plugin directory is not modified.
     let plugins = directory.join("plugins");
     private::make(&plugins)?;
     let mut install = key_store::command(&tools.tdekit, &keys);
@@ -144,8 +145,8 @@ fn file_key_management(
     Ok(side)
 }
 
-/// MySQL's own encryption, its keys in a plain file, and MySQL without it, which it is held
-/// against: another engine than the base.
+/// MySQL's own encryption, its keys in a plain file, and MySQL without it for comparison: another
+/// engine than the base.
 fn mysql(programs: &Programs, directory: &Path) -> Result<[ServerSide; 2]> {
     let [base, encrypted] = MYSQL;
     let keys = directory.join("mysql");
@@ -167,7 +168,7 @@ fn mysql(programs: &Programs, directory: &Path) -> Result<[ServerSide; 2]> {
     Ok(sides)
 }
 
-/// The settings of an option file, without comments, sections and paths of this machine.
+/// Returns the settings of an option file, without comments, sections and paths of this machine.
 fn lines(path: &Path) -> Result<Vec<String>> {
     let text = std::fs::read_to_string(path).map_err(BenchError::file("cannot read", path))?;
     Ok(text

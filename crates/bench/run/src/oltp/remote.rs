@@ -1,7 +1,7 @@
-//! A server that is already there: tables of the run's own, in a database of its own where the user
-//! may make one and else in the database that was named; `ENCRYPTED=NO` against `ENCRYPTED=YES`, on
-//! MySQL `ENCRYPTION='N'` against `'Y'`, where the server can, plain load figures where not. They
-//! are dropped in the end; tables that were there are never touched.
+//! An existing server: tables of the run, in a separate database if the user may create one and
+//! else in the named database; `ENCRYPTED=NO` against `ENCRYPTED=YES`, on MySQL `ENCRYPTION='N'`
+//! against `'Y'`, if the server supports it, plain load figures if not. They are dropped in the
+//! end; existing tables are never modified.
 
 use fastrand::Rng;
 use tdekit_bench_report::{Report, Role, Side};
@@ -28,26 +28,26 @@ const SHOWN: [&str; 8] = [
     MYSQL_LOGS[1].0,
     MYSQL_LOGS[2].0,
 ];
-/// The server and what it can do.
+/// The server and its capabilities.
 pub(super) struct Remote<'a> {
     plan: &'a OltpPlan,
     home: Home<'a>,
     sysbench: Sysbench,
-    /// Whether the user may see which tables are encrypted.
+    /// True if the user may see which tables are encrypted.
     may_look: bool,
-    /// How tables are encrypted; `None` where they cannot be.
+    /// How tables are encrypted; `None` if that is impossible.
     clause: Option<Clause>,
     sets: Vec<TableSet>,
     engine: String,
-    /// The protocol and suite of the control connection, where it has them.
+    /// The protocol and suite of the control connection, if it has TLS.
     tls: Option<String>,
     limits: Vec<String>,
-    /// Where the clients run; holds sysbench's options and the authorities.
+    /// Working directory of the clients, with sysbench's options and the certificate authorities.
     _directory: tempfile::TempDir,
 }
 
 impl<'a> Remote<'a> {
-    /// Connects, and finds out what the server can do.
+    /// Connects, and determines the capabilities of the server.
     pub(super) fn prepare(
         plan: &'a OltpPlan,
         url: &ServerUrl,
@@ -72,7 +72,7 @@ impl<'a> Remote<'a> {
         let options = sysbench_options(url, &channel, &home.client.database);
         private::write(&config, options.as_bytes())?;
         let engine = match version.trim() {
-            // MariaDB's version names it.
+            // MariaDB's version contains its name.
             named if named.contains("MariaDB") => named.to_owned(),
             other => format!("MySQL {other}"),
         };
@@ -120,13 +120,13 @@ impl<'a> Remote<'a> {
     }
 }
 
-/// The statement that tells which server it is.
+/// The statement that returns the server's version.
 pub(super) const VERSION: &str = "SELECT VERSION()";
 
-/// Fails where the server itself takes fewer connections than there are threads.
+/// Fails if the server accepts fewer connections than there are threads.
 fn check_connections(plan: &OltpPlan, client: &Client) -> Result<()> {
     let told = client.sql("SELECT @@max_connections")?;
-    // A server that does not tell it refuses the threads itself.
+    // A server that does not report it refuses the threads itself.
     let all: u32 = told.trim().parse().unwrap_or(u32::MAX);
     let most = plan.most_threads();
     if most < all {
@@ -136,7 +136,7 @@ fn check_connections(plan: &OltpPlan, client: &Client) -> Result<()> {
     Err(BenchError::option("--threads", reason))
 }
 
-/// What the run does to the server, told before it begins.
+/// Returns a description of the run's effects on the server, shown before it begins.
 pub(super) fn announcement(plan: &OltpPlan, url: &ServerUrl) -> String {
     let load = match plan.rate {
         Some(rate) => format!("gives the server {rate} transactions a second"),
@@ -163,7 +163,7 @@ pub(super) fn announcement(plan: &OltpPlan, url: &ServerUrl) -> String {
 }
 
 impl Remote<'_> {
-    /// Fails unless the tables of a set are encrypted, or are not, as the set says.
+    /// Fails unless the encryption of the tables of a set is that of the set.
     fn check(&self, set: TableSet) -> Result<()> {
         let Some(clause) = self.clause.filter(|_| self.may_look) else { return Ok(()) };
         let client = &self.home.client;
@@ -211,7 +211,7 @@ impl Target for Remote<'_> {
         report
     }
 
-    /// Makes the tables of every set anew, sets in random order.
+    /// Recreates the tables of every set, sets in random order.
     fn restart(&mut self, _number: u32, rng: &mut Rng, _report: &mut Report) -> Result<()> {
         let client = &self.home.client;
         client.sql(&TableSet::drop_all(self.plan.tables))?;
@@ -242,14 +242,16 @@ impl Target for Remote<'_> {
     }
 }
 
-/// Sysbench's options that lead to the server, in a file: a command line is seen by all users.
+/// Returns sysbench's options for the connection, which go into a file: a command line is visible
+/// to all users.
 fn sysbench_options(url: &ServerUrl, channel: &Channel, database: &str) -> String {
     let (host, user) = (quoted(&channel.sysbench_host(url)), quoted(&url.user));
     let port = url.port;
     format!("mysql-host={host}\nmysql-port={port}\nmysql-user={user}\nmysql-db={database}\n")
 }
 
-/// A value of sysbench's option file. It has no escapes; no host holds a quote, and hardly a user.
+/// A value of sysbench's option file. It has no escapes; quotes do not occur in hosts, and hardly
+/// in user names.
 fn quoted(text: &str) -> String {
     let quote = if text.contains('"') { '\'' } else { '"' };
     format!("{quote}{text}{quote}")

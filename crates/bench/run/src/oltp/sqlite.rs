@@ -1,4 +1,4 @@
-//! The workloads on SQLite: worker processes of our own, a process for each of sysbench's threads.
+//! The workloads on SQLite: our own worker processes, one for each of sysbench's threads.
 
 use std::path::{Path, PathBuf};
 
@@ -25,10 +25,10 @@ use crate::progress::Progress;
 use crate::subject::file_bytes;
 use crate::tools::Tools;
 
-/// Bytes of a row with its index.
+/// Size of a row with its index in bytes.
 const ROW_BYTES: u64 = 260;
 const NAME: &str = "sbtest.db";
-/// Length of a try on the idle library.
+/// Duration of a try on the idle library.
 const IDLE_NS: u64 = 10_000_000;
 
 /// Sides with their databases. Dropping it ends their processes and removes everything.
@@ -53,7 +53,7 @@ struct Seat {
 }
 
 impl<'a> Sqlite<'a> {
-    /// Makes a database with sysbench's tables, and every side's copy of it.
+    /// Creates a database with sysbench's tables, and every side's copy of it.
     pub(super) fn prepare(config: &'a Config, tools: &Tools, progress: &Progress) -> Result<Self> {
         let (plan, place) = (&config.oltp, &config.directory);
         let bytes = u64::from(plan.tables) * plan.rows * ROW_BYTES;
@@ -91,15 +91,15 @@ impl<'a> Sqlite<'a> {
     }
 }
 
-/// A side's database below `directory`, in a directory of its own that is made here.
+/// Returns a side's database below `directory`, in a separate directory that is created here.
 fn place_for(directory: &Path, spec: &SideSpec) -> Result<PathBuf> {
     let own = directory.join(&spec.side.id);
     private::make(&own)?;
     Ok(own.join(NAME))
 }
 
-/// CPU of a transaction of each workload in the driver alone: the same loop on a library whose
-/// calls do nothing.
+/// Returns the CPU of a transaction of each workload in the driver alone: the same loop on a
+/// library whose calls are no-ops.
 fn idle_transactions(
     plan: &OltpPlan,
     config: &Config,
@@ -119,7 +119,7 @@ fn idle_transactions(
     Ok(found)
 }
 
-/// Makes the tables and fills them.
+/// Creates the tables and fills them.
 fn fill(path: &Path, plan: &OltpPlan, page_bytes: u32, seed: u64) -> Result<()> {
     let doing = || BenchError::sqlite("cannot fill sysbench's tables");
     let mut connection = Connection::open(path).map_err(doing())?;

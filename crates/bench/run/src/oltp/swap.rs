@@ -1,7 +1,7 @@
-//! Two sets of sysbench's tables in one database: sysbench knows the names `sbtest1` and so on
-//! only, so a set is renamed to these while it is measured.
+//! Two sets of sysbench's tables in one database: sysbench only uses the names `sbtest1` and so on,
+//! so a set is renamed to these while it is measured.
 
-/// The engine, which decides how a server is told that a table is encrypted, or is not.
+/// The engine, which determines the syntax for encrypted and plain tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Clause {
     MariaDb,
@@ -11,7 +11,7 @@ pub(super) enum Clause {
 impl Clause {
     pub(super) const ALL: [Self; 2] = [Self::MariaDb, Self::MySql];
 
-    /// The engine's name.
+    /// Returns the engine's name.
     pub(super) fn engine(self) -> &'static str {
         match self {
             Self::MariaDb => "MariaDB",
@@ -19,7 +19,7 @@ impl Clause {
         }
     }
 
-    /// The option of `CREATE TABLE` and `ALTER TABLE`.
+    /// Returns the option of `CREATE TABLE` and `ALTER TABLE`.
     pub(super) fn option(self, encrypted: bool) -> &'static str {
         match (self, encrypted) {
             (Self::MariaDb, true) => "ENCRYPTED=YES",
@@ -29,9 +29,9 @@ impl Clause {
         }
     }
 
-    /// The statement that counts which of these tables are encrypted.
+    /// Returns the statement that counts the encrypted ones among these tables.
     pub(super) fn look(self, tables: &[String], database: &str) -> String {
-        // As the server names files.
+        // In the server's encoding of file names.
         let database = database.replace('-', "@002d").replace('$', "@0024");
         let mut names: Vec<String> =
             tables.iter().map(|table| format!("'{database}/{table}'")).collect();
@@ -47,20 +47,20 @@ impl Clause {
     }
 }
 
-/// A set of tables that is put aside under names of its own.
+/// A set of tables that is kept under separate names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TableSet {
     Plain,
-    /// Plain again, in the place of the encrypted set: `--aa`.
+    /// Plain again, in place of the encrypted set: `--aa`.
     Control,
     Encrypted,
 }
 
-/// The beginning of the names of tables put aside.
+/// Prefix of the names of inactive tables.
 pub(super) const ASIDE: &str = "tdekit_bench_";
 
 impl TableSet {
-    /// The names of `tables` tables of this set that are put aside.
+    /// Returns the inactive names of `tables` tables of this set.
     pub(super) fn names(self, tables: u32) -> Vec<String> {
         (1..=tables).map(|table| self.aside(table)).collect()
     }
@@ -74,23 +74,23 @@ impl TableSet {
         format!("{ASIDE}{kind}_{table}")
     }
 
-    /// The statement that puts `sbtest1..=tables` aside as this set.
+    /// Returns the statement that renames `sbtest1..=tables` to this set's names.
     pub(super) fn put_aside(self, tables: u32) -> String {
         rename(tables, |table| (format!("sbtest{table}"), self.aside(table)))
     }
 
-    /// The statement that brings this set back under sysbench's names.
+    /// Returns the statement that renames this set back to sysbench's names.
     pub(super) fn bring_back(self, tables: u32) -> String {
         rename(tables, |table| (self.aside(table), format!("sbtest{table}")))
     }
 
-    /// The statements that give `sbtest1..=tables` this set's property.
+    /// Returns the statements that give `sbtest1..=tables` this set's encryption.
     pub(super) fn alter(self, tables: u32, clause: Clause) -> String {
         let option = clause.option(self == Self::Encrypted);
         (1..=tables).map(|table| format!("ALTER TABLE sbtest{table} {option};\n")).collect()
     }
 
-    /// The statement that drops every table of a run, whatever its name is at the moment.
+    /// Returns the statement that drops every table of a run, whatever its current name.
     pub(super) fn drop_all(tables: u32) -> String {
         let names: Vec<String> = (1..=tables)
             .flat_map(|table| {

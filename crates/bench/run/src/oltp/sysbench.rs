@@ -1,4 +1,4 @@
-//! The real sysbench: how it is run, and what it says.
+//! The real sysbench: running it, and parsing its output.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -20,19 +20,19 @@ use crate::process::{next_line, read_lines};
 use crate::server_options::CLIENT_PASSWORD_VARIABLE;
 
 const PROGRAM: &str = "sysbench";
-/// Errors that a transaction is repeated after: deadlock, changed row, lock wait; and a duplicate,
-/// which two threads make that delete and insert the same row.
+/// Errors after which a transaction is repeated: deadlock, changed row, lock wait; and a duplicate,
+/// which two threads cause that delete and insert the same row.
 const IGNORED_ERRORS: &str = "1213,1020,1205,1062";
 /// The line that it prints when every thread has connected and prepared its statements.
 const STARTED: &str = "Threads started!";
 /// The first line that it prints after the last transaction.
 const ENDED: [&str; 2] = ["Latency histogram", "SQL statistics:"];
 
-/// The program, and how it reaches a server.
+/// The program, and its connection to a server.
 #[derive(Clone)]
 pub(super) struct Sysbench {
     program: PathBuf,
-    /// The directory that it runs in, and its password; none on a server's socket.
+    /// Its working directory and its password; none on a server's socket.
     place: Option<(PathBuf, Option<Password>)>,
     connection: Vec<String>,
     tables: u32,
@@ -41,7 +41,7 @@ pub(super) struct Sysbench {
 }
 
 impl Sysbench {
-    /// Finds the program. `connection` holds its options that lead to the server.
+    /// Finds the program. `connection` holds its connection options.
     pub(super) fn find(plan: &OltpPlan, connection: Vec<String>) -> Result<Self> {
         let program = find_program(PROGRAM).ok_or_else(|| BenchError::ToolMissing {
             name: PROGRAM.to_owned(),
@@ -51,13 +51,13 @@ impl Sysbench {
         Ok(Self { program, place: None, connection, tables, rows, rate })
     }
 
-    /// The same on a server that is there: run in a directory, to which names among its options are
+    /// The same for an existing server: run in a directory, to which names among its options are
     /// relative, and with a password.
     pub(super) fn on_server(self, directory: &Path, password: Option<Password>) -> Self {
         Self { place: Some((directory.to_owned(), password)), ..self }
     }
 
-    /// Its own name and version.
+    /// Returns its own name and version.
     pub(super) fn version(&self) -> String {
         let output = Command::new(&self.program).arg("--version").stdin(Stdio::null()).output();
         let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
@@ -79,8 +79,8 @@ impl Sysbench {
             // Ctrl-C on the terminal reaches the driver alone.
             .process_group(0);
         if let Some((directory, password)) = &self.place {
-            // Only this user sees a process's environment; in an option file of sysbench's a
-            // password could not hold what it likes.
+            // Only this user can see a process's environment; sysbench's option file does not
+            // support all characters of a password.
             command.current_dir(directory).env_remove(CLIENT_PASSWORD_VARIABLE);
             let password = password.as_ref().map(|password| password.as_str());
             command.envs(password.map(|password| (CLIENT_PASSWORD_VARIABLE, password)));
@@ -90,14 +90,14 @@ impl Sysbench {
         command
     }
 
-    /// Makes and fills the tables, by the same statements for the same seed.
+    /// Creates and fills the tables, by the same statements for the same seed.
     pub(super) fn prepare(&self, seed: u64) -> Result<()> {
         let mut command = self.command("oltp_read_write", "prepare");
         command.args(["--threads=1", "--rand-type=uniform"]).arg(format!("--rand-seed={seed}"));
         run(&mut command, None).map(drop)
     }
 
-    /// Runs a block; `server` is the process whose CPU and I/O are read, where it is known.
+    /// Runs a block; `server` is the process whose CPU and I/O are read, if known.
     pub(super) fn run(&self, load: Load, server: Option<u32>) -> Result<Measured> {
         let mut command = self.command(load.workload.name(), "run");
         command
@@ -127,7 +127,7 @@ impl Sysbench {
 
 struct Ran {
     text: String,
-    /// The use that the server made of the machine between the first and the last transaction.
+    /// The server's resource usage between the first and the last transaction.
     engine: Use,
     client_cpu_ns: u64,
 }
@@ -152,7 +152,7 @@ fn run(command: &mut Command, server: Option<u32>) -> Result<Ran> {
             }
             Ok(None) => break None,
             Err(stopped) => {
-                // It may have ended meanwhile.
+                // It may already have ended.
                 let _ = kill_process_group(group, Signal::KILL);
                 break Some(stopped);
             }
@@ -173,7 +173,7 @@ fn run(command: &mut Command, server: Option<u32>) -> Result<Ran> {
     Ok(Ran { text, engine, client_cpu_ns: finished.used.cpu_ns })
 }
 
-/// Reads the report that sysbench 1.0 prints.
+/// Parses the report of sysbench 1.0.
 fn parse(text: &str) -> Option<Measured> {
     let first = |name: &str| {
         let rest = text.lines().find_map(|line| line.trim_start().strip_prefix(name))?;
@@ -206,7 +206,8 @@ fn nanoseconds(seconds: f64) -> u64 {
     whole(seconds * 1e9)
 }
 
-/// Lines `VALUE |*** COUNT` of the histogram: milliseconds, and how many took no longer.
+/// Parses the lines `VALUE |*** COUNT` of the histogram: milliseconds, and the number that took no
+/// longer.
 fn histogram(text: &str) -> Vec<(f64, u64)> {
     text.lines()
         .skip_while(|line| !line.starts_with("Latency histogram"))
@@ -220,7 +221,7 @@ fn histogram(text: &str) -> Vec<(f64, u64)> {
         .collect()
 }
 
-/// The value, ns, that a share of all counts does not exceed; 0 without counts.
+/// Returns the value, in ns, that a share of all counts does not exceed; 0 without counts.
 fn percentile(histogram: &[(f64, u64)], share: f64) -> u64 {
     let total: u64 = histogram.iter().map(|(_, count)| count).sum();
     let wanted = whole((float(total) * share).ceil());

@@ -1,9 +1,9 @@
-//! TLS to a MySQL server that is there, in the words of its two clients.
+//! TLS to an existing MySQL server, configured for its two clients.
 //!
-//! Sysbench's own `--mysql-ssl` wants a client's certificate and checks no name. MariaDB's client
-//! library, which it is linked with, takes a connection string in place of a host (from version 3.3
-//! on), and that one can ask for everything. An older library takes the string for a name that no
-//! host has, so nothing is sent.
+//! Sysbench's own `--mysql-ssl` requires a client's certificate and checks no name. MariaDB's
+//! client library, with which it is linked, accepts a connection string in place of a host (from
+//! version 3.3 on), which supports all options. An older library takes the string for the name of a
+//! host, which does not exist, so nothing is sent.
 
 use std::path::Path;
 
@@ -13,17 +13,17 @@ use crate::error::{BenchError, Result};
 use crate::private;
 use crate::server_options::Trust;
 
-/// The authorities, in the directory that the clients run in.
+/// The certificate authorities, in the clients' working directory.
 const AUTHORITIES: &str = "ca.pem";
-/// For `localhost`, which both clients take for a socket.
+/// For `localhost`, which both clients interpret as a socket.
 const LOOPBACK: &str = "127.0.0.1";
 
-/// How connections are made: plain, or by TLS to a server that is trusted so.
+/// How connections are made: plain, or by TLS with this trust in the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Channel(Option<Trust>);
 
 impl Channel {
-    /// Puts what the clients need into the directory that they run in.
+    /// Writes the files that the clients need into their working directory.
     pub(super) fn prepare(trust: Option<&Trust>, directory: &Path) -> Result<Self> {
         if let Some(Trust::File(path)) = trust {
             let authorities = std::fs::read(path).map_err(BenchError::file("cannot read", path))?;
@@ -32,7 +32,7 @@ impl Channel {
         Ok(Self(trust.cloned()))
     }
 
-    /// Lines of the command-line client's option file.
+    /// Returns lines of the command-line client's option file.
     pub(super) fn client_lines(&self) -> String {
         match &self.0 {
             None => "skip-ssl\n".to_owned(),
@@ -42,7 +42,7 @@ impl Channel {
         }
     }
 
-    /// Sysbench's host.
+    /// Returns sysbench's host.
     pub(super) fn sysbench_host(&self, url: &ServerUrl) -> String {
         let host = host(url);
         match &self.0 {
@@ -55,10 +55,10 @@ impl Channel {
         }
     }
 
-    /// The protocol and suite of the control connection.
+    /// Returns the protocol and suite of the control connection.
     ///
     /// # Errors
-    /// Where it should have them, and the server offered none.
+    /// If TLS is required, and the server offered none.
     pub(super) fn negotiated(&self, client: &Client) -> Result<Option<String>> {
         if self.0.is_none() {
             return Ok(None);
@@ -76,7 +76,7 @@ impl Channel {
         })
     }
 
-    /// What a reader should know of it.
+    /// Returns its limits, for the report.
     pub(super) fn limit(&self, url: &ServerUrl) -> Option<String> {
         let limit = match &self.0 {
             Some(Trust::Anyone) => {
@@ -96,11 +96,11 @@ impl Channel {
     }
 }
 
-/// The statement that tells how the connection is encrypted.
+/// The statement that returns the encryption of the connection.
 pub(super) const STATUS: &str = "SHOW SESSION STATUS WHERE Variable_name IN ('Ssl_version', \
                                  'Ssl_cipher')";
 
-/// The host for both clients.
+/// Returns the host for both clients.
 pub(super) fn host(url: &ServerUrl) -> &str {
     if url.host == "localhost" { LOOPBACK } else { &url.host }
 }

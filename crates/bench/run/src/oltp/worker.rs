@@ -1,6 +1,6 @@
-//! Sysbench's OLTP workloads on SQLite, one process's share: the same tables, statements and
-//! numbers of statements a transaction. A writing transaction takes the write lock at once
-//! (`BEGIN IMMEDIATE`), since one that first reads could not go on after another one's commit.
+//! Sysbench's OLTP workloads on SQLite, the share of one process: the same tables, statements and
+//! number of statements in each transaction. A writing transaction takes the write lock at once
+//! (`BEGIN IMMEDIATE`), since one that first reads could not continue after another one's commit.
 
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use crate::measure::{Cost, Meter};
 const RANGE: i64 = 100;
 /// Point selects of a transaction, as sysbench's `--point-selects`.
 const POINTS: u32 = 10;
-/// Different texts to write.
+/// Number of different texts to write.
 const TEXTS: usize = 1024;
 
 /// A share of a block.
@@ -34,17 +34,17 @@ impl OltpShare {
     }
 }
 
-/// The share of it that a process did.
+/// Result of a process's share.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct OltpDone {
     pub(crate) cost: Cost,
     pub(crate) transactions: u64,
     pub(crate) queries: u64,
-    /// Of each transaction; see [`Latencies::counts`].
+    /// For each transaction; see [`Latencies::counts`].
     pub(crate) times: Vec<(u64, u64)>,
 }
 
-/// Statements that make one of sysbench's tables.
+/// Returns statements that create one of sysbench's tables.
 pub(crate) fn create(table: u32) -> String {
     format!(
         "CREATE TABLE sbtest{table}(id INTEGER PRIMARY KEY AUTOINCREMENT, \
@@ -53,12 +53,12 @@ pub(crate) fn create(table: u32) -> String {
     )
 }
 
-/// The index that sysbench makes after filling a table.
+/// Returns the index that sysbench creates after filling a table.
 pub(crate) fn create_index(table: u32) -> String {
     format!("CREATE INDEX k_{table} ON sbtest{table}(k)")
 }
 
-/// Groups of eleven digits with dashes between: ten for `c`, five for `pad`.
+/// Returns groups of eleven digits with dashes between: ten for `c`, five for `pad`.
 pub(crate) fn text(rng: &mut Rng, groups: u32) -> String {
     let mut text = String::with_capacity(groups as usize * 12);
     for group in 0..groups {
@@ -117,7 +117,7 @@ impl Oltp {
     /// Prepares the statements on `tables` tables.
     pub(crate) fn prepare(connection: &Connection, tables: u32) -> Result<Self, SqliteError> {
         let mut rng = Rng::with_seed(0x6f6c_7470);
-        // Live as long as the worker, so that binding copies nothing.
+        // They live as long as the worker, so that binding copies nothing.
         let mut texts = |groups: u32| -> Vec<&'static str> {
             (0..TEXTS).map(|_| &*text(&mut rng, groups).leak()).collect()
         };
@@ -172,7 +172,7 @@ impl Oltp {
         Ok(done)
     }
 
-    /// Reads every row of every table once, with an empty cache; what was read counts in pages.
+    /// Reads every row of every table once, with an empty cache; the result counts pages.
     fn scan(&self, connection: &Connection) -> Result<OltpDone, SqliteError> {
         connection.release_memory();
         let work = || self.scans.iter().try_for_each(|scan| scan.run().map(drop));
@@ -192,7 +192,7 @@ struct Hand<'a> {
 }
 
 impl<'a> Hand<'a> {
-    /// A table and, as sysbench does, one for all statements of a kind.
+    /// Returns a table: as in sysbench, one for all statements of a kind.
     fn table(&mut self) -> &'a Table {
         let tables = &self.oltp.tables;
         &tables[self.rng.usize(..tables.len())]
@@ -244,7 +244,7 @@ impl<'a> Hand<'a> {
                 let table = self.table();
                 self.by_id(&table.delete)
             }
-            // Runs by `Oltp::scan`.
+            // Run by `Oltp::scan`.
             Workload::FullScan => Ok(()),
         }
     }

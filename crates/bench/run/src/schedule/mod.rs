@@ -1,5 +1,5 @@
-//! The one order of things, whatever is measured: restarts, within them pairs of every cell,
-//! within these the sides. What a cell is, and how a block of it runs, is a [`Ground`]'s own.
+//! The order of measurements, the same for everything: restarts, within them pairs of every cell,
+//! within these the sides. A [`Ground`] defines what a cell is, and how a block of it runs.
 
 mod pace;
 mod steering;
@@ -22,20 +22,20 @@ pub(crate) use steering::Steering;
 #[cfg(test)]
 mod tests;
 
-/// Where a block stands in the run.
+/// Position of a block in the run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) side: usize,
     pub(crate) restart: u32,
     pub(crate) pair: u32,
-    /// In the random order of the pair.
+    /// Index in the random order of the pair.
     pub(crate) position: u32,
     /// The same for every side of the pair.
     pub(crate) seed: u64,
 }
 
 impl Place {
-    /// The block of a cell on a side.
+    /// Returns the block of a cell on a side.
     pub(crate) fn run(&self, cell: &str, side: &str, values: BTreeMap<Metric, f64>) -> Run {
         Run {
             cell: cell.to_owned(),
@@ -49,46 +49,47 @@ impl Place {
     }
 }
 
-/// How a block came out.
+/// Outcome of a block.
 pub(crate) enum Block<F> {
     /// Measured.
     Done(Vec<F>),
-    /// An order changed the test in the middle of it.
+    /// An order changed the test during it.
     Disturbed,
 }
 
-/// The ground that experiments run on. Dropping one ends its processes and removes its files.
+/// The objects on which experiments run. Dropping one ends its processes and removes its files.
 pub(crate) trait Ground {
     /// A unit of measurement, run on several sides.
     type Cell: Clone;
     /// A block's figures.
     type Found;
 
-    /// Cells of a restart of this kind. Before the first restart is prepared there may be none.
+    /// Returns the cells of a restart of this kind. Before the first restart is prepared there may
+    /// be none.
     fn cells(&mut self, kind: Kind) -> Vec<Self::Cell>;
 
-    /// These cells as orders to the run have them.
+    /// Returns these cells as changed by orders to the run.
     fn ordered(&mut self, cells: &[Self::Cell], _steering: &Steering) -> Vec<Self::Cell> {
         cells.to_vec()
     }
 
-    /// Unique name, for whoever looks on.
+    /// Returns the unique name, for display.
     fn name(&self, cell: &Self::Cell) -> String;
 
-    /// Sides that a cell runs on in a pair.
+    /// Returns the sides on which a cell runs in a pair.
     fn sides(&self, cell: &Self::Cell, pair: u32) -> Vec<usize>;
 
-    /// A cell that spoils what others find runs after them.
+    /// Returns true if a cell spoils the data for others, and so runs after them.
     fn spoils(&self, _cell: &Self::Cell) -> bool {
         false
     }
 
-    /// Whether orders change what a cell's blocks do.
+    /// Returns true if orders change the work of a cell's blocks.
     fn obeys(&self, _cell: &Self::Cell) -> bool {
         false
     }
 
-    /// Makes every side anew for a restart, and warms it up.
+    /// Recreates every side for a restart, and warms it up.
     fn prepare(
         &mut self,
         restart: u32,
@@ -105,7 +106,7 @@ pub(crate) trait Ground {
         steering: &mut Steering,
     ) -> Result<Block<Self::Found>>;
 
-    /// Takes the figures of a cell's blocks of a pair.
+    /// Receives the figures of a cell's blocks of a pair.
     fn keep(&mut self, found: Vec<Self::Found>);
 
     /// Ends a restart.
@@ -114,7 +115,7 @@ pub(crate) trait Ground {
     }
 }
 
-/// Makes something of each side in random order. What was made is in the sides' own order.
+/// Creates an object for each side in random order. The result is in the order of the sides.
 pub(crate) fn in_random_order<S, M>(
     sides: impl IntoIterator<Item = S>,
     rng: &mut Rng,
@@ -137,15 +138,15 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) warnings: &'a mut Vec<String>,
 }
 
-/// How a run ended. After a failure the ground has what was measured until then.
+/// Outcome of a run. After a failure the ground has the measurements so far.
 pub(crate) struct Ended {
     pub(crate) failure: Option<BenchError>,
-    /// All intervals that were wanted are narrow enough.
+    /// All requested intervals are narrow enough.
     pub(crate) reached: bool,
 }
 
 impl Surroundings<'_> {
-    /// The same for a part of what they are for.
+    /// Returns the same for a part of the work.
     pub(crate) fn inner(&mut self) -> Surroundings<'_> {
         Surroundings {
             progress: self.progress,
@@ -157,7 +158,7 @@ impl Surroundings<'_> {
 }
 
 impl Ended {
-    /// Where nothing could be measured the failure is all there is.
+    /// If nothing was measured, returns the failure as an error.
     pub(crate) fn unless_empty(self, empty: bool) -> Result<Self> {
         match self.failure {
             Some(error) if empty => Err(error),
@@ -166,8 +167,8 @@ impl Ended {
     }
 }
 
-/// Runs restarts: those of the first stage, and where the length follows from the intervals,
-/// further ones with the cells that need them.
+/// Runs restarts: those of the first stage, and if the length follows from the intervals, further
+/// ones with the cells that need them.
 pub(crate) fn run<G: Ground>(
     ground: &mut G,
     length: &Length,
@@ -196,7 +197,7 @@ struct Running<'a> {
     start: Instant,
     rng: Rng,
     plan: Plan,
-    /// Pairs a restart that the time limit leaves.
+    /// Pairs in each restart that the time limit permits.
     pairs: u32,
     pace: Pace,
     longest_cell: Duration,
@@ -281,8 +282,8 @@ impl Running<'_> {
         Ok(End::Whole)
     }
 
-    /// One block of every cell on every side, both in random order. When an order changes what
-    /// cells do, those that are left give way to the ones that were ordered.
+    /// Runs one block of every cell on every side, both in random order. If an order changes the
+    /// work of cells, the remaining ones are replaced by the ordered ones.
     fn round<G: Ground>(
         &mut self,
         ground: &mut G,
@@ -333,8 +334,8 @@ impl Running<'_> {
         Ok(End::Whole)
     }
 
-    /// A block on each side. True when an order came meanwhile; the blocks of a cell that obeys it
-    /// are thrown away then.
+    /// Runs a block on each side. Returns true if an order came in the meantime; the blocks of a
+    /// cell that obeys it are then discarded.
     fn cell<G: Ground>(
         &mut self,
         ground: &mut G,
@@ -376,8 +377,8 @@ impl Running<'_> {
 /// Orders of sides that have not been reversed yet, by cell.
 type Orders = BTreeMap<String, Vec<usize>>;
 
-/// Sides in random order; every second time the reverse of the last one, so that what comes of
-/// being first cancels out.
+/// Returns sides in random order; every second time the reverse of the last one, so that effects of
+/// the position cancel out.
 fn order(orders: &mut Orders, name: &str, mut sides: Vec<usize>, rng: &mut Rng) -> Vec<usize> {
     if sides.is_empty() {
         return sides;

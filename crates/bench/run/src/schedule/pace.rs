@@ -1,35 +1,35 @@
-//! How a run spends its time: which cells each restart runs, and how long restarts take.
+//! Use of a run's time: the cells of each restart, and the duration of restarts.
 //!
-//! The headline is what a run is about, so its classes have the first right to the time: they run
-//! in every restart. The others run in as many as the time allows beside that. All of it follows
-//! from how long things take, and nothing from what was found.
+//! The headline is the subject of a run, so its classes have priority: they run in every restart.
+//! The others run in as many as the remaining time allows. All of this depends on durations only,
+//! never on results.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tdekit_bench_report::Stopping;
 
-/// Restarts of the classes beside the headline that its own do not take: fewer give intervals that
-/// tell nothing.
+/// Minimum number of restarts of the classes beside the headline: with fewer, intervals are
+/// useless.
 const LEAST_ALL: u32 = 3;
-/// Restarts of a run whose length follows from its intervals, at most.
+/// Maximum number of restarts of a run whose length follows from its intervals.
 const MOST_RESTARTS: u32 = 5_000;
 
-/// How long a run of an experiment may be.
+/// Limits on the length of a run of an experiment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Length {
-    /// The name of the thing that is so long, in a warning.
+    /// Its name in a warning.
     pub(crate) what: &'static str,
     pub(crate) restarts: u32,
     pub(crate) pairs: u32,
     /// Time of measuring after which nothing begins.
     pub(crate) max_time: Duration,
-    /// Restarts that run whatever the time limit.
+    /// Restarts that run regardless of the time limit.
     pub(crate) least: u32,
-    /// The time limit may end a restart between two cells. They stand in random order, so what is
-    /// left out is nobody's in particular.
+    /// True if the time limit may end a restart between two cells. They are in random order, so the
+    /// omitted ones are not biased.
     pub(crate) by_cell: bool,
-    /// Restarts beyond `restarts` go on until this is reached.
+    /// Restarts beyond `restarts` continue until this is reached.
     pub(crate) stopping: Option<Stopping>,
 }
 
@@ -44,23 +44,23 @@ pub(crate) enum Kind {
     Wanting,
 }
 
-/// Which classes each restart runs.
+/// The classes of each restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// Classes of a whole restart, and of one of the headline alone.
+    /// Number of classes of a whole restart, and of one of the headline alone.
     tasks: (usize, usize),
-    /// Restarts with every class.
+    /// Number of restarts with every class.
     all: u32,
-    /// Restarts of the first stage of the headline.
+    /// Number of restarts of the first stage of the headline.
     first: u32,
-    /// Restarts go on after the first stage.
+    /// True if restarts continue after the first stage.
     open: bool,
-    /// The headline has restarts of its own.
+    /// True if the headline has separate restarts.
     apart: bool,
 }
 
 impl Plan {
-    /// The plan of a run with so many tasks, so many of them for the headline.
+    /// Returns the plan of a run with this many tasks, and this many of them for the headline.
     pub(super) fn of(length: &Length, tasks: usize, heads: usize) -> Self {
         let first = length.stopping.map_or(length.restarts, |plan| plan.first_restarts);
         let first = first.max(length.restarts);
@@ -75,18 +75,18 @@ impl Plan {
         }
     }
 
-    /// Restarts at most.
+    /// Returns the maximum number of restarts.
     pub(super) fn most(&self) -> u32 {
         if self.open { MOST_RESTARTS } else { self.first }
     }
 
-    /// Restarts of the first stage.
+    /// Returns the restarts of the first stage.
     pub(super) fn first(&self) -> u32 {
         self.first
     }
 
-    /// The cells of a restart. The second one runs the headline alone, so that the plan knows early
-    /// how long that takes.
+    /// Returns the cells of a restart. The second one runs the headline alone, so that its duration
+    /// is known early.
     pub(super) fn kind(&self, number: u32) -> Kind {
         match number {
             1 if self.apart => Kind::Heads,
@@ -96,7 +96,7 @@ impl Plan {
         }
     }
 
-    /// Rounds of single tasks in the first stage.
+    /// Returns the rounds of single tasks in the first stage.
     pub(super) fn steps(&self, pairs: u32) -> u64 {
         let (tasks, heads) = (self.tasks.0 as u64, self.tasks.1 as u64);
         let alone = u64::from(self.first.saturating_sub(self.all));
@@ -104,14 +104,14 @@ impl Plan {
     }
 
     /// After the second restart: leaves the classes beside the headline as many restarts as fit
-    /// into the time `left`. What to tell a reader if these are fewer than planned.
+    /// into the time `left`. Returns a warning if these are fewer than planned.
     pub(super) fn fit(&mut self, number: u32, left: Duration, pace: &Pace) -> Option<String> {
         if !self.apart || number != 1 {
             return None;
         }
         let planned = self.all;
         let (whole, alone) = (pace.expected(self.tasks.0), pace.expected(self.tasks.1));
-        // One of each is over.
+        // One of each is finished.
         let needed = |all: u32| whole * (all - 1) + alone * (self.first - 1).saturating_sub(all);
         let least = LEAST_ALL.min(planned);
         self.all = (least..=planned).rev().find(|all| needed(*all) <= left).unwrap_or(least);
@@ -125,14 +125,14 @@ impl Plan {
     }
 }
 
-/// How long restarts take, by the number of their tasks.
+/// Durations of restarts, by the number of their tasks.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     longest: BTreeMap<usize, Duration>,
 }
 
 impl Pace {
-    /// The time that a restart of so many tasks will take, at most.
+    /// Returns an upper bound of the duration of a restart with this many tasks.
     pub(super) fn expected(&self, tasks: usize) -> Duration {
         match self.longest.range(tasks..).next() {
             Some((known, longest)) if *known == tasks => *longest,
@@ -141,15 +141,15 @@ impl Pace {
         }
     }
 
-    /// Notes what a restart of so many tasks took.
+    /// Records the duration of a restart with this many tasks.
     pub(super) fn note(&mut self, took: Duration, tasks: usize) {
         let longest = self.longest.entry(tasks).or_default();
         *longest = took.max(*longest);
     }
 }
 
-/// Pairs a restart that let all restarts end in the time left, at least one. `first` is the time
-/// of the first restart so far, and that of its first pair.
+/// Returns the number of pairs in each restart with which all restarts end in the remaining time,
+/// at least one. `first` is the duration of the first restart so far, and that of its first pair.
 pub(super) fn affordable_pairs(
     length: &Length,
     left: Duration,
@@ -162,7 +162,7 @@ pub(super) fn affordable_pairs(
     (1..=length.pairs).rev().find(|pairs| f64::from(*pairs) <= most).unwrap_or(1)
 }
 
-/// The warning of a run that has only so many pairs a restart.
+/// The warning of a run that has only this many pairs in each restart.
 pub(super) fn fewer_pairs(length: &Length, pairs: u32) -> Option<String> {
     (pairs < length.pairs)
         .then(|| format!("The time limit left {pairs} of {} pairs a restart.", length.pairs))

@@ -1,26 +1,26 @@
-//! Orders to a running test, and what became of them.
+//! Orders to a running test, and their effects.
 
 use tdekit_bench_report::ThinkTime;
 
 use crate::control::{Listener, Order};
 use crate::generate::Mix;
 
-/// Takes orders. What was ordered holds for all later restarts too.
+/// Receives orders. They apply to all later restarts too.
 #[derive(Default)]
 pub(crate) struct Steering {
     listener: Option<Listener>,
-    /// Whether what runs now has parameters that an order can change.
+    /// True if the current work has parameters that an order can change.
     pub(crate) has_mixes: bool,
     mix: Option<Mix>,
     think_time: Option<ThinkTime>,
     stopped: bool,
-    /// Rises with each change of a parameter.
+    /// Incremented with each change of a parameter.
     version: u64,
-    /// Version that each side's control table is at.
+    /// Version of each side's control table.
     applied: Vec<u64>,
-    /// Notes that a reader of the run must know.
+    /// Notes for the reader of the results.
     pub(crate) notes: Vec<String>,
-    /// Where the run stands, for whoever asks.
+    /// Current position of the run, for status queries.
     pub(crate) place: String,
 }
 
@@ -29,17 +29,17 @@ impl Steering {
         Self { listener: Listener::start(), ..Self::deaf() }
     }
 
-    /// Hears nothing.
+    /// Returns one that receives no orders.
     pub(crate) fn deaf() -> Self {
         Self::default()
     }
 
-    /// Fresh copies hold the control table as it was made.
+    /// Fresh copies have the original control table.
     pub(crate) fn begin_restart(&mut self, sides: usize) {
         self.applied = vec![0; sides];
     }
 
-    /// Takes the orders that have come; true when a parameter changed or the test is to stop.
+    /// Processes the pending orders; returns true if a parameter changed or the test must stop.
     pub(crate) fn take_orders(&mut self) -> bool {
         let mut changed = false;
         while let Some(received) = self.listener.as_ref().and_then(Listener::next) {
@@ -87,8 +87,8 @@ impl Steering {
         self.stopped
     }
 
-    /// Statements that bring a side's control table to what was ordered, unless it is there. They
-    /// must be run.
+    /// Returns statements that apply the orders to a side's control table, unless it is up to date.
+    /// They must be executed.
     pub(crate) fn statements(&mut self, side: usize) -> Vec<String> {
         let Some(applied) = self.applied.get_mut(side).filter(|at| **at != self.version) else {
             return Vec::new();
@@ -111,14 +111,14 @@ impl Steering {
         vec![format!("UPDATE Control SET {}", sets.join(", "))]
     }
 
-    /// As an order does.
+    /// Has the effect of an order.
     #[cfg(test)]
     pub(crate) fn order_mix(&mut self, mix: Mix) {
         self.mix = Some(mix);
         self.version += 1;
     }
 
-    /// The mix that was ordered.
+    /// Returns the mix that was ordered.
     pub(crate) fn mix(&self) -> Option<Mix> {
         self.mix
     }

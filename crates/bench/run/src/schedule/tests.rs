@@ -1,4 +1,4 @@
-//! The order of things, on a ground that only notes what it is asked.
+//! The order of measurements, on a ground that only records its calls.
 
 use super::*;
 
@@ -137,7 +137,7 @@ fn every_pair_runs_every_cell_on_every_side_and_every_second_one_in_reverse() {
     }
 }
 
-/// Over many restarts each side runs first, second and third about as often.
+/// Over many restarts each side runs first, second and third about equally often.
 #[test]
 fn no_side_has_a_place_of_its_own() {
     let mut ground = Noting::new(1, 3);
@@ -161,7 +161,7 @@ fn a_failure_keeps_what_was_measured() {
     assert_eq!((ground.kept, ground.cleaned), (3, 0));
 }
 
-/// The block that an order meets is thrown away with the others of its pair, and run anew.
+/// The block during which an order arrives is discarded with the others of its pair, and repeated.
 #[test]
 fn a_disturbed_pair_is_measured_anew() {
     let mut ground = Noting::new(1, 2);

@@ -1,4 +1,4 @@
-//! SQLite's own `speedtest1`, a workload that is not ours, on every side.
+//! SQLite's own `speedtest1`, an independent workload, on every side.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -14,15 +14,15 @@ use crate::private;
 
 /// The program: loads a library, then the object.
 const LOADER: &str = include_str!("load.c");
-/// The object's part that is ours.
+/// Our part of the object.
 const RUNNER: &str = include_str!("runner.c");
 /// Name of the program, and of the object beside it.
 const PROGRAM: &str = "run";
 const OBJECT: &str = "speedtest1.so";
-/// How a plain SQLite database begins.
+/// Start of a plain SQLite database.
 const PLAIN_MAGIC: &[u8] = b"SQLite format 3\0";
 
-/// A setting of `speedtest1`: name, its arguments, what it is in words.
+/// A setting of `speedtest1`: name, its arguments, its description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) id: &'static str,
@@ -54,10 +54,10 @@ pub(crate) struct Stack<'a> {
     pub(crate) environment: KeyEnvironment,
 }
 
-/// The program, built from the source of the distribution's package where that was not done yet.
+/// Returns the program, which is built from the source of the distribution's package if necessary.
 ///
 /// # Errors
-/// When the source cannot be had, or does not compile.
+/// If the source is unavailable, or does not compile.
 pub(crate) fn program() -> Result<PathBuf> {
     let base = cache_directory()?.join("speedtest1");
     private::make(&base)?;
@@ -102,8 +102,8 @@ fn read(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).map_err(BenchError::file("cannot read", path))
 }
 
-/// SQLite's interface as its source has it before its version is filled in; which it is does not
-/// matter to a program that takes any library.
+/// Returns SQLite's interface from its source, before its version is filled in; the version does
+/// not matter to a program that takes any library.
 fn header(template: &str) -> String {
     template
         .replace("--VERS--", "3")
@@ -111,8 +111,8 @@ fn header(template: &str) -> String {
         .replace("--SOURCE-ID--", "source")
 }
 
-/// One run of a row on a new database at `database`. `quiet` is an empty directory: nothing is
-/// written out on the clock but what `speedtest1` itself syncs.
+/// One run of a row on a new database at `database`. `quiet` is an empty directory: within the
+/// measured time, only the syncs of `speedtest1` itself write to the device.
 pub(crate) fn spec(
     program: &Path,
     stack: &Stack<'_>,
@@ -139,7 +139,7 @@ pub(crate) fn spec(
     }
 }
 
-/// Fails where a side that encrypts left a plain database, or one that does not left none.
+/// Fails if a side that encrypts left a plain database, or one that does not left none.
 pub(crate) fn check(database: &Path, encrypts: bool) -> Result<()> {
     let mut start = Vec::new();
     std::fs::File::open(database)

@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(ran.stderr, "because\n");
         let ran = run(&shell("kill -KILL $$", output)).unwrap();
         assert!(ran.failure.unwrap().contains("signal: 9"));
-        // Success without the promised output is no success.
+        // Success without the expected output is an error.
         assert!(matches!(run(&shell("true", output)), Err(BenchError::File { .. })));
         let mut spec = shell("true", output);
         spec.program = "no-such-program-anywhere".into();

@@ -1,5 +1,5 @@
 //! Loops of the crud experiment: read the control parameters, then a read of a Card, an update of a
-//! Vendor or an insert of a Purchase, on random rows, each a transaction of its own.
+//! Vendor or an insert of a Purchase, on random rows, each in a separate transaction.
 
 use std::time::Duration;
 
@@ -13,10 +13,11 @@ use crate::job::CrudRequest;
 use crate::latency::Latencies;
 use crate::measure::{Cost, Meter};
 
-/// Different texts to write; more than any cache line holds, few enough to stay in memory.
+/// Number of different texts to write; too many for a processor's cache lines, few enough to stay
+/// in memory.
 const TEXTS: usize = 1024;
 
-/// The prepared statements, which stand for the source's stored procedures.
+/// The prepared statements, which correspond to the source's stored procedures.
 pub(super) struct Crud {
     control: Statement,
     read_card: Statement,
@@ -58,7 +59,7 @@ fn date(rng: &mut Rng) -> Bound {
     rng.i64(1_300_000_000..1_400_000_000).into()
 }
 
-/// Sleeps until a loop is due; returns when that was.
+/// Sleeps until a loop is due; returns the due time.
 fn wait_until_due(due: u64, now: u64) -> u64 {
     if due > now {
         std::thread::sleep(Duration::from_nanos(due - now));
@@ -98,7 +99,8 @@ impl Crud {
         })
     }
 
-    /// Runs the loops, all or until the control table says stop: `operations` tells how many.
+    /// Runs the loops, all or until the control table requests a stop: `operations` is their
+    /// number.
     pub(super) fn run(
         &self,
         connection: &Connection,
@@ -111,7 +113,7 @@ impl Crud {
         Ok(Cost { operations, latencies: latencies.counts(), ..cost })
     }
 
-    /// Returns the loops done: all, unless the control table says stop.
+    /// Returns the number of loops: all, unless the control table requests a stop.
     fn loops(
         &self,
         request: &CrudRequest,
@@ -119,11 +121,11 @@ impl Crud {
         latencies: &mut Latencies,
     ) -> Result<u64, SqliteError> {
         let rows = request.rows.max(1).cast_signed();
-        // Processes start at different places of the mix, or all would write at once.
+        // Processes start at different positions of the mix, or all would write at once.
         let mut turn = rng.i64(0..10);
         self.control.bind_integer(1, request.control)?;
-        // A loop counts from where the last one ended, or from when it was due, whether or not the
-        // process was there in time.
+        // A loop is timed from the end of the last one, or from its due time, even if the process
+        // was late.
         let mut began = wall_ns();
         for done in 0..request.loops {
             if done > 0 {
@@ -144,7 +146,7 @@ impl Crud {
             if delay_every > 0 && done % delay_every.cast_unsigned() == 0 {
                 std::thread::sleep(Duration::from_millis(u64::try_from(delay_ms).unwrap_or(0)));
                 if request.interval_ns.is_none() {
-                    // Thinking is no operation's latency.
+                    // Think time does not belong to any operation's latency.
                     began = wall_ns();
                 }
             }

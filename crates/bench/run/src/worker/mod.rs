@@ -1,5 +1,5 @@
-//! The worker: a process of its own that drives one database through one library, so that each
-//! side's SQLite state, CPU and memory are its own.
+//! The worker: a separate process that drives one database through one library, so that each side
+//! has its own SQLite state, CPU and memory.
 
 mod command;
 mod crud;
@@ -24,7 +24,7 @@ use script::Script;
 use tdekit_sqlite_client::{Connection, Library, LibraryError, SqliteError};
 use tdekit_system_use::wall_ns;
 
-/// Why a request failed.
+/// Reason why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WorkerError {
     #[error(transparent)]
@@ -69,7 +69,8 @@ struct Worker {
     script: Option<Script>,
 }
 
-/// The open database and what is prepared on it. Statements go before the connection they keep.
+/// The open database and what is prepared on it. Statements are dropped before the connection that
+/// they refer to.
 struct Database {
     crud: Option<Crud>,
     operations: Option<Operations>,
@@ -80,14 +81,14 @@ struct Database {
 }
 
 impl Database {
-    /// Closes it, does something with its file, and opens it again with nothing prepared.
+    /// Closes it, modifies its file, and opens it again with nothing prepared.
     fn reopen(
         &mut self,
         library: Library,
         meanwhile: impl FnOnce(&Path) -> Result<(), WorkerError>,
     ) -> Result<(), WorkerError> {
         (self.crud, self.operations, self.oltp) = (None, None, None);
-        // Something must stand in the connection's place while the file is closed.
+        // A placeholder for the connection while the file is closed.
         self.connection = library.open(Path::new(":memory:"))?;
         meanwhile(&self.path)?;
         self.connection = open(library, &self.path, &self.on_open)?;

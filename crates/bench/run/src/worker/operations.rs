@@ -1,5 +1,5 @@
 //! Statements of the operations experiment: each runs with emptied caches, is measured alone, and
-//! is undone outside the clock, so that every statement of every side meets the same state.
+//! is undone outside of the timing, so that every statement of every side finds the same state.
 
 use tdekit_sqlite_client::{Connection, Library, SqliteError, Statement, Value};
 
@@ -9,7 +9,7 @@ use crate::error::BenchError;
 use crate::job::{Operation, OperationCosts as Costs, Planned, Rehearsal, Variant};
 use crate::measure::{Cost, Meter};
 
-/// Statements of the plan, prepared: what to measure and how to undo it.
+/// Prepared statements of the plan: the measured ones and their undo.
 pub(super) struct Operations {
     prepared: Vec<(Statement, Option<Statement>)>,
 }
@@ -31,8 +31,8 @@ fn undo(statement: Option<&Statement>, variant: &Variant) -> Result<(), SqliteEr
     Ok(())
 }
 
-/// The block's variants of every statement of `operation`, SQLite's cache emptied before each, the
-/// system's left warm.
+/// Runs the block's variants of every statement of `operation`; SQLite's cache is emptied before
+/// each, the system's stays warm.
 pub(super) fn run_warm(
     database: &mut Database,
     plan: &[Planned],
@@ -86,8 +86,9 @@ pub(super) fn checkpoint(connection: &Connection) -> Result<Cost, WorkerError> {
     Ok(Meter::whole(connection, || statement.run())?.1)
 }
 
-/// One variant of every statement of `operation`, on a fresh connection, after the file's pages
-/// were dropped from the system's cache, or all pages of all files. `round` chooses the variant.
+/// Runs one variant of every statement of `operation`, on a fresh connection, after the file's
+/// pages were dropped from the system's cache, or all pages of all files. `round` selects the
+/// variant.
 pub(super) fn run_cold(
     library: Library,
     database: &mut Database,
@@ -126,8 +127,8 @@ fn reopen_cold(
     })
 }
 
-/// Drops the clean pages of every file from the system's cache, and what it knows of directories.
-/// Only root may.
+/// Drops the clean pages of every file from the system's cache, with its directory entries and
+/// inodes. Only root may.
 fn drop_all_pages() -> Result<(), WorkerError> {
     const SWITCH: &str = "/proc/sys/vm/drop_caches";
     rustix::fs::sync();
@@ -135,8 +136,8 @@ fn drop_all_pages() -> Result<(), WorkerError> {
     Ok(dropped.map_err(BenchError::file("cannot drop the system's whole cache by", SWITCH))?)
 }
 
-/// Runs and undoes each statement for real and compares the changed rows with the expected ones.
-/// The database is not to be used for anything else afterwards.
+/// Executes and undoes each statement and compares the changed rows with the expected ones. The
+/// database must not be used for anything else afterwards.
 pub(super) fn rehearse(connection: &Connection, statements: &[Planned]) -> Vec<Rehearsal> {
     statements.iter().map(|planned| rehearse_one(connection, planned)).collect()
 }

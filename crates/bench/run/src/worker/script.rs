@@ -1,6 +1,6 @@
-//! The user's own statements: run in their order as an application would, each measured alone with
-//! its commit, SQLite's cache emptied before each. What they change is undone outside the clock, so
-//! that every time and every side meets the same database.
+//! The user's own statements: run in their order as by an application, each measured alone with its
+//! commit, SQLite's cache emptied before each. Their changes are undone outside of the timing, so
+//! that every repetition and every side finds the same database.
 
 use tdekit_sqlite_client::{Library, SqliteError};
 
@@ -18,7 +18,7 @@ pub(super) struct Script {
 }
 
 impl Script {
-    /// Runs the statements once, to see which of them change the database, and undoes them.
+    /// Runs the statements once, to determine which of them change the database, and undoes them.
     pub(super) fn plan(
         database: &mut Database,
         statements: Vec<String>,
@@ -38,14 +38,14 @@ impl Script {
         Ok((Self { statements, undo }, writes))
     }
 
-    /// Runs the script `times` times; the cost of each statement, all times together.
+    /// Runs the script `times` times; returns the cost of each statement, all repetitions together.
     pub(super) fn run(
         &self,
         library: Library,
         database: &mut Database,
         times: u64,
     ) -> Result<Vec<Cost>, WorkerError> {
-        // Whatever ran before: a fresh connection on the database as it is.
+        // Starts from a fresh connection on the original database.
         self.put_back(library, database)?;
         let mut sums = vec![Cost::default(); self.statements.len()];
         for time in 0..times {
@@ -66,8 +66,8 @@ impl Script {
         Ok(sums)
     }
 
-    /// Undoes what the statements changed, and opens again: no time finds what the one before left
-    /// in a connection's caches.
+    /// Undoes the changes of the statements, and opens again: no repetition finds the caches of the
+    /// previous one.
     fn put_back(&self, library: Library, database: &mut Database) -> Result<(), WorkerError> {
         if self.undo == Undo::Log {
             database.connection.keep_log_on_close()?;

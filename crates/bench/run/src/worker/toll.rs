@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tdekit_system_use::{cpu_ns, wall_ns};
 
-/// Turns between two looks at the clock; some hundreds of nanoseconds.
+/// Iterations between two readings of the clock; some hundreds of nanoseconds.
 const TURNS: u32 = 256;
 
 /// Computes until this process has used `cpu` nanoseconds more, then waits until the monotonic
@@ -27,7 +27,7 @@ pub(super) fn pay(cpu: u64, until: u64) {
 mod tests {
     use super::*;
 
-    /// Other tests of this process use CPU too, so only the least can be said.
+    /// Other tests of this process use CPU too, so only a lower bound can be checked.
     #[test]
     fn it_is_paid_in_computing_and_in_waiting() {
         let (cpu, wall) = (cpu_ns(), wall_ns());

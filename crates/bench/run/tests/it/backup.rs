@@ -1,5 +1,5 @@
-//! The backup matrix end to end, through its program and a stand-in for the command: what it runs,
-//! reports and removes, and what is kept when a run does not get to its end.
+//! The backup matrix end to end, through its program and a stand-in for the command: its work,
+//! reports and cleanup, and the data kept if a run does not complete.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -9,11 +9,11 @@ use rusqlite::Connection;
 use tdekit_bench_report::{Metric, Report, Role};
 
 const STAND_IN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stand_in/tdekit.sh");
-/// The words that a matrix of every test has: two ciphers and two compressions.
+/// The words of the matrix in every test: two ciphers and two compressions.
 const SMALL: &str =
     "--experiment backup --cipher AES_256 --compression none --compression zstd --seed 4";
 
-/// A place with two devices.
+/// Returns a place with two devices.
 fn devices() -> Place {
     let place = Place::new();
     for name in ["one", "two"] {
@@ -22,7 +22,7 @@ fn devices() -> Place {
     place
 }
 
-/// The bench of a small matrix on one device, with the stand-in as its command.
+/// Returns the bench of a small matrix on one device, with the stand-in as its command.
 fn small(place: &Place, line: &str) -> Command {
     sized(place, "200kB", line)
 }
@@ -44,7 +44,7 @@ fn nothing_is_left(place: &Place) {
     }
 }
 
-/// Results are there, marked, and the files are gone.
+/// Checks that results exist and are marked, and that the files are removed.
 fn is_partial(place: &Place, output: &Output, code: i32, reason: &str) {
     let (table, errors) = text(output);
     assert_eq!(output.status.code(), Some(code), "{errors}");
@@ -140,7 +140,7 @@ fn full_backups_are_rows_of_the_operations() {
     let place = devices();
     let mut command = place.library("--aa --quick --rows 300 --restarts 2 --experiment operations");
     command.env("TDEKIT_COMMAND", STAND_IN);
-    // A command that refuses leaves them out, and the report says why.
+    // A command that refuses leaves them out, with the reason in the report.
     let table = done(command.env("STAND_IN_REFUSE", "1"));
     assert!(!table.contains("full backup"), "{table}");
     let notes = place.results().subject.notes;
@@ -183,7 +183,7 @@ fn a_full_disk_and_a_killed_command_leave_partial_results() {
     }
 }
 
-/// Ctrl-C, and the end of the worker: both end the command that runs.
+/// Ctrl-C, and the end of the worker: both end the running command.
 #[test]
 fn an_interrupt_ends_the_command_and_keeps_what_was_measured() {
     for (whom, code, reason) in [("bench", 130, "interrupted"), ("worker", 1, "signal: 9")] {

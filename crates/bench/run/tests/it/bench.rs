@@ -1,5 +1,5 @@
-//! The bench end to end, through its program: reports, cleaning up, and what is kept when a run
-//! does not get to its end. Base against base, so that nothing but SQLite is needed.
+//! The bench end to end, through its program: reports, cleanup, and the data kept if a run does not
+//! complete. Base against base, so that only SQLite is needed.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -130,7 +130,7 @@ fn an_early_interrupt_cleans_up_too() {
     assert!(!place.path("results.json").exists());
 }
 
-/// Files may grow to 1.5 MB only; the load mix makes the database larger than that in the end.
+/// Files may grow to 1.5 MB only; the load mix eventually makes the database larger than that.
 #[test]
 #[ignore = "full: a bench"]
 fn a_full_disk_leaves_partial_results() {

@@ -1,4 +1,4 @@
-//! The crate's integration tests, one program: a module a subject.
+//! Integration tests of the crate in one program, with one module for each subject.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod common;

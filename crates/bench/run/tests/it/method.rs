@@ -39,10 +39,10 @@ fn restarts_go_on_until_the_intervals_are_narrow() {
         assert!(head.restarts >= 3 && width <= 4.000_001, "{head:?}");
         assert!(table.contains("+-100 % on all: reached"), "{table}");
     } else {
-        // On a machine that is busy beyond measure.
+        // On an extremely busy machine.
         assert!(table.contains("The time limit ended the run"), "{table}");
     }
-    // Every loop of every block was timed, and the driver's share was found.
+    // Every loop of every block was timed, and the driver's share was determined.
     let [base, control] = report.latencies.as_slice() else { panic!("{:?}", report.latencies) };
     assert_eq!(base.operations, 200 * report.summary.totals("crud/4-3-3", "base").unwrap().blocks);
     assert_eq!(base.operations, control.operations);
@@ -127,7 +127,8 @@ fn calibration_counts_intervals_and_keeps_what_it_has() {
     let found = read();
     assert_eq!((found.runs_wanted, found.incomplete.len()), (2, 0));
     assert!(found.noise.is_some());
-    // The dearer base really paid. Its CPU is its own, its time also others' on a busy machine.
+    // The slowed base really paid. Its CPU is its own; its time includes that of others on a busy
+    // machine.
     assert!((0.025..0.04).contains(&found.added_cpu), "{}", found.added_cpu);
     assert!(found.added_elapsed > 0.02, "{}", found.added_elapsed);
     let page = std::fs::read_to_string(place.path("calibration.html")).unwrap();
@@ -171,7 +172,7 @@ fn a_script_is_priced_on_copies() {
             let found = report.summary.comparison(id, Metric::Elapsed, "control", "base");
             assert_eq!(found.unwrap().restarts, 2, "{id}");
         }
-        // Were the rows not put back, later times would delete none.
+        // If the rows were not restored, later repetitions would delete none.
         let writes =
             report.summary.totals("script/6", "base").unwrap().median(Metric::PagesWritten);
         assert!(writes >= 1.0, "{writes}");

@@ -1,5 +1,5 @@
-//! The OLTP workloads on SQLite, by our own driver. Base against base, so that nothing but SQLite
-//! is needed.
+//! The OLTP workloads on SQLite, with our own driver. Base against base, so that only SQLite is
+//! needed.
 
 use crate::common::{Place, done, embedded};
 use tdekit_bench_report::{Metric, Report};
@@ -38,14 +38,14 @@ fn all_eight_workloads_and_the_scan_run_on_sqlite() {
         assert!((of(Metric::Queries) - statements).abs() < 0.5, "{}", run.cell);
         let (median, tail) = (of(Metric::MedianLatency), of(Metric::TailLatency));
         assert!(median > 0.0 && median <= tail, "{run:?}");
-        // The driver's own loop is a part of what the process used.
+        // The driver's own loop is a part of the process's CPU.
         assert!(of(Metric::OwnCpu) > 0.0 && of(Metric::OwnCpu) < of(Metric::Cpu), "{run:?}");
     }
     let all = oltp.summary.pooled("all", Metric::Throughput, "control", "base").unwrap();
     assert_eq!(all.cells.len(), 8, "the scan is a question of its own");
 }
 
-/// Several processes write to one database: they wait for each other, and lose nothing.
+/// Several processes write to one database: they wait for each other, and nothing is lost.
 #[test]
 #[ignore = "full: a bench"]
 fn processes_share_a_database() {

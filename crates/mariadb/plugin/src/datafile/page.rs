@@ -90,7 +90,7 @@ pub enum Fault {
 /// opened, is compressed or has a fault.
 ///
 /// # Errors
-/// Of keys that are there and cannot be had, and of a page of another length.
+/// Those of keys that exist but cannot be obtained, and of a page of another length.
 pub fn check(
     layout: &Layout,
     keys: Option<&mut TableKeys<'_>>,

@@ -1,4 +1,4 @@
-//! Clients that lie, stall, or speak nonsense: their own connection ends, others continue.
+//! Clients that lie, stall, or send nonsense: their own connection ends, others continue.
 
 use std::io::Read;
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn packets_may_be_split_at_every_byte() {
     let long = format!("rows 3 {}", "x".repeat(2000));
     piecemeal(&mut client, PacketKind::Batch, &encode_batch(&long));
     assert_eq!(client.answer().rows(), 3);
-    // The same in pieces of two at every place.
+    // The same in two pieces, split at every place.
     let framed = client.framed(PacketKind::Batch, &encode_batch("rows 1"));
     for at in 1..framed.len() {
         client.send_bytes(&framed[..at]);
@@ -36,7 +36,7 @@ fn packets_may_be_split_at_every_byte() {
     }
 }
 
-/// A name for each, and its bytes: sent first on a new connection.
+/// Test cases, name and bytes: sent first on a new connection.
 fn first_bytes() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("nothing like TDS", b"GET / HTTP/1.1\r\n\r\n".to_vec()),
@@ -63,7 +63,7 @@ fn what_comes_first_is_refused_if_it_is_wrong() {
         let mut client = Client::connect(&server);
         client.send_bytes(&bytes);
         let mut rest = Vec::new();
-        // Closed, whether in order or not: what does not come is a time-out.
+        // Closed, whether gracefully or not: otherwise there is a timeout.
         if let Err(error) = client.stream.read_to_end(&mut rest) {
             assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{what}");
         }
@@ -71,8 +71,8 @@ fn what_comes_first_is_refused_if_it_is_wrong() {
     assert_eq!(Client::login(&server, Encryption::On).batch("rows 1").rows(), 1);
 }
 
-/// A name for each, and its bytes: sent by a client that has logged in. The flag: the connection
-/// goes on.
+/// Test cases, name and bytes: sent by a client that has logged in. The flag: the connection
+/// continues.
 fn later_bytes() -> Vec<(&'static str, PacketKind, Vec<u8>, bool)> {
     let headers = encode_batch("");
     let rpc = |rest: &[u8]| [&headers[..], rest].concat();

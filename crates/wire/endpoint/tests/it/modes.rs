@@ -1,4 +1,4 @@
-//! Which parts are encrypted, and with whom: each mode with each kind of client.
+//! The encrypted parts of a connection: each mode with each kind of client.
 
 use std::io::Read;
 
@@ -69,7 +69,7 @@ fn strict_takes_nothing_else() {
     // Another protocol over TLS has another name.
     let mut client = Client::connect(&server);
     assert!(client.strict(tls_client(BOTH, &[b"http/1.1"])).is_err());
-    // Older clients give no name and have no 1.3.
+    // Older clients give no name and do not support 1.3.
     let mut client = Client::connect(&server);
     client.strict(tls_client(&[&rustls::version::TLS12], &[])).unwrap();
     assert!(client.prelogin(Encryption::On).is_some());
@@ -96,7 +96,7 @@ fn tls_cannot_be_left_out_once_it_is_agreed_on() {
     // A login in the clear instead of a handshake.
     client.send(PacketKind::Login, &login_of("sa", PASSWORD, "").encode());
     assert_eq!(client.message(), None);
-    // And plain bytes within a connection that is sealed.
+    // And plain bytes within a sealed connection.
     let mut client = Client::login(&server, Encryption::On);
     client.tls = None;
     client.send(PacketKind::Batch, &tdekit_wire_tds::request::encode_batch("rows 1"));

@@ -90,7 +90,7 @@ fn a_fault_ends_one_session_and_no_other() {
     let mut client = Client::login(&server, Encryption::On);
     assert_eq!(client.batch("panic").errors(), [3624]);
     assert_eq!(client.message(), None);
-    // A value that its column cannot carry is not sent.
+    // A value that its column cannot represent is not sent.
     let mut client = Client::login(&server, Encryption::On);
     let answer = client.batch("unfit");
     assert_eq!((answer.errors(), answer.rows()), (vec![3624], 0));
@@ -98,8 +98,7 @@ fn a_fault_ends_one_session_and_no_other() {
     assert_eq!(other.batch("rows 2").rows(), 2);
 }
 
-/// The acknowledgement of an Attention: alone in its message, numbered as SQL Server 2025 numbers
-/// it.
+/// The acknowledgement of an Attention: alone in its message, numbered as by SQL Server 2025.
 fn acknowledgement() -> Vec<Token> {
     let status = DoneStatus(ATTENTION);
     vec![Token::Done { token: DoneToken::Done, status, command: 0xFD, rows: 0 }]
@@ -120,13 +119,13 @@ fn attention_ends_what_runs() {
             assert_eq!(told, (tokens, ERROR, vec![]), "{batch}");
             assert_eq!(client.answer().0, acknowledgement(), "{batch}");
         }
-        // An answer that the client does not read meanwhile.
+        // An answer that the client does not read in the meantime.
         client.send(PacketKind::Batch, &encode_batch("spin"));
         std::thread::sleep(std::time::Duration::from_millis(50));
         client.attention();
         assert_eq!(client.answer().status(), ERROR);
         assert_eq!(client.answer().0, acknowledgement());
-        // When nothing runs any more, and twice.
+        // When nothing is running any more, and twice.
         client.attention();
         client.attention();
         for _ in 0..2 {
@@ -146,13 +145,13 @@ fn attention_ends_a_call_and_those_behind_it() {
         encode_rpc(&procedure, &[text, self::text("@a int"), output()]).unwrap()
     };
     let behind = executed(text("echo"));
-    // Behind the headers: those of the message stand before its first call.
+    // After the headers: those of the message are before its first call.
     let headers = encode_batch("").len();
     let payload = [&executed(text("wait"))[..], &[0xFF], &behind[headers..]].concat();
     client.send(PacketKind::Rpc, &payload);
     eventually("its run", || server.log.has("runs wait"));
     client.attention();
-    // No status and no value comes back.
+    // Neither a status nor a value is returned.
     let answer = client.answer();
     let [Token::Done { token, status, command, rows }] = answer.0[..] else {
         panic!("{answer:?}");
@@ -198,7 +197,7 @@ fn what_has_been_said_does_not_wait_for_the_end() {
     let server = serve(Mode::On);
     let mut client = Client::login(&server, Encryption::NotSupported);
     client.send(PacketKind::Batch, &encode_batch("say"));
-    // The message comes in a packet of its own, while the batch still runs.
+    // The message is in a separate packet, while the batch still runs.
     let mut header = [0; 8];
     std::io::Read::read_exact(&mut client.stream, &mut header).unwrap();
     assert_eq!((header[0], header[1]), (4, 0));
@@ -347,13 +346,13 @@ fn rows_are_loaded() {
     assert_eq!(answer.errors(), [0; 0]);
     assert!(matches!(answer.0[..], [Token::Done { rows: 50_000, .. }]));
     assert!(server.log.has("insert bulk t (a int) of 1") && server.log.has("end true"));
-    // A row that is refused: the rest of the message is taken, and nothing kept.
+    // A refused row: the rest of the message is read, and nothing kept.
     client.batch("insert bulk t (a int)");
     let bad = encode_bulk(&columns, &[vec![Value::Int(-1)], vec![Value::Int(1)]]).unwrap();
     client.send(PacketKind::BulkLoad, &bad);
     assert_eq!(client.answer().errors(), [515]);
     assert!(server.log.has("end false"));
-    // Rows that nothing announced.
+    // Rows without an announcement.
     client.send(PacketKind::BulkLoad, &bad);
     assert_eq!(client.answer().errors(), [4002]);
     assert_eq!(client.batch("rows 1").rows(), 1);
@@ -375,13 +374,13 @@ fn an_endpoint_stops_with_requests_running() {
     assert_eq!(idle.message(), None);
 }
 
-/// A message of `count` times the same call.
+/// Makes a message of `count` times the same call.
 fn calls(count: usize, parameters: &[Parameter]) -> Vec<u8> {
     let one = encode_rpc(&Procedure::Known(KnownProcedure::ExecuteSql), parameters).unwrap();
     let mut message = one.clone();
     for _ in 1..count {
         message.push(0xFF);
-        // Behind the headers of the request.
+        // After the headers of the request.
         message.extend_from_slice(&one[22..]);
     }
     message
@@ -408,7 +407,7 @@ fn a_parameter_that_is_no_value_refuses_its_message_and_the_connection_goes_on()
     let marked = f64::from_bits(0x1234_5678_9ABC_DEF0);
     let float = Parameter { ty: SqlType::Float, value: Value::Float(marked), ..int(0) };
     for bits in [f64::NAN.to_bits(), f64::INFINITY.to_bits(), f64::NEG_INFINITY.to_bits()] {
-        // Behind a call that could be done.
+        // After a valid call.
         let mut message = calls(1, &[text("rows 7")]);
         message.push(0xFF);
         message

@@ -1,4 +1,4 @@
-//! Sessions as others see them, and requests that others make of them.
+//! Sessions as others see them, and requests to them from others.
 
 use std::net::Shutdown;
 use std::time::{Duration, SystemTime};
@@ -46,14 +46,14 @@ fn every_connection_is_known_as_long_as_it_lives() {
     assert_eq!(known[0].client, plain.stream.local_addr().unwrap());
     let before = of(&server, 51);
     assert_eq!(plain.batch("rows 1").rows(), 1);
-    // A write is counted when it has been made: the client may have its answer before that.
+    // A write is counted after it was made: the client may have its answer before that.
     eventually("its counts", || {
         let after = of(&server, 51);
         after.reads.count > before.reads.count && after.writes.count > before.writes.count
     });
     drop(strict);
     eventually("its end", || server.sessions.connections().len() == 3);
-    // A number is used again only when the others have been.
+    // An ID is reused only after the others have been used.
     let _next = Client::login(&server, Encryption::NotSupported);
     assert_eq!(server.sessions.connections().last().unwrap().caller.spid, 55);
 }

@@ -1,4 +1,4 @@
-//! Wrong passwords, many at a time, from clients that do not wait for an answer.
+//! Many wrong passwords at a time, from clients that do not wait for an answer.
 
 use std::time::Instant;
 
@@ -32,7 +32,7 @@ fn a_right_login_comes_through_a_storm_of_wrong_ones() {
     let server = serve(Mode::Off);
     Logins::open(&server.logins).unwrap().set("other", PASSWORD).unwrap();
     storm(&server, 2000, |at| format!("mutant {at}"));
-    // Both an unknown password, which must be derived, and then the same one known.
+    // First an unknown password, which must be derived, and then the same one, now known.
     for _ in 0..2 {
         let start = Instant::now();
         let mut client = Client::connect(&server);

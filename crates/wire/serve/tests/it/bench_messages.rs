@@ -1,5 +1,5 @@
-//! `tdekit bench --experiment messages`: the bench starts `tdekit serve`, this very command, and
-//! holds encrypted connections against plain ones; or it goes to one that a user started.
+//! `tdekit bench --experiment messages`: the bench starts this `tdekit serve` and compares
+//! encrypted connections with plain ones, or it uses a server that a user started.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -37,7 +37,7 @@ fn runs(messages: &Value) -> &[Value] {
 #[test]
 fn messages_are_priced_on_a_server_of_its_own() {
     let mut place = place();
-    // The bench has a key store of its own, and heeds no key of the user's.
+    // The bench has a separate key store and ignores the user's keys.
     place.set("TDEKIT_PASSWORD", "the user's");
     let words = "bench --experiment messages --loops 3000 --stream-rows 1000 --packet-size 8000 \
                  --restarts 2 --pairs 1 --dir work";
@@ -84,7 +84,7 @@ fn connects_selects_and_waiting_connections_are_priced() {
     let run = place.ok(words.split_whitespace());
     assert_eq!(fs::read_dir(place.path("work")).unwrap().count(), 0, "files are left");
     let messages = messages(&place);
-    // Of selects also those in the bench's own process; each twice.
+    // Selects are also measured in the bench's own process; each cell runs twice.
     assert_eq!(runs(&messages).len(), (2 + 3 + 3) * 2);
     for run in runs(&messages) {
         assert!(run["values"]["elapsed"].as_f64() > Some(0.0), "{run}");
@@ -113,7 +113,7 @@ fn connects_selects_and_waiting_connections_are_priced() {
     }
 }
 
-/// `tdekit serve` as a user starts it. Dropping it ends it.
+/// `tdekit serve` as a user starts it. Dropping it stops the server.
 struct Served {
     child: Child,
     port: u16,
@@ -154,11 +154,11 @@ fn a_server_that_is_there_is_priced_too() {
     let found = messages(&place);
     assert_eq!(found["facts"]["target"], target.as_str());
     assert_eq!(found["facts"]["server_process"], "tdekit-serve");
-    // Its databases are not the bench's to open, so nothing is called directly.
+    // The bench cannot open its databases, so nothing is called directly.
     assert!(found["sides"].as_array().unwrap().iter().all(|side| side["role"] != "reference"));
     assert_eq!(runs(&found).len(), 2 * 3 * 2, "{}", run.out);
     assert_eq!(fs::read_dir(place.path("data")).unwrap().count(), 0, "databases were touched");
-    // A wrong password is the server's to refuse, and is not shown.
+    // The server refuses a wrong password, and the password is not printed.
     place.set("TDEKIT_LOGIN_PASSWORD", "Not-the-1-it-is");
     let said = place.fails(1, ["bench", "--target", &target, "--trust"]);
     assert!(said.contains("18456") && !said.contains("Not-the-1"), "{said}");

@@ -1,4 +1,4 @@
-//! `tdekit bench --target mssql://` on databases of its own, against `tdekit serve`.
+//! `tdekit bench --target mssql://` on databases that it creates, against `tdekit serve`.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::served::{PASSWORD, Served, eventually, int, ok};
 use serde_json::Value;
 
-/// A small run.
+/// Arguments of a small run.
 const SMALL: &str = "--trust --quick --restarts 2 --pairs 1 --rows 600 --processes 2 --loops 10";
 const NAMES: &str = "SELECT COUNT(*) FROM sys.databases WHERE name LIKE 'tdekit[_]bench%'";
 
@@ -53,7 +53,8 @@ impl Bench {
         self.served.place.path(name)
     }
 
-    /// No database of the run is left on the server; and nothing else that the run has not told.
+    /// Checks that no database of the run is left on the server, and nothing else that the run did
+    /// not report.
     fn is_clean(&self, said: &str) {
         assert_eq!(int(&mut self.served.client(), NAMES), 0);
         let certificates = "SELECT COUNT(*) FROM sys.certificates WHERE name LIKE 'tdekit%'";
@@ -85,7 +86,7 @@ fn operations_mixes_and_backups_are_priced_and_nothing_is_left() {
     let count = |cell: &str, whole: bool| {
         runs.iter().filter(|run| run["cell"] == cell && run["statement"].is_null() == whole).count()
     };
-    // Two sides, two restarts, a pair each.
+    // Two sides, two restarts, one pair each.
     for (cell, statements) in [
         ("operations/select/warm", 10),
         ("operations/insert/cold", 5),
@@ -138,7 +139,7 @@ fn names_that_are_taken_and_bad_logins_are_refused_before_anything_is_made() {
 #[test]
 fn a_dry_run_sends_nothing() {
     let mut bench = Bench::new();
-    // Not even a login.
+    // Nor a login.
     bench.served.place.set("TDEKIT_LOGIN_PASSWORD", "Not-the-1");
     let (code, said, _) = bench.run("--experiment operations --dry-run");
     assert_eq!(code, 0, "{said}");
@@ -174,7 +175,7 @@ fn a_stopped_run_leaves_nothing_and_a_lost_server_is_told() {
     }
 }
 
-/// A way to the server that loses the first answer behind which `file` is there.
+/// A proxy to the server that drops the first answer once `file` exists.
 fn lossy(server: SocketAddr, file: PathBuf) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -247,7 +248,7 @@ fn a_file_of_another_is_left_and_not_told_of_as_the_runs() {
     }
 }
 
-/// Whatever a backup had come to: no file is left, and none is told of that is not there.
+/// However far a backup had come, no file is left, and none is reported that does not exist.
 #[test]
 #[ignore = "full: a bench on a server"]
 fn a_stopped_backup_leaves_no_file_and_tells_of_none() {
@@ -278,7 +279,7 @@ fn a_stopped_backup_leaves_no_file_and_tells_of_none() {
 #[ignore = "full: a bench on a server"]
 fn a_server_that_encrypts_nothing_gives_load_figures() {
     let mut bench = Bench::new();
-    // Its key store is there, and locked.
+    // Its key store exists and is locked.
     bench.served.terminate();
     bench.served.place.set("TDEKIT_PASSWORD", "");
     bench.served.start();

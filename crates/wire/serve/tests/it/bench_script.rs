@@ -39,7 +39,7 @@ impl Bench {
         run.out
     }
 
-    /// Runs a script as FreeTDS's clients do; what it prints goes to a file of this name.
+    /// Runs a script as FreeTDS's clients do; its output goes to a file of this name.
     fn run(&self, client: &str, script: &str, output: &str) -> String {
         let place = &self.served.place;
         fs::write(place.path("run.sql"), script).unwrap();
@@ -71,7 +71,8 @@ impl Bench {
         run.err
     }
 
-    /// Nothing of the script is left on the server but backups, whose removal it has told.
+    /// Checks that nothing of the script is left on the server but backups, whose removal it
+    /// reported.
     fn is_clean(&self) {
         assert_eq!(int(&mut self.served.client(), NAMES), 0);
         let certificates = "SELECT COUNT(*) FROM sys.certificates WHERE name LIKE 'tdekit%'";
@@ -84,13 +85,13 @@ impl Bench {
     }
 }
 
-/// Class, statement, side, restart, pair, place and the names of the values of every block.
+/// Class, statement, side, restart, pair, position and names of the values of every block.
 fn shape(results: &Value) -> BTreeSet<String> {
     let runs = results["server"]["runs"].as_array().unwrap();
     let of = |run: &Value| {
         let names = ["cell", "statement", "side", "restart", "pair", "position"];
         let place: Vec<String> = names.iter().map(|name| run[*name].to_string()).collect();
-        // A time of 0 was too short for the server's clock, and is not there.
+        // A time of 0 was too short for the server's clock and is left out.
         let mut values: Vec<&str> =
             run["values"].as_object().unwrap().keys().map(String::as_str).collect();
         values.retain(|name| *name != "cpu");
@@ -132,7 +133,7 @@ fn a_script_gives_the_results_of_a_run() {
     let compared = bench.bench("compare live.json results.json --json -");
     assert_eq!(compared.code, 0, "{compared:?}");
 
-    // The same of other clients' habits: broken lines, UTF-16, quotes.
+    // The same for the habits of other clients: broken lines, UTF-16, quotes.
     let broken: String = output
         .lines()
         .flat_map(|line| {
@@ -199,7 +200,7 @@ fn a_script_that_fails_drops_what_it_made_and_tells_where() {
     ok(&mut bench.served.client(), "CREATE DATABASE tdekit_bench_control");
     let output = bench.run("tsql", &script, "result.txt");
     assert!(bench.refused(&output).contains("before its first block"));
-    // It is not this script's.
+    // It does not belong to this script.
     assert_eq!(int(&mut bench.served.client(), NAMES), 1);
     ok(&mut bench.served.client(), "DROP DATABASE tdekit_bench_control");
     let nowhere = bench.script("--server-dir /nowhere/at/all");

@@ -1,4 +1,4 @@
-//! The endpoint as users start it, and what the bench does with it.
+//! Tests of the endpoint as users start it, and of the bench's use of it.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 #[path = "../../../../command/tests/it/common/mod.rs"]

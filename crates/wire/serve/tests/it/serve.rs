@@ -1,4 +1,5 @@
-//! `tdekit serve` from outside: who comes in, what is on disk, what sessions see of each other.
+//! `tdekit serve` from outside: who may log in, the contents of the disk, and what sessions see of
+//! each other.
 
 use std::thread;
 
@@ -69,7 +70,7 @@ fn what_is_encrypted_stands_nowhere_in_the_clear() {
     ok(&mut client, "COMMIT");
     ok(&mut client, "BACKUP DATABASE sealed TO DISK = 'sealed.bak' WITH INIT");
     assert_eq!(served.files_with_marker(), [""; 0]);
-    // That they would be found: in a database that is not encrypted.
+    // Checks that the search works: it finds the marker in a database that is not encrypted.
     let mut other = served.client_in("clear");
     plant(&mut other);
     assert!(served.files_with_marker().iter().any(|name| name.starts_with("clear.db")));
@@ -90,7 +91,7 @@ fn the_end_is_in_order() {
     let mut running = served.client();
     running.send(PacketKind::Batch, &encode_batch("WAITFOR DELAY '00:00:00.5'; SELECT 7"));
     ok(&mut idle, "SELECT 1");
-    // Not before the request has come to the server.
+    // Not before the request has reached the server.
     let count = "SELECT COUNT(*) FROM sys.dm_exec_connections WHERE num_reads > 4";
     eventually("the request", || int(&mut idle, count) == 2);
     served.signal();
@@ -181,7 +182,7 @@ fn names_are_names_and_never_statements() {
         assert_eq!(found, 7, "{name}");
         ok(&mut client, &format!("BEGIN TRAN; SAVE TRAN [{name}]; ROLLBACK TRAN [{name}]; COMMIT"));
         ok(&mut client, &format!("DROP TABLE [{name}]"));
-        // As a database, a certificate, a device: refused or made, and nothing else happens.
+        // As a database, a certificate or a device: refused or created, with no other effect.
         let _answer = client.batch(&format!("CREATE DATABASE [{name}]"));
         let _answer = client.batch(&format!("USE [{name}]; USE app"));
         let _answer = client.batch(&format!("DROP CERTIFICATE [{name}]"));
@@ -192,7 +193,7 @@ fn names_are_names_and_never_statements() {
         ok(&mut client, &format!("SELECT OBJECT_ID('{quoted}'), DB_ID('{quoted}')"));
         assert_eq!(int(&mut client, "SELECT COUNT(*) FROM app.dbo.victim"), 1, "{name}");
     }
-    // A point would part schema and name where they are stored.
+    // A dot would separate schema and name where they are stored.
     for name in ["main.victim", "temp\".\"victim"] {
         assert_eq!(client.batch(&format!("CREATE TABLE [{name}] (a int)")).errors(), [40512]);
         assert_eq!(client.batch(&format!("DROP TABLE [{name}]")).errors().len(), 1, "{name}");

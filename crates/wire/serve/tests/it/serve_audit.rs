@@ -1,4 +1,4 @@
-//! Statements to `tdekit serve` that change databases' keys, and what the audit log tells of them.
+//! Statements to `tdekit serve` that change databases' keys, and their records in the audit log.
 
 use crate::served::{Served, eventually, ok, text};
 use serde_json::Value;

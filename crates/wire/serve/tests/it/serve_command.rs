@@ -1,4 +1,4 @@
-//! `tdekit serve` as a command: what it takes, what it says, how it is encrypted.
+//! `tdekit serve` as a command: its arguments, its output, its encryption.
 
 use std::fs;
 use std::net::TcpListener;
@@ -47,7 +47,7 @@ fn what_cannot_be_served_is_told_with_a_hint() {
     assert!(told.contains("text.txt is not a database"), "{told}");
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    // Before anything else is said, so that nothing stands on standard output.
+    // Before any other output, so that nothing is on standard output.
     place.ok(["serve", "login", "list"]);
     let run = place.run(["serve", "data", "--listen", &address]);
     assert_eq!(run.code, 5, "{run:?}");
@@ -57,7 +57,7 @@ fn what_cannot_be_served_is_told_with_a_hint() {
     assert!(told.contains("--tls-key"), "{told}");
     fs::write(place.path("bad.pem"), "nothing").unwrap();
     let bad = ["--tls-cert", "bad.pem", "--tls-key", "bad.pem"];
-    // Others could read the key, then put another list of logins in the place of ours.
+    // Others could read the key, and then replace our list of logins.
     let told = place.fails(3, [&any[..], &bad].concat());
     assert!(told.contains("bad.pem") && told.contains("0644"), "{told}");
     fs::set_permissions(place.path("bad.pem"), PermissionsExt::from_mode(0o600)).unwrap();
@@ -102,7 +102,7 @@ fn a_certificate_that_expires_soon_is_told_at_the_start_and_at_each_use() {
     served.kill();
     served.place.ok(["cert", "create", "Soon", "--expires", "20d"]);
     served.start();
-    // Full days are told: 20 only within the second in which the certificate was made.
+    // Full days are reported: 20 only within the second in which the certificate was made.
     let warned = "certificate Soon expires in ";
     assert_eq!(served.warnings().matches(warned).count(), 1, "{}", served.warnings());
     let mut client = served.client_in("a");
@@ -156,7 +156,7 @@ fn the_first_start_makes_a_certificate_that_clients_can_check() {
     served.start();
     assert_eq!(fs::read(&path).unwrap(), own, "the same one, ever after");
     enters(&served, &own).unwrap();
-    // Somebody else's server, and one that goes on when a client does not trust it.
+    // A server of somebody else, and one that continues when a client does not trust it.
     let other = Served::bare(&["--encrypt", "required"]);
     assert!(enters(&other, &own).unwrap_err().contains("certificate"));
     other.client();

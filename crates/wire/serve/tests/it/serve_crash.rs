@@ -28,7 +28,7 @@ fn a_killed_servers_transactions_are_rolled_back() {
         let mut client = served.client_in("sealed");
         ok(&mut client, "INSERT t (a) VALUES ('committed')");
         ok(&mut client, "BEGIN TRAN; UPDATE t SET a = 'y'; DELETE t WHERE id % 3 = 0");
-        // More than its connection's cache: pages are in the log that are never committed.
+        // More than the connection's cache: the log has pages that are never committed.
         ok(&mut client, "INSERT t (a) SELECT a.a FROM t AS a CROSS JOIN t AS b");
         assert!(int(&mut client, "SELECT COUNT(*) FROM t") > 10_000);
         served.kill();
@@ -55,7 +55,7 @@ fn a_killed_clients_transaction_is_rolled_back_and_its_locks_are_free() {
     let mut other = served.client_in("app");
     ok(&mut other, FILL);
     let kill = |client: Client| {
-        // As its system does for a process that was killed while something came: RST.
+        // As the system does for a process that was killed with unread data: RST.
         set_socket_linger(&client.stream, Some(std::time::Duration::ZERO)).unwrap();
         drop(client);
     };
@@ -66,7 +66,7 @@ fn a_killed_clients_transaction_is_rolled_back_and_its_locks_are_free() {
     kill(client);
     eventually("the lock", || other.batch("DELETE t WHERE id = 1").errors().is_empty());
     assert_eq!(int(&mut other, "SELECT COUNT(*) FROM t"), 199);
-    // In the midst of a statement.
+    // During a statement.
     let mut client = served.client_in("app");
     let endless = "BEGIN TRAN; WHILE 1 = 1 UPDATE t SET a = a";
     client.send(PacketKind::Batch, &encode_batch(endless));
@@ -78,8 +78,8 @@ fn a_killed_clients_transaction_is_rolled_back_and_its_locks_are_free() {
     eventually("their ends", || int(&mut other, sessions) == 1);
 }
 
-/// The command on a file system of `size` in place of the served directory; none where the system
-/// lets nobody mount one.
+/// Returns the command on a file system of `size` in place of the served directory; none if the
+/// system does not permit mounting one.
 fn on_small_disk(served: &Served, size: &str) -> Option<Command> {
     let mount = format!("mount -t tmpfs -o size={size} none data");
     for unshare in ["-m", "-rm"] {
@@ -123,7 +123,7 @@ fn a_full_disk_is_told_and_sessions_go_on() {
     let told = messages(&full);
     let told = told.iter().find(|message| message.number == 1105).unwrap();
     assert!(told.text.contains("'app'"), "{}", told.text);
-    // Within a transaction as well: it ends, the session does not.
+    // Also within a transaction: it ends, the session does not.
     let answer = client.batch(&format!("BEGIN TRAN; INSERT t (a) VALUES ('in'); {more}"));
     assert!(answer.errors().contains(&1105), "{:?}", messages(&answer));
     ok(&mut client, "IF @@TRANCOUNT > 0 ROLLBACK");

@@ -1,4 +1,4 @@
-//! More sessions than threads that work: who waits keeps nobody from anything, is seen, and is
+//! More sessions than worker threads: a waiting session blocks no other, is visible, and can be
 //! ended from outside.
 
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use tdekit_wire_tds::Value;
 use tdekit_wire_tds::packet::PacketKind;
 use tdekit_wire_tds::request::encode_batch;
 
-/// More than the 256 requests that run at a time.
+/// More than the 256 requests that can run at a time.
 const CROWD: usize = 300;
 
 const WAITING: &str = "SELECT COUNT(*) FROM sys.dm_exec_requests WHERE status = 'suspended'";
@@ -38,7 +38,7 @@ fn a_commit_runs_although_more_writers_wait_for_it_than_there_are_workers() {
         );
         assert_eq!(int(&mut other, &blocked), i64::try_from(CROWD).unwrap());
     }
-    // Readers and new sessions are served meanwhile.
+    // In the meantime, readers and new sessions are served.
     assert_eq!(int(&mut served.client_in("app"), "SELECT a FROM t"), 0);
     ok(&mut holder, "COMMIT");
     for client in &mut clients {
@@ -94,7 +94,7 @@ fn waits_of_all_kinds_are_ended_by_attention_and_by_kill() {
         client.answer();
         assert_eq!(client.answer().status() & ATTENTION, ATTENTION, "{batch}");
         assert!(start.elapsed() < Duration::from_millis(500), "woken, not asked: {batch}");
-        // The session goes on, until somebody ends it.
+        // The session continues until somebody ends it.
         client.send(PacketKind::Batch, &encode_batch(batch));
         eventually(kind, || int(&mut holder, &seen) == 1);
         ok(&mut holder, &format!("KILL {spid}"));

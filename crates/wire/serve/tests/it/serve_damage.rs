@@ -1,5 +1,5 @@
-//! Damaged and exchanged media through T-SQL: what fails has SQL Server's number, and what stands
-//! there stays.
+//! Damaged and exchanged media through T-SQL: errors have SQL Server's numbers, and existing data
+//! stays.
 
 use std::fs;
 
@@ -18,15 +18,15 @@ fn damaged_media_are_refused_by_number() {
         ok(&mut client, &format!("INSERT t VALUES ({day})"));
         ok(&mut client, &format!("BACKUP DATABASE app TO {device} WITH {sealed}"));
     }
-    // The reason; that the statement ends with 3013 is nothing new.
+    // The cause; the final 3013 of the statement is checked elsewhere.
     let mut error = |batch: &str| client.batch(batch).errors().first().copied();
     let verify = |file: u32| format!("RESTORE VERIFYONLY FROM {device} WITH FILE = {file}");
     assert_eq!(error(&verify(3)), None);
     let whole = fs::read(&disk).unwrap();
-    // Behind each stands its signature.
+    // A signature follows each.
     let sets: Vec<_> = records(&whole).into_iter().step_by(2).collect();
     assert_eq!(records(&whole).len(), 6);
-    // Cut out of the middle: the others say so.
+    // Cut out of the middle: the other sets reveal it.
     fs::write(&disk, [&whole[..sets[1].start], &whole[sets[2].start..]].concat()).unwrap();
     assert_eq!(error(&verify(1)), Some(3241));
     assert_eq!(error(&verify(2)), Some(3203));
@@ -39,7 +39,7 @@ fn damaged_media_are_refused_by_number() {
     assert_eq!(error(&verify(1)), Some(3241));
     assert_eq!(error(&format!("RESTORE DATABASE again FROM {device} WITH FILE = 3")), Some(3203));
     assert!(!served.data("again.db").exists());
-    // The set that the history knows was taken away.
+    // The set that the history knows was removed.
     fs::write(&disk, &whole[..sets[1].end]).unwrap();
     assert_eq!(error(&verify(2)), Some(3241));
 }
@@ -65,7 +65,7 @@ fn an_encrypted_database_does_not_become_plain() {
     ok(&mut client, "USE app");
     assert_eq!(int(&mut client, "SELECT n FROM t"), 7);
     assert_eq!(int(&mut client, "SELECT encryption_state FROM sys.dm_database_encryption_keys"), 3);
-    // A sealed set that nobody signed: whoever has the certificate can make one.
+    // A sealed set without a signature: anyone with the certificate can make one.
     let (database, forged) = (served.place.path("forged.db"), served.place.path("forged.bak"));
     fs::copy(served.data("app.db"), &database).unwrap();
     let to = ["--to", forged.to_str().unwrap(), "--no-sign"];

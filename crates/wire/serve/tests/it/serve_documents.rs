@@ -1,5 +1,4 @@
-//! The documents' scripts through the port, as they are written; only paths are others, and loops
-//! are shorter.
+//! The documents' scripts through the port, as written; only paths differ, and loops are shorter.
 
 use std::fs;
 use std::thread;
@@ -65,7 +64,7 @@ fn document_b_makes_its_backups() {
     assert_eq!(columns(&answer), [expected]);
     let rows = answer.values();
     assert_eq!(rows.len(), 40);
-    // The names that the document lists, first and last.
+    // First and last of the names that the document lists.
     assert_eq!(text(&rows[0][0]), "test01-NO_ENCRYPTION-HDD-to-HDD-COMPRESSION");
     assert_eq!(text(&rows[39][0]), "test20-TRIPLE_DES_3KEY-SSD-to-SSD-NO_COMPRESSION");
 }
@@ -94,11 +93,11 @@ fn document_d_samples_another_session() {
     let spid = int(&mut measured, "SELECT @@SPID");
     let endless = "DECLARE @cnt int = 0; WHILE 1 = 1 SET @cnt = 1 - @cnt";
     measured.send(PacketKind::Batch, &encode_batch(&format!("SET NOCOUNT ON; {endless}")));
-    // An answer that nobody reads would hold the loop up.
+    // An unread answer would block the loop.
     let reader = thread::spawn(move || {
         thread::sleep(Duration::from_millis(1500));
         measured.attention();
-        // Behind what was interrupted.
+        // After the interrupted part.
         (0..2).any(|_| measured.answer().status() & ATTENTION == ATTENTION)
     });
     let sample = SAMPLING

@@ -1,4 +1,4 @@
-//! Statements that want a database for themselves, and the other sessions of `tdekit serve`.
+//! Statements that need a database exclusively, and the other sessions of `tdekit serve`.
 
 use std::thread;
 
@@ -41,8 +41,7 @@ fn sessions_at_rest_let_go_of_a_database() {
     for statement in alter {
         assert_eq!(sum(&mut idle, "app"), 43, "before {statement}");
         ok(&mut wants, statement);
-        // It opens the file that is there now, also where the text was run before, and keeps what
-        // is its own.
+        // It opens the current file, also where the text was run before, and keeps its own state.
         assert_eq!(sum(&mut idle, "app"), 43, "after {statement}");
         assert_eq!(int(&mut idle, "SELECT b FROM #kept"), 5);
         ok(&mut idle, "INSERT app.dbo.t VALUES (0)");
@@ -71,14 +70,14 @@ fn sessions_in_a_transaction_keep_a_database() {
     }
     ok(&mut user, "COMMIT");
     assert_eq!(sum(&mut wants, "app"), 1043, "what was committed is there");
-    // A statement that runs keeps it too.
+    // A running statement keeps it too.
     user.send(PacketKind::Batch, &encode_batch("SELECT a FROM t; WAITFOR DELAY '10:00:00'"));
     let running = "SELECT COUNT(*) FROM sys.dm_exec_connections WHERE num_reads >= 0";
     assert_eq!(int(&mut wants, running), 2);
     crate::served::eventually("the statement", || {
         let answer = wants.batch("ALTER DATABASE app SET ENCRYPTION ON");
         if answer.errors().is_empty() {
-            // It had not begun: back again.
+            // It had not begun and was reverted.
             ok(&mut wants, "ALTER DATABASE app SET ENCRYPTION OFF");
         }
         answer.errors() == [5061]
@@ -131,7 +130,7 @@ fn whoever_writes_meanwhile_loses_nothing() {
         let writers: Vec<_> = (0..WRITERS).map(writer).collect();
         let mut client = served.client();
         for state in ["ON", "OFF", "ON", "OFF", "ON"] {
-            // 5061 while a writer is at work; in the end it may not have come to pass at all.
+            // 5061 while a writer is active; in the end it may not have happened at all.
             let _answer = client.batch(&format!("ALTER DATABASE app SET ENCRYPTION {state}"));
         }
         writers.into_iter().map(|writer| writer.join().unwrap()).sum::<i32>()

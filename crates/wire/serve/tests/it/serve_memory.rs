@@ -2,7 +2,7 @@
 
 use crate::served::{Served, eventually, int};
 
-/// A figure of the server's `/proc/PID/status`, in MiB.
+/// Returns a figure of the server's `/proc/PID/status`, in MiB.
 fn status_mib(served: &Served, name: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{}/status", served.pid())).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
@@ -22,7 +22,7 @@ fn one_session_that_grows_ends_its_statement_and_the_memory_goes_back() {
         assert_eq!(int(&mut client, "SELECT 1"), 1);
         assert_eq!(int(&mut other, "SELECT 2"), 2);
     }
-    // A result that is as large as it may be.
+    // A result of the maximum size.
     let mut client = served.client();
     let text = "SELECT REPLICATE(CAST(N'x' AS nvarchar(max)), 10000000)";
     assert_eq!(client.batch(text).rows(), 1);

@@ -10,7 +10,7 @@ const REGENERATE: &str = "USE app; ALTER DATABASE ENCRYPTION KEY REGENERATE";
 const SUSPEND: &str = "ALTER DATABASE app SET ENCRYPTION SUSPEND";
 const RESUME: &str = "ALTER DATABASE app SET ENCRYPTION RESUME";
 
-/// Begins a transaction that keeps the log as it is: no scan ends before it.
+/// Begins a transaction that pins the log: no scan ends before it.
 const PIN: &str = "SET TRANSACTION ISOLATION LEVEL SNAPSHOT; BEGIN TRAN; SELECT COUNT(*) FROM t";
 
 /// An encrypted database `app` with a table, in WAL mode.
@@ -29,7 +29,7 @@ fn served() -> Served {
     served
 }
 
-/// State of the key and of the scan, algorithm, and how much is done.
+/// State of the key and of the scan, algorithm, and progress.
 fn state(client: &mut Client) -> (String, String, f64) {
     let answer = ok(
         client,
@@ -52,20 +52,20 @@ fn wait_for_the_end(client: &mut Client) {
     assert_eq!((encrypted.as_str(), percent), ("ENCRYPTED", 0.0));
 }
 
-/// Errors of a batch that must fail.
+/// Returns the error of a batch that must fail.
 fn fails(client: &mut Client, batch: &str) -> i32 {
     let answer = client.batch(batch);
     *answer.errors().first().unwrap_or_else(|| panic!("{batch}: {:?}", messages(&answer)))
 }
 
-/// The versions of the key in the file, and its algorithms.
+/// Returns the versions of the key in the file, and its algorithms.
 fn versions(served: &Served) -> (String, String) {
     let told = served.place.json(["status", served.data("app.db").to_str().unwrap(), "--json"]);
     let encryption = &told[0]["encryption"];
     (encryption["key_versions"].to_string(), encryption["algorithms"].to_string())
 }
 
-/// POSIX locks that the server has on the database's file.
+/// Number of POSIX locks that the server has on the database's file.
 fn locks(served: &Served) -> usize {
     let inode = format!(":{}", fs::metadata(served.data("app.db")).unwrap().ino());
     let held = fs::read_to_string("/proc/locks").unwrap();
@@ -120,7 +120,7 @@ fn a_key_is_changed_suspended_and_resumed_under_sessions() {
 #[test]
 fn a_change_survives_the_server() {
     let mut served = served();
-    // Notes stand beside the file, and not beside a link to it.
+    // Notes are kept beside the file, not beside a link to it.
     let real = served.place.path("real.db");
     served.terminate();
     fs::rename(served.data("app.db"), &real).unwrap();
@@ -132,7 +132,7 @@ fn a_change_survives_the_server() {
         ok(&mut served.client(), REGENERATE);
         reader
     };
-    // Halted: it stays so.
+    // Suspended: it stays so.
     let reader = begin(&served);
     ok(&mut served.client(), SUSPEND);
     drop(reader);
@@ -141,7 +141,7 @@ fn a_change_survives_the_server() {
     assert_eq!(scan(&mut served.client()), "SUSPENDED");
     ok(&mut served.client(), RESUME);
     wait_for_the_end(&mut served.client());
-    // Ended in order, or killed: the next server goes on.
+    // Stopped in order, or killed: the next server continues.
     for kill in [false, true] {
         let reader = begin(&served);
         assert_eq!(scan(&mut served.client()), "RUNNING");
@@ -157,7 +157,7 @@ fn a_change_survives_the_server() {
         wait_for_the_end(&mut served.client());
     }
     assert_eq!(versions(&served).0, "[4]");
-    // Of another process: seen as long as that is at work.
+    // Of another process: visible as long as that process is running.
     let mut reader = served.client_in("app");
     ok(&mut reader, &format!("INSERT t VALUES (1, 'log'); {PIN}"));
     let mut other = served.place.command(["rotate", real.to_str().unwrap()]).spawn().unwrap();

@@ -1,20 +1,20 @@
-//! The system's allocator, counting.
+//! The system's allocator with counting.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
 use super::{gave, took};
 
-/// The system's allocator; counts the bytes taken and given back. A program makes it its own by
+/// The system's allocator, which counts the bytes allocated and freed. A program installs it with
 /// `#[global_allocator]`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counting;
 
-// SAFETY: every call goes to `System` as it came, and what it returns is returned; counting takes
-// no memory and does not unwind.
+// SAFETY: every call is passed to `System` unchanged, and its result is returned; counting
+// allocates no memory and does not unwind.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller vouches for the layout.
+        // SAFETY: the caller guarantees the layout.
         let place = unsafe { System.alloc(layout) };
         if !place.is_null() {
             took(layout.size());
@@ -23,7 +23,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller vouches for the layout.
+        // SAFETY: the caller guarantees the layout.
         let place = unsafe { System.alloc_zeroed(layout) };
         if !place.is_null() {
             took(layout.size());
@@ -32,13 +32,13 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        // SAFETY: the caller vouches that the place came from here with this layout.
+        // SAFETY: the caller guarantees that the place was allocated here with this layout.
         unsafe { System.dealloc(place, layout) };
         gave(layout.size());
     }
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller vouches for the place, its layout and the size.
+        // SAFETY: the caller guarantees the place, its layout and the size.
         let moved = unsafe { System.realloc(place, layout, size) };
         if !moved.is_null() {
             gave(layout.size());

@@ -1,9 +1,9 @@
-//! Memory that sessions may hold: one of them, and all together.
+//! Memory that sessions may hold: each one, and all together.
 //!
-//! Memory is counted where it is taken: by the process's allocator ([`Counting`]) and by SQLite's.
-//! A thread counts for the session that works on it, if any. A Rust allocator cannot refuse, so
-//! code that is about to take much asks [`room`] first, and code that takes little but often asks
-//! now and then.
+//! Memory is counted where it is allocated: by the process's allocator ([`Counting`]) and by
+//! SQLite's. A thread counts for the session that it serves, if any. A Rust allocator cannot
+//! refuse, so code that is about to allocate much asks [`room`] first, and code that allocates
+//! little but often asks from time to time.
 
 mod allocator;
 
@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 pub use allocator::Counting;
 
-/// So much is counted by a thread before it tells the others.
+/// Number of bytes that a thread counts before it publishes them.
 const BATCH_BYTES: i64 = 64 << 10;
-/// When all together hold too much, a session may still come to hold so much.
+/// When all together hold too much, a session may still grow up to this size.
 const SMALL_BYTES: i64 = 1 << 20;
-/// So much less than before is worth the time to give memory back to the system.
+/// Drop in size that justifies returning memory to the system.
 const FALL_BYTES: i64 = 32 << 20;
 
 static MOST_OF_SESSION: AtomicI64 = AtomicI64::new(i64::MAX);
@@ -25,12 +25,12 @@ static HELD: AtomicI64 = AtomicI64::new(0);
 static PEAK: AtomicI64 = AtomicI64::new(0);
 
 thread_local! {
-    /// Bytes held by the session at work.
+    /// Bytes held by the active session.
     static OWN: Cell<i64> = const { Cell::new(0) };
     static AT_WORK: Cell<bool> = const { Cell::new(false) };
     /// Bytes that it may hold now.
     static MOST: Cell<i64> = const { Cell::new(i64::MAX) };
-    /// Not told to the others yet.
+    /// Bytes that are not yet published.
     static UNTOLD: Cell<i64> = const { Cell::new(0) };
     static REFUSED: Cell<bool> = const { Cell::new(false) };
 }
@@ -46,25 +46,25 @@ pub fn set_limits(session_bytes: u64, all_bytes: u64) {
     MOST_OF_ALL.store(signed(all_bytes), Ordering::Relaxed);
 }
 
-/// Bytes held in all, as far as they are counted.
+/// Returns the number of bytes held in all, as far as they are counted.
 pub fn held_bytes() -> u64 {
     u64::try_from(HELD.load(Ordering::Relaxed)).unwrap_or(0)
 }
 
-/// Counts memory that this thread has taken.
+/// Counts memory that this thread has allocated.
 pub fn took(bytes: usize) {
     count(signed(bytes as u64));
 }
 
-/// Counts memory that this thread has given back.
+/// Counts memory that this thread has freed.
 pub fn gave(bytes: usize) {
     count(-signed(bytes as u64));
 }
 
-/// Whether the session at work may take so much more.
+/// Checks that the active session may allocate this many more bytes.
 ///
 /// # Errors
-/// [`OutOfMemory`]; nothing has been taken then.
+/// [`OutOfMemory`]; nothing has been allocated then.
 pub fn room(bytes: usize) -> Result<(), OutOfMemory> {
     if !AT_WORK.get() {
         return Ok(());
@@ -81,19 +81,19 @@ pub fn room(bytes: usize) -> Result<(), OutOfMemory> {
     Err(OutOfMemory)
 }
 
-/// The bytes that a session may hold that holds `own` already: at the bound it has room left to
-/// clean up, in the request that was refused and in those that follow, up to a quarter beyond it.
+/// Returns the maximum for a session that already holds `own` bytes: at the bound it has room to
+/// clean up, in the refused request and in those that follow, up to a quarter beyond it.
 fn most_after(own: i64) -> i64 {
     let most = MOST_OF_SESSION.load(Ordering::Relaxed);
     most.max(own.saturating_add(most / 8).min(most.saturating_add(most / 4)))
 }
 
-/// Whether this thread was refused memory since it was last asked.
+/// Returns true if this thread was refused memory since the last call.
 pub fn was_refused() -> bool {
     REFUSED.take()
 }
 
-/// Whether much less is held than at the peak since this last said so.
+/// Returns true if much less is held than at the peak since the last true result.
 pub fn has_fallen() -> bool {
     let held = HELD.load(Ordering::Relaxed);
     let fell = PEAK.load(Ordering::Relaxed) - held >= FALL_BYTES;
@@ -109,7 +109,7 @@ pub struct Account {
     held: AtomicI64,
 }
 
-/// The thread counts for an account as long as this lives.
+/// While this exists, the thread counts for an account.
 #[derive(Debug)]
 pub struct AtWork<'a> {
     account: &'a Account,
@@ -120,7 +120,7 @@ impl Account {
     /// Has this thread count for the account.
     pub fn work(&self) -> AtWork<'_> {
         let before = (OWN.get(), AT_WORK.get(), MOST.get());
-        // Memory taken by threads that count for nobody may have been given back by this one.
+        // This thread may have freed memory allocated by threads that count for no session.
         let own = self.held.load(Ordering::Relaxed).max(0);
         OWN.set(own);
         let most = MOST_OF_SESSION.load(Ordering::Relaxed);
@@ -130,12 +130,12 @@ impl Account {
         AtWork { account: self, before }
     }
 
-    /// The session has given back all its memory, whatever was counted.
+    /// Resets the account: the session has freed all its memory, whatever was counted.
     pub fn clear(&self) {
         self.held.store(0, Ordering::Relaxed);
     }
 
-    /// The bytes that it holds.
+    /// Returns the number of bytes that it holds.
     pub fn bytes(&self) -> u64 {
         u64::try_from(self.held.load(Ordering::Relaxed)).unwrap_or(0)
     }
@@ -155,7 +155,7 @@ fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-/// Takes no memory itself: an allocator calls it.
+/// Allocates nothing itself: an allocator calls it.
 fn count(by: i64) {
     OWN.set(OWN.get().saturating_add(by));
     let untold = UNTOLD.get().saturating_add(by);
@@ -188,7 +188,7 @@ mod tests {
             assert_eq!((room(40 << 20), room(41 << 20)), (Ok(()), Err(OutOfMemory)));
             assert_eq!((was_refused(), was_refused()), (true, false));
             took(40 << 20);
-            // To clean up, a little more.
+            // A little more is allowed, to clean up.
             assert_eq!((room(1), room(13 << 20)), (Err(OutOfMemory), Err(OutOfMemory)));
             assert_eq!((room(12 << 20), room(13 << 20)), (Ok(()), Err(OutOfMemory)));
             took(24 << 20);

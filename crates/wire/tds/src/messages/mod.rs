@@ -1,8 +1,8 @@
-//! The one table of messages: SQL Server's numbers, classes, states, what each ends, and texts.
+//! The table of messages: SQL Server's numbers, classes, states, extents and texts.
 //!
-//! It stands here, at the seam, because three packages tell clients what went wrong and do not know
-//! each other: the interpreter ([`Error`]), the server around it ([`ServerError`]) and the endpoint
-//! ([`SessionError`]). [`Told`] has the messages that are no errors.
+//! It is here, at the seam, because three packages report errors to clients and do not know each
+//! other: the interpreter ([`Error`]), the server around it ([`ServerError`]) and the endpoint
+//! ([`SessionError`]). [`Told`] has the messages that are not errors.
 
 mod server;
 mod session;
@@ -16,11 +16,11 @@ pub use told::{THROWN, Told, USER, raised, system};
 
 use crate::Message;
 
-/// The extent of a message: what it ends, and all that stands before that here. Conversions from
-/// text end the transaction in SQL Server, names that cannot be bound the batch.
+/// The extent of a message: the unit that it ends, with all smaller units. In SQL Server,
+/// conversions from text end the transaction, names that cannot be bound end the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ends {
-    /// Nothing: it only tells.
+    /// Nothing: information only.
     Nothing,
     /// The statement.
     Statement,
@@ -33,10 +33,10 @@ pub enum Ends {
 }
 
 impl Ends {
-    /// The extent of a message that was caught, or that a host gave. It ends what its number ends;
-    /// a number that is not in the table leaves that to its class.
+    /// Returns the extent of a message that was caught, or that a host returned. It is that of its
+    /// number; for a number that is not in the table, that of its class.
     fn of(message: &Message) -> Self {
-        // Users give their numbers to anything.
+        // Users assign their numbers freely.
         let known = |table: &[(i32, Self)]| {
             let row = table.iter().find(|(number, _)| *number == message.number);
             row.filter(|_| message.number < USER).map(|(_, ends)| *ends)
@@ -49,8 +49,8 @@ impl Ends {
     }
 }
 
-/// A part of the table: an enum with a variant a row, its codes and what each row ends. `...` and
-/// a name give it a variant for messages that others made.
+/// A part of the table: an enum with a variant for each row, its codes and extents. `...` and a
+/// name add a variant for messages from elsewhere.
 macro_rules! table {
     ($(#[$head:meta])* $table:ident;
         $($(#[$doc:meta])* $name:ident { $($field:ident: $ty:ty),* } = $number:literal,
@@ -75,7 +75,7 @@ macro_rules! table {
         }
 
         impl $table {
-            /// SQL Server's number, class and state.
+            /// Returns SQL Server's number, class and state.
             #[must_use]
             pub fn code(&self) -> (i32, u8, u8) {
                 match self {
@@ -84,7 +84,7 @@ macro_rules! table {
                 }
             }
 
-            /// The extent of the error.
+            /// Returns the extent of the error.
             #[must_use]
             pub fn ends(&self) -> $crate::messages::Ends {
                 match self {
@@ -113,10 +113,10 @@ mod tests {
             (of(1205, 13), of(102, 15), of(824, 24)),
             (Ends::Transaction, Ends::Batch, Ends::Connection)
         );
-        // A user's number says nothing, its class does.
+        // For a user's number, the class decides.
         assert_eq!((of(USER, 16), of(USER, 18)), (Ends::Statement, Ends::Transaction));
         assert_eq!((of(USER, 20), of(49_999, 16)), (Ends::Connection, Ends::Statement));
-        // What a host gives ends what its row says.
+        // An error from a host has the extent of its row.
         assert_eq!(Error::from(ServerError::Aborted {}).ends(), ServerError::Aborted {}.ends());
     }
 

@@ -1,4 +1,4 @@
-//! Errors of statements that the server around T-SQL carries out: databases, keys, certificates,
+//! Errors of statements that the server around T-SQL executes: databases, keys, certificates,
 //! backups.
 
 use super::{Error, table};
@@ -132,7 +132,7 @@ table! {
     KeyNotLocked { name: String } = 33116, 16, 1, Statement,
         "CREATE/ALTER/DROP DATABASE ENCRYPTION KEY failed because a lock could not be placed on \
         database '{name}'. Try again later.";
-    /// What SQL Server has no number for.
+    /// An error for which SQL Server has no number.
     Own { text: String } = 50000, 16, 1, Statement, "{text}";
 }
 

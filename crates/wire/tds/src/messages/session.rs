@@ -1,10 +1,10 @@
-//! Errors of connections: logins, requests, the protocol's own procedures, cursors, bulk loads.
+//! Errors of connections: logins, requests, the protocol's procedures, cursors, bulk loads.
 
 use super::table;
 use crate::Message;
 
 table! {
-    /// An error that the endpoint gives, whatever interprets the requests.
+    /// An error of the endpoint, independent of the interpreter.
     SessionError;
     MissingParameter { procedure: String, name: String } = 201, 16, 4, Statement,
         "Procedure or function '{procedure}' expects parameter '{name}', which was not supplied.";
@@ -13,7 +13,7 @@ table! {
     /// The request fails.
     OutOfMemory {} = 701, 17, 123, Statement,
         "There is insufficient system memory in resource pool 'default' to run this query.";
-    /// A request that is not whole cannot be passed over.
+    /// An incomplete request cannot be skipped.
     OutOfMemoryAmidst {} = 701, 20, 123, Connection,
         "There is insufficient system memory in resource pool 'default' to run this query.";
     Fault {} = 3624, 20, 1, Connection, "The endpoint has a fault; this session ends.";
@@ -62,7 +62,7 @@ table! {
 }
 
 impl SessionError {
-    /// The message that a client sees, outside of procedures and on line 1.
+    /// Returns the message that a client sees, outside of procedures and on line 1.
     #[must_use]
     pub fn message(&self) -> Message {
         let (number, class, state) = self.code();

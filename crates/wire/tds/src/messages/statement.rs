@@ -4,7 +4,7 @@ use super::{Ends, table};
 use crate::Message;
 
 table! {
-    /// An error of T-SQL, as SQL Server has it.
+    /// An error of T-SQL, as in SQL Server.
     Error;
     Syntax { near: String } = 102, 15, 1, Batch, "Incorrect syntax near '{near}'.";
     SyntaxKeyword { near: String } =
@@ -472,7 +472,7 @@ table! {
         "Error {number}, severity {class}, state {state} was raised, but no message with that \
         error number was found in sys.messages.";
     ...
-    /// An error that T-SQL itself raised, or that a host gave.
+    /// An error that T-SQL itself raised, or that a host returned.
     Raised;
 }
 
@@ -485,7 +485,7 @@ impl From<crate::memory::OutOfMemory> for Error {
 }
 
 impl Error {
-    /// The message that a client sees.
+    /// Returns the message that a client sees.
     #[must_use]
     pub fn message(&self, line: u32, procedure: &str) -> Message {
         if let Error::Raised(message) = self {
@@ -503,21 +503,21 @@ impl Error {
         message
     }
 
-    /// Whether the transaction around it is rolled back, even without XACT_ABORT. A text that
-    /// cannot be bound has done nothing: earlier changes of the transaction stay. Clients that ask
-    /// for a description and get an error rely on that.
+    /// Returns true if the surrounding transaction is rolled back, even without XACT_ABORT. A text
+    /// that cannot be bound has done nothing: earlier changes of the transaction stay. Clients that
+    /// ask for a description and get an error rely on that.
     #[must_use]
     pub fn undoes(&self) -> bool {
         self.ends() >= Ends::Transaction
     }
 
-    /// Syntax that is not there, by its name.
+    /// Returns the error for syntax that is not supported, by its name.
     #[must_use]
     pub fn unsupported(what: impl Into<String>) -> Error {
         Error::NotSupported { what: what.into() }
     }
 
-    /// A feature that is not there, by its name.
+    /// Returns the error for a feature that is not supported, by its name.
     #[must_use]
     pub fn feature(what: impl Into<String>) -> Error {
         Error::NotSupportedFeature { what: what.into() }

@@ -1,15 +1,16 @@
-//! Messages that are not our errors: notes of statements, and errors that a text raises itself.
+//! Messages that are not our errors: information from statements, and errors that a text raises
+//! itself.
 
 use super::table;
 use crate::Message;
 
-/// The first number that is a user's.
+/// The first user-defined number.
 pub const USER: i32 = 50_000;
 /// The class of errors that THROW raises.
 pub const THROWN: u8 = 16;
 
 table! {
-    /// A message of information.
+    /// An information message.
     Told;
     /// PRINT.
     Printed { text: String } = 0, 0, 1, Nothing, "{text}";
@@ -38,12 +39,12 @@ table! {
     Reads { tables: String, logical: u64, physical: u64, written: u64 } = 3615, 0, 1, Nothing,
         "Table '{tables}'. logical reads {logical}, physical reads {physical}, pages written \
         {written}.";
-    /// What SQL Server has no number for.
+    /// A message for which SQL Server has no number.
     Own { text: String } = 50000, 0, 1, Nothing, "{text}";
 }
 
 impl Told {
-    /// The message that a client sees, on line 1.
+    /// Returns the message that a client sees, on line 1.
     #[must_use]
     pub fn message(&self) -> Message {
         let (number, class, state) = self.code();
@@ -51,7 +52,7 @@ impl Told {
     }
 }
 
-/// The error that a text raises by RAISERROR and THROW: its number, class and state.
+/// Returns the error that a text raises by RAISERROR and THROW: its number, class and state.
 #[must_use]
 pub fn raised(
     line: u32,
@@ -63,7 +64,7 @@ pub fn raised(
     Message { line, procedure, ..Message::new(number, class, state, text) }
 }
 
-/// Messages of sys.messages that RAISERROR gives by their numbers alone: those of our own
+/// Returns the message of sys.messages that RAISERROR uses by its number alone: those of our own
 /// procedures.
 #[must_use]
 pub fn system(number: i64) -> Option<(i32, &'static str)> {

@@ -1,5 +1,5 @@
-//! The parts of expressions, queries and statements: one list, which every search of a text is made
-//! of.
+//! The parts of expressions, queries and statements: one list, on which every search of a text is
+//! based.
 
 use super::{Call, Cte, Expr, Item, Kind, Name, OrderItem, Query, SetExpr, Stmt, TableRef};
 
@@ -9,11 +9,12 @@ pub(crate) enum Child<'q> {
     Expr(&'q Expr),
     /// A derived table, a common table expression, or one side of a set.
     Query(&'q Query),
-    /// A table that FROM names.
+    /// A table named in FROM.
     Table(&'q Name),
 }
 
-/// The children of an expression, to see or to change: a query in it is none, see [`Expr::query`].
+/// The children of an expression, to read or to change; a query in it is not one, see
+/// [`Expr::query`].
 macro_rules! children {
     ($(#[$doc:meta])* $name:ident $(, $mutable:tt)?) => {
         $(#[$doc])*
@@ -98,7 +99,7 @@ macro_rules! children {
 
 impl Expr {
     children! {
-        /// Calls `see` with every expression that stands directly in this one.
+        /// Calls `see` with every direct child of this expression.
         children
     }
     children! {
@@ -106,7 +107,7 @@ impl Expr {
         children_mut, mut
     }
 
-    /// The query that this expression is made of.
+    /// Returns the query of which this expression consists.
     pub(crate) fn query(&self) -> Option<&Query> {
         match self {
             Expr::Subquery(query)
@@ -117,14 +118,15 @@ impl Expr {
         }
     }
 
-    /// Whether this holds of the expression or of one inside of it, those of queries left out.
+    /// Returns true if `holds` is true for the expression or one inside of it, other than those of
+    /// queries.
     pub(crate) fn any(&self, holds: &dyn Fn(&Expr) -> bool) -> bool {
         let mut found = holds(self);
         self.children(&mut |part| found = found || part.any(holds));
         found
     }
 
-    /// Calls `change` with this expression and those inside of it, but for those of queries.
+    /// Calls `change` with this expression and those inside of it, other than those of queries.
     pub(crate) fn each(&mut self, change: &mut dyn FnMut(&mut Expr)) {
         change(self);
         self.children_mut(&mut |part| part.each(change));
@@ -192,8 +194,8 @@ impl TableRef {
 }
 
 impl Stmt {
-    /// Calls `see` with every statement that stands directly in this one, in the text's order. A
-    /// procedure's body is run by a call, not by the statement that makes it.
+    /// Calls `see` with every direct child statement, in the order of the text. A procedure's body
+    /// is run by a call, not by the statement that creates it.
     pub(crate) fn children<'s>(&'s self, see: &mut dyn FnMut(&'s Stmt)) {
         match &self.kind {
             Kind::If(_, then, otherwise) => {

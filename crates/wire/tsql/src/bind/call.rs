@@ -109,7 +109,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Remembers which databases must be read before the statement runs.
+    /// Notes which databases must be read before the statement runs.
     fn note_lookup(&mut self, name: &str, args: &[Bound]) {
         let objects = wanted::OBJECTS.contains(&name);
         if args.is_empty() || !(objects || wanted::PLAIN.contains(&name)) {
@@ -134,7 +134,7 @@ impl Binder<'_> {
         if !databases.contains(&database) {
             databases.push(database);
         }
-        // ids tell no database: those of the current one count
+        // ids do not identify a database: those of the current one are meant
         if !databases.iter().any(String::is_empty) {
             databases.push(String::new());
         }
@@ -376,10 +376,10 @@ impl Binder<'_> {
     }
 }
 
-/// The function that may stand in a DEFAULT only, and alone.
+/// The function that is allowed in a DEFAULT only, and alone.
 const SEQUENTIAL: &str = "NEWSEQUENTIALID";
 
-/// NEWSEQUENTIALID() as the whole of a DEFAULT; None for another expression.
+/// Binds NEWSEQUENTIALID() as a complete DEFAULT; None for another expression.
 ///
 /// # Errors
 /// 302 for a column of another type.
@@ -408,7 +408,7 @@ fn bad(ty: SqlType, name: &str) -> Error {
     Error::BadOperand { ty: type_name(ty).to_owned(), op: name.to_lowercase() }
 }
 
-/// `current op value`, for `+=` and its kind.
+/// `current op value`, for `+=` and the like.
 pub(crate) fn compound(
     op: Option<crate::ast::BinOp>,
     current: Bound,
@@ -420,7 +420,7 @@ pub(crate) fn compound(
     }
 }
 
-/// Whether a type can be grouped and made distinct by SQLite's own comparison.
+/// Checks that a type can be grouped and made distinct by SQLite's own comparison.
 pub(crate) fn check_groupable(ty: SqlType) -> Result<()> {
     let ok = crate::value::storage::comparable(ty) && family(ty) != Family::Variant;
     if ok { Ok(()) } else { Err(Error::feature(format!("grouping by {}", type_name(ty)))) }

@@ -18,9 +18,9 @@ pub(crate) struct Change {
     pub(crate) sql: String,
     pub(crate) table: Arc<Table>,
     pub(crate) columns: Vec<Column>,
-    /// The identity column is filled by us.
+    /// True if the identity column is generated here.
     pub(crate) identity: bool,
-    /// The identity column is filled by the statement.
+    /// True if the statement supplies the identity column.
     pub(crate) explicit_identity: bool,
 }
 
@@ -132,7 +132,7 @@ impl Binder<'_> {
         }
     }
 
-    /// The rows of VALUES as the table's columns take them. The values of a column in several rows
+    /// The rows of VALUES converted for the table's columns. The values of a column in several rows
     /// first get one type, as in UNION ALL; NULL and DEFAULT do not affect it.
     fn insert_values(
         &mut self,
@@ -219,7 +219,7 @@ impl Binder<'_> {
         assign(bound?, column.ty, &table.full_name(), &column.name)
     }
 
-    /// RETURNING for OUTPUT; `which` is the pseudo-table that it may name.
+    /// RETURNING for OUTPUT; `which` is the permitted pseudo-table.
     fn output(
         &mut self,
         items: &[Item],
@@ -414,7 +414,7 @@ fn real_name(from: &[TableRef], target: &Name) -> Option<Name> {
     })
 }
 
-/// Whether a SELECT assigns to variables.
+/// Returns true if a SELECT assigns to variables.
 pub(crate) fn is_assignment(select: &Select) -> bool {
     select.items.iter().any(|item| matches!(item, Item::Assign(..)))
 }

@@ -92,7 +92,7 @@ impl Binder<'_> {
         }
     }
 
-    /// The key that GROUP BY names, whatever the case it is written in.
+    /// Returns the matching key of GROUP BY, regardless of case.
     fn grouped(&self, expr: &Expr) -> Option<Bound> {
         let scope = self.scopes.last()?;
         if scope.aggregates == Aggregates::Inside {
@@ -107,8 +107,8 @@ impl Binder<'_> {
         groups.iter().find(|(group, _)| *group == wanted).map(|(_, bound)| bound.clone())
     }
 
-    /// The expression in the one form that it has however its names are written: functions and
-    /// variables in lower case, columns by the table that they are of.
+    /// Returns the canonical form of an expression, independent of how its names are written:
+    /// functions and variables in lower case, columns by their table.
     pub(crate) fn canonical(&self, expr: &Expr) -> Expr {
         let mut made = expr.clone();
         let depth = self.scopes.len().checked_sub(1);

@@ -13,7 +13,7 @@ use crate::catalog::{Table, TableKind};
 use crate::error::{Error, Result};
 use crate::name::quote;
 
-/// Whether rows of its right side stay that match nothing on the left.
+/// Returns true if unmatched rows of the right side are kept.
 fn keeps_right(table: &TableRef) -> bool {
     match table {
         TableRef::Join(kind, left, _, _) => {
@@ -24,12 +24,12 @@ fn keeps_right(table: &TableRef) -> bool {
 }
 
 impl Binder<'_> {
-    /// Binds a FROM clause into the innermost scope; gives its text.
+    /// Binds a FROM clause into the innermost scope; returns its text.
     pub(crate) fn tables_clause(&mut self, tables: &[TableRef]) -> Result<String> {
         let mut texts = Vec::new();
         for (at, table) in tables.iter().enumerate() {
             let text = self.table_ref(table)?;
-            // a comma binds less than JOIN, to SQLite as much
+            // a comma binds less tightly than JOIN, in SQLite as well
             texts.push(if at > 0 && keeps_right(table) { format!("({text})") } else { text });
         }
         // CROSS JOIN would fix SQLite's order of loops; a comma does not
@@ -89,7 +89,7 @@ impl Binder<'_> {
         }
     }
 
-    /// The condition of a join, which sees the tables that are joined and no other.
+    /// The condition of a join, in whose scope are the joined tables and no other.
     fn joined_on(&mut self, on: &Expr, first: usize) -> Result<Bound> {
         let hide = |binder: &mut Self, count: usize| match binder.scopes.last_mut() {
             Some(scope) => std::mem::replace(&mut scope.hidden, count),
@@ -114,7 +114,7 @@ impl Binder<'_> {
         }
     }
 
-    /// A query of its own, which does not see the tables beside it.
+    /// A separate query, in whose scope the tables beside it are not.
     pub(crate) fn derived(&mut self, query: &Query) -> Result<(String, Vec<OutColumn>)> {
         let beside = self.scopes.pop();
         let result = self.query(query, false);
@@ -125,7 +125,7 @@ impl Binder<'_> {
         Ok((bound.sql, bound.columns))
     }
 
-    /// Adds a source with these columns and gives its text.
+    /// Adds a source with these columns and returns its text.
     fn offer(
         &mut self,
         alias: &str,
@@ -209,7 +209,7 @@ impl Binder<'_> {
     }
 
     fn named_table(&mut self, name: &Name, alias: Option<&str>, hints: Hints) -> Result<String> {
-        // a temporary table is the session's own
+        // a temporary table belongs to the session
         if !name.object().starts_with(['#', '@']) {
             self.hints = self.hints.and(hints);
         }
@@ -268,7 +268,7 @@ impl Binder<'_> {
         }
     }
 
-    /// The table of this name, table variables among them.
+    /// Returns the table of this name; table variables are included.
     pub(crate) fn find_table(&mut self, name: &Name) -> Result<Arc<Table>> {
         let mut wanted = name.clone();
         if name.object().starts_with('@') {

@@ -60,7 +60,7 @@ impl Variables {
     }
 }
 
-/// Parameters that nobody declared, by their names in lower case, and the type that each takes.
+/// Undeclared parameters, by their names in lower case, with the type that each gets.
 pub(crate) type Undeclared = HashMap<String, Arc<OnceLock<SqlType>>>;
 
 /// A column that a source offers.
@@ -70,7 +70,7 @@ pub(crate) struct Offered {
     pub(crate) ty: SqlType,
     pub(crate) nullable: bool,
     pub(crate) identity: bool,
-    /// How SQLite's text names it.
+    /// Its name in SQLite's text.
     pub(crate) sql: String,
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct SourceScope {
     pub(crate) columns: Vec<Offered>,
 }
 
-/// Where aggregates may stand.
+/// Where aggregates are allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Aggregates {
     Forbidden,
@@ -92,15 +92,15 @@ pub(crate) enum Aggregates {
     Inside,
 }
 
-/// The names of one SELECT.
+/// The names in the scope of one SELECT.
 #[derive(Debug, Clone)]
 pub(crate) struct Scope {
     pub(crate) sources: Vec<SourceScope>,
-    /// How many of the first ones are out of sight: inside of a join's ON.
+    /// Number of leading sources that are not visible: inside of a join's ON.
     pub(crate) hidden: usize,
     pub(crate) aggregates: Aggregates,
-    /// Columns outside of aggregates must be among these: in the form that
-    /// [`Binder::canonical`] gives, and as text.
+    /// Columns outside of aggregates must be among these: in the form of [`Binder::canonical`], and
+    /// as text.
     pub(crate) groups: Option<Vec<(crate::ast::Expr, Bound)>>,
 }
 
@@ -111,74 +111,74 @@ impl Scope {
     }
 }
 
-/// A common table expression in sight.
+/// A common table expression in scope.
 #[derive(Debug, Clone)]
 pub(crate) struct CteScope {
     pub(crate) name: String,
     pub(crate) sql_name: String,
     pub(crate) columns: Vec<Offered>,
-    /// References inside of its own definition count their depth.
+    /// References inside of its own definition count the recursion depth.
     pub(crate) recursive: bool,
 }
 
-/// Expressions of one statement, those that are bound more than once counted as often: CASE with an
-/// operand and BETWEEN bind theirs again and again.
+/// Maximum number of expressions of one statement. Those that are bound repeatedly count each time:
+/// CASE with an operand and BETWEEN bind theirs again and again.
 const MAX_EXPRESSIONS: u32 = 400_000;
-/// Tables of one statement, those inside of its views among them.
+/// Maximum number of tables of one statement, with those inside of its views.
 const MAX_TABLES: u32 = 256;
-/// How deep a recursive common table expression goes unless a statement says otherwise.
+/// Recursion limit of a common table expression unless a statement sets another.
 const DEFAULT_RECURSION: i64 = 100;
 
-/// Binds one statement and gathers everything needed to run it.
+/// Binds one statement and collects everything needed to run it.
 pub(crate) struct Binder<'a> {
     pub(crate) catalog: &'a mut dyn Catalog,
     pub(crate) variables: &'a Variables,
     pub(crate) kernels: &'a Kernels,
     pub(crate) scopes: Vec<Scope>,
     pub(crate) ctes: Vec<CteScope>,
-    /// Parameters of the statement, ?1 first; they have no leaves.
+    /// Parameters of the statement, starting with ?1; they have no leaves.
     pub(crate) params: Vec<Bound>,
-    /// Where among them variables are.
+    /// Positions of variables among them.
     pub(crate) variable_params: std::collections::HashMap<usize, usize>,
     pub(crate) guards: Vec<crate::emit::kernels::Guard>,
     /// System views to fill before the statement runs.
     pub(crate) system: Vec<String>,
     /// Databases that the statement reads.
     pub(crate) reads: Vec<String>,
-    /// The requests of its tables' hints.
+    /// What its tables' hints ask for.
     pub(crate) hints: Hints,
     pub(crate) next: usize,
     /// Views that are being expanded.
     pub(crate) expanding: Vec<String>,
-    /// Constants are written out, and kernels are not possible: for text in a schema.
+    /// True if constants are written out and kernels are impossible: for text in a schema.
     pub(crate) inline: bool,
-    /// Where in the scopes a recursive member's references begin to count.
+    /// Index of the scope at which a recursive member's references begin to count.
     pub(crate) recursion: Option<String>,
     /// OPTION (MAXRECURSION), 0 for no limit.
     pub(crate) max_recursion: i64,
-    /// Parameters that nobody declared, where they are allowed.
+    /// Undeclared parameters, if they are allowed.
     pub(crate) open: Option<Arc<Undeclared>>,
-    /// Expressions and tables that the statement may still have.
+    /// Number of expressions and tables that the statement may still have.
     pub(crate) expressions_left: u32,
     pub(crate) tables_left: u32,
     /// SET ROWCOUNT, for changes.
     pub(crate) row_limit: Option<i64>,
-    /// How many INTO may still come: one, of the statement's first query.
+    /// Number of INTO still allowed: one, of the statement's first query.
     pub(crate) into_left: usize,
-    /// The database that names without one are in, inside of a view.
+    /// The database of unqualified names inside of a view.
     pub(crate) context: Option<String>,
-    /// None when no function looks objects up.
+    /// None if no function looks up objects.
     pub(crate) looks_up: Option<LookUp>,
 }
 
-/// The state that the functions of a statement look objects up in.
+/// The state in which the functions of a statement look up objects.
 #[derive(Debug, Default)]
 pub(crate) struct LookUp {
     /// Databases, the current one as an empty name.
     pub(crate) databases: Vec<String>,
-    /// The names that OBJECT_ID asks for.
+    /// The names passed to OBJECT_ID.
     pub(crate) names: Vec<Bound>,
-    /// Whether more than those names must be known.
+    /// True if more than those names must be known.
     pub(crate) whole: bool,
 }
 
@@ -198,9 +198,9 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// The text for SQLite, for these values of its parameters. Ranges that LIKE implies are in it
-    /// where their bounds are known: each stands between zero characters, behind the number of its
-    /// lower bound. Names have no zero character: see [`quote`].
+    /// Returns the text for SQLite, for these values of its parameters. It includes ranges that
+    /// LIKE implies if their bounds are known: each is enclosed in zero characters, after the
+    /// number of its lower bound. Names have no zero character: see [`quote`].
     pub(crate) fn text(&self, params: &[rusqlite::types::Value]) -> std::borrow::Cow<'_, str> {
         if !self.sql.contains('\0') {
             return self.sql.as_str().into();
@@ -260,7 +260,7 @@ impl<'a> Binder<'a> {
         Ok(())
     }
 
-    /// A variable, or a parameter that nobody declared.
+    /// Binds a variable, or an undeclared parameter.
     pub(crate) fn variable(&mut self, name: &str) -> Result<Bound> {
         let error = match self.variables.find(name) {
             Ok(found) => return Ok(Bound::new(found.ty, true, Node::Var(found.slot))),
@@ -273,7 +273,7 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// A name that no column or table has.
+    /// Returns a name that no column or table has.
     pub(crate) fn fresh(&mut self, prefix: &str) -> String {
         self.next += 1;
         format!("~{prefix}{}", self.next)

@@ -19,7 +19,8 @@ pub(crate) struct OutColumn {
     pub(crate) ty: SqlType,
     pub(crate) nullable: bool,
     pub(crate) identity: bool,
-    /// Nothing but the word NULL: it takes any type where the query meets another, or a table.
+    /// Nothing but the word NULL: it takes any type when the query is combined with another or
+    /// stored in a table.
     pub(crate) untyped: bool,
 }
 
@@ -67,7 +68,7 @@ impl Binder<'_> {
         Ok(bound)
     }
 
-    /// Binds WITH: its names stay in sight until the caller takes them away.
+    /// Binds WITH: its names stay in scope until the caller removes them.
     pub(crate) fn common_tables(&mut self, ctes: &[crate::ast::Cte]) -> Result<String> {
         let mut texts = Vec::new();
         for cte in ctes {
@@ -214,7 +215,7 @@ impl Binder<'_> {
         Ok(format!("SELECT {} FROM ({}) AS {}", items.join(", "), query.sql, quote(&alias)))
     }
 
-    /// A subquery that sees the names around it.
+    /// Binds a subquery, in whose scope are the surrounding names.
     pub(crate) fn subquery<T>(
         &mut self,
         query: &Query,
@@ -324,8 +325,8 @@ pub(crate) fn position(digits: &str, columns: usize) -> Result<usize> {
         .ok_or(Error::OrderPosition { position: number })
 }
 
-/// Where the first query of a set lists a column under this qualified name; the columns behind a
-/// star are not known here.
+/// Position at which the first query of a set lists a column under this qualified name; the columns
+/// of a star are not known here.
 fn listed(body: &SetExpr, wanted: &Name) -> Option<usize> {
     let same = |name: &Name| {
         let parts = name.0.iter().zip(&wanted.0);
@@ -352,7 +353,8 @@ fn assigns(query: &Query) -> bool {
     }
 }
 
-/// Certain to give one row at most: TOP 1, no table, or an aggregate over all rows.
+/// Returns true if the query is certain to return one row at most: TOP 1, no table, or an aggregate
+/// over all rows.
 fn gives_one_row(query: &Query) -> bool {
     let SetExpr::Select(select) = &query.body else { return false };
     let one = select.top.as_ref().is_some_and(|top| top.count == Expr::Int("1".to_owned()));
@@ -360,7 +362,7 @@ fn gives_one_row(query: &Query) -> bool {
         || select.group.is_empty() && super::select::has_aggregates(select, &query.order)
 }
 
-/// Whether a query names this table, in FROM or in a subquery of one of its expressions.
+/// Returns true if a query names this table, in FROM or in a subquery of one of its expressions.
 pub(crate) fn mentions(query: &Query, name: &str) -> bool {
     let mut found = false;
     query.children(&mut |child| found = found || child_mentions(child, name));

@@ -17,7 +17,7 @@ fn members<'q>(body: &'q SetExpr, found: &mut Vec<&'q SetExpr>) {
     }
 }
 
-/// Whether a member reads the expression itself: in FROM, as it may.
+/// Returns true if a member reads the expression itself: in FROM, where it is allowed.
 fn names_itself(member: &SetExpr, cte: &Cte) -> Result<bool> {
     let (mut found, mut deep) = (false, false);
     member.children(&mut |child| {
@@ -29,7 +29,7 @@ fn names_itself(member: &SetExpr, cte: &Cte) -> Result<bool> {
 }
 
 impl Binder<'_> {
-    /// Gives the anchor, and the whole as text with its scope.
+    /// Binds the anchor, and the whole as text with its scope.
     pub(crate) fn recursive(
         &mut self,
         cte: &Cte,

@@ -14,17 +14,17 @@ use crate::catalog::{Table, TableColumn};
 use crate::error::{Error, Result};
 use crate::name::quote;
 
-/// An update of one row after the other.
+/// An update that processes one row after another.
 #[derive(Debug)]
 pub(crate) struct Rowwise {
     pub(crate) table: Arc<Table>,
-    /// Gives the rowid, then values of these types.
+    /// Selects the rowid, then values of these types.
     pub(crate) select: String,
     pub(crate) types: Vec<SqlType>,
     pub(crate) sets: Vec<RowSet>,
-    /// Takes the rowid, then the values of the sets that name a column; none if no one does.
+    /// Takes the rowid, then the values of the sets that name a column; none if there are none.
     pub(crate) update: Option<String>,
-    /// Over the values of the row, then the new ones, one a set.
+    /// Expressions over the values of the row, followed by the new ones, one for each set.
     pub(crate) output: Vec<Bound>,
     pub(crate) columns: Vec<Column>,
 }
@@ -41,7 +41,7 @@ pub(crate) struct RowSet {
 const OLD: &str = "\"~old\".";
 const NEW: &str = "\"~new\".";
 
-/// Whether an UPDATE must go row by row.
+/// Returns true if an UPDATE must process row by row.
 pub(crate) fn is_rowwise(update: &Update) -> bool {
     let variables = update.sets.iter().any(|(target, ..)| !matches!(target, SetTarget::Column(_)));
     variables || !update.output.is_empty()
@@ -125,7 +125,7 @@ impl Binder<'_> {
         Ok(column.clone())
     }
 
-    /// The expressions of OUTPUT over the row's values and the new ones behind them.
+    /// Binds the expressions of OUTPUT over the row's values, followed by the new ones.
     fn rowwise_output(
         &mut self,
         items: &[Item],

@@ -19,7 +19,7 @@ struct Parts {
     having: String,
 }
 
-/// Whether a SELECT has an aggregate of its own.
+/// Returns true if a SELECT has an aggregate outside of its subqueries.
 pub(crate) fn has_aggregates(select: &Select, order: &[OrderItem]) -> bool {
     let items = select.items.iter().any(|item| match item {
         Item::Expr(expr, _) | Item::Assign(_, _, expr) => aggregates_in(expr),
@@ -139,7 +139,7 @@ impl Binder<'_> {
         Ok(parts)
     }
 
-    /// The columns of one item: name, expression, whether an identity column.
+    /// Returns the columns of one item: name, expression, true for an identity column.
     pub(crate) fn item(&mut self, item: &Item) -> Result<Vec<(String, Bound, bool)>> {
         match item {
             Item::Assign(..) => Err(Error::SelectAssignMixed {}),
@@ -216,7 +216,7 @@ impl Binder<'_> {
         let mut keys = Vec::new();
         for (key, direction) in self.order_keys(select, order, &columns)? {
             let name = quote(&format!("~k{}", keys.len()));
-            // what names a column of the list stands in it already
+            // a name that refers to a column of the list is replaced already
             let known = key.starts_with("\"~")
                 && columns.iter().any(|column| key == quote(&column.sql_name));
             if known {
@@ -370,7 +370,7 @@ impl Binder<'_> {
     }
 }
 
-/// The expression with the row's columns in place of SQLite's values.
+/// Replaces SQLite's values in the expression by the row's columns.
 pub(crate) fn rows(
     bound: &Bound,
     leaves: &mut Vec<String>,

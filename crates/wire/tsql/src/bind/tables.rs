@@ -1,4 +1,4 @@
-//! Functions that give tables.
+//! Table-valued functions.
 
 use tdekit_wire_tds::{Length, SqlType, Value};
 
@@ -13,15 +13,15 @@ use crate::functions::{self};
 use crate::name::quote;
 use crate::value::{is_national, is_text, length_of};
 
-/// The view that `sys.dm_exec_sql_text` looks its handle up in.
+/// The view in which `sys.dm_exec_sql_text` looks up its handle.
 const TEXTS_NAME: &str = "~dm_exec_sql_text";
 
 /// Their names.
 pub(crate) const FUNCTIONS: &[&str] = &["STRING_SPLIT", "sys.dm_exec_sql_text"];
 
 impl Binder<'_> {
-    /// Adds the table that a function gives. Behind APPLY its arguments see the tables before it.
-    /// Gives its text, and the condition that joins it.
+    /// Adds the table of a function. After APPLY, its arguments see the preceding tables. Returns
+    /// its text, and the condition that joins it.
     pub(crate) fn table_function(
         &mut self,
         call: &TableCall,

@@ -30,8 +30,8 @@ pub(crate) fn branches(whens: Vec<(Bound, Bound)>, otherwise: Option<Bound>) -> 
     Ok(Bound::new(ty.unwrap_or(SqlType::Int), nullable, Node::Case(whens, otherwise)))
 }
 
-/// The common type of values. The word NULL, and a parameter that nobody declared, has none of its
-/// own: where there is nothing else, nor has the whole.
+/// Returns the common type of values. The word NULL and an undeclared parameter have no type; if
+/// there is nothing else, the whole has none either.
 pub(crate) fn common_of<'b>(
     values: impl IntoIterator<Item = &'b Bound>,
 ) -> Result<Option<SqlType>> {
@@ -45,8 +45,8 @@ pub(crate) fn common_of<'b>(
     Ok(ty)
 }
 
-/// The value in the type that [`common_of`] found. Without a type it is NULL, which is sent as int;
-/// but that decides no parameter's type.
+/// Converts the value to the type that [`common_of`] found. Without a type it is NULL, which is
+/// sent as int, but this fixes no parameter's type.
 pub(crate) fn fitted(value: Bound, common: Option<SqlType>) -> Result<Bound> {
     match common {
         Some(ty) => convert(value, ty),
@@ -54,13 +54,13 @@ pub(crate) fn fitted(value: Bound, common: Option<SqlType>) -> Result<Bound> {
     }
 }
 
-/// Computes a constant expression, if that gives no error: errors come at run time.
+/// Evaluates a constant expression unless that fails: errors are raised at run time.
 pub(crate) fn folded(bound: Bound) -> Bound {
     let mut constant = true;
     bound.walk(&mut |part| {
         constant &= match &part.node {
             Node::Var(_) | Node::Arg(_) | Node::Leaf(_) => false,
-            // SET DATEFORMAT and SET DATEFIRST count when the statement runs
+            // depends on SET DATEFORMAT and SET DATEFIRST when the statement runs
             Node::Call(Func::Date(_), _) => false,
             Node::Call(func, _) => func.is_pure(),
             Node::Convert { inner, .. } | Node::Assign { inner, .. } => {
@@ -79,7 +79,7 @@ pub(crate) fn folded(bound: Bound) -> Bound {
     }
 }
 
-/// Converts as an assignment or an operator does, which needs an implicit conversion.
+/// Converts as an assignment or an operator does; the conversion must be implicit.
 pub(crate) fn convert(inner: Bound, ty: SqlType) -> Result<Bound> {
     if inner.ty == ty && inner.node.is_typed() {
         return Ok(inner);
@@ -188,7 +188,7 @@ pub(crate) fn binary(op: BinOp, left: Bound, right: Bound) -> Result<Bound> {
     let common = common_type(left.ty, right.ty)?;
     match family(common) {
         Family::Decimal => {
-            // text takes the other side's type before it counts
+            // text is first converted to the other side's type
             let left = if is_text(left.ty) { convert(left, right.ty)? } else { left };
             let right = if is_text(right.ty) { convert(right, left.ty)? } else { right };
             let (Some(a), Some(b)) = (digits_of(&left), digits_of(&right)) else {
@@ -202,7 +202,7 @@ pub(crate) fn binary(op: BinOp, left: Bound, right: Bound) -> Result<Bound> {
             Ok(folded(Bound::new(ty, nullable, node)))
         }
         Family::Int | Family::Money | Family::Float => {
-            // bit has no arithmetic of its own
+            // there is no arithmetic on bit
             let ty = if common == SqlType::Bit && !bitwise { SqlType::Int } else { common };
             if family(ty) == Family::Float && op == BinOp::Mod {
                 return Err(incompatible(op, left.ty, right.ty));
@@ -219,7 +219,7 @@ pub(crate) fn binary(op: BinOp, left: Bound, right: Bound) -> Result<Bound> {
     }
 }
 
-/// The word NULL beside a value takes the value's type; two of them stay without one.
+/// The word NULL beside a value takes the value's type; two of them remain without one.
 pub(crate) fn adopt_null(left: Bound, right: Bound) -> Result<(Bound, Bound)> {
     if left.node.is_untyped() && right.node.is_typed() {
         let left = convert(left, right.ty)?;
@@ -268,7 +268,7 @@ pub(crate) fn concat(left: Bound, right: Bound) -> Result<Bound> {
     Ok(folded(Bound::new(ty, nullable, node)))
 }
 
-/// A value into a column or variable of a table: one that does not fit is an error.
+/// Converts a value for a column or variable of a table: one that does not fit is an error.
 pub(crate) fn assign(inner: Bound, ty: SqlType, table: &str, column: &str) -> Result<Bound> {
     if inner.ty == ty && inner.node.is_typed() {
         return Ok(inner);
@@ -318,7 +318,7 @@ pub(crate) fn comparison(op: CmpOp, left: Bound, right: Bound) -> Result<Bound> 
     Ok(Bound::condition(Node::Compare(op, Box::new(left), Box::new(right))))
 }
 
-/// Anything as text, for LIKE and for functions of text.
+/// Converts anything to text, for LIKE and for text functions.
 pub(crate) fn as_text(value: Bound) -> Result<Bound> {
     if is_text(value.ty) && value.node.is_typed() {
         return Ok(value);

@@ -1,5 +1,5 @@
-//! DEFAULTs as SQL Server shows them. Drivers compare what they wrote with that form, and drop a
-//! DEFAULT that looks like another.
+//! DEFAULTs as SQL Server shows them. Drivers compare this form with what they wrote, and drop a
+//! DEFAULT that differs.
 
 use crate::ast::{BinOp, Call, Expr, UnOp};
 use crate::parse::default_expression;
@@ -8,8 +8,8 @@ use crate::parse::default_expression;
 const WITH_DATEPART: [&str; 6] =
     ["dateadd", "datediff", "datediff_big", "datename", "datepart", "datetrunc"];
 
-/// The definition of a DEFAULT: in parentheses, numbers in another pair, functions in lower case.
-/// An expression that is not told anew stays as it was written.
+/// Returns the definition of a DEFAULT: in parentheses, numbers in another pair, functions in lower
+/// case. An expression without a canonical form stays as written.
 pub(crate) fn shown(text: &str) -> String {
     let told = default_expression(text).ok().and_then(|expr| told(&expr));
     format!("({})", told.as_deref().unwrap_or(text))
@@ -98,7 +98,7 @@ mod tests {
             ("DATEADD(Day, 1, GETDATE())", "(dateadd(day,(1),getdate()))"),
             ("1 + 2 * 3", "((1)+((2)*(3)))"),
             ("'a' + 'b'", "('a'+'b')"),
-            // not told anew
+            // without a canonical form
             ("CAST(5 AS int)", "(CAST(5 AS int))"),
             ("CASE WHEN 1 = 1 THEN 2 END", "(CASE WHEN 1 = 1 THEN 2 END)"),
         ] {

@@ -1,5 +1,5 @@
-//! The facts of a database, read at once: behind the system views, and behind functions that look
-//! objects up.
+//! The contents of a database's catalog, read at once: for the system views and for functions that
+//! look up objects.
 
 use super::model::{
     DESCENDING, Facts, ForeignKey, Index, NULLS, Named, Object, ObjectColumn, ProcedureParameter,
@@ -19,7 +19,7 @@ use crate::run::db::{Db, View, failure};
 /// Reads a database, with the session's temporary tables.
 ///
 /// # Errors
-/// When the file cannot be read.
+/// If the file cannot be read.
 pub(crate) fn read(db: &mut Db, database: &str) -> Result<Facts> {
     let schema = db.schema(database)?;
     let kernels = db.kernels.clone();
@@ -104,7 +104,7 @@ impl Facts {
         let mut view = View { db, database, identity_insert: None };
         let mut binder = Binder::new(&mut view, &variables, &kernels);
         binder.scopes.push(Scope::new());
-        // a view whose tables are gone has no columns any more
+        // a view whose tables were dropped has no columns any more
         if binder.table_ref(&TableRef::Table(full.clone(), None, Hints::default())).is_err() {
             return;
         }
@@ -174,7 +174,7 @@ impl Facts {
             let given = named
                 .iter()
                 .find(|found| found.kind == "D" && found.columns.first() == Some(&column.name));
-            // one that was dropped is noted as NULL where SQLite has a DEFAULT of its own
+            // a dropped one is recorded as NULL if SQLite has its own DEFAULT
             let dropped = given.is_none() && column.default.as_deref() == Some("NULL");
             if let Some(text) = column.default.as_ref().filter(|_| !dropped) {
                 let name = match given {
@@ -262,7 +262,7 @@ fn ordinal(table: &Table, column: &str) -> i64 {
     at.map_or(0, |at| i64::try_from(at + 1).unwrap_or(0))
 }
 
-/// The constraints of a table, and indexes that are noted beside them.
+/// Returns the constraints of a table, and the indexes recorded beside them.
 pub(crate) fn constraints(connection: &Connection, table: &Table) -> rusqlite::Result<Vec<Named>> {
     if !has_table(connection, &table.schema, "tsql_constraint")? {
         return Ok(Vec::new());
@@ -311,7 +311,7 @@ fn primary_columns(connection: &Connection, table: &Table) -> rusqlite::Result<V
     rows.collect()
 }
 
-/// The names of the primary key's columns; none if there is no such key.
+/// Returns the names of the primary key's columns; none without such a key.
 pub(crate) fn primary_names(
     connection: &Connection,
     table: &Table,
@@ -325,7 +325,8 @@ pub(crate) fn primary_names(
     Ok(key.into_iter().filter_map(|(id, _)| name(id)).collect())
 }
 
-/// The primary key's columns, and whether descending: SQLite's own, or an index beside the table.
+/// Returns the primary key's columns, each with true for descending: SQLite's own key, or an index
+/// beside the table.
 fn primary_key(
     connection: &Connection,
     table: &Table,
@@ -341,7 +342,7 @@ fn primary_key(
     Ok(own.into_iter().map(|id| (id, false)).collect())
 }
 
-/// The indexes of a table, those of its constraints among them.
+/// Returns the indexes of a table, including those of its constraints.
 pub(crate) fn indexes(
     connection: &Connection,
     table: &Table,

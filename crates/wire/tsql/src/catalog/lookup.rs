@@ -1,4 +1,4 @@
-//! Functions that look objects up: OBJECT_ID, COL_NAME, COLUMNPROPERTY and their kind.
+//! Functions that look up objects: OBJECT_ID, COL_NAME, COLUMNPROPERTY and the like.
 
 use super::wanted::{PLAIN, parts};
 use tdekit_wire_tds::{SqlType, Value, product};
@@ -39,7 +39,7 @@ impl Snapshot {
         self.databases.iter().any(|known| known.name.eq_ignore_ascii_case(database))
     }
 
-    /// The object that a name in a string stands for.
+    /// Returns the object for a name in a string.
     fn named(&self, text: &str, function: &str) -> Result<Option<(&Facts, &Object)>> {
         let name = parts(text);
         let temporary = name.object().starts_with('#');
@@ -253,7 +253,7 @@ impl Snapshot {
                 _ => Value::Null,
             },
             "DATABASEPROPERTYEX" => self.database_property(args),
-            // one login may do everything: there are no permissions
+            // every login may do everything: there are no permissions
             "HAS_PERMS_BY_NAME" | "IS_MEMBER" | "IS_SRVROLEMEMBER" | "IS_ROLEMEMBER" => int(1),
             "TYPE_ID" => {
                 let name = given(args, 0).map(|name| parts(&name)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The binder's questions about a database: its tables, views and procedures.
+//! The binder's interface to a database: its tables, views and procedures.
 
 pub(crate) mod defaults;
 pub(crate) mod facts;
@@ -26,16 +26,16 @@ pub(crate) struct TableColumn {
     pub(crate) ty: SqlType,
     pub(crate) nullable: bool,
     pub(crate) identity: bool,
-    /// DEFAULT as T-SQL writes it.
+    /// DEFAULT as written in T-SQL.
     pub(crate) default: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum TableKind {
     Table,
-    /// The text of CREATE VIEW, whose names count in the view's own database.
+    /// The text of CREATE VIEW, whose names are resolved in the view's own database.
     View(String),
-    /// Its rows are gathered when a statement asks for them: the name as `sys.tables`.
+    /// Its rows are collected on demand: the name as `sys.tables`.
     System(String),
 }
 
@@ -56,7 +56,7 @@ impl Table {
         format!("{}.{}", crate::name::quote(&self.schema), crate::name::quote(&self.name))
     }
 
-    /// As messages name it: `db.dbo.t`.
+    /// Returns the name as in messages: `db.dbo.t`.
     pub(crate) fn full_name(&self) -> String {
         let name =
             if self.name.contains('.') { self.name.clone() } else { format!("dbo.{}", self.name) };
@@ -67,7 +67,7 @@ impl Table {
         }
     }
 
-    /// As messages name it without its database: `dbo.t`.
+    /// Returns the name as in messages, without its database: `dbo.t`.
     pub(crate) fn object_name(&self) -> String {
         if self.name.contains('.') { self.name.clone() } else { format!("dbo.{}", self.name) }
     }
@@ -83,8 +83,8 @@ impl Table {
 
 /// Resolves names.
 pub(crate) trait Catalog {
-    /// The table or view; None when there is none.
+    /// Returns the table or view; None if there is none.
     fn table(&mut self, name: &Name) -> Result<Option<Arc<Table>>>;
-    /// Whether SET IDENTITY_INSERT is ON for it.
+    /// Returns true if SET IDENTITY_INSERT is ON for it.
     fn identity_insert(&self, table: &Table) -> bool;
 }

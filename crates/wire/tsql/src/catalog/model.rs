@@ -1,17 +1,17 @@
-//! Models of a database's objects, and how their names and ids are made.
+//! Models of a database's objects, and the construction of their names and ids.
 
 use super::TableColumn;
 use tdekit_wire_tds::SqlType;
 
 use crate::host::Database;
 
-/// Behind the name of a unique index over columns that may be NULL: the index beside it.
+/// Suffix of the name of a unique index over columns that may be NULL: the index beside it.
 pub(crate) const NULLS: &str = "\u{1f}null";
 
-/// Between the names of columns in `tsql_constraint`.
+/// Separator between the names of columns in `tsql_constraint`.
 pub(crate) const SEPARATOR: char = '\u{1f}';
 
-/// Behind the name of a descending column in `tsql_constraint`.
+/// Suffix of the name of a descending column in `tsql_constraint`.
 pub(crate) const DESCENDING: char = '\u{1e}';
 
 /// A table, view, procedure or constraint.
@@ -44,13 +44,13 @@ pub(crate) struct ObjectColumn {
 #[derive(Debug, Clone)]
 pub(crate) struct Index {
     pub(crate) object: i64,
-    /// 0 for the rows of a table without a primary key, 1 for that key, others from 2.
+    /// 0 for the rows of a table without a primary key, 1 for that key, 2 and up for others.
     pub(crate) id: i64,
     pub(crate) name: Option<String>,
     pub(crate) unique: bool,
     pub(crate) primary: bool,
     pub(crate) constraint: bool,
-    /// Column and whether descending.
+    /// Column, and true if descending.
     pub(crate) columns: Vec<(i64, bool)>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct ForeignKey {
     pub(crate) name: String,
     pub(crate) object: i64,
     pub(crate) parent: i64,
-    /// Column here, column there.
+    /// Column of the child, column of the parent.
     pub(crate) columns: Vec<(i64, i64)>,
     pub(crate) on_delete: String,
     pub(crate) on_update: String,
@@ -90,7 +90,7 @@ pub(crate) struct ProcedureParameter {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
     pub(crate) database: String,
-    /// Schemas beside the fixed ones.
+    /// Schemas other than the fixed ones.
     pub(crate) schemas: Vec<String>,
     pub(crate) objects: Vec<Object>,
     pub(crate) columns: Vec<ObjectColumn>,
@@ -101,7 +101,7 @@ pub(crate) struct Facts {
     pub(crate) parameters: Vec<ProcedureParameter>,
 }
 
-/// The state that functions look objects up in: the databases, and those that were read.
+/// The state in which functions look up objects: the databases, and those that were read.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Snapshot {
     pub(crate) current: String,
@@ -110,7 +110,7 @@ pub(crate) struct Snapshot {
     pub(crate) read: Vec<Facts>,
 }
 
-/// A constraint, or an index, as `tsql_constraint` keeps it.
+/// A constraint, or an index, as stored in `tsql_constraint`.
 #[derive(Debug, Clone)]
 pub(crate) struct Named {
     pub(crate) name: String,
@@ -121,7 +121,7 @@ pub(crate) struct Named {
     pub(crate) text: String,
 }
 
-/// `dbo.t` as schema and name.
+/// Splits `dbo.t` into schema and name.
 pub(crate) fn schema_and_name(stored: &str) -> (String, String) {
     match stored.split_once('.') {
         Some((schema, name)) => (schema.to_owned(), name.to_owned()),
@@ -129,7 +129,7 @@ pub(crate) fn schema_and_name(stored: &str) -> (String, String) {
     }
 }
 
-/// The name of a constraint that was not given one.
+/// Returns the name of a constraint that was not named.
 pub(crate) fn made_name(kind: &str, table: &str, column: &str) -> String {
     let hash = object_id(&format!("{kind}~{table}~{column}"));
     let (_, table) = schema_and_name(table);
@@ -140,7 +140,7 @@ pub(crate) fn made_name(kind: &str, table: &str, column: &str) -> String {
     }
 }
 
-/// The number of an object: the same for the same name.
+/// Returns the number of an object: the same for the same name.
 pub(crate) fn object_id(name: &str) -> i64 {
     let mut hash = 0x811c_9dc5_u32;
     for byte in name.to_lowercase().bytes() {

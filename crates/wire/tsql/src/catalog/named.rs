@@ -10,13 +10,13 @@ use crate::error::Result;
 use crate::name::quote;
 use crate::run::db::{Db, failure};
 
-/// The prefixes of names that nobody gave: see [`facts::made_name`].
+/// Prefixes of generated names: see [`facts::made_name`].
 const MADE: [&str; 5] = ["pk__", "uq__", "fk__", "ck__", "df__"];
 
-/// Reads these objects of a database, without their dependants.
+/// Reads these objects of a database, without their dependents.
 ///
 /// # Errors
-/// When the file cannot be read.
+/// If the file cannot be read.
 pub(crate) fn read(db: &mut Db, database: &str, names: &[String]) -> Result<Facts> {
     let schema = db.schema(database)?;
     let mut found = Facts { database: database.to_owned(), ..Facts::default() };
@@ -27,7 +27,7 @@ pub(crate) fn read(db: &mut Db, database: &str, names: &[String]) -> Result<Fact
             let stored = db.temporary(object);
             let known = add(db, &mut found, ("temp", "tempdb"), &stored)?;
             if let (true, Some(made)) = (known, found.objects.last_mut()) {
-                // as its scope named it
+                // as named in its scope
                 object.clone_into(&mut made.name);
             }
             known
@@ -38,7 +38,7 @@ pub(crate) fn read(db: &mut Db, database: &str, names: &[String]) -> Result<Fact
         };
         let lower = object.to_lowercase();
         if !known && MADE.iter().any(|made| lower.starts_with(made)) {
-            // such a name may be kept nowhere
+            // such a name may be stored nowhere
             return facts::read(db, database);
         }
     }
@@ -114,8 +114,8 @@ fn one(connection: &Connection, schema: &str, stored: &str) -> rusqlite::Result<
         .optional()
 }
 
-/// A table or view of SQLite's by its name, in any case: the name as written, and the kind. SQLite
-/// finds it in the schema that it has in memory.
+/// Finds a table or view of SQLite by its name, regardless of case: the name as written, and the
+/// kind. SQLite finds it in the schema that it has in memory.
 pub(crate) fn table(
     connection: &Connection,
     schema: &str,

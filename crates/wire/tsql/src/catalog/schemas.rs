@@ -1,5 +1,5 @@
-//! Schemas of a database: those that are always there, those that CREATE SCHEMA made, and those
-//! that a name of SQLite's tells of: the table `sales.t` is in the schema `sales`.
+//! Schemas of a database: the fixed ones, those of CREATE SCHEMA, and those implied by a name in
+//! SQLite: the table `sales.t` is in the schema `sales`.
 
 use super::model::FIXED;
 use rusqlite::Connection;
@@ -8,10 +8,10 @@ use crate::catalog::model::schema_and_name;
 use crate::catalog::named::has_table;
 use crate::name::quote;
 
-/// Fixed ones in which nothing can be made.
+/// Fixed schemas in which nothing can be created.
 pub(crate) const SYSTEM: &[&str] = &["INFORMATION_SCHEMA", "sys"];
 
-/// The schemas of an attached database beside the fixed ones.
+/// Returns the schemas of an attached database other than the fixed ones.
 pub(crate) fn made(connection: &Connection, schema: &str) -> rusqlite::Result<Vec<String>> {
     let mut found: Vec<String> = Vec::new();
     let mut add = |name: String| {

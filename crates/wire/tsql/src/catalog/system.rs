@@ -1,5 +1,5 @@
-//! System views: how names find them, and how their rows come into the temporary table that a
-//! statement reads, just before it runs.
+//! System views: resolution of their names, and the temporary tables that hold their rows, which
+//! are filled just before a statement runs.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,8 @@ use crate::value::storage;
 /// Views of which a host may know more than the front end.
 const HOST_FIRST: &[&str] = &["sys.dm_exec_connections"];
 
-/// The view behind a name: the database and the view, with a bar between; None for other names.
+/// Returns the view for a name: the database and the view, separated by a bar; None for other
+/// names.
 pub(crate) fn find(name: &Name, current: &str) -> Option<String> {
     let schema = name.part(1).unwrap_or("dbo").to_lowercase();
     let object = name.object().to_lowercase();
@@ -40,7 +41,8 @@ pub(crate) fn find(name: &Name, current: &str) -> Option<String> {
     }
 }
 
-/// Whether a table of msdb's belongs to the backup history; without a schema, its usual ones only.
+/// Returns true if a table of msdb belongs to the backup history; without a schema, only the usual
+/// ones.
 fn is_history(name: &Name, object: &str) -> bool {
     let usual = ["backupfile", "backupfilegroup", "backupmediafamily", "backupmediaset"];
     object.starts_with("backup") && name.part(1).is_some()
@@ -69,7 +71,7 @@ fn own_columns(view: &views::View) -> Vec<(String, SqlType)> {
     view.columns.iter().map(|(name, ty)| ((*name).to_owned(), *ty)).collect()
 }
 
-/// The view as a table.
+/// Returns the view as a table.
 pub(crate) fn table(view: &str, db: &mut Db) -> Result<Table> {
     let (database, name) = split(view);
     if let Some(text) = texts::find(name) {

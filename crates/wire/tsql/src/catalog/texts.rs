@@ -1,7 +1,7 @@
-//! System views that are T-SQL over other system views, and system procedures: their texts stand
-//! in `sql/`. Columns as in the documentation of each.
+//! System views that are T-SQL over other system views, and system procedures: their texts are in
+//! `sql/`. Columns as in the documentation of each.
 
-/// Views by name in lower case; each text begins behind `CREATE VIEW v AS`.
+/// Views by name in lower case; each text follows `CREATE VIEW v AS`.
 pub(crate) const VIEWS: &[(&str, &str)] = &[
     ("sys.tables", include_str!("sql/sys.tables.sql")),
     ("sys.views", include_str!("sql/sys.views.sql")),
@@ -47,7 +47,7 @@ pub(crate) const VIEWS: &[(&str, &str)] = &[
 ];
 
 /// Views of earlier versions, without their schema `sys`: every database has them under their bare
-/// names and as `dbo.`'s, before any table of that name.
+/// names and in `dbo`, before any table of that name.
 pub(crate) const COMPATIBILITY: &[&str] = &["syscolumns", "sysdatabases", "sysobjects"];
 
 /// Procedures by name in lower case; each text is a CREATE PROCEDURE.
@@ -77,13 +77,13 @@ pub(crate) const PROCEDURES: &[(&str, &str)] = &[
     ("sp_tables", include_str!("sql/sp_tables.sql")),
 ];
 
-/// The text of a view as CREATE VIEW.
+/// Returns the text of a view as CREATE VIEW.
 pub(crate) fn find(name: &str) -> Option<String> {
     let (_, text) = VIEWS.iter().find(|(known, _)| *known == name)?;
     Some(format!("CREATE VIEW v AS {text}"))
 }
 
-/// The text of a procedure.
+/// Returns the text of a procedure.
 pub(crate) fn procedure(name: &str) -> Option<&'static str> {
     PROCEDURES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }

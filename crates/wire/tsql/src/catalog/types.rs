@@ -1,4 +1,4 @@
-//! The catalog's and ODBC's descriptions of types. Source: the documentation of sys.types,
+//! Descriptions of types for the catalog and ODBC. Source: the documentation of sys.types,
 //! sp_columns and sp_datatype_info.
 
 use tdekit_wire_tds::{Length, SqlType};
@@ -16,7 +16,7 @@ pub(crate) struct Odbc {
     /// ODBC's number in version 3, and in version 2.
     pub(crate) odbc: i64,
     pub(crate) odbc2: i64,
-    /// `SS_DATA_TYPE` of a column that must not, and that may be NULL.
+    /// `SS_DATA_TYPE` of a NOT NULL column and of a nullable one.
     pub(crate) token: (i64, i64),
     pub(crate) prefix: Option<&'static str>,
     pub(crate) suffix: Option<&'static str>,
@@ -91,7 +91,7 @@ pub(crate) const ODBC: &[Odbc] = &[
     plain("sysname", (231, 256), (256, 0, 0), (-9, -9), (39, 39), (Some("N'"), Some("'"), None)),
 ];
 
-/// The type's name as declarations write it: `decimal` where messages say `numeric`.
+/// Returns the type's name as in declarations: `decimal` where messages say `numeric`.
 pub(crate) fn public_name(ty: SqlType) -> &'static str {
     match ty {
         SqlType::Decimal { .. } => "decimal",
@@ -99,14 +99,14 @@ pub(crate) fn public_name(ty: SqlType) -> &'static str {
     }
 }
 
-/// The entry of a type.
+/// Returns the entry of a type.
 pub(crate) fn entry(ty: SqlType) -> &'static Odbc {
     let name = public_name(ty);
-    // every type stands in the list: a test says so
+    // every type is in the list, as a test checks
     ODBC.iter().find(|own| own.name == name).unwrap_or(&ODBC[0])
 }
 
-/// `system_type_id`, length in bytes, precision and scale.
+/// Returns `system_type_id`, length in bytes, precision and scale.
 pub(crate) fn type_facts(ty: SqlType) -> (i64, i64, i64, i64) {
     use SqlType as T;
     let own = entry(ty);
@@ -150,7 +150,7 @@ pub(crate) struct Described {
     pub(crate) verbose: (i64, Option<i64>),
 }
 
-/// As [`Described`].
+/// Returns the [`Described`] of a type.
 pub(crate) fn described(ty: SqlType) -> Described {
     use SqlType as T;
     const TEXT_BYTES: i64 = 2_147_483_647;

@@ -1,4 +1,4 @@
-//! Functions that look objects up, and the names that they are given.
+//! Functions that look up objects, and the names passed to them.
 
 use crate::ast::Name;
 
@@ -42,13 +42,13 @@ pub(crate) const PLAIN: &[&str] = &[
     "USER_NAME",
 ];
 
-/// The parts of a name in a string: brackets and quotes as in text, else cut at points.
+/// Returns the parts of a name in a string: brackets and quotes as in text, else split at dots.
 pub(crate) fn parts(text: &str) -> Name {
     crate::parse::parse_name(text)
         .unwrap_or_else(|_| Name(text.split('.').map(|part| part.trim().to_owned()).collect()))
 }
 
-/// The database that a name in a string is in; None for the current one.
+/// Returns the database of a name in a string; None for the current one.
 pub(crate) fn database_in(text: &str) -> Option<String> {
     let name = parts(text);
     if name.object().starts_with('#') {

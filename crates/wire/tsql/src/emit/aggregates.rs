@@ -8,7 +8,7 @@ use crate::emit::kernels::Kernels;
 use crate::error::Error;
 use crate::value::{storage, type_name};
 
-/// A sum in the type of its name.
+/// A sum in the type that its name implies.
 pub(crate) struct Sum {
     pub(crate) ty: SqlType,
     pub(crate) kernels: Kernels,
@@ -108,7 +108,7 @@ impl WindowAggregate<Total, ToSqlOutput<'static>> for Sum {
     }
 }
 
-/// Spread by Welford's method: variance or deviation, of the sample or the whole.
+/// Spread by Welford's method: variance or deviation, of the sample or the population.
 pub(crate) struct Spread {
     pub(crate) root: bool,
     pub(crate) whole: bool,

@@ -1,4 +1,4 @@
-//! Computes bound expressions: for variables in batches, and for SQLite's rows in kernels.
+//! Evaluates bound expressions: for variables in batches, and for SQLite's rows in kernels.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -14,15 +14,15 @@ use crate::value::{
     type_name,
 };
 
-/// The most that a conversion takes for a byte: text of bytes has two digits for each.
+/// Maximum growth factor of a conversion: binary as text has two digits for each byte.
 const CONVERTED: usize = 3;
 
-/// The session's answers: `@@` variables, GETDATE() and their kind.
+/// Values from the session: `@@` variables, GETDATE() and the like.
 pub(crate) trait SessionCalls {
     fn call(&self, name: &'static str, args: &[Value<'_>]) -> Result<Val>;
 }
 
-/// The environment that an expression is computed in.
+/// The environment of an evaluation.
 pub(crate) struct Env<'e> {
     pub(crate) vars: &'e [Val],
     pub(crate) args: &'e [Value<'e>],
@@ -44,7 +44,7 @@ impl<'e> Env<'e> {
     }
 }
 
-/// The same value, borrowing its bytes.
+/// Returns the same value with borrowed bytes.
 pub(crate) fn borrow<'a>(value: &'a Value<'_>) -> Value<'a> {
     match value {
         Value::Text(text) => Value::Text(Cow::Borrowed(text)),
@@ -73,7 +73,7 @@ pub(crate) fn borrow<'a>(value: &'a Value<'_>) -> Value<'a> {
     }
 }
 
-/// An integer expression by itself: loops count with these.
+/// Evaluates an integer expression separately: loops count with these.
 pub(crate) fn eval_int(bound: &Bound, env: &Env<'_>) -> Result<Option<i64>> {
     match &bound.node {
         Node::Const(Value::Int(int)) => Ok(Some(*int)),
@@ -96,7 +96,7 @@ pub(crate) fn eval_int(bound: &Bound, env: &Env<'_>) -> Result<Option<i64>> {
     }
 }
 
-/// A condition: None is unknown.
+/// Evaluates a condition: None is unknown.
 pub(crate) fn test(bound: &Bound, env: &Env<'_>) -> Result<Option<bool>> {
     match &bound.node {
         Node::Compare(op, left, right) => {
@@ -194,12 +194,12 @@ fn like(
     if text::like(&value, &pattern, escape) {
         return Ok(Some(true));
     }
-    // trailing blanks of varchar do not count against a match
+    // trailing blanks of varchar do not prevent a match
     let short = value.trim_end_matches(' ');
     Ok(Some(!national && short.len() < value.len() && text::like(short, &pattern, escape)))
 }
 
-/// The value of an expression.
+/// Returns the value of an expression.
 pub(crate) fn eval<'e>(bound: &'e Bound, env: &Env<'e>) -> Result<Value<'e>> {
     match &bound.node {
         Node::Const(value) => Ok(borrow(value)),
@@ -305,7 +305,8 @@ fn concat<'e>(ty: SqlType, left: &'e Bound, right: &'e Bound, env: &Env<'e>) -> 
     }
 }
 
-/// A value into a column: text and bytes that are too long are an error, blanks beyond are not.
+/// Converts a value for a column: text and bytes that are too long are an error, trailing blanks
+/// are not.
 pub(crate) fn assigned(
     value: &Value<'_>,
     from: SqlType,

@@ -16,7 +16,7 @@ use crate::value::dateparse::Order;
 pub(crate) struct Kernel {
     pub(crate) expr: Bound,
     pub(crate) args: Vec<SqlType>,
-    /// It looks objects up.
+    /// True if it looks up objects.
     pub(crate) looks_up: bool,
 }
 
@@ -24,16 +24,16 @@ pub(crate) struct Kernel {
 struct Registry {
     next: i64,
     kernels: HashMap<i64, Arc<Kernel>>,
-    /// The error behind a statement that SQLite ended because a function failed.
+    /// The error of a statement that SQLite ended because a function failed.
     failure: Option<Error>,
-    /// The next value of the identity column that is being filled, and its step.
+    /// The next value of the identity column that is being filled, and its increment.
     identity: Option<(i64, i64)>,
     last_identity: Option<i64>,
-    /// The state that functions over columns look objects up in.
+    /// The state in which functions over columns look up objects.
     snapshot: Option<Arc<Snapshot>>,
 }
 
-/// The kernels of one connection, and how its session reads dates.
+/// The kernels of one connection, and its session's date settings.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Kernels(Arc<Mutex<Registry>>, Arc<Formats>);
 
@@ -120,7 +120,7 @@ impl Kernels {
         });
     }
 
-    /// The next identity value; None beyond 64 bits.
+    /// Returns the next identity value; None beyond 64 bits.
     pub(crate) fn next_identity(&self) -> Option<i64> {
         self.with(|registry| {
             let (next, step) = registry.identity?;

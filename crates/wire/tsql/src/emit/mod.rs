@@ -19,8 +19,8 @@ use crate::error::{Error, Result};
 use crate::functions::func::Func;
 use crate::value::{Family, family, is_text, storage, units};
 
-/// The number of constants that become parameters of a statement; more are written into its text.
-/// SQLite takes 32,766 parameters: the others are for variables and the session's answers.
+/// Maximum number of constants that become parameters of a statement; more are written into its
+/// text. SQLite allows 32,766 parameters: the others are for variables and values from the session.
 const PARAMETERS: usize = 16_000;
 
 fn operator(op: CmpOp) -> &'static str {
@@ -34,7 +34,7 @@ fn operator(op: CmpOp) -> &'static str {
     }
 }
 
-/// Whether a value of `from`, as stored, is the value of `to` as stored.
+/// Returns true if a stored value of `from` equals the stored value of `to`.
 fn same_storage(from: SqlType, to: SqlType) -> bool {
     use SqlType as T;
     match (from, to) {
@@ -83,7 +83,7 @@ fn wider_int(from: SqlType, to: SqlType) -> bool {
 }
 
 impl Binder<'_> {
-    /// The expression as SQLite's text.
+    /// Returns the expression as SQLite's text.
     pub(crate) fn emit_text(&mut self, bound: &Bound) -> Result<String> {
         match &bound.node {
             Node::Leaf(sql) => Ok(sql.clone()),
@@ -142,8 +142,8 @@ impl Binder<'_> {
         }
     }
 
-    /// The range that LIKE with a pattern that no row changes implies for a column, with AND behind
-    /// it: so that an index is searched. Its text is [`Plan::text`]'s to leave out where the
+    /// Returns the range that LIKE with a pattern that is constant for all rows implies for a
+    /// column, followed by AND, so that an index is searched. [`Plan::text`] omits it if the
     /// pattern turns out to begin with a wildcard.
     fn like_range(
         &mut self,
@@ -188,7 +188,7 @@ impl Binder<'_> {
     }
 
     fn joined(&mut self, items: &[Bound], with: &str) -> Result<String> {
-        // SQLite bounds the depth of a tree, so long chains become balanced ones
+        // SQLite limits the depth of a tree, so long chains become balanced ones
         if items.len() > 64 {
             let (left, right) = items.split_at(items.len() / 2);
             return Ok(format!(
@@ -205,17 +205,17 @@ impl Binder<'_> {
         Ok(texts.join(with))
     }
 
-    /// A constant in the text itself, beyond those that are parameters.
+    /// Writes a constant into the text, beyond those that are parameters.
     fn written(&mut self, value: &Value<'static>, bound: &Bound) -> Result<String> {
         match storage::store(value, bound.ty)? {
-            // SQLite does not promise to read digits back as exactly this number
+            // SQLite does not guarantee that it reads digits back as exactly this number
             rusqlite::types::Value::Real(_) => self.kernel(bound),
             rusqlite::types::Value::Text(text) if text.contains('\0') => self.kernel(bound),
             _ => literal(value, bound.ty),
         }
     }
 
-    /// A variable's parameter: one, however often it is used.
+    /// Returns a variable's parameter: one, however often it is used.
     fn variable_parameter(&mut self, slot: usize, bound: &Bound) -> Result<String> {
         let known = self
             .variable_params
@@ -229,7 +229,7 @@ impl Binder<'_> {
         Ok(self.parameter(bound.clone()))
     }
 
-    /// A parameter of the statement: the expression is computed before SQLite runs.
+    /// Returns a parameter of the statement: the expression is evaluated before SQLite runs.
     pub(crate) fn parameter(&mut self, bound: Bound) -> String {
         self.params.push(bound);
         format!("?{}", self.params.len())
@@ -264,7 +264,7 @@ impl Binder<'_> {
         Ok(sql)
     }
 
-    /// Puts arguments in place of values that SQLite or the session gives.
+    /// Puts arguments in place of values from SQLite or the session.
     fn hollow(
         &mut self,
         bound: &mut Bound,
@@ -297,7 +297,7 @@ impl Binder<'_> {
     }
 }
 
-/// A constant as text, for definitions that stay in a schema.
+/// Returns a constant as text, for definitions that stay in a schema.
 pub(crate) fn literal(value: &Value<'_>, ty: SqlType) -> Result<String> {
     use rusqlite::types::Value as Stored;
     Ok(match storage::store(value, ty)? {

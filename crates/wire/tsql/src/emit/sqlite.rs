@@ -11,7 +11,7 @@ use crate::emit::kernels::{Kernel, Kernels};
 use crate::error::{Error, Result};
 use crate::value::{storage, text};
 
-/// Sums by their names in SQLite: the suffix tells the type.
+/// Sums by their names in SQLite: the suffix names the type.
 pub(crate) const SUMS: &[(&str, SqlType)] = &[
     ("tsql_sum_int", SqlType::Int),
     ("tsql_sum_bigint", SqlType::BigInt),
@@ -19,7 +19,7 @@ pub(crate) const SUMS: &[(&str, SqlType)] = &[
     ("tsql_sum_float", SqlType::Float),
 ];
 
-/// Spreads by their names: whether the root is taken, whether of the whole.
+/// Spreads by their names: true for the root, true for the population.
 pub(crate) const SPREADS: &[(&str, bool, bool)] = &[
     ("tsql_stdev", true, false),
     ("tsql_stdevp", true, true),
@@ -27,10 +27,10 @@ pub(crate) const SPREADS: &[(&str, bool, bool)] = &[
     ("tsql_varp", false, true),
 ];
 
-/// Teaches a connection all that emitted text uses.
+/// Registers with a connection everything that emitted text uses.
 ///
 /// # Errors
-/// When SQLite has no memory left.
+/// If SQLite is out of memory.
 pub(crate) fn prepare(connection: &Connection, kernels: &Kernels) -> Result<()> {
     register(connection, kernels).map_err(|error| Error::Internal { detail: error.to_string() })
 }
@@ -63,7 +63,7 @@ fn register(connection: &Connection, kernels: &Kernels) -> rusqlite::Result<()> 
         connection.create_window_function(*name, 1, pure, sum)?;
     }
     for scale in 0..=38_u8 {
-        // the argument's storage tells nothing of its scale, so each one has its name
+        // the argument's storage does not show its scale, so each one has its own name
         let ty = SqlType::Decimal { precision: 38, scale };
         let sum = Sum { ty, kernels: kernels.clone() };
         connection.create_window_function(format!("tsql_sum_dec{scale}").as_str(), 1, pure, sum)?;

@@ -201,7 +201,7 @@ pub(crate) fn compute<'e>(
             let Some(moment) = moment_at(1) else { return Ok(Value::Null) };
             let overflow = || Error::DateAddOverflow { ty: type_name(ty).to_owned() };
             let moved = datetime::add(moment, part, int_of(&values[0])).ok_or_else(overflow)?;
-            // a time goes round
+            // a time wraps around
             datetime::to_type(moved, ty, type_name(ty)).map_err(|_| overflow())
         }
         Date::Diff(part) => {

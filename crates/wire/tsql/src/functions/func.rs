@@ -1,8 +1,8 @@
-//! Functions as expressions name them, with the fixed facts of each.
+//! Functions as expressions name them, with the constant properties of each.
 
 use crate::value::datetime::Part;
 
-/// A function with its fixed facts.
+/// A function with its constant properties.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Func {
     Text(Text),
@@ -12,32 +12,33 @@ pub(crate) enum Func {
     /// GREATEST, or LEAST.
     Extreme(bool),
     IsNumeric,
-    /// Counts rows for TOP, OFFSET and FETCH: no less than this.
+    /// Number of rows for TOP, OFFSET and FETCH: at least this many.
     RowCount,
     /// The share of TOP .. PERCENT: 0 to 100.
     Percent,
-    /// The lower or the upper bound of the texts that match a LIKE pattern; NULL where it has none.
+    /// The lower or the upper bound of the texts that match a LIKE pattern; NULL if it has none.
     LikeBound(bool),
     /// AVG from sum and count.
     Average,
     NewId,
     NewSequentialId,
-    /// The session answers: see `SESSION`.
+    /// Answered by the session: see `SESSION`.
     Session(&'static str),
 }
 
 impl Func {
-    /// The same value for the same arguments.
+    /// Returns true if the value is the same for the same arguments.
     pub(crate) fn is_pure(self) -> bool {
         !matches!(self, Func::NewId | Func::NewSequentialId | Func::Session(_))
     }
 
-    /// Another value for each row.
+    /// Returns true if the value differs for each row.
     pub(crate) fn is_random(self) -> bool {
         matches!(self, Func::NewId | Func::NewSequentialId | Func::Session("RAND"))
     }
 
-    /// One value a statement, which the session gives before SQLite runs.
+    /// Returns true if there is one value for each statement, which the session supplies before
+    /// SQLite runs.
     pub(crate) fn is_session(self) -> bool {
         matches!(self, Func::Session(_))
     }
@@ -65,7 +66,7 @@ pub(crate) enum Text {
     Right,
     RTrim,
     Space,
-    /// STRING_SPLIT, which is no scalar function.
+    /// STRING_SPLIT, which is not a scalar function.
     Split,
     Str,
     Stuff,

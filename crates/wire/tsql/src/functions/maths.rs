@@ -206,7 +206,7 @@ fn kept<'e>(func: Math, value: &Value<'e>, ty: SqlType) -> Result<Value<'e>> {
     })
 }
 
-/// ROUND: to so many places, or cut off when the third argument is not 0.
+/// ROUND to this many places, or truncation if the third argument is not 0.
 fn round<'e>(values: &[Value<'e>], ty: SqlType) -> Result<Value<'e>> {
     let Value::Int(places) = values[1] else { return Ok(Value::Null) };
     let cut = matches!(values.get(2), Some(Value::Int(mode)) if *mode != 0);
@@ -261,7 +261,7 @@ fn round<'e>(values: &[Value<'e>], ty: SqlType) -> Result<Value<'e>> {
 
 fn power<'e>(values: &[Value<'e>], ty: SqlType) -> Result<Value<'e>> {
     let Value::Float(exponent) = values[1] else { return Ok(Value::Null) };
-    // whole powers of whole numbers are exact
+    // integer powers of integers are exact
     if let (Value::Int(base), Ok(count)) = (&values[0], format!("{exponent}").parse::<u32>()) {
         let value = base.checked_pow(count).ok_or_else(|| overflow(ty))?;
         return Ok(Value::Int(crate::value::arith::int_in(value, ty).ok_or_else(|| overflow(ty))?));

@@ -1,5 +1,5 @@
-//! Built-in functions: their names, arguments and result types; their values are computed in
-//! the modules beside.
+//! Built-in functions: their names, arguments and result types; their values are computed in the
+//! submodules.
 
 mod dates;
 pub(crate) mod func;
@@ -20,7 +20,7 @@ use crate::functions::func::{Func, Text};
 use crate::value::datetime::Part;
 use crate::value::{Family, family, is_national, is_text, length_of, type_name};
 
-/// Functions and `@@` variables that the session answers, with the type of their value.
+/// Functions and `@@` variables that the session answers, with their types.
 pub(crate) const SESSION: &[(&str, SqlType)] = &[
     ("@@CONNECTIONS", SqlType::Int),
     ("@@CPU_BUSY", SqlType::Int),
@@ -104,7 +104,7 @@ pub(crate) const SESSION: &[(&str, SqlType)] = &[
     ("XACT_STATE", SqlType::SmallInt),
 ];
 
-/// The function behind STRING_SPLIT in SQLite.
+/// The function that implements STRING_SPLIT in SQLite.
 pub(crate) const SPLIT: Text = Text::Split;
 
 impl Func {
@@ -182,7 +182,7 @@ impl Func {
     }
 }
 
-/// From the pattern, and the escape character if there is one.
+/// Takes the pattern, and the escape character if there is one.
 fn like_bound(values: &[Value<'_>], upper: bool) -> Value<'static> {
     let escape = match values.get(1) {
         None => None,
@@ -237,7 +237,7 @@ fn count_error(name: &str, count: &str) -> Error {
 }
 
 /// # Errors
-/// 174 when there are too few or too many.
+/// 174 if there are too few or too many.
 pub(crate) fn check_count(name: &str, args: usize, least: usize, most: usize) -> Result<()> {
     if (least..=most).contains(&args) {
         return Ok(());
@@ -246,10 +246,10 @@ pub(crate) fn check_count(name: &str, args: usize, least: usize, most: usize) ->
     Err(count_error(name, &count))
 }
 
-/// Binds a call of a function that is no aggregate and takes no datepart.
+/// Binds a call of a function that is not an aggregate and takes no datepart.
 ///
 /// # Errors
-/// 195 for a function that there is not, 174 and 8116 for its arguments.
+/// 195 for an unknown function, 174 and 8116 for its arguments.
 pub(crate) fn bind(name: &str, args: Vec<Bound>) -> Result<Bound> {
     if let Some(bound) = strings::bind(name, &args)? {
         return Ok(bound);
@@ -370,7 +370,7 @@ fn numbered(args: Vec<Bound>) -> Result<Vec<Bound>> {
     Ok(first.into_iter().chain(args).collect())
 }
 
-/// Text in the arguments' kind, of this length.
+/// Returns a text type of the arguments' kind, with this length.
 pub(crate) fn text_type(like: SqlType, length: Length) -> SqlType {
     if is_national(like) {
         SqlType::NVarChar(crate::value::units(length))
@@ -379,7 +379,7 @@ pub(crate) fn text_type(like: SqlType, length: Length) -> SqlType {
     }
 }
 
-/// The type of a part of a text.
+/// Returns the type of a part of a text.
 pub(crate) fn part_type(of: SqlType) -> SqlType {
     match (family(of), length_of(of)) {
         (Family::Binary, Some(length)) => SqlType::VarBinary(length),
@@ -388,7 +388,7 @@ pub(crate) fn part_type(of: SqlType) -> SqlType {
     }
 }
 
-/// An argument that must be text.
+/// Checks that an argument is text.
 pub(crate) fn text_arg(arg: &Bound, index: usize, name: &str) -> Result<Bound> {
     if family(arg.ty) == Family::Binary || arg.ty == SqlType::Xml {
         return Err(bad_argument(arg.ty, index, name));
@@ -396,7 +396,7 @@ pub(crate) fn text_arg(arg: &Bound, index: usize, name: &str) -> Result<Bound> {
     as_text(arg.clone())
 }
 
-/// An argument that must be a number.
+/// Converts an argument, which must be a number.
 pub(crate) fn number_arg(arg: &Bound, ty: SqlType, index: usize, name: &str) -> Result<Bound> {
     if !(crate::value::is_numeric(arg.ty) || is_text(arg.ty) || arg.node.is_untyped()) {
         return Err(bad_argument(arg.ty, index, name));
@@ -408,10 +408,10 @@ pub(crate) fn bad_argument(ty: SqlType, index: usize, name: &str) -> Error {
     Error::BadArgument { ty: type_name(ty).to_owned(), index, name: name.to_lowercase() }
 }
 
-/// Binds a function of dates whose first argument is a datepart.
+/// Binds a date function whose first argument is a datepart.
 ///
 /// # Errors
-/// 155 for a part that there is not.
+/// 155 for an unknown part.
 pub(crate) fn bind_dated(name: &str, part: Part, part_name: &str, args: &[Bound]) -> Result<Bound> {
     dates::bind_dated(name, part, part_name, args)
 }
@@ -419,7 +419,7 @@ pub(crate) fn bind_dated(name: &str, part: Part, part_name: &str, args: &[Bound]
 /// Functions whose first argument is a datepart.
 pub(crate) const DATED: &[&str] =
     &["DATEADD", "DATEDIFF", "DATEDIFF_BIG", "DATENAME", "DATEPART", "DATETRUNC"];
-/// Names of scalar functions that [`bind`] knows beside those in [`SESSION`].
+/// Returns the names of scalar functions that [`bind`] knows besides those in [`SESSION`].
 pub(crate) fn names() -> Vec<&'static str> {
     let mut names = vec![
         "COALESCE",

@@ -1,4 +1,4 @@
-//! NEWSEQUENTIALID: each value is greater than those before, as `uniqueidentifier` is ordered.
+//! NEWSEQUENTIALID: each value is greater than those before, in the order of `uniqueidentifier`.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,16 +9,17 @@ use crate::error::{Error, Result};
 /// Units of 100 ns from 15 October 1582 to 1970 (RFC 9562, section 5.1).
 const BEFORE_1970: u64 = 0x01b2_1dd2_1381_4000;
 
-/// The last time that was given.
+/// The last time used.
 static LAST: AtomicU64 = AtomicU64::new(0);
-/// Stands for the machine: random, and the same while the process runs.
+/// Represents the machine: random, and constant while the process runs.
 static NODE: OnceLock<[u8; 8]> = OnceLock::new();
 
-/// The next one: a version 1 UUID whose groups of time lie in memory with the greatest byte first,
-/// for SQL Server compares the groups from the last to the first, and each from its first byte on.
+/// Returns the next one: a version 1 UUID whose time fields are in memory with the most significant
+/// byte first, because SQL Server compares the groups from the last to the first, and each from its
+/// first byte on.
 ///
 /// # Errors
-/// When the system gives no random numbers.
+/// If the system provides no random numbers.
 pub(super) fn next() -> Result<[u8; 16]> {
     let node = match NODE.get() {
         Some(node) => *node,
@@ -27,7 +28,7 @@ pub(super) fn next() -> Result<[u8; 16]> {
             getrandom::fill(&mut node)
                 .map_err(|error| Error::Internal { detail: error.to_string() })?;
             node[0] = node[0] & 0x3f | 0x80;
-            // no address of a network card
+            // not the address of a network card
             node[2] |= 1;
             *NODE.get_or_init(|| node)
         }

@@ -1,4 +1,4 @@
-//! STRING_SPLIT: the pieces of a text, as the array of JSON that SQLite's `json_each` reads.
+//! STRING_SPLIT: the pieces of a text, as the JSON array that SQLite's `json_each` reads.
 
 use std::fmt::Write;
 
@@ -7,11 +7,11 @@ use tdekit_wire_tds::Value;
 use crate::error::{Error, Result};
 use crate::value::text;
 
-/// The pieces between separators, in their order; NULL for none at all.
+/// Returns the pieces between separators, in their order; NULL if there are none.
 ///
 /// # Errors
-/// 214 for a separator that is not one character, 40512 where SQL Server's behaviour is not known:
-/// a letter beside the same one in another case, the character of code 0.
+/// 214 for a separator that is not one character, 40512 where SQL Server's behaviour is unknown: a
+/// letter beside the same one in another case, the character of code 0.
 pub(super) fn pieces(found: &Value<'_>, separator: &Value<'_>) -> Result<Value<'static>> {
     let separator = match separator {
         Value::Text(text) if text.encode_utf16().count() == 1 => text.chars().next(),

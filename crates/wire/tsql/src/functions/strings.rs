@@ -12,7 +12,7 @@ use crate::value::{
     Family, affordable, bulk_bytes, display_length, family, is_national, length_of, text,
 };
 
-/// Name, function, least and most arguments.
+/// Name, function, minimum and maximum number of arguments.
 const TABLE: &[(&str, Text, usize, usize)] = &[
     ("ASCII", Text::Ascii, 1, 1),
     ("CHAR", Text::Char, 1, 1),
@@ -198,7 +198,8 @@ fn index(at: usize) -> Value<'static> {
     Value::Int(i64::try_from(at).unwrap_or(i64::MAX))
 }
 
-/// The most bytes that a function takes at work: its characters apart, and its result.
+/// Returns the maximum number of bytes that a function needs: its separated characters, and its
+/// result.
 fn needed(func: Text, values: &[Value<'_>]) -> usize {
     let given = values.iter().map(bulk_bytes).fold(0, usize::saturating_add);
     let bytes = |at: usize| values.get(at).map_or(0, bulk_bytes);
@@ -277,7 +278,7 @@ pub(crate) fn compute<'e>(
             if first.len().saturating_mul(count) > i32::MAX.unsigned_abs() as usize {
                 return Err(Error::ResultOverflow { to: "varchar".to_owned() });
             }
-            // a text longer than the type is cut again: once more is enough
+            // a text longer than the type is truncated later: one repetition more is enough
             let enough = 8000 / first.len().max(1) + 1;
             let long = length_of(ty) == Some(Length::Max);
             cut(first.repeat(if long { count } else { count.min(enough) }), ty)
@@ -332,7 +333,7 @@ fn data_length(value: &Value<'_>, ty: SqlType) -> usize {
     }
 }
 
-/// Cuts to the type's length, as functions do without an error.
+/// Truncates to the type's length, as functions do without an error.
 fn cut(found: String, ty: SqlType) -> Value<'static> {
     let national = is_national(ty);
     if let Some(Length::Of(n)) = length_of(ty)
@@ -374,7 +375,7 @@ fn substring(values: &[Value<'_>], national: bool) -> Result<Value<'static>> {
     }
 }
 
-/// Positions in characters that the text's own units count.
+/// Converts a position in characters to one in the text's units.
 fn unit_position(chars: &[char], at: usize, national: bool) -> usize {
     if national { chars[..at].iter().map(|c| c.len_utf16()).sum() } else { at }
 }
@@ -423,7 +424,7 @@ fn replace(found: &str, from: &str, to: &str) -> String {
     out
 }
 
-/// Each character of `from` becomes the one of `to` in the same place.
+/// Replaces each character of `from` by the one of `to` at the same position.
 fn translate(found: &str, from: &str, to: &str) -> Result<Value<'static>> {
     let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
     if from.len() != to.len() {

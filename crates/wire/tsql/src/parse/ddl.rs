@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::lex::Tok;
 
 impl Parser<'_> {
-    /// The rest of CREATE, ALTER or DROP; `verb` stands at the current place.
+    /// The rest of CREATE, ALTER or DROP; `verb` is at the current position.
     pub(crate) fn definition(&mut self, verb: &str) -> Result<Kind> {
         let start = self.token().start;
         self.advance();
@@ -64,7 +64,7 @@ impl Parser<'_> {
         Ok(Some(kind))
     }
 
-    /// `name [AUTHORIZATION owner]`, and no definitions behind it.
+    /// `name [AUTHORIZATION owner]`, with no definitions after it.
     fn create_schema(&mut self) -> Result<Kind> {
         let name = if self.is("AUTHORIZATION") { None } else { Some(self.identifier()?) };
         let owner = if self.eat("AUTHORIZATION") { Some(self.identifier()?) } else { None };
@@ -197,7 +197,7 @@ impl Parser<'_> {
         Ok(table)
     }
 
-    /// ON filegroup, TEXTIMAGE_ON, WITH (..): where and how rows are stored, which SQLite decides.
+    /// ON filegroup, TEXTIMAGE_ON, WITH (..): storage options, which SQLite decides.
     fn storage_options(&mut self) -> Result<()> {
         loop {
             if self.eat("ON") || self.eat("TEXTIMAGE_ON") {
@@ -413,7 +413,7 @@ impl Parser<'_> {
         let table = self.name()?;
         let columns = self.list(Self::index_column)?;
         if self.eat("INCLUDE") {
-            // covering columns are a matter of speed
+            // covering columns only affect speed
             self.list(Self::identifier)?;
         }
         let filter = if self.eat("WHERE") { Some(self.condition()?) } else { None };
@@ -468,7 +468,7 @@ impl Parser<'_> {
         Ok(Kind::Act(Action::AlterTable(name, change)))
     }
 
-    /// The rest of ADD. WITH NOCHECK changes nothing for keys and defaults; other constraints would
+    /// The rest of ADD. WITH NOCHECK has no effect on keys and defaults; other constraints would
     /// hold for some rows only.
     fn add_to_table(&mut self, unchecked: bool) -> Result<AlterTable> {
         let (mut columns, mut constraints) = (Vec::new(), Vec::new());

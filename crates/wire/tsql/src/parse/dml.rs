@@ -9,7 +9,7 @@ use crate::ast::{
 use crate::error::{Error, Result};
 use crate::lex::Tok;
 
-/// The most rows of INSERT .. VALUES.
+/// Maximum number of rows of INSERT .. VALUES.
 const MAX_INSERTED: usize = 1000;
 
 impl Parser<'_> {
@@ -83,7 +83,7 @@ impl Parser<'_> {
         Ok(Kind::Insert(Box::new(insert)))
     }
 
-    /// The rest of INSERT BULK. Source: the documentation of BULK INSERT, whose options it takes,
+    /// The rest of INSERT BULK. Source: the documentation of BULK INSERT, whose options it accepts,
     /// and traces of drivers.
     fn insert_bulk(&mut self) -> Result<Kind> {
         if self.nesting > 1 {
@@ -202,7 +202,7 @@ impl Parser<'_> {
         Ok((target, op, self.value_or_default()?))
     }
 
-    /// `=`, or `+=` and its like, whose operator it gives.
+    /// `=`, or `+=` and the like, whose operator it returns.
     pub(crate) fn assignment(&mut self) -> Result<Option<BinOp>> {
         if self.eat_op("=") {
             return Ok(None);
@@ -250,7 +250,7 @@ impl Parser<'_> {
         let target = if matches!(self.tok(), Tok::Var(_)) {
             ExecTarget::Variable(self.variable()?)
         } else {
-            // `..p` leaves the database and the schema out
+            // `..p` omits the database and the schema
             while self.eat_op(".") {}
             ExecTarget::Procedure(self.name()?)
         };
@@ -294,7 +294,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A constant, a variable, DEFAULT, or a bare word, which stands for a string.
+    /// A constant, a variable, DEFAULT, or a bare word, which is treated as a string.
     fn argument_value(&mut self) -> Result<Option<Expr>> {
         if self.eat("DEFAULT") {
             return Ok(None);

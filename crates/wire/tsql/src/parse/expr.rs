@@ -51,7 +51,7 @@ impl Parser<'_> {
         if self.height > MAX_HEIGHT { Err(Error::NestedTooDeep {}) } else { Ok(()) }
     }
 
-    /// A search condition, or a plain expression: the binder tells them apart.
+    /// A search condition, or a plain expression: the binder distinguishes them.
     pub(crate) fn condition(&mut self) -> Result<Expr> {
         self.nested(Self::any_of)
     }
@@ -245,7 +245,7 @@ impl Parser<'_> {
                     self.height = 1;
                     return Ok(Expr::Subquery(Box::new(query)));
                 }
-                // a condition in parentheses looks like an expression until its operator
+                // a condition in parentheses looks like an expression up to its operator
                 let inner = self.condition()?;
                 self.expect_op(")")?;
                 Ok(inner)

@@ -1,4 +1,4 @@
-//! The parser: tokens to statements. It is pure, and bounded in depth.
+//! The parser: tokens to statements. It is pure, and limited in depth.
 
 mod ddl;
 mod dml;
@@ -13,16 +13,16 @@ use crate::ast::{Expr, Name, ProcParam, Stmt};
 use crate::error::{At, Error, Result};
 use crate::lex::{Tok, Token, lex};
 
-/// How deep statements, queries and expressions may nest.
+/// Maximum nesting of statements, queries and expressions.
 const MAX_NESTING: u32 = 60;
-/// The tallest tree that an expression may make.
+/// Maximum height of an expression's tree.
 const MAX_HEIGHT: u32 = 200;
 
-/// How many constants and variables a statement may have, lists of IN and VALUES apart. SQLite
-/// compares each of them with all others when it compiles, and notices no cancel meanwhile.
+/// Maximum number of constants and variables of a statement, without lists of IN and VALUES. SQLite
+/// compares each of them with all others when it compiles, and notices no cancel during that time.
 const MAX_CONSTANTS: u32 = 16_000;
 
-/// Words that are no names unless quoted.
+/// Words that are not names unless quoted.
 const RESERVED: &[&str] = &[
     "ADD",
     "ALL",
@@ -231,7 +231,7 @@ pub(crate) fn parse_type(text: &str) -> Result<tdekit_wire_tds::SqlType> {
     parser.data_type()
 }
 
-/// Parses a name of one to four parts, as functions take it in a string; parts left out before the
+/// Parses a name of one to four parts, as functions take it in a string; parts omitted before the
 /// first dot are empty.
 pub(crate) fn parse_name(text: &str) -> Result<Name> {
     let text = text.trim().trim_start_matches('.');
@@ -266,7 +266,7 @@ impl<'a> Parser<'a> {
         &self.tokens[(self.at + by).min(self.tokens.len() - 1)].tok
     }
 
-    /// The byte behind the token before this one.
+    /// Returns the end of the preceding token.
     fn behind(&self) -> usize {
         self.at.checked_sub(1).map_or(0, |at| self.tokens[at].end)
     }
@@ -391,7 +391,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// One to four names with points between; `a..b` leaves the part out.
+    /// One to four names separated by dots; `a..b` omits the part.
     fn name(&mut self) -> Result<Name> {
         let mut parts = vec![self.identifier()?];
         while self.is_op(".") {
@@ -475,7 +475,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Parses what has constants that do not count for the statement around it.
+    /// Parses a part whose constants do not count for the enclosing statement.
     fn uncounted<T>(&mut self, inner: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let before = std::mem::take(&mut self.constants);
         let result = inner(self);

@@ -9,8 +9,8 @@ use crate::error::{Error, Result};
 use crate::lex::Tok;
 use crate::parse::expr::binary_op;
 
-/// The request of a table hint; None for a word that is none. Hints that only name a kind of lock,
-/// or how to find rows, ask for nothing: committed rows are read without a lock.
+/// Returns what a table hint asks for; None for a word that is not a hint. Hints that only name a
+/// kind of lock or an access path ask for nothing: committed rows are read without a lock.
 fn hint(word: &str) -> Option<Hints> {
     let none = Hints::default();
     Some(match word {
@@ -294,7 +294,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Whether the next join's ON comes before another JOIN: looks ahead at this level.
+    /// Returns true if the next join's ON comes before another JOIN: looks ahead at this level.
     fn join_follows_on(&self) -> bool {
         let mut depth = 0_usize;
         for token in &self.tokens[self.at..] {
@@ -366,7 +366,7 @@ impl Parser<'_> {
         let name = self.name()?;
         let mut hints = Hints::default();
         if self.is_op("(") {
-            // the old way to write hints: FROM t (NOLOCK)
+            // the old syntax of hints: FROM t (NOLOCK)
             if let Tok::Word(word) = self.ahead(1)
                 && hint(&word.to_ascii_uppercase()).is_some()
             {
@@ -428,8 +428,8 @@ impl Parser<'_> {
         Ok(table)
     }
 
-    /// Whether a parenthesis begins a query, as in `((SELECT ..) UNION ..) AS x`, and not a join:
-    /// the token behind its end tells. Nothing is parsed twice.
+    /// Returns true if a parenthesis begins a query, as in `((SELECT ..) UNION ..) AS x`, and not a
+    /// join: the token after its end decides. Nothing is parsed twice.
     fn parenthesised_query(&self) -> bool {
         let mut at = 0;
         while self.is_op_at(at, "(") {
@@ -463,7 +463,7 @@ impl Parser<'_> {
         if self.eat("AS") {
             return self.identifier().map(Some);
         }
-        // OPTION, OFFSET and OUTPUT begin the clause behind a table
+        // OPTION, OFFSET and OUTPUT begin the clause after a table
         let follows = ["OFFSET", "OUTPUT", "LOOP", "HASH", "APPLY"];
         if self.is_identifier() && !follows.iter().any(|word| self.is(word)) {
             return self.identifier().map(Some);

@@ -1,4 +1,4 @@
-//! The statements of keys, certificates, encryption, backup and restore.
+//! The statements for keys, certificates, encryption, backup and restore.
 
 use super::Parser;
 use crate::ast::{Action, Kind, Operand, Security};
@@ -41,7 +41,7 @@ impl Parser<'_> {
         Ok(Security::AlterMasterKey { password, force })
     }
 
-    /// `ENCRYPTION BY PASSWORD = '..'` or `DECRYPTION BY PASSWORD = '..'`, if it stands here.
+    /// `ENCRYPTION BY PASSWORD = '..'` or `DECRYPTION BY PASSWORD = '..'`, if present.
     fn password(&mut self, which: &str) -> Result<Option<String>> {
         if !self.eat_words(&[which, "BY", "PASSWORD"]) {
             return Ok(None);
@@ -88,7 +88,7 @@ impl Parser<'_> {
         Ok(Security::CreateCertificate(made))
     }
 
-    /// `FORMAT = 'PFX',`, if it stands here.
+    /// `FORMAT = 'PFX',`, if present.
     fn pfx(&mut self) -> Result<bool> {
         if !self.eat("FORMAT") {
             return Ok(false);
@@ -203,7 +203,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The text between this parenthesis and its partner.
+    /// The text between this parenthesis and the matching one.
     fn parenthesised_text(&mut self) -> Result<String> {
         let start = self.token().end;
         self.expect_op("(")?;
@@ -325,7 +325,7 @@ impl Parser<'_> {
             "COPY_ONLY" => backup.copy_only = true,
             "CHECKSUM" => backup.checksum = Some(true),
             "NO_CHECKSUM" => backup.checksum = Some(false),
-            // ways of a tape, of errors that do not arise, and of a header that is always read
+            // options of tapes, of errors that do not occur, and of a header that is always read
             "SKIP" | "NOSKIP" | "REWIND" | "NOREWIND" | "LOAD" | "UNLOAD" | "NOUNLOAD"
             | "STOP_ON_ERROR" => {}
             "STATS" => backup.stats_percent = Some(self.percent()?),

@@ -21,7 +21,7 @@ impl Parser<'_> {
                 let bulk =
                     stmts.iter().any(|stmt| matches!(stmt.kind, Kind::Act(Action::InsertBulk(_))));
                 return if bulk && stmts.len() > 1 {
-                    // its rows follow the batch, so it must be all of it
+                    // its rows follow the batch, so it must be the only statement
                     Err(Error::unsupported("INSERT BULK in a batch with other statements"))
                 } else {
                     Ok(stmts)
@@ -148,7 +148,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Statements of SQL Server's that are not covered here.
+    /// Returns true for statements of SQL Server that are not covered here.
     fn known_elsewhere(&self, word: &str) -> bool {
         matches!(
             word,
@@ -272,7 +272,7 @@ impl Parser<'_> {
                 self.advance();
                 Ok(Some(Operand::Var(name)))
             }
-            // a word on its own line may be the next statement's
+            // a word on its own line may begin the next statement
             _ if self.is_identifier() && !self.is("THROW") => {
                 Ok(Some(Operand::Text(self.identifier()?)))
             }

@@ -12,12 +12,12 @@ enum TypeArg {
 }
 
 impl Parser<'_> {
-    /// A type with its length, precision and scale. Text and bytes without a length have 1.
+    /// A type with its length, precision and scale. Text and bytes without a length have length 1.
     pub(crate) fn data_type(&mut self) -> Result<SqlType> {
         self.sized_type(1)
     }
 
-    /// The type that CAST or CONVERT names: there text and bytes without a length have 30.
+    /// The type in CAST or CONVERT: there text and bytes without a length have length 30.
     pub(crate) fn cast_type(&mut self) -> Result<SqlType> {
         self.sized_type(30)
     }
@@ -35,7 +35,7 @@ impl Parser<'_> {
             _ => return Err(self.unexpected()),
         };
         if self.is_op(".") {
-            // `sys.int`; types of other schemas are not there
+            // `sys.int`; types of other schemas do not exist
             self.advance();
             let bare = self.identifier()?;
             if !name.eq_ignore_ascii_case("sys") {
@@ -85,7 +85,7 @@ impl Parser<'_> {
     }
 }
 
-/// The type of this lower-case name.
+/// Returns the type of this lower-case name.
 fn resolve(name: &str, args: &[TypeArg]) -> Result<SqlType> {
     let fixed = match name {
         "bit" => Some(SqlType::Bit),

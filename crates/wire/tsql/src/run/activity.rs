@@ -1,5 +1,5 @@
-//! The current work of an engine's sessions: behind `sys.dm_exec_requests` and its kind, which any
-//! session may ask.
+//! The current work of an engine's sessions: for `sys.dm_exec_requests` and the like, which any
+//! session may query.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,25 +16,25 @@ use crate::value::datetime::{self, Moment};
 #[derive(Debug, Clone)]
 pub(crate) struct Activity {
     pub(crate) caller: Caller,
-    /// When it connected.
+    /// Time of its connection.
     pub(crate) since: Moment,
-    /// When its last request began.
+    /// Time at which its last request began.
     pub(crate) started: Moment,
     pub(crate) database: String,
     pub(crate) isolation: String,
     pub(crate) trancount: i32,
     /// The first word of the last request: SELECT, EXECUTE ...
     pub(crate) command: String,
-    /// The request that runs.
+    /// The running request.
     pub(crate) request: Option<Request>,
-    /// When the WAITFOR that it is in began.
+    /// Time at which its current WAITFOR began.
     delayed: Option<Instant>,
-    /// What it waits for: in lists.
+    /// The wait that it is in: in lists.
     pub(crate) wait: Option<Seen>,
     live: Arc<Live>,
 }
 
-/// A request that runs.
+/// A running request.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     began: Instant,
@@ -53,8 +53,8 @@ impl Request {
 }
 
 impl Activity {
-    /// What the session has used, up to the last statement that ended; of a request that runs the
-    /// time up to now, where the kernel tells.
+    /// Returns what the session has used, up to the last completed statement; for a running request
+    /// also the time up to now, if the kernel reports it.
     pub(crate) fn total(&self) -> Used {
         let total = self.live.total();
         let Some(request) = &self.request else { return total };
@@ -68,7 +68,7 @@ impl Activity {
         }
     }
 
-    /// When the last request ended, if none runs.
+    /// Returns the time at which the last request ended, if none is running.
     pub(crate) fn ended(&self) -> Option<Moment> {
         const DAY_TICKS: i64 = 864_000_000_000;
         let took = self.live.total().since(self.live.at_request());
@@ -79,15 +79,15 @@ impl Activity {
         self.request.is_none().then_some(ended)
     }
 
-    /// What the request that runs has used.
+    /// Returns what the running request has used.
     pub(crate) fn of_request(&self) -> Used {
         self.total().since(self.live.at_request())
     }
 
-    /// Processor time of the request that runs; None where the kernel does not tell.
+    /// Returns the processor time of the running request; None if the kernel does not report it.
     fn cpu_ns(&self) -> Option<u64> {
         let request = self.request.as_ref()?;
-        // the first figure is the time on the processor, of the clock that `begin` read
+        // the first figure is the time on the processor, by the clock that `begin` read
         let path = format!("/proc/self/task/{}/schedstat", request.thread);
         let text = std::fs::read_to_string(path).ok()?;
         let cpu_ns: u64 = text.split_ascii_whitespace().next()?.parse().ok()?;
@@ -95,7 +95,7 @@ impl Activity {
     }
 }
 
-/// All sessions, by numbers of the engine's own.
+/// All sessions, by numbers of the engine.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Activities(Arc<Mutex<Known>>);
 
@@ -105,7 +105,7 @@ struct Known {
     sessions: BTreeMap<u64, Activity>,
 }
 
-/// A session's place among them; it leaves with it.
+/// A session's entry among them; removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
     all: Activities,
@@ -145,7 +145,7 @@ impl Activities {
         Place { all: self.clone(), number }
     }
 
-    /// Copies of all of them, with what they wait for.
+    /// Returns copies of all of them, with the lock that each waits for.
     pub(crate) fn list(&self, locks: &Locks) -> Vec<Activity> {
         let waits = locks.waits();
         let mut list: Vec<Activity> = self.known().sessions.values().cloned().collect();
@@ -160,7 +160,7 @@ impl Activities {
 }
 
 impl Place {
-    /// The activities that this is one of.
+    /// Returns the activities that contain this one.
     pub(crate) fn all(&self) -> &Activities {
         &self.all
     }
@@ -171,7 +171,7 @@ impl Place {
         }
     }
 
-    /// A request begins; gives the thread's processor time, and the time, at its beginning.
+    /// Begins a request; returns the thread's processor time, and the time, at its beginning.
     pub(crate) fn begin(&self, now: Moment, command: &str) -> (u64, Instant) {
         let request = Request::begin();
         let begun = (request.cpu_before_ns, request.began);
@@ -183,7 +183,7 @@ impl Place {
         begun
     }
 
-    /// A WAITFOR begins, or ends.
+    /// Begins a WAITFOR, or ends one.
     pub(crate) fn delay(&self, since: Option<Instant>) {
         self.change(|activity| activity.delayed = since);
     }

@@ -1,4 +1,4 @@
-//! `sp_getapplock` and `sp_releaseapplock`, after their documentation by Microsoft.
+//! `sp_getapplock` and `sp_releaseapplock`, according to Microsoft's documentation.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::run::state::{Frame, Signal};
 use crate::run::work::Run;
 use crate::value::{convert, is_null};
 
-/// The longest name of a resource, in letters; longer ones are cut.
+/// Maximum length of a resource's name, in characters; longer ones are truncated.
 const NAME: usize = 255;
-/// The return value of a call that could not be carried out.
+/// The return value of a call that could not be executed.
 const FAILED: i32 = -999;
 
-/// The arguments of a procedure of ours by its parameters' names, in their order.
+/// The arguments of one of our procedures by its parameters' names, in their order.
 struct Arguments<'a> {
     procedure: &'static str,
     found: Vec<Option<&'a Given>>,
@@ -48,7 +48,7 @@ impl<'a> Arguments<'a> {
         Err(Error::BadProcedureOption { name: self.procedure.to_owned() })
     }
 
-    /// An argument as text; None where none is given.
+    /// Returns an argument as text; None if absent.
     fn text(&self, at: usize) -> Result<Option<String>> {
         let Some(value) = self.found[at].and_then(|arg| arg.value.as_ref()) else {
             return Ok(None);
@@ -58,7 +58,7 @@ impl<'a> Arguments<'a> {
 }
 
 impl Run<'_> {
-    /// Ends a procedure: an error of its own is sent, and its return value is then -999.
+    /// Ends a procedure: its own error is sent, and its return value is then -999.
     fn carried_out(&mut self, result: Result<Called>) -> Result<Called> {
         let error = match result {
             Ok(called) => return Ok(called),
@@ -69,7 +69,7 @@ impl Run<'_> {
         Ok(Called { signal, status: FAILED, outputs: Vec::new() })
     }
 
-    /// The resource, and the scope that ends its lock.
+    /// Returns the resource, and the scope that ends its lock.
     fn lock_of(&self, arguments: &Arguments<'_>, rest: [usize; 2]) -> Result<(Resource, Owner)> {
         let Some(name) = arguments.text(0)? else { return arguments.bad() };
         let [owner, principal] = rest;

@@ -1,4 +1,4 @@
-//! Rows into a table one by one: bulk loads, INSERT .. EXEC, OUTPUT .. INTO.
+//! Insertion of rows into a table one by one: bulk loads, INSERT .. EXEC, OUTPUT .. INTO.
 
 use super::target::{Load, Target};
 
@@ -19,8 +19,8 @@ use crate::run::work::Run;
 use crate::value::storage;
 
 impl Run<'_> {
-    /// Prepares for rows with values for these columns; for all but the identity column if none
-    /// is named. With `any_identity` the rows may fill the identity column.
+    /// Prepares for rows with values for these columns; for all but the identity column if none is
+    /// named. With `any_identity` the rows may fill the identity column.
     pub(crate) fn target(
         &mut self,
         name: &Name,
@@ -94,7 +94,7 @@ impl Run<'_> {
         Ok(Target { table, columns: with_defaults, rest, sql, made, given })
     }
 
-    /// Before the first row.
+    /// Called before the first row.
     pub(crate) fn begin_rows(&mut self, target: &Target) -> Result<()> {
         if target.made {
             let (next, step) = self.identity_of(&target.table)?;
@@ -103,7 +103,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// After the last row.
+    /// Called after the last row.
     pub(crate) fn end_rows(&mut self, target: &Target) -> Result<()> {
         if target.made
             && let Some(last) = self.s.db.kernels.last_identity()
@@ -117,8 +117,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Inserts a row whose values are of these types. With `defaults`, NULL stands for the
-    /// column's DEFAULT if it has one.
+    /// Inserts a row whose values are of these types. With `defaults`, NULL means the column's
+    /// DEFAULT if it has one.
     pub(crate) fn put_row(
         &mut self,
         target: &Target,
@@ -259,7 +259,7 @@ impl Run<'_> {
         self.after_write(load.own, false)?;
         self.s.state.rowcount = 0;
         if self.s.state.options.xact_abort {
-            // the rollback itself is the client's to ask for: nothing can tell it here
+            // the rollback itself is for the client to request: nothing can be reported here
             self.s.state.transaction.doom();
         }
         Ok(())

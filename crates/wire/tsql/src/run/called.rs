@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::value::dateparse::Order;
 use crate::value::{Val, convert};
 
-/// An argument: name, type, value, whether OUTPUT is asked for. None stands for DEFAULT.
+/// An argument: name, type, value, true if OUTPUT is requested. None is DEFAULT.
 #[derive(Debug, Clone)]
 pub(crate) struct Given {
     pub(crate) name: Option<String>,
@@ -37,15 +37,15 @@ impl From<&Parameter> for Given {
 pub(crate) struct Called {
     pub(crate) signal: Signal,
     pub(crate) status: i32,
-    /// Given's index, name, type and value of every OUTPUT argument.
+    /// Index in `Given`, name, type and value of every OUTPUT argument.
     pub(crate) outputs: Vec<(usize, String, SqlType, Val)>,
 }
 
 impl Called {
-    /// The outputs in the types in which the client gave its parameters.
+    /// Returns the outputs in the types of the client's parameters.
     ///
     /// # Errors
-    /// When a value does not convert.
+    /// If a value does not convert.
     pub(crate) fn given_as(mut self, parameters: &[Parameter], order: Order) -> Result<Called> {
         for (index, _, ty, value) in &mut self.outputs {
             if let Some(wanted) = parameters.get(*index).map(|given| given.ty)
@@ -82,7 +82,7 @@ pub(crate) fn compile_with(
     Ok(Compiled { params, program: compile(stmts, variables)?, origin: Arc::new(origin) })
 }
 
-/// A syntax error of a text inside, with its own line.
+/// Returns a syntax error of an inner text, with its own line.
 pub(crate) fn located(at: crate::error::At, procedure: &str) -> Error {
     Error::Raised(Box::new(at.error.message(at.line, procedure)))
 }

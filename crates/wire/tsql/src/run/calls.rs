@@ -1,4 +1,4 @@
-//! The session's answers to expressions: `@@` variables and functions of its state.
+//! The session's values in expressions: `@@` variables and functions of its state.
 
 use tdekit_wire_tds::{Caller, SqlType, Value, product};
 
@@ -16,7 +16,7 @@ pub(crate) struct Calls<'a> {
     pub(crate) state: &'a State,
     pub(crate) caller: &'a Caller,
     pub(crate) host: &'a SharedHost,
-    /// The state that functions look objects up in.
+    /// The state in which functions look up objects.
     pub(crate) snapshot: Option<&'a Snapshot>,
 }
 
@@ -32,7 +32,7 @@ fn number(value: Option<i64>) -> Val {
     value.map_or(Value::Null, |value| Value::Decimal { unscaled: i128::from(value), scale: 0 })
 }
 
-/// `@@VERSION`.
+/// Returns `@@VERSION`.
 pub(crate) fn version_text() -> String {
     format!(
         "Microsoft SQL Server 2019 (RTM) - {} (X64) \n\ttdekit {} on SQLite {}",
@@ -101,7 +101,7 @@ impl Calls<'_> {
             "@@DATEFIRST" => int(self.state.options.datefirst),
             "@@ERROR" => int(self.state.error),
             "@@CONNECTIONS" | "@@CPU_BUSY" | "@@CURSOR_ROWS" | "@@FETCH_STATUS" => int(0),
-            // No column has this type here: the value with which a database begins.
+            // No column has this type here: the initial value of a database.
             "@@DBTS" => Value::Binary(2000_u64.to_be_bytes().to_vec().into()),
             "@@IDENTITY" => number(self.state.identity),
             "@@LANGID" => int(0),

@@ -13,7 +13,7 @@ use crate::run::target::Target;
 use crate::run::work::Run;
 use crate::value::Val;
 
-/// Keeps rows, and passes on everything that is not a result.
+/// Keeps rows, and passes on everything that is not part of a result.
 struct Capture<'a> {
     around: &'a mut dyn Sink,
     types: Vec<SqlType>,
@@ -91,7 +91,7 @@ impl Run<'_> {
         }
     }
 
-    /// Runs the call, then puts its rows into the table; gives how many there were.
+    /// Runs the call, then inserts its rows into the table; returns their number.
     fn captured(&mut self, call: &Op, target: &Target, frame: &mut Frame) -> Result<(Signal, u64)> {
         let Op::Exec { exec, args, text, status } = call else {
             return Err(Error::Internal { detail: "no call".to_owned() });

@@ -1,5 +1,5 @@
-//! Compiles statements: variables to slots, expressions to typed trees, queries to plans that
-//! are bound when they first run (names are resolved late, as SQL Server does).
+//! Compiles statements: variables to slots, expressions to typed trees, queries to plans that are
+//! bound on first execution (names are resolved late, as in SQL Server).
 
 use std::sync::{Arc, Mutex};
 
@@ -25,25 +25,25 @@ pub(crate) enum Code {
 #[derive(Debug)]
 pub(crate) struct Ready {
     pub(crate) bound: Bound,
-    /// None when it looks up no object.
+    /// None if it looks up no object.
     pub(crate) looks_up: Option<LookUp>,
-    /// The same as a program, where it is made of integers.
+    /// The same as a program, if it consists of integers.
     pub(crate) integer: Option<integers::Program>,
     pub(crate) test: Option<integers::Test>,
 }
 
-/// A statement that is bound when it first runs.
+/// A statement that is bound on first execution.
 #[derive(Debug)]
 pub(crate) struct Lazy {
     pub(crate) kind: Kind,
     pub(crate) plan: Mutex<Option<Planned>>,
-    /// Where it stands in its text.
+    /// Its position in its text.
     pub(crate) span: (usize, usize),
-    /// What it has used, once it has run.
+    /// Resources it has used, once it has run.
     pub(crate) tally: Mutex<Option<tallies::Shared>>,
 }
 
-/// A plan with the state that it was bound to.
+/// A plan with the state to which it was bound.
 #[derive(Debug)]
 pub(crate) struct Planned {
     /// The version of the catalog.
@@ -69,7 +69,7 @@ pub(crate) struct Step {
 
 #[derive(Debug)]
 pub(crate) enum Op {
-    /// The value that a variable is declared with.
+    /// The initial value of a variable.
     Declare(usize, Code),
     Set(usize, Code),
     If(Code, Vec<Step>, Vec<Step>),
@@ -107,7 +107,8 @@ pub(crate) enum Op {
 }
 
 impl Op {
-    /// True for the steps of loops and branches: the time and the line are only noted for the rest.
+    /// Returns true for the steps of loops and branches: the time and the line are only noted for
+    /// the rest.
     pub(crate) fn is_control(&self) -> bool {
         matches!(
             self,
@@ -150,11 +151,11 @@ struct Compiler {
     loops: usize,
     /// Numbers the tables of table variables.
     tables: usize,
-    /// Where the statement stands that is compiled.
+    /// Position of the statement being compiled.
     span: (usize, usize),
 }
 
-/// Compiles a batch. `variables` are those that are there already: a procedure's parameters.
+/// Compiles a batch. `variables` are those that already exist: a procedure's parameters.
 pub(crate) fn compile(stmts: Vec<Stmt>, variables: Variables) -> std::result::Result<Program, At> {
     let kernels = Kernels::default();
     let mut compiler = Compiler { variables, kernels, loops: 0, tables: 0, span: (0, 0) };
@@ -162,8 +163,8 @@ pub(crate) fn compile(stmts: Vec<Stmt>, variables: Variables) -> std::result::Re
     Ok(Program { steps, variables: compiler.variables })
 }
 
-/// Whether SQLite must help to compute an expression. A window function may not stand outside of a
-/// SELECT, which no query made around it may hide.
+/// Returns true if SQLite must help to compute an expression. A window function is not allowed
+/// outside of a SELECT; a generated query around it must not hide that.
 fn needs_query(expr: &Expr) -> bool {
     expr.any(&|part| part.query().is_some())
         && !expr.any(&|part| matches!(part, Expr::Call(call) if call.over.is_some()))
@@ -196,7 +197,7 @@ impl Compiler {
         Ok(Code::Ready(Box::new(Ready { bound, looks_up, integer, test })))
     }
 
-    /// A value, converted to a type if one is wanted.
+    /// Compiles a value, converted to a type if one is given.
     fn value(&mut self, expr: &Expr, ty: Option<SqlType>, line: u32) -> Result<Code> {
         if needs_query(expr) {
             let expr = match ty {
@@ -239,7 +240,7 @@ impl Compiler {
     #[allow(clippy::too_many_lines)]
     fn step(&mut self, stmt: Stmt, out: &mut Vec<Step>) -> std::result::Result<(), At> {
         let line = stmt.line;
-        // of IF and WHILE the condition: statements in them are counted for themselves
+        // for IF and WHILE, the condition: their statements count separately
         self.span = match &stmt.kind {
             Kind::If(_, inner, _) | Kind::While(_, inner) => (stmt.span.0, inner.span.0),
             _ => stmt.span,
@@ -343,7 +344,7 @@ impl Compiler {
         Ok(())
     }
 
-    /// INSERT .. EXEC: the call, and where its rows go.
+    /// Compiles INSERT .. EXEC: the call, and the target of its rows.
     fn insert_exec(&mut self, mut insert: ast::Insert, line: u32) -> Result<Op> {
         if !insert.output.is_empty() || !insert.ctes.is_empty() {
             return Err(Error::unsupported("OUTPUT or WITH of INSERT .. EXEC"));

@@ -25,7 +25,7 @@ use crate::value::{Val, affordable, bulk_bytes, storage};
 type Each<'a> =
     dyn FnMut(&mut dyn tdekit_wire_tds::Sink, &rusqlite::Row<'_>) -> Result<Signal> + 'a;
 
-/// The most that a byte of a value takes on its way to the client: as UTF-16, in packets, sealed.
+/// Maximum growth factor of a value on its way to the client: as UTF-16, in packets, encrypted.
 const SENT: usize = 6;
 
 fn assigning(kind: &Kind) -> Option<&crate::ast::Select> {
@@ -41,7 +41,7 @@ impl Run<'_> {
         self.bind_open(kind, variables, None)
     }
 
-    /// As [`Run::bind`]; these parameters need no declaration, and take a type.
+    /// As [`Run::bind`]; these parameters need no declaration, and get a type.
     pub(crate) fn bind_open(
         &mut self,
         kind: &Kind,
@@ -107,7 +107,7 @@ impl Run<'_> {
         }
     }
 
-    /// The statement's plan, bound anew when the catalog has changed.
+    /// Returns the statement's plan, bound again if the catalog has changed.
     pub(super) fn planned(&mut self, lazy: &Lazy, variables: &Variables) -> Result<Arc<Bound>> {
         if self.check_schema().is_err() {
             self.s.db.renew();
@@ -131,7 +131,7 @@ impl Run<'_> {
         Ok(bound)
     }
 
-    /// A value for an expression.
+    /// Returns the value of an expression.
     pub(crate) fn value(&mut self, code: &Code, frame: &Frame) -> Result<Val> {
         match code {
             Code::Ready(ready) => {
@@ -167,7 +167,7 @@ impl Run<'_> {
         }
     }
 
-    /// A condition: unknown counts as false.
+    /// Evaluates a condition: unknown counts as false.
     pub(crate) fn test(&mut self, code: &Code, frame: &Frame) -> Result<bool> {
         match code {
             Code::Ready(ready) => {
@@ -183,8 +183,7 @@ impl Run<'_> {
         }
     }
 
-    /// Reads the objects that an expression looks up: the names that it asks for, or whole
-    /// databases.
+    /// Reads the objects that an expression looks up: the names it asks for, or whole databases.
     fn look_up(&mut self, wanted: Option<&LookUp>, frame: &Frame) -> Result<()> {
         let Some(wanted) = wanted else { return Ok(()) };
         self.s.meter.disturb();
@@ -227,7 +226,7 @@ impl Run<'_> {
         work(&env)
     }
 
-    /// Runs a plan, one call a row. The callback may end it early.
+    /// Runs a plan, with one call for each row. The callback may end it early.
     pub(crate) fn query(
         &mut self,
         plan: &Plan,
@@ -236,7 +235,7 @@ impl Run<'_> {
     ) -> Result<(Signal, u64)> {
         match catch_unwind(AssertUnwindSafe(|| self.query_rows(plan, frame, each))) {
             Ok(result) => result,
-            // rusqlite has no other answer to text that SQLite has no memory for
+            // rusqlite reports text for which SQLite has no memory in no other way
             Err(_) if memory::was_refused() => Err(Error::OutOfMemory {}),
             Err(fault) => resume_unwind(fault),
         }
@@ -276,7 +275,7 @@ impl Run<'_> {
             Err(moved) => moved,
         };
         let mut statement = connection.prepare_cached(&plan.text(&params)).map_err(failed)?;
-        // bounds of ranges that were left out
+        // bounds of ranges that were omitted
         params.truncate(statement.parameter_count());
         let mut rows = statement.query(rusqlite::params_from_iter(params)).map_err(failed)?;
         let mut count = 0;
@@ -408,7 +407,8 @@ impl Run<'_> {
         Ok(self.counted(frame, Command::SELECT, count, true))
     }
 
-    /// Ends a statement with its count of rows; `result` when the client has seen columns of it.
+    /// Ends a statement with its count of rows; `result` is true if the client has seen columns of
+    /// it.
     pub(crate) fn counted(
         &mut self,
         frame: &Frame,
@@ -429,7 +429,7 @@ impl Run<'_> {
     ) -> Result<Signal> {
         let mut rows: Vec<Vec<Val>> = Vec::new();
         let limit = usize::try_from(self.s.state.options.rowcount).unwrap_or(0);
-        // rows are taken before they are assigned, because SQLite reads the parameters once
+        // rows are collected before they are assigned, because SQLite reads the parameters once
         let (signal, count) = self.query(plan, frame, &mut |_, row| {
             let mut values = Vec::with_capacity(types.len());
             for (at, ty) in types.iter().enumerate() {
@@ -458,7 +458,7 @@ impl Run<'_> {
                 frame.vars[*slot] = value;
             }
         }
-        // assignments count rows for @@ROWCOUNT, and clients are not told how many
+        // assignments count rows for @@ROWCOUNT, but clients do not receive the count
         self.s.state.rowcount = i64::try_from(count).unwrap_or(i64::MAX);
         Ok(self.end(frame, Command::SELECT, None, false))
     }
@@ -619,7 +619,7 @@ impl Run<'_> {
     }
 }
 
-/// The table of SELECT INTO, which the first query of a set may name.
+/// Returns the table of SELECT INTO, which the first query of a set may name.
 pub(crate) fn into(query: &crate::ast::Query) -> Option<&crate::ast::Name> {
     let mut body = &query.body;
     loop {
@@ -635,7 +635,7 @@ fn internal(error: rusqlite::Error) -> Error {
     Error::Internal { detail: error.to_string() }
 }
 
-/// A value as its column's type wants it: decimals with the column's own scale.
+/// Fits a value to its column's type: decimals with the column's scale.
 fn fit<'a>(value: Value<'a>, column: &Column) -> Value<'a> {
     match (value, column.ty) {
         (Value::Int(int), SqlType::Bit) => Value::Bit(int != 0),

@@ -1,5 +1,5 @@
-//! The connection of a session: databases attached when they are first named, tables as the
-//! binder sees them.
+//! The connection of a session: databases are attached on first use; tables as the binder sees
+//! them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use crate::run::renew::Seen;
 use crate::sqlite_pages::pages;
 use crate::value::storage;
 
-/// How long a statement waits for who has a database's file for himself: the last session that
-/// closes it copies its log.
+/// How long a statement waits for a connection that holds a database's file exclusively: the last
+/// session that closes it copies its log.
 const BUSY: Duration = Duration::from_secs(5);
 
-/// Statements that a connection keeps prepared.
+/// Number of statements that a connection keeps prepared.
 const PREPARED: usize = 64;
-/// Kilobytes of page cache that a connection may hold, negative as SQLite wants it.
+/// Page cache of a connection in KiB, negative as SQLite requires.
 const CACHE_KIB: i64 = -2048;
 
 /// A session's connection.
@@ -37,19 +37,19 @@ pub(crate) struct Db {
     connection: Option<Connection>,
     pub(crate) kernels: Kernels,
     attached: HashMap<String, String>,
-    /// Temporary tables by the scopes that made them, the innermost last.
+    /// Temporary tables by the scopes that created them, the innermost last.
     pub(super) temporaries: Vec<Temporary>,
     tables: HashMap<(String, String), Arc<Table>>,
-    /// Of the attached databases.
+    /// Schemas of the attached databases.
     schemas: Seen,
     version: Arc<AtomicU64>,
-    /// Counts how often databases were detached, as plans name them as they were attached, and how
+    /// Counts how often databases were detached, because plans use the attached names, and how
     /// often another process changed a schema.
     let_go: u64,
     seen: u64,
     /// Pages counted for databases and connections that were closed.
     gone: Pages,
-    /// The means by which the running request's client cancels.
+    /// Cancel flag of the running request's client.
     pub(crate) cancel: Cancel,
 }
 
@@ -58,16 +58,16 @@ pub(crate) struct Db {
 pub(crate) struct Temporary {
     /// In lower case.
     pub(super) name: String,
-    /// As SQLite knows it.
+    /// The name in SQLite.
     pub(super) stored: String,
-    /// How deep in procedures it was made: 0 in a batch.
+    /// Nesting level of the procedure that created it: 0 in a batch.
     pub(super) level: u32,
 }
 
 /// The cancel flag of the running request, shared with SQLite's progress handler.
 pub(crate) type Cancel = Arc<std::sync::Mutex<Arc<std::sync::atomic::AtomicBool>>>;
 
-/// SQLite's error as SQL Server's.
+/// Converts SQLite's error to SQL Server's.
 pub(crate) fn failure(kernels: &Kernels, error: &rusqlite::Error, database: &str) -> Error {
     if let Some(error) = kernels.take_failure() {
         return error;
@@ -138,7 +138,7 @@ impl Db {
         self.connection.as_ref().ok_or(Error::Internal { detail: "no connection".to_owned() })
     }
 
-    /// How long SQLite itself waits for others, until this is called again: [`BUSY`] unless told.
+    /// Sets how long SQLite itself waits for others, until the next call: [`BUSY`] by default.
     pub(crate) fn set_patience(&mut self, patience: Option<Duration>) -> Result<()> {
         let internal = |error: rusqlite::Error| Error::Internal { detail: error.to_string() };
         self.connection()?.busy_timeout(patience.unwrap_or(BUSY)).map_err(internal)
@@ -149,18 +149,19 @@ impl Db {
         self.connection.as_mut()
     }
 
-    /// The databases that are attached, as SQLite's text names them.
+    /// Returns the attached databases by their names in SQLite's text.
     pub(crate) fn open(&self) -> Vec<String> {
         self.attached.values().cloned().collect()
     }
 
-    /// Whether the connection may write into a database: its transaction has the write lock.
+    /// Returns true if the connection may write into a database: its transaction has the write
+    /// lock.
     pub(crate) fn writes(&self, schema: &str) -> bool {
         let state = self.connection.as_ref().map(|open| open.transaction_state(Some(schema)));
         matches!(state, Some(Ok(TransactionState::Write)))
     }
 
-    /// The database's name in SQLite's text; attaches it if need be.
+    /// Returns the database's name in SQLite's text; attaches it if needed.
     pub(crate) fn schema(&mut self, database: &str) -> Result<String> {
         let key = database.to_lowercase();
         if let Some(schema) = self.attached.get(&key) {
@@ -189,12 +190,12 @@ impl Db {
         Ok(schema)
     }
 
-    /// Lets a database's file go, before the host changes it.
+    /// Closes a database's file before the host changes it.
     pub(crate) fn detach(&mut self, database: &str) -> Result<()> {
         let Some(schema) = self.attached.remove(&database.to_lowercase()) else { return Ok(()) };
         let kernels = self.kernels.clone();
         self.schemas.forget(&schema);
-        // plans name the attached database
+        // plans refer to the attached database
         self.changed();
         self.let_go += 1;
         let connection = self.connection()?;
@@ -208,7 +209,7 @@ impl Db {
         result
     }
 
-    /// SQLite's counts for this session, which never fall.
+    /// Returns SQLite's counts for this session, which never decrease.
     pub(crate) fn pages(&self) -> Pages {
         self.connection.as_ref().map_or(self.gone, |open| self.gone.plus(pages(open)))
     }
@@ -223,13 +224,14 @@ impl Db {
         self.let_go += 1;
     }
 
-    /// A number that changes whenever some table may have changed, or a database was detached.
+    /// Returns a number that changes whenever some table may have changed, or a database was
+    /// detached.
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire).wrapping_add(self.let_go << 40)
     }
 
-    /// Closes the connection if it holds nothing that would be lost: no temporary table. Tells
-    /// whether it is closed.
+    /// Closes the connection if nothing would be lost, i.e. there is no temporary table. Returns
+    /// true if it is closed.
     pub(crate) fn rest(&mut self) -> bool {
         // tables of system views begin with a tilde, and are filled before each use
         let sql = "SELECT count(*) FROM temp.sqlite_schema WHERE name NOT LIKE '~%'";
@@ -252,26 +254,26 @@ impl Db {
         }
     }
 
-    /// Has this session read tables and bind plans anew.
+    /// Makes this session read tables and bind plans again.
     pub(super) fn renew(&mut self) {
         self.tables.clear();
         self.let_go += 1;
     }
 
-    /// Some table has changed.
+    /// Notes that some table has changed.
     pub(crate) fn changed(&mut self) {
         self.version.fetch_add(1, Ordering::AcqRel);
         self.tables.clear();
     }
 
-    /// The name in SQLite, and its database, of an object that may not be there yet.
+    /// Returns the name in SQLite, and the database, of an object that may not exist yet.
     pub(crate) fn place(&mut self, name: &Name, current: &str) -> Result<(String, String, String)> {
         if name.0.len() > 3 {
             return Err(Error::feature("a name with a server"));
         }
         let object = name.object();
         if object.starts_with("##") {
-            // data that all sessions see would lie unencrypted in a file of tempdb's
+            // data visible to all sessions would be unencrypted in a file of tempdb
             return Err(Error::feature(
                 "a global temporary table (all sessions would see it, so its rows would lie \
                  unencrypted in a file of tempdb; use a table of the database, or #t in one \
@@ -283,7 +285,7 @@ impl Db {
             return Ok(("temp".to_owned(), "tempdb".to_owned(), self.temporary(object)));
         }
         if object.contains('.') {
-            // it would be the table of another schema
+            // it would be a table of another schema
             return Err(Error::feature("a name with a point in it"));
         }
         let database = name.part(2).unwrap_or(current).to_owned();
@@ -295,7 +297,7 @@ impl Db {
         Ok((schema, database, object))
     }
 
-    /// The schemas of a database beside the fixed ones.
+    /// Returns the schemas of a database other than the fixed ones.
     pub(crate) fn schemas(&mut self, database: &str) -> Result<Vec<String>> {
         let schema = self.schema(database)?;
         let kernels = self.kernels.clone();
@@ -319,7 +321,7 @@ impl Db {
         self.stored(&schema, &database, &object)
     }
 
-    /// The table that SQLite knows by this name.
+    /// Returns the table that SQLite knows by this name.
     pub(super) fn stored(
         &mut self,
         schema: &str,
@@ -340,8 +342,8 @@ impl Db {
         Ok(Some(table))
     }
 
-    /// The state that functions look objects up in: the current database and others, each read now;
-    /// of these names only, if they are given.
+    /// Returns the state in which functions look up objects: the current database and others, each
+    /// read now; only these names, if given.
     pub(crate) fn snapshot(
         &mut self,
         current: &str,
@@ -365,7 +367,7 @@ impl Db {
         Ok(Snapshot { current, login, databases, read: read_now })
     }
 
-    /// The text of a procedure.
+    /// Returns the text of a procedure.
     pub(crate) fn module(
         &mut self,
         name: &Name,

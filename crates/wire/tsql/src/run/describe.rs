@@ -26,12 +26,12 @@ fn int(value: impl Into<i64>) -> Val {
     Value::Int(value.into())
 }
 
-/// The type as `sys.types` and a length would write it.
+/// Returns the type as `sys.types` and a length would write it.
 fn declared(ty: SqlType) -> String {
     declaration(ty).replacen(crate::value::type_name(ty), public_name(ty), 1)
 }
 
-/// The type and length of the protocol.
+/// Returns the type and length in the protocol.
 fn protocol(ty: SqlType) -> (i64, i64) {
     let (id, length, _, _) = type_facts(ty);
     let number = match ty {
@@ -69,8 +69,8 @@ impl Run<'_> {
         self.described(result)
     }
 
-    /// Tells a description's error here: it has done nothing, so it undoes nothing, not even where
-    /// XACT_ABORT is on. Drivers ask for descriptions in the midst of their users' transactions.
+    /// Reports a description's error here: it has changed nothing, so it undoes nothing, even if
+    /// XACT_ABORT is on. Drivers ask for descriptions within their users' transactions.
     fn described(&mut self, result: Result<Called>) -> Result<Called> {
         let error = match result {
             Err(error) if self.s.state.tries == 0 && !error.undoes() => error,

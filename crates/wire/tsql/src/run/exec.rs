@@ -14,17 +14,17 @@ use crate::run::state::{Frame, Signal};
 use crate::run::work::Run;
 use crate::value::{Val, convert, datetime};
 
-/// How many loop steps pass between two looks at the client's cancel flag.
+/// Number of loop steps between two checks of the client's cancel flag.
 const CANCEL_EVERY: u32 = 1024;
 
-/// SET NOEXEC OFF, the only statement that is carried out under SET NOEXEC ON.
+/// Returns true for SET NOEXEC OFF, the only statement that is executed under SET NOEXEC ON.
 fn ends_noexec(op: &Op) -> bool {
     let Op::Act(Action::SetOption(names, SetValue::Off)) = op else { return false };
     names.iter().any(|name| name == "NOEXEC")
 }
 
 impl Run<'_> {
-    /// Runs statements. An error comes back only where a TRY block waits for it.
+    /// Runs statements. An error is returned only if an enclosing TRY block catches it.
     pub(crate) fn steps(&mut self, steps: &[Step], frame: &mut Frame) -> Result<Signal> {
         for step in steps {
             let signal = self.step(step, frame)?;
@@ -42,7 +42,7 @@ impl Run<'_> {
         }
     }
 
-    /// Reports an error, or hands it to the TRY block around.
+    /// Reports an error, or passes it to the enclosing TRY block.
     pub(crate) fn failed(&mut self, error: Error, line: u32, frame: &Frame) -> Result<Signal> {
         let message = error.message(line, &frame.procedure);
         self.s.state.error = message.number;
@@ -72,7 +72,7 @@ impl Run<'_> {
     }
 
     /// Ends a statement for the client. Under NOCOUNT the end of a statement in a procedure, or in
-    /// a text with parameters, is not reported unless the statement gave a result: a message before
+    /// a text with parameters, is not reported unless the statement had a result: a message before
     /// a result then comes with it. The end of a batch's own statement is always reported, under
     /// NOCOUNT without its count.
     pub(crate) fn end(
@@ -94,14 +94,14 @@ impl Run<'_> {
         }
     }
 
-    /// The time of a statement, for expressions that may ask for it.
+    /// Sets the time of a statement, for expressions that may ask for it.
     fn clock(&mut self, code: &Code) {
         if !matches!(code, Code::Ready(ready) if ready.integer.is_some() || ready.test.is_some()) {
             self.s.state.now = datetime::now();
         }
     }
 
-    /// SET FMTONLY ON: statements give the shape of their results and do nothing.
+    /// SET FMTONLY ON: statements return the shape of their results and do nothing.
     fn shape(&mut self, step: &Step, frame: &mut Frame) -> Result<Signal> {
         match &step.op {
             Op::If(_, then, otherwise) | Op::Try(then, otherwise) => {
@@ -270,7 +270,7 @@ impl Run<'_> {
         };
         let message = raised(line, &frame.procedure, (number, class, state), text);
         if class > 10 {
-            // RAISERROR ends no batch, whatever XACT_ABORT says
+            // RAISERROR ends no batch, regardless of XACT_ABORT
             if self.s.state.tries > 0 {
                 self.s.state.error = number;
                 return Err(Error::Raised(Box::new(message)));
@@ -278,13 +278,13 @@ impl Run<'_> {
             if self.sink.message(&message) == Flow::Stop {
                 return Ok(Signal::Stop);
             }
-            // an error is reported whatever NOCOUNT says
+            // an error is reported regardless of NOCOUNT
             if self.sink.done(frame.kind, Command::OTHER, None) == Flow::Stop {
                 return Ok(Signal::Stop);
             }
             self.s.state.error = number;
         } else {
-            // Severity 10 reaches clients as 0; FreeTDS takes 10 for an error.
+            // Severity 10 reaches clients as 0; FreeTDS treats 10 as an error.
             let class = if class == 10 { 0 } else { class };
             if self.inform(Message { class, ..message }, frame)? == Signal::Stop {
                 return Ok(Signal::Stop);
@@ -395,7 +395,7 @@ impl Run<'_> {
         Ok(self.done(frame))
     }
 
-    /// DONE for a statement that the caller has run.
+    /// Sends DONE for a statement that the caller has run.
     pub(crate) fn finished(&mut self, frame: &Frame, command: Command) -> Signal {
         self.s.state.error = 0;
         self.end(frame, command, None, false)

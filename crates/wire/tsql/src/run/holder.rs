@@ -1,4 +1,4 @@
-//! A session's part in the locks: it takes them, waits for them and gives them back.
+//! A session's interface to the locks: it takes them, waits for them and releases them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,11 +9,10 @@ use tdekit_wire_tds::Sink;
 
 use super::locks::{Known, Mode, Owner, Resource, Seen, Wanted};
 
-/// Longest time between two looks of somebody who waits, who is woken when there is something to
-/// see.
+/// Maximum time between two checks of a waiting session, which is woken when its state changes.
 pub(crate) const LOOK: Duration = Duration::from_secs(1);
 
-/// The outcome of asking for a lock.
+/// Outcome of a lock request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Granted {
@@ -22,7 +21,7 @@ pub(crate) enum Outcome {
     TimedOut,
     Cancelled,
     Deadlock,
-    /// More sessions wait than there may be.
+    /// Too many sessions are waiting.
     Crowded,
 }
 
@@ -30,7 +29,7 @@ pub(crate) enum Outcome {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Locks(Arc<Mutex<Known>>);
 
-/// A session's part in them; its locks are released with it.
+/// A session's part in them; its locks are released when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Holder {
     all: Locks,
@@ -45,7 +44,7 @@ impl Locks {
         Holder { all: self.clone(), session, writes: Vec::new() }
     }
 
-    /// The sessions that wait for locks, by their numbers for clients.
+    /// Returns the sessions that wait for locks, by their numbers for clients.
     pub(crate) fn waits(&self) -> HashMap<u16, Seen> {
         self.known().waits()
     }
@@ -56,12 +55,12 @@ impl Locks {
 }
 
 impl Holder {
-    /// The locks of all sessions.
+    /// Returns the locks of all sessions.
     pub(crate) fn all(&self) -> &Locks {
         &self.all
     }
 
-    /// Takes an application lock, waiting as long as `limit` says (None for ever).
+    /// Takes an application lock; waits up to `limit` (None: for ever).
     pub(crate) fn acquire(
         &self,
         (resource, mode, owner): (&Resource, Mode, Owner),
@@ -71,7 +70,7 @@ impl Holder {
         self.get(&Wanted::Application(resource.clone(), mode, owner), limit, sink)
     }
 
-    /// Takes the write locks of databases, all at once, in the order in which sessions ask.
+    /// Takes the write locks of databases, all at once, in the order of the sessions' requests.
     pub(crate) fn acquire_writes(
         &mut self,
         mut databases: Vec<String>,
@@ -90,14 +89,15 @@ impl Holder {
         outcome
     }
 
-    /// Gives back the write locks of databases that `kept` does not want.
+    /// Releases the write locks of databases for which `kept` is false.
     pub(crate) fn release_writes(&mut self, kept: &dyn Fn(&str) -> bool) {
         if !self.writes.is_empty() {
             self.writes = self.all.known().release_writes(self.session, &self.writes, kept);
         }
     }
 
-    /// Gives an application lock back, once for each time it was taken. False if it is not held.
+    /// Releases an application lock, once for each time it was taken. Returns false if it is not
+    /// held.
     pub(crate) fn release(&self, resource: &Resource, owner: Owner) -> bool {
         self.all.known().release(self.session, resource, owner)
     }
@@ -115,8 +115,8 @@ impl Holder {
         if limit.is_some_and(|limit| limit.is_zero()) {
             return Outcome::TimedOut;
         }
-        // nothing that the client may see waits with the session; before it has a place in the
-        // queue, since the client may not read
+        // no output may wait together with the session; sent before it has a place in the queue,
+        // since the client may not be reading
         sink.flush();
         if !self.all.known().wait(self.session, wanted.clone(), thread::current()) {
             return Outcome::Deadlock;
@@ -151,7 +151,7 @@ impl Holder {
     }
 }
 
-/// A session is among those that wait as long as this lives.
+/// While this exists, a session is among those that wait.
 struct Waits<'a>(&'a Holder);
 
 impl Drop for Waits<'_> {

@@ -1,6 +1,6 @@
-//! Integer expressions and comparisons as flat programs, for counting loops. A program gives
+//! Integer expressions and comparisons as flat programs, for counting loops. A program returns
 //! nothing if a variable is NULL or the result does not fit; the expression itself then gives SQL
-//! Server's answer.
+//! Server's result.
 
 use tdekit_wire_tds::{SqlType, Value};
 
@@ -9,14 +9,14 @@ use crate::bound::{Bound, Node};
 use crate::emit::eval::holds;
 use crate::value::{Val, arith};
 
-/// The most values that a program keeps at once; taller expressions have no program.
+/// Maximum stack depth of a program; taller expressions have no program.
 const DEPTH: usize = 8;
 
 #[derive(Debug, Clone, Copy)]
 enum Instruction {
     Constant(i64),
     Variable(usize),
-    /// The last two values become one of this type.
+    /// Replaces the last two values by one of this type.
     Operator(BinOp, SqlType),
 }
 
@@ -36,7 +36,7 @@ fn is_integer(ty: SqlType) -> bool {
     matches!(ty, SqlType::TinyInt | SqlType::SmallInt | SqlType::Int | SqlType::BigInt)
 }
 
-/// Whether every value of the first type is one of the second.
+/// Returns true if every value of the first type is one of the second.
 fn widens(from: SqlType, to: SqlType) -> bool {
     let rank = |ty| match ty {
         SqlType::TinyInt => 1,
@@ -49,15 +49,15 @@ fn widens(from: SqlType, to: SqlType) -> bool {
 }
 
 impl Program {
-    /// The program of an expression; None when it is not made of integers alone.
+    /// Returns the program of an expression; None if it does not consist of integers alone.
     pub(crate) fn of(bound: &Bound) -> Option<Program> {
         let mut program = Program(Vec::new());
         let deepest = program.add(bound, 0)?;
         (deepest <= DEPTH).then_some(program)
     }
 
-    /// Appends an expression that finds `under` values before it; gives how many there are then
-    /// at most.
+    /// Appends an expression that has `under` values below it; returns the maximum stack depth it
+    /// reaches.
     fn add(&mut self, bound: &Bound, under: usize) -> Option<usize> {
         if !is_integer(bound.ty) {
             return None;
@@ -107,7 +107,7 @@ impl Program {
 }
 
 impl Test {
-    /// The program of a condition; None if it is not a comparison of integers.
+    /// Returns the program of a condition; None if it is not a comparison of integers.
     pub(crate) fn of(bound: &Bound) -> Option<Test> {
         let Node::Compare(op, left, right) = &bound.node else { return None };
         let (left, right) = (Program::of(left)?, Program::of(right)?);

@@ -1,5 +1,5 @@
-//! Locks of statements. A database has one write lock, SQLite's. A statement that changes something
-//! takes it, and so does one that asks for a lock by a hint or by the isolation level.
+//! Locks of statements. A database has one write lock, SQLite's. A statement that changes data
+//! takes it, and so does one that requests a lock by a hint or by the isolation level.
 
 use std::time::{Duration, Instant};
 
@@ -8,11 +8,11 @@ use crate::error::{Error, Result};
 use crate::run::holder::Outcome;
 use crate::run::work::{Inner, Run};
 
-/// Time between two tries to get a lock that another process has.
+/// Time between two attempts to get a lock that another process holds.
 const BUSY: Duration = Duration::from_millis(5);
 
 impl Run<'_> {
-    /// Whether READPAST may stand in a statement: only where rows are read that are committed.
+    /// Checks that READPAST is allowed in a statement: only where committed rows are read.
     pub(crate) fn may_read(&self, plan: &Plan) -> Result<()> {
         let level = self.s.state.options.isolation.as_str();
         if plan.hints.past && matches!(level, "READ UNCOMMITTED" | "SERIALIZABLE") {
@@ -36,7 +36,8 @@ impl Run<'_> {
         result
     }
 
-    /// Before a query. True when it has begun a transaction of SQLite's that ends with it.
+    /// Called before a query. Returns true if it has begun a transaction of SQLite that ends with
+    /// the query.
     fn before_read(&mut self, plan: &Plan) -> Result<bool> {
         let reads = plan.reads.iter().any(|schema| schema != "temp");
         if reads {
@@ -62,7 +63,7 @@ impl Run<'_> {
         Ok(began && !(open && plan.hints.hold))
     }
 
-    /// Takes the locks that the hints of a statement ask for.
+    /// Takes the locks that the hints of a statement request.
     pub(crate) fn lock_hinted(&mut self, plan: &Plan) -> Result<()> {
         if plan.hints.wait || plan.hints.hold {
             self.lock(&plan.reads, plan.hints.nowait)?;
@@ -70,13 +71,13 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Takes the right to write: into all databases that are open, where SQLite's transaction
-    /// begins by it, else into these. Waits for others as long as LOCK_TIMEOUT allows.
+    /// Takes the write lock: of all open databases, if this begins SQLite's transaction, else of
+    /// these. Waits for others as long as LOCK_TIMEOUT allows.
     pub(crate) fn lock(&mut self, schemas: &[String], nowait: bool) -> Result<()> {
         if !self.in_sqlite() {
             if self.s.state.transaction.is_open() {
-                // a database opened later would be read as it is now, and could not be locked once
-                // others have changed it
+                // a database opened later would be read in its state at that time, and could not be
+                // locked once others have changed it
                 let current = self.s.state.database.clone();
                 self.s.db.schema(&current)?;
             }
@@ -93,8 +94,8 @@ impl Run<'_> {
     }
 
     /// Makes the open transaction one that writes into a database. Rewriting a number unchanged
-    /// asks SQLite for the lock. If others have changed data since this transaction read it, that
-    /// fails for good, as a conflict of snapshots.
+    /// makes SQLite take the lock. If others have changed data since this transaction read it, that
+    /// fails permanently, as a snapshot conflict.
     fn upgrade(&mut self, schema: &str) -> Result<()> {
         let kernels = self.s.db.kernels.clone();
         let database = self.s.state.database.clone();
@@ -119,7 +120,7 @@ impl Run<'_> {
         let start = Instant::now();
         let result = match self.s.locks.acquire_writes(wanted, limit, self.sink) {
             Outcome::Granted { .. } => {
-                // the wait is ours, since a client may cancel it
+                // we do the waiting, since a client may cancel it
                 self.s.db.set_patience(Some(Duration::ZERO))?;
                 let result = self.patiently(start, limit, attempt);
                 self.s.db.set_patience(None)?;
@@ -135,7 +136,7 @@ impl Run<'_> {
         result
     }
 
-    /// Tries until no other process and no maintenance of the database is in the way, the time is
+    /// Retries until no other process and no maintenance of the database blocks it, the time is
     /// over, or the client cancels.
     fn patiently(
         &mut self,
@@ -171,7 +172,7 @@ impl Run<'_> {
         }
     }
 
-    /// Gives back the write locks that SQLite does not hold any more.
+    /// Releases the write locks that SQLite no longer holds.
     pub(crate) fn settle(&mut self) {
         self.s.settle();
     }

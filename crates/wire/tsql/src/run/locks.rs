@@ -1,7 +1,7 @@
-//! Who holds and who waits: application locks (`sp_getapplock`), and the databases' write locks. A
+//! Holders and waiters: application locks (`sp_getapplock`), and the databases' write locks. A
 //! session takes a database's write lock here before it takes SQLite's, so that sessions get it in
-//! the order in which they asked, each woken when its turn comes; SQLite's own lock is then a
-//! matter between processes. A wait that would never end is found before it begins.
+//! the order of their requests, each woken when its turn comes; SQLite's own lock then only matters
+//! between processes. A deadlock is found before the wait begins.
 //!
 //! Modes and their compatibility are SQL Server's (Transaction Locking and Row Versioning Guide,
 //! lock compatibility).
@@ -21,7 +21,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// As `sp_getapplock` names it.
+    /// Returns the mode by its name in `sp_getapplock`.
     pub(crate) fn named(name: &str) -> Option<Mode> {
         Some(match name.to_ascii_lowercase().as_str() {
             "intentshared" => Mode::IntentShared,
@@ -33,7 +33,7 @@ impl Mode {
         })
     }
 
-    /// As `wait_type` names it.
+    /// Returns its name in `wait_type`.
     fn wait_type(self) -> &'static str {
         match self {
             Mode::IntentShared => "LCK_M_IS",
@@ -63,8 +63,8 @@ pub(crate) enum Owner {
     Session,
 }
 
-/// The resource of an application lock: the database, the principal, the name that the client gave,
-/// whose letters count as they are written.
+/// The resource of an application lock: the database, the principal, the client's name for it,
+/// which is case-sensitive.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Resource {
     pub(crate) database: String,
@@ -72,7 +72,7 @@ pub(crate) struct Resource {
     pub(crate) name: String,
 }
 
-/// One session's hold on a resource: the modes of all its calls, and how many they were.
+/// One session's hold on a resource: the modes of all its calls, and their number.
 #[derive(Debug)]
 struct Grant {
     session: u64,
@@ -81,14 +81,15 @@ struct Grant {
     calls: u32,
 }
 
-/// A lock that a session asks for: an application's, or all of these databases' at once.
+/// A lock that a session requests: an application lock, or the write locks of all these databases
+/// at once.
 #[derive(Debug, Clone)]
 pub(super) enum Wanted {
     Application(Resource, Mode, Owner),
     Databases(Vec<String>),
 }
 
-/// A session that waits.
+/// A waiting session.
 #[derive(Debug)]
 struct Waiting {
     session: u64,
@@ -97,16 +98,16 @@ struct Waiting {
     since: Instant,
 }
 
-/// A wait as others see it: sessions by their numbers for clients.
+/// A wait as seen by others: sessions by their numbers for clients.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen {
     pub(crate) wait_type: &'static str,
     pub(crate) since: Instant,
-    /// Who holds the lock or is to have it before; none where another process holds it.
+    /// The session that holds the lock or gets it first; none if another process holds it.
     pub(crate) blocker: Option<u16>,
 }
 
-/// All locks and waits of an engine's sessions, which have numbers of the engine's own.
+/// All locks and waits of an engine's sessions, by numbers of the engine.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     sessions: u64,
@@ -114,7 +115,7 @@ pub(super) struct Known {
     tickets: u64,
     grants: HashMap<Resource, Vec<Grant>>,
     writers: HashMap<String, u64>,
-    /// By tickets: the lower, the earlier it came.
+    /// By tickets: lower ones came earlier.
     waiting: BTreeMap<u64, Waiting>,
     ticket_of: HashMap<u64, u64>,
 }
@@ -130,7 +131,7 @@ impl Known {
         self.spids.remove(&session);
     }
 
-    /// Gives a session the lock that it wants, unless others stand against it.
+    /// Grants a session the lock that it wants, unless others block it.
     pub(super) fn take(&mut self, session: u64, wanted: &Wanted) -> bool {
         let ticket = self.ticket_of.get(&session).copied();
         if !self.before(ticket, session, wanted).is_empty() {
@@ -147,7 +148,8 @@ impl Known {
         true
     }
 
-    /// Enters a session among those that wait. False where it would wait, over others, for itself.
+    /// Adds a session to those that wait. Returns false if it would wait, through others, for
+    /// itself.
     pub(super) fn wait(&mut self, session: u64, wanted: Wanted, thread: Thread) -> bool {
         self.tickets += 1;
         let since = Instant::now();
@@ -160,7 +162,7 @@ impl Known {
         !circular
     }
 
-    /// A session waits no longer; who may come in its place is woken.
+    /// Ends a session's wait; sessions that can proceed in its place are woken.
     pub(super) fn end_wait(&mut self, session: u64) {
         let Some(ticket) = self.ticket_of.remove(&session) else { return };
         match self.waiting.remove(&ticket).map(|own| own.wanted) {
@@ -170,7 +172,8 @@ impl Known {
         }
     }
 
-    /// Gives an application lock back, once for each time it was taken. False if it is not held.
+    /// Releases an application lock, once for each time it was taken. Returns false if it is not
+    /// held.
     pub(super) fn release(&mut self, session: u64, resource: &Resource, owner: Owner) -> bool {
         let Some(grants) = self.grants.get_mut(resource) else { return false };
         let own = |grant: &Grant| grant.session == session && grant.owner == owner;
@@ -186,7 +189,7 @@ impl Known {
         true
     }
 
-    /// Gives back the application locks that end with the transaction, or all.
+    /// Releases the application locks that end with the transaction, or all.
     pub(super) fn release_all(&mut self, session: u64, owner: Option<Owner>) {
         if self.grants.is_empty() {
             return;
@@ -200,7 +203,7 @@ impl Known {
         self.wake_applications();
     }
 
-    /// Gives back the write locks of databases that `kept` does not want; gives those that stay.
+    /// Releases the write locks of databases for which `kept` is false; returns those that remain.
     pub(super) fn release_writes(
         &mut self,
         session: u64,
@@ -217,7 +220,7 @@ impl Known {
         stay
     }
 
-    /// The waits of all sessions, by the sessions' numbers for clients.
+    /// Returns the waits of all sessions, by the sessions' numbers for clients.
     pub(super) fn waits(&self) -> HashMap<u16, Seen> {
         let spid_of = |session: &u64| self.spids.get(session).copied();
         let seen = |(ticket, own): (&u64, &Waiting)| {
@@ -232,8 +235,8 @@ impl Known {
         self.waiting.iter().filter_map(seen).collect()
     }
 
-    /// Sessions whose locks, or whose earlier wishes, stand against this one: those that hold it
-    /// come first. Who has no ticket came last.
+    /// Returns the sessions whose locks or earlier requests block this one: holders come first. A
+    /// session without a ticket came last.
     fn before(&self, ticket: Option<u64>, session: u64, wanted: &Wanted) -> Vec<u64> {
         let ticket = ticket.unwrap_or(u64::MAX);
         match wanted {
@@ -257,7 +260,7 @@ impl Known {
         };
         let mut found: Vec<u64> =
             grants.iter().filter(against).map(|grant| grant.session).collect();
-        // who holds it already need not queue for more
+        // a session that holds it already need not queue for more
         if !grants.iter().any(|grant| grant.session == session) {
             for (_, other) in self.waiting.range(..ticket) {
                 if let Wanted::Application(wanted, earlier, _) = &other.wanted
@@ -271,11 +274,11 @@ impl Known {
         found
     }
 
-    /// Of those who came earlier only the last one for each database: the others are before him.
+    /// Of the earlier ones, only the last for each database: it waits for the others itself.
     fn before_writes(&self, ticket: u64, session: u64, wanted: &[String]) -> Vec<u64> {
         let held = wanted.iter().filter_map(|name| self.writers.get(name));
         let mut found: Vec<u64> = held.filter(|holder| **holder != session).copied().collect();
-        // who may be waited for does not queue behind those who wait
+        // a session that others may wait for does not queue after them
         if self.writers.values().any(|holder| *holder == session) {
             return found;
         }
@@ -299,7 +302,7 @@ impl Known {
             || self.grants.values().flatten().any(|grant| grant.session == session)
     }
 
-    /// Whether a session waits, over others who wait, for itself.
+    /// Returns true if a session waits, through other waiting sessions, for itself.
     fn is_circular(&self, session: u64) -> bool {
         let mut seen = HashSet::from([session]);
         let mut next = vec![session];
@@ -318,7 +321,7 @@ impl Known {
         false
     }
 
-    /// Wakes who waits for these databases and has nobody before.
+    /// Wakes the sessions that wait for these databases and have none before them.
     fn wake_writers(&self, freed: &[String]) {
         let free = |name: &&String| !self.writers.contains_key(*name);
         let mut open: Vec<&String> = freed.iter().filter(free).collect();

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::value::dateparse::Order;
 use crate::value::{Val, convert, text};
 
-/// A value as messages show it, at most so many characters.
+/// Returns a value as shown in messages, with at most this many characters.
 pub(crate) fn shown(value: &Value<'_>, limit: usize) -> String {
     let ty = match value {
         Value::Null => return String::new(),

@@ -1,11 +1,11 @@
-//! What a session uses, measured: time, the processor time of the thread that works for it, and
-//! SQLite's own counts of pages.
+//! Measurement of a session's resources: time, the processor time of the thread that works for it,
+//! and SQLite's own page counts.
 //!
-//! All that passes from one mark to the next belongs to the session. A statement begins at the
-//! last mark, or at a new one if something else has run since: so statements that follow each
-//! other cost one reading each. The clock of processor time is a call of the system, so it is read
-//! where more than [`SHORT_NS`] have passed: of a shorter time all counts, until the next reading
-//! puts the sum right.
+//! Everything between one mark and the next belongs to the session. A statement begins at the last
+//! mark, or at a new one if something else has run since; so consecutive statements cost one
+//! reading each. The clock of processor time is a system call, so it is read only if more than
+//! [`SHORT_NS`] have passed: a shorter time counts in full, until the next reading corrects the
+//! sum.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,13 +13,13 @@ use std::time::Instant;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A time that a thread which stops for anything exceeds.
+/// A time that a thread exceeds if it blocks on anything.
 const SHORT_NS: u64 = 20_000;
 
-/// SQLite's counts, of all databases that a connection has open and has had.
+/// SQLite's counts, of all databases that a connection has or had open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Pages {
-    /// Pages that were asked for: in the cache, or read.
+    /// Pages that were requested: from the cache, or read.
     pub(crate) asked: u64,
     /// Pages that were read from files.
     pub(crate) read: u64,
@@ -45,7 +45,7 @@ impl Pages {
     }
 }
 
-/// What was used.
+/// Resources used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Used {
     pub(crate) cpu_ns: u64,
@@ -64,7 +64,7 @@ impl Used {
         }
     }
 
-    /// What came since `before`.
+    /// Returns the difference from `before`.
     pub(crate) fn since(self, before: Used) -> Used {
         Used {
             cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
@@ -75,7 +75,7 @@ impl Used {
     }
 }
 
-/// A session's figures as other sessions see them: written by its own thread, at each mark.
+/// A session's figures as seen by other sessions: written by its own thread, at each mark.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     total: [AtomicU64; 6],
@@ -83,12 +83,12 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// All that the session has used.
+    /// Returns everything that the session has used.
     pub(crate) fn total(&self) -> Used {
         load(&self.total)
     }
 
-    /// What it had used when its last request began.
+    /// Returns what it had used when its last request began.
     pub(crate) fn at_request(&self) -> Used {
         load(&self.at_request)
     }
@@ -108,7 +108,7 @@ fn load(cells: &[AtomicU64; 6]) -> Used {
     Used { cpu_ns, elapsed_ns, pages: Pages { asked, read, written }, rows }
 }
 
-/// The processor time of this thread.
+/// Returns the processor time of this thread.
 pub(crate) fn thread_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
@@ -123,9 +123,9 @@ pub(crate) struct Meter {
     cpu_ns: u64,
     at: Instant,
     pages: Pages,
-    /// Something has run since the last mark that is no statement's.
+    /// Since the last mark, something other than a statement has run.
     stale: bool,
-    /// It may have asked SQLite for pages.
+    /// SQLite may have been asked for pages.
     read: bool,
 }
 
@@ -146,23 +146,23 @@ impl Meter {
         self.live.clone()
     }
 
-    /// A request begins, on whatever thread; what passed since the last one is nobody's.
+    /// Begins a request, on any thread; the time since the last one is not counted.
     pub(crate) fn begin_request(&mut self, cpu_ns: u64, at: Instant) {
         (self.cpu_ns, self.at) = (cpu_ns, at);
         store(&self.live.at_request, &self.total);
     }
 
-    /// Something runs that is no measured statement.
+    /// Notes that something other than a measured statement runs.
     pub(crate) fn disturb(&mut self) {
         (self.stale, self.read) = (true, true);
     }
 
-    /// As [`Self::disturb`], for what asks SQLite for nothing.
+    /// As [`Self::disturb`], if SQLite is asked for nothing.
     pub(crate) fn pause(&mut self) {
         self.stale = true;
     }
 
-    /// A statement begins; `pages` counts if need be.
+    /// Begins a statement; `pages` counts if needed.
     pub(crate) fn begin(&mut self, pages: impl FnOnce() -> Pages) {
         if self.stale {
             let pages = if self.read { pages() } else { self.pages };
@@ -170,7 +170,7 @@ impl Meter {
         }
     }
 
-    /// Adds what passed since the last mark, and sets a new one.
+    /// Adds the resources used since the last mark, and sets a new one.
     pub(crate) fn pass(&mut self, pages: Pages, rows: u64) -> Used {
         let at = Instant::now();
         let elapsed = at.saturating_duration_since(self.at).as_nanos();
@@ -200,7 +200,7 @@ mod tests {
         std::thread::sleep(std::time::Duration::from_millis(30));
         let waited = meter.pass(Pages::default(), 0);
         assert!(waited.cpu_ns < 15_000_000 && waited.elapsed_ns >= 30_000_000, "{waited:?}");
-        // What short times were taken for too much is missing from the next long one.
+        // Overestimates of short times are subtracted from the next long one.
         let begun = thread_cpu_ns();
         meter.begin_request(begun, Instant::now());
         let before = meter.live().total();

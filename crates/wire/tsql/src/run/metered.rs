@@ -1,4 +1,4 @@
-//! Statements are measured, and SET STATISTICS tells what they used.
+//! Measurement of statements, and the output of SET STATISTICS.
 
 use std::sync::PoisonError;
 
@@ -15,13 +15,14 @@ use crate::ast::{Expr, Kind, Query, Source};
 use crate::error::Result;
 
 impl Run<'_> {
-    /// A measured statement begins.
+    /// Begins a measured statement.
     pub(crate) fn measure(&mut self) {
         let db = &self.s.db;
         self.s.meter.begin(|| db.pages());
     }
 
-    /// It ends, with so many rows, or with an error: then only the session's figures have it.
+    /// Ends it, with its number of rows, or with an error: then it counts in the session's figures
+    /// only.
     pub(crate) fn measured(&mut self, lazy: &Lazy, frame: &Frame, rows: Option<u64>) {
         let pages = self.s.db.pages();
         let used = self.s.meter.pass(pages, rows.unwrap_or(0));
@@ -37,7 +38,7 @@ impl Run<'_> {
         *tally = Some(made);
     }
 
-    /// SET STATISTICS: what the statement that has just ended used.
+    /// SET STATISTICS: reports the resources used by the statement that has just ended.
     pub(crate) fn tell_used(&mut self, lazy: &Lazy) -> Flow {
         let options = &self.s.state.options;
         let (io, time) = (options.statistics_io, options.statistics_time);
@@ -61,7 +62,7 @@ impl Run<'_> {
         self.sink.message(&Told::Times { cpu_ms, elapsed_ms }.message())
     }
 
-    /// A statement that is neither a query nor a change, under SET STATISTICS TIME.
+    /// Runs a statement that is neither a query nor a change, under SET STATISTICS TIME.
     pub(super) fn timed(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<Signal>,
@@ -77,7 +78,7 @@ impl Run<'_> {
     }
 }
 
-/// The tables that a statement names, in its order.
+/// Returns the tables that a statement names, in its order.
 fn tables(kind: &Kind) -> String {
     let mut found: Vec<String> = Vec::new();
     match kind {

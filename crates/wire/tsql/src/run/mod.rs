@@ -48,7 +48,7 @@ use state::{Frame, Signal};
 use work::Run;
 
 impl Run<'_> {
-    /// Who carries a statement out: every kind is named here and nowhere else.
+    /// Executes a statement: the only place that lists every kind.
     fn dispatch(&mut self, step: &Step, frame: &mut Frame) -> Result<Signal> {
         match &step.op {
             Op::Data(_) => {}
@@ -125,7 +125,7 @@ impl Run<'_> {
         Ok(self.finished(frame, command))
     }
 
-    /// A database is made and removed at once: no ROLLBACK takes that back.
+    /// A database is created and removed at once: no ROLLBACK undoes that.
     fn refuse_within(&self, action: &Action) -> Result<()> {
         let statement = match action {
             Action::CreateDatabase(_) => "CREATE DATABASE",

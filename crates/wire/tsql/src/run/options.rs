@@ -21,7 +21,7 @@ pub(crate) struct Options {
     pub(crate) rowcount: i64,
     pub(crate) textsize: i64,
     pub(crate) isolation: String,
-    /// The table of SET IDENTITY_INSERT, as SQLite names it.
+    /// The table of SET IDENTITY_INSERT, by its name in SQLite.
     pub(crate) identity_insert: Option<String>,
 }
 

@@ -27,7 +27,7 @@ pub(crate) enum Effect {
         command: Command,
         identity: bool,
         explicit_identity: bool,
-        /// Where the rows of OUTPUT go, if not to the client.
+        /// The target of the rows of OUTPUT, if not the client.
         into: Option<OutputInto>,
     },
     /// UPDATE with OUTPUT or variables.

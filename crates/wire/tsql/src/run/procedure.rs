@@ -15,7 +15,7 @@ use crate::run::state::{Frame, Signal};
 use crate::run::work::Run;
 use crate::value::convert;
 
-/// How deep procedures may call each other.
+/// Maximum nesting of procedure calls.
 const MAX_NEST: u32 = 32;
 
 impl Run<'_> {
@@ -92,7 +92,7 @@ impl Run<'_> {
         }
     }
 
-    /// EXEC ('..'): a batch of its own, in the same session.
+    /// EXEC ('..'): a separate batch, in the same session.
     fn dynamic(&mut self, text: &str, frame: &Frame) -> Result<Signal> {
         let quoted = self.s.state.options.quoted_identifier;
         self.s.meter.disturb();
@@ -131,7 +131,7 @@ impl Run<'_> {
             return Err(Error::NoProcedure { name: name.text() });
         };
         let compiled = self.procedure(name, &text)?;
-        // a procedure's names count in its own database
+        // a procedure's names are resolved in its own database
         let own = name.part(2).map_or_else(|| current.clone(), |part| self.database_named(part));
         self.s.state.database = own;
         let called = self.body(&compiled, given, name.object(), DoneKind::InProcedure);
@@ -139,7 +139,7 @@ impl Run<'_> {
         called
     }
 
-    /// The database's name as it is written where it was made.
+    /// Returns the database's name as originally written.
     fn database_named(&self, name: &str) -> String {
         let known = self.s.db.host.databases().unwrap_or_default();
         let found = known.into_iter().find(|known| known.name.eq_ignore_ascii_case(name));
@@ -223,7 +223,7 @@ impl Run<'_> {
         let options = self.s.state.options.clone();
         let database = self.s.state.database.clone();
         self.s.state.nest += 1;
-        // a procedure, and a text, is a scope of its own
+        // a procedure or a text has its own scope
         self.s.state.scope_identity = None;
         let level = self.s.state.nest;
         let result = self.steps(&compiled.program.steps, &mut frame);
@@ -253,7 +253,7 @@ impl Run<'_> {
         Ok(Called { signal, status, outputs })
     }
 
-    /// Puts arguments into their slots; gives the slot of each.
+    /// Puts arguments into their slots; returns the slot of each.
     fn arguments(
         &mut self,
         compiled: &Compiled,

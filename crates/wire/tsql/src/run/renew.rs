@@ -1,8 +1,8 @@
-//! Plans that are bound anew, because another process changed the schema of a database.
+//! Plans that are bound again, because another process changed the schema of a database.
 //!
-//! SQLite notices such a change when a statement takes its first lock, and prepares the text
-//! again; but the text was made for the columns that were there before. So a statement is asked
-//! after its first step, and a change before it, while the lock holds the schema as it is.
+//! SQLite notices such a change when a statement takes its first lock, and prepares the text again;
+//! but the text was generated for the earlier columns. So the schema is checked after a statement's
+//! first step, and before a change, while the lock keeps the schema as it is.
 
 use std::borrow::Borrow;
 use std::cell::RefCell;
@@ -18,23 +18,23 @@ use crate::run::state::Frame;
 use crate::run::work::Run;
 use crate::sqlite_pages::data_version;
 
-/// A statement that meets ever new schemas is an error after so many plans.
+/// A statement that meets a new schema each time fails after this many plans.
 const PLANS: usize = 4;
 
-/// What was last seen of each attached database, by its name in SQLite's text.
+/// The last known version of each attached database, by its name in SQLite's text.
 #[derive(Debug, Default)]
 pub(super) struct Seen(RefCell<HashMap<String, Versions>>);
 
 #[derive(Debug, Clone, Copy)]
 struct Versions {
-    /// Changes when SQLite notices another connection's commit, and costs no read.
+    /// Changes when SQLite notices another connection's commit; costs no read.
     data: u32,
     /// Changes with the schema.
     schema: i64,
 }
 
 impl Seen {
-    /// Notes how a database is now.
+    /// Notes the current version of a database.
     pub(super) fn note(&self, connection: &Connection, schema: &str) -> rusqlite::Result<()> {
         let versions = Versions {
             data: data_version(connection, schema),
@@ -52,8 +52,8 @@ impl Seen {
         self.0.borrow_mut().clear();
     }
 
-    /// Whether a noted database has another schema than when this was last asked. A schema that
-    /// the connection changed by itself may count once more.
+    /// Returns true if a noted database has another schema than at the last call. A schema that the
+    /// connection changed itself may count once more.
     pub(super) fn moved(&self, connection: &Connection) -> bool {
         let mut moved = false;
         for (schema, seen) in &mut *self.0.borrow_mut() {
@@ -61,7 +61,7 @@ impl Seen {
             if data == seen.data {
                 continue;
             }
-            // What cannot be read now is read by the next statement, which tells the cause.
+            // If it cannot be read now, the next statement reads it, and reports the cause.
             if let Ok(version) = schema_version(connection, schema) {
                 moved |= version != seen.schema;
                 *seen = Versions { data, schema: version };
@@ -77,8 +77,8 @@ fn schema_version(connection: &Connection, schema: &str) -> rusqlite::Result<i64
 }
 
 impl Run<'_> {
-    /// Does `work` by the statement's plan, and again by a new one where it ends with
-    /// [`Error::DefinitionChanged`], before which it may neither change nor send anything.
+    /// Does `work` with the statement's plan, and again with a new one if it ends with
+    /// [`Error::DefinitionChanged`], before which it must not change or send anything.
     pub(super) fn by_plan<F: Borrow<Frame>, T>(
         &mut self,
         lazy: &Lazy,
@@ -96,7 +96,7 @@ impl Run<'_> {
         work(self, &bound, &mut frame)
     }
 
-    /// Refuses to go on by a plan that was bound to another schema.
+    /// Refuses to continue with a plan that was bound to another schema.
     pub(super) fn check_schema(&self) -> Result<()> {
         self.s.db.check_schema(&self.s.state.database)
     }

@@ -56,7 +56,7 @@ impl Run<'_> {
         let mut seen = HashSet::new();
         let (signal, _) = self.query(plan, frame, &mut |_, row| {
             let rowid: i64 = row.get(0).map_err(internal)?;
-            // a row that joins with many is changed once
+            // a row that joins with several is changed once
             if seen.insert(rowid) {
                 let mut values = Vec::with_capacity(change.types.len());
                 for (at, ty) in change.types.iter().enumerate() {
@@ -115,7 +115,7 @@ impl Run<'_> {
         Ok(eval(bound, &env)?.into_owned())
     }
 
-    /// The new values of a row, one a set; variables change as they are set.
+    /// Returns the new values of a row, one for each set; variables change as they are set.
     fn rowwise_values(
         &mut self,
         change: &Rowwise,

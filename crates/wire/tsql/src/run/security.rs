@@ -1,4 +1,4 @@
-//! Statements that the host carries out, and system procedures.
+//! Statements that the host executes, and system procedures.
 
 use std::cell::RefCell;
 
@@ -15,7 +15,7 @@ use crate::run::work::Run;
 use crate::value::dateparse::Order;
 
 impl Run<'_> {
-    /// DROP of whatever kind.
+    /// DROP of any kind.
     pub(crate) fn drop(
         &mut self,
         kind: ObjectKind,
@@ -140,7 +140,7 @@ impl Run<'_> {
                 _ => return unsupported("ROWCOUNT"),
             },
             ("TEXTSIZE", _) => match number {
-                // shorter texts are sent whole all the same
+                // shorter texts are sent in full all the same
                 Some(size) => options.textsize = size,
                 None => return unsupported("TEXTSIZE"),
             },
@@ -358,7 +358,8 @@ impl Run<'_> {
         result.map(|()| None)
     }
 
-    /// The error of a backup or restore, then that the statement ends: CATCH sees the latter.
+    /// Reports the error of a backup or restore, then the end of the statement: CATCH sees the
+    /// latter.
     fn terminated(&mut self, error: Error, verb: &str, frame: &Frame) -> Result<Option<Signal>> {
         if matches!(error, Error::NotSupportedFeature { .. }) {
             return Err(error);
@@ -416,7 +417,7 @@ impl Run<'_> {
         })
     }
 
-    /// Sends rows that the host gave.
+    /// Sends rows from the host.
     pub(crate) fn give(&mut self, rows: &Rows, frame: &Frame) -> Result<Signal> {
         let columns: Vec<Column> = rows
             .columns
@@ -459,7 +460,7 @@ fn missing(name: &str) -> Error {
     Error::MissingParameter { procedure: name.to_owned(), name: "@database_name".to_owned() }
 }
 
-/// A text among the arguments, by its place or its name.
+/// Returns a text argument, by its position or its name.
 fn text_argument(given: &[Given], at: usize, name: &str) -> Option<String> {
     let named = |arg: &Given| arg.name.as_deref().is_some_and(|own| own.eq_ignore_ascii_case(name));
     let found = given.iter().find(|arg| named(arg));
@@ -470,7 +471,7 @@ fn text_argument(given: &[Given], at: usize, name: &str) -> Option<String> {
     }
 }
 
-/// Calls a system procedure; None when there is none of this name.
+/// Calls a system procedure; None if there is none of this name.
 pub(crate) fn system_procedure(
     run: &mut Run<'_>,
     name: &str,
@@ -520,7 +521,7 @@ pub(crate) fn system_procedure(
             run.s.db.host.delete_backup_history(&database)?;
             Ok(Some(done(Signal::Next)))
         }
-        // 0 is a file of backups, and a folder with an extension is none
+        // 0 is a backup file, and a folder with an extension is not
         "xp_delete_file" => match (given.first().map(|arg| &arg.value), given.len()) {
             (Some(Some(Value::Int(0))), 2) => {
                 let file = text_argument(given, 1, "").ok_or_else(|| missing(name))?;
@@ -533,7 +534,7 @@ pub(crate) fn system_procedure(
         "sp_getapplock" => run.get_app_lock(given).map(Some),
         "sp_releaseapplock" => run.release_app_lock(given).map(Some),
         "sp_describe_undeclared_parameters" => run.undeclared_parameters(given).map(Some),
-        // where a database's log would be made: SQLite's is beside its file
+        // the location of a database's log: SQLite keeps it beside the file
         "xp_instance_regwrite" => Ok(Some(done(Signal::Next))),
         "xp_msver" => {
             let rows = super::version::msver(given);

@@ -25,9 +25,9 @@ use crate::run::silent::Silent;
 use crate::run::state::{Frame, Signal, State};
 use crate::run::work::{Inner, Run, TextKey};
 
-/// How many texts a session keeps compiled.
+/// Number of texts that a session keeps compiled.
 const PREPARED: usize = 64;
-/// The longest text that is kept compiled, in bytes.
+/// Maximum length of a text that is kept compiled, in bytes.
 const PREPARED_BYTES: usize = 64 * 1024;
 
 /// The T-SQL engine over a host's databases.
@@ -40,7 +40,7 @@ pub struct TsqlEngine {
 }
 
 impl TsqlEngine {
-    /// An engine for this host.
+    /// Creates an engine for this host.
     pub fn new(host: SharedHost) -> TsqlEngine {
         TsqlEngine {
             host,
@@ -154,7 +154,7 @@ impl Inner {
         Ok(compiled)
     }
 
-    /// Lets the client's cancel reach SQLite, and clears the state of an earlier request.
+    /// Connects the client's cancel to SQLite, and clears the state of an earlier request.
     fn begin(&mut self, sink: &mut dyn Sink, command: &str) {
         self.state.now = crate::value::datetime::now();
         self.state.nest = 0;
@@ -169,7 +169,7 @@ impl Inner {
         *flag = sink.cancel_flag();
     }
 
-    /// Shows to other sessions where this one stands.
+    /// Shows this session's current state to other sessions.
     pub(crate) fn show(&self) {
         let state = &self.state;
         self.place.change(|activity| {
@@ -181,7 +181,7 @@ impl Inner {
 
     fn end(&mut self) {
         if std::mem::take(&mut self.state.short) {
-            // SQLite's memory for it goes with the connection, unless that holds needed state
+            // its SQLite memory is freed with the connection, unless that holds needed state
             self.rest();
         }
         self.settle();
@@ -199,7 +199,7 @@ impl Inner {
         }
     }
 
-    /// Ends a call from the client: an error that nobody caught, the status, the outputs.
+    /// Ends a call from the client: an uncaught error, the status, the outputs.
     fn answer(
         &mut self,
         result: crate::error::Result<Called>,
@@ -228,8 +228,8 @@ impl Inner {
         }
     }
 
-    /// A request that was cancelled undoes the transaction under XACT_ABORT; without it the client
-    /// decides, as in SQL Server.
+    /// A cancelled request undoes the transaction under XACT_ABORT; without it the client decides,
+    /// as in SQL Server.
     fn undo_cancelled(&mut self, ended: &crate::error::Result<Signal>, sink: &mut dyn Sink) {
         let cancelled = sink.cancelled() && !matches!(ended, Ok(Signal::Next | Signal::Return(_)));
         if cancelled && self.state.options.xact_abort && self.state.transaction.is_open() {
@@ -285,7 +285,7 @@ fn first_result<'s>(
     Ok(Vec::new())
 }
 
-/// The word that a text begins with, in upper case.
+/// Returns the first word of a text, in upper case.
 fn first_word(text: &str) -> String {
     let letters = text.trim_start_matches(|c: char| !c.is_alphabetic()).chars();
     let word: String = letters.take_while(|c| c.is_alphanumeric()).take(32).collect();
@@ -319,7 +319,7 @@ impl Session for Inner {
             Err(error) => run.failed(error, 1, &frame),
             ended => ended,
         };
-        // a table that cannot be dropped is out of sight all the same
+        // a table that cannot be dropped is hidden all the same
         let _ = run.end_temporaries(0);
         self.undo_cancelled(&ended, sink);
         self.end();
@@ -419,9 +419,9 @@ impl Session for Inner {
                 let _ = sink.message(&error.message(1, ""));
             }
             self.locks.release_all(Some(Owner::Session));
-            // temporary tables and attached files go with the connection
+            // temporary tables and attached files are closed with the connection
             self.db.close();
-            // plans name the files that were attached
+            // plans refer to the files that were attached
             self.forget();
         }
         let transaction = std::mem::take(&mut self.state.transaction);
@@ -434,8 +434,8 @@ impl Session for Inner {
     fn release(&mut self, database: &str) {
         let open = self.db.peek().is_some_and(|connection| !connection.is_autocommit());
         if !self.state.transaction.is_open() && !open {
-            // a database that cannot be detached stays open, and a session that wants the file sees
-            // that
+            // a database that cannot be detached stays open, and the session that needs the file
+            // notices it
             let _ = self.db.detach(database);
         }
     }

@@ -1,10 +1,10 @@
-//! A sink for what gives no results.
+//! A sink for work without results.
 
 use std::sync::Arc;
 
 use tdekit_wire_tds::{Column, Command, DoneKind, Message, Sink, Value};
 
-/// A sink for what gives no results.
+/// A sink for work without results.
 pub(crate) struct Silent;
 
 impl Sink for Silent {

@@ -1,5 +1,5 @@
-//! The state of running statements: how a list of them ended, a batch's variables, a session's
-//! memory.
+//! The state of running statements: outcome of a statement list, a batch's variables, a session's
+//! state.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::tran::Transaction;
 use crate::bind::Variables;
 use crate::value::Val;
 
-/// How a list of statements ended.
+/// Outcome of a list of statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signal {
     Next,
@@ -32,12 +32,12 @@ pub(crate) struct Frame {
     pub(crate) kind: DoneKind,
     /// The procedure's name; empty in a batch.
     pub(crate) procedure: String,
-    /// The text that its statements stand in.
+    /// The text that contains its statements.
     pub(crate) origin: Option<Arc<Origin>>,
 }
 
 impl Frame {
-    /// Without any variables.
+    /// Returns a frame without variables.
     pub(crate) fn empty() -> Frame {
         Frame {
             vars: Vec::new(),
@@ -62,12 +62,12 @@ pub(crate) struct State {
     pub(crate) transaction: Transaction,
     /// Errors that CATCH blocks are handling, the innermost last.
     pub(crate) caught: Vec<Message>,
-    /// A statement of this request found no memory.
+    /// A statement of this request ran out of memory.
     pub(crate) short: bool,
     pub(crate) nest: u32,
     pub(crate) tries: u32,
-    /// INSERT .. EXEC is running: the number of transactions that were open when it began, its own
-    /// among them.
+    /// INSERT .. EXEC is running: the number of transactions that were open when it began,
+    /// including its own.
     pub(crate) capturing: Option<i32>,
     /// The time of the running statement.
     pub(crate) now: crate::value::datetime::Moment,

@@ -1,7 +1,7 @@
-//! What each statement has used, over all sessions: behind `sys.dm_exec_query_stats`.
+//! Resources used by each statement, over all sessions: for `sys.dm_exec_query_stats`.
 //!
-//! A session keeps the tally of each of its compiled statements; sums are made when somebody asks.
-//! What a session has compiled and let go of stays, until there are too many texts.
+//! A session keeps the tally of each of its compiled statements; sums are computed on demand.
+//! Tallies of statements that a session has dropped stay, until there are too many texts.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -11,20 +11,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::meter::Used;
 use crate::value::datetime::Moment;
 
-/// The most texts that are known, and their bytes: beyond either the older half is forgotten.
+/// Maximum number of known texts, and of their bytes: beyond either limit the older half is
+/// forgotten.
 const MAX_TEXTS: usize = 4096;
 const MAX_TEXT_BYTES: usize = 8 << 20;
-/// So many tallies of one statement are kept apart before those without a session are summed.
+/// Number of tallies of one statement that are kept separate before those without a session are
+/// summed.
 const MAX_APART: usize = 16;
 
-/// The text that statements stand in.
+/// The text that contains statements.
 #[derive(Debug)]
 pub(crate) struct Origin {
-    /// With the declarations of its parameters in front, as `sp_executesql` is told them.
+    /// With the declarations of its parameters in front, as passed to `sp_executesql`.
     text: Arc<str>,
     /// The bytes in front.
     shift: usize,
-    /// The procedure that it makes.
+    /// True if it creates a procedure.
     procedure: bool,
 }
 
@@ -39,8 +41,9 @@ impl Origin {
     }
 }
 
-/// The text as other logins may see it: asterisks, as many as its bytes, where it names a password.
-/// Which part is the password is not looked for: quotes in comments and strings in strings hide it.
+/// Returns the text as other logins may see it: replaced by as many asterisks as it has bytes if it
+/// names a password. It does not try to locate the password: quotes in comments and strings in
+/// strings hide it.
 fn masked(text: &str) -> Cow<'_, str> {
     const WORD: &[u8] = b"password";
     match text.as_bytes().windows(WORD.len()).any(|part| part.eq_ignore_ascii_case(WORD)) {
@@ -49,7 +52,7 @@ fn masked(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The sum, the last, the least and the most of a figure.
+/// Sum, last, minimum and maximum of a figure.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Figure {
     pub(crate) total: u64,
@@ -144,14 +147,14 @@ fn after(one: Moment, other: Moment) -> bool {
 #[derive(Debug)]
 pub(crate) struct Tally {
     totals: Totals,
-    /// The list has let go of it: what is added would not be seen.
+    /// The list has dropped it: further additions would not be seen.
     forgotten: bool,
 }
 
 /// A tally that a session and the list share.
 pub(crate) type Shared = Arc<Mutex<Tally>>;
 
-/// Adds to a tally. False if the list has let go of it.
+/// Adds to a tally. Returns false if the list has dropped it.
 pub(crate) fn add(tally: &Shared, used: &Used, now: Moment) -> bool {
     let mut tally = lock(tally);
     if !tally.forgotten {
@@ -169,19 +172,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) struct Statement {
     pub(crate) handle: u64,
     pub(crate) database: String,
-    /// Bytes of the text as UTF-16; the end is its last unit's, or -1 for the end of the text.
+    /// Position in bytes of the text as UTF-16; the end is that of its last unit, or -1 for the end
+    /// of the text.
     pub(crate) start: i64,
     pub(crate) end: i64,
     pub(crate) hash: u64,
     pub(crate) totals: Totals,
 }
 
-/// A text that statements were run of.
+/// A text whose statements were run.
 #[derive(Debug, Clone)]
 pub(crate) struct Text {
     pub(crate) handle: u64,
     pub(crate) text: Arc<str>,
-    /// The database that it was first run in.
+    /// The database in which it was first run.
     pub(crate) database: String,
     pub(crate) procedure: bool,
 }
@@ -194,7 +198,7 @@ pub(crate) struct Tallies(Arc<Mutex<Known>>);
 struct Known {
     texts: HashMap<Arc<str>, Entry>,
     bytes: usize,
-    /// Handles are never given twice.
+    /// Handles are never reused.
     given: u64,
 }
 
@@ -203,13 +207,13 @@ struct Entry {
     handle: u64,
     database: String,
     procedure: bool,
-    /// By place in the text, and by database.
+    /// By position in the text, and by database.
     statements: BTreeMap<(usize, usize, String), Kept>,
 }
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// Of sessions that are gone, or have compiled the text anew.
+    /// Of sessions that have ended, or have compiled the text again.
     past: Option<Totals>,
     tallies: Vec<Shared>,
 }
@@ -250,7 +254,7 @@ fn sum(all: &mut Option<Totals>, more: &Totals) {
 }
 
 impl Known {
-    /// Lets go of the texts that were not run for longest.
+    /// Drops the texts that have not run for the longest time.
     fn shed(&mut self) {
         let mut ages: Vec<(Moment, Arc<str>)> = self
             .texts
@@ -274,7 +278,7 @@ impl Known {
 }
 
 impl Tallies {
-    /// A tally for the statement at these bytes of the text.
+    /// Returns a tally for the statement at these bytes of the text.
     pub(crate) fn enter(
         &self,
         origin: &Origin,
@@ -311,7 +315,7 @@ impl Tallies {
         tally
     }
 
-    /// DBCC FREEPROCCACHE: nothing is known any more.
+    /// DBCC FREEPROCCACHE: forgets everything.
     pub(crate) fn clear(&self) {
         let mut known = lock(&self.0);
         known.texts.values().flat_map(|entry| entry.statements.values()).for_each(Kept::forget);
@@ -319,7 +323,7 @@ impl Tallies {
         known.bytes = 0;
     }
 
-    /// Every statement that was run.
+    /// Returns every statement that was run.
     pub(crate) fn statements(&self) -> Vec<Statement> {
         let known = lock(&self.0);
         let mut all = Vec::new();
@@ -348,7 +352,7 @@ impl Tallies {
         all
     }
 
-    /// Every text with a statement that was run.
+    /// Returns every text with a statement that was run.
     pub(crate) fn texts(&self) -> Vec<Text> {
         let known = lock(&self.0);
         let text = |(text, entry): (&Arc<str>, &Entry)| Text {

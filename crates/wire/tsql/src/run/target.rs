@@ -1,4 +1,4 @@
-//! Where rows of another source go: those of a bulk load, of OUTPUT .. INTO, of INSERT .. EXEC.
+//! Targets of rows from another source: a bulk load, OUTPUT .. INTO, INSERT .. EXEC.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::tran::Own;
 use crate::bound::Bound;
 use crate::catalog::{Table, TableColumn};
 
-/// A table that rows go into, and how.
+/// A table into which rows go, with its columns.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) table: Arc<Table>,
@@ -17,12 +17,12 @@ pub(crate) struct Target {
     /// DEFAULTs of the other columns.
     pub(super) rest: Vec<Bound>,
     pub(super) sql: String,
-    /// The identity column is filled here, or by the rows.
+    /// True if the identity column is generated here, rather than supplied by the rows.
     pub(super) made: bool,
     pub(super) given: bool,
 }
 
-/// A bulk load that is coming in.
+/// A bulk load in progress.
 #[derive(Debug)]
 pub(crate) struct Load {
     pub(super) target: Target,

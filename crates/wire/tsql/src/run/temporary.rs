@@ -1,8 +1,8 @@
-//! Temporary tables by the scopes that made them, and table variables, which survive rollbacks.
+//! Temporary tables by the scopes that created them, and table variables, which survive rollbacks.
 //!
-//! A procedure, or a text, may make a `#t` where its caller has one: each has a name of its own in
+//! A procedure or a text may create a `#t` even if its caller has one: each has its own name in
 //! SQLite, and the innermost one is found. Table variables are temporary tables, too; no rollback
-//! touches their content.
+//! affects their content.
 
 use rusqlite::types::Value as Stored;
 
@@ -12,20 +12,20 @@ use crate::error::{Error, Result};
 use crate::name::quote;
 use crate::run::work::Run;
 
-/// Tables that tell of others.
+/// Tables with records about other tables.
 const NOTES: [&str; 2] = ["tsql_identity", "tsql_default"];
 
 /// The content of a table variable.
 pub(super) struct Kept {
     stored: String,
-    /// CREATE TABLE, then those of its indexes, without a schema.
+    /// CREATE TABLE, then the texts of its indexes, without a schema.
     texts: Vec<String>,
     rows: Vec<Vec<Stored>>,
-    /// Rows of [`NOTES`] that are of it.
+    /// Its rows in [`NOTES`].
     notes: Vec<(&'static str, Vec<Vec<Stored>>)>,
 }
 
-/// Whether a temporary table's name is that of a table variable.
+/// Returns true if a temporary table's name is that of a table variable.
 fn is_variable(name: &str) -> bool {
     name.starts_with("#@")
 }
@@ -35,22 +35,22 @@ impl Db {
         self.peek().is_some_and(|open| has_table(open, "temp", stored).unwrap_or(false))
     }
 
-    /// The name in SQLite of the temporary table that is in sight; of one that is not there, a
-    /// name that no table has.
+    /// Returns the name in SQLite of the temporary table in scope; for a missing one, a name that
+    /// no table has.
     pub(crate) fn temporary(&self, name: &str) -> String {
         let lower = name.to_lowercase();
         let known = self.temporaries.iter().rev().filter(|known| known.name == lower);
         let mut known = known.filter(|known| self.has_temporary(&known.stored));
         match known.next() {
             Some(found) => found.stored.clone(),
-            // left behind by a scope that has ended
+            // left over from a scope that has ended
             None if self.has_temporary(name) => format!("{name}~"),
             None => name.to_owned(),
         }
     }
 
-    /// The name in SQLite for a temporary table that a scope makes; None where it has made one of
-    /// this name already.
+    /// Returns the name in SQLite for a temporary table that a scope creates; None if it has
+    /// created one of this name already.
     pub(crate) fn new_temporary(&mut self, name: &str, level: u32) -> Option<String> {
         let lower = name.to_lowercase();
         let own = |known: &&Temporary| known.name == lower && known.level == level;
@@ -72,8 +72,8 @@ impl Db {
 }
 
 impl Run<'_> {
-    /// A batch, or the text at this level of procedures, has ended: its temporary tables are
-    /// dropped. A batch keeps those that are no variables.
+    /// Drops the temporary tables of a batch, or of the text at this level of procedures, after its
+    /// end. A batch keeps those that are not variables.
     pub(crate) fn end_temporaries(&mut self, level: u32) -> Result<()> {
         let ends = |known: &Temporary| {
             known.level > level || known.level == level && (level > 0 || is_variable(&known.name))
@@ -191,7 +191,7 @@ impl Run<'_> {
     }
 }
 
-/// A text of SQLite's schema, whose names have no schema, for the temporary one.
+/// Converts a text of SQLite's schema, whose names have no schema, for the temporary one.
 fn in_temp(text: &str) -> Result<String> {
     for begin in ["CREATE TABLE ", "CREATE UNIQUE INDEX ", "CREATE INDEX "] {
         if let Some(rest) = text.strip_prefix(begin) {

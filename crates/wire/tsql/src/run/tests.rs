@@ -1,4 +1,4 @@
-//! How statements find their rows: SQLite's plans, and how much it does for a function.
+//! How statements find their rows: SQLite's plans, and its work for a function.
 
 #![allow(clippy::unwrap_used)]
 
@@ -45,7 +45,7 @@ fn batch(session: &mut Inner, text: &str) {
     assert_eq!(session.state.error, 0, "{text}");
 }
 
-/// SQLite's plan of a query whose variable `@p` has this value.
+/// Returns SQLite's plan of a query whose variable `@p` has this value.
 fn plan(session: &mut Inner, query: &str, value: &str) -> String {
     let stmts = crate::parse::parse(query, true).unwrap();
     let kind = stmts.into_iter().next().unwrap().kind;

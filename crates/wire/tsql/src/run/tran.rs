@@ -1,17 +1,18 @@
-//! Where a session's transaction stands.
+//! State of a session's transaction.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
-/// The transaction that is open, if one is. `depth` is the value of `@@TRANCOUNT`, 1 or more. One
-/// that is doomed can only be rolled back.
+/// The open transaction, if any. `depth` is the value of `@@TRANCOUNT`, 1 or more. A doomed one can
+/// only be rolled back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum Transaction {
-    /// Each statement is one of its own.
+    /// Each statement is a transaction by itself.
     #[default]
     None,
-    /// That of INSERT .. EXEC itself and of its procedure's BEGINs: no client is told of it.
+    /// The transaction of INSERT .. EXEC itself and of its procedure's BEGINs: no client is
+    /// notified.
     Hidden { depth: i32, doomed: bool },
     /// The client's, by the number and the name of its outermost BEGIN; the name is in lower case.
     Client { number: u64, name: String, depth: i32, doomed: bool },
@@ -27,7 +28,7 @@ pub(crate) enum Own {
 }
 
 impl Transaction {
-    /// One of a client's, by a new number.
+    /// Returns a client's transaction with a new number.
     fn client(name: &str, depth: i32) -> (Transaction, u64) {
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         let name = name.to_lowercase();
@@ -45,8 +46,8 @@ impl Transaction {
         *self != Transaction::None
     }
 
-    /// Whether the client has one open: that of INSERT .. EXEC counts as soon as its procedure has
-    /// begun another.
+    /// Returns true if the client has one open: that of INSERT .. EXEC counts once its procedure
+    /// has begun another.
     pub(crate) fn is_open_outside(&self) -> bool {
         match self {
             Transaction::None => false,
@@ -62,12 +63,12 @@ impl Transaction {
         }
     }
 
-    /// The outermost transaction's own name means all of it.
+    /// Returns true for the name of the outermost transaction, which means all of it.
     pub(crate) fn is_named(&self, wanted: &str) -> bool {
         matches!(self, Transaction::Client { name, .. } if *name == wanted.to_lowercase())
     }
 
-    /// Where one is open, it can only be rolled back from now on.
+    /// Marks an open transaction, which can then only be rolled back.
     pub(crate) fn doom(&mut self) {
         match self {
             Transaction::None => {}
@@ -77,7 +78,7 @@ impl Transaction {
         }
     }
 
-    /// BEGIN TRANSACTION. Gives the number of one that clients must be told of.
+    /// BEGIN TRANSACTION. Returns the number if clients must be notified.
     pub(crate) fn begin(&mut self, name: &str) -> Option<u64> {
         match self {
             Transaction::None => {
@@ -92,7 +93,7 @@ impl Transaction {
         }
     }
 
-    /// COMMIT of one level. Gives the number of one that is over by it, and that clients know of.
+    /// COMMIT of one level. Returns the number if this ends a transaction that clients know of.
     pub(crate) fn commit(&mut self) -> Option<u64> {
         match self {
             Transaction::Hidden { depth, .. } | Transaction::Client { depth, .. } if *depth > 1 => {
@@ -103,7 +104,7 @@ impl Transaction {
         }
     }
 
-    /// The end of all levels. Gives the number of one that clients know of.
+    /// Ends all levels. Returns the number if clients know of the transaction.
     pub(crate) fn end(&mut self) -> Option<u64> {
         match std::mem::take(self) {
             Transaction::Client { number, .. } => Some(number),
@@ -111,13 +112,13 @@ impl Transaction {
         }
     }
 
-    /// Before an INSERT .. EXEC outside of a transaction.
+    /// Called before an INSERT .. EXEC outside of a transaction.
     pub(crate) fn hide(&mut self) {
         *self = Transaction::Hidden { depth: 1, doomed: false };
     }
 
-    /// After an INSERT .. EXEC whose rows stay. A transaction that its procedure has begun and left
-    /// open is the client's from now on, by the number that this returns.
+    /// Called after an INSERT .. EXEC whose rows are kept. A transaction that its procedure has
+    /// begun and left open becomes the client's, with the number that this returns.
     pub(crate) fn reveal(&mut self) -> Option<u64> {
         let Transaction::Hidden { depth, .. } = self else { return None };
         let left = *depth - 1;
@@ -144,7 +145,7 @@ mod tests {
         open.doom();
         assert!(open.commit().is_none() && open.is_doomed());
         assert!(open.commit().is_some() && !open.is_open() && !open.is_doomed());
-        // the next one has neither the name nor the doom of the last
+        // the next one inherits neither the name nor the doom of the last
         assert!(open.begin("").is_some());
         assert!(!open.is_named("outer") && !open.is_doomed());
         open.end();

@@ -1,5 +1,5 @@
-//! Transactions. SQLite's begins with the first change (or the first read above READ COMMITTED),
-//! so that sessions that only read hold nothing; reads see the state at their own start.
+//! Transactions. SQLite's begins with the first change (or the first read above READ COMMITTED), so
+//! that sessions that only read hold nothing; reads see the state at their own start.
 
 use super::tran::Own;
 use rusqlite::OptionalExtension;
@@ -16,10 +16,10 @@ use crate::name::quote;
 use crate::run::state::{Frame, Signal};
 use crate::run::work::Run;
 
-/// The means to undo an INSERT .. EXEC: the procedure's changes go with the rows.
+/// How to undo an INSERT .. EXEC: the procedure's changes are undone with the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Undo {
-    /// No transaction was open: it has one of its own, which procedures see in `@@TRANCOUNT`.
+    /// No transaction was open: it has its own, which procedures see in `@@TRANCOUNT`.
     Own,
     /// The client's transaction had changed nothing yet.
     All,
@@ -53,14 +53,14 @@ impl Run<'_> {
         }
     }
 
-    /// The name is the transaction's when it is the outermost one.
+    /// The name becomes the transaction's if it is the outermost one.
     pub(crate) fn begin_transaction(&mut self, name: &str) {
         if let Some(number) = self.s.state.transaction.begin(name) {
             self.sink.env_change(EnvChange::Begin(number));
         }
     }
 
-    /// Before a change of a table.
+    /// Called before a change of a table.
     pub(crate) fn before_write(&mut self, table: &Table, plan: Option<&Plan>) -> Result<Own> {
         if self.s.state.transaction.is_doomed() {
             return Err(Error::Doomed {});
@@ -80,7 +80,7 @@ impl Run<'_> {
         }
     }
 
-    /// A transaction or a savepoint for one statement that changes a database.
+    /// Begins a transaction or a savepoint for one statement that changes a database.
     pub(crate) fn begin_own(&mut self, schema: &str, nowait: bool) -> Result<Own> {
         let began = !self.in_sqlite();
         self.lock(&[schema.to_owned()], nowait)?;
@@ -100,7 +100,7 @@ impl Run<'_> {
             (Own::Savepoint, false) => "ROLLBACK TO \"~statement\"; RELEASE \"~statement\"",
         };
         if !self.in_sqlite() {
-            // SQLite has rolled back by itself: disk full, I/O error
+            // SQLite has rolled back on its own: disk full, I/O error
             self.s.state.transaction.doom();
             return Ok(());
         }
@@ -149,7 +149,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Before an INSERT .. EXEC, which is one statement with all that its procedure does.
+    /// Called before an INSERT .. EXEC, which is one statement with everything that its procedure
+    /// does.
     pub(crate) fn begin_insert_exec(&mut self, table: &Table) -> Result<Undo> {
         if self.s.state.transaction.is_doomed() {
             return Err(Error::Doomed {});
@@ -170,7 +171,7 @@ impl Run<'_> {
         Ok(undo)
     }
 
-    /// After an INSERT .. EXEC. An error may have rolled back everything already.
+    /// Called after an INSERT .. EXEC. An error may have rolled back everything already.
     pub(crate) fn end_insert_exec(&mut self, undo: Undo, keep: bool) -> Result<()> {
         self.s.state.capturing = None;
         let sql = match undo {
@@ -187,7 +188,7 @@ impl Run<'_> {
         if undo != Undo::Own {
             return result;
         }
-        // whatever came of it, no transaction stays that the client does not know of
+        // in any case, no transaction remains that is unknown to the client
         if !keep {
             self.s.state.transaction.end();
             self.s.locks.release_all(Some(Owner::Transaction));
@@ -224,7 +225,7 @@ impl Run<'_> {
             return Err(Error::NoBeginRollback {});
         }
         if self.s.state.capturing.is_some() {
-            // a savepoint may be one from before, which would take the statement's own with it
+            // a savepoint may be an earlier one, whose rollback would undo the statement's own
             return Err(match name {
                 "" => Error::RollbackInInsert {},
                 _ => Error::feature("ROLLBACK to a savepoint within INSERT .. EXEC"),
@@ -265,7 +266,7 @@ impl Run<'_> {
                 Command::COMMIT
             }
             TranOp::Rollback => {
-                // the outermost transaction's own name means all of it
+                // the outermost transaction's name means all of it
                 let all = self.s.state.transaction.is_named(&name);
                 self.rollback(if all { "" } else { &name })?;
                 Command::ROLLBACK
@@ -278,7 +279,7 @@ impl Run<'_> {
         Ok(self.finished(frame, command))
     }
 
-    /// The next identity value of a table, and its step.
+    /// Returns the next identity value of a table, and its increment.
     pub(crate) fn identity_of(&mut self, table: &Table) -> Result<(i64, i64)> {
         let kernels = self.s.db.kernels.clone();
         let sql = format!(
@@ -334,8 +335,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// After rows were inserted under SET IDENTITY_INSERT: SCOPE_IDENTITY returns the last of them,
-    /// and a value beyond all earlier ones moves the next one.
+    /// Called after rows were inserted under SET IDENTITY_INSERT: SCOPE_IDENTITY returns the last
+    /// of them, and a value beyond all earlier ones moves the next one.
     pub(crate) fn note_explicit_identity(&mut self, table: &Table) -> Result<()> {
         let Some(column) = table.identity().cloned() else { return Ok(()) };
         let kernels = self.s.db.kernels.clone();
@@ -351,7 +352,7 @@ impl Run<'_> {
         let sql = format!("SELECT {far}({}) FROM {}", quote(&column.name), table.sql());
         let far: i64 =
             self.s.db.connection()?.query_row(&sql, [], |row| row.get(0)).map_err(fail)?;
-        // beyond the last number of its type there is no next one, and nothing to compare with
+        // after the last number of its type there is no next one, and nothing to compare with
         let moved = match self.identity_of(table) {
             Ok((next, _)) if step > 0 => far >= next,
             Ok((next, _)) => far <= next,
@@ -360,7 +361,7 @@ impl Run<'_> {
         if moved { self.store_identity(table, far) } else { Ok(()) }
     }
 
-    /// SQLite's constraint errors as SQL Server's.
+    /// Converts SQLite's constraint errors to SQL Server's.
     pub(crate) fn constraint(&mut self, error: Error, table: &Table, command: Command) -> Error {
         let Error::Internal { detail } = &error else { return error };
         let verb = match command {
@@ -404,7 +405,7 @@ impl Run<'_> {
         error
     }
 
-    /// A duplicate in an index whose text has expressions for columns.
+    /// Returns the error for a duplicate in an index whose text has expressions for columns.
     fn duplicate_in(&mut self, table: &Table, index: &str) -> Error {
         let name = super::ddl::shown_name(table, index).to_owned();
         let object = table.object_name();

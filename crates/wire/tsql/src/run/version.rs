@@ -1,12 +1,12 @@
-//! `xp_msver`: the server's product and version, as tools ask for them.
+//! `xp_msver`: the server's product and version, as requested by tools.
 
 use tdekit_wire_tds::{Length, SqlType, Value, product};
 
 use crate::host::Rows;
 use crate::run::called::Given;
 
-/// The rows of `xp_msver`, all or those of the names given. Values that this server does not know
-/// are NULL.
+/// Returns the rows of `xp_msver`, all or those of the given names. Values that this server does
+/// not know are NULL.
 pub(crate) fn msver(given: &[Given]) -> Rows {
     let wanted: Vec<&str> = given
         .iter()
@@ -35,7 +35,7 @@ pub(crate) fn msver(given: &[Given]) -> Rows {
     }
 }
 
-/// Name, number and text of each fact, in the order of the documentation.
+/// Returns name, number and text of each fact, in the order of the documentation.
 fn facts() -> Vec<(&'static str, Option<i64>, Option<String>)> {
     let version = i64::from(product::MAJOR) << 16 | i64::from(product::MINOR);
     let own = |text: &str| Some(text.to_owned());

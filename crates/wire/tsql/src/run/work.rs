@@ -1,4 +1,4 @@
-//! A session, and a session at work.
+//! A session, idle and at work.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,17 +31,17 @@ pub(crate) struct Inner {
     pub(crate) texts: HashMap<TextKey, Arc<Compiled>>,
     /// The line of the running statement.
     pub(crate) line: u32,
-    /// The state that functions of the running statement look objects up in.
+    /// The state in which functions of the running statement look up objects.
     pub(crate) snapshot: Option<Arc<Snapshot>>,
-    /// The bulk load that is coming in.
+    /// The bulk load in progress.
     pub(crate) load: Option<Load>,
     pub(crate) place: Place,
     pub(crate) meter: Meter,
     pub(crate) tallies: Tallies,
-    /// What the last measured statement used.
+    /// Resources used by the last measured statement.
     pub(crate) used: Used,
     pub(crate) locks: Holder,
 }
 
-/// A text, its declarations, and whether double quotes enclose names.
+/// A text, its declarations, and true if double quotes enclose names.
 pub(crate) type TextKey = (String, String, bool);

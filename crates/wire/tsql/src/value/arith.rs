@@ -13,7 +13,7 @@ fn overflow(ty: SqlType) -> Error {
     Error::ResultOverflow { to: type_name(ty).to_owned() }
 }
 
-/// The integer, if the type holds it.
+/// Returns the integer if the type can hold it.
 pub(crate) fn int_in(value: i64, ty: SqlType) -> Option<i64> {
     let inside = match ty {
         SqlType::TinyInt => u8::try_from(value).is_ok(),
@@ -25,7 +25,7 @@ pub(crate) fn int_in(value: i64, ty: SqlType) -> Option<i64> {
     inside.then_some(value)
 }
 
-/// Integer arithmetic with the type's range.
+/// Integer arithmetic within the type's range.
 pub(crate) fn int(op: BinOp, a: i64, b: i64, ty: SqlType) -> Result<i64> {
     let value = match op {
         BinOp::Add => a.checked_add(b),
@@ -82,7 +82,7 @@ fn money(op: BinOp, a: i64, b: i64, ty: SqlType) -> Result<i64> {
     Ok(value)
 }
 
-/// `a op b`; NULL when one is. For decimals the operands keep their own scales.
+/// Returns `a op b`; NULL if either is NULL. For decimals the operands keep their own scales.
 pub(crate) fn binary(op: BinOp, a: &Value<'_>, b: &Value<'_>, ty: SqlType) -> Result<Val> {
     Ok(match (a, b) {
         (Value::Null, _) | (_, Value::Null) => Value::Null,
@@ -144,7 +144,7 @@ pub(crate) fn bad_operand(op: BinOp, ty: SqlType) -> Error {
     Error::BadOperand { ty: type_name(ty).to_owned(), op: op_name(op).to_owned() }
 }
 
-/// Compares two values of one type, neither of them NULL; None when they are of two.
+/// Compares two values of one type, neither of them NULL; None if their types differ.
 pub(crate) fn compare(a: &Value<'_>, b: &Value<'_>) -> Option<Ordering> {
     Some(match (a, b) {
         (Value::Int(a), Value::Int(b)) => a.cmp(b),
@@ -159,7 +159,7 @@ pub(crate) fn compare(a: &Value<'_>, b: &Value<'_>) -> Option<Ordering> {
         ) => Dec::new(*u1, *s1).compare(Dec::new(*u2, *s2)),
         (Value::Text(a), Value::Text(b)) => text::compare(a, b),
         (Value::Binary(a), Value::Binary(b)) => {
-            // the shorter one counts as filled with zeros
+            // the shorter one is treated as padded with zeros
             let trim =
                 |bytes: &[u8]| bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
             a[..trim(a)].cmp(&b[..trim(b)])
@@ -184,7 +184,7 @@ pub(crate) fn compare(a: &Value<'_>, b: &Value<'_>) -> Option<Ordering> {
             let order = |guid: &[u8; 16]| {
                 let mut bytes = *guid;
                 bytes.reverse();
-                // groups from the last to the first, each as its bytes stand
+                // groups from the last to the first, each in the order of its bytes
                 let mut key = [0_u8; 16];
                 key[..6].copy_from_slice(&guid[10..]);
                 key[6..8].copy_from_slice(&guid[8..10]);

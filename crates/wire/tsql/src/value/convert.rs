@@ -1,4 +1,4 @@
-//! Conversion of a value from one type to another, as CAST, CONVERT and assignments do it.
+//! Conversion of a value from one type to another, as in CAST, CONVERT and assignments.
 
 use tdekit_wire_tds::{Length, SqlType, Value};
 
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 /// Converts. `style` is CONVERT's, 0 without one.
 ///
 /// # Errors
-/// As SQL Server: 245, 8114, 8115, 220, 241, 242 and their kind.
+/// As in SQL Server: 245, 8114, 8115, 220, 241, 242 and the like.
 pub(crate) fn convert(
     value: &Value<'_>,
     from: SqlType,
@@ -160,7 +160,7 @@ fn text_to_int(found: &str, from: SqlType, to: SqlType) -> Result<Val> {
         return int_value(0, from, to);
     }
     let digits = trimmed.strip_prefix(['-', '+']).unwrap_or(trimmed);
-    // a sign alone is zero to SQL Server
+    // a sign alone is zero in SQL Server
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(match to {
             SqlType::BigInt => converting(from, to),
@@ -273,7 +273,7 @@ fn to_float(value: &Value<'_>, from: SqlType, to: SqlType) -> Result<Val> {
     }
 }
 
-/// As C's `%g` with `digits` significant digits, and exponents of three digits.
+/// Formats as C's `%g` with `digits` significant digits, and exponents of three digits.
 fn general(value: f64, digits: usize) -> String {
     if value == 0.0 {
         return "0".to_owned();
@@ -295,7 +295,7 @@ fn trimmed(text: &str) -> &str {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }
 
-/// E-notation with so many digits behind the point.
+/// E-notation with this many digits after the decimal point.
 fn exponential(value: f64, places: usize) -> String {
     let text = format!("{value:.places$e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -411,7 +411,7 @@ fn bad_style(style: i64, from: SqlType) -> Error {
     Error::BadStyle { style, from: type_name(from).to_owned() }
 }
 
-/// Cuts text to the type's length, fills `char` and `nchar` with blanks.
+/// Truncates text to the type's length, pads `char` and `nchar` with blanks.
 fn fit_text(found: &str, from: SqlType, to: SqlType) -> Result<Val> {
     let national = is_national(to);
     if to == SqlType::Xml {
@@ -495,7 +495,7 @@ fn to_temporal(
                 2 | 11 | 102 | 111 => Order::Ymd,
                 _ => order,
             };
-            // Their fraction has three digits. SQL Server refuses zeros behind them, too; they are
+            // Their fraction has three digits. SQL Server also refuses additional zeros; they are
             // accepted here, since drivers that write for datetime2 send them.
             if matches!(to, SqlType::DateTime | SqlType::SmallDateTime)
                 && dateparse::fraction_digits(text) > 3

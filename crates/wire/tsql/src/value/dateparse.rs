@@ -1,4 +1,4 @@
-//! Dates and times from text and to text (CONVERT's styles).
+//! Parsing and formatting of dates and times (CONVERT's styles).
 
 use tdekit_wire_tds::SqlType;
 
@@ -54,7 +54,7 @@ fn year_of(text: &str) -> Option<i64> {
     }
 }
 
-/// A date, a time, or both. None when it is neither.
+/// Parses a date, a time, or both. None if it is neither.
 pub(crate) fn parse(text: &str, order: Order) -> Option<Moment> {
     let text = text.trim();
     let mut found = Found::default();
@@ -77,7 +77,7 @@ pub(crate) fn parse(text: &str, order: Order) -> Option<Moment> {
     })
 }
 
-/// Parts the text before the first word that has a colon, or AM or PM.
+/// Splits the text before the first word that has a colon, or AM or PM.
 fn split(text: &str) -> Option<(&str, &str)> {
     if let Some((date, time)) = text.split_once(['T', 't'])
         && date.len() >= 8
@@ -204,7 +204,8 @@ fn parse_time(text: &str) -> Option<(i64, i64)> {
     Some(((hour * 60 + minute) * 60 * SECOND + ticks, offset_min))
 }
 
-/// Digits behind the point of the seconds, without the zeros at their end; 0 where there is none.
+/// Returns the number of digits of the fraction of a second, without trailing zeros; 0 if there is
+/// none.
 pub(crate) fn fraction_digits(text: &str) -> usize {
     let seconds = text.rsplit_once(':').map_or("", |(_, seconds)| seconds);
     let fraction = seconds.split_once('.').map_or("", |(_, fraction)| fraction);
@@ -222,7 +223,8 @@ fn fraction_ticks(fraction: &str) -> Option<i64> {
     format!("{fraction:0<7}").parse().ok()
 }
 
-/// The fraction of a second as this type shows it, with its point; `datetime` shows milliseconds.
+/// Returns the fraction of a second as shown for this type, with its decimal point; `datetime`
+/// shows milliseconds.
 fn fraction(moment: Moment, ty: SqlType) -> String {
     let ticks = moment.ticks % SECOND;
     let digits = match ty {
@@ -260,7 +262,7 @@ pub(crate) fn month_name(month: i64) -> String {
     name
 }
 
-/// The moment as text in one of CONVERT's styles; None for a style that there is not.
+/// Formats the moment in one of CONVERT's styles; None for an unknown style.
 #[allow(clippy::too_many_lines)]
 pub(crate) fn format(moment: Moment, ty: SqlType, style: i64) -> Option<String> {
     let (year, month, day) = civil(moment.days);
@@ -335,7 +337,7 @@ pub(crate) fn format(moment: Moment, ty: SqlType, style: i64) -> Option<String> 
             if only_date {
                 return Some(format!("{year:04}-{month:02}-{day:02}"));
             }
-            // a fraction of nothing is left out for datetime
+            // a zero fraction is omitted for datetime
             let nothing = part.bytes().all(|byte| matches!(byte, b'.' | b'0'));
             let part = if ty == SqlType::DateTime && nothing { "" } else { part.as_str() };
             if only_time {

@@ -5,7 +5,7 @@ use tdekit_wire_tds::{DATETIME_TICKS_PER_DAY, SqlType, TICKS_PER_DAY, Value};
 use super::Val;
 use crate::error::{Error, Result};
 
-/// Days from 0001-01-01 to 1900-01-01.
+/// Number of days from 0001-01-01 to 1900-01-01.
 pub(crate) const DAYS_1900: i64 = 693_595;
 /// The last day, 9999-12-31.
 pub(crate) const LAST_DAY: i64 = 3_652_058;
@@ -40,7 +40,7 @@ pub(crate) fn civil(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
-/// Days since 0001-01-01; None when there is no such day.
+/// Returns the days since 0001-01-01; None if there is no such day.
 pub(crate) fn from_civil(year: i64, month: i64, day: i64) -> Option<i64> {
     if !(1..=9999).contains(&year) || !(1..=12).contains(&month) || day < 1 {
         return None;
@@ -67,7 +67,7 @@ pub(crate) fn month_length(year: i64, month: i64) -> i64 {
     }
 }
 
-/// The value as a moment.
+/// Returns the value as a moment.
 pub(crate) fn moment(value: &Value<'_>) -> Option<Moment> {
     let local = |days: i64, ticks: i64| Moment { days, ticks, offset_min: 0 };
     Some(match value {
@@ -92,9 +92,9 @@ pub(crate) fn moment(value: &Value<'_>) -> Option<Moment> {
     })
 }
 
-/// The value as a moment, in whole units of 100 ns: 1/300 s of `datetime` as it is, not as it is
-/// shown. Conversion to `time`, `datetime2` and `datetimeoffset` begins with it (SQL Server 2016
-/// and later).
+/// Returns the value as a moment, in whole units of 100 ns: the exact 1/300 s of `datetime`, not
+/// the shown value. Conversion to `time`, `datetime2` and `datetimeoffset` starts from it (SQL
+/// Server 2016 and later).
 pub(crate) fn exact_moment(value: &Value<'_>) -> Option<Moment> {
     let shown = moment(value)?;
     Some(match value {
@@ -110,20 +110,20 @@ fn round_ticks(ticks: i64, scale: u8) -> i64 {
     (ticks + unit / 2) / unit * unit
 }
 
-/// Without what so many digits behind the second do not show: nothing else fits such a type.
+/// Truncates to this many digits of a second: nothing finer fits such a type.
 pub(crate) fn cut_ticks(ticks: u64, scale: u8) -> u64 {
     ticks / unit_of(scale) * unit_of(scale)
 }
 
-/// Of the last of so many digits, in 100 ns.
+/// Returns the unit of the last of this many digits, in 100 ns.
 fn unit_of(scale: u8) -> u64 {
     10_u64.pow(u32::from(7 - scale.min(7)))
 }
 
-/// The moment as a value of the type, rounded to the type's precision.
+/// Returns the moment as a value of the type, rounded to the type's precision.
 ///
 /// # Errors
-/// 242 when it lies outside of the type's range.
+/// 242 if it is outside of the type's range.
 pub(crate) fn to_type(moment: Moment, ty: SqlType, from: &str) -> Result<Val> {
     let range =
         || Error::DateTimeRange { from: from.to_owned(), to: super::type_name(ty).to_owned() };
@@ -239,7 +239,7 @@ pub(crate) fn part(name: &str) -> Option<Part> {
     })
 }
 
-/// Sunday 1 to Saturday 7, as with DATEFIRST 7; `first` moves it.
+/// Sunday 1 to Saturday 7, as with DATEFIRST 7; `first` shifts it.
 fn weekday(days: i64, first: i64) -> i64 {
     // 0001-01-01 was a Monday
     let monday_based = days.rem_euclid(7) + 1;
@@ -275,7 +275,7 @@ pub(crate) fn get(moment: Moment, part: Part, datefirst: i64) -> i64 {
     }
 }
 
-/// DATETRUNC: the beginning of the part in which the moment lies.
+/// DATETRUNC: returns the beginning of the part that contains the moment.
 pub(crate) fn truncate(moment: Moment, part: Part, datefirst: i64) -> Moment {
     let (year, month, _) = civil(moment.days);
     let first = |month: i64| from_civil(year, month, 1).unwrap_or(moment.days);
@@ -298,7 +298,7 @@ pub(crate) fn truncate(moment: Moment, part: Part, datefirst: i64) -> Moment {
     Moment { days, ticks: moment.ticks / unit * unit, ..moment }
 }
 
-/// DATEADD; None when it leaves the calendar.
+/// DATEADD; None if the result is outside of the calendar.
 pub(crate) fn add(moment: Moment, part: Part, count: i64) -> Option<Moment> {
     let months = |count: i64| {
         let (year, month, day) = civil(moment.days);
@@ -341,7 +341,7 @@ pub(crate) fn add(moment: Moment, part: Part, count: i64) -> Option<Moment> {
     }
 }
 
-/// DATEDIFF: how many boundaries of the part lie between the two, by UTC for offsets.
+/// DATEDIFF: returns the number of boundaries of the part between the two, in UTC for offsets.
 pub(crate) fn difference(from: Moment, to: Moment, part: Part) -> Option<i64> {
     let utc = |moment: Moment| {
         let ticks = moment.ticks - moment.offset_min * 60 * SECOND;
@@ -359,7 +359,7 @@ pub(crate) fn difference(from: Moment, to: Moment, part: Part) -> Option<i64> {
         Part::Quarter => Some((y2 * 4 + (m2 - 1) / 3) - (y1 * 4 + (m1 - 1) / 3)),
         Part::Month => Some((y2 * 12 + m2) - (y1 * 12 + m1)),
         Part::Day | Part::DayOfYear | Part::Weekday => Some(d2 - d1),
-        // weeks begin on Sunday whatever DATEFIRST is
+        // weeks begin on Sunday regardless of DATEFIRST
         Part::Week => Some((d2 + 1).div_euclid(7) - (d1 + 1).div_euclid(7)),
         Part::Hour => units(3600 * SECOND),
         Part::Minute => units(60 * SECOND),
@@ -391,7 +391,7 @@ pub(crate) fn datetime_ticks(value: &Value<'_>) -> Option<i64> {
     }
 }
 
-/// The `datetime` of so many 1/300 s since 1900; None outside of its range.
+/// Returns the `datetime` of this many 1/300 s since 1900; None outside of its range.
 pub(crate) fn from_datetime_ticks(total: i64) -> Option<Val> {
     let per_day = i64::from(DATETIME_TICKS_PER_DAY);
     let days = total.div_euclid(per_day);
@@ -404,7 +404,7 @@ pub(crate) fn from_datetime_ticks(total: i64) -> Option<Val> {
     })
 }
 
-/// The system's time; UTC, as the server has no other zone.
+/// Returns the system's time; UTC, as the server has no other zone.
 pub(crate) fn now() -> Moment {
     let since =
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();

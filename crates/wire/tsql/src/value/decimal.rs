@@ -1,8 +1,8 @@
-//! Exact decimal arithmetic on 38 digits.
+//! Exact decimal arithmetic with 38 digits.
 
 use crate::error::{Error, Result};
 
-/// The largest precision.
+/// Maximum precision.
 pub(crate) const MAX: u8 = 38;
 
 /// A decimal: `unscaled` / 10^`scale`.
@@ -71,7 +71,7 @@ fn signed(magnitude: u128, negative: bool) -> Result<i128> {
     Ok(if negative { -value } else { value })
 }
 
-/// Half away from zero.
+/// Rounds half away from zero.
 fn rounded(quotient: u128, remainder: u128, by: u128) -> u128 {
     if remainder >= by - remainder { quotient + 1 } else { quotient }
 }
@@ -85,7 +85,7 @@ impl Dec {
         Dec { unscaled, scale }
     }
 
-    /// The same number with another scale, rounded half away from zero; None when too large.
+    /// Returns the same number with another scale, rounded half away from zero; None if too large.
     pub(crate) fn rescale(self, scale: u8) -> Option<Dec> {
         let unscaled = if scale >= self.scale {
             let factor = i128::try_from(pow10(scale - self.scale)).ok()?;
@@ -98,12 +98,12 @@ impl Dec {
         Some(Dec { unscaled, scale })
     }
 
-    /// As a `decimal(precision, scale)`; None when it does not fit.
+    /// Returns it as a `decimal(precision, scale)`; None if it does not fit.
     pub(crate) fn to_type(self, precision: u8, scale: u8) -> Option<Dec> {
         fits(self.rescale(scale)?, precision).ok()
     }
 
-    /// The digits before the point.
+    /// Returns the integer part.
     pub(crate) fn truncated(self) -> i128 {
         self.unscaled / i128::try_from(pow10(self.scale)).unwrap_or(i128::MAX)
     }
@@ -133,7 +133,7 @@ impl Dec {
         narrow(wide, self.scale + other.scale, negative, precision, scale)
     }
 
-    /// Digits beyond the scale are cut off, as SQL Server does.
+    /// Digits beyond the scale are truncated, as in SQL Server.
     pub(crate) fn div(self, other: Dec, precision: u8, scale: u8) -> Result<Dec> {
         if other.unscaled == 0 {
             return Err(Error::DivideByZero {});
@@ -180,12 +180,12 @@ impl Dec {
         if negative.0 { order.reverse() } else { order }
     }
 
-    /// The nearest number of 64 bits.
+    /// Returns the nearest 64-bit float.
     pub(crate) fn to_f64(self) -> f64 {
         self.to_string().parse().unwrap_or(0.0)
     }
 
-    /// At most 17 significant digits of a float count; None when too large.
+    /// At most 17 significant digits of a float are used; None if too large.
     pub(crate) fn from_f64(value: f64, precision: u8, scale: u8) -> Option<Dec> {
         if !value.is_finite() || value.abs() >= 1e38 {
             return None;
@@ -214,7 +214,8 @@ impl Dec {
         fits(dec, precision).ok()
     }
 
-    /// Digits with a sign and a point; None when it is no number, or has more than 38 digits.
+    /// Parses digits with a sign and a decimal point; None if it is not a number, or has more than
+    /// 38 digits.
     pub(crate) fn parse(text: &str) -> Option<Dec> {
         let text = text.trim();
         let (negative, digits) = match text.as_bytes().first()? {
@@ -257,7 +258,7 @@ fn below(a: Wide, b: Wide) -> bool {
 /// Brings a wide number of scale `from` to `decimal(precision, scale)`.
 fn narrow(wide: Wide, from: u8, negative: bool, precision: u8, scale: u8) -> Result<Dec> {
     let magnitude = if from > scale {
-        // cutting digits first does not change whether the rest is half or more
+        // truncating digits first does not change whether the rest is half or more
         let down = from - scale;
         let first = down.saturating_sub(MAX);
         let (cut, by) = if first == 0 {

@@ -12,7 +12,7 @@ use tdekit_wire_tds::{Length, SqlType, Value};
 
 use crate::error::{Error, Result};
 
-/// A value that owns its bytes.
+/// A value with owned bytes.
 pub(crate) type Val = Value<'static>;
 
 /// The family of a type.
@@ -29,10 +29,11 @@ pub(crate) enum Family {
     Variant,
 }
 
-/// A size too small to be worth asking about.
+/// A size too small for a check.
 const LITTLE_BYTES: usize = 64 << 10;
 
-/// Whether there is room for so much more: asked before a value of the client's size is made.
+/// Checks that there is room for this many bytes: called before a value of a size chosen by the
+/// client is made.
 pub(crate) fn affordable(bytes: usize) -> crate::error::Result<()> {
     if bytes >= LITTLE_BYTES {
         tdekit_wire_tds::memory::room(bytes)?;
@@ -40,7 +41,7 @@ pub(crate) fn affordable(bytes: usize) -> crate::error::Result<()> {
     Ok(())
 }
 
-/// The bytes of text and of binary values; others are small.
+/// Returns the size of text and of binary values in bytes; others are small.
 pub(crate) fn bulk_bytes(value: &Value<'_>) -> usize {
     match value {
         Value::Text(text) => text.len(),
@@ -80,13 +81,13 @@ pub(crate) fn is_text(ty: SqlType) -> bool {
     family(ty) == Family::Text
 }
 
-/// Of UTF-16 units rather than bytes.
+/// Returns true if it consists of UTF-16 units rather than bytes.
 pub(crate) fn is_national(ty: SqlType) -> bool {
     use SqlType as T;
     matches!(ty, T::NChar(_) | T::NVarChar(_) | T::NText | T::Xml)
 }
 
-/// The name as SQL Server's messages give it.
+/// Returns the name as in SQL Server's messages.
 pub(crate) fn type_name(ty: SqlType) -> &'static str {
     use SqlType as T;
     match ty {
@@ -121,7 +122,7 @@ pub(crate) fn type_name(ty: SqlType) -> &'static str {
     }
 }
 
-/// The type as a declaration writes it.
+/// Returns the type as in a declaration.
 pub(crate) fn declaration(ty: SqlType) -> String {
     use SqlType as T;
     let name = type_name(ty);
@@ -174,7 +175,7 @@ fn rank(ty: SqlType) -> u8 {
     }
 }
 
-/// Precision and scale of a number as a decimal.
+/// Returns the precision and scale of a number as a decimal.
 pub(crate) fn as_decimal(ty: SqlType) -> Option<(u8, u8)> {
     use SqlType as T;
     Some(match ty {
@@ -190,7 +191,7 @@ pub(crate) fn as_decimal(ty: SqlType) -> Option<(u8, u8)> {
     })
 }
 
-/// Length of a character or binary type.
+/// Returns the length of a character or binary type.
 pub(crate) fn length_of(ty: SqlType) -> Option<Length> {
     use SqlType as T;
     Some(match ty {
@@ -208,7 +209,7 @@ fn longer(a: Length, b: Length) -> Length {
     }
 }
 
-/// How many characters a value of this type takes as text.
+/// Returns the number of characters of a value of this type as text.
 pub(crate) fn display_length(ty: SqlType) -> u16 {
     use SqlType as T;
     match ty {
@@ -226,10 +227,10 @@ pub(crate) fn display_length(ty: SqlType) -> u16 {
     }
 }
 
-/// The type that both sides of an operator, or all branches of a CASE, are converted to.
+/// Returns the type to which both sides of an operator, or all branches of a CASE, are converted.
 ///
 /// # Errors
-/// 206 when there is none.
+/// 206 if there is none.
 pub(crate) fn common_type(a: SqlType, b: SqlType) -> Result<SqlType> {
     use SqlType as T;
     if a == b {
@@ -278,7 +279,7 @@ pub(crate) fn common_type(a: SqlType, b: SqlType) -> Result<SqlType> {
                 _ => high,
             }
         }
-        // whatever digits of a second the other has are kept; datetime has three
+        // all digits of a second of the other type are kept; datetime has three
         (T::DateTime2(a), T::DateTime2(b) | T::Time(b)) => T::DateTime2(a.max(b)),
         (T::DateTime2(a), T::DateTime) => T::DateTime2(a.max(3)),
         (T::DateTimeOffset(a), T::DateTimeOffset(b) | T::DateTime2(b) | T::Time(b)) => {
@@ -291,12 +292,12 @@ pub(crate) fn common_type(a: SqlType, b: SqlType) -> Result<SqlType> {
     Ok(merged)
 }
 
-/// A length as a type of this kind counts it.
+/// Converts a length to the units of a type of this kind.
 fn units_of(ty: SqlType, length: Length) -> Length {
     if is_national(ty) { units(length) } else { length }
 }
 
-/// A length in bytes of `varchar` as one of `nvarchar`.
+/// Converts a length in bytes of `varchar` to one of `nvarchar`.
 pub(crate) fn units(length: Length) -> Length {
     match length {
         Length::Of(n) => Length::Of(n.min(4000)),
@@ -304,7 +305,7 @@ pub(crate) fn units(length: Length) -> Length {
     }
 }
 
-/// Whether a value of `from` becomes one of `to` by itself.
+/// Returns true if a value of `from` converts to `to` implicitly.
 pub(crate) fn implicit(from: SqlType, to: SqlType) -> bool {
     use Family as F;
     use SqlType as T;
@@ -338,7 +339,7 @@ pub(crate) fn implicit(from: SqlType, to: SqlType) -> bool {
     }
 }
 
-/// Whether CAST and CONVERT turn a value of `from` into one of `to`.
+/// Returns true if CAST and CONVERT can convert a value of `from` to `to`.
 pub(crate) fn explicit(from: SqlType, to: SqlType) -> bool {
     use Family as F;
     if implicit(from, to) {
@@ -357,7 +358,7 @@ pub(crate) fn explicit(from: SqlType, to: SqlType) -> bool {
     }
 }
 
-/// Whether the value is NULL.
+/// Returns true if the value is NULL.
 pub(crate) fn is_null(value: &Value<'_>) -> bool {
     matches!(value, Value::Null)
 }

@@ -1,4 +1,4 @@
-//! Values in SQLite: lossless, and in the order in which SQL Server compares them.
+//! Values in SQLite: lossless, and in SQL Server's comparison order.
 //!
 //! | type | stored |
 //! |---|---|
@@ -26,16 +26,16 @@ use super::decimal::Dec;
 use super::{Family, Val, declaration, family};
 use crate::error::{Error, Result};
 
-/// Declared types that T-SQL made begin with this.
+/// Prefix of declared types that T-SQL created.
 const MARK: &str = "tsql ";
-/// Precision up to which a decimal is an INTEGER.
+/// Maximum precision for which a decimal is an INTEGER.
 const SMALL_PRECISION: u8 = 18;
 const DAY: i64 = 864_000_000_000;
 const DATETIME_DAY: i64 = 25_920_000;
 /// The order in which SQL Server compares the bytes of a `uniqueidentifier`.
 const GUID_ORDER: [usize; 16] = [10, 11, 12, 13, 14, 15, 8, 9, 6, 7, 4, 5, 0, 1, 2, 3];
 
-/// The type as SQLite's schema declares it.
+/// Returns the type as declared in SQLite's schema.
 pub(crate) fn declared(ty: SqlType) -> String {
     match ty {
         // keeps the affinity TEXT
@@ -44,8 +44,8 @@ pub(crate) fn declared(ty: SqlType) -> String {
     }
 }
 
-/// The type of a column by its declaration in SQLite's schema; for a table that SQLite itself
-/// made, by its affinity.
+/// Returns the type of a column by its declaration in SQLite's schema; for a table that SQLite
+/// itself created, by its affinity.
 pub(crate) fn from_declared(text: &str) -> SqlType {
     let lower = text.to_ascii_lowercase();
     if let Some(ours) = lower.strip_prefix(MARK) {
@@ -63,7 +63,7 @@ pub(crate) fn from_declared(text: &str) -> SqlType {
     } else if lower.contains("real") || lower.contains("floa") || lower.contains("doub") {
         SqlType::Float
     } else {
-        // NUMERIC, or none at all: any value can stand there
+        // NUMERIC, or none at all: any value is possible
         SqlType::NVarChar(Length::Max)
     }
 }
@@ -72,7 +72,7 @@ fn wide(unscaled: i128) -> Vec<u8> {
     (unscaled.cast_unsigned() ^ (1 << 127)).to_be_bytes().to_vec()
 }
 
-/// The value as SQLite stores it; it must be of the type already.
+/// Returns the value as stored in SQLite; it must already be of the type.
 pub(crate) fn store(value: &Value<'_>, ty: SqlType) -> Result<Stored> {
     Ok(match value {
         Value::Null => Stored::Null,
@@ -119,7 +119,7 @@ fn internal(what: &str) -> Error {
     Error::Internal { detail: format!("a value is no {what}") }
 }
 
-/// The value that SQLite stores; `column` is for messages only.
+/// Returns the value that SQLite stores; `column` is for messages only.
 pub(crate) fn load<'a>(stored: ValueRef<'a>, ty: SqlType, column: &str) -> Result<Value<'a>> {
     let value = match (stored, family(ty)) {
         (ValueRef::Null, _) => Some(Value::Null),
@@ -172,7 +172,7 @@ fn integer(int: i64, ty: SqlType) -> Option<Value<'static>> {
             days: u32::try_from(int.div_euclid(DAY)).ok()?,
             ticks: cut_ticks(u64::try_from(int.rem_euclid(DAY)).ok()?, scale),
         },
-        // a column without affinity in a table that SQLite made
+        // a column without affinity in a table that SQLite created
         T::NVarChar(Length::Max) => Value::Text(Cow::Owned(int.to_string())),
         _ => return None,
     })
@@ -206,12 +206,12 @@ fn blob(bytes: &[u8], ty: SqlType) -> Option<Value<'static>> {
     }
 }
 
-/// For binding and for results of functions.
+/// Converts a value for binding and for results of functions.
 pub(crate) fn output(value: &Value<'_>, ty: SqlType) -> Result<ToSqlOutput<'static>> {
     store(value, ty).map(ToSqlOutput::Owned)
 }
 
-/// A value of the type that SQLite's own comparison orders rightly.
+/// Returns true if SQLite's own comparison orders the type's values correctly.
 pub(crate) fn comparable(ty: SqlType) -> bool {
     !matches!(
         ty,
@@ -225,7 +225,7 @@ pub(crate) fn comparable(ty: SqlType) -> bool {
     )
 }
 
-/// The value, owned.
+/// Returns the value with owned bytes.
 pub(crate) fn load_owned(stored: ValueRef<'_>, ty: SqlType, column: &str) -> Result<Val> {
     load(stored, ty, column).map(Value::into_owned)
 }

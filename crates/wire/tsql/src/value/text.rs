@@ -1,21 +1,21 @@
-//! Text as the collation SQL_Latin1_General_CP1_CI_AS sees it: without case, with accents,
-//! without trailing blanks. Order: marks by code, then digits, then letters.
+//! Text in the collation SQL_Latin1_General_CP1_CI_AS: case-insensitive, accent-sensitive, without
+//! trailing blanks. Order: marks by code, then digits, then letters.
 
 use std::cmp::Ordering;
 
 use crate::error::{Error, Result};
 
-/// Collations that compare as this one does.
+/// Collations that compare in the same way.
 const KNOWN: &[&str] =
     &["SQL_Latin1_General_CP1_CI_AS", "DATABASE_DEFAULT", "Latin1_General_CI_AS"];
 
-/// The characters at 0x80 to 0x9f of Windows-1252; 0 where it has none.
+/// The characters at 0x80 to 0x9f of Windows-1252; 0 if unassigned.
 const HIGH: [u32; 32] = [
     0x20ac, 0, 0x201a, 0x0192, 0x201e, 0x2026, 0x2020, 0x2021, 0x02c6, 0x2030, 0x0160, 0x2039,
     0x0152, 0, 0x017d, 0, 0, 0x2018, 0x2019, 0x201c, 0x201d, 0x2022, 0x2013, 0x2014, 0x02dc,
     0x2122, 0x0161, 0x203a, 0x0153, 0, 0x017e, 0x0178,
 ];
-/// The letters under the accents of 0xc0 to 0xff; a point where there is none.
+/// The base letters of 0xc0 to 0xff; a dot if there is none.
 const BASES: &[u8; 64] = b"AAAAAA.CEEEEIIII.NOOOOO.OUUUUY..AAAAAA.CEEEEIIII.NOOOOO.OUUUUY.Y";
 
 /// # Errors
@@ -27,7 +27,7 @@ pub(crate) fn check_collation(name: &str) -> Result<()> {
     Err(Error::feature(format!("collation {name}")))
 }
 
-/// The byte of a character in Windows-1252.
+/// Returns the byte of a character in Windows-1252.
 pub(crate) fn to_1252(c: char) -> Option<u8> {
     let code = u32::from(c);
     if code < 0x80 || (0xa0..0x100).contains(&code) {
@@ -36,7 +36,7 @@ pub(crate) fn to_1252(c: char) -> Option<u8> {
     if let Some(at) = HIGH.iter().position(|high| *high == code) {
         return u8::try_from(0x80 + at).ok();
     }
-    // those that 1252 leaves free
+    // those that 1252 leaves unassigned
     u8::try_from(code).ok().filter(|byte| matches!(byte, 0x81 | 0x8d | 0x8f | 0x90 | 0x9d))
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn from_1252(byte: u8) -> char {
     }
 }
 
-/// A text as `varchar` keeps it: `?` for characters that it lacks.
+/// Returns a text as stored in `varchar`: `?` for characters that it lacks.
 pub(crate) fn narrowed(text: &str) -> std::borrow::Cow<'_, str> {
     if text.is_ascii() || text.chars().all(|c| to_1252(c).is_some()) {
         return text.into();
@@ -64,7 +64,7 @@ pub(crate) fn narrowed(text: &str) -> std::borrow::Cow<'_, str> {
         .into()
 }
 
-/// Units that a length counts: bytes of `varchar` are characters, as each has one byte.
+/// Returns the length in units: bytes of `varchar` are characters, as each has one byte.
 pub(crate) fn units(text: &str, national: bool) -> usize {
     if text.is_ascii() {
         text.len()
@@ -75,10 +75,10 @@ pub(crate) fn units(text: &str, national: bool) -> usize {
     }
 }
 
-/// The units `start..start + count` of a text.
+/// Returns the units `start..start + count` of a text.
 ///
 /// # Errors
-/// When a pair of surrogates would be torn, which has no text here.
+/// If a surrogate pair would be split, which cannot be represented here.
 pub(crate) fn slice(text: &str, start: usize, count: usize, national: bool) -> Result<String> {
     if text.is_ascii() {
         let start = start.min(text.len());
@@ -103,12 +103,12 @@ fn fold(c: char) -> char {
     }
 }
 
-/// Whether two characters are the same but for case.
+/// Returns true if two characters are equal apart from case.
 pub(crate) fn same(a: char, b: char) -> bool {
     a == b || fold(a) == fold(b)
 }
 
-/// Weight of the letter, then of its accent.
+/// Returns the weight of the letter, then of its accent.
 fn weights(c: char) -> (u32, u32) {
     let upper = fold(c);
     let code = u32::from(upper);
@@ -128,7 +128,7 @@ fn weights(c: char) -> (u32, u32) {
         '\u{178}' => (0x2000 + u32::from(b'Y') * 4, code),
         '\u{160}' => (0x2000 + u32::from(b'S') * 4, code),
         '\u{17d}' => (0x2000 + u32::from(b'Z') * 4, code),
-        // a letter of its own behind the one it resembles
+        // a separate letter after the one that it resembles
         '\u{c6}' => (0x2000 + u32::from(b'A') * 4 + 1, 0),
         '\u{d0}' => (0x2000 + u32::from(b'D') * 4 + 1, 0),
         '\u{152}' => (0x2000 + u32::from(b'O') * 4 + 1, 0),
@@ -139,7 +139,7 @@ fn weights(c: char) -> (u32, u32) {
     }
 }
 
-/// The collation.
+/// Compares two texts by the collation.
 pub(crate) fn compare(a: &str, b: &str) -> Ordering {
     let (a, b) = (a.trim_end_matches(' '), b.trim_end_matches(' '));
     if a == b {
@@ -150,7 +150,7 @@ pub(crate) fn compare(a: &str, b: &str) -> Ordering {
     loop {
         match (left.next(), right.next()) {
             (None, None) => return accents,
-            // the shorter one counts as filled with blanks
+            // the shorter one is treated as padded with blanks
             (None, Some(other)) => match weights(' ').cmp(&weights(other)) {
                 Ordering::Equal => {}
                 order => return order,
@@ -227,9 +227,9 @@ fn elements(pattern: &str, escape: Option<char>) -> Vec<Element> {
     out
 }
 
-/// Bounds of all texts that begin as a LIKE pattern does: those texts are greater than the first
-/// and less than the second, in the order of [`compare`]. None where the pattern begins with a
-/// wildcard, or where its last letter has no neighbour.
+/// Returns the bounds of all texts that begin as a LIKE pattern does: those texts are greater than
+/// the first and less than the second, in the order of [`compare`]. None if the pattern begins with
+/// a wildcard, or if its last letter has no neighbour.
 pub(crate) fn prefix_range(pattern: &str, escape: Option<char>) -> Option<(String, String)> {
     let mut prefix = String::new();
     let mut last = None;
@@ -239,12 +239,12 @@ pub(crate) fn prefix_range(pattern: &str, escape: Option<char>) -> Option<(Strin
     }
     let last = last?;
     let (below, above) = neighbours(last)?;
-    // The lower bound rules out the texts that begin with the letter below, except those that go
-    // on with the last character of all.
+    // The lower bound excludes the texts that begin with the letter below, except those that
+    // continue with the maximum character.
     Some((format!("{prefix}{below}{}", char::MAX), format!("{prefix}{above}")))
 }
 
-/// Characters whose letters weigh less and more than this one's, with as little as may be between.
+/// Returns the nearest characters whose letters weigh less and more than this one's.
 fn neighbours(c: char) -> Option<(char, char)> {
     let weight = weights(c).0;
     let code = u32::from(fold(c));
@@ -307,7 +307,7 @@ pub(crate) fn like(text: &str, pattern: &str, escape: Option<char>) -> bool {
     }
 }
 
-/// Where `needle` begins in `text` (in characters), looking from `start` on.
+/// Returns the position of `needle` in `text` (in characters), searching from `start`.
 pub(crate) fn find(text: &[char], needle: &[char], start: usize) -> Option<usize> {
     if needle.is_empty() || needle.len() > text.len() {
         return None;

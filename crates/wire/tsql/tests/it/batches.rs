@@ -1,4 +1,4 @@
-//! The batch language: control of flow, errors, transactions, parameters.
+//! The batch language: control flow, errors, transactions, parameters.
 
 use crate::common::{Log, Server, rows, run};
 use tdekit_wire_tds::{Isolation, Length, Parameter, Session, SqlType, Transaction, Value};
@@ -187,7 +187,7 @@ fn cancel_ends_loops_and_queries() {
     session.batch("SET NOCOUNT ON DECLARE @i bigint = 0 WHILE 1 = 1 SET @i = 1", &mut log);
     thread.join().unwrap();
     assert!(log.lines.is_empty());
-    // the session is there for the next request
+    // the session can serve the next request
     assert_eq!(rows(&mut *session, "SELECT 1"), "1");
 }
 

@@ -1,4 +1,4 @@
-//! INSERT BULK: what drivers announce, and the rows that follow.
+//! INSERT BULK: the statements that drivers announce, and the rows that follow.
 
 use crate::common::{Server, rows, run};
 use tdekit_wire_tds::{Column, Length, Session, SqlType, Value};
@@ -11,7 +11,7 @@ fn text(text: &'static str) -> Value<'static> {
     Value::Text(text.into())
 }
 
-/// Announces a load and sends rows; gives the count of rows, or the error.
+/// Announces a load and sends rows; returns the number of rows, or the error.
 fn load(
     session: &mut dyn Session,
     statement: &str,
@@ -145,7 +145,7 @@ fn a_load_is_all_or_nothing_and_converts_as_insert_does() {
         assert!(error.starts_with(number), "{error}");
         assert_eq!(rows(&mut *s, "SELECT COUNT(*) FROM t"), "0");
     }
-    // blanks beyond the length are cut, as INSERT does
+    // trailing blanks are truncated, as in INSERT
     assert_eq!(load(&mut *s, bulk, &columns, &[vec![Value::Int(3), text("abc  ")]]), Ok(1));
     // in the client's transaction it is undone with it
     rows(&mut *s, "BEGIN TRAN");
@@ -180,7 +180,7 @@ fn what_cannot_be_loaded_is_refused_at_once() {
     assert_eq!(error.number, 4816);
     let wrong = column("a", SqlType::UniqueIdentifier);
     assert_eq!(s.bulk_begin("INSERT BULK t (a int)", &[wrong]).unwrap_err().number, 206);
-    // a load that the client gave up leaves nothing behind
+    // a load that the client abandoned leaves nothing behind
     s.bulk_begin("INSERT BULK t (a int)", &[int]).unwrap();
     s.bulk_row(&[Value::Int(5)]).unwrap();
     assert_eq!(s.bulk_end(false).unwrap(), 0);
@@ -230,7 +230,7 @@ fn what_drivers_ask_before_a_load() {
         SELECT @Column_Names = COALESCE(@Column_Names, '*'); \
         SET FMTONLY ON; EXEC(N'SELECT ' + @Column_Names + N' FROM [t]'); SET FMTONLY OFF;";
     assert!(run(&mut *s, newer).contains(&shape.to_owned()));
-    // and no change is made while only shapes are asked for
+    // and nothing changes while only shapes are requested
     rows(&mut *s, "SET FMTONLY ON; DELETE t; INSERT t (n) VALUES ('b'); SET FMTONLY OFF");
     assert_eq!(rows(&mut *s, "SELECT n FROM t"), "'a'");
 }

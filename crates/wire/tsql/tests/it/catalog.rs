@@ -1,4 +1,4 @@
-//! System views, catalog procedures and functions that look objects up, as drivers ask for them.
+//! System views, catalog procedures and functions that look up objects, as used by drivers.
 
 use crate::common::{Server, rows, run};
 use tdekit_wire_tds::Session;
@@ -151,7 +151,7 @@ fn views() {
         ),
         ("SELECT seed_value, increment_value FROM sys.identity_columns", "1 | 1"),
         ("SELECT COUNT(*) FROM sys.types WHERE name IN ('int', 'sysname', 'xml')", "3"),
-        // a view's names count in its own database
+        // a view's names are resolved in its own database
         ("SELECT TABLE_CATALOG, TABLE_NAME FROM other.INFORMATION_SCHEMA.TABLES", ""),
         ("USE other; SELECT COUNT(*) FROM app.INFORMATION_SCHEMA.TABLES", SWITCHED),
     ]);
@@ -291,7 +291,7 @@ const PROCEDURES: &[(&str, &[&str])] = &[
         ],
     ),
     ("sp_describe_undeclared_parameters N'SELECT @p'", &["! 11503/16/1"]),
-    // whatever statement it stands in
+    // in any statement
     (
         "sp_describe_undeclared_parameters N'IF 1 = 1 UPDATE parent SET code = @a'",
         &["1 | '@a' | 175 | 'char(3)'"],
@@ -412,7 +412,7 @@ fn compatibility_views_need_no_schema() {
         ("SELECT dbid FROM master.dbo.sysdatabases WHERE name = 'app'", "5"),
         ("SELECT name FROM tempdb..sysdatabases WHERE dbid = 1", "'master'"),
         ("SELECT IIF(OBJECT_ID('sysobjects') = OBJECT_ID('sys.sysobjects'), 1, 0)", "1"),
-        // a common table expression's name counts first
+        // a common table expression's name takes precedence
         ("WITH sysobjects AS (SELECT 1 AS a) SELECT * FROM sysobjects", "1"),
         ("SELECT COUNT(*) FROM msdb..backupset", "3"),
         ("SELECT COUNT(*) FROM msdb.dbo.backupset", "3"),

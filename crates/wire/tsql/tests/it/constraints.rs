@@ -1,5 +1,5 @@
-//! ALTER TABLE ADD and DROP of constraints: existing rows stay, and a constraint that they violate
-//! is refused.
+//! ALTER TABLE ADD and DROP of constraints: existing rows are kept, and a constraint that they
+//! violate is refused.
 
 use crate::common::{Server, rows};
 use tdekit_wire_tds::Session;
@@ -38,7 +38,7 @@ fn bad(session: &mut dyn Session, cases: &[(&str, &str)]) {
     }
 }
 
-/// The file's own account of its health.
+/// Runs the integrity check of the file.
 fn healthy(server: &Server) {
     let path = server.directory.path().join("app.db");
     let file = rusqlite::Connection::open(path).unwrap();
@@ -73,7 +73,7 @@ fn a_check_is_added_and_dropped() {
     good(
         &mut *session,
         &[
-            // unknown is no violation
+            // unknown is not a violation
             ("ALTER TABLE t WITH CHECK ADD CONSTRAINT k CHECK (a > 0 AND b > 0)", ""),
             ("ALTER TABLE t CHECK CONSTRAINT k; ALTER TABLE t CHECK CONSTRAINT ALL", ""),
             (CONSTRAINTS, "'df_c' | 'D '\n'k' | 'C '"),
@@ -220,7 +220,7 @@ fn keys_are_added_and_dropped() {
             ("DROP INDEX q ON t", "3723/16/5"),
         ],
     );
-    // a key beside the table is one that others may refer to
+    // a key beside the table can be referred to by others
     good(
         &mut *session,
         &[
@@ -268,7 +268,7 @@ fn keys_of_create_table_are_dropped() {
         assert_eq!(same_i.is_empty(), gone == "pk_u", "{gone}: {same_i}");
         let same_name = rows(&mut *session, "INSERT u VALUES (7, 'One ')");
         assert_eq!(same_name.is_empty(), gone == "uq_u", "{gone}: {same_name}");
-        // and comes again
+        // and is created again
         rows(&mut *session, "DELETE u WHERE i = 7 OR name = 'x'");
         let key = if gone == "pk_u" { "PRIMARY KEY (i)" } else { "UNIQUE (name, i)" };
         let again = format!("ALTER TABLE u ADD CONSTRAINT {gone} {key}");
@@ -308,7 +308,7 @@ fn a_default_is_added_and_dropped() {
             ),
             ("ALTER TABLE t DROP CONSTRAINT df_b, df_d, df_c", ""),
             ("SELECT COUNT(*) FROM sys.default_constraints", "1"),
-            // rows from before keep their values, new ones have none
+            // earlier rows keep their values, new ones have none
             ("SELECT COUNT(*) FROM t WHERE d = 5", "4"),
             ("INSERT t (a, d) VALUES (9, 1); SELECT b, c FROM t WHERE a = 9", "NULL | NULL"),
         ],
@@ -393,7 +393,7 @@ fn a_rollback_brings_the_table_back() {
     assert_eq!(rows(&mut *other, "SELECT COUNT(*) FROM u"), "2");
     let batch = "BEGIN TRAN; ALTER TABLE u DROP CONSTRAINT pk_u; \
         ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (c) REFERENCES u (name)";
-    // 'none' is no name: the statement fails, the first one stays
+    // 'none' is an unknown name: the statement fails, the first constraint stays
     assert!(rows(&mut *session, batch).contains("! 547/16/0"));
     assert_eq!(rows(&mut *session, "INSERT u VALUES (1, 'x'); SELECT COUNT(*) FROM u"), "3");
     assert_eq!(rows(&mut *session, "ROLLBACK"), "~ rollback");

@@ -1,4 +1,4 @@
-//! What the server says that statements have used is what they used.
+//! The reported resources of statements equal those that they used.
 
 use crate::common::{Server, rows, run};
 use rusqlite::Connection;
@@ -6,7 +6,7 @@ use tdekit_wire_tds::Session;
 
 const ROWS: i64 = 20_000;
 
-/// A server with a table of many pages, and how many.
+/// Returns a server with a table of many pages, and their number.
 fn filled() -> (Server, i64) {
     let server = Server::new();
     let path = server.directory.path().join("app.db");
@@ -36,7 +36,8 @@ fn numbers(session: &mut dyn Session, sql: &str) -> Vec<i64> {
     found.split(['|', '\n']).map(number).collect()
 }
 
-/// Executions, and totals of logical, physical reads, writes and rows, of statements like this.
+/// Returns executions, and totals of logical reads, physical reads, writes and rows, of statements
+/// like this.
 fn figures(session: &mut dyn Session, like: &str) -> Vec<i64> {
     let sql = format!(
         "SELECT SUM(s.execution_count), SUM(s.total_logical_reads), SUM(s.total_physical_reads),
@@ -144,7 +145,7 @@ fn parameters_and_procedures_have_their_texts() {
     assert!(wrong.starts_with("! 8116/"), "{wrong}");
 }
 
-/// Any login sees the texts of the databases that it sees.
+/// Any login sees the texts of the databases that it can see.
 #[test]
 fn a_text_that_names_a_password_is_not_seen() {
     let (server, _) = filled();

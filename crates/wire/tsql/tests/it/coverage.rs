@@ -1,4 +1,4 @@
-//! docs/tsql.md lists exactly what the code knows; anything else fails with an error.
+//! docs/tsql.md lists exactly what the code implements; anything else fails with an error.
 
 use crate::common::{Server, rows};
 use tdekit_wire_tsql::{check_syntax, coverage};
@@ -58,7 +58,7 @@ fn every_scalar_function_is_bound() {
             assert!(!found.starts_with('!') && !is_null, "{name}: {found}");
             continue;
         }
-        // no argument is right for all: what counts is that the name is known
+        // no arguments are valid for all: only the known name matters
         let found = rows(&mut *session, &format!("SELECT {name}(1, 2, 3, 4, 5, 6, 7, 8)"));
         assert!(!found.starts_with("! 195/"), "{name}: {found}");
     }

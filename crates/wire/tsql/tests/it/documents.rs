@@ -2,7 +2,7 @@
 
 use crate::common::{Log, Server, rows, run};
 
-/// The statement that generates the backups, which the document then has executed.
+/// Returns the statement that generates the backups, which the document then executes.
 fn generate() -> &'static str {
     include_str!("../scripts/b-backups.sql").split("--EXEC").next().unwrap()
 }

@@ -1,10 +1,10 @@
-//! Which statements get a DONE, and which of those have a count: clients take a message with a DONE
-//! behind it for a separate result.
+//! Statements that get a DONE, with or without a count: clients take a message followed by a DONE
+//! for a separate result.
 
 use crate::common::{Log, Server, run};
 use tdekit_wire_tds::Session;
 
-/// The results of a batch; a DONE without a count is a dash.
+/// Returns the results of a batch; a DONE without a count is a dash.
 fn told(session: &mut dyn Session, text: &str) -> Vec<String> {
     let mut log = Log { each_done: true, ..Log::default() };
     session.batch(text, &mut log);
@@ -55,7 +55,7 @@ fn nocount_in_a_procedure_leaves_results_and_errors() {
     let results = ["# a:Int", "1", "-", "# b:Int", "2", "-", "# a:Int", "3", "-"];
     let expected = [&[first, second][..], &results, &[third, fourth, "status 0", "-"]].concat();
     assert_eq!(told(&mut *session, "EXEC said"), expected);
-    // Errors are reported, and so are the statements behind them.
+    // Errors are reported, and so are the statements after them.
     run(
         &mut *session,
         "CREATE PROCEDURE failed AS SET NOCOUNT ON; RAISERROR('x', 16, 1); SELECT 1/0; \

@@ -31,7 +31,7 @@ fn a_column_more_is_shown_by_statements_that_ran_before() {
         let after = rows(&mut *session, all);
         assert_ne!(after, before);
         assert_eq!(after, rows(&mut *server.session(), all));
-        // other texts, and those who only read the catalog
+        // other texts, and sessions that only read the catalog
         let mut fresh = server.session();
         for text in ["SELECT t.* FROM t AS t", "SELECT COUNT(*) FROM sys.columns"] {
             assert_eq!(rows(&mut *session, text), rows(&mut *fresh, text), "{text}");

@@ -46,10 +46,10 @@ fn what_fails_keeps_nothing() {
         let mut session = made(&server);
         let found = run(&mut *session, &format!("INSERT t EXEC {procedure}"));
         assert!(found.iter().any(|line| line.starts_with(error)), "{procedure}: {found:?}");
-        // nobody began a transaction
+        // no transaction was begun
         assert!(!found.iter().any(|line| line.starts_with('~')), "{procedure}: {found:?}");
         assert_eq!(kept(&mut *session), "0 | 0 | 0", "{procedure}");
-        // and the session goes on
+        // and the session continues
         rows(&mut *session, "INSERT t EXEC good");
         assert_eq!(kept(&mut *session), "2 | 1 | 0", "{procedure}");
         assert_eq!(rows(&mut *session, "SELECT n FROM log"), "1");
@@ -82,7 +82,7 @@ fn a_try_around_it_catches_and_nothing_is_kept() {
         assert_eq!(rows(&mut *session, &batch), "0 | 0", "{procedure}");
         assert_eq!(kept(&mut *session), "0 | 0 | 0", "{procedure}");
     }
-    // a CATCH inside cannot save what cannot be committed
+    // an inner CATCH cannot save what cannot be committed
     assert!(rows(&mut *session, "INSERT t EXEC caught").starts_with("! 3930/16/1"));
     assert_eq!(kept(&mut *session), "0 | 0 | 0");
 }

@@ -1,9 +1,9 @@
-//! Deep and wide statements end with an answer or an error: no stack runs over, and nothing grows
+//! Deep and wide statements end with a result or an error: no stack overflows, and nothing grows
 //! without bounds.
 
 use crate::common::{Server, rows};
 
-/// A core inside so many pairs of text.
+/// Returns a core inside of this many pairs of text.
 fn nested(times: usize, open: &str, core: &str, close: &str) -> String {
     format!("{}{core}{}", open.repeat(times), close.repeat(times))
 }
@@ -54,7 +54,7 @@ fn depth_is_answered() {
 fn broken_texts_take_no_longer_than_whole_ones() {
     let server = Server::new();
     let mut session = server.session();
-    // parsers that try one way and then the other double their work with each level
+    // parsers that try alternatives one after the other double their work with each level
     for (open, tail) in [
         ("(SELECT 1 FROM ", "("),
         ("((SELECT 1 FROM ", "x y z"),
@@ -131,7 +131,7 @@ fn views_of_views_and_procedures_of_procedures_end() {
     assert_eq!(rows(&mut *session, "SELECT 1"), "1");
 }
 
-/// The item of a list at a place.
+/// Returns the item of a list at a position.
 type Item<'a> = &'a dyn Fn(usize) -> String;
 
 #[test]

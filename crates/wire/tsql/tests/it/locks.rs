@@ -1,4 +1,4 @@
-//! Rows that a statement asks to lock are locked, by sessions that run at the same time.
+//! Rows that a statement requests to lock are locked against concurrent sessions.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -6,15 +6,15 @@ use std::time::Duration;
 use crate::common::{Server, rows};
 use tdekit_wire_tds::Session;
 
-/// How long something is watched that must not happen.
+/// How long to watch for something that must not happen.
 const QUIET: Duration = Duration::from_millis(250);
-/// How long something may take that must happen.
+/// How long to wait for something that must happen.
 const SOON: Duration = Duration::from_secs(20);
 
 fn server() -> Server {
     let server = Server::new();
     for name in ["app", "other"] {
-        // as CREATE DATABASE makes them
+        // as created by CREATE DATABASE
         let path = server.directory.path().join(format!("{name}.db"));
         let database = rusqlite::Connection::open(path).unwrap();
         database.pragma_update(None, "journal_mode", "wal").unwrap();
@@ -29,7 +29,7 @@ fn server() -> Server {
     server
 }
 
-/// Runs a batch on a thread of its own; what came of it comes over the channel.
+/// Runs a batch on a separate thread; its result comes over the channel.
 fn beside<'scope>(
     scope: &'scope std::thread::Scope<'scope, '_>,
     mut session: Box<dyn Session>,
@@ -43,7 +43,7 @@ fn beside<'scope>(
     receive
 }
 
-/// The hints by which Hibernate and others lock the row that they read.
+/// The hints with which Hibernate and others lock the row that they read.
 const LOCKING: &[&str] = &[
     "WITH (UPDLOCK)",
     "WITH (UPDLOCK, ROWLOCK)",
@@ -138,7 +138,7 @@ fn hints_that_ask_for_no_lock_take_none() {
         assert_eq!(rows(&mut *first, &read), "~ begin\n100");
         let change = "SET LOCK_TIMEOUT 0; UPDATE account SET balance = 90 WHERE id = 1";
         assert_eq!(rows(&mut *second, change), "", "{hint}");
-        // and nobody who reads without a lock waits for a writer
+        // and sessions that read without a lock do not wait for a writer
         assert_eq!(
             rows(&mut *second, "BEGIN TRANSACTION; UPDATE account SET balance = 1"),
             "~ begin"
@@ -160,7 +160,7 @@ fn a_lock_of_a_statement_ends_with_it() {
         assert_eq!(rows(&mut *first, "COMMIT"), "~ commit");
         assert_eq!(rows(&mut *first, "SELECT count(*) FROM account WITH (UPDLOCK)"), "2");
         assert_eq!(rows(&mut *second, change), "", "{hint}");
-        // it waits for who changes the table
+        // it waits for a session that changes the table
         rows(&mut *second, "BEGIN TRANSACTION; UPDATE account SET balance = 1");
         let read = format!("SET LOCK_TIMEOUT 0; SELECT balance FROM account WITH ({hint})");
         assert!(rows(&mut *first, &read).starts_with("! 1222/"), "{hint}");
@@ -272,18 +272,18 @@ fn application_locks() {
     assert_eq!(say(1, &get(mine)), "status 0\n0");
     assert_eq!(say(1, &get(mine)), "status 0\n0");
     assert_eq!(say(2, &get(mine)), "status -1\n-1");
-    // another name, the same in other letters, and another database: other locks
+    // another name, the same in another case, and another database: different locks
     assert_eq!(say(2, &get("'JOB', 'Exclusive', 'Session', 0")), "status 0\n0");
     assert!(say(2, &format!("USE other; {}", get(mine))).ends_with("status 0\n0"));
     say(2, "USE app");
-    // as often given back as taken
+    // released as often as taken
     assert_eq!(say(1, &give("'job', 'Session'")), "status 0\n0");
     assert_eq!(say(2, &get(mine)), "status -1\n-1");
     assert_eq!(say(1, &give("'job', 'Session'")), "status 0\n0");
     assert_eq!(say(2, &get(mine)), "status 0\n0");
     let lost = say(1, &give("'job', 'Session'"));
     assert!(lost.starts_with("! 1223/16/1") && lost.ends_with("\n-999"), "{lost}");
-    // a transaction's lock wants a transaction, and ends with it
+    // a transaction's lock requires a transaction, and ends with it
     let alone = say(1, &get("@Resource = 'x', @LockMode = 'Shared'"));
     assert!(alone.starts_with("! 3918/16/1") && alone.ends_with("\n-999"), "{alone}");
     for end in ["COMMIT", "ROLLBACK"] {
@@ -312,12 +312,12 @@ fn application_locks_are_waited_for() {
     std::thread::scope(|scope| {
         let waits = beside(scope, second, get);
         assert!(waits.recv_timeout(QUIET).is_err());
-        // whoever logs out gives back what he holds
+        // a session that logs out releases its locks
         drop(first);
         assert_eq!(waits.recv_timeout(SOON).unwrap().1, "status 1\n1");
     });
     let (mut first, mut second) = (server.session(), server.session());
-    // a circle of an application lock and a database's
+    // a cycle of an application lock and a database's lock
     rows(&mut *first, get);
     assert_eq!(rows(&mut *second, "BEGIN TRANSACTION; UPDATE account SET balance = 5"), "~ begin");
     std::thread::scope(|scope| {

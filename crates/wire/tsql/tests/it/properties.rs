@@ -15,7 +15,7 @@ fn text((digits, scale): (i64, u8)) -> String {
     if scale == 0 { format!("{sign}{whole}.") } else { format!("{sign}{whole}.{rest}") }
 }
 
-/// The digits of a shown decimal as an integer, and its scale.
+/// Returns the digits of a displayed decimal as an integer, and its scale.
 fn parts(shown: &str) -> (BigInt, u32) {
     let scale = shown.split_once('.').map_or(0, |(_, rest)| rest.len());
     (shown.replace('.', "").parse().unwrap(), u32::try_from(scale).unwrap())

@@ -1,5 +1,5 @@
-//! Wrong results are the one thing that is never given: where another database, or a hasty
-//! translation, would answer otherwise. Expected values are SQL Server's.
+//! A wrong result is never returned: cases where another database, or a careless translation, would
+//! give a different one. Expected values are SQL Server's.
 
 use crate::common::{Server, check, rows};
 
@@ -455,7 +455,7 @@ fn hostile_identifiers_stay_names() {
         }
     }
     assert_eq!(rows(&mut *s, "SELECT a FROM victim"), "1");
-    // a point parts schema and name where they are stored
+    // a dot separates schema and name where they are stored
     let point = rows(&mut *s, "CREATE TABLE [\"db:app\".\"victim] (a int)");
     assert!(point.starts_with("! 40512/"), "{point}");
     assert!(rows(&mut *s, "CREATE TABLE sqlite_master (a int)").starts_with("! "));

@@ -1,4 +1,4 @@
-//! Schemas: objects are made in those that are there, and nowhere else.
+//! Schemas: objects are created in existing ones, and nowhere else.
 
 use crate::common::{Server, rows};
 

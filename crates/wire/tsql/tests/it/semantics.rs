@@ -1,5 +1,5 @@
 //! Documented behaviour of SQL Server that a naive translation to SQLite gets wrong: scopes of
-//! identity values, table variables and temporary tables, and how names and joins bind.
+//! identity values, table variables and temporary tables, and the binding of names and joins.
 
 use crate::common::{Log, Server, check, rows};
 use tdekit_wire_tds::{Length, Parameter, SqlType, Value};
@@ -52,7 +52,7 @@ fn table_variables_outlive_a_rollback() {
              * FROM @t",
             "~ begin\n~ rollback\n1 | 'changed'\n2 | 'in'",
         ),
-        // one that the transaction made, with its keys and identity values
+        // one that the transaction created, with its keys and identity values
         (
             "BEGIN TRAN; DECLARE @t TABLE (id int IDENTITY, a int UNIQUE, b int DEFAULT 7); INSERT \
              @t (a) VALUES (1), (NULL); ROLLBACK; INSERT @t (a) VALUES (5); SELECT * FROM @t; \
@@ -72,13 +72,13 @@ fn table_variables_outlive_a_rollback() {
              (1); SELECT 1 / 0; END TRY BEGIN CATCH; ROLLBACK; END CATCH; SELECT * FROM @t",
             "~ begin\n~ rollback\n1",
         ),
-        // but a statement is undone whole
+        // but a statement is undone as a whole
         (
             "DECLARE @t TABLE (a int PRIMARY KEY); INSERT @t VALUES (1); BEGIN TRY; INSERT @t \
              VALUES (2), (1); END TRY BEGIN CATCH; END CATCH; SELECT * FROM @t",
             "1",
         ),
-        // a loop comes to its DECLARE again
+        // a loop reaches its DECLARE again
         (
             "DECLARE @i int = 0; WHILE @i < 3 BEGIN DECLARE @t TABLE (a int); INSERT @t VALUES \
              (@i); SET @i += 1 END; SELECT COUNT(*) FROM @t",
@@ -116,7 +116,7 @@ fn temporary_tables_are_of_their_scope() {
     assert_eq!(rows(&mut *session, "SELECT c FROM #t"), "9");
     assert!(rows(&mut *session, "CREATE TABLE #T (x int)").starts_with("! 2714/"));
     assert_eq!(rows(&mut *session, "EXEC deep 2"), "1 | 0\n1 | 1\n1 | 2\nstatus 0");
-    // what a text made ends with it, by CREATE TABLE or by SELECT INTO
+    // whatever a text creates ends with it, by CREATE TABLE or by SELECT INTO
     for made in ["CREATE TABLE #e (a int)", "SELECT 1 AS a INTO #e"] {
         let batch = format!("EXEC ('{made}'); SELECT * FROM #e");
         assert!(rows(&mut *session, &batch).starts_with("! 208/16/1"), "{made}");
@@ -229,7 +229,7 @@ fn defaults_that_cannot_work_are_refused_where_they_are_made() {
         ("CREATE TABLE d1 (a int); ALTER TABLE d1 ADD b int DEFAULT nosuch()", "! 195/15/10"),
         ("ALTER TABLE d1 ADD CONSTRAINT df DEFAULT nosuch() FOR a", "! 195/15/10"),
         ("SELECT name FROM sys.columns WHERE object_id = OBJECT_ID('d1')", "'a'"),
-        // a value that does not convert is told to whoever inserts a row
+        // a value that does not convert is reported to the session that inserts a row
         ("CREATE TABLE d2 (a int, b int DEFAULT 'x'); INSERT d2 (a) VALUES (1)", "! 245/16/1"),
         (
             "CREATE TABLE d3 (g uniqueidentifier DEFAULT NEWSEQUENTIALID(), a int IDENTITY); \
@@ -307,8 +307,8 @@ fn outputs_come_in_the_types_of_the_client() {
     assert_eq!(log.lines, out);
 }
 
-/// Cases that one search of a text saw and another did not: each statement here was bound otherwise
-/// than SQL Server binds it.
+/// Cases that one search of a text found and another missed: each statement here was bound
+/// differently from SQL Server.
 #[test]
 fn searches_see_every_part_of_a_statement() {
     check(&[

@@ -1,4 +1,4 @@
-//! STRING_SPLIT as a table, alone and behind APPLY.
+//! STRING_SPLIT as a table, alone and after APPLY.
 
 use crate::common::{Server, rows, run};
 
@@ -120,7 +120,7 @@ fn bad_arguments_are_errors() {
         ("SELECT ordinal FROM STRING_SPLIT('a', ',')", "207/16/1"),
         ("SELECT * FROM STRING_SPLIT('a', ',') AS s (v, n)", "8159/16/1"),
         ("SELECT * FROM t CROSS APPLY STRING_SPLIT(t.a, 'x')", "40512/16/1"),
-        // without APPLY the tables beside are out of sight
+        // without APPLY the tables beside it are not visible
         ("SELECT * FROM t, STRING_SPLIT(t.a, ',')", "4104/16/1"),
         ("SELECT * FROM t CROSS JOIN STRING_SPLIT(t.a, ',')", "4104/16/1"),
         ("SELECT * FROM dbo.STRING_SPLIT('a', ',')", "40512/16/1"),

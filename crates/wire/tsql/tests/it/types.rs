@@ -1,5 +1,5 @@
 //! One type for all rows of a column and all branches of an expression, by SQL Server's data type
-//! precedence; NULL, and parameters whose type is asked for; what an error leaves of a transaction.
+//! precedence; NULL, and parameters whose type is deduced; the effect of an error on a transaction.
 
 use crate::common::{Log, Server, check, rows, run};
 use tdekit_wire_tds::{Length, Parameter, Session, SqlType, Value};
@@ -7,7 +7,7 @@ use tdekit_wire_tds::{Length, Parameter, Session, SqlType, Value};
 #[test]
 fn rows_of_insert_values_share_a_type() {
     check(&[
-        // int beats varchar, and only then the column's own type counts
+        // int takes precedence over varchar, and only then the column's own type is applied
         (
             "CREATE TABLE #a (c varchar(10)); INSERT #a VALUES ('0036'), (37), (''); SELECT c FROM \
              #a",
@@ -20,14 +20,14 @@ fn rows_of_insert_values_share_a_type() {
             "'1.0'\n'2.5'",
         ),
         ("CREATE TABLE #a (d date); INSERT #a VALUES (1), ('2024-02-29')", "! 206/16/2"),
-        // NULL and DEFAULT have no say
+        // NULL and DEFAULT have no influence
         (
             "CREATE TABLE #a (d date DEFAULT '1999-12-31', b varbinary(3)); INSERT #a VALUES \
              (NULL, NULL), (NULL, NULL), (DEFAULT, 0xFF), ('2024-02-29', NULL); SELECT \
              CONVERT(char(10), d), b FROM #a",
             "NULL | NULL\nNULL | NULL\n'1999-12-31' | Binary([255])\n'2024-02-29' | NULL",
         ),
-        // a variable that holds NULL has its type all the same
+        // a variable that is NULL still has its type
         (
             "CREATE TABLE #a (c int, s nvarchar(9)); DECLARE @s varchar(1), @n nvarchar(3) = N'Ω'; \
              INSERT #a VALUES (@s, @s), (7, @n), ('8', N'long'); SELECT * FROM #a",
@@ -68,7 +68,7 @@ fn queries_that_meet_share_types() {
 fn branches_share_types() {
     check(&[
         ("SELECT NULLIF('abc', NULL), NULLIF('abc', 'ABC'), NULLIF(7, '7')", "'abc' | NULL | NULL"),
-        // the first argument comes back as it was
+        // the first argument is returned unchanged
         ("SELECT NULLIF('007', 8), NULLIF(1, 2.50)", "'007' | 1"),
         ("SELECT NULLIF(NULL, 1)", "! 4151/16/1"),
         ("SELECT CASE WHEN 1 = 1 THEN NULL ELSE NULL END", "! 8133/16/1"),
@@ -104,7 +104,7 @@ const TABLES: &str = "CREATE TABLE parent (id int IDENTITY PRIMARY KEY, name nva
     TABLE child (id int IDENTITY PRIMARY KEY, parent_id int NOT NULL REFERENCES parent (id), price \
     decimal(9, 2), made date, note nvarchar(max), code varchar(9))";
 
-/// The INSERT of an object mapper for many rows, when it wants their keys back in order.
+/// The INSERT of an object mapper for many rows, when it needs their keys in order.
 const MANY: &str = "INSERT INTO child (parent_id, price, made, note, code) OUTPUT inserted.id \
     SELECT p0, p1, p2, p3, p4 FROM (VALUES (@P1, @P2, @P3, @P4, @P5, 0), (@P6, @P7, @P8, @P9, \
     @P10, 1)) AS v (p0, p1, p2, p3, p4, n) ORDER BY n";
@@ -117,7 +117,7 @@ fn describe(session: &mut dyn Session, text: &str) -> Vec<String> {
     log.lines
 }
 
-/// Name and type of each parameter, or the error's number.
+/// Returns name and type of each parameter, or the error's number.
 fn deduced(session: &mut dyn Session, text: &str) -> String {
     let lines = describe(session, text);
     let kept = lines.iter().filter_map(|line| match line.strip_prefix("! ") {
@@ -138,12 +138,12 @@ fn only_what_takes_a_parameter_tells_its_type() {
     rows(&mut *session, TABLES);
     for (text, expected) in [
         ("INSERT parent (name) VALUES (@P1), (@P2)", "@P1 nvarchar(20), @P2 nvarchar(20)"),
-        // the column it goes to, whatever stands in the other rows
+        // the target column decides, regardless of the other rows
         ("INSERT child (parent_id, made) VALUES (1, @P1), (@P2, '20240229')", "@P1 date, @P2 int"),
         ("SELECT x FROM (VALUES ('abc'), (@P1)) t (x)", "@P1 varchar(3)"),
         ("SELECT id FROM child WHERE COALESCE(@P1, made) = @P2", "@P1 date, @P2 date"),
         ("SELECT NULLIF(@P1, made) FROM child", "@P1 date"),
-        // nothing tells: an error, and never a guess
+        // undetermined: an error, and never a guess
         ("INSERT parent (name) SELECT p FROM (VALUES (@P1, 0), (@P2, 1)) v (p, n)", "11503"),
         ("INSERT parent (name) SELECT @P1", "11503"),
         ("SELECT @P1 UNION ALL SELECT 'x'", "11503"),
@@ -171,7 +171,7 @@ fn a_description_that_fails_undoes_nothing() {
         assert!(!text.contains("rollback"), "{text}");
         let found = rows(&mut *session, "EXEC sp_describe_first_result_set N'SELECT * FROM none'");
         assert!(found.starts_with("! 208/16/1") && !found.contains("rollback"), "{found}");
-        // as ODBC binds them: NULL of a type that it cannot know is varchar(1)
+        // as ODBC binds them: NULL of an unknown type is varchar(1)
         let unknown = || parameter(SqlType::VarChar(Length::Of(1)), Value::Null);
         let int = |int| parameter(SqlType::Int, Value::Int(int));
         let price = SqlType::Decimal { precision: 3, scale: 2 };
@@ -239,7 +239,7 @@ fn what_cannot_be_bound_leaves_the_transaction() {
     assert!(lines.contains(&"245 | -1".to_owned()), "{lines:#?}");
 }
 
-/// The last moment of all cannot be rounded up: it is cut, so that it fits its type.
+/// The very last moment cannot be rounded up: it is truncated, so that it fits its type.
 #[test]
 fn the_end_of_the_last_day_fits_every_precision() {
     check(&[

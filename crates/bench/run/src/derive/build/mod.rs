@@ -12,18 +12,18 @@ use super::schema::{Table, quote};
 use super::{Candidate, Scans};
 use crate::job::{Operation, Planned, Variant};
 
-/// Sets of values of a statement on one row, and how many of them a block runs.
+/// Sets of values of a statement on one row; a block runs a quarter of them.
 const POINT_VARIANTS: usize = 4 * POINT_BLOCK;
 const POINT_BLOCK: usize = 40;
-/// Sets of values of a statement on several rows, and how many of them a block runs.
+/// Sets of values of a statement on several rows; a block runs a quarter of them.
 const RANGE_VARIANTS: usize = 4 * RANGE_BLOCK;
 const RANGE_BLOCK: usize = 8;
-/// Rows that a range or an index condition changes, at most.
+/// Maximum number of rows that a range or an index condition changes.
 const RANGE_ROWS: usize = 50;
-/// Rows that a full scan statement reads, at most.
+/// Maximum number of rows that a full scan statement reads.
 const SCAN_ROWS: u32 = 1_000_000;
 
-/// The way in which a statement finds its rows.
+/// How a statement finds its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// One row by its key.
@@ -57,7 +57,7 @@ struct Finder {
     what: String,
     /// The indexed column.
     column: Option<String>,
-    /// Values of the condition, and the rows that it finds with them.
+    /// Values of the condition, with the rows that it finds.
     sets: Vec<(Vec<Value>, Vec<Drawn>)>,
 }
 
@@ -74,8 +74,8 @@ impl Finder {
     }
 }
 
-/// Every candidate, those of different tables taking turns, the largest table first. What cannot be
-/// derived, since it needs a collation or function that only the application has, is noted.
+/// Returns every candidate, alternating between tables, the largest table first. Statements that
+/// cannot be derived because they need a collation or function of the application are noted.
 pub(super) fn candidates(
     connection: &Connection,
     tables: &[Sampled],
@@ -140,8 +140,8 @@ pub(super) fn scans(tables: &[Sampled]) -> Option<Scans> {
     })
 }
 
-/// Something to add up over a table, and the column in it: a number if a column holds one, outside
-/// every index if possible, else a length.
+/// Returns an expression to sum over a table, and the column in it: a number if a column has one,
+/// outside every index if possible, else a length.
 fn scan_expression(sampled: &Sampled) -> Option<(String, String)> {
     let numeric = |index: usize| {
         sampled
@@ -182,7 +182,7 @@ impl Builder<'_> {
         Planned { operation, table, what, sql, undo_sql, variants, per_block }
     }
 
-    /// One variant for each of the first drawn rows that give one.
+    /// Returns one variant for each of the first drawn rows that have one.
     fn variants(&self, most: usize, make: impl Fn(&Drawn) -> Option<Vec<Value>>) -> Vec<Variant> {
         let made = self.sampled.rows.iter().filter_map(make).take(most);
         made.map(|parameters| Variant { parameters, undo: Vec::new() }).collect()
@@ -192,7 +192,8 @@ impl Builder<'_> {
         self.sampled.table.writable().position(|own| own.name == column)
     }
 
-    /// Leading columns of the secondary indexes, each once, with their place in a drawn row.
+    /// Returns the leading columns of the secondary indexes without duplicates, with their position
+    /// in a drawn row.
     fn index_columns(&self) -> Vec<(String, usize)> {
         let mut columns: Vec<(String, usize)> = Vec::new();
         for index in self.sampled.table.indexes.iter().filter(|index| !index.partial) {
@@ -217,12 +218,12 @@ impl Builder<'_> {
         }
     }
 
-    /// Ranges of a single-column key, from drawn rows on: first and last key. No range for a key of
-    /// several columns.
+    /// Ranges of a single-column key, starting at drawn rows: first and last key. No range for a
+    /// key of several columns.
     fn by_range(&self) -> rusqlite::Result<Finder> {
         let table = &self.sampled.table;
         let key = key_list(table);
-        // Half of a small table at most, so that the other half still stands.
+        // At most half of a small table, so that the other half remains.
         let most = (table.rows / 2).clamp(1, RANGE_ROWS as u64);
         let sql = format!(
             "SELECT {} FROM {} WHERE {key} >= ?1 ORDER BY {key} LIMIT {most}",
@@ -241,7 +242,7 @@ impl Builder<'_> {
         Ok(Finder { kind: Kind::Range, what, column: None, sets })
     }
 
-    /// Values of an indexed column, at this place in a drawn row, that few rows share.
+    /// Values of an indexed column, at this position in a drawn row, that few rows share.
     fn by_index(&self, (column, position): (String, usize)) -> rusqlite::Result<Finder> {
         let table = &self.sampled.table;
         let sql = format!(
@@ -268,7 +269,7 @@ impl Builder<'_> {
         Ok(Finder { kind: Kind::Index, what, column: Some(column), sets })
     }
 
-    /// Rows of a query; `None` when one is too large.
+    /// Returns the rows of a query; `None` if one is too large.
     fn rows_of(&self, sql: &str, values: &[Value]) -> rusqlite::Result<Option<Vec<Drawn>>> {
         let mut statement = self.connection.prepare_cached(sql)?;
         let mut found = statement.query(params_from_iter(values))?;

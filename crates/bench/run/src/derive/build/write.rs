@@ -1,4 +1,4 @@
-//! INSERT, UPDATE and DELETE statements, each with what takes it back.
+//! INSERT, UPDATE and DELETE statements, each with its undo statement.
 
 use fastrand::Rng;
 use tdekit_sqlite_client::Value;
@@ -37,7 +37,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Greatest integer in a column, 0 without one.
+    /// Returns the maximum integer in a column, 0 if there is none.
     fn greatest(&self, column: &str) -> rusqlite::Result<i64> {
         let column = quote(column);
         let sql = format!(
@@ -79,8 +79,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Another row's value of the same column, so that checks and foreign keys hold; a changed one
-    /// when all drawn rows are alike.
+    /// Returns another row's value of the same column, so that checks and foreign keys hold; a
+    /// changed one if all drawn rows are equal.
     fn other_value(&self, position: usize, old: &Value, rng: &mut Rng) -> Value {
         let rows = &self.sampled.rows;
         let start = rng.usize(..rows.len());
@@ -94,7 +94,8 @@ impl Builder<'_> {
             .unwrap_or_else(|| different(old, rng))
     }
 
-    /// An update of one column of rows that are found so; its undo sets each row by its key.
+    /// Adds an update of one column of the rows that are found in this way; its undo sets each row
+    /// by its key.
     fn update(
         &self,
         (position, column): &(usize, String),
@@ -141,7 +142,7 @@ impl Builder<'_> {
     }
 }
 
-/// Undo values of an update: the old value, then the key.
+/// Returns the undo values of an update: the old value, then the key.
 fn old_values(position: usize, rows: &[Drawn]) -> Vec<Vec<Value>> {
     rows.iter()
         .filter_map(|row| {

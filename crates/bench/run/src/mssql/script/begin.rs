@@ -1,4 +1,4 @@
-//! Begin and end of a script, and the databases between them.
+//! Begin and end of a script, and the databases in between.
 
 use super::super::data;
 use super::super::home::{TEMPDB, announcement};
@@ -12,18 +12,18 @@ use super::{WARM_ONLY, WHOLE, kind, name};
 use crate::command::shell_line;
 use crate::config::Config;
 
-/// Characters of a fact that are told.
+/// Maximum number of characters of a reported fact.
 const FACT_CHARACTERS: u32 = 100;
-/// Room that a run may take where nothing else is said.
+/// Default of the space that a run may use.
 const USUAL_BYTES: u64 = 1_000_000_000;
-/// Error of a server that has too little room.
+/// Error for a server without enough space.
 const TOO_LITTLE: u32 = 50_002;
-/// Looks at a scan in a second.
+/// Number of checks of a scan in a second.
 const LOOKS: u64 = 5;
 const MASTER_KEY: &str = "master key";
 const CERTIFICATE: &str = "certificate";
 
-/// Options that give the same script again, and that its output is read by.
+/// Returns the options that reproduce the same script, and with which its output is read.
 pub(super) fn options(config: &Config) -> Vec<(&'static str, String)> {
     let basics = &config.given.basics;
     let mut options = vec![
@@ -44,14 +44,14 @@ pub(super) fn options(config: &Config) -> Vec<(&'static str, String)> {
     options
 }
 
-/// The command line of a script.
+/// Returns the command line of a script.
 pub(super) fn command_line(options: &[(impl AsRef<str>, String)]) -> String {
     let words = ["tdekit", "bench", "mssql-script"].map(str::to_owned).into_iter();
     let given = options.iter().flat_map(|(name, value)| [name.as_ref().to_owned(), value.clone()]);
     shell_line(words.chain(given.filter(|word| !word.is_empty())))
 }
 
-/// What the reader should know first.
+/// Writes the introduction for the reader.
 pub(super) fn header(steps: &mut Steps, config: &Config, options: &[(&'static str, String)]) {
     let text = &mut steps.text;
     text.comment(&format!(
@@ -85,13 +85,14 @@ pub(super) fn header(steps: &mut Steps, config: &Config, options: &[(&'static st
     }
 }
 
-/// Databases of the script, base first.
+/// Returns the databases of the script, base first.
 pub(super) fn databases(config: &Config) -> [Database; 2] {
     let second = if config.given.basics.aa { Database::Control } else { Database::Encrypted };
     [Database::Base, second]
 }
 
-/// What the server is, what may be done there, and whether anything stands in the way.
+/// Writes the part that records the server's properties and permissions, and stops if an object is
+/// in the way.
 pub(super) fn begin(steps: &mut Steps, config: &Config) {
     steps.text.part("What the server is");
     let rest = "LEFT(REPLACE(REPLACE(REPLACE(@v, CHAR(13), ''), CHAR(9), ' '), CHAR(10), ' ')";
@@ -117,7 +118,7 @@ pub(super) fn begin(steps: &mut Steps, config: &Config) {
     steps.must(&lines(&format!("IF {taken} {}", refuse(words))));
     let needed = config.mssql.bounds.needed_bytes(config.rows);
     let words = format!("tdekit: the server has less room than the {needed} bytes that it takes.");
-    // As a text of its own, since not every server knows the view.
+    // As a separate text, since not every server has the view.
     let looked = format!("IF ({ROOM}) < {needed} THROW {TOO_LITTLE}, N'too little', 1");
     steps.must(&lines(&format!(
         "BEGIN TRY EXEC (N'{}'); END TRY BEGIN CATCH IF ERROR_NUMBER() = {TOO_LITTLE} {} \
@@ -139,12 +140,12 @@ pub(super) fn begin(steps: &mut Steps, config: &Config) {
     }
 }
 
-/// A statement a line.
+/// Returns a statement split into lines.
 fn lines(sql: &str) -> String {
     sql.replace("; ", ";\n")
 }
 
-/// Tries something, and tells how it ended.
+/// Tries a statement, and reports the result.
 fn may(steps: &mut Steps, named: &str, sql: &str, otherwise: Option<&str>) {
     let otherwise = otherwise.map_or_else(String::new, |what| format!("{}; ", remember(what)));
     let tried = format!(
@@ -155,7 +156,7 @@ fn may(steps: &mut Steps, named: &str, sql: &str, otherwise: Option<&str>) {
     steps.record(&[&lines(&tried)], kind::MAY, &told);
 }
 
-/// Remembers the session, and how it is set.
+/// Records the session, and its settings.
 pub(super) fn settle(steps: &mut Steps) {
     steps.text.part("How the session is set, and what it remembers");
     steps.text.batch("SET NOCOUNT ON; SET QUOTED_IDENTIFIER ON; SET NOEXEC OFF");
@@ -173,7 +174,7 @@ pub(super) fn keys(steps: &mut Steps) {
     steps.must(&lines(&format!("{}; {CREATE_CERTIFICATE}", remember(CERTIFICATE))));
 }
 
-/// A database anew, with the rows that `seed` gives.
+/// Recreates a database, with the rows for `seed`.
 pub(super) fn make(
     steps: &mut Steps,
     config: &Config,
@@ -207,7 +208,7 @@ pub(super) fn make(
     }
 }
 
-/// Encrypts the database, and waits until its scan is done.
+/// Encrypts the database, and waits until its scan is finished.
 fn encrypt(steps: &mut Steps, config: &Config) {
     steps.must(&names::create_database_key(&config.given.basics.algorithm));
     steps.text.batch(LEAVE);
@@ -233,7 +234,7 @@ fn encrypt(steps: &mut Steps, config: &Config) {
     )));
 }
 
-/// The procedure that tells the session's counters.
+/// The procedure that reports the session's counters.
 fn marking() -> String {
     let fields = ["@c", "@a", "@w", "@f", "@e", "@t"].map(|one| Field::Number(one.to_owned()));
     format!(
@@ -247,8 +248,8 @@ fn marking() -> String {
     )
 }
 
-/// The procedure that tells what the server counted by the text of statements. The plans of the
-/// whole server are looked at once.
+/// The procedure that reports the server's counters by the text of statements. The plans of the
+/// whole server are searched once.
 fn counting() -> String {
     let columns = ["cpu", "asked", "written", "fetched", "elapsed", "executions"];
     let of = |name: &str| Field::Number(format!("c.{name}"));
@@ -272,13 +273,13 @@ fn counting() -> String {
     )
 }
 
-/// Drops a database, whoever uses it.
+/// Drops a database, even if it is in use.
 fn dropping(database: Database) -> String {
     let (drop, take) = (database.drop(), database.take());
     format!("BEGIN TRY {drop}; END TRY BEGIN CATCH EXEC (N'{take}'); {drop}; END CATCH")
 }
 
-/// Drops everything, and tells what remains.
+/// Drops everything, and reports what remains.
 pub(super) fn end(
     steps: &mut Steps,
     config: &Config,
@@ -318,8 +319,8 @@ pub(super) fn end(
     steps.text.comment(&format!("{TEMPDB} A start of the server ends that."));
 }
 
-/// Removes a thing that is remembered, and tells whether it remains: where it is there afterwards,
-/// or where nobody can say, when removing it failed.
+/// Removes a recorded object, and reports if it remains: if it exists afterwards, or, if that is
+/// unknown, if its removal failed.
 fn remove(
     steps: &mut Steps,
     (remembered, shown, how): (&str, &str, &str),

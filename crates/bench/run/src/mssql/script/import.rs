@@ -1,4 +1,4 @@
-//! Results of a script's output: the report that a run on the server makes.
+//! Results from a script's output: the same report as of a run on the server.
 
 use std::io::Read;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::driver::empty_results;
 use crate::error::{BenchError, Result};
 use crate::schedule::Place;
 
-/// Bytes of an output at most. That of the largest script has fewer.
+/// Maximum size of an output in bytes. That of the largest script is smaller.
 const MOST_BYTES: u64 = 256 << 20;
 /// 2020-01-01 in seconds since 1970, from which scripts count.
 const EPOCH_S: i64 = 1_577_836_800;
@@ -42,7 +42,7 @@ pub(crate) fn import(
     imported((&bytes, path), configure)
 }
 
-/// The same of what the file at `path` holds.
+/// The same for the contents of the file at `path`.
 pub(crate) fn imported(
     (bytes, path): (&[u8], &Path),
     configure: impl FnOnce(&[String]) -> Result<Config>,
@@ -100,7 +100,7 @@ fn is_cold(config: &Config, transcript: &Transcript) -> bool {
     !config.mssql.bounds.warm_only && transcript.rights.get(name::COLD) == Some(&0)
 }
 
-/// What the server told of itself.
+/// Returns the properties that the server reported.
 fn server(config: &Config, transcript: &Transcript) -> Server {
     let fact = |name: &str| transcript.facts.get(name).map_or("", String::as_str);
     let right = |name: &str| match transcript.rights.get(name) {

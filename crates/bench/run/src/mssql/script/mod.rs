@@ -1,10 +1,10 @@
-//! The operations experiment as a script for whoever may not run a program against the server, and
-//! its output as the results of a run.
+//! The operations experiment as a script for users who may not run a program against the server,
+//! and the conversion of its output to the results of a run.
 //!
-//! The script is what a run would send, in the order that the one schedule gives it: [`write()`]
-//! gives the schedule a ground that writes batches down in place of sending them. [`record`] has
-//! the lines by which the script tells what it found; [`read`] finds them in a file, [`transcript`]
-//! makes blocks of them, [`import`](import()) results of these.
+//! The script has the statements of a run, in the order of the same schedule: [`write()`] gives the
+//! schedule a ground that writes batches down instead of sending them. [`record`] has the lines in
+//! which the script reports its findings; [`read`] finds them in a file, [`transcript`] makes
+//! blocks of them, [`import`](import()) results of these.
 
 mod begin;
 mod import;
@@ -20,35 +20,35 @@ pub(crate) use import::{import, imported};
 pub(crate) use record::sealed;
 pub(crate) use write::write;
 
-/// What the script remembers where buffers may not be emptied.
+/// Recorded by the script if buffers may not be cleared.
 const WARM_ONLY: &str = "warm only";
-/// What it remembers when all was measured.
+/// Recorded when everything was measured.
 const WHOLE: &str = "whole";
 
 /// Kinds of records.
 mod kind {
     /// An option of the script, and its value.
     pub(super) const OPTION: &str = "option";
-    /// Something that the server tells of itself, by name.
+    /// A property that the server reports, by name.
     pub(super) const FACT: &str = "fact";
-    /// A right that may lack, and the number of the error where it does, else 0.
+    /// A permission that may be missing, and the number of the error in that case, else 0.
     pub(super) const MAY: &str = "may";
     /// Pages of the plain database.
     pub(super) const PAGES: &str = "pages";
-    /// Class, side, restart, pair, place in the pair, and how many steps follow.
+    /// Class, side, restart, pair, position in the pair, and the number of steps that follow.
     pub(super) const BLOCK: &str = "block";
     /// Counters of the session, and the clock in microseconds.
     pub(super) const MARK: &str = "mark";
-    /// Counters of a statement by its text, of as many rows as the operation has statements.
+    /// Counters of a statement by its text, with one row for each statement of the operation.
     pub(super) const COUNT: &str = "count";
-    /// A thing that the script made, how it is removed, and whether it remains.
+    /// An object that the script created, how to remove it, and whether it remains.
     pub(super) const LEFT: &str = "left";
-    /// Whether all was measured, all blocks of the script, the cold ones, the last step of the
+    /// Whether all was measured, number of blocks of the script, of cold ones, the last step of the
     /// measuring, and the last of all.
     pub(super) const END: &str = "end";
 }
 
-/// Names of facts and rights.
+/// Names of facts and permissions.
 mod name {
     pub(super) const VERSION: &str = "version";
     pub(super) const EDITION: &str = "edition";

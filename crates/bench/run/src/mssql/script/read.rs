@@ -1,17 +1,17 @@
-//! Records in the output of whatever ran a script.
+//! Records in the output of any client that ran a script.
 //!
 //! Clients print a column's name over it and a line below, rows of the measured statements and
-//! messages, and pad or break lines. All that does not begin as a record is passed over.
+//! messages, and pad or break lines. Everything that does not begin like a record is skipped.
 
 use super::record::{END, Flaw, Record, START, VERSION};
 
-/// Characters that a record has at most, however its lines are broken.
+/// Maximum number of characters of a record, even with broken lines.
 const LONGEST: usize = 600;
 
-/// Why an output cannot be read.
+/// Reason why an output cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault {
-    /// Where one is to blame.
+    /// Line of the fault, if known.
     pub(super) line: Option<usize>,
     pub(super) reason: String,
 }
@@ -70,7 +70,8 @@ pub(super) fn records(bytes: &[u8]) -> Result<Vec<Record>, Fault> {
     }
 }
 
-/// Text of any encoding that clients write. Records are ASCII, so what is lost is not theirs.
+/// Decodes text of any encoding that clients write. Records are ASCII, so anything lost does not
+/// belong to them.
 fn text(bytes: &[u8]) -> String {
     let wide = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
         let units: Vec<u16> = bytes.as_chunks().0.iter().map(|pair| unit(*pair)).collect();
@@ -148,7 +149,8 @@ mod tests {
         assert_eq!(records(&[0xFF; 4_096]).unwrap(), []);
     }
 
-    /// Any bytes, and any change of an output: an answer, and no record that was not written.
+    /// Arbitrary bytes, and arbitrary changes of an output: a result, and no record that was not
+    /// written.
     #[test]
     fn anything_is_read_or_refused() {
         let mut rng = fastrand::Rng::with_seed(4711);

@@ -1,43 +1,43 @@
-//! A record of a script's output: one line of ASCII without blanks, as T-SQL writes it and as it is
-//! read.
+//! A record of a script's output: one line of ASCII without blanks; writing it in T-SQL, and
+//! reading it.
 //!
 //! `tdekit|VERSION|SESSION|STEP|KIND|FIELD...|CHECK|;`
 //!
-//! SESSION is the same in all records of one run. STEP numbers the records from 1, in the order in
-//! which the script has them. CHECK is the sum of the parts from SESSION on, each taken modulo
-//! [`PRIME`] and times its place, modulo [`PRIME`]: a digit that is changed changes it. Fields are
-//! percent-encoded (RFC 3986, 2.1), so clients may break a line anywhere and pad it with blanks.
+//! SESSION is the same in all records of one run. STEP numbers the records from 1, in their order
+//! in the script. CHECK is the sum of the parts from SESSION on, each taken modulo [`PRIME`] and
+//! times its position, modulo [`PRIME`]: a changed digit changes it. Fields are percent-encoded
+//! (RFC 3986, 2.1), so clients may break a line anywhere and pad it with blanks.
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
-/// Version of the records and of their order. It rises when a reader of this one would misread
-/// them.
+/// Version of the records and of their order. It is incremented when a reader of this one would
+/// misread them.
 pub(super) const VERSION: u64 = 1;
-/// A line that begins so begins a record.
+/// Start of a line that begins a record.
 pub(super) const START: &str = "tdekit|";
 /// The end of a record.
 pub(super) const END: &str = "|;";
-/// Larger than any place, so that no change of one digit goes unseen.
+/// Larger than any position, so that every change of one digit is detected.
 const PRIME: u64 = 99_991;
-/// Digits of the largest number: no server counts further, and sums of such stay exact.
+/// Digits of the largest number: no server counts further, and sums of such numbers stay exact.
 const DIGITS: usize = 18;
 /// Factor of a word's characters.
 const FACTOR: u64 = 31;
-/// Characters of a record at most: clients cut columns at 256.
+/// Maximum number of characters of a record: clients truncate columns at 256.
 const COLUMN: &str = "varchar(250)";
 
-/// Statement that gives a batch the number of its session, `@s`. The server keeps the time of login
-/// for as long as a session lives.
+/// Statement that gives a batch the number of its session, `@s`. The server keeps the login time
+/// for the lifetime of a session.
 pub(super) const SESSION: &str = "DECLARE @s bigint = (SELECT DATEDIFF(second, '20200101', \
     login_time) FROM sys.dm_exec_sessions WHERE session_id = @@SPID)";
 
-/// A field, as the script's text has it.
+/// A field in the script's text.
 pub(super) enum Field {
     /// Known when the script is written.
     Static(String),
-    /// An expression that gives a number of 0 or more.
+    /// An expression for a number of 0 or more.
     Number(String),
-    /// A variable that holds an encoded word, beside the variable that [`hashing`] leaves.
+    /// A variable with an encoded word, and the variable that [`hashing`] sets.
     Word { variable: &'static str, hash: &'static str },
 }
 
@@ -47,7 +47,7 @@ impl Field {
     }
 }
 
-/// The expression that gives a record, where `@s` is the session. `step` is a number or a variable.
+/// Returns the expression for a record; `@s` is the session. `step` is a number or a variable.
 pub(super) fn expression(step: &str, kind: &str, fields: &[Field]) -> String {
     let mut parts = vec![format!("'{START}{VERSION}|'"), "@s".to_owned()];
     let mut sum = vec!["@s % 99991".to_owned(), format!("2 * ({step} % {PRIME})")];
@@ -76,8 +76,8 @@ pub(super) fn expression(step: &str, kind: &str, fields: &[Field]) -> String {
     )
 }
 
-/// Statements that encode the words in a variable, and leave their weight in `hash`, which they
-/// declare with `counter`.
+/// Returns statements that encode the words in a variable, and store their weight in `hash`, which
+/// they declare with `counter`.
 pub(super) fn hashing(variable: &str, hash: &str, counter: &str) -> String {
     let replaced = ["%", " ", "|", "'"].into_iter().fold(variable.to_owned(), |inner, one| {
         format!("REPLACE({inner}, '{}', '{}')", one.replace('\'', "''"), encoded(one))
@@ -101,14 +101,14 @@ pub(super) struct Record {
     pub(super) fields: Vec<String>,
 }
 
-/// Why the text of a record is none.
+/// Reason why a text is not a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Flaw {
     /// Of a later script.
     Version(String),
-    /// Not of this shape, or a number that is too large.
+    /// Of another format, or with a number that is too large.
     Shape,
-    /// Some part of it was changed.
+    /// Some part of it was altered.
     Check,
 }
 
@@ -138,13 +138,13 @@ impl Record {
         Ok(Self { line, session, step, kind: (*kind).to_owned(), fields })
     }
 
-    /// Its fields as words.
+    /// Returns its fields as words.
     pub(super) fn words<const N: usize>(&self) -> Option<[String; N]> {
         let words: Option<Vec<String>> = self.fields.iter().map(|field| decoded(field)).collect();
         words?.try_into().ok()
     }
 
-    /// Its fields as numbers.
+    /// Returns its fields as numbers.
     pub(super) fn numbers<const N: usize>(&self) -> Option<[u64; N]> {
         let numbers: Result<Vec<u64>, Flaw> =
             self.fields.iter().map(|field| number(field)).collect();
@@ -163,7 +163,7 @@ fn number(part: &str) -> Result<u64, Flaw> {
     }
 }
 
-/// What a part counts in the check.
+/// Returns the weight of a part in the check.
 fn weight(part: &str) -> u64 {
     match number(part) {
         Ok(number) => number % PRIME,
@@ -173,10 +173,10 @@ fn weight(part: &str) -> u64 {
     }
 }
 
-/// What a field does not hold as it is, beside what is not ASCII.
+/// Characters that are encoded in a field, besides those that are not ASCII.
 const QUOTED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'|').add(b'\'');
 
-/// Percent-encoded, as a field holds it.
+/// Returns a text percent-encoded, as in a field.
 pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, QUOTED).to_string()
 }
@@ -185,7 +185,7 @@ pub(super) fn decoded(text: &str) -> Option<String> {
     crate::address::decode(text).ok()
 }
 
-/// A record of these parts, parted by bars: SESSION, STEP, KIND and fields.
+/// Returns a record of these parts, separated by bars: SESSION, STEP, KIND and fields.
 pub(crate) fn sealed(parts: &str) -> String {
     let sum = (1..PRIME)
         .zip(parts.split('|'))
@@ -193,7 +193,7 @@ pub(crate) fn sealed(parts: &str) -> String {
     format!("{START}{VERSION}|{parts}|{sum}{END}")
 }
 
-/// A record as a server writes it.
+/// Returns a record as written by a server.
 #[cfg(test)]
 pub(super) fn written(session: u64, step: u64, kind: &str, fields: &[&str]) -> String {
     let fields: Vec<String> = fields.iter().map(|field| encoded(field)).collect();

@@ -1,15 +1,16 @@
-//! A script as it grows: batches, the records between them, and what ends the work where one fails.
+//! A script under construction: batches, the records between them, and the end of the work after a
+//! failure.
 //!
-//! `#tdekit` is what the session remembers between batches: the names of things that the script
-//! made, and how far it came.
+//! `#tdekit` is the state of the session between batches: the names of objects that the script
+//! created, and its progress.
 
 use super::record::{Field, SESSION, expression};
 use crate::sql_text::Text;
 
-/// Room for what the script remembers.
+/// Creates the table for the script's state.
 pub(super) const REMEMBER: &str = "CREATE TABLE #tdekit (what nvarchar(400) NOT NULL)";
-/// From here on nothing is carried out but the end. A batch is looked at by the one behind it,
-/// since an error ends its own.
+/// From here on only the end is executed. A batch is checked by the next one, since an error ends
+/// its own.
 const GUARD: &str =
     "IF @@ERROR <> 0 BEGIN INSERT INTO #tdekit VALUES (N'failed'); SET NOEXEC ON; END";
 const FAILED: &str = "failed";
@@ -31,13 +32,13 @@ impl Steps {
         self.last
     }
 
-    /// A batch without which nothing goes on.
+    /// Adds a batch without which the script cannot continue.
     pub(super) fn must(&mut self, batch: &str) {
         self.text.batch(batch);
         self.text.batch(GUARD);
     }
 
-    /// A record of its own batch, behind statements that find what it tells.
+    /// Adds a record in a separate batch, after statements that determine its contents.
     pub(super) fn record(&mut self, before: &[&str], kind: &str, fields: &[Field]) {
         let step = self.next();
         let mut parts: Vec<&str> = vec![SESSION];
@@ -47,21 +48,21 @@ impl Steps {
         self.text.batch(&format!("{parts};\nSELECT {told}"));
     }
 
-    /// From here on nothing is carried out where the script remembers `what`, until [`again`].
+    /// Skips what follows if the script has recorded `what`, until [`again`].
     ///
     /// [`again`]: Self::again
     pub(super) fn unless(&mut self, what: &str) {
         self.text.batch(&format!("IF {} SET NOEXEC ON", remembers(what)));
     }
 
-    /// Goes on, unless something failed.
+    /// Continues, unless something failed.
     pub(super) fn again(&mut self) {
         self.text.batch("SET NOEXEC OFF");
         self.text.batch(&format!("IF {} SET NOEXEC ON", remembers(FAILED)));
     }
 }
 
-/// Whether the script remembers this.
+/// Returns the condition that the script has recorded this.
 pub(super) fn remembers(what: &str) -> String {
     format!("EXISTS (SELECT 1 FROM #tdekit WHERE what = N'{what}')")
 }
@@ -70,7 +71,7 @@ pub(super) fn remember(what: &str) -> String {
     format!("INSERT INTO #tdekit VALUES (N'{what}')")
 }
 
-/// What fails the script, and is told.
+/// Returns a statement that fails the script with a message.
 pub(super) fn refuse(words: &str) -> String {
     let words = words.replace('\'', "''");
     format!("BEGIN RAISERROR(N'{words}', 16, 1); {}; SET NOEXEC ON; END", remember(FAILED))

@@ -1,4 +1,4 @@
-//! Scripts whose output a double of a server writes, read back.
+//! Scripts whose output is written by a simulated server and read back.
 
 use tdekit_bench_report::{Metric, Results};
 
@@ -10,14 +10,14 @@ use crate::error::BenchError;
 
 const SMALL: &str = "--rows 300 --restarts 2 --pairs 1";
 
-/// What a server does to a script.
+/// Behaviour of a simulated server.
 #[derive(Clone, Copy, Default)]
 struct Server {
-    /// The number of the error by which buffers are not emptied.
+    /// The number of the error for clearing buffers.
     cold_error: u64,
-    /// The number of the error by which statements are not counted by their text.
+    /// The number of the error for counters by text.
     texts_error: u64,
-    /// The step behind which a statement fails.
+    /// The step after which a statement fails.
     fails_behind: Option<u64>,
     /// The database that is not dropped.
     keeps: Option<&'static str>,
@@ -28,8 +28,8 @@ fn config(words: &str) -> crate::config::Config {
 }
 
 impl Server {
-    /// The output of a script. Every look at the clock and at the counters finds more than the one
-    /// before.
+    /// Returns the output of the script. Every reading of the clock and of the counters is greater
+    /// than the previous one.
     fn run(self, script: &str) -> String {
         let mut output = Vec::new();
         let (mut silent, mut failed, mut ticks) = (false, false, 0_u64);
@@ -109,7 +109,7 @@ impl Server {
     }
 }
 
-/// Results of an output, whose options are those of a script.
+/// Returns the results of an output with the options of a script.
 fn read(output: &str) -> Result<Results, BenchError> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), output).unwrap();
@@ -132,8 +132,8 @@ fn a_scripts_output_is_the_report_of_a_run() {
     // Two sides and restarts of twelve classes, and of 31 statements warm and cold.
     let whole = report.runs.iter().filter(|run| run.statement.is_none()).count();
     assert_eq!((whole, report.runs.len() - whole), (2 * 2 * 12, 2 * 2 * 2 * 31));
-    // The double's counters rise by one at every look, microseconds of statements and milliseconds
-    // of sessions.
+    // The simulated counters rise by one at every reading, microseconds of statements and
+    // milliseconds of sessions.
     for run in &report.runs {
         let cpu = run.value(Metric::Cpu).unwrap();
         let rebuilt = run.cell.contains("reindex") || run.cell.contains("backup");
@@ -173,7 +173,7 @@ fn rights_that_lack_are_told() {
     assert!(results.control && results.server.unwrap().sides[1].cipher.is_none());
 }
 
-/// Wherever a script fails: what was measured before is kept and marked, or nothing was.
+/// Wherever a script fails: earlier measurements are kept and marked, or there are none.
 #[test]
 fn a_script_that_fails_gives_what_it_measured_before() {
     let script = write(&config(SMALL)).unwrap();
@@ -220,7 +220,7 @@ fn what_is_no_whole_output_of_one_script_is_refused() {
     let cold = lines.iter().position(|line| line.contains("/cold|")).unwrap();
     let warm = lines[cold].replace("cold", "warm");
     assert!(refused(&output.replace(lines[cold], &warm)).contains("changed"));
-    // With a check that fits.
+    // With a valid check.
     for (from, to) in [("operations/select/warm", "operations/select/hot"), ("encrypted", "peer")] {
         let changed: Vec<String> =
             lines
@@ -242,7 +242,7 @@ fn what_is_no_whole_output_of_one_script_is_refused() {
     assert!(matches!(error, BenchError::Option { .. }), "{error}");
 }
 
-/// A record with other fields, as a script would have written it.
+/// Returns a record with other fields, as a script would have written it.
 fn again(line: &str, from: &str, to: &str) -> String {
     let parts: Vec<&str> = line.split('|').collect();
     let [_, _, session, step, kind, fields @ .., _, _] = parts.as_slice() else { panic!("{line}") };
@@ -252,7 +252,7 @@ fn again(line: &str, from: &str, to: &str) -> String {
     written(session.parse().unwrap(), step.parse().unwrap(), kind, &fields)
 }
 
-/// Any change of an output, with checks that fit or not: results or a reason, never a panic.
+/// Any change of an output, with valid or invalid checks: results or a reason, never a panic.
 #[test]
 fn any_change_of_an_output_is_read_or_refused() {
     let script = write(&config("--rows 100 --restarts 1 --pairs 1 --warm-only")).unwrap();
@@ -299,7 +299,7 @@ fn scripts_have_bounds_and_say_what_they_do() {
     ] {
         assert!(joined.contains(wanted), "{wanted}");
     }
-    // What a run sends for the same options, it has too.
+    // It contains the statements of a run with the same options.
     let usual = write(&config("")).unwrap();
     assert!(usual.len() < 4 << 20, "{}", usual.len());
     let refused = |words: &str| {

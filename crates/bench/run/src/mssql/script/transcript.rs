@@ -1,4 +1,4 @@
-//! What a script found, of its records: whole, in their order, and of one run.
+//! The findings of a script, from its records: complete, in order, and of one run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use super::read::Fault;
 use super::record::Record;
 use super::{kind, name};
 
-/// Nanoseconds of the units that sessions, statements and clocks are counted in.
+/// Nanoseconds of the units of sessions, statements and clocks.
 const SESSION_NS: u64 = 1_000_000;
 const STATEMENT_NS: u64 = 1_000;
 
@@ -18,14 +18,14 @@ struct Mark {
     clock_us: u64,
 }
 
-/// A statement's counters until then, and how often it had run.
+/// A statement's counters up to then, and its number of executions.
 #[derive(Debug, Clone, Copy)]
 struct Count {
     used: Used,
     executions: u64,
 }
 
-/// A block, with what stands around each of its statements.
+/// A block, with the records around each of its statements.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) line: usize,
@@ -39,20 +39,20 @@ pub(super) struct Found {
     counts: [Vec<Count>; 2],
 }
 
-/// What a script found.
+/// The findings of a script.
 #[derive(Debug)]
 pub(super) struct Transcript {
     pub(super) options: Vec<(String, String)>,
     pub(super) facts: BTreeMap<String, String>,
-    /// Numbers of the errors by which rights were refused; 0 for those that there are.
+    /// Numbers of the errors by which permissions were refused; 0 if granted.
     pub(super) rights: BTreeMap<String, u64>,
     pub(super) pages: u64,
     pub(super) blocks: Vec<Found>,
     /// Things that remain on the server, and how each is removed.
     pub(super) left: Vec<(String, String)>,
-    /// Where the script stopped before its work was done.
+    /// Where the script stopped before it was finished.
     pub(super) stopped: Option<String>,
-    /// The first and the last look at the clock, microseconds since 2020.
+    /// The first and the last reading of the clock, microseconds since 2020.
     pub(super) clock_us: Option<(u64, u64)>,
 }
 
@@ -84,7 +84,7 @@ impl Transcript {
         Ok(found)
     }
 
-    /// Takes all records; how many blocks were begun.
+    /// Takes all records; returns the number of blocks that were begun.
     fn take(&mut self, records: &[Record]) -> Result<u64, Fault> {
         let mut begun = 0;
         let mut rest = records;
@@ -114,7 +114,7 @@ impl Transcript {
                     let [what, how, remains] = record.words().ok_or_else(wrong)?;
                     self.left.extend((remains != "0").then_some((what, how)));
                 }
-                // Those of a block that was not ended.
+                // Those of an unfinished block.
                 kind::MARK | kind::COUNT if begun > 0 => {}
                 kind::MAY | kind::END => {}
                 _ => return Err(wrong()),
@@ -131,7 +131,7 @@ impl Transcript {
     }
 }
 
-/// What the last record tells.
+/// Contents of the last record.
 struct End {
     whole: bool,
     blocks: u64,
@@ -168,8 +168,8 @@ fn rights(records: &[Record]) -> Result<BTreeMap<String, u64>, Fault> {
     records.iter().filter(|record| record.kind == kind::MAY).map(of).collect()
 }
 
-/// Steps follow one another, but for those that the script left out: cold blocks where buffers may
-/// not be emptied, and after a failure all up to the end.
+/// Checks that steps are consecutive, except for those that the script left out: cold blocks if
+/// buffers may not be cleared, and after a failure all up to the end.
 fn in_order(records: &[Record], end: &End, refused: bool) -> Result<(), Fault> {
     let session = records.first().map(|record| record.session);
     let mut last = (0, "");
@@ -193,7 +193,8 @@ fn in_order(records: &[Record], end: &End, refused: bool) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A block, and how many of the records behind it are its own; none where it was not ended.
+/// Returns a block, and the number of the following records that belong to it; none if it was not
+/// finished.
 fn block(record: &Record, behind: &[Record]) -> Result<Option<(Found, usize)>, Fault> {
     let wrong = || Fault::at(record.line, "the script writes no such record");
     let [cell, side, restart, pair, position, following] = record.words().ok_or_else(wrong)?;
@@ -239,7 +240,7 @@ fn block(record: &Record, behind: &[Record]) -> Result<Option<(Found, usize)>, F
     Ok(Some((found, own.len())))
 }
 
-/// Where a script stopped.
+/// Returns where a script stopped.
 fn stopped(records: &[Record]) -> String {
     let blocks = records.iter().filter(|record| record.kind == kind::BLOCK);
     let last = blocks.filter_map(|record| Some((record, record.words::<6>()?))).next_back();
@@ -256,8 +257,8 @@ fn stopped(records: &[Record]) -> String {
 }
 
 impl Found {
-    /// Cost of each of so many statements: by its text, where the server counts it so, else by the
-    /// session; and the time between the looks around it.
+    /// Returns the cost of each of this many statements: by its text, if the server counts it so,
+    /// else by the session; and the time between the readings around it.
     pub(super) fn costs(
         &self,
         statements: usize,
@@ -276,7 +277,7 @@ impl Found {
         let mut costs: Vec<(Option<Used>, u64)> = self.marks.chunks(2).map(between).collect();
         if by_text {
             for ((cost, _), (before, after)) in costs.iter_mut().zip(before.iter().zip(after)) {
-                // A plan that the server has thrown away since has no counters.
+                // A plan that the server has since discarded has no counters.
                 let ran = after.executions > before.executions;
                 *cost = ran.then(|| after.used.since(&before.used));
             }
@@ -285,7 +286,7 @@ impl Found {
     }
 }
 
-/// Whether no block is there twice.
+/// Checks that no block occurs twice.
 pub(super) fn each_once(blocks: &[Found]) -> Result<(), Fault> {
     let mut known = BTreeSet::new();
     for block in blocks {

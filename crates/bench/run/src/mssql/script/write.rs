@@ -1,4 +1,4 @@
-//! The script itself: a ground of the schedule's that writes down what another would send.
+//! The script itself: a ground of the schedule that writes down what another would send.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::schedule::{
     self, Block, Ground, Kind, Length, Place, Steering, Surroundings, in_random_order,
 };
 
-/// Bytes of a script at most: no editor takes more.
+/// Maximum size of a script in bytes: editors take no more.
 const MOST_BYTES: usize = 32 << 20;
 /// Longer than writing takes, so that nothing is left out.
 const NO_LIMIT: Duration = Duration::from_secs(u32::MAX as u64);
@@ -58,7 +58,7 @@ pub(crate) fn write(config: &Config) -> Result<String> {
     Ok(steps.text.finish())
 }
 
-/// Has the schedule call every block in the order of a run.
+/// Makes the schedule call every block in the order of a run.
 fn schedule(ground: &mut ScriptGround<'_>, config: &Config) -> Result<()> {
     let progress = Progress::hidden();
     let around = Surroundings {
@@ -83,17 +83,17 @@ struct ScriptGround<'a> {
     config: &'a Config,
     tasks: Vec<Task>,
     plan: Vec<Planned>,
-    /// Tells this script's statements from others' in the server's counters.
+    /// Distinguishes this script's statements from others in the server's counters.
     tag: String,
     steps: Steps,
-    /// All that were written, and the cold ones among them.
+    /// Number of all that were written, and of the cold ones among them.
     blocks: (u64, u64),
-    /// Backups that are made.
+    /// Backups that are created.
     files: Vec<String>,
 }
 
 impl Ground for ScriptGround<'_> {
-    /// Place among the tasks.
+    /// Index of the task.
     type Cell = usize;
     type Found = ();
 
@@ -141,7 +141,8 @@ impl Ground for ScriptGround<'_> {
 }
 
 impl ScriptGround<'_> {
-    /// Statements of an operation with values of their own, as a block of this seed runs them.
+    /// Returns the statements of an operation with separate values, as a block of this seed runs
+    /// them.
     fn statements(&self, operation: Operation, side: &str, seed: u64) -> Vec<String> {
         let mut rng = Rng::with_seed(seed);
         let mine = self.plan.iter().filter(|one| one.operation == operation);
@@ -202,8 +203,8 @@ impl ScriptGround<'_> {
         }
     }
 
-    /// The tag by which the server counts the work's statements, where it does by their text; the
-    /// batches that are measured; and what takes them back.
+    /// Returns the tag by which the server counts the work's statements, if it does so by their
+    /// text; the batches that are measured; and those that undo them.
     fn work(
         &mut self,
         work: Work,

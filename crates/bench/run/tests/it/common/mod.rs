@@ -10,8 +10,8 @@ use tdekit_bench_report::{Results, from_json};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_tdekit-bench");
 
-/// A directory for copies and reports, base against base with the bundled library, so that nothing
-/// but SQLite is needed.
+/// A directory for copies and reports, base against base with the bundled library, so that only
+/// SQLite is needed.
 pub(crate) struct Place {
     pub(crate) directory: tempfile::TempDir,
 }
@@ -27,7 +27,7 @@ impl Place {
         self.directory.path().join(name)
     }
 
-    /// The program with the words of a line, and no command to price.
+    /// Returns the program with the words of a line, and no command to measure.
     pub(crate) fn bare(&self, line: &str) -> Command {
         let mut command = Command::new(PROGRAM);
         command
@@ -59,7 +59,8 @@ impl Place {
         from_json(&std::fs::read_to_string(self.path("results.json")).unwrap()).unwrap()
     }
 
-    /// The results of a run that did not get to its end, marked in the page, the copies gone.
+    /// Returns the results of a run that did not complete, after checks that the page marks it, and
+    /// that the copies are removed.
     pub(crate) fn partial(&self, reason: &str) -> Results {
         let results = self.results();
         let [found] = results.incomplete.as_slice() else { panic!("{:?}", results.incomplete) };
@@ -104,7 +105,7 @@ impl Place {
     }
 }
 
-/// Waits, a minute at most.
+/// Waits, for one minute at most.
 pub(crate) fn wait_until(reproach: &str, mut fits: impl FnMut() -> bool) {
     let start = Instant::now();
     while !fits() {
@@ -113,7 +114,7 @@ pub(crate) fn wait_until(reproach: &str, mut fits: impl FnMut() -> bool) {
     }
 }
 
-/// What a command prints that succeeds and has nothing else to say.
+/// Returns the output of a command that succeeds without any messages.
 pub(crate) fn done(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let (printed, errors) = text(&output);
@@ -122,7 +123,7 @@ pub(crate) fn done(command: &mut Command) -> String {
     printed
 }
 
-/// The errors of a command that fails.
+/// Returns the errors of a command that fails.
 pub(crate) fn refused(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let errors = text(&output).1;
@@ -137,7 +138,7 @@ pub(crate) fn text(output: &Output) -> (String, String) {
     )
 }
 
-/// The results document that a report page holds.
+/// Returns the results document in a report page.
 pub(crate) fn embedded(page: &Path) -> Results {
     let page = std::fs::read_to_string(page).unwrap();
     let mark = "id=\"results\">";
@@ -146,7 +147,7 @@ pub(crate) fn embedded(page: &Path) -> Results {
     from_json(&page[start..end]).unwrap()
 }
 
-/// A run that goes on until it is disturbed.
+/// Arguments of a run that continues until it is disturbed.
 pub(crate) const ENDLESS: &str =
     "--experiment crud --mix 4/3/3 --rows 500 --processes 2 --loops 20 --pairs 1000";
 
@@ -160,7 +161,7 @@ pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended, as it should.
+        // It may already have ended, as expected.
         let _ended = self.0.kill();
         let _ended = self.0.wait();
     }

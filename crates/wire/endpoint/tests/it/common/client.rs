@@ -1,4 +1,4 @@
-//! A client that speaks to a server byte by byte.
+//! A client that talks to a server byte by byte.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::io::{Read, Write};
@@ -31,7 +31,7 @@ pub(crate) struct Client {
     incoming: Vec<u8>,
 }
 
-/// An answer as the client read it.
+/// An answer as read by the client.
 #[derive(Debug)]
 pub(crate) struct Answer(pub(crate) Vec<Token>);
 
@@ -48,7 +48,7 @@ impl Answer {
         self.0.iter().filter_map(error).collect()
     }
 
-    /// The values of all rows.
+    /// Returns the values of all rows.
     pub(crate) fn values(&self) -> Vec<Vec<Value<'static>>> {
         let values = |token: &Token| match token {
             Token::Row(values) => Some(values.clone()),
@@ -57,7 +57,7 @@ impl Answer {
         self.0.iter().filter_map(values).collect()
     }
 
-    /// The status of the last token, which is a DONE.
+    /// Returns the status of the last token, which is a DONE.
     pub(crate) fn status(&self) -> u16 {
         match self.0.last() {
             Some(Token::Done { status, .. }) => status.0,
@@ -88,12 +88,12 @@ impl Client {
     pub(crate) fn connect_to(address: SocketAddr) -> Client {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
-        // A test that waits for what never comes ends by this.
+        // Ends a test that waits for something that never comes.
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         Client { stream, tls: None, packet_bytes: 4096, incoming: Vec::new() }
     }
 
-    /// Logs in, encrypted as asked for; gives the server's answer.
+    /// Logs in, encrypted as requested; returns the server's answer.
     pub(crate) fn enter(&mut self, login: &Login, encryption: Encryption) -> Answer {
         let answered = self.prelogin(encryption).unwrap();
         let both = encryption != Encryption::NotSupported && answered != Encryption::NotSupported;
@@ -107,7 +107,7 @@ impl Client {
         self.answer()
     }
 
-    /// As [`Client::enter`], with TLS before all else.
+    /// As [`Client::enter`], with TLS before everything else.
     pub(crate) fn enter_strictly(&mut self, login: Login, tls: ClientConnection) -> Answer {
         self.strict(tls).unwrap();
         assert_ne!(self.prelogin(Encryption::Required), Some(Encryption::Off));
@@ -134,7 +134,7 @@ impl Client {
         Ok(())
     }
 
-    /// TLS before all else.
+    /// Starts TLS before everything else.
     pub(crate) fn strict(&mut self, mut tls: ClientConnection) -> Result<(), String> {
         while tls.is_handshaking() {
             tls.complete_io(&mut self.stream).map_err(|error| error.to_string())?;
@@ -161,7 +161,7 @@ impl Client {
         self.send_bytes(&framed);
     }
 
-    /// Sends, whether or not the server still wants to hear.
+    /// Sends, whether or not the server still listens.
     pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
         match &mut self.tls {
             Some(tls) => {
@@ -178,7 +178,7 @@ impl Client {
         }
     }
 
-    /// The next message, or none when the server has closed.
+    /// Returns the next message, or `None` if the server has closed.
     pub(crate) fn message(&mut self) -> Option<Vec<u8>> {
         let mut assembler = Assembler::new(1 << 30);
         loop {

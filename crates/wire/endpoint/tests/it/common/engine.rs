@@ -10,7 +10,7 @@ use tdekit_wire_tds::{
     Parameter, Session, Sink, SqlType, Transaction, Value,
 };
 
-/// The requests that sessions were given.
+/// The requests that sessions received.
 #[derive(Default)]
 pub(crate) struct Log(pub(crate) Mutex<Vec<String>>);
 

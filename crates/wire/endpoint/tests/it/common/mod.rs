@@ -1,4 +1,4 @@
-//! An endpoint in a test, and a client that speaks to it byte by byte.
+//! An endpoint in a test, and a client that talks to it byte by byte.
 #![allow(dead_code, unused_imports, reason = "each test file uses its own part")]
 
 mod client;
@@ -47,7 +47,7 @@ pub(crate) fn serve_with(mode: Mode, limits: Limits) -> Server {
     Server { endpoint, log, logins, sessions, _dir: dir }
 }
 
-/// Waits until `done`, for something that another thread does soon.
+/// Waits until `done` returns true, for something that another thread does soon.
 pub(crate) fn eventually(what: &str, done: impl Fn() -> bool) {
     for _ in 0..2000 {
         if done() {
@@ -63,7 +63,7 @@ impl Client {
         Client::connect_to(server.endpoint.address())
     }
 
-    /// Connects and logs in, encrypted as asked for.
+    /// Connects and logs in, encrypted as requested.
     pub(crate) fn login(server: &Server, encryption: Encryption) -> Client {
         let mut client = Client::connect(server);
         let answer = client.enter(&login_of("sa", PASSWORD, ""), encryption);
@@ -71,7 +71,7 @@ impl Client {
         client
     }
 
-    /// As [`Client::login`], with TLS before all else.
+    /// As [`Client::login`], with TLS before everything else.
     pub(crate) fn strict_login(server: &Server) -> Client {
         let mut client = Client::connect(server);
         let tls = tls_client(BOTH, &[b"tds/8.0"]);

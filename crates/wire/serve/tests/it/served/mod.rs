@@ -1,4 +1,4 @@
-//! A `tdekit serve` of a test's own, and clients that speak to it.
+//! A `tdekit serve` of one test, and clients that talk to it.
 #![allow(dead_code, unused_imports)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -22,13 +22,13 @@ use crate::common::Place;
 pub(crate) use client::{Answer, BOTH, Client, login_of, tls_client};
 
 pub(crate) const PASSWORD: &str = "correct horse";
-/// In rows that must not be found in the clear.
+/// Marker in rows that must not be found in plain text.
 pub(crate) const MARKER: &str = "Zanzibar-Marker-4711";
-/// A batch was cancelled.
+/// Status of a cancelled batch.
 pub(crate) const ATTENTION: u16 = 0x20;
 
-/// A server on a directory of its own, with the login `sa`, and a key store with [`CERTIFICATE`]
-/// where it is made so.
+/// A server on its own directory, with the login `sa`, and a key store with [`CERTIFICATE`] if
+/// created with one.
 pub(crate) struct Served {
     pub(crate) place: Place,
     process: Option<Child>,
@@ -39,12 +39,12 @@ pub(crate) struct Served {
 pub(crate) const CERTIFICATE: &str = "TestCert";
 
 impl Served {
-    /// Without a key store.
+    /// Starts a server without a key store.
     pub(crate) fn bare(args: &[&str]) -> Self {
         Self::at(Place::empty(), args)
     }
 
-    /// With a certificate.
+    /// Starts a server with a certificate.
     pub(crate) fn new() -> Self {
         let place = Place::with_store();
         place.ok(["cert", "create", CERTIFICATE]);
@@ -61,7 +61,7 @@ impl Served {
         served
     }
 
-    /// Starts it again on the same directory.
+    /// Restarts it on the same directory.
     pub(crate) fn start(&mut self) {
         let mut args = vec!["serve", "data", "--listen", "127.0.0.1:0"];
         args.extend(self.args.iter().map(String::as_str));
@@ -69,7 +69,7 @@ impl Served {
         self.run(command);
     }
 
-    /// Starts it by a command of the test's own.
+    /// Starts it by a command of the test.
     pub(crate) fn run(&mut self, mut command: Command) {
         let told = File::options().create(true).append(true).open(self.told()).unwrap();
         let mut process = command.stdout(Stdio::piped()).stderr(told).spawn().unwrap();
@@ -101,14 +101,14 @@ impl Served {
         self.place.path("data").join(name)
     }
 
-    /// As by `kill -9`.
+    /// Kills it as by `kill -9`.
     pub(crate) fn kill(&mut self) {
         let mut process = self.process.take().unwrap();
         process.kill().unwrap();
         process.wait().unwrap();
     }
 
-    /// As by the system when it shuts down.
+    /// Stops it as the system does at shutdown.
     pub(crate) fn terminate(&mut self) -> ExitStatus {
         self.signal();
         self.wait()
@@ -135,7 +135,7 @@ impl Served {
         client
     }
 
-    /// A session in a database that is made if need be.
+    /// Returns a session in a database, which is created if needed.
     pub(crate) fn client_in(&self, database: &str) -> Client {
         let mut client = self.client();
         ok(&mut client, &format!("IF DB_ID('{database}') IS NULL CREATE DATABASE {database}"));
@@ -143,7 +143,7 @@ impl Served {
         client
     }
 
-    /// The files of the served directory in which the marker stands in the clear.
+    /// Returns the files of the served directory in which the marker is in plain text.
     pub(crate) fn files_with_marker(&self) -> Vec<String> {
         let wide: Vec<u8> = MARKER.encode_utf16().flat_map(u16::to_le_bytes).collect();
         let has = |bytes: &[u8], text: &[u8]| bytes.windows(text.len()).any(|w| w == text);
@@ -190,7 +190,7 @@ pub(crate) fn script(client: &mut Client, script: &str) -> Vec<Answer> {
     batches.map(|batch| ok(client, batch)).collect()
 }
 
-/// The only value of the only row.
+/// Returns the only value of the only row.
 pub(crate) fn one(client: &mut Client, batch: &str) -> Value<'static> {
     match &ok(client, batch).values()[..] {
         [row] if row.len() == 1 => row[0].clone(),
@@ -212,7 +212,7 @@ pub(crate) fn text(value: &Value<'_>) -> String {
     }
 }
 
-/// Errors and information.
+/// Returns errors and information messages.
 pub(crate) fn messages(answer: &Answer) -> Vec<Message> {
     let message = |token: &Token| match token {
         Token::Message(message) => Some(message.clone()),
@@ -221,7 +221,7 @@ pub(crate) fn messages(answer: &Answer) -> Vec<Message> {
     answer.0.iter().filter_map(message).collect()
 }
 
-/// Waits until `done`, for something that the server does soon.
+/// Waits until `done` is true, for something that the server does soon.
 pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     for _ in 0..1000 {
         if done() {

@@ -1,4 +1,4 @@
-//! What statements have used: `sys.dm_exec_query_stats`, and the texts that they stand in.
+//! Resources used by statements: `sys.dm_exec_query_stats`, and the texts that contain them.
 
 use tdekit_wire_tds::{Length, SqlType, Value};
 
@@ -8,7 +8,7 @@ use crate::value::Val;
 
 const HANDLE: SqlType = SqlType::VarBinary(Length::Of(64));
 
-/// The rows behind `sys.dm_exec_sql_text`: its columns, behind the handle.
+/// The rows for `sys.dm_exec_sql_text`: its columns, after the handle.
 pub(crate) const SQL_TEXTS: &str = "sys.~dm_exec_sql_text";
 
 pub(crate) const VIEWS: &[View] = &[
@@ -56,7 +56,7 @@ const QUERY_STATS: Columns = &[
     ("max_rows", BIG),
 ];
 
-/// `sql_handle`: its first byte says that it is a text's.
+/// Returns `sql_handle`: its first byte marks it as that of a text.
 fn handle(kind: u8, number: u64) -> Val {
     let mut bytes = vec![kind, 0, 0, 0];
     bytes.extend(number.to_be_bytes());
@@ -67,12 +67,12 @@ fn big(number: u64) -> Val {
     Value::Int(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-/// Total, last, least and most, in units of so many.
+/// Returns total, last, minimum and maximum, in this unit.
 fn four(figure: &Figure, unit: u64) -> [Val; 4] {
     [figure.total, figure.last, figure.min, figure.max].map(|value| big(value / unit))
 }
 
-/// The number of a database that the caller sees.
+/// Returns the number of a database that the caller can see.
 fn seen(server: &Server<'_>, name: &str) -> Option<i32> {
     let found = server.databases.iter().find(|known| known.name.eq_ignore_ascii_case(name));
     found.map(|database| database.id)
@@ -119,7 +119,7 @@ fn sql_texts(server: &Server<'_>) -> Vec<Row> {
         let rest = |kind: u8| {
             vec![
                 handle(kind, known.handle),
-                // a text outside of a procedure belongs to no database
+                // a text outside of a procedure has no database
                 if known.procedure { int(id) } else { Value::Null },
                 Value::Null,
                 if known.procedure { int(1) } else { Value::Null },
@@ -127,7 +127,7 @@ fn sql_texts(server: &Server<'_>) -> Vec<Row> {
                 text(&*known.text),
             ]
         };
-        // the handle of the text, and that of its plan
+        // the handle of the text, and the handle of its plan
         Some([rest(2), rest(6)])
     };
     server.tallies.texts().iter().filter_map(row).flatten().collect()

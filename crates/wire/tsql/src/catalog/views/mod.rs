@@ -1,4 +1,4 @@
-//! System views that are filled here: their columns, and where their rows come from.
+//! System views that are filled here: their columns, and the sources of their rows.
 
 pub(crate) mod figures;
 mod keys;
@@ -18,7 +18,7 @@ pub(crate) type Row = Vec<Val>;
 /// Names and types.
 pub(crate) type Columns = &'static [(&'static str, SqlType)];
 
-/// The server's knowledge beside its databases.
+/// The server's state other than its databases.
 pub(crate) struct Server<'a> {
     pub(crate) databases: Vec<Database>,
     pub(crate) caller: &'a Caller,
@@ -26,7 +26,7 @@ pub(crate) struct Server<'a> {
     pub(crate) tallies: Tallies,
 }
 
-/// Where rows come from.
+/// Source of a view's rows.
 pub(crate) enum Source {
     /// Nothing of this kind exists.
     Empty,
@@ -67,17 +67,17 @@ pub(crate) fn some(value: Option<i64>) -> Val {
     value.map_or(Value::Null, Value::Int)
 }
 
-/// 2000-01-01: SQLite keeps no times of creation.
+/// Returns 2000-01-01: SQLite keeps no creation times.
 pub(crate) fn epoch() -> Val {
     Value::DateTime { days: 36_524, ticks: 0 }
 }
 
-/// All of them.
+/// Returns all views.
 pub(crate) fn all() -> impl Iterator<Item = &'static View> {
     objects::VIEWS.iter().chain(keys::VIEWS).chain(server::VIEWS).chain(figures::VIEWS)
 }
 
-/// The view of this lower-case name.
+/// Returns the view of this lower-case name.
 pub(crate) fn find(name: &str) -> Option<&'static View> {
     all().find(|view| view.name == name)
 }

@@ -238,7 +238,7 @@ fn parameters(facts: &Facts) -> Vec<Row> {
             int(precision),
             int(scale),
             bit(own.output),
-            // SQL Server tells it of CLR procedures only
+            // SQL Server reports it for CLR procedures only
             bit(false),
             bit(false),
             bit(true),
@@ -302,7 +302,7 @@ const EXTENDED: Columns = &[
     ("value", LONG),
 ];
 
-/// The description of columns and parameters by ODBC's catalog procedures: of our own making.
+/// The description of columns and parameters for ODBC's catalog procedures: our own view.
 const DESCRIBED: Columns = &[
     ("object_id", INT),
     ("name", NAME),

@@ -107,7 +107,7 @@ fn databases(server: &Server<'_>) -> Vec<Row> {
 const SCHEMAS: Columns = &[("name", NAME), ("schema_id", INT), ("principal_id", INT)];
 
 fn schemas(facts: &Facts) -> Vec<Row> {
-    // each fixed one belongs to the principal of its name, whose id is the same
+    // each fixed schema belongs to the principal of the same name and id
     let fixed = FIXED.iter().map(|(name, id)| vec![text(*name), int(*id), int(*id)]);
     let made = facts.schemas.iter().map(|name| vec![text(name), int(schema_id(name)), int(1)]);
     fixed.chain(made).collect()
@@ -416,7 +416,7 @@ const NAMES: Columns = &[
     ("is_schema_published", BIT),
 ];
 
-/// All system views of this list and of the texts beside it.
+/// Returns all system views of this list and of the texts beside it.
 fn system_views() -> Vec<Row> {
     let names = super::all().map(|view| view.name);
     let names = names.chain(crate::catalog::texts::VIEWS.iter().map(|(name, _)| *name));

@@ -34,7 +34,7 @@ impl Run<'_> {
                 names.iter().try_for_each(|name| run.drop_constraint(&table, name, *if_exists))
             }
             AlterTable::Enable(names) => {
-                // all of them are on, always
+                // all of them are always enabled
                 for name in names {
                     if !run.has_constraint(&table, name)? {
                         return Err(Error::NoConstraint { name: name.clone() });
@@ -67,7 +67,7 @@ impl Run<'_> {
         found.ok_or_else(|| Error::AlterMissing { name: name.text() })
     }
 
-    /// Each object that uses the column has a message of its own before the one that ends the
+    /// Each object that uses the column gets a separate message before the final one of the
     /// statement, which is the one that CATCH sees.
     fn drop_column(
         &mut self,
@@ -90,7 +90,7 @@ impl Run<'_> {
             let (kind, name, column) = ((*kind).to_owned(), user.clone(), name.clone());
             let error = Error::ColumnInUse { kind, name, column };
             if self.s.state.tries == 0 {
-                // A client that has gone is noticed at the statement's end.
+                // A disconnected client is noticed at the end of the statement.
                 let _ = self.sink.message(&error.message(self.s.line, &frame.procedure));
             }
         }
@@ -102,7 +102,7 @@ impl Run<'_> {
         self.forget_column(table, name)
     }
 
-    /// The indexes that a column is in, but for those of constraints.
+    /// Returns the indexes that contain a column, except those of constraints.
     fn indexes_on(
         &mut self,
         table: &Table,
@@ -132,7 +132,7 @@ impl Run<'_> {
         let (schema, database) = (&table.schema, &table.database);
         self.check_defaults(schema, database, &table.name, std::slice::from_ref(column))?;
         if column.nullable == Some(false) {
-            // rows that are there get the value that the DEFAULT has now
+            // existing rows get the value that the DEFAULT has now
             text.push_str(&format!(" DEFAULT {}", self.default_now(table, column)?));
         }
         let sql = format!("ALTER TABLE {} ADD COLUMN {text}", table.sql());

@@ -20,11 +20,11 @@ use crate::name::quote;
 use crate::run::work::Run;
 use crate::value::storage;
 
-/// The definition of a DEFAULT where there is none, but SQLite has one of its own.
+/// The definition of a DEFAULT if there is none, but SQLite has its own.
 pub(super) const NO_DEFAULT: &str = "NULL";
 
 impl Run<'_> {
-    /// Adds a constraint; `column` is the one in whose definition it stands.
+    /// Adds a constraint; `column` is the one in whose definition it appears.
     pub(super) fn add_constraint(
         &mut self,
         table: &Arc<Table>,
@@ -46,7 +46,7 @@ impl Run<'_> {
         }
     }
 
-    /// The constraint's name: as given, which nothing else may have, or as SQL Server makes it.
+    /// Returns the constraint's name: as given, which must be free, or generated as by SQL Server.
     pub(super) fn constraint_name(
         &mut self,
         table: &Table,
@@ -122,14 +122,14 @@ impl Run<'_> {
         self.note_constraints(&table.schema, &table.name, &[named])
     }
 
-    /// The names of the primary key's columns; none if there is no such key.
+    /// Returns the names of the primary key's columns; none without such a key.
     pub(super) fn primary_key(&mut self, table: &Table) -> Result<Vec<String>> {
         let kernels = self.s.db.kernels.clone();
         primary_names(self.s.db.connection()?, table)
             .map_err(|error| failure(&kernels, &error, &table.database))
     }
 
-    /// The values of a key that more than one row has, as messages show them.
+    /// Returns the values of a key that more than one row has, as shown in messages.
     fn duplicate_row(&mut self, table: &Table, key: &[&TableColumn]) -> Result<Option<String>> {
         let names: Vec<String> = key.iter().map(|column| quote(&column.name)).collect();
         let names = names.join(", ");
@@ -176,7 +176,7 @@ impl Run<'_> {
         self.note_constraints(&table.schema, &table.name, &[named])
     }
 
-    /// Whether a query finds a row.
+    /// Returns true if a query finds a row.
     pub(super) fn finds(&mut self, sql: &str, table: &Table) -> Result<bool> {
         let kernels = self.s.db.kernels.clone();
         let found = self.s.db.connection()?.query_row(sql, [], |_| Ok(())).optional();
@@ -202,7 +202,7 @@ impl Run<'_> {
         }
         let columns = vec![found.name.clone()];
         let name = self.constraint_name(table, given, "DF", &columns)?;
-        // it must be right by itself, for rows to come
+        // it must be valid by itself, for future rows
         let described = TableColumn { default: Some(text.to_owned()), ..found.clone() };
         self.check_default(table, &described)?;
         self.note_default(table, &found.name, text)?;
@@ -211,7 +211,7 @@ impl Run<'_> {
         self.note_constraints(&table.schema, &table.name, &[named])
     }
 
-    /// Whether a column's DEFAULT is the one left by a dropped constraint.
+    /// Returns true if a column's DEFAULT is the one left by a dropped constraint.
     fn is_bare(&mut self, table: &Table, column: &str) -> Result<bool> {
         let named = self.named_constraints(table)?;
         Ok(!named.iter().any(|found| found.kind == "D" && found.columns == [column])
@@ -233,7 +233,7 @@ impl Run<'_> {
         result.map(|_| ()).map_err(|error| failure(&kernels, &error, &table.database))
     }
 
-    /// The constraints and noted indexes of a table, as `tsql_constraint` has them.
+    /// Returns the constraints and recorded indexes of a table, as stored in `tsql_constraint`.
     pub(super) fn named_constraints(
         &mut self,
         table: &Table,
@@ -278,7 +278,7 @@ impl Run<'_> {
         self.noted(&sql, [&table.name, &found.name], table)
     }
 
-    /// Whether the catalog shows a constraint of this name.
+    /// Returns true if the catalog shows a constraint of this name.
     pub(super) fn has_constraint(&mut self, table: &Table, name: &str) -> Result<bool> {
         let facts = read(&mut self.s.db, &table.database)?;
         let id = object_id(&table.name);
@@ -310,8 +310,8 @@ impl Run<'_> {
         self.noted(&sql, [&table.name, column], table)
     }
 
-    /// A key that ALTER TABLE made is an index beside the table; one of CREATE TABLE stands in
-    /// the table's text, and SQLite keeps an index of its own for it.
+    /// A key added by ALTER TABLE is an index beside the table; one of CREATE TABLE is in the
+    /// table's text, and SQLite keeps its own index for it.
     fn drop_key(&mut self, table: &Table, name: &str, columns: &[String]) -> Result<()> {
         if let Some((child, key)) = self.key_reference(table, columns)? {
             return Err(Error::KeyReferenced { name: name.to_owned(), table: child, key });
@@ -331,7 +331,7 @@ impl Run<'_> {
         self.check_table(table)
     }
 
-    /// A foreign key that refers to these columns: its table and name.
+    /// Finds a foreign key that refers to these columns: its table and name.
     fn key_reference(
         &mut self,
         table: &Table,
@@ -358,7 +358,7 @@ impl Run<'_> {
         Ok(None)
     }
 
-    /// Takes a key out of the table's text; its index becomes one of the given name.
+    /// Removes a key from the table's text; its index is replaced by one of the given name.
     fn detach_key(&mut self, table: &Table, name: &str, index: &str) -> Result<()> {
         let refused = || Error::feature("ALTER TABLE DROP of a key that is written in this way");
         let kernels = self.s.db.kernels.clone();
@@ -371,7 +371,7 @@ impl Run<'_> {
             .position(|key| key.name.as_deref().is_some_and(|own| own.eq_ignore_ascii_case(name)))
             .ok_or_else(refused)?;
         let automatic = automatic_indexes(self.s.db.connection()?, table).map_err(fail)?;
-        // SQLite numbers its indexes in the order of the keys, and has none for a key twice
+        // SQLite numbers its indexes in the order of the keys, and creates none for a duplicate key
         if automatic.len() != keys.len() {
             return Err(refused());
         }
@@ -396,7 +396,7 @@ impl Run<'_> {
         })
     }
 
-    /// The table's text as SQLite keeps it.
+    /// Returns the table's text as SQLite keeps it.
     pub(super) fn table_text(&mut self, table: &Table) -> Result<String> {
         let kernels = self.s.db.kernels.clone();
         let sql = format!(
@@ -439,7 +439,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The columns as SQLite knows them.
+    /// Returns the columns as SQLite knows them.
     fn columns_text(&mut self, table: &Table) -> Result<Vec<String>> {
         let kernels = self.s.db.kernels.clone();
         let sql = "SELECT name || char(0) || type || char(0) || \"notnull\" || char(0) || \
@@ -451,7 +451,7 @@ impl Run<'_> {
         read(self.s.db.connection()?).map_err(|error| failure(&kernels, &error, &table.database))
     }
 
-    /// Has SQLite compare a table with its indexes: an error undoes the statement.
+    /// Makes SQLite compare a table with its indexes: an error undoes the statement.
     fn check_table(&mut self, table: &Table) -> Result<()> {
         let kernels = self.s.db.kernels.clone();
         let sql = format!(
@@ -481,7 +481,7 @@ pub(super) fn set_text(
     connection.execute(&sql, [table.name.as_str(), text]).map(|_| ())
 }
 
-/// 547 for rows that a new constraint does not allow.
+/// Returns error 547 for rows that violate a new constraint.
 pub(super) fn conflict(kind: &str, name: &str, table: &Table) -> Error {
     Error::ConstraintConflict {
         verb: "ALTER TABLE".to_owned(),
@@ -490,7 +490,7 @@ pub(super) fn conflict(kind: &str, name: &str, table: &Table) -> Error {
     }
 }
 
-/// Whether an object or a constraint of the table's schema has this name.
+/// Returns true if an object or a constraint of the table's schema has this name.
 fn is_taken(connection: &Connection, table: &Table, name: &str) -> rusqlite::Result<bool> {
     let own = quote(&table.schema);
     let (schema, _) = schema_and_name(&table.name);
@@ -512,7 +512,7 @@ fn is_taken(connection: &Connection, table: &Table, name: &str) -> rusqlite::Res
     Ok(false)
 }
 
-/// The indexes that SQLite made for keys in the table's text, in their order.
+/// Returns the indexes that SQLite created for keys in the table's text, in their order.
 fn automatic_indexes(connection: &Connection, table: &Table) -> rusqlite::Result<Vec<String>> {
     let sql = "SELECT name FROM pragma_index_list(?1, ?2) WHERE origin IN ('pk', 'u')";
     let mut statement = connection.prepare(sql)?;

@@ -47,7 +47,7 @@ impl Run<'_> {
                 let Some(table) = found else {
                     return if if_exists { Ok(()) } else { Err(missing("table")) };
                 };
-                // SQLite would delete the rows first, and with them those that refer to them
+                // SQLite would delete the rows first, and with them the rows that refer to them
                 if self.referring(&table)?.is_some() {
                     return Err(Error::DropReferenced { name: name.text() });
                 }
@@ -123,7 +123,7 @@ impl Run<'_> {
         }
     }
 
-    /// Removes the notes on a column that is gone.
+    /// Removes the records of a dropped column.
     pub(super) fn forget_column(&mut self, table: &Table, column: &str) -> Result<()> {
         let kernels = self.s.db.kernels.clone();
         let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);

@@ -1,4 +1,4 @@
-//! Foreign keys: their parents, and whether existing rows agree.
+//! Foreign keys: their parents, and the check of existing rows.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::name::quote;
 use crate::run::work::Run;
 
-/// The key of a table that a foreign key refers to.
+/// The key to which a foreign key refers.
 #[derive(Debug)]
 pub(super) struct Parent {
     /// The name in SQLite.
@@ -33,14 +33,14 @@ pub(super) struct Child<'a> {
 }
 
 impl Run<'_> {
-    /// The table of this name in the same database, which a foreign key refers to.
+    /// Returns the table of this name in the same database, to which a foreign key refers.
     pub(super) fn parent_table(&mut self, key: &str, parent: &Name) -> Result<Arc<Table>> {
         let found = self.find(parent)?.filter(|found| found.kind == TableKind::Table);
         let missing = || Error::ForeignTable { key: key.to_owned(), table: parent.text() };
         found.ok_or_else(missing)
     }
 
-    /// The key that a foreign key refers to, which must have the same types.
+    /// Returns the key to which a foreign key refers; it must have the same types.
     pub(super) fn parent_key(
         &mut self,
         key: &str,
@@ -140,7 +140,7 @@ impl Run<'_> {
         self.note_constraints(&table.schema, &table.name, &[named])
     }
 
-    /// The first other table whose foreign key refers to this one.
+    /// Returns the first other table whose foreign key refers to this one.
     pub(super) fn referring(&mut self, table: &Table) -> Result<Option<String>> {
         let kernels = self.s.db.kernels.clone();
         let sql = format!(
@@ -158,13 +158,13 @@ impl Run<'_> {
     }
 }
 
-/// The parent's name with the database that the child is in.
+/// Returns the parent's name with the child's database.
 pub(super) fn in_database(parent: &Name, database: &str) -> Name {
     let schema = parent.part(1).unwrap_or("dbo").to_owned();
     Name(vec![database.to_owned(), schema, parent.object().to_owned()])
 }
 
-/// The key as SQLite's text; `actions` are those of DELETE and UPDATE.
+/// Returns the key as SQLite's text; `actions` are those of DELETE and UPDATE.
 pub(super) fn foreign_text(
     name: &str,
     columns: &[String],
@@ -191,12 +191,12 @@ pub(super) fn foreign_text(
     text
 }
 
-/// The same type but for its length, precision or scale.
+/// Returns true for the same type apart from its length, precision or scale.
 fn is_alike(one: SqlType, other: SqlType) -> bool {
     std::mem::discriminant(&one) == std::mem::discriminant(&other)
 }
 
-/// Finds rows without a row that they refer to.
+/// Returns the query for rows whose referenced row is missing.
 fn orphans(table: &Table, own: &[String], there: &Table, key: &Parent) -> String {
     let column = |alias: &str, name: &String| format!("{alias}.{}", quote(name));
     let given: Vec<String> =
@@ -215,7 +215,7 @@ fn orphans(table: &Table, own: &[String], there: &Table, key: &Parent) -> String
     )
 }
 
-/// Whether a foreign key may refer to some columns.
+/// Suitability of columns as the parent of a foreign key.
 enum Candidate {
     Key,
     /// A unique key of columns that allow NULL, for which SQLite's index has expressions.

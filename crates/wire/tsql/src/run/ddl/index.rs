@@ -18,11 +18,11 @@ use crate::value::{is_text, storage};
 pub(crate) enum KeyKind {
     Primary,
     Unique,
-    /// CREATE INDEX made it.
+    /// Created by CREATE INDEX.
     Index,
 }
 
-/// The name and kind of the unique index over these columns.
+/// Returns the name and kind of the unique index over these columns.
 pub(crate) fn unique_index(
     connection: &Connection,
     table: &Table,
@@ -47,7 +47,7 @@ pub(crate) fn unique_index(
                 _ => match noted_kind(connection, table, &shown).as_deref() {
                     Some("PK") => (shown, KeyKind::Primary),
                     Some("UQ") => (shown, KeyKind::Unique),
-                    // a table variable has constraints only, and their names are kept nowhere
+                    // a table variable has constraints only, and their names are stored nowhere
                     None if table.name.starts_with("#@") => (shown, KeyKind::Unique),
                     _ => (shown, KeyKind::Index),
                 },
@@ -57,7 +57,7 @@ pub(crate) fn unique_index(
     Ok(None)
 }
 
-/// The name of a key over these columns.
+/// Returns the name of a key over these columns.
 fn key_name(
     connection: &Connection,
     table: &Table,
@@ -82,27 +82,27 @@ fn key_name(
     Ok(made_name(kind, &table.name, &columns.join("_")))
 }
 
-/// The same names in the same order, without regard to case.
+/// Returns true for the same names in the same order, regardless of case.
 fn same_names<'a>(own: impl Iterator<Item = &'a str>, columns: &[&str]) -> bool {
     let own: Vec<&str> = own.collect();
     own.len() == columns.len()
         && own.iter().zip(columns).all(|(own, column)| own.eq_ignore_ascii_case(column))
 }
 
-/// The name of an index as T-SQL knows it.
+/// Returns the name of an index as T-SQL knows it.
 pub(crate) fn shown_name<'n>(table: &Table, name: &'n str) -> &'n str {
     let name = name.strip_suffix(NULLS).unwrap_or(name);
     let rest = name.strip_prefix(table.name.as_str());
     rest.and_then(|rest| rest.strip_prefix('~')).unwrap_or(name)
 }
 
-/// Whether an index with expressions for columns belongs to a UNIQUE constraint.
+/// Returns true if an index with expressions for columns belongs to a UNIQUE constraint.
 pub(crate) fn is_constraint(connection: &Connection, table: &Table, name: &str) -> bool {
     table.name.starts_with("#@")
         || noted_kind(connection, table, name).is_some_and(|kind| kind != "I")
 }
 
-/// The kind of a constraint or index of this name, as `tsql_constraint` has it.
+/// Returns the kind of a constraint or index of this name, as stored in `tsql_constraint`.
 fn noted_kind(connection: &Connection, table: &Table, name: &str) -> Option<String> {
     let sql = format!(
         "SELECT kind FROM {}.tsql_constraint WHERE table_name = ?1 AND name = ?2",
@@ -119,9 +119,9 @@ pub(super) struct KeyColumn<'a> {
     pub(super) descending: bool,
 }
 
-/// The texts of a unique index. SQLite lets NULLs be equal to nothing, SQL Server allows one: where
-/// NULL may stand, a second index holds the rows that have one, and for each column whether it is
-/// NULL and the value otherwise.
+/// Returns the texts of a unique index. In SQLite, NULLs are distinct; SQL Server allows one. If
+/// NULL is allowed, a second index holds the rows that have one, with two expressions for each
+/// column: whether it is NULL, and the value otherwise.
 pub(super) fn unique_texts(
     schema: &str,
     table: &str,
@@ -160,7 +160,7 @@ pub(super) fn unique_texts(
     texts
 }
 
-/// Takes an index away, and the one beside it.
+/// Returns the texts that drop an index and the one beside it.
 pub(super) fn drop_texts(schema: &str, index: &str) -> [String; 2] {
     let beside = format!("{index}{NULLS}");
     [
@@ -169,7 +169,8 @@ pub(super) fn drop_texts(schema: &str, index: &str) -> [String; 2] {
     ]
 }
 
-/// The name of an index in SQLite, which keeps them by database: the table's name is part of it.
+/// Returns the name of an index in SQLite, where names are unique by database: the table's name is
+/// part of it.
 pub(super) fn index_name(table: &str, name: &str) -> String {
     format!("{table}~{name}")
 }

@@ -22,7 +22,7 @@ use crate::run::work::Run;
 
 pub(crate) use index::{KeyKind, is_constraint, shown_name, unique_index};
 
-/// Tables of ours in every database, made when they are first needed.
+/// Our own tables in every database, created when first needed.
 const OWN_TABLES: &[(&str, &str)] = &[
     (
         "tsql_identity",
@@ -65,7 +65,7 @@ impl Run<'_> {
         let sql = format!("CREATE TABLE IF NOT EXISTS {}.{name} ({columns})", quote(schema));
         self.sql(&sql, schema)?;
         if name == "tsql_constraint" {
-            // by its name alone: for OBJECT_ID, and for names that are taken
+            // by name only: for OBJECT_ID, and for the check of free names
             let index = "tsql_constraint_name ON tsql_constraint (name)";
             let sql = format!("CREATE INDEX IF NOT EXISTS {}.{index}", quote(schema));
             self.sql(&sql, schema)?;

@@ -1,4 +1,4 @@
-//! CREATE SCHEMA and DROP SCHEMA, and where new objects may be made.
+//! CREATE SCHEMA and DROP SCHEMA, and the placement of new objects.
 
 use super::super::db::failure;
 use crate::ast::Name;
@@ -11,8 +11,8 @@ use crate::name::quote;
 use crate::run::work::Run;
 
 impl Run<'_> {
-    /// The name in SQLite, and its database, of an object that is to be made: its schema must be
-    /// there, and be no system schema.
+    /// Returns the name in SQLite, and the database, of an object to be created: its schema must
+    /// exist and not be a system schema.
     pub(super) fn new_place(&mut self, name: &Name) -> Result<(String, String, String)> {
         let current = self.s.state.database.clone();
         let (schema, database, object) = self.s.db.place(name, &current)?;
@@ -27,7 +27,7 @@ impl Run<'_> {
         }
     }
 
-    /// The schema's name as it is written where it was made.
+    /// Returns the schema's name as originally written.
     fn schema_named(&mut self, database: &str, name: &str) -> Result<Option<String>> {
         let made = self.s.db.schemas(database)?;
         let mut all = FIXED.iter().map(|(name, _)| (*name).to_owned()).chain(made);
@@ -42,7 +42,7 @@ impl Run<'_> {
         if self.schema_named(&database, name)?.is_some() {
             return Err(Error::ObjectExists { name: name.to_owned() });
         }
-        // its objects' names begin with it in SQLite, where these mean something else
+        // its objects' names begin with it in SQLite, where these have another meaning
         let lower = name.to_lowercase();
         let taken = name.contains('.')
             || ["#", "@", "sqlite_", "tsql_"].iter().any(|start| lower.starts_with(start));
@@ -80,7 +80,7 @@ impl Run<'_> {
         })
     }
 
-    /// The first object of a schema.
+    /// Returns the first object of a schema.
     fn object_in(&mut self, schema: &str, own: &str) -> Result<Option<String>> {
         let kernels = self.s.db.kernels.clone();
         let fail = |error: rusqlite::Error| failure(&kernels, &error, schema);

@@ -17,7 +17,7 @@ use crate::name::quote;
 use crate::run::work::Run;
 use crate::value::{is_text, storage};
 
-/// A constraint by its name, as `tsql_constraint` keeps it.
+/// A named constraint, as stored in `tsql_constraint`.
 pub(super) struct NamedConstraint {
     pub(super) name: String,
     /// `PK`, `UQ`, `F`, `C`, `D`; `I` for an index.
@@ -26,7 +26,7 @@ pub(super) struct NamedConstraint {
     pub(super) text: String,
 }
 
-/// The constraints and indexes that a table needs beside its own text.
+/// The constraints and indexes that a table needs besides its own text.
 #[derive(Default)]
 pub(super) struct Made {
     named: Vec<NamedConstraint>,
@@ -34,7 +34,7 @@ pub(super) struct Made {
 }
 
 impl Made {
-    /// Names a constraint: as given, or as SQL Server would.
+    /// Names a constraint: as given, or generated as by SQL Server.
     fn name(
         &mut self,
         kind: &'static str,
@@ -64,7 +64,7 @@ impl Made {
     }
 }
 
-/// Where a constraint stands.
+/// Where a constraint appears.
 struct Place<'a> {
     column: Option<&'a ColumnDef>,
     all: &'a [ColumnDef],
@@ -79,7 +79,7 @@ impl Place<'_> {
         found.ok_or_else(|| Error::InvalidColumn { name: key.to_owned() })
     }
 
-    /// The columns as a CHECK names them.
+    /// Returns the columns that a CHECK may name.
     fn offered(&self) -> Vec<Offered> {
         let one = |column: &ColumnDef| Offered {
             name: column.name.clone(),
@@ -92,7 +92,7 @@ impl Place<'_> {
     }
 }
 
-/// A table's columns as its own CHECK names them.
+/// Returns a table's columns that its own CHECK may name.
 pub(super) fn offered(columns: &[TableColumn]) -> Vec<Offered> {
     let one = |column: &TableColumn| Offered {
         name: column.name.clone(),
@@ -104,7 +104,7 @@ pub(super) fn offered(columns: &[TableColumn]) -> Vec<Offered> {
     columns.iter().map(one).collect()
 }
 
-/// Names of columns, descending ones marked.
+/// Returns names of columns, descending ones marked.
 pub(super) fn marked(columns: &[(String, bool)]) -> Vec<String> {
     let mark = |(name, down): &(String, bool)| {
         if *down { format!("{name}{DESCENDING}") } else { name.clone() }
@@ -120,7 +120,7 @@ impl Run<'_> {
             let level = self.s.state.nest;
             name = match self.s.db.new_temporary(table.name.object(), level) {
                 Some(name) => name,
-                // a loop comes to its DECLARE again
+                // a loop reaches its DECLARE again
                 None if variable => return Ok(()),
                 None => return Err(Error::ObjectExists { name: table.name.object().to_owned() }),
             };
@@ -139,12 +139,12 @@ impl Run<'_> {
                 run.sql(index, &database)?;
             }
             run.note_columns(&schema, &name, &table.columns)?;
-            // nobody asks for the constraints of a table variable
+            // the constraints of a table variable are never looked up
             if variable { Ok(()) } else { run.note_constraints(&schema, &name, &made.named) }
         })
     }
 
-    /// A DEFAULT must be right by itself, for rows to come.
+    /// Checks that a DEFAULT is valid by itself, for future rows.
     pub(super) fn check_defaults(
         &mut self,
         schema: &str,
@@ -177,14 +177,14 @@ impl Run<'_> {
         let mut view = View { db: &mut self.s.db, database: &database, identity_insert: None };
         match Binder::new(&mut view, &variables, &kernels).default(table, column) {
             Err(Error::InvalidColumn { name }) => Err(Error::NotForDefault { name }),
-            // a value that does not convert fails when a row takes it, as in SQL Server
+            // a value that does not convert fails when a row uses it, as in SQL Server
             Err(error) if error.ends() >= Ends::Batch && !error.undoes() => Err(error),
             Err(error @ (Error::SequentialDefault {} | Error::Syntax { .. })) => Err(error),
             _ => Ok(()),
         }
     }
 
-    /// Keeps the names of constraints: SQLite tells them of CHECK only.
+    /// Stores the names of constraints: SQLite reports only those of CHECK.
     pub(super) fn note_constraints(
         &mut self,
         schema: &str,
@@ -374,8 +374,8 @@ impl Run<'_> {
         Ok(Some(format!("CONSTRAINT {} {text}", quote(&name))))
     }
 
-    /// The parent of a foreign key: a key of a table in the same database, or the table itself,
-    /// whose keys SQLite sees.
+    /// Returns the parent of a foreign key: a key of a table in the same database, or the table
+    /// itself, whose keys SQLite sees.
     fn parent(
         &mut self,
         key: &str,
@@ -409,7 +409,7 @@ impl Run<'_> {
         self.parent_key(key, &child, &table, parents)
     }
 
-    /// A condition over a table's own columns as text that can stay in a schema.
+    /// Returns a condition over a table's own columns as text that can stay in a schema.
     pub(super) fn inline_condition(
         &mut self,
         expr: &Expr,

@@ -1,6 +1,6 @@
-//! The text of a CREATE TABLE as SQLite keeps it, cut at its commas.
+//! The text of a CREATE TABLE as SQLite keeps it, split at its commas.
 
-/// The text before the columns, the columns and constraints, the text behind them.
+/// The text before the columns, the columns and constraints, the text after them.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct TableText {
     head: String,
@@ -11,7 +11,7 @@ pub(super) struct TableText {
 /// A PRIMARY KEY or UNIQUE that is not part of a column.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct KeyText {
-    /// Which of the items it is.
+    /// Index of its item.
     pub(super) item: usize,
     pub(super) name: Option<String>,
     /// `("a", "b" DESC)`.
@@ -19,7 +19,7 @@ pub(super) struct KeyText {
 }
 
 impl TableText {
-    /// None where the text is not understood.
+    /// Parses the text; None if it is not understood.
     pub(super) fn parse(sql: &str) -> Option<TableText> {
         let (mut depth, mut start) = (0_usize, 0);
         let (mut head, mut items) = (None, Vec::new());
@@ -63,7 +63,7 @@ impl TableText {
         format!("{}{}{}", self.head, self.items.join(","), self.tail)
     }
 
-    /// Keys that are no part of a column, in their order.
+    /// Returns the keys that are not part of a column, in their order.
     pub(super) fn keys(&self) -> Vec<KeyText> {
         let items = self.items.iter().enumerate();
         items.filter_map(|(at, item)| key(at, item)).collect()
@@ -106,7 +106,8 @@ fn unquoted(token: &str) -> String {
     }
 }
 
-/// Tokens of SQLite's language with their places: enough of it to recognise text and comments.
+/// Returns the tokens of SQLite's language with their positions: enough of it to recognise text and
+/// comments.
 fn tokens(sql: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -135,7 +136,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '$')
 }
 
-/// The length of a text in quotes, where a quote is written twice.
+/// Returns the length of a quoted text, in which a quote is doubled.
 fn quoted(text: &str, mark: char) -> usize {
     let mut at = 1;
     while let Some(end) = text[at..].find(mark) {

@@ -17,7 +17,7 @@ use tdekit_wire_tsql::{
 
 type Result<T> = std::result::Result<T, Error>;
 
-/// Databases are files of a directory; verbs are written down.
+/// Databases are files of a directory; verbs are recorded.
 pub(crate) struct TestHost {
     pub(crate) directory: PathBuf,
     pub(crate) verbs: Mutex<Vec<String>>,
@@ -153,7 +153,7 @@ impl Host for TestHost {
 pub(crate) struct Log {
     pub(crate) lines: Vec<String>,
     pub(crate) dones: usize,
-    /// Whether a DONE without a count is a line, too.
+    /// True if a DONE without a count is a line, too.
     pub(crate) each_done: bool,
     pub(crate) quiet: bool,
     pub(crate) cancel: Arc<AtomicBool>,
@@ -242,7 +242,7 @@ impl Sink for Log {
     }
 }
 
-/// A server of its own in a temporary directory.
+/// A server in a separate temporary directory.
 pub(crate) struct Server {
     pub(crate) directory: tempfile::TempDir,
     pub(crate) host: Arc<TestHost>,
@@ -273,14 +273,14 @@ impl Server {
     }
 }
 
-/// Runs a batch and returns its results, a line each.
+/// Runs a batch and returns its results, one on each line.
 pub(crate) fn run(session: &mut dyn Session, text: &str) -> Vec<String> {
     let mut log = Log::default();
     session.batch(text, &mut log);
     log.lines
 }
 
-/// Batches and what they give: rows, or the begin of an error. Each has a session of its own, so
+/// Checks batches and their results: rows, or the start of an error. Each has its own session, so
 /// that options do not leak.
 pub(crate) fn check(cases: &[(&str, &str)]) {
     let server = Server::new();
@@ -296,7 +296,7 @@ pub(crate) fn check(cases: &[(&str, &str)]) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The values of all rows of a batch, or its errors.
+/// Returns the values of all rows of a batch, or its errors.
 pub(crate) fn rows(session: &mut dyn Session, text: &str) -> String {
     let mut log = Log { quiet: true, ..Log::default() };
     session.batch(text, &mut log);
