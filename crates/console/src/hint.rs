@@ -104,7 +104,8 @@ pub(crate) fn database_hint(error: &DatabaseError) -> Option<String> {
              program's must be decrypted with that first"
         }
         DatabaseError::Lost { .. } => {
-            "put a backup in its place: `tdekit history` lists them, `tdekit restore` takes one"
+            "put a backup in its place: `tdekit history` lists them, `tdekit restore` takes one; or \
+             `tdekit cert forget FILE`, if that was on purpose"
         }
         DatabaseError::AlreadyEncrypted { .. } => {
             "`tdekit status` shows how; `tdekit rewrap` changes its certificates"
@@ -143,15 +144,11 @@ pub(crate) fn database_hint(error: &DatabaseError) -> Option<String> {
              library's default"
         }
         DatabaseError::Full { .. } => "free some space, then try again",
-        DatabaseError::KeyChangeBegun { why: CutShort::Full, .. } => {
-            "free some space; `tdekit rotate` then goes on from there"
-        }
-        DatabaseError::KeyChangeBegun { why: CutShort::Paused, .. } => {
-            "`tdekit rotate --resume` goes on with it"
-        }
-        DatabaseError::KeyChangeBegun { why: CutShort::Stopped, .. } => {
-            "`tdekit rotate` goes on from there"
-        }
+        DatabaseError::KeyChangeBegun { why, .. } => match why {
+            CutShort::Full => "free some space; `tdekit rotate` then goes on from there",
+            CutShort::Paused => "`tdekit rotate --resume` goes on with it",
+            CutShort::Stopped => "`tdekit rotate` goes on from there",
+        },
         DatabaseError::OtherKeyChange { .. } => {
             "bring it to its end by `tdekit rotate` without --algorithm, then begin the other one"
         }

@@ -77,8 +77,8 @@ fn a_uri_that_is_taken_for_a_name_makes_no_file() {
     assert_eq!(one::<i64>(&open(&literal).unwrap(), "SELECT count(*) FROM t"), 0);
 }
 
-/// A variable that is misspelt, or has a value that it does not take, keeps new databases from being
-/// made, and no other.
+/// A variable that is misspelt, or has a value that it does not take, keeps new databases from
+/// being made, and no other.
 #[test]
 fn a_variable_that_cannot_be_meant_makes_no_new_database() {
     if !alone("uri::a_variable_that_cannot_be_meant_makes_no_new_database") {
