@@ -2,11 +2,11 @@
 # builds, and runs. The rest is `cargo xtask`.
 
 SHELL := /bin/bash
-# Rust's and Go's own installers put their programs here, and not every shell has that yet.
+# Rust's and Go's installers put their programs here, which may not be on the path yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/go/bin
 
 BUILT := $(or $(CARGO_TARGET_DIR),target)/release
-# The bench prices SQLite with these alone; servers need programs of their own, and clients.
+# These are enough for the bench on SQLite; servers need further programs, and clients.
 BENCH := -p tdekit -p tdekit-bench-run -p tdekit-sqlite-vfs
 MARIADB := $(if $(findstring mariadb,$(ARGS)),-p tdekit-mariadb-plugin --features tdekit/mariadb)
 TDS := $(if $(findstring messages,$(ARGS))$(findstring sql,$(ARGS)),\

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# What must be there before cargo can run at all: a linker, and Rust of the version that
-# Cargo.toml names; with `bench`, also the SQLite that the bench prices. The rest is
-# `cargo xtask setup`.
+# Installs the requirements of cargo itself: a linker, and Rust in the version of Cargo.toml;
+# with `bench`, also the SQLite that the bench measures. The rest is `cargo xtask setup`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -28,7 +27,7 @@ if ! command -v cc >/dev/null && ! install gcc libc6-dev; then
 fi
 
 if ! command -v cargo >/dev/null; then
-  # Not every release of Debian has rustup; its own cargo is older than what is needed.
+  # Not every release of Debian has rustup; Debian's cargo is too old.
   install rustup && rustup toolchain install stable --profile minimal -c clippy -c rustfmt || {
     echo "error: cargo is missing and this system's packages do not bring rustup" >&2
     echo "hint: install Rust $needed or newer as https://rustup.rs tells, then again" >&2

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A Galera cluster of three encrypted MariaDB nodes on loopback: starts it, loads it by sysbench,
-# kills a node, lets it rejoin by a state transfer of mariadb-backup, rotates the key meanwhile and
-# compares checksums. Everything lies in a temporary directory and is gone in the end.
+# kills a node, lets it rejoin by a state transfer of mariadb-backup while the key is rotated, and
+# compares checksums. All files are in a temporary directory, which is removed in the end.
 #
 #   examples/mariadb-cluster/run.sh [--short] [--keep] [--plugin tdekit|file_key_management]
 #
@@ -29,7 +29,7 @@ LOAD=
 finish() {
   local code=$?
   if [[ -n $LOAD ]]; then kill "$LOAD" 2>/dev/null || true; fi
-  # Each node leads a process group, which its state transfers belong to.
+  # Each node leads a process group, which includes its state transfers.
   for pid in "${PID[@]}"; do kill -9 -- "-$pid" 2>/dev/null || true; done
   wait 2>/dev/null || true
   if ((code != 0)); then
@@ -46,7 +46,7 @@ trap 'exit 130' INT TERM
 
 say() { printf '%(%T)T  %s\n' -1 "$*"; }
 
-# Four free ports a node: clients, group, incremental and full state transfer.
+# Four free ports for each node: clients, group, incremental and full state transfer.
 ports() {
   python3 - "$1" <<'END'
 import socket, sys
@@ -68,7 +68,7 @@ sql() {
 }
 
 # The keys: every node must have every version, since a state transfer copies encrypted files as
-# they are. Here the nodes share one store; docs/scale.md tells the other ways.
+# they are. Here the nodes share one store; docs/scale.md describes alternatives.
 make_keys() {
   if [[ $PLUGIN == file_key_management ]]; then
     { printf '1;'; head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n'; echo; } >"$DIR/keys.txt"
@@ -176,7 +176,7 @@ bench() {
 
 make_keys
 say "node 1: system tables, first of the cluster"
-# Each its own place for temporary tables: a server that starts removes those of others.
+# Each has its own directory for temporary tables: a starting server removes those of others.
 mkdir "$DIR"/node{1,2,3} "$DIR"/node{1,2,3}/{gcache,tmp}
 # shellcheck disable=SC2046
 mariadb-install-db --no-defaults --datadir="$DIR/node1/data" --tmpdir="$DIR/node1/tmp" \

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Proves programs of another processor: `prove.sh EMULATOR ROOT`, where ROOT holds the files of
-# Debian packages of that processor. It prints a line and exits with 0, or says what failed.
+# Debian packages of that processor. It prints a line and exits with 0, or reports the failure.
 set -eu
 emulator=$1 root=$2
 fail() { echo "emulated packages: $*" >&2; exit 1; }
@@ -43,7 +43,7 @@ tdekit backup AES_256.db --to app.bak >/dev/null 2>&1 || fail "backup"
 tdekit verify app.bak >/dev/null 2>&1 || fail "verify"
 tdekit restore app.bak --to restored.db >/dev/null 2>&1 || fail "restore"
 [ "$(through restored.db "SELECT count(*) FROM t")" = 2001 ] || fail "the restored database"
-# The same bytes, written and read by either processor.
+# Both processors write and read the same bytes.
 if [ -n "${NATIVE_TDEKIT-}" ]; then
     "$NATIVE_TDEKIT" decrypt AES_256.db >/dev/null 2>&1 || fail "this machine's own command"
 fi

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Proves the Debian packages as a user meets them: `prove.sh PACKAGE...`, run as root in a root
-# directory of its own, in which the packages are not installed yet. It prints a line and exits
-# with 0, or says what failed.
+# Proves the Debian packages as a user installs them: `prove.sh PACKAGE...`, run as root in a
+# separate root directory, in which the packages are not installed yet. It prints a line and exits
+# with 0, or reports the failure.
 set -eu
 
 fail() { echo "debian packages: $*" >&2; exit 1; }
-# What runs as one who is not root.
+# Parts that run as an unprivileged user.
 as() {
     who=$1 home=$2
     shift 2
@@ -53,7 +53,7 @@ as nobody-else $user env LD_PRELOAD=$preload TDEKIT_PASSWORD=another \
 read_back env -u TDEKIT_PASSWORD >/tmp/said && fail "opened without a key"
 grep -q 'authorization denied' /tmp/said || fail "without a key: $(cat /tmp/said)"
 cp $user/app.db $user/whole.db
-# One byte of one page; it is random, and 1 of 256 files has this one there already.
+# One byte of one page; it is random, and in 1 of 256 files it already has this value.
 offset=20500
 [ "$(dd if=$user/app.db bs=1 skip=$offset count=1 2>/dev/null)" != x ] || offset=20501
 printf x | dd of=$user/app.db bs=1 seek=$offset conv=notrunc 2>/dev/null
@@ -61,7 +61,7 @@ read_back >/tmp/said && fail "a changed file was read"
 mv $user/whole.db $user/app.db
 chown nobody-else $user/app.db
 
-# What the shells and `man` read.
+# Files for the shells and `man`.
 bash -n /usr/share/bash-completion/completions/tdekit
 zsh -n /usr/share/zsh/vendor-completions/_tdekit
 fish --no-execute /usr/share/fish/vendor_completions.d/tdekit.fish
@@ -77,7 +77,7 @@ for page in $(dpkg -L tdekit | grep '/man/man1/.*\.gz$'); do
 done
 [ $pages -gt 40 ] || fail "only $pages manual pages"
 
-# The units: as systemd reads them, and what they start.
+# The units: parsed by systemd, and the programs that they start.
 for unit in tdekit-serve.service tdekit-backup@app.service tdekit-backup@app.timer; do
     said=$(systemd-analyze verify --man=no $unit 2>&1) || fail "$unit: $said"
     case $said in *tdekit*) fail "$unit: $said" ;; esac
@@ -111,7 +111,7 @@ pkill -TERM --uid tdekit --exact tdekit-serve
 wait
 ! grep -q 'ended with' /tmp/serving || fail "the serve unit's command: $(cat /tmp/serving)"
 
-# The plugin, in the server that is installed.
+# The plugin, in the installed server.
 mkdir /tmp/maria && chown mysql: /tmp/maria
 export TDEKIT_HOME=/etc/tdekit TDEKIT_PASSWORD='only for this proof'
 tdekit key init >/dev/null

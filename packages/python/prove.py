@@ -49,10 +49,10 @@ def prove(path):
     select = "SELECT count(*) FROM t WHERE name LIKE \"a name%\""
     by_package = [sys.executable, "-c", count.format("tdekit", select)]
     expect(run(by_package).stdout == "500\n", f"tdekit.connect: {run(by_package)}")
-    # The autoload package is there: no program needs a change.
+    # With the autoload package, no program needs a change.
     stock = [sys.executable, "-c", count.format("sqlite3", select)]
     expect(run(stock).stdout == "500\n", f"sqlite3.connect: {run(stock)}")
-    # Without site-packages nothing loads, so that the file is what it is.
+    # Without site-packages nothing is loaded: shows that the file is encrypted.
     bare = run([sys.executable, "-S", *stock[1:]])
     expect("not a database" in bare.stderr, f"without the extension: {bare}")
     wrong = run(stock, TDEKIT_PASSWORD="another one")

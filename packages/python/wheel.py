@@ -14,9 +14,9 @@ import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 LICENSES = sorted(HERE.parent.parent.glob("LICENSE-*"))
-# The earliest time that a ZIP file can hold: no build's own time is in the bytes.
+# The earliest time in a ZIP file: the bytes do not depend on the build's time.
 EPOCH = (1980, 1, 1, 0, 0, 0)
-# Programs that the command starts, each a wheel of its own: `pip install tdekit[serve]`.
+# Programs that the command starts, each in a separate wheel: `pip install tdekit[serve]`.
 PROGRAMS = ["bench", "serve"]
 SUMMARY = {
     "tdekit": "Encryption of SQLite databases at rest, in backups and on the wire",

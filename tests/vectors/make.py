@@ -24,7 +24,7 @@ IETF = "facts from an RFC; code components under the Revised BSD License"
 
 
 def write(name, source, licence, vectors):
-    # One vector a line: small diffs.
+    # One vector on each line, for small diffs.
     lines = ",\n".join("    " + json.dumps(vector) for vector in vectors)
     head = json.dumps({"source": source, "licence": licence}, indent=2)[:-2]
     (OUT / name).write_text(f'{head},\n  "vectors": [\n{lines}\n  ]\n}}\n')
@@ -312,7 +312,7 @@ def online(key, iv, plaintext):
     tail = plaintext[whole:]
     if not tail:
         return out[16:]
-    # As FFX has it: bits, in two halves.
+    # As in FFX: bits, in two halves.
     bits = "".join(f"{byte:08b}" for byte in tail)
     half = len(bits) // 2
     left, right = bits[:half], bits[half:]

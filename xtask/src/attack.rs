@@ -11,15 +11,15 @@ use crate::s3_server::S3Server;
 use crate::shipped;
 use crate::tally::Tally;
 
-/// How long `make test` attacks.
+/// Duration of the attacks in `make test`.
 pub(crate) const SHORT: Duration = Duration::from_secs(20);
-/// How long the full form attacks.
+/// Duration of the attacks in the full form.
 pub(crate) const FULL: Duration = Duration::from_secs(60);
 
 /// Attacks for the given time and shows the table.
 ///
 /// # Errors
-/// When a build fails, or an attack had an outcome that it must not have.
+/// When a build fails, or an attack had a wrong outcome.
 pub(crate) fn attack(time: &str, only: Option<&str>) -> Result<()> {
     let seconds = seconds(time)?;
     let server = S3Server::start()?;
@@ -31,7 +31,7 @@ pub(crate) fn attack(time: &str, only: Option<&str>) -> Result<()> {
     run(command.envs(server.environment()))
 }
 
-/// Attacks for `time` by the program of the test build; each attack counts as a test.
+/// Attacks for `time` with the program of the test build; each attack counts as a test.
 ///
 /// # Errors
 /// When the attacks cannot be made.
@@ -76,7 +76,7 @@ fn program(seconds: u64) -> Command {
     command
 }
 
-/// Seconds of a time such as `90s`, `10m` or `1h`.
+/// Parses a time such as `90s`, `10m` or `1h` into seconds.
 fn seconds(time: &str) -> Result<u64> {
     let unit = time.trim_start_matches(|c: char| c.is_ascii_digit());
     let factor = match unit {

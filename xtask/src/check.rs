@@ -8,8 +8,8 @@ use crate::process::{cargo, output, run};
 use crate::s3_server::S3Server;
 use crate::times::Times;
 
-/// Format, rules, lints and documents with every warning denied, and the tests if asked. Each step
-/// runs, whatever became of those before it: one run shows all there is to mend.
+/// Format, rules, lints and documents with every warning denied, and the tests if requested. Each
+/// step runs even if an earlier one failed: one run shows everything that needs a fix.
 ///
 /// # Errors
 /// When a step fails; the error names each that did.
@@ -40,10 +40,10 @@ pub(crate) fn check(tests: bool) -> Result<()> {
     if failed.is_empty() { Ok(()) } else { bail!("check: {} failed", failed.join(", ")) }
 }
 
-/// The rules of ARCHITECTURE.md that a compiler does not know.
+/// Checks the rules of ARCHITECTURE.md that the compiler cannot check.
 ///
 /// # Errors
-/// When one is broken.
+/// When one is violated.
 pub(crate) fn tidy() -> Result<()> {
     run(cargo().args(["run", "--quiet", "--package", "xtask-tidy"]))
 }

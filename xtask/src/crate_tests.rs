@@ -1,9 +1,9 @@
 //! The crates' own tests: built once, run by package. Test programs run two at a time: each has
-//! stretches in which it waits for a disk, a clock or its last test.
+//! phases in which it waits for a disk, a clock or its last test.
 //!
-//! `cargo-nextest` would run a process a test. Suites that share a server or a recording among
-//! their tests would make it anew for each, and to compile nextest takes longer than the tests of
-//! a plane.
+//! `cargo-nextest` would run one process for each test. Suites whose tests share a server or a
+//! recording would recreate it for each, and compiling nextest takes longer than the tests of a
+//! plane.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -21,29 +21,28 @@ use crate::s3_server::S3Server;
 use crate::tally::Tally;
 use crate::times::Times;
 
-/// A test that prints nothing for so long hangs: it is killed, and is a failure.
+/// Time without output after which a test counts as hanging: it is killed, and is a failure.
 const SILENCE_LIMIT: Duration = Duration::from_mins(10);
 /// Test programs that run side by side; each runs as many tests as there are processors.
 const LANES: usize = 2;
-/// Packages whose tests take longest: they begin first, so that no lane waits for one at the end.
+/// Packages with the longest tests: they begin first, so that no lane waits for one at the end.
 const LONGEST: [&str; 4] =
     ["tdekit", "tdekit-faults-mariadb", "tdekit-faults-sqlite", "tdekit-bench-run"];
 
-/// The package whose tests run a second time with the system's SQLite: commits have been lost
-/// there that the bundled one, which is newer, kept.
+/// The package whose tests run a second time with the system's SQLite: commits were lost there that
+/// the bundled one, which is newer, kept.
 const ON_BOTH_LIBRARIES: &str = "tdekit-faults-sqlite";
-/// The variable that names a library for it, and the system's.
+/// The variable for its library, and the system's library.
 const SYSTEM_LIBRARY: (&str, &str) = ("TDEKIT_FAULTS_SQLITE", "libsqlite3.so.0");
-/// What the short form runs with the system's; savepoints and statements do so by themselves.
+/// Tests that the short form runs with the system's; savepoints and statements do so by themselves.
 const SHORT_ON_SYSTEM: [&str; 2] = ["crash::tdekit_", "kill::"];
 
-/// How much of the tests is run.
+/// Extent of the tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Minutes for all: sampled crashes, kills, flips.
+    /// A few minutes for everything: sampled crashes, kills, flips.
     Short,
-    /// With the tests that the short form ignores, and `TDEKIT_FULL` for those that have more to
-    /// try.
+    /// With the tests that the short form ignores, and `TDEKIT_FULL` for those with more cases.
     Full,
 }
 
@@ -58,12 +57,13 @@ struct Program {
     package: String,
     /// The package's directory.
     directory: PathBuf,
-    /// With the system's SQLite.
+    /// True with the system's SQLite.
     on_system: bool,
 }
 
 impl TestBuild {
-    /// Compiles all: libraries, programs, test programs, and the examples that some of them drive.
+    /// Compiles everything: libraries, programs, test programs, and the examples that some of them
+    /// use.
     ///
     /// # Errors
     /// When something does not compile.
@@ -105,17 +105,17 @@ impl TestBuild {
         Ok(Self { programs })
     }
 
-    /// Where the programs and libraries lie.
+    /// Returns the directory of the programs and libraries.
     pub(crate) fn directory(&self) -> PathBuf {
         target_dir().join("debug")
     }
 
-    /// Runs the tests of `packages`, shows their output, and counts them; how long each program
-    /// took goes to `times`. Tests that need a server are skipped without one, but fail in CI.
+    /// Runs the tests of `packages`, shows their output, and counts them; the duration of each
+    /// program goes to `times`. Tests that need a server are skipped without one, but fail in CI.
     ///
     /// # Errors
-    /// When a program cannot be started or its output cannot be read. Failing tests are no error
-    /// here.
+    /// When a program cannot be started or its output cannot be read. Failing tests are not an
+    /// error here.
     pub(crate) fn run(
         &self,
         packages: &[String],
@@ -131,7 +131,7 @@ impl TestBuild {
                 let next = queue.lock().ok().and_then(|mut queue| queue.next());
                 let Some(program) = next else { return Ok(()) };
                 let mut command = program.command(form, server);
-                // Kept, so that one program's lines stay together.
+                // Buffered, so that one program's lines stay together.
                 let mut said = format!("$ {}\n", shown(&command)).into_bytes();
                 let begun = Instant::now();
                 let tally = run_counted(&mut command, SILENCE_LIMIT, &mut said)?;
@@ -155,14 +155,14 @@ impl TestBuild {
 }
 
 impl Program {
-    /// The order in which they run; that in which they are built changes from run to run.
+    /// The order in which they run; the order in which they are built varies.
     fn turn(&self) -> (usize, bool, String, PathBuf) {
         let rank = LONGEST.iter().position(|name| *name == self.package);
         let rank = rank.unwrap_or(LONGEST.len());
         (rank, self.on_system, self.package.clone(), self.file.clone())
     }
 
-    /// Its package, and its name without the hash that cargo gives it.
+    /// Returns its package, and its name without cargo's hash.
     fn name(&self) -> String {
         let file = self.file.file_name().unwrap_or_default().to_string_lossy();
         let name = file.rsplit_once('-').map_or(file.as_ref(), |(name, _)| name);
@@ -230,7 +230,7 @@ fn run_counted(
     }
     let status = child.wait()?;
     if !status.success() && tally.failures.is_empty() {
-        // A test that does not compile, or a test program that died, prints no line of its own.
+        // A test that does not compile, or a crashed test program, prints no line itself.
         tally.failures.push(format!("`{}`: {status}", shown(command)));
     }
     Ok(tally)

@@ -1,8 +1,9 @@
-//! `cargo xtask fips`: a build on AWS-LC's FIPS module, and the proof that it keeps to it.
+//! `cargo xtask fips`: a build on AWS-LC's FIPS module, and the proof that it uses no other
+//! cryptography.
 //!
-//! Cargo admits one version of aws-lc-rs in a workspace, and the newest one takes a module that is
-//! not validated. So the FIPS build has a manifest and a lock file of its own: a tree of links
-//! below the target directory, with the workspace's own files in it but for those two.
+//! Cargo allows one version of aws-lc-rs in a workspace, and the newest one uses a module that is
+//! not validated. So the FIPS build has a separate manifest and lock file: a tree of links below
+//! the target directory to all of the workspace's files except those two.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -20,10 +21,10 @@ const MANIFEST: &str = "Cargo.toml";
 const LOCK: &str = "Cargo.lock";
 /// The lock file of the FIPS build, below the root.
 const OWN_LOCK: &str = "packages/fips/Cargo.lock";
-/// What the FIPS build ships. The plugin's ciphers are not approved (`docs/crypto.md`).
+/// Packages of the FIPS build. The plugin's ciphers are not approved (`docs/crypto.md`).
 const SHIPPED: [&str; 4] = ["tdekit", "tdekit-serve", "tdekit-sqlite-vfs", "tdekit-sqlite-preload"];
 
-/// The dependencies that differ, by name. aws-lc-rs 1.18 and newer take AWS-LC-FIPS 4.x.
+/// The dependencies that differ, by name. aws-lc-rs 1.18 and newer use AWS-LC-FIPS 4.x.
 const DEPENDENCIES: [(&str, &str); 5] = [
     (
         "aws-lc-rs",
@@ -50,8 +51,8 @@ const DEPENDENCIES: [(&str, &str); 5] = [
     ("tdekit-key-crypto", r#"{ path = "crates/key/crypto", features = ["fips"] }"#),
 ];
 
-/// Packages that the FIPS build takes older ones of, as newer ones ask for a newer aws-lc-rs, and
-/// one that it does without.
+/// Packages that have older versions in the FIPS build, as newer ones need a newer aws-lc-rs, and
+/// one that is left out.
 #[cfg(test)]
 const OLDER: [&str; 6] =
     ["aws-lc-rs", "aws-lc-sys", "rcgen", "rustls", "rustls-webpki", "untrusted"];
@@ -67,10 +68,10 @@ pub(crate) enum Action {
     Lock,
 }
 
-/// Carries out `action`.
+/// Executes `action`.
 ///
 /// # Errors
-/// When the tree cannot be made, a build fails, or the proof finds what should not be.
+/// When the tree cannot be created, a build fails, or the proof fails.
 pub(crate) fn fips(action: &Action) -> Result<()> {
     match action {
         Action::Build => build(true).map(drop),
@@ -82,7 +83,7 @@ pub(crate) fn fips(action: &Action) -> Result<()> {
 /// Runs the proof.
 ///
 /// # Errors
-/// When the tree cannot be made. What fails after that is in the tally.
+/// When the tree cannot be created. Later failures are in the tally.
 pub(crate) fn test() -> Result<Tally> {
     let mut tally = Tally::default();
     let tree = tree(&root().join(OWN_LOCK))?;
@@ -92,7 +93,8 @@ pub(crate) fn test() -> Result<Tally> {
         let of = ["--quiet", "--package", "tdekit-key-crypto", "--features", "fips"];
         run(tests.args(of).args(which))
     };
-    // The vectors of what the module has: Wycheproof's take long, and try the ordinary library.
+    // The vectors of the module's algorithms: Wycheproof's take long, and test the ordinary
+    // library.
     let known_answers =
         tests(&["--lib"]).and_then(|()| tests(&["--test", "it", "--", "known_answers::"]));
     let steps = [
@@ -108,7 +110,7 @@ pub(crate) fn test() -> Result<Tally> {
     Ok(tally)
 }
 
-/// Builds what is shipped, and returns where it lies.
+/// Builds the shipped files, and returns their directory.
 fn build(release: bool) -> Result<PathBuf> {
     let tree = tree(&root().join(OWN_LOCK))?;
     let mut build = in_tree(&tree, "build");
@@ -116,8 +118,8 @@ fn build(release: bool) -> Result<PathBuf> {
     if release {
         build.arg("--release");
     } else {
-        // The proof runs a few commands once: to compile the workspace's own packages takes longer
-        // than they do. Those of others are compiled already.
+        // The proof runs a few commands once: an optimised build of the workspace's own packages
+        // takes longer than they do. Those of others are compiled already.
         for package in own_packages()? {
             build.args(["--config", &format!("profile.dev.package.{package}.opt-level=0")]);
         }
@@ -130,7 +132,7 @@ fn build(release: bool) -> Result<PathBuf> {
     Ok(built)
 }
 
-/// The workspace's packages below `crates`, but for that of the ciphers: its known answers are
+/// The workspace's packages below `crates`, except that of the ciphers, whose known answers were
 /// compiled before.
 fn own_packages() -> Result<Vec<String>> {
     let metadata = MetadataCommand::new().current_dir(root()).no_deps().exec()?;
@@ -140,7 +142,7 @@ fn own_packages() -> Result<Vec<String>> {
     Ok(names.filter(|name| name != "tdekit-key-crypto").collect())
 }
 
-/// Refuses a program that holds the ordinary library beside the module.
+/// Refuses a program that contains the ordinary library beside the module.
 fn one_library(program: &Path) -> Result<()> {
     let symbols = output(Command::new("nm").arg(program))?;
     let names = || symbols.lines().filter_map(|line| line.split_whitespace().last());
@@ -159,7 +161,7 @@ fn one_library(program: &Path) -> Result<()> {
 
 fn lock() -> Result<()> {
     let tree = tree(&root().join(LOCK))?;
-    // What the two have in common keeps its version.
+    // Packages common to both keep their versions.
     let mut resolve = cargo();
     resolve.current_dir(&tree).args(["metadata", "--format-version", "1"]);
     output(&mut resolve)?;
@@ -169,7 +171,7 @@ fn lock() -> Result<()> {
     Ok(())
 }
 
-/// Lays the tree of links with the lock file `lock`.
+/// Creates the tree of links with the lock file `lock`.
 fn tree(lock: &Path) -> Result<PathBuf> {
     let tree = target_dir().join("fips/tree");
     if tree.exists() {
@@ -190,7 +192,7 @@ fn tree(lock: &Path) -> Result<PathBuf> {
     Ok(tree)
 }
 
-/// The workspace's manifest with the dependencies of the FIPS build.
+/// Returns the workspace's manifest with the dependencies of the FIPS build.
 fn manifest(text: &str) -> Result<String> {
     let mut replaced = 0;
     let mut lines = String::with_capacity(text.len());
@@ -210,7 +212,7 @@ fn manifest(text: &str) -> Result<String> {
                 lines.push_str(" = ");
                 lines.push_str(value);
             }
-            // The module's package is built as the ordinary library's is.
+            // The module's package is built like the ordinary library's.
             None => {
                 lines.push_str(&line.replace(".package.aws-lc-sys]", ".package.aws-lc-fips-sys]"));
             }
@@ -225,8 +227,8 @@ fn manifest(text: &str) -> Result<String> {
     Ok(lines)
 }
 
-/// Copies what was compiled of other packages for development, so that what the two builds have in
-/// common is compiled once. Cargo knows each by its version, its features and how it was compiled.
+/// Copies the compiled dependencies of the development build, so that packages common to both
+/// builds are compiled once. Cargo identifies each by its version, its features and its profile.
 fn take_over(from: &Path, to: &Path) -> Result<()> {
     for part in ["deps", "build", ".fingerprint"] {
         let (from, to) = (from.join(part), to.join(part));
@@ -241,7 +243,7 @@ fn take_over(from: &Path, to: &Path) -> Result<()> {
         }
         for names in names.chunks(500) {
             let mut copy = Command::new("cp");
-            // With their times, by which Cargo knows what is out of date.
+            // With their times, by which Cargo detects outdated files.
             copy.args(["--archive", "--target-directory"]).arg(&to).args(names);
             output(&mut copy)?;
         }
@@ -249,7 +251,7 @@ fn take_over(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether a file or directory is of a library that is none of the workspace's own.
+/// Returns true if a file or directory belongs to a library outside of the workspace.
 fn is_taken_over(part: &str, name: &str) -> bool {
     let library = name.strip_prefix("lib");
     let own = ["tdekit", "xtask"].iter().any(|own| library.unwrap_or(name).starts_with(own));
@@ -267,7 +269,7 @@ fn built_dir() -> PathBuf {
     target_dir().join("fips/built")
 }
 
-/// Has the programs do what they should do, and refuse what they should refuse.
+/// Checks that the programs do what they should, and refuse what they should.
 fn prove(built: &Path) -> Result<()> {
     let home = tempfile::tempdir()?;
     let at = |name: &str| home.path().join(name);
@@ -321,7 +323,7 @@ fn prove(built: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command that has to fail with `text` in its error, and to leave nothing behind.
+/// Runs a command that must fail with `text` in its error, and leave nothing behind.
 fn refused(mut command: Command, text: &str) -> Result<()> {
     eprintln!("$ {}", shown(&command));
     let ended = command.output().with_context(|| format!("cannot start {}", shown(&command)))?;
@@ -340,7 +342,7 @@ mod tests {
         let own = fs::read_to_string(root().join(MANIFEST)).unwrap();
         let changed = manifest(&own).unwrap();
         assert!(changed.contains(r#"package = "aws-lc-fips-sys""#));
-        // A profile's line of the same name stays.
+        // A line of the same name in a profile is unchanged.
         assert!(changed.contains("\naws-lc-rs = { opt-level = 1 }\n"));
         for profile in ["dev", "release"] {
             let level = |name| format!("\n[profile.{profile}.package.{name}]\n");
@@ -367,7 +369,7 @@ mod tests {
         }
     }
 
-    /// What the two builds have in common is one version.
+    /// Packages common to both builds have the same version.
     #[test]
     fn the_lock_file_follows_the_workspace() {
         let packages = |path: &str| -> std::collections::BTreeSet<(String, String)> {

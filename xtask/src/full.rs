@@ -1,7 +1,7 @@
-//! `.ci/full`: the last full run of each suite, with its commit and how long it took.
+//! `.ci/full`: the last full run of each suite, with its commit and duration.
 //!
-//! `make test-all` writes it, and it is committed: what has changed since then is what a landing
-//! has to run in full.
+//! `make test-all` writes it, and it is committed: a landing must run in full every suite affected
+//! by later changes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,15 +28,15 @@ pub(crate) struct FullRuns(BTreeMap<String, FullRun>);
 pub(crate) struct FullRun {
     /// The commit that was tested.
     pub(crate) commit: String,
-    /// How long it took.
+    /// Duration in seconds.
     pub(crate) seconds: u64,
 }
 
 impl FullRuns {
-    /// Reads the file; none is as an empty one.
+    /// Reads the file; a missing one counts as empty.
     ///
     /// # Errors
-    /// When it cannot be read, or holds something else.
+    /// When it cannot be read, or is invalid.
     pub(crate) fn read() -> Result<Self> {
         match fs::read_to_string(path()) {
             Ok(text) => toml::from_str(&text).with_context(|| format!("read {FILE}")),
@@ -50,7 +50,7 @@ impl FullRuns {
         self.0.get(suite)
     }
 
-    /// Takes in a run, and writes the file.
+    /// Records a run, and writes the file.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -65,17 +65,17 @@ fn path() -> PathBuf {
     root().join(FILE)
 }
 
-/// The commit that the tree stands at; none while files differ from it, other than [`FILE`].
+/// Returns the commit of the tree; none if files differ from it, other than [`FILE`].
 ///
 /// # Errors
-/// When git does not tell.
+/// When git fails.
 pub(crate) fn commit_of_tree() -> Result<Option<String>> {
     let git = |words: &[&str]| output(Command::new("git").current_dir(root()).args(words));
     let changed = git(&["status", "--porcelain", "--", ".", &format!(":(exclude){FILE}")])?;
     if changed.is_empty() { git(&["rev-parse", "HEAD"]).map(Some) } else { Ok(None) }
 }
 
-/// How many commits git has in `range`; the most there can be where it does not know the range.
+/// Returns the number of commits in `range`; the maximum if git does not know the range.
 pub(crate) fn commits(range: &str) -> u64 {
     let mut git = Command::new("git");
     git.current_dir(root()).args(["rev-list", "--count", range]);

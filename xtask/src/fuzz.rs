@@ -40,7 +40,7 @@ pub(crate) fn fuzz(target: Option<&str>, seconds: u32) -> Result<()> {
     Ok(())
 }
 
-/// Cargo as rustup offers it: `+nightly` is no word for cargo itself, which runs this program.
+/// Cargo through rustup: cargo itself, which runs this program, does not accept `+nightly`.
 fn nightly() -> Command {
     let mut command = Command::new("cargo");
     command.arg("+nightly").current_dir(root());

@@ -1,4 +1,4 @@
-//! The workspace's own commands. `make` is a door to them; see README.md.
+//! The workspace's own commands, which `make` calls; see README.md.
 
 mod attack;
 mod check;

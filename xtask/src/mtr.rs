@@ -1,10 +1,10 @@
-//! `cargo xtask mtr`: the encryption suite of Debian's mariadb-test with the plugin in the place of
+//! `cargo xtask mtr`: the encryption suite of Debian's mariadb-test with the plugin in place of
 //! file_key_management.
 //!
-//! The suite and the server stay where the packages put them. Below the target directory a tree of
-//! links is made, with a copy of the encryption suite whose one include file loads our plugin, and
-//! a plugin directory that has it. docs/mariadb-mtr.md explains the differences;
-//! `xtask/mtr-differs.txt` holds the same for this program.
+//! The suite and the server remain in the packages' directories. Below the target directory a tree
+//! of links is created, with a copy of the encryption suite whose one include file loads our
+//! plugin, and a plugin directory that contains it. docs/mariadb-mtr.md explains the differences;
+//! `xtask/mtr-differs.txt` has the same list for this program.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -27,7 +27,7 @@ const PASSWORD: &str = "only for the suite";
 /// Runs the suite, or the named tests.
 ///
 /// # Errors
-/// When it cannot be run, or a test fails that is not known to differ, or passes though it is.
+/// When it cannot be run, or a test fails that is not known to differ, or passes although it is.
 pub(crate) fn mtr(tests: &[String], stock: bool) -> Result<()> {
     if !Path::new(RUNNER).is_file() {
         bail!("{RUNNER} is missing: `cargo xtask setup` installs mariadb-test");
@@ -45,8 +45,8 @@ pub(crate) fn mtr(tests: &[String], stock: bool) -> Result<()> {
     judge(&outcomes, &known, tests.is_empty())
 }
 
-/// `base/usr` with links to everything; a real copy of the encryption suite. Returns the copy of
-/// `mysql-test`.
+/// Creates `base/usr` with links to everything; a real copy of the encryption suite. Returns the
+/// copy of `mysql-test`.
 fn link_tree(base: &Path) -> Result<PathBuf> {
     let usr = base.join("usr");
     let suite = usr.join("share/mysql/mysql-test");
@@ -60,7 +60,7 @@ fn link_tree(base: &Path) -> Result<PathBuf> {
     link_all(Path::new(SUITE), &suite, &["suite"])?;
     link_all(&Path::new(SUITE).join("suite"), &suite.join("suite"), &["encryption"])?;
     link_all(Path::new(PLUGINS), &usr.join("lib/mysql/plugin"), &[])?;
-    // Found by its own place, so it must not be a link.
+    // It uses its own location, so it must not be a link.
     let runner = suite.join("mariadb-test-run.pl");
     fs::remove_file(&runner)?;
     fs::copy(RUNNER, &runner)?;
@@ -69,7 +69,7 @@ fn link_tree(base: &Path) -> Result<PathBuf> {
     Ok(suite)
 }
 
-/// Links to every entry of `from` but those that are left out.
+/// Links to every entry of `from` except those in `without`.
 fn link_all(from: &Path, to: &Path, without: &[&str]) -> Result<()> {
     for entry in fs::read_dir(from).with_context(|| format!("list {}", from.display()))? {
         let name = entry?.file_name();
@@ -80,7 +80,8 @@ fn link_all(from: &Path, to: &Path, without: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// A key store, the plugin beside the packages' own, and the include file that loads it.
+/// Creates a key store, installs the plugin beside the packages' own, and the include file that
+/// loads it.
 fn install(base: &Path, suite: &Path, command: &Path) -> Result<()> {
     let home = base.join("home");
     let password = base.join("password");
@@ -99,7 +100,7 @@ fn install(base: &Path, suite: &Path, command: &Path) -> Result<()> {
     }
     let words = ["mariadb", "install", "--certificate", "ServerCert"];
     tdekit(command, &home, &[&words[..], &place[..]].concat())?;
-    // Numbers below 10 are the server's own, so where the suite takes 3 to 9, it takes 23 to 29.
+    // Numbers below 10 are the server's own, so 3 to 9 in the suite are replaced by 23 to 29.
     let shift = r"s/(encryption_key_id`? *=? *'?)([3-9])\b/\12\2/I";
     let copy = suite.join("suite/encryption");
     let mut sed = Command::new("sed");
@@ -107,7 +108,7 @@ fn install(base: &Path, suite: &Path, command: &Path) -> Result<()> {
     for folder in ["t", "r"] {
         for entry in fs::read_dir(copy.join(folder))? {
             let entry = entry?;
-            // These load the other plugin, with keys of its own.
+            // These load the other plugin, with its own keys.
             if !entry.file_name().to_string_lossy().starts_with("filekeys") {
                 sed.arg(entry.path());
             }
@@ -138,7 +139,7 @@ fn install(base: &Path, suite: &Path, command: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The command: what `TDEKIT_COMMAND` names, else the release build, which is made.
+/// Returns the command: that in `TDEKIT_COMMAND`, else the release build, which is created.
 fn command() -> Result<PathBuf> {
     if let Some(named) = std::env::var_os("TDEKIT_COMMAND") {
         return Ok(named.into());
@@ -152,7 +153,7 @@ fn tdekit(command: &Path, home: &Path, words: &[&str]) -> Result<String> {
     output(&mut command)
 }
 
-/// How a test ended.
+/// Outcome of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Passed,

@@ -1,9 +1,9 @@
 //! A real MySQL server with a keyring, beside a command.
 //!
-//! Debian's unstable suite has one. apt fetches and checks the packages with everything they need,
-//! down to the C library, with lists and a cache below the target directory; they are unpacked
-//! there, and nothing is installed. The server runs by the loader that came with it, listens on
-//! loopback, works in a temporary directory and ends with the value that started it.
+//! Debian's unstable suite has one. apt fetches and checks the packages with all dependencies,
+//! including the C library, with lists and a cache below the target directory; they are unpacked
+//! there, and nothing is installed. The server runs with the loader that came with it, listens on
+//! loopback, works in a temporary directory and is stopped when its value is dropped.
 
 use std::fs;
 use std::net::TcpListener;
@@ -17,29 +17,29 @@ use crate::process::{output, run, run_quietly, target_dir};
 
 const PACKAGE: &str = "mysql-server-core";
 const SUITE: &str = "sid";
-/// The database that is there when the server has started.
+/// The database that exists when the server has started.
 const DATABASE: &str = "app";
-/// Tells a command where the server is, and where it was unpacked.
+/// Variables with the server's URL and its directory, for a command.
 const URL_VARIABLE: &str = "TDEKIT_MYSQL_URL";
 const DIRECTORY_VARIABLE: &str = "TDEKIT_MYSQL_DIR";
 
-/// Runs `words` beside a server, told of it by the environment. With `keyring` false the server has
-/// none, and so encrypts no table.
+/// Runs `words` beside a server, described by environment variables. With `keyring` false the
+/// server has none, and so encrypts no table.
 ///
 /// # Errors
-/// When the server cannot be had, or the command fails.
+/// When the server is unavailable, or the command fails.
 pub(crate) fn beside_mysql(words: &[String], keyring: bool) -> Result<()> {
     let unpacked = unpacked()?;
     let server = MysqlServer::start(&Programs::mysql(&unpacked)?, keyring)?;
     let (program, arguments) = words.split_first().context("no command")?;
-    // A command line says where the server is only after it has been started.
+    // A command line can name the server only after it has been started.
     let arguments = arguments.iter().map(|word| word.replace("{url}", &server.url));
     let mut command = Command::new(program);
     command.args(arguments).env(URL_VARIABLE, &server.url).env(DIRECTORY_VARIABLE, &unpacked);
     run(&mut command)
 }
 
-/// A running server. Dropped, it is killed and its files are removed.
+/// A running server. When dropped, it is killed and its files are removed.
 struct MysqlServer {
     url: String,
     // In this order: files are removed after the server.
@@ -59,19 +59,19 @@ impl MysqlServer {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let config = ServerConfig { data, port: Some(port), ..ServerConfig::default() };
         let server = Server::start(&programs, &config).context("start the MySQL server")?;
-        // The server resolves no names, so `localhost` is its socket alone.
+        // The server resolves no names, so `localhost` means its socket only.
         server.sql(&format!(
             "CREATE DATABASE {DATABASE}; CREATE USER root@'127.0.0.1'; \
              GRANT ALL ON *.* TO root@'127.0.0.1' WITH GRANT OPTION"
         ))?;
-        // The colon says that the user has no password.
+        // The colon means that the user has no password.
         let url = format!("mysql://root:@127.0.0.1:{port}/{DATABASE}");
         eprintln!("mysql server: {url}");
         Ok(Self { url, _server: server, _directory: directory })
     }
 }
 
-/// The directory of the packages, which are fetched and unpacked where that was not done yet.
+/// Returns the directory of the packages, which are fetched and unpacked if necessary.
 fn unpacked() -> Result<PathBuf> {
     let base = target_dir().join("mysql");
     let unpacked = base.join("root");
@@ -82,7 +82,7 @@ fn unpacked() -> Result<PathBuf> {
             run_quietly(Command::new("dpkg-deb").arg("-x").arg(archive).arg(&unfinished))?;
         }
         match fs::rename(&unfinished, &unpacked) {
-            // Another run was quicker.
+            // Another run was faster.
             Err(_) if unpacked.is_dir() => drop(fs::remove_dir_all(&unfinished)),
             result => result.context("name the unpacked server")?,
         }
@@ -99,7 +99,7 @@ fn fetch(base: &Path) -> Result<Vec<PathBuf>> {
     }
     let (list, status) = (apt.join("sources.list"), apt.join("status"));
     fs::write(&list, source_line()?)?;
-    // As on a machine that has nothing yet: the C library comes, too.
+    // As on an empty machine: the C library is fetched, too.
     fs::write(&status, "")?;
     let user = output(Command::new("id").arg("-un"))?;
     let option = |name: &str, path: &Path| format!("{name}={}", path.display());
@@ -131,7 +131,7 @@ fn fetch(base: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The unstable suite of the archive that the system itself is from.
+/// Returns the unstable suite of the archive from which the system was installed.
 fn source_line() -> Result<String> {
     let etc = Path::new("/etc/apt");
     let parts = fs::read_dir(etc.join("sources.list.d")).into_iter().flatten().flatten();
@@ -167,7 +167,7 @@ fn of_stanza(stanza: &str) -> Option<String> {
     unstable(field("URIs")?.split_whitespace().next()?, field("Signed-By"))
 }
 
-/// `None` for archives of something else, such as of security updates alone.
+/// `None` for archives of other contents, such as of security updates alone.
 fn unstable(uri: &str, signed_by: Option<&str>) -> Option<String> {
     let is_debian = uri.trim_end_matches('/').ends_with("/debian");
     let signed = signed_by.map(|key| format!("[signed-by={key}] ")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The planes of the workspace: a folder each.
+//! The planes of the workspace: one folder each.
 
 use cargo_metadata::{MetadataCommand, Package};
 use clap::ValueEnum;
@@ -43,7 +43,7 @@ impl Plane {
         }
     }
 
-    /// Whether a package of `directory`, relative to the root, belongs to it.
+    /// Returns true if a package in `directory`, relative to the root, belongs to it.
     pub(crate) fn holds(self, directory: &str) -> bool {
         let mut parts = directory.split('/');
         match parts.next() {
@@ -55,7 +55,7 @@ impl Plane {
         }
     }
 
-    /// The names of its packages.
+    /// Returns the names of its packages.
     ///
     /// # Errors
     /// When cargo does not list the workspace.

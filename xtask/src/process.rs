@@ -35,7 +35,7 @@ pub(crate) fn target_dir() -> PathBuf {
     }
 }
 
-/// The cargo that runs this program.
+/// Returns the cargo that runs this program.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
@@ -61,7 +61,7 @@ fn quoted(word: &OsStr) -> String {
     }
 }
 
-/// Shows and runs `command`; its output goes where our own goes.
+/// Shows and runs `command`; its output goes to our own.
 ///
 /// # Errors
 /// When it cannot be started, or ends with a failure.
@@ -74,11 +74,11 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     if status.success() { Ok(()) } else { bail!("`{}` failed: {status}", shown(command)) }
 }
 
-/// Shows and runs `command`, and shows its standard output when it has ended, whether it succeeded
-/// or not.
+/// Shows and runs `command`, and shows its standard output after its end, whether it succeeded or
+/// not.
 ///
 /// # Errors
-/// When it cannot be started, or ends with a failure; the error holds what it said.
+/// When it cannot be started, or ends with a failure; the error contains its error output.
 pub(crate) fn run_kept(command: &mut Command) -> Result<()> {
     eprintln!("$ {}", shown(command));
     let output = captured(command)?;
@@ -89,7 +89,7 @@ pub(crate) fn run_kept(command: &mut Command) -> Result<()> {
 /// Shows and runs `command`; its output is shown only if it fails.
 ///
 /// # Errors
-/// When it cannot be started, or ends with a failure; the error holds what it said.
+/// When it cannot be started, or ends with a failure; the error contains its output.
 pub(crate) fn run_quietly(command: &mut Command) -> Result<()> {
     eprintln!("$ {}", shown(command));
     output(command).map(drop)
@@ -98,14 +98,14 @@ pub(crate) fn run_quietly(command: &mut Command) -> Result<()> {
 /// Runs `command` and returns its output, without the last line's end.
 ///
 /// # Errors
-/// When it cannot be started or ends with a failure; the error holds what it said.
+/// When it cannot be started or ends with a failure; the error contains its error output.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let output = captured(command)?;
     succeeded(command, &output)?;
     Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
 }
 
-/// Runs `command` and returns how it ended and what it said.
+/// Runs `command` and returns its status and output.
 ///
 /// # Errors
 /// When it cannot be started.
@@ -124,7 +124,7 @@ fn succeeded(command: &Command, output: &Output) -> Result<()> {
     bail!("`{}` failed: {}: {}", shown(command), output.status, said.trim())
 }
 
-/// Kills a process and its descendants; one that ends meanwhile is no error.
+/// Kills a process and its descendants; one that has ended is not an error.
 pub(crate) fn kill_tree(pid: u32) {
     // Stopped first, so that it starts nothing while its children are read.
     signal("-STOP", pid);

@@ -1,6 +1,6 @@
-//! What a change reaches: the reverse closure of the workspace's package graph.
+//! The reach of a change: the reverse closure of the workspace's package graph.
 //!
-//! A package uses another when it depends on it, for tests or builds too, or drives its program or
+//! A package uses another if it depends on it, for tests or builds too, or runs its program or
 //! library at run time. Cargo does not know the latter: a manifest names those in
 //! `package.metadata.drives`.
 
@@ -13,13 +13,13 @@ use cargo_metadata::Package;
 use crate::plane::{directory_of, workspace};
 use crate::process::{output, root};
 
-/// Files that every package is built or tested with.
+/// Files with which every package is built or tested.
 const OF_ALL: [&str; 5] =
     ["Cargo.toml", "Cargo.lock", ".cargo/", "tests/vectors/", "tests/fixtures/"];
-/// Folders of a package whose files no other package is built with.
+/// Folders of a package whose files are used by no other package's build.
 const OWN: [&str; 3] = ["tests/", "benches/", "examples/"];
 
-/// The workspace's packages and what they use.
+/// The workspace's packages and their uses.
 #[derive(Debug, Default)]
 pub(crate) struct Graph {
     /// By name.
@@ -38,7 +38,7 @@ struct Node {
 pub(crate) struct Change(Vec<String>);
 
 impl Change {
-    /// All that differs between `commit` and the tree as it stands.
+    /// Returns all differences between `commit` and the current tree.
     ///
     /// # Errors
     /// When git does not know the commit.
@@ -49,7 +49,7 @@ impl Change {
         Ok(Self(list.lines().map(str::to_owned).collect()))
     }
 
-    /// Whether one of its files lies in one of these folders, or is one of these files.
+    /// Returns true if one of its files is in one of these folders, or is one of these files.
     pub(crate) fn touches(&self, paths: &[&str]) -> bool {
         self.0.iter().any(|file| paths.iter().any(|path| is_in(file, path)))
     }
@@ -81,7 +81,7 @@ impl Graph {
         Self { packages: packages.collect() }
     }
 
-    /// Whether `change` can alter what a test of one of `packages` sees.
+    /// Returns true if `change` can affect a test of one of `packages`.
     pub(crate) fn reaches(&self, change: &Change, packages: &[String]) -> bool {
         if change.touches(&OF_ALL) {
             return true;
@@ -96,7 +96,7 @@ impl Graph {
         })
     }
 
-    /// These packages and all that they use, directly or not.
+    /// Returns these packages and all that they use, directly or indirectly.
     fn closure<'a>(&'a self, packages: &'a [String]) -> BTreeSet<&'a str> {
         let mut found = BTreeSet::new();
         let mut open: Vec<&str> = packages.iter().map(String::as_str).collect();
@@ -109,7 +109,7 @@ impl Graph {
         found
     }
 
-    /// The package in whose directory a file lies: the innermost.
+    /// Returns the package in whose directory a file is: the innermost one.
     fn owner(&self, file: &str) -> Option<(&String, &Node)> {
         let holds = |(_, node): &(&String, &Node)| file.starts_with(&node.directory);
         self.packages.iter().filter(holds).max_by_key(|(_, node)| node.directory.len())

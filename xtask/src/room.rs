@@ -1,7 +1,7 @@
-//! Room on disk, asked for before the tests begin.
+//! Disk space, checked before the tests begin.
 //!
-//! A disk that fills up midway fails tests of every kind, and none of them says why: the S3
-//! server answers with status 500, a MariaDB server does not start, a document's command fails.
+//! A disk that fills up midway fails tests of every kind, without naming the reason: the S3 server
+//! answers with status 500, a MariaDB server does not start, a document's command fails.
 
 use std::path::Path;
 
@@ -11,14 +11,14 @@ use rustix::fs::statvfs;
 use crate::process::target_dir;
 
 const GIB: u64 = 1 << 30;
-/// The test build of the workspace.
+/// Size of the workspace's test build.
 const BUILD_BYTES: u64 = 6 * GIB;
-/// The release build, what the clients' packages install, and the FIPS build.
+/// Size of the release build, the packages of the clients, and the FIPS build.
 const REST_BYTES: u64 = 9 * GIB;
-/// Databases, media sets and servers while the tests run.
+/// Size of databases, media sets and servers while the tests run.
 const RUN_BYTES: u64 = 4 * GIB;
 
-/// Asks for the room of the builds, where none stand, and of the tests; `all` are those of
+/// Checks the space for the builds, unless they exist, and for the tests; `all` means those of
 /// `make test-all`.
 ///
 /// # Errors

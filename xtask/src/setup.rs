@@ -1,8 +1,8 @@
 //! `cargo xtask setup`: installs the system packages that are missing, and nothing else.
 //!
-//! Every [`Need`] is looked for before it is installed, so a program that came from elsewhere
-//! (rustup, a language's own installer) is left alone. Runs in containers and CI as root, and
-//! through sudo otherwise.
+//! Every [`Need`] is checked before it is installed, so a program from another source (rustup, a
+//! language's own installer) is left alone. Runs in containers and CI as root, and through sudo
+//! otherwise.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -27,7 +27,7 @@ pub(crate) enum Purpose {
     All,
 }
 
-/// How a need's presence is found out.
+/// How to check for the presence of a need.
 enum Probe {
     /// A program on the search path.
     Program(&'static str),
@@ -35,13 +35,13 @@ enum Probe {
     File(&'static str),
     /// A shared library that the loader knows.
     Library(&'static str),
-    /// The headers of the Node.js that is installed.
+    /// The headers of the installed Node.js.
     NodeHeaders,
     /// A module of Python.
     PythonModule(&'static str),
 }
 
-/// Something that a purpose needs, and the Debian package that brings it.
+/// A requirement of a purpose, and the Debian package that contains it.
 struct Need {
     purpose: Purpose,
     probe: Probe,
@@ -71,7 +71,7 @@ const NEEDS: &[Need] = &[
     need(Purpose::Test, Probe::PythonModule("pip"), "python3-pip"),
     need(Purpose::Test, Probe::Program("openssl"), "openssl"),
     need(Purpose::Test, Probe::Program("tsql"), "freetds-bin"),
-    // Needed with a Go, Node or Maven of the distribution, which trust the system's store alone.
+    // Needed with a Go, Node or Maven of the distribution, which only trust the system's store.
     need(Purpose::Test, Probe::File("/etc/ssl/certs/ca-certificates.crt"), "ca-certificates"),
     need(Purpose::Test, Probe::File("/usr/sbin/mariadbd"), "mariadb-server"),
     need(Purpose::Test, Probe::File("/usr/bin/mariadb-backup"), "mariadb-backup"),
@@ -129,23 +129,23 @@ fn has_library(name: &str) -> bool {
         .is_some_and(|list| list.lines().any(|line| line.trim_start().starts_with(name)))
 }
 
-/// Whether native modules can be built without fetching headers.
+/// Returns true if native modules can be built without fetching headers.
 ///
-/// A Node.js of the distribution has them in a package of its own. One from elsewhere has them
-/// beside itself, and where it has not, the distribution's are of another version: node-gyp
-/// fetches the right ones.
+/// A Node.js of the distribution has them in a separate package. Another one has them in its own
+/// directory; if it does not, those of the distribution have another version, and node-gyp fetches
+/// the right ones.
 fn has_node_headers() -> bool {
     let distribution = Path::new("/usr/bin/node");
     let other = find_program("node").is_some_and(|node| node != distribution);
     other || Path::new("/usr/include/node/node.h").is_file()
 }
 
-/// The packages that `purpose` still needs.
+/// Returns the missing packages for `purpose`.
 fn missing(purpose: Purpose) -> Vec<&'static Need> {
     NEEDS.iter().filter(|need| need.purpose <= purpose && !need.probe.is_there()).collect()
 }
 
-/// Installs the packages that `purpose` needs and the machine lacks.
+/// Installs the packages for `purpose` that the machine lacks.
 ///
 /// # Errors
 /// When something is missing and cannot be installed from here; the error names it.
@@ -187,7 +187,7 @@ fn apt_get(root: bool) -> Command {
         Command::new("apt-get")
     } else {
         let mut sudo = Command::new("sudo");
-        // Without a terminal a password cannot be asked for: fail at once instead of waiting.
+        // Without a terminal there can be no password prompt: fail at once instead of waiting.
         if !std::io::stderr().is_terminal() {
             sudo.arg("--non-interactive");
         }

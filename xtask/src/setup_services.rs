@@ -1,6 +1,6 @@
-//! Packages that bring a server start it when they are installed. The tests run private ones, so
-//! while packages are installed a policy (`/usr/sbin/policy-rc.d`, which `invoke-rc.d` and
-//! `deb-systemd-invoke` ask) says no. An existing policy is left alone.
+//! Packages with a server start it when they are installed. The tests run private ones, so during
+//! an installation a policy (`/usr/sbin/policy-rc.d`, which `invoke-rc.d` and `deb-systemd-invoke`
+//! consult) forbids it. An existing policy is left alone.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,14 +11,14 @@ const POLICY: &str = "/usr/sbin/policy-rc.d";
 /// 101: the action is forbidden.
 const FORBID: &str = "#!/bin/sh\nexit 101\n";
 
-/// While this value lives, installed packages start no service.
+/// While this exists, installed packages start no service.
 pub(crate) struct NoServices {
     root: bool,
     ours: bool,
 }
 
 impl NoServices {
-    /// Forbids starting. Without `root` through sudo.
+    /// Forbids starting services; through sudo unless `root`.
     ///
     /// # Errors
     /// When the policy cannot be written.

@@ -1,4 +1,4 @@
-//! The shipped programs and libraries that a task works with.
+//! The shipped programs and libraries used by a task.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -22,10 +22,10 @@ const COMMAND: &str = "tdekit";
 const EXTENSION: &str = "libtdekit_sqlite.so";
 const PRELOAD: &str = "libtdekit_preload.so";
 
-/// The directory of the shipped files; set once, before anything works with them.
+/// The directory of the shipped files; set once, before any use of them.
 static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
 
-/// Has this task work with the programs in `built`, or else with the release build, which is made.
+/// Makes this task use the programs in `built`, or else the release build, which is created.
 ///
 /// # Errors
 /// When the directory lacks a shipped file, or the release build fails.
@@ -42,30 +42,30 @@ pub(crate) fn use_built(built: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// The directory that [`use_built`] set; the release build's if nothing did.
+/// Returns the directory set by [`use_built`]; by default the release build's.
 pub(crate) fn directory() -> PathBuf {
     DIRECTORY.get().cloned().unwrap_or_else(|| target_dir().join("release"))
 }
 
-/// The command.
+/// Returns the command.
 pub(crate) fn command_path() -> PathBuf {
     directory().join(COMMAND)
 }
 
-/// The extension.
+/// Returns the extension.
 pub(crate) fn extension_path() -> PathBuf {
     directory().join(EXTENSION)
 }
 
-/// What `LD_PRELOAD` names.
+/// Returns the library for `LD_PRELOAD`.
 pub(crate) fn preload_path() -> PathBuf {
     directory().join(PRELOAD)
 }
 
-/// Builds all that is shipped in release, and returns its directory.
+/// Builds everything that is shipped in release, and returns its directory.
 ///
 /// # Errors
-/// When the build fails, or leaves one of the files out.
+/// When the build fails, or does not create one of the files.
 pub(crate) fn release() -> Result<PathBuf> {
     let packages = SHIPPED.iter().flat_map(|(package, _)| ["-p", package]);
     run(cargo().args(["build", "--release"]).args(packages))?;
@@ -80,8 +80,9 @@ pub(crate) fn release() -> Result<PathBuf> {
     Ok(directory)
 }
 
-/// Moves symbols and debug information into a file beside, `NAME.debug`, where debuggers find them
-/// by the link that stays. The linker's own output keeps them: cargo restores it before each build.
+/// Moves symbols and debug information into a separate file, `NAME.debug`, where debuggers find
+/// them by a link in the program. The linker's own output keeps them: cargo restores it before each
+/// build.
 fn separate_symbols(path: &Path) -> Result<()> {
     let beside = |ending: &str| {
         let mut name = path.as_os_str().to_owned();
@@ -93,6 +94,6 @@ fn separate_symbols(path: &Path) -> Result<()> {
     let mut link = OsString::from("--add-gnu-debuglink=");
     link.push(&symbols);
     run(Command::new("objcopy").arg("--strip-unneeded").arg(link).args([path, &stripped]))?;
-    // By a new name: the existing file is a hard link to the linker's output.
+    // Under a new name: the existing file is a hard link to the linker's output.
     std::fs::rename(&stripped, path).with_context(|| format!("replace {}", path.display()))
 }

@@ -1,4 +1,4 @@
-//! The suites beyond `make test`: each the full form of something, with what it is built from.
+//! The suites beyond `make test`: the full form of each, and the packages on which it depends.
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -34,7 +34,7 @@ pub(crate) enum Suite {
     Attacks,
     /// Every command of README.md and docs/*.md.
     Documents,
-    /// Stock clients of SQLite, databases of others, media, pages and imports.
+    /// Stock clients of SQLite, databases made by others, media, pages and imports.
     Clients,
     /// Clients of SQL Server.
     WireClients,
@@ -47,7 +47,7 @@ pub(crate) enum Suite {
 }
 
 impl Suite {
-    /// Every suite, those that need nothing compiled anew first.
+    /// Returns every suite, those without a separate build first.
     pub(crate) fn all() -> Vec<Self> {
         let planes = Plane::value_variants().iter().copied().map(Self::Plane);
         let rest = [
@@ -62,13 +62,13 @@ impl Suite {
         planes.chain(rest).collect()
     }
 
-    /// Whether a landing runs it: all but those that compile the workspace again or fetch the
-    /// whole of a language's tools.
+    /// Returns true if a landing runs it: all but those that compile the workspace again or fetch
+    /// all of a language's tools.
     pub(crate) fn lands(self) -> bool {
         !matches!(self, Self::Recipes | Self::Packages | Self::Fips)
     }
 
-    /// Its name in `.ci/full` and in what is shown.
+    /// Returns its name in `.ci/full` and in the output.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Plane(plane) => plane.name(),
@@ -82,7 +82,7 @@ impl Suite {
         }
     }
 
-    /// Runs it, on the test build and the programs that [`crate::shipped`] has.
+    /// Runs it, on the test build and the programs of [`crate::shipped`].
     ///
     /// # Errors
     /// When it cannot be run. Failing tests are in the tally.
@@ -102,7 +102,7 @@ impl Suite {
         }
     }
 
-    /// Whether something that it tests has changed since `last`. What cannot be known has.
+    /// Returns true if something that it tests has changed since `last`, or may have.
     pub(crate) fn is_reached(self, graph: &Graph, last: Option<&FullRun>) -> Result<bool> {
         let Some(last) = last else { return Ok(true) };
         let change = match Change::since(&last.commit) {
@@ -116,7 +116,7 @@ impl Suite {
         Ok(change.touches(paths) || graph.reaches(&change, &packages))
     }
 
-    /// The packages whose change it may show, and paths beside them.
+    /// Returns the packages and other paths whose change may affect it.
     fn made_of(self) -> Result<(Vec<String>, &'static [&'static str])> {
         let shipped = SHIPPED.map(str::to_owned).to_vec();
         Ok(match self {

@@ -2,26 +2,26 @@
 
 use anyhow::{Result, bail};
 
-/// The longest account of one failure, in lines and in characters of a line.
+/// Maximum length of a failure's output, in lines and in characters of a line.
 const ACCOUNT_LINES: usize = 12;
 const ACCOUNT_COLUMNS: usize = 240;
 
 /// The tally of a run of tests.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// How many tests passed.
+    /// Number of passed tests.
     pub(crate) passed: usize,
     /// The names of those that failed.
     pub(crate) failures: Vec<String>,
     /// The output of failed tests, a few lines each: shown at the end, where people look in a long
     /// log.
     pub(crate) accounts: Vec<String>,
-    /// Whether the next lines are the output of one program's failed tests.
+    /// True while the next lines are the output of one program's failed tests.
     in_accounts: bool,
 }
 
 impl Tally {
-    /// Takes in a failure that has a name and an account of its own.
+    /// Adds a failure with a name and its output.
     pub(crate) fn fail(&mut self, name: String, account: &str) {
         self.accounts.push(shortened(&name, account.lines()));
         self.failures.push(name);
@@ -35,17 +35,17 @@ impl Tally {
         bail!("{} tests failed: {}", self.failures.len(), self.failures.join(", "))
     }
 
-    /// Takes in another run.
+    /// Adds another run.
     pub(crate) fn add(&mut self, other: Self) {
         self.passed += other.passed;
         self.failures.extend(other.failures);
         self.accounts.extend(other.accounts);
     }
 
-    /// Takes in one line that `cargo test` printed.
+    /// Processes one line of the output of `cargo test`.
     ///
-    /// Counted are the lines of single tests, so a test program that dies before its summary
-    /// still shows what it had done.
+    /// The lines of single tests are counted, so that a test program that crashes before its
+    /// summary still shows its results.
     pub(crate) fn add_line(&mut self, line: &str) {
         self.add_account(line);
         let Some(rest) = line.strip_prefix("test ") else { return };
@@ -56,15 +56,15 @@ impl Tally {
         }
     }
 
-    /// A program's failed tests are told between two lines `failures:`, each behind its name; the
-    /// second begins a mere list of their names.
+    /// A program's failed tests are reported between two lines `failures:`, each after its name;
+    /// the second begins a plain list of their names.
     fn add_account(&mut self, line: &str) {
         if line == "failures:" {
             self.in_accounts = !self.in_accounts;
         } else if line.starts_with("test result: ") {
             self.in_accounts = false;
         } else if !self.in_accounts || line.trim().is_empty() {
-            // Nothing that a test said.
+            // Not the output of a test.
         } else if let Some(name) = line.strip_prefix("---- ") {
             self.accounts.push(shortened(name.trim_end_matches([' ', '-']), [].into_iter()));
         } else if let Some(last) = self.accounts.last_mut()
@@ -76,7 +76,7 @@ impl Tally {
     }
 }
 
-/// A name, and below it the last lines of its output: the cause is at the end.
+/// Returns a name, and below it the last lines of its output: the cause is at the end.
 fn shortened<'a>(name: &str, lines: impl Iterator<Item = &'a str>) -> String {
     let lines: Vec<_> = lines.collect();
     let from = lines.len().saturating_sub(ACCOUNT_LINES);

@@ -1,4 +1,4 @@
-//! What is run when: `make test`, a landing, and `make test-all` (see ARCHITECTURE.md).
+//! Test tiers: `make test`, a landing, and `make test-all` (see ARCHITECTURE.md).
 
 use std::time::{Duration, Instant};
 
@@ -19,9 +19,9 @@ use crate::suite::Suite;
 use crate::tally::Tally;
 use crate::times::Times;
 
-/// A landing begins no further suite that it does not expect to end by then.
+/// A landing starts no further suite unless it is expected to end by then.
 const LANDING_LIMIT: Duration = Duration::from_mins(40);
-/// What a suite is expected to take that has never run.
+/// Expected duration of a suite that has never run.
 const UNKNOWN: Duration = Duration::from_mins(5);
 
 /// A run of several parts.
@@ -43,9 +43,9 @@ pub(crate) fn test() -> Result<()> {
     run.close()
 }
 
-/// `cargo xtask test PLANE`: the short form of one plane, without set-up or servers. All is built,
-/// as for `make test`: packages chosen one by one would be compiled anew, with other features, and
-/// tests of a plane drive programs of others.
+/// `cargo xtask test PLANE`: the short form of one plane, without set-up or servers. Everything is
+/// built, as for `make test`: packages chosen individually would be recompiled with other features,
+/// and tests of a plane run programs of others.
 ///
 /// # Errors
 /// When the tests cannot be built or run, or one fails.
@@ -58,8 +58,8 @@ pub(crate) fn plane(plane: Plane) -> Result<()> {
     run.close()
 }
 
-/// What `.ci/run` ends with: in full what has changed since its last full run. `spent` is how long
-/// the landing has taken until now.
+/// The last step of `.ci/run`: runs in full the suites that changed since their last full run.
+/// `spent` is the duration of the landing so far.
 ///
 /// # Errors
 /// When a suite cannot be run, or a test fails.
@@ -81,7 +81,7 @@ pub(crate) fn land(spent: Duration) -> Result<()> {
     run.close()
 }
 
-/// `make test-all`: everything in full, and records what passed in `.ci/full`.
+/// `make test-all`: runs everything in full, and records what passed in `.ci/full`.
 ///
 /// # Errors
 /// When a part cannot be run, or a test fails.
@@ -104,12 +104,12 @@ pub(crate) fn all() -> Result<()> {
     run.close()
 }
 
-/// The suites that a landing has to run in full, those first that have gone without for longest,
-/// with the time that each is expected to take.
+/// Returns the suites that a landing must run in full, those not run for the longest time first,
+/// with the expected duration of each.
 fn to_land() -> Result<Vec<(Suite, Duration)>> {
     let (runs, graph) = (FullRuns::read()?, Graph::read()?);
     let mut suites: Vec<_> = Suite::all().into_iter().filter(|suite| suite.lands()).collect();
-    // Those of one age begin with another at each commit, so that none is left for ever.
+    // Those of the same age are rotated with each commit, so that none is left out permanently.
     let turn = commits("HEAD") % (suites.len().max(1) as u64);
     suites.rotate_left(usize::try_from(turn).unwrap_or(0));
     let mut reached = Vec::new();
@@ -128,7 +128,7 @@ fn to_land() -> Result<Vec<(Suite, Duration)>> {
 }
 
 impl Run {
-    /// Installs what is missing and makes the one build that everything runs on.
+    /// Installs missing packages and creates the one build for everything.
     fn prepare(&mut self, purpose: Purpose) -> Result<TestBuild> {
         self.parts.of("setup", || setup(purpose))?;
         room::for_tests(purpose == Purpose::All)?;
@@ -137,8 +137,8 @@ impl Run {
         Ok(build)
     }
 
-    /// The tests of each crate in their short form, attacks, README's commands, and one real
-    /// client an interface.
+    /// The tests of each crate in their short form, attacks, README's commands, and one real client
+    /// for each interface.
     fn short(&mut self, build: &TestBuild) -> Result<()> {
         let packages: Vec<_> = workspace()?.iter().map(|each| each.name.to_string()).collect();
         let Self { tally, parts, programs } = self;
@@ -152,7 +152,7 @@ impl Run {
         Ok(())
     }
 
-    /// Runs a suite in full; tells whether all of it passed.
+    /// Runs a suite in full; returns true if all of it passed.
     fn suite(&mut self, suite: Suite, build: &TestBuild) -> Result<bool> {
         let Self { tally, parts, programs } = self;
         eprintln!("in full: {}", suite.name());
@@ -163,7 +163,7 @@ impl Run {
         Ok(whole)
     }
 
-    /// Prints failures with their causes, how long all took, and the closing line.
+    /// Prints failures with their causes, all durations, and the closing line.
     fn close(&self) -> Result<()> {
         print!("{}{}", self.programs.table("test programs"), self.parts.table("parts"));
         close(&self.tally)

@@ -1,9 +1,9 @@
-//! How long each part of a run and each test program took, shown at its end, longest first.
+//! Duration of each part of a run and of each test program, shown at its end, longest first.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-/// Shorter ones are shown as one line together.
+/// Shorter ones are combined in one line.
 const SHOWN_FROM: Duration = Duration::from_secs(2);
 
 /// Names and durations, in the order in which they ended.
@@ -13,7 +13,7 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    /// Does `work`, and takes in how long it took.
+    /// Does `work`, and records its duration.
     pub(crate) fn of<T>(&mut self, name: &str, work: impl FnOnce() -> T) -> T {
         let begun = Instant::now();
         let result = work();
@@ -21,12 +21,12 @@ impl Times {
         result
     }
 
-    /// Takes in one duration.
+    /// Adds one duration.
     pub(crate) fn add(&mut self, name: String, taken: Duration) {
         self.taken.push((name, taken));
     }
 
-    /// A line for each name, the longest first, below `title`; nothing if there is none.
+    /// Returns a line for each name, the longest first, below `title`; nothing if there is none.
     pub(crate) fn table(&self, title: &str) -> String {
         if self.taken.is_empty() {
             return String::new();

@@ -10,17 +10,17 @@ use tdekit_sqlite_convert::{Step, Watch};
 const TEMPLATE: &str =
     "{msg:9} {bar:24} {percent:>3} %  {binary_bytes:>11} of {binary_total_bytes}  {eta}";
 
-/// The exit code of a process that a second signal ends, as shells give it for SIGINT.
+/// The exit code of a process that a second signal ends, as in shells for SIGINT.
 const INTERRUPTED: i32 = 130;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Has Ctrl-C, `SIGTERM` and `SIGHUP` end the work in order. A second one ends the process at once,
-/// as the first does where no handler can be set: that leaves a temporary file for the next run to
-/// remove.
+/// Makes Ctrl-C, `SIGTERM` and `SIGHUP` end the work in order. A second one ends the process at
+/// once, as the first does if no handler can be installed: that leaves a temporary file for the
+/// next run to remove.
 pub(crate) fn heed_signals() {
     let _ = ctrlc::set_handler(|| {
-        // Work that waits on a pipe or a prompt does not see the first.
+        // Work that blocks on a pipe or a prompt does not notice the first.
         if STOP.swap(true, Ordering::Relaxed) {
             std::process::exit(INTERRUPTED);
         }

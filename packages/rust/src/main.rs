@@ -1,5 +1,5 @@
-//! Opens a database through sqlx: `tdekit-prove-sqlx register|stock FILE SQL`. Prints the one
-//! number that a query gives.
+//! Opens a database through sqlx: `tdekit-prove-sqlx register|stock FILE SQL`. Prints the single
+//! number that a query returns.
 
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection};

@@ -6,20 +6,20 @@ use fastrand::Rng;
 /// The outcome of one attempt.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// The command refused, and nothing stands under the final name that did not before.
+    /// The command refused, and nothing new exists under the final name.
     Refused,
-    /// The command gave just the right data: the damage did not touch it, or was repaired.
+    /// The command returned exactly the right data: the damage did not affect it, or was repaired.
     Right,
-    /// Wrong data accepted, right data lost, or a verdict that is not true.
+    /// Wrong data accepted, right data lost, or a false verdict.
     Wrong(String),
 }
 
 /// Makes one attempt.
 type Attempt<'a> = Box<dyn FnMut(&mut Rng) -> Result<Outcome> + 'a>;
 
-/// One way of attacking.
+/// A kind of attack.
 pub(crate) struct Attack<'a> {
-    /// The attacker's action, as a row of the table.
+    /// The attacker's action, for a row of the table.
     pub(crate) name: &'static str,
     pub(crate) attempt: Attempt<'a>,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Row {
     pub(crate) examples: Vec<String>,
 }
 
-/// The number of wrong outcomes of an attack that are reported.
+/// Maximum number of reported wrong outcomes of an attack.
 const EXAMPLES: usize = 3;
 
 impl Row {
@@ -63,8 +63,8 @@ impl Row {
     }
 }
 
-/// Changes bytes as damage does: a bit, a cut, a stretch of zeros, one that is repeated, taken out
-/// or moved. The result differs from `bytes`.
+/// Changes bytes like real damage: a bit, a truncation, a run of zeros, a part that is repeated,
+/// removed or moved. The result differs from `bytes`.
 pub(crate) fn damaged(rng: &mut Rng, bytes: &[u8]) -> Vec<u8> {
     loop {
         let mut damaged = bytes.to_vec();

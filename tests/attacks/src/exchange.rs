@@ -1,4 +1,4 @@
-//! Media sets on an S3 server behind a line that answers with another object's bytes.
+//! Media sets on an S3 server behind a proxy that answers with another object's bytes.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -12,12 +12,12 @@ use crate::attack::{Attack, Outcome};
 use crate::place::{CERTIFICATE, Place};
 use crate::s3::{Server, answer_of, lay, read_request};
 
-/// The attack, if a server is available: requests for one object of a media set are answered with
-/// the bytes of another (of the same media set, or of a second one of the same database), always or
-/// now and then. Lengths and names do not change.
+/// Returns the attack, if a server is available: requests for one object of a media set are
+/// answered with the bytes of another (of the same media set, or of a second one of the same
+/// database), always or sometimes. Lengths and names do not change.
 ///
 /// # Errors
-/// When the line to it cannot be laid, or the media sets cannot be made.
+/// If the proxy cannot be started, or the media sets cannot be created.
 pub(crate) fn attack(place: &Place) -> Result<Option<Attack<'_>>> {
     let Some(server) = Server::from_environment() else { return Ok(None) };
     let line = Line::lay(&server.endpoint)?;
@@ -39,7 +39,7 @@ pub(crate) fn attack(place: &Place) -> Result<Option<Attack<'_>>> {
         ensure!(read.is_ok(), "a media set that nobody exchanged: {read:?}");
     }
     let known = line.known()?;
-    // Of each set one object has the blocks and one the signature.
+    // In each set one object has the blocks and one the signature.
     ensure!(known.len() == 8, "two media sets of two signed sets: {:?}", known.keys());
     let name = "S3 behind a line that answers with another object's bytes";
     Ok(Some(Attack::new(name, move |rng| {
@@ -60,8 +60,7 @@ pub(crate) fn attack(place: &Place) -> Result<Option<Attack<'_>>> {
         if let Some(ended) = [&verify, &restore].into_iter().find(|ended| ended.has_crashed()) {
             return Ok(Outcome::Wrong(format!("died: {ended:?}")));
         }
-        // A block that is exchanged now and then may be read again, and read right: the set stands
-        // whole.
+        // A block that is exchanged only sometimes may be read again correctly: the set is intact.
         if verify.is_ok() && exchanged > 0 && of_four == ALWAYS {
             return Ok(Outcome::Wrong("another object's bytes were verified".to_owned()));
         }
@@ -77,10 +76,10 @@ pub(crate) fn attack(place: &Place) -> Result<Option<Attack<'_>>> {
     })))
 }
 
-/// Of four answers, how many are exchanged where each is.
+/// Number of exchanged answers out of four if each one is exchanged.
 const ALWAYS: u8 = 4;
 
-/// A line to the server that sees what objects hold.
+/// A proxy to the server that records the contents of objects.
 struct Line {
     endpoint: String,
     state: Arc<Mutex<State>>,
@@ -92,21 +91,21 @@ struct State {
     known: BTreeMap<String, Vec<u8>>,
 }
 
-/// The treatment of the bytes of an object.
+/// Treatment of the bytes of an object.
 enum Answer {
-    /// They are kept, to be given later.
+    /// They are recorded, to be returned later.
     Kept,
     Exchanged(Exchange),
 }
 
-/// Whose bytes are given for whose.
+/// The donor and the victim of an exchange.
 struct Exchange {
     victim: String,
     donor: Vec<u8>,
-    /// How many of four answers.
+    /// Number of exchanged answers out of four.
     of_four: u8,
     rng: Rng,
-    /// Answers that became others by it.
+    /// Number of answers that it changed.
     done: u32,
 }
 
@@ -158,18 +157,18 @@ fn serve(mut client: TcpStream, server: &str, state: &Mutex<State>) -> Result<()
         }
     }
     client.write_all(&answer)?;
-    // The server's answer ends with its connection, so ours must.
+    // The server's answer ends with its connection, so ours must, too.
     Ok(client.shutdown(Shutdown::Both)?)
 }
 
-/// The object whose bytes are asked for.
+/// Returns the object whose bytes are requested.
 fn object_of(request: &[u8]) -> Option<String> {
     let line = request.split(|byte| *byte == b'\r').next()?;
     let path = std::str::from_utf8(line).ok()?.strip_prefix("GET ")?.split(' ').next()?;
     (!path.contains('?')).then(|| path.to_owned())
 }
 
-/// Where the bytes of an answer begin: in the object, and in the answer.
+/// Returns the offset of an answer's bytes in the object, and in the answer.
 fn body_of(answer: &[u8]) -> Option<(usize, usize)> {
     let body = answer.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let head = String::from_utf8_lossy(answer.get(..body)?).to_ascii_lowercase();
@@ -193,7 +192,7 @@ fn keep(object: &mut Vec<u8>, first: usize, bytes: &[u8]) {
 }
 
 impl Exchange {
-    /// Puts the donor's bytes in the place of the victim's, as far as it has them.
+    /// Replaces the victim's bytes by the donor's, as far as it has any.
     fn in_place(&mut self, first: usize, bytes: &mut [u8]) {
         let given = self.donor.get(first..).unwrap_or_default();
         let len = given.len().min(bytes.len());

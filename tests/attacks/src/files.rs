@@ -1,4 +1,4 @@
-//! Attacks on encrypted databases, on the key store, and by files that were there first.
+//! Attacks on encrypted databases, on the key store, and by planted files.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,10 +15,10 @@ const KEY_STORE: &str = "keystore.tdk";
 const PAGE: usize = 4096;
 const HEADER_AREA: usize = 16 * 1024;
 
-/// Attacks on an encrypted database: the right rows, or an error.
+/// Attacks on an encrypted database: the result must be the right rows, or an error.
 ///
 /// # Errors
-/// When the databases cannot be made.
+/// If the databases cannot be created.
 pub(crate) fn database(place: &Place) -> Result<Vec<Attack<'_>>> {
     let rows = place.make_database("db.db", 1, 300)?;
     place.encrypt("db.db", &rows)?;
@@ -78,10 +78,10 @@ fn read(place: &Place, bytes: &[u8], rows: &str) -> Result<Outcome> {
     })
 }
 
-/// Attacks on the key store's files: the same keys, or an error.
+/// Attacks on the key store's files: the result must be the same keys, or an error.
 ///
 /// # Errors
-/// When the store cannot be read.
+/// If the store cannot be read.
 pub(crate) fn key_store(place: &Place) -> Result<Attack<'_>> {
     let rows = place.make_database("ks.db", 1, 50)?;
     place.encrypt("ks.db", &rows)?;
@@ -104,14 +104,15 @@ pub(crate) fn key_store(place: &Place) -> Result<Attack<'_>> {
     }))
 }
 
-/// Names that work files have had; a planted file of another's stays as it is and learns nothing.
+/// Names that work files have had; a planted file of another user is not modified and receives no
+/// data.
 const PLANTED: [&str; 8] =
     [".tdekit-new", ".tdekit-stage", ".plain", "-journal.new", ".tmp", ".new", ".part", "~"];
 
 /// Files, links and pipes at the names of work files.
 ///
 /// # Errors
-/// When the database cannot be made.
+/// If the database cannot be created.
 pub(crate) fn work_files(place: &Place) -> Result<Attack<'_>> {
     let rows = place.make_database("w0.db", 1, 50)?;
     let plain = place.bytes("w0.db")?;

@@ -1,5 +1,5 @@
 //! Commands that are killed, or whose files may not grow: old files are unharmed, new ones are
-//! whole or absent.
+//! complete or absent.
 
 use std::process::{Command, Stdio};
 use std::rc::Rc;
@@ -18,20 +18,20 @@ enum Stop {
     FileSize,
 }
 
-/// A command, and how the place is looked at after it.
+/// A command, with the check of the place after it.
 struct Ground<'a> {
     place: &'a Place,
     args: &'static [&'static str],
-    /// Lays the files that the command works on.
+    /// Creates the files for the command.
     lay: Box<dyn Fn() -> Result<()> + 'a>,
-    /// Says what is wrong afterwards; told whether the command ended with 0.
+    /// Returns what is wrong afterwards; the argument is true if the command exited with 0.
     look: Box<dyn Fn(bool) -> Result<Option<String>> + 'a>,
 }
 
-/// The attacks.
+/// Returns the attacks.
 ///
 /// # Errors
-/// When their files cannot be made.
+/// If their files cannot be created.
 pub(crate) fn attacks(place: &Place) -> Result<Vec<Attack<'_>>> {
     let mut attacks = Vec::new();
     let grounds = Rc::new(grounds(place)?);
@@ -64,7 +64,7 @@ pub(crate) fn attacks(place: &Place) -> Result<Vec<Attack<'_>>> {
 
 type Died = String;
 
-/// Kills the command after some time; tells whether it had ended with 0 by then.
+/// Kills the command after some time; returns whether it had exited with 0 by then.
 fn killed(ground: &Ground, rng: &mut Rng) -> Result<Result<bool, Died>> {
     let mut command = ground.place.command("tdekit");
     let mut child = command
@@ -77,12 +77,12 @@ fn killed(ground: &Ground, rng: &mut Rng) -> Result<Result<bool, Died>> {
     while Instant::now() < until && child.try_wait()?.is_none() {
         std::thread::sleep(Duration::from_micros(200));
     }
-    // Fails only where it has ended.
+    // Fails only if it has already ended.
     let _ = child.kill();
     Ok(Ok(child.wait()?.success()))
 }
 
-/// Lets no file grow beyond some length.
+/// Limits the size of files.
 fn without_room(ground: &Ground, rng: &mut Rng) -> Result<Result<bool, Died>> {
     let mut inner = ground.place.command("tdekit");
     inner.args(ground.args);
@@ -101,8 +101,7 @@ fn without_room(ground: &Ground, rng: &mut Rng) -> Result<Result<bool, Died>> {
     })
 }
 
-/// The files that the commands work on: a database of one day, a later state of it, a backup of the
-/// first.
+/// The files of the commands: a database of one day, a later state of it, a backup of the first.
 struct Files {
     old: String,
     plain: Vec<u8>,
@@ -185,7 +184,7 @@ fn append(place: &Place, files: Rc<Files>) -> Ground<'_> {
     }
 }
 
-/// Of a media set that is appended to nowhere: else the history tells of sets that it lacks.
+/// Of a media set without appended sets: otherwise the history would know of sets that it lacks.
 fn restore(place: &Place, files: Rc<Files>) -> Ground<'_> {
     Ground {
         place,
@@ -205,7 +204,7 @@ fn certificate(place: &Place) -> Ground<'_> {
         place,
         args: &["cert", "create", "Another"],
         lay: Box::new(move || {
-            // Fails where the last attempt made none.
+            // Fails if the last attempt created none.
             place.tdekit(&["cert", "drop", "Another", "--force"]).map(drop)
         }),
         look: Box::new(move |is_ok| {

@@ -2,7 +2,7 @@
 //!
 //! Each attack damages the files around a part, or stops a command midway, and then compares exit
 //! code, JSON and the files under their final names with the original. `cargo xtask attack` runs
-//! this with the release build; README and `docs/threat-model.md` tell of it.
+//! this with the release build; README and `docs/threat-model.md` describe it.
 
 mod attack;
 mod exchange;
@@ -44,7 +44,7 @@ struct Arguments {
     json: bool,
 }
 
-/// How often each attack is made whatever the time.
+/// Minimum number of times that each attack is made.
 const MIN_ROUNDS: u64 = 3;
 
 fn main() -> ExitCode {
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Tells whether no outcome was wrong.
+/// Returns true if no outcome was wrong.
 fn run(arguments: &Arguments) -> Result<bool> {
     let programs = arguments.programs.canonicalize().context("find the programs")?;
     let places = (0..9).map(|_| Place::new(&programs)).collect::<Result<Vec<_>>>()?;

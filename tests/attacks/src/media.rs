@@ -9,9 +9,9 @@ use tdekit_key_crypto::sha256;
 use crate::attack::{Attack, Outcome, damaged};
 use crate::place::{CERTIFICATE, Place};
 
-/// Under this name `restore` writes in every attempt.
+/// The file that `restore` writes in every attempt.
 const RESTORED: &str = "restored.db";
-/// Lengths of `docs/format/media.md`.
+/// Lengths in `docs/format/media.md`.
 const MEDIA_HEADER: usize = 96;
 const TRAILER: usize = 256;
 
@@ -19,17 +19,17 @@ const TRAILER: usize = 256;
 struct Media {
     single: Vec<u8>,
     mirrors: [Vec<u8>; 2],
-    /// The mirrors as they were a day before.
+    /// The mirrors in their state of the day before.
     older_mirror: Vec<u8>,
     stripes: [Vec<u8>; 2],
     older_stripes: [Vec<u8>; 2],
     newest: String,
 }
 
-/// The attacks; each has the place for itself while it runs.
+/// Returns the attacks; each has exclusive use of the place while it runs.
 ///
 /// # Errors
-/// When the media sets cannot be made.
+/// If the media sets cannot be created.
 pub(crate) fn attacks(place: &Place) -> Result<Vec<Attack<'_>>> {
     let media = std::rc::Rc::new(Media::make(place)?);
     let attack = |name, files: fn(&mut Rng, &Media) -> Files| {
@@ -105,7 +105,7 @@ impl Media {
             media.older_stripes = media.stripes.clone();
             media.newest = place.make_database("app.db", day, 400)?;
             for to in [&["m.bak"][..], &["m1.bak", "m2.bak"], &["s1.bak", "s2.bak", "--stripe"]] {
-                // Unsigned: the attacks count records.
+                // Unsigned, because the attacks count records.
                 let mut args = vec!["backup", "app.db", "--certificate", CERTIFICATE, "--append"];
                 args.push("--no-sign");
                 let (files, flags) = to.split_at(to.len().min(2));
@@ -131,7 +131,7 @@ impl Media {
     }
 }
 
-/// Compares `verify` and `restore` with the newest set's content.
+/// Compares the results of `verify` and `restore` with the newest set's content.
 fn judge(
     place: &Place,
     files: &[(&'static str, Vec<u8>)],
@@ -168,7 +168,7 @@ fn judge(
     Ok(Outcome::Refused)
 }
 
-/// The records of a media set, each with the length of its header.
+/// Returns the records of a media set, each with the length of its header.
 fn records(media: &[u8]) -> Vec<(Range<usize>, usize)> {
     let mut records = Vec::new();
     let mut end = media.len();
@@ -209,7 +209,7 @@ fn records_shuffled(rng: &mut Rng, media: &[u8]) -> Vec<u8> {
     let mut records: Vec<_> = records(media).into_iter().map(|(range, _)| range).collect();
     let at = rng.usize(..records.len());
     match rng.u8(..3) {
-        // Only the history reveals that the last set was taken away.
+        // Only the history reveals that the last set was removed.
         0 => drop(records.remove(at)),
         1 => records.swap(at, (at + 1) % 3),
         _ => records.insert(rng.usize(..=records.len()), records[at].clone()),
@@ -221,7 +221,7 @@ fn records_shuffled(rng: &mut Rng, media: &[u8]) -> Vec<u8> {
     if rng.bool() { chained_anew(&changed) } else { changed }
 }
 
-/// A field of a header or trailer changed, and every checksum that needs no key made to fit.
+/// Changes a field of a header or trailer, and corrects every checksum that needs no key.
 fn forged(rng: &mut Rng, media: &[u8]) -> Vec<u8> {
     let mut changed = media.to_vec();
     let (record, header) = pick(rng, records(media));
@@ -239,7 +239,7 @@ fn forged(rng: &mut Rng, media: &[u8]) -> Vec<u8> {
     chained_anew(&changed)
 }
 
-/// Ordinals, positions, hashes of what went before and checksums made to fit, as anybody can.
+/// Corrects ordinals, positions, hashes of preceding data and checksums, as anybody can.
 fn chained_anew(media: &[u8]) -> Vec<u8> {
     let mut media = media.to_vec();
     let mut previous = sha256(&[&media[..MEDIA_HEADER]]);
@@ -271,11 +271,11 @@ fn pick<T>(rng: &mut Rng, mut from: Vec<T>) -> T {
     from.swap_remove(rng.usize(..from.len()))
 }
 
-/// A plain media set, or a plain set behind encrypted ones, that is to become an encrypted
+/// A plain media set, or a plain set after encrypted ones, that is restored to an encrypted
 /// database.
 ///
 /// # Errors
-/// When the media sets cannot be made.
+/// If the media sets cannot be created.
 pub(crate) fn downgrade(place: &Place) -> Result<Attack<'_>> {
     place.make_database("plain.db", 9, 50)?;
     place.must(&["backup", "plain.db", "--to", "plain.bak"])?;

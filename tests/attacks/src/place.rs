@@ -1,4 +1,4 @@
-//! Where an attack happens: a directory, a key store, the command and the stock shell.
+//! Environment of an attack: a directory, a key store, the command and the stock shell.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 /// The certificate that wraps keys of databases and backups.
 pub(crate) const CERTIFICATE: &str = "AttackCert";
 
-/// A directory with a key store that a key file opens.
+/// A directory with a key store that is opened by a key file.
 pub(crate) struct Place {
     dir: TempDir,
     programs: PathBuf,
@@ -19,10 +19,10 @@ pub(crate) struct Place {
 /// How a program ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// `None` where a signal ended it.
+    /// `None` if it was ended by a signal.
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
-    /// Told by `Debug`, with every outcome that is wrong.
+    /// Shown by `Debug`, with every wrong outcome.
     pub(crate) stderr: String,
 }
 
@@ -31,7 +31,7 @@ impl Ended {
         self.code == Some(0)
     }
 
-    /// Whether the program died instead of ending: by a signal, or by a panic (101, 134).
+    /// Returns true if the program crashed: by a signal, or by a panic (101, 134).
     pub(crate) fn has_crashed(&self) -> bool {
         !matches!(self.code, Some(0..=100))
     }
@@ -49,10 +49,10 @@ impl From<Output> for Ended {
 }
 
 impl Place {
-    /// Makes a place with a key store and a certificate.
+    /// Creates a place with a key store and a certificate.
     ///
     /// # Errors
-    /// When the command fails.
+    /// If the command fails.
     pub(crate) fn new(programs: &Path) -> Result<Self> {
         let dir = tempfile::tempdir().context("make a directory")?;
         let place = Self { dir, programs: programs.to_path_buf() };
@@ -66,17 +66,17 @@ impl Place {
         Ok(place)
     }
 
-    /// A path in the place.
+    /// Returns a path in the place.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// The directory of the key store.
+    /// Returns the directory of the key store.
     pub(crate) fn home(&self) -> PathBuf {
         self.path("home")
     }
 
-    /// `program` with the place's environment and directory.
+    /// Returns `program` with the place's environment and directory.
     pub(crate) fn command(&self, program: &str) -> Command {
         let own = self.programs.join(program);
         let mut command = Command::new(if own.is_file() { own } else { program.into() });
@@ -92,7 +92,7 @@ impl Place {
     /// Runs the command.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub(crate) fn tdekit(&self, args: &[&str]) -> Result<Ended> {
         let output = self.command("tdekit").args(args).output().context("start tdekit")?;
         Ok(output.into())
@@ -101,17 +101,17 @@ impl Place {
     /// Runs the command, which must succeed.
     ///
     /// # Errors
-    /// When it does not.
+    /// If it does not.
     pub(crate) fn must(&self, args: &[&str]) -> Result<Ended> {
         let ended = self.tdekit(args)?;
         ensure!(ended.is_ok(), "tdekit {}: {ended:?}", args.join(" "));
         Ok(ended)
     }
 
-    /// Runs SQL in the stock shell, with the extension where it is `encrypted`.
+    /// Runs SQL in the stock shell, with the extension if `encrypted`.
     ///
     /// # Errors
-    /// When the shell cannot be started.
+    /// If the shell cannot be started.
     pub(crate) fn sql(&self, database: &str, encrypted: bool, sql: &str) -> Result<Ended> {
         let mut command = self.command("sqlite3");
         command.args(["-batch", "-bail"]);
@@ -125,10 +125,10 @@ impl Place {
         Ok(command.arg(sql).output().context("start sqlite3")?.into())
     }
 
-    /// All rows of a database, or `None` where it does not give them without an error.
+    /// Returns all rows of a database, or `None` if reading them fails.
     ///
     /// # Errors
-    /// When the shell cannot be started.
+    /// If the shell cannot be started.
     pub(crate) fn rows(&self, database: &str, encrypted: bool) -> Result<Option<String>> {
         Ok(self.read(database, encrypted)?.ok())
     }
@@ -136,17 +136,17 @@ impl Place {
     /// As [`Self::rows`], or the shell's error.
     ///
     /// # Errors
-    /// When the shell cannot be started.
+    /// If the shell cannot be started.
     pub(crate) fn read(&self, database: &str, encrypted: bool) -> Result<Result<String, String>> {
         let ended = self.sql(database, encrypted, "SELECT id, body FROM t ORDER BY id")?;
         ensure!(ended.code.is_some(), "sqlite3 died: {ended:?}");
         Ok(if ended.is_ok() { Ok(ended.stdout) } else { Err(ended.stderr) })
     }
 
-    /// Makes a plain database whose rows hold `day`; returns them.
+    /// Creates a plain database whose rows contain `day`; returns them.
     ///
     /// # Errors
-    /// When the shell fails.
+    /// If the shell fails.
     pub(crate) fn make_database(&self, database: &str, day: u32, rows: u32) -> Result<String> {
         let path = self.path(database);
         if path.exists() {
@@ -165,11 +165,11 @@ impl Place {
         }
     }
 
-    /// Encrypts a database, which must then give the same `rows`: attacks on an unreadable database
-    /// would prove nothing.
+    /// Encrypts a database, which must then return the same `rows`: attacks on an unreadable
+    /// database would prove nothing.
     ///
     /// # Errors
-    /// When it does not.
+    /// If it does not.
     pub(crate) fn encrypt(&self, database: &str, rows: &str) -> Result<()> {
         self.must(&["encrypt", database, "--certificate", CERTIFICATE])?;
         let read = self.read(database, true)?;
@@ -177,10 +177,10 @@ impl Place {
         Ok(())
     }
 
-    /// Writes files into the place, and nothing stays under `absent`.
+    /// Writes files into the place, and removes those in `absent`.
     ///
     /// # Errors
-    /// When a file cannot be written or removed.
+    /// If a file cannot be written or removed.
     pub(crate) fn lay(&self, files: &[(&str, &[u8])], absent: &[&str]) -> Result<()> {
         for name in absent {
             let path = self.path(name);
@@ -194,10 +194,10 @@ impl Place {
         Ok(())
     }
 
-    /// The bytes of a file in the place.
+    /// Returns the bytes of a file in the place.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If it cannot be read.
     pub(crate) fn bytes(&self, name: &str) -> Result<Vec<u8>> {
         fs::read(self.path(name)).with_context(|| format!("read {name}"))
     }

@@ -1,4 +1,4 @@
-//! Media sets on an S3 server behind a line that drops, delays, repeats and refuses.
+//! Media sets on an S3 server behind a proxy that drops, delays, repeats and refuses.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use fastrand::Rng;
 use crate::attack::{Attack, Outcome};
 use crate::place::{CERTIFICATE, Ended, Place};
 
-/// The server of the tests, as its starter tells it by the environment.
+/// The test server, as described by its environment variables.
 pub(crate) struct Server {
     pub(crate) endpoint: String,
     pub(crate) bucket: String,
@@ -43,10 +43,10 @@ impl Server {
     }
 }
 
-/// The attack, where a server is at hand.
+/// Returns the attack, if a server is available.
 ///
 /// # Errors
-/// When the line to it cannot be laid.
+/// If the proxy cannot be started.
 pub(crate) fn attack(place: &Place) -> Result<Option<Attack<'_>>> {
     let Some(server) = Server::from_environment() else { return Ok(None) };
     let line = Line::lay(&server.endpoint)?;
@@ -97,24 +97,24 @@ pub(crate) fn attack(place: &Place) -> Result<Option<Attack<'_>>> {
     })))
 }
 
-/// A line to the server, with faults at random.
+/// A proxy to the server, with random faults.
 struct Line {
     endpoint: String,
     faults: Arc<Mutex<Rng>>,
 }
 
-/// The fate of a request.
+/// What happens to a request.
 #[derive(Clone, Copy)]
 enum Fault {
     None,
-    /// Nothing of it arrives.
+    /// The request is lost.
     DropRequest,
-    /// It arrives, its answer does not.
+    /// The request arrives, its answer is lost.
     DropAnswer,
     /// Half of the answer arrives.
     CutAnswer,
     Delay,
-    /// It arrives twice; the second answer is given.
+    /// It arrives twice; the second answer is returned.
     Repeat,
     Status(u16),
 }
@@ -134,8 +134,8 @@ impl Line {
     }
 }
 
-/// Lays a line to the server: `serve` has each connection, and the server's address. Gives the
-/// line's endpoint.
+/// Starts a proxy to the server: `serve` receives each connection, and the server's address.
+/// Returns the proxy's endpoint.
 pub(crate) fn lay(
     endpoint: &str,
     serve: impl Fn(TcpStream, &str) -> Result<()> + Send + Sync + 'static,
@@ -148,7 +148,7 @@ pub(crate) fn lay(
     std::thread::spawn(move || {
         for client in listener.incoming().flatten() {
             let (server, serve) = (server.clone(), serve.clone());
-            // A line that breaks is what this is for.
+            // Broken connections are expected here.
             std::thread::spawn(move || drop(serve(client, &server)));
         }
     });
@@ -170,7 +170,7 @@ fn next_fault(faults: &Mutex<Rng>) -> Fault {
     }
 }
 
-/// Passes requests of one connection on, each by a connection of its own.
+/// Forwards requests of one connection, each over a separate connection.
 fn serve(mut client: TcpStream, server: &str, faults: &Mutex<Rng>) -> Result<()> {
     while let Some(request) = read_request(&mut client)? {
         let fault = next_fault(faults);
@@ -190,13 +190,13 @@ fn serve(mut client: TcpStream, server: &str, faults: &Mutex<Rng>) -> Result<()>
             Fault::CutAnswer => client.write_all(&answer[..answer.len() / 2])?,
             _ => client.write_all(&answer)?,
         }
-        // The server's answer ends with its connection, so ours must.
+        // The server's answer ends with its connection, so ours must, too.
         return Ok(client.shutdown(Shutdown::Both)?);
     }
     Ok(())
 }
 
-/// A request as it came, but that the server is to close behind its answer.
+/// Reads a request, changed only to make the server close the connection after its answer.
 pub(crate) fn read_request(client: &mut TcpStream) -> Result<Option<Vec<u8>>> {
     client.set_read_timeout(Some(Duration::from_secs(20)))?;
     let mut bytes = Vec::new();

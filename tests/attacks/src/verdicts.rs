@@ -1,4 +1,4 @@
-//! Attacks on verdicts, guards and recovery: a set that stands on another, a certificate's files, a
+//! Attacks on verdicts, guards and recovery: a set based on another, a certificate's files, a
 //! change of keys, files that are in the way, a machine without its key store.
 
 use std::fs;
@@ -9,10 +9,10 @@ use anyhow::{Context, Result, ensure};
 use crate::attack::{Attack, Outcome, damaged};
 use crate::place::{CERTIFICATE, Ended, Place};
 
-/// What a restore must not replace, beside the media set itself.
+/// Files that a restore must not replace, besides the media set itself.
 const IN_THE_WAY: [&str; 4] = ["notes.txt", "other.bak", "home/keystore.tdk", "home/history.db"];
 
-/// Commands, each with a file that a pipe takes the place of.
+/// Commands, each with a file that is replaced by a pipe.
 const BY_A_PIPE: [(&str, &[&str]); 5] = [
     ("home/history.db", &["verify", "set.bak"]),
     ("home/history.db", &["history"]),
@@ -21,10 +21,10 @@ const BY_A_PIPE: [(&str, &[&str]); 5] = [
     ("home/uses.json", &["cert", "list"]),
 ];
 
-/// All of them, in one place.
+/// Returns all of them, in one place.
 ///
 /// # Errors
-/// When what is attacked cannot be made.
+/// If their targets cannot be created.
 pub(crate) fn attacks(place: &Place) -> Result<Vec<Attack<'_>>> {
     let rows = place.make_database("app.db", 1, 300)?;
     place.encrypt("app.db", &rows)?;
@@ -81,7 +81,7 @@ fn differential(place: &Place, media: &[u8], rows: &str) -> Result<Outcome> {
     })
 }
 
-/// A certificate's PEM files, damaged, into a key store of their own.
+/// Imports a certificate's PEM files, damaged, into a separate key store.
 fn certificate(place: &Place) -> Result<Attack<'_>> {
     let password = ("TDEKIT_BACKUP_PASSWORD", "a long enough password");
     let words = ["cert", "backup", CERTIFICATE, "--out", "c.pem", "--key-out", "k.pem"];
@@ -107,7 +107,8 @@ fn certificate(place: &Place) -> Result<Attack<'_>> {
         if restored.has_crashed() {
             return Ok(Outcome::Wrong(format!("died: {restored:?}")));
         }
-        // One whose names were changed says that another signed it, whose key is not here.
+        // A file with a changed name is reported as signed by another certificate, whose key is not
+        // here.
         if !restored.is_ok() || restored.stderr.contains("was not checked") {
             return Ok(Outcome::Refused);
         }
@@ -148,7 +149,7 @@ fn over(place: &Place, name: &str) -> Result<Outcome> {
     })
 }
 
-/// Refused, or done with a warning: a history is not needed for either.
+/// Refused, or done with a warning: neither needs a history.
 fn piped(place: &Place, name: &str, words: &[&str]) -> Result<Outcome> {
     let (path, aside) = (place.path(name), place.path("aside"));
     let was_there = fs::rename(&path, &aside).is_ok();

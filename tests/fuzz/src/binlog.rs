@@ -1,6 +1,6 @@
 //! Binary logs that are read without their server.
 //!
-//! The encryption is written here a second time, from `docs/format/mariadb.md`.
+//! The encryption is implemented here a second time, from `docs/format/mariadb.md`.
 
 use std::sync::Arc;
 
@@ -20,11 +20,11 @@ const QUERY: u8 = 2;
 pub(crate) const VERSIONS: [(u32, Derivation); 3] =
     [(1, Derivation::Counter), (2, Derivation::Online), (3, Derivation::Gmac)];
 const NONCE: [u8; 12] = [0x3C; 12];
-/// Longest event that a target's bytes become.
+/// Maximum length of an event made of a target's bytes.
 const MOST: usize = 200;
 
-/// A log: the bytes as they are, and as the events of a whole log with and without checksums,
-/// plain, encrypted in each way, and encrypted with one byte changed.
+/// A log: the bytes unchanged, and as the events of a whole log with and without checksums, plain,
+/// encrypted in each way, and encrypted with one byte changed.
 pub fn binlog(data: &[u8]) {
     let mut out = Vec::new();
     if read(data, &mut out).is_ok() {
@@ -44,7 +44,7 @@ pub fn binlog(data: &[u8]) {
     }
 }
 
-/// One byte of a log changed, where the data's first bytes say: it is refused or does not matter.
+/// Changes one byte of a log, selected by the data's first bytes: it is refused or has no effect.
 fn changed(data: &[u8], plain: &[u8], mut sealed: Vec<u8>, kind: (bool, usize)) {
     let (checksums, version) = kind;
     let Some(([low, high, change], _)) = data.split_first_chunk() else { return };
@@ -54,8 +54,8 @@ fn changed(data: &[u8], plain: &[u8], mut sealed: Vec<u8>, kind: (bool, usize)) 
     let Ok(summary) = read(&sealed, &mut out) else { return };
     assert_eq!(out.len(), sealed.len());
     let events = at >= head(checksums).len() + start(0, checksums, version).len();
-    // CRC-32 finds every change within 32 bits. Of the online cipher's noise it finds all but one
-    // in 2^32.
+    // CRC-32 detects every change within 32 bits. Of random plaintext from the online cipher it
+    // detects all but one in 2^32.
     if *change != 0 && checksums && events && summary.key_version.is_some() {
         assert_eq!(out[at..], plain[at..], "a changed event was taken");
     }
@@ -73,8 +73,8 @@ pub(crate) fn server_key(id: u32, version: u32) -> Result<ServerKey, PluginError
     }
 }
 
-/// A key of `len` bytes derived from a version of the server's key for `of`, under what the server
-/// passes as its key.
+/// A key of `len` bytes derived from a version of the server's key for `of`, under the key that the
+/// server passes.
 pub(crate) fn derive(version: usize, of: u8, passed: &[u8], len: usize) -> SecretBytes {
     let (number, derivation) = VERSIONS[version];
     let mut out = SecretBytes::new_zeroed(len).unwrap();
@@ -89,15 +89,15 @@ pub(crate) fn derive(version: usize, of: u8, passed: &[u8], len: usize) -> Secre
     out
 }
 
-/// The beginning of a log that does, or does not, have checksums.
+/// The beginning of a log with or without checksums.
 fn head(checksums: bool) -> Vec<u8> {
     let mut body = vec![0; 57];
     body.push(u8::from(checksums));
-    // The event that describes the format has a checksum in either case.
+    // The format description event has a checksum in either case.
     [&MAGIC[..], &event(FORMAT_DESCRIPTION, MAGIC.len(), &body, true)].concat()
 }
 
-/// The event that begins the encryption.
+/// The event that starts the encryption.
 fn start(offset: usize, checksums: bool, version: usize) -> Vec<u8> {
     let body = [&[1][..], &VERSIONS[version].0.to_le_bytes(), &NONCE].concat();
     event(START_ENCRYPTION, offset, &body, checksums)
@@ -174,7 +174,7 @@ impl StreamKey {
     }
 }
 
-/// CRC-32 as zlib has it, bit by bit.
+/// CRC-32 as in zlib, bit by bit.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| {

@@ -1,6 +1,6 @@
 //! Data files of MariaDB that are read without their server.
 //!
-//! How pages are encrypted is written here a second time, from `docs/format/mariadb.md`.
+//! The encryption of pages is implemented here a second time, from `docs/format/mariadb.md`.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ use crate::{change_bytes, split_number};
 const SPACE: u32 = 9;
 const LSN: u64 = 0x11_2233_4455;
 const IV: [u8; 16] = [0x6B; 16];
-/// The version that pages are under, as an index.
+/// The version of the pages' key, as an index.
 const VERSION: usize = 2;
 /// Flags of a first page, and the length of a page under them.
 const FORMATS: [(Format, u32, usize); 3] = [
@@ -37,8 +37,8 @@ enum Format {
     CompressedRows,
 }
 
-/// Data files: the bytes as beginnings of files and as pages of what those say they are, and
-/// encrypted pages of each format that are changed.
+/// Data files: the bytes as beginnings of files and as pages of the described formats, and
+/// encrypted pages of each format with changes.
 pub fn datafile(data: &[u8]) {
     tablespace(data);
     tablespace(&framed_first_page(data));
@@ -53,7 +53,7 @@ pub fn datafile(data: &[u8]) {
     }
 }
 
-/// The verdict on a page. One that does not open gives no content.
+/// Checks the verdict on a page. One that does not open yields no content.
 fn check(
     layout: &Layout,
     keys: Option<&mut TableKeys<'_>>,
@@ -70,7 +70,7 @@ fn check(
     seen
 }
 
-/// What a page says of a tree.
+/// Checks the tree data of a page.
 fn index_page(layout: &Layout, page: &[u8]) {
     let _ = (PageHeader::of(page), IndexHeader::of(page, layout.space));
     let _ = layout.single_pages(page, usize::from(page[0]) << 8);
@@ -81,7 +81,7 @@ fn index_page(layout: &Layout, page: &[u8]) {
     }
 }
 
-/// The first page, and pages as it describes them: nothing panics.
+/// Checks that the first page, and pages as it describes them, cause no panic.
 fn tablespace(data: &[u8]) {
     let Ok(layout) = Layout::parse(&padded(data)) else { return };
     let mut page: Vec<u8> = data.iter().copied().cycle().take(layout.page_len).collect();
@@ -124,8 +124,8 @@ fn aria_table(data: &[u8]) {
     }
 }
 
-/// An encrypted page opens as it was written. With another LSN or other encrypted bytes it does
-/// not, whoever mends its checksum.
+/// An encrypted page opens to its original content. With another LSN or other encrypted bytes it
+/// does not, even with a corrected checksum.
 fn innodb_page(kind: (Format, u32, usize), number: u32, change: &[u8]) {
     let (format, flags, page_len) = kind;
     let layout = Layout::parse(&first_page(flags, page_len)).unwrap();
@@ -179,7 +179,7 @@ fn padded(data: &[u8]) -> Vec<u8> {
     first
 }
 
-/// `data` with what every first page has.
+/// Returns `data` with the fields that every first page has.
 fn framed_first_page(data: &[u8]) -> Vec<u8> {
     let mut page = data.to_vec();
     page.resize(data.len().max(64), 0);
@@ -217,7 +217,7 @@ fn body(format: Format, page_len: usize) -> Range<usize> {
     }
 }
 
-/// The checksum of a page as it stands.
+/// Returns the checksum of a page.
 fn checksum(format: Format, page: &[u8]) -> u32 {
     let crc = |part: Range<usize>| crc32_iscsi(&page[part]);
     match format {
@@ -227,7 +227,7 @@ fn checksum(format: Format, page: &[u8]) -> u32 {
     }
 }
 
-/// Gives an encrypted page the checksum that it needs.
+/// Sets the correct checksum of an encrypted page.
 fn mend_checksum(format: Format, page: &mut [u8]) {
     let sum = checksum(format, page).to_be_bytes();
     let at = if format == Format::Full { page.len() - 4 } else { 30 };
@@ -279,7 +279,7 @@ fn aria_header() -> Vec<u8> {
     header
 }
 
-/// An encrypted page of Aria, and what is encrypted of it.
+/// An encrypted page of Aria, and its encrypted range.
 fn sealed_aria_page(file: AriaFile, number: u32) -> (Vec<u8>, Range<usize>) {
     let mut page = vec![7; ARIA_PAGE_LEN];
     let end = ARIA_PAGE_LEN - 4;

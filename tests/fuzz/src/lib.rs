@@ -1,10 +1,11 @@
-//! One function a parser of stored bytes and of a client's, to be called with any bytes at all.
+//! One function for each parser of stored bytes and of a client's, to be called with arbitrary
+//! bytes.
 //!
-//! A function returns when the parser keeps its promise and panics when it does not: no panic of
-//! its own, no memory beyond its limits, what decodes encodes to the same again, and a sealed unit
+//! A function returns if the parser keeps its promise and panics if it does not: no panic of its
+//! own, no memory beyond its limits, decoded values encode to the same bytes, and a sealed unit
 //! with any bit changed does not open. libFuzzer calls them (`fuzz_targets/`), and so do the tests
 //! of this package on stable Rust.
-// A target reports a finding by panicking: libFuzzer and the test harness look for that.
+// A target reports a finding by a panic, which libFuzzer and the test harness expect.
 #![allow(clippy::panic, clippy::unwrap_used)]
 
 mod binlog;
@@ -36,12 +37,12 @@ use tdekit_sqlite_page::{DekVersion, FileKeys, PageSize, RESERVE_LEN, SLOT_LEN};
 
 const DIGEST_BYTES: usize = 32;
 const MAC_BYTES: usize = 32;
-/// Where a store file's header tells the file's length.
+/// Position of the file's length in a store file's header.
 const STORE_LENGTH: std::ops::Range<usize> = 20..24;
-/// Where a database header's slot tells its body's length.
+/// Position of the body's length in a database header's slot.
 const SLOT_LENGTH: std::ops::Range<usize> = 20..22;
 
-/// A key store: the bytes as they are, and as the content of a file whose frame is right.
+/// A key store: the bytes unchanged, and as the content of a file with a correct frame.
 pub fn keystore(data: &[u8]) {
     keystore_file(data);
     for version in 1..=FORMAT_VERSION {
@@ -49,7 +50,7 @@ pub fn keystore(data: &[u8]) {
     }
 }
 
-/// A store file around `data`: a right length, a right digest, and any MAC.
+/// Returns a store file around `data`: a correct length, a correct digest, and an arbitrary MAC.
 fn framed_keystore(data: &[u8], version: u16) -> Vec<u8> {
     let mut file = MAGIC.to_vec();
     file.extend_from_slice(&version.to_le_bytes());
@@ -73,7 +74,7 @@ fn keystore_file(bytes: &[u8]) {
 /// A line of the audit log.
 pub fn audit_log(data: &[u8]) {
     let Ok((record, mac)) = AuditRecord::decode(data) else { return };
-    // What was read may have been written otherwise, and then longer than a line may be.
+    // The original may have been written differently, and encode to a line that is too long.
     let Ok(again) = record.encode(&mac) else { return };
     let line = again.strip_suffix(b"\n").unwrap();
     assert!(!line.contains(&b'\n'), "an entry is one line");
@@ -87,14 +88,14 @@ pub fn wrapped_dek(data: &[u8]) {
     assert_eq!(wrapped.encoded_len(), length);
 }
 
-/// The header of a database: the bytes as they are, and as the body of a slot with a checksum
-/// that fits.
+/// The header of a database: the bytes unchanged, and as the body of a slot with a correct
+/// checksum.
 pub fn header(data: &[u8]) {
     database_header(data);
     database_header(&framed_slot(data));
 }
 
-/// A header slot around `data`: a right length and a right checksum, and no MAC.
+/// Returns a header slot around `data`: a correct length and a correct checksum, without a MAC.
 fn framed_slot(data: &[u8]) -> Vec<u8> {
     let mut slot = header::MAGIC.to_vec();
     slot.extend_from_slice(data);
@@ -118,13 +119,13 @@ fn database_header(slot: &[u8]) {
         assert_eq!(of_area.unwrap(), header, "the area has this one slot");
     }
     assert!(header.verify(&dek(), &area).is_err(), "nobody signed it with this key");
-    // Longer wrapped keys decode than are written: what a newer program may add.
+    // Decoding accepts longer wrapped keys than are written: a newer program may add data.
     if let Ok(again) = header.encode_slot(&dek()) {
         assert_eq!(decode_slot(&again).unwrap().0, Header { ..header });
     }
 }
 
-/// A page: nothing opens but what was sealed, whatever is changed in it.
+/// A page: nothing opens except what was sealed, with any change.
 pub fn page(data: &[u8]) {
     let (number, change) = split_number(data);
     for algorithm in ALGORITHMS {
@@ -142,13 +143,13 @@ pub fn page(data: &[u8]) {
             assert_eq!(opened, plain);
         }
     }
-    // As a page of any size that the format has, and of those it has not.
+    // As a page of any size that the format has, and of others.
     let mut codec = PageCodec::new(keys(Algorithm::Aes256));
     let mut opened = vec![0; change.len()];
     assert!(codec.open(number, change, &mut opened).is_err());
 }
 
-/// A write-ahead log: its header and a frame, as they are and changed.
+/// A write-ahead log: its header and a frame, unchanged and changed.
 pub fn wal(data: &[u8]) {
     let (frame, change) = split_number(data);
     let mut codec = WalCodec::new(keys(Algorithm::Aes256));
@@ -188,11 +189,11 @@ pub fn fresh(data: &[u8]) {
     while let Some(used) = fresh::apply_record(rest, &mut tags) {
         rest = &rest[used..];
     }
-    // It grows by no more than the records hold.
+    // It does not grow by more than the records hold.
     assert!(tags.len() <= known + data.len());
 }
 
-/// A rollback journal: its header and an extent, as they are and changed.
+/// A rollback journal: its header and an extent, unchanged and changed.
 pub fn journal(data: &[u8]) {
     let (index, change) = split_number(data);
     let mut codec = JournalCodec::new(keys(Algorithm::Aes256));
@@ -232,7 +233,7 @@ fn keys(algorithm: Algorithm) -> FileKeys {
     FileKeys { file_id: [4; 16], current: 1, versions }
 }
 
-/// Bytes that stand for a sealed page of key version 1.
+/// Returns bytes in the form of a sealed page of key version 1.
 fn page_of(bytes: u64) -> Vec<u8> {
     let size = PageSize::new(bytes).unwrap();
     let mut page = vec![0x5A; size.len()];
@@ -241,7 +242,7 @@ fn page_of(bytes: u64) -> Vec<u8> {
     page
 }
 
-/// The first four bytes as a number, and the rest.
+/// Returns the first four bytes as a number, and the rest.
 fn split_number(data: &[u8]) -> (u32, &[u8]) {
     match data.split_first_chunk() {
         Some((number, rest)) => (u32::from_le_bytes(*number), rest),
@@ -249,7 +250,7 @@ fn split_number(data: &[u8]) -> (u32, &[u8]) {
     }
 }
 
-/// Combines `change` into `bytes` by exclusive or; tells whether that changed anything.
+/// Combines `change` into `bytes` by exclusive or; returns true if that changed anything.
 fn change_bytes(bytes: &mut [u8], change: &[u8]) -> bool {
     for (byte, change) in bytes.iter_mut().zip(change) {
         *byte ^= change;

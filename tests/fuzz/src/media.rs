@@ -13,8 +13,8 @@ use tdekit_key_crypto::{Algorithm, SecretBytes, sha256};
 
 use crate::{change_bytes, seeds};
 
-/// A media set: the bytes as they are, as each part of a file, and as the content of parts whose
-/// frame is right.
+/// A media set: the bytes unchanged, as each part of a file, and as the content of parts with a
+/// correct frame.
 pub fn media(data: &[u8]) {
     file(data);
     let mut framed = seeds::media_header();
@@ -29,7 +29,8 @@ pub fn media(data: &[u8]) {
     payloads(data);
 }
 
-/// A record header around `data`, its kind first: a right length, a right checksum and no MAC.
+/// Returns a record header around `data`, its kind first: a correct length, a correct checksum and
+/// no MAC.
 pub(crate) fn framed_header(data: &[u8]) -> Vec<u8> {
     let (kind, fields) = data.split_first().unwrap_or((&0, data));
     let magics = [b"tdekset\n", b"tdekrcp\n", b"tdeksig\n"];
@@ -44,7 +45,7 @@ pub(crate) fn framed_header(data: &[u8]) -> Vec<u8> {
     header
 }
 
-/// A trailer around `data`: its first bytes with a right checksum.
+/// Returns a trailer around `data`: its first bytes with a correct checksum.
 fn framed_trailer(data: &[u8]) -> Vec<u8> {
     let mut trailer = b"tdekend\n".to_vec();
     trailer.extend_from_slice(data);
@@ -56,7 +57,7 @@ fn framed_trailer(data: &[u8]) -> Vec<u8> {
     trailer
 }
 
-/// The walk ends, and finds records only where they are.
+/// Checks that the walk ends, and finds records only where they are.
 fn file(bytes: &[u8]) {
     let Ok(scanned) = scan(bytes) else { return };
     let mut end = MEDIA_HEADER_LEN as u64;
@@ -99,7 +100,7 @@ fn record_header(bytes: &[u8]) {
             set.encode(&header.place, None).unwrap().bytes
         }
         RecordFields::Set(set) => {
-            // The seeds have another one.
+            // The seeds have a different one.
             let secret = SecretBytes::from_slice(&[8; 32]).unwrap();
             let secret = SetSecret::from_unwrapped(secret).unwrap();
             assert!(SetKeys::of_set(bytes, &secret).is_err(), "nobody made it with this key");
@@ -162,8 +163,8 @@ fn payloads(data: &[u8]) {
     }
 }
 
-/// A sealed block: nothing opens but what was sealed, whatever is changed in it; and nothing but
-/// an error comes of the bytes as a compressed block.
+/// A sealed block: nothing opens except what was sealed, with any change; and decompressing the
+/// bytes as a block only returns an error.
 pub fn media_block(data: &[u8]) {
     let (choice, change) = data.split_first().unwrap_or((&0, data));
     let algorithms = Algorithm::all();
@@ -193,7 +194,7 @@ pub fn media_block(data: &[u8]) {
     decompress(&mut opener, change);
 }
 
-/// The bytes as what is stored of a compressed block in a set without encryption.
+/// Decompresses the bytes as the stored form of a compressed block in a set without encryption.
 fn decompress(opener: &mut BlockOpener, bytes: &[u8]) {
     let header = BlockHeader {
         kind: BlockKind::Data,

@@ -1,13 +1,13 @@
-//! What a DBA pastes: the output of a script of `tdekit bench mssql-script`.
+//! User input for `tdekit bench import`: the output of a script of `tdekit bench mssql-script`.
 
 use tdekit_bench_run::{script_output as is_read, script_record};
 
 use crate::seeds::Seed;
 
-/// The longest output that is taken here: longer ones are only slower.
+/// Maximum length of an output here: longer ones are only slower.
 const MOST_BYTES: usize = 8192;
 
-/// The bytes as they are, and their lines as records whose check is right.
+/// The bytes unchanged, and their lines as records with a correct check.
 pub fn script_output(data: &[u8]) {
     let data = &data[..data.len().min(MOST_BYTES)];
     let _read = is_read(data);

@@ -1,4 +1,4 @@
-//! Inputs that a target's parser reads to the end: where the fuzzer and the tests start from.
+//! Inputs that a target's parser reads to the end: the starting points of the fuzzer and the tests.
 
 use tdekit_backup_media::header::HEADER_PREFIX_LEN;
 use tdekit_backup_media::{
@@ -22,7 +22,7 @@ const MEDIA_ID: [u8; 16] = [0xA1; 16];
 /// A target's name and an input to it.
 pub type Seed = (&'static str, Vec<u8>);
 
-/// Seeds for each target that does not make its own valid input.
+/// Returns seeds for each target that does not generate its own valid input.
 #[must_use]
 pub fn seeds() -> Vec<Seed> {
     let mut seeds = vec![
@@ -118,7 +118,7 @@ fn wrapped_dek() -> Vec<u8> {
     wrapped.encode().unwrap()
 }
 
-/// The body of a slot behind its magic.
+/// Returns the body of a slot after its magic.
 fn header(older: Algorithm) -> Vec<u8> {
     let entry = |version, algorithm| DekEntry {
         version,
@@ -141,7 +141,7 @@ fn header(older: Algorithm) -> Vec<u8> {
     slot[MAGIC.len()..length].to_vec()
 }
 
-/// The header of the media set that the seeds are of.
+/// Returns the header of the seeds' media set.
 pub(crate) fn media_header() -> Vec<u8> {
     let header = MediaHeader {
         media_id: MEDIA_ID,
@@ -233,7 +233,7 @@ fn media_records() -> Vec<u8> {
     file
 }
 
-/// The kind, and what stands between the length and the checksum of a set's header.
+/// The kind, and the part between the length and the checksum of a set's header.
 fn media_set_header() -> Vec<u8> {
     let header = set_header(None).encode(&place(1, [0; 32]), None).unwrap().bytes;
     let mut seed = vec![0];

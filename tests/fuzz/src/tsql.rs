@@ -8,7 +8,7 @@ use tdekit_wire_tds::{
 };
 use tdekit_wire_tsql::{Database, Error, Host, TsqlEngine, check_syntax};
 
-/// The longest text that is taken here: longer ones are only slower.
+/// Maximum length of a text here: longer ones are only slower.
 const MOST_BYTES: usize = 4096;
 
 /// Databases in memory.
@@ -26,7 +26,7 @@ impl Host for Memory {
     }
 }
 
-/// Takes what the tables are made with.
+/// Receives the definitions of the tables.
 struct Nowhere;
 
 impl Sink for Nowhere {
@@ -75,7 +75,8 @@ thread_local! {
     static SESSION: RefCell<Box<dyn Session>> = RefCell::new(session());
 }
 
-/// Lexer, parser, binder and emitter: any text gets an answer or a message with a line of it.
+/// Lexer, parser, binder and emitter: any text gets an answer or a message with a line number in
+/// it.
 pub fn tsql(data: &[u8]) {
     let data = &data[..data.len().min(MOST_BYTES)];
     let text = String::from_utf8_lossy(data);
@@ -88,7 +89,7 @@ pub fn tsql(data: &[u8]) {
         if let Ok(described) = session.describe(&text, "@p int, @q nvarchar(10)") {
             assert_eq!(described.parameters.len(), 2);
         }
-        // parameters are declared by a text of the client's too
+        // parameters are also declared by a text from the client
         let _ = session.describe("SELECT 1", &text);
     });
 }

@@ -10,10 +10,10 @@ use tdekit_wire_tds::request::{decode_batch, decode_transaction};
 use tdekit_wire_tds::rpc::{decode_rpc, encode_rpc};
 use tdekit_wire_tds::token::{put_columns, put_row};
 
-/// The most that a message or a row may have here.
+/// Maximum size of a message or a row here.
 const MOST_BYTES: usize = 4096;
 
-/// Packets and PRELOGIN: the bytes as they come, and as the payload of packets of their own.
+/// Packets and PRELOGIN: the bytes unchanged, and as the payload of packets.
 pub fn tds_packet(data: &[u8]) {
     let mut assembler = Assembler::new(MOST_BYTES);
     let mut rest = data;
@@ -45,7 +45,7 @@ pub fn tds_packet(data: &[u8]) {
     }
 }
 
-/// LOGIN7: the bytes as they are, and with a length that fits.
+/// LOGIN7: the bytes unchanged, and with a correct length.
 pub fn tds_login(data: &[u8]) {
     let mut framed = data.to_vec();
     if let Some(length) = framed.first_chunk_mut() {
@@ -53,7 +53,7 @@ pub fn tds_login(data: &[u8]) {
     }
     for bytes in [data, &framed] {
         let Ok(mut login) = Login::decode(bytes) else { continue };
-        // Features are read and not written.
+        // Features are read but not written.
         login.features.clear();
         login.change_password = false;
         assert!(Login::decode(&login.encode()).unwrap() == login);
@@ -65,7 +65,7 @@ pub fn tds_rpc(data: &[u8]) {
     let _ = decode_batch(data);
     let _ = decode_transaction(data);
     let Ok((_, calls)) = decode_rpc(data) else { return };
-    // Calls that were looked at can be read.
+    // Calls that were checked can be read.
     let calls: Vec<_> = calls.map(|call| call.unwrap()).collect();
     for call in calls {
         // Some types that can be read are never written: table names, old short text.
@@ -74,14 +74,14 @@ pub fn tds_rpc(data: &[u8]) {
     }
 }
 
-/// Tokens: of an answer, and of a bulk load, whole and byte by byte alike.
+/// Tokens: of an answer, and of a bulk load, with the same result whole and byte by byte.
 pub fn tds_token(data: &[u8]) {
     if let Ok(tokens) = decode_answer(data) {
         answers_again(&tokens);
     }
     let whole = load(data, data.len().max(1));
     let pieces = load(data, 1);
-    // In pieces it may be refused for its length only, later or sooner.
+    // In pieces it may only be refused earlier or later for its length.
     if let (Some(whole), Some(pieces)) = (&whole, &pieces) {
         assert!(whole == pieces, "a load is the same however it comes");
     }
@@ -91,7 +91,8 @@ fn answers_again(tokens: &[Token]) {
     let mut columns = None;
     for token in tokens {
         match token {
-            // xml tells its encoding by its first bytes alone, which not every text has.
+            // The encoding of xml is detected by its first bytes, which is ambiguous for some
+            // texts.
             Token::Columns(found) if found.iter().any(|each| each.ty == SqlType::Xml) => {
                 columns = None;
             }

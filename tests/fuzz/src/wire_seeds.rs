@@ -12,7 +12,7 @@ use tdekit_wire_tds::{Column, Length, Parameter, SqlType, Value, Variant};
 
 use crate::seeds::Seed;
 
-/// Statements of every kind, from which a change leads to their neighbours.
+/// Statements of every kind, whose neighbours are reached by small changes.
 const STATEMENTS: &[&str] = &[
     "SELECT DISTINCT TOP (5) WITH TIES a, x = COUNT(*) OVER (PARTITION BY b ORDER BY a) FROM t \
      AS u LEFT JOIN t ON t.a = u.a WHERE u.b LIKE N'x[a-c]%' ESCAPE '!' AND u.a NOT IN (1, \
@@ -93,7 +93,7 @@ fn parameters() -> Vec<Parameter> {
     values().into_iter().map(parameter).collect()
 }
 
-/// The columns and rows of a bulk load, which are those of an answer too.
+/// The columns and rows of a bulk load, which are also those of an answer.
 fn load() -> Vec<u8> {
     let column = |ty| Column { name: "a".to_owned(), ty, nullable: true, identity: false };
     let (types, row): (Vec<_>, Vec<_>) = values().into_iter().unzip();

@@ -17,7 +17,7 @@ fn sparse() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// A target's seed with up to three bytes changed, and perhaps cut.
+/// A target's seed with up to three bytes changed, and possibly truncated.
 fn near_seed(target: &str) -> impl Strategy<Value = Vec<u8>> {
     let seeds = tdekit_fuzz::seeds::seeds();
     let seeds: Vec<_> =
@@ -55,7 +55,7 @@ fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![vec(any::<u8>(), 0..1500), sparse()]
 }
 
-/// A change near to what a target's parser reads to the end, or anything.
+/// A change of a valid input of the target's parser, or arbitrary bytes.
 fn input(target: &str) -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![any_bytes(), near_seed(target)]
 }

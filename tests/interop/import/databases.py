@@ -91,7 +91,7 @@ def dump(db):
     lines = []
     for name in ("encoding", "user_version", "application_id", "auto_vacuum"):
         lines.append((name, rows(f"PRAGMA {name}")))
-    # A copy has virtual tables behind the others.
+    # A copy has virtual tables after the others.
     schema = sorted(rows("SELECT type, name, tbl_name, sql FROM sqlite_master"), key=repr)
     lines += schema
     queries = {

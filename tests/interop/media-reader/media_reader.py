@@ -184,7 +184,7 @@ class Record:
         self.database_id, self.base_id = fields.take(16), fields.take(16)
         self.base_trailer = fields.take(32)
         self.texts = [fields.short().decode() for _ in range(7)]
-        # Of another algorithm, this reader only knows where the set ends.
+        # For another algorithm, this reader only knows where the set ends.
         self.algorithm = ALGORITHMS.get(algorithm, "unknown")
         self.context = self.raw[: fields.at]
         self.commitment = fields.take(32) if self.algorithm else None

@@ -17,7 +17,7 @@ else
   way="without the extension" files_that_show="some"
 fi
 
-# What the shell says to this file.
+# Prints the shell's output for this file.
 if [ "$1" = --afresh ]; then
   sqlite3 "$database" "SELECT count(*) FROM sqlite_master"
   exit
@@ -35,12 +35,12 @@ expect() {
   [ "$2" = "$3" ] || fail "$1: found '$2', expected '$3'"
 }
 
-# No file beside the database shows the marker; in a plain run at least one does.
+# No file beside the database contains the marker; in a plain run at least one does.
 cat >"$scratch/scan" <<SCAN
 cd '$directory' && grep -l -a -F -e '$marker' -- * >/dev/null && echo some || echo none
 SCAN
 
-# 512 bytes that are no text, for BLOBs that are slices of them.
+# 512 bytes of binary data, for BLOBs that are slices of them.
 for ((j = 0; j < 512; j++)); do
   printf '%b' "\\x$(printf '%02x' $((j * 13 & 255)))"
 done >"$scratch/bytes"

@@ -108,7 +108,7 @@ run_procedure() {
   refused 50000 "RAISERROR('mine', 16, 1)"
 }
 
-# A client that is killed while its batch runs leaves the server well.
+# A client that is killed while its batch runs does not harm the server.
 vanish() {
   printf 'WHILE 1 = 1 WAITFOR DELAY '"'00:00:00.010'"'\ngo\n' |
     timeout --signal=KILL 1 tsql -S served -U sa -P "$password" -o q >/dev/null 2>&1 || true

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the databases for a client, through T-SQL as FreeTDS's `tsql` sends it: `app`, encrypted,
-# and `plain`, in whose raw files the marker stands.
+# and `plain`, whose raw files contain the marker.
 #
 # usage: databases.bash PORT MODE CERTIFICATE OTHER_CERTIFICATE
 set -euo pipefail

@@ -4,7 +4,7 @@
 export LC_ALL=C.UTF-8 FREETDSCONF=$PWD/freetds.conf
 limit=120 # seconds that one program may take
 
-# What the programs read of the server and its encryption: off, request or require.
+# Writes the programs' configuration of the server and its encryption: off, request or require.
 configure() { # ENCRYPTION [CERTIFICATE]
   {
     printf '[served]\nhost = localhost\nport = %s\ntds version = 7.4\n' "$port"
@@ -20,13 +20,13 @@ fail() {
   exit 1
 }
 
-# What the server says to a batch, errors too.
+# Prints the server's answer to a batch, including errors.
 ask() { # SQL [DATABASE]
   printf '%s\ngo\nexit\n' "$1" |
     timeout "$limit" tsql -S served -U sa -P "$password" -D "${2-app}" -o q 2>&1
 }
 
-# Like `ask`, for what must not fail.
+# As `ask`, for a batch that must not fail.
 must() {
   local answer
   answer=$(ask "$@") || fail "tsql ended with $?: $1: $answer"

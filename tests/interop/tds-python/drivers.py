@@ -131,7 +131,7 @@ class Pytds(Driver):
         cursor.callproc(procedure, (number, pytds.output(param_type=int)))
         while cursor.nextset():
             pass
-        # `get_proc_outputs` takes the first parameters for those that go out.
+        # `get_proc_outputs` assumes that the first parameters are the output parameters.
         return cursor.get_proc_return_status(), cursor._session.output_params[1].value
 
     def load(self, connection, table, rows):
@@ -156,7 +156,7 @@ class Pymssql(Driver):
     def connect(self, password, certificate=None):
         import pymssql
 
-        # FreeTDS, which is within, takes what it trusts from a file.
+        # FreeTDS, which it contains, reads the trusted certificates from a file.
         with open("freetds.conf", "w", encoding="utf-8") as conf:
             conf.write(f"[global]\nca file = {certificate or self.certificate}\n")
         os.environ["FREETDSCONF"] = os.path.abspath("freetds.conf")
@@ -212,7 +212,7 @@ class Pymssql(Driver):
 def odbc_string(driver, password, certificate):
     """What ODBC Driver 18 takes: it trusts exactly the certificate that it is given."""
     encrypt = {"off": "no", "on": "yes", "strict": "strict"}[driver.mode]
-    # Only `strict` looks at ServerCertificate; otherwise OpenSSL's own store counts.
+    # Only `strict` uses ServerCertificate; otherwise OpenSSL's own store is used.
     os.environ["SSL_CERT_FILE"] = str(certificate or driver.certificate)
     text = f"SERVER={HOST},{driver.port};DATABASE={DATABASE};UID=sa;PWD={{{password}}};"
     if driver.mode == "off":
@@ -222,7 +222,7 @@ def odbc_string(driver, password, certificate):
 
 class MssqlPython(Driver):
     typed_nulls = False
-    # It can only time out, and a loop answers all the time.
+    # It can only time out, and a loop keeps answering.
     endless = ("WAITFOR DELAY '00:01:00'",)
     modes = ("off", "on", "strict")
     texts = {
@@ -237,7 +237,7 @@ class MssqlPython(Driver):
     def connect(self, password, certificate=None):
         import mssql_python
 
-        # Numbers of errors are not shown, so their texts are compared.
+        # Error numbers are not available, so texts are compared.
         return mssql_python.connect(odbc_string(self, password, certificate))
 
     def is_error(self, error, number):

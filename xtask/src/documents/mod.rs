@@ -1,8 +1,8 @@
-//! `cargo xtask documents`: every command of README.md and docs/*.md runs as it is written.
+//! `cargo xtask documents`: runs every command of README.md and docs/*.md as written.
 //!
 //! Each document gets an empty home, an empty directory and one shell on a terminal; its commands
-//! run from top to bottom with the built programs on the path. An exit code or an output that the
-//! document does not tell of is a failure.
+//! run from top to bottom with the built programs on the path. An exit code or an output that
+//! differs from the document is a failure.
 
 mod parse;
 mod shell;
@@ -19,14 +19,14 @@ use crate::tally::Tally;
 use parse::{Document, Step, parse};
 use shell::Shell;
 
-/// How long a command in the background may take until it says that it is ready.
+/// Time limit for a command in the background to report that it is ready.
 const READY_LIMIT: Duration = Duration::from_mins(1);
 
-/// A server in the home directory, which ends with the shell. `mariadb_restart` begins it again.
+/// A server in the home directory, which ends with the shell. `mariadb_restart` restarts it.
 const MARIADB: &str = include_str!("mariadb.bash");
 
-/// Runs every document, or the one called `name`, with the programs that [`shipped`] has, and
-/// counts commands.
+/// Runs every document, or the one called `name`, with the programs of [`shipped`], and counts
+/// commands.
 ///
 /// # Errors
 /// When there is none of that name, or a document cannot be read.
@@ -61,7 +61,7 @@ fn paths() -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Runs a document's commands; the first that fails ends it, as those behind it build on it.
+/// Runs a document's commands; stops at the first failure, as the following ones depend on it.
 fn run(name: &str, document: &Document, programs: &Path, tally: &mut Tally) -> Result<()> {
     if document.steps.is_empty() {
         return Ok(());
@@ -130,14 +130,14 @@ fn begin_in_background(
     }
 }
 
-/// Starts a server that the clients of MariaDB find by themselves.
+/// Starts a server that the clients of MariaDB find by default.
 fn begin_mariadb(shell: &mut Shell) -> Result<()> {
     let ended = shell.run(MARIADB)?;
     ensure!(ended.exit_code == 0, "start MariaDB: {}", ended.printed);
     Ok(())
 }
 
-/// Whether a line is as the document has it, where `...` stands for anything.
+/// Returns true if a line matches the document, where `...` matches anything.
 fn is_like(line: &str, wanted: &str) -> bool {
     let mut rest = line.trim();
     let parts: Vec<_> = wanted.trim().split("...").collect();

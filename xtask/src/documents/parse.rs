@@ -1,9 +1,9 @@
 //! The commands of a Markdown document, in order.
 //!
 //! In a fenced block a line that begins with `$ ` is a command; a backslash at its end joins the
-//! next line to it, and lines below it are what it prints. A command in an indented block is an
-//! error. `# exit code N` at a command's end says
-//! how it ends, 0 otherwise. HTML comments, which no reader of the rendered page sees, steer:
+//! next line to it, and lines below it are its output. A command in an indented block is an error.
+//! `# exit code N` at a command's end is its exit code, 0 otherwise. HTML comments, which are
+//! invisible in the rendered page, control the run:
 //!
 //! - `<!-- first: COMMANDS -->` runs commands, one a line, without showing them to the reader.
 //! - `<!-- not run: WHY -->` leaves the next fenced block out;
@@ -15,11 +15,11 @@
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// Programs whose lines in a fenced block are commands, so must say so by a `$`.
+/// Programs whose lines in a fenced block are commands, so must be marked by a `$`.
 const COMMANDS: [&str; 6] =
     ["tdekit ", "sqlite3 ", "cargo ", "mariadb-backup ", "mariadb ", "systemctl "];
 
-/// A document's commands, and their needs.
+/// A document's commands, and their requirements.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Document {
     pub(super) steps: Vec<Step>,
@@ -32,9 +32,9 @@ pub(super) struct Document {
 pub(super) struct Step {
     /// Its line in the document, from 1.
     pub(super) line: usize,
-    /// As the document has it.
+    /// As written in the document.
     pub(super) shown: String,
-    /// As it is run.
+    /// As executed.
     pub(super) run: String,
     pub(super) exit_code: i32,
     /// The expected output, by line, with `...` for text that may vary.
@@ -46,7 +46,7 @@ pub(super) struct Step {
 /// Reads a document.
 ///
 /// # Errors
-/// When a steering comment is not whole, or a command in a fenced block has no `$`.
+/// When a control comment is incomplete, or a command in a fenced block has no `$`.
 pub(super) fn parse(text: &str) -> Result<Document> {
     let mut reader = Reader::default();
     let mut lines = text.lines().enumerate();
@@ -79,13 +79,13 @@ pub(super) fn parse(text: &str) -> Result<Document> {
 struct Reader {
     document: Document,
     in_fence: bool,
-    /// Whether the block is of a language, by its first line.
+    /// True if the block has a language, by its first line.
     is_code: bool,
     /// Parts of commands that are left out of the next block; empty for all.
     skip: Vec<String>,
     background: Option<(String, String)>,
     replacements: Vec<(String, String)>,
-    /// Whether lines that follow are the output of the last step.
+    /// True if lines that follow are the output of the last step.
     has_command: bool,
 }
 
@@ -154,7 +154,7 @@ impl Reader {
         if let Some(commands) = comment.strip_prefix("first:") {
             let commands = commands.trim();
             let mut step = self.step(at, commands);
-            // A comment's own `#` is the shell's.
+            // A `#` within the command belongs to the shell.
             step.run = self
                 .replacements
                 .iter()
@@ -180,7 +180,7 @@ impl Reader {
         } else if comment == "with mariadb" {
             self.document.with_mariadb = true;
         }
-        // Any other comment is for somebody else.
+        // Any other comment has another purpose.
         Ok(())
     }
 }

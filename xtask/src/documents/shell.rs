@@ -1,4 +1,4 @@
-//! A shell on a terminal of its own, like that of a user who types a document's commands.
+//! A shell on a separate terminal, like that of a user who types a document's commands.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -14,23 +14,23 @@ use crate::process::{kill_tree, run};
 
 /// The answer to a prompt for a password.
 const PASSWORD: &str = "a password for documents";
-/// A command that runs for longer hangs.
+/// Time limit of a command.
 const COMMAND_LIMIT: Duration = Duration::from_mins(10);
-/// A character that no command prints: it stands around the exit code.
+/// A character that no command prints; it encloses the exit code.
 const MARK: char = '\u{1}';
-/// The shell's work: it reads paths of commands from the named pipe, apart from the terminal, so
+/// The shell's loop: it reads paths of commands from the named pipe, separate from the terminal, so
 /// that no command can read the shell's input.
 const LOOP: &str = "exec 9<\"$1\"; set -o pipefail
 while IFS= read -r -u 9 order; do source \"$order\" 9<&-; printf '\\001%d\\001' $?; done";
 
-/// A running shell. Dropped, it is killed with all that it started.
+/// A running shell. When dropped, it is killed with everything that it started.
 pub(super) struct Shell {
     child: Box<dyn Child + Send + Sync>,
-    /// The terminal: closing it would hang up on the shell.
+    /// The terminal: closing it would hang up the shell.
     _terminal: Box<dyn MasterPty + Send>,
     keyboard: Box<dyn Write + Send>,
     screen: Receiver<Vec<u8>>,
-    /// Where commands stand for the shell, and the pipe that tells it of them.
+    /// File with the shell's next command, and the pipe that announces it.
     order: PathBuf,
     orders: File,
 }
@@ -42,8 +42,8 @@ pub(super) struct Ended {
 }
 
 impl Shell {
-    /// Starts a shell in `directory` with nothing but `environment`; `own` is an empty directory
-    /// for the shell's own files.
+    /// Starts a shell in `directory` with only `environment`; `own` is an empty directory for the
+    /// shell's own files.
     ///
     /// # Errors
     /// When there is no terminal or no bash.
@@ -77,13 +77,13 @@ impl Shell {
                 }
             }
         });
-        // Opened for reading as well, it does not wait for the shell, nor end with it.
+        // Opened for reading as well, so that it does not wait for the shell, nor end with it.
         let orders = File::options().read(true).write(true).open(&pipe).context("open the pipe")?;
         let order = own.join("order");
         Ok(Self { child, _terminal: pair.master, keyboard, screen: receiver, order, orders })
     }
 
-    /// Runs a command and waits for its end; a password that it asks for is typed.
+    /// Runs a command and waits for its end; answers a password prompt.
     ///
     /// # Errors
     /// When it hangs, or ends the shell.
@@ -139,8 +139,8 @@ fn asks_for_password(text: &str) -> bool {
     line.ends_with(": ") && (line.contains("password") || line.ends_with("once more: "))
 }
 
-/// The text on the screen in the end: without colours, and of a line that was written over the last
-/// state.
+/// Returns the final text on the screen: without colours, and with the last state of an overwritten
+/// line.
 fn cleaned(text: &str) -> String {
     let mut plain = String::new();
     let mut characters = text.chars().peekable();

@@ -1,4 +1,4 @@
-//! `tdekit import`, on databases that SQLCipher and SQLite3 Multiple Ciphers made.
+//! `tdekit import`, on databases created by SQLCipher and SQLite3 Multiple Ciphers.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,13 +11,13 @@ use super::{MARKER, empty};
 use crate::process::run;
 use crate::shipped::command_path;
 
-/// The name that the user gives, and the folder in `tests/interop/`.
+/// The name on the command line, and the folder in `tests/interop/`.
 pub(super) const NAME: &str = "import";
 
-/// Has the other programs make databases, imports them, and compares.
+/// Creates databases with the other programs, imports them, and compares.
 ///
 /// # Errors
-/// When a package cannot be installed, a database is not imported whole, or a file is imported
+/// When a package cannot be installed, a database is not imported completely, or a file is imported
 /// that must be refused.
 pub(super) fn check(top: &Path, store: &Store) -> Result<()> {
     let (build, place) = (top.join("build"), top.join("place"));

@@ -1,8 +1,8 @@
 //! The second reader of backup media sets: `tests/interop/media-reader`, in Python.
 //!
-//! It was written from the documents of the formats and shares no code with tdekit. It restores
-//! the sets of `tests/fixtures/1/media` and what the command backs up, and refuses them with any
-//! bit changed.
+//! It was written from the documents of the formats and shares no code with tdekit. It restores the
+//! sets of `tests/fixtures/1/media` and the command's backups, and refuses them with any bit
+//! changed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,14 +14,14 @@ use super::shell::{same_content, sql};
 use super::store::{PASSWORD, Store, forget_tdekit};
 use crate::process::{output, root, run, run_quietly};
 
-/// The name that the user gives, and the folder in `tests/interop/`.
+/// The name on the command line, and the folder in `tests/interop/`.
 pub(super) const NAME: &str = "media-reader";
 
 /// Passwords of the private keys in the fixtures.
 const FIXTURE_PASSWORD: &str = "backup password";
 
-/// Sets of the fixture by position, and the file that holds their content: AES_256 with zstd,
-/// a differential set on it, a stream.
+/// Sets of the fixture by position, with the file of their content: AES_256 with zstd, a
+/// differential set on it, a stream.
 const FIXTURES: &[(u32, &str)] = &[(12, "base.db"), (22, "changed.db"), (23, "base.db")];
 
 /// The set that is flipped bit by bit: a differential one, with its base.
@@ -100,7 +100,7 @@ pub(super) fn fixtures(reader: &Reader, directory: &Path) -> Result<()> {
     run(reader.command(&media, &key, FIXTURE_PASSWORD, FLIPPED).arg("--flip"))
 }
 
-/// Backs up a plain and an encrypted database by the command, and restores both by the reader;
+/// Backs up a plain and an encrypted database with the command, and restores both with the reader;
 /// then a signed differential backup of the plain one.
 ///
 /// # Errors

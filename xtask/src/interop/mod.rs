@@ -1,12 +1,12 @@
 //! `cargo xtask interop`: each language's stock SQLite driver works with an encrypted database.
 //!
 //! For each program in `tests/interop/`: the same seed twice, once plain and once encrypted; the
-//! program runs on both and checks itself; then the encrypted one is decrypted, and both must
-//! hold the same. Then databases from Debian packages: encrypted, queried by the stock shell,
-//! decrypted. And backup sets, restored by a reader that knows nothing of tdekit; the bench's
-//! report page, read in a browser; clients of SQL Server against `tdekit serve`; the recipes of
-//! docs/recipes.md; databases that other programs encrypted, imported; and the packages of the
-//! shipped programs, installed from their files.
+//! program runs on both and checks itself; then the encrypted one is decrypted, and both must have
+//! the same content. Then databases from Debian packages: encrypted, queried by the stock shell,
+//! decrypted. Also backup sets, restored by an independent reader; the bench's report page, read in
+//! a browser; clients of SQL Server against `tdekit serve`; the recipes of docs/recipes.md;
+//! databases that other programs encrypted, imported; and the packages of the shipped programs,
+//! installed from their files.
 
 mod import;
 mod media;
@@ -34,10 +34,11 @@ use recipes::{RECIPES, Recipes};
 use shell::{same_content, sql};
 use store::Store;
 
-/// Stands in each seed and in all that the programs write; no raw file may show it.
+/// Contained in each seed and in everything that the programs write; it must not appear in raw
+/// files.
 const MARKER: &str = "marker-7d1f40c2-planted";
 
-/// Proves a package out of the directory of all packages.
+/// Proves a package from the directory of all packages.
 type Proof = fn(&Path) -> Result<()>;
 
 /// The packages of the shipped programs, and their proofs.
@@ -50,10 +51,10 @@ const SHIPPED: [(&str, Proof); 6] = [
     ("container", package::container::prove),
 ];
 
-/// What is run of the interop programs.
+/// Choice of interop programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Choice<'a> {
-    /// All there is.
+    /// All of them.
     All,
     /// The one of this name.
     Named(&'a str),
@@ -63,18 +64,18 @@ pub(crate) enum Choice<'a> {
     Wire,
     /// Object mappers and tools.
     Recipes,
-    /// The packages of the shipped programs; needs the release build, and makes it.
+    /// The packages of the shipped programs; needs the release build, and creates it.
     Packages,
-    /// One real client an interface: the shell, a driver that needs nothing compiled, a client of
+    /// One real client for each interface: the shell, a driver that needs no compiler, a client of
     /// SQL Server, the second reader of media.
     OneEach,
 }
 
-/// What [`Choice::OneEach`] runs.
+/// The programs of [`Choice::OneEach`].
 const ONE_EACH: [&str; 4] = ["sqlite-shell", "python", tds::FREETDS, media::NAME];
 
 impl Choice<'_> {
-    /// Whether this one of `group` is run.
+    /// Returns true if this one of `group` is run.
     fn has(self, group: Choice<'static>, name: &str) -> bool {
         match self {
             Self::All => true,
@@ -85,8 +86,8 @@ impl Choice<'_> {
     }
 }
 
-/// Runs what is chosen, with the programs that [`crate::shipped`] has, and counts. Without `plain`
-/// databases are encrypted.
+/// Runs the chosen ones, with the programs of [`crate::shipped`], and counts. With `plain`
+/// databases are not encrypted.
 ///
 /// # Errors
 /// When there is none of that name, or the key store cannot be made.
@@ -150,7 +151,7 @@ fn names() -> Vec<&'static str> {
     names.chain([media::NAME, report_page::NAME, import::NAME]).collect()
 }
 
-/// Each recipe of a language, counted by itself.
+/// Follows each recipe of a language, counted separately.
 fn follow(tally: &mut Tally, recipes: &Recipes, top: &Path, store: &Store) {
     let top = top.join("recipes");
     if let Err(error) = (recipes.prepare)(&top.join("build").join(recipes.name)) {
@@ -162,7 +163,7 @@ fn follow(tally: &mut Tally, recipes: &Recipes, top: &Path, store: &Store) {
     }
 }
 
-/// Makes the packages of the release build, if one is chosen, and proves those that are.
+/// Builds the packages of the release build, if one is chosen, and proves the chosen ones.
 fn prove_shipped(tally: &mut Tally, chosen: &[&(&str, Proof)]) {
     if chosen.is_empty() {
         return;
@@ -219,7 +220,7 @@ fn roundtrip(program: &Program, top: &Path, store: Option<&Store>) -> Result<()>
     same_content(&side(&plain), &side(&sealed)).context("the attached database")
 }
 
-/// Makes `app.db` and the plain `side.db` in `directory`, which is emptied first; returns the
+/// Creates `app.db` and the plain `side.db` in `directory`, which is emptied first; returns the
 /// path of `app.db`.
 fn seed(directory: &Path) -> Result<PathBuf> {
     empty(directory)?;
@@ -241,7 +242,7 @@ fn seed(directory: &Path) -> Result<PathBuf> {
     Ok(database)
 }
 
-/// Makes `directory` anew, with nothing in it.
+/// Recreates `directory` empty.
 fn empty(directory: &Path) -> Result<()> {
     if directory.exists() {
         std::fs::remove_dir_all(directory)

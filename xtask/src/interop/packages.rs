@@ -1,4 +1,4 @@
-//! Databases that others made: from Debian packages.
+//! Databases made by others: from Debian packages.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,7 +15,7 @@ use crate::shipped::extension_path;
 pub(super) struct Package {
     pub(super) name: &'static str,
     path: &'static str,
-    /// A question to it that takes more than one table.
+    /// A query over more than one table.
     query: &'static str,
 }
 

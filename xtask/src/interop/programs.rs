@@ -1,4 +1,4 @@
-//! The programs in `tests/interop/`: how each is built and started.
+//! The programs in `tests/interop/`: building and starting them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,18 +11,18 @@ use crate::shipped::preload_path;
 
 /// One program that uses a database through a stock driver.
 pub(super) struct Program {
-    /// The name that the user gives.
+    /// The name on the command line.
     pub(super) name: &'static str,
     /// Its folder in `tests/interop/`, and in the build directory.
     pub(super) source: &'static str,
-    /// Builds it in the given directory, out of the source tree.
+    /// Builds it in the given directory, outside of the source tree.
     pub(super) prepare: fn(&Path) -> Result<()>,
-    /// Its command line, up to the database; takes the directory it was built in.
+    /// Its command line, up to the database; takes the directory of its build.
     start: fn(&Path) -> Command,
 }
 
 impl Program {
-    /// The command line for `database`.
+    /// Returns the command line for `database`.
     pub(super) fn command(&self, build: &Path, database: &Path) -> Command {
         let mut command = (self.start)(build);
         forget_tdekit(&mut command);
@@ -30,7 +30,7 @@ impl Program {
         command
     }
 
-    /// The command line that opens `database`, and prints what the driver says to it.
+    /// Returns the command line that opens `database`, and prints the driver's messages.
     pub(super) fn afresh(&self, build: &Path, database: &Path) -> Command {
         let mut command = (self.start)(build);
         forget_tdekit(&mut command);
@@ -54,7 +54,7 @@ pub(super) const PROGRAMS: &[Program] = &[
         name: "python",
         source: "python",
         prepare: |_| Ok(()),
-        // The distribution's own has `load_extension`; one from elsewhere may lack it.
+        // The distribution's own has `load_extension`; another one may lack it.
         start: |_| {
             let own = "/usr/bin/python3";
             python(if Path::new(own).is_file() { own } else { "python3" })
@@ -85,7 +85,7 @@ pub(super) const PROGRAMS: &[Program] = &[
         name: "preload-python",
         source: "python",
         prepare: |_| Ok(()),
-        // One from elsewhere, which may lack `load_extension`.
+        // A version from elsewhere, which may lack `load_extension`.
         start: |_| {
             let mut command = python("python3");
             command.env("LD_PRELOAD", preload_path());
@@ -115,12 +115,12 @@ pub(super) const PROGRAMS: &[Program] = &[
 /// The helper for Node.js, from the workspace's root.
 pub(super) const NODE_HELPER: &str = "packages/node/tdekit/index.js";
 
-/// A program's folder.
+/// Returns a program's folder.
 pub(super) fn source(name: &str) -> PathBuf {
     root().join("tests/interop").join(name)
 }
 
-/// Copies the sources to where they are built, so that the source tree stays as git has it.
+/// Copies the sources to the build directory, so that the source tree is not modified.
 pub(super) fn copy_sources(name: &str, build: &Path) -> Result<()> {
     std::fs::create_dir_all(build).with_context(|| format!("make {}", build.display()))?;
     for entry in std::fs::read_dir(source(name))? {
@@ -139,7 +139,8 @@ fn python(interpreter: &str) -> Command {
     command
 }
 
-/// Installs what the folder's `requirements.txt` names into `site` in `build`, once for each list.
+/// Installs the packages of the folder's `requirements.txt` into `site` in `build`, once for each
+/// list.
 pub(super) fn install_python(name: &str, build: &Path) -> Result<()> {
     let requirements = source(name).join("requirements.txt");
     let wanted = std::fs::read_to_string(&requirements).context("read the requirements")?;
@@ -155,16 +156,16 @@ pub(super) fn install_python(name: &str, build: &Path) -> Result<()> {
     std::fs::write(&stamp, wanted).context("write the stamp of the installation")
 }
 
-/// Installs better-sqlite3 and builds its native part from source: its ready-made binaries lie
-/// outside npm's registry.
+/// Installs better-sqlite3 and builds its native part from source: its prebuilt binaries are
+/// outside of npm's registry.
 fn prepare_node(build: &Path) -> Result<()> {
     copy_sources("node", build)?;
     std::fs::copy(root().join(NODE_HELPER), build.join("tdekit.js")).context("copy the helper")?;
     install_node(build, &["better-sqlite3"])
 }
 
-/// Installs the packages that the lock in `build` names, and compiles `drivers` among them, once
-/// for each lock and each Node.js.
+/// Installs the packages of the lock in `build`, and compiles `drivers` among them, once for each
+/// lock and each Node.js.
 pub(super) fn install_node(build: &Path, drivers: &[&str]) -> Result<()> {
     let node =
         output(Command::new("node").args(["-p", "process.version + ' ' + process.execPath"]))?;
@@ -183,8 +184,8 @@ pub(super) fn install_node(build: &Path, drivers: &[&str]) -> Result<()> {
     std::fs::write(&stamp, wanted).context("write the stamp of the build")
 }
 
-/// Compiles the native part of a driver that is installed in `build`, or takes what was compiled of
-/// the same version for the same Node.js: programs that share a driver share the minutes.
+/// Compiles the native part of a driver that is installed in `build`, or reuses the build of the
+/// same version for the same Node.js: programs with the same driver share the minutes.
 fn build_driver(build: &Path, driver: &str, node: &str) -> Result<()> {
     let installed = build.join("node_modules").join(driver);
     let manifest = std::fs::read_to_string(installed.join("package.json"))?;
@@ -198,7 +199,7 @@ fn build_driver(build: &Path, driver: &str, node: &str) -> Result<()> {
         if let Some(prefix) = node_prefix() {
             rebuild.arg(format!("--nodedir={}", prefix.display()));
         }
-        // SQLite at level 3, as the drivers ask for it, takes the compiler minutes.
+        // With -O3, as the drivers request, compiling SQLite takes minutes.
         rebuild.env("CFLAGS", "-w -O1").env("CXXFLAGS", "-w -O1").current_dir(build);
         run_quietly(&mut rebuild)?;
         super::empty(&kept)?;
@@ -223,21 +224,21 @@ fn copy_modules(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The modules of the interop program for Node.js: better-sqlite3, built.
+/// Returns the modules of the interop program for Node.js: better-sqlite3, built.
 pub(crate) fn built_drivers() -> Result<PathBuf> {
     let build = target_dir().join("interop/node");
     prepare_node(&build)?;
     Ok(build.join("node_modules"))
 }
 
-/// The directory with sqlite-jdbc and what it needs.
+/// Returns the directory with sqlite-jdbc and its dependencies.
 pub(crate) fn jdbc_driver() -> Result<PathBuf> {
     let build = target_dir().join("interop/java");
     prepare_java(&build)?;
     Ok(build.join("lib"))
 }
 
-/// The directory of Node.js, if its headers are there too. Otherwise node-gyp fetches them.
+/// Returns the directory of Node.js, if it includes the headers. Otherwise node-gyp fetches them.
 pub(crate) fn node_prefix() -> Option<PathBuf> {
     let node = find_program("node")?.canonicalize().ok()?;
     let prefix = node.parent()?.parent()?;
@@ -250,7 +251,7 @@ fn node(build: &Path) -> Command {
     command
 }
 
-/// The program that a compiler makes.
+/// Returns the program that a compiler builds.
 pub(super) fn binary(build: &Path) -> PathBuf {
     build.join("roundtrip")
 }
@@ -273,7 +274,7 @@ pub(super) fn build_go(name: &str, build: &Path) -> Result<()> {
     std::fs::create_dir_all(build).with_context(|| format!("make {}", build.display()))?;
     let mut command = Command::new("go");
     command.args(["build", "-buildvcs=false", "-o"]).arg(binary(build)).arg(".");
-    // A cgo compiler's warnings on SQLite's own source are not ours to mend.
+    // A cgo compiler's warnings on SQLite's own source are not ours to fix.
     run(command.env("CGO_ENABLED", "1").env("CGO_CFLAGS", "-O2 -w").current_dir(source(name)))
 }
 
@@ -281,8 +282,8 @@ fn prepare_java(build: &Path) -> Result<()> {
     build_java("java", build)
 }
 
-/// Fetches what the folder's `pom.xml` names into `lib` in `build`, and compiles its sources and
-/// the helper into `classes`.
+/// Fetches the packages of the folder's `pom.xml` into `lib` in `build`, and compiles its sources
+/// and the helper into `classes`.
 pub(super) fn build_java(name: &str, build: &Path) -> Result<()> {
     copy_sources(name, build)?;
     let mut maven = Command::new("mvn");

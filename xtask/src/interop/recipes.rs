@@ -1,9 +1,9 @@
-//! Recipes of docs/recipes.md: object mappers and tools that make, write and read an encrypted
+//! Recipes of docs/recipes.md: object mappers and tools that create, write and read an encrypted
 //! database.
 //!
-//! A program a language runs one tool at a time: `TOOL write DATABASE` makes a table by the tool's
-//! own means and writes 100 rows, `TOOL read DATABASE` prints their number and sum. All that is
-//! checked is checked here, alike for each.
+//! One program for each language runs one tool at a time: `TOOL write DATABASE` creates a table
+//! with the tool's own means and writes 100 rows, `TOOL read DATABASE` prints their number and sum.
+//! All checks are here, the same for each.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,13 +22,13 @@ use crate::shipped::preload_path;
 
 /// The recipes of one language.
 pub(super) struct Recipes {
-    /// The name that the user gives, and the folder in `tests/interop/`.
+    /// The name on the command line, and the folder in `tests/interop/`.
     pub(super) name: &'static str,
     /// The tools, one recipe each.
     pub(super) tools: &'static [&'static str],
     /// Installs them into the given directory.
     pub(super) prepare: fn(&Path) -> Result<()>,
-    /// The program's command line; takes the directory it was prepared in.
+    /// The program's command line; takes the directory of its preparation.
     start: fn(&Path) -> Command,
 }
 
@@ -66,14 +66,14 @@ const GO: &str = "recipes-go";
 const JAVA: &str = "recipes-java";
 const DESKTOP: &str = "recipes-desktop";
 
-/// What a reader prints of the rows.
+/// A reader's output for the rows.
 const READ: &str = "100 5050";
 
-/// Has `tool` make a database that is encrypted from the start, and looks at it from all sides.
+/// Creates a database with `tool` that is encrypted from the start, and checks it from all sides.
 ///
 /// # Errors
-/// When the tool fails or reads something else; when the file is plain, shows a row, or opens
-/// with another password or without the extension.
+/// When the tool fails or reads different data; when the file is plain, shows a row, or opens with
+/// another password or without the extension.
 pub(super) fn check(recipes: &Recipes, tool: &str, top: &Path, store: &Store) -> Result<()> {
     let directory = top.join(recipes.name).join(tool);
     empty(&directory)?;
@@ -96,7 +96,7 @@ pub(super) fn check(recipes: &Recipes, tool: &str, top: &Path, store: &Store) ->
     expect_refused(&mut sql(&database, "SELECT * FROM sqlite_master"), "file is not a database")?;
     expect_hidden(&directory)?;
 
-    // The search above would find a row, and the file is an ordinary database.
+    // Shows that the search above would find a row, and that the file is an ordinary database.
     store.decrypt(&database)?;
     ensure!(!showing(&directory)?.is_empty(), "no file of the decrypted database shows a row");
     let checked = output(&mut sql(&database, "PRAGMA integrity_check"))?;
@@ -120,7 +120,7 @@ fn expect_hidden(directory: &Path) -> Result<()> {
     }
 }
 
-/// The files that show what the rows hold.
+/// Returns the files that show the content of the rows.
 fn showing(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory)? {
@@ -171,7 +171,7 @@ mod tests {
 
     use super::*;
 
-    /// The lines of a file's parts between `recipe` and `end`.
+    /// Returns the lines of a file's parts between `recipe` and `end`.
     fn parts(text: &str) -> Vec<String> {
         let mut parts = Vec::new();
         let mut open: Option<String> = None;
@@ -204,7 +204,7 @@ mod tests {
         }
     }
 
-    /// The document's blocks, by the file that each is said to be from.
+    /// Returns the document's blocks, by the file that each names as its source.
     fn blocks(text: &str) -> BTreeSet<(String, String)> {
         let mut found = BTreeSet::new();
         let mut lines = text.lines();

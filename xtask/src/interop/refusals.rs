@@ -1,4 +1,4 @@
-//! What a driver says where a database does not open: the reason, and never a secret.
+//! A driver's message if a database does not open: the reason, and never a secret.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -19,14 +19,14 @@ const NOBODY: &str = "NoSuchCert";
 /// With `tdekit_certificate` misspelt.
 const MISSPELT: &str = "file:misspelt.db?tdekit_certifcate=AppCert";
 
-/// One thing that is wrong.
+/// One cause of failure.
 struct Refusal {
     name: &'static str,
-    /// Brings it about in a directory, and says which database is opened then.
+    /// Creates the cause in a directory, and returns the database to open.
     arrange: fn(&mut Command, &Path) -> Result<()>,
-    /// The database, where it is not the encrypted one.
+    /// The database, if it is not the encrypted one.
     database: Option<&'static str>,
-    /// One of these is the reason. A driver that parses no URIs has one of its own.
+    /// One of these is the reason. A driver that does not parse URIs has a different one.
     reasons: &'static [&'static str],
 }
 
@@ -78,11 +78,11 @@ const REFUSALS: &[Refusal] = &[
     },
 ];
 
-/// Checks that the driver of `program`, built in `build`, says why it does not open a database:
+/// Checks that the driver of `program`, built in `build`, reports why it does not open a database:
 /// the encrypted one at `sealed`, or a new one.
 ///
 /// # Errors
-/// When it says another thing, a secret, or makes a file.
+/// When it reports something else, a secret, or creates a file.
 pub(super) fn check(program: &Program, build: &Path, sealed: &Path, store: &Store) -> Result<()> {
     let directory = sealed.with_file_name("refused");
     for refusal in REFUSALS {

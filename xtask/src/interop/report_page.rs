@@ -1,4 +1,5 @@
-//! The report page in a browser: `tests/interop/report-page`, on runs of the past and one of now.
+//! The report page in a browser: `tests/interop/report-page`, on runs of the past and a current
+//! one.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,12 +11,12 @@ use super::store::forget_tdekit;
 use crate::process::{cargo, find_program, run, run_quietly};
 use crate::shipped::{self, command_path, extension_path};
 
-/// The name that the user gives, and the folder in `tests/interop/`.
+/// The name on the command line, and the folder in `tests/interop/`.
 pub(super) const NAME: &str = "report-page";
 
-/// Makes a page of every document in `tests/interop/report-page/runs` and, where there is a
-/// release build (`shipped`), of a short run, a comparison and a calibration by the shipped
-/// command; reads all.
+/// Renders a page of every document in `tests/interop/report-page/runs` and, if there is a release
+/// build (`shipped`), of a short run, a comparison and a calibration by the shipped command; reads
+/// all.
 ///
 /// # Errors
 /// When there is no browser, a page cannot be made, or one is wrong.
@@ -69,12 +70,12 @@ fn runs() -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The page of a past run, and the document that it was made of.
+/// Returns the page of a past run, and its document.
 fn render(results: &Path, pages: &Path) -> Result<(PathBuf, PathBuf)> {
     let name = results.file_stem().context("a run without a name")?;
     let page = pages.join(name).with_extension("html");
     let document = page.with_extension("json");
-    // The tests' build has it; beside programs of a release it is built now.
+    // The tests' build includes it; with release programs it is built now.
     let built = shipped::directory().join("examples/render");
     let mut command = match built.is_file() {
         true => Command::new(built),
@@ -89,8 +90,8 @@ fn render(results: &Path, pages: &Path) -> Result<(PathBuf, PathBuf)> {
     Ok((page, document))
 }
 
-/// Pages and documents as the shipped command leaves them: of a run, of its comparison with one of
-/// the past, and of a calibration.
+/// Returns pages and documents as written by the shipped command: of a run, of its comparison with
+/// a past one, and of a calibration.
 fn bench(pages: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
     let copies = pages.join("copies");
     super::empty(&copies)?;
@@ -120,7 +121,7 @@ fn bench(pages: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
     Ok(vec![run, compared, calibrated])
 }
 
-/// Runs the shipped command so that it leaves a page and a document there.
+/// Runs the shipped command so that it writes a page and a document to these paths.
 fn leave((page, document): &(PathBuf, PathBuf), command: &mut Command) -> Result<()> {
     forget_tdekit(command);
     command.env("TDEKIT_EXTENSION", extension_path());

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use super::store::forget_tdekit;
 use crate::process::output;
 
-/// A shell that knows nothing of tdekit: no key in its environment, no `~/.sqliterc`.
+/// A shell without tdekit: no key in its environment, no `~/.sqliterc`.
 fn stock() -> Command {
     let mut command = Command::new("sqlite3");
     forget_tdekit(&mut command);
@@ -36,13 +36,13 @@ pub(super) fn sql_through(extension: &Path, database: &Path, script: &str) -> Co
     command
 }
 
-/// A path in the quotes of the shell's dot commands.
+/// Quotes a path for the shell's dot commands.
 fn quoted(path: &Path) -> String {
     let path = path.to_string_lossy().replace('\\', "\\\\").replace('"', "\\\"");
     format!("\"{path}\"")
 }
 
-/// Checks that two plain databases hold the same, by `.dump` and by `.sha3sum`.
+/// Checks that two plain databases have the same content, by `.dump` and by `.sha3sum`.
 ///
 /// # Errors
 /// When one cannot be read, or they differ; the error shows the first line that does.

@@ -1,4 +1,4 @@
-//! A key store of its own, and the release build's command working with it.
+//! A separate key store, and the release build's command using it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +17,7 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Makes a new store in `home`, which is emptied first.
+    /// Creates a new store in `home`, which is emptied first.
     ///
     /// # Errors
     /// When the command refuses.
@@ -29,7 +29,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Encrypts `database`, and checks that its status tells so.
+    /// Encrypts `database`, and checks that its status shows it.
     ///
     /// # Errors
     /// When the command refuses, or the status does not name the certificate.
@@ -38,7 +38,7 @@ impl Store {
         self.expect_encrypted(database)
     }
 
-    /// Checks that the status of `database` tells certificate and algorithm.
+    /// Checks that the status of `database` shows certificate and algorithm.
     ///
     /// # Errors
     /// When it does not.
@@ -52,7 +52,7 @@ impl Store {
         Ok(())
     }
 
-    /// Makes an encrypted backup of `database`, compressed by zstd, in the new media set `media`.
+    /// Creates an encrypted backup of `database`, compressed by zstd, in the new media set `media`.
     ///
     /// # Errors
     /// When the command refuses.
@@ -93,7 +93,7 @@ impl Store {
         self.tdekit(&["decrypt"], Some(database)).map(drop)
     }
 
-    /// Lets `command` open encrypted databases: where the extension is, and the keys.
+    /// Gives `command` access to encrypted databases: the path of the extension, and the keys.
     pub(super) fn give_to(&self, command: &mut Command) {
         command
             .env("TDEKIT_EXTENSION", extension_path())
@@ -101,7 +101,7 @@ impl Store {
             .env("TDEKIT_PASSWORD", PASSWORD);
     }
 
-    /// Has `command` make new databases encrypted.
+    /// Makes `command` create new databases encrypted.
     pub(super) fn encrypt_new<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         self.give_to(command);
         command.env("TDEKIT_ENCRYPT_NEW", CERTIFICATE)
@@ -117,8 +117,8 @@ impl Store {
     }
 }
 
-/// Takes every setting of tdekit out of `command`'s environment: the user's settings for their own
-/// databases would open, or change, those of the tests.
+/// Removes every setting of tdekit from `command`'s environment: the user's settings would
+/// otherwise apply to the test databases.
 pub(super) fn forget_tdekit(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("TDEKIT_") {

@@ -1,7 +1,7 @@
-//! The container: the lines of its Containerfile, carried out in a root of Debian's packages.
+//! The container: the lines of its Containerfile, executed in a root of Debian's packages.
 //!
-//! No registry of images is asked, and no engine is needed: what an engine would do for each line
-//! is done by `chroot`, which is enough to prove the lines and what runs from them.
+//! No image registry is contacted, and no engine is needed: the work of an engine for each line is
+//! done with `chroot`, which is enough to prove the lines and the resulting programs.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -18,11 +18,11 @@ use crate::process::{kill_tree, output, root, run, run_quietly, shown};
 const FILE: &str = "packages/container/Containerfile";
 const PASSWORD: &str = "only for this proof 1";
 const KEY_FILE: &str = "/data/unlock.key";
-/// A server that has been told to end so long ago does not.
+/// Time limit for a server to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 
-/// Carries out the Containerfile with `packages` as its directory, then serves an encrypted
-/// database and prices encryption as its user, within its volume.
+/// Executes the Containerfile with `packages` as its directory, then serves an encrypted database
+/// and runs a bench as its user, within its volume.
 ///
 /// # Errors
 /// When a line is not understood or fails, or the container does not do what it should.
@@ -46,7 +46,7 @@ pub(crate) fn prove(packages: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Serves from the volume, as the container does by itself, and makes an encrypted database.
+/// Serves from the volume, as the container does by default, and creates an encrypted database.
 fn serve(image: &Image, place: &Root) -> Result<()> {
     let key = [format!("TDEKIT_KEY_FILE={KEY_FILE}")];
     let words = ["key", "init", "--key-file", KEY_FILE, "--generate-key-file"];
@@ -54,7 +54,7 @@ fn serve(image: &Image, place: &Root) -> Result<()> {
     run_quietly(&mut image.tdekit(place, &["cert", "create", "AppCert"], &key)?)?;
     let login = [format!("TDEKIT_LOGIN_PASSWORD={PASSWORD}")];
     run_quietly(&mut image.tdekit(place, &["serve", "login", "add", "sa"], &login)?)?;
-    // A port that is free here: the proof shares the machine's network.
+    // A free port of this machine: the proof shares its network.
     let words: Vec<_> = image.command.iter().map(|word| word.replace(":1433", ":0")).collect();
     let words: Vec<_> = words.iter().map(String::as_str).collect();
     let server = Served::start(image.tdekit(place, &words, &key)?)?;
@@ -79,7 +79,7 @@ fn serve(image: &Image, place: &Root) -> Result<()> {
     Ok(())
 }
 
-/// A line of a Containerfile, of those that ours has.
+/// A line of a Containerfile, of the kinds used in ours.
 #[derive(Debug, PartialEq, Eq)]
 enum Line {
     From(String),
@@ -128,7 +128,7 @@ fn parse_line(line: &str) -> Result<Line> {
     })
 }
 
-/// What the lines so far have made, beside the files.
+/// Effects of the lines so far, other than files.
 #[derive(Default)]
 struct Image {
     arguments: Vec<String>,
@@ -186,7 +186,7 @@ impl Image {
         Ok(Box::new(command))
     }
 
-    /// The container's own program, with `words` for those of CMD.
+    /// Returns the container's own program, with `words` for those of CMD.
     fn tdekit(&self, place: &Root, words: &[&str], variables: &[String]) -> Result<Command> {
         let entry = self.entry.iter().map(String::as_str);
         let words: Vec<_> = entry.chain(words.iter().copied()).collect();
@@ -194,7 +194,7 @@ impl Image {
     }
 }
 
-/// A running server of the container. Dropped, it is killed.
+/// A running server of the container. It is killed when dropped.
 struct Served {
     child: Child,
     port: String,
@@ -236,7 +236,7 @@ impl Served {
         Ok(())
     }
 
-    /// Ends the server as an engine ends a container: by SIGTERM to its first process.
+    /// Stops the server as an engine stops a container: by SIGTERM to its first process.
     fn stop(mut self) -> Result<()> {
         let unshare = deepest_but(self.child.id(), "unshare")?;
         run(as_root("kill")?.args(["-TERM", &unshare.to_string()]))?;
@@ -261,13 +261,14 @@ impl Drop for Served {
     }
 }
 
-/// Whether FreeTDS shows an error there; what has a severity up to 10 is a warning.
+/// Returns true if FreeTDS shows an error there; a severity up to 10 is a warning.
 fn is_error(line: &str) -> bool {
     let severity = line.split_once("(severity ").and_then(|(_, rest)| rest.split(',').next());
     severity.and_then(|text| text.parse::<u8>().ok()).is_some_and(|severity| severity > 10)
 }
 
-/// The process that was started by `unshare`, which is `pid` or what sudo started there.
+/// Returns the process that was started by `unshare`, which is `pid` or its descendant if sudo was
+/// used.
 fn deepest_but(pid: u32, launcher: &str) -> Result<u32> {
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
     let child = children.split_ascii_whitespace().next().context("no process in the container")?;

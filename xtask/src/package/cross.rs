@@ -1,5 +1,5 @@
-//! Builds of the shipped programs that run on systems older than the one that builds, and on
-//! another processor: zig links against the C library that is named.
+//! Builds of the shipped programs that run on older systems than the build machine, and on another
+//! processor: zig links against the given C library.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,20 +13,21 @@ use super::{Built, glibc};
 use crate::process::{find_program, output, root, run, run_quietly, target_dir};
 use crate::shipped::SHIPPED;
 
-/// The least glibc that the programs run with.
+/// Minimum glibc version of the programs.
 const GLIBC: (u32, u32) = (2, 28);
-/// The processors that packages are made for, by Rust's names.
+/// The processors of the packages, by Rust's names.
 const ARCHES: [&str; 2] = ["x86_64", "aarch64"];
-/// The largest page of a system of the emulated processor, bytes. Segments that are aligned to less
-/// are not loaded there.
+/// Maximum page size of a system of the emulated processor, in bytes. Segments with a smaller
+/// alignment are not loaded there.
 const LARGEST_PAGE: u64 = 65_536;
 /// The processor whose programs run under an emulator here.
 const EMULATED: &str = "aarch64";
-/// Packages of Debian whose files stand in for a machine of another processor.
+/// Packages of Debian whose files emulate a machine of another processor.
 const BESIDE: [&str; 5] =
     ["libsqlite3-0", "libstdc++6", "openjdk-17-jre-headless", "python3", "sqlite3"];
 
-/// The processor of a program, by Rust's name. ELF gABI, "ELF Header": `e_machine` at offset 18.
+/// Returns the processor of a program, by Rust's name. ELF gABI, "ELF Header": `e_machine` at
+/// offset 18.
 pub(super) fn arch_of(program: &Path) -> Result<&'static str> {
     let bytes = fs::read(program).with_context(|| format!("read {}", program.display()))?;
     match bytes.get(18..20) {
@@ -36,10 +37,10 @@ pub(super) fn arch_of(program: &Path) -> Result<&'static str> {
     }
 }
 
-/// Builds all that is shipped for every processor, without symbols.
+/// Builds everything that is shipped for every processor, without symbols.
 ///
 /// # Errors
-/// When zig or Rust's library for a target cannot be had, a build fails, or a program needs a
+/// When zig or Rust's library for a target is unavailable, a build fails, or a program needs a
 /// newer glibc.
 pub(super) fn build_all() -> Result<Vec<Built>> {
     let tools = tools()?;
@@ -54,7 +55,7 @@ fn build(arch: &str, tools: &Path) -> Result<PathBuf> {
     let mut build = Command::new(tools.join("bin/cargo-zigbuild"));
     build.current_dir(root()).env("PATH", std::env::join_paths(path)?);
     build.env("CARGO_ZIGBUILD_CACHE_DIR", target_dir().join("zig"));
-    // Packages carry no symbols. Paths of the machine that builds are in no program.
+    // Packages carry no symbols. No program contains paths of the build machine.
     build.env("CARGO_PROFILE_RELEASE_DEBUG", "false").env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
     let (major, minor) = GLIBC;
     build.args(["zigbuild", "--release", "--target", &format!("{target}.{major}.{minor}")]);
@@ -72,8 +73,8 @@ fn build(arch: &str, tools: &Path) -> Result<PathBuf> {
     Ok(built)
 }
 
-/// An environment of Python with zig and cargo-zigbuild, of the versions and bytes that
-/// `packages/cross/requirements.txt` names.
+/// A Python environment with zig and cargo-zigbuild, in the versions and with the hashes of
+/// `packages/cross/requirements.txt`.
 fn tools() -> Result<PathBuf> {
     let (tools, wanted) =
         (target_dir().join("cross-tools"), root().join("packages/cross/requirements.txt"));
@@ -91,7 +92,7 @@ fn tools() -> Result<PathBuf> {
 }
 
 /// A machine of the other processor: an emulator, and the files of Debian packages for it in a
-/// directory. Nothing of it is installed into the system.
+/// directory. Nothing is installed into the system.
 pub(super) struct Emulated {
     emulator: PathBuf,
     place: PathBuf,
@@ -115,7 +116,7 @@ impl Emulated {
         Ok(Self { emulator, place })
     }
 
-    /// A program of that processor. It starts others by what `PROVE_THROUGH` says.
+    /// Returns a program of that processor. It starts others as given by `PROVE_THROUGH`.
     pub(super) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(&self.emulator);
         command.arg("-L").arg(&self.place).arg(program);
@@ -146,7 +147,7 @@ impl Emulated {
 /// Proves every package for aarch64 under an emulator.
 ///
 /// # Errors
-/// When the files cannot be had, or the programs do not do what they should.
+/// When the files are unavailable, or the programs do not work as they should.
 pub(super) fn prove(packages: &Path) -> Result<()> {
     let emulated = Emulated::make()?;
     prove_package(packages, &emulated)?;
@@ -170,14 +171,14 @@ fn prove_package(packages: &Path, emulated: &Emulated) -> Result<()> {
     Ok(())
 }
 
-/// The least alignment of the segments that `readelf -lW` shows as loaded, bytes.
+/// Returns the minimum alignment in bytes of the loaded segments in the output of `readelf -lW`.
 fn least_alignment(headers: &str) -> Option<u64> {
     let loaded = headers.lines().filter(|line| line.trim_start().starts_with("LOAD"));
     let alignments = loaded.map(|line| {
         let last = line.split_whitespace().last()?.strip_prefix("0x")?;
         u64::from_str_radix(last, 16).ok()
     });
-    // One that cannot be read is none.
+    // An unreadable one makes the result none.
     alignments.collect::<Option<Vec<_>>>()?.into_iter().min()
 }
 

@@ -1,6 +1,6 @@
-//! The Debian packages: `tdekit`, `tdekit-serve` and `tdekit-mariadb`. `cargo deb` makes one of one
-//! crate: these hold programs of several, which were built for an older C library and for two
-//! processors, and manuals and completions that the command itself prints.
+//! The Debian packages: `tdekit`, `tdekit-serve` and `tdekit-mariadb`. `cargo deb` builds one of
+//! one crate: these contain programs of several, which were built for an older C library and for
+//! two processors, and manuals and completions printed by the command itself.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -15,18 +15,19 @@ use crate::process::{output, root, run, run_quietly, target_dir};
 
 const LIBRARIES: &str = "usr/lib/tdekit";
 const PLUGIN_DIR: &str = "usr/lib/mysql/plugin";
-/// The extension may be so large: 5 MiB.
+/// Maximum size of the extension: 5 MiB.
 const MOST_EXTENSION_BYTES: u64 = 5 << 20;
-/// What a proof finds installed beside the packages: whom they extend, and what reads their files.
+/// Packages installed beside ours in a proof: those that they extend, and those that read their
+/// files.
 const BESIDE: [&str; 8] =
     ["adduser", "fish", "libsqlite3-0", "man-db", "mariadb-server", "sqlite3", "systemd", "zsh"];
-/// Libraries that programs may name, and Debian's package of each; else it is the C library's.
+/// Libraries that programs may need, with Debian's package of each; others belong to the C library.
 const COMPILER_LIBRARY: &str = "libgcc_s.so.1";
 const C_LIBRARIES: [&str; 6] =
     ["libc.so.", "libm.so.", "libdl.so.", "libpthread.so.", "librt.so.", "ld-linux-"];
 
-/// Builds the packages of `built` into `to`. `speaker` is the command as this machine can run it,
-/// which tells of itself what manuals say.
+/// Builds the packages of `built` into `to`. `speaker` is the command in a form that this machine
+/// can run, which prints the manuals.
 ///
 /// # Errors
 /// When a program is missing, needs a library that is not known, or is too large.
@@ -47,18 +48,18 @@ pub(super) fn make(built: &Built, speaker: &Path, to: &Path) -> Result<()> {
     stage.finish(to)?;
     let stage = Stage::begin("tdekit-mariadb", built, speaker)?;
     stage.program("libtdekit_mariadb.so", &format!("{PLUGIN_DIR}/tdekit.so"))?;
-    // By this name the command finds the plugin.
+    // The command finds the plugin by this name.
     let link = stage.place(&format!("{LIBRARIES}/libtdekit_mariadb.so"))?;
     symlink("../mysql/plugin/tdekit.so", &link)
         .with_context(|| format!("make {}", link.display()))?;
     stage.finish(to)
 }
 
-/// Installs the packages for this machine's processor in a root of Debian's packages, has them
-/// encrypt, reopen, refuse, back up and serve, and removes them.
+/// Installs the packages for this machine's processor in a root of Debian's packages, checks that
+/// they encrypt, reopen, refuse, back up and serve, and removes them.
 ///
 /// # Errors
-/// When there is no such root, or they do not do what they should.
+/// When there is no such root, or they do not work as they should.
 pub(crate) fn prove(packages: &Path) -> Result<()> {
     let ending = format!("_{}.deb", debian_arch(std::env::consts::ARCH)?);
     let found: Vec<_> =
@@ -86,7 +87,7 @@ pub(super) fn debian_arch(arch: &str) -> Result<&'static str> {
     }
 }
 
-/// The tree that becomes one package.
+/// The tree of one package.
 struct Stage<'a> {
     name: &'a str,
     built: &'a Built,
@@ -105,7 +106,7 @@ impl<'a> Stage<'a> {
         Ok(Self { name, built, speaker, tree })
     }
 
-    /// Where a file of the package goes; its directories are made.
+    /// Returns the path of a file of the package; its directories are created.
     fn place(&self, inside: &str) -> Result<PathBuf> {
         let path = self.tree.join(inside);
         let parent = path.parent().context("a file of a package has a directory")?;
@@ -119,7 +120,7 @@ impl<'a> Stage<'a> {
         set_mode(&path, 0o644)
     }
 
-    /// A program runs, a library is read.
+    /// A program is executable, a library is only read.
     fn program(&self, name: &str, inside: &str) -> Result<()> {
         let (from, to) = (self.built.dir.join(name), self.place(inside)?);
         fs::copy(&from, &to).with_context(|| format!("copy {}", from.display()))?;
@@ -150,7 +151,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Writes what every package has, and the package.
+    /// Writes the files common to every package, and the package.
     fn finish(&self, to: &Path) -> Result<()> {
         let documents = format!("usr/share/doc/{}", self.name);
         let licenses = ["LICENSE-MIT", "LICENSE-APACHE"].map(|name| root().join(name));
@@ -176,7 +177,7 @@ impl<'a> Stage<'a> {
         self.write("DEBIAN/md5sums", format!("{sums}\n").as_bytes())?;
         self.write("DEBIAN/control", control.as_bytes())?;
         let mut build = Command::new("dpkg-deb");
-        // By one thread: the bytes of several depend on how the machine divides them.
+        // With one thread: the bytes of several depend on the number of processors.
         build.args(["--root-owner-group", "-Zxz", "--threads-max=1", "--build"]);
         build.env("SOURCE_DATE_EPOCH", epoch()?);
         run_quietly(build.arg(&self.tree).arg(to.join(format!(
@@ -187,7 +188,7 @@ impl<'a> Stage<'a> {
         ))))
     }
 
-    /// The control file, with what only the files tell.
+    /// Returns the control file, with the values that are computed from the files.
     fn control(&self, files: &[PathBuf]) -> Result<String> {
         let path = self.tree.join("DEBIAN/control");
         let template = fs::read_to_string(&path).context("the control file")?;
@@ -203,12 +204,13 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// The version as Debian orders it.
+/// Returns the version in Debian's ordering.
 fn version() -> String {
     env!("CARGO_PKG_VERSION").replace('-', "~")
 }
 
-/// The time that files of packages have, seconds: `SOURCE_DATE_EPOCH`, else that of the commit.
+/// Returns the time of the packages' files in seconds: `SOURCE_DATE_EPOCH`, else that of the
+/// commit.
 fn epoch() -> Result<String> {
     match std::env::var("SOURCE_DATE_EPOCH") {
         Ok(named) => Ok(named),
@@ -221,7 +223,7 @@ fn epoch() -> Result<String> {
     }
 }
 
-/// The packages of the libraries that `programs` need, as a control file lists them.
+/// Returns the packages of the libraries that `programs` need, in the format of a control file.
 fn libraries(programs: &[&Path]) -> Result<String> {
     let mut list =
         format!("libc6 (>= {})", glibc::needed(programs).map(|(a, b)| format!("{a}.{b}"))?);
@@ -285,7 +287,7 @@ fn copy_tree(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes a directory with all above it, whatever the mask says.
+/// Creates a directory with its parents, regardless of the umask.
 fn make_dir(path: &Path) -> Result<()> {
     if path.is_dir() {
         return Ok(());

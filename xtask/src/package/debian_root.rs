@@ -1,4 +1,4 @@
-//! A root directory made of Debian's packages: where packages and containers are proved.
+//! A root directory made of Debian's packages, in which packages and containers are proved.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,25 +8,25 @@ use anyhow::{Context, Result};
 
 use crate::process::{output, run, target_dir};
 
-/// The release that packages are proved on.
+/// The release on which packages are proved.
 const SUITE: &str = "bookworm";
 const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// Mounts what programs find themselves by, and enters: `sh -c ENTER ROOT USER ENVIRONMENT...`.
+/// Mounts the file systems that programs need, and enters: `sh -c ENTER ROOT USER ENVIRONMENT...`.
 const ENTER: &str = r#"root=$0 user=$1; shift
 mount -t proc proc "$root/proc" && exec chroot --userspec="$user" "$root" /usr/bin/env -i "$@""#;
 
-/// A root directory. It stays after the proof, for whom it failed.
+/// A root directory. It is kept after a failed proof for inspection.
 pub(super) struct Root {
     path: PathBuf,
 }
 
 impl Root {
-    /// A fresh root `name` with what Debian needs at the least, and the packages in `include`.
+    /// Creates a fresh root `name` with Debian's minimal system, and the packages in `include`.
     ///
-    /// They are fetched once, and unpacked from an archive in `target/proofs` after that.
+    /// They are fetched once, and then unpacked from an archive in `target/proofs`.
     ///
     /// # Errors
-    /// When the packages cannot be had, or we can neither be root nor become it.
+    /// When the packages are unavailable, or root privileges are.
     pub(super) fn fresh(name: &str, include: &[&str]) -> Result<Self> {
         let proofs = target_dir().join("proofs");
         fs::create_dir_all(&proofs).with_context(|| format!("make {}", proofs.display()))?;
@@ -50,12 +50,12 @@ impl Root {
         Ok(Self { path })
     }
 
-    /// Where a path within the root is on the machine.
+    /// Returns the path on the machine of a path within the root.
     pub(super) fn outside(&self, inside: &str) -> PathBuf {
         self.path.join(inside.trim_start_matches('/'))
     }
 
-    /// Copies a file or a directory into the root, where `to` is a directory that may be missing.
+    /// Copies a file or a directory into the directory `to` of the root, which may be missing.
     ///
     /// # Errors
     /// When it cannot be copied.
@@ -75,11 +75,11 @@ impl Root {
         run(as_root("rm")?.args(["--recursive", "--force"]).arg(self.outside(inside)))
     }
 
-    /// A program within the root, as `user` (a name, or `UID:GID`), with no environment but
-    /// `variables` and a path. It is the first process of its own, as in a container.
+    /// Returns a program within the root, as `user` (a name, or `UID:GID`), with no environment
+    /// except `variables` and a path. It is the first process in its namespace, as in a container.
     ///
     /// # Errors
-    /// When we can neither be root nor become it.
+    /// When root privileges are unavailable.
     pub(super) fn command(&self, user: &str, variables: &[String]) -> Result<Command> {
         let mut command = as_root("unshare")?;
         command.args(["--mount", "--pid", "--fork", "--kill-child", "sh", "-c", ENTER]);
@@ -88,10 +88,10 @@ impl Root {
     }
 }
 
-/// `program` as root: as it is, or through sudo.
+/// Returns `program` as root: directly, or through sudo.
 ///
 /// # Errors
-/// When the user cannot be told.
+/// When the user cannot be determined.
 pub(super) fn as_root(program: &str) -> Result<Command> {
     if output(Command::new("id").arg("-u"))? == "0" {
         return Ok(Command::new(program));

@@ -1,4 +1,4 @@
-//! The least C library that a program runs with.
+//! The minimum version of the C library for a program.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,10 +7,10 @@ use anyhow::{Context, Result};
 
 use crate::process::output;
 
-/// The highest version of a glibc symbol that one of `programs` needs, as (major, minor).
+/// Returns the highest version of a glibc symbol that one of `programs` needs, as (major, minor).
 ///
 /// # Errors
-/// When a program cannot be read, or needs none.
+/// When a program cannot be read, or needs no symbol.
 pub(super) fn needed(programs: &[&Path]) -> Result<(u32, u32)> {
     let mut most = None;
     for program in programs {

@@ -1,4 +1,4 @@
-//! The Go module: source, and the library where its user puts it.
+//! The Go module: source, and the library in the user's location.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,17 +8,18 @@ use anyhow::{Context, Result};
 use super::cross::Emulated;
 use crate::process::{root, run, target_dir};
 
-/// Has the module's own proof encrypt, reopen and refuse, with the shipped library and command.
+/// Runs the module's own proof, which encrypts, reopens and refuses, with the shipped library and
+/// command.
 ///
 /// # Errors
-/// When it does not do what it should.
+/// When it does not work as it should.
 pub(crate) fn prove(packages: &Path) -> Result<()> {
     let mut go = go();
     go.args(["test", "-count=1", "-buildvcs=false", "./..."]);
     run(with_programs(&mut go, &super::command(packages)?)?)
 }
 
-/// Does as [`prove`] for another processor: the test is compiled here, and runs there.
+/// As [`prove`] for another processor: the test is compiled here, and runs there.
 ///
 /// # Errors
 /// As [`prove`].
@@ -39,7 +40,7 @@ fn go() -> Command {
     go
 }
 
-/// Tells a proof of the command, and of the library that lies with it.
+/// Gives a proof the paths of the command, and of the library beside it.
 fn with_programs<'a>(proof: &'a mut Command, tdekit: &Path) -> Result<&'a mut Command> {
     let directory = tdekit.parent().and_then(Path::parent).context("a command in no directory")?;
     let library = directory.join("lib/tdekit/libtdekit_sqlite.so");

@@ -12,7 +12,7 @@ use crate::interop::jdbc_driver;
 use crate::process::{root, run, target_dir};
 
 const LIBRARY: &str = "libtdekit_sqlite.so";
-/// The earliest time that `jar` takes: no build's own time is in the bytes.
+/// The earliest time that `jar` accepts: the bytes do not depend on the build's time.
 const EPOCH: &str = "--date=1980-01-01T00:00:02+00:00";
 
 /// Writes the jar of the libraries in `built` into `to`.
@@ -25,11 +25,11 @@ pub(super) fn make(built: &[Built], to: &Path) -> Result<()> {
     let mut javac = Command::new("javac");
     javac.args(["--release", "11", "-encoding", "UTF-8", "-d"]).arg(&stage);
     run(javac.arg(root().join("packages/java/Tdekit.java")))?;
-    // In this order: a directory's own order is the file system's.
+    // In a fixed order: a directory's own order is the file system's.
     let mut files = vec!["META-INF/LICENSE-APACHE".to_owned(), "META-INF/LICENSE-MIT".to_owned()];
     files.push("tdekit/Tdekit.class".to_owned());
     for built in built {
-        // As the Java machine calls what Rust calls `x86_64`.
+        // The Java machine's name of Rust's `x86_64`.
         let cpu = if built.arch == "x86_64" { "amd64" } else { built.arch };
         let platform = format!("tdekit/Linux-{cpu}");
         fs::create_dir_all(stage.join(&platform))?;
@@ -50,15 +50,15 @@ pub(super) fn make(built: &[Built], to: &Path) -> Result<()> {
     run(jar.args(files).current_dir(&stage))
 }
 
-/// Has a program that knows the jar and sqlite-jdbc alone encrypt, reopen and refuse.
+/// Runs a program with only the jar and sqlite-jdbc, which encrypts, reopens and refuses.
 ///
 /// # Errors
-/// When it does not do what it should.
+/// When it does not work as it should.
 pub(crate) fn prove(packages: &Path) -> Result<()> {
     prove_by(Command::new("java"), &super::command(packages)?, packages)
 }
 
-/// Does as [`prove`] with the library for another processor, in its own Java machine.
+/// As [`prove`] with the library for another processor, in its own Java machine.
 ///
 /// # Errors
 /// As [`prove`].
@@ -66,7 +66,7 @@ pub(super) fn prove_emulated(packages: &Path, emulated: &Emulated) -> Result<()>
     let machine = emulated.file("usr/lib/jvm/java-17-openjdk-arm64/bin/java");
     let command = super::command_for(packages, emulated.arch())?;
     let mut java = emulated.command(&machine);
-    // Else it starts programs by one of its own, which this machine cannot run.
+    // Otherwise it starts programs through a helper, which this machine cannot run.
     java.arg("-Djdk.lang.Process.launchMechanism=FORK");
     prove_by(java, &command, packages)
 }

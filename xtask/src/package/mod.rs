@@ -1,5 +1,5 @@
 //! `cargo xtask package`: the shipped programs as packages, and their proof. A package is built
-//! twice from the same programs, and must come out with the same bytes.
+//! twice from the same programs, and both must have the same bytes.
 
 pub(crate) mod container;
 mod cross;
@@ -35,19 +35,19 @@ pub(crate) struct Arguments {
 
 /// The programs of one build.
 pub(crate) struct Built {
-    /// Where they are.
+    /// Their directory.
     dir: PathBuf,
     /// Their processor, by Rust's name.
     arch: &'static str,
 }
 
 impl Built {
-    /// Programs of this machine's processor.
+    /// Returns programs of this machine's processor.
     pub(crate) fn here(dir: PathBuf) -> Self {
         Self { dir, arch: std::env::consts::ARCH }
     }
 
-    /// Programs in a directory, of the processor that the command is for.
+    /// Returns programs in a directory, with the processor of the command.
     fn at(dir: &Path) -> Result<Self> {
         let dir = std::path::absolute(dir)?;
         let arch = cross::arch_of(&dir.join("tdekit"))?;
@@ -68,7 +68,7 @@ enum Action {
     Prove,
 }
 
-/// Makes packages, and proves them if that is wanted.
+/// Builds packages, and proves them if requested.
 ///
 /// # Errors
 /// When the build fails, two builds differ, or a proof fails.
@@ -94,13 +94,13 @@ pub(crate) fn package(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Makes every package of the programs in `built`, one for each processor; gives the directory.
+/// Builds every package of the programs in `built`, one for each processor; returns the directory.
 ///
 /// # Errors
-/// When a package cannot be made, or two builds of it differ.
+/// When a package cannot be built, or two builds of it differ.
 pub(crate) fn make(built: &[Built]) -> Result<PathBuf> {
     let ours = built.iter().find(|built| built.is_ours());
-    // It tells of itself what manuals say.
+    // It prints the manuals.
     let speaker = ours.context("no programs of this machine's processor")?.dir.join("tdekit");
     let packages = target_dir().join("packages");
     let again = target_dir().join("packages-again");
@@ -131,12 +131,13 @@ pub(crate) fn make(built: &[Built]) -> Result<PathBuf> {
     Ok(packages)
 }
 
-/// The command that the packages install, out of one of them, with the library beside it.
+/// Returns the command that the packages install, extracted from one of them, with the library
+/// beside it.
 fn command(packages: &Path) -> Result<PathBuf> {
     command_for(packages, std::env::consts::ARCH)
 }
 
-/// The same for a processor by Rust's name.
+/// Returns the same for a processor by Rust's name.
 fn command_for(packages: &Path, arch: &str) -> Result<PathBuf> {
     let to = target_dir().join("proofs/programs").join(arch);
     let tarballs = names(packages)?.into_iter();
@@ -148,7 +149,7 @@ fn command_for(packages: &Path, arch: &str) -> Result<PathBuf> {
     Ok(to.join("package/bin/tdekit"))
 }
 
-/// Has a program start in an empty home that knows nothing of tdekit, with a password.
+/// Makes a program start in an empty home without tdekit, with a password.
 fn at_home(program: &mut Command, home: &Path) {
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(|name| name.starts_with("TDEKIT_")) {
@@ -159,7 +160,7 @@ fn at_home(program: &mut Command, home: &Path) {
     program.env("TDEKIT_PASSWORD", "only for this proof");
 }
 
-/// Makes `directory` anew, with nothing in it.
+/// Recreates `directory` empty.
 fn fresh(directory: &Path) -> Result<()> {
     if directory.exists() {
         fs::remove_dir_all(directory).with_context(|| format!("empty {}", directory.display()))?;

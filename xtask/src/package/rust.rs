@@ -1,4 +1,4 @@
-//! The crate `tdekit-sqlite` in a project of its own, with sqlx.
+//! The crate `tdekit-sqlite` in a separate project, with sqlx.
 
 use std::fs;
 use std::path::Path;
@@ -12,11 +12,11 @@ use crate::process::{captured, root, run, shown, target_dir};
 const MARKER: &str = "a name that no raw file may show";
 const COUNT: &str = "SELECT count(*) FROM t";
 
-/// Builds the project, which takes minutes, and has it open, change and refuse a database that the
-/// packaged command encrypted.
+/// Builds the project, which takes minutes, and checks that it opens, changes and refuses a
+/// database that the packaged command encrypted.
 ///
 /// # Errors
-/// When it does not do what it should.
+/// When it does not work as it should.
 pub(super) fn prove(packages: &Path) -> Result<()> {
     let target = target_dir().join("proofs/rust");
     let mut build = Command::new("cargo");

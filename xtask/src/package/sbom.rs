@@ -1,7 +1,7 @@
-//! The bill of materials: every crate that is compiled into what is shipped, as CycloneDX 1.6
-//! (<https://cyclonedx.org/docs/1.6/json/>). It holds no time and no serial number, so that the
-//! same lock file gives the same bytes. `cargo cyclonedx` writes a bill beside each manifest, or
-//! one a binary: one of all that is shipped would have to be merged from those of six packages.
+//! The bill of materials: every crate that is compiled into the shipped files, as CycloneDX 1.6
+//! (<https://cyclonedx.org/docs/1.6/json/>). It has no time and no serial number, so that the same
+//! lock file gives the same bytes. `cargo cyclonedx` writes a bill beside each manifest, or one for
+//! each binary: one of everything shipped would have to be merged from those of six packages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::process::root;
 
-/// The packages that are shipped, as programs, libraries or crates.
+/// The shipped packages, as programs, libraries or crates.
 const SHIPPED: [&str; 6] = [
     "tdekit",
     "tdekit-bench-run",
@@ -40,7 +40,7 @@ struct Locked {
 /// Writes the bill into `to`.
 ///
 /// # Errors
-/// When cargo cannot tell the packages.
+/// When cargo cannot list the packages.
 pub(super) fn make(to: &Path) -> Result<()> {
     let mut command = MetadataCommand::new();
     command.current_dir(root()).features(CargoOpt::SomeFeatures(Vec::new()));
@@ -98,7 +98,8 @@ fn bill(metadata: &Metadata, lock: &Lock) -> Result<Value> {
     }))
 }
 
-/// What is compiled in, with what each uses: ordinary dependencies, not those of builds and tests.
+/// Returns the compiled packages, each with its dependencies: ordinary ones, not those of builds
+/// and tests.
 fn edges(metadata: &Metadata) -> Result<BTreeMap<&PackageId, BTreeSet<&PackageId>>> {
     let resolve = metadata.resolve.as_ref().context("cargo resolved nothing")?;
     let nodes: BTreeMap<_, _> = resolve.nodes.iter().map(|node| (&node.id, node)).collect();
@@ -137,7 +138,7 @@ fn component(package: &Package, purl: &str, checksum: Option<&str>) -> Value {
         "purl": purl,
     });
     if let Some(license) = &package.license {
-        // An older way to write what SPDX writes with OR.
+        // An older notation for OR in SPDX.
         component["licenses"] = json!([{"expression": license.replace('/', " OR ")}]);
     }
     if let Some(checksum) = checksum {

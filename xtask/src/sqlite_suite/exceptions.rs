@@ -2,15 +2,15 @@
 
 use anyhow::{Context, Result, bail};
 
-/// The reason of tests that fail without encryption, too.
+/// The reason of tests that also fail without encryption.
 const STOCK: &str = "stock";
 
-/// Begins the line of a file that is not run.
+/// Start of the line of a file that is not run.
 const NOT_RUN: &str = "not-run";
-/// Begins the line of a file that may be stopped before its end.
+/// Start of the line of a file that may be stopped before its end.
 const SLOW: &str = "slow";
 
-/// A reason, the tests that fail for it, and the files that it keeps from running or from
+/// A reason, the tests that fail because of it, and the files that it prevents from running or from
 /// finishing.
 struct Reason {
     name: String,
@@ -103,18 +103,18 @@ impl Exceptions {
         self.all().find(|found| matches(found.file, file) && matches(found.test, test))
     }
 
-    /// The reason for which `file` is not run.
+    /// Returns the reason why `file` is not run.
     pub(super) fn not_run(&self, file: &str) -> Option<&str> {
         let keeps = |reason: &&Reason| reason.not_run.iter().any(|name| name == file);
         self.0.iter().find(keeps).map(|reason| reason.name.as_str())
     }
 
-    /// Whether `file` may be stopped before its end.
+    /// Returns true if `file` may be stopped before its end.
     pub(super) fn is_slow(&self, file: &str) -> bool {
         self.0.iter().any(|reason| reason.slow.iter().any(|name| name == file))
     }
 
-    /// The names in the list that are none of `files`.
+    /// Returns the names in the list that are not in `files`.
     pub(super) fn unknown(&self, files: &[String]) -> Vec<&str> {
         let whole = self.0.iter().flat_map(|reason| reason.not_run.iter().chain(&reason.slow));
         let whole = whole.map(String::as_str);
@@ -130,7 +130,7 @@ impl Exceptions {
     }
 }
 
-/// Whether `name` matches `pattern`, in which `*` stands for anything.
+/// Returns true if `name` matches `pattern`, in which `*` matches anything.
 pub(super) fn matches(pattern: &str, name: &str) -> bool {
     let Some((begin, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(name) = name.strip_prefix(begin) else { return false };

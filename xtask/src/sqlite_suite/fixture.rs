@@ -33,7 +33,7 @@ const SHELL_FEATURES: &[&str] = &[
 ];
 const LIBRARIES: &[&str] = &["-lm", "-lz", "-ldl"];
 
-/// The programs that are built, and the place of the tests.
+/// The built programs, and the directory of the tests.
 pub(super) struct Fixture {
     /// The test program.
     pub(super) program: PathBuf,
@@ -78,7 +78,7 @@ pub(super) fn build(source: &Path, directory: &Path) -> Result<Fixture> {
 }
 
 impl Fixture {
-    /// The files of one of SQLite's own sets of tests, without their directories.
+    /// Returns the files of one of SQLite's own sets of tests, without their directories.
     ///
     /// # Errors
     /// When the test program does not run, or knows no such set.

@@ -1,9 +1,9 @@
 //! `cargo xtask sqlite-suite`: SQLite's own tests with every database encrypted.
 //!
 //! The test program is built from the source of the distribution's package, with a shim that makes
-//! the VFS the default each time SQLite starts; a key store of the run's own and
-//! `TDEKIT_ENCRYPT_NEW` do the rest. docs/sqlite-suite.md explains the failures;
-//! `xtask/sqlite-suite-exceptions.txt` holds the same for this program.
+//! the VFS the default each time SQLite starts; a key store of the run and `TDEKIT_ENCRYPT_NEW` do
+//! the rest. docs/sqlite-suite.md explains the failures; `xtask/sqlite-suite-exceptions.txt` has
+//! the same list for this program.
 
 mod exceptions;
 mod fixture;
@@ -26,7 +26,7 @@ use self::verdict::{Verdict, judge};
 use crate::process::{output, root, target_dir};
 use crate::shipped;
 
-/// A program that the tests are built with; it stands for the others of their packages.
+/// A file needed to build the tests; it represents the other files of their packages.
 pub(crate) const TCL_HEADER: &str = "/usr/include/tcl/tcl.h";
 pub(crate) const ZLIB_HEADER: &str = "/usr/include/zlib.h";
 const EXCEPTIONS: &str = "xtask/sqlite-suite-exceptions.txt";
@@ -37,7 +37,7 @@ const QUICK_SET: &str = "veryquick";
 const FULL_SET: &str = "full";
 const QUICK_LIMIT: Duration = Duration::from_mins(15);
 const FULL_LIMIT: Duration = Duration::from_mins(90);
-/// The part of the quick set that is about files, journals and locks.
+/// The part of the quick set about files, journals and locks.
 const SHORT: &str = "attach* autovac* avtrans* backup* cache* chunksize* cksumvfs* corrupt* crash* \
     dbpage* exclusive* filectrl* incrblob* incrvac* interrupt* io.test journal* jrnlmode* lock* \
     memdb* memjournal* mmap* multiplex* nolock* pager* pagesize* reservebytes* rollback* \
@@ -106,8 +106,8 @@ pub(crate) fn sqlite_suite(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// The files to run, in the order of SQLite's own sets, and those that are not run, each with its
-/// reason.
+/// Returns the files to run, in the order of SQLite's own sets, and those that are not run, each
+/// with its reason.
 fn choose(
     fixture: &Fixture,
     surroundings: &Surroundings,
@@ -153,7 +153,8 @@ fn choose(
     Ok((files, not_run))
 }
 
-/// A new directory with a key store, and the variables that encrypt all that is made.
+/// Creates a directory with a key store, and the variables with which all new databases are
+/// encrypted.
 fn surroundings(base: &Path, plain: bool) -> Result<Surroundings> {
     if base.exists() {
         fs::remove_dir_all(base).context("remove the last run's files")?;
@@ -188,8 +189,8 @@ fn surroundings(base: &Path, plain: bool) -> Result<Surroundings> {
     Ok(Surroundings { variables, user, work, logs })
 }
 
-/// The extension and the command: what `TDEKIT_EXTENSION` and `TDEKIT_COMMAND` name, else the
-/// release build, which is made.
+/// Returns the extension and the command: those in `TDEKIT_EXTENSION` and `TDEKIT_COMMAND`, else
+/// the release build, which is created.
 fn programs() -> Result<(PathBuf, PathBuf)> {
     let named = |name| std::env::var_os(name).map(PathBuf::from);
     match (named("TDEKIT_EXTENSION"), named("TDEKIT_COMMAND")) {
@@ -202,7 +203,7 @@ fn programs() -> Result<(PathBuf, PathBuf)> {
     }
 }
 
-/// Whom to run the tests as where we are root: they refuse root, whom no permission stops.
+/// Returns the user for the tests if we are root: they refuse root, to which no permissions apply.
 fn other_user() -> Result<Option<(u32, u32)>> {
     let id =
         |words: &[&str]| -> Result<u32> { Ok(output(Command::new("id").args(words))?.parse()?) };
@@ -212,7 +213,7 @@ fn other_user() -> Result<Option<(u32, u32)>> {
     Ok(Some((id(&["-u", "nobody"])?, id(&["-g", "nobody"])?)))
 }
 
-/// Makes sure that databases are made as requested: a suite that runs plain would be clean.
+/// Checks that databases are created as requested: a suite that runs plain would pass.
 fn probe(fixture: &Fixture, surroundings: &Surroundings, plain: bool) -> Result<()> {
     let directory = surroundings.work.join("probe");
     let log = surroundings.logs.join("probe.log");

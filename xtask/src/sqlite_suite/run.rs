@@ -1,4 +1,4 @@
-//! Runs test files, each in a process and a directory of its own, and reads their results.
+//! Runs test files, each in a separate process and directory, and reads their results.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -19,36 +19,36 @@ use crate::process::kill_tree;
 
 const POLL: Duration = Duration::from_millis(20);
 const PLAIN_MAGIC: &[u8] = b"SQLite format 3\0";
-/// Stands for a script that ended before its last test, among the names of tests.
+/// Represents a script that ended before its last test, among the names of tests.
 pub(super) const SCRIPT: &str = "(script)";
-/// Stands for files or memory that were left open or unfreed, among the names of tests.
+/// Represents files or memory that were left open or unfreed, among the names of tests.
 pub(super) const LEFT: &str = "(left)";
 
-/// The surroundings of a process of the suite.
+/// The environment of a process of the suite.
 pub(super) struct Surroundings {
-    /// Variables; no others but the search path are set.
+    /// Variables; no others except the search path are set.
     pub(super) variables: Vec<(String, String)>,
-    /// Whose processes they are, where we are root: SQLite's tests do not run as root.
+    /// The user of the processes, if we are root: SQLite's tests do not run as root.
     pub(super) user: Option<(u32, u32)>,
-    /// Directories of the files are made here.
+    /// Parent of the files' directories.
     pub(super) work: PathBuf,
     /// The directory of their logs.
     pub(super) logs: PathBuf,
 }
 
-/// A file, and the set that it is run as a part of.
+/// A file, and the set to which it belongs.
 pub(super) struct TestFile {
     pub(super) name: String,
     pub(super) set: &'static str,
     pub(super) limit: Duration,
 }
 
-/// How a process ended that did not come to its end by itself.
+/// How a process ended abnormally.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) enum Broken {
     /// By this signal.
     Signal(i32),
-    /// By us: it took too long.
+    /// Killed after the time limit.
     TimedOut,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Outcome {
     /// Names of tests, and [`SCRIPT`] and [`LEFT`].
     pub(super) failed: BTreeSet<String>,
     pub(super) broken: Option<Broken>,
-    /// Files that the run left which begin as plain databases do.
+    /// Files left by the run that begin like plain databases.
     pub(super) plain: BTreeSet<String>,
     pub(super) seconds: f64,
 }
@@ -71,7 +71,7 @@ impl Outcome {
     }
 }
 
-/// Runs `files`, `jobs` at a time; `tell` hears of each as it ends.
+/// Runs `files`, `jobs` at a time; `tell` is called at the end of each.
 ///
 /// # Errors
 /// When a process cannot be started, or its files cannot be read.
@@ -124,7 +124,7 @@ fn run_file(fixture: &Fixture, surroundings: &Surroundings, file: &TestFile) -> 
 }
 
 impl Surroundings {
-    /// Runs `command` in a new directory; `None` when it was killed for taking too long.
+    /// Runs `command` in a new directory; `None` if it was killed after the time limit.
     pub(super) fn run(
         &self,
         command: &mut Command,
@@ -176,7 +176,7 @@ fn read_outcome(name: &str, said: &str, ended: Option<ExitStatus>) -> Outcome {
         None => {
             failed.insert(SCRIPT.to_owned());
         }
-        // The names are those of failed tests; an exit code without any tells of the rest.
+        // The names are those of failed tests; an exit code without any indicates other failures.
         Some((0, _)) if !status.success() => {
             failed.insert(LEFT.to_owned());
         }
@@ -218,7 +218,7 @@ fn read_counts(line: &str) -> Option<(u64, u64)> {
     Some((errors.parse().ok()?, tests.parse().ok()?))
 }
 
-/// Names of the files below `directory` that begin as plain databases do.
+/// Returns the names of the files below `directory` that begin like plain databases.
 fn plain_databases(directory: &Path) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     let mut left = vec![directory.to_path_buf()];
@@ -236,7 +236,7 @@ fn plain_databases(directory: &Path) -> Result<BTreeSet<String>> {
     Ok(found)
 }
 
-/// Whether a file begins as a plain database does.
+/// Returns true if a file begins like a plain database.
 pub(super) fn is_plain(path: &Path) -> bool {
     let mut begin = [0; PLAIN_MAGIC.len()];
     File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok()

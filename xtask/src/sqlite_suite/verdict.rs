@@ -1,4 +1,4 @@
-//! The verdict on a run: outcomes held against the list of exceptions.
+//! The verdict on a run: outcomes compared with the list of exceptions.
 
 use std::collections::BTreeMap;
 
@@ -10,27 +10,28 @@ use super::run::{Broken, Outcome};
 /// The verdict on a run.
 #[derive(Debug, Serialize)]
 pub(super) struct Verdict {
-    /// Files that ran.
+    /// Number of files that ran.
     pub(super) files: usize,
-    /// Files that were asked for and not run, and the reason of each.
+    /// Requested files that were not run, with the reason for each.
     pub(super) not_run: BTreeMap<String, String>,
-    /// Files that were stopped before their end as the list allows, and the tests that each ran.
+    /// Files that were stopped before their end as the list allows, with the number of tests that
+    /// each ran.
     pub(super) stopped: BTreeMap<String, u64>,
-    /// Files that came to their end without a failure.
+    /// Number of files that completed without a failure.
     pub(super) clean: usize,
-    /// Tests that ran.
+    /// Number of tests that ran.
     pub(super) tests: u64,
-    /// Failed tests, listed or not.
+    /// Number of failed tests, listed or not.
     pub(super) failures: usize,
-    /// Files that fail for each reason of the list.
+    /// Number of files that fail for each reason of the list.
     pub(super) files_by_reason: BTreeMap<String, usize>,
-    /// Files that left a plain database.
+    /// Number of files that left a plain database.
     pub(super) plain: usize,
-    /// Outcomes that must not be, a line each.
+    /// Unexpected outcomes, one on each line.
     pub(super) unexpected: Vec<String>,
 }
 
-/// Holds `outcomes` against the list.
+/// Compares `outcomes` with the list.
 pub(super) fn judge(
     outcomes: &[Outcome],
     not_run: BTreeMap<String, String>,
@@ -62,7 +63,7 @@ pub(super) fn judge(
         for reason in reasons {
             *files_by_reason.entry(reason.to_owned()).or_insert(0) += 1;
         }
-        // A file that was stopped says nothing of the tests that it did not come to.
+        // A stopped file gives no information on the tests that it did not reach.
         let idle = list
             .of_file(file)
             .filter(|_| outcome.broken.is_none())
@@ -105,7 +106,7 @@ mod tests {
         assert_eq!(unexpected(&[outcome("a.test", &["a-1", "a-2", "a-3"], None)]).len(), 1);
         let passes = unexpected(&[outcome("a.test", &["a-1"], None)]);
         assert_eq!(passes, ["a.test: a-2* is listed (bytes) and passes: take it off the list"]);
-        // A file that did not run says nothing of its entries.
+        // A file that did not run gives no information on its entries.
         assert!(unexpected(&[outcome("b.test", &[], None)]).is_empty());
     }
 

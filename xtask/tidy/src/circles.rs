@@ -1,8 +1,8 @@
-//! The rule on circles of imports: files of a package that need each other are few.
+//! The rule on import cycles: the number of files of a package that need each other is limited.
 //!
-//! A file needs another when it names something there by a path from `crate`, `super` or `self`, in
-//! a `use` or elsewhere. A name that a module only passes on (`pub use`) counts for the file that
-//! it comes from, so a crate's root is no hub. Code for tests alone does not count.
+//! A file needs another if it names something there by a path from `crate`, `super` or `self`, in a
+//! `use` or elsewhere. A re-exported name (`pub use`) counts for the file that defines it, so a
+//! crate's root is not a hub. Code for tests alone does not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,10 +16,10 @@ use syn::{Attribute, Item, ItemUse, UseTree, Visibility};
 
 use crate::Finding;
 
-/// Files that may stand in one circle.
+/// Maximum number of files in one cycle.
 const MOST_FILES: usize = 8;
 
-/// Names passed on are followed through so many modules.
+/// Maximum number of modules through which re-exported names are followed.
 const MOST_HOPS: usize = 8;
 
 /// A module's path from its crate's root.
@@ -28,7 +28,7 @@ type ModulePath = Vec<String>;
 /// Checks the crates of a package, each by its root file.
 ///
 /// # Errors
-/// When a file cannot be read or is no Rust.
+/// When a file cannot be read or is not Rust.
 pub(crate) fn check(package: &str, roots: &[PathBuf]) -> Result<Vec<Finding>> {
     let mut largest = Vec::new();
     for root in roots {
@@ -59,14 +59,14 @@ struct Tree {
     directory: PathBuf,
 }
 
-/// A module, in a file of its own or within another's.
+/// A module, in a separate file or within another's.
 #[derive(Default)]
 struct Module {
     /// Index of its file.
     file: usize,
     /// The names that it uses, each as a path from the crate's root.
     names: Vec<ModulePath>,
-    /// The names that it brings in: each with its origin. `*` brings all in.
+    /// The names that it imports: each with its origin. `*` imports all.
     brought_in: Vec<(String, ModulePath)>,
     /// Names of its own items.
     defines: BTreeSet<String>,
@@ -124,7 +124,7 @@ impl Tree {
         Ok(())
     }
 
-    /// The file that a path leads to, where it leads into this crate.
+    /// Returns the file to which a path leads, if it leads into this crate.
     fn file_of(&self, path: &[String], hops: usize) -> Option<usize> {
         let (at, module) = (0..=path.len())
             .rev()
@@ -147,7 +147,7 @@ impl Tree {
         Some(module.file)
     }
 
-    /// The files of the largest circle, sorted.
+    /// Returns the files of the largest cycle, sorted.
     fn largest_circle(&self) -> Vec<String> {
         let mut graph = DiGraph::<usize, ()>::new();
         let nodes: Vec<NodeIndex> =
@@ -179,7 +179,7 @@ struct Names<'a> {
 }
 
 impl Names<'_> {
-    /// A path from the crate's root; `None` for one that begins elsewhere.
+    /// Returns a path from the crate's root; `None` for one that begins elsewhere.
     fn path_from_root(&self, segments: &[String]) -> Option<ModulePath> {
         let mut at = self.at.clone();
         let mut rest = segments;
@@ -239,7 +239,7 @@ impl<'ast> Visit<'ast> for Names<'_> {
             if is_private {
                 self.found.extend(path.clone());
             }
-            // Without a prefix it begins at a child, or at another crate, which no module is.
+            // Without a prefix it begins at a child, or at another crate, which is not a module.
             let child = || self.at.iter().chain(&segments).cloned().collect();
             self.brought_in.push((name, path.unwrap_or_else(child)));
         }
@@ -298,7 +298,7 @@ fn attributes(item: &Item) -> &[Attribute] {
 mod tests {
     use super::*;
 
-    /// The largest circle of a crate of these files, by their names.
+    /// Returns the largest cycle of a crate of these files, by their names.
     fn circle(files: &[(&str, &str)]) -> Vec<String> {
         let dir = tempfile::tempdir().unwrap();
         for (name, text) in files {

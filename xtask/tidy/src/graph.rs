@@ -1,4 +1,4 @@
-//! Rules on the graph of packages: who may depend on whom, and who names cryptography.
+//! Rules on the graph of packages: permitted dependencies, and the use of cryptography.
 
 use cargo_metadata::{DependencyKind, Package};
 
@@ -6,11 +6,11 @@ use crate::Finding;
 
 /// The prefix of the product's packages.
 const PREFIX: &str = "tdekit-";
-/// The one package that names cryptographic libraries.
+/// The only package that names cryptographic libraries.
 const CRYPTO: &str = "tdekit-key-crypto";
 
-/// Every product package and the product packages it may use. A new package gets its line here
-/// and in ARCHITECTURE.md; a line never names a package that stands below it.
+/// Every product package and the product packages it may use. A new package gets its line here and
+/// in ARCHITECTURE.md; a line never names a package further down.
 const MAY_USE: &[(&str, &[&str])] = &[
     // key plane
     ("tdekit-key-crypto", &[]),
@@ -22,7 +22,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("tdekit-sqlite", &["tdekit-key-store", "tdekit-sqlite-vfs"]),
     // loads the extension at run time
     ("tdekit-sqlite-preload", &[]),
-    // a client of any SQLite library, for the bench, imports and tests; it knows nothing of ours
+    // a client of any SQLite library, for the bench, imports and tests; independent of ours
     ("tdekit-sqlite-client", &[]),
     (
         "tdekit-sqlite-convert",
@@ -50,13 +50,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "tdekit-backup-media",
         ],
     ),
-    // a client of the wire, for the bench and for tests; it knows nothing of ours
+    // a client of the protocol, for the bench and for tests; independent of ours
     ("tdekit-tds-client", &[]),
     // wire plane: the tables name a package before those that use it
     ("tdekit-wire-tds", &[]),
     ("tdekit-wire-tsql", &["tdekit-wire-tds"]),
     ("tdekit-wire-endpoint", &["tdekit-key-crypto", "tdekit-wire-tds", "tdekit-tds-client"]),
-    // carries out what the wire asks of keys, backups and files
+    // executes the requests of the wire on keys, backups and files
     (
         "tdekit-serve-host",
         &[
@@ -71,7 +71,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "tdekit-wire-endpoint",
         ],
     ),
-    // bench: drives what is shipped, from outside
+    // bench: uses the shipped files from outside
     ("tdekit-bench-report", &[]),
     ("tdekit-system-use", &[]),
     ("tdekit-sqlite-source", &[]),
@@ -98,7 +98,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "tdekit-sqlite-client",
         ],
     ),
-    // the programs for people; the command knows nothing of the wire
+    // the programs for users; the command is independent of the wire
     (
         "tdekit-console",
         &[
@@ -159,7 +159,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("xtask", &["tdekit-private-mariadb", "tdekit-sqlite-source"]),
 ];
 
-/// Libraries that do cryptography; `*` stands for the rest of a name.
+/// Libraries with cryptography; `*` matches the rest of a name.
 const CRYPTO_LIBRARIES: &[&str] = &[
     "aead",
     "aegis",

@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: the rules of ARCHITECTURE.md that a compiler does not know.
+//! `cargo xtask tidy`: the rules of ARCHITECTURE.md that the compiler cannot check.
 
 mod circles;
 mod graph;
@@ -13,9 +13,9 @@ use cargo_metadata::{MetadataCommand, Target};
 /// A finding of a rule.
 #[derive(Debug, PartialEq, Eq)]
 enum Finding {
-    /// Breaks a rule: `tidy` fails.
+    /// Violates a rule: `tidy` fails.
     Broken(String),
-    /// Comes near to a limit: shown, and no failure.
+    /// Close to a limit: shown, but not a failure.
     Near(String),
 }
 
@@ -33,8 +33,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Checks every rule on the workspace of the current directory, shows all that is found, and
-/// returns how many rules are broken.
+/// Checks every rule on the workspace of the current directory, shows all findings, and returns the
+/// number of violated rules.
 fn tidy() -> Result<usize> {
     let metadata = MetadataCommand::new().no_deps().exec().context("cargo metadata")?;
     let mut findings = graph::check(&metadata.packages);

@@ -1,4 +1,4 @@
-//! Rules on documents: width of prose, and links to files that are not there.
+//! Rules on documents: width of prose, and links to missing files.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ pub(crate) fn width(name: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// Links from one document to a file that is not there.
+/// Finds links from one document to a missing file.
 pub(crate) fn links(root: &Path, name: &str, text: &str) -> Vec<Finding> {
     let directory = root.join(name).parent().map(Path::to_path_buf).unwrap_or_default();
     let mut findings = Vec::new();

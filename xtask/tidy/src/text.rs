@@ -1,4 +1,4 @@
-//! Rules on the text of tracked files: length, lines, words, and documents that must be.
+//! Rules on the text of tracked files: length, lines, words, and required documents.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,12 +11,12 @@ const MAX_FILE_LINES: usize = 700;
 const NEAR_FILE_LINES: usize = 600;
 const MAX_LINE_CHARS: usize = 100;
 
-/// Kinds of file that people write as source.
+/// File name extensions of source written by people.
 const SOURCE: &[&str] = &["rs", "py", "js", "go", "java", "bash", "sh"];
-/// Files whose lines a tool writes.
+/// Files written by tools.
 const GENERATED: &[&str] = &["Cargo.lock", "go.sum", "package-lock.json"];
 
-/// Words that finished source does not hold, put together so that this file passes.
+/// Words that finished source must not contain, concatenated so that this file passes.
 const FORBIDDEN_IN_RUST: &[&str] = &[
     concat!("todo", "!("),
     concat!("unimplemented", "!("),
@@ -25,9 +25,9 @@ const FORBIDDEN_IN_RUST: &[&str] = &[
     concat!("FIX", "ME"),
     concat!("XX", "X:"),
 ];
-/// A test that only `make test-all`, and a landing that reaches it, runs; the reason follows.
+/// A test that runs only in `make test-all`, and in a landing that reaches it; the reason follows.
 const FULL_FORM: &str = concat!("#[ign", "ore = \"full: ");
-/// Paths of somebody's machine; no tracked file names one.
+/// Paths of a developer's machine; no tracked file may name one.
 const FORBIDDEN_ANYWHERE: &[&str] =
     &[concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/fa", "rm/")];
 
@@ -36,7 +36,7 @@ const PURE: &[&str] =
     &["crates/sqlite/page/src/", "crates/backup/media/src/", "crates/wire/tds/src/"];
 const FORBIDDEN_IN_PURE: &[&str] = &["std::fs", "std::net", "std::process", "std::env", "libc::"];
 
-/// A package that defines a format, and the document that lays it down.
+/// A package that defines a format, and the document that specifies it.
 const FORMATS: &[(&str, &str)] = &[
     ("crates/key/store", "docs/format/keystore.md"),
     ("crates/sqlite/page", "docs/format/page.md"),

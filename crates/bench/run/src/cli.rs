@@ -155,7 +155,7 @@ fn run(args: &BenchArgs, tools: &Tools) -> Result<Outcome> {
     Ok(outcome(&results.incomplete, stopped))
 }
 
-/// The files of a run that begins now.
+/// Returns the output files of a run that begins now.
 fn run_files(json: Option<&Path>, html: Option<&Path>) -> Files {
     newest::files_of_run(json, html, OffsetDateTime::now_utc())
 }

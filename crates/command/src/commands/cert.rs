@@ -381,7 +381,7 @@ fn drop_certificate(args: &DropArgs, global: &GlobalArgs) -> Result<(), CommandE
     Ok(())
 }
 
-/// It needs no key, as the list is none of the store's secrets.
+/// It needs no key, as the list is not a secret of the store.
 fn forget(args: &ForgetArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let named = |path: &PathBuf| match path.to_str() {
         Some(text) if text.contains("://") => path.clone(),

@@ -78,8 +78,8 @@ pub(crate) fn run(args: &DoctorArgs, global: &GlobalArgs) -> Result<(), CommandE
 /// The databases to examine.
 #[derive(Default)]
 struct Wanted {
-    /// The databases named, and the encrypted ones of directories: those that are there, and those
-    /// that the key store knows and that are gone or overwritten.
+    /// The named databases, and the encrypted ones of directories: existing ones, and those that
+    /// the key store knows but that are gone or overwritten.
     paths: Vec<PathBuf>,
     /// Number of plain databases in directories.
     plain: usize,

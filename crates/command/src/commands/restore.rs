@@ -439,8 +439,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The key store does not look for an encrypted database any more where a plain one was asked
-    /// for.
+    /// The key store no longer expects an encrypted database where a plain one was requested.
     fn forget_encrypted(&self, path: &Path) {
         let forgotten = match session::open_store(&self.args.keys.for_store(self.global)) {
             Ok(store) if store.uses().is_ok_and(|uses| uses.iter().any(|it| it.path == path)) => {

@@ -47,7 +47,8 @@ fn is_told(path: &Path) -> String {
     place().fails(4, ["freshness", "status", path.to_str().unwrap()])
 }
 
-/// Freshness goes by the file id, which a copy shares: its anchor would call the original older.
+/// Freshness is kept by file id, which a copy shares: its anchor would report the original as
+/// older.
 #[test]
 fn a_copy_is_not_given_freshness_beside_its_original() {
     let dir = Dir::new();
@@ -60,7 +61,7 @@ fn a_copy_is_not_given_freshness_beside_its_original() {
     assert!(reads(&path) && reads(&copy));
     place().ok(["freshness", "on", path.to_str().unwrap()]);
     assert!(reads(&path));
-    // The original is gone, and the copy is the database.
+    // The original is gone, and the copy is now the database.
     place().ok(["freshness", "off", path.to_str().unwrap()]);
     fs::remove_file(&path).unwrap();
     place().ok(["freshness", "on", copy.to_str().unwrap()]);

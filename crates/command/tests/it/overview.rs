@@ -89,7 +89,7 @@ fn each_database_has_its_state_its_backup_and_what_is_due() {
 #[test]
 fn a_removed_database_is_a_finding_until_it_is_forgotten() {
     let place = estate();
-    // Media sets are moved away every day, and nobody misses a database there.
+    // Media sets are moved away every day, and a missing one is not a missing database.
     place.ok(["backup", "srv/shop.db", "--to", "srv/moved.bak", "--certificate", "AppCert"]);
     fs::rename(place.path("srv/moved.bak"), place.path("moved.bak")).unwrap();
     let lost = |command: &str, list: fn(&Value) -> &Value| {
@@ -113,7 +113,7 @@ fn a_removed_database_is_a_finding_until_it_is_forgotten() {
     place.fails(1, ["cert", "forget", "srv/old.db"]);
     let (_, told) = json(&place, &["srv"]);
     assert_eq!(told["databases"].as_array().unwrap().len(), 3, "{told}");
-    // A plain database in the place of an encrypted one is no more what it was.
+    // A plain database in place of an encrypted one is a different one.
     fs::rename(place.path("srv/shop.db"), place.path("shop.db")).unwrap();
     fill(&place.path("srv/shop.db"), 50);
     let shop = fs::canonicalize(place.path("srv/shop.db")).unwrap().display().to_string();
@@ -128,7 +128,7 @@ fn a_removed_database_is_a_finding_until_it_is_forgotten() {
     place.ok(["cert", "forget", "srv/shop.db"]);
     place.ok(["backup", "srv/shop.db", "--to", "plain.bak"]);
     fs::rename(place.path("shop.db"), place.path("srv/shop.db")).unwrap();
-    // It may have been moved, so the certificate is needed as before.
+    // It may have been moved, so the certificate is still needed.
     place.ok(["decrypt", "srv/shop.db"]);
     place.ok(["decrypt", "srv/below/hr.db"]);
     assert_eq!(place.run(["doctor", "srv"]).code, 0);
@@ -137,7 +137,7 @@ fn a_removed_database_is_a_finding_until_it_is_forgotten() {
     place.fails(3, ["cert", "drop", "AppCert"]);
 }
 
-/// The history is a SQLite database, and none that anybody should encrypt.
+/// The history is a SQLite database, but not one to be encrypted.
 #[test]
 fn the_key_stores_own_history_is_no_database_of_the_estate() {
     let place = estate();

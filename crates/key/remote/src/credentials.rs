@@ -73,7 +73,7 @@ fn from_file(path: &Path, profile: &str) -> Result<Option<AwsCredential>, Remote
     let Some(bytes) = bytes.map(Zeroizing::new) else { return Ok(None) };
     let text = std::str::from_utf8(&bytes).map_err(|_| fault("is no text".to_owned()))?;
     let found = profile_of(text, profile);
-    // The client puts them into headers, and panics where that cannot be.
+    // The client puts them into headers, and panics if they are invalid there.
     let values =
         found.iter().flat_map(|it| [Some(&it.key_id), Some(&it.secret_key), it.token.as_ref()]);
     if values.flatten().any(|value| as_header(value).is_none()) {

@@ -198,7 +198,7 @@ pub(crate) fn create_dir(dir: &Path) -> Result<(), StoreError> {
 /// directory. For users other than root, the file belongs to them, as it should.
 ///
 /// # Errors
-/// Of the file system.
+/// Those of the file system.
 pub fn give_to_owner_of_directory(file: &File, path: &Path) -> io::Result<()> {
     if !rustix::process::geteuid().is_root() {
         return Ok(());

@@ -29,8 +29,7 @@ pub const STORE_FILE_NAME: &str = "keystore.tdk";
 /// File name of the history of backups beside a store.
 pub const HISTORY_FILE_NAME: &str = "history.db";
 
-/// Returns true if a file is the history beside a key store: a SQLite database, and none of the
-/// user's.
+/// Returns true if a file is the history beside a key store: a SQLite database, but not a user's.
 #[must_use]
 pub fn is_history(path: &Path) -> bool {
     path.ends_with(HISTORY_FILE_NAME) && path.with_file_name(STORE_FILE_NAME).is_file()

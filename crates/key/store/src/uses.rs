@@ -136,8 +136,8 @@ impl KeyStore {
         self.change_uses(|known| known.uses.retain(|known| !same(known)))
     }
 
-    /// Takes files that are gone for good off the list, and counts them as forgotten. Returns
-    /// those of `paths` that the list does not have.
+    /// Removes files that are permanently gone from the list, and counts them as forgotten. Returns
+    /// those of `paths` that are not in the list.
     ///
     /// # Errors
     /// As [`Self::record_use`].

@@ -4,7 +4,8 @@
 use std::env;
 
 /// Returns the variables whose names begin with `start`, without blanks and line ends around their
-/// values: a value that was read from a file often ends in a line feed. An empty one is not set.
+/// values: a value that was read from a file often ends in a line feed. Empty ones are treated as
+/// unset.
 ///
 /// # Errors
 /// The name of a variable that has a control character within its value.
@@ -24,7 +25,7 @@ pub fn trimmed_variables(start: &str) -> Result<Vec<(String, String)>, String> {
     Ok(trimmed)
 }
 
-/// Every variable of tdekit that a user sets.
+/// All of tdekit's variables that users set.
 const KNOWN: [&str; 26] = [
     "TDEKIT_AGENT_SOCK",
     "TDEKIT_ALLOW_PLAIN_COPY",
@@ -53,13 +54,13 @@ const KNOWN: [&str; 26] = [
     "TDEKIT_VAULT_MOUNT",
     "TDEKIT_VAULT_TOKEN_FILE",
 ];
-/// How the names of variables begin that ask for encryption, as somebody may guess them.
+/// Prefixes of guessed names for variables that request encryption.
 const ASKING: [&str; 3] = ["TDEKIT_ENC", "TDEKIT_CERT", "TDEKIT_ALG"];
-/// Typing errors that a name may have.
+/// Maximum number of typing errors in a name.
 const MAX_ERRORS: usize = 2;
 
-/// Returns a set variable that is not known and looks like one of tdekit's, and the known one that
-/// it resembles most: by a typing error, or because it asks for encryption.
+/// Returns an unknown variable that is set and resembles one of tdekit's, and the known one that it
+/// resembles most: by a typing error, or because it requests encryption.
 #[must_use]
 pub fn misspelt_variable() -> Option<(String, &'static str)> {
     env::vars_os().find_map(|(name, _)| {
@@ -68,9 +69,9 @@ pub fn misspelt_variable() -> Option<(String, &'static str)> {
     })
 }
 
-/// The known variable that a name which is not known stands for.
+/// Returns the known variable that an unknown name stands for.
 fn resembled(name: &str) -> Option<&'static str> {
-    // Most variables of a process are none of ours.
+    // Most variables of a process are not ours.
     if KNOWN.contains(&name) || !name.get(..2).is_some_and(|it| it.eq_ignore_ascii_case("TD")) {
         return None;
     }

@@ -59,13 +59,13 @@ pub enum DatabaseError {
         /// The database.
         path: PathBuf,
     },
-    /// A copy of another database: both have one file id, and freshness is kept by that.
+    /// A copy of another database: both have the same file id, by which freshness is kept.
     #[error("{} is a copy of {}, and freshness belongs to one of them", .path.display(),
         .original.display())]
     CopyOf {
         /// The copy.
         path: PathBuf,
-        /// The database that the key store knows by its file id.
+        /// The database with this file id in the key store.
         original: PathBuf,
     },
     /// A fault in the database's list of seals, or its anchor.

@@ -93,7 +93,7 @@ pub fn change_freshness(
     Ok((freshness(name, unlocked)?, true))
 }
 
-/// Refuses a copy whose original is still at its place: the anchor would call that an older one.
+/// Refuses a copy whose original still exists: the anchor would report that as an older one.
 fn refuse_copy(path: &Path, file_id: &[u8; 16], unlocked: &Unlocked) -> Result<(), DatabaseError> {
     let is_original = |known: &Path| {
         let area = open_ordinary(known).and_then(|file| read_area(&file));
@@ -316,7 +316,7 @@ fn replace(path: &Path, bytes: &[u8], like: &File, mode: Option<u32>) -> Result<
         file.sync_all()
     };
     if let Err(error) = made() {
-        // No anchor names it yet.
+        // No anchor refers to it yet.
         let _ = fs::remove_file(path);
         return Err(failed(error));
     }

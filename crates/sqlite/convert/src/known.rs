@@ -22,10 +22,11 @@ const OVERWRITTEN: &str = "is not a database, and the key store knows an encrypt
 /// The first bytes of each of our binary files.
 const OUR_MAGIC: &[u8] = b"tdekit ";
 
-/// The paths of encrypted databases that a key store knows.
+/// Paths of the encrypted databases that a key store knows.
 pub type Known = BTreeSet<PathBuf>;
 
-/// The paths of a key store's uses, but for server keys and `media`, the places of media sets.
+/// Returns the paths of a key store's uses, except server keys and `media`, the paths of media
+/// sets.
 #[must_use]
 pub fn known_of(uses: Vec<Use>, media: &BTreeSet<String>) -> Known {
     let is_database = |path: &PathBuf| {
@@ -34,8 +35,8 @@ pub fn known_of(uses: Vec<Use>, media: &BTreeSet<String>) -> Known {
     uses.into_iter().map(|each| each.path).filter(is_database).collect()
 }
 
-/// Places in and below `directory` where the store knows an encrypted database, and where nothing
-/// is now, or what is neither a database nor another file of ours.
+/// Returns the paths in and below `directory` where the store knows an encrypted database, but
+/// nothing exists now, or a file that is neither a database nor another file of ours.
 #[must_use]
 pub fn lost_in(directory: &Path, store: &Store<'_>) -> Vec<PathBuf> {
     let Ok(directory) = fs::canonicalize(directory) else { return Vec::new() };
@@ -100,13 +101,14 @@ fn problem_of(kind: FileKind, (len, has_log): (u64, bool), is_known: bool) -> Op
     }
 }
 
-/// Whether nothing is there, or what is neither a database nor begins as a file of ours.
+/// Returns true if nothing is there, or a file that is neither a database nor begins like a file of
+/// ours.
 fn is_lost(path: &Path) -> bool {
-    // A pipe in its place must not be waited for.
+    // A pipe in its place must not block.
     match fs::metadata(path) {
         Ok(facts) if !facts.is_file() => return true,
         Ok(_) => {}
-        // A place that cannot be looked into is named by the search.
+        // A path that is not accessible is reported by the search.
         Err(error) => return error.kind() != std::io::ErrorKind::PermissionDenied,
     }
     let Ok(area) = File::open(path).and_then(|file| read_area(&file)) else { return false };

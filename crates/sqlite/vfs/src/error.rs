@@ -161,7 +161,7 @@ pub enum VfsError {
         /// The most similar known parameter.
         nearest: &'static str,
     },
-    /// A URI parameter of ours that is there twice.
+    /// One of our URI parameters occurs twice.
     #[error("the URI has the parameter {name} more than once")]
     RepeatedParameter {
         /// Its name.
@@ -175,7 +175,7 @@ pub enum VfsError {
         /// The most similar known variable.
         nearest: &'static str,
     },
-    /// A URI parameter of an encrypted database, where nothing names a certificate.
+    /// A URI parameter for an encrypted database, without a certificate.
     #[error(
         "{parameter} goes with tdekit_certificate, or TDEKIT_ENCRYPT_NEW: the new database \
              would be plain"

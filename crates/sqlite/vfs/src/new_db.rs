@@ -54,16 +54,16 @@ pub(crate) enum Request {
     Unsaid,
 }
 
-/// Why no new database is made: it would be plain, or not as it was to be.
+/// Reason why no new database is created: it would be plain, or differ from the request.
 #[derive(Clone)]
 pub(crate) enum Unusable {
-    /// The variable is set to nothing.
+    /// The variable is empty.
     Empty(&'static str),
-    /// The variable's value is none that it takes.
+    /// The variable's value is invalid.
     Value(&'static str, String),
-    /// A variable that is not known, and the one that it resembles.
+    /// An unknown variable, and the known one that it resembles.
     Unknown(String, &'static str),
-    /// A parameter of an encrypted database, without a certificate.
+    /// A parameter for an encrypted database, without a certificate.
     Alone(&'static str),
 }
 
@@ -137,7 +137,7 @@ impl Request {
         Ok(Self::Encrypt(NewDatabase { certificates, algorithm, freshness }))
     }
 
-    /// Fails where no new database is made.
+    /// Fails if no new database may be created.
     ///
     /// # Errors
     /// `NoValue`, `Setting`, `UnknownVariable`, `NoCertificateFor`.
@@ -157,8 +157,8 @@ pub(crate) fn is_asked_for_all() -> bool {
     !matches!(variable(ENCRYPT_NEW), Ok(None))
 }
 
-/// Returns the value of a variable; why it cannot be used where it is set to nothing or to what is
-/// not text, or where another variable seems to be meant for it.
+/// Returns the value of a variable; an error if it is empty or not text, or if another variable
+/// seems to be a misspelling of it.
 fn variable(name: &'static str) -> Result<Option<String>, Unusable> {
     match std::env::var(name) {
         Ok(value) if !value.trim().is_empty() => Ok(Some(value)),

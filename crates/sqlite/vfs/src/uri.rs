@@ -66,7 +66,7 @@ fn is_ours(key: &str) -> bool {
     key.get(..OURS.len()).is_some_and(|start| start.eq_ignore_ascii_case(OURS))
 }
 
-/// Returns true if a parameter differs from one of ours by a typing error or two.
+/// Returns true if a parameter differs from one of ours by one or two typing errors.
 fn resembles(key: &str) -> bool {
     const MAX_ERRORS: usize = 2;
     let known = KNOWN.into_iter().filter_map(|known| known.to_str().ok());
@@ -83,8 +83,8 @@ fn nearest(key: &str) -> &'static str {
     names.max_by(|a, b| likeness(a).total_cmp(&likeness(b))).unwrap_or(OURS)
 }
 
-/// Returns true if a path, made absolute from a driver's file name, has a parameter of ours. What
-/// stands before it does not matter: `file:` may be missing, or be written in another way.
+/// Returns true if a path, made absolute from a driver's file name, has a parameter of ours. The
+/// part before it does not matter: `file:` may be missing, or be spelled differently.
 fn is_uri(path: &Path) -> bool {
     let path = path.to_string_lossy();
     let path = path.replace("%3F", "?").replace("%3f", "?");

@@ -206,8 +206,8 @@ unsafe extern "C" fn open(
     }
 }
 
-/// Refuses a main file for what its URI or the environment says of it, before there is a file;
-/// `is_made` is whether opening it makes it.
+/// Refuses a main file because of its URI or the environment, before the file exists; `is_made` is
+/// true if opening it creates it.
 ///
 /// # Safety
 /// `name` and `flags` are what SQLite passed to `xOpen`.

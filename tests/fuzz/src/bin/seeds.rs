@@ -1,4 +1,4 @@
-//! Writes the seeds where libFuzzer looks for them: `tests/fuzz/corpus/TARGET/seed-N`.
+//! Writes the seeds to libFuzzer's directories: `tests/fuzz/corpus/TARGET/seed-N`.
 
 use std::path::Path;
 

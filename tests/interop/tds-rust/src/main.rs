@@ -17,17 +17,17 @@ use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 pub(crate) type Client = tiberius::Client<Compat<TcpStream>>;
 
 pub(crate) const TEXT: &str = "Grüße, Ω, 日本, \u{1f600}";
-/// No answer takes so long.
+/// Time limit for an answer.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Where the server is, and how to reach it.
+/// Address of the server, and connection options.
 struct Server {
     port: u16,
     mode: String,
     certificate: String,
 }
 
-/// The type row of the tables that are filled.
+/// The type of a row of the filled tables.
 type Filled = (i32, Option<String>, Option<Numeric>, Option<NaiveDateTime>, Option<Vec<u8>>);
 
 #[tokio::main(flavor = "current_thread")]
@@ -85,7 +85,7 @@ impl Server {
     }
 }
 
-/// Checks that something failed with this error of the server's.
+/// Checks that something failed with this error number of the server.
 fn number(result: tiberius::Result<()>, wanted: u32) -> Result<()> {
     match result {
         Err(error) if error.code() == Some(wanted) => Ok(()),
@@ -109,7 +109,7 @@ where
     T::from_sql_owned(first)?.context("NULL")
 }
 
-/// A row of the tables that are filled; every tenth has NULLs.
+/// Returns a row of the filled tables; every tenth has NULLs.
 fn row(id: i32) -> Filled {
     if id % 10 == 9 {
         return (id, None, None, None, None);
@@ -245,11 +245,11 @@ async fn results(client: &mut Client, procedure: &str) -> Result<()> {
     Ok(())
 }
 
-/// A query without an end is cancelled: it ends on the server while its connection is still open.
+/// An endless query is cancelled: it ends on the server while its connection is still open.
 ///
-/// This version of the driver looks for the acknowledgement in the cancelled answer. SQL Server
-/// sends it in a message of its own behind that, and so does the endpoint: the driver then gives a
-/// protocol error, and its connection is of no more use. Where nothing runs, it goes on.
+/// This version of the driver expects the acknowledgement in the cancelled answer. SQL Server sends
+/// it in a separate message after that, and so does the endpoint: the driver then reports a
+/// protocol error, and its connection becomes unusable. If nothing is running, it continues.
 async fn cancel(server: &Server, password: &str) -> Result<()> {
     let table = format!("dbo.rows_{}", server.mode);
     let count = format!("SELECT COUNT_BIG(*) FROM {table} a, {table} b, {table} c, {table} d");
@@ -273,7 +273,7 @@ async fn cancel(server: &Server, password: &str) -> Result<()> {
     Ok(other.close().await?)
 }
 
-/// Waits until so many requests of a session run.
+/// Waits until this many requests of a session are running.
 async fn becomes(client: &mut Client, spid: i16, wanted: i32) -> Result<()> {
     let count = format!("SELECT COUNT(*) FROM sys.dm_exec_requests WHERE session_id = {spid}");
     let begun = Instant::now();
@@ -284,8 +284,8 @@ async fn becomes(client: &mut Client, spid: i16, wanted: i32) -> Result<()> {
     Ok(())
 }
 
-/// A connection that is dropped while its batch runs leaves the server well, and what its
-/// transaction held is free.
+/// A connection that is dropped while its batch runs does not harm the server, and the locks of its
+/// transaction are released.
 async fn abandon(server: &Server, password: &str) -> Result<()> {
     let table = format!("dbo.strict_{}", server.mode);
     let mut client = server.open(password).await?;

@@ -1,4 +1,5 @@
-//! Every scalar type: a row by literals, one by parameters, one of NULLs; all are read alike.
+//! Every scalar type: a row by literals, one by parameters, one of NULLs; all are read in the same
+//! way.
 
 use anyhow::{Context, Result, ensure};
 use chrono::{DateTime, FixedOffset, NaiveDate, NaiveDateTime, NaiveTime};
@@ -32,7 +33,7 @@ enum Held {
     Xml(&'static str),
 }
 
-/// A type's declaration, a literal of T-SQL, and what is sent and read.
+/// A type's declaration, a literal of T-SQL, and the value that is sent and read.
 struct Column {
     declaration: &'static str,
     literal: String,
@@ -113,7 +114,7 @@ fn columns() -> Result<Vec<Column>> {
 /// Writes and reads the rows.
 ///
 /// # Errors
-/// When a column is not read as what it holds.
+/// If a column is not read with its content.
 pub(crate) async fn check(client: &mut Client, table: &str) -> Result<()> {
     let columns = columns()?;
     let list = |each: &dyn Fn((usize, &Column)) -> String| {
@@ -168,7 +169,7 @@ fn bind(query: &mut Query<'_>, held: &Held, null: bool) {
     }
 }
 
-/// Whether the column is read as `held`, or is NULL where nothing is `wanted`.
+/// Returns true if the column is read as `held`, or is NULL if not `wanted`.
 fn same(row: &Row, at: usize, held: &Held, wanted: bool) -> Result<bool> {
     Ok(match held {
         Held::Bit(value) => row.try_get(at)? == wanted.then_some(*value),

@@ -1,4 +1,4 @@
-//! The clients in `tests/interop/tds-*`: how each is installed and started.
+//! The clients in `tests/interop/tds-*`: installing and starting them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use super::super::programs::{copy_sources, source};
 use crate::process::{cargo, run, run_quietly};
 
-/// The folder of FreeTDS, which also makes the databases for all others.
+/// The folder of FreeTDS, which also creates the databases for all others.
 pub(in super::super) const FREETDS: &str = "tds-freetds";
 const PYTHON: &str = "tds-python";
 const NODE: &str = "tds-node";
@@ -17,20 +17,20 @@ const GO: &str = "tds-go";
 const JAVA: &str = "tds-java";
 const RUST: &str = "tds-rust";
 
-/// A client that runs longer hangs.
+/// Time limit of a client, in seconds.
 const LIMIT: &str = "300";
 
 /// One client of SQL Server.
 pub(in super::super) struct Client {
-    /// The name that the user gives.
+    /// The name on the command line.
     pub(in super::super) name: &'static str,
     /// Its folder in `tests/interop/`, and in the build directory.
     pub(super) source: &'static str,
-    /// How it can encrypt the connection.
+    /// Supported encryption modes of the connection.
     pub(super) modes: &'static [&'static str],
     /// Installs it into the given directory.
     pub(super) prepare: fn(&Path) -> Result<()>,
-    /// Its command line, up to the server; takes the directory it was built in.
+    /// Its command line, up to the server; takes the directory of its build.
     start: fn(&Path) -> Command,
 }
 
@@ -43,9 +43,9 @@ impl Client {
 
 /// Nothing encrypted, the login alone, everything.
 const WITHIN: &[&str] = &["off", "login", "on"];
-/// As little as the driver allows, everything, and TLS before all else.
+/// The driver's minimum, everything, and TLS from the start.
 const STRICT: &[&str] = &["off", "on", "strict"];
-/// Nothing encrypted, the login alone, everything, and TLS before all else.
+/// Nothing encrypted, the login alone, everything, and TLS from the start.
 const ALL: &[&str] = &["off", "login", "on", "strict"];
 
 pub(in super::super) const CLIENTS: &[Client] = &[
@@ -73,7 +73,7 @@ const fn client(
     Client { name, source, modes, prepare, start }
 }
 
-/// A command that is ended when it takes too long.
+/// Returns a command that is ended when it exceeds the time limit.
 pub(super) fn bounded(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new("timeout");
     command.args(["--verbose", "--kill-after=10", LIMIT]).arg(program);
@@ -170,7 +170,7 @@ fn rust(build: &Path) -> Command {
     bounded(build.join("debug/tdekit-interop-tds"))
 }
 
-/// Runs `install` on the emptied `build` unless it has been done for what is `wanted`.
+/// Runs `install` on the emptied `build` unless that was done already for `wanted`.
 fn once(build: &Path, wanted: &str, install: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let stamp = build.join("installed.txt");
     if fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {

@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-/// The files of the database that is not encrypted begin so.
+/// Prefix of the files of the unencrypted database.
 const PLAIN: &str = "plain.db";
 
 /// Searches all files of `data` for `marker`, in UTF-8 and in UTF-16.
 ///
-/// A server that runs removes a log when the last session of its database has ended: where that
-/// happens while this reads, it begins anew.
+/// A running server removes a log when the last session of its database ends: if that happens
+/// during the search, it restarts.
 ///
 /// # Errors
-/// When one but the plain database's shows it, or that one does not: then the search is no good.
+/// When any other than the plain database's contains it, or that one does not: then the search does
+/// not work.
 pub(super) fn search(data: &Path, marker: &str) -> Result<()> {
     for _ in 0..20 {
         if let Some(found_in_plain) = search_once(data, marker)? {
@@ -26,7 +27,8 @@ pub(super) fn search(data: &Path, marker: &str) -> Result<()> {
     bail!("files of {} keep vanishing", data.display())
 }
 
-/// Whether the plain database's files show the marker; `None` when a file was removed meanwhile.
+/// Returns true if the plain database's files contain the marker; `None` if a file was removed
+/// during the search.
 fn search_once(data: &Path, marker: &str) -> Result<Option<bool>> {
     let wide: Vec<u8> = marker.encode_utf16().flat_map(u16::to_le_bytes).collect();
     let mut found_in_plain = false;
@@ -74,7 +76,7 @@ mod tests {
     fn what_is_removed_meanwhile_is_no_fault() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("plain.db"), b"mark").unwrap();
-        // A name whose file is not there, as just after a removal; soon the name is gone as well.
+        // A name whose file does not exist, as just after a removal; soon the name is gone as well.
         let log = dir.path().join("app.db-wal");
         std::os::unix::fs::symlink("gone", &log).unwrap();
         assert_eq!(search_once(dir.path(), "mark").unwrap(), None);

@@ -1,9 +1,10 @@
-//! Clients of SQL Server against `tdekit serve`: each in `tests/interop/tds-*`, by its stock
+//! Clients of SQL Server against `tdekit serve`: each in `tests/interop/tds-*`, with its stock
 //! driver.
 //!
-//! Each gets a server of its own on loopback, whose database was encrypted through T-SQL, and runs
-//! once for each way of encrypting the connection that it knows. A marker in the rows that it wrote
-//! must be in no raw file of that database, and must be in those of a plain one beside it.
+//! Each gets a separate server on loopback, whose database was encrypted through T-SQL, and runs
+//! once for each encryption mode of the connection that it supports. A marker in the rows that it
+//! wrote must not be in any raw file of that database, and must be in those of a plain one beside
+//! it.
 
 mod clients;
 mod files;
@@ -19,7 +20,7 @@ use server::{PASSWORD, Server};
 use super::MARKER;
 use crate::process::run_kept;
 
-/// Runs one client against a server of its own.
+/// Runs one client against a separate server.
 ///
 /// # Errors
 /// When the client cannot be installed, the server does not start, the client finds a fault, or a
@@ -27,7 +28,7 @@ use crate::process::run_kept;
 pub(super) fn check(client: &Client, top: &Path) -> Result<()> {
     let build = top.join(client.source);
     (client.prepare)(&build).with_context(|| format!("prepare {}", client.name))?;
-    // Not the folder that it is installed in, which may have the client's name.
+    // Not the folder of the client's installation, which may have the same name.
     let directory = top.join("tds").join(client.name);
     super::empty(&directory)?;
     let server = Server::start(&directory)?;
@@ -44,7 +45,7 @@ pub(super) fn check(client: &Client, top: &Path) -> Result<()> {
     files::search(&data, MARKER).context("after the server's end")
 }
 
-/// Makes the plain database `plain`, with the marker, and the encrypted one `app`, by T-SQL.
+/// Creates the plain database `plain`, with the marker, and the encrypted one `app`, by T-SQL.
 fn make_databases(server: &Server) -> Result<()> {
     let mut command = clients::bounded("bash");
     command.arg(super::programs::source(FREETDS).join("databases.bash"));

@@ -14,14 +14,14 @@ use crate::process::{output, run_quietly, shown};
 use crate::s3_server::die_with_us;
 use crate::shipped::command_path;
 
-/// Of the login `sa`, and of the key store.
+/// Password of the login `sa`, and of the key store.
 pub(super) const PASSWORD: &str = "only for the interop tests 1";
-/// A server that does not listen after so long will not.
+/// Time limit for a server to listen.
 const START_LIMIT: Duration = Duration::from_mins(1);
-/// A server that has been told to end so long ago does not.
+/// Time limit for a server to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 
-/// A running server. Dropped, it is killed.
+/// A running server. It is killed when dropped.
 pub(super) struct Server {
     child: Child,
     directory: PathBuf,
@@ -65,7 +65,7 @@ impl Server {
     fn listen_to(&mut self, stdout: ChildStdout) -> Result<()> {
         let (sender, lines) = mpsc::channel();
         std::thread::spawn(move || {
-            // Read to the end, so that the server never waits; the other side may be gone.
+            // Read to the end, so that the server never blocks; the receiver may be gone.
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 let _ = sender.send(line);
             }
@@ -84,12 +84,12 @@ impl Server {
         bail!("the server does not listen: {}", self.last_words())
     }
 
-    /// The served directory.
+    /// Returns the served directory.
     pub(super) fn data(&self) -> PathBuf {
         self.directory.join("data")
     }
 
-    /// Gives a client the server's address, credentials and certificate, and the way to encrypt.
+    /// Gives a client the server's address, credentials and certificate, and the encryption mode.
     pub(super) fn tell(&self, command: &mut Command, mode: &str) {
         forget_tdekit(command);
         command.arg(self.port.to_string()).arg(mode);
@@ -97,10 +97,10 @@ impl Server {
         command.env("INTEROP_PASSWORD", PASSWORD).env("INTEROP_MARKER", super::MARKER);
     }
 
-    /// Ends the server as its operator does, and returns the served directory.
+    /// Stops the server as its operator does, and returns the served directory.
     ///
     /// # Errors
-    /// When it does not end, or not well.
+    /// When it does not stop, or fails.
     pub(super) fn stop(mut self) -> Result<PathBuf> {
         let pid = self.child.id().to_string();
         run_quietly(Command::new("kill").args(["-TERM", "--", &pid]))?;
@@ -119,7 +119,7 @@ impl Server {
         }
     }
 
-    /// The end of the server's error output.
+    /// Returns the end of the server's error output.
     fn last_words(&self) -> String {
         let log = fs::read(self.directory.join("server.log")).unwrap_or_default();
         let end = &log[log.len().saturating_sub(2000)..];
@@ -129,20 +129,20 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Both fail only for a process that has ended already.
+        // Both fail only for a process that has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The command with a key store of its own below `directory`.
+/// Returns the command with a separate key store below `directory`.
 fn tdekit(mut command: Command, directory: &Path) -> Command {
     forget_tdekit(&mut command);
     command.env("TDEKIT_HOME", directory.join("home"));
     command
 }
 
-/// Makes a certificate of the same names as the server's; nobody has its key.
+/// Creates a certificate with the same names as the server's, without keeping its key.
 fn make_certificate(directory: &Path) -> Result<PathBuf> {
     let (certificate, key) = (directory.join("other.pem"), directory.join("other.key"));
     let mut openssl = Command::new("openssl");

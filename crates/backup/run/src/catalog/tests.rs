@@ -69,7 +69,7 @@ fn all(catalog: &Catalog) -> Vec<CatalogSet> {
     catalog.sets(&CatalogFilter::default()).unwrap()
 }
 
-/// Root looks after a store of somebody else, who must be able to write the history afterwards.
+/// Root may maintain a store of another user, who must be able to write the history afterwards.
 #[test]
 fn what_root_makes_belongs_to_the_owner_of_the_directory() {
     use std::os::unix::fs::{MetadataExt, chown};

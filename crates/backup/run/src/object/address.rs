@@ -45,7 +45,7 @@ impl Address {
         if bucket.is_empty() || key.is_empty() {
             return Err(wrong("an address has a bucket and a name: s3://bucket/name".to_owned()));
         }
-        // The client puts it into a URL as it is, and panics where that is none.
+        // The client puts it into a URL unchanged, and panics if it is invalid.
         if !bucket.chars().all(|c| c.is_ascii_alphanumeric() || "-._$:".contains(c)) {
             return Err(wrong(format!("{bucket:?} is not the name of a bucket")));
         }

@@ -76,7 +76,7 @@ pub(super) fn connect(
         }
         Scheme::Gcs => {
             let mut builder = GoogleCloudStorageBuilder::new();
-            // As the client's own reading of the environment.
+            // As in the client's own parsing of the environment.
             if let Some(path) = variable(options, "SERVICE_ACCOUNT") {
                 builder = builder.with_service_account_path(path);
             }
@@ -101,7 +101,7 @@ pub(super) fn connect(
 }
 
 /// Returns the settings: our limits, the environment's variables that begin with `start`, and the
-/// caller's. The client would take the environment's with their trailing line feeds.
+/// caller's. The client would keep trailing line feeds of the environment's.
 fn settings<K: FromStr>(
     options: &ObjectOptions,
     start: &str,
@@ -178,7 +178,7 @@ fn refuse_plain_http(options: &ObjectOptions) -> Result<(), ObjectFault> {
     Ok(())
 }
 
-/// Refuses an endpoint that is not the address of a server, on which the client panics.
+/// Refuses an endpoint that is not the address of a server, because the client would panic.
 fn check_endpoint(options: &ObjectOptions) -> Result<(), ObjectFault> {
     let Some(endpoint) = endpoint(options) else { return Ok(()) };
     let parsed = Url::parse(&endpoint).ok();

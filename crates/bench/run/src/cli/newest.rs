@@ -1,4 +1,4 @@
-//! Names of results and pages: each run has its own, and a short name leads to the newest.
+//! Names of results and pages: each run has its own, and a short name links to the newest.
 
 use std::fs;
 use std::io;
@@ -13,13 +13,13 @@ use super::write::Files;
 use crate::error::{BenchError, Result};
 use crate::private::parent_of;
 
-/// Sorts by time, and is one word in a shell.
+/// Sorts by time, and needs no quotes in a shell.
 const MOMENT: &[BorrowedFormatItem<'_>] =
     format_description!("[year]-[month]-[day]-[hour][minute][second]");
 const RESULTS: &str = "results.json";
 const REPORT: &str = "report.html";
 
-/// The files of a run: as given, else named after the moment, in UTC.
+/// Returns the files of a run: as given, else named after the time, in UTC.
 pub(super) fn files_of_run(json: Option<&Path>, html: Option<&Path>, at: OffsetDateTime) -> Files {
     let mut short = Vec::new();
     let mut named = |given: Option<&Path>, usual: &str| match given {
@@ -33,11 +33,11 @@ pub(super) fn files_of_run(json: Option<&Path>, html: Option<&Path>, at: OffsetD
     Files { json: named(json, RESULTS), html: named(html, REPORT), short }
 }
 
-/// Has the short name lead to a run's own file. An older run's file under the short name is kept
-/// under its own.
+/// Makes the short name link to a run's own file. An older run's file under the short name is
+/// renamed to its own name.
 ///
 /// # Errors
-/// Of a directory without links, and of the file system.
+/// That of a directory without support for links, and those of the file system.
 pub(super) fn lead(short: &Path, own: &Path) -> io::Result<()> {
     match fs::symlink_metadata(short) {
         Ok(found) if found.is_file() => {
@@ -53,7 +53,7 @@ pub(super) fn lead(short: &Path, own: &Path) -> io::Result<()> {
     })
 }
 
-/// Whether a link is one that [`lead`] made.
+/// Returns true if a link was created by [`lead`].
 pub(super) fn leads(link: &Path) -> bool {
     let Ok(to) = fs::read_link(link) else { return false };
     let begin = link.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
@@ -62,10 +62,11 @@ pub(super) fn leads(link: &Path) -> bool {
         && to.to_str().and_then(|to| to.strip_prefix(begin)).is_some_and(|at| at.starts_with('-'))
 }
 
-/// The results of the last two runs in this directory, by their names: the older, the newer.
+/// Returns the results of the last two runs in this directory, by their names: the older, the
+/// newer.
 ///
 /// # Errors
-/// `Option` where there are fewer; `File`.
+/// `Option` if there are fewer; `File`.
 pub(super) fn last_two() -> Result<(PathBuf, PathBuf)> {
     let begin = format!("{}-2", stem(Path::new(RESULTS)));
     let here = Path::new(".");
@@ -89,7 +90,7 @@ fn stem(path: &Path) -> &str {
     path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default()
 }
 
-/// A name that nothing has yet.
+/// Returns an unused name.
 fn own_name(short: &Path, at: OffsetDateTime) -> PathBuf {
     let moment = at.to_offset(time::UtcOffset::UTC).format(MOMENT).unwrap_or_default();
     let extension = short.extension().and_then(|it| it.to_str()).unwrap_or_default();
@@ -117,7 +118,7 @@ mod tests {
     fn a_short_name_leads_to_the_newest_and_nothing_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let short = directory.path().join("results.json");
-        // The file of a run that named it so.
+        // A file with the short name from an older run.
         fs::write(&short, "first").unwrap();
         let mut texts = vec!["first".to_owned()];
         for text in ["second", "third"] {

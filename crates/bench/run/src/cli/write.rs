@@ -15,11 +15,11 @@ use crate::private;
 pub(super) struct Files {
     pub(super) json: PathBuf,
     pub(super) html: PathBuf,
-    /// Short names, each with the one of these files that it is to lead to.
+    /// Short names, each with the one of these files to which it will link.
     pub(super) short: Vec<(PathBuf, PathBuf)>,
 }
 
-/// Kinds of files that a bench writes, by how they begin.
+/// Kinds of files that a bench writes, by their first bytes.
 #[derive(Clone, Copy)]
 enum Written {
     Document,
@@ -139,8 +139,8 @@ fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Fails before the long run when a report could not be written after it, or would take the place
-/// of what is not one.
+/// Fails before the long run if a report could not be written after it, or would replace a file
+/// that is not a report.
 fn check_writable(path: &Path, kind: Written) -> Result<()> {
     if is_stdout(path) {
         return Ok(());
@@ -186,11 +186,11 @@ fn is_device(path: &Path) -> bool {
     kind.is_ok_and(|kind| !kind.is_file() && !kind.is_dir())
 }
 
-/// A link stays, and what it leads to is written, but for the short name of another run.
+/// A link is kept, and its target is written, except for the short name of another run.
 fn replace(path: &Path, text: &str) -> Result<()> {
     let led = if newest::leads(path) { path.to_owned() } else { leads_to(path) };
     let path = &led;
-    // A device or a pipe takes the text, and stays what it is.
+    // A device or a pipe receives the text and is not replaced.
     if is_device(path) {
         let written = OpenOptions::new().write(true).open(path);
         let written = written.and_then(|mut there| there.write_all(text.as_bytes()));

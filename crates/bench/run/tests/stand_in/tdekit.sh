@@ -1,6 +1,6 @@
 #!/bin/sh
-# Stands in for the command: "seals" by a name before the bytes. Disturbed by the variables
-# STAND_IN_*, of which STAND_IN_COUNT names a file that grows by a byte with each backup.
+# Stands in for the command: it "seals" by a name before the bytes. The variables STAND_IN_*
+# change its behaviour; STAND_IN_COUNT names a file that grows by a byte with each backup.
 verb=$1
 shift
 [ "$1" = --help ] && exit "${STAND_IN_HELP:-0}"

@@ -1,4 +1,4 @@
-//! The lists of extents of a tablespace: each extent stands in one, and in the right one.
+//! The lists of extents of a tablespace: each extent must be in exactly one, and in the right one.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use tdekit_mariadb::datafile::{Extent, List, Place, Segment, SpaceLists, State};
 
 use super::report::Finding;
 
-/// The extents of a tablespace, and what links them.
+/// The extents of a tablespace, and the lists that link them.
 pub(super) struct Lists {
     space: SpaceLists,
     pub(super) extents: Vec<Extent>,
-    /// `None` where not all of them are known.
+    /// `None` if some are unknown.
     pub(super) segments: Option<Vec<Segment>>,
 }
 
-/// What holds for each extent of a list.
+/// Condition for each extent of a list.
 #[derive(Clone, Copy)]
 struct Rule {
     state: State,
@@ -25,7 +25,7 @@ const UNUSED: fn(&Extent) -> bool = |extent| extent.used == 0;
 const PARTLY_USED: fn(&Extent) -> bool = |extent| (1..extent.pages).contains(&extent.used);
 const USED: fn(&Extent) -> bool = |extent| extent.used == extent.pages;
 
-/// The extents by their places, and whether a list was seen to have them.
+/// The extents by their places, each with true if it was found in a list.
 struct Walk<'a> {
     extents: &'a [Extent],
     index: BTreeMap<Place, usize>,
@@ -38,7 +38,7 @@ impl Lists {
         Self { space, extents: Vec::new(), segments: None }
     }
 
-    /// Follows each list. An extent that none has is named when all lists are whole.
+    /// Follows each list. An extent that is in none is reported if all lists are intact.
     pub(super) fn judge(&self) -> Vec<Finding> {
         let mut walk = Walk::new(&self.extents);
         let space = &self.space;
@@ -80,7 +80,7 @@ impl<'a> Walk<'a> {
         self.findings.push(Finding::whole("map", format!("its list of {name} {what}")));
     }
 
-    /// Follows a list; the number of pages that its extents have in use, if it is whole.
+    /// Follows a list; returns the number of used pages in its extents, if it is intact.
     fn list(&mut self, name: &str, list: &List, rule: Rule) -> Option<u32> {
         let (mut prev, mut next) = (None, list.first);
         let (mut len, mut used) = (0, 0_u32);
@@ -122,7 +122,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Names extents that no list has; those of segments if these are known.
+    /// Reports extents that are in no list; those of segments only if these are known.
     fn unlisted(&mut self, with_segments: bool) {
         for (extent, _) in self.extents.iter().zip(&self.is_listed).filter(|(_, listed)| !**listed)
         {
@@ -133,7 +133,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Single pages of segments lie in extents of single pages, each in one segment.
+    /// Single pages of segments are in extents of single pages, each in one segment.
     fn single_pages(&mut self, segments: &[Segment]) {
         let mut of = BTreeMap::new();
         for segment in segments {

@@ -328,8 +328,8 @@ impl Notes {
         Ok(None)
     }
 
-    /// The lists of extents, with those of segments if all pages that describe segments were read.
-    /// `None` where a page of the map is newer.
+    /// Returns the lists of extents, with those of segments if all pages that describe segments
+    /// were read. `None` if a page of the map is newer.
     fn lists(&self, ground: &mut Ground<'_>) -> Result<Option<Lists>, MariadbError> {
         let layout = ground.layout;
         let Some(first) = (ground.read)(0)? else { return Ok(None) };
@@ -355,8 +355,8 @@ impl Notes {
         Ok(Some(lists))
     }
 
-    /// The server gives out single pages to the doublewrite buffer only to have whole extents after
-    /// them, and does not write them.
+    /// The server allocates single pages to the doublewrite buffer only so that whole extents
+    /// follow them, and does not write them.
     fn mark_never_written(&mut self, ground: &mut Ground<'_>) -> Result<(), MariadbError> {
         if ground.purpose != Purpose::System {
             return Ok(());

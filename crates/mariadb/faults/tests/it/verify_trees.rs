@@ -102,21 +102,21 @@ const LSN: usize = 16;
 const T: &str = "test/t.ibd";
 
 const DEEP: &str = "test/deep.ibd";
-/// In the first page, the list of extents with free single pages, and the extents.
+/// Offsets in the first page: the list of extents with free single pages, and the extents.
 const FREE_SINGLE: usize = 38 + 40;
 const EXTENTS: usize = 38 + 112;
-/// The segments in their page, each of 192 bytes.
+/// Offsets of the segments in their page, each of 192 bytes.
 const FIRST_SEGMENT: usize = 38 + 12;
 const SEGMENT: usize = 192;
 const EMPTY_LIST: [u8; 16] = *b"\0\0\0\0\xff\xff\xff\xff\0\0\xff\xff\xff\xff\0\0";
 
-/// The list of wholly used extents of a segment that has one.
+/// Returns the list of fully used extents of a segment that has one.
 fn full_list(segments: &[u8]) -> usize {
     let all = (FIRST_SEGMENT..16_000).step_by(SEGMENT).map(|segment| segment + 44);
     all.into_iter().find(|at| word(segments, *at) > 0).unwrap()
 }
 
-/// The offset of a list in its segment.
+/// Returns the offset of a list in its segment.
 fn list_offset(list: usize) -> usize {
     (list - FIRST_SEGMENT) % SEGMENT
 }
@@ -209,7 +209,7 @@ const CHANGES: [(&str, &str, &[&str], Change); 26] = [
         put(first, extent + 4, 77);
     }),
     ("an extent is in no list", DEEP, &["deep.ibd: 0: map"], |bytes, _| {
-        // One of a list of one.
+        // The element of a list with only one.
         let list = (FIRST_SEGMENT..16_000)
             .step_by(SEGMENT)
             .flat_map(|segment| [28, 44].map(|at| segment + at))

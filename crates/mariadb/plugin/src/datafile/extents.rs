@@ -1,21 +1,21 @@
-//! The extents of a tablespace, and the lists that they stand in (`fsp0fsp.h`, `fut0lst.h`).
+//! The extents of a tablespace, and the lists that contain them (`fsp0fsp.h`, `fut0lst.h`).
 
 use super::layout::{BITMAP_AT, EXTENTS_AT, HEADER_AT, Layout, SINGLE_PAGES_AT};
 use super::{is_empty, number, short_number};
 
-/// Pages given out in the extents of the list [`SpaceLists::some_pages`].
+/// Number of allocated pages in the extents of the list [`SpaceLists::some_pages`].
 const SINGLE_USED_AT: usize = HEADER_AT + 20;
 const FREE_AT: usize = HEADER_AT + 24;
 const SOME_PAGES_AT: usize = HEADER_AT + 40;
 const ALL_PAGES_AT: usize = HEADER_AT + 56;
-/// Of a descriptor: its place in a list, and its state.
+/// Offsets in a descriptor: its list node, and its state.
 const NODE_AT: usize = 8;
 const STATE_AT: usize = 20;
-/// Where segments begin in a page that describes them.
+/// Offset of the segments in a page that describes them.
 const SEGMENTS_AT: usize = HEADER_AT + 12;
 const PAGE_END_LEN: usize = 10;
 
-/// What lists link: an offset in a page (`fil_addr_t`).
+/// Target of a list's link: an offset in a page (`fil_addr_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// Number of the page.
@@ -35,27 +35,27 @@ pub struct List {
     pub last: Option<Place>,
 }
 
-/// The lists of extents that the first page has.
+/// The lists of extents in the first page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpaceLists {
-    /// Extents that nothing uses.
+    /// Unused extents.
     pub free: List,
-    /// Extents of which single pages are given out, with some left (`FSP_FREE_FRAG`).
+    /// Extents with some allocated single pages, and some free ones (`FSP_FREE_FRAG`).
     pub some_pages: List,
-    /// Such extents with none left (`FSP_FULL_FRAG`).
+    /// Extents whose single pages are all allocated (`FSP_FULL_FRAG`).
     pub all_pages: List,
-    /// Pages given out in the extents of `some_pages`.
+    /// Number of allocated pages in the extents of `some_pages`.
     pub single_used: u32,
 }
 
 /// The state of an extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// Nothing uses it.
+    /// Unused.
     Free,
-    /// Single pages of it are given out, and some are left.
+    /// Some of its single pages are allocated, and some are free.
     SomePages,
-    /// All pages of it are given out singly.
+    /// All of its single pages are allocated.
     AllPages,
     /// It belongs to a segment.
     Segment(u64),
@@ -63,10 +63,10 @@ pub enum State {
     Unknown(u32),
 }
 
-/// An extent as the allocation map describes it.
+/// An extent in the allocation map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// Where lists link it.
+    /// Place of its list node.
     pub place: Place,
     /// Its first page.
     pub first_page: u32,
@@ -76,9 +76,9 @@ pub struct Extent {
     pub prev: Option<Place>,
     /// The next one in its list.
     pub next: Option<Place>,
-    /// Pages of it that are given out.
+    /// Number of its allocated pages.
     pub used: u32,
-    /// Pages that it has.
+    /// Number of its pages.
     pub pages: u32,
 }
 
@@ -87,16 +87,16 @@ pub struct Extent {
 pub struct Segment {
     /// Its number in the tablespace.
     pub id: u64,
-    /// Its extents without a page in use, with some, and with all in use.
+    /// Its extents without a used page, with some, and with all pages used.
     pub lists: [List; 3],
-    /// Pages in use in the extents of the second list.
+    /// Number of used pages in the extents of the second list.
     pub some_used: u32,
-    /// Single pages that it has.
+    /// Its single pages.
     pub single: Vec<u32>,
 }
 
 impl Layout {
-    /// The lists of the first page.
+    /// Returns the lists of the first page.
     #[must_use]
     pub fn space_lists(&self, first: &[u8]) -> SpaceLists {
         SpaceLists {
@@ -107,7 +107,7 @@ impl Layout {
         }
     }
 
-    /// The extents that `map`, page `number` of the allocation map, describes.
+    /// Returns the extents described in `map`, page `number` of the allocation map.
     #[must_use]
     pub fn extents(&self, map: &[u8], map_page: u32) -> Vec<Extent> {
         let pages = u32::try_from(self.extent_pages).unwrap_or(u32::MAX);
@@ -123,7 +123,7 @@ impl Layout {
                 4 => State::Segment(long_number(bytes, 0)),
                 other => State::Unknown(other),
             };
-            // Of the two bits of a page, the first is set while it is free.
+            // Of the two bits of each page, the first is set if it is free.
             let free: u32 = bytes[BITMAP_AT..].iter().map(|byte| (byte & 0x55).count_ones()).sum();
             Some(Extent {
                 place: Place { page: map_page, at: u16::try_from(at + NODE_AT).ok()? },
@@ -142,8 +142,8 @@ impl Layout {
             .collect()
     }
 
-    /// The segments in use that a page of the kind [`KIND_INODES`](super::KIND_INODES) describes.
-    /// Each tree has two.
+    /// Returns the used segments that a page of the kind [`KIND_INODES`](super::KIND_INODES)
+    /// describes. Each tree has two.
     #[must_use]
     pub fn segments(&self, inodes: &[u8]) -> Vec<Segment> {
         let slots = self.extent_pages / 2;
@@ -159,8 +159,8 @@ impl Layout {
         segments.filter(|bytes| !is_empty(&bytes[..8])).map(segment).collect()
     }
 
-    /// The single pages of the segment that `inodes` describes at an offset: those that are not in
-    /// extents of its own.
+    /// Returns the single pages of the segment that `inodes` describes at an offset: those outside
+    /// of its own extents.
     #[must_use]
     pub fn single_pages(&self, inodes: &[u8], at: usize) -> Vec<u32> {
         let slots = inodes.get(at + SINGLE_PAGES_AT..).unwrap_or_default();

@@ -25,7 +25,7 @@ pub(super) const EXTENTS_AT: usize = HEADER_AT + 112;
 pub(super) const BITMAP_AT: usize = 24;
 /// Offset of the numbers of single pages in the description of a segment.
 pub(super) const SINGLE_PAGES_AT: usize = 64;
-/// The first bytes of the data on encryption in page 0.
+/// Magic bytes of the encryption data in page 0.
 const CRYPT_MAGIC: [u8; 6] = *b"s\x0e\x0cREt";
 const CRYPT_LEN: usize = 6 + 2 + 16 + 4 + 4 + 1;
 const SCHEME_1: u8 = 1;
@@ -221,13 +221,13 @@ impl Layout {
         (number(trx_sys, at + 4), usize::from(short_number(trx_sys, at + 8)))
     }
 
-    /// Pages from one page of the allocation map to the next.
+    /// Returns the distance in pages between two pages of the allocation map.
     #[must_use]
     pub fn map_step(&self) -> u32 {
         u32::try_from(self.page_len).unwrap_or(u32::MAX)
     }
 
-    /// Length of an extent's descriptor in bytes.
+    /// Returns the length of an extent's descriptor in bytes.
     pub(super) fn extent_len(&self) -> usize {
         BITMAP_AT + self.extent_pages / 4
     }

@@ -140,7 +140,7 @@ fn an_empty_variable_makes_no_new_database() {
         assert_eq!(made.unwrap_err().sqlite_error_code(), Some(ErrorCode::CannotOpen), "{name}");
         assert!(why().contains(&format!("{name} has no value")), "{}", why());
         assert!(!new.exists(), "{name}");
-        // What is there opens, and a URI goes before the variable.
+        // An existing database opens, and a URI takes precedence over the variable.
         assert_eq!(one::<i64>(&Connection::open(&there).unwrap(), "SELECT count(*) FROM t"), 0);
         let named = dir.path().join(format!("{name}.db"));
         let all = format!("tdekit_certificate={CERTIFICATE}&tdekit_algorithm=AES_256");

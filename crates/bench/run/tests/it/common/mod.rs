@@ -71,7 +71,7 @@ impl Place {
         results
     }
 
-    /// The names in a directory, with `TIME` in the place of a run's.
+    /// Returns the names in a directory, with `TIME` in place of a run's time.
     pub(crate) fn names(&self, name: &str) -> Vec<String> {
         let of_time = |name: String| match name.split_once("-20") {
             Some((begin, end)) => {
