@@ -20,6 +20,7 @@ use crate::commands::encrypt::EncryptArgs;
 use crate::commands::freshness::FreshnessCommand;
 use crate::commands::history::HistoryArgs;
 use crate::commands::import::ImportArgs;
+use crate::commands::init::InitArgs;
 use crate::commands::inspect::InspectArgs;
 use crate::commands::manual::{CompletionsArgs, ManPagesArgs};
 #[cfg(feature = "mariadb")]
@@ -69,7 +70,9 @@ pub(crate) enum Command {
     /// Certificates: make, list, back up, restore, rotate, drop
     #[command(subcommand)]
     Cert(CertCommand),
-    /// Encrypt a database
+    /// Begin: a key store, a certificate with its backup, and encrypted databases in one go
+    Init(InitArgs),
+    /// Encrypt databases
     Encrypt(EncryptArgs),
     /// Decrypt a database
     Decrypt(DecryptArgs),

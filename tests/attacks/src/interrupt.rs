@@ -121,9 +121,10 @@ fn grounds(place: &Place) -> Result<Vec<Ground<'_>>> {
     let encrypted = place.bytes("i.db")?;
     let new = place.make_database("i2.db", 2, 400)?;
     let newer = place.bytes("i2.db")?;
-    place.lay(&[("i.db", &plain)], &["i.bak", "j.bak"])?;
+    // A plain database in the place of an encrypted one is not backed up.
+    place.lay(&[("b.db", &plain)], &["i.bak", "j.bak"])?;
     for to in ["i.bak", "j.bak"] {
-        place.must(&["backup", "i.db", "--to", to, "--certificate", CERTIFICATE])?;
+        place.must(&["backup", "b.db", "--to", to, "--certificate", CERTIFICATE])?;
     }
     let media = place.bytes("i.bak")?;
     let files = Rc::new(Files { old, plain, encrypted, new, newer, media });
@@ -167,8 +168,8 @@ fn append(place: &Place, files: Rc<Files>) -> Ground<'_> {
     let laid = files.clone();
     Ground {
         place,
-        args: &["backup", "i.db", "--to", "i.bak", "--append", "--certificate", CERTIFICATE],
-        lay: Box::new(move || place.lay(&[("i.db", &laid.newer), ("i.bak", &laid.media)], &LEFT)),
+        args: &["backup", "b.db", "--to", "i.bak", "--append", "--certificate", CERTIFICATE],
+        lay: Box::new(move || place.lay(&[("b.db", &laid.newer), ("i.bak", &laid.media)], &LEFT)),
         look: Box::new(move |is_ok| {
             let to = ["restore", "i.bak", "--to", "out.db", "--latest-readable"];
             let latest = place.tdekit(&to)?;

@@ -1,8 +1,9 @@
 //! The JSON document.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::model::{Results, SCHEMA};
+use crate::verdict::verdict;
 
 /// Reason why a document could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +36,15 @@ impl JsonError {
 /// # Errors
 /// If a number cannot be written as JSON.
 pub fn to_json(results: &Results) -> Result<String, JsonError> {
-    let mut text = serde_json::to_string_pretty(results)?;
+    /// The verdict is for readers; it is not read back.
+    #[derive(Serialize)]
+    struct Document<'a> {
+        #[serde(flatten)]
+        results: &'a Results,
+        verdict: Vec<String>,
+    }
+    let verdict = verdict(results);
+    let mut text = serde_json::to_string_pretty(&Document { results, verdict })?;
     text.push('\n');
     Ok(text)
 }

@@ -57,7 +57,13 @@ fn of_headline(shown: &Shown<'_>) -> Vec<Piece> {
         let cpu = cpu.map(|cpu| all![" and ", cpu.told(), " of CPU"]);
         let what = elapsed.text("what", &elapsed.item.what);
         let cost = all![elapsed.told(), " of elapsed time", cpu];
-        Some(all![shown.side(&side.id), " costs ", cost, " over ", what, "."])
+        // An interval that holds 0 is not a cost.
+        let unsure = elapsed.item.ends().is_some() && elapsed.item.sure().is_none();
+        let verb = match unsure {
+            true => " has a cost that cannot be told from zero: ",
+            false => " costs ",
+        };
+        Some(all![shown.side(&side.id), verb, cost, " over ", what, "."])
     };
     shown.report.others().filter_map(sentence).collect()
 }
@@ -229,6 +235,21 @@ mod tests {
         assert!(verdict(&results)[0].contains("true overhead is 0 %"));
         results.embedded = None;
         assert_eq!(verdict(&results), ["Nothing was compared."]);
+    }
+
+    #[test]
+    fn an_interval_that_holds_zero_is_not_a_cost() {
+        let mut results = example();
+        let pooled = &mut results.embedded.as_mut().unwrap().summary.pooled;
+        let elapsed = |one: &&mut Pooled| one.metric == Metric::Elapsed;
+        for found in pooled.iter_mut().filter(elapsed) {
+            (found.low, found.high) = (Some(0.94), Some(1.17));
+        }
+        let first = verdict(&results).remove(0);
+        assert!(
+            first.contains("cannot be told from zero: ") && first.contains("-6.0 to +17.0"),
+            "{first}"
+        );
     }
 
     #[test]

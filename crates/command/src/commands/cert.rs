@@ -39,6 +39,9 @@ pub(crate) enum CertCommand {
     Forget(ForgetArgs),
 }
 
+/// The length of a new certificate's validity.
+const EXPIRY: &str = "10y";
+
 /// Size of a key.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum Bits {
@@ -59,7 +62,7 @@ pub(crate) struct CreateArgs {
     #[arg(long, value_name = "TEXT")]
     subject: Option<String>,
     /// End of its validity: 10y, 90d, 2036-11-21 or a time of RFC 3339
-    #[arg(long, value_name = "WHEN", default_value = "10y", value_parser = parse_expiry)]
+    #[arg(long, value_name = "WHEN", default_value = EXPIRY, value_parser = parse_expiry)]
     expires: i64,
     /// Size of the RSA key
     #[arg(long, value_enum, default_value = "3072")]
@@ -330,8 +333,8 @@ fn backup(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandError> {
             read_pem(out, Some(key_out), || Ok(password))?;
         }
         (None, None, Some(file)) => {
-            written.write(file, &store.export_pkcs12(&args.certificate, &password)?)?;
-            CertificateBackup::from_pkcs12(&read_certificate_file(file)?, file, &password)?;
+            back_up_pkcs12(&mut store, &info, file, &password)?;
+            written.0.push(file.clone());
         }
         _ => return Err(CommandError::usage("give --out and --key-out, or --pkcs12")),
     }
@@ -406,8 +409,31 @@ fn forget(args: &ForgetArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     kept.first().map_or(Ok(()), |path| nothing(path, "is not on the key store's list"))
 }
 
+/// Writes a certificate and its key to a PKCS#12 file that must not exist, reads it again, and notes
+/// that there is a backup. A file that does not open is removed.
+pub(crate) fn back_up_pkcs12(
+    store: &mut Unlocked,
+    info: &CertificateInfo,
+    file: &Path,
+    password: &SecretBytes,
+) -> Result<(), CommandError> {
+    let mut written = Written::default();
+    written.write(file, &store.export_pkcs12(&info.thumbprint(), password)?)?;
+    CertificateBackup::from_pkcs12(&read_certificate_file(file)?, file, password)?;
+    store.mark_backed_up(&info.sha256)?;
+    written.keep();
+    Ok(())
+}
+
 impl CreateArgs {
-    fn new_certificate(&self) -> NewCertificate<'_> {
+    /// As `cert create NAME` without options.
+    pub(crate) fn named(name: &str) -> Result<Self, CommandError> {
+        let expires = parse_expiry(EXPIRY).map_err(CommandError::usage)?;
+        let (name, subject) = (name.to_owned(), None);
+        Ok(Self { name, subject, expires, bits: Bits::Rsa3072, json: false })
+    }
+
+    pub(crate) fn new_certificate(&self) -> NewCertificate<'_> {
         NewCertificate {
             name: &self.name,
             subject: self.subject.as_deref(),

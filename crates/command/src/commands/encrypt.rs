@@ -1,13 +1,15 @@
 //! `tdekit encrypt`: converts a plain database to an encrypted one.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use tdekit_console::{GlobalArgs, output, session};
 use tdekit_key_crypto::Algorithm;
-use tdekit_key_store::{CertificateInfo, StoreError, open_ordinary};
+use tdekit_key_store::{StoreError, Unlocked, open_ordinary};
 use tdekit_sqlite_convert::{
     Change, DatabaseError, FileKind, Form, Options, Unknown, change_freshness, convert,
     encrypt_online, find_certificates, read_area,
@@ -16,7 +18,8 @@ use tdekit_sqlite_page::PageSize;
 
 use crate::commands::freshness;
 use crate::error::CommandError;
-use crate::progress::{Shown, StopAfter, heed_signals};
+use crate::overview::text::quoted;
+use crate::progress::{Shown, StopAfter, heed_signals, stop_flag};
 
 /// The suffix of a kept original's name.
 const KEEP_SUFFIX: &str = ".plain";
@@ -24,8 +27,9 @@ const KEEP_SUFFIX: &str = ".plain";
 /// Arguments of `encrypt`.
 #[derive(Debug, Args)]
 pub(crate) struct EncryptArgs {
-    /// The database
-    database: PathBuf,
+    /// The databases
+    #[arg(required = true)]
+    database: Vec<PathBuf>,
     /// Certificate that wraps the database's key, by name or thumbprint; may be given repeatedly,
     /// and then each opens the database
     #[arg(long, value_name = "NAME", required = true)]
@@ -55,38 +59,69 @@ pub(crate) struct EncryptArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &EncryptArgs, global: &GlobalArgs) -> Result<(), CommandError> {
-    let algorithm = args.algorithm.parse::<Algorithm>().map_err(StoreError::Crypto)?;
-    if !args.online {
-        refuse_encrypted(&args.database)?;
+    if args.database.len() > 1 && matches!(args.keep_plain, Some(Some(_))) {
+        return Err(CommandError::usage("--keep-plain=PATH names one file, for one database"));
     }
-    let unlocked = Arc::new(session::open_unlocked_store(global)?);
-    let certificates = find_certificates(&unlocked, &args.certificate)?;
+    // So that a misspelt name, or an option's value without its `=`, changes nothing.
+    for database in args.database.iter().filter(|_| args.database.len() > 1) {
+        fs::metadata(database)
+            .map_err(|source| CommandError::io("open", database.clone(), source))?;
+    }
+    if let ([database], false) = (args.database.as_slice(), args.online) {
+        refuse_encrypted(database)?;
+    }
+    run_with(args, &Arc::new(session::open_unlocked_store(global)?))
+}
+
+/// Encrypts with an open key store. What fails does not keep the other databases from being
+/// encrypted; the first failure is returned, and the others are warnings.
+pub(crate) fn run_with(args: &EncryptArgs, unlocked: &Arc<Unlocked>) -> Result<(), CommandError> {
+    let algorithm = args.algorithm.parse::<Algorithm>().map_err(StoreError::Crypto)?;
+    let certificates = find_certificates(unlocked, &args.certificate)?;
+    let form = Form::Encrypted { certificates: certificates.clone(), algorithm };
+    heed_signals();
+    let mut failed = None;
+    for database in &args.database {
+        match one(args, database, &form, unlocked) {
+            Ok(()) => {}
+            Err(error) if stop_flag().load(Ordering::Relaxed) => return Err(error),
+            Err(error) if failed.is_none() => failed = Some(error),
+            Err(error) => output::warning(error),
+        }
+    }
+    certificates.iter().for_each(|info| output::warn_of_certificate(unlocked.store(), info));
+    failed.map_or(Ok(()), Err)
+}
+
+fn one(
+    args: &EncryptArgs,
+    database: &Path,
+    form: &Form,
+    unlocked: &Arc<Unlocked>,
+) -> Result<(), CommandError> {
     let keep = args.keep_plain.as_ref().map(|path| match path {
         Some(path) => path.clone(),
         None => {
-            let mut name = args.database.clone().into_os_string();
+            let mut name = database.to_owned().into_os_string();
             name.push(KEEP_SUFFIX);
             name.into()
         }
     });
     let options = Options { page_size: args.page_size, keep: keep.clone(), verify: args.verify };
-    let form = Form::Encrypted { certificates: certificates.clone(), algorithm };
-    heed_signals();
     let shown = Shown::stopping_after(args.stop_after);
     if args.online {
-        let done = encrypt_online(&args.database, &form, &options, &unlocked, &shown)?;
-        tell_encrypted(&done.path, algorithm, &certificates)?;
+        let done = encrypt_online(database, form, &options, unlocked, &shown)?;
+        tell_encrypted(&done.path, form)?;
         output::line(format_args!(
             "  Others were kept out for {} ms; writers waited {} ms at most before that.",
             done.locked.as_millis(),
             done.writers_held.as_millis()
         ))?;
         warn_unsettled(done.not_synced.as_ref(), done.not_recorded);
-        certificates.iter().for_each(|info| output::warn_of_certificate(unlocked.store(), info));
         return Ok(());
     }
-    let done = convert(&args.database, &form, &options, &unlocked, &shown)?;
-    tell_encrypted(&done.path, algorithm, &certificates)?;
+    let done = convert(database, form, &options, unlocked, &shown)?;
+    tell_encrypted(&done.path, form)?;
     if done.page_size != done.old_page_size {
         output::line(format_args!(
             "  Its pages have {} bytes now, {} before.",
@@ -98,16 +133,32 @@ pub(crate) fn run(args: &EncryptArgs, global: &GlobalArgs) -> Result<(), Command
     }
     warn_unchecked(args.verify, &done.unknown);
     warn_unsettled(done.not_synced.as_ref(), done.not_recorded);
-    certificates.iter().for_each(|info| output::warn_of_certificate(unlocked.store(), info));
     if args.freshness {
-        let (found, changed) = change_freshness(&done.path, Change::On, &unlocked, &shown)?;
+        let (found, changed) = change_freshness(&done.path, Change::On, unlocked, &shown)?;
         freshness::say(&found, Change::On, changed)?;
     }
     Ok(())
 }
 
+impl EncryptArgs {
+    /// Databases for one certificate, and else as without options.
+    pub(crate) fn new(database: Vec<PathBuf>, certificate: String) -> Self {
+        Self {
+            database,
+            certificate: vec![certificate],
+            algorithm: Algorithm::Aes256.name().to_owned(),
+            keep_plain: None,
+            page_size: None,
+            verify: false,
+            online: false,
+            freshness: false,
+            stop_after: StopAfter::default(),
+        }
+    }
+}
+
 /// Reports that there is nothing to do before a password is requested.
-fn refuse_encrypted(database: &Path) -> Result<(), CommandError> {
+pub(crate) fn refuse_encrypted(database: &Path) -> Result<(), CommandError> {
     let area = open_ordinary(database).and_then(|file| read_area(&file));
     match area.is_ok_and(|area| FileKind::of(&area) == FileKind::Encrypted) {
         true => Err(DatabaseError::AlreadyEncrypted { path: database.to_owned() }.into()),
@@ -115,16 +166,17 @@ fn refuse_encrypted(database: &Path) -> Result<(), CommandError> {
     }
 }
 
-fn tell_encrypted(
-    path: &Path,
-    algorithm: Algorithm,
-    certificates: &[CertificateInfo],
-) -> Result<(), CommandError> {
+fn tell_encrypted(path: &Path, form: &Form) -> Result<(), CommandError> {
+    let Form::Encrypted { certificates, algorithm } = form else { return Ok(()) };
     let names: Vec<_> = certificates.iter().map(|info| info.name.as_str()).collect();
-    Ok(output::line(format_args!(
+    output::line(format_args!(
         "Encrypted {} with {algorithm}, certificate {}",
         path.display(),
         names.join(", ")
+    ))?;
+    Ok(output::line(format_args!(
+        "  To open it: eval \"$(tdekit shell-init bash)\"; sqlite3 {}",
+        quoted(path)
     ))?)
 }
 

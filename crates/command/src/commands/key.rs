@@ -482,7 +482,7 @@ fn name_backup(error: StoreError, path: &Path) -> StoreError {
     }
 }
 
-pub(super) fn shown(secret: &Unlock) -> String {
+pub(crate) fn shown(secret: &Unlock) -> String {
     match secret {
         Unlock::Password(_) => "a password".to_owned(),
         Unlock::PasswordFile(path) => format!("the password in {}", path.display()),

@@ -14,6 +14,7 @@ pub(crate) mod encrypt;
 pub(crate) mod freshness;
 pub(crate) mod history;
 pub(crate) mod import;
+pub(crate) mod init;
 pub(crate) mod inspect;
 pub(crate) mod key;
 pub(crate) mod key_provider;
@@ -49,6 +50,7 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
         Command::Agent(args) => return agent::run(args, &cli.global),
         Command::Key(command) => key::run(command, &cli.global),
         Command::Cert(command) => cert::run(command, &cli.global),
+        Command::Init(args) => init::run(args, &cli.global),
         Command::Encrypt(args) => encrypt::run(args, &cli.global),
         Command::Decrypt(args) => decrypt::run(args, &cli.global),
         Command::Import(args) => import::run(args, &cli.global),

@@ -12,13 +12,14 @@ use tdekit_backup_run::Catalog;
 use tdekit_console::{ConsoleError, GlobalArgs, output, session};
 use tdekit_key_store::Unlocked;
 use tdekit_sqlite_convert::{
-    Certificate, Encryption, Known, Lazy, Status, Store, known_of, status,
+    Certificate, DatabaseError, Encryption, Known, Lazy, Search, Status, Store, databases_in,
+    known_of, lost_in, status,
 };
 
 /// Arguments of `status`.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// The databases
+    /// The databases, or directories: all databases in and below them
     #[arg(required = true)]
     database: Vec<PathBuf>,
     /// Print JSON: a list with an object for each
@@ -43,7 +44,8 @@ pub(crate) fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<(), CommandE
     let store = lazy_store(global, session::open_unlocked_store_unasked);
     let mut errors = Vec::new();
     let mut listed = Vec::new();
-    for database in &args.database {
+    let wanted = wanted(&args.database, &store, &mut errors)?;
+    for database in &wanted {
         listed.push(match status(database, &store) {
             Ok(status) => Listed::Told(Box::new(status)),
             Err(error) => {
@@ -71,6 +73,31 @@ pub(crate) fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<(), CommandE
         }
     }
     errors.into_iter().next().map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// Returns the databases that are named, and those in directories: plain, encrypted, and lost.
+/// Places that cannot be read are added to `errors`.
+fn wanted(
+    names: &[PathBuf],
+    store: &Store<'_>,
+    errors: &mut Vec<DatabaseError>,
+) -> Result<Vec<PathBuf>, CommandError> {
+    let mut wanted = Vec::new();
+    for name in names {
+        if !name.is_dir() {
+            wanted.push(name.clone());
+            continue;
+        }
+        let Search { found, unread } = databases_in(name);
+        let lost = lost_in(name, store);
+        if found.is_empty() && lost.is_empty() && unread.is_empty() {
+            let reason = format!("{} holds no database that tdekit knows", name.display());
+            return Err(CommandError::Nothing { reason });
+        }
+        wanted.extend(found.into_iter().map(|(path, _)| path).chain(lost));
+        errors.extend(unread.into_iter().map(|(_, error)| error));
+    }
+    Ok(wanted)
 }
 
 /// Returns the key store of the command, read and opened by `open` when that is first needed.

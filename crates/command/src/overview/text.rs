@@ -207,7 +207,7 @@ pub(crate) fn commands(rows: &[&Row]) -> Vec<String> {
 }
 
 /// Quotes a path as one word for a shell.
-fn quoted(path: &Path) -> String {
+pub(crate) fn quoted(path: &Path) -> String {
     let text = output::single(&path.display().to_string()).into_owned();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
     match !text.is_empty() && text.chars().all(is_plain) {

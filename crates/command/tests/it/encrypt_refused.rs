@@ -172,7 +172,8 @@ fn the_original_is_kept_on_request() {
     assert_eq!(fs::read(&kept).unwrap(), before);
     assert_eq!(dir.names(), ["app.db", "app.db.plain", "kept"]);
     let told = place().run(encrypt_args(&path, &["--keep-plain", "else"]));
-    assert_eq!(told.code, 2, "a path without = is another argument");
+    assert_eq!(told.code, 7, "a path without = is another database");
+    assert!(!is_plain(&path) && dir.names().len() == 3);
 }
 
 #[test]

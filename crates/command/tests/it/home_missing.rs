@@ -73,8 +73,11 @@ const COMMANDS: &[(&str, &str, i32)] = &[
 ];
 
 /// Commands that make a key store.
-const MAKERS: &[(&str, &str)] =
-    &[("key init", "--argon2-memory=8 --argon2-passes=1"), ("key restore", "--in master.bak")];
+const MAKERS: &[(&str, &str)] = &[
+    ("init", "--pkcs12=made.p12"),
+    ("key init", "--argon2-memory=8 --argon2-passes=1"),
+    ("key restore", "--in master.bak"),
+];
 
 /// Databases and backups of another store.
 fn with_files() -> Place {

@@ -39,6 +39,7 @@ mod fixture;
 mod freshness;
 mod freshness_damage;
 mod home_missing;
+mod init;
 mod key;
 mod key_provider_crash;
 mod key_service;
