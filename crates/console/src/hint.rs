@@ -104,8 +104,8 @@ pub(crate) fn database_hint(error: &DatabaseError) -> Option<String> {
              program's must be decrypted with that first"
         }
         DatabaseError::Lost { .. } => {
-            "put a backup in its place: `tdekit history` lists them, `tdekit restore` takes one; or \
-             `tdekit cert forget FILE`, if that was on purpose"
+            "put a backup in its place: `tdekit history` lists them, `tdekit restore` takes one; \
+             or `tdekit cert forget FILE`, if that was on purpose"
         }
         DatabaseError::AlreadyEncrypted { .. } => {
             "`tdekit status` shows how; `tdekit rewrap` changes its certificates"

@@ -409,8 +409,8 @@ fn forget(args: &ForgetArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     kept.first().map_or(Ok(()), |path| nothing(path, "is not on the key store's list"))
 }
 
-/// Writes a certificate and its key to a PKCS#12 file that must not exist, reads it again, and notes
-/// that there is a backup. A file that does not open is removed.
+/// Writes a certificate and its key to a PKCS#12 file that must not exist, reads it again, and
+/// notes that there is a backup. A file that does not open is removed.
 pub(crate) fn back_up_pkcs12(
     store: &mut Unlocked,
     info: &CertificateInfo,
