@@ -119,7 +119,13 @@ pub(crate) fn known_in(global: &GlobalArgs) -> Known {
     let Ok(store) = session::open_store(global) else { return Known::new() };
     let catalog = Catalog::open_existing(store.dir()).ok().flatten();
     let media = catalog.and_then(|catalog| catalog.media_places().ok());
-    known_of(store.uses().unwrap_or_default(), &media.unwrap_or_default())
+    let uses = store.uses().unwrap_or_else(|error| {
+        output::warning(format_args!(
+            "databases that are gone, emptied or replaced are not seen: {error}"
+        ));
+        Vec::new()
+    });
+    known_of(uses, &media.unwrap_or_default())
 }
 
 fn print(listed: &Listed<'_>) -> Result<(), CommandError> {

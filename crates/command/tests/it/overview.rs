@@ -137,6 +137,22 @@ fn a_removed_database_is_a_finding_until_it_is_forgotten() {
     place.fails(3, ["cert", "drop", "AppCert"]);
 }
 
+/// Work on a copy, and files that were at a place before, change nothing of what is known.
+#[test]
+fn copies_and_earlier_files_of_a_place_are_distinguished() {
+    let place = estate();
+    fs::copy(place.path("srv/shop.db"), place.path("copy.db")).unwrap();
+    place.ok(["decrypt", "copy.db"]);
+    fs::write(place.path("srv/shop.db"), "").unwrap();
+    place.fails(4, ["backup", "srv/shop.db", "--to", "empty.bak"]);
+    // Restored, it has another id; decrypted, it is to be plain.
+    fs::remove_file(place.path("srv/shop.db")).unwrap();
+    place.ok(["restore", "shop.bak", "--to", "srv/shop.db"]);
+    place.ok(["decrypt", "srv/shop.db"]);
+    assert_eq!(place.run(["doctor", "srv/shop.db"]).code, 0);
+    place.ok(["backup", "srv/shop.db", "--to", "plain.bak"]);
+}
+
 /// The history is a SQLite database, but not one to be encrypted.
 #[test]
 fn the_key_stores_own_history_is_no_database_of_the_estate() {
