@@ -63,7 +63,7 @@ pub enum ObjectFault {
     Leftover {
         /// The first error.
         fault: Box<ObjectFault>,
-        /// How to find the remains.
+        /// Where the remains are, in words.
         hint: String,
     },
 }

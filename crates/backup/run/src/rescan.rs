@@ -43,7 +43,7 @@ pub struct Unreadable {
 /// followed. `tell` receives the findings of each media set. `watch` can stop the search for files.
 ///
 /// # Errors
-/// Those of `Catalog::record`; `Io` if one of `dirs` does not exist; `Interrupted`.
+/// As for `Catalog::record`; `Io` if one of `dirs` does not exist; `Interrupted`.
 pub fn scan(
     catalog: &mut Catalog,
     dirs: &[PathBuf],

@@ -149,7 +149,7 @@ pub struct Difference {
     pub kind: ProbeKind,
     /// [`Side::id`](crate::Side::id).
     pub side: String,
-    /// [`Side::id`] of the opposing side.
+    /// [`Side::id`](crate::Side::id) of the opposing side.
     pub against: String,
     /// Median of the side.
     pub value: f64,

@@ -80,7 +80,7 @@ metrics! {
     DeviceRead, "read from the device", "device_read_bytes", true, Bytes;
     /// Bytes written to a device.
     DeviceWrite, "written to the device", "device_write_bytes", true, Bytes;
-    /// How often a connection found the database locked.
+    /// Number of times that a connection found the database locked.
     Retries, "retries", "retries", true, Count;
     /// Context switches because a process blocked.
     VoluntarySwitches, "voluntary context switches", "voluntary_switches", true, Count;

@@ -148,7 +148,7 @@ pub struct Settings {
     pub restarts: u32,
     /// Pairs in each restart.
     pub pairs: u32,
-    /// How long a connection that finds the database locked waits before it retries.
+    /// Wait of a connection that finds the database locked, before it retries.
     pub busy_wait_us: u64,
     /// Encryption algorithm of our side.
     pub algorithm: String,

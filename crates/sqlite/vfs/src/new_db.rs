@@ -108,9 +108,11 @@ impl Request {
                 let alone = ["tdekit_algorithm", "tdekit_freshness"];
                 let alone = [c"tdekit_algorithm", c"tdekit_freshness"].into_iter().zip(alone);
                 let found = alone.into_iter().find(|(key, _)| parameter(key).is_some());
-                return Ok(match found {
-                    Some((_, name)) => Self::Unusable(Unusable::Alone(name)),
-                    None => Self::Unsaid,
+                return Ok(match (found, variable(ALGORITHM)) {
+                    (Some((_, name)), _) => Self::Unusable(Unusable::Alone(name)),
+                    (None, Ok(Some(_))) => Self::Unusable(Unusable::Alone(ALGORITHM)),
+                    (None, Err(why)) => Self::Unusable(why),
+                    (None, Ok(None)) => Self::Unsaid,
                 });
             }
             Err(why) => return Ok(Self::Unusable(why)),

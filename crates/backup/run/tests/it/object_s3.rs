@@ -115,7 +115,7 @@ fn two_writers(server: &crate::object_common::Server, name: &str, length: usize)
         });
         writers.map(|writer| writer.join().unwrap())
     });
-    // A writer that starts after the other has ended is told that its place is not the last.
+    // A writer that starts after the other has ended learns that its place is not the last.
     for refused in results.iter().filter_map(|result| result.as_ref().err()) {
         let is_known = matches!(refused, RunError::Exists { .. } | RunError::NoPart { .. });
         assert!(is_known, "{results:?}");

@@ -93,6 +93,7 @@ fn a_variable_that_cannot_be_meant_makes_no_new_database() {
         (vec![("TDEKIT_ENCRYPT_NWE", CERTIFICATE)], "TDEKIT_ENCRYPT_NEW is the nearest"),
         (vec![("tdekit_encrypt_new", CERTIFICATE)], "TDEKIT_ENCRYPT_NEW is the nearest"),
         (vec![("TDEKIT_ENCRYPT", CERTIFICATE)], "TDEKIT_ENCRYPT_NEW is the nearest"),
+        (vec![("TDEKIT_ENCRYPT_NEW_ALGORITHM", "AES_128")], "goes with tdekit_certificate"),
         (
             vec![("TDEKIT_ENCRYPT_NEW", CERTIFICATE), ("TDEKIT_ENCRYPT_NEW_ALGORITM", "AES_128")],
             "TDEKIT_ENCRYPT_NEW_ALGORITHM is the nearest",
