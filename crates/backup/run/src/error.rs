@@ -463,8 +463,8 @@ pub enum RunError {
         media: String,
     },
     /// SQLite uses this name for its own files beside a database.
-    #[error("{} has the name of a journal or log of a database beside it, which SQLite deletes",
-        .path.display())]
+    #[error("{} has a name that SQLite or tdekit gives to a file of the database beside it, and \
+        deletes", .path.display())]
     SideFile {
         /// The file.
         path: PathBuf,

@@ -1,21 +1,27 @@
 //! Records in the key store of media sets that need its certificates, so that none is dropped.
 
+use std::path::PathBuf;
+
 use tdekit_key_store::{CertificateInfo, KeyStore, StoreError};
 
 use crate::operator::{Notice, Operator};
 use crate::place::{Place, open};
 
-/// The id of a media set, and the SHA-256 of a certificate that opens a set of it.
-pub type Use = ([u8; 16], [u8; 32]);
+/// The id of a media set, the SHA-256 of a certificate that opens a set of it, and the media set's
+/// path or address.
+pub type Use = ([u8; 16], [u8; 32], PathBuf);
 
 /// Returns the certificates that the sets at `places` need. Omits sets that cannot be read.
 #[must_use]
 pub fn uses_of(places: &[Place]) -> Vec<Use> {
-    let opened = places.iter().filter_map(|place| open(std::slice::from_ref(place)).ok());
-    let uses = opened.flat_map(|opened| {
+    let opened = places.iter().filter_map(|place| {
+        let opened = open(std::slice::from_ref(place)).ok()?;
+        Some((opened, place.recorded()?))
+    });
+    let uses = opened.flat_map(|(opened, path)| {
         let id = opened.media.id();
         let recipients = opened.media.sets().iter().flat_map(|set| set.recipients.iter());
-        recipients.map(|each| (id, each.wrapped.sha256)).collect::<Vec<_>>()
+        recipients.map(|each| (id, each.wrapped.sha256, path.clone())).collect::<Vec<_>>()
     });
     uses.collect()
 }
@@ -24,7 +30,7 @@ pub fn uses_of(places: &[Place]) -> Vec<Use> {
 pub fn forget_uses(operator: &dyn Operator, uses: &[Use]) {
     let Ok(store) = operator.open_store() else { return };
     let forgotten: Result<(), StoreError> =
-        uses.iter().try_for_each(|(id, sha256)| store.forget_use(sha256, *id));
+        uses.iter().try_for_each(|(id, sha256, path)| store.forget_use(sha256, *id, path));
     if let Err(error) = forgotten {
         operator.tell(&Notice::NotForgotten { error: &error });
     }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use tdekit_console::{Fit, GlobalArgs, output, session};
 use tdekit_key_crypto::Kind;
 use tdekit_key_store::iso8601;
-use tdekit_sqlite_convert::{Audited, Policy, Search, audit, databases_in, lost_in};
+use tdekit_sqlite_convert::{Audited, Policy, Search, audit, databases_in, lost_in, unread_list};
 
 use crate::commands::audit_log::{self, AuditCommand};
 use crate::commands::status::lazy_store;
@@ -63,6 +63,9 @@ pub(crate) fn run(args: &AuditArgs, global: &GlobalArgs) -> Result<(), CommandEr
         audited.extend(found.iter().map(|(path, _)| audit(path, &store, policy)));
         audited.extend(lost.iter().map(|path| audit(path, &store, policy)));
         audited.extend(unread.into_iter().map(|(path, error)| Audited::unread(path, &error)));
+    }
+    if let Some((path, error)) = unread_list(&store) {
+        audited.push(Audited::unread(path, &error));
     }
     let breached = audited.iter().filter(|one| !one.breaches.is_empty()).count();
     if args.json {

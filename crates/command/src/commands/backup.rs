@@ -29,7 +29,7 @@ use tdekit_backup_run::{
 use tdekit_console::{GlobalArgs, output, session};
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::{BackupPolicy, KeyStore, Unlocked};
-use tdekit_sqlite_convert::refuse_lost;
+use tdekit_sqlite_convert::{FileKind, refuse_lost};
 
 use crate::backup::progress::{Reporter, rate, run as steer};
 use crate::backup::report::{SetReport, compression_of, ratio, size, warn_findings};
@@ -131,7 +131,11 @@ pub(crate) fn run(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandE
     let database = match &args.database {
         Some(name) => {
             let (path, area) = look(name)?;
-            refuse_lost(&path, &area, known_in(global).contains(&path))?;
+            let is_known = match FileKind::of(&area) {
+                FileKind::Encrypted => true,
+                _ => known_in(global)?.contains_key(&path),
+            };
+            refuse_lost(&path, &area, is_known)?;
             let unlock = || session::open_unlocked_store(global).map(Arc::new);
             Some(open_database(path, &area, unlock)?)
         }

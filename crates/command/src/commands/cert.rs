@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
@@ -15,7 +15,7 @@ use tdekit_key_store::{
     CertificateBackup, CertificateInfo, NewCertificate, RsaBits, SecretBytes, Unlocked, Use,
     iso8601, open_ordinary, read_certificate_file, thumbprint, write_new,
 };
-use tdekit_sqlite_convert::{FileKind, Unwatched, read_area, resolved_path, rewrap};
+use tdekit_sqlite_convert::{FileKind, Unwatched, header_of, read_area, resolved_path, rewrap};
 
 use crate::error::CommandError;
 use crate::when::parse_expiry;
@@ -136,7 +136,8 @@ pub(crate) struct DropArgs {
 /// Arguments of `cert forget`.
 #[derive(Debug, Args)]
 pub(crate) struct ForgetArgs {
-    /// Paths of databases or media sets that are there no more, or are plain databases now
+    /// Paths of databases or media sets that are no longer there, or of which another database, a
+    /// plain or an empty file has taken the place
     #[arg(required = true)]
     file: Vec<PathBuf>,
 }
@@ -386,27 +387,54 @@ fn drop_certificate(args: &DropArgs, global: &GlobalArgs) -> Result<(), CommandE
 
 /// It needs no key, as the list is not a secret of the store.
 fn forget(args: &ForgetArgs, global: &GlobalArgs) -> Result<(), CommandError> {
-    let named = |path: &PathBuf| match path.to_str() {
-        Some(text) if text.contains("://") => path.clone(),
-        _ => resolved_path(path).unwrap_or_else(|| path.clone()),
-    };
-    let paths: Vec<PathBuf> = args.file.iter().map(named).collect();
+    let paths: Vec<PathBuf> = args.file.iter().map(|path| listed_path(path)).collect();
+    let store = session::open_store(global)?;
+    let uses = store.uses()?;
     let nothing = |path: &Path, why: &str| {
         Err(CommandError::Nothing { reason: format!("{} {why}", path.display()) })
     };
-    for path in &paths {
-        let area = open_ordinary(path).and_then(|file| read_area(&file));
-        let is_gone = matches!(&area, Err(error) if error.kind() == ErrorKind::NotFound);
-        let is_plain = area.is_ok_and(|area| FileKind::of(&area) == FileKind::Plain);
-        if !is_gone && !is_plain {
-            return nothing(path, "is there");
-        }
+    if let Some(path) = paths.iter().find(|path| is_there(path, &uses)) {
+        return nothing(path, "is there");
     }
-    let kept = session::open_store(global)?.forget_files(&paths)?;
+    let kept = store.forget_files(&paths)?;
     for path in paths.iter().filter(|path| !kept.contains(path)) {
         output::line(format_args!("{} is not expected any more", path.display()))?;
     }
     kept.first().map_or(Ok(()), |path| nothing(path, "is not on the key store's list"))
+}
+
+/// Returns a file's path as the list has it. Its directory may be gone with the file.
+fn listed_path(name: &Path) -> PathBuf {
+    if name.to_str().is_some_and(|text| text.contains("://")) {
+        return name.to_owned();
+    }
+    resolved_path(name).unwrap_or_else(|| {
+        let mut path = PathBuf::new();
+        for part in std::path::absolute(name).unwrap_or_else(|_| name.to_owned()).components() {
+            match part {
+                Component::ParentDir => drop(path.pop()),
+                other => path.push(other),
+            }
+        }
+        path
+    })
+}
+
+/// Returns true unless the path has no file, an empty or plain one, or an encrypted database that
+/// is not on the list.
+fn is_there(path: &Path, uses: &[Use]) -> bool {
+    let area = match open_ordinary(path).and_then(|file| read_area(&file)) {
+        Ok(area) => area,
+        Err(error) => return error.kind() != ErrorKind::NotFound,
+    };
+    let is_listed = |id| uses.iter().any(|known| known.path == path && known.file_id == id);
+    match FileKind::of(&area) {
+        FileKind::Plain | FileKind::Empty => false,
+        FileKind::Other => true,
+        FileKind::Encrypted => {
+            header_of(path, &area).map_or(true, |header| is_listed(header.file_id))
+        }
+    }
 }
 
 /// Writes a certificate and its key to a PKCS#12 file that must not exist, reads it again, and

@@ -9,7 +9,7 @@ use tdekit_console::{GlobalArgs, output, session};
 use tdekit_key_crypto::Kind;
 use tdekit_sqlite_convert::{
     DatabaseError, Examination, FileKind, Finding, Search, Store, databases_in, examine, lost_in,
-    resolved_path,
+    resolved_path, unread_list,
 };
 
 use crate::commands::status::lazy_store;
@@ -90,6 +90,7 @@ struct Wanted {
 
 fn wanted(names: &[PathBuf], store: &Store<'_>) -> Wanted {
     let mut wanted = Wanted::default();
+    wanted.unread.extend(unread_list(store));
     for name in names {
         if !name.is_dir() {
             wanted.paths.push(name.clone());
@@ -111,7 +112,7 @@ fn wanted(names: &[PathBuf], store: &Store<'_>) -> Wanted {
 
 /// Returns true if the key store knows an encrypted database at the place of a plain one.
 fn is_known(path: &Path, store: &Store<'_>) -> bool {
-    !store.known.is_empty() && resolved_path(path).is_some_and(|path| store.known.contains(&path))
+    !store.known.is_empty() && resolved_path(path).is_some_and(|it| store.known.contains_key(&it))
 }
 
 /// Examines one database. If it cannot be examined, that is a finding, and the next one follows;

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::error::CommandError;
 use tdekit_backup_run::Catalog;
 use tdekit_console::{ConsoleError, GlobalArgs, output, session};
-use tdekit_key_store::Unlocked;
+use tdekit_key_store::{StoreError, Unlocked};
 use tdekit_sqlite_convert::{
     Certificate, DatabaseError, Encryption, Known, Lazy, Search, Status, Store, databases_in,
     known_of, lost_in, status,
@@ -109,23 +109,27 @@ pub(crate) fn lazy_store(
     Store {
         store: Lazy::new(Box::new(move || session::open_store(global).map_err(said))),
         unlocked: Lazy::new(Box::new(move || open(global).map(Arc::new).map_err(said))),
-        known: LazyCell::new(Box::new(move || known_in(global))),
+        known: LazyCell::new(Box::new(move || {
+            known_in(global).unwrap_or_else(|error| {
+                output::warning(format_args!(
+                    "databases that are gone, emptied or replaced are not seen: {error}"
+                ));
+                Known::new()
+            })
+        })),
     }
 }
 
 /// Returns the encrypted databases that the key store knows; empty if there is no store. The
 /// history distinguishes media sets from them.
-pub(crate) fn known_in(global: &GlobalArgs) -> Known {
-    let Ok(store) = session::open_store(global) else { return Known::new() };
+///
+/// # Errors
+/// Those of the list.
+pub(crate) fn known_in(global: &GlobalArgs) -> Result<Known, StoreError> {
+    let Ok(store) = session::open_store(global) else { return Ok(Known::new()) };
     let catalog = Catalog::open_existing(store.dir()).ok().flatten();
     let media = catalog.and_then(|catalog| catalog.media_places().ok());
-    let uses = store.uses().unwrap_or_else(|error| {
-        output::warning(format_args!(
-            "databases that are gone, emptied or replaced are not seen: {error}"
-        ));
-        Vec::new()
-    });
-    known_of(uses, &media.unwrap_or_default())
+    Ok(known_of(store.uses()?, &media.unwrap_or_default()))
 }
 
 fn print(listed: &Listed<'_>) -> Result<(), CommandError> {

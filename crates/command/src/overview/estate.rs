@@ -9,7 +9,7 @@ use serde::Serialize;
 use tdekit_backup_run::{Catalog, CheckedKind, LastCheck, NewestBackup};
 use tdekit_key_store::KeyStore;
 use tdekit_sqlite_convert::{
-    Audited, Policy, Search, Store, audit, databases_in, lost_in, resolved_path,
+    Audited, Policy, Search, Store, audit, databases_in, lost_in, resolved_path, unread_list,
 };
 
 use super::cost::{Cost, Costs};
@@ -155,8 +155,8 @@ impl Estate {
         if let Err(reason) = &*sources.store.store {
             estate.not_looked_at.push(format!("certificates and known files: {reason}"));
         }
-        if let Some(reason) = uses_unread(sources.store) {
-            estate.not_looked_at.push(reason);
+        if let Some((_, error)) = unread_list(sources.store) {
+            estate.not_looked_at.push(format!("databases that are gone: {error}"));
             estate.level = Level::Warning;
         }
         for path in paths {
@@ -202,13 +202,6 @@ impl Estate {
         let rows = self.databases.iter().map(|row| row.level);
         rows.chain(self.servers.iter().map(|server| server.level)).filter(|it| *it == level).count()
     }
-}
-
-/// Returns the reason why the key store's list of encrypted files cannot be read; missing files are
-/// not detected then.
-fn uses_unread(store: &Store<'_>) -> Option<String> {
-    let error = store.store.as_ref().ok()?.uses().err()?;
-    Some(format!("databases that are gone: {error}"))
 }
 
 fn row(found: Audited, past: &Past, sources: &Sources<'_, '_>, rules: &Rules) -> Row {

@@ -599,7 +599,10 @@ fn only_databases_are_replaced_and_no_side_file_is_a_target() {
         assert!(told.contains("nothing was replaced"), "{told}");
         assert!(fs::read(&path).unwrap() == before, "{}", path.display());
     }
-    for suffix in ["-journal", "-wal", "-shm"] {
+    let store = home.join("keystore.tdk");
+    let over = ["restore", text(&media), "--replace", "--force", "--to", text(&store)];
+    assert!(stores.known.fails(1, over).contains("a file of a key store"));
+    for suffix in ["-journal", "-wal", "-shm", "-seals", "-seals2", "-tdekit-paused"] {
         let side = format!("{}{suffix}", text(&database));
         stores.known.fails(1, ["backup", text(&database), "--to", &side]);
         stores.known.fails(1, ["restore", text(&media), "--to", &side]);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::databases::{Dir, dump, fill, one, open, place};
+use crate::databases::{Dir, dump, fill, one, open, place, try_open};
 use rusqlite::Connection;
 
 const PAGE_LEN: usize = 4096;
@@ -33,7 +33,7 @@ fn change(path: &Path, text: &str) {
 
 /// Returns true if an application can read the whole database.
 fn reads(path: &Path) -> bool {
-    let checked = Connection::open(path)
+    let checked = try_open(path)
         .and_then(|db| db.query_row("PRAGMA quick_check", [], |row| row.get::<_, String>(0)));
     checked.is_ok_and(|told| told == "ok")
 }
@@ -59,8 +59,24 @@ fn a_copy_is_not_given_freshness_beside_its_original() {
     let told = place().fails(1, ["freshness", "on", copy.to_str().unwrap()]);
     assert!(told.contains("is a copy of") && told.contains("VACUUM INTO"), "{told}");
     assert!(reads(&path) && reads(&copy));
+    // A file of somebody else's that has the name of the list.
+    fs::write(beside(&path, "-seals"), "mine").unwrap();
+    place().fails(1, ["freshness", "on", path.to_str().unwrap()]);
+    assert_eq!(fs::read(beside(&path, "-seals")).unwrap(), b"mine");
+    fs::remove_file(beside(&path, "-seals")).unwrap();
     place().ok(["freshness", "on", path.to_str().unwrap()]);
     assert!(reads(&path));
+    // A copy with freshness shares the anchor of its original.
+    let fresh = dir.path("fresh.db");
+    fs::copy(&path, &fresh).unwrap();
+    for verb in ["on", "off", "accept"] {
+        let told = place().fails(1, ["freshness", verb, fresh.to_str().unwrap()]);
+        assert!(told.contains("is a copy of"), "{verb}: {told}");
+    }
+    fs::copy(beside(&path, "-seals"), beside(&fresh, "-seals")).unwrap();
+    place().ok(["decrypt", fresh.to_str().unwrap()]);
+    place().ok(["freshness", "accept", path.to_str().unwrap()]);
+    assert!(reads(&path) && status(&path)["last_state"] == true);
     // The original is gone, and the copy is now the database.
     place().ok(["freshness", "off", path.to_str().unwrap()]);
     fs::remove_file(&path).unwrap();

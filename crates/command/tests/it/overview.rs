@@ -143,6 +143,32 @@ fn copies_and_earlier_files_of_a_place_are_distinguished() {
     let place = estate();
     fs::copy(place.path("srv/shop.db"), place.path("copy.db")).unwrap();
     place.ok(["decrypt", "copy.db"]);
+    place.ok(["cert", "create", "Other"]);
+    place.ok(["cert", "backup", "Other", "--pkcs12", "other.p12"]);
+    fs::copy(place.path("srv/shop.db"), place.path("copy.db")).unwrap();
+    place.ok(["rewrap", "copy.db", "--certificate", "Other"]);
+    fs::copy(place.path("shop.bak"), place.path("copy.bak")).unwrap();
+    let other = ["--certificate", "Other", "--init", "--replace"];
+    place.ok([&["backup", "srv/below/hr.db", "--to", "copy.bak"][..], &other].concat());
+    for kept in ["srv/shop.db", "shop.bak"] {
+        assert!(place.fails(3, ["cert", "drop", "AppCert"]).contains(kept), "{kept}");
+    }
+    // A list that cannot be read hides what is gone.
+    let (uses, list) = (place.home().join("uses.json"), fs::read(place.home().join("uses.json")));
+    fs::write(&uses, "{").unwrap();
+    assert_eq!(place.run(["doctor", "srv/shop.db"]).code, 4);
+    assert_eq!(place.run(["audit", "srv/shop.db"]).code, 1);
+    place.ok(["backup", "srv/shop.db", "--to", "more.bak", "--certificate", "AppCert"]);
+    place.fails(4, ["backup", "srv/notes.db", "--to", "notes.bak"]);
+    fs::write(&uses, list.unwrap()).unwrap();
+    // Another encrypted database in its place.
+    let shop = fs::read(place.path("srv/shop.db")).unwrap();
+    fs::copy(place.path("srv/below/hr.db"), place.path("srv/shop.db")).unwrap();
+    let run = place.run(["doctor", "srv/shop.db"]);
+    assert!(run.code == 4 && run.out.contains("is not the encrypted database"), "{run:?}");
+    assert_eq!(place.run(["audit", "srv/shop.db"]).code, 1);
+    fs::write(place.path("srv/shop.db"), shop).unwrap();
+    assert_eq!(place.run(["doctor", "srv/shop.db"]).code, 0);
     fs::write(place.path("srv/shop.db"), "").unwrap();
     place.fails(4, ["backup", "srv/shop.db", "--to", "empty.bak"]);
     // Restored, it has another id; decrypted, it is to be plain.
@@ -351,7 +377,7 @@ fn what_stands_in_the_place_of_a_database_is_not_taken_for_it() {
 
     // Another database, which was never backed up.
     fs::copy(place.path("srv/below/hr.db"), &shop).unwrap();
-    assert_eq!(findings_of_shop(&place), ["backup-missing"]);
+    assert_eq!(findings_of_shop(&place), ["lost", "backup-missing"]);
     fs::write(&shop, kept).unwrap();
     assert_eq!(findings_of_shop(&place), [""; 0]);
     fs::write(place.home().join("uses.json"), "{{").unwrap();

@@ -64,7 +64,7 @@ pub use tdekit_key_crypto::password::PasswordParams;
 pub use tdekit_key_crypto::rsa::RsaBits;
 pub use transfer::{CertificateBackup, PemBackup, read_certificate_file};
 pub use unlocked::Unlocked;
-pub use uses::Use;
+pub use uses::{USES_FILE_NAME, Use};
 pub use variables::{as_header, misspelt_variable, trimmed_variables};
 pub use workplace::{Workplace, is_workplace};
 pub use wrapped::{MAX_BLOB_BYTES, WrapMechanism, WrappedDek, thumbprint};

@@ -234,7 +234,7 @@ impl Unlocked {
         let current = self.store().find(name_or_thumbprint)?.sha256;
         let stale = before.iter().flat_map(ServerKeys::certificates);
         for sha256 in stale.filter(|sha256| *sha256 != current) {
-            self.store().forget_use(&sha256, after.file_id)?;
+            self.store().forget_use(&sha256, after.file_id, &self.store().server_keys_path())?;
         }
         Ok(after)
     }

@@ -4,6 +4,8 @@
 //! warnings and refusals: a file that is not listed opens all the same.
 
 use std::ffi::OsString;
+use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -17,7 +19,8 @@ use crate::store::KeyStore;
 
 mod forget;
 
-const FILE_NAME: &str = "uses.json";
+/// Name of the list in the store's directory.
+pub const USES_FILE_NAME: &str = "uses.json";
 const MAX_BYTES: u64 = 64 << 20;
 /// Version 1 does not have the number of forgotten files.
 const VERSION: u16 = 2;
@@ -31,7 +34,7 @@ pub struct Use {
     pub file_id: [u8; 16],
     /// Its last known path.
     pub path: PathBuf,
-    /// Time of the last record, seconds since 1970.
+    /// Time of the first record of the file at this path, seconds since 1970.
     pub recorded_at: i64,
 }
 
@@ -60,6 +63,13 @@ impl Known {
             None if gone > 0 => self.forgotten.push((sha256, gone)),
             None => {}
         }
+    }
+
+    fn forget_all_at(&mut self, path: &Path) {
+        let (gone, others): (Vec<_>, Vec<_>) =
+            self.uses.drain(..).partition(|each| each.path == *path);
+        self.uses = others;
+        gone.iter().for_each(|each| self.count_forgotten(each.sha256, 1));
     }
 }
 
@@ -91,7 +101,8 @@ struct Entry {
 }
 
 impl KeyStore {
-    /// Records that the certificate wraps the key of a file. Cheap if that is recorded already.
+    /// Records that the certificate wraps the key of a file. Cheap if that is recorded already. A
+    /// file with this id at another path stays known while it is there: one is a copy of the other.
     /// Files that the new use shows to be gone are forgotten; only their number is kept.
     ///
     /// # Errors
@@ -102,25 +113,25 @@ impl KeyStore {
         file_id: [u8; 16],
         path: &Path,
     ) -> Result<(), StoreError> {
-        let path = match path.to_str() {
-            // The address of an object on a store.
-            Some(text) if text.contains("://") => path.to_owned(),
-            _ => std::path::absolute(path).map_err(StoreError::io("resolve", path))?,
-        };
+        let path = recorded_path(path)?;
         let same = |known: &Use| known.sha256 == *certificate_sha256 && known.file_id == file_id;
         if self.uses()?.iter().any(|known| same(known) && known.path == path) {
             return Ok(());
         }
         self.change_uses(|known| {
-            known.uses.retain(|known| !same(known));
-            let (sha256, recorded_at) = (*certificate_sha256, now_seconds());
+            known.uses.retain(|known| !same(known) || is_elsewhere(&known.path, &path));
+            let of_file = |known: &&Use| known.file_id == file_id && known.path == path;
+            // With another certificate it is still the same file.
+            let first = known.uses.iter().filter(of_file).map(|known| known.recorded_at).min();
+            let (sha256, recorded_at) = (*certificate_sha256, first.unwrap_or_else(now_seconds));
             known.uses.push(Use { sha256, file_id, path, recorded_at });
             let gone = forget::forget_gone(&mut known.uses);
             known.count_forgotten(sha256, gone);
         })
     }
 
-    /// Records that the certificate no longer wraps the file's key.
+    /// Records that the certificate no longer wraps the key of the file at `path`. A copy of it at
+    /// another path still needs the certificate, and stays known while it is there.
     ///
     /// # Errors
     /// As [`Self::record_use`].
@@ -128,12 +139,35 @@ impl KeyStore {
         &self,
         certificate_sha256: &[u8; 32],
         file_id: [u8; 16],
+        path: &Path,
     ) -> Result<(), StoreError> {
-        let same = |known: &Use| known.sha256 == *certificate_sha256 && known.file_id == file_id;
-        if !self.uses()?.iter().any(same) {
+        let path = recorded_path(path)?;
+        let is_past = |known: &Use| {
+            known.sha256 == *certificate_sha256
+                && known.file_id == file_id
+                && !is_elsewhere(&known.path, &path)
+        };
+        if !self.uses()?.iter().any(is_past) {
             return Ok(());
         }
-        self.change_uses(|known| known.uses.retain(|known| !same(known)))
+        self.change_uses(|known| known.uses.retain(|known| !is_past(known)))
+    }
+
+    /// Records that the file at `path` is encrypted no more: no use of `file_id` is there, and
+    /// other files that were expected there count as forgotten.
+    ///
+    /// # Errors
+    /// As [`Self::record_use`].
+    pub fn forget_path(&self, file_id: [u8; 16], path: &Path) -> Result<(), StoreError> {
+        let path = recorded_path(path)?;
+        let is_past = |known: &Use| known.file_id == file_id && !is_elsewhere(&known.path, &path);
+        if !self.uses()?.iter().any(|known| is_past(known) || known.path == path) {
+            return Ok(());
+        }
+        self.change_uses(|known| {
+            known.uses.retain(|known| !is_past(known));
+            known.forget_all_at(&path);
+        })
     }
 
     /// Removes files that are permanently gone from the list, and counts them as forgotten. Returns
@@ -149,10 +183,7 @@ impl KeyStore {
                     kept.push(path.clone());
                     continue;
                 }
-                let (gone, others): (Vec<_>, Vec<_>) =
-                    known.uses.drain(..).partition(|each| each.path == *path);
-                known.uses = others;
-                gone.iter().for_each(|each| known.count_forgotten(each.sha256, 1));
+                known.forget_all_at(path);
             }
         })?;
         Ok(kept)
@@ -188,7 +219,7 @@ impl KeyStore {
     }
 
     fn known(&self) -> Result<Known, StoreError> {
-        match disk::read_ordinary(&self.dir().join(FILE_NAME), MAX_BYTES)? {
+        match disk::read_ordinary(&self.dir().join(USES_FILE_NAME), MAX_BYTES)? {
             Some(bytes) => decode(&bytes),
             None => Ok(Known::default()),
         }
@@ -198,7 +229,31 @@ impl KeyStore {
         let _lock = WriterLock::acquire(self.dir(), lock::WAIT)?;
         let mut known = self.known()?;
         change(&mut known);
-        disk::replace(&self.dir().join(FILE_NAME), &encode(&known)?, &disk::go_on)
+        disk::replace(&self.dir().join(USES_FILE_NAME), &encode(&known)?, &disk::go_on)
+    }
+}
+
+/// Returns an absolute path, or the address of an object on a store.
+fn recorded_path(path: &Path) -> Result<PathBuf, StoreError> {
+    match is_address(path) {
+        true => Ok(path.to_owned()),
+        false => std::path::absolute(path).map_err(StoreError::io("resolve", path)),
+    }
+}
+
+fn is_address(path: &Path) -> bool {
+    path.to_str().is_some_and(|text| text.contains("://"))
+}
+
+/// Returns true if `known` names a file that is there, or an object, and not the file at `path`.
+fn is_elsewhere(known: &Path, path: &Path) -> bool {
+    if known == path || is_address(known) {
+        return known != path;
+    }
+    match (fs::canonicalize(known), fs::canonicalize(path)) {
+        (Ok(known), Ok(path)) => known != path,
+        (Ok(_), Err(_)) => true,
+        (Err(error), _) => error.kind() != ErrorKind::NotFound,
     }
 }
 
@@ -264,7 +319,7 @@ fn digits<const N: usize>(text: &str) -> Result<[u8; N], StoreError> {
 }
 
 fn corrupt(reason: String) -> StoreError {
-    StoreError::corrupt(FILE_NAME, reason)
+    StoreError::corrupt(USES_FILE_NAME, reason)
 }
 
 #[cfg(test)]

@@ -59,8 +59,9 @@ pub(crate) fn forget(
     form: &Form,
     unlocked: &Unlocked,
     file_id: [u8; 16],
+    path: &Path,
 ) -> Result<(), StoreError> {
     let Form::Encrypted { certificates, .. } = form else { return Ok(()) };
     let store = unlocked.store();
-    certificates.iter().try_for_each(|info| store.forget_use(&info.sha256, file_id))
+    certificates.iter().try_for_each(|info| store.forget_use(&info.sha256, file_id, path))
 }

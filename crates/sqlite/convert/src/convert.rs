@@ -298,9 +298,10 @@ impl<'a> Work<'a> {
         });
         self.watch.done(Step::Recorded);
         if let Err(error) = self.swap(target) {
-            let _ = copied
-                .file_id
-                .map_or(Ok(()), |file_id| certificates::forget(self.form, self.unlocked, file_id));
+            if let Some(file_id) = copied.file_id {
+                let path = &self.source.path;
+                let _ = certificates::forget(self.form, self.unlocked, file_id, path);
+            }
             return Err(error);
         }
         // Too late to turn back.
@@ -364,10 +365,7 @@ impl<'a> Work<'a> {
 
     fn forget_original(&self) -> Result<(), StoreError> {
         let Ok(header) = header_of(&self.source.path, &self.area) else { return Ok(()) };
-        let store = self.unlocked.store();
-        certificates_of(&header)
-            .iter()
-            .try_for_each(|sha256| store.forget_use(sha256, header.file_id))
+        self.unlocked.store().forget_path(header.file_id, &self.source.path)
     }
 }
 

@@ -11,7 +11,7 @@ use tdekit_sqlite::freshness::{anchor_name, list_names, make_directory, suspend}
 use tdekit_sqlite::keyring;
 use tdekit_sqlite_page::fresh::{
     ANCHOR_LEN, ANCHOR_SLOT_LEN, ListAnchor, ListMark, LogAnchor, LogMark, Tag, encode_anchor,
-    encode_snapshot, snapshot_digest, tag_of,
+    encode_snapshot, is_list, snapshot_digest, tag_of,
 };
 use tdekit_sqlite_page::page::seal_of;
 use tdekit_sqlite_page::{FileKeys, HEADER_AREA_LEN, Header, PageCodec, PageError, PageSize};
@@ -52,13 +52,18 @@ pub struct Freshness {
     /// A run that switched freshness was cut short: until the next commit, or that run again, a
     /// header that says the opposite is valid as well.
     pub switching: bool,
+    /// Another file with the same id that exists, and is known to the key store: the anchor is
+    /// that file's.
+    pub copy_of: Option<PathBuf>,
 }
 
 /// Changes the freshness of the database `name`, and returns true if anything had to be changed.
 /// Nobody else may have it open. A page that does not open is an error, and nothing changes.
 ///
 /// # Errors
-/// `NotEncrypted`, `InUse`, errors of the key store; `NoFreshness` for `Accept` if it is off.
+/// `NotEncrypted`, `InUse`, errors of the key store; `NoFreshness` for `Accept` if it is off;
+/// `CopyOf`, because copy and original would share an anchor; `Occupied` if a file of another kind
+/// has the name of the list.
 pub fn change_freshness(
     name: &Path,
     change: Change,
@@ -69,6 +74,9 @@ pub fn change_freshness(
     let path = database_path(name)?;
     let (_, header, _) = check(&path, &open_file(&path)?, unlocked)?;
     let before = freshness(name, unlocked)?;
+    if let (true, Some(original)) = (change == Change::On || before.has_any(), &before.copy_of) {
+        return Err(DatabaseError::CopyOf { path, original: original.clone() });
+    }
     match (change, header.freshness) {
         (Change::On, true) if before.moves.is_some() && !before.switching => {
             return Ok((before, false));
@@ -84,30 +92,28 @@ pub fn change_freshness(
         }
         (Change::Off, true) => switch_off(&path, unlocked, watch)?,
         (Change::Off, false) => forget_freshness(&path, &before.anchor)?,
-        (Change::On, false) => {
-            refuse_copy(&path, &header.file_id, unlocked)?;
-            anchor_anew(&path, unlocked, watch)?;
-        }
         (Change::On | Change::Accept, _) => anchor_anew(&path, unlocked, watch)?,
     }
     Ok((freshness(name, unlocked)?, true))
 }
 
-/// Refuses a copy whose original still exists: the anchor would report that as an older one.
-fn refuse_copy(path: &Path, file_id: &[u8; 16], unlocked: &Unlocked) -> Result<(), DatabaseError> {
+/// Returns the known file of which this one is a copy: of those with this id that exist, the one
+/// that the key store has known for longest.
+fn original_of(
+    path: &Path,
+    file_id: &[u8; 16],
+    unlocked: &Unlocked,
+) -> Result<Option<PathBuf>, DatabaseError> {
     let is_original = |known: &Path| {
         let area = open_ordinary(known).and_then(|file| read_area(&file));
         let header = area.ok().and_then(|area| header_of(known, &area).ok());
         header.is_some_and(|header| header.file_id == *file_id)
     };
-    let uses = unlocked.store().uses()?.into_iter();
-    let mut others = uses.filter(|known| known.file_id == *file_id && known.path != path);
-    match others.find(|known| is_original(&known.path)) {
-        Some(original) => {
-            Err(DatabaseError::CopyOf { path: path.to_owned(), original: original.path })
-        }
-        None => Ok(()),
-    }
+    let mut same = unlocked.store().uses()?;
+    same.retain(|known| known.file_id == *file_id);
+    same.sort_by_key(|known| known.recorded_at);
+    let first = same.into_iter().find(|known| known.path == path || is_original(&known.path));
+    Ok(first.map(|original| original.path).filter(|original| original != path))
 }
 
 impl Freshness {
@@ -131,7 +137,8 @@ pub fn freshness(name: &Path, unlocked: &Arc<Unlocked>) -> Result<Freshness, Dat
         read_anchor(&anchor).ok().and_then(|bytes| ListAnchor::decode(&bytes, &header.file_id));
     let moves = list.map(|list| list.sequence);
     let switching = list.is_some_and(|list| list.switching);
-    Ok(Freshness { path, on: header.freshness, anchor, moves, switching })
+    let copy_of = original_of(&path, &header.file_id, unlocked)?;
+    Ok(Freshness { path, on: header.freshness, anchor, moves, switching, copy_of })
 }
 
 /// Opens the database as an application does: an error shows that it is not in its last state.
@@ -148,7 +155,7 @@ pub fn check_freshness(found: &Freshness, watch: &dyn Watch) -> Result<(), Datab
         .map_err(source.failed("check"))
 }
 
-/// Removes the files beside a database that no longer has freshness, or is gone.
+/// Removes the files beside a database that no longer has freshness, and its anchor.
 ///
 /// # Errors
 /// `Io`.
@@ -204,6 +211,7 @@ fn anchor_anew(
     make_directory(&anchor).map_err(vfs(path))?;
     let new = usize::from(before.is_some_and(|list| list.file == 0));
     let lists = list_names(path);
+    refuse_other(&lists[new])?;
     replace(&lists[new], &snapshot, &source.file, None)?;
     let mut list = match before {
         Some(list) => take_over(&anchor, &header.file_id, list, &snapshot)?,
@@ -224,6 +232,20 @@ fn anchor_anew(
     }
     list.switching = false;
     write_anchor(&anchor, &file_id, &mut list)
+}
+
+/// Fails if a file that is not a list of seals has the name of one.
+fn refuse_other(list: &Path) -> Result<(), DatabaseError> {
+    let mut head = Vec::new();
+    match open_ordinary(list).and_then(|file| file.take(16).read_to_end(&mut head)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Ok(_) if is_list(&head) => Ok(()),
+        Ok(_) => {
+            let reason = ", and is not a list of seals";
+            Err(DatabaseError::Occupied { path: list.to_owned(), reason })
+        }
+        Err(error) => Err(io_error("read", list)(error)),
+    }
 }
 
 /// Empties the log in a way that the previous list covers, if the anchor names its frames: another

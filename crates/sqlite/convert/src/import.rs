@@ -389,7 +389,7 @@ fn publish(
     recorded?;
     target.take_free_name().inspect_err(|_| {
         for info in certificates {
-            let _ = store.forget_use(&info.sha256, file_id);
+            let _ = store.forget_use(&info.sha256, file_id, new);
         }
     })
 }

@@ -1,11 +1,11 @@
 //! Encrypted databases that are not as they were: emptied, truncated after their header,
 //! overwritten, or gone. A search for databases finds none of them, but the key store knows them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use tdekit_key_store::{SERVER_KEYS_FILE_NAME, Use};
+use tdekit_key_store::{SERVER_KEYS_FILE_NAME, USES_FILE_NAME, Use};
 use tdekit_sqlite_page::HEADER_AREA_LEN;
 
 use crate::error::DatabaseError;
@@ -17,13 +17,15 @@ const EMPTY: &str = "is empty, and the key store knows an encrypted file there";
 const CUT: &str = "ends behind its header: none of its pages is there";
 const GONE: &str = "is gone, and the key store knows an encrypted file there";
 const PLAIN: &str = "is a plain database, and the key store knows an encrypted one there";
+const OTHER: &str = "is not the encrypted database that the key store knows there";
 const OVERWRITTEN: &str = "is not a database, and the key store knows an encrypted file there";
 
 /// The first bytes of each of our binary files.
 const OUR_MAGIC: &[u8] = b"tdekit ";
 
-/// Paths of the encrypted databases that a key store knows.
-pub type Known = BTreeSet<PathBuf>;
+/// Paths of the encrypted databases that a key store knows, each with the ids of the files that
+/// were there, in hexadecimal digits.
+pub type Known = BTreeMap<PathBuf, BTreeSet<String>>;
 
 /// Returns the paths of a key store's uses, except server keys and `media`, the paths of media
 /// sets.
@@ -32,7 +34,20 @@ pub fn known_of(uses: Vec<Use>, media: &BTreeSet<String>) -> Known {
     let is_database = |path: &PathBuf| {
         !path.ends_with(SERVER_KEYS_FILE_NAME) && !media.contains(&*path.to_string_lossy())
     };
-    uses.into_iter().map(|each| each.path).filter(is_database).collect()
+    let mut known = Known::new();
+    for each in uses.into_iter().filter(|each| is_database(&each.path)) {
+        known.entry(each.path).or_default().insert(hex::encode(each.file_id));
+    }
+    known
+}
+
+/// Returns the key store's list of encrypted files, and the reason, if it cannot be read: missing
+/// files are not detected then.
+#[must_use]
+pub fn unread_list(store: &Store<'_>) -> Option<(PathBuf, DatabaseError)> {
+    let store = store.store.as_ref().ok()?;
+    let error = store.uses().err()?;
+    Some((store.dir().join(USES_FILE_NAME), error.into()))
 }
 
 /// Returns the paths in and below `directory` where the store knows an encrypted database, but
@@ -40,7 +55,7 @@ pub fn known_of(uses: Vec<Use>, media: &BTreeSet<String>) -> Known {
 #[must_use]
 pub fn lost_in(directory: &Path, store: &Store<'_>) -> Vec<PathBuf> {
     let Ok(directory) = fs::canonicalize(directory) else { return Vec::new() };
-    let below = store.known.iter().filter(|path| path.starts_with(&directory));
+    let below = store.known.keys().filter(|path| path.starts_with(&directory));
     below.filter(|path| is_lost(path)).cloned().collect()
 }
 
@@ -69,12 +84,17 @@ pub fn resolved_path(name: &Path) -> Option<PathBuf> {
 /// Returns the fault, in words, of a file whose properties show remains of an encrypted database.
 pub(crate) fn problem(status: &Status, store: &Store<'_>) -> Option<&'static str> {
     let has_log = status.wal_bytes.is_some_and(|bytes| bytes > 0);
-    let (kind, is_known) = match (&status.encryption, status.page_size) {
-        (Some(_), _) => (FileKind::Encrypted, true),
-        (None, None) => (FileKind::Empty, store.known.contains(&status.path)),
-        (None, Some(_)) => (FileKind::Plain, store.known.contains(&status.path)),
+    let known = store.known.get(&status.path);
+    let (kind, is_other) = match (&status.encryption, status.page_size) {
+        (Some(encryption), _) => {
+            let is_other = known.is_some_and(|ids| !ids.contains(&encryption.file_id));
+            (FileKind::Encrypted, is_other)
+        }
+        (None, None) => (FileKind::Empty, false),
+        (None, Some(_)) => (FileKind::Plain, false),
     };
-    problem_of(kind, (status.size_bytes, has_log), is_known)
+    let problem = problem_of(kind, (status.size_bytes, has_log), known.is_some());
+    problem.or(is_other.then_some(OTHER))
 }
 
 /// Returns the error `Lost` in place of `error`, if the key store knows an encrypted file at
@@ -85,7 +105,7 @@ pub(crate) fn lost(name: &Path, error: DatabaseError, store: &Store<'_>) -> Data
         DatabaseError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => GONE,
         _ => return error,
     };
-    let Some(path) = resolved_path(name).filter(|path| store.known.contains(path)) else {
+    let Some(path) = resolved_path(name).filter(|path| store.known.contains_key(path)) else {
         return error;
     };
     DatabaseError::Lost { path, problem }

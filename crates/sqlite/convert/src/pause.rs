@@ -27,7 +27,7 @@ use crate::versions::{page_size_in, pages_by_key_version};
 use crate::watch::{Watch, go_on};
 
 /// Suffix of the halt file's name.
-const SUFFIX: &str = "-tdekit-paused";
+pub(crate) const NOTE_SUFFIX: &str = "-tdekit-paused";
 /// The note of a change that is about to end.
 const FINISHING: &str = "finishing";
 /// Maximum wait for a change that is about to end.
@@ -160,7 +160,7 @@ pub fn resume_through(file: &File, path: &Path) -> Result<bool, DatabaseError> {
 /// the database's resolved path.
 pub fn halted_since(path: &Path, header: &Header) -> Option<SystemTime> {
     let halted = header.deks.len() > 1 && is_paused(path, header.current);
-    let note = fs::symlink_metadata(with_suffix(path, SUFFIX)).ok().filter(|_| halted)?;
+    let note = fs::symlink_metadata(with_suffix(path, NOTE_SUFFIX)).ok().filter(|_| halted)?;
     note.modified().ok()
 }
 
@@ -232,7 +232,7 @@ enum Made {
 
 /// Makes the note, unless there is one. An existing file or link is not followed or changed.
 fn make(path: &Path, text: &str) -> Result<Made, DatabaseError> {
-    let note = with_suffix(path, SUFFIX);
+    let note = with_suffix(path, NOTE_SUFFIX);
     let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&note) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             return Ok(Made::There(read(path)));
@@ -253,7 +253,7 @@ fn make(path: &Path, text: &str) -> Result<Made, DatabaseError> {
 /// Reads the note; `None` if there is none.
 fn read(path: &Path) -> Option<Said> {
     const LONGEST: usize = 32;
-    let note = with_suffix(path, SUFFIX);
+    let note = with_suffix(path, NOTE_SUFFIX);
     match fs::symlink_metadata(&note) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         Ok(metadata) if metadata.is_file() => {}
@@ -273,7 +273,7 @@ fn read(path: &Path) -> Option<Said> {
 
 /// Removes the note. Returns true if there was one.
 fn forget(path: &Path) -> Result<bool, DatabaseError> {
-    let note = with_suffix(path, SUFFIX);
+    let note = with_suffix(path, NOTE_SUFFIX);
     match fs::remove_file(&note) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         other => other.map_err(io_error("remove", &note))?,

@@ -69,16 +69,14 @@ pub fn rewrap(
     drop(source);
     let store = unlocked.store();
     let digests = certificates_of(&new);
-    let recorded = certificates_of(&header)
+    let before = certificates_of(&header);
+    let recorded = digests
         .iter()
-        .filter(|old| !digests.contains(old))
-        .try_for_each(|old| store.forget_use(old, new.file_id))
-        .and(
-            digests
-                .iter()
-                .filter(|sha256| store.by_sha256(sha256).is_some())
-                .try_for_each(|sha256| store.record_use(sha256, new.file_id, &path)),
-        );
+        .filter(|sha256| store.by_sha256(sha256).is_some())
+        .try_for_each(|sha256| store.record_use(sha256, new.file_id, &path));
+    let mut past = before.iter().filter(|old| !digests.contains(old));
+    let recorded =
+        recorded.and_then(|()| past.try_for_each(|old| store.forget_use(old, new.file_id, &path)));
     let known = digests.iter().filter_map(|sha256| store.by_sha256(sha256).cloned()).collect();
     Ok(Rewrapped {
         path,

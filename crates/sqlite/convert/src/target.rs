@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fsetxattr, statvfs};
 use rustix::io::Errno;
 use tdekit_key_store::{StoreError, Workplace};
+use tdekit_sqlite::freshness::LIST_SUFFIXES;
 
 use crate::error::{DatabaseError, io_error};
+use crate::pause::NOTE_SUFFIX;
 
 /// The suffixes of the files that SQLite keeps beside a database.
 pub const SIDE_SUFFIXES: [&str; 3] = ["-journal", "-wal", "-shm"];
@@ -129,13 +131,14 @@ pub fn made(error: StoreError) -> DatabaseError {
     }
 }
 
-/// Returns true if the path has the name of a journal or log of a database beside it: SQLite takes
-/// such a file for its own, and deletes it.
+/// Returns true if the path has the name of a journal, log, list of seals or pause note of a
+/// database beside it: SQLite or tdekit takes such a file for its own, and deletes or replaces it.
 #[must_use]
 pub fn is_side(path: &Path) -> bool {
     let name = path.as_os_str().as_bytes();
     let database = |suffix: &&str| name.strip_suffix(suffix.as_bytes());
-    let mut databases = SIDE_SUFFIXES.iter().filter_map(database);
+    let suffixes = SIDE_SUFFIXES.iter().chain(&LIST_SUFFIXES).chain(&[NOTE_SUFFIX]);
+    let mut databases = suffixes.filter_map(database);
     databases.any(|name| Path::new(OsStr::from_bytes(name)).is_file())
 }
 

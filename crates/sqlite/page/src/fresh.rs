@@ -97,6 +97,13 @@ pub fn encode_snapshot(file_id: &[u8; 16], tags: &[Tag]) -> Result<Vec<u8>, Page
     Ok(out)
 }
 
+/// Returns true if a file with this beginning is a list of seals, of any version, or an empty one
+/// whose creation was interrupted.
+#[must_use]
+pub fn is_list(head: &[u8]) -> bool {
+    head.is_empty() || head.starts_with(b"tdekit seals")
+}
+
 /// Returns the tags of a snapshot; `None` if it is not one of this file with exactly this length.
 pub fn decode_snapshot(file_id: &[u8; 16], bytes: &[u8]) -> Option<Vec<Tag>> {
     let tags = bytes.get(LIST_HEAD_LEN..)?;

@@ -51,7 +51,7 @@ impl Keys {
         let Some(store) = self.store()? else { return Ok(()) };
         let forget = || -> Result<(), StoreError> {
             for known in store.uses()?.iter().filter(|known| known.path == path) {
-                store.forget_use(&known.sha256, known.file_id)?;
+                store.forget_use(&known.sha256, known.file_id, path)?;
             }
             Ok(())
         };

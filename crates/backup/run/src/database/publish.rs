@@ -33,7 +33,7 @@ pub enum Over {
     Database,
     /// Any file, because a stream may be anything, except media sets and the files of a key store.
     File,
-    /// Any file.
+    /// Any file except those of a key store.
     Anything,
 }
 
@@ -81,17 +81,17 @@ pub fn destination(name: &Path, over: Over) -> Result<PathBuf, RunError> {
 
 /// Returns the kind of the existing file, if a restore may not replace it.
 fn reason_to_keep(path: &Path, file: &File, over: Over) -> io::Result<Option<&'static str>> {
+    // Files beside or below a key store that are not databases belong to it: keys, settings,
+    // anchors, locks, logs.
+    let in_store = || path.ancestors().skip(1).any(|dir| dir.join(STORE_FILE_NAME).is_file());
+    let own = path.file_name().is_some_and(|name| OWN_FILES.iter().any(|own| name == *own));
     if over == Over::Anything {
-        return Ok(None);
+        return Ok((own && in_store()).then_some("a file of a key store"));
     }
     if is_media(path) {
         return Ok(Some("a backup media set"));
     }
     let area = read_area(file)?;
-    // Files beside or below a key store that are not databases belong to it: keys, settings,
-    // anchors, locks, logs.
-    let in_store = || path.ancestors().skip(1).any(|dir| dir.join(STORE_FILE_NAME).is_file());
-    let own = path.file_name().is_some_and(|name| OWN_FILES.iter().any(|own| name == *own));
     Ok(match (over, FileKind::of(&area)) {
         (_, kind) if (own || kind == FileKind::Other) && in_store() => {
             Some("a file of a key store")

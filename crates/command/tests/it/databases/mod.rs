@@ -117,9 +117,13 @@ impl Drop for SmallDisk {
 
 /// Opens a plain or an encrypted database through the VFS, with the store of [`place`].
 pub fn open(path: &Path) -> Connection {
+    try_open(path).unwrap()
+}
+
+pub fn try_open(path: &Path) -> rusqlite::Result<Connection> {
     register();
     tdekit_sqlite::keyring::set_unlocked(Arc::new(unlocked()));
-    Connection::open(path).unwrap()
+    Connection::open(path)
 }
 
 /// Returns the unlocked store of [`place`].

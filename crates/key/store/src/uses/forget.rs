@@ -13,6 +13,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use super::Use;
+use crate::clock::now_seconds;
 
 /// Conventional directories for temporary files. `TMPDIR` does not count: it may name a disk that
 /// just has more space.
@@ -43,7 +44,7 @@ fn forget_beside(uses: &mut Vec<Use>, added: &Use) {
     let Some(directory) = added.path.parent().filter(|directory| directory.is_dir()) else {
         return;
     };
-    let since = added.recorded_at.saturating_sub(SHORT_LIFE_S);
+    let since = now_seconds().saturating_sub(SHORT_LIFE_S);
     let beside = |known: &Use| {
         same(known) && known.recorded_at > since && known.path.parent() == Some(directory)
     };

@@ -165,7 +165,7 @@ fn dropping_spares_what_is_in_use_and_what_is_active() {
     }
     let active = store.drop_certificate(&new.thumbprint(), false).unwrap_err();
     assert!(matches!(active, StoreError::InvalidValue { .. }));
-    store.store().forget_use(&old.sha256, [1; 16]).unwrap();
+    store.store().forget_use(&old.sha256, [1; 16], path).unwrap();
     let only_copy = store.drop_certificate(&old.thumbprint(), false).unwrap_err();
     assert!(matches!(only_copy, StoreError::NotBackedUp { .. }));
     let spare = store.store().find("Spare").unwrap().sha256;

@@ -87,7 +87,7 @@ fn temporary_databases_do_not_stay_for_ever() {
     // A forgotten file may have been moved: dropping the certificate is still refused.
     let mut file_id = [0; 16];
     file_id[..8].copy_from_slice(&1000u64.to_le_bytes());
-    bench.store().forget_use(&bench.sha256("AppCert"), file_id).unwrap();
+    bench.store().forget_use(&bench.sha256("AppCert"), file_id, &last).unwrap();
     let sha256 = bench.sha256("AppCert");
     bench.store.mark_backed_up(&sha256).unwrap();
     let refused = bench.store.drop_certificate("AppCert", false).unwrap_err();
@@ -109,13 +109,45 @@ fn what_was_forgotten_keeps_its_certificate() {
     assert_eq!(bench.store().forgotten_uses_of(&sha256).unwrap(), 1);
     assert_eq!(bench.store().forgotten_uses_of(&bench.sha256("Other")).unwrap(), 0);
     for known in bench.store().uses_of(&sha256).unwrap() {
-        bench.store().forget_use(&sha256, known.file_id).unwrap();
+        bench.store().forget_use(&sha256, known.file_id, &known.path).unwrap();
     }
     bench.store.mark_backed_up(&sha256).unwrap();
     let refused = bench.store.drop_certificate("AppCert", false).unwrap_err();
     let files = "AppCert still wraps the keys of 1 file(s) that were moved or deleted";
     assert!(refused.to_string().contains(files), "{refused}");
     bench.store.drop_certificate("AppCert", true).unwrap();
+}
+
+/// A copy of a file has its id. What is done to one of them says nothing of the other.
+#[test]
+fn a_copy_and_its_original_are_two_files() {
+    let bench = Bench::new();
+    let sha256 = bench.sha256("AppCert");
+    let [original, copy, link] = ["a.db", "b.db", "c.db"].map(|name| bench.dir.path().join(name));
+    bench.made(1, &original);
+    bench.made(1, &copy);
+    assert_eq!(bench.paths(), [original.clone(), copy.clone()]);
+    let file_id = bench.store().uses().unwrap()[0].file_id;
+    bench.store().forget_use(&sha256, file_id, &copy).unwrap();
+    assert_eq!(bench.paths(), [original.clone()]);
+    // Nothing was recorded of this one.
+    bench.store().forget_use(&sha256, file_id, &copy).unwrap();
+    bench.store().forget_path(file_id, &copy).unwrap();
+    assert_eq!(bench.paths(), [original.clone()]);
+    // Another name of the same file.
+    std::os::unix::fs::symlink(&original, &link).unwrap();
+    bench.store().forget_use(&sha256, file_id, &link).unwrap();
+    assert!(bench.paths().is_empty());
+    // A moved file has one place.
+    bench.made(1, &original);
+    fs::rename(&original, &copy).unwrap();
+    bench.record(1, &copy);
+    assert_eq!(bench.paths(), [copy.clone()]);
+    // What was at a path before the file that is decrypted may be elsewhere.
+    bench.made(2, &copy);
+    bench.store().forget_path(file_id, &copy).unwrap();
+    assert!(bench.paths().is_empty());
+    assert_eq!(bench.store().forgotten_uses_of(&sha256).unwrap(), 1);
 }
 
 #[test]

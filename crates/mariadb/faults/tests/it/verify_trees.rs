@@ -209,7 +209,8 @@ const CHANGES: [(&str, &str, &[&str], Change); 26] = [
         put(first, extent + 4, 77);
     }),
     ("an extent is in no list", DEEP, &["deep.ibd: 0: map"], |bytes, _| {
-        // The element of a list with only one.
+        // The element of a list with only one. The segment counts the pages of the first of these
+        // lists.
         let list = (FIRST_SEGMENT..16_000)
             .step_by(SEGMENT)
             .flat_map(|segment| [28, 44].map(|at| segment + at))
@@ -217,7 +218,9 @@ const CHANGES: [(&str, &str, &[&str], Change); 26] = [
             .unwrap();
         let segments = page(bytes, 2);
         segments[list..list + 16].copy_from_slice(&EMPTY_LIST);
-        put(segments, list - list_offset(list) + 8, 0);
+        let start = list - list_offset(list);
+        let used = if list_offset(list) == 28 { 0 } else { word(segments, start + 8) };
+        put(segments, start + 8, used);
     }),
     ("two segments have one page", DEEP, &["deep.ibd: P: map"], |bytes, _| {
         let segments = page(bytes, 2);

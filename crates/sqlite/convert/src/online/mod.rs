@@ -176,7 +176,7 @@ impl Work<'_> {
         watch.done(Step::Recorded);
         let switched = self.switch(mirror, follower);
         if !matches!(switched, Ok(Some(_))) {
-            let _ = certificates::forget(self.form, self.unlocked, file_id);
+            let _ = certificates::forget(self.form, self.unlocked, file_id, &self.live.path);
         }
         Ok(switched?.map(|(locked, not_synced)| Online {
             path: self.live.path.clone(),
