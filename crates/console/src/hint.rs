@@ -28,7 +28,8 @@ pub fn store_hint(error: &StoreError) -> Option<String> {
             "`tdekit --help` lists the ways to give a password or key"
         }
         StoreError::Service { others, .. } if others.is_empty() => {
-            "`tdekit key provider add` has a second secret open the key store, for such a time"
+            "`tdekit key provider add` adds a second secret, which opens the key store without the \
+             service"
         }
         StoreError::Service { .. } => {
             "give another secret that opens it, such as by --password-file or --key-file; \
@@ -51,6 +52,10 @@ pub fn store_hint(error: &StoreError) -> Option<String> {
         StoreError::PrivateKeyMissing { .. } => "`tdekit cert restore` adds it from its backup",
         StoreError::CertificateExpired { .. } => {
             "`tdekit cert rotate` makes a new one under the same name"
+        }
+        StoreError::CertificateInUse { files, .. } if files.is_empty() => {
+            "if none of them exists any more, --force drops it; a file that does needs it, or a \
+             backup of it"
         }
         StoreError::CertificateInUse { .. } => {
             "wrap these files' keys by another certificate first; --force drops it all the same, \

@@ -6,8 +6,8 @@ use clap::{Args, Subcommand};
 use tdekit_console::session::{self, Ask};
 use tdekit_console::{ConsoleError, GlobalArgs, output};
 use tdekit_key_store::{
-    AwsKmsKey, CONFIG_FILE_NAME, KeyService, PasswordParams, Pin, Protector, ServiceAccess,
-    TokenAccess, TokenKey, Unlock, VaultKey, generate_token_key,
+    AwsKmsKey, CONFIG_FILE_NAME, KeyService, PasswordParams, Pin, Protector, TokenAccess, TokenKey,
+    Unlock, VaultKey, generate_token_key, service_unlock,
 };
 
 use super::key::{CostArgs, ProtectorStatus, generated, keep_if_ok, shown};
@@ -246,7 +246,7 @@ fn add_service(
     global: &GlobalArgs,
 ) -> Result<(), CommandError> {
     let (mut store, _) = session::open_with_secret(global)?;
-    let secret = Unlock::Service(ServiceAccess { service, program: None, timeout_s: None });
+    let secret = service_unlock(store.store().dir(), service)?;
     tell_added(&store.add_protector(&secret, PasswordParams::default())?, &secret)?;
     Ok(output::line(format_args!(
         "To have it open the key store, set {variables}, or the table {table} in {}.",

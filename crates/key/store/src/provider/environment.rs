@@ -139,6 +139,16 @@ pub(crate) fn from_configuration(dir: &Path) -> Result<Configured, StoreError> {
     Ok((unlocks, audit.openings))
 }
 
+/// Returns the access to a service's key for the store in `dir`, with the program and the time limit
+/// of `TDEKIT_PROGRAM` and `TDEKIT_SERVICE_TIMEOUT`, or of its configuration.
+///
+/// # Errors
+/// `InvalidValue`, `Config` or `InsecureFile` for the configuration file, `Io`.
+pub fn service_unlock(dir: &Path, service: KeyService) -> Result<Unlock, StoreError> {
+    let config = read_config(&dir.join(CONFIG_FILE_NAME))?.unlock;
+    Ok(service_access(dir, &config)?(service))
+}
+
 /// Returns true if the configuration of the store in `dir` requires that openings are logged.
 pub(crate) fn logs_openings(dir: &Path) -> Result<bool, StoreError> {
     Ok(read_config(&dir.join(CONFIG_FILE_NAME))?.audit.openings)

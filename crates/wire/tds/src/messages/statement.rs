@@ -438,6 +438,8 @@ table! {
         "Procedure expects parameter '@statement' of type 'ntext/nchar/nvarchar'.";
     WithinTransaction { statement: &'static str } = 226, 16, 6, Statement,
         "{statement} statement not allowed within multi-statement transaction.";
+    BackupWithinTransaction {} = 3021, 16, 0, Statement,
+        "Cannot perform a backup or restore operation within a transaction.";
     SystemCatalog {} = 259, 16, 1, Statement,
         "Ad hoc updates to system catalogs are not allowed.";
     ConstantOrder {} = 408, 16, 1, Statement,

@@ -245,17 +245,19 @@ impl Run<'_> {
             Security::AlterDatabase { change: AlterDatabase::EncryptionOn, .. }
                 | Security::AlterDatabase { change: AlterDatabase::EncryptionOff, .. }
                 | Security::AlterEncryptionKey(_)
-                | Security::Restore(_)
         );
-        let outside = self.s.state.transaction.is_open_outside();
-        if changes_file && (outside || self.in_sqlite()) {
+        let is_within = self.s.state.transaction.is_open_outside() || self.in_sqlite();
+        if changes_file && is_within {
             let statement = match security {
-                Security::Restore(_) => "RESTORE DATABASE",
                 Security::AlterEncryptionKey(_) => "ALTER DATABASE ENCRYPTION KEY",
                 _ => "ALTER DATABASE",
             };
             return Err(Error::WithinTransaction { statement });
         }
+        let refuse_within = || match is_within {
+            true => Err(Error::BackupWithinTransaction {}),
+            false => Ok(()),
+        };
         let mut rows = None;
         match security {
             Security::CreateMasterKey { password } => {
@@ -297,7 +299,8 @@ impl Run<'_> {
             }
             Security::Backup(backup) => {
                 let backup = self.resolved_backup(backup, frame)?;
-                let told = self.told(|out| host.backup(&backup, out));
+                let told = refuse_within();
+                let told = told.and_then(|()| self.told(|out| host.backup(&backup, out)));
                 let told = told.or_else(|error| self.terminated(error, "BACKUP DATABASE", frame));
                 if let Some(signal) = told? {
                     return Ok(signal);
@@ -305,13 +308,15 @@ impl Run<'_> {
             }
             Security::Restore(restore) => {
                 let restore = self.resolved_restore(restore, frame)?;
-                if let Some(name) = &restore.database {
-                    self.s.db.detach(name)?;
-                }
                 let mut given = None;
-                let told = self.told(|out| {
-                    given = host.restore(&restore, out)?;
-                    Ok(())
+                let told = refuse_within().and_then(|()| {
+                    if let Some(name) = &restore.database {
+                        self.s.db.detach(name)?;
+                    }
+                    self.told(|out| {
+                        given = host.restore(&restore, out)?;
+                        Ok(())
+                    })
                 });
                 let verb = match restore.kind {
                     RestoreKind::Database => "RESTORE DATABASE",
