@@ -77,6 +77,13 @@ for page in $(dpkg -L tdekit | grep '/man/man1/.*\.gz$'); do
 done
 [ $pages -gt 40 ] || fail "only $pages manual pages"
 
+# The documents, with their search.
+html=/usr/share/doc/tdekit/html
+for file in index.html docs/keys.html docs/format/page.html; do
+    grep -q searchindex $html/$file || fail "$html/$file has no search"
+done
+grep -q 'href="docs/backup.html' $html/index.html || fail "the first page links no document"
+
 # The units: parsed by systemd, and the programs that they start.
 for unit in tdekit-serve.service tdekit-backup@app.service tdekit-backup@app.timer; do
     said=$(systemd-analyze verify --man=no $unit 2>&1) || fail "$unit: $said"

@@ -1,6 +1,7 @@
 //! The workspace's own commands, which `make` calls; see README.md.
 
 mod attack;
+mod book;
 mod check;
 mod crate_tests;
 mod documents;
@@ -135,6 +136,8 @@ enum Task {
         #[arg(long)]
         stock: bool,
     },
+    /// Make a book of the documents, with a search, in `target/book`.
+    Book,
     /// Make packages of the shipped programs, or make them and prove each in an empty environment.
     Package(package::Arguments),
     /// Run SQLite's own tests with every database encrypted, and tell what differs from what is
@@ -198,6 +201,7 @@ fn run(task: Task) -> Result<()> {
         Task::S3 { command } => beside_s3(&command),
         Task::Mysql { without_keyring, command } => mysql::beside_mysql(&command, !without_keyring),
         Task::Mtr { tests, stock } => mtr::mtr(&tests, stock),
+        Task::Book => book::make().map(|to| println!("{}", to.join("index.html").display())),
         Task::Package(arguments) => package::package(&arguments),
         Task::SqliteSuite(arguments) => sqlite_suite::sqlite_suite(&arguments),
         Task::Fips { action } => fips::fips(&action),

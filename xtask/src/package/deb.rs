@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::debian_root::Root;
 use super::{Built, glibc, names};
+use crate::book;
 use crate::process::{output, root, run, run_quietly, target_dir};
 
 const LIBRARIES: &str = "usr/lib/tdekit";
@@ -42,6 +43,7 @@ pub(super) fn make(built: &Built, speaker: &Path, to: &Path) -> Result<()> {
     }
     stage.manuals()?;
     stage.completions()?;
+    stage.book()?;
     stage.finish(to)?;
     let stage = Stage::begin("tdekit-serve", built, speaker)?;
     stage.program("tdekit-serve", &format!("{LIBRARIES}/tdekit-serve"))?;
@@ -149,6 +151,11 @@ impl<'a> Stage<'a> {
             self.write(inside, format!("{script}\n").as_bytes())?;
         }
         Ok(())
+    }
+
+    /// The documents, for a browser.
+    fn book(&self) -> Result<()> {
+        copy_tree(&book::make()?, &self.place(&format!("usr/share/doc/{}/html", self.name))?)
     }
 
     /// Writes the files common to every package, and the package.

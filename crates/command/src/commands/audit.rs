@@ -7,11 +7,12 @@ use serde::Serialize;
 use tdekit_console::{Fit, GlobalArgs, output, session};
 use tdekit_key_crypto::Kind;
 use tdekit_key_store::iso8601;
-use tdekit_sqlite_convert::{Audited, Policy, Search, audit, databases_in, lost_in, unread_list};
+use tdekit_sqlite_convert::{Audited, Policy, unread_list};
 
 use crate::commands::audit_log::{self, AuditCommand};
 use crate::commands::status::lazy_store;
 use crate::error::CommandError;
+use crate::overview::estate::audit_all;
 use crate::when::parse_age;
 
 /// Arguments of `audit`.
@@ -50,19 +51,12 @@ pub(crate) fn run(args: &AuditArgs, global: &GlobalArgs) -> Result<(), CommandEr
     let policy = Policy { oldest_key: args.max_key_age };
     let mut audited = Vec::new();
     for name in &args.path {
-        if !name.is_dir() {
-            audited.push(audit(name, &store, policy));
-            continue;
-        }
-        let Search { found, unread } = databases_in(name);
-        let lost = lost_in(name, &store);
-        if found.is_empty() && unread.is_empty() && lost.is_empty() {
+        let found = audit_all(name, &store, policy);
+        if found.is_empty() {
             let reason = format!("{} holds no database that tdekit knows", name.display());
             return Err(CommandError::Nothing { reason });
         }
-        audited.extend(found.iter().map(|(path, _)| audit(path, &store, policy)));
-        audited.extend(lost.iter().map(|path| audit(path, &store, policy)));
-        audited.extend(unread.into_iter().map(|(path, error)| Audited::unread(path, &error)));
+        audited.extend(found);
     }
     if let Some((path, error)) = unread_list(&store) {
         audited.push(Audited::unread(path, &error));

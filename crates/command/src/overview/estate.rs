@@ -173,27 +173,8 @@ impl Estate {
 
     fn add(&mut self, path: &Path, past: &Past, sources: &Sources<'_, '_>) {
         let policy = Policy { oldest_key: Some(self.rules.oldest_key) };
-        let audited = |path: &Path| audit(path, sources.store, policy);
-        if !path.is_dir() {
-            self.databases.push(row(audited(path), past, sources, &self.rules));
-            return;
-        }
-        let Search { found, unread } = databases_in(path);
-        let mut all: BTreeSet<PathBuf> = found.into_iter().map(|(path, _)| path).collect();
-        let lost = lost_in(path, sources.store);
-        // The key store has resolved paths; these are named as the directory was.
-        let resolved = fs::canonicalize(path).unwrap_or_default();
-        let named = |lost: PathBuf| match lost.strip_prefix(&resolved) {
-            Ok(below) => path.join(below),
-            Err(_) => lost,
-        };
-        all.extend(lost.into_iter().map(named));
-        for path in all {
-            self.databases.push(row(audited(&path), past, sources, &self.rules));
-        }
-        for (path, error) in unread {
-            let unread = Audited::unread(path, &error);
-            self.databases.push(row(unread, past, sources, &self.rules));
+        for found in audit_all(path, sources.store, policy) {
+            self.databases.push(row(found, past, sources, &self.rules));
         }
     }
 
@@ -202,6 +183,25 @@ impl Estate {
         let rows = self.databases.iter().map(|row| row.level);
         rows.chain(self.servers.iter().map(|server| server.level)).filter(|it| *it == level).count()
     }
+}
+
+/// Audits a database; or all in and below a directory, those that the key store knows there but that
+/// are gone, and the places that cannot be read.
+pub(crate) fn audit_all(path: &Path, store: &Store<'_>, policy: Policy) -> Vec<Audited> {
+    if !path.is_dir() {
+        return vec![audit(path, store, policy)];
+    }
+    let Search { found, unread } = databases_in(path);
+    let mut all: BTreeSet<PathBuf> = found.into_iter().map(|(path, _)| path).collect();
+    // The key store has resolved paths; these are named as the directory was.
+    let resolved = fs::canonicalize(path).unwrap_or_default();
+    let named = |lost: PathBuf| match lost.strip_prefix(&resolved) {
+        Ok(below) => path.join(below),
+        Err(_) => lost,
+    };
+    all.extend(lost_in(path, store).into_iter().map(named));
+    let audited = all.iter().map(|path| audit(path, store, policy));
+    audited.chain(unread.into_iter().map(|(path, error)| Audited::unread(path, &error))).collect()
 }
 
 fn row(found: Audited, past: &Past, sources: &Sources<'_, '_>, rules: &Rules) -> Row {

@@ -80,8 +80,9 @@ fn resembled(name: &str) -> Option<&'static str> {
         let likeness = |known: &str| strsim::jaro_winkler(known, &upper);
         return KNOWN.into_iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
     }
-    let errors = |known: &&str| strsim::damerau_levenshtein(known, &upper);
-    KNOWN.into_iter().min_by_key(|known| errors(known)).filter(|known| errors(known) <= MAX_ERRORS)
+    let near = KNOWN.into_iter().filter(|known| known.len().abs_diff(upper.len()) <= MAX_ERRORS);
+    let errors = near.map(|known| (strsim::damerau_levenshtein(known, &upper), known));
+    errors.min().filter(|(errors, _)| *errors <= MAX_ERRORS).map(|(_, known)| known)
 }
 
 /// Returns a value without the surrounding blanks and line ends; `None` if a control character

@@ -99,11 +99,15 @@ unsafe fn would_be_plain(api: Api, name: *const c_char, flags: c_int) -> bool {
     if !writes || name.is_null() || passage::is_open() {
         return false;
     }
-    // SAFETY: this function's own contract.
-    let asked = unsafe { uri::check(api, name, flags).and_then(|()| Request::read(api, name)) };
-    let encrypt = matches!(asked, Ok(Request::Encrypt(_) | Request::Unusable(_)) | Err(_));
-    // SAFETY: as above; the name is terminated.
+    // SAFETY: this function's own contract; the name is terminated.
     let path = unsafe { CStr::from_ptr(name) }.to_bytes();
     let path = Path::new(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(path));
-    encrypt && std::fs::metadata(path).map_or(true, |found| found.is_file() && found.len() == 0)
+    if !std::fs::metadata(path).map_or(true, |found| found.is_file() && found.len() == 0) {
+        return false;
+    }
+    // SAFETY: this function's own contract.
+    let asked = unsafe { uri::check(api, name, flags).and_then(|()| Request::read(api, name)) };
+    asked.map_or(true, |asked| {
+        matches!(asked, Request::Encrypt(_)) || asked.refuse_unusable().is_err()
+    })
 }

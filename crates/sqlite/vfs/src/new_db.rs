@@ -139,13 +139,26 @@ impl Request {
         Ok(Self::Encrypt(NewDatabase { certificates, algorithm, freshness }))
     }
 
-    /// Fails if no new database may be created.
+    /// Fails if no new database may be created. Unlike [`Self::read`], which precedes every opening,
+    /// it looks for misspelt variables.
     ///
     /// # Errors
     /// `NoValue`, `Setting`, `UnknownVariable`, `NoCertificateFor`.
     pub(crate) fn refuse_unusable(&self) -> Result<(), VfsError> {
-        let Self::Unusable(why) = self else { return Ok(()) };
-        Err(match why.clone() {
+        let heeded: &[&str] = match self {
+            Self::Unsaid => &[ENCRYPT_NEW, ALGORITHM],
+            Self::Encrypt(_) => &[ALGORITHM],
+            Self::Plain | Self::Begun(_) | Self::Unusable(_) => &[],
+        };
+        let why = match self {
+            Self::Unusable(why) => Some(why.clone()),
+            _ if heeded.is_empty() => None,
+            _ => misspelt_variable()
+                .filter(|(_, known)| heeded.contains(known))
+                .map(|(found, known)| Unusable::Unknown(found, known)),
+        };
+        let Some(why) = why else { return Ok(()) };
+        Err(match why {
             Unusable::Empty(name) => VfsError::NoValue { name: format!("the variable {name}") },
             Unusable::Value(what, value) => VfsError::Setting { what, value },
             Unusable::Unknown(name, nearest) => VfsError::UnknownVariable { name, nearest },
@@ -159,15 +172,11 @@ pub(crate) fn is_asked_for_all() -> bool {
     !matches!(variable(ENCRYPT_NEW), Ok(None))
 }
 
-/// Returns the value of a variable; an error if it is empty or not text, or if another variable
-/// seems to be a misspelling of it.
+/// Returns the value of a variable; an error if it is empty or not text.
 fn variable(name: &'static str) -> Result<Option<String>, Unusable> {
     match std::env::var(name) {
         Ok(value) if !value.trim().is_empty() => Ok(Some(value)),
-        Err(std::env::VarError::NotPresent) => match misspelt_variable() {
-            Some((found, known)) if known == name => Err(Unusable::Unknown(found, known)),
-            _ => Ok(None),
-        },
+        Err(std::env::VarError::NotPresent) => Ok(None),
         Ok(_) | Err(std::env::VarError::NotUnicode(_)) => Err(Unusable::Empty(name)),
     }
 }
