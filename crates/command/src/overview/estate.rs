@@ -185,8 +185,8 @@ impl Estate {
     }
 }
 
-/// Audits a database; or all in and below a directory, those that the key store knows there but that
-/// are gone, and the places that cannot be read.
+/// Audits a database; or all in and below a directory, those that the key store knows there but
+/// that are gone, and the places that cannot be read.
 pub(crate) fn audit_all(path: &Path, store: &Store<'_>, policy: Policy) -> Vec<Audited> {
     if !path.is_dir() {
         return vec![audit(path, store, policy)];

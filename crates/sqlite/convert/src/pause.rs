@@ -22,12 +22,10 @@ use crate::error::{DatabaseError, io_error};
 use crate::inspect::{FileKind, header_of, read_area};
 use crate::source::{database_path, open_file};
 use crate::status::names_of;
-use crate::target::{sync_directory, with_suffix};
+use crate::target::{NOTE_SUFFIX, sync_directory, with_suffix};
 use crate::versions::{page_size_in, pages_by_key_version};
 use crate::watch::{Watch, go_on};
 
-/// Suffix of the halt file's name.
-pub(crate) const NOTE_SUFFIX: &str = "-tdekit-paused";
 /// The note of a change that is about to end.
 const FINISHING: &str = "finishing";
 /// Maximum wait for a change that is about to end.

@@ -13,10 +13,11 @@ use tdekit_key_store::{StoreError, Workplace};
 use tdekit_sqlite::freshness::LIST_SUFFIXES;
 
 use crate::error::{DatabaseError, io_error};
-use crate::pause::NOTE_SUFFIX;
 
 /// The suffixes of the files that SQLite keeps beside a database.
 pub const SIDE_SUFFIXES: [&str; 3] = ["-journal", "-wal", "-shm"];
+/// Suffix of the note that halts a change of the key.
+pub(crate) const NOTE_SUFFIX: &str = "-tdekit-paused";
 /// Maximum size of a list of extended attributes, or of one attribute (Linux: `XATTR_LIST_MAX`).
 const MAX_XATTR_BYTES: usize = 64 * 1024;
 

@@ -139,8 +139,8 @@ impl Request {
         Ok(Self::Encrypt(NewDatabase { certificates, algorithm, freshness }))
     }
 
-    /// Fails if no new database may be created. Unlike [`Self::read`], which precedes every opening,
-    /// it looks for misspelt variables.
+    /// Fails if no new database may be created. Unlike [`Self::read`], which precedes every
+    /// opening, it looks for misspelt variables.
     ///
     /// # Errors
     /// `NoValue`, `Setting`, `UnknownVariable`, `NoCertificateFor`.

@@ -139,8 +139,8 @@ pub(crate) fn from_configuration(dir: &Path) -> Result<Configured, StoreError> {
     Ok((unlocks, audit.openings))
 }
 
-/// Returns the access to a service's key for the store in `dir`, with the program and the time limit
-/// of `TDEKIT_PROGRAM` and `TDEKIT_SERVICE_TIMEOUT`, or of its configuration.
+/// Returns the access to a service's key for the store in `dir`, with the program and the time
+/// limit of `TDEKIT_PROGRAM` and `TDEKIT_SERVICE_TIMEOUT`, or of its configuration.
 ///
 /// # Errors
 /// `InvalidValue`, `Config` or `InsecureFile` for the configuration file, `Io`.
