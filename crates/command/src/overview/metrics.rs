@@ -15,7 +15,7 @@ pub(crate) const BEGIN: &str = "# HELP tdekit_database_encrypted ";
 type Value = fn(&Row) -> Option<i64>;
 
 const METRICS: [(&str, &str, Value); 7] = [
-    ("tdekit_database_encrypted", "Whether the database is encrypted and whole.", |row| {
+    ("tdekit_database_encrypted", "Whether the database is encrypted.", |row| {
         Some((row.state == State::Encrypted).into())
     }),
     ("tdekit_database_level", "0 in order, 1 something is due, 2 in danger.", |row| {

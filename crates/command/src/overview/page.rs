@@ -4,7 +4,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use tdekit_key_store::iso8601;
 
 use super::estate::{Estate, Row, Server, State};
-use super::rules::Finding;
+use super::rules::{Finding, Level};
 use super::text::ago;
 
 const STYLE: &str = "
@@ -62,9 +62,11 @@ fn verdict(estate: &Estate) -> Markup {
     let all = estate.databases.len();
     html! {
         p {
-            strong { (count(State::Encrypted)) " of " (all) " databases are encrypted and whole." }
+            strong { (count(State::Encrypted)) " of " (all) " databases are encrypted." }
             " " (count(State::Plain)) " in the clear, " (count(State::Gone)) " lost, "
-            (count(State::Unreadable)) " could not be read."
+            (count(State::Unreadable)) " could not be read. "
+            (estate.count(Level::Bad)) " in danger, " (estate.count(Level::Warning))
+            " with something due."
         }
     }
 }
@@ -192,10 +194,10 @@ fn certificates(estate: &Estate) -> Markup {
     }
 }
 
-fn class(level: super::rules::Level) -> &'static str {
+fn class(level: Level) -> &'static str {
     match level {
-        super::rules::Level::Good => "good",
-        super::rules::Level::Warning => "warning",
-        super::rules::Level::Bad => "bad",
+        Level::Good => "good",
+        Level::Warning => "warning",
+        Level::Bad => "bad",
     }
 }
