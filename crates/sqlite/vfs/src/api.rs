@@ -284,11 +284,12 @@ impl Api {
             .unwrap_or(std::ptr::null_mut())
     }
 
-    /// Adds an SQL function without arguments to `db`; `gone` is called with `db` when it closes.
+    /// Adds an SQL function to `db`, by its name, number of arguments and flags; `gone` is called
+    /// with `db` when it closes.
     pub(crate) fn create_function(
         self,
         db: *mut Sqlite3,
-        name: &CStr,
+        (name, arguments, flags): (&CStr, c_int, c_int),
         function: SqlFunction,
         gone: Option<unsafe extern "C" fn(*mut c_void)>,
     ) -> c_int {
@@ -303,12 +304,35 @@ impl Api {
             Option<unsafe extern "C" fn(*mut Context)>,
             Option<unsafe extern "C" fn(*mut c_void)>,
         ) -> c_int;
-        const UTF8: c_int = 1;
         let Some(f) = self.entry(slot::CREATE_FUNCTION_V2) else { return ffi::ERROR };
         // SAFETY: this is the signature of `sqlite3_create_function_v2`.
         let f: Create = unsafe { transmute(f) };
+        let (name, function) = (name.as_ptr(), Some(function));
         // SAFETY: `db` is the connection being opened; the function is static.
-        unsafe { f(db, name.as_ptr(), 0, UTF8, db.cast(), Some(function), None, None, gone) }
+        unsafe { f(db, name, arguments, flags, db.cast(), function, None, None, gone) }
+    }
+
+    /// Returns an argument of an SQL function as text; `None` for NULL.
+    ///
+    /// # Safety
+    /// `value` is an argument of the function, which has not returned.
+    pub(crate) unsafe fn text<'a>(self, value: *mut c_void) -> Option<&'a [u8]> {
+        let text = call!(self, slot::VALUE_TEXT, fn(*mut c_void) -> *const u8, value)?;
+        let length = call!(self, slot::VALUE_BYTES, fn(*mut c_void) -> c_int, value)?;
+        let length = usize::try_from(length).ok()?;
+        // SAFETY: SQLite keeps that many bytes until the function returns.
+        (!text.is_null()).then(|| unsafe { std::slice::from_raw_parts(text, length) })
+    }
+
+    /// Has an SQL function fail with a text.
+    ///
+    /// # Safety
+    /// `context` is what SQLite passed to the function.
+    pub(crate) unsafe fn fail(self, context: *mut Context, text: &str) {
+        type Text = *const c_char;
+        let length = c_int::try_from(text.len()).unwrap_or(0);
+        let text: Text = text.as_ptr().cast();
+        call!(self, slot::RESULT_ERROR, fn(*mut Context, Text, c_int), context, text, length);
     }
 
     /// Sets the result of an SQL function: a text, or NULL.

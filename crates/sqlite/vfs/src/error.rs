@@ -34,10 +34,11 @@ pub enum VfsError {
         /// Its failure.
         error: Box<StoreError>,
     },
-    /// A new database for a key store that the connection names, but without a certificate of it.
+    /// A new database for a key store that the connection names or gave a secret for, but without a
+    /// certificate of it.
     #[error(
-        "the connection names a key store by tdekit_home and no certificate of it: a new database \
-         needs tdekit_certificate, or tdekit=plain to be left plain"
+        "the connection names a key store by tdekit_home, or has a secret of its own, and names no \
+         certificate: a new database needs tdekit_certificate, or tdekit=plain to be left plain"
     )]
     NoCertificate,
     /// A journal that is damaged or belongs to another database.
@@ -200,6 +201,13 @@ pub enum VfsError {
         /// The file that was not made.
         path: std::path::PathBuf,
     },
+    /// `tdekit_unlock` without a secret that it knows. Its arguments may be in the wrong order, so
+    /// none of them is shown.
+    #[error(
+        "tdekit_unlock takes the name of a database, then 'password', 'password_file' or \
+         'key_file', then that secret"
+    )]
+    NoSecret,
     /// A setting for a new database is not usable.
     #[error("{what} is not usable: {value}")]
     Setting {
@@ -239,6 +247,7 @@ impl VfsError {
             | Self::NoCertificateFor { .. }
             | Self::NoValue { .. }
             | Self::UriAsName { .. }
+            | Self::NoSecret
             | Self::NoCertificate => Kind::Usage,
             Self::JournalName
             | Self::Unguarded
@@ -290,6 +299,7 @@ impl VfsError {
             | Self::NoCertificateFor { .. }
             | Self::NoValue { .. }
             | Self::UriAsName { .. }
+            | Self::NoSecret
             | Self::JournalName
             | Self::Unguarded => ffi::CANTOPEN,
             Self::File(_) => ffi::IOERR_WRITE,

@@ -90,6 +90,10 @@ pub(crate) const FCNTL_TDEKIT_FILE: c_int = 0x7464_656b;
 pub const FCNTL_TDEKIT_SEQUENCES: c_int = 0x7464_656c;
 /// Private: stores 1 in an integer if the main file is refused.
 pub(crate) const FCNTL_TDEKIT_REFUSED: c_int = 0x7464_656d;
+/// Text of a function's arguments is UTF-8.
+pub(crate) const UTF8: c_int = 1;
+/// No view, trigger or schema may call the function.
+pub(crate) const DIRECTONLY: c_int = 0x0008_0000;
 /// Keeps an error of preparing a statement out of the logs.
 pub(crate) const PREPARE_DONT_LOG: c_uint = 0x10;
 
@@ -191,8 +195,11 @@ pub(crate) mod slot {
     pub(crate) const LIBVERSION: usize = 66;
     pub(crate) const LIBVERSION_NUMBER: usize = 67;
     pub(crate) const MPRINTF: usize = 69;
+    pub(crate) const RESULT_ERROR: usize = 80;
     pub(crate) const RESULT_NULL: usize = 84;
     pub(crate) const RESULT_TEXT: usize = 85;
+    pub(crate) const VALUE_BYTES: usize = 103;
+    pub(crate) const VALUE_TEXT: usize = 109;
     pub(crate) const FILE_CONTROL: usize = 127;
     pub(crate) const MUTEX_LEAVE: usize = 133;
     pub(crate) const MUTEX_TRY: usize = 134;

@@ -37,7 +37,11 @@ const MAX_KEPT: usize = 32;
 /// The keyring of the environment's key store, which is permanent.
 static DEFAULT: LazyLock<Arc<Keyring>> = LazyLock::new(Arc::default);
 /// Keyrings of the stores that connections name, by directory, as long as they have open files.
-static TENANTS: Mutex<BTreeMap<PathBuf, Weak<Keyring>>> = Mutex::new(BTreeMap::new());
+static TENANTS: Mutex<Rings> = Mutex::new(Rings::new());
+/// Keyrings of the stores for which the program gave a secret, likewise.
+static GIVEN: Mutex<Rings> = Mutex::new(Rings::new());
+
+type Rings = BTreeMap<PathBuf, Weak<Keyring>>;
 
 /// A header with its unwrapped keys.
 #[derive(Clone)]
@@ -117,13 +121,28 @@ pub(crate) fn open_header_by_any(area: &[u8]) -> Result<OpenedHeader, VfsError> 
 /// Returns all keyrings, the environment's first.
 fn all() -> Vec<Arc<Keyring>> {
     let mut rings = vec![DEFAULT.clone()];
-    rings.extend(tenants().values().filter_map(Weak::upgrade));
+    for each in [&TENANTS, &GIVEN] {
+        rings.extend(locked(each).values().filter_map(Weak::upgrade));
+    }
     rings
 }
 
-fn tenants() -> MutexGuard<'static, BTreeMap<PathBuf, Weak<Keyring>>> {
+fn locked(rings: &'static Mutex<Rings>) -> MutexGuard<'static, Rings> {
     // The map is consistent after every call, so a panic elsewhere leaves it usable.
-    TENANTS.lock().unwrap_or_else(PoisonError::into_inner)
+    rings.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the keyring of the store in `dir`, or a new one.
+fn ring_of(rings: &'static Mutex<Rings>, dir: PathBuf) -> Arc<Keyring> {
+    let mut rings = locked(rings);
+    if let Some(ring) = rings.get(&dir).and_then(Weak::upgrade) {
+        return ring;
+    }
+    let store = OpenStore::of_tenant(dir.clone());
+    let ring = Arc::new(Keyring { store, files: Mutex::default() });
+    rings.retain(|_, ring| ring.strong_count() > 0);
+    rings.insert(dir, Arc::downgrade(&ring));
+    ring
 }
 
 /// Returns the thumbprints (SHA-256, hexadecimal) of the certificates that wrap the current key.
@@ -183,15 +202,14 @@ impl Keyring {
         if of_environment.as_ref() == Some(&dir) {
             return Ok(DEFAULT.clone());
         }
-        let mut tenants = tenants();
-        if let Some(ring) = tenants.get(&dir).and_then(Weak::upgrade) {
-            return Ok(ring);
-        }
-        let store = OpenStore::of_tenant(dir.clone());
-        let ring = Arc::new(Self { store, files: Mutex::default() });
-        tenants.retain(|_, ring| ring.strong_count() > 0);
-        tenants.insert(dir, Arc::downgrade(&ring));
-        Ok(ring)
+        Ok(ring_of(&TENANTS, dir))
+    }
+
+    /// Returns the keyring of the store in `dir`, which the program opened by a secret of its own.
+    pub(crate) fn of_given(dir: PathBuf, unlocked: Arc<Unlocked>) -> Arc<Self> {
+        let ring = ring_of(&GIVEN, dir);
+        ring.store.give(unlocked);
+        ring
     }
 
     /// Returns the directory of the key store.
@@ -202,7 +220,7 @@ impl Keyring {
         Ok(self.store.dir()?)
     }
 
-    /// Returns the directory, if a connection named it.
+    /// Returns the directory, if a connection named it or gave a secret for it.
     pub(crate) fn tenant(&self) -> Option<&Path> {
         self.store.tenant()
     }
@@ -382,9 +400,9 @@ impl Keyring {
         Ok(Arc::new(dek))
     }
 
-    /// Adds the key store's directory to its error if it is not the environment's.
+    /// Adds the key store's directory to its error if only its own configuration opens it.
     fn failed(&self, error: VfsError) -> VfsError {
-        match (self.tenant(), error) {
+        match (self.tenant().filter(|_| !self.store.is_given()), error) {
             (Some(home), VfsError::Key(error) | VfsError::Store(error)) => {
                 VfsError::Tenant { home: home.to_owned(), error: Box::new(error) }
             }

@@ -17,6 +17,7 @@ mod follow;
 mod fresh;
 pub mod freshness;
 mod functions;
+pub mod given;
 mod guard;
 pub mod host;
 mod journal;

@@ -19,7 +19,8 @@ pub(crate) type Wrap = Box<dyn Fn(&str, &SecretBytes) -> Result<WrappedDek, Stor
 /// A key store, and its keys once they are open.
 #[derive(Default)]
 pub(crate) struct OpenStore {
-    /// The directory that connections named; `None` for the store of the environment.
+    /// The directory that connections named, or gave a secret for; `None` for the store of the
+    /// environment.
     tenant: Option<PathBuf>,
     state: Mutex<State>,
     opening: Turn,
@@ -29,7 +30,7 @@ pub(crate) struct OpenStore {
 struct State {
     /// The store that was last unlocked, with its directory.
     unlocked: Option<(PathBuf, Arc<Unlocked>)>,
-    /// The store that the program itself unlocked: it replaces the environment's.
+    /// The store that the program itself unlocked: nothing else opens it.
     given: Option<Arc<Unlocked>>,
 }
 
@@ -47,6 +48,11 @@ impl OpenStore {
     /// Uses a store that the program unlocked itself.
     pub(crate) fn give(&self, unlocked: Arc<Unlocked>) {
         self.state().given = Some(unlocked);
+    }
+
+    /// Returns true if the program unlocked it itself.
+    pub(crate) fn is_given(&self) -> bool {
+        self.state().given.is_some()
     }
 
     /// Returns the store's directory.

@@ -2,7 +2,8 @@
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,6 +20,7 @@ use crate::file::{State, TdeFile, db_of, install, kind_below, may_reserve, repor
 use crate::follow::{Origin, left_of};
 use crate::fresh::Place;
 use crate::freshness::anchors_of;
+use crate::given;
 use crate::guard;
 use crate::journal::JournalFile;
 use crate::keyring::{Keyring, OpenedHeader, known_header, open_header_by_any};
@@ -277,14 +279,22 @@ unsafe fn is_to_be_made(host: &Host, name: *const c_char, flags: c_int) -> bool 
     exists == 0
 }
 
-/// Returns the keyring of the main file `name`: for the key store that its URI names, or the
-/// environment's.
+/// Returns the keyring of the main file `name`: the one of the secret that the program gave for it,
+/// for the key store that its URI names, or the environment's.
 ///
 /// # Safety
 /// `name` is what SQLite passed to `xOpen` for a main database.
 pub(crate) unsafe fn keyring_of(api: Api, name: *const c_char) -> Result<Arc<Keyring>, VfsError> {
     // SAFETY: this function's own contract.
-    Keyring::of(unsafe { api.uri_parameter(name, c"tdekit_home") }.as_deref())
+    let home = unsafe { api.uri_parameter(name, c"tdekit_home") };
+    if !name.is_null() {
+        // SAFETY: as above; the name is terminated.
+        let path = OsStr::from_bytes(unsafe { CStr::from_ptr(name) }.to_bytes());
+        if let Some(ring) = given::keyring(path.as_ref(), home.as_deref()) {
+            return Ok(ring);
+        }
+    }
+    Keyring::of(home.as_deref())
 }
 
 /// Returns the location of the freshness files of the main file `name`.

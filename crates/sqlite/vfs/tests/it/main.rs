@@ -8,6 +8,7 @@ mod basic;
 mod copies;
 mod cut_file;
 mod deaf_shim;
+mod given;
 mod host_fault;
 mod journal;
 mod journal_replaced;
