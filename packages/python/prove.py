@@ -60,6 +60,7 @@ def prove(path):
     expect(wrong.returncode != 0 and reason in wrong.stderr, f"wrong key: {wrong}")
     no_key = run(stock, TDEKIT_PASSWORD=None)
     expect(no_key.returncode != 0 and "authorization denied" in no_key.stderr, f"no key: {no_key}")
+    prove_secrets(path)
     whole = path.read_bytes()
     pages = range(16384, len(whole), PAGE)
     expect(len(pages) > 3, f"{len(pages)} pages")
@@ -69,6 +70,39 @@ def prove(path):
         expect(tampered.returncode != 0 and not tampered.stdout, f"byte {page}: {tampered}")
     path.write_bytes(whole)
     expect(run(stock).stdout == "500\n", f"whole again: {run(stock)}")
+
+
+def prove_secrets(path):
+    """A password of the program's own, in a process whose environment has none."""
+    right = os.environ["TDEKIT_PASSWORD"]
+    file = path.with_name("password")
+    file.write_text(right)
+    file.chmod(0o600)
+    query = "SELECT count(*) FROM t"
+    program = (f"import pathlib, sqlite3, tdekit; c = tdekit.connect('app.db', %s); "
+               f"print(c.execute('{query}').fetchone()[0])")
+
+    def with_secret(secret, more=""):
+        return run([sys.executable, "-c", program % secret + more], TDEKIT_PASSWORD=None)
+
+    for secret in (f"password={right!r}", f"password={right.encode()!r}",
+                   "password_file='password'", "password_file=pathlib.Path('password')"):
+        opened = with_secret(secret)
+        expect(opened.stdout == "500\n", f"{secret}: {opened}")
+    # It is for that connection alone.
+    another = with_secret(f"password={right!r}", "; sqlite3.connect('app.db')")
+    expect(another.stdout == "500\n" and "authorization denied" in another.stderr,
+           f"another connection: {another}")
+    wrong = with_secret("password='another one'")
+    expect("OperationalError: tdekit: wrong password for the key store" in wrong.stderr
+           and not wrong.stdout, f"a wrong password: {wrong}")
+    both = with_secret("password='x', password_file='y'")
+    expect("ValueError" in both.stderr, f"both: {both}")
+    file.chmod(0o644)
+    readable = with_secret("password_file='password'")
+    expect("password has mode 0644: others could read it" in readable.stderr
+           and not readable.stdout, f"a password file that others can read: {readable}")
+    file.unlink()
 
 
 def changed(content, offset):

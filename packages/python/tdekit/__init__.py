@@ -2,12 +2,12 @@
 
 ``tdekit.load()`` once, before the first encrypted database is opened; every later
 ``sqlite3.connect()`` of the process opens plain and encrypted databases alike. The key store is
-found and opened as the command ``tdekit`` does, by ``TDEKIT_*`` variables or its ``config.toml``.
+found and opened as the command ``tdekit`` does, by ``TDEKIT_*`` variables or its ``config.toml``;
+``tdekit.connect(database, password=...)`` opens it by a password of its own.
 """
 
 import importlib.metadata
 import os
-import sqlite3
 
 from tdekit import _load
 
@@ -46,8 +46,14 @@ def load(path=None):
     return way
 
 
-def connect(database, *args, **kwargs):
-    """``sqlite3.connect()``, with tdekit registered before."""
+def connect(database, *args, password=None, password_file=None, **kwargs):
+    """``sqlite3.connect()``, with tdekit registered before.
+
+    ``password``, or ``password_file``, opens the key store for this connection alone. Raises
+    ``sqlite3.OperationalError`` with the reason, such as a wrong password. Without either the
+    environment opens the key store.
+    """
     if _loaded_in != os.getpid():
         load()
-    return sqlite3.connect(database, *args, **kwargs)
+    secret = {"password": password, "password_file": password_file}
+    return _load.connect(database, *args, **secret, **kwargs)

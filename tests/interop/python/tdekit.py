@@ -1,9 +1,11 @@
 """Opens databases that tdekit encrypted, with the stock ``sqlite3`` module.
 
 ``import tdekit; tdekit.load()`` once, before the first encrypted database is opened. Every
-later ``sqlite3.connect()`` of the process opens plain and encrypted databases alike.
+later ``sqlite3.connect()`` of the process opens plain and encrypted databases alike, and
+``tdekit.connect()`` opens one by a password that no environment names.
 """
 
+import contextlib
 import ctypes
 import os
 import sqlite3
@@ -35,6 +37,34 @@ def load(path=None):
         return "module"
     load_by_ctypes(path)
     return "ctypes"
+
+
+def connect(database, *args, password=None, password_file=None, **kwargs):
+    """``sqlite3.connect()``, by a password of its own, or by one in a file.
+
+    Call ``load()`` before. Raises ``sqlite3.OperationalError`` with the reason, such as a wrong
+    password. Without a password the environment opens the key store, as for ``sqlite3.connect()``.
+    """
+    with _given(database, password, password_file):
+        return sqlite3.connect(database, *args, **kwargs)
+
+
+@contextlib.contextmanager
+def _given(database, password, password_file):
+    """Has the key store of ``database`` opened by the secret, for connections made within."""
+    if password is not None and password_file is not None:
+        raise ValueError("tdekit: one of password and password_file, not both")
+    if password is None and password_file is None:
+        yield
+        return
+    secret = ("password", password)
+    if password_file is not None:
+        secret = ("password_file", os.fsencode(password_file))
+    # What this connection holds lasts until it closes.
+    with contextlib.closing(sqlite3.connect(":memory:")) as holder:
+        name = os.fsencode(database)
+        holder.execute("SELECT tdekit_unlock(?, ?, ?)", (name, *secret))
+        yield
 
 
 def load_by_module(path):
