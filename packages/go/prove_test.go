@@ -25,7 +25,17 @@ func TestMain(m *testing.M) {
 func child(statement string) int {
 	open := func(path string) (*sql.DB, error) { return sql.Open("sqlite3", path) }
 	if os.Getenv("PROVE_LOAD") != "" {
-		open = tdekit.Open
+		open = func(path string) (*sql.DB, error) { return tdekit.Open(path) }
+	}
+	if password := os.Getenv("PROVE_PASSWORD"); password != "" {
+		open = func(path string) (*sql.DB, error) {
+			return tdekit.Open(path, tdekit.Password(password))
+		}
+	}
+	if file := os.Getenv("PROVE_PASSWORD_FILE"); file != "" {
+		open = func(path string) (*sql.DB, error) {
+			return tdekit.Open(path+"?_foreign_keys=on", tdekit.PasswordFile(file))
+		}
 	}
 	db, err := open("app.db")
 	if err == nil && strings.HasPrefix(statement, "SELECT") {
@@ -96,6 +106,9 @@ func TestTheModuleOpensWhatTheCommandEncrypts(t *testing.T) {
 	expect(again("", count), "not a database")
 	expect(again("1", count, "TDEKIT_PASSWORD=another one"), "wrong password for the key store")
 	expect(again("1", count, "TDEKIT_PASSWORD="), "authorization denied")
+	proveSecrets(t, home, func(more ...string) string {
+		return again("", count, append(more, "TDEKIT_PASSWORD=")...)
+	})
 	content, _ := os.ReadFile(home + "/app.db")
 	// One bit of one byte of one page.
 	content[len(content)-2000] ^= 1
@@ -104,5 +117,33 @@ func TestTheModuleOpensWhatTheCommandEncrypts(t *testing.T) {
 	}
 	if said := again("1", count); strings.Contains(said, "found") {
 		t.Fatalf("tampered with: %s", said)
+	}
+}
+
+// proveSecrets opens the database by secrets of the program's own, in processes whose environment
+// has none.
+func proveSecrets(t *testing.T, home string, by func(more ...string) string) {
+	t.Helper()
+	const right = "only for this proof"
+	file := home + "/password"
+	if err := os.WriteFile(file, []byte(right+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, each := range []struct {
+		secret string
+		mode   os.FileMode
+		wanted string
+	}{
+		{"PROVE_PASSWORD=" + right, 0o600, "found xxxxx"},
+		{"PROVE_PASSWORD=another one", 0o600, "tdekit: wrong password for the key store"},
+		{"PROVE_PASSWORD_FILE=" + file, 0o600, "found xxxxx"},
+		{"PROVE_PASSWORD_FILE=" + file, 0o644, "password has mode 0644: others could read it"},
+	} {
+		if err := os.Chmod(file, each.mode); err != nil {
+			t.Fatal(err)
+		}
+		if said := by(each.secret); !strings.Contains(said, each.wanted) {
+			t.Fatalf("%s: expected %q: %s", each.secret, each.wanted, said)
+		}
 	}
 }

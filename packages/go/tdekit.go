@@ -2,10 +2,13 @@
 //
 // Call Load once, before the first encrypted database is opened; every later
 // sql.Open("sqlite3", path) of the process opens plain and encrypted databases alike.
+// Open(path, Password(...)) opens one by a password that no environment names.
 package tdekit
 
 import (
+	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"os"
@@ -72,10 +75,79 @@ func Load(path string) error {
 	return connection.Close()
 }
 
-// Open is Load with the installed extension, then sql.Open with the driver sqlite3.
-func Open(path string) (*sql.DB, error) {
+// Secret opens the key store of one database, in place of what the environment names.
+type Secret struct {
+	kind, value string
+}
+
+// Password is a secret of its own.
+func Password(password string) Secret {
+	return Secret{"password", password}
+}
+
+// PasswordFile is a secret in a file that nobody else can read or change.
+func PasswordFile(path string) Secret {
+	return Secret{"password_file", path}
+}
+
+// Open is Load with the installed extension, then sql.Open with the driver sqlite3. A secret is for
+// the connections of this database alone; the error has the reason, such as a wrong password.
+func Open(path string, secrets ...Secret) (*sql.DB, error) {
 	if err := Load(""); err != nil {
 		return nil, err
 	}
-	return sql.Open("sqlite3", path)
+	switch len(secrets) {
+	case 0:
+		return sql.Open("sqlite3", path)
+	case 1:
+		return openBy(path, secrets[0])
+	default:
+		return nil, errors.New("tdekit: Open takes one secret")
+	}
+}
+
+// connector makes the connections of a database that a secret opens.
+type connector struct {
+	path string
+	// The connection that holds the secret: what it holds lasts until it closes.
+	holder driver.Conn
+}
+
+func openBy(path string, secret Secret) (*sql.DB, error) {
+	holder, err := (&sqlite3.SQLiteDriver{}).Open(":memory:")
+	if err != nil {
+		return nil, err
+	}
+	// The driver's own parameters are not part of the file's name, unless it is a URI.
+	name := path
+	if !strings.HasPrefix(path, "file:") {
+		name, _, _ = strings.Cut(path, "?")
+	}
+	arguments := []driver.Value{name, secret.kind, secret.value}
+	run := holder.(*sqlite3.SQLiteConn)
+	if _, err := run.Exec("SELECT tdekit_unlock(?, ?, ?)", arguments); err != nil {
+		holder.Close()
+		return nil, err
+	}
+	db := sql.OpenDB(&connector{path, holder})
+	if err := db.Ping(); err != nil {
+		db.Close()
+		return nil, err
+	}
+	return db, nil
+}
+
+// Connect opens a connection for the pool.
+func (c *connector) Connect(context.Context) (driver.Conn, error) {
+	return c.Driver().Open(c.path)
+}
+
+// Driver is the stock driver.
+func (c *connector) Driver() driver.Driver {
+	return &sqlite3.SQLiteDriver{}
+}
+
+// Close ends what the secret opens, with the pool.
+func (c *connector) Close() error {
+	return c.holder.Close()
 }

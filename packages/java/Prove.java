@@ -2,6 +2,7 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.sql.Connection;
 import java.sql.DriverManager;
 import java.sql.ResultSet;
@@ -28,7 +29,7 @@ final class Prove {
                 tdekit.Tdekit.load();
                 tdekit.Tdekit.load();
             }
-            try (Connection connection = DriverManager.getConnection("jdbc:sqlite:" + FILE);
+            try (Connection connection = connection(words[1]);
                     Statement statement = connection.createStatement()) {
                 if (statement.execute(words[2])) {
                     ResultSet rows = statement.getResultSet();
@@ -40,7 +41,22 @@ final class Prove {
             }
             return;
         }
-        String tdekit = words[0];
+        prove(words[0]);
+    }
+
+    /** The connection of a child process: {@code password=SECRET} and the like name a secret. */
+    private static Connection connection(String way) throws IOException, SQLException {
+        String secret = way.substring(way.indexOf('=') + 1);
+        if (way.startsWith("password=")) {
+            return tdekit.Tdekit.connect(FILE + "?foreign_keys=on", secret);
+        }
+        if (way.startsWith("password_file=")) {
+            return tdekit.Tdekit.connect(FILE.toString(), Path.of(secret));
+        }
+        return DriverManager.getConnection("jdbc:sqlite:" + FILE);
+    }
+
+    private static void prove(String tdekit) throws IOException, InterruptedException {
         expect(child("", "CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT)", Map.of()), "");
         String many = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM c WHERE i<500)";
         expect(child("", "INSERT INTO t " + many + " SELECT i, '" + MARKER + "' FROM c", Map.of()),
@@ -59,6 +75,7 @@ final class Prove {
         expect(wrong, "wrong password for the key store");
         String denied = "authorization denied";
         expect(child("load", COUNT, Map.of("TDEKIT_PASSWORD", "")), denied);
+        proveSecrets();
         byte[] content = Files.readAllBytes(FILE);
         // One bit of one byte of one page.
         content[content.length - 2000] ^= 1;
@@ -66,6 +83,22 @@ final class Prove {
         String tampered = child("load", COUNT, Map.of());
         check(!tampered.contains("found"), "tampered with: " + tampered);
         System.out.println("jar: ok");
+    }
+
+    /** Secrets of the program's own, in processes whose environment has none. */
+    private static void proveSecrets() throws IOException, InterruptedException {
+        String right = "only for this proof";
+        Path file = Path.of("password");
+        Files.writeString(file, right + "\n");
+        Files.setPosixFilePermissions(file, PosixFilePermissions.fromString("rw-------"));
+        Map<String, String> none = Map.of("TDEKIT_PASSWORD", "");
+        expect(child("password=" + right, COUNT, none), "found 501");
+        expect(child("password=another one", COUNT, none), "wrong password for the key store");
+        expect(child("password_file=password", COUNT, none), "found 501");
+        Files.setPosixFilePermissions(file, PosixFilePermissions.fromString("rw-r--r--"));
+        String readable = "password has mode 0644: others could read it";
+        expect(child("password_file=password", COUNT, none), readable);
+        Files.delete(file);
     }
 
     private static String child(String load, String sql, Map<String, String> variables)

@@ -16,7 +16,8 @@ import java.sql.SQLException;
  *
  * <p>{@code Tdekit.load()} once, before the first encrypted database is opened. Every later
  * {@code DriverManager.getConnection("jdbc:sqlite:" + path)} opens plain and encrypted databases
- * alike: a VFS belongs to the process, not to a connection.
+ * alike: a VFS belongs to the process, not to a connection. {@code Tdekit.connect(path, password)}
+ * opens one by a password that no environment names.
  */
 public final class Tdekit {
     private static final String LIBRARY = "libtdekit_sqlite.so";
@@ -56,6 +57,38 @@ public final class Tdekit {
             load.execute();
         }
         loaded = true;
+    }
+
+    /**
+     * Opens a database by a password of its own, for this connection alone. The exception has the
+     * reason, such as a wrong password.
+     */
+    public static Connection connect(String path, String password)
+            throws IOException, SQLException {
+        return connect(path, "password", password);
+    }
+
+    /** The same by a password in a file, which nobody else can read or change. */
+    public static Connection connect(String path, Path passwordFile)
+            throws IOException, SQLException {
+        return connect(path, "password_file", passwordFile.toString());
+    }
+
+    private static Connection connect(String path, String kind, String secret)
+            throws IOException, SQLException {
+        load();
+        // The driver's own parameters are not part of the file's name, unless it is a URI.
+        String name = path.startsWith("file:") ? path : path.split("\\?", 2)[0];
+        String unlock = "SELECT tdekit_unlock(?, ?, ?)";
+        // What this connection holds lasts until it closes.
+        try (Connection holder = DriverManager.getConnection("jdbc:sqlite::memory:");
+                PreparedStatement statement = holder.prepareStatement(unlock)) {
+            statement.setString(1, name);
+            statement.setString(2, kind);
+            statement.setString(3, secret);
+            statement.execute();
+            return DriverManager.getConnection("jdbc:sqlite:" + path);
+        }
     }
 
     /** Nobody else can read or change the directory; the loaded library needs no file. */
