@@ -13,17 +13,18 @@ const DRIVER = process.argv[2];
 // The beginning of command lines where an emulator runs all this.
 const THROUGH = (process.env.PROVE_THROUGH || '').split(' ').filter(Boolean);
 
-/** What `sql` gives in a database of this driver: an array of rows. */
-async function query(file, sql) {
+/** What `sql` gives in a database of this driver, by a secret or without: an array of rows. */
+async function query(file, sql, secret) {
   const driver = require(DRIVER);
+  const given = secret && await require('tdekit').connect(driver, file, secret);
   if (DRIVER === 'sqlite3') {
-    const db = new driver.Database(file);
+    const db = given || new driver.Database(file);
     return new Promise((resolve, reject) => {
       db.all(sql, (error, rows) => db.close(() => (error ? reject(error) : resolve(rows))));
     });
   }
   const Database = driver.DatabaseSync || driver;
-  const db = new Database(file);
+  const db = given || new Database(file);
   try {
     const statement = db.prepare(sql);
     return sql.startsWith('SELECT') ? statement.all() : [statement.run()];
@@ -34,7 +35,8 @@ async function query(file, sql) {
 
 async function child(load, sql) {
   if (load) await require('tdekit').load(require(DRIVER));
-  console.log(JSON.stringify(await query('app.db', sql)));
+  const secret = JSON.parse(process.env.PROVE_SECRET || 'null');
+  console.log(JSON.stringify(await query('app.db', sql, secret)));
 }
 
 function again(load, sql, variables = {}) {
@@ -91,6 +93,7 @@ function prove(home) {
   expect(!wrong.ok && wrong.said.includes(reason), `with a wrong password: ${wrong.said}`);
   const noKey = again(true, count, { TDEKIT_PASSWORD: '' });
   expect(!noKey.ok && noKey.said.includes('authorization denied'), `no key: ${noKey.said}`);
+  proveSecrets(home, count);
   const content = fs.readFileSync(file);
   // One bit of one byte of one page.
   content[content.length - 2000] ^= 1;
@@ -98,6 +101,31 @@ function prove(home) {
   const tampered = again(true, count);
   expect(!tampered.ok && !tampered.said.includes('501'), `tampered with: ${tampered.said}`);
   console.log(`npm packages: ok (${DRIVER})`);
+}
+
+/** Secrets of the program's own, in processes whose environment has none. */
+function proveSecrets(home, count) {
+  const by = (secret) => {
+    const variables = { PROVE_SECRET: JSON.stringify(secret), TDEKIT_PASSWORD: '' };
+    return again(false, count, variables);
+  };
+  const password = 'only for this proof';
+  const passwordFile = path.join(home, 'password');
+  fs.writeFileSync(passwordFile, `${password}\n`, { mode: 0o600 });
+  for (const secret of [{ password }, { passwordFile }]) {
+    const opened = by(secret);
+    expect(opened.ok && opened.said.trim() === '[{"n":501}]', `by a secret: ${opened.said}`);
+  }
+  fs.chmodSync(passwordFile, 0o644);
+  for (const [secret, reason] of [
+    [{ password: 'another one' }, 'tdekit: wrong password for the key store'],
+    [{ passwordFile }, 'password has mode 0644: others could read it'],
+    [{ password, passwordFile }, 'a password or a passwordFile'],
+  ]) {
+    const refused = by(secret);
+    expect(!refused.ok && refused.said.includes(reason), `${reason}: ${refused.said}`);
+  }
+  fs.unlinkSync(passwordFile);
 }
 
 if (process.argv[3] === '--child') {
