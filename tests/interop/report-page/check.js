@@ -19,6 +19,10 @@ const FLAGS = [
   '--disable-component-update', '--disable-sync',
 ];
 const DESK = { width: 1180, height: 900 };
+/** A reader's usual window, of which a run takes few before its folds are opened. */
+const WINDOW = { width: 1400, height: 900 };
+const MOST_SCREENS = 6;
+const MOST_SHEETS = 2;
 const PHONE = { width: 360, height: 740 };
 /** The page without the document that it carries. */
 const MOST_BYTES = 500_000;
@@ -130,6 +134,7 @@ async function intervals(name, page, document) {
 /** axe's rules, and the inks that it does not look at. */
 async function accessible(name, page) {
   await page.evaluate(axe.source);
+  await page.evaluate(inspect.unfold, true);
   const found = await page.evaluate(() => globalThis.axe.run(document, {
     resultTypes: ['violations'],
   }));
@@ -141,12 +146,15 @@ async function accessible(name, page) {
   for (const [ink, contrast] of Object.entries(inks)) {
     check(contrast >= 4.5, `${name}: ink ${ink} has contrast ${contrast.toFixed(2)}`);
   }
+  await page.evaluate(inspect.unfold, false);
   checks += 1;
   return paper;
 }
 
 async function narrow(name, page) {
+  await page.evaluate(inspect.unfold, true);
   const found = await page.evaluate(inspect.measures);
+  await page.evaluate(inspect.unfold, false);
   check(found.scroll <= found.width, `${name}: ${found.scroll} px wide, the screen ${found.width}`);
   check(found.wide.length === 0, `${name}: reaches out of the screen: ${found.wide.join('; ')}`);
   const small = found.letters !== undefined && found.letters < 10;
@@ -162,7 +170,21 @@ async function printed(name, page, wanted) {
   check(found.charts >= wanted.charts, `${name}: ${found.charts} charts of ${wanted.charts}`);
   const { paper } = await page.evaluate(inspect.inks);
   check(paper > 0.8, `${name}: paper of luminance ${paper}`);
+  await page.evaluate(inspect.unfold, true);
+  const opened = await page.evaluate(inspect.hidden);
+  check(opened.missing.length === 0, `${name}: opened, but not printed: ${opened.missing}`);
+  await page.evaluate(inspect.unfold, false);
   return page.pdf({ format: 'A4', printBackground: true });
+}
+
+/** A run is seen at one look: few screens before its folds are opened, and few sheets of paper. */
+async function short(browser, name, file, sheets) {
+  const page = await open(browser, name, file, { viewport: WINDOW });
+  const height = await page.evaluate(() => document.documentElement.scrollHeight);
+  await page.context().close();
+  check(height <= MOST_SCREENS * WINDOW.height, `${name}: ${height} px high`);
+  const count = sheets.toString('latin1').match(/\/Type\s*\/Page\b/g)?.length;
+  check(count >= 1 && count <= MOST_SHEETS, `${name}: ${count} sheets of paper`);
 }
 
 async function report(browser, shots, file, results) {
@@ -184,7 +206,9 @@ async function report(browser, shots, file, results) {
   const bright = await accessible(`${name}, light`, light);
   const seen = await light.evaluate(inspect.hidden);
   const picture = await shot(light, 'light');
-  fs.writeFileSync(path.join(shots, `${name}.pdf`), await printed(`${name}, print`, light, seen));
+  const sheets = await printed(`${name}, print`, light, seen);
+  fs.writeFileSync(path.join(shots, `${name}.pdf`), sheets);
+  if (document.schema.startsWith('tdekit-bench/')) await short(browser, name, file, sheets);
   await light.context().close();
 
   const dark = await open(browser, name, file, { viewport: DESK, colorScheme: 'dark' });

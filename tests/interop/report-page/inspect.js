@@ -14,6 +14,9 @@ function cells() {
       from: element.dataset.from,
       as: element.dataset.as,
       per: element.dataset.per,
+      by: element.dataset.by,
+      more: element.dataset.more,
+      plus: element.dataset.plus,
       text: clean(element.textContent),
       column: head && clean(head.textContent),
       row: row ? row.dataset.from : undefined,
@@ -111,14 +114,21 @@ function inks() {
   return { paper, found };
 }
 
-/** Sections, and what of the page is not laid out. */
+/** Opens every fold, or closes it. */
+function unfold(open) {
+  for (const fold of document.querySelectorAll('details')) fold.open = open;
+}
+
+/** Sections, and what of the page is not laid out though no fold holds it. */
 function hidden() {
-  const laid = (element) => element.getClientRects().length > 0;
-  const numbers = [...document.querySelectorAll('[data-from]')];
+  const folded = (element) => element.closest('details:not([open])') !== null;
+  const laid = (element) => !folded(element) && element.getClientRects().length > 0;
+  const numbers = [...document.querySelectorAll('[data-from]')].filter((each) => !folded(each));
   return {
     sections: [...document.querySelectorAll('section')].map((section) => section.id),
     empty: [...document.querySelectorAll('section')]
       .filter((section) => section.getBoundingClientRect().height < 20)
+      .filter((section) => !section.matches(':has(> details:only-child:not([open]))'))
       .map((section) => section.id),
     missing: numbers.filter((each) => !laid(each)).map((each) => each.dataset.from).slice(0, 5),
     charts: [...document.querySelectorAll('svg.chart')].filter(laid).length,
@@ -130,4 +140,6 @@ function embedded() {
   return document.getElementById('results').textContent;
 }
 
-module.exports = { bands, cells, embedded, forests, hidden, inks, loose, measures };
+module.exports = {
+  bands, cells, embedded, forests, hidden, inks, loose, measures, unfold,
+};

@@ -31,6 +31,7 @@ function parse(text) {
 function expected(kind, value, unit) {
   switch (kind) {
     case 'overhead': return (value - 1) * 100;
+    case 'loss': return (1 - value) * 100;
     case 'growth': return value * 100;
     case 'thousandths': return value / 10;
     case 'millionths': return value / 10_000;
@@ -49,6 +50,17 @@ function scale(kind, unit) {
   return found;
 }
 
+/** The value that a cell is about: that at its place, or what others make of it. */
+function amount(cell, document) {
+  let value = at(document, cell.from);
+  if (typeof value !== 'number') throw new Error(`${cell.from} is no number`);
+  if (cell.per) value /= at(document, cell.per);
+  if (cell.by) value *= at(document, cell.by);
+  if (cell.more) value *= at(document, cell.more) - 1;
+  if (cell.plus) value += at(document, cell.plus);
+  return value;
+}
+
 /** Why what is shown is not what the document holds; undefined when it is. */
 function mismatch(cell, document) {
   try {
@@ -57,10 +69,8 @@ function mismatch(cell, document) {
       const same = String(value).replace(/\s+/g, ' ').trim() === cell.text;
       return same ? undefined : `${cell.from} is "${value}", shown "${cell.text}"`;
     }
-    if (typeof value !== 'number') throw new Error(`${cell.from} is no number`);
     const shown = parse(cell.text);
-    const per = cell.per ? at(document, cell.per) : 1;
-    const wanted = expected(cell.as, value / per, shown.unit);
+    const wanted = expected(cell.as, amount(cell, document), shown.unit);
     const slack = shown.half * (1 + 1e-6) + Math.abs(wanted) * 1e-9;
     const close = Math.abs(shown.value - wanted) <= slack;
     return close ? undefined : `${cell.from} is ${value}, shown "${cell.text}"`;

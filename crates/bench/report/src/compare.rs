@@ -366,7 +366,7 @@ fn unequal_parts(old: &Results, new: &Results, found: &mut Vec<String>) {
     }
 }
 
-ratios!(Change);
+ratios!(Change: |_| true);
 
 impl Changes {
     /// Returns the first change of each side, which has its name.

@@ -13,7 +13,8 @@ pub(crate) trait Ratio {
     /// Returns the ratio: 1 is as fast, or as large.
     fn ratio(&self) -> f64;
 
-    /// Returns both ends of the interval, with the names of their fields.
+    /// Returns both ends of the interval, with the names of their fields. None if two restarts
+    /// agree to the last digit: what was measured was too coarse to show a spread.
     fn ends(&self) -> Option<[(&'static str, f64); 2]>;
 
     /// Returns the side of 0 % on which the interval lies; none if it holds 0 %.
@@ -26,21 +27,26 @@ pub(crate) trait Ratio {
     }
 }
 
-/// Ratios whose interval may be absent.
+/// Ratios whose interval may be absent, with what tells that one of no width is exact.
 macro_rules! ratios {
-    ($($name:ty),*) => { $(impl $crate::figures::Ratio for $name {
+    ($($name:ty: $exact:expr),* $(,)?) => { $(impl $crate::figures::Ratio for $name {
         fn ratio(&self) -> f64 {
             self.ratio
         }
 
         fn ends(&self) -> Option<[(&'static str, f64); 2]> {
-            Some([("low", self.low?), ("high", self.high?)])
+            let exact: fn(&Self) -> bool = $exact;
+            let (low, high) = self.low.zip(self.high)?;
+            (low < high || exact(self)).then_some([("low", low), ("high", high)])
         }
     })* };
 }
 pub(crate) use ratios;
 
-ratios!(Comparison, Pooled);
+ratios!(
+    Comparison: |one| one.restarts > 2 || one.metric == Metric::Size,
+    Pooled: |one| one.restarts > 2 || one.metric == Metric::Size,
+);
 
 /// Everything computed of an experiment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -232,3 +238,19 @@ impl Summary {
 
 /// [`Pooled::id`] of the headline.
 pub(crate) const HEADLINE: &str = "headline";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_restarts_that_agree_have_no_interval() {
+        let mut found = crate::examples::embedded().summary.comparisons.remove(0);
+        (found.restarts, found.low, found.high) = (2, Some(1.1), Some(1.1));
+        assert_eq!((found.ends(), found.sure()), (None, None));
+        let ends = Some([("low", 1.1), ("high", 1.1)]);
+        assert_eq!(Comparison { restarts: 3, ..found.clone() }.ends(), ends);
+        assert_eq!(Comparison { metric: Metric::Size, ..found.clone() }.ends(), ends);
+        assert!(Comparison { high: Some(1.2), ..found }.ends().is_some());
+    }
+}

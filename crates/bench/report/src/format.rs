@@ -9,6 +9,14 @@ pub(crate) enum As {
     Bare,
     /// A ratio as an overhead with three decimals.
     Fine,
+    /// A ratio as a cost in a sentence: without a sign, whole percents from 10 on.
+    Cost,
+    /// The same without its unit.
+    BareCost,
+    /// A ratio below 1 as a cost: what is missing to the whole.
+    Loss,
+    /// The same without its unit.
+    BareLoss,
     /// A ratio as a factor.
     Times,
     /// Nanoseconds.
@@ -39,7 +47,8 @@ impl As {
     /// Returns its name on the page.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Percent | Self::Bare | Self::Fine => "overhead",
+            Self::Percent | Self::Bare | Self::Fine | Self::Cost | Self::BareCost => "overhead",
+            Self::Loss | Self::BareLoss => "loss",
             Self::Times => "factor",
             Self::Duration => "nanoseconds",
             Self::Seconds => "seconds",
@@ -56,6 +65,10 @@ impl As {
         match self {
             Self::Percent => percent(value),
             Self::Bare => percent(value).trim_end_matches(" %").to_owned(),
+            Self::Cost => format!("{} %", points(value - 1.0)),
+            Self::BareCost => points(value - 1.0),
+            Self::Loss => format!("{} %", points(1.0 - value)),
+            Self::BareLoss => points(1.0 - value),
             Self::Fine => fine_percent(value),
             Self::Times => times(value),
             Self::Duration => duration(value),
@@ -95,6 +108,16 @@ pub(crate) fn percent(ratio: f64) -> String {
     }
 }
 
+/// Formats a share in percent without its unit: a decimal below 10 only.
+fn points(share: f64) -> String {
+    let percent = share * 100.0;
+    // Adding zero turns -0.0 into 0.0.
+    match percent.abs() {
+        size if size >= 9.95 => format!("{:.0}", percent.round() + 0.0),
+        _ => format!("{:.1}", (percent * 10.0).round() / 10.0 + 0.0),
+    }
+}
+
 /// Formats a ratio near 1 as an overhead with three decimals: 1.0002 is `+0.020 %`.
 pub(crate) fn fine_percent(ratio: f64) -> String {
     // Adding zero turns -0.0 into 0.0.
@@ -106,12 +129,23 @@ pub(crate) fn times(ratio: f64) -> String {
     format!("x{ratio:.2}")
 }
 
+/// An interval whose ends are further apart than this factor tells nothing.
+const WIDEST: f64 = 10.0;
+/// In place of an interval.
+pub(crate) const TOO_WIDE: &str = "too wide to tell";
+pub(crate) const NO_INTERVAL: &str = "no interval";
+
+/// Returns true if an interval of ratios is too wide to be shown.
+pub(crate) fn too_wide([low, high]: [f64; 2]) -> bool {
+    high > low * WIDEST
+}
+
 /// Formats an interval of ratios as overheads: `-0.3 to +2.7`, `no interval` if it is absent.
 pub(crate) fn interval(ends: Option<[f64; 2]>) -> String {
     match ends {
-        Some([low, high]) if low < 0.01 || high > 100.0 => "too wide to tell".to_owned(),
+        Some(ends) if too_wide(ends) => TOO_WIDE.to_owned(),
         Some(ends) => ends.map(|end| As::Bare.words(end)).join(" to "),
-        None => "no interval".to_owned(),
+        None => NO_INTERVAL.to_owned(),
     }
 }
 
@@ -174,6 +208,18 @@ mod tests {
         assert_eq!(interval(Some([0.997, 1.027])), "-0.3 to +2.7");
         assert_eq!(interval(None), "no interval");
         assert_eq!(interval(Some([0.5, 1e9])), "too wide to tell");
+        assert_eq!(interval(Some([0.037, 21.27])), "too wide to tell");
+        assert_eq!(interval(Some([149.0, 151.0])), "+14800 to +15000");
+    }
+
+    #[test]
+    fn costs_in_a_sentence() {
+        assert_eq!(As::Cost.words(1.1523), "15 %");
+        assert_eq!(As::Cost.words(1.031), "3.1 %");
+        assert_eq!(As::Cost.words(0.9996), "0.0 %");
+        assert_eq!(As::BareCost.words(0.88), "-12");
+        assert_eq!(As::Loss.words(0.975), "2.5 %");
+        assert_eq!(As::BareLoss.words(0.8), "20");
     }
 
     #[test]

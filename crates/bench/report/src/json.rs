@@ -36,17 +36,20 @@ impl JsonError {
 /// # Errors
 /// If a number cannot be written as JSON.
 pub fn to_json(results: &Results) -> Result<String, JsonError> {
-    /// The verdict is for readers; it is not read back.
+    let mut text = serde_json::to_string_pretty(&document(results))?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// Returns the document: a run with its verdict, which is for readers and is not read back.
+pub(crate) fn document(results: &Results) -> impl Serialize + '_ {
     #[derive(Serialize)]
     struct Document<'a> {
         #[serde(flatten)]
         results: &'a Results,
         verdict: Vec<String>,
     }
-    let verdict = verdict(results);
-    let mut text = serde_json::to_string_pretty(&Document { results, verdict })?;
-    text.push('\n');
-    Ok(text)
+    Document { results, verdict: verdict(results) }
 }
 
 /// Reads a document.

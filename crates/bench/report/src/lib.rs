@@ -3,9 +3,11 @@
 //! Everything here is pure: it takes measured [`Results`], computes a [`Summary`] and renders it.
 //! No file, socket, clock or product crate is touched.
 
+mod answer;
 mod calibration;
 mod compare;
 mod csv;
+mod each;
 #[cfg(test)]
 mod examples;
 mod figures;

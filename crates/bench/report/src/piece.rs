@@ -1,12 +1,14 @@
 //! Pieces of displayed content: words, and texts and numbers of the document with their places. The
 //! page adds a place to each: `data-from` holds a JSON pointer without its first slash, `data-as`
-//! the format of the value there, `data-per` the place of a value that it is divided by. The
-//! browser test reads every one of them back.
+//! the format of the value there, `data-per` the place of a value that it is divided by, `data-by`
+//! that of a ratio that it grew by, `data-more` that of a ratio of whose growth it is the amount,
+//! `data-plus` that of a value that it is added to. The browser test reads every one of them back.
 
 use maud::{Markup, Render, html};
 
 use crate::figures::Ratio;
 pub(crate) use crate::format::As;
+use crate::format::{NO_INTERVAL, TOO_WIDE, too_wide};
 use crate::report::float;
 
 /// A piece of a sentence or of a table, for the terminal and for the page.
@@ -23,6 +25,8 @@ pub(crate) enum Piece {
     Number(String, As, f64),
     /// A number with its place, divided by another one that is not 0.
     Per(String, As, f64, (String, f64)),
+    /// A number with its place, and another one that changes it.
+    Changed(String, As, f64, Change),
     /// A sequence.
     All(Vec<Piece>),
     /// Code.
@@ -31,10 +35,51 @@ pub(crate) enum Piece {
     Whole(Box<Piece>),
     /// In small type.
     Small(Box<Piece>),
-    /// In small type on a separate line; in a terminal in parentheses.
+    /// In small type on a separate line, on paper behind it; in a terminal in parentheses.
     Below(Box<Piece>),
     /// Each on a separate line.
     Lines(Vec<Piece>),
+}
+
+/// A change of a number by another one with its place.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Change {
+    /// Times a ratio.
+    By(String, f64),
+    /// What a ratio adds to it.
+    More(String, f64),
+    /// Plus an amount.
+    Plus(String, f64),
+}
+
+impl Change {
+    /// Returns the attribute that holds its place.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::By(..) => "data-by",
+            Self::More(..) => "data-more",
+            Self::Plus(..) => "data-plus",
+        }
+    }
+
+    fn words(&self, kind: As, value: f64) -> String {
+        match self {
+            Self::By(_, ratio) => kind.words(value * ratio),
+            Self::More(_, ratio) => signed(kind, value * (ratio - 1.0)),
+            Self::Plus(_, more) => kind.words(value + more),
+        }
+    }
+
+    fn place(&self) -> &str {
+        let (Self::By(at, _) | Self::More(at, _) | Self::Plus(at, _)) = self;
+        at
+    }
+}
+
+/// Formats an amount with its sign.
+fn signed(kind: As, value: f64) -> String {
+    let plus = if value > 0.0 { "+" } else { "" };
+    format!("{plus}{}", kind.words(value))
 }
 
 /// Numbers of the document.
@@ -131,6 +176,7 @@ impl Piece {
             Self::Words(words) | Self::Text(_, words) => words.clone(),
             Self::Number(_, kind, value) => kind.words(*value),
             Self::Per(_, kind, value, (_, over)) => kind.words(value / over),
+            Self::Changed(_, kind, value, change) => change.words(*kind, *value),
             Self::All(all) => each(all).concat(),
             Self::Code(piece) | Self::Whole(piece) | Self::Small(piece) => piece.words(),
             Self::Below(piece) => format!(" ({})", piece.words()),
@@ -156,17 +202,26 @@ impl Render for Piece {
                 Self::Per(at, kind, _, (over, _)) => {
                     span data-from=(at) data-as=(kind.name()) data-per=(over) { (self.words()) }
                 },
+                Self::Changed(at, kind, _, change) => (changed(at, *kind, change, &self.words())),
                 Self::Code(piece) => code { (**piece) },
                 Self::All(all) => @for piece in all { (piece) },
                 Self::Whole(piece) => span class="number" { (**piece) },
                 Self::Small(piece) => small { (**piece) },
-                Self::Below(piece) => { br; small { (**piece) } },
+                Self::Below(piece) => { " " small class="below" { (**piece) } },
                 Self::Lines(all) => @for (index, line) in all.iter().enumerate() {
                     @if index > 0 { br; }
                     (line)
                 },
             }
         }
+    }
+}
+
+fn changed(at: &str, kind: As, change: &Change, words: &str) -> Markup {
+    let of = |name: &str| (change.name() == name).then(|| change.place());
+    html! {
+        span data-from=(at) data-as=(kind.name()) data-by=[of("data-by")]
+            data-more=[of("data-more")] data-plus=[of("data-plus")] { (words) }
     }
 }
 
@@ -221,8 +276,8 @@ impl<T: Ratio> Found<'_, T> {
     pub(crate) fn ends(&self, kind: As) -> Piece {
         let kind = if kind == As::Percent { As::Bare } else { kind };
         match self.item.ends() {
-            None => "no interval".into(),
-            Some([(_, low), (_, high)]) if low < 0.01 || high > 100.0 => "too wide to tell".into(),
+            None => NO_INTERVAL.into(),
+            Some(ends) if too_wide(ends.map(|(_, end)| end)) => TOO_WIDE.into(),
             Some(ends) => Piece::span(ends.map(|(field, end)| self.number(field, kind, end))),
         }
     }
@@ -255,6 +310,12 @@ mod tests {
         let over = ("classes/0/operations".to_owned(), 4.0);
         let shared = Piece::Per("a".to_owned(), As::Duration, 5000.0, over).render().into_string();
         assert!(shared.ends_with("data-per=\"classes/0/operations\">1.25 us</span>"), "{shared}");
+        let grown = |change| Piece::Changed("a".to_owned(), As::Duration, 56_000.0, change);
+        let more = grown(Change::More("r".to_owned(), 1.1)).render().into_string();
+        assert!(more.ends_with("data-more=\"r\">+5.60 us</span>"), "{more}");
+        assert_eq!(grown(Change::By("r".to_owned(), 1.1)).words(), "61.6 us");
+        assert_eq!(grown(Change::More("r".to_owned(), 0.9)).words(), "-5.60 us");
+        assert_eq!(grown(Change::Plus("d".to_owned(), 4000.0)).words(), "60.0 us");
         assert!(text("subject/label", "<b>").render().into_string().contains("&lt;b&gt;"));
     }
 

@@ -5,7 +5,7 @@ use crate::format::As;
 use crate::layout::{Column, FACTS, FactInfo, Layout, Of};
 use crate::metric::Metric;
 use crate::model::{Class, Latency, ProbeKind, Role, Side};
-use crate::piece::{Found, Piece, all, each, find, text};
+use crate::piece::{Change, Found, Piece, all, each, find, text};
 use crate::report::{Facts, Idle, Report, distinct};
 use crate::table::Table;
 
@@ -181,7 +181,7 @@ impl<'a> Shown<'a> {
         (Table::new(title, self.head(self.layout.costs), rows), reference)
     }
 
-    /// Returns costs of one side in some cells, and the time of one operation on both sides.
+    /// Returns costs of one side in some cells, with elapsed time also that of one operation.
     /// Metrics that no cell has are left out.
     pub(crate) fn overheads(
         &self,
@@ -195,54 +195,55 @@ impl<'a> Shown<'a> {
             cells.iter().any(|cell| self.comparison(&cell.item.id, **metric, pair).is_some())
         };
         let metrics: Vec<Metric> = metrics.iter().filter(known).copied().collect();
+        let timed = metrics.contains(&Metric::Elapsed);
         let row = |cell: &Found<'_, Class>| {
             let ratios = metrics.iter().map(|one| self.ratio(&cell.item.id, *one, pair, false));
-            let each = [base, side].map(|side| {
-                match self.figure(&cell.item.id, &side.id, Metric::Elapsed, Of::Each) {
-                    Piece::Nothing => Piece::Nothing,
-                    each_ns => all![each_ns, format!("/{}", cell.item.unit)],
-                }
-            });
+            let each = timed.then(|| self.each(cell.item, pair)).into_iter().flatten();
             std::iter::once(self.names(&cell.item.id, &[])).chain(ratios).chain(each).collect()
         };
         let mut head = self.head(&metrics);
-        head.extend([base, side].map(|side| format!("Each, {}", side.label)));
+        if timed {
+            head.extend([base, side].map(|side| format!("Each, {}", side.label)));
+            head.push("More, each".to_owned());
+        }
         Table::new(title, head, cells.iter().map(row))
     }
 
-    /// Returns the decisive costs of several sides, each against its own plain one; for those with
-    /// another library also the first of it against `base`, if given.
-    pub(crate) fn side_by_side(&self, title: &str, sides: &[&Side], base: Option<&Side>) -> Table {
+    /// Returns one cost of several sides, a column for each: against `base` if given, else each
+    /// against its own plain one. Cells without any are left out.
+    pub(crate) fn side_by_side(
+        &self,
+        title: String,
+        (cells, sides): (&[&Class], &[&Side]),
+        (metric, base): (Metric, Option<&Side>),
+    ) -> Table {
         let mut head = self.head(&[]);
-        let mut columns = Vec::new();
-        let [first, _] = self.layout.wanted;
-        for side in sides {
-            let Some(own) = self.report.plain(side) else { continue };
-            let mut column = |words: &str, metric, against| {
-                head.push(format!("{}, {words}", side.label));
-                columns.push((metric, (side.id.as_str(), against)));
+        head.extend(sides.iter().map(|side| side.label.clone()));
+        let row = |cell: &&Class| {
+            let ratio = |side: &&Side| {
+                let against = base.or_else(|| self.report.plain(side));
+                against.map_or(Piece::Nothing, |against| {
+                    self.ratio(&cell.id, metric, (&side.id, &against.id), false)
+                })
             };
-            for metric in self.layout.wanted {
-                column(metric.label(), metric, own.id.as_str());
-            }
-            if let Some(base) = base.filter(|_| side.plain.is_some()) {
-                let words = format!("{} against {}", first.label(), base.label);
-                column(&words, first, base.id.as_str());
-            }
-        }
-        let row = |cell: &Class| {
-            let ratios = columns.iter().map(|(one, pair)| self.ratio(&cell.id, *one, *pair, false));
-            std::iter::once(self.names(&cell.id, &[])).chain(ratios).collect()
+            let ratios: Vec<Piece> = sides.iter().map(ratio).collect();
+            let known = ratios.iter().any(|ratio| *ratio != Piece::Nothing);
+            known.then(|| [vec![self.names(&cell.id, &[])], ratios].concat())
         };
-        Table::new(title, head, self.report.cells.iter().map(row))
+        Table::new(title, head, cells.iter().filter_map(row))
     }
 
-    /// Returns the sides of several ways to encrypt in one table; none if there is only one.
-    pub(crate) fn peers(&self) -> Option<Table> {
+    /// Returns the sides of several ways to encrypt, a table for each decisive cost; none if there
+    /// is only one.
+    pub(crate) fn peers(&self) -> Vec<Table> {
         let sides: Vec<&Side> = self.report.others().collect();
+        let cells: Vec<&Class> = self.report.cells.iter().collect();
+        let table = |metric: &Metric| {
+            let title = format!("Side by side, each against its own plain one: {}", metric.label());
+            self.side_by_side(title, (&cells, &sides), (*metric, None)).filled()
+        };
         let some = sides.iter().any(|side| side.role == Role::Peer);
-        let title = "Side by side: each against its own plain side";
-        some.then(|| self.side_by_side(title, &sides, None))
+        self.layout.wanted.iter().filter(|_| some).filter_map(table).collect()
     }
 
     fn head(&self, metrics: &[Metric]) -> Vec<String> {
@@ -290,22 +291,27 @@ impl<'a> Shown<'a> {
         Table::new("Latency of single operations", head, rows).filled()
     }
 
-    /// Returns single values of encrypted sides beside their plain ones, if there are any.
-    pub(crate) fn probes(&self) -> Option<Table> {
+    /// Returns single values of encrypted sides in these roles beside their plain ones, if there
+    /// are any.
+    pub(crate) fn probes(&self, roles: &[Role]) -> Option<Table> {
+        let wanted = |found: &Found<'_, Difference>| {
+            let mut sides = self.report.sides.iter().filter(|side| roles.contains(&side.role));
+            sides.any(|side| side.id == found.item.side)
+        };
         let row = |found: Found<'_, Difference>| {
             let item = found.item;
             let kind = probe_kind(item.kind);
             vec![
                 item.kind.label().into(),
                 self.side(&item.side),
-                found.number("value", kind, item.value),
+                grown(&found, kind),
                 self.side(&item.against),
                 found.number("against_value", kind, item.against_value),
                 more(&found),
             ]
         };
         let at = self.place("summary/differences");
-        let rows = each(&self.report.summary.differences, &at).map(row);
+        let rows = each(&self.report.summary.differences, &at).filter(wanted).map(row);
         let head = ["What", "Side", "Value", "Against", "Value", "More"];
         Table::new("Opening, memory, size", head, rows).filled()
     }
@@ -339,7 +345,7 @@ fn known(facts: &Facts, at: &str) -> Vec<Piece> {
 }
 
 /// Returns a ratio over several cells; for a median with the minimum and the maximum of them.
-fn pooled(found: &Found<'_, Pooled>) -> Piece {
+pub(crate) fn pooled(found: &Found<'_, Pooled>) -> Piece {
     let (item, kind) = (found.item, found.item.metric.cost());
     if item.restarts > 0 || kind == As::Fine {
         return found.with_ends(kind);
@@ -357,6 +363,14 @@ fn probe_kind(kind: ProbeKind) -> As {
     }
 }
 
+/// Returns a side's value: its opponent's median and the difference, which is a mean over restarts,
+/// so that the columns of a row agree.
+fn grown(found: &Found<'_, Difference>, kind: As) -> Piece {
+    let more = Change::Plus(format!("{}/difference", found.at), found.item.difference);
+    let at = format!("{}/against_value", found.at);
+    Piece::Changed(at, kind, found.item.against_value, more)
+}
+
 /// Returns the additional amount that a side takes over its opponent; growth of a file as a
 /// percentage.
 pub(crate) fn more(found: &Found<'_, Difference>) -> Piece {
@@ -371,7 +385,7 @@ pub(crate) fn more(found: &Found<'_, Difference>) -> Piece {
         all![plus, found.number(field, probe_kind(item.kind), value)]
     };
     let difference = of("difference", item.difference);
-    match item.low.zip(item.high) {
+    match item.low.zip(item.high).filter(|(low, high)| low < high) {
         Some((low, high)) => {
             all![difference, Piece::span([of("low", low), of("high", high)]).below()]
         }
@@ -437,6 +451,17 @@ mod tests {
     }
 
     #[test]
+    fn an_opening_is_its_plain_one_and_what_it_costs_more() {
+        let mut report = examples::embedded();
+        let found = &mut report.summary.differences[0];
+        found.kind = ProbeKind::OpenOther;
+        (found.value, found.against_value, found.difference) = (3.36e6, 206e3, 4.58e6);
+        let table = Shown::of("embedded", &report).probes(&[Role::Encrypted]).unwrap().words();
+        holds(&table, ["4.79 ms", "206 us", "+4.58 ms"]);
+        assert!(!table.contains("3.36 ms"), "{table}");
+    }
+
+    #[test]
     fn workloads_show_overheads_and_figures_of_every_side() {
         holds(
             &text(&examples::oltp()),
@@ -450,6 +475,22 @@ mod tests {
                 "2.00 ms",
             ],
         );
+    }
+
+    /// A column for each side, so that several still fit on a page.
+    #[test]
+    fn sides_have_a_table_for_each_decisive_cost() {
+        let report = examples::oltp();
+        let [throughput, cpu] = Shown::of("oltp", &report).peers().try_into().unwrap();
+        assert_eq!(
+            (throughput.columns().as_str(), cpu.columns().as_str()),
+            ("tdekit, peer", "tdekit, peer")
+        );
+        holds(&throughput.words(), ["throughput", "-20.0 %"]);
+        holds(&cpu.words(), ["CPU a transaction", "+25.0 %"]);
+        let mut alone = examples::oltp();
+        alone.sides.retain(|side| side.role != Role::Peer);
+        assert!(Shown::of("oltp", &alone).peers().is_empty());
     }
 
     #[test]

@@ -32,6 +32,11 @@ impl Table {
         (!self.rows.is_empty()).then_some(self)
     }
 
+    /// Returns the headings of its columns beside the names; empty if there are none.
+    pub(crate) fn columns(&self) -> String {
+        self.head.get(1..).unwrap_or_default().join(", ")
+    }
+
     /// Returns it as plain text, ending in a newline.
     pub(crate) fn words(&self) -> String {
         let mut table = comfy_table::Table::new();

@@ -57,7 +57,8 @@ fn classes(results: &Results, (name, report): (&str, &Report)) -> String {
         };
         text.push_str(&format!("\nLatency {meaning}:{}", table.words()));
     }
-    text.extend(shown.probes().map(|table| table.words()));
+    let probes = shown.probes(&[Role::Encrypted, Role::Peer]);
+    text.extend(probes.map(|table| table.words()));
     text
 }
 
@@ -99,12 +100,16 @@ fn own(name: &str, report: &Report) -> String {
 fn heading(results: &Results) -> String {
     let subject = &results.subject;
     let Some(side) = results.embedded.as_ref().and_then(|report| report.sides.first()) else {
-        let size = bytes(float(subject.bytes));
+        // A server's size may be unknown.
+        let size = match subject.bytes {
+            0 => String::new(),
+            size => format!(", {}", bytes(float(size))),
+        };
         let page = match subject.page_size_bytes {
             0 => String::new(),
             bytes => format!(", page size {bytes}"),
         };
-        return format!("{}, {size}{page}\n", subject.label);
+        return format!("{}{size}{page}\n", subject.label);
     };
     let library = format!("SQLite {} ({})", side.library.version, side.library.origin);
     let settings = &results.settings;
@@ -197,6 +202,8 @@ mod tests {
         crate::summarize(&mut results);
         let text = terminal(&results);
         assert!(!text.contains("journal_mode"), "{text}");
+        results.subject.bytes = 0;
+        assert!(!terminal(&results).contains(", 0 B"));
         holds(
             &text,
             [

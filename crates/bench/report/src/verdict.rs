@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use crate::answer::answer;
 use crate::figures::{Comparison, Pooled, Ratio};
 use crate::format::{As, bytes, count, percent};
 use crate::headline::GROUPS;
@@ -17,8 +18,8 @@ pub(crate) const CONTROL: &str = "Base against base, a control: the true overhea
 /// The answer if there is none.
 pub(crate) const NOTHING: &str = "Nothing was compared";
 
-/// Returns the cost of encryption, one sentence for each, most important first. Empty if nothing
-/// was compared.
+/// Returns the cost of encryption in one plain sentence, then exactly, one sentence for each side.
+/// Empty if nothing was compared.
 pub(crate) fn answers(results: &Results) -> Vec<Piece> {
     let of = |(name, report): (&'static str, &Report)| {
         let shown = Shown::of(name, report);
@@ -29,7 +30,7 @@ pub(crate) fn answers(results: &Results) -> Vec<Piece> {
             _ => of_headline(&shown),
         }
     };
-    results.reports().flat_map(of).collect()
+    answer(results).into_iter().chain(results.reports().flat_map(of)).collect()
 }
 
 /// Returns the answers, and conclusions from single classes, for a terminal.
@@ -147,7 +148,11 @@ fn of_groups(report: &Report, confidence: f64) -> Vec<String> {
     let pair = (side.id.as_str(), base.id.as_str());
     let mut sentences = Vec::new();
     for (group, fits) in GROUPS {
-        let own = |class: &&Class| fits(class) && class.id != "script/all";
+        // The whole script is the headline, and another mean of its parts another answer.
+        if report.cells.iter().any(|class| fits(class) && class.id == "script/all") {
+            continue;
+        }
+        let own = |class: &&Class| fits(class);
         let span = |metric| {
             let of = |class: &Class| report.summary.comparison(&class.id, metric, pair.0, pair.1);
             span(&report.cells.iter().filter(own).filter_map(of).collect::<Vec<_>>())
@@ -228,9 +233,11 @@ mod tests {
     fn verdict_names_sides_and_overheads() {
         let mut results = example();
         let sentences = verdict(&results);
-        assert!(sentences[0].contains("encrypted costs +10.0 % (+10.0 to +10.0)"), "{sentences:?}");
-        assert!(sentences[1].contains("peer costs +150 %"), "{sentences:?}");
-        assert!(sentences[2].contains("+10.0 %"), "{sentences:?}");
+        let first = "Encryption costs 10 % of elapsed time here (10 to 10 %).";
+        assert_eq!(sentences[0], first);
+        assert!(sentences[1].contains("encrypted costs +10.0 % (+10.0 to +10.0)"), "{sentences:?}");
+        assert!(sentences[2].contains("peer costs +150 %"), "{sentences:?}");
+        assert!(sentences[3].contains("+10.0 %"), "{sentences:?}");
         results.control = true;
         assert!(verdict(&results)[0].contains("true overhead is 0 %"));
         results.embedded = None;
@@ -245,17 +252,34 @@ mod tests {
         for found in pooled.iter_mut().filter(elapsed) {
             (found.low, found.high) = (Some(0.94), Some(1.17));
         }
-        let first = verdict(&results).remove(0);
+        let first = verdict(&results).remove(1);
         assert!(
             first.contains("cannot be told from zero: ") && first.contains("-6.0 to +17.0"),
             "{first}"
         );
     }
 
+    /// The mean of the statements' own ratios would be a second answer beside the whole script's.
+    #[test]
+    fn a_script_has_one_answer() {
+        let mut results = example();
+        let report = results.embedded.as_mut().unwrap();
+        let count = |results: &Results| {
+            let group = |line: &String| line.starts_with("Your statements: ");
+            verdict(results).iter().filter(|line| group(line)).count()
+        };
+        report.cells[0].experiment = Experiment::Script;
+        assert_eq!(count(&results), 1);
+        let report = results.embedded.as_mut().unwrap();
+        let whole = Class { id: "script/all".to_owned(), ..report.cells[0].clone() };
+        report.cells.push(whole);
+        assert_eq!(count(&results), 0);
+    }
+
     #[test]
     fn every_experiment_has_its_answers() {
         let results = Results { embedded: None, ..whole() };
-        assert_eq!(verdict(&Results { oltp: None, ..results.clone() }).len(), 2 + 2 + 2 + 1);
+        assert_eq!(verdict(&Results { oltp: None, ..results.clone() }).len(), 1 + 2 + 2 + 2 + 1);
         let said = verdict(&results).join("\n");
         holds(
             &said,

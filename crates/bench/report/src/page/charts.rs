@@ -10,6 +10,7 @@ use crate::model::{Class, Side};
 use crate::piece::Piece;
 use crate::plot::{Bar, Bars, ChartError, Height, Ink, Key, Lines, Series, bars, lines};
 use crate::published::{PUBLISHED, PublishedMessages};
+use crate::report::distinct;
 use crate::shown::Shown;
 use crate::table::Table;
 
@@ -43,13 +44,16 @@ pub(super) fn by_threads(shown: &Shown<'_>) -> Result<Markup, ChartError> {
             amounts.insert(0, ("transactions a second", count, Throughput));
         }
         for (what, words, metric) in amounts {
-            drawn.push(plot(what, Height::Amount(words), series(shown, &cells, metric))?);
+            for (server, series) in by_server(shown, &cells, metric) {
+                let what = [what, server.as_str()].join("");
+                drawn.push(plot(&what, Height::Amount(words), series)?);
+            }
         }
     }
     Ok(html! { @if !drawn.is_empty() {
         p class="quiet" {
             "Medians of the blocks; the tables below hold the same figures. Amounts begin at \
-             zero, threads double."
+             zero. The axes of threads and of costs are logarithmic."
         }
         @if beside { p class="quiet" data-fixed { (published_words()) } }
         div class="charts" { @for chart in &drawn { (chart) } }
@@ -110,15 +114,30 @@ fn time(ns: f64) -> String {
     if ns == 0.0 { "0".to_owned() } else { duration(ns) }
 }
 
-fn series(shown: &Shown<'_>, cells: &[&Class], metric: Metric) -> Vec<Series> {
+/// Returns the amounts of each plain side with the sides that are held against it: another server's
+/// amounts say nothing beside them. Each has its server's name if there are several.
+fn by_server(shown: &Shown<'_>, cells: &[&Class], metric: Metric) -> Vec<(String, Vec<Series>)> {
     let report = shown.report;
     let series = |(ink, side): (Ink, &Side)| {
         let point =
             |cell: &&Class| Some((threads(cell)?, report.median(&cell.id, &side.id, metric)?));
         joined(Key::new(ink, &side.label), cells.iter().filter_map(point).collect())
     };
-    let base = report.base().map(|side| (Ink::Plain, side));
-    base.into_iter().chain(Ink::SIDES.into_iter().zip(report.others())).filter_map(series).collect()
+    // A side keeps its ink in every chart.
+    let inked: Vec<(Ink, &Side)> = Ink::SIDES.into_iter().zip(report.others()).collect();
+    let plain = distinct(inked.iter().filter_map(|(_, side)| report.plain(side)), |side| &side.id);
+    let several = plain.len() > 1;
+    let chart = |plain: &Side| {
+        let own = |(_, side): &&(Ink, &Side)| {
+            report.plain(side).is_some_and(|known| known.id == plain.id)
+        };
+        let sides = inked.iter().filter(own).copied();
+        let drawn: Vec<Series> =
+            std::iter::once((Ink::Plain, plain)).chain(sides).filter_map(series).collect();
+        let name = if several { format!(", beside {}", plain.label) } else { String::new() };
+        (!drawn.is_empty()).then_some((name, drawn))
+    };
+    plain.into_iter().filter_map(chart).collect()
 }
 
 /// The cell that the source measured.
@@ -241,6 +260,8 @@ pub(super) fn of_messages(shown: &Shown<'_>) -> Result<Markup, ChartError> {
 mod tests {
     use super::*;
     use crate::examples;
+    use crate::model::Role;
+    use crate::report::{Report, Run};
 
     fn values(drawn: &[Drawn]) -> Vec<f64> {
         drawn.iter().map(|(bar, _)| bar.value).collect()
@@ -283,6 +304,35 @@ mod tests {
         examples::summarize(&mut paced);
         let page = by_threads(&Shown::of("oltp", &paced)).unwrap().into_string();
         assert!(!page.contains(wanted) && page.contains("latency"), "{page}");
+    }
+
+    #[test]
+    fn another_servers_curves_have_a_chart_of_their_own() {
+        let mut report = examples::oltp();
+        let one = |report: &Report| {
+            let shown = Shown::of("oltp", report);
+            let cells: Vec<&Class> = report.cells.iter().collect();
+            by_server(&shown, &cells, Throughput)
+                .into_iter()
+                .map(|(name, all)| (name, all.into_iter().map(|one| one.key.name).collect()))
+                .collect::<Vec<(String, Vec<String>)>>()
+        };
+        let [(name, keys)] = one(&report).try_into().unwrap();
+        assert_eq!((name.as_str(), keys.len()), ("", 3));
+        let mut plain = report.base().unwrap().clone();
+        (plain.id, plain.label) = ("own".to_owned(), "own plain".to_owned());
+        plain.role = Role::PeerPlain;
+        report.sides.push(plain);
+        report.sides.iter_mut().find(|side| side.id == "peer").unwrap().plain = Some("own".into());
+        let more: Vec<_> = report.runs.iter().filter(|run| run.side == "base").cloned().collect();
+        report.runs.extend(more.into_iter().map(|run| Run { side: "own".to_owned(), ..run }));
+        examples::summarize(&mut report);
+        let [first, second] = one(&report).try_into().unwrap();
+        assert_eq!(first.1, ["base", "tdekit"]);
+        assert_eq!(
+            second,
+            (", beside own plain".to_owned(), vec!["own plain".to_owned(), "peer".to_owned()])
+        );
     }
 
     #[test]

@@ -5,8 +5,9 @@ use super::STYLE;
 /// Counts the places to which a page's numbers and names refer; each must be in the document.
 pub(super) fn pointed(page: &str, document: &serde_json::Value) -> usize {
     let mut count = 0;
-    for attribute in ["data-from=\"", "data-per=\"", "data-counted=\""] {
-        for rest in page.split(attribute).skip(1) {
+    let places = ["from", "per", "by", "more", "plus", "counted"];
+    for attribute in places.map(|name| format!("data-{name}=\"")) {
+        for rest in page.split(&attribute).skip(1) {
             let pointer = rest.split('"').next().unwrap();
             assert!(document.pointer(&format!("/{pointer}")).is_some(), "{pointer}");
             count += 1;

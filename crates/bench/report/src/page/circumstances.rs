@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{again, made};
+use super::{again, folded, made};
 use crate::model::{Environment, Results, Settings, Side, Stopping};
 use crate::piece::{As, Found, Piece, all, each, number, text};
 
@@ -28,8 +28,26 @@ pub(super) fn machine(machine: &Environment) -> Vec<(&'static str, Piece)> {
         ("File system", found.text("file_system", &machine.file_system)),
         ("Load average at the start", found.text("load_average", &machine.load_average)),
         ("Clock", clock),
-        ("Instructions counted", known("instructions", &machine.instructions)),
+        ("Instructions counted", instructions(&found)),
     ]
+}
+
+/// Kind of counted instructions; in place of the system's error message, its meaning.
+fn instructions(found: &Found<'_, Environment>) -> Piece {
+    let told = &found.item.instructions;
+    let meaning = |number: &str| told.contains(&format!("(os error {number})"));
+    if ["1", "13"].into_iter().any(meaning) {
+        return "none: this user may not read the processor's counters; `sysctl \
+                kernel.perf_event_paranoid=1` or the right CAP_PERFMON allows it"
+            .into();
+    }
+    if told.contains("(os error ") {
+        return "none: the processor's counters cannot be read here; a virtual machine has them if \
+                its host passes them on (a virtual PMU), a container if its seccomp profile \
+                allows perf_event_open"
+            .into();
+    }
+    if told.is_empty() { Piece::Nothing } else { found.text("instructions", told) }
 }
 
 /// Machine and settings.
@@ -57,19 +75,17 @@ pub(super) fn environment(results: &Results) -> Markup {
             ("Wait before a locked database is tried again", wait),
         ]);
     }
-    html! {
-        section id="environment" {
-            h2 { "Environment and settings" }
-            p { "The same on every side." }
-            dl { @for (name, value) in rows { div { dt { (name) } dd { (value) } } } }
-            @if let Some(report) = &results.embedded {
-                h3 { "Sides" }
-                ul class="sides" {
-                    @for side in each(&report.sides, "embedded/sides") { (library(&side)) }
-                }
+    let inside = html! {
+        p { "The same on every side." }
+        dl { @for (name, value) in rows { div { dt { (name) } dd { (value) } } } }
+        @if let Some(report) = &results.embedded {
+            h3 { "Sides" }
+            ul class="sides" {
+                @for side in each(&report.sides, "embedded/sides") { (library(&side)) }
             }
         }
-    }
+    };
+    folded("environment", "Environment and settings", &inside)
 }
 
 /// Rate and think time.
@@ -110,20 +126,18 @@ fn library(side: &Found<'_, Side>) -> Markup {
 
 /// Computation of the figures, and how to repeat the run.
 pub(super) fn method(results: &Results) -> Markup {
-    html! {
-        section id="method" {
-            h2 { "Method" }
-            @if results.embedded.is_some() { (of_sides(results)) }
-            @if results.server.is_some() { (super::server::method(results)) }
-            @if let Some(matrix) = &results.backup { (super::own::backup_method(matrix)) }
-            (again(&results.command))
-            p {
-                (made(&results.tool, &results.started, results.duration_s))
-                ". All that was measured stands in this page's source as JSON, in the element \
-                 with the id \"results\": the same document as the results file."
-            }
+    let inside = html! {
+        @if results.embedded.is_some() { (of_sides(results)) }
+        @if results.server.is_some() { (super::server::method(results)) }
+        @if let Some(matrix) = &results.backup { (super::own::backup_method(matrix)) }
+        (again(&results.command))
+        p {
+            (made(&results.tool, &results.started, results.duration_s))
+            ". All that was measured stands in this page's source as JSON, in the element with the \
+             id \"results\": the same document as the results file."
         }
-    }
+    };
+    folded("method", "Method, and how to run it again", &inside)
 }
 
 fn of_sides(results: &Results) -> Markup {
@@ -131,12 +145,12 @@ fn of_sides(results: &Results) -> Markup {
     html! {
         p {
             "Each block of work runs on every side in random order, directly one after the other; \
-             the sides never run at the same time. After "
-            (number("settings/pairs", As::Count, settings.pairs))
-            " such rounds all processes are started anew on freshly copied files: a restart. "
-            (number("settings/restarts", As::Count, settings.restarts)) " restarts were planned"
+             the sides never run at the same time. After some such rounds all processes are \
+             started anew on freshly copied files: a restart. Planned were "
+            (number("settings/pairs", As::Count, settings.pairs)) " rounds in each of "
+            (number("settings/restarts", As::Count, settings.restarts)) " restarts"
             @if settings.stopping.is_some() { " with every class" }
-            "."
+            "; each section says what was measured."
         }
         @if let Some(stopping) = &settings.stopping {
             (until_narrow(&Found::at("settings/stopping", stopping)))
@@ -144,8 +158,9 @@ fn of_sides(results: &Results) -> Markup {
         p {
             "A ratio is the Hodges-Lehmann estimate of the paired log ratios within a restart, \
              averaged over restarts. Its interval is Student's t over the restarts, because pairs \
-             of one restart share file layout and placement and are not independent. CPU is that \
-             of the measured processes, user and system."
+             of one restart share file layout and placement and are not independent. Of one \
+             operation the plain time is a median; the encrypted one is that with the ratio. CPU is \
+             that of the measured processes, user and system."
         }
     }
 }
@@ -166,5 +181,24 @@ fn until_narrow(found: &Found<'_, Stopping>) -> Markup {
             }
             @if stopping.reached { ", which was reached." } @else { ", which was not reached." }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_that_cannot_be_read_are_told_in_words() {
+        let told = |words: &str| {
+            let machine = Environment { instructions: words.to_owned(), ..Environment::default() };
+            instructions(&Found::at("environment", &machine)).words()
+        };
+        let missing = told("not counted: No such file or directory (os error 2)");
+        assert!(missing.contains("virtual PMU") && !missing.contains("directory"), "{missing}");
+        let denied = told("not counted: Permission denied (os error 13)");
+        assert!(denied.contains("perf_event_paranoid") && !denied.contains("denied"), "{denied}");
+        assert_eq!(told("user and kernel"), "user and kernel");
+        assert_eq!(told(""), "-");
     }
 }

@@ -9,11 +9,18 @@ use crate::piece::{As, Piece, all, text};
 use crate::published::{PUBLISHED, PublishedOperation};
 use crate::table::Table;
 
+const BESIDE: &str = "Published figures beside ours";
+
 /// Source, its method, our method, and the command to repeat it.
 pub(super) fn provenance(results: &Results, name: &str, here: &impl Render) -> Markup {
-    html! {
+    let document = PUBLISHED.documents.get(name);
+    let summary = match document {
+        Some(_) => "The document that it follows, how it was measured, and how to run it again",
+        None => "How it was measured, and how to run it again",
+    };
+    html! { details { summary { (summary) }
         dl class="provenance" {
-            @if let Some(document) = PUBLISHED.documents.get(name) {
+            @if let Some(document) = document {
                 div { dt { "Follows" } dd data-fixed { (document.citation) } }
                 div { dt { "There" } dd data-fixed { (document.environment) } }
                 div { dt { "How, there" } dd data-fixed { (document.method) } }
@@ -22,7 +29,7 @@ pub(super) fn provenance(results: &Results, name: &str, here: &impl Render) -> M
             div { dt { "How, here" } dd { (here) } }
             div { dt { "Run it again" } dd { (rerun(results, name)) } }
         }
-    }
+    } }
 }
 
 /// Returns the command that repeats one experiment: the run's own with its seed, and with the
@@ -40,11 +47,12 @@ fn rerun(results: &Results, name: &str) -> Markup {
     }
 }
 
-/// Returns published figures beside ours, of the classes with this prefix.
-pub(super) fn beside(book: &Book<'_>, start: &str) -> Markup {
-    let of_start =
-        |figure: &&PublishedOperation| figure.classes.iter().any(|one| one.starts_with(start));
-    let rows = PUBLISHED.operations.iter().filter(of_start).map(|figure| {
+/// Returns published figures beside ours, of the classes that ran; nothing without any.
+pub(super) fn beside(book: &Book<'_>) -> Markup {
+    let ran = |figure: &&PublishedOperation| {
+        figure.classes.iter().any(|id| book.report.cells.iter().any(|class| class.id == *id))
+    };
+    let rows = PUBLISHED.operations.iter().filter(ran).map(|figure| {
         vec![
             figure.operation.as_str().into(),
             percent(figure.elapsed_ratio()).into(),
@@ -53,14 +61,22 @@ pub(super) fn beside(book: &Book<'_>, start: &str) -> Markup {
             ours(book, figure, Metric::Cpu),
         ]
     });
-    let name = format!("Published figures beside ours, {}", start.trim_end_matches('/'));
     let head = ["Published for", "Elapsed there", "Elapsed here", "CPU there", "CPU here"];
+    let Some(table) = Table::new(BESIDE, head, rows).filled() else { return html! {} };
+    let sources = ["crud", "operations"].into_iter().filter(|name| {
+        book.report.cells.iter().any(|class| class.id.starts_with(&format!("{name}/")))
+    });
+    let sources = sources.filter_map(|name| PUBLISHED.documents.get(name));
+    let cited = sources.map(|document| document.citation.as_str().into()).collect();
     html! {
-        h3 { "Published figures beside ours" }
-        p class="quiet" {
-            "Other software, machines and years: what readers have come to expect, not a race."
+        section id="published" {
+            h2 { (table.title) }
+            p class="quiet" {
+                "Other software, machines and years: what readers have come to expect, not a race. "
+                (Piece::parted(cited, "; ")) "."
+            }
+            (table)
         }
-        (Table::new(name, head, rows))
     }
 }
 

@@ -4,10 +4,9 @@
 use maud::{Markup, html};
 
 use super::book::Book;
-use super::documents::{beside, provenance};
-use super::{overhead, statements};
+use super::documents::provenance;
+use super::{folded, overhead, statements};
 use crate::piece::{As, Found};
-use crate::published::PUBLISHED;
 
 /// A section, in the order of the page.
 struct Section {
@@ -80,22 +79,32 @@ fn section(book: &Book<'_>, one: &Section) -> Markup {
     let here = html! {
         @if one.name == "crud" { (found.number("processes", As::Count, settings.processes)) }
         @if book.results.server.is_some() { (one.there) } @else { (one.here) }
-        (found.number("pairs", As::Count, settings.pairs)) " interleaved pairs in each of "
-        (found.number("restarts", As::Count, settings.restarts))
-        " restarts on fresh copies, in random order"
+        "interleaved pairs, in random order: " (book.measured(&classes)) " on fresh copies"
     };
     let sides = (book.side, book.base);
-    let table = book.shown.overheads(one.table, &classes, sides, book.shown.layout.costs);
+    let (main, rest): (Vec<_>, Vec<_>) = book
+        .shown
+        .layout
+        .costs
+        .iter()
+        .partition(|metric| book.shown.layout.wanted.contains(metric));
+    let table = book.shown.overheads(one.table, &classes, sides, &main);
+    let title = format!("{}: other costs", one.heading);
+    let parts = book.shown.overheads(&title, &classes, sides, &rest);
     html! {
         @if !classes.is_empty() {
             section id=(one.name) {
                 h2 { (one.heading) }
-                (provenance(book.results, one.name, &here))
                 (table)
-                @if one.name == "operations" { (statements::by_type(book)) }
-                @if PUBLISHED.documents.contains_key(one.name) { (beside(book, &start)) }
-                @if one.name == "operations" { (statements::derived(book)) }
+                @if !parts.columns().is_empty() {
+                    details { summary { "Also: " (parts.columns()) } (parts) }
+                }
+                @if one.name == "operations" {
+                    (statements::by_type(book))
+                    (statements::derived(book))
+                }
                 (overhead::what(&classes))
+                (provenance(book.results, one.name, &here))
             }
         }
     }
@@ -103,11 +112,9 @@ fn section(book: &Book<'_>, one: &Section) -> Markup {
 
 /// Returns reads and writes of every class.
 pub(super) fn volumes(book: &Book<'_>) -> Markup {
-    html! {
-        section id="volumes" {
-            h2 { "Reads and writes" }
-            p { (book.shown.layout.figures_note) }
-            (book.shown.figures())
-        }
-    }
+    let inside = html! {
+        p { (book.shown.layout.figures_note) }
+        (book.shown.figures())
+    };
+    folded("volumes", "Reads and writes", &inside)
 }

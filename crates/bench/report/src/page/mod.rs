@@ -25,7 +25,7 @@ mod verdict;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Serialize;
 
-use crate::json::JsonError;
+use crate::json::{JsonError, document};
 use crate::model::{Results, Role, Side, Tool, is_of_classes};
 use crate::piece::{As, each, number, text};
 use crate::plot::ChartError;
@@ -48,7 +48,8 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src dat
 /// If the JSON document cannot be written, or a chart cannot be drawn.
 pub fn html(results: &Results) -> Result<String, JsonError> {
     let body = body(results).map_err(JsonError::chart)?;
-    around(&format!("What encryption costs: {}", results.subject.label), &body, results)
+    let title = format!("What encryption costs: {}", results.subject.label);
+    around(&title, &body, &document(results))
 }
 
 /// Returns a page around its body; it carries `document`.
@@ -100,6 +101,11 @@ fn made(tool: &Tool, started: &str, duration_s: f64) -> Markup {
     }
 }
 
+/// A section that is folded until a reader opens it; paper gets it only if it is open.
+fn folded(id: &str, heading: &str, inside: &Markup) -> Markup {
+    html! { section id=(id) { details { summary { h2 { (heading) } } (inside) } } }
+}
+
 const NOTICE: &str = "notice";
 const ALERT: &str = "notice alert";
 
@@ -110,28 +116,52 @@ fn body(results: &Results) -> Result<Markup, ChartError> {
         None => (html! {}, html! {}),
     };
     let mut own = Vec::new();
+    let first = results.reports().next().map(|(name, _)| name);
     for (name, report) in results.reports().filter(|(name, _)| !is_of_classes(name)) {
-        own.push(own::section(results, name, report)?);
+        let section = own::section(results, name, report)?;
+        // The first experiment is the subject of the page.
+        own.push(match Some(name) == first {
+            true => html! { section id=(name) { h2 { (report.layout().title) } (section) } },
+            false => folded(name, report.layout().title, &section),
+        });
     }
-    let probes = |report| Shown::of("embedded", report).probes();
     Ok(html! {
         main {
             (verdict::head(results))
-            (contents(&links(results)))
             (overhead)
+            @if let Some(book) = &book { (documents::beside(book)) }
+            (contents(&links(results)))
             (peers)
             @if let Some(book) = &book { (experiments::sections(book)) }
             @if let Some(report) = &results.server { (server::section(report)) }
             @for section in &own { (section) }
-            @if let Some(table) = results.embedded.as_ref().and_then(probes) {
-                section id="opening" { h2 { (table.title) } (table) }
-            }
+            (opening(results))
             @if let Some(book) = &book { (quality::latency(book)) (experiments::volumes(book)) }
             (quality::section(results))
             (circumstances::environment(results))
             (circumstances::method(results))
         }
     })
+}
+
+/// Opening, memory and size: our side's, those of peers in a fold.
+fn opening(results: &Results) -> Markup {
+    let of = |role| Shown::of("embedded", results.embedded.as_ref()?).probes(&[role]);
+    let peers = of(Role::Peer).map(|mut table| {
+        table.title.push_str(": other libraries");
+        table
+    });
+    html! {
+        @if let Some(table) = of(Role::Encrypted) {
+            section id="opening" {
+                h2 { (table.title) }
+                (table)
+                @if let Some(peers) = peers {
+                    details { summary { "The same of other libraries" } (peers) }
+                }
+            }
+        }
+    }
 }
 
 /// Links to sections.
@@ -154,10 +184,10 @@ fn links(results: &Results) -> Vec<(&'static str, &'static str)> {
     };
     let is_peer = |side: &Side| side.role == Role::Peer;
     let has_peers = embedded.is_some_and(|report| report.sides.iter().any(is_peer));
-    let differences = embedded.is_some_and(|report| !report.summary.differences.is_empty());
+    let own = |one: &Report| Shown::of("embedded", one).probes(&[Role::Encrypted]).is_some();
+    let differences = results.embedded.as_ref().is_some_and(own);
     let timed = embedded.is_some_and(|report| !report.latencies.is_empty());
     let links = [
-        ("overhead", "At a glance", sides),
         ("peers", "Other libraries", sides && has_peers),
         ("script", "Your statements", has("script/")),
         ("crud", "CRUD mixes", has("crud/")),

@@ -10,7 +10,8 @@ use crate::plot::ChartError;
 use crate::report::Report;
 use crate::shown::Shown;
 
-/// Charts, costs, and the figures of all sides. `name` is the report's place in the document.
+/// Charts, costs, and the figures of all sides, without the heading. `name` is the report's place
+/// in the document.
 ///
 /// # Errors
 /// If a chart cannot be drawn.
@@ -27,45 +28,47 @@ pub(super) fn section(
     };
     let layout = shown.layout;
     // For backups, every cipher is a side, in a separate table.
-    let peers = shown.peers().filter(|_| report.experiment == Experiment::Oltp);
+    let of_peers = report.experiment == Experiment::Oltp;
+    let peers = if of_peers { shown.peers() } else { Vec::new() };
     let here = Piece::parted(shown.facts().into_iter().chain(shown.told()).collect(), "; ");
+    let mut figures = shown.figures();
+    figures.title = format!("{}: figures of every side", layout.title);
     Ok(html! {
-        section id=(name) {
-            h2 { (layout.title) }
-            (provenance(results, name, &here))
-            (first)
-            @if let Some(table) = shown.pooled() {
-                h3 { (layout.pooled_note) }
-                (table)
-            }
-            @if let Some(table) = peers {
-                h3 { (table.title) }
-                (table)
-            }
-            @for (table, reference) in shown.costs() {
-                h3 data-fixed { (table.title) }
+        (first)
+        @if let Some(table) = shown.pooled() {
+            h3 { (layout.pooled_note) }
+            (table)
+        }
+        @if let Some(table) = shown.idle() {
+            h3 { "Connections that wait" }
+            (table)
+        }
+        (last)
+        @for table in &peers { details { summary data-fixed { (table.title) } (table) } }
+        @for (table, reference) in shown.costs() {
+            details {
+                summary data-fixed { "Every cell: " (table.title) }
                 @if reference {
                     p class="quiet" {
-                        "Ours over theirs in the same pairs: a factor of one half is half of it."
+                        "Ours over theirs in the same pairs: a factor of one half is half of \
+                         it."
                     }
                 }
                 (table)
             }
-            @if let Some(table) = shown.idle() {
-                h3 { "Connections that wait" }
-                (table)
-            }
-            h3 { "Figures of every side" }
-            details {
-                summary { "Each cell on each side" }
-                p class="quiet" { (layout.figures_note) }
-                (shown.figures())
-            }
-            (last)
+        }
+        details {
+            summary { "Figures of every side" }
+            p class="quiet" { (layout.figures_note) }
+            (figures)
+        }
+        @if !report.limits.is_empty() { details {
+            summary { "What could not be measured, or less exactly" }
             @for limit in each(&report.limits, &shown.place("limits")) {
                 p class="notice" { (text(&limit.at, limit.item)) }
             }
-        }
+        } }
+        (provenance(results, name, &here))
     })
 }
 

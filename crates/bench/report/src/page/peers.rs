@@ -5,39 +5,54 @@ use maud::{Markup, html};
 use super::book::Book;
 use crate::model::{Class, Metric, Role, Side};
 use crate::plot::{ChartError, Forest, Ink, Key, Line, Mark, forest};
+use crate::table::Table;
 
-/// Plot and table; nothing without peers.
+/// Plot and tables; nothing without peers.
 ///
 /// # Errors
 /// If the plot cannot be drawn.
 pub(super) fn section(book: &Book<'_>) -> Result<Markup, ChartError> {
-    let sides = &book.report.sides;
-    let mut shown: Vec<&Side> = vec![book.side];
-    shown.extend(sides.iter().filter(|side| side.role == Role::Peer));
+    let peers = book.report.sides.iter().filter(|side| side.role == Role::Peer);
+    let shown: Vec<&Side> = std::iter::once(book.side).chain(peers).collect();
     if shown.len() == 1 {
         return Ok(html! {});
     }
-    let drawn = forest(&plot(book, &shown))?;
-    let table =
-        book.shown.side_by_side("Overhead of each encrypting library", &shown, Some(book.base));
+    let glance = book.glance();
+    let all: Vec<&Class> = book.report.cells.iter().collect();
+    let own: Vec<&Side> = shown.iter().copied().filter(|side| side.plain.is_some()).collect();
+    let table = |title: &str, sides: &[&Side], metric, base| {
+        book.shown.side_by_side(title.to_owned(), (&all, sides), (metric, base))
+    };
+    let tables: Vec<Table> = [
+        table("Elapsed time, each against its own plain library", &shown, Metric::Elapsed, None),
+        table("CPU, each against its own plain library", &shown, Metric::Cpu, None),
+        table("Elapsed time against the base", &own, Metric::Elapsed, Some(book.base)),
+    ]
+    .into_iter()
+    .filter_map(Table::filled)
+    .collect();
+    let drawn = forest(&plot(book, &glance, &shown))?;
     Ok(html! {
         section id="peers" {
             h2 { "Beside other encrypting libraries" }
             p {
-                "Same run, same statements, same settings. Each library is held against itself \
-                 without encryption, which leaves out how it was built."
+                "Same run, same statements, same settings; elapsed time. Each library is held \
+                 against itself without encryption, which leaves out how it was built. The axis \
+                 is logarithmic."
             }
-            h3 { "Elapsed time" }
             (drawn)
-            (table)
+            details {
+                summary { "Every class, CPU, and each against the base" }
+                @for table in &tables { h3 { (table.title) } (table) }
+            }
         }
     })
 }
 
-fn plot(book: &Book<'_>, shown: &[&Side]) -> Forest {
+fn plot(book: &Book<'_>, classes: &[&Class], shown: &[&Side]) -> Forest {
     let drawn: Vec<(Ink, &Side)> = Ink::SIDES.into_iter().zip(shown.iter().copied()).collect();
     // A row is useful only if a peer was measured too.
-    let row = |class: &Class| {
+    let row = |class: &&Class| {
         let mark = |side: &Side| {
             let pair = (side.id.as_str(), book.report.plain(side)?.id.as_str());
             let found = book.shown.comparison(&class.id, Metric::Elapsed, pair)?;
@@ -48,10 +63,10 @@ fn plot(book: &Book<'_>, shown: &[&Side]) -> Forest {
         beside.then(|| Line::Row(class.label.clone(), marks))
     };
     Forest {
-        title: "Elapsed overhead of each encrypting library by class; the table below holds the \
+        title: "Elapsed overhead of each encrypting library by class; the tables below hold the \
                 numbers"
             .to_owned(),
         series: drawn.iter().map(|(ink, side)| Key::new(*ink, &side.label)).collect(),
-        lines: book.report.cells.iter().filter_map(row).collect(),
+        lines: classes.iter().filter_map(row).collect(),
     }
 }

@@ -4,6 +4,7 @@
 use maud::{Markup, html};
 
 use super::book::Book;
+use super::folded;
 use crate::model::{Metric, Noise, Results, WarmUp};
 use crate::piece::{As, Found, Piece, all, each, number};
 use crate::report::Report;
@@ -14,23 +15,21 @@ use crate::table::Table;
 pub(super) fn latency(book: &Book<'_>) -> Markup {
     let results = book.results;
     let Some(table) = book.shown.latencies() else { return html! {} };
-    html! {
-        section id="latency" {
-            h2 { "Latency of single operations" }
-            p {
-                "All blocks of a class and side together, from a histogram of three digits. "
-                @if let Some(rate) = results.settings.rate_per_s {
-                    "Operations were due at " (number("settings/rate_per_s", As::Count, rate))
-                    " a second, and latency counts from when one was due: a late start is not left \
-                     out."
-                } @else {
-                    "Operations follow one another at once, so latency counts from when one began."
-                }
+    let inside = html! {
+        p {
+            "All blocks of a class and side together, from a histogram of three digits. "
+            @if let Some(rate) = results.settings.rate_per_s {
+                "Operations were due at " (number("settings/rate_per_s", As::Count, rate))
+                " a second, and latency counts from when one was due: a late start is not left \
+                 out."
+            } @else {
+                "Operations follow one another at once, so latency counts from when one began."
             }
-            (table)
-            (latency_costs(book))
         }
-    }
+        (table)
+        (latency_costs(book))
+    };
+    folded("latency", "Latency of single operations", &inside)
 }
 
 /// The cost of encryption in latency.
@@ -54,32 +53,30 @@ pub(super) fn section(results: &Results) -> Markup {
     if !measured(results) {
         return html! {};
     }
-    html! {
-        section id="quality" {
-            h2 { "How far to trust it" }
-            @if let Some(found) = &results.noise { (noise(found)) }
-            @if let Some((name, report)) = results.classes() {
-                @let shown = Shown::of(name, report);
-                @if let Some(table) = driver(&shown) {
-                    h3 { (table.title) }
-                    p class="quiet" {
-                        "CPU of the same code on a library whose calls do nothing, a part of the \
-                         base's."
-                    }
-                    (table)
+    let inside = html! {
+        @if let Some(found) = &results.noise { (noise(found)) }
+        @if let Some((name, report)) = results.classes() {
+            @let shown = Shown::of(name, report);
+            @if let Some(table) = driver(&shown) {
+                h3 { (table.title) }
+                p class="quiet" {
+                    "CPU of the same code on a library whose calls do nothing, a part of the \
+                     base's."
                 }
-                @if let Some(table) = warm_up(&shown) {
-                    h3 { (table.title) }
-                    p class="quiet" {
-                        "Short blocks that a class took to settle after its processes began, off \
-                         the clock; and by what factor the overhead of first pairs differs from \
-                         that of later ones."
-                    }
-                    (table)
+                (table)
+            }
+            @if let Some(table) = warm_up(&shown) {
+                h3 { (table.title) }
+                p class="quiet" {
+                    "Short blocks that a class took to settle after its processes began, off \
+                     the clock; and by what factor the overhead of first pairs differs from \
+                     that of later ones. Only the mixes try blocks."
                 }
+                (table)
             }
         }
-    }
+    };
+    folded("quality", "How far to trust it", &inside)
 }
 
 /// Other work of the machine, which is under `noise` in every document.
@@ -126,13 +123,33 @@ fn warm_up(shown: &Shown<'_>) -> Option<Table> {
         Some(all![factor, ends.below()])
     };
     let rows = each(&shown.report.warm_up, &shown.place("warm_up")).map(|found| {
+        // A class that tried no blocks needed none either, which says nothing.
+        let count = |field: &str, value: u64| match found.item.tried {
+            0 => Piece::Nothing,
+            _ => found.number(field, As::Count, value),
+        };
         vec![
             shown.names(&found.item.class, &[]),
-            found.number("needed", As::Count, found.item.needed),
-            found.number("tried", As::Count, found.item.tried),
+            count("needed", found.item.needed),
+            count("tried", found.item.tried),
             first(&found).unwrap_or_default(),
         ]
     });
     let head = ["Class", "Needed", "Tried", "First pairs over later ones"];
     Table::new("Warm-up", head, rows).filled()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::examples;
+
+    #[test]
+    fn a_class_that_tried_no_blocks_has_no_counts() {
+        let mut report = examples::embedded();
+        crate::note_first_pairs(&mut report);
+        let table = warm_up(&Shown::of("embedded", &report)).unwrap().words();
+        let row = table.lines().find(|line| line.contains("mix 4/3/3")).unwrap();
+        assert!(row.matches(" - ").count() >= 1 && !row.contains(" 0 "), "{table}");
+    }
 }

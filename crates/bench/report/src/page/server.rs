@@ -34,15 +34,15 @@ pub(super) fn method(results: &Results) -> Markup {
         p {
             "Two databases of the run's own on one server, one of them encrypted. Each block of \
              work runs on both in random order, directly one after the other, never at the same \
-             time. After " (number("settings/pairs", As::Count, settings.pairs))
-            " such rounds both databases are dropped and made anew, in random order"
+             time. After some such rounds both databases are dropped and made anew, in random order"
             @if !by_script { ", with new connections" }
             ": a restart. The server itself goes on. "
             @if by_script {
                 "All of it was a script in one session, whose order was drawn when it was written. "
             }
-            (number("settings/restarts", As::Count, settings.restarts))
-            " restarts were planned."
+            "Planned were " (number("settings/pairs", As::Count, settings.pairs))
+            " rounds in each of " (number("settings/restarts", As::Count, settings.restarts))
+            " restarts; each section says what was measured."
         }
         p {
             "A ratio is the Hodges-Lehmann estimate of the paired log ratios within a restart, \

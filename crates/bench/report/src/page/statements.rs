@@ -21,8 +21,7 @@ pub(super) fn by_type(book: &Book<'_>) -> Markup {
     let classes = book.shown.cells("operations/");
     let of =
         |end: &str| classes.iter().filter(|class| class.item.id.ends_with(end)).collect::<Vec<_>>();
-    html! {
-        h3 { "As the source's table" }
+    html! { details { summary { "CPU, reads, writes and duration, as the source's table" }
         p class="quiet" {
             "Medians of a block here; reads and writes are pages. The source does not say in \
              which unit the durations of its statements are."
@@ -59,7 +58,7 @@ pub(super) fn by_type(book: &Book<'_>) -> Markup {
                 } }
             }
         } }))
-    }
+    } }
 }
 
 /// Every derived statement with its overhead.
@@ -92,11 +91,13 @@ pub(super) fn derived(book: &Book<'_>) -> Markup {
     table.class = Some("statements");
     html! {
         @if !book.report.statements.is_empty() {
-            h3 { (table.title) }
-            @for note in each(&book.results.subject.notes, "subject/notes") {
-                p { (text(&note.at, note.item)) }
+            details {
+                summary { "Each derived statement with its overhead" }
+                @for note in each(&book.results.subject.notes, "subject/notes") {
+                    p { (text(&note.at, note.item)) }
+                }
+                (table)
             }
-            details { summary { "Each statement with its overhead" } (table) }
         }
     }
 }

@@ -21,6 +21,8 @@ fn the_page_holds_the_documents_numbers() {
     let ends = found.low.zip(found.high).map(|(low, high)| [low, high]);
     holds(&page, [&percent(found.ratio), &interval(ends), &percent(1.0636), &results.command]);
     assert_eq!(embedded(&page), results);
+    // The carried document is the results file, its verdict included.
+    assert!(page.contains("\"verdict\":[\"Encryption costs 10 % of elapsed time"));
 }
 
 /// Every place to which a number or a name refers is in the document, every link target in the
@@ -61,4 +63,23 @@ fn backups_alone_are_a_page() {
     results.backup = Some(crate::examples::backup());
     let page = html(&results).unwrap();
     assert!(page.contains("id=\"backup\"") && !page.contains("id=\"overhead\""));
+}
+
+/// A reader sees answer, chart and published figures first; what explains them is folded.
+#[test]
+fn what_explains_the_figures_is_folded() {
+    let page = html(&example()).unwrap();
+    let place = |wanted: &str| page.find(wanted).unwrap_or_else(|| panic!("{wanted}"));
+    let order = ["<h1>", "class=\"facts\"", "id=\"overhead\"", "id=\"published\"", "<nav"];
+    assert!(order.map(place).is_sorted());
+    let several = html(&whole()).unwrap();
+    for id in ["oltp", "messages", "backup"] {
+        let fold = format!("<section id=\"{id}\"><details><summary><h2>");
+        assert!(several.contains(&fold), "{id}");
+    }
+    for id in ["volumes", "environment", "method"] {
+        assert!(page.contains(&format!("<section id=\"{id}\"><details><summary><h2>")), "{id}");
+    }
+    holds(&page, ["The axis is logarithmic", "6</span> in <span"]);
+    assert!(!STYLE.contains("details-content"), "closed folds are not printed");
 }

@@ -5,6 +5,7 @@ use plotters::chart::LabelAreaPosition;
 use plotters::style::text_anchor::HPos;
 
 use super::axis::{Axis, Bounds};
+use super::fit::fit;
 use super::{
     Area, ChartError, Ink, Key, Shown, frame, legend, mark, picture, px, stroke, write,
     write_heading,
@@ -62,6 +63,10 @@ const NARROW: Layout =
 
 const TOP: i32 = 26;
 const HEADING_HEIGHT: i32 = 30;
+/// Height of a line of a name.
+const NAME_HEIGHT: i32 = 16;
+/// Width of a number behind a name.
+const NUMBER_WIDTH: i32 = 68;
 /// Distance of two series of a row.
 const SERIES_HEIGHT: i32 = 15;
 
@@ -164,10 +169,21 @@ impl Row<'_> {
         marks: &[Option<Mark>],
     ) -> Result<(), ChartError> {
         let narrow = self.layout.names_above();
+        let series = i32::try_from(forest.series.len()).unwrap_or(1);
         let y = if narrow { self.top + 16 } else { self.top + self.height / 2 };
         let (x, anchor) =
             if narrow { (0, HPos::Left) } else { (self.layout.left - 14, HPos::Right) };
-        write(root, self.name, (Ink::Text, 13), anchor, (px(x), px(TOP + y)))?;
+        // Numbers of the series stand behind a name, or it has its column.
+        let (room, lines) = match narrow {
+            true => (self.layout.width - series * NUMBER_WIDTH, 1),
+            false => (self.layout.left - 14, self.height / NAME_HEIGHT),
+        };
+        let names = fit(self.name, (13, room), lines);
+        let first = y - NAME_HEIGHT * (i32::try_from(names.len()).unwrap_or(1) - 1) / 2;
+        for (line, name) in (0..).zip(&names) {
+            let y = px(TOP + first + NAME_HEIGHT * line);
+            write(root, name, (Ink::Text, 13), anchor, (px(x), y))?;
+        }
         if !narrow {
             let rule = px(TOP + self.top);
             stroke(root, Ink::Grid, 0.6, vec![(0, rule), (px(self.layout.width), rule)])?;
@@ -176,8 +192,7 @@ impl Row<'_> {
             let Some(found) = found else { continue };
             let number = percent(found.ratio);
             if narrow {
-                let behind = i32::try_from(forest.series.len()).unwrap_or(1) - 1 - index;
-                let x = px(self.layout.width - behind * 68);
+                let x = px(self.layout.width - (series - 1 - index) * NUMBER_WIDTH);
                 write(root, &number, (key.ink, 13), HPos::Right, (x, px(TOP + y)))?;
             } else {
                 let y = px(TOP + self.middle(index));
@@ -246,6 +261,23 @@ mod tests {
         assert!(page.contains("■</span> <span data-fixed>CPU"), "{page}");
         // Circles for elapsed, one in each shape.
         assert_eq!(page.matches("<circle").count(), 2);
+    }
+
+    /// A statement of a script is its own name.
+    #[test]
+    fn long_names_stay_in_their_place() {
+        let mut long = example(0.97, 1.05);
+        let name = "SELECT count(*), sum(amount) FROM orders JOIN customers USING (customer) WHERE \
+                    city = 'Aachen'";
+        long.lines[1] = Line::Row(name.to_owned(), vec![None, None]);
+        let page = forest(&long).unwrap().into_string();
+        // Two lines where there is space for them, one where there is not.
+        assert_eq!(page.matches("…</text>").count() + page.matches("…\n</text>").count(), 2);
+        assert!(!page.contains(name) && page.contains("SELECT count(*)"), "{page}");
+        assert_eq!(page.matches("<text").count(), {
+            long.lines[1] = Line::Row("short".to_owned(), vec![None, None]);
+            forest(&long).unwrap().into_string().matches("<text").count() + 1
+        });
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod axis;
 mod bands;
 mod bars;
+mod fit;
 mod forest;
 mod lines;
 mod paint;
