@@ -1,6 +1,7 @@
 //! Instructions retired by this process, counted by the processor through `perf_event_open`.
 
 use std::cell::RefCell;
+use std::io;
 
 use perf_event::events::Hardware;
 use perf_event::{Builder, Counter};
@@ -17,7 +18,7 @@ enum Counting {
 
 /// Opens the counter, for user and kernel if allowed, else for user alone.
 fn open() -> Counting {
-    let attempt = |kernel: bool| -> std::io::Result<Counter> {
+    let attempt = |kernel: bool| -> io::Result<Counter> {
         let mut builder = Builder::new(Hardware::INSTRUCTIONS);
         builder.inherit(true);
         if kernel {
@@ -30,7 +31,24 @@ fn open() -> Counting {
     attempt(true)
         .map(|counter| Counting::Open(counter, "user and kernel"))
         .or_else(|_| attempt(false).map(|counter| Counting::Open(counter, "user")))
-        .unwrap_or_else(|error| Counting::Refused(format!("not counted: {error}")))
+        .unwrap_or_else(|error| Counting::Refused(format!("not counted: {}", reason(&error))))
+}
+
+/// Returns the reason in words, with what allows it.
+fn reason(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => {
+            "the processor's counters cannot be read; a virtual machine has them if its host \
+             passes them on"
+                .to_owned()
+        }
+        Some(libc::EACCES | libc::EPERM) => {
+            "the processor's counters may not be read; `sysctl kernel.perf_event_paranoid=2` \
+             allows it"
+                .to_owned()
+        }
+        _ => format!("the processor's counters cannot be read: {error}"),
+    }
 }
 
 fn with<T>(use_it: impl FnOnce(&mut Counting) -> T) -> T {
@@ -59,6 +77,14 @@ pub fn instructions_scope() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reason_says_what_helps() {
+        let of = |number| reason(&io::Error::from_raw_os_error(number));
+        assert!(of(libc::ENOENT).contains("virtual machine") && !of(libc::ENOENT).contains("os "));
+        assert!(of(libc::EACCES).contains("perf_event_paranoid"));
+        assert!(of(libc::ENOSYS).contains("Function not implemented"));
+    }
 
     #[test]
     fn counted_or_refused_with_a_reason() {

@@ -237,8 +237,17 @@ impl Running<'_> {
                 break;
             }
             self.around.warnings.extend(self.plan.fit(number, self.left(), &self.pace));
+            self.expect(self.plan.rest(number, &self.pace));
         }
         Ok(false)
+    }
+
+    /// Tells how much longer it takes: `rest`, and if the intervals decide, up to the limit.
+    fn expect(&self, rest: Duration) {
+        let left = self.left();
+        let least = rest.min(left);
+        let most = if self.length.stopping.is_some() { left } else { least };
+        self.around.progress.expect([least, most]);
     }
 
     fn restart<G: Ground>(
@@ -275,6 +284,10 @@ impl Running<'_> {
                 let first = (began.elapsed(), round_began.elapsed());
                 self.pairs = pace::affordable_pairs(self.length, left, first);
                 self.around.warnings.extend(pace::fewer_pairs(self.length, self.pairs));
+                let rest = first.1 * (self.pairs - 1);
+                let mut pace = Pace::default();
+                pace.note(first.0 + rest, cells.len());
+                self.expect(rest + self.plan.rest(number, &pace));
             }
         }
         ground.clean_up(kind)?;

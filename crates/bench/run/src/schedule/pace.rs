@@ -103,6 +103,15 @@ impl Plan {
         u64::from(pairs) * (u64::from(self.all) * tasks + alone * heads)
     }
 
+    /// Returns how long the restarts of the first stage after restart `number` take at this pace.
+    pub(super) fn rest(&self, number: u32, pace: &Pace) -> Duration {
+        let tasks = |number| match self.kind(number) {
+            Kind::All => self.tasks.0,
+            Kind::Heads | Kind::Wanting => self.tasks.1,
+        };
+        (number + 1..self.first).map(|number| pace.expected(tasks(number))).sum()
+    }
+
     /// After the second restart: leaves the classes beside the headline as many restarts as fit
     /// into the time `left`. Returns a warning if these are fewer than planned.
     pub(super) fn fit(&mut self, number: u32, left: Duration, pace: &Pace) -> Option<String> {
@@ -286,6 +295,19 @@ mod tests {
         assert_eq!(cut(5.0 * 9.0), 4);
         assert_eq!(cut(5.0 * 7.0), 3);
         assert_eq!(cut(1.0), 1);
+    }
+
+    #[test]
+    fn the_rest_is_that_of_the_first_stage() {
+        let plan = Plan::of(&length(), 20, 3);
+        let mut pace = Pace::default();
+        pace.note(seconds(20.0), 20);
+        pace.note(seconds(9.0), 3);
+        // Of eight whole ones and four of the headline alone.
+        assert_eq!(plan.rest(0, &pace), seconds(7.0 * 20.0 + 4.0 * 9.0));
+        assert_eq!(plan.rest(10, &pace), seconds(9.0));
+        assert_eq!(plan.rest(11, &pace), Duration::ZERO);
+        assert_eq!(plan.rest(20, &pace), Duration::ZERO);
     }
 
     #[test]
