@@ -38,7 +38,7 @@ fn instructions(found: &Found<'_, Environment>) -> Piece {
     let meaning = |number: &str| told.contains(&format!("(os error {number})"));
     if ["1", "13"].into_iter().any(meaning) {
         return "none: this user may not read the processor's counters; `sysctl \
-                kernel.perf_event_paranoid=1` or the right CAP_PERFMON allows it"
+                kernel.perf_event_paranoid=2` or the right CAP_PERFMON allows it"
             .into();
     }
     if told.contains("(os error ") {
