@@ -9,13 +9,15 @@ mod clock;
 mod instructions;
 mod listener;
 mod machine;
+mod storage;
 mod usage;
 
 pub use child::{Finished, die_with_parent, has_ended, wait, without_terminal};
 pub use clock::{clock_step_ns, cpu_ns, set_clock_step, wall_ns};
 pub use instructions::{instructions, instructions_scope};
 pub use listener::Listener;
-pub use machine::{ProcessorTimes, file_system, frequencies_mhz, line_of, load, memory_bytes};
+pub use machine::{ProcessorTimes, frequencies_mhz, line_of, load, memory_bytes};
+pub use storage::{Sealing, Storage, file_system};
 pub use usage::{Memory, Moment, Use, private_memory_bytes};
 
 /// Returns the number after a name at the start of a line; 0 if there is none.

@@ -1,6 +1,4 @@
-//! The machine: its processors' times, its load, its memory, its file systems.
-
-use std::path::Path;
+//! The machine: its processors' times, its load, its memory.
 
 use crate::{field, read};
 
@@ -78,43 +76,9 @@ pub fn line_of(path: &str, name: &str) -> Option<String> {
     Some(line.replace([':', '"'], "").trim().to_owned())
 }
 
-/// Returns the type of the file system of `path`.
-#[must_use]
-pub fn file_system(path: &Path) -> Option<String> {
-    file_system_in(&read("/proc/self/mountinfo")?, &path.canonicalize().ok()?)
-}
-
-/// Looks `path` up in the text of `mountinfo`: the longest mount point above it, the last of equal
-/// ones, since that is the topmost.
-fn file_system_in(mounts: &str, path: &Path) -> Option<String> {
-    mounts
-        .lines()
-        .filter_map(|line| {
-            let (left, right) = line.split_once(" - ")?;
-            let point = left.split_whitespace().nth(4)?.replace("\\040", " ");
-            let kind = right.split_whitespace().next()?;
-            path.starts_with(&point).then(|| (point.len(), kind.to_owned()))
-        })
-        .max_by_key(|(length, _)| *length)
-        .map(|(_, kind)| kind)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_longest_mount_point_wins() {
-        let mounts = "\
-            22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
-            23 22 0:5 / /tmp rw - tmpfs tmpfs rw\n\
-            24 22 0:6 / /tmp/with\\040space rw - xfs /dev/b rw\n\
-            25 22 0:7 / /tmpfoo rw - btrfs /dev/c rw\n";
-        let of = |path: &str| file_system_in(mounts, Path::new(path)).unwrap();
-        assert_eq!(of("/home/x"), "ext4");
-        assert_eq!(of("/tmp/y"), "tmpfs");
-        assert_eq!(of("/tmp/with space/z"), "xfs");
-    }
 
     #[test]
     fn times_are_of_all_processors() {
