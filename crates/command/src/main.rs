@@ -5,6 +5,7 @@ mod cli;
 mod commands;
 mod error;
 mod overview;
+mod processor;
 mod progress;
 mod when;
 

@@ -19,6 +19,7 @@ use tdekit_sqlite_page::PageSize;
 use crate::commands::freshness;
 use crate::error::CommandError;
 use crate::overview::text::quoted;
+use crate::processor::{Kind, advice};
 use crate::progress::{Shown, StopAfter, heed_signals, stop_flag};
 
 /// The suffix of a kept original's name.
@@ -80,14 +81,17 @@ pub(crate) fn run_with(args: &EncryptArgs, unlocked: &Arc<Unlocked>) -> Result<(
     let certificates = find_certificates(unlocked, &args.certificate)?;
     let form = Form::Encrypted { certificates: certificates.clone(), algorithm };
     heed_signals();
-    let mut failed = None;
+    let (mut failed, mut encrypted) = (None, false);
     for database in &args.database {
         match one(args, database, &form, unlocked) {
-            Ok(()) => {}
+            Ok(()) => encrypted = true,
             Err(error) if stop_flag().load(Ordering::Relaxed) => return Err(error),
             Err(error) if failed.is_none() => failed = Some(error),
             Err(error) => output::warning(error),
         }
+    }
+    if let Some(advice) = advice(algorithm.name(), Kind::here()).filter(|_| encrypted) {
+        output::line(format_args!("  {advice}"))?;
     }
     certificates.iter().for_each(|info| output::warn_of_certificate(unlocked.store(), info));
     failed.map_or(Ok(()), Err)

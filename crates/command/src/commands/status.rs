@@ -8,6 +8,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::error::CommandError;
+use crate::processor::{Kind, advice};
 use tdekit_backup_run::Catalog;
 use tdekit_console::{ConsoleError, GlobalArgs, output, session};
 use tdekit_key_store::{StoreError, Unlocked};
@@ -71,6 +72,9 @@ pub(crate) fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<(), CommandE
             print(listed)?;
             told = true;
         }
+        if let Some(advice) = listed.iter().find_map(advice_of) {
+            output::line(format_args!("  {advice}"))?;
+        }
     }
     errors.into_iter().next().map_or(Ok(()), |error| Err(error.into()))
 }
@@ -130,6 +134,12 @@ pub(crate) fn known_in(global: &GlobalArgs) -> Result<Known, StoreError> {
     let catalog = Catalog::open_existing(store.dir()).ok().flatten();
     let media = catalog.and_then(|catalog| catalog.media_places().ok());
     Ok(known_of(store.uses()?, &media.unwrap_or_default()))
+}
+
+/// Returns what AEGIS would save, for an encrypted database.
+fn advice_of(listed: &Listed<'_>) -> Option<String> {
+    let Listed::Told(status) = listed else { return None };
+    advice(status.encryption.as_ref()?.algorithm, Kind::here())
 }
 
 fn print(listed: &Listed<'_>) -> Result<(), CommandError> {

@@ -197,3 +197,28 @@ fn several_and_some_of_them_not_there() {
     let run = place().run(["status".as_ref(), text.as_os_str(), path.as_os_str()]);
     assert!(run.code == 4 && run.out.contains("UNENCRYPTED"), "{run:?}");
 }
+
+/// A line on the kinds of processors where it was measured, on no other, and never in JSON.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn what_aegis_would_save_is_told_where_it_was_measured() {
+    use std::arch::is_x86_feature_detected as has;
+    let measured = if has!("vaes") { !has!("avx512f") } else { has!("aes") };
+    let offered = place().ok(["encrypt", "-h"]).out.contains("AEGIS_256X2");
+    let dir = Dir::new();
+    for (algorithm, aes) in [("AES_256", true), ("AEGIS_256X2", false)] {
+        let path = dir.path(&format!("{algorithm}.db"));
+        fill(&path, 10);
+        if !aes && !offered {
+            continue;
+        }
+        let said = encrypt(&path, &["--algorithm", algorithm]).out;
+        let told = place().ok(["status".as_ref(), path.as_os_str()]).out;
+        for text in [said, told] {
+            let lines = text.lines().filter(|line| line.contains("This processor has ")).count();
+            assert_eq!(lines, usize::from(measured && offered && aes), "{text}");
+        }
+        let json = place().ok(["status".as_ref(), path.as_os_str(), "--json".as_ref()]).out;
+        assert!(!json.contains("processor"), "{json}");
+    }
+}
