@@ -416,7 +416,7 @@ pub fn changes_text(changes: &Changes) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::examples::{example, holds, whole};
+    use crate::examples::{example, holds, two_algorithms, whole};
     use crate::report::float;
 
     /// Returns two runs of which the newer one is dearer.
@@ -539,6 +539,16 @@ pub(crate) mod tests {
                 "side peer is in the older run alone",
             ],
         );
+    }
+
+    #[test]
+    fn further_algorithms_are_compared_over_plain_alone() {
+        let changes = compare(&two_algorithms(0.9), &two_algorithms(0.99));
+        let second = changes.changes.iter().filter(|found| found.side == "second");
+        let second: Vec<_> = second.collect();
+        assert!(second.len() == 4 && second.iter().all(|found| found.ratio > 1.09), "{second:?}");
+        let changes = compare(&example(), &two_algorithms(0.9));
+        assert!(changes.not_compared.iter().any(|one| one.contains("side second")));
     }
 
     #[test]

@@ -115,12 +115,22 @@ fn line<T: AsRef<str>>(fields: &[T]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::examples::{example, holds, whole};
+    use crate::examples::{example, holds, two_algorithms, whole};
 
     #[test]
     fn fields_are_quoted_where_they_must_be() {
         assert_eq!(line(&["a", "b c", "1"]), "a,b c,1\r\n");
         assert_eq!(line(&["a,b", "say \"x\"", "=1+1"]), "\"a,b\",\"say \"\"x\"\"\",'=1+1\r\n");
+    }
+
+    #[test]
+    fn a_further_algorithm_has_its_lines() {
+        let results = two_algorithms(0.92);
+        let ratios = ratios_csv(&results);
+        for against in ["base", "encrypted"] {
+            assert!(ratios.contains(&format!(",elapsed,second,{against},")), "{ratios}");
+        }
+        assert!(blocks_csv(&results).contains(",crud/4-3-3,second,0,0,"));
     }
 
     #[test]

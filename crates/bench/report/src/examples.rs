@@ -1,8 +1,8 @@
 //! Example reports shared by tests: those of one document, with their summaries recomputed.
 
 use crate::index::Stage;
-use crate::model::Results;
-use crate::report::Report;
+use crate::model::{Results, Side};
+use crate::report::{Report, Run};
 
 const EXAMPLE: &str = include_str!("../../../../tests/fixtures/results/example.json");
 
@@ -22,6 +22,26 @@ pub(crate) fn example() -> Results {
 /// 3 times the base and 2.5 times its own plain side.
 pub(crate) fn embedded() -> Report {
     whole().embedded.unwrap()
+}
+
+/// The same with a further algorithm, which takes `factor` of the first one's time and CPU.
+pub(crate) fn two_algorithms(factor: f64) -> Results {
+    let mut results = example();
+    let report = results.embedded.as_mut().unwrap();
+    let first = report.sides.iter_mut().find(|side| side.id == "encrypted").unwrap();
+    first.cipher = Some("AES_256".to_owned());
+    let second = Side { id: "second".to_owned(), label: "second".to_owned(), ..first.clone() };
+    report.sides.insert(2, second.with_cipher(Some("AEGIS_256X2")));
+    let own = report.runs.iter().filter(|run| run.side == "encrypted" && run.pair == 0);
+    let more: Vec<Run> = own
+        .map(|run| {
+            let values = run.values.iter().map(|(metric, value)| (*metric, value * factor));
+            Run { side: "second".to_owned(), values: values.collect(), ..run.clone() }
+        })
+        .collect();
+    report.runs.extend(more);
+    crate::summarize(&mut results);
+    results
 }
 
 /// Three blocks. Times of a block grow with its number; AES_256 takes 1.1 times as long to the disk

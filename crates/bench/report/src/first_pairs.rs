@@ -2,7 +2,7 @@
 //! result from a warm-up that was too short and cost one side more than the other.
 
 use crate::index::{Index, Versus};
-use crate::model::{Metric, Role, WarmUp};
+use crate::model::{Metric, WarmUp};
 use crate::report::Report;
 use crate::stats::{center, grouped_estimate};
 
@@ -11,8 +11,7 @@ const CONFIDENCE: f64 = 0.999;
 
 /// Notes for each cell the factor by which its first pairs' overhead differs from the later ones'.
 pub fn note_first_pairs(report: &mut Report) {
-    let side = report.sides.iter().find(|side| side.role == Role::Encrypted);
-    let Some((base, side)) = report.base().zip(side) else { return };
+    let Some((base, side)) = report.base().zip(report.ours()) else { return };
     let (against, side) = (base.id.clone(), side.id.clone());
     let versus = Versus { cell: None, side, against, against_cell: None, shown: true };
     let index = Index::of(report);

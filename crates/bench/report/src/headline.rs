@@ -55,8 +55,8 @@ pub(crate) const GROUPS: [Group; 6] = [
 
 #[cfg(test)]
 mod tests {
-    use crate::examples::embedded;
     use crate::examples::summarize;
+    use crate::examples::{embedded, two_algorithms};
     use crate::metric::Metric;
     use crate::model::Stopping;
     use crate::report::{Report, Run};
@@ -102,6 +102,13 @@ mod tests {
         let mut without = report.clone();
         without.runs.retain(|run| run.side != "encrypted");
         assert_eq!(wide(&without), Vec::<String>::new());
+        // The headline does not wait for a further algorithm; a target of every class does.
+        let mut further = two_algorithms(1.0).embedded.unwrap();
+        let noisy = further.runs.iter_mut().find(|run| run.side == "second").unwrap();
+        *noisy.values.get_mut(&Metric::Cpu).unwrap() *= 2.0;
+        assert_eq!(wide(&further), ["crud/4-3-3"]);
+        let heads = Stopping { all_ppm: None, ..stopping };
+        assert_eq!(further.too_wide(&heads, 0.95), Vec::<String>::new());
         // One restart gives no interval, so everything continues.
         report.runs.retain(|run| run.restart == 0);
         assert_eq!(wide(&report), ["crud/4-3-3"]);

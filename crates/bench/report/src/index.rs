@@ -32,8 +32,8 @@ pub(crate) struct Pool {
 }
 
 /// Returns the pairs of sides that are compared: all against the base, a peer also against its own
-/// library without a cipher, and all against each reference. For a backup tool that is its cell of
-/// the same action, source and target.
+/// library without a cipher, our further algorithms also against the first one, and all against
+/// each reference. For a backup tool that is its cell of the same action, source and target.
 fn opponents(report: &Report) -> Vec<Versus> {
     let mut found = Vec::new();
     let versus = |side: &str, against: &str, shown| Versus {
@@ -49,6 +49,9 @@ fn opponents(report: &Report) -> Vec<Versus> {
         let plain = side.plain.as_deref();
         found.push(versus(&side.id, &base.id, side.encrypts() && plain.is_none()));
         found.extend(plain.map(|plain| versus(&side.id, plain, side.encrypts())));
+    }
+    if let Some(first) = report.ours() {
+        found.extend(report.further().map(|side| versus(&side.id, &first.id, false)));
     }
     for other in report.sides.iter().filter(|side| side.role == Role::Reference) {
         if report.experiment != Experiment::Backup {
@@ -352,7 +355,8 @@ impl Versus {
 impl Report {
     /// Returns the cells that need further restarts before everything that `stopping` asks for is
     /// narrow enough. The cells of the headline continue together until it is narrow, and if all
-    /// are wanted, until each of them is. Unmeasured cells are not waited for.
+    /// are wanted, until each of them is. The headline is not that of a further algorithm.
+    /// Unmeasured cells are not waited for.
     #[must_use]
     pub fn too_wide(&self, stopping: &Stopping, confidence: f64) -> Vec<String> {
         let stage = Stage::new(Some(*stopping), confidence);
@@ -362,8 +366,11 @@ impl Report {
             let wanted = (f64::from(ppm) / 1e6).ln_1p();
             found.is_some_and(|found| found.half_width().is_none_or(|half| half > wanted))
         };
-        let too_wide = |cells: &[String], ppm: u32| {
-            let of = |versus: &&Versus| versus.shown && cells.iter().all(|cell| versus.is_of(cell));
+        let too_wide = |cells: &[String], ppm: u32, whose: &dyn Fn(&str) -> bool| {
+            let of = |versus: &&Versus| {
+                let all = cells.iter().all(|cell| versus.is_of(cell));
+                versus.shown && all && whose(&versus.side)
+            };
             index.versus.iter().filter(of).any(|versus| {
                 let of = |one: &Metric| index.over(Way::Mean, cells, (versus, *one), stage);
                 let wide = |metric: &Metric| wide(of(metric), ppm);
@@ -372,11 +379,11 @@ impl Report {
         };
         let mut wanting: Vec<String> = stopping.all_ppm.map_or_else(Vec::new, |ppm| {
             let ids = self.cells.iter().map(|cell| cell.id.clone());
-            ids.filter(|id| too_wide(std::slice::from_ref(id), ppm)).collect()
+            ids.filter(|id| too_wide(std::slice::from_ref(id), ppm, &|_| true)).collect()
         });
         let heads = index.heads().map_or(&[][..], |pool| &pool.cells);
         if !heads.is_empty()
-            && (too_wide(heads, stopping.headline_ppm)
+            && (too_wide(heads, stopping.headline_ppm, &|side| !self.is_further(side))
                 || wanting.iter().any(|id| heads.contains(id)))
         {
             wanting.retain(|id| !heads.contains(id));

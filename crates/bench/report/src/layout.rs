@@ -10,7 +10,7 @@ use crate::metric::Metric::{
 };
 use crate::model::Experiment;
 use crate::piece::{Piece, number, text};
-use crate::report::{Fact, Facts, RATE};
+use crate::report::{DIRECTORY, Fact, Facts, RATE};
 
 /// A circumstance in reports.
 pub(crate) struct FactInfo {
@@ -55,6 +55,11 @@ pub(crate) const FACTS: &[FactInfo] = &[
     fact("packet_bytes", "bytes a packet", As::Count, true),
     fact("version", "version", As::Count, false),
     fact("options", "options", As::Count, false),
+    fact(DIRECTORY, "directory", As::Count, false),
+    fact("file_system", "file system", As::Count, false),
+    fact("device", "block device", As::Count, false),
+    fact("encrypted_by", "encrypted by", As::Count, false),
+    fact("kernel_cipher", "the kernel's driver", As::Count, false),
 ];
 
 impl FactInfo {

@@ -48,6 +48,6 @@ pub use model::{
     WarmUp,
 };
 pub use page::{calibration_html, changes_html, html};
-pub use report::{Fact, Facts, Idle, RATE, Report, Run, measured};
+pub use report::{DIRECTORY, Fact, Facts, Idle, RATE, Report, Run, measured};
 pub use summary::summarize;
 pub use terminal::terminal;

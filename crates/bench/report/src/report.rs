@@ -15,6 +15,10 @@ use crate::model::{
 /// The circumstance that transactions follow a schedule: the same number a second on every side.
 pub const RATE: &str = "rate_per_s";
 
+/// The circumstance of a side that its files are in a directory of their own, whose way to encrypt
+/// uses CPU of other processes.
+pub const DIRECTORY: &str = "directory";
+
 /// Circumstances by name.
 pub type Facts = BTreeMap<String, Fact>;
 
@@ -179,6 +183,26 @@ impl Report {
     /// Returns the sides whose cost is reported, in the order of reports.
     pub fn others(&self) -> impl Iterator<Item = &Side> {
         self.sides.iter().filter(|side| side.encrypts())
+    }
+
+    /// Returns our side: that of the first algorithm.
+    pub(crate) fn ours(&self) -> Option<&Side> {
+        self.sides.iter().find(|side| side.role == Role::Encrypted)
+    }
+
+    /// Returns our sides of further algorithms, of databases in the process.
+    pub(crate) fn further(&self) -> impl Iterator<Item = &Side> {
+        let first = self.ours().filter(|side| side.cipher.is_some());
+        let first = first.filter(|_| self.experiment == Experiment::Embedded);
+        self.sides.iter().filter(move |side| {
+            let known = |first: &Side| side.id != first.id && side.cipher.is_some();
+            side.role == Role::Encrypted && first.is_some_and(known)
+        })
+    }
+
+    /// Returns true for one of [`further`](Self::further).
+    pub(crate) fn is_further(&self, id: &str) -> bool {
+        self.further().any(|side| side.id == id)
     }
 
     /// Returns the plain side with which a side is compared: the base, or that of its own library.

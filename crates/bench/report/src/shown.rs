@@ -37,6 +37,14 @@ impl<'a> Shown<'a> {
         side.map_or_else(|| id.into(), |side| side.text("label", &side.item.label))
     }
 
+    /// Returns a side's cipher.
+    pub(crate) fn cipher(&self, id: &str) -> Piece {
+        let side = self.sides().find(|side| side.item.id == id);
+        side.map_or(Piece::Nothing, |side| {
+            side.item.cipher.as_deref().map(|cipher| side.text("cipher", cipher)).into()
+        })
+    }
+
     /// Returns a side's name, with that of its own plain one if that is not the base.
     pub(crate) fn named(&self, id: &str) -> Piece {
         let side = self.report.sides.iter().find(|side| side.id == id);
@@ -339,7 +347,8 @@ impl<'a> Shown<'a> {
     }
 }
 
-fn known(facts: &Facts, at: &str) -> Vec<Piece> {
+/// Returns circumstances in words, with their places below `at`.
+pub(crate) fn known(facts: &Facts, at: &str) -> Vec<Piece> {
     let piece = |info: &FactInfo| Some(all![info.words, " ", info.value(facts, at)?]);
     FACTS.iter().filter_map(piece).collect()
 }

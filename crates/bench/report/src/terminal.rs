@@ -6,8 +6,8 @@ use crate::model::{Experiment, Results, Role, is_of_classes};
 use crate::oltp::own_share;
 use crate::piece::Piece;
 use crate::published::{PUBLISHED, published_reckoning, published_table};
-use crate::report::{Report, float};
-use crate::shown::Shown;
+use crate::report::{DIRECTORY, Report, float};
+use crate::shown::{Shown, known};
 use crate::verdict::verdict;
 
 /// Returns the report as plain text, ending in a newline.
@@ -42,13 +42,17 @@ fn classes(results: &Results, (name, report): (&str, &Report)) -> String {
         let Some(plain) = report.plain(side) else { continue };
         let mut cells = shown.cells("");
         let mut title = format!("{} against {}", side.label, plain.label);
-        if side.role == Role::Peer {
+        if side.role == Role::Peer || report.is_further(&side.id) {
             let pair = (side.id.as_str(), plain.id.as_str());
             cells.retain(|cell| shown.comparison(&cell.item.id, metrics[0], pair).is_some());
         } else {
             title = format!("{title}, {confidence} % intervals");
         }
         text.push_str(&shown.overheads(&title, &cells, (side, plain), &metrics).words());
+        if side.facts.contains_key(DIRECTORY) {
+            let facts = Piece::parted(known(&side.facts, ""), ", ").words();
+            text.push_str(&format!("{}: {facts}\n", side.label));
+        }
     }
     if let Some(table) = shown.latencies() {
         let meaning = match results.settings.rate_per_s {

@@ -3,13 +3,13 @@
 use std::cmp::Ordering;
 
 use crate::answer::answer;
-use crate::figures::{Comparison, Pooled, Ratio};
+use crate::figures::{Comparison, HEADLINE, Pooled, Ratio};
 use crate::format::{As, bytes, count, percent};
 use crate::headline::GROUPS;
 use crate::layout::Of;
 use crate::model::{Class, Experiment, Metric, Results, Role, Side};
 use crate::piece::{Found, Piece, all, each};
-use crate::report::{Report, float};
+use crate::report::{DIRECTORY, Report, float};
 use crate::shown::Shown;
 
 /// The answer for a control run.
@@ -50,11 +50,15 @@ pub(crate) fn verdict(results: &Results) -> Vec<String> {
     sentences
 }
 
-/// Ours first, then each peer: elapsed time and CPU over the headline's classes.
+/// Ours first, then a cheaper algorithm, then each peer: elapsed time and CPU over the headline's
+/// classes.
 fn of_headline(shown: &Shown<'_>) -> Vec<Piece> {
     let sentence = |side: &Side| {
+        if shown.report.is_further(&side.id) {
+            return cheaper(shown, side);
+        }
         let elapsed = shown.headline(side, Metric::Elapsed)?;
-        let cpu = shown.headline(side, Metric::Cpu);
+        let cpu = shown.headline(side, Metric::Cpu).filter(|_| has_whole_cpu(side));
         let cpu = cpu.map(|cpu| all![" and ", cpu.told(), " of CPU"]);
         let what = elapsed.text("what", &elapsed.item.what);
         let cost = all![elapsed.told(), " of elapsed time", cpu];
@@ -67,6 +71,30 @@ fn of_headline(shown: &Shown<'_>) -> Vec<Piece> {
         Some(all![shown.side(&side.id), verb, cost, " over ", what, "."])
     };
     shown.report.others().filter_map(sentence).collect()
+}
+
+/// Our further algorithm, if it is surely cheaper than the first one over the headline's classes,
+/// by elapsed time or CPU, and by neither dearer.
+fn cheaper(shown: &Shown<'_>, side: &Side) -> Option<Piece> {
+    let first = shown.report.ours()?;
+    let over = |metric| shown.over(HEADLINE, metric, (&side.id, &first.id));
+    let sure: Vec<Ordering> = [Metric::Elapsed, Metric::Cpu]
+        .into_iter()
+        .filter_map(|metric| over(metric)?.item.sure())
+        .collect();
+    if sure.is_empty() || sure.contains(&Ordering::Greater) {
+        return None;
+    }
+    let elapsed = shown.headline(side, Metric::Elapsed)?;
+    let cpu = shown.headline(side, Metric::Cpu);
+    let cpu = cpu.map(|cpu| all![" and ", cpu.told(), " of CPU"]);
+    let costs = all![elapsed.told(), " of elapsed time", cpu];
+    Some(all!["Cheaper here: ", shown.cipher(&side.id), ", ", costs, "."])
+}
+
+/// Returns false for a directory that its user encrypts: what encrypts it has CPU of its own.
+fn has_whole_cpu(side: &Side) -> bool {
+    !side.facts.contains_key(DIRECTORY)
 }
 
 /// Throughput, or at a rate latency, and CPU a transaction over all workloads and threads.
@@ -89,9 +117,10 @@ fn of_threads(shown: &Shown<'_>) -> Vec<Piece> {
             .map(|(field, ratio)| found.number(field, As::Percent, ratio));
             all![Piece::Whole(Box::new(middle)), " (from ", Piece::span([least, most]), ")"]
         };
-        let [first, cpu] = shown.layout.wanted;
+        let [first, second] = shown.layout.wanted;
         let found = of(first)?;
-        let cpu = of(cpu).map(|found| all![format!(", {} ", cpu.label()), span(&found)]);
+        let cpu = of(second).filter(|_| has_whole_cpu(side));
+        let cpu = cpu.map(|found| all![format!(", {} ", second.label()), span(&found)]);
         let what = found.text("what", &found.item.what);
         let cost = all![format!(": {} ", first.label()), span(&found), cpu];
         Some(all![shown.named(&side.id), cost, " over ", what, "."])
@@ -143,8 +172,7 @@ fn of_backups(shown: &Shown<'_>, algorithm: &str) -> Vec<Piece> {
 
 /// Groups of classes, with the number of ratios that can be distinguished from 0 %.
 fn of_groups(report: &Report, confidence: f64) -> Vec<String> {
-    let side = report.sides.iter().find(|side| side.role == Role::Encrypted);
-    let Some((base, side)) = report.base().zip(side) else { return Vec::new() };
+    let Some((base, side)) = report.base().zip(report.ours()) else { return Vec::new() };
     let pair = (side.id.as_str(), base.id.as_str());
     let mut sentences = Vec::new();
     for (group, fits) in GROUPS {
@@ -226,7 +254,7 @@ fn beside_costs(shown: &Shown<'_>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::examples::{example, holds, whole};
+    use crate::examples::{example, holds, two_algorithms, whole};
     use crate::report::RATE;
 
     #[test]
@@ -242,6 +270,42 @@ mod tests {
         assert!(verdict(&results)[0].contains("true overhead is 0 %"));
         results.embedded = None;
         assert_eq!(verdict(&results), ["Nothing was compared."]);
+    }
+
+    #[test]
+    fn a_further_algorithm_is_told_where_it_is_cheaper() {
+        let sentences = verdict(&two_algorithms(0.92));
+        assert!(sentences[1].starts_with("encrypted costs +10.0 %"), "{sentences:?}");
+        let wanted = "Cheaper here: AEGIS_256X2, +1.2 % (+1.2 to +1.2) of elapsed time and +10.4 % \
+                      (+10.4 to +10.4) of CPU.";
+        assert_eq!(sentences[2], wanted);
+        assert!(sentences[3].starts_with("peer costs"), "{sentences:?}");
+        for dear in [1.0, 1.1] {
+            let said = verdict(&two_algorithms(dear)).join("\n");
+            assert!(!said.contains("AEGIS_256X2") && !said.contains("second"), "{said}");
+        }
+        let mut unsure = two_algorithms(0.92);
+        for found in &mut unsure.embedded.as_mut().unwrap().summary.pooled {
+            if found.against == "encrypted" {
+                (found.low, found.high) = (Some(0.8), Some(1.1));
+            }
+        }
+        assert!(!verdict(&unsure).join("\n").contains("AEGIS_256X2"));
+    }
+
+    #[test]
+    fn of_a_directory_no_cpu_is_told() {
+        let mut results = example();
+        let sides = &mut results.embedded.as_mut().unwrap().sides;
+        let peer = sides.iter_mut().find(|side| side.id == "peer").unwrap();
+        peer.facts.insert(DIRECTORY.to_owned(), "/mnt/vault".into());
+        peer.facts.insert("kernel_cipher".to_owned(), "xts-aes-aesni".into());
+        let said = verdict(&results);
+        assert!(said[1].contains("of CPU") && said[2].starts_with("peer costs"), "{said:?}");
+        assert!(!said[2].contains("CPU"), "{said:?}");
+        let wanted = "the kernel's driver xts-aes-aesni";
+        assert!(crate::terminal(&results).contains(wanted));
+        assert!(crate::html(&results).unwrap().contains("xts-aes-aesni</span>"));
     }
 
     #[test]

@@ -176,7 +176,7 @@ pub(crate) mod tests {
 
     use super::configure::chosen_mixes;
     use super::*;
-    use crate::config::Config;
+    use crate::config::{Config, Further, Part};
 
     /// Parses options from words of a command line.
     pub(crate) fn parsed<A: clap::Args>(words: &[&str]) -> Result<A, clap::Error> {
@@ -255,6 +255,31 @@ pub(crate) mod tests {
         assert_eq!((stopping.first_restarts, stopping.all_ppm), (8, Some(10_000)));
         assert_eq!(precise.max_time.as_secs(), 3600);
         assert_eq!(of(&["--precision", "0.5"]).stopping.unwrap().headline_ppm, 5_000);
+    }
+
+    #[test]
+    fn several_algorithms_are_sides_of_one_run() {
+        let of = |words: &[&str]| configure(&parse(words)).unwrap();
+        let usual = of(&[]);
+        assert_eq!(usual.given.basics.algorithm(), "AES_256");
+        assert_eq!(usual.further.algorithms, ["AEGIS_256X2"]);
+        assert_eq!((usual.further.part, of(&["app.db"]).further.part), (Part::Heads, Part::Heads));
+        for alone in [
+            &["--algorithm", "AES_128"][..],
+            &["--experiment", "crud"][..],
+            &["--aa"][..],
+            &["--target", "mssql://me@host", "--dry-run"][..],
+        ] {
+            assert_eq!(of(alone).further, Further::default(), "{alone:?}");
+        }
+        let both = ["AES_128", "AEGIS_256X2", "AES_128"].map(|name| ["--algorithm", name]).concat();
+        let named = of(&both);
+        assert_eq!(named.given.basics.algorithm(), "AES_128");
+        let further = Further { algorithms: vec!["AEGIS_256X2".to_owned()], part: Part::All };
+        assert_eq!(named.further, further);
+        let elsewhere = [&both[..], &["--experiment", "backup"]].concat();
+        let refused = configure(&parse(&elsewhere)).unwrap_err();
+        assert!(refused.to_string().starts_with("--algorithm: "), "{refused}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use tdekit_bench_report::{Stopping, ThinkTime};
 
 use crate::backup::BackupPlan;
 use crate::control::think_time;
+use crate::directory::DirectoryPeer;
 use crate::generate::Mix;
 use crate::job::{CrudRequest, LibraryChoice};
 use crate::messages::MessagesPlan;
@@ -60,9 +61,11 @@ pub(crate) struct Basics {
     /// Rows of each table of the generated database. Default: 100,000, on a SQL Server 20,000.
     #[arg(long, value_parser = clap::value_parser!(u64).range(10..=1_000_000_000))]
     pub(crate) rows: Option<u64>,
-    /// Encryption algorithm, as for `tdekit encrypt`.
-    #[arg(long, default_value = "AES_256")]
-    pub(crate) algorithm: String,
+    /// Encryption algorithm, as for `tdekit encrypt`. May be repeated: each is a side of the run,
+    /// on a database in the process, and the first one that of the answer. Default: AES_256, and
+    /// where no --experiment is named AEGIS_256X2 too, for the classes of the headline.
+    #[arg(long = "algorithm", value_name = "NAME")]
+    pub(crate) algorithms: Vec<String>,
     /// A rough answer in some 20 seconds.
     #[arg(long)]
     pub(crate) quick: bool,
@@ -81,7 +84,15 @@ pub(crate) struct Basics {
     pub(crate) seed: u64,
 }
 
+/// The algorithm of a run that names none.
+const ALGORITHM: &str = "AES_256";
+
 impl Basics {
+    /// Returns the algorithm of our only side, or of the first one.
+    pub(crate) fn algorithm(&self) -> &str {
+        self.algorithms.first().map_or(ALGORITHM, String::as_str)
+    }
+
     /// Returns the first value with `--quick`, else the second.
     pub(crate) fn by_quick<T>(&self, (quick, usual): (T, T)) -> T {
         if self.quick { quick } else { usual }
@@ -182,6 +193,8 @@ pub(crate) struct Config {
     pub(crate) processes: u32,
     pub(crate) rows: u64,
     pub(crate) peers: Vec<Peer>,
+    /// Directories that are encrypted another way.
+    pub(crate) directories: Vec<DirectoryPeer>,
     pub(crate) library: LibraryChoice,
     /// The library's name in reports.
     pub(crate) library_origin: String,
@@ -189,6 +202,8 @@ pub(crate) struct Config {
     pub(crate) directory: PathBuf,
     pub(crate) restarts: u32,
     pub(crate) pairs: u32,
+    /// Algorithms of further sides of ours.
+    pub(crate) further: Further,
     /// Further restarts follow until this is reached.
     pub(crate) stopping: Option<Stopping>,
     pub(crate) block_time: Duration,
@@ -210,6 +225,11 @@ impl Config {
         self.stopping.filter(|plan| plan.all_ppm.is_some())
     }
 
+    /// Returns what a reader of figures of other directories must know.
+    pub(crate) fn doubts_of_directories(&self) -> Vec<String> {
+        self.directories.iter().flat_map(|peer| peer.doubts(&self.directory)).collect()
+    }
+
     /// Returns the page size of a generated database.
     pub(crate) fn page_size_bytes(&self) -> u32 {
         self.given.page_size.unwrap_or(4096)
@@ -227,6 +247,23 @@ impl Config {
         let rate = self.given.rate?.max(1);
         Some((u64::from(self.processes) * 1_000_000_000 / rate).max(1))
     }
+}
+
+/// Algorithms of our sides after the first one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Further {
+    pub(crate) algorithms: Vec<String>,
+    /// The classes that these sides run.
+    pub(crate) part: Part,
+}
+
+/// The classes in which a side takes part.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Part {
+    #[default]
+    All,
+    /// Those of the headline, in the first pair of a restart.
+    Heads,
 }
 
 /// The value of `--think-time`.

@@ -18,6 +18,7 @@ mod command;
 mod config;
 mod control;
 mod derive;
+mod directory;
 mod driver;
 mod environment;
 mod error;

@@ -117,6 +117,12 @@ impl PeerLibrary {
         }
     }
 
+    /// Returns true if a requested peer names a library.
+    pub(crate) fn is_named(peer: &str) -> bool {
+        let name = peer.split(':').next();
+        Self::ALL.iter().any(|library| name == Some(library.name()))
+    }
+
     pub(crate) fn names() -> String {
         Self::ALL.map(Self::name).join(", ")
     }

@@ -32,6 +32,18 @@ impl Tools {
         Ok(Self { worker, tdekit, extension })
     }
 
+    /// Returns true if the command encrypts with an algorithm: a build on a FIPS module lacks some.
+    pub(crate) fn offers(&self, algorithm: &str) -> bool {
+        let asked =
+            Command::new(&self.tdekit).args(["encrypt", "-h"]).stdin(Stdio::null()).output();
+        let words = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
+        asked.is_ok_and(|asked| {
+            let told = words(&asked.stdout);
+            told.split(|one: char| !(one.is_ascii_alphanumeric() || one == '_'))
+                .any(|word| word == algorithm)
+        })
+    }
+
     /// Returns true if the command can back up. A control run may have no command.
     pub(crate) fn can_back_up(&self) -> bool {
         Command::new(&self.tdekit)

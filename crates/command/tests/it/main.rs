@@ -26,6 +26,7 @@ mod bench_backup;
 mod bench_oltp;
 mod bench_run;
 mod bench_run_nasty;
+mod bench_sides;
 mod cert;
 mod doctor;
 mod encrypt;

@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use super::{again, folded, made};
 use crate::model::{Environment, Results, Settings, Side, Stopping};
 use crate::piece::{As, Found, Piece, all, each, number, text};
+use crate::shown::known;
 
 /// The machine, whose description is under `environment` in every document.
 pub(super) fn machine(machine: &Environment) -> Vec<(&'static str, Piece)> {
@@ -110,6 +111,7 @@ fn library(side: &Found<'_, Side>) -> Markup {
             (words("library/version", &library.version)) " ("
             (words("library/origin", &library.origin)) ")"
             @if let Some(cipher) = &side.item.cipher { ", " (words("cipher", cipher)) }
+            @for fact in known(&side.item.facts, &format!("{}/facts", side.at)) { ", " (fact) }
             details {
                 summary { "How it was built" }
                 p { code { (words("library/source_id", &library.source_id)) } }

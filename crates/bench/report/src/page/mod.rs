@@ -26,7 +26,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Serialize;
 
 use crate::json::{JsonError, document};
-use crate::model::{Results, Role, Side, Tool, is_of_classes};
+use crate::model::{Results, Role, Tool, is_of_classes};
 use crate::piece::{As, each, number, text};
 use crate::plot::ChartError;
 use crate::report::Report;
@@ -182,13 +182,14 @@ fn links(results: &Results) -> Vec<(&'static str, &'static str)> {
     let has = |start: &str| {
         embedded.is_some_and(|one| one.cells.iter().any(|class| class.id.starts_with(start)))
     };
-    let is_peer = |side: &Side| side.role == Role::Peer;
-    let has_peers = embedded.is_some_and(|report| report.sides.iter().any(is_peer));
+    let has_peers = embedded.is_some_and(|report| {
+        report.others().any(|side| side.role == Role::Peer || report.is_further(&side.id))
+    });
     let own = |one: &Report| Shown::of("embedded", one).probes(&[Role::Encrypted]).is_some();
     let differences = results.embedded.as_ref().is_some_and(own);
     let timed = embedded.is_some_and(|report| !report.latencies.is_empty());
     let links = [
-        ("peers", "Other libraries", sides && has_peers),
+        ("peers", "Other ways", sides && has_peers),
         ("script", "Your statements", has("script/")),
         ("crud", "CRUD mixes", has("crud/")),
         ("operations", "Operations", has("operations/")),

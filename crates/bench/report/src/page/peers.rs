@@ -1,4 +1,4 @@
-//! Other encrypting libraries beside ours, measured in the same run.
+//! Other algorithms, libraries and ways to encrypt beside ours, measured in the same run.
 
 use maud::{Markup, html};
 
@@ -12,8 +12,9 @@ use crate::table::Table;
 /// # Errors
 /// If the plot cannot be drawn.
 pub(super) fn section(book: &Book<'_>) -> Result<Markup, ChartError> {
-    let peers = book.report.sides.iter().filter(|side| side.role == Role::Peer);
-    let shown: Vec<&Side> = std::iter::once(book.side).chain(peers).collect();
+    let beside = |side: &&Side| side.role == Role::Peer || book.report.is_further(&side.id);
+    let beside = book.report.sides.iter().filter(beside);
+    let shown: Vec<&Side> = std::iter::once(book.side).chain(beside).collect();
     if shown.len() == 1 {
         return Ok(html! {});
     }
@@ -24,8 +25,8 @@ pub(super) fn section(book: &Book<'_>) -> Result<Markup, ChartError> {
         book.shown.side_by_side(title.to_owned(), (&all, sides), (metric, base))
     };
     let tables: Vec<Table> = [
-        table("Elapsed time, each against its own plain library", &shown, Metric::Elapsed, None),
-        table("CPU, each against its own plain library", &shown, Metric::Cpu, None),
+        table("Elapsed time, each against its own plain side", &shown, Metric::Elapsed, None),
+        table("CPU, each against its own plain side", &shown, Metric::Cpu, None),
         table("Elapsed time against the base", &own, Metric::Elapsed, Some(book.base)),
     ]
     .into_iter()
@@ -34,11 +35,11 @@ pub(super) fn section(book: &Book<'_>) -> Result<Markup, ChartError> {
     let drawn = forest(&plot(book, &glance, &shown))?;
     Ok(html! {
         section id="peers" {
-            h2 { "Beside other encrypting libraries" }
+            h2 { "Beside other ways to encrypt" }
             p {
                 "Same run, same statements, same settings; elapsed time. Each library is held \
-                 against itself without encryption, which leaves out how it was built. The axis \
-                 is logarithmic."
+                 against itself without encryption, which leaves out how it was built; a directory \
+                 that is encrypted another way against an ordinary one. The axis is logarithmic."
             }
             (drawn)
             details {
@@ -63,7 +64,7 @@ fn plot(book: &Book<'_>, classes: &[&Class], shown: &[&Side]) -> Forest {
         beside.then(|| Line::Row(class.label.clone(), marks))
     };
     Forest {
-        title: "Elapsed overhead of each encrypting library by class; the tables below hold the \
+        title: "Elapsed overhead of each way to encrypt by class; the tables below hold the \
                 numbers"
             .to_owned(),
         series: drawn.iter().map(|(ink, side)| Key::new(*ink, &side.label)).collect(),

@@ -1,6 +1,6 @@
 use super::checks::{harmless, pointed};
 use super::*;
-use crate::examples::{example, holds, whole};
+use crate::examples::{example, holds, two_algorithms, whole};
 use crate::format::{interval, percent};
 use crate::json::from_json;
 use crate::model::{Metric, Results, StatementInfo};
@@ -35,6 +35,19 @@ fn every_pointer_and_link_leads_somewhere() {
     assert!(pointed(&page, &serde_json::to_value(&results).unwrap()) > 200);
     harmless(&page);
     holds(&page, ["href=\"#backup\"", "href=\"#messages\"", "href=\"#peers\""]);
+}
+
+#[test]
+fn a_further_algorithm_stands_beside_the_first() {
+    let results = two_algorithms(0.92);
+    let page = html(&results).unwrap();
+    pointed(&page, &serde_json::to_value(&results).unwrap());
+    holds(&page, ["Cheaper here: ", "href=\"#peers\"", ">second<"]);
+    let mut alone = two_algorithms(0.92);
+    let report = alone.embedded.as_mut().unwrap();
+    report.sides.retain(|side| !side.id.starts_with("peer"));
+    crate::summarize(&mut alone);
+    assert!(html(&alone).unwrap().contains("href=\"#peers\""));
 }
 
 #[test]

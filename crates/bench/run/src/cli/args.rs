@@ -47,10 +47,12 @@ pub(super) struct BenchArgs {
     /// They run on copies, and what they change is taken back.
     #[arg(long, value_name = "FILE")]
     pub(super) script: Option<PathBuf>,
-    /// Another encrypting library to run beside ours: `sqlcipher`, `sqlite3mc[:CIPHER]`,
-    /// `sqlite3mc-wheel[:CIPHER]`; with `--target mariadb` `file_key_management[:cbc|:ctr]` and
-    /// `mysql[:DIR]`, private MySQL servers plain and with the file keyring, of the server below
-    /// DIR or $TDEKIT_MYSQL_DIR. May be repeated; see `bench peers`.
+    /// Another way to encrypt to run beside ours: a library, `sqlcipher`, `sqlite3mc[:CIPHER]`,
+    /// `sqlite3mc-wheel[:CIPHER]`; `directory:PATH[=LABEL]`, a directory that you encrypt yourself
+    /// (LUKS, fscrypt, gocryptfs), where the same database lies plain; with `--target mariadb`
+    /// `file_key_management[:cbc|:ctr]` and `mysql[:DIR]`, private MySQL servers plain and with the
+    /// file keyring, of the server below DIR or $TDEKIT_MYSQL_DIR. May be repeated; see `bench
+    /// peers`.
     #[arg(long)]
     pub(super) peer: Vec<AnyPeer>,
     /// SQLite library of both sides: `system`, `bundled`, or a path. Default: the system's if there

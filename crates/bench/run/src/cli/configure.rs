@@ -8,7 +8,8 @@ use tdekit_sqlite_client::Library;
 
 use super::args::{BenchArgs, ExperimentName};
 use crate::command::own_line;
-use crate::config::{Config, Experiments, MAX_TIME_S, each_once};
+use crate::config::{Config, Experiments, Further, MAX_TIME_S, Part, each_once};
+use crate::directory::DirectoryPeer;
 use crate::environment::processors;
 use crate::error::{BenchError, Result};
 use crate::generate::Mix;
@@ -68,10 +69,12 @@ pub(super) fn configure(args: &BenchArgs) -> Result<Config> {
         processes,
         rows,
         peers: args.peer.iter().filter_map(AnyPeer::library).collect(),
+        directories: directories(&args.peer)?,
         library,
         library_origin,
         directory,
         restarts,
+        further: further(args, experiments)?,
         // A run of speedtest1 takes seconds: a restart has one pair of them.
         pairs: if experiments.speedtest_alone() { 1 } else { given.basics.pairs() },
         block_time: Duration::from_millis(given.basics.by_quick(block_ms)),
@@ -96,6 +99,28 @@ pub(super) fn chosen_mixes(args: &BenchArgs) -> Vec<Mix> {
         [] => usual(&["10/0/0", "4/3/3", "0/5/5", "load"]),
         given => each_once(given.iter().flatten().copied()),
     }
+}
+
+/// Algorithm of the further side that a run has without being asked.
+const FURTHER: &str = "AEGIS_256X2";
+
+/// Returns the algorithms after the first one. A run that names neither algorithm nor experiment
+/// has one more, for the classes of its headline.
+fn further(args: &BenchArgs, experiments: Experiments) -> Result<Further> {
+    let named = each_once(args.given.basics.algorithms.iter().cloned());
+    let sides = experiments.needs_sides() || (experiments.oltp && !args.oltp.on_server());
+    if named.len() > 1 && !sides {
+        let reason = "several are sides of one run on a database in the process, and of no other";
+        return Err(BenchError::option("--algorithm", reason));
+    }
+    if args.given.basics.aa || !sides {
+        return Ok(Further::default());
+    }
+    let usual = named.is_empty() && args.experiment.is_empty();
+    Ok(match usual {
+        true => Further { algorithms: vec![FURTHER.to_owned()], part: Part::Heads },
+        false => Further { algorithms: named.into_iter().skip(1).collect(), part: Part::All },
+    })
 }
 
 /// Returns the stopping rule: the default run ends when the headline is narrow; a run with a given
@@ -179,6 +204,20 @@ fn experiments(args: &BenchArgs) -> Result<Experiments> {
         server: false,
         script,
     })
+}
+
+/// Returns the directories that are peers.
+fn directories(peers: &[AnyPeer]) -> Result<Vec<DirectoryPeer>> {
+    let found: Vec<DirectoryPeer> = peers.iter().filter_map(AnyPeer::directory).collect();
+    for (index, peer) in found.iter().enumerate() {
+        if found[..index].iter().any(|other| other.label == peer.label) {
+            let reason = format!("two directories are {}: directory:PATH=LABEL", peer.label);
+            return Err(BenchError::option("--peer", reason));
+        }
+        // Before any work.
+        peer.open()?;
+    }
+    Ok(found)
 }
 
 fn choose_library(name: Option<&str>) -> (LibraryChoice, String) {

@@ -201,7 +201,7 @@ impl Restart<'_> {
     /// Runs a full backup of a side's database, which its worker has open, by the command.
     fn full_backup(&mut self, compression: &str, side: usize) -> Result<Cost> {
         let spec = self.prepared.sides.get(side);
-        let cipher = spec.and_then(|side| side.backup_cipher(self.config));
+        let cipher = spec.and_then(|side| side.backup_cipher());
         let Some(workers) = self.workers.get(side) else { return Ok(Cost::default()) };
         let (Some(runner), Some(backups)) = (&mut self.runner, &self.prepared.backups) else {
             return Ok(Cost::default());

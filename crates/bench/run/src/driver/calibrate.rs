@@ -80,7 +80,8 @@ pub(crate) fn calibrate(
     let way = match own_experiments(&config).as_slice() {
         [(_, run), ..] => Way::Own(*run),
         [] => {
-            let prepared = prepare::prepare(&config, tools, &progress)?;
+            let mut prepared = prepare::prepare(&config, tools, &progress)?;
+            prepared.heads = results::heads(&prepared);
             calibration.environment.instructions.clone_from(&prepared.instructions);
             Way::Mixes(Box::new(prepared))
         }
@@ -155,6 +156,7 @@ fn design(config: &Config, plan: CalibrationPlan) -> Config {
         database: None,
         toll_per_mille: (!own).then_some(TOLL_PER_MILLE),
         peers: Vec::new(),
+        directories: Vec::new(),
         ..config.clone()
     };
     config.given.basics.aa = true;

@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
-use tdekit_bench_report::{Class, Probe, Run, WarmUp, headline_classes};
+use tdekit_bench_report::{Class, Probe, Run, WarmUp};
 
 use super::block::Measured as Blocks;
 use super::classes::{self, Task, Work};
 use super::prepare::Prepared;
 use super::restart::Restart;
 use super::results;
+use super::sides::SideSpec;
 use super::toll::Added;
 use super::warm::Settled;
-use crate::config::Config;
+use crate::config::{Config, Part};
 use crate::error::Result;
 use crate::latency::Latencies;
 use crate::schedule::{Block, Ground, Kind, Length, Place, Steering};
@@ -49,7 +50,6 @@ pub(super) struct Measured {
 pub(super) struct SidesGround<'a> {
     config: &'a Config,
     prepared: &'a Prepared,
-    heads: Vec<Task>,
     settled: Settled,
     restart: Option<Restart<'a>>,
     /// Classes created by an order.
@@ -62,7 +62,6 @@ impl<'a> SidesGround<'a> {
         Self {
             config,
             prepared,
-            heads: head_tasks(prepared),
             settled: Settled::default(),
             restart: None,
             brought: Vec::new(),
@@ -85,14 +84,6 @@ impl<'a> SidesGround<'a> {
     }
 }
 
-/// Returns the tasks that measure the classes of the headline.
-fn head_tasks(prepared: &Prepared) -> Vec<Task> {
-    let classes = results::ordered_classes(prepared, &[], &[]);
-    let (_, heads) = headline_classes(&classes);
-    let gives = |task: &&Task| heads.iter().any(|head| results::task_gives(task, &head.id));
-    prepared.tasks.iter().filter(gives).cloned().collect()
-}
-
 impl Ground for SidesGround<'_> {
     type Cell = Task;
     type Found = Blocks;
@@ -100,7 +91,10 @@ impl Ground for SidesGround<'_> {
     fn cells(&mut self, kind: Kind) -> Vec<Task> {
         match kind {
             Kind::All => self.prepared.tasks.clone(),
-            Kind::Heads => self.heads.clone(),
+            Kind::Heads => {
+                let head = |task: &&Task| self.prepared.heads.contains(&task.class.id);
+                self.prepared.tasks.iter().filter(head).cloned().collect()
+            }
             Kind::Wanting => self.wanting(),
         }
     }
@@ -113,7 +107,8 @@ impl Ground for SidesGround<'_> {
         task.class.id.clone()
     }
 
-    /// The slow cold classes run in every other pair, speedtest1 in one of each restart.
+    /// The slow cold classes run in every other pair, speedtest1 and sides beside the question in
+    /// one of each restart.
     fn sides(&self, task: &Task, pair: u32) -> Vec<usize> {
         let rare = match task.work {
             Work::Operation { cold: true, .. } => !pair.is_multiple_of(2),
@@ -124,7 +119,11 @@ impl Ground for SidesGround<'_> {
         if rare {
             return Vec::new();
         }
-        (0..self.prepared.sides.len()).filter(|side| self.prepared.runs(task, *side)).collect()
+        let runs = |side: &SideSpec| {
+            (pair == 0 || side.part == Part::All) && self.prepared.runs(task, side)
+        };
+        let sides = self.prepared.sides.iter().enumerate();
+        sides.filter(|(_, side)| runs(side)).map(|(number, _)| number).collect()
     }
 
     fn obeys(&self, task: &Task) -> bool {

@@ -116,7 +116,9 @@ fn run_sides(
     around: Surroundings<'_>,
     results: &mut Results,
 ) -> Result<Ended> {
-    let prepared = prepare::prepare(config, tools, around.progress)?;
+    let mut prepared = prepare::prepare(config, tools, around.progress)?;
+    prepared.heads = results::heads(&prepared);
+    around.warnings.extend(config.doubts_of_directories());
     let mut ground = SidesGround::new(config, &prepared);
     around.steering.has_mixes = config.experiments.crud;
     let ended =

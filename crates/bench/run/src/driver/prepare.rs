@@ -14,7 +14,7 @@ use super::restart::{crud_settings, operation_settings};
 use super::sides::{self, SideChoice, SideSpec, copy_file};
 use super::{script, share};
 use crate::backup::back_up;
-use crate::config::Config;
+use crate::config::{Config, Part};
 use crate::derive::{self, Derived};
 use crate::environment::check_space;
 use crate::error::{BenchError, Result};
@@ -51,6 +51,8 @@ pub(super) struct Prepared {
     /// Requirements of full backups, if the command can back up.
     pub(super) backups: Option<Backups>,
     pub(super) tasks: Vec<Task>,
+    /// Ids of the tasks that measure the headline, once all are known.
+    pub(super) heads: Vec<String>,
     pub(super) plan: Vec<Planned>,
     pub(super) statements: Vec<StatementInfo>,
     /// A class for each of the user's statements.
@@ -76,19 +78,38 @@ pub(super) struct Backups {
 
 impl Prepared {
     /// Returns true if a side takes part in a task: peers have no backup command.
-    pub(super) fn runs(&self, task: &Task, side: usize) -> bool {
-        !matches!(task.work, Work::FullBackup { .. })
-            || self.sides.get(side).is_some_and(takes_backups)
+    pub(super) fn runs(&self, task: &Task, side: &SideSpec) -> bool {
+        let wanted = match side.part {
+            Part::All => true,
+            Part::Heads => self.is_head(&task.class.id),
+        };
+        wanted && (!matches!(task.work, Work::FullBackup { .. }) || takes_backups(side))
+    }
+
+    /// Returns true for a class of the headline, and for one created by an order, which replaces
+    /// them.
+    fn is_head(&self, id: &str) -> bool {
+        let own = self.tasks.iter().any(|task| task.class.id == id);
+        !own || self.heads.iter().any(|head| head == id)
+    }
+
+    /// Returns the tasks that a side runs.
+    pub(super) fn tasks_of<'a>(
+        &'a self,
+        tasks: &'a [Task],
+        side: &'a SideSpec,
+    ) -> impl Iterator<Item = &'a Task> {
+        tasks.iter().filter(|task| self.runs(task, side))
     }
 
     /// Returns the path of a side's untouched copy of a database.
     pub(super) fn pristine(&self, side: &SideSpec, name: &str) -> PathBuf {
-        pristine(self.directory.path(), &side.side.id, name)
+        self.pristine_directory(side).join(name)
     }
-}
 
-fn pristine(root: &Path, side: &str, name: &str) -> PathBuf {
-    root.join("pristine").join(side).join(name)
+    fn pristine_directory(&self, side: &SideSpec) -> PathBuf {
+        side.root(self.directory.path()).join("pristine").join(&side.side.id)
+    }
 }
 
 /// Returns the name of one of the databases whose opening is timed.
@@ -98,10 +119,7 @@ pub(super) fn open_name(number: usize) -> String {
 
 /// Makes databases, sides and statements.
 pub(super) fn prepare(config: &Config, tools: &Tools, progress: &Progress) -> Result<Prepared> {
-    let copies = 2
-        + u64::from(config.toll_per_mille.is_some())
-        + u64::try_from(config.peers.len()).unwrap_or(u64::MAX) * 2;
-    check_space(&config.directory, needed_bytes(config, copies)?)?;
+    check_space(&config.directory, needed_bytes(config)?)?;
     let directory = private::directory(&config.directory, ".tdekit-bench-")?;
     progress.say("making the databases");
     let plain = make_plain(config, directory.path())?;
@@ -114,6 +132,9 @@ pub(super) fn prepare(config: &Config, tools: &Tools, progress: &Progress) -> Re
         false => choice.keys(directory.path())?,
     };
     let mut sides = sides::set_up(&choice, &keys)?;
+    for side in &sides {
+        check_space(side.root(directory.path()), bytes_of(config, 1)?)?;
+    }
     if let Some(per_mille) = config.toll_per_mille {
         sides.push(sides::dearer(&choice, per_mille)?);
     }
@@ -122,6 +143,7 @@ pub(super) fn prepare(config: &Config, tools: &Tools, progress: &Progress) -> Re
         sides,
         backups: can_back_up.then(|| Backups { tools: tools.clone(), keys }),
         tasks: Vec::new(),
+        heads: Vec::new(),
         plan: Vec::new(),
         statements: Vec::new(),
         script_classes: Vec::new(),
@@ -165,9 +187,19 @@ pub(super) fn prepare(config: &Config, tools: &Tools, progress: &Progress) -> Re
     Ok(prepared)
 }
 
+/// Returns the space that a run needs in its directory.
+fn needed_bytes(config: &Config) -> Result<u64> {
+    let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+    let sides = 2
+        + number(config.further.algorithms.len())
+        + u64::from(config.toll_per_mille.is_some())
+        + number(config.peers.len()) * 2;
+    bytes_of(config, sides)
+}
+
 /// Returns the required space: the plain copy, for each side an untouched and two working copies, a
 /// backup and logs.
-fn needed_bytes(config: &Config, sides: u64) -> Result<u64> {
+fn bytes_of(config: &Config, sides: u64) -> Result<u64> {
     let given = match &config.database {
         Some(path) => database_bytes(path)?,
         None => 0,
@@ -238,7 +270,7 @@ fn make_pristine(prepared: &mut Prepared) -> Result<()> {
     names.extend((0..=OPEN_OTHERS).map(open_name));
     let measured = prepared.plain.subject.or(prepared.plain.crud);
     for side in &prepared.sides {
-        let directory = root.join("pristine").join(&side.side.id);
+        let directory = prepared.pristine_directory(side);
         private::make(&directory)?;
         for name in &names {
             interrupt::check()?;
@@ -336,7 +368,7 @@ fn derive_tasks(config: &Config, prepared: &mut Prepared, name: &str) -> Result<
         prepared.plain.described.notes.extend(notes);
         prepared.tasks.extend(classes::operations(config, &plan));
         prepared.statements = classes::statement_infos(&plan);
-        match try_backups(config, prepared) {
+        match try_backups(prepared) {
             Ok(true) => prepared.tasks.extend(classes::full_backups()),
             Ok(false) => {}
             Err(BenchError::Interrupted) => return Err(BenchError::Interrupted),
@@ -359,13 +391,13 @@ fn derive_tasks(config: &Config, prepared: &mut Prepared, name: &str) -> Result<
 
 /// Backs up a small database of each side in the same way as the measured backups; returns false if
 /// the command cannot back up.
-fn try_backups(config: &Config, prepared: &Prepared) -> Result<bool> {
+fn try_backups(prepared: &Prepared) -> Result<bool> {
     let Some(Backups { tools, keys }) = &prepared.backups else { return Ok(false) };
     let mut runner = WorkerProcess::start(&tools.worker, "backup", keys)?;
     let target = prepared.directory.path().join("tried.bak");
     for side in prepared.sides.iter().filter(|side| takes_backups(side)) {
         let source = prepared.pristine(side, &open_name(0));
-        let cipher = side.backup_cipher(config);
+        let cipher = side.backup_cipher();
         runner.run(&back_up(tools, keys, (&source, &target), "zstd", cipher))?;
         remove(&target)?;
     }
@@ -373,7 +405,7 @@ fn try_backups(config: &Config, prepared: &Prepared) -> Result<bool> {
 }
 
 fn takes_backups(side: &SideSpec) -> bool {
-    matches!(side.side.role, Role::Base | Role::Encrypted)
+    side.part == Part::All && matches!(side.side.role, Role::Base | Role::Encrypted)
 }
 
 fn rehearse(

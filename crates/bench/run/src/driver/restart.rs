@@ -10,7 +10,7 @@ use super::classes::{Seat, Task, Work};
 use super::prepare::{Backups, OPEN_OTHERS, Prepared, open_name};
 use super::sides::{SideSpec, copy_file};
 use super::toll::{Added, Debt};
-use crate::config::Config;
+use crate::config::{Config, Part};
 use crate::error::{BenchError, Result};
 use crate::job::{DatabaseState, Request, Undo};
 use crate::numbers::float;
@@ -64,15 +64,17 @@ pub(super) struct Restart<'a> {
     pub(super) workers: Vec<SideWorkers>,
     /// Runs full backups.
     pub(super) runner: Option<WorkerProcess>,
-    directory: PathBuf,
 }
 
 impl Drop for Restart<'_> {
     fn drop(&mut self) {
         self.workers.clear();
         self.runner = None;
-        // The run's directory is removed as a whole in the end; this only saves space.
-        let _ = std::fs::remove_dir_all(&self.directory);
+        for side in &self.prepared.sides {
+            let directory = side.root(self.prepared.directory.path()).join(self.name());
+            // The run's directories are removed as a whole in the end; this only saves space.
+            let _ = std::fs::remove_dir_all(directory);
+        }
     }
 }
 
@@ -84,9 +86,7 @@ impl<'a> Restart<'a> {
         (number, tasks): (u32, &[Task]),
         rng: &mut Rng,
     ) -> Result<Self> {
-        let directory = prepared.directory.path().join(format!("restart-{number}"));
-        let mut restart =
-            Self { config, prepared, number, workers: Vec::new(), runner: None, directory };
+        let mut restart = Self { config, prepared, number, workers: Vec::new(), runner: None };
         let has = |wanted: fn(&Work) -> bool| tasks.iter().any(|task| wanted(&task.work));
         let backs_up = has(|work| matches!(work, Work::FullBackup { .. }));
         if let Some(Backups { tools, keys }) = prepared.backups.as_ref().filter(|_| backs_up) {
@@ -98,10 +98,10 @@ impl<'a> Restart<'a> {
         }
         let started =
             in_random_order(&prepared.sides, rng, |side| restart.start_side(side, tasks))?;
-        let (workers, states): (_, Vec<Vec<DatabaseState>>) = started.into_iter().unzip();
+        let (workers, states): (_, Vec<States>) = started.into_iter().unzip();
         restart.workers = workers;
         if let [first, rest @ ..] = states.as_slice()
-            && rest.iter().any(|state| state != first)
+            && rest.iter().any(|states| differ(first, states))
         {
             return Err(BenchError::WorkerFailed {
                 side: "all".to_owned(),
@@ -111,16 +111,19 @@ impl<'a> Restart<'a> {
         Ok(restart)
     }
 
+    /// Returns the name of its directories.
+    fn name(&self) -> String {
+        format!("restart-{}", self.number)
+    }
+
     /// Starts a side's workers, with the settings of each of its databases.
-    fn start_side(
-        &self,
-        side: &SideSpec,
-        tasks: &[Task],
-    ) -> Result<(SideWorkers, Vec<DatabaseState>)> {
-        let directory = self.directory.join(&side.side.id);
+    fn start_side(&self, side: &SideSpec, tasks: &[Task]) -> Result<(SideWorkers, States)> {
+        let run = self.prepared.directory.path();
+        let directory = side.root(run).join(self.name()).join(&side.side.id);
         private::make(&directory)?;
-        let (mut seats, mut states) = (BTreeMap::new(), Vec::new());
-        for seat in tasks.iter().map(|task| task.work.seat()).collect::<BTreeSet<_>>() {
+        let (mut seats, mut states) = (BTreeMap::new(), States::new());
+        let tasks = self.prepared.tasks_of(tasks, side);
+        for seat in tasks.map(|task| task.work.seat()).collect::<BTreeSet<_>>() {
             if seat == Seat::Apart {
                 continue;
             }
@@ -139,7 +142,7 @@ impl<'a> Restart<'a> {
                 let (mut worker, _) = side.start()?;
                 let state = worker.open(&path, side.on_open(&settings))?;
                 if number == 0 {
-                    states.push(state);
+                    states.insert(seat, state);
                 }
                 match seat {
                     Seat::Mixes | Seat::Apart => {}
@@ -156,6 +159,14 @@ impl<'a> Restart<'a> {
         }
         Ok((SideWorkers { seats, directory, debts: BTreeMap::new() }, states))
     }
+}
+
+/// The settings of a side's databases.
+type States = BTreeMap<Seat, DatabaseState>;
+
+/// Returns true if two sides have other settings for the same work.
+fn differ(one: &States, other: &States) -> bool {
+    other.iter().any(|(seat, state)| one.get(seat).is_some_and(|known| known != state))
 }
 
 /// Gives a worker the user's statements; returns which of them change the database. `pristine` is
@@ -187,11 +198,14 @@ impl Restart<'_> {
     /// opening.
     pub(super) fn finish(mut self) -> Result<Vec<Probe>> {
         let mut probes = Vec::new();
+        // After the same work on every side.
+        let whole = |side: &&SideSpec| side.part == Part::All;
         for (index, workers) in self.workers.iter_mut().enumerate() {
             let order = [Seat::Warm, Seat::Mixes, Seat::Script];
             let seat = order.into_iter().find(|seat| !workers.at(*seat).is_empty());
             let worker = seat.and_then(|seat| workers.at(seat).first_mut());
-            let Some((worker, side)) = worker.zip(self.prepared.sides.get(index)) else {
+            let Some((worker, side)) = worker.zip(self.prepared.sides.get(index).filter(whole))
+            else {
                 continue;
             };
             let bytes = worker.ask(&Request::Memory)?;

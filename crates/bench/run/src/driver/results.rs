@@ -2,7 +2,7 @@
 
 use tdekit_bench_report::{
     Class, Environment, Experiment, Probe, ProbeKind, Report, Results, Run, SCHEMA, Settings,
-    Subject, Tool,
+    Subject, Tool, headline_classes,
 };
 use tdekit_sqlite_client::BUSY_WAIT;
 
@@ -41,7 +41,7 @@ pub(crate) fn empty(config: &Config, environment: Environment, started: String) 
             algorithm: if config.given.basics.aa {
                 "none".to_owned()
             } else {
-                config.given.basics.algorithm.clone()
+                config.given.basics.algorithm().to_owned()
             },
             confidence_permille: CONFIDENCE_PERMILLE,
             seed: config.given.basics.seed,
@@ -120,6 +120,14 @@ pub(super) fn ordered_classes(prepared: &Prepared, brought: &[Class], runs: &[Ru
     }
     classes.append(&mut brought);
     classes
+}
+
+/// Returns the ids of the tasks that measure the classes of the headline.
+pub(super) fn heads(prepared: &Prepared) -> Vec<String> {
+    let classes = ordered_classes(prepared, &[], &[]);
+    let (_, heads) = headline_classes(&classes);
+    let gives = |task: &&Task| heads.iter().any(|head| task_gives(task, &head.id));
+    prepared.tasks.iter().filter(gives).map(|task| task.class.id.clone()).collect()
 }
 
 /// Returns true if blocks of a task measure the class `id`.

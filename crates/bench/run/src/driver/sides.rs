@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use tdekit_bench_report::{Library, Role, Side};
+use tempfile::TempDir;
 
 use crate::command::run;
-use crate::config::Config;
+use crate::config::{Config, Further, Part};
 use crate::error::{BenchError, Result};
 use crate::job::{LibraryChoice, Ready, Request};
 use crate::key_store::{self, CERTIFICATE, KeyEnvironment};
@@ -37,6 +38,10 @@ pub(crate) struct SideSpec {
     key_pragmas: Vec<String>,
     /// Its blocks are slowed down by this many thousandths.
     pub(super) toll_per_mille: Option<u64>,
+    /// The classes that it runs.
+    pub(super) part: Part,
+    /// Where its files are, if not with those of the other sides.
+    place: Option<TempDir>,
     maker: Maker,
     worker: PathBuf,
 }
@@ -68,28 +73,53 @@ pub(crate) fn set_up(choice: &SideChoice<'_>, keys: &KeyEnvironment) -> Result<V
         if !choice.tools.extension.is_file() {
             return Err(BenchError::NoExtension { path: choice.tools.extension.clone() });
         }
-        let algorithm = &choice.config.given.basics.algorithm;
-        let maker =
-            Maker::Encrypt { tdekit: choice.tools.tdekit.clone(), algorithm: algorithm.clone() };
-        let label = format!("tdekit {algorithm}");
-        let mut side = spec("tdekit", &label, Role::Encrypted, maker);
-        side.side.cipher = Some(algorithm.clone());
-        side.extension = Some(choice.tools.extension.clone());
-        side.environment = keys.clone();
-        // A backup of an encrypted database goes to an encrypted file.
-        side.worker_environment = vec![
-            ("TDEKIT_ENCRYPT_NEW".into(), CERTIFICATE.into()),
-            ("TDEKIT_ENCRYPT_NEW_ALGORITHM".into(), algorithm.into()),
-        ];
-        sides.push(side);
+        let first = choice.config.given.basics.algorithm();
+        sides.push(encrypted(choice, "tdekit", first, keys));
+        let Further { algorithms, part } = &choice.config.further;
+        for algorithm in algorithms {
+            // One that was not asked for is left out where the command lacks it.
+            if *part == Part::All || choice.tools.offers(algorithm) {
+                let side = encrypted(choice, &format!("tdekit-{algorithm}"), algorithm, keys);
+                sides.push(SideSpec { part: *part, ..side });
+            }
+        }
     }
     for peer in &choice.config.peers {
         add_peer(&mut sides, peer, choice, &spec)?;
+    }
+    for peer in &choice.config.directories {
+        let (id, label) = (format!("directory-{}", peer.label), format!("plain on {}", peer.label));
+        let mut side = spec(&id, &label, Role::Peer, Maker::Plain);
+        side.side.facts = peer.facts();
+        side.place = Some(peer.open()?);
+        sides.push(side);
     }
     for side in &mut sides {
         (_, side.side.library) = side.start()?;
     }
     Ok(sides)
+}
+
+/// Returns a side of ours.
+fn encrypted(
+    choice: &SideChoice<'_>,
+    id: &str,
+    algorithm: &str,
+    keys: &KeyEnvironment,
+) -> SideSpec {
+    let (tdekit, algorithm) = (choice.tools.tdekit.clone(), algorithm.to_owned());
+    let label = format!("tdekit {algorithm}");
+    let maker = Maker::Encrypt { tdekit, algorithm: algorithm.clone() };
+    let mut side = spec(choice, (id, &label, Role::Encrypted), maker);
+    side.extension = Some(choice.tools.extension.clone());
+    side.environment = keys.clone();
+    // A backup of an encrypted database goes to an encrypted file.
+    side.worker_environment = vec![
+        ("TDEKIT_ENCRYPT_NEW".into(), CERTIFICATE.into()),
+        ("TDEKIT_ENCRYPT_NEW_ALGORITHM".into(), algorithm.as_str().into()),
+    ];
+    side.side.cipher = Some(algorithm);
+    side
 }
 
 /// Returns a further base, slowed down by this many thousandths.
@@ -113,6 +143,8 @@ fn spec(choice: &SideChoice<'_>, (id, label, role): (&str, &str, Role), maker: M
         worker_environment: Vec::new(),
         key_pragmas: Vec::new(),
         toll_per_mille: None,
+        part: Part::All,
+        place: None,
         maker,
         worker: choice.tools.worker.clone(),
     }
@@ -151,6 +183,11 @@ fn add_peer(
 }
 
 impl SideSpec {
+    /// Returns the directory of its files; `root` is that of the run.
+    pub(crate) fn root<'a>(&'a self, root: &'a Path) -> &'a Path {
+        self.place.as_ref().map_or(root, TempDir::path)
+    }
+
     /// Starts a worker with this side's library and extension.
     pub(crate) fn start(&self) -> Result<(WorkerProcess, Library)> {
         let environment = [self.environment.as_slice(), &self.worker_environment].concat();
@@ -186,9 +223,8 @@ impl SideSpec {
     }
 
     /// Returns the cipher of this side's full backups.
-    pub(crate) fn backup_cipher<'a>(&self, config: &'a Config) -> Option<&'a str> {
-        let encrypted = self.side.role == Role::Encrypted && !config.given.basics.aa;
-        encrypted.then_some(config.given.basics.algorithm.as_str())
+    pub(crate) fn backup_cipher(&self) -> Option<&str> {
+        self.side.cipher.as_deref().filter(|_| self.side.role == Role::Encrypted)
     }
 
     /// Returns the statements that a connection of this side runs first: its key, then `settings`.

@@ -42,7 +42,8 @@ impl Restart<'_> {
         let seed = rng.u64(..);
         let mut found: Vec<WarmUp> = Vec::new();
         for side in order {
-            for task in tasks {
+            let Some(spec) = self.prepared.sides.get(side) else { continue };
+            for task in self.prepared.tasks_of(tasks, spec) {
                 let Some(work) = light(&task.work) else { continue };
                 let known = settled.needed.get(&task.class.id).copied();
                 let mix = matches!(work, Work::Crud { .. });

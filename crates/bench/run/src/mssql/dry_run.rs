@@ -32,7 +32,7 @@ pub(crate) fn dry_run(config: &Config) -> String {
         let mixes = (config.mixes.as_slice(), config.given.think_time.0);
         script.batches(data::statements(config.rows, 1, mixes));
         if database == Database::Encrypted {
-            let key = names::create_database_key(&config.given.basics.algorithm);
+            let key = names::create_database_key(config.given.basics.algorithm());
             script.batches([key, LEAVE.to_owned(), ENCRYPT.to_owned(), STATES.to_owned()]);
         }
         script.batches([database.is_encrypted()]);

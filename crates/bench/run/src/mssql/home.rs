@@ -240,7 +240,7 @@ impl<'a> Home<'a> {
     /// Encrypts the database, and waits until its scan is finished.
     fn encrypt(&mut self) -> Result<()> {
         let mut connection = self.open(Some(Database::Encrypted))?;
-        connection.query(&names::create_database_key(&self.config.given.basics.algorithm))?;
+        connection.query(&names::create_database_key(self.config.given.basics.algorithm()))?;
         connection.query(LEAVE)?;
         connection.query(ENCRYPT)?;
         let (began, limit) = (Instant::now(), self.config.mssql.bounds.scan_time());

@@ -140,7 +140,7 @@ impl Running<'_> {
         let tasks = tasks(config, cold);
         let sides = databases
             .iter()
-            .map(|database| side(*database, &config.given.basics.algorithm, self.server.ours));
+            .map(|database| side(*database, config.given.basics.algorithm(), self.server.ours));
         let mut report = self.report(Experiment::Server, sides.collect());
         report.cells = tasks.iter().map(|task| task.class.clone()).collect();
         if config.experiments.crud {

@@ -9,8 +9,9 @@ use tdekit_private_mariadb::Programs;
 
 use crate::address::{Protocol, ServerUrl};
 use crate::config::{Given, each_once};
+use crate::directory::DirectoryPeer;
 use crate::error::{BenchError, NO_MYSQL, Result};
-use crate::peers::Peer;
+use crate::peers::{Peer, PeerLibrary};
 use crate::server_options::{ServerOptions, Trust};
 
 /// Threads of the source are 1, 8, 16, 32, 64, 128, 256; the default keeps the run short.
@@ -212,13 +213,14 @@ fn workloads() -> impl TypedValueParser<Value = Workloads> {
 /// `file_key_management_encryption_algorithm` names them.
 const PLUGIN_CIPHERS: [&str; 2] = ["AES_CBC", "AES_CTR"];
 
-/// The value of a `--peer`: a SQLite library, a key plugin of MariaDB, or MySQL.
+/// The value of a `--peer`: a SQLite library, a key plugin of MariaDB, MySQL, or a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AnyPeer {
     Library(Peer),
     /// By the cipher.
     Plugins(&'static [&'static str]),
     Mysql(MysqlPeer),
+    Directory(DirectoryPeer),
 }
 
 /// MySQL's server, in the directory that was named.
@@ -248,6 +250,7 @@ impl std::str::FromStr for AnyPeer {
         match text.split_once(':') {
             None if text == "mysql" => return Ok(Self::Mysql(MysqlPeer::default())),
             Some(("mysql", "")) => return Err("expected mysql:DIR".to_owned()),
+            Some(("directory", path)) => return path.parse().map(Self::Directory),
             Some(("mysql", root)) => return Ok(Self::Mysql(MysqlPeer(Some(root.into())))),
             _ => {}
         }
@@ -256,7 +259,11 @@ impl std::str::FromStr for AnyPeer {
             Some(":cbc") => Ok(Self::Plugins(&PLUGIN_CIPHERS[..1])),
             Some(":ctr") => Ok(Self::Plugins(&PLUGIN_CIPHERS[1..])),
             Some(_) => Err("file_key_management has the ciphers `cbc` and `ctr`".to_owned()),
-            None => text.parse().map(Self::Library),
+            None if PeerLibrary::is_named(text) => text.parse().map(Self::Library),
+            None => Err(format!(
+                "expected one of {}, file_key_management, mysql and directory:PATH",
+                PeerLibrary::names()
+            )),
         }
     }
 }
@@ -266,14 +273,22 @@ impl AnyPeer {
     pub(crate) fn library(&self) -> Option<Peer> {
         match self {
             Self::Library(peer) => Some(peer.clone()),
-            Self::Plugins(_) | Self::Mysql(_) => None,
+            Self::Plugins(_) | Self::Mysql(_) | Self::Directory(_) => None,
+        }
+    }
+
+    /// Returns the directory, if it is one.
+    pub(crate) fn directory(&self) -> Option<DirectoryPeer> {
+        match self {
+            Self::Directory(peer) => Some(peer.clone()),
+            _ => None,
         }
     }
 
     fn plugins(&self) -> &[&'static str] {
         match self {
-            Self::Library(_) | Self::Mysql(_) => &[],
             Self::Plugins(plugins) => plugins,
+            _ => &[],
         }
     }
 
@@ -324,8 +339,9 @@ impl OltpPlan {
         if self.target != OltpTarget::MariaDb && (!plugins.is_empty() || mysql.is_some()) {
             return refuse("--peer", "file_key_management and mysql need --target mariadb");
         }
-        if self.on_server() && peers.iter().any(|peer| matches!(peer, AnyPeer::Library(_))) {
-            return refuse("--peer", "a SQLite library is no peer of a server");
+        let embedded = |peer| matches!(peer, &AnyPeer::Library(_) | &AnyPeer::Directory(_));
+        if self.on_server() && peers.iter().any(embedded) {
+            return refuse("--peer", "a SQLite library or a directory is no peer of a server");
         }
         if self.target != OltpTarget::MariaDb && (self.binlog || !self.server_options.is_empty()) {
             return refuse("--server-option", "there is no private server to give it to");
@@ -467,6 +483,8 @@ mod tests {
             (&["--target", "mariadb"][..], &["file_key_management:gcm"][..]),
             (&[][..], &["mysql"][..]),
             (&["--target", "mysql://me:p@h/d"][..], &["mysql:/d"][..]),
+            (&["--target", "mariadb"][..], &["directory:/tmp"][..]),
+            (&[][..], &["directory:"][..]),
             (&["--target", "mariadb"][..], &["mysql:"][..]),
             (&["--target", "postgres"][..], &[][..]),
             (&["--workload", "tpcc"][..], &[][..]),
@@ -476,6 +494,16 @@ mod tests {
         ] {
             assert!(plan(words, peers).is_err(), "{words:?} {peers:?}");
         }
+    }
+
+    #[test]
+    fn a_misspelt_peer_is_told_the_known_ones() {
+        let told = "sqlcypher".parse::<AnyPeer>().unwrap_err();
+        for name in ["sqlcipher", "sqlite3mc-wheel", "file_key_management", "directory:PATH"] {
+            assert!(told.contains(name), "{told}");
+        }
+        let cipher = "sqlite3mc:rot13".parse::<AnyPeer>().unwrap_err();
+        assert!(cipher.contains("chacha20"), "{cipher}");
     }
 
     #[test]

@@ -38,8 +38,8 @@ pub(super) struct Sqlite<'a> {
     /// CPU of a transaction in the driver alone, ns, by workload.
     idle: Vec<(Workload, f64)>,
     data_bytes: u64,
-    /// The restart's copies.
-    copies: Option<TempDir>,
+    /// The directories of the restart's copies.
+    copies: Vec<TempDir>,
     directory: TempDir,
 }
 
@@ -57,7 +57,8 @@ impl<'a> Sqlite<'a> {
     pub(super) fn prepare(config: &'a Config, tools: &Tools, progress: &Progress) -> Result<Self> {
         let (plan, place) = (&config.oltp, &config.directory);
         let bytes = u64::from(plan.tables) * plan.rows * ROW_BYTES;
-        check_space(place, bytes.saturating_mul(6 + 4 * config.peers.len() as u64))?;
+        let more = config.peers.len() + config.further.algorithms.len();
+        check_space(place, bytes.saturating_mul(6 + 4 * more as u64))?;
         let directory = private::directory(place, ".tdekit-bench-")?;
         progress.say("filling the tables");
         let plain = directory.path().join(NAME);
@@ -72,11 +73,13 @@ impl<'a> Sqlite<'a> {
         let mut seats = Vec::new();
         for spec in sides {
             progress.say(format!("copying: {}", spec.side.label));
-            let pristine = place_for(&directory.path().join("pristine"), &spec)?;
+            let root = spec.root(directory.path());
+            check_space(root, bytes.saturating_mul(3))?;
+            let pristine = place_for(&root.join("pristine"), &spec)?;
             spec.make_copy(&plain, &pristine, page_size_bytes)?;
             seats.push(Seat { spec, pristine, path: PathBuf::new(), workers: Vec::new() });
         }
-        Ok(Self { config, seats, idle, data_bytes, copies: None, directory })
+        Ok(Self { config, seats, idle, data_bytes, copies: Vec::new(), directory })
     }
 
     /// The settings of every connection.
@@ -162,7 +165,9 @@ impl Seat {
 impl Target for Sqlite<'_> {
     fn report(&self) -> Report {
         let sides = self.seats.iter().map(|Seat { spec: SideSpec { side, .. }, .. }| {
-            Side::new(&side.id, &side.label, side.role).with_cipher(side.cipher.as_deref())
+            let found = Side::new(&side.id, &side.label, side.role);
+            let found = found.with_cipher(side.cipher.as_deref());
+            Side { facts: side.facts.clone(), ..found }
         });
         let engine = self.seats.first().map_or_else(String::new, |base| {
             let library = &base.spec.side.library;
@@ -173,6 +178,7 @@ impl Target for Sqlite<'_> {
         report.set("data_bytes", self.data_bytes);
         let settings = self.pragmas().into_iter();
         report.settings = settings.map(|(name, value)| (name.to_owned(), value)).collect();
+        report.limits.extend(self.config.doubts_of_directories());
         report.limits.push(
             "CPU is that of the processes that drive SQLite, their own work included.".to_owned(),
         );
@@ -181,15 +187,15 @@ impl Target for Sqlite<'_> {
 
     fn restart(&mut self, number: u32, rng: &mut Rng, _report: &mut Report) -> Result<()> {
         self.seats.iter_mut().for_each(|seat| seat.workers.clear());
-        self.copies = None;
-        let copies = private::directory(self.directory.path(), "restart-")?;
+        self.copies.clear();
         let mut order: Vec<&mut Seat> = self.seats.iter_mut().collect();
         rng.shuffle(&mut order);
         for seat in order {
+            let copies = private::directory(seat.spec.root(self.directory.path()), "restart-")?;
             seat.path = place_for(copies.path(), &seat.spec)?;
             copy_file(&seat.pristine, &seat.path)?;
+            self.copies.push(copies);
         }
-        self.copies = Some(copies);
         let (workload, seed) = (Workload::ReadOnly, u64::from(number) + 1);
         for side in 0..self.seats.len() {
             self.block(side, Load { workload, threads: 1, seconds: 0.3, seed, selects: None })?;

@@ -397,8 +397,12 @@ fn order(orders: &mut Orders, name: &str, mut sides: Vec<usize>, rng: &mut Rng) 
         return sides;
     }
     if let Some(mut last) = orders.remove(name) {
-        last.reverse();
-        return last;
+        // A side may have left out this pair.
+        last.retain(|side| sides.contains(side));
+        if last.len() == sides.len() {
+            last.reverse();
+            return last;
+        }
     }
     rng.shuffle(&mut sides);
     orders.insert(name.to_owned(), sides.clone());

@@ -107,6 +107,23 @@ fn go(ground: &mut Noting, length: &Length, seed: u64) -> (Ended, Vec<String>) {
 }
 
 #[test]
+fn an_order_is_reversed_without_the_sides_that_leave_a_pair_out() {
+    let (mut orders, mut rng) = (Orders::new(), Rng::with_seed(1));
+    let mut next = |sides: &[usize]| order(&mut orders, "cell", sides.to_vec(), &mut rng);
+    for _ in 0..8 {
+        let mut first = next(&[0, 1, 2]);
+        assert_eq!(first.len(), 3);
+        first.retain(|side| *side != 2);
+        first.reverse();
+        assert_eq!(next(&[0, 1]), first);
+        assert_eq!(next(&[0, 1]).len(), 2);
+        // One that comes back is not in the last order.
+        assert_eq!(next(&[0, 1, 2]).len(), 3);
+        assert_eq!(next(&[0, 1]).len(), 2);
+    }
+}
+
+#[test]
 fn every_pair_runs_every_cell_on_every_side_and_every_second_one_in_reverse() {
     let mut ground = Noting::new(3, 4);
     let (outcome, warnings) = go(&mut ground, &length(5, 2), 1);

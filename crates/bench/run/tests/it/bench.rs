@@ -94,6 +94,105 @@ fn json_to_standard_output_replaces_the_table() {
     assert!(!place.path("results.json").exists());
 }
 
+/// On a file system in memory where there is one: any other directory would do.
+#[test]
+fn a_directory_of_the_users_is_a_side() {
+    let place = Place::new();
+    let memory = Path::new("/dev/shm");
+    let parent = if memory.is_dir() { memory.to_owned() } else { place.path("") };
+    let vault = tempfile::tempdir_in(parent).unwrap();
+    let peer = format!("directory:{}=vault", vault.path().display());
+    let line = "--experiment crud --mix 4/3/3 --rows 200 --processes 2 --loops 10 --restarts 2";
+    let table = done(place.command(line).args(["--pairs", "1", "--peer", &peer]));
+    assert!(table.contains("plain on vault against plain"), "{table}");
+    assert!(table.contains("CPU on vault is that of the bench's processes"), "{table}");
+    let report = place.results().embedded.unwrap();
+    let side = report.sides.iter().find(|side| side.id == "directory-vault").unwrap();
+    assert!(side.facts.contains_key("file_system") && side.cipher.is_none());
+    let found = report.summary.comparison("crud/4-3-3", Metric::Elapsed, &side.id, "base");
+    assert_eq!(found.unwrap().restarts, 2);
+    let same = report.summary.comparison("crud/4-3-3", Metric::PagesRead, &side.id, "base");
+    assert!(same.is_none(), "counts have no ratio");
+    assert_eq!(std::fs::read_dir(vault.path()).unwrap().count(), 0);
+    assert_eq!(place.names("copies"), Vec::<String>::new());
+}
+
+/// A directory of gocryptfs, where the machine has it and lets it mount.
+#[test]
+fn a_directory_of_gocryptfs_is_a_side() {
+    let place = Place::new();
+    let Some(vault) = Vault::mount(&place) else { return };
+    let peer = format!("directory:{}", vault.0.display());
+    let line = "--experiment crud --mix 4/3/3 --rows 200 --processes 2 --loops 10 --restarts 2";
+    done(place.command(line).args(["--pairs", "1", "--peer", &peer]));
+    let report = place.results().embedded.unwrap();
+    let side = report.sides.iter().find(|side| side.id == "directory-vault").unwrap();
+    let fact = |name: &str| side.facts.get(name).cloned();
+    assert_eq!(fact("file_system"), Some("fuse.gocryptfs".into()));
+    assert_eq!(fact("encrypted_by"), Some("gocryptfs, a process of its own".into()));
+    assert_eq!(fact("kernel_cipher"), None);
+    assert!(report.summary.comparison("crud/4-3-3", Metric::Elapsed, &side.id, "base").is_some());
+    assert_eq!(std::fs::read_dir(&vault.0).unwrap().count(), 0);
+}
+
+/// A mounted directory of gocryptfs.
+struct Vault(std::path::PathBuf);
+
+impl Vault {
+    /// Mounts one; none, with the reason printed, where the machine does not let it.
+    fn mount(place: &Place) -> Option<Self> {
+        let (sealed, vault) = (place.path("sealed"), place.path("vault"));
+        for directory in [&sealed, &vault] {
+            std::fs::create_dir(directory).unwrap();
+        }
+        let password = place.path("password");
+        std::fs::write(&password, "only for this test").unwrap();
+        let run = |words: &[&str]| {
+            let mut command = Command::new("gocryptfs");
+            command.args(["-q", "-passfile"]).arg(&password).args(words);
+            match command.output() {
+                Ok(output) if output.status.success() => Ok(()),
+                Ok(output) => Err(text(&output).1),
+                Err(error) => Err(error.to_string()),
+            }
+        };
+        let [from, to] = [&sealed, &vault].map(|path| path.to_str().unwrap());
+        match run(&["-init", "-scryptn", "10", from]).and_then(|()| run(&[from, to])) {
+            Ok(()) => Some(Self(vault)),
+            Err(reason) => {
+                println!("skipped: gocryptfs does not mount here: {reason}");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Vault {
+    fn drop(&mut self) {
+        let _unmounted = Command::new("fusermount").arg("-u").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_used_is_named() {
+    let place = Place::new();
+    std::fs::write(place.path("file"), "").unwrap();
+    for (peer, wanted) in [
+        ("directory:missing", "No such file"),
+        ("directory:file", "not a directory"),
+        ("directory:/proc", "/proc"),
+    ] {
+        let errors = refused(place.command("--quick").args(["--peer", peer]));
+        assert!(errors.contains(wanted) && errors.contains(&peer[10..]), "{errors}");
+    }
+    let twice = ["--peer", "directory:copies=a", "--peer", "directory:/tmp=a"];
+    let errors = refused(place.command("--quick").args(twice));
+    assert!(errors.contains("directory:PATH=LABEL"), "{errors}");
+    let output = place.command("--peer directry:/tmp").output().unwrap();
+    let errors = text(&output).1;
+    assert!(errors.contains("sqlcipher") && errors.contains("directory:PATH"), "{errors}");
+}
+
 #[test]
 fn a_killed_worker_leaves_partial_results() {
     let place = Place::new();

@@ -32,7 +32,7 @@ pub(super) fn options(config: &Config) -> Vec<(&'static str, String)> {
         ("--restarts", config.restarts.to_string()),
         ("--pairs", config.pairs.to_string()),
         ("--seed", basics.seed.to_string()),
-        ("--algorithm", basics.algorithm.clone()),
+        ("--algorithm", basics.algorithm().to_owned()),
         ("--scan-time", config.mssql.bounds.scan_s.to_string()),
     ];
     let needed = config.mssql.bounds.needed_bytes(config.rows);
@@ -210,7 +210,7 @@ pub(super) fn make(
 
 /// Encrypts the database, and waits until its scan is finished.
 fn encrypt(steps: &mut Steps, config: &Config) {
-    steps.must(&names::create_database_key(&config.given.basics.algorithm));
+    steps.must(&names::create_database_key(config.given.basics.algorithm()));
     steps.text.batch(LEAVE);
     steps.must(ENCRYPT);
     let state = |column: &str| {

@@ -70,7 +70,7 @@ fn results(config: &Config, transcript: &Transcript) -> Result<Results, Fault> {
     let cold = is_cold(config, transcript);
     let tasks = tasks(config, cold);
     let sides = databases(config)
-        .map(|database| side(database, &config.given.basics.algorithm, server.ours));
+        .map(|database| side(database, config.given.basics.algorithm(), server.ours));
     let mut report = server.report(config, "a script that was run there", sides.into());
     report.set("script", true);
     report.set("data_bytes", transcript.pages.saturating_mul(PAGE_BYTES));

@@ -28,7 +28,7 @@ const NO_LIMIT: Duration = Duration::from_secs(u32::MAX as u64);
 /// The script of a run.
 pub(crate) fn write(config: &Config) -> Result<String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    if !config.given.basics.algorithm.bytes().all(plain) {
+    if !config.given.basics.algorithm().bytes().all(plain) {
         return Err(BenchError::option("--algorithm", "expected a name such as AES_256"));
     }
     let options = options(config);
