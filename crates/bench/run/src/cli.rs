@@ -22,6 +22,7 @@ use crate::interrupt;
 use crate::mssql;
 use crate::oltp;
 use crate::tools::Tools;
+use crate::twin;
 use crate::worker;
 use args::{BenchArgs, BenchCommand};
 use configure::configure;
@@ -141,6 +142,7 @@ fn run(args: &BenchArgs, tools: &Tools) -> Result<Outcome> {
     if args.calibrate {
         return beside::calibrate(args, &config, tools);
     }
+    let config = twin::settled(config, tools, args.dir.is_some(), driver::needed_bytes)?;
     let files = run_files(args.json.as_deref(), args.html.as_deref());
     let (csv, csv_blocks) = (args.csv.clone(), args.csv_blocks.clone());
     let reports = Reports { files, csv, csv_blocks };

@@ -186,6 +186,8 @@ pub(crate) struct Config {
     pub(crate) given: Given,
     /// The user's database; none to generate one.
     pub(crate) database: Option<PathBuf>,
+    /// It is encrypted by tdekit.
+    pub(crate) encrypted: bool,
     pub(crate) experiments: Experiments,
     pub(crate) mixes: Vec<Mix>,
     /// The user's own statements.

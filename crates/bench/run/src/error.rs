@@ -19,6 +19,9 @@ pub(crate) enum BenchError {
     /// The given file is not a plain SQLite database.
     #[error("{} is not a plain SQLite database", path.display())]
     NotADatabase { path: PathBuf },
+    /// A database that tdekit encrypted could not be read.
+    #[error("{} is encrypted, and does not open: {message}", path.display())]
+    Sealed { path: PathBuf, message: String },
     /// SQLite refused a preparation.
     #[error("{doing}: {source}")]
     Sqlite { doing: String, source: rusqlite::Error },
@@ -199,7 +202,12 @@ impl BenchError {
         let said = |text: &str| Some(text.to_owned());
         match self {
             Self::NotADatabase { .. } => said(
-                "an encrypted database is benched on its plain copy: tdekit decrypt a copy first",
+                "a database of SQLite is priced, plain or encrypted by tdekit; tdekit import takes \
+                 over what other programs encrypted",
+            ),
+            Self::Sealed { .. } => said(
+                "the key store is opened as by other programs: TDEKIT_HOME, and TDEKIT_PASSWORD, \
+                 TDEKIT_PASSWORD_FILE, TDEKIT_KEY_FILE or `tdekit agent`",
             ),
             Self::Space { .. } => said(
                 "--dir DIR puts the copies on another file system, --device those of the \

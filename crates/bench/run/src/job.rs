@@ -57,6 +57,8 @@ pub(crate) enum Request {
     Scan { sql: String },
     /// A copy by the backup interface to a new file, which is removed again. Answers [`Cost`].
     Backup { to: PathBuf, on_open: Vec<String> },
+    /// Copies a database that is only read, by its URI, to a new file. Answers nothing.
+    CopyOut { uri: String, to: PathBuf },
     /// Opens `first`, then measures opening `others`, then opening them again: two lists of
     /// nanoseconds. The worker must not have opened a database before.
     OpenProbe { first: PathBuf, others: Vec<PathBuf>, on_open: Vec<String> },

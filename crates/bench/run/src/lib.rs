@@ -47,6 +47,7 @@ mod speedtest;
 mod sql_text;
 mod subject;
 mod tools;
+mod twin;
 mod worker;
 
 #[cfg(not(feature = "servers"))]

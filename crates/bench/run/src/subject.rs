@@ -28,6 +28,11 @@ pub(crate) fn copy_database(
     Ok(note)
 }
 
+/// Returns true if a database has a log or a journal.
+pub(crate) fn has_log(path: &Path) -> bool {
+    Stamp::of(path).is_ok_and(|stamp| stamp.log_bytes > 0)
+}
+
 /// Properties that change when somebody writes to a database.
 #[derive(PartialEq, Eq)]
 struct Stamp {
@@ -101,7 +106,7 @@ fn copy_pages(source: &Connection, target: &Path) -> rusqlite::Result<()> {
 
 /// Leaves the copy in rollback mode, so that the file is complete by itself, and with the requested
 /// page size.
-fn settle(target: &Path, page_size_bytes: Option<u32>) -> Result<()> {
+pub(crate) fn settle(target: &Path, page_size_bytes: Option<u32>) -> Result<()> {
     let doing = || BenchError::sqlite("cannot settle the copy");
     let connection = Connection::open(target).map_err(doing())?;
     connection.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(())).map_err(doing())?;

@@ -64,6 +64,7 @@ pub(super) fn configure(args: &BenchArgs) -> Result<Config> {
         given: given.clone(),
         experiments,
         database: args.database.clone(),
+        encrypted: false,
         mixes: chosen_mixes(args),
         script,
         processes,

@@ -36,6 +36,7 @@ use crate::tools::Tools;
 use ground::SidesGround;
 
 pub(crate) use calibrate::{CalibrationPlan, calibrate};
+pub(crate) use prepare::needed_bytes;
 pub(crate) use results::empty as empty_results;
 pub(crate) use share::{idle_time, idle_worker};
 

@@ -31,6 +31,7 @@ use crate::subject::{
     self, copy_database, database_bytes, file_bytes, page_size, remove, remove_database,
 };
 use crate::tools::Tools;
+use crate::twin;
 
 /// Rows in each table of the small databases whose opening is timed.
 const OPEN_ROWS: u64 = 100;
@@ -121,8 +122,11 @@ pub(super) fn open_name(number: usize) -> String {
 pub(super) fn prepare(config: &Config, tools: &Tools, progress: &Progress) -> Result<Prepared> {
     check_space(&config.directory, needed_bytes(config)?)?;
     let directory = private::directory(&config.directory, ".tdekit-bench-")?;
+    if let Some(path) = config.database.as_deref().filter(|_| config.encrypted) {
+        twin::tell(path, directory.path());
+    }
     progress.say("making the databases");
-    let plain = make_plain(config, directory.path())?;
+    let plain = make_plain(config, tools, directory.path())?;
     interrupt::check()?;
     progress.say("setting up the sides");
     let choice = SideChoice { config, tools, page_size_bytes: plain.described.page_size_bytes };
@@ -188,7 +192,7 @@ pub(super) fn prepare(config: &Config, tools: &Tools, progress: &Progress) -> Re
 }
 
 /// Returns the space that a run needs in its directory.
-fn needed_bytes(config: &Config) -> Result<u64> {
+pub(crate) fn needed_bytes(config: &Config) -> Result<u64> {
     let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
     let sides = 2
         + number(config.further.algorithms.len())
@@ -221,7 +225,7 @@ pub(super) struct Plain {
     pub(super) described: Subject,
 }
 
-fn make_plain(config: &Config, root: &Path) -> Result<Plain> {
+fn make_plain(config: &Config, tools: &Tools, root: &Path) -> Result<Plain> {
     let directory = root.join("plain");
     private::make(&directory)?;
     let mut notes = Vec::new();
@@ -229,7 +233,11 @@ fn make_plain(config: &Config, root: &Path) -> Result<Plain> {
     let page_size_bytes = match &config.database {
         Some(source) => {
             let target = directory.join(SUBJECT);
-            notes.extend(copy_database(source, &target, config.given.page_size)?);
+            if config.encrypted {
+                twin::make(config, tools, source, &target)?;
+            } else {
+                notes.extend(copy_database(source, &target, config.given.page_size)?);
+            }
             let connection =
                 Connection::open(&target).map_err(BenchError::sqlite("cannot open the copy"))?;
             page_size(&connection)?

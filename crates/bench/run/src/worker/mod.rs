@@ -10,6 +10,7 @@ mod toll;
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 
+use rusqlite::ffi::{SQLITE_OPEN_READONLY, SQLITE_OPEN_URI};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -103,6 +104,20 @@ fn open(library: Library, path: &Path, on_open: &[String]) -> Result<Connection,
     Ok(connection)
 }
 
+/// Copies a database that is opened by its URI: compact, or page by page where that needs what only
+/// its application has.
+fn copy_out(library: Library, uri: &str, to: &Path) -> Result<(), WorkerError> {
+    let flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_URI;
+    let connection = library.open_with(uri.as_ref(), None, flags)?;
+    connection.query_text("SELECT count(*) FROM sqlite_schema")?;
+    let name = to.to_string_lossy().replace('\'', "''");
+    if connection.execute(&format!("VACUUM INTO '{name}'")).is_err() {
+        remove_database(to)?;
+        connection.backup_to(&library.open(to)?)?;
+    }
+    Ok(())
+}
+
 fn answer(found: impl Serialize) -> Result<Value, WorkerError> {
     Ok(serde_json::to_value(found)?)
 }
@@ -175,6 +190,7 @@ impl Worker {
             }
             Request::Scan { sql } => self.scan(&sql),
             Request::Backup { to, on_open } => self.back_up(&to, &on_open),
+            Request::CopyOut { uri, to } => answer(copy_out(self.library()?, &uri, &to)?),
             Request::OpenProbe { first, others, on_open } => {
                 self.probe_open(&first, &others, &on_open)
             }

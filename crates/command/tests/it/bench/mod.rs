@@ -54,6 +54,15 @@ impl Bench {
         self.place.path(name)
     }
 
+    pub fn set(&mut self, name: &'static str, value: &str) {
+        self.place.set(name, value);
+    }
+
+    /// Returns the place of the run, for other commands.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
     /// Makes a small database of the user's; returns its bytes.
     pub fn app(&self) -> Vec<u8> {
         Connection::open(self.path("app.db"))
