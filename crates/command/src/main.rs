@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     if cli.global.wide {
         tdekit_console::table::show_all();
     }
-    if let Some((name, known)) = tdekit_key_store::misspelt_variable() {
+    for (name, known) in tdekit_key_store::misspelt_variables() {
         tdekit_console::output::warning(format_args!(
             "the variable {name} is not known and has no effect: {known} is the nearest that is"
         ));

@@ -279,7 +279,7 @@ pub(crate) fn run_hint(error: &RunError) -> Option<String> {
         }
         RunError::SideFile { .. } => "give it another name",
         RunError::NotReplaced { .. } => {
-            "give another name, or --force with --replace, which replaces whatever stands there"
+            "give another name; --force with --replace replaces any file but those of a key store"
         }
         RunError::CorruptSource { .. } => {
             "`tdekit doctor` names all faults; --no-check backs it up all the same"

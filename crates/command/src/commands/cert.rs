@@ -250,14 +250,14 @@ fn rewrap_files<'a>(
     unlocked: &Arc<Unlocked>,
 ) -> (Vec<PathBuf>, Vec<(&'a Use, CommandError)>) {
     let (mut done, mut left) = (Vec::new(), Vec::new());
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     let server_keys = unlocked.store().server_keys_path();
     let server_keys = std::path::absolute(&server_keys).unwrap_or(server_keys);
     for known in files.iter() {
-        if seen.contains(&known.file_id) {
+        // A copy has its original's id, and is another file.
+        if !seen.insert((known.file_id, &known.path)) {
             continue;
         }
-        seen.push(known.file_id);
         let rewrapped = if known.path == server_keys {
             unlocked.rewrap_server_keys(name).map(|_| server_keys.clone()).map_err(Into::into)
         } else {

@@ -74,6 +74,7 @@ fn a_copy_is_not_given_freshness_beside_its_original() {
         assert!(told.contains("is a copy of"), "{verb}: {told}");
     }
     fs::copy(beside(&path, "-seals"), beside(&fresh, "-seals")).unwrap();
+    assert!(place().fails(1, ["rotate", fresh.to_str().unwrap()]).contains("is a copy of"));
     place().ok(["decrypt", fresh.to_str().unwrap()]);
     place().ok(["freshness", "accept", path.to_str().unwrap()]);
     assert!(reads(&path) && status(&path)["last_state"] == true);

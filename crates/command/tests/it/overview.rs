@@ -154,6 +154,27 @@ fn copies_and_earlier_files_of_a_place_are_distinguished() {
     for kept in ["srv/shop.db", "shop.bak"] {
         assert!(place.fails(3, ["cert", "drop", "AppCert"]).contains(kept), "{kept}");
     }
+    // A copy that was rotated is a file of its own, also when the original is decrypted.
+    fs::copy(place.path("srv/shop.db"), place.path("own.db")).unwrap();
+    place.ok(["cert", "create", "Third"]);
+    place.ok(["cert", "backup", "Third", "--pkcs12", "third.p12"]);
+    place.ok(["rewrap", "own.db", "--certificate", "Third"]);
+    fs::copy(place.path("own.db"), place.path("own2.db")).unwrap();
+    place.ok(["rotate", "own2.db"]);
+    place.ok(["decrypt", "own.db"]);
+    assert!(place.fails(3, ["cert", "drop", "Third"]).contains("own2.db"));
+    place.ok(["rewrap", "own2.db", "--certificate", "Other"]);
+    let rotated = place.json(["cert", "rotate", "Other", "--json"]);
+    for wrapped in ["copy.db", "own2.db"] {
+        assert!(rotated["wrapped_anew"].to_string().contains(wrapped), "{rotated}");
+    }
+    // Names that SQLite deletes.
+    for suffix in ["-journal", "-wal", "-seals"] {
+        let side = format!("own2.db{suffix}");
+        place.fails(2, ["cert", "backup", "Other", "--pkcs12", &side]);
+        place.fails(2, ["key", "backup", "--out", &side]);
+        assert!(!place.path(&side).exists());
+    }
     // A list that cannot be read hides what is gone.
     let (uses, list) = (place.home().join("uses.json"), fs::read(place.home().join("uses.json")));
     fs::write(&uses, "{").unwrap();

@@ -1,8 +1,10 @@
 //! Files on disk: atomic replacement, so that a crash leaves the old or the new file, whole; and
 //! reading with a limit.
 
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 
@@ -82,12 +84,33 @@ fn replace_in(work: &Workplace, bytes: &[u8], on_step: OnStep<'_>) -> Result<(),
     step(Step::DirectorySynced)
 }
 
+/// The suffixes of the files that SQLite, and the extension, keep beside a database.
+const SIDE_SUFFIXES: [&str; 6] =
+    ["-journal", "-wal", "-shm", "-seals", "-seals2", "-tdekit-paused"];
+
+/// Returns true if the path has the name of a journal, log, list of seals or pause note of a file
+/// beside it: SQLite or tdekit takes such a file for its own, and deletes or replaces it.
+#[must_use]
+pub fn is_side(path: &Path) -> bool {
+    let name = path.as_os_str().as_bytes();
+    let database = |suffix: &&str| name.strip_suffix(suffix.as_bytes());
+    let mut databases = SIDE_SUFFIXES.iter().filter_map(database);
+    databases.any(|name| Path::new(OsStr::from_bytes(name)).is_file())
+}
+
 /// Writes a file that must not exist yet, readable by its owner only, and waits until it is on
 /// disk. It gets its name when it is whole.
 ///
 /// # Errors
-/// `Exists`, `BeingWritten`, `Io`; nothing is left then.
+/// `InvalidValue` for a name of [`is_side`], `Exists`, `BeingWritten`, `Io`; nothing is left then.
 pub fn write_new(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    if is_side(path) {
+        return Err(StoreError::InvalidValue {
+            what: "file name",
+            value: path.display().to_string(),
+            reason: "SQLite or tdekit gives it to a file of the database beside it, and deletes it",
+        });
+    }
     let work = Workplace::beside(path)?;
     let mut file = work.create()?;
     file.write_all(bytes).map_err(StoreError::io("write", path))?;

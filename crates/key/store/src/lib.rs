@@ -38,7 +38,7 @@ pub use backup::{RestoreOutcome, Restored, restore};
 pub use certificate::CertificateInfo;
 pub use clock::{expires_soon, iso8601, now_seconds};
 pub use disk::give_to_owner_of_directory;
-pub use disk::{open_ordinary, read_limited, read_ordinary, replace_with_mode, write_new};
+pub use disk::{is_side, open_ordinary, read_limited, read_ordinary, replace_with_mode, write_new};
 pub use error::StoreError;
 pub use file::{
     AuditAnchor, AuditMark, CertificateRecord, FORMAT_VERSION, MAGIC, MAX_FILE_BYTES,
@@ -65,6 +65,6 @@ pub use tdekit_key_crypto::rsa::RsaBits;
 pub use transfer::{CertificateBackup, PemBackup, read_certificate_file};
 pub use unlocked::Unlocked;
 pub use uses::{USES_FILE_NAME, Use};
-pub use variables::{as_header, misspelt_variable, trimmed_variables};
+pub use variables::{as_header, misspelt_variables, trimmed_variables};
 pub use workplace::{Workplace, is_workplace};
 pub use wrapped::{MAX_BLOB_BYTES, WrapMechanism, WrappedDek, thumbprint};

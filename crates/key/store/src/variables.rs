@@ -54,35 +54,44 @@ const KNOWN: [&str; 26] = [
     "TDEKIT_VAULT_MOUNT",
     "TDEKIT_VAULT_TOKEN_FILE",
 ];
-/// Prefixes of guessed names for variables that request encryption.
-const ASKING: [&str; 3] = ["TDEKIT_ENC", "TDEKIT_CERT", "TDEKIT_ALG"];
-/// Maximum number of typing errors in a name.
-const MAX_ERRORS: usize = 2;
+/// Prefixes of guessed names for variables that request encryption, and the right one.
+const ASKING: [(&str, &str); 4] = [
+    ("TDEKIT_ENC", "TDEKIT_ENCRYPT_NEW"),
+    ("TDEKIT_CERT", "TDEKIT_ENCRYPT_NEW"),
+    ("TDEKIT_NEW", "TDEKIT_ENCRYPT_NEW"),
+    ("TDEKIT_ALG", "TDEKIT_ENCRYPT_NEW_ALGORITHM"),
+];
+/// Maximum number of typing errors in a name of at least [`LONG_NAME`] letters; one less in others.
+const MAX_ERRORS: usize = 3;
+const LONG_NAME: usize = "TDEKIT_ENCRYPT_NEW".len();
 
-/// Returns an unknown variable that is set and resembles one of tdekit's, and the known one that it
-/// resembles most: by a typing error, or because it requests encryption.
-#[must_use]
-pub fn misspelt_variable() -> Option<(String, &'static str)> {
-    env::vars_os().find_map(|(name, _)| {
+/// Returns each unknown variable that is set and resembles one of tdekit's, and the known one that
+/// it resembles most: by typing errors, or because it requests encryption.
+pub fn misspelt_variables() -> impl Iterator<Item = (String, &'static str)> {
+    env::vars_os().filter_map(|(name, _)| {
         let name = name.into_string().ok()?;
-        Some((resembled(&name)?, name)).map(|(known, name)| (name, known))
+        resembled(&name).map(|known| (name, known))
     })
 }
 
 /// Returns the known variable that an unknown name stands for.
 fn resembled(name: &str) -> Option<&'static str> {
     // Most variables of a process are not ours.
-    if KNOWN.contains(&name) || !name.get(..2).is_some_and(|it| it.eq_ignore_ascii_case("TD")) {
+    let is_ours = name.bytes().take(2).all(|letter| b"TDE".contains(&letter.to_ascii_uppercase()));
+    if KNOWN.contains(&name) || !is_ours {
         return None;
     }
     let upper = name.to_ascii_uppercase().replace('-', "_");
-    if KNOWN.contains(&&*upper) || ASKING.iter().any(|begin| upper.starts_with(begin)) {
-        let likeness = |known: &str| strsim::jaro_winkler(known, &upper);
-        return KNOWN.into_iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    if let Some(known) = KNOWN.into_iter().find(|known| *known == upper) {
+        return Some(known);
     }
+    if let Some((_, known)) = ASKING.iter().find(|(begin, _)| upper.starts_with(begin)) {
+        return Some(if upper.contains("ALG") { ASKING[3].1 } else { known });
+    }
+    let most = |known: &str| if known.len() < LONG_NAME { MAX_ERRORS - 1 } else { MAX_ERRORS };
     let near = KNOWN.into_iter().filter(|known| known.len().abs_diff(upper.len()) <= MAX_ERRORS);
     let errors = near.map(|known| (strsim::damerau_levenshtein(known, &upper), known));
-    errors.min().filter(|(errors, _)| *errors <= MAX_ERRORS).map(|(_, known)| known)
+    errors.filter(|(errors, known)| *errors <= most(known)).min().map(|(_, known)| known)
 }
 
 /// Returns a value without the surrounding blanks and line ends; `None` if a control character
@@ -107,6 +116,13 @@ mod tests {
             ("TDKIT_ENCRYPT_NEW", Some("TDEKIT_ENCRYPT_NEW")),
             ("TDEKIT_ENCRYPT_NEW_ALGORITM", Some("TDEKIT_ENCRYPT_NEW_ALGORITHM")),
             ("TDEKIT_PASWORD", Some("TDEKIT_PASSWORD")),
+            ("TEDKIT_ENCRYPT_NEW", Some("TDEKIT_ENCRYPT_NEW")),
+            ("DTEKIT_ENCRYPT_NEW", Some("TDEKIT_ENCRYPT_NEW")),
+            ("TDEKIT_ENYCRPT_NWE", Some("TDEKIT_ENCRYPT_NEW")),
+            ("TDEKIT_NEW_ENCRYPT", Some("TDEKIT_ENCRYPT_NEW")),
+            ("TDEKIT_CERTIFICATE", Some("TDEKIT_ENCRYPT_NEW")),
+            ("TDEKIT_NEW_ALGORITHM", Some("TDEKIT_ENCRYPT_NEW_ALGORITHM")),
+            ("TDEKIT_ALGORITHM", Some("TDEKIT_ENCRYPT_NEW_ALGORITHM")),
             ("TDEKIT_TEST_TASK", None),
             ("TDEKIT_FULL", None),
             ("TDE", None),
@@ -115,7 +131,6 @@ mod tests {
         ] {
             assert_eq!(resembled(name), wanted, "{name}");
         }
-        assert!(resembled("TDEKIT_CERTIFICATE").is_some());
         assert!(KNOWN.iter().all(|known| resembled(known).is_none()));
     }
 

@@ -4,11 +4,13 @@ use std::path::Path;
 
 use tdekit_key_crypto::SecretBytes;
 use tdekit_key_store::{CertificateInfo, StoreError, Unlocked};
+use tdekit_sqlite_page::Header;
 use tdekit_sqlite_page::header::MAX_RECIPIENTS;
 use tdekit_sqlite_page::keys::DEK_LEN;
 
 use crate::convert::Form;
 use crate::error::DatabaseError;
+use crate::inspect::certificates_of;
 
 /// Finds the certificates without duplicates, and makes sure that they wrap and that one of them
 /// unwraps.
@@ -52,6 +54,15 @@ pub(crate) fn record(
     let Form::Encrypted { certificates, .. } = form else { return Ok(()) };
     let store = unlocked.store();
     certificates.iter().try_for_each(|info| store.record_use(&info.sha256, file_id, path))
+}
+
+/// Records a database that was changed and not made, such as a copy that the store has not seen yet,
+/// as far as the store's directory is writable.
+pub(crate) fn note(unlocked: &Unlocked, header: &Header, path: &Path) {
+    let store = unlocked.store();
+    for sha256 in certificates_of(header).iter().filter(|it| store.by_sha256(it).is_some()) {
+        let _ = store.record_use(sha256, header.file_id, path);
+    }
 }
 
 /// Undoes [`record`].

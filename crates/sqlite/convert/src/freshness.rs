@@ -16,6 +16,7 @@ use tdekit_sqlite_page::fresh::{
 use tdekit_sqlite_page::page::seal_of;
 use tdekit_sqlite_page::{FileKeys, HEADER_AREA_LEN, Header, PageCodec, PageError, PageSize};
 
+use crate::certificates;
 use crate::error::{DatabaseError, io_error};
 use crate::inspect::{header_of, read_area};
 use crate::rewrap::{check, write_slots};
@@ -92,14 +93,17 @@ pub fn change_freshness(
         }
         (Change::Off, true) => switch_off(&path, unlocked, watch)?,
         (Change::Off, false) => forget_freshness(&path, &before.anchor)?,
-        (Change::On | Change::Accept, _) => anchor_anew(&path, unlocked, watch)?,
+        (Change::On | Change::Accept, _) => {
+            anchor_anew(&path, unlocked, watch)?;
+            certificates::note(unlocked, &header, &path);
+        }
     }
     Ok((freshness(name, unlocked)?, true))
 }
 
 /// Returns the known file of which this one is a copy: of those with this id that exist, the one
 /// that the key store has known for longest.
-fn original_of(
+pub(crate) fn original_of(
     path: &Path,
     file_id: &[u8; 16],
     unlocked: &Unlocked,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
-use tdekit_key_store::{AuditAction, StoreError, Unlocked, is_workplace};
+use tdekit_key_store::{AuditAction, StoreError, Unlocked, is_side, is_workplace};
 use tdekit_sqlite::keyring;
 use tdekit_sqlite_client::{Connection as Peer, SqliteError, Statement};
 
@@ -28,7 +28,7 @@ use crate::foreign::{Foreign, refused};
 use crate::inspect::{FileKind, read_area};
 use crate::logged::log_target;
 use crate::source::{Source, check_alone, database_path, open_file};
-use crate::target::{SIDE_SUFFIXES, Target, is_side, sync_directory, with_suffix};
+use crate::target::{SIDE_SUFFIXES, Target, sync_directory, with_suffix};
 use crate::verify::{stored_columns, tables};
 use crate::watch::{Phase, Watch, go_on};
 use tdekit_sqlite_client::file_uri;

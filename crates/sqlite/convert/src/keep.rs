@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use tdekit_key_store::Workplace;
+use tdekit_key_store::{Workplace, is_side};
 
 use crate::error::{DatabaseError, io_error};
 use crate::source::Source;
@@ -24,6 +24,11 @@ impl Kept {
     /// Fails if another file exists at `path`. The database itself may be there: a run that was
     /// killed left it.
     pub(crate) fn check(path: &Path, original: &File) -> Result<(), DatabaseError> {
+        if is_side(path) {
+            let problem = "has a name that SQLite or tdekit gives to a file of the database \
+                           beside it, and deletes";
+            return Err(DatabaseError::NotAFile { path: path.to_owned(), problem });
+        }
         if fs::symlink_metadata(path).is_err() || is_still(path, original) {
             return Ok(());
         }

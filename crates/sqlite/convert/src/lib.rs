@@ -70,8 +70,7 @@ pub use status::{Certificate, Encryption, Lazy, Status, Store, key_change_percen
 pub use step::Step;
 pub use system::SystemSqlite;
 pub use target::{
-    SIDE_SUFFIXES, Target, is_side, made, remove_side_files, spoil_unlinked, sync_directory,
-    with_suffix,
+    SIDE_SUFFIXES, Target, made, remove_side_files, spoil_unlinked, sync_directory, with_suffix,
 };
 pub use tdekit_sqlite_client::file_uri;
 pub use watch::{CancelledBy, Phase, Unwatched, Watch, go_on, interruptible};

@@ -34,7 +34,9 @@ use tdekit_sqlite_page::{
 };
 
 use crate::at_work::AtWork;
+use crate::certificates;
 use crate::error::{CutShort, DatabaseError, io_error};
+use crate::freshness::original_of;
 use crate::inspect::wrapped_of;
 use crate::logged::log;
 use crate::pace::{CHUNK_LEN, Pace, SHORTEST_YIELD};
@@ -103,7 +105,8 @@ pub struct Rotated {
 ///
 /// # Errors
 /// `NotEncrypted`, `InUse` if the write lock cannot be had. `OtherKeyChange` if a change to another
-/// algorithm than the requested one has begun. `KeyChangeBegun` if `watch` stops it or the disk is
+/// algorithm than the requested one has begun. `CopyOf` for a copy of a database with freshness,
+/// whose anchor it would move. `KeyChangeBegun` if `watch` stops it or the disk is
 /// full: the header then has both versions and a later call continues. Errors of the key store.
 pub fn rotate(
     name: &Path,
@@ -119,6 +122,11 @@ pub fn rotate(
     };
     let (_, header, _) = check(&path, &file, unlocked)?;
     refuse_another(&path, &header, algorithm)?;
+    if header.freshness
+        && let Some(original) = original_of(&path, &header.file_id, unlocked)?
+    {
+        return Err(DatabaseError::CopyOf { path, original });
+    }
     if header.deks.len() < 2 {
         forget_earlier(&path, header.current)?;
     } else if is_paused(&path, header.current) {
@@ -146,6 +154,7 @@ pub fn rotate(
         (new.current, new.algorithm)
     };
     let dropped = seal_anew(&source, &frames, version, unlocked, watch).map_err(begun(&path))?;
+    certificates::note(unlocked, &header, &path);
     Ok(Rotated { path, version, algorithm, dropped, resumed, not_logged })
 }
 

@@ -3,14 +3,12 @@
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, Permissions};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fsetxattr, statvfs};
 use rustix::io::Errno;
 use tdekit_key_store::{StoreError, Workplace};
-use tdekit_sqlite::freshness::LIST_SUFFIXES;
 
 use crate::error::{DatabaseError, io_error};
 
@@ -130,17 +128,6 @@ pub fn made(error: StoreError) -> DatabaseError {
         StoreError::Io { action, path, source } => io_error(action, &path)(source),
         other => other.into(),
     }
-}
-
-/// Returns true if the path has the name of a journal, log, list of seals or pause note of a
-/// database beside it: SQLite or tdekit takes such a file for its own, and deletes or replaces it.
-#[must_use]
-pub fn is_side(path: &Path) -> bool {
-    let name = path.as_os_str().as_bytes();
-    let database = |suffix: &&str| name.strip_suffix(suffix.as_bytes());
-    let suffixes = SIDE_SUFFIXES.iter().chain(&LIST_SUFFIXES).chain(&[NOTE_SUFFIX]);
-    let mut databases = suffixes.filter_map(database);
-    databases.any(|name| Path::new(OsStr::from_bytes(name)).is_file())
 }
 
 /// Returns the path with `suffix` appended to its name.

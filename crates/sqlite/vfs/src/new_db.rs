@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tdekit_key_crypto::Algorithm;
-use tdekit_key_store::misspelt_variable;
+use tdekit_key_store::misspelt_variables;
 use tdekit_sqlite_page::header::{CREATION_MARK, is_encrypted, is_unfinished};
 use tdekit_sqlite_page::{HEADER_AREA_LEN, PageSize, RESERVE_LEN, SLOT_LEN};
 
@@ -153,8 +153,8 @@ impl Request {
         let why = match self {
             Self::Unusable(why) => Some(why.clone()),
             _ if heeded.is_empty() => None,
-            _ => misspelt_variable()
-                .filter(|(_, known)| heeded.contains(known))
+            _ => misspelt_variables()
+                .find(|(_, known)| heeded.contains(known))
                 .map(|(found, known)| Unusable::Unknown(found, known)),
         };
         let Some(why) = why else { return Ok(()) };

@@ -5,11 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use tdekit_key_crypto::Kind;
-use tdekit_key_store::{CONFIG_FILE_NAME, SERVER_KEYS_FILE_NAME, STORE_FILE_NAME};
+use tdekit_key_store::{CONFIG_FILE_NAME, SERVER_KEYS_FILE_NAME, STORE_FILE_NAME, is_side};
 use tdekit_sqlite_convert::{
     DatabaseError, FileKind, Hold, SIDE_SUFFIXES, Source, Target, Watch, check_alone,
-    database_path, go_on, io_error, is_side, open_file, read_area, remove_side_files,
-    spoil_unlinked, sync_directory, with_suffix,
+    database_path, go_on, io_error, open_file, read_area, remove_side_files, spoil_unlinked,
+    sync_directory, with_suffix,
 };
 use tdekit_sqlite_page::HEADER_AREA_LEN;
 

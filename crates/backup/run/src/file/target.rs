@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tdekit_backup_media::{TRAILER_LEN, prepared_trailer};
-use tdekit_sqlite_convert::is_side;
+use tdekit_key_store::is_side;
 
 use super::beside::Beside;
 use super::media::FileMedia;
