@@ -52,8 +52,8 @@ impl Kind {
     }
 }
 
-/// Returns a line on what AEGIS would save, for a database under `algorithm`. None where it is AEGIS
-/// already, where this build does not offer it, and on other processors.
+/// Returns a line on what AEGIS would save, for a database under `algorithm`. None where it is
+/// AEGIS already, where this build does not offer it, and on other processors.
 pub(crate) fn advice(algorithm: &str, kind: Option<Kind>) -> Option<String> {
     let other = Algorithm::Aegis256X2.check_offered().is_ok() && algorithm.starts_with("AES_");
     let measured = kind.filter(|_| other)?.measured();

@@ -1,5 +1,5 @@
-//! The sides of a bench: several algorithms of ours in one run, and the plain twin of a database that
-//! is encrypted already.
+//! The sides of a bench: several algorithms of ours in one run, and the plain twin of a database
+//! that is encrypted already.
 
 use std::fs;
 use std::io::Write;

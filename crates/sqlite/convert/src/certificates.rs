@@ -56,8 +56,8 @@ pub(crate) fn record(
     certificates.iter().try_for_each(|info| store.record_use(&info.sha256, file_id, path))
 }
 
-/// Records a database that was changed and not made, such as a copy that the store has not seen yet,
-/// as far as the store's directory is writable.
+/// Records a database that was changed and not made, such as a copy that the store has not seen
+/// yet, as far as the store's directory is writable.
 pub(crate) fn note(unlocked: &Unlocked, header: &Header, path: &Path) {
     let store = unlocked.store();
     for sha256 in certificates_of(header).iter().filter(|it| store.by_sha256(it).is_some()) {

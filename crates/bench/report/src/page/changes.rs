@@ -35,9 +35,9 @@ fn body(changes: &Changes) -> Result<Markup, ChartError> {
                 h2 { "Every cost, then and now" }
                 p {
                     "A cost is encrypted over plain within a run; the change is the newer cost \
-                     over the older one. In the middle nothing changed, to the right it is dearer \
-                     now; the axis is logarithmic. A line is the interval that holds the true change \
-                     in "
+                     over the older one. In the middle nothing changed, to the right it is \
+                     dearer now; the axis is logarithmic. A line is the interval that holds the \
+                     true change in "
                     (number("confidence", As::Share, changes.confidence))
                     " of comparisons; where it crosses the middle, no change can be told."
                 }

@@ -161,8 +161,8 @@ fn of_sides(results: &Results) -> Markup {
             "A ratio is the Hodges-Lehmann estimate of the paired log ratios within a restart, \
              averaged over restarts. Its interval is Student's t over the restarts, because pairs \
              of one restart share file layout and placement and are not independent. Of one \
-             operation the plain time is a median; the encrypted one is that with the ratio. CPU is \
-             that of the measured processes, user and system."
+             operation the plain time is a median; the encrypted one is that with the ratio. CPU \
+             is that of the measured processes, user and system."
         }
     }
 }
