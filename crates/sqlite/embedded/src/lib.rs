@@ -4,14 +4,17 @@
 //! Call [`register`] once, before the first encrypted database is opened. Every later connection of
 //! rusqlite, sqlx or any other user of SQLite opens plain and encrypted databases alike. The key
 //! store is found and opened as by the command `tdekit`, through `TDEKIT_*` variables or its
-//! `config.toml`.
+//! `config.toml`; [`unlock`] opens it by a secret of the program's own.
 //!
 //! The program links SQLite, by the feature `bundled` of rusqlite or otherwise: this crate names
 //! no version of it.
 
 mod ffi;
 
+use std::ffi::OsStr;
 use std::sync::{Mutex, PoisonError};
+
+pub use tdekit_sqlite::given::{Given, Secret};
 
 /// tdekit was not registered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -36,4 +39,21 @@ pub fn register() -> Result<(), RegisterError> {
         *registered = true;
     }
     Ok(())
+}
+
+/// A secret did not open a key store.
+#[derive(Debug, thiserror::Error)]
+#[error("tdekit: {0}")]
+pub struct UnlockError(#[source] tdekit_sqlite::VfsError);
+
+/// Opens the key store of a database by `secret`, for the connections that are opened as long as
+/// the result lives, in place of what the environment names. What they have opened stays open.
+///
+/// `database` is the text that they are opened with: a path, or a URI in which `tdekit_home` may
+/// name the key store.
+///
+/// # Errors
+/// The reason, such as a wrong password or a file that others can read.
+pub fn unlock(database: impl AsRef<OsStr>, secret: Secret<'_>) -> Result<Given, UnlockError> {
+    tdekit_sqlite::given::give(database.as_ref(), secret).map_err(UnlockError)
 }

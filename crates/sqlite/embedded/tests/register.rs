@@ -3,11 +3,13 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
 use rusqlite::Connection;
+use tdekit_embedded::Secret;
 use tdekit_key_store::{
     KeyStore, NewCertificate, PasswordParams, RsaBits, Unlock, generate_key_file, now_seconds,
 };
@@ -23,7 +25,20 @@ fn child() {
         tdekit_embedded::register().unwrap();
         tdekit_embedded::register().unwrap();
     }
-    let db = Connection::open(std::env::var_os("PROVE_FILE").unwrap()).unwrap();
+    let file = std::env::var_os("PROVE_FILE").unwrap();
+    let given = std::env::var_os("PROVE_SECRET_FILE").map(|secret| {
+        let secret = Path::new(&secret);
+        match secret.file_name() == Some("password".as_ref()) {
+            true => tdekit_embedded::unlock(&file, Secret::PasswordFile(secret)),
+            false => tdekit_embedded::unlock(&file, Secret::KeyFile(secret)),
+        }
+    });
+    let given = match given.transpose() {
+        Err(error) => return println!("<{error}>"),
+        Ok(given) => given,
+    };
+    let db = Connection::open(file).unwrap();
+    drop(given);
     let outcome = match sql.starts_with("SELECT") {
         true => db.query_row(&sql, (), |row| row.get(0)).map(|count: i64| format!("found {count}")),
         false => db.execute_batch(&sql).map(|()| "done".to_owned()),
@@ -86,6 +101,19 @@ fn a_linked_program_encrypts_reopens_and_refuses() {
     assert!(!bytes.windows(MARKER.len()).any(|window| window == MARKER.as_bytes()));
     assert_eq!(place.again(COUNT, &registered), "found 500");
     assert_eq!(place.again(COUNT, &[]), "file is not a database");
+    // A secret of the program's own, where the environment names a wrong one or none.
+    let (right, other) = (place.path("key"), place.path("other.key"));
+    let by = |secret: &Path| {
+        let secret = ("PROVE_SECRET_FILE", secret);
+        place.again(COUNT, &[registered[0], ("TDEKIT_KEY_FILE", &other), secret])
+    };
+    assert_eq!(by(&right), "found 500");
+    assert!(by(&other).starts_with("tdekit: "), "{}", by(&other));
+    let readable = place.path("password");
+    fs::write(&readable, "x").unwrap();
+    fs::set_permissions(&readable, Permissions::from_mode(0o644)).unwrap();
+    // The kind is checked before the file.
+    assert!(by(&readable).contains("password"), "{}", by(&readable));
     let (other, key) = (place.path("other"), place.path("other.key"));
     let wrong =
         [("TDEKIT_HOME", other.as_path()), ("TDEKIT_KEY_FILE", key.as_path()), registered[0]];
