@@ -66,7 +66,8 @@ bash -n /usr/share/bash-completion/completions/tdekit
 zsh -n /usr/share/zsh/vendor-completions/_tdekit
 fish --no-execute /usr/share/fish/vendor_completions.d/tdekit.fish
 completed=$(bash -c '. /usr/share/bash-completion/completions/tdekit
-    COMP_WORDS=(tdekit encr) COMP_CWORD=1; _tdekit tdekit encr tdekit; echo "${COMPREPLY[*]}"')
+    COMP_WORDS=(tdekit encr) COMP_CWORD=1
+    _clap_complete_tdekit tdekit encr tdekit; echo "${COMPREPLY[*]}"')
 [ "$completed" = encrypt ] || fail "bash completes encr to: $completed"
 pages=0
 for page in $(dpkg -L tdekit | grep '/man/man1/.*\.gz$'); do

@@ -14,6 +14,7 @@ use crate::commands::agent::AgentArgs;
 use crate::commands::audit::AuditArgs;
 use crate::commands::backup::BackupArgs;
 use crate::commands::backup_key::BackupKeyCommand;
+use crate::commands::complete::CompletionsArgs;
 use crate::commands::decrypt::DecryptArgs;
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::encrypt::EncryptArgs;
@@ -22,7 +23,7 @@ use crate::commands::history::HistoryArgs;
 use crate::commands::import::ImportArgs;
 use crate::commands::init::InitArgs;
 use crate::commands::inspect::InspectArgs;
-use crate::commands::manual::{CompletionsArgs, ManPagesArgs};
+use crate::commands::manual::ManPagesArgs;
 #[cfg(feature = "mariadb")]
 use crate::commands::mariadb::MariadbCommand;
 use crate::commands::overview::OverviewArgs;
@@ -34,6 +35,7 @@ use crate::commands::sqlite::SqliteCommand;
 use crate::commands::status::StatusArgs;
 use crate::commands::verify::VerifyArgs;
 use crate::commands::{cert::CertCommand, key::KeyCommand};
+use crate::tips;
 
 const AFTER_HELP: &str = "\
 The key store is opened with the first of these that is set:
@@ -140,7 +142,12 @@ pub(crate) enum Command {
 
 /// Parses the command line, or ends the process with its help or error.
 pub(crate) fn parse() -> Cli {
-    let matches = without_empty(Cli::command()).get_matches();
+    let words: Vec<OsString> = env::args_os().collect();
+    let matches = without_empty(Cli::command()).try_get_matches_from(&words);
+    let matches = matches.unwrap_or_else(|mut error| {
+        tips::add(&mut error, &words);
+        error.exit()
+    });
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 

@@ -7,6 +7,7 @@ mod error;
 mod overview;
 mod processor;
 mod progress;
+mod tips;
 mod when;
 
 use std::process::ExitCode;
@@ -16,6 +17,7 @@ use tdekit_console::{harden, report};
 fn main() -> ExitCode {
     harden::outlive_size_limit();
     harden::no_core_dumps();
+    commands::complete::answer();
     tdekit_key_store::ask_services_by_this_program();
     let cli = cli::parse();
     if cli.global.wide {

@@ -8,9 +8,11 @@ pub(crate) mod audit_log;
 pub(crate) mod backup;
 pub(crate) mod backup_key;
 pub(crate) mod cert;
+pub(crate) mod complete;
 pub(crate) mod decrypt;
 pub(crate) mod doctor;
 pub(crate) mod encrypt;
+mod examples;
 pub(crate) mod freshness;
 pub(crate) mod history;
 pub(crate) mod import;
@@ -73,7 +75,7 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
         Command::Mariadb(_) => absent::refuse("`tdekit mariadb`", "mariadb"),
         Command::Sqlite(command) => sqlite::run(command),
         Command::ShellInit(args) => shell_init::run(args),
-        Command::Completions(args) => manual::completions(args),
+        Command::Completions(args) => complete::completions(args),
         Command::ManPages(args) => manual::man_pages(args),
         Command::KeyService => tdekit_console::key_service::run().map_err(Into::into),
     }?;

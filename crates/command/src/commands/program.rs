@@ -11,6 +11,7 @@ use std::process::Command;
 use crate::commands::sqlite::find_beside;
 use crate::error::CommandError;
 
+const BENCH: &str = "tdekit-bench";
 /// Variable that names the command for the bench to measure.
 const COMMAND: &str = "TDEKIT_COMMAND";
 
@@ -20,7 +21,7 @@ const COMMAND: &str = "TDEKIT_COMMAND";
 /// `NoProgram`; `Io` if it cannot be started.
 pub(crate) fn bench(arguments: &[OsString]) -> Result<Infallible, CommandError> {
     let command = env::current_exe()?;
-    start(&command, "tdekit-bench", |program| program.args(arguments).env(COMMAND, &command))
+    start(&command, BENCH, |program| program.args(arguments).env(COMMAND, &command))
 }
 
 /// Becomes the endpoint, which parses the same command line again.
@@ -29,6 +30,34 @@ pub(crate) fn bench(arguments: &[OsString]) -> Result<Infallible, CommandError> 
 /// `NoProgram`; `Io` if it cannot be started.
 pub(crate) fn serve() -> Result<Infallible, CommandError> {
     start(&env::current_exe()?, "tdekit-serve", |program| program.args(env::args_os().skip(1)))
+}
+
+/// Becomes the bench, which completes `words` of its own; `index` is the variable with the number
+/// of the word that is completed, and that number.
+///
+/// # Errors
+/// As [`bench`].
+pub(crate) fn complete_bench(
+    words: &[OsString],
+    (variable, index): (&str, usize),
+) -> Result<Infallible, CommandError> {
+    start(&env::current_exe()?, BENCH, |program| {
+        program.args(["--", BENCH]).args(words).env(variable, index.to_string())
+    })
+}
+
+/// Has the bench write its manual pages into `directory`, if it is there: it knows its options.
+///
+/// # Errors
+/// `Io` if it cannot.
+pub(crate) fn write_pages_of_bench(command: &Path, directory: &Path) -> Result<(), CommandError> {
+    let Ok(path) = find_beside(command, BENCH) else { return Ok(()) };
+    let failed = |source| CommandError::io("run", &path, source);
+    let ended = Command::new(&path).arg("man-pages").arg(directory).status().map_err(failed)?;
+    match ended.success() {
+        true => Ok(()),
+        false => Err(failed(std::io::Error::other(ended.to_string()))),
+    }
 }
 
 fn start(

@@ -28,6 +28,7 @@ mod bench_run;
 mod bench_run_nasty;
 mod bench_sides;
 mod cert;
+mod complete;
 mod doctor;
 mod encrypt;
 mod encrypt_crash;

@@ -1,0 +1,76 @@
+//! The manual pages of the bench, for packages: `tdekit man-pages` has them written.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use clap::Command;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
+
+/// What each example does, and its line.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("What does encryption cost on this database?", "tdekit bench app.db"),
+    ("What do my own statements cost?", "tdekit bench app.db --script my.sql"),
+    ("In a minute, with less certainty", "tdekit bench --quick app.db"),
+    ("Has the cost changed since the run before?", "tdekit bench compare"),
+    ("Beside SQLCipher", "tdekit bench app.db --peer sqlcipher"),
+    ("What does a backup cost?", "tdekit bench --experiment backup"),
+];
+
+/// Writes `tdekit-bench.1` and a page for each command below it into `directory`.
+///
+/// # Errors
+/// When a page cannot be written.
+pub(super) fn write_pages(command: Command, directory: &Path) -> io::Result<()> {
+    let mut command = command.disable_help_subcommand(true);
+    command.build();
+    write_page(&command, true, directory)
+}
+
+fn write_page(command: &Command, is_top: bool, directory: &Path) -> io::Result<()> {
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        write_page(below, false, directory)?;
+    }
+    let man = Man::new(command.clone());
+    let mut page = Vec::new();
+    man.render(&mut page)?;
+    let mut more = Roff::new();
+    if is_top {
+        more.control("SH", ["EXAMPLES"]);
+        for (about, line) in EXAMPLES {
+            more.control("TP", []).text([roman(format!("{about}:"))]);
+            more.control("nf", []).text([bold(*line)]).control("fi", []);
+        }
+    }
+    more.control("SH", ["SEE ALSO"]);
+    let other = if is_top { "tdekit-overview" } else { "tdekit-bench" };
+    more.text([bold("tdekit"), roman("(1), "), bold(other), roman("(1)")]);
+    more.to_writer(&mut page)?;
+    fs::write(directory.join(man.get_filename()), page)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::super::Cli;
+    use super::*;
+
+    #[test]
+    fn the_pages_have_the_options() {
+        let dir = tempfile::tempdir().unwrap();
+        write_pages(Cli::command(), dir.path()).unwrap();
+        let page = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
+        let bench = page("tdekit-bench.1");
+        for wanted in ["\\-\\-experiment", ".SH EXAMPLES", "SEE ALSO", "tdekit bench compare"] {
+            assert!(bench.contains(wanted), "{wanted}: {bench}");
+        }
+        assert!(page("tdekit-bench-compare.1").contains("SEE ALSO"));
+        for (_, line) in EXAMPLES {
+            let words = line.split(' ').skip(1);
+            assert!(Cli::command().try_get_matches_from(words).is_ok(), "{line}");
+        }
+    }
+}
