@@ -39,6 +39,8 @@ enum Probe {
     NodeHeaders,
     /// A module of Python.
     PythonModule(&'static str),
+    /// A module of PHP.
+    PhpModule(&'static str),
 }
 
 /// A requirement of a purpose, and the Debian package that contains it.
@@ -91,6 +93,10 @@ const NEEDS: &[Need] = &[
     need(Purpose::Land, Probe::File("/usr/lib/galera/libgalera_smm.so"), "galera-4"),
     need(Purpose::Land, Probe::File("/usr/bin/socat"), "socat"),
     need(Purpose::All, Probe::Program("sqlitebrowser"), "sqlitebrowser"),
+    need(Purpose::All, Probe::Program("php"), "php-cli"),
+    need(Purpose::All, Probe::PhpModule("sqlite3"), "php-sqlite3"),
+    need(Purpose::All, Probe::Program("ruby"), "ruby"),
+    need(Purpose::All, Probe::File("/usr/lib/ruby/vendor_ruby/sqlite3.rb"), "ruby-sqlite3"),
     need(Purpose::All, Probe::File(crate::mtr::RUNNER), "mariadb-test"),
     need(Purpose::All, Probe::Program("mmdebstrap"), "mmdebstrap"),
     need(Purpose::All, Probe::Program("tclsh"), "tcl"),
@@ -108,6 +114,8 @@ impl Probe {
             Self::PythonModule(name) => {
                 output(Command::new("python3").args(["-c", &format!("import {name}")])).is_ok()
             }
+            Self::PhpModule(name) => output(Command::new("php").arg("-m"))
+                .is_ok_and(|modules| modules.lines().any(|module| module == *name)),
         }
     }
 
@@ -116,7 +124,8 @@ impl Probe {
             Self::Program(name)
             | Self::File(name)
             | Self::Library(name)
-            | Self::PythonModule(name) => name,
+            | Self::PythonModule(name)
+            | Self::PhpModule(name) => name,
             Self::NodeHeaders => "Node.js headers",
         }
     }

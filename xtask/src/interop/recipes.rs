@@ -18,7 +18,7 @@ use super::shell::sql;
 use super::store::{Store, forget_tdekit};
 use super::{MARKER, empty};
 use crate::process::{captured, output, root, run_quietly, shown};
-use crate::shipped::preload_path;
+use crate::shipped::{directory, preload_path};
 
 /// The recipes of one language.
 pub(super) struct Recipes {
@@ -57,6 +57,8 @@ pub(super) const RECIPES: &[Recipes] = &[
         prepare: |build| build_java(JAVA, build),
         start: |build| java_class(build, "Recipes"),
     },
+    Recipes { name: PHP, tools: &["sqlite3", "pdo"], prepare: |_| Ok(()), start: php },
+    Recipes { name: RUBY, tools: &["sqlite3"], prepare: |_| Ok(()), start: ruby },
     Recipes { name: DESKTOP, tools: &["db-browser"], prepare: |_| Ok(()), start: desktop },
 ];
 
@@ -64,6 +66,8 @@ const PYTHON: &str = "recipes-python";
 const NODE: &str = "recipes-node";
 const GO: &str = "recipes-go";
 const JAVA: &str = "recipes-java";
+const PHP: &str = "recipes-php";
+const RUBY: &str = "recipes-ruby";
 const DESKTOP: &str = "recipes-desktop";
 
 /// A reader's output for the rows.
@@ -157,6 +161,19 @@ fn node(build: &Path) -> Command {
     command
 }
 
+fn php(_: &Path) -> Command {
+    let mut command = Command::new("php");
+    command.arg("-d").arg(format!("sqlite3.extension_dir={}", directory().display()));
+    command.arg(source(PHP).join("recipes.php"));
+    command
+}
+
+fn ruby(_: &Path) -> Command {
+    let mut command = Command::new("ruby");
+    command.arg(source(RUBY).join("recipes.rb"));
+    command
+}
+
 fn desktop(_: &Path) -> Command {
     let mut command = Command::new("bash");
     command.env("INTEROP_PRELOAD", preload_path());
@@ -176,7 +193,9 @@ mod tests {
         let mut parts = Vec::new();
         let mut open: Option<String> = None;
         for line in text.lines() {
-            match line.trim().trim_start_matches(['#', '/']).trim_start() {
+            // A comment: a line of Ruby's may be `end`.
+            let comment = line.trim().strip_prefix(['#', '/']).unwrap_or_default();
+            match comment.trim_start_matches('/').trim_start() {
                 "recipe" => open = Some(String::new()),
                 "end" if open.is_some() => parts.extend(open.take()),
                 _ => {
