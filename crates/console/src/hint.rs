@@ -9,6 +9,15 @@ use tdekit_sqlite_page::PageError;
 const NO_AGENT: &str =
     "`tdekit agent` starts one; unset TDEKIT_AGENT_SOCK to give the password itself";
 
+const ONLY_SERVICE: &str =
+    "`tdekit key provider add` adds a second secret, which opens the key store without the service";
+const OTHER_SECRET: &str = "give another secret that opens it, such as by --password-file or \
+     --key-file; `tdekit key provider list` shows them";
+const ONLY_FORGOTTEN: &str = "if none of them exists any more, --force drops it; a file that does \
+     needs it, or a backup of it";
+const STILL_NEEDED: &str = "wrap these files' keys by another certificate first; --force drops it \
+     all the same, and then nothing opens them but a backup of the certificate";
+
 /// Hints for errors of the key store.
 pub fn store_hint(error: &StoreError) -> Option<String> {
     let hint = match error {
@@ -27,14 +36,8 @@ pub fn store_hint(error: &StoreError) -> Option<String> {
         StoreError::NoProvider { .. } | StoreError::ProviderMismatch { .. } => {
             "`tdekit --help` lists the ways to give a password or key"
         }
-        StoreError::Service { others, .. } if others.is_empty() => {
-            "`tdekit key provider add` adds a second secret, which opens the key store without the \
-             service"
-        }
-        StoreError::Service { .. } => {
-            "give another secret that opens it, such as by --password-file or --key-file; \
-             `tdekit key provider list` shows them"
-        }
+        StoreError::Service { others, .. } if others.is_empty() => ONLY_SERVICE,
+        StoreError::Service { .. } => OTHER_SECRET,
         StoreError::OtherServiceKey { .. } => {
             "`tdekit key provider list` shows the keys; `tdekit key provider add` adds another"
         }
@@ -53,14 +56,8 @@ pub fn store_hint(error: &StoreError) -> Option<String> {
         StoreError::CertificateExpired { .. } => {
             "`tdekit cert rotate` makes a new one under the same name"
         }
-        StoreError::CertificateInUse { files, .. } if files.is_empty() => {
-            "if none of them exists any more, --force drops it; a file that does needs it, or a \
-             backup of it"
-        }
-        StoreError::CertificateInUse { .. } => {
-            "wrap these files' keys by another certificate first; --force drops it all the same, \
-             and then nothing opens them but a backup of the certificate"
-        }
+        StoreError::CertificateInUse { files, .. } if files.is_empty() => ONLY_FORGOTTEN,
+        StoreError::CertificateInUse { .. } => STILL_NEEDED,
         StoreError::NotBackedUp { .. } => {
             "back it up with `tdekit cert backup`, or lose it for good with --force"
         }
