@@ -57,7 +57,7 @@ impl Kind {
 pub(crate) fn advice(algorithm: &str, kind: Option<Kind>) -> Option<String> {
     let other = Algorithm::Aegis256X2.check_offered().is_ok() && algorithm.starts_with("AES_");
     let measured = kind.filter(|_| other)?.measured();
-    Some(format!("{measured} AEGIS is an RFC: not FIPS, and no NIST standard."))
+    Some(format!("{measured} AEGIS is an RFC: it is neither approved by FIPS nor a NIST standard."))
 }
 
 #[cfg(test)]
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_kinds_that_were_measured_are_told() {
+    fn only_measured_kinds_have_advice() {
         assert_eq!(Kind::of(true, true, false), Some(Kind::VaesAlone));
         assert_eq!(Kind::of(true, false, false), Some(Kind::AesAlone));
         assert_eq!(Kind::of(true, false, true), Some(Kind::AesAlone));
@@ -74,13 +74,13 @@ mod tests {
     }
 
     #[test]
-    fn aes_alone_is_told_of_aegis_and_of_what_it_is_not() {
+    fn advice_names_aegis_and_what_it_is_not() {
         let offered = Algorithm::Aegis256X2.check_offered().is_ok();
         for (kind, processor) in [(Kind::VaesAlone, "Zen 3"), (Kind::AesAlone, "Zen 1")] {
             let told = advice("AES_256", Some(kind));
             assert_eq!(told.is_some(), offered);
             if let Some(told) = told {
-                let wanted = [processor, "AEGIS_256X2", "not FIPS", "NIST"];
+                let wanted = [processor, "AEGIS_256X2", "neither approved by FIPS", "NIST"];
                 assert!(wanted.iter().all(|words| told.contains(words)), "{told}");
             }
             assert_eq!(advice("AEGIS_256X2", Some(kind)), None);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Uses a database through a program with windows, as docs/recipes.md tells; see
+# Uses a database through a program with windows, as docs/recipes.md describes; see
 # tests/interop/README.md. `recipes.bash TOOL write|read DATABASE`; INTEROP_PRELOAD is the library.
 set -euo pipefail
 

@@ -3,7 +3,7 @@ import java.util.Map;
 import java.util.stream.IntStream;
 
 /**
- * Uses a database through one tool, as docs/recipes.md tells; see tests/interop/README.md.
+ * Uses a database through one tool, as docs/recipes.md describes; see tests/interop/README.md.
  *
  * <p>{@code Recipes TOOL write|read DATABASE}: makes the table by the tool's own means and writes
  * the rows, or prints their number and sum. The program loads nothing of tdekit: the recipes do.

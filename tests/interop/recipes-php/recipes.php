@@ -1,5 +1,5 @@
 <?php
-// Uses a database through one class, as docs/recipes.md tells; see tests/interop/README.md.
+// Uses a database through one class, as docs/recipes.md describes; see tests/interop/README.md.
 //
 // `recipes.php TOOL write|read DATABASE`: makes the table and writes the rows, or prints their
 // number and sum. It reads by a password of its own, which its environment has not any more.

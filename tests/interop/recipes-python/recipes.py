@@ -1,4 +1,4 @@
-"""Uses a database through one tool, as docs/recipes.md tells; see tests/interop/README.md.
+"""Uses a database through one tool, as docs/recipes.md describes; see tests/interop/README.md.
 
 ``recipes.py TOOL write|read DATABASE``: makes the table by the tool's own means and writes the
 rows, or prints their number and sum. The program loads nothing of tdekit: the recipes do.

@@ -1,4 +1,4 @@
-# Uses a database through the gem sqlite3, as docs/recipes.md tells; see tests/interop/README.md.
+# Uses a database through the gem sqlite3, as docs/recipes.md describes; see tests/interop/README.md.
 #
 # `recipes.rb TOOL write|read DATABASE`: makes the table and writes the rows, or prints their
 # number and sum. It reads by a password of its own, which its environment has not any more.

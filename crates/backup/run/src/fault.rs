@@ -63,7 +63,7 @@ pub enum ObjectFault {
     Leftover {
         /// The first error.
         fault: Box<ObjectFault>,
-        /// Where the remains are, in words.
+        /// A description of where the remains are.
         hint: String,
     },
 }

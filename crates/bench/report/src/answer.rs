@@ -42,7 +42,7 @@ pub(crate) fn answer(results: &Results) -> Option<Piece> {
     }
 }
 
-/// Returns the side whose cost is told: that of the run's algorithm, else the first.
+/// Returns the side to report: the one with the run's algorithm, otherwise the first.
 fn subject<'a>(report: &'a Report, algorithm: &str) -> Option<&'a Side> {
     let sides = || report.sides.iter().filter(|side| side.role == Role::Encrypted);
     sides().find(|side| side.cipher.as_deref() == Some(algorithm)).or(sides().next())

@@ -27,7 +27,8 @@ pub(crate) trait Ratio {
     }
 }
 
-/// Ratios whose interval may be absent, with what tells that one of no width is exact.
+/// Implements [`Ratio`] for types whose interval may be absent. The expression is true if an
+/// interval of width 0 is exact.
 macro_rules! ratios {
     ($($name:ty: $exact:expr),* $(,)?) => { $(impl $crate::figures::Ratio for $name {
         fn ratio(&self) -> f64 {

@@ -129,7 +129,7 @@ pub(crate) fn times(ratio: f64) -> String {
     format!("x{ratio:.2}")
 }
 
-/// An interval whose ends are further apart than this factor tells nothing.
+/// An interval is too wide to be useful if the ratio of its ends exceeds this factor.
 const WIDEST: f64 = 10.0;
 /// In place of an interval.
 pub(crate) const TOO_WIDE: &str = "too wide to tell";

@@ -9,7 +9,7 @@ use crate::read;
 
 /// Devices below a device at most, such as a partition below LUKS below a logical volume.
 const DEEPEST: usize = 8;
-/// What dm-crypt and fscrypt encrypt with unless they are told otherwise.
+/// The default cipher of dm-crypt and fscrypt.
 const XTS: &str = "xts(aes)";
 
 /// What a directory lies on.

@@ -37,7 +37,7 @@ fn names_of_what_is_there_complete() {
     place.set("TDEKIT_HOME", "");
     let elsewhere = format!("tdekit --store {home} encrypt app.db --certificate Oth");
     assert_eq!(completed(&place, &elsewhere), ["Other"]);
-    // A key store that is not there is no error on a line that is still being typed.
+    // A missing key store is not an error while the line is still being typed.
     assert_eq!(completed(&place, "tdekit --store none cert drop A"), [""; 0]);
 }
 

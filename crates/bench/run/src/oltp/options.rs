@@ -341,7 +341,10 @@ impl OltpPlan {
         }
         let embedded = |peer| matches!(peer, &AnyPeer::Library(_) | &AnyPeer::Directory(_));
         if self.on_server() && peers.iter().any(embedded) {
-            return refuse("--peer", "a SQLite library or a directory is no peer of a server");
+            return refuse(
+                "--peer",
+                "a SQLite library or a directory cannot be a peer of a server",
+            );
         }
         if self.target != OltpTarget::MariaDb && (self.binlog || !self.server_options.is_empty()) {
             return refuse("--server-option", "there is no private server to give it to");
