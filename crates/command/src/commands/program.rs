@@ -36,7 +36,7 @@ pub(crate) fn serve() -> Result<Infallible, CommandError> {
 /// of the word that is completed, and that number.
 ///
 /// # Errors
-/// As [`bench`].
+/// As [`bench()`].
 pub(crate) fn complete_bench(
     words: &[OsString],
     (variable, index): (&str, usize),
