@@ -448,6 +448,35 @@ def headers():
     write("tdekit-header.json", "computed by make.py (Python's hmac)", "as tdekit", vectors)
 
 
+def wrapped_keys():
+    """Keys wrapped for EC certificates, with ephemeral keys that are given."""
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+    from cryptography.hazmat.primitives.keywrap import aes_key_wrap_with_padding
+
+    def pair(label):
+        secret = int.from_bytes(hashlib.sha384(label).digest(), "big") >> 1
+        return ec.derive_private_key(secret, ec.SECP384R1())
+
+    def point(key):
+        return key.public_key().public_bytes(
+            serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint)
+
+    vectors = []
+    for len_ in (1, 16, 24, 32, 190):
+        own, ephemeral = pair(b"certificate %d" % len_), pair(b"ephemeral %d" % len_)
+        shared = ephemeral.exchange(ec.ECDH(), own.public_key())
+        info = b"tdekit wrap v1 ECDH P-384" + point(ephemeral) + point(own)
+        wrapping_key = HKDF(hashes.SHA256(), 32, salt=None, info=info).derive(shared)
+        key = bytes(range(len_))
+        pkcs8 = own.private_bytes(serialization.Encoding.DER, serialization.PrivateFormat.PKCS8,
+                                  serialization.NoEncryption())
+        blob = point(ephemeral) + aes_key_wrap_with_padding(wrapping_key, key)
+        vectors.append({"pkcs8": pkcs8.hex(), "key": key.hex(), "blob": blob.hex()})
+    write("tdekit-ecdh-wrap.json", "computed by make.py (OpenSSL)", "as tdekit", vectors)
+
+
 def main():
     pyca, aegis_vectors = map(Path, sys.argv[1:])
     for part in (gcm, kwp, tdes, kbkdf, sha, rfcs):
@@ -457,6 +486,7 @@ def main():
     constructions()
     headers()
     streams()
+    wrapped_keys()
 
 
 if __name__ == "__main__":

@@ -142,7 +142,7 @@ fn own_packages() -> Result<Vec<String>> {
     Ok(names.filter(|name| name != "tdekit-key-crypto").collect())
 }
 
-/// Refuses a program that contains the ordinary library beside the module.
+/// Refuses a program that contains the ordinary library, or ring, beside the module.
 fn one_library(program: &Path) -> Result<()> {
     let symbols = output(Command::new("nm").arg(program))?;
     let names = || symbols.lines().filter_map(|line| line.split_whitespace().last());
@@ -151,11 +151,13 @@ fn one_library(program: &Path) -> Result<()> {
         "{} holds no FIPS module",
         program.display()
     );
-    let ordinary =
-        names().find(|name| name.starts_with("aws_lc_") && !name.starts_with("aws_lc_fips_"));
-    match ordinary {
+    let is_other = |name: &str| match name.strip_prefix("aws_lc_") {
+        Some(rest) => !rest.starts_with("fips_"),
+        None => name.starts_with("ring_core_"),
+    };
+    match names().find(|name| is_other(name)) {
         None => Ok(()),
-        Some(name) => bail!("{} holds the ordinary library, too: {name}", program.display()),
+        Some(name) => bail!("{} holds another library, too: {name}", program.display()),
     }
 }
 

@@ -93,7 +93,7 @@ pub(crate) enum Command {
     Rewrap(RewrapArgs),
     /// Give a database a new key, under its readers and writers
     Rotate(RotateArgs),
-    /// Have a database tell when an older state of it was put back
+    /// Have a database detect that an older state of it was put back
     #[command(subcommand)]
     Freshness(FreshnessCommand),
     /// Make a backup set of a database or of standard input
@@ -102,7 +102,7 @@ pub(crate) enum Command {
     Restore(Box<RestoreArgs>),
     /// Check that backup sets hold what was written
     Verify(VerifyArgs),
-    /// Show what a media set tells without a key
+    /// Show what can be seen of a media set without a key
     Inspect(InspectArgs),
     /// Show the backup history, or make it anew
     History(HistoryArgs),

@@ -184,7 +184,7 @@ fn mariadb_hint(error: &MariadbError) -> Option<String> {
              PURGE them when all replicas have read them; then again, or use --force"
         }
         MariadbError::OtherPlugin { .. } => {
-            "docs/mariadb.md tells under \"From another plugin, and back\" how a server moves"
+            "docs/mariadb.md has the way under \"From another plugin, and back\""
         }
         MariadbError::NoPluginDir => "name it with --plugin-dir; SELECT plugin_dir shows it",
         MariadbError::NoOptionDir => "name a file that the server reads with --option-file",
@@ -197,11 +197,11 @@ fn mariadb_hint(error: &MariadbError) -> Option<String> {
             "name the data directory with --datadir, or a server with --socket and --user"
         }
         MariadbError::Findings { .. } => {
-            "docs/mariadb.md tells under \"Verify\" what each means and what to do"
+            "docs/mariadb.md has under \"Verify\" what each means and what to do"
         }
         MariadbError::Program { .. } => "install MariaDB's client and server programs",
         MariadbError::Server(_) => {
-            "--socket, --host, --user or --defaults-file tell how the server is reached"
+            "--socket, --host, --user or --defaults-file say how the server is reached"
         }
         MariadbError::StillEncrypted(_) => "decrypt the tables first, or use --force",
         MariadbError::RotateAge(_) => "lower it for the rotation: SET GLOBAL",

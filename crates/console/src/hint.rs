@@ -204,7 +204,7 @@ pub(crate) fn run_hint(error: &RunError) -> Option<String> {
         RunError::NoSpace { .. } => "free some space, then try again; earlier sets are whole",
         RunError::SourceChanged { .. } => "find out what writes to it besides SQLite",
         RunError::FutureVersion { .. } => "use the newer tdekit that wrote it",
-        RunError::NotMedia { .. } => "`tdekit status` tells what a database file is",
+        RunError::NotMedia { .. } => "`tdekit status` shows what a database file is",
         RunError::Damaged { .. } => "name its mirror as well, or restore an earlier set",
         RunError::NewestUnknown { .. } => {
             "--position names a set; --latest-readable takes the newest that is left"
@@ -255,7 +255,7 @@ pub(crate) fn run_hint(error: &RunError) -> Option<String> {
         RunError::DamagedSets { .. } => "a mirror or an earlier set may still be whole",
         RunError::WrongSignature { .. } => "do not restore it unless you know who changed it",
         RunError::Unsound { .. } => {
-            "`tdekit verify --json` tells all findings; restore takes a set at a --position"
+            "`tdekit verify --json` lists all findings; restore takes a set at a --position"
         }
         RunError::MirrorsDiffer { .. } => "name the one whose content you trust, alone",
         RunError::LacksNewest { .. } => {
@@ -284,7 +284,7 @@ pub(crate) fn run_hint(error: &RunError) -> Option<String> {
         RunError::NotCompared { .. } => {
             "move history.db away; `tdekit history --scan DIRECTORY` makes it anew"
         }
-        RunError::ScanUnsound { .. } => "`tdekit verify` tells of each what is wrong",
+        RunError::ScanUnsound { .. } => "`tdekit verify` says of each what is wrong",
         RunError::NotVerified { .. } => {
             "--certificate-file or --pkcs12 names a key that is in no key store; \
              --checksums-only asks for no more"

@@ -20,10 +20,11 @@ import blake3
 import zstandard
 from cryptography.exceptions import InvalidSignature, InvalidTag
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import padding
+from cryptography.hazmat.primitives.asymmetric import ec, padding
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.keywrap import InvalidUnwrap, aes_key_unwrap_with_padding
 from cryptography.x509 import load_der_x509_certificate
 
 MEDIA_HEADER_LEN = 96
@@ -119,19 +120,39 @@ def unwrap(recipients, private_key):
     spki = private_key.public_key().public_bytes(
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     )
-    oaep = padding.OAEP(padding.MGF1(hashes.SHA256()), hashes.SHA256(), None)
     for recipient in recipients:
         fields = Fields(recipient)
         mechanism = fields.number("H")
         fields.take(32 + 20)
-        if fields.take(32) == sha256(spki) and mechanism == 1:
+        if fields.take(32) == sha256(spki) and mechanism in UNWRAP:
             blob = fields.short()
             fields.end()
             try:
-                return private_key.decrypt(blob, oaep)
-            except ValueError:
+                return UNWRAP[mechanism](private_key, blob)
+            except (ValueError, InvalidUnwrap):
                 raise Refused("a wrapped key is damaged") from None
     raise Refused("no recipient has this private key")
+
+
+def unwrap_by_oaep(private_key, blob):
+    oaep = padding.OAEP(padding.MGF1(hashes.SHA256()), hashes.SHA256(), None)
+    return private_key.decrypt(blob, oaep)
+
+
+def unwrap_by_ecdh(private_key, blob):
+    ephemeral, wrapped = blob[:POINT_LEN], blob[POINT_LEN:]
+    peer = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP384R1(), ephemeral)
+    own = private_key.public_key().public_bytes(
+        serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint
+    )
+    info = b"tdekit wrap v1 ECDH P-384" + ephemeral + own
+    shared = private_key.exchange(ec.ECDH(), peer)
+    key = HKDF(hashes.SHA256(), 32, salt=None, info=info).derive(shared)
+    return aes_key_unwrap_with_padding(key, wrapped)
+
+
+POINT_LEN = 97
+UNWRAP = {1: unwrap_by_oaep, 2: unwrap_by_ecdh}
 
 
 # --- Parts of a media set ----------------------------------------------------------------------
@@ -289,9 +310,12 @@ class Set:
         message += record.media_id + record.set_id
         message += record.signed_trailer + record.signed_content
         key = load_der_x509_certificate(record.certificate).public_key()
-        pss = padding.PSS(padding.MGF1(hashes.SHA256()), 32)
+        if isinstance(key, ec.EllipticCurvePublicKey):
+            scheme = (ec.ECDSA(hashes.SHA384()),)
+        else:
+            scheme = (padding.PSS(padding.MGF1(hashes.SHA256()), 32), hashes.SHA256())
         try:
-            key.verify(record.signature, message, pss, hashes.SHA256())
+            key.verify(record.signature, message, *scheme)
         except InvalidSignature:
             raise Refused("the signature does not hold") from None
 

@@ -32,7 +32,7 @@ pub struct SignatureHeader {
     pub content_sha256: Digest,
     /// The signer's certificate, X.509 DER.
     pub certificate: Vec<u8>,
-    /// RSASSA-PSS with SHA-256 over [`message`].
+    /// ECDSA with SHA-384 (DER), or RSASSA-PSS with SHA-256, over [`message`].
     pub signature: Vec<u8>,
 }
 

@@ -150,7 +150,7 @@ pub enum RunError {
         database: String,
     },
     /// The set that was finished last cannot be determined.
-    #[error("{media}: its newest set cannot be told: {reason}")]
+    #[error("{media}: its newest set is not known: {reason}")]
     NewestUnknown {
         /// The media.
         media: String,

@@ -33,7 +33,7 @@ pub struct SignatureInfo {
     pub signed_ms: i64,
     /// Certificate of the signer, X.509 DER.
     pub certificate_der: Vec<u8>,
-    /// RSASSA-PSS over `message`.
+    /// ECDSA or RSASSA-PSS over `message`.
     pub signature: Vec<u8>,
     /// The bytes that are signed.
     pub message: Vec<u8>,

@@ -62,7 +62,8 @@ impl fmt::Debug for CertificateNames<'_> {
     }
 }
 
-/// Signs a set: RSASSA-PSS with SHA-256, MGF1 of SHA-256 and a salt of 32 bytes.
+/// Signs a set: ECDSA with SHA-384, or RSASSA-PSS with SHA-256, MGF1 of SHA-256 and a salt of 32
+/// bytes.
 pub trait Sign {
     /// Returns the signer's certificate, X.509 DER.
     fn certificate_der(&self) -> &[u8];

@@ -87,7 +87,7 @@ pub enum Notice<'a> {
         error: &'a StoreError,
     },
     /// The audit log lacks the operation: nobody here can write to the key store.
-    #[error("the key store's audit log does not tell it: {error}")]
+    #[error("the key store's audit log lacks it: {error}")]
     NotLogged {
         /// The reason.
         error: &'a StoreError,

@@ -34,7 +34,7 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = when::parse_length)]
     timeout: Duration,
     /// Run this with the agent, and end with it. Without it the agent prints how a shell finds it,
-    /// and stays until the time is over or it is told to end
+    /// and stays until the time is over or it is ended
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

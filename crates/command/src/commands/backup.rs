@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, IsTerminal};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ use tdekit_backup_run::{
 use tdekit_console::{GlobalArgs, output, session};
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::{BackupPolicy, KeyStore, Unlocked};
-use tdekit_sqlite_convert::{FileKind, refuse_lost};
+use tdekit_sqlite_convert::{FileKind, is_another, refuse_lost};
 
 use crate::backup::progress::{Reporter, rate, run as steer};
 use crate::backup::report::{SetReport, compression_of, ratio, size, warn_findings};
@@ -131,11 +131,7 @@ pub(crate) fn run(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandE
     let database = match &args.database {
         Some(name) => {
             let (path, area) = look(name)?;
-            let is_known = match FileKind::of(&area) {
-                FileKind::Encrypted => true,
-                _ => known_in(global)?.contains_key(&path),
-            };
-            refuse_lost(&path, &area, is_known)?;
+            refuse_remains(&path, &area, global)?;
             let unlock = || session::open_unlocked_store(global).map(Arc::new);
             Some(open_database(path, &area, unlock)?)
         }
@@ -199,6 +195,23 @@ pub(crate) fn run(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandE
     forget_uses(global, &replaced);
     let made = (&outcome, elapsed, signer.as_ref());
     args.tell(global, &places, made, chosen)
+}
+
+/// Refuses what is left of an encrypted database, and warns of another one in its place.
+fn refuse_remains(path: &Path, area: &[u8], global: &GlobalArgs) -> Result<(), CommandError> {
+    let known = known_in(global);
+    if FileKind::of(area) != FileKind::Encrypted {
+        return Ok(refuse_lost(path, area, known?.contains_key(path))?);
+    }
+    refuse_lost(path, area, true)?;
+    // Its header says what is needed to open it; the list serves only the warning.
+    if known.is_ok_and(|known| is_another(path, area, &known)) {
+        output::warning(format_args!(
+            "{} is not the encrypted database that the key store knows there",
+            path.display()
+        ));
+    }
+    Ok(())
 }
 
 impl BackupArgs {

@@ -12,7 +12,7 @@ use tdekit_backup_run::place::is_media;
 use tdekit_console::session::{self, Ask};
 use tdekit_console::{Fit, GlobalArgs, output};
 use tdekit_key_store::{
-    CertificateBackup, CertificateInfo, NewCertificate, RsaBits, SecretBytes, Unlocked, Use,
+    CertificateBackup, CertificateInfo, KeyType, NewCertificate, SecretBytes, Unlocked, Use,
     iso8601, open_ordinary, read_certificate_file, thumbprint, write_new,
 };
 use tdekit_sqlite_convert::{FileKind, Unwatched, header_of, read_area, resolved_path, rewrap};
@@ -42,7 +42,16 @@ pub(crate) enum CertCommand {
 /// The length of a new certificate's validity.
 const EXPIRY: &str = "10y";
 
-/// Size of a key.
+/// Type of a key pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Pair {
+    /// EC on P-384: opens a database ten times as fast, and is as strong as 7,680 bits of RSA
+    Ec,
+    /// RSA, which SQL Server and older programs have
+    Rsa,
+}
+
+/// Size of an RSA key.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum Bits {
     /// RSA, 3072 bits
@@ -64,9 +73,12 @@ pub(crate) struct CreateArgs {
     /// End of its validity: 10y, 90d, 2036-11-21 or a time of RFC 3339
     #[arg(long, value_name = "WHEN", default_value = EXPIRY, value_parser = parse_expiry)]
     expires: i64,
-    /// Size of the RSA key
-    #[arg(long, value_enum, default_value = "3072")]
-    bits: Bits,
+    /// Type of the key pair [default: ec; of a rotated certificate as it was]
+    #[arg(long, value_enum)]
+    key_type: Option<Pair>,
+    /// Size of an RSA key [default: 3072]
+    #[arg(long, value_enum)]
+    bits: Option<Bits>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -157,7 +169,7 @@ pub(crate) fn run(command: &CertCommand, global: &GlobalArgs) -> Result<(), Comm
 
 fn create(args: &CreateArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let mut store = session::open_unlocked_store(global)?;
-    let info = store.create_certificate(&args.new_certificate())?;
+    let info = store.create_certificate(&args.new_certificate()?)?;
     if args.json {
         output::json(&Certificate::of(&info, &[]))?;
     } else {
@@ -183,7 +195,7 @@ struct Rotated {
 
 fn rotate(args: &CreateArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let mut store = session::open_unlocked_store(global)?;
-    let rotation = store.rotate_certificate(&args.new_certificate())?;
+    let rotation = store.rotate_certificate(&args.new_certificate()?)?;
     let unlocked = Arc::new(store);
     let (backups, databases): (Vec<_>, Vec<_>) =
         rotation.files.into_iter().partition(|known| is_media(&known.path));
@@ -298,7 +310,7 @@ fn list(args: &ListArgs, global: &GlobalArgs) -> Result<(), CommandError> {
         ("THUMBPRINT", Fit::Drop(2)),
         ("CREATED", Fit::Drop(4)),
         ("EXPIRES", Fit::Keep),
-        ("BITS", Fit::Drop(6)),
+        ("KEY", Fit::Drop(6)),
         ("PRIVATE KEY", Fit::Drop(1)),
         ("BACKED UP", Fit::Keep),
         ("USED BY", Fit::Drop(3)),
@@ -312,7 +324,7 @@ fn list(args: &ListArgs, global: &GlobalArgs) -> Result<(), CommandError> {
             listed.thumbprint.clone(),
             listed.created_at.clone(),
             listed.expires_at.clone(),
-            listed.key_bits.to_string(),
+            format!("{} {}", listed.key_algorithm, listed.key_bits),
             if listed.has_private_key { "yes" } else { "no" }.to_owned(),
             listed.backed_up_at.clone().unwrap_or_else(|| "never".to_owned()),
             listed.used_by.len().to_string(),
@@ -458,19 +470,23 @@ impl CreateArgs {
     pub(crate) fn named(name: &str) -> Result<Self, CommandError> {
         let expires = parse_expiry(EXPIRY).map_err(CommandError::usage)?;
         let (name, subject) = (name.to_owned(), None);
-        Ok(Self { name, subject, expires, bits: Bits::Rsa3072, json: false })
+        Ok(Self { name, subject, expires, key_type: None, bits: None, json: false })
     }
 
-    pub(crate) fn new_certificate(&self) -> NewCertificate<'_> {
-        NewCertificate {
-            name: &self.name,
-            subject: self.subject.as_deref(),
-            bits: match self.bits {
-                Bits::Rsa3072 => RsaBits::Rsa3072,
-                Bits::Rsa4096 => RsaBits::Rsa4096,
-            },
-            expires_at: self.expires,
-        }
+    /// # Errors
+    /// `Usage` for an EC key with a size.
+    pub(crate) fn new_certificate(&self) -> Result<NewCertificate<'_>, CommandError> {
+        let key_type = match (self.key_type, self.bits) {
+            (Some(Pair::Ec), Some(_)) => {
+                return Err(CommandError::usage("--bits is the size of an RSA key"));
+            }
+            (Some(Pair::Ec), None) => Some(KeyType::EcP384),
+            (_, Some(Bits::Rsa4096)) => Some(KeyType::Rsa4096),
+            (_, Some(Bits::Rsa3072)) | (Some(Pair::Rsa), None) => Some(KeyType::Rsa3072),
+            (None, None) => None,
+        };
+        let (name, subject) = (self.name.as_str(), self.subject.as_deref());
+        Ok(NewCertificate { name, subject, key_type, expires_at: self.expires })
     }
 }
 
@@ -488,6 +504,7 @@ struct Certificate {
     created_at: String,
     valid_from: String,
     expires_at: String,
+    key_algorithm: String,
     key_bits: u32,
     has_private_key: bool,
     backed_up_at: Option<String>,
@@ -516,6 +533,7 @@ impl Certificate {
             created_at: iso8601(info.created_at),
             valid_from: iso8601(info.not_before),
             expires_at: iso8601(info.not_after),
+            key_algorithm: info.key_algorithm.to_string(),
             key_bits: info.key_bits,
             has_private_key: info.has_private_key,
             backed_up_at: info.backed_up_at.map(iso8601),
@@ -562,7 +580,7 @@ fn print_facts(info: &CertificateInfo) -> Result<(), CommandError> {
     output::line(format_args!("  Subject     {}", info.subject))?;
     output::line(format_args!("  Thumbprint  {}", info.thumbprint()))?;
     output::line(format_args!("  SHA-256     {}", thumbprint(&info.sha256)))?;
-    output::line(format_args!("  Key         RSA, {} bits", info.key_bits))?;
+    output::line(format_args!("  Key         {}, {} bits", info.key_algorithm, info.key_bits))?;
     Ok(output::line(format_args!("  Expires     {}", iso8601(info.not_after)))?)
 }
 

@@ -51,7 +51,7 @@ pub(crate) struct EncryptArgs {
     /// Let processes that have the extension loaded go on reading and writing meanwhile
     #[arg(long, conflicts_with = "keep_plain")]
     online: bool,
-    /// Have it tell when an older state of it was put back; see `tdekit freshness`
+    /// Have it detect that an older state of it was put back; see `tdekit freshness`
     #[arg(long, conflicts_with = "online")]
     freshness: bool,
     #[command(flatten)]
@@ -138,8 +138,8 @@ fn one(
     warn_unchecked(args.verify, &done.unknown);
     warn_unsettled(done.not_synced.as_ref(), done.not_recorded);
     if args.freshness {
-        let (found, changed) = change_freshness(&done.path, Change::On, unlocked, &shown)?;
-        freshness::say(&found, Change::On, changed)?;
+        let on = change_freshness(&done.path, Change::On, unlocked, &shown)?;
+        freshness::say(on, Change::On)?;
     }
     Ok(())
 }
@@ -184,7 +184,7 @@ fn tell_encrypted(path: &Path, form: &Form) -> Result<(), CommandError> {
     ))?)
 }
 
-fn warn_unsettled(not_synced: Option<&DatabaseError>, not_recorded: Option<StoreError>) {
+pub(crate) fn warn_unsettled(not_synced: Option<&DatabaseError>, not_recorded: Option<StoreError>) {
     if let Some(error) = not_synced {
         output::warning(format_args!("a power cut now may bring the old database back: {error}"));
     }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use tdekit_console::{GlobalArgs, output, session};
-use tdekit_sqlite_convert::{Change, Freshness, change_freshness, check_freshness, freshness};
+use tdekit_sqlite_convert::{Change, Changed, change_freshness, check_freshness, freshness};
 
+use crate::commands::encrypt::warn_unsettled;
 use crate::error::CommandError;
 use crate::progress::{Shown, StopAfter, heed_signals};
 
@@ -16,7 +17,7 @@ use crate::progress::{Shown, StopAfter, heed_signals};
 pub(crate) enum FreshnessCommand {
     /// List the seals of all pages and anchor them in the key store
     On(FreshnessArgs),
-    /// Forget list and anchor: older pages are not told any more
+    /// Forget list and anchor: older pages are no longer detected
     Off(FreshnessArgs),
     /// Take the database as it is for its last state, such as a copy that you put back yourself
     Accept(FreshnessArgs),
@@ -68,14 +69,15 @@ fn change(args: &FreshnessArgs, to: Change, global: &GlobalArgs) -> Result<(), C
     let unlocked = Arc::new(session::open_unlocked_store(global)?);
     heed_signals();
     let shown = Shown::stopping_after(args.stop_after);
-    let (found, changed) = change_freshness(&args.database, to, &unlocked, &shown)?;
-    say(&found, to, changed)
+    say(change_freshness(&args.database, to, &unlocked, &shown)?, to)
 }
 
 /// Reports the result.
-pub(crate) fn say(found: &Freshness, to: Change, changed: bool) -> Result<(), CommandError> {
+pub(crate) fn say(done: Changed, to: Change) -> Result<(), CommandError> {
+    warn_unsettled(None, done.not_recorded);
+    let found = done.now;
     let path = found.path.display();
-    match (to, changed) {
+    match (to, done.changed) {
         (Change::On, true) => Ok(output::line(format_args!(
             "Freshness is on: {path}\n  Its anchor is {}",
             found.anchor.display()

@@ -66,7 +66,7 @@ pub(crate) fn run(args: &InitArgs, global: &GlobalArgs) -> Result<(), CommandErr
     output::line(format_args!("Made the key store {}", store.store().path().display()))?;
     output::line(format_args!("It is opened with {}.", shown(&secret)))?;
     let name = &args.certificate;
-    let info = store.create_certificate(&CreateArgs::named(name)?.new_certificate())?;
+    let info = store.create_certificate(&CreateArgs::named(name)?.new_certificate()?)?;
     cert::back_up_pkcs12(&mut store, &info, &backup, &password)?;
     output::line(format_args!("Made certificate {name}; its backup is {}", backup.display()))?;
     output::line(

@@ -186,10 +186,16 @@ fn refuse_other(path: &Path, begin: &str) -> Result<(), CommandError> {
 }
 
 fn refuse(estate: &Estate) -> Result<(), CommandError> {
-    let rows = estate.databases.iter().map(|row| row.findings.len());
-    let findings = rows.chain(estate.servers.iter().map(|server| server.findings.len())).sum();
-    match estate.count(Level::Warning) + estate.count(Level::Bad) {
-        0 if estate.level == Level::Good => Ok(()),
-        databases => Err(CommandError::Findings { kind: Kind::Refused, findings, databases }),
+    if estate.level == Level::Good {
+        return Ok(());
     }
+    let rows = estate.databases.iter().map(|row| row.findings.len());
+    let servers = estate.servers.iter().map(|server| server.findings.len());
+    let findings = rows.chain(servers).sum::<usize>();
+    // A key store's list that cannot be read belongs to no row.
+    Err(CommandError::Findings {
+        kind: Kind::Refused,
+        findings: findings + usize::from(estate.list_unread),
+        databases: estate.count(Level::Warning) + estate.count(Level::Bad),
+    })
 }

@@ -385,7 +385,7 @@ impl Work<'_> {
     fn log_stream(&self, places: &[Place], path: Option<&Path>) -> Result<(), CommandError> {
         let Some(unlocked) = self.store_of_set() else { return Ok(()) };
         if let Some(error) = log_restored_stream(unlocked, self.set, places, path)? {
-            output::warning(format_args!("the key store's audit log does not tell it: {error}"));
+            output::warning(format_args!("the key store's audit log lacks it: {error}"));
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::commands::encrypt::warn_unsettled;
 use crate::commands::open_store_for;
 use crate::error::CommandError;
 use crate::progress::{Shown, StopAfter};
@@ -40,9 +41,7 @@ pub(crate) fn run(args: &RewrapArgs, global: &GlobalArgs) -> Result<(), CommandE
         let did = if done.changed { "Wrapped anew" } else { "Left as it was" };
         let by = if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) };
         output::line(format_args!("{did}: {}{by}", done.path.display()))?;
-        if let Some(error) = done.not_recorded {
-            output::warning(format_args!("the key store could not note the file: {error}"));
-        }
+        warn_unsettled(None, done.not_recorded);
         if done.changed {
             done.certificates
                 .iter()

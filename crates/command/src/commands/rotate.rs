@@ -8,7 +8,7 @@ use tdekit_console::{GlobalArgs, output};
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::StoreError;
 
-use crate::commands::encrypt::page_algorithms;
+use crate::commands::encrypt::{page_algorithms, warn_unsettled};
 use crate::commands::open_store_for;
 use crate::error::CommandError;
 use crate::progress::{Shown, StopAfter, heed_signals};
@@ -69,8 +69,9 @@ pub(crate) fn run(args: &RotateArgs, global: &GlobalArgs) -> Result<(), CommandE
         let path = done.path.display();
         output::line(format_args!("{how}: {path}, key version {version}, {algorithm}"))?;
         if let Some(error) = done.not_logged {
-            output::warning(format_args!("the key store's audit log does not tell it: {error}"));
+            output::warning(format_args!("the key store's audit log lacks it: {error}"));
         }
+        warn_unsettled(None, done.not_recorded);
     }
     Ok(())
 }

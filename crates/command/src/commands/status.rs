@@ -179,6 +179,7 @@ fn print_status(status: &Status) -> Result<(), CommandError> {
         (false, _) => "not a FIPS build",
     };
     fact("Library", &format!("{}, {fips}", library.version))?;
+    fact("AES-GCM", &format!("by {}, chosen for this processor", library.aes_gcm))?;
     match status.sqlite.as_ref().and_then(|sqlite| Some((sqlite.library, sqlite.fault.as_ref()?))) {
         Some((library, fault)) => Ok(fact("SQLite", &format!("{library}: {fault}"))?),
         None => Ok(()),
@@ -206,7 +207,7 @@ fn print_encryption(
         Some(problem) => fact("Key", &format!("does not open here: {problem}"))?,
     }
     if encryption.freshness {
-        fact("Freshness", "on: an older state that is put back is told")?;
+        fact("Freshness", "on: an older state that is put back is detected")?;
     }
     fact("File id", &encryption.file_id)?;
     if encryption.intact_header_slots < 2 {

@@ -33,6 +33,9 @@ pub(crate) struct Estate {
     pub(crate) looked_at: Vec<PathBuf>,
     /// Places that could not be examined, in words.
     pub(crate) not_looked_at: Vec<String>,
+    /// True if the key store's list of encrypted files cannot be read.
+    #[serde(skip)]
+    pub(crate) list_unread: bool,
 }
 
 /// A database.
@@ -148,6 +151,7 @@ impl Estate {
             certificates: certificates(sources.store),
             looked_at: paths.to_vec(),
             not_looked_at: Vec::new(),
+            list_unread: false,
         };
         if sources.catalog.is_none() {
             estate.not_looked_at.push("backups: there is no history yet".to_owned());
@@ -157,6 +161,7 @@ impl Estate {
         }
         if let Some((_, error)) = unread_list(sources.store) {
             estate.not_looked_at.push(format!("databases that are gone: {error}"));
+            estate.list_unread = true;
             estate.level = Level::Warning;
         }
         for path in paths {

@@ -207,7 +207,10 @@ fn what_cannot_be_logged_is_not_done() {
         &["backup", text, "--to", bak.to_str().unwrap()],
     ] {
         let run = here.run(words);
-        assert!(run.code != 0 && run.err.contains("audit log cannot tell it"), "{words:?} {run:?}");
+        assert!(
+            run.code != 0 && run.err.contains("audit log cannot record it"),
+            "{words:?} {run:?}"
+        );
     }
     assert!([fs::read(&plain).unwrap(), fs::read(&sealed).unwrap()] == before);
     assert_eq!(dir.names(), ["app.db", "plain.db"]);
@@ -305,19 +308,19 @@ fn a_store_that_nobody_can_write_is_used_unless_openings_must_be_logged() {
     };
     remount("remount,ro");
     let run = on_disk(&["rotate", sealed.to_str().unwrap()]);
-    assert!(run.code == 0 && run.err.contains("audit log does not tell it"), "{run:?}");
+    assert!(run.code == 0 && run.err.contains("audit log lacks it"), "{run:?}");
     let run = on_disk(&["encrypt", plain.to_str().unwrap(), "--certificate", "First"]);
     assert!(run.code == 0 && run.err.contains("warning"), "{run:?}");
     let bak = dir.path("app.bak");
     let run = on_disk(&["backup", sealed.to_str().unwrap(), "--to", bak.to_str().unwrap()]);
-    assert!(run.code == 0 && run.err.contains("audit log does not tell it"), "{run:?}");
+    assert!(run.code == 0 && run.err.contains("audit log lacks it"), "{run:?}");
     remount("remount,rw");
     here.secret_file("config.toml", OPENINGS);
     fs::copy(here.path("config.toml"), home.join("config.toml")).unwrap();
     remount("remount,ro");
     for words in [["rotate", sealed.to_str().unwrap()], ["decrypt", plain.to_str().unwrap()]] {
         let run = on_disk(&words);
-        assert!(run.code != 0 && run.err.contains("audit log cannot tell it"), "{run:?}");
+        assert!(run.code != 0 && run.err.contains("audit log cannot record it"), "{run:?}");
     }
 }
 

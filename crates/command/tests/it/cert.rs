@@ -31,6 +31,20 @@ fn create_lists_and_warns_until_it_is_backed_up() {
         (&4096.into(), &"2040-01-02T00:00:00Z".into())
     );
 
+    let key_of = |name: &str| {
+        let listed = place.json(["cert", "list", "--json"]);
+        let named = listed.as_array().unwrap().iter().rfind(|it| it["name"] == name).unwrap();
+        format!("{} {}", named["key_algorithm"].as_str().unwrap(), named["key_bits"])
+    };
+    assert_eq!((key_of("AppCert"), key_of("Big")), ("EC 384".to_owned(), "RSA 4096".to_owned()));
+    // A rotated certificate keeps the type of its key unless it is given another.
+    place.ok(["cert", "create", "Old", "--key-type", "rsa"]);
+    place.ok(["cert", "rotate", "Old"]);
+    assert_eq!(key_of("Old"), "RSA 3072");
+    place.ok(["cert", "rotate", "Old", "--key-type", "ec"]);
+    assert_eq!(key_of("Old"), "EC 384");
+    place.ok(["cert", "drop", "Old", "--force"]);
+
     let listed = place.json(["cert", "list", "--json"]);
     let app = &listed[0];
     assert_eq!((&app["subject"], &app["generation"]), (&"CN=My DEK Certificate".into(), &1.into()));
@@ -57,6 +71,7 @@ fn wrong_use_of_create_is_refused() {
     place.fails(2, ["cert", "create", "B", "--expires", "2020-01-01"]);
     assert_eq!(place.run(["cert", "create", "B", "--expires", "soon"]).code, 2);
     assert_eq!(place.run(["cert", "create", "B", "--bits", "1024"]).code, 2);
+    place.fails(2, ["cert", "create", "B", "--key-type", "ec", "--bits", "4096"]);
     assert!(place.fails(3, ["cert", "backup", "B", "--pkcs12", "b"]).contains("no certificate B"));
     assert_eq!(place.json(["cert", "list", "--json"]).as_array().unwrap().len(), 1);
 }
@@ -69,9 +84,9 @@ fn a_backup_is_opened_by_openssl_and_restored_elsewhere() {
     place.ok(["cert", "backup", "AppCert", "--out", "c.pem", "--key-out", "k.pem"]);
     place.ok(["cert", "backup", "AppCert", "--pkcs12", "b.p12"]);
     let dir = place.path("");
-    let modulus = openssl(&dir, &["x509", "-in", "c.pem", "-noout", "-modulus"]);
-    let key = ["rsa", "-in", "k.pem", "-passin", "pass:backup", "-noout", "-modulus"];
-    assert_eq!(openssl(&dir, &key), modulus);
+    let public = openssl(&dir, &["x509", "-in", "c.pem", "-noout", "-pubkey"]);
+    let key = ["pkey", "-in", "k.pem", "-passin", "pass:backup", "-pubout"];
+    assert_eq!(openssl(&dir, &key), public);
     let p12 = ["pkcs12", "-in", "b.p12", "-passin", "pass:backup", "-nodes"];
     assert!(openssl(&dir, &p12).contains("BEGIN PRIVATE KEY"));
 

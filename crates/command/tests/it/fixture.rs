@@ -160,3 +160,24 @@ fn a_database_of_format_version_3_has_pages_of_two_algorithms() {
         fs::remove_file(dir.path("expected.db")).unwrap();
     }
 }
+
+/// A database whose key an EC certificate wraps (mechanism 2).
+#[test]
+fn a_key_wrapped_by_an_ec_certificate_opens() {
+    let made = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/2/wrap");
+    let dir = Dir::new();
+    for name in ["key", "app.db", "content.sql"] {
+        fs::copy(made.join(name), dir.path(name)).unwrap();
+    }
+    fs::set_permissions(dir.path("key"), fs::Permissions::from_mode(0o600)).unwrap();
+    let mut place = Place::empty();
+    place.set("TDEKIT_KEY_FILE", dir.path("key").to_str().unwrap());
+    fs::create_dir(place.home()).unwrap();
+    fs::set_permissions(place.home(), fs::Permissions::from_mode(0o700)).unwrap();
+    fs::copy(made.join("store/keystore.tdk"), place.store_file()).unwrap();
+    let content = fs::read_to_string(dir.path("content.sql")).unwrap();
+    let expected = dump(&create(&dir.path("expected.db"), &content));
+    let path = dir.path("app.db");
+    place.ok(["decrypt", path.to_str().unwrap(), "--verify"]);
+    assert_eq!(dump(&open_plain(&path)), expected);
+}

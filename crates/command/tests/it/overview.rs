@@ -182,6 +182,12 @@ fn copies_and_earlier_files_of_a_place_are_distinguished() {
     assert_eq!(place.run(["audit", "srv/shop.db"]).code, 1);
     place.ok(["backup", "srv/shop.db", "--to", "more.bak", "--certificate", "AppCert"]);
     place.fails(4, ["backup", "srv/notes.db", "--to", "notes.bak"]);
+    fs::remove_file(&uses).unwrap();
+    std::os::unix::fs::symlink("gone", &uses).unwrap();
+    assert_eq!(place.run(["doctor", "srv/shop.db"]).code, 4);
+    let run = place.run(["rotate", "copy.db"]);
+    assert!(run.code == 0 && run.err.contains("could not note"), "{run:?}");
+    fs::remove_file(&uses).unwrap();
     fs::write(&uses, list.unwrap()).unwrap();
     // Another encrypted database in its place.
     let shop = fs::read(place.path("srv/shop.db")).unwrap();
@@ -189,6 +195,8 @@ fn copies_and_earlier_files_of_a_place_are_distinguished() {
     let run = place.run(["doctor", "srv/shop.db"]);
     assert!(run.code == 4 && run.out.contains("is not the encrypted database"), "{run:?}");
     assert_eq!(place.run(["audit", "srv/shop.db"]).code, 1);
+    let run = place.run(["backup", "srv/shop.db", "--to", "hr.bak", "--certificate", "AppCert"]);
+    assert!(run.code == 0 && run.err.contains("is not the encrypted database"), "{run:?}");
     fs::write(place.path("srv/shop.db"), shop).unwrap();
     assert_eq!(place.run(["doctor", "srv/shop.db"]).code, 0);
     fs::write(place.path("srv/shop.db"), "").unwrap();
@@ -395,7 +403,13 @@ fn what_stands_in_the_place_of_a_database_is_not_taken_for_it() {
     let pipe = row(&told, "/shop.db");
     assert_eq!(pipe["level"], "bad", "{pipe}");
     assert!(pipe["last_backup"].is_object(), "{pipe}");
+    let run = place.run(["doctor", "srv/shop.db"]);
+    assert!(run.code == 4 && run.out.contains("is not a file"), "{run:?}");
     fs::remove_file(&shop).unwrap();
+    fs::create_dir(&shop).unwrap();
+    let run = place.run(["doctor", "srv/shop.db"]);
+    assert!(run.code == 4 && run.out.contains("is not a file"), "{run:?}");
+    fs::remove_dir(&shop).unwrap();
 
     // Another database, which was never backed up.
     fs::copy(place.path("srv/below/hr.db"), &shop).unwrap();
@@ -405,6 +419,8 @@ fn what_stands_in_the_place_of_a_database_is_not_taken_for_it() {
     fs::write(place.home().join("uses.json"), "{{").unwrap();
     let (code, told) = json(&place, &["srv/shop.db"]);
     assert_eq!((code, told["not_looked_at"].as_array().unwrap().len()), (1, 1), "{told}");
+    let run = overview(&place, &["srv/shop.db"]);
+    assert!(run.err.contains("1 finding"), "{}", run.err);
 
     let forged = place.path("srv/a\n \u{2714}  good.db");
     fill(&forged, 10);

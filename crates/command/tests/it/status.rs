@@ -20,6 +20,7 @@ fn plain_and_empty() {
     told.as_object_mut().unwrap().remove("sqlite").unwrap();
     assert!(library["version"].as_str().unwrap().starts_with("AWS-LC "), "{library}");
     assert_eq!((&library["fips_build"], &library["fips_module"]), (&json!(false), &json!(false)));
+    assert!(["AWS-LC", "ring"].map(Some).contains(&library["aes_gcm"].as_str()), "{library}");
     assert_eq!(
         told,
         json!({

@@ -12,9 +12,9 @@ use std::time::Duration;
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use rustix::time::{ClockId, clock_gettime};
-use tdekit_key_crypto::rsa::{RsaBits, RsaPrivateKey};
 use tdekit_key_crypto::{
-    Algorithm, CtrKey, NONCE_LEN, NonceSource, PageFingerprint, SealingKey, TAG_LEN, WideBlockKey,
+    Algorithm, CtrKey, KeyType, NONCE_LEN, NonceSource, PageFingerprint, PrivateKey, PublicKey,
+    SealingKey, TAG_LEN, WideBlockKey,
 };
 
 const SIZES: [usize; 4] = [1024, 4096, 16384, 65536];
@@ -88,15 +88,20 @@ fn parts(criterion: &mut Criterion<ThreadTime>) {
 
 /// Unwrapping a database's key with a certificate's key, and reading that key from its DER.
 fn opening(criterion: &mut Criterion<ThreadTime>) {
-    for bits in [RsaBits::Rsa3072, RsaBits::Rsa4096] {
-        let key = RsaPrivateKey::generate(bits).unwrap();
-        let wrapped = key.public_key().wrap(&[7; 32]).unwrap();
+    let types = [
+        ("P-384", KeyType::EcP384),
+        ("RSA-3072", KeyType::Rsa3072),
+        ("RSA-4096", KeyType::Rsa4096),
+    ];
+    for (name, key_type) in types {
+        let key = PrivateKey::generate(key_type).unwrap();
+        let wrapped = PublicKey::from_spki(&key.spki()).unwrap().wrap(&[7; 32]).unwrap();
         let der = key.to_pkcs8().unwrap();
-        criterion.bench_function(&format!("RSA-{}/unwrap", bits.bits()), |bencher| {
+        criterion.bench_function(&format!("{name}/unwrap"), |bencher| {
             bencher.iter(|| key.unwrap(black_box(&wrapped)).unwrap());
         });
-        criterion.bench_function(&format!("RSA-{}/from PKCS #8", bits.bits()), |bencher| {
-            bencher.iter(|| RsaPrivateKey::from_pkcs8(black_box(der.expose())).unwrap());
+        criterion.bench_function(&format!("{name}/from PKCS #8"), |bencher| {
+            bencher.iter(|| PrivateKey::from_pkcs8(black_box(der.expose())).unwrap());
         });
     }
 }

@@ -12,8 +12,10 @@ use crate::{Algorithm, CryptoError};
 use aws_lc_sys as lc;
 
 const BLOCK_LEN: usize = 16;
-const TAG_LEN: usize = 16;
-const IV_LEN: usize = 12;
+/// Length of AES-GCM's tags in bytes.
+pub(crate) const TAG_LEN: usize = 16;
+/// Length of AES-GCM's IVs in bytes.
+pub(crate) const IV_LEN: usize = 12;
 
 /// A schedule of AES for encryption, with a work area of secret bytes beside it.
 ///

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use crate::aws_lc::GcmContexts;
+use crate::aes_gcm::GcmKeys;
 use crate::{Algorithm, CryptoError};
 
 /// A prepared key of AES-256-GCM (NIST SP 800-38D).
 ///
 /// Callers that choose their own nonces use [`crate::SealingKey`], which takes longer ones.
-pub struct GcmKey(GcmContexts);
+pub struct GcmKey(GcmKeys);
 
 impl GcmKey {
     /// Length of a key in bytes.
@@ -27,9 +27,9 @@ impl GcmKey {
         if actual != expected {
             return Err(CryptoError::KeyLength { algorithm, expected, actual });
         }
-        let mut contexts = GcmContexts::new(algorithm)?;
-        contexts.push(key)?;
-        Ok(Self(contexts))
+        let mut keys = GcmKeys::new(algorithm)?;
+        keys.push(key)?;
+        Ok(Self(keys))
     }
 
     /// Encrypts `plaintext` into `ciphertext`, of equal length, and returns the tag. An IV may seal

@@ -3,12 +3,14 @@
 //! No other crate of the workspace names a cryptographic library. The constructions are in
 //! `docs/crypto.md`.
 
+mod aes_gcm;
 mod aes_polyval;
 pub mod algorithm;
 mod aws_lc;
 pub mod block;
 pub mod ctr;
 pub mod digest;
+pub mod ec;
 pub mod error;
 pub mod fingerprint;
 pub mod fips;
@@ -16,6 +18,7 @@ pub mod fork;
 pub mod gcm;
 mod gmac_hash;
 mod hctr2;
+mod key_pair;
 mod kind;
 mod libaegis;
 mod memory;
@@ -38,6 +41,7 @@ pub mod wrap;
 pub mod x509;
 mod xctr;
 
+pub use aes_gcm::{GcmLibrary, gcm_library};
 pub use algorithm::Algorithm;
 pub use block::aes256_block;
 pub use ctr::{CtrKey, CtrStream};
@@ -45,6 +49,7 @@ pub use digest::{blake3, hkdf_sha256, hmac_sha256, sha1_thumbprint, sha256, veri
 pub use error::CryptoError;
 pub use fingerprint::PageFingerprint;
 pub use fork::fork_generation;
+pub use key_pair::{KeyAlgorithm, KeyType, PrivateKey, PublicKey};
 pub use kind::Kind;
 pub use memory::secrets_are_locked;
 pub use nonce::{NonceSource, random_bytes};

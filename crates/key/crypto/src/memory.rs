@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -123,6 +123,13 @@ impl<T> Deref for SecretBox<T> {
         // SAFETY: `new` put a `T` there, which is dropped with `self` only. The pointer is taken
         // from the mapping itself, so a `T` may change what it holds behind a shared reference.
         unsafe { self.pages.mapping.start.cast::<T>().as_ref() }
+    }
+}
+
+impl<T> DerefMut for SecretBox<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as in `deref`, and `&mut self` makes the borrow the only one.
+        unsafe { self.pages.mapping.start.cast::<T>().as_mut() }
     }
 }
 

@@ -7,8 +7,9 @@ mod encrypted;
 use pem::{EncodeConfig, LineEnding, Pem};
 use zeroize::Zeroizing;
 
-use crate::CryptoError;
+use crate::ec::EcPrivateKey;
 use crate::rsa::{MAX_PKCS8_LEN, RsaPrivateKey};
+use crate::{CryptoError, PrivateKey};
 
 #[cfg(feature = "certificate-files")]
 use encrypted::{decrypt, encrypt};
@@ -22,13 +23,14 @@ pub const PBKDF2_ROUNDS: u32 = 600_000;
 const CERTIFICATE: &str = "CERTIFICATE";
 const PRIVATE_KEY: &str = "PRIVATE KEY";
 const RSA_PRIVATE_KEY: &str = "RSA PRIVATE KEY";
+const EC_PRIVATE_KEY: &str = "EC PRIVATE KEY";
 const ENCRYPTED_PRIVATE_KEY: &str = "ENCRYPTED PRIVATE KEY";
 
 /// A private key, as stored in a PEM file.
 #[derive(Debug)]
 pub enum PemKey {
     /// Not encrypted.
-    Plain(RsaPrivateKey),
+    Plain(PrivateKey),
     /// PKCS#8 `EncryptedPrivateKeyInfo`, DER: see [`decrypt_pkcs8`].
     Encrypted(Vec<u8>),
 }
@@ -54,7 +56,7 @@ pub fn encode_certificate(der: &[u8]) -> String {
 /// # Errors
 /// [`CryptoError::Random`]; [`CryptoError::Library`]; [`CryptoError::Memory`];
 /// [`CryptoError::NotBuilt`].
-pub fn encode_encrypted_key(key: &RsaPrivateKey, password: &[u8]) -> Result<String, CryptoError> {
+pub fn encode_encrypted_key(key: &PrivateKey, password: &[u8]) -> Result<String, CryptoError> {
     Ok(encode(ENCRYPTED_PRIVATE_KEY, &encrypt(key, password)?))
 }
 
@@ -74,14 +76,21 @@ pub fn decode(text: &[u8]) -> Result<PemContent, CryptoError> {
         let der = Zeroizing::new(block.into_contents());
         match tag.as_str() {
             CERTIFICATE => content.certificates.push(der.to_vec()),
-            PRIVATE_KEY => content.keys.push(PemKey::Plain(RsaPrivateKey::from_pkcs8(&der)?)),
-            RSA_PRIVATE_KEY if headers => {
+            PRIVATE_KEY => content.keys.push(PemKey::Plain(PrivateKey::from_pkcs8(&der)?)),
+            RSA_PRIVATE_KEY | EC_PRIVATE_KEY if headers => {
                 return Err(malformed(
                     "the private key is encrypted in OpenSSL's old form; convert it with \
                      `openssl pkcs8 -topk8`",
                 ));
             }
-            RSA_PRIVATE_KEY => content.keys.push(PemKey::Plain(RsaPrivateKey::from_pkcs1(&der)?)),
+            RSA_PRIVATE_KEY => {
+                let key = RsaPrivateKey::from_pkcs1(&der)?;
+                content.keys.push(PemKey::Plain(PrivateKey::Rsa(key)));
+            }
+            EC_PRIVATE_KEY => {
+                let key = EcPrivateKey::from_der(&der)?;
+                content.keys.push(PemKey::Plain(PrivateKey::Ec(key)));
+            }
             ENCRYPTED_PRIVATE_KEY => content.keys.push(PemKey::Encrypted(der.to_vec())),
             _ => {}
         }
@@ -99,7 +108,7 @@ pub fn decode(text: &[u8]) -> Result<PemContent, CryptoError> {
 /// [`CryptoError::Authentication`] for a wrong password (or changed bytes: the CBC schemes cannot
 /// tell these apart); [`CryptoError::Parameter`] for a cost out of bounds;
 /// [`CryptoError::Malformed`]; [`CryptoError::NotBuilt`].
-pub fn decrypt_pkcs8(der: &[u8], password: &[u8]) -> Result<RsaPrivateKey, CryptoError> {
+pub fn decrypt_pkcs8(der: &[u8], password: &[u8]) -> Result<PrivateKey, CryptoError> {
     if der.len() > MAX_PKCS8_LEN {
         return Err(CryptoError::Malformed {
             what: "private key",
@@ -110,12 +119,12 @@ pub fn decrypt_pkcs8(der: &[u8], password: &[u8]) -> Result<RsaPrivateKey, Crypt
 }
 
 #[cfg(not(feature = "certificate-files"))]
-fn encrypt(_: &RsaPrivateKey, _: &[u8]) -> Result<Vec<u8>, CryptoError> {
+fn encrypt(_: &PrivateKey, _: &[u8]) -> Result<Vec<u8>, CryptoError> {
     Err(CryptoError::NotBuilt { what: "private keys in files" })
 }
 
 #[cfg(not(feature = "certificate-files"))]
-fn decrypt(_: &[u8], _: &[u8]) -> Result<RsaPrivateKey, CryptoError> {
+fn decrypt(_: &[u8], _: &[u8]) -> Result<PrivateKey, CryptoError> {
     Err(CryptoError::NotBuilt { what: "private keys in files" })
 }
 
@@ -135,9 +144,8 @@ mod tests {
     #[cfg(feature = "certificate-files")]
     #[test]
     fn certificate_and_encrypted_key_come_back() {
-        use crate::rsa::RsaBits;
-        use crate::x509;
-        let key = RsaPrivateKey::generate(RsaBits::Rsa3072).unwrap();
+        use crate::{KeyType, x509};
+        let key = PrivateKey::generate(KeyType::default()).unwrap();
         let der = x509::self_signed(&key, "x", 0, 86_400).unwrap();
         let mut text = encode_certificate(&der);
         text.push_str(&encode_encrypted_key(&key, b"secret").unwrap());
@@ -148,7 +156,7 @@ mod tests {
             panic!("{content:?}");
         };
         let opened = decrypt_pkcs8(encrypted, b"secret").unwrap();
-        assert_eq!(opened.public_key().spki(), key.public_key().spki());
+        assert_eq!(opened.spki(), key.spki());
         assert_eq!(decrypt_pkcs8(encrypted, b"Secret").unwrap_err(), CryptoError::Authentication);
         for cut in 0..encrypted.len() {
             assert!(decrypt_pkcs8(&encrypted[..cut], b"secret").is_err());

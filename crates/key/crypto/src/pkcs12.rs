@@ -9,9 +9,8 @@ mod archive;
 #[cfg(feature = "certificate-files")]
 use archive::{read, write};
 
-use crate::CryptoError;
 use crate::fips::not_approved;
-use crate::rsa::RsaPrivateKey;
+use crate::{CryptoError, PrivateKey};
 
 /// Longest PKCS#12 file that is read, in bytes.
 pub const MAX_PKCS12_LEN: usize = 1024 * 1024;
@@ -21,8 +20,8 @@ pub const MAX_PKCS12_LEN: usize = 1024 * 1024;
 pub struct Pkcs12Content {
     /// Certificates, DER, in their order.
     pub certificates: Vec<Vec<u8>>,
-    /// RSA private keys.
-    pub keys: Vec<RsaPrivateKey>,
+    /// Private keys.
+    pub keys: Vec<PrivateKey>,
     /// The private key's friendly name, where it has one.
     pub friendly_name: Option<String>,
 }
@@ -36,7 +35,7 @@ pub struct Pkcs12Content {
 pub fn encode(
     friendly_name: &str,
     certificate: &[u8],
-    key: &RsaPrivateKey,
+    key: &PrivateKey,
     password: &str,
 ) -> Result<Vec<u8>, CryptoError> {
     not_approved("PKCS#12")?;
@@ -59,7 +58,7 @@ pub fn decode(bytes: &[u8], password: &str) -> Result<Pkcs12Content, CryptoError
 }
 
 #[cfg(not(feature = "certificate-files"))]
-fn write(_: &str, _: &[u8], _: &RsaPrivateKey, _: &str) -> Result<Vec<u8>, CryptoError> {
+fn write(_: &str, _: &[u8], _: &PrivateKey, _: &str) -> Result<Vec<u8>, CryptoError> {
     Err(CryptoError::NotBuilt { what: "PKCS#12" })
 }
 
@@ -76,18 +75,18 @@ fn malformed(reason: String) -> CryptoError {
 #[cfg(all(feature = "certificate-files", not(feature = "fips")))]
 mod tests {
     use super::*;
-    use crate::rsa::RsaBits;
+    use crate::KeyType;
     use crate::x509;
 
     #[test]
     fn certificate_and_key_come_back() {
-        let key = RsaPrivateKey::generate(RsaBits::Rsa3072).unwrap();
+        let key = PrivateKey::generate(KeyType::default()).unwrap();
         let der = x509::self_signed(&key, "Müller & Söhne", 0, 86_400).unwrap();
         let mut bytes = encode("AppCert", &der, &key, "p\u{e4}ssword").unwrap();
         let content = decode(&bytes, "p\u{e4}ssword").unwrap();
         assert_eq!(content.certificates, [der]);
         assert_eq!(content.friendly_name.as_deref(), Some("AppCert"));
-        assert_eq!(content.keys[0].public_key().spki(), key.public_key().spki());
+        assert_eq!(content.keys[0].spki(), key.spki());
         assert_eq!(decode(&bytes, "password").unwrap_err(), CryptoError::Authentication);
         let middle = bytes.len() / 2;
         bytes[middle] ^= 1;

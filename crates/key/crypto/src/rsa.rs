@@ -9,7 +9,10 @@ use aws_lc_rs::rsa::{
     KeyPair, KeySize, OAEP_SHA256_MGF1SHA256, OaepPrivateDecryptingKey, OaepPublicEncryptingKey,
     PrivateDecryptingKey, PublicEncryptingKey,
 };
-use aws_lc_rs::signature::{RSA_PSS_2048_8192_SHA256, RSA_PSS_SHA256, UnparsedPublicKey};
+use aws_lc_rs::signature::{
+    KeyPair as _, RSA_PKCS1_SHA256, RSA_PSS_2048_8192_SHA256, RSA_PSS_SHA256, RsaEncoding,
+    UnparsedPublicKey,
+};
 
 use crate::{CryptoError, SecretBytes};
 
@@ -141,15 +144,33 @@ impl RsaPrivateKey {
     /// # Errors
     /// [`CryptoError::Library`]; [`CryptoError::Memory`].
     pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>, CryptoError> {
+        self.sign_by(&RSA_PSS_SHA256, message)
+    }
+
+    /// Signs by RSASSA-PKCS1-v1_5 with SHA-256, as certificates are signed.
+    pub(crate) fn sign_pkcs1(&self, message: &[u8]) -> Result<Vec<u8>, CryptoError> {
+        self.sign_by(&RSA_PKCS1_SHA256, message)
+    }
+
+    /// `RSAPublicKey` (RFC 8017), DER: the bits within `SubjectPublicKeyInfo`.
+    pub(crate) fn public_key_bits(&self) -> Result<Vec<u8>, CryptoError> {
+        Ok(self.signing_key()?.public_key().as_ref().to_vec())
+    }
+
+    fn sign_by(
+        &self,
+        padding: &'static dyn RsaEncoding,
+        message: &[u8],
+    ) -> Result<Vec<u8>, CryptoError> {
         let key = self.signing_key()?;
         let mut signature = vec![0; key.public_modulus_len()];
-        key.sign(&RSA_PSS_SHA256, &SystemRandom::new(), message, &mut signature)
-            .map_err(|_| CryptoError::Library { operation: "sign by RSA-PSS" })?;
+        key.sign(padding, &SystemRandom::new(), message, &mut signature)
+            .map_err(|_| CryptoError::Library { operation: "sign by RSA" })?;
         Ok(signature)
     }
 
     /// The same key, prepared for signing.
-    pub(crate) fn signing_key(&self) -> Result<KeyPair, CryptoError> {
+    fn signing_key(&self) -> Result<KeyPair, CryptoError> {
         KeyPair::from_pkcs8(self.to_pkcs8()?.expose())
             .map_err(|_| CryptoError::Library { operation: "prepare an RSA key" })
     }

@@ -4,7 +4,8 @@
 //! construction with AES of that size: NIST SP 800-108r1 KDF in counter mode, PRF CMAC, 16-bit
 //! counter first, label `X`, context the prefix; output cut to the key's length.
 
-use crate::aws_lc::{AesKey, GcmContexts};
+use crate::aes_gcm::GcmKeys;
+use crate::aws_lc::AesKey;
 use crate::sealing::{NONCE_LEN, TAG_LEN};
 use crate::{Algorithm, CryptoError};
 
@@ -21,18 +22,18 @@ const SETS: usize = 64;
 type Prefix = [u8; PREFIX_LEN];
 type Iv = [u8; NONCE_LEN - PREFIX_LEN];
 
-/// A subkey in the table, prepared in a context.
+/// A subkey in the table, and the number of the prepared key.
 #[derive(Clone, Copy)]
 struct Subkey {
     prefix: Prefix,
-    context: usize,
+    at: usize,
     seals: u64,
 }
 
 /// A key with its most recently used subkeys, prepared. All of it is in secret pages.
 pub(crate) struct GcmKey {
     deriver: Deriver,
-    contexts: GcmContexts,
+    keys: GcmKeys,
     last: usize,
     table: Box<[Option<Subkey>]>,
     victims: [usize; SETS],
@@ -40,10 +41,10 @@ pub(crate) struct GcmKey {
 
 impl GcmKey {
     pub(crate) fn new(algorithm: Algorithm, key: &[u8]) -> Result<Self, CryptoError> {
-        let contexts = GcmContexts::new(algorithm)?;
+        let keys = GcmKeys::new(algorithm)?;
         let deriver = Deriver::new(algorithm, key)?;
         let table = vec![None; SETS * WAYS].into_boxed_slice();
-        Ok(Self { deriver, contexts, last: 0, table, victims: [0; SETS] })
+        Ok(Self { deriver, keys, last: 0, table, victims: [0; SETS] })
     }
 
     #[inline]
@@ -60,8 +61,8 @@ impl GcmKey {
             return Err(CryptoError::SealLimit { limit: SEALS_PER_SUBKEY });
         }
         subkey.seals += 1;
-        let context = subkey.context;
-        self.contexts.seal(context, iv, aad, plaintext, ciphertext)
+        let at = subkey.at;
+        self.keys.seal(at, iv, aad, plaintext, ciphertext)
     }
 
     #[inline]
@@ -74,8 +75,8 @@ impl GcmKey {
         plaintext: &mut [u8],
     ) -> Result<(), CryptoError> {
         let (prefix, iv) = split(nonce)?;
-        let context = self.subkey(prefix)?.context;
-        self.contexts.open(context, iv, aad, ciphertext, tag, plaintext)
+        let at = self.subkey(prefix)?.at;
+        self.keys.open(at, iv, aad, ciphertext, tag, plaintext)
     }
 
     /// The prepared subkey of `prefix`.
@@ -106,16 +107,16 @@ impl GcmKey {
             slots.start + *victim
         });
         let key = self.deriver.derive(prefix);
-        // Taken out first: after a failure, no entry may name a context that is not its own. At
-        // most SETS * WAYS contexts can be lost that way.
-        let context = match self.table[slot].take() {
+        // Taken out first: after a failure, no entry may name a key that is not its own. At most
+        // SETS * WAYS keys can be lost that way.
+        let at = match self.table[slot].take() {
             Some(evicted) => {
-                self.contexts.set(evicted.context, key)?;
-                evicted.context
+                self.keys.set(evicted.at, key)?;
+                evicted.at
             }
-            None => self.contexts.push(key)?,
+            None => self.keys.push(key)?,
         };
-        self.table[slot] = Some(Subkey { prefix: *prefix, context, seals: 0 });
+        self.table[slot] = Some(Subkey { prefix: *prefix, at, seals: 0 });
         Ok(slot)
     }
 }

@@ -1,22 +1,20 @@
 //! X.509 certificates (RFC 5280): making self-signed ones, and reading.
 
-use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::rsa::KeyPair;
 use aws_lc_rs::signature::{
-    KeyPair as _, RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY, RSA_PKCS1_2048_8192_SHA256,
-    RSA_PKCS1_2048_8192_SHA384, RSA_PKCS1_2048_8192_SHA512, RSA_PKCS1_SHA256, UnparsedPublicKey,
+    ECDSA_P384_SHA256_ASN1, ECDSA_P384_SHA384_ASN1, ECDSA_P384_SHA512_ASN1,
+    RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY, RSA_PKCS1_2048_8192_SHA256,
+    RSA_PKCS1_2048_8192_SHA384, RSA_PKCS1_2048_8192_SHA512, UnparsedPublicKey,
     VerificationAlgorithm,
 };
 use rcgen::{
-    CertificateParams, DistinguishedName, DnType, IsCa, KeyUsagePurpose, PKCS_RSA_SHA256,
-    PublicKeyData, SerialNumber, SignatureAlgorithm, SigningKey,
+    CertificateParams, DistinguishedName, DnType, IsCa, KeyUsagePurpose, PKCS_ECDSA_P384_SHA384,
+    PKCS_RSA_SHA256, PublicKeyData, SerialNumber, SignatureAlgorithm, SigningKey,
 };
 use time::OffsetDateTime;
 use x509_parser::asn1_rs::BitString;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::rsa::{RsaPrivateKey, RsaPublicKey};
-use crate::{CryptoError, random_bytes};
+use crate::{CryptoError, PrivateKey, PublicKey, random_bytes};
 
 /// Longest certificate that is read, in bytes.
 pub const MAX_CERTIFICATE_LEN: usize = 16 * 1024;
@@ -39,20 +37,21 @@ pub struct CertificateFacts {
     pub not_before: i64,
     /// End of validity, seconds since 1970.
     pub not_after: i64,
-    /// The RSA public key.
-    pub public_key: RsaPublicKey,
+    /// The public key.
+    pub public_key: PublicKey,
 }
 
 /// Makes a self-signed certificate for wrapping keys and signing backups, DER.
 ///
-/// The key usages are `keyEncipherment` and `digitalSignature`, it is not a certificate authority,
-/// the serial number is random, the signature is RSA with SHA-256. Times are seconds since 1970.
+/// The key usages are `digitalSignature` and, of RSA keys, `keyEncipherment`, of EC keys
+/// `keyAgreement`. It is not a certificate authority, the serial number is random, the signature is
+/// RSA with SHA-256 or ECDSA with SHA-384. Times are seconds since 1970.
 ///
 /// # Errors
 /// [`CryptoError::Length`] for a common name that is empty or longer than
 /// [`MAX_COMMON_NAME_CHARS`]; [`CryptoError::Malformed`] for times outside the years 1 to 9999.
 pub fn self_signed(
-    key: &RsaPrivateKey,
+    key: &PrivateKey,
     common_name: &str,
     not_before: i64,
     not_after: i64,
@@ -74,14 +73,18 @@ pub fn self_signed(
     params.distinguished_name.push(DnType::CommonName, common_name);
     params.is_ca = IsCa::ExplicitNoCa;
     // The certificate wraps keys and signs backups.
-    params.key_usages = vec![KeyUsagePurpose::KeyEncipherment, KeyUsagePurpose::DigitalSignature];
+    let wraps = match key {
+        PrivateKey::Ec(_) => KeyUsagePurpose::KeyAgreement,
+        PrivateKey::Rsa(_) => KeyUsagePurpose::KeyEncipherment,
+    };
+    params.key_usages = vec![wraps, KeyUsagePurpose::DigitalSignature];
     let certificate = params
-        .self_signed(&Signer(key.signing_key()?))
+        .self_signed(&Signer::new(key)?)
         .map_err(|_| CryptoError::Library { operation: "make a certificate" })?;
     Ok(certificate.der().to_vec())
 }
 
-/// Reads a certificate with an RSA key of 2048 to 8192 bits. Its signature is not checked: a
+/// Reads a certificate with an RSA key of 2048 to 8192 bits or an EC key on P-384. Its signature is not checked: a
 /// certificate that wraps keys is trusted because it was put into the store.
 ///
 /// # Errors
@@ -105,7 +108,7 @@ pub fn parse(der: &[u8]) -> Result<CertificateFacts, CryptoError> {
         serial: hex::encode_upper(certificate.raw_serial()),
         not_before: certificate.validity().not_before.timestamp(),
         not_after: certificate.validity().not_after.timestamp(),
-        public_key: RsaPublicKey::from_spki(certificate.public_key().raw)?,
+        public_key: PublicKey::from_spki(certificate.public_key().raw)?,
     })
 }
 
@@ -122,8 +125,8 @@ pub enum OwnSignature {
     Unchecked,
 }
 
-/// Checks a certificate's signature by its own key: RSASSA-PKCS1-v1_5 with SHA-256, SHA-384 or
-/// SHA-512, or with SHA-1, which SQL Server uses for its own certificates.
+/// Checks a certificate's signature by its own key: ECDSA, or RSASSA-PKCS1-v1_5, with SHA-256,
+/// SHA-384 or SHA-512, or RSA with SHA-1, which SQL Server uses for its own certificates.
 ///
 /// # Errors
 /// As [`parse`].
@@ -139,6 +142,9 @@ pub fn own_signature(der: &[u8]) -> Result<OwnSignature, CryptoError> {
     }
     let algorithm: &dyn VerificationAlgorithm =
         match certificate.signature_algorithm.algorithm.to_id_string().as_str() {
+            "1.2.840.10045.4.3.2" => &ECDSA_P384_SHA256_ASN1,
+            "1.2.840.10045.4.3.3" => &ECDSA_P384_SHA384_ASN1,
+            "1.2.840.10045.4.3.4" => &ECDSA_P384_SHA512_ASN1,
             "1.2.840.113549.1.1.5" => &RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY,
             "1.2.840.113549.1.1.11" => &RSA_PKCS1_2048_8192_SHA256,
             "1.2.840.113549.1.1.12" => &RSA_PKCS1_2048_8192_SHA384,
@@ -149,6 +155,7 @@ pub fn own_signature(der: &[u8]) -> Result<OwnSignature, CryptoError> {
     if !is_repeated(der, signed, &certificate.signature_value) {
         return Ok(OwnSignature::Wrong);
     }
+    // A key of the other type does not parse, and so verifies nothing.
     let key = UnparsedPublicKey::new(algorithm, facts.public_key.spki());
     Ok(match key.verify(signed, &certificate.signature_value.data) {
         Ok(()) => OwnSignature::Holds,
@@ -158,15 +165,21 @@ pub fn own_signature(der: &[u8]) -> Result<OwnSignature, CryptoError> {
 
 /// Returns true if the bytes outside of the signed part are exactly as prescribed: the same
 /// algorithm as inside (RFC 5280, section 4.1.1.2), and a signature of whole bytes (RFC 8017,
-/// section 8.2). The parser accepts other encodings of both.
+/// section 8.2; RFC 3279, section 2.2.3). The parser accepts other encodings of both.
 fn is_repeated(der: &[u8], signed: &[u8], signature: &BitString<'_>) -> bool {
     let outside = || {
         let len = |high, low| usize::from(u16::from_be_bytes([high, low]));
         let [0x30, 0x82, high, low, body @ ..] = der else { return None };
         let tail = body.strip_prefix(signed)?.strip_suffix(&*signature.data)?;
-        let [algorithm @ .., 3, 0x82, first, second, 0] = tail else { return None };
-        let fits = len(*high, *low) == body.len();
-        (fits && len(*first, *second) == signature.data.len() + 1).then_some(algorithm)
+        let (algorithm, bits) = match tail {
+            [algorithm @ .., 3, 0x82, first, second, 0] if len(*first, *second) > 0xFF => {
+                (algorithm, len(*first, *second))
+            }
+            [algorithm @ .., 3, short @ ..=0x7F, 0] => (algorithm, usize::from(*short)),
+            _ => return None,
+        };
+        let fits = len(*high, *low) == body.len() && bits == signature.data.len() + 1;
+        fits.then_some(algorithm)
     };
     outside().is_some_and(|algorithm| {
         !algorithm.is_empty() && signed.windows(algorithm.len()).any(|found| found == algorithm)
@@ -182,64 +195,85 @@ fn malformed(reason: String) -> CryptoError {
     CryptoError::Malformed { what: "certificate", reason }
 }
 
-/// RSASSA-PKCS1-v1_5 with SHA-256 (RFC 8017).
-struct Signer(KeyPair);
+/// Signs a certificate by its own key.
+struct Signer<'a> {
+    key: &'a PrivateKey,
+    /// The public key's bits, as they stand in `SubjectPublicKeyInfo`.
+    public: Vec<u8>,
+}
 
-impl PublicKeyData for Signer {
-    fn der_bytes(&self) -> &[u8] {
-        self.0.public_key().as_ref()
-    }
-
-    fn algorithm(&self) -> &'static SignatureAlgorithm {
-        &PKCS_RSA_SHA256
+impl<'a> Signer<'a> {
+    fn new(key: &'a PrivateKey) -> Result<Self, CryptoError> {
+        let public = match key {
+            PrivateKey::Ec(key) => key.public_key().point().to_vec(),
+            PrivateKey::Rsa(key) => key.public_key_bits()?,
+        };
+        Ok(Self { key, public })
     }
 }
 
-impl SigningKey for Signer {
+impl PublicKeyData for Signer<'_> {
+    fn der_bytes(&self) -> &[u8] {
+        &self.public
+    }
+
+    fn algorithm(&self) -> &'static SignatureAlgorithm {
+        match self.key {
+            PrivateKey::Ec(_) => &PKCS_ECDSA_P384_SHA384,
+            PrivateKey::Rsa(_) => &PKCS_RSA_SHA256,
+        }
+    }
+}
+
+impl SigningKey for Signer<'_> {
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, rcgen::Error> {
-        let mut signature = vec![0; self.0.public_modulus_len()];
-        self.0
-            .sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message, &mut signature)
-            .map_err(|_| rcgen::Error::RemoteKeyError)?;
-        Ok(signature)
+        let signature = match self.key {
+            PrivateKey::Ec(key) => key.sign(message),
+            PrivateKey::Rsa(key) => key.sign_pkcs1(message),
+        };
+        signature.map_err(|_| rcgen::Error::RemoteKeyError)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rsa::RsaBits;
+    use crate::KeyType;
 
     const DAY: i64 = 86_400;
 
+    fn both() -> [PrivateKey; 2] {
+        [KeyType::EcP384, KeyType::Rsa3072].map(|it| PrivateKey::generate(it).unwrap())
+    }
+
     #[test]
     fn makes_what_it_reads_and_its_signature_holds() {
-        let key = RsaPrivateKey::generate(RsaBits::Rsa3072).unwrap();
-        let der = self_signed(&key, "My DEK Certificate", 20_000 * DAY, 23_653 * DAY).unwrap();
-        let facts = parse(&der).unwrap();
-        assert_eq!(facts.subject, "CN=My DEK Certificate");
-        assert_eq!(facts.common_name.as_deref(), Some("My DEK Certificate"));
-        assert_eq!(facts.issuer, facts.subject);
-        assert_eq!((facts.not_before, facts.not_after), (20_000 * DAY, 23_653 * DAY));
-        assert_eq!(facts.public_key.spki(), key.public_key().spki());
-        assert_eq!(facts.serial.len(), 32);
+        for key in both() {
+            let der = self_signed(&key, "My DEK Certificate", 20_000 * DAY, 23_653 * DAY).unwrap();
+            let facts = parse(&der).unwrap();
+            assert_eq!(facts.subject, "CN=My DEK Certificate");
+            assert_eq!(facts.common_name.as_deref(), Some("My DEK Certificate"));
+            assert_eq!(facts.issuer, facts.subject);
+            assert_eq!((facts.not_before, facts.not_after), (20_000 * DAY, 23_653 * DAY));
+            assert_eq!(facts.public_key.spki(), key.spki());
+            assert_eq!(facts.serial.len(), 32);
+            assert_eq!(own_signature(&der).unwrap(), OwnSignature::Holds);
 
-        let (_, parsed) = X509Certificate::from_der(&der).unwrap();
-        UnparsedPublicKey::new(
-            &RSA_PKCS1_2048_8192_SHA256,
-            key.signing_key().unwrap().public_key(),
-        )
-        .verify(parsed.tbs_certificate.as_ref(), &parsed.signature_value.data)
-        .unwrap();
-        let usage = parsed.key_usage().unwrap().unwrap();
-        assert!(usage.critical && !parsed.is_ca());
-        assert!(usage.value.key_encipherment() && usage.value.digital_signature());
-        assert_ne!(self_signed(&key, "My DEK Certificate", 0, DAY).unwrap(), der);
+            let (_, parsed) = X509Certificate::from_der(&der).unwrap();
+            let usage = parsed.key_usage().unwrap().unwrap();
+            assert!(usage.critical && !parsed.is_ca());
+            let (encipherment, agreement) =
+                (usage.value.key_encipherment(), usage.value.key_agreement());
+            let is_rsa = matches!(key, PrivateKey::Rsa(_));
+            assert!(usage.value.digital_signature());
+            assert_eq!((encipherment, agreement), (is_rsa, !is_rsa));
+            assert_ne!(self_signed(&key, "My DEK Certificate", 0, DAY).unwrap(), der);
+        }
     }
 
     #[test]
     fn rules_of_names_and_times() {
-        let key = RsaPrivateKey::generate(RsaBits::Rsa3072).unwrap();
+        let [key, _] = both();
         assert!(self_signed(&key, "", 0, DAY).is_err());
         assert!(self_signed(&key, &"x".repeat(65), 0, DAY).is_err());
         assert!(self_signed(&key, &"ü".repeat(64), 0, DAY).is_ok());
@@ -248,38 +282,40 @@ mod tests {
 
     #[test]
     fn a_changed_byte_of_a_self_signed_certificate_shows() {
-        let key = RsaPrivateKey::generate(RsaBits::Rsa3072).unwrap();
-        // DER may declare a signature's last bit as unused only where it is clear.
-        let der = std::iter::repeat_with(|| self_signed(&key, "AppCert", 0, DAY).unwrap())
-            .find(|der| der.last().is_some_and(|last| last & 1 == 0))
-            .unwrap();
-        assert_eq!(own_signature(&der).unwrap(), OwnSignature::Holds);
-        let (mut wrong, mut unchecked) = (0, 0);
-        for (at, bit) in (0..der.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
-            let mut changed = der.clone();
-            changed[at] ^= 1 << bit;
-            match own_signature(&changed) {
-                Ok(OwnSignature::Holds) => panic!("byte {at}, bit {bit}"),
-                Ok(OwnSignature::Wrong) => wrong += 1,
-                Ok(OwnSignature::Unchecked) => unchecked += 1,
-                Err(_) => {}
+        for key in both() {
+            // DER may declare a signature's last bit as unused only where it is clear.
+            let der = std::iter::repeat_with(|| self_signed(&key, "AppCert", 0, DAY).unwrap())
+                .find(|der| der.last().is_some_and(|last| last & 1 == 0))
+                .unwrap();
+            assert_eq!(own_signature(&der).unwrap(), OwnSignature::Holds);
+            let (mut wrong, mut unchecked) = (0, 0);
+            for (at, bit) in (0..der.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+                let mut changed = der.clone();
+                changed[at] ^= 1 << bit;
+                match own_signature(&changed) {
+                    Ok(OwnSignature::Holds) => panic!("byte {at}, bit {bit}"),
+                    Ok(OwnSignature::Wrong) => wrong += 1,
+                    Ok(OwnSignature::Unchecked) => unchecked += 1,
+                    Err(_) => {}
+                }
             }
+            // Only a change of one of its two names, of 20 bytes each, makes it appear to be signed
+            // by an authority.
+            let names = 2 * 20 * 8;
+            assert!(wrong > 1000 && unchecked <= names, "{wrong} {unchecked}");
         }
-        // Only a change of one of its two names, of 20 bytes each, makes it appear to be signed by
-        // an authority.
-        let names = 2 * 20 * 8;
-        assert!(wrong > 4000 && unchecked <= names, "{wrong} {unchecked}");
     }
 
     #[test]
     fn truncated_and_extended_certificates_are_refused() {
-        let key = RsaPrivateKey::generate(RsaBits::Rsa3072).unwrap();
-        let mut der = self_signed(&key, "x", 0, DAY).unwrap();
-        for cut in 0..der.len() {
-            assert!(parse(&der[..cut]).is_err(), "{cut}");
+        for key in both() {
+            let mut der = self_signed(&key, "x", 0, DAY).unwrap();
+            for cut in 0..der.len() {
+                assert!(parse(&der[..cut]).is_err(), "{cut}");
+            }
+            der.push(0);
+            assert!(parse(&der).is_err());
+            assert!(parse(&vec![0x30; MAX_CERTIFICATE_LEN + 1]).is_err());
         }
-        der.push(0);
-        assert!(parse(&der).is_err());
-        assert!(parse(&vec![0x30; MAX_CERTIFICATE_LEN + 1]).is_err());
     }
 }

@@ -5,6 +5,7 @@
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 
+use tdekit_key_crypto::gcm::GcmKey;
 use tdekit_key_crypto::wrap::{unwrap_key, wrap_key};
 use tdekit_key_crypto::{Algorithm, NonceSource, SealingKey, SecretBytes};
 
@@ -67,6 +68,14 @@ fn keys_in_use_are_not_in_a_core_dump() {
         drop(sealing);
         assert_eq!(occurrences(&key), [], "{algorithm} after its use");
     }
+}
+
+#[test]
+fn a_prepared_key_leaves_no_copy() {
+    let key = SecretBytes::random(GcmKey::KEY_LEN).unwrap();
+    let prepared = GcmKey::new(key.expose()).unwrap();
+    prepared.seal(&[1; GcmKey::IV_LEN], b"aad", &[1; 512], &mut [0; 512]).unwrap();
+    assert_eq!(occurrences(&key), []);
 }
 
 #[test]

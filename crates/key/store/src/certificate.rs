@@ -1,6 +1,6 @@
 //! The public properties of a certificate, known without its private key.
 
-use tdekit_key_crypto::{CryptoError, sha1_thumbprint, sha256, x509};
+use tdekit_key_crypto::{CryptoError, KeyAlgorithm, KeyType, sha1_thumbprint, sha256, x509};
 
 use crate::error::StoreError;
 use crate::file::CertificateRecord;
@@ -27,7 +27,9 @@ pub struct CertificateInfo {
     pub sha256: [u8; 32],
     /// SHA-256 of the `SubjectPublicKeyInfo`.
     pub public_key_sha256: [u8; 32],
-    /// Bits of the RSA modulus.
+    /// Algorithm of the key.
+    pub key_algorithm: KeyAlgorithm,
+    /// Bits of an EC key's field, or of the RSA modulus.
     pub key_bits: u32,
     /// Start of validity.
     pub not_before: i64,
@@ -53,7 +55,8 @@ impl CertificateInfo {
             serial: facts.serial,
             sha1: sha1_thumbprint(&record.der),
             sha256: sha256(&[&record.der]),
-            public_key_sha256: sha256(&[facts.public_key.spki()]),
+            public_key_sha256: sha256(&[&facts.public_key.spki()]),
+            key_algorithm: facts.public_key.algorithm(),
             key_bits: facts.public_key.bits(),
             not_before: facts.not_before,
             not_after: facts.not_after,
@@ -67,6 +70,15 @@ impl CertificateInfo {
     #[must_use]
     pub fn thumbprint(&self) -> String {
         thumbprint(&self.sha1)
+    }
+
+    /// The type of a new key pair in its place: as strong an RSA key, or an EC key.
+    pub(crate) fn key_type(&self) -> KeyType {
+        match (self.key_algorithm, self.key_bits) {
+            (KeyAlgorithm::Ec, _) => KeyType::EcP384,
+            (KeyAlgorithm::Rsa, ..=3072) => KeyType::Rsa3072,
+            (KeyAlgorithm::Rsa, _) => KeyType::Rsa4096,
+        }
     }
 
     /// Returns true if its private key is not in any known backup.

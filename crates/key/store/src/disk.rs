@@ -151,10 +151,16 @@ pub fn read_limited(path: &Path, max: u64) -> Result<Option<Vec<u8>>, StoreError
 /// in its place.
 ///
 /// # Errors
-/// Those of opening, and an error for anything but a regular file.
+/// Those of opening; an error for anything but a regular file, and for a link to none.
 pub fn open_ordinary(path: &Path) -> io::Result<File> {
     let nonblock = OFlags::NONBLOCK.bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(nonblock).open(path)?;
+    let opened = OpenOptions::new().read(true).custom_flags(nonblock).open(path);
+    let file = opened.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound if path.is_symlink() => {
+            io::Error::other("it is a link to a file that is gone")
+        }
+        _ => error,
+    })?;
     match file.metadata()?.is_file() {
         true => Ok(file),
         false => Err(io::Error::other("it is not an ordinary file")),

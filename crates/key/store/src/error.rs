@@ -274,7 +274,7 @@ pub enum StoreError {
         source: io::Error,
     },
     /// An event that must be in the audit log could not be written there.
-    #[error("the key store's audit log cannot tell it, so it is not done: {error}")]
+    #[error("the key store's audit log cannot record it, so it is not done: {error}")]
     NotLogged {
         /// The cause.
         error: Box<StoreError>,

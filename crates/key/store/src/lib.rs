@@ -59,9 +59,8 @@ pub use server_keys::{
     ServerKeys,
 };
 pub use store::{HISTORY_FILE_NAME, KeyStore, STORE_FILE_NAME, default_dir, is_history};
-pub use tdekit_key_crypto::SecretBytes;
 pub use tdekit_key_crypto::password::PasswordParams;
-pub use tdekit_key_crypto::rsa::RsaBits;
+pub use tdekit_key_crypto::{KeyType, SecretBytes};
 pub use transfer::{CertificateBackup, PemBackup, read_certificate_file};
 pub use unlocked::Unlocked;
 pub use uses::{USES_FILE_NAME, Use};

@@ -3,8 +3,7 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use tdekit_key_crypto::rsa::{RsaBits, RsaPrivateKey};
-use tdekit_key_crypto::{SecretBytes, sha256, x509};
+use tdekit_key_crypto::{KeyType, PrivateKey, SecretBytes, sha256, x509};
 
 use crate::certificate::CertificateInfo;
 use crate::clock::{iso8601, now_seconds};
@@ -23,8 +22,9 @@ pub struct NewCertificate<'a> {
     /// Common name of the subject, at most 64 characters. Without it, a new certificate takes its
     /// name, a rotated one its predecessor's.
     pub subject: Option<&'a str>,
-    /// Size of the key.
-    pub bits: RsaBits,
+    /// Type of the key pair. Without it, a new certificate has an EC key, a rotated one the type of
+    /// its predecessor.
+    pub key_type: Option<KeyType>,
     /// End of validity, seconds since 1970.
     pub expires_at: i64,
 }
@@ -53,7 +53,8 @@ impl Unlocked {
         if self.store().certificates().iter().any(|info| info.name == new.name) {
             return Err(StoreError::CertificateExists { name: new.name.to_owned() });
         }
-        let made = Made::new(new, new.subject.unwrap_or(new.name))?;
+        let key_type = new.key_type.unwrap_or_default();
+        let made = Made::new(new, new.subject.unwrap_or(new.name), key_type)?;
         let sealed = self.seal(&made)?;
         let sha256 = made.sha256;
         self.update(|file, current| {
@@ -74,7 +75,8 @@ impl Unlocked {
     pub fn rotate_certificate(&mut self, new: &NewCertificate<'_>) -> Result<Rotation, StoreError> {
         let old = active_of(self.store(), new.name)?.clone();
         let inherited = old.common_name.as_deref().unwrap_or(&old.name);
-        let made = Made::new(new, new.subject.unwrap_or(inherited))?;
+        let key_type = new.key_type.unwrap_or_else(|| old.key_type());
+        let made = Made::new(new, new.subject.unwrap_or(inherited), key_type)?;
         let sealed = self.seal(&made)?;
         let sha256 = made.sha256;
         let old = self.update(|file, current| {
@@ -220,7 +222,7 @@ struct Made {
 }
 
 impl Made {
-    fn new(new: &NewCertificate<'_>, subject: &str) -> Result<Self, StoreError> {
+    fn new(new: &NewCertificate<'_>, subject: &str, key_type: KeyType) -> Result<Self, StoreError> {
         let created_at = now_seconds();
         if subject.is_empty() || subject.chars().count() > x509::MAX_COMMON_NAME_CHARS {
             return Err(StoreError::InvalidValue {
@@ -236,7 +238,7 @@ impl Made {
                 reason: "is not in the future",
             });
         }
-        let key = RsaPrivateKey::generate(new.bits)?;
+        let key = PrivateKey::generate(key_type)?;
         let der = x509::self_signed(&key, subject, created_at, new.expires_at)?;
         Ok(Self { sha256: sha256(&[&der]), pkcs8: key.to_pkcs8()?, der, created_at })
     }

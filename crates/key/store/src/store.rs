@@ -230,7 +230,7 @@ impl KeyStore {
         }
         let facts = x509::parse(self.certificate_der(name_or_thumbprint)?)?;
         Ok(WrappedDek {
-            mechanism: WrapMechanism::RsaOaepSha256,
+            mechanism: WrapMechanism::of(&facts.public_key),
             sha256: info.sha256,
             sha1: info.sha1,
             public_key_sha256: info.public_key_sha256,

@@ -9,7 +9,7 @@ use crate::disk::Step;
 use crate::workplace::is_workplace;
 use crate::{
     AuditAction, AuditDatabase, CertificateBackup, KeyStore, NewCertificate, PasswordParams,
-    RsaBits, SecretBytes, StoreError, Unlock, Unlocked, WrappedDek, now_seconds,
+    SecretBytes, StoreError, Unlock, Unlocked, WrappedDek, now_seconds,
 };
 
 const STEPS: [Step; 5] =
@@ -22,7 +22,7 @@ fn key(byte: u8) -> Unlock {
 
 fn new_certificate(name: &str) -> NewCertificate<'_> {
     let expires_at = now_seconds() + 86_400;
-    NewCertificate { name, subject: None, bits: RsaBits::Rsa3072, expires_at }
+    NewCertificate { name, subject: None, key_type: None, expires_at }
 }
 
 /// A store with one certificate and a key that it wrapped.

@@ -4,9 +4,10 @@ use std::io;
 use std::path::Path;
 
 use tdekit_key_crypto::pem::{self, PemKey};
-use tdekit_key_crypto::rsa::RsaPrivateKey;
 use tdekit_key_crypto::x509::OwnSignature;
-use tdekit_key_crypto::{CryptoError, SecretBytes, pkcs12, sha1_thumbprint, sha256, x509};
+use tdekit_key_crypto::{
+    CryptoError, PrivateKey, SecretBytes, pkcs12, sha1_thumbprint, sha256, x509,
+};
 
 use crate::audit::{self, AuditAction};
 use crate::certificate::CertificateInfo;
@@ -16,7 +17,7 @@ use crate::error::StoreError;
 use crate::file::CertificateRecord;
 use crate::manage::{refuse_bad_name, seal_private_key};
 use crate::unlocked::Unlocked;
-use crate::wrapped::{WrapMechanism, WrappedDek, thumbprint};
+use crate::wrapped::{WrappedDek, thumbprint};
 
 /// Maximum size of a file for [`read_certificate_file`].
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -43,7 +44,7 @@ pub struct PemBackup {
 #[derive(Debug)]
 pub struct CertificateBackup {
     der: Vec<u8>,
-    key: Option<RsaPrivateKey>,
+    key: Option<PrivateKey>,
     /// The name that the backup suggests.
     pub friendly_name: Option<String>,
     /// True if the certificate is signed by another key or with an unsupported algorithm: then
@@ -105,20 +106,15 @@ impl CertificateBackup {
             let name = x509::parse(&self.der)?.subject;
             return Err(StoreError::PrivateKeyMissing { name, thumbprint });
         };
-        let own = sha256(&[key.public_key().spki()]);
+        let own = sha256(&[&key.spki()]);
         let mut failure = None;
         for recipient in wrapped.iter().filter(|wrapped| wrapped.public_key_sha256 == own) {
-            let WrapMechanism::RsaOaepSha256 = recipient.mechanism else {
-                let mechanism = recipient.mechanism.id();
-                failure.get_or_insert(StoreError::UnknownMechanism { mechanism });
-                continue;
-            };
-            match key.unwrap(&recipient.blob) {
+            match recipient.unwrap_by(key) {
                 Ok(dek) => return Ok(dek),
-                Err(_) => {
-                    let thumbprint = recipient.thumbprint();
-                    failure = Some(StoreError::WrappedKeyDamaged { thumbprint });
+                Err(error @ StoreError::UnknownMechanism { .. }) => {
+                    failure.get_or_insert(error);
                 }
+                Err(error) => failure = Some(error),
             }
         }
         let wanted = || wrapped.iter().map(WrappedDek::thumbprint).collect();
@@ -129,7 +125,7 @@ impl CertificateBackup {
     /// Returns true if a key was wrapped for this certificate or for another one with the same key.
     #[must_use]
     pub fn unwraps(&self, wrapped: &WrappedDek) -> bool {
-        let own = self.key.as_ref().map(|key| sha256(&[key.public_key().spki()]));
+        let own = self.key.as_ref().map(|key| sha256(&[&key.spki()]));
         own == Some(wrapped.public_key_sha256)
     }
 
@@ -144,15 +140,14 @@ impl CertificateBackup {
     /// Takes the certificate that matches the key from among several, or the only certificate.
     fn matching(
         certificates: Vec<Vec<u8>>,
-        key: Option<RsaPrivateKey>,
+        key: Option<PrivateKey>,
         friendly_name: Option<String>,
         origin: &Path,
     ) -> Result<Self, StoreError> {
         let mut first = None;
         for der in certificates {
             let facts = x509::parse(&der).map_err(|error| backup_error(error, origin))?;
-            let fits =
-                key.as_ref().is_none_or(|key| key.public_key().spki() == facts.public_key.spki());
+            let fits = key.as_ref().is_none_or(|key| key.spki() == facts.public_key.spki());
             if fits {
                 // Nothing else reveals a changed byte of a self-signed certificate.
                 let unchecked = match x509::own_signature(&der) {
@@ -288,7 +283,7 @@ fn open_pem_key(
     key: PemKey,
     origin: &Path,
     password: Option<&SecretBytes>,
-) -> Result<RsaPrivateKey, StoreError> {
+) -> Result<PrivateKey, StoreError> {
     match (key, password) {
         (PemKey::Plain(key), _) => Ok(key),
         (PemKey::Encrypted(der), Some(password)) => {

@@ -5,8 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tdekit_key_crypto::password::PasswordParams;
-use tdekit_key_crypto::rsa::RsaPrivateKey;
-use tdekit_key_crypto::{SecretBytes, sha256};
+use tdekit_key_crypto::{PrivateKey, SecretBytes, sha256};
 
 use crate::audit::{self, AuditEvent, Beginning};
 use crate::certificate::CertificateInfo;
@@ -18,7 +17,7 @@ use crate::file::{AuditAnchor, Protector, StoreFile};
 use crate::lock::{self, WriterLock};
 use crate::provider::{Unlock, logs_openings};
 use crate::store::{KeyStore, new_master_key_record, new_protector};
-use crate::wrapped::{WrapMechanism, WrappedDek};
+use crate::wrapped::WrappedDek;
 
 type StepHook = Box<dyn Fn(Step) -> std::io::Result<()> + Send + Sync>;
 
@@ -27,7 +26,7 @@ pub struct Unlocked {
     store: KeyStore,
     master_key: SecretBytes,
     keys: StoreKeys,
-    private_keys: Mutex<HashMap<[u8; 32], Arc<RsaPrivateKey>>>,
+    private_keys: Mutex<HashMap<[u8; 32], Arc<PrivateKey>>>,
     on_step: StepHook,
     /// The protector that opened the master key.
     opened_by: Option<[u8; 16]>,
@@ -127,18 +126,13 @@ impl Unlocked {
                 missing.push(recipient.thumbprint());
             }
             for info in of_key {
-                let WrapMechanism::RsaOaepSha256 = recipient.mechanism else {
-                    let mechanism = recipient.mechanism.id();
-                    damaged.get_or_insert(StoreError::UnknownMechanism { mechanism });
-                    continue;
-                };
                 match self.private_key(info) {
-                    Ok(key) => match key.unwrap(&recipient.blob) {
+                    Ok(key) => match recipient.unwrap_by(&key) {
                         Ok(dek) => return Ok(dek),
-                        Err(_) => {
-                            let thumbprint = recipient.thumbprint();
-                            damaged = Some(StoreError::WrappedKeyDamaged { thumbprint });
+                        Err(error @ StoreError::UnknownMechanism { .. }) => {
+                            damaged.get_or_insert(error);
                         }
+                        Err(error) => damaged = Some(error),
                     },
                     Err(error @ StoreError::PrivateKeyMissing { .. }) => keyless = Some(error),
                     Err(error) => return Err(error),
@@ -151,8 +145,8 @@ impl Unlocked {
         Err(damaged.or(keyless).unwrap_or(StoreError::CertificateMissing { wanted: missing }))
     }
 
-    /// Signs with a certificate's private key: RSASSA-PSS with SHA-256, MGF1 of SHA-256 and a salt
-    /// of 32 bytes.
+    /// Signs with a certificate's private key: ECDSA with SHA-384, or RSASSA-PSS with SHA-256, MGF1
+    /// of SHA-256 and a salt of 32 bytes.
     ///
     /// # Errors
     /// `CertificateMissing`, `PrivateKeyMissing`, `CertificateExpired`.
@@ -168,7 +162,7 @@ impl Unlocked {
         self.signing_key(name_or_thumbprint).map(drop)
     }
 
-    fn signing_key(&self, name_or_thumbprint: &str) -> Result<Arc<RsaPrivateKey>, StoreError> {
+    fn signing_key(&self, name_or_thumbprint: &str) -> Result<Arc<PrivateKey>, StoreError> {
         let info = self.store.find(name_or_thumbprint)?;
         if info.not_after < now_seconds() {
             let expired_at = iso8601(info.not_after);
@@ -262,7 +256,7 @@ impl Unlocked {
     pub fn check_private_keys(&self) -> Result<(), StoreError> {
         for info in self.store.certificates().iter().filter(|info| info.has_private_key) {
             let key = self.private_key(info)?;
-            if sha256(&[key.public_key().spki()]) != info.public_key_sha256 {
+            if sha256(&[&key.spki()]) != info.public_key_sha256 {
                 return Err(StoreError::corrupt("private key", "of another certificate"));
             }
         }
@@ -273,7 +267,7 @@ impl Unlocked {
     pub(crate) fn private_key(
         &self,
         info: &CertificateInfo,
-    ) -> Result<Arc<RsaPrivateKey>, StoreError> {
+    ) -> Result<Arc<PrivateKey>, StoreError> {
         let mut prepared = self.private_keys.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(key) = prepared.get(&info.sha256) {
             return Ok(Arc::clone(key));
@@ -291,7 +285,7 @@ impl Unlocked {
             certificate_sha256: &info.sha256,
         };
         let pkcs8 = self.keys.open_private_key(&place, sealed)?;
-        let key = RsaPrivateKey::from_pkcs8(pkcs8.expose())
+        let key = PrivateKey::from_pkcs8(pkcs8.expose())
             .map_err(|error| StoreError::corrupt("private key", error.to_string()))?;
         let key = Arc::new(key);
         prepared.insert(info.sha256, Arc::clone(&key));

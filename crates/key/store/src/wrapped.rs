@@ -1,5 +1,7 @@
 //! A database encryption key wrapped by a certificate, and its encoding.
 
+use tdekit_key_crypto::{CryptoError, PrivateKey, PublicKey, SecretBytes};
+
 use crate::bytes::{Reader, put_short};
 use crate::error::StoreError;
 
@@ -14,6 +16,9 @@ const FIXED_BYTES: usize = 2 + 32 + 20 + 32 + 2;
 pub enum WrapMechanism {
     /// RSAES-OAEP with SHA-256 for both the digest and MGF1, no label (RFC 8017). Identifier 1.
     RsaOaepSha256,
+    /// ECDH on P-384 with an ephemeral key, HKDF-SHA-256, AES-256 key wrap with padding (see
+    /// `docs/crypto.md`). Identifier 2.
+    EcdhP384,
     /// A mechanism of a newer program. It is kept unchanged and cannot be unwrapped.
     Other(u16),
 }
@@ -24,7 +29,17 @@ impl WrapMechanism {
     pub fn id(self) -> u16 {
         match self {
             Self::RsaOaepSha256 => 1,
+            Self::EcdhP384 => 2,
             Self::Other(id) => id,
+        }
+    }
+
+    /// The mechanism of a public key.
+    #[must_use]
+    pub fn of(key: &PublicKey) -> Self {
+        match key {
+            PublicKey::Rsa(_) => Self::RsaOaepSha256,
+            PublicKey::Ec(_) => Self::EcdhP384,
         }
     }
 
@@ -33,6 +48,7 @@ impl WrapMechanism {
     pub fn from_id(id: u16) -> Self {
         match id {
             1 => Self::RsaOaepSha256,
+            2 => Self::EcdhP384,
             other => Self::Other(other),
         }
     }
@@ -58,7 +74,25 @@ pub struct WrappedDek {
 }
 
 impl WrappedDek {
-    /// Length of [`Self::encode`]'s result: 472 bytes for RSA-3072.
+    /// Unwraps the key by a certificate's private key.
+    ///
+    /// # Errors
+    /// `UnknownMechanism`; `WrappedKeyDamaged`, also for a key of another type.
+    pub(crate) fn unwrap_by(&self, key: &PrivateKey) -> Result<SecretBytes, StoreError> {
+        let fits = match (self.mechanism, key) {
+            (WrapMechanism::Other(mechanism), _) => {
+                return Err(StoreError::UnknownMechanism { mechanism });
+            }
+            (WrapMechanism::RsaOaepSha256, key) => matches!(key, PrivateKey::Rsa(_)),
+            (WrapMechanism::EcdhP384, key) => matches!(key, PrivateKey::Ec(_)),
+        };
+        let damaged = |_| StoreError::WrappedKeyDamaged { thumbprint: self.thumbprint() };
+        let unwrapped =
+            if fits { key.unwrap(&self.blob) } else { Err(CryptoError::Authentication) };
+        unwrapped.map_err(damaged)
+    }
+
+    /// Length of [`Self::encode`]'s result: 225 bytes for P-384, 472 bytes for RSA-3072.
     #[must_use]
     pub fn encoded_len(&self) -> usize {
         FIXED_BYTES + self.blob.len()

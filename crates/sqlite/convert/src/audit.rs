@@ -84,7 +84,7 @@ impl Audited {
             self.breach("header", "one of the header's two copies is damaged".to_owned());
         }
         match encryption.key_created {
-            None => self.breach("key-age", "the header tells no time of its key".to_owned()),
+            None => self.breach("key-age", "the header has no time of its key".to_owned()),
             Some(created) => {
                 self.key_age_days = Some((now - created).div_euclid(DAY_S));
                 if policy.oldest_key.is_some_and(|oldest| created < oldest) {

@@ -57,12 +57,12 @@ pub(crate) fn record(
 }
 
 /// Records a database that was changed and not made, such as a copy that the store has not seen
-/// yet, as far as the store's directory is writable.
-pub(crate) fn note(unlocked: &Unlocked, header: &Header, path: &Path) {
+/// yet. Returns the reason if the key store could not do so.
+pub(crate) fn note(unlocked: &Unlocked, header: &Header, path: &Path) -> Option<StoreError> {
     let store = unlocked.store();
-    for sha256 in certificates_of(header).iter().filter(|it| store.by_sha256(it).is_some()) {
-        let _ = store.record_use(sha256, header.file_id, path);
-    }
+    let certificates = certificates_of(header);
+    let mut ours = certificates.iter().filter(|it| store.by_sha256(it).is_some());
+    ours.try_for_each(|sha256| store.record_use(sha256, header.file_id, path)).err()
 }
 
 /// Undoes [`record`].

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, fc
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tdekit_key_store::{Unlocked, open_ordinary};
+use tdekit_key_store::{StoreError, Unlocked, open_ordinary};
 use tdekit_sqlite::freshness::{anchor_name, list_names, make_directory, suspend};
 use tdekit_sqlite::keyring;
 use tdekit_sqlite_page::fresh::{
@@ -58,8 +58,24 @@ pub struct Freshness {
     pub copy_of: Option<PathBuf>,
 }
 
-/// Changes the freshness of the database `name`, and returns true if anything had to be changed.
-/// Nobody else may have it open. A page that does not open is an error, and nothing changes.
+/// Result of a change.
+#[derive(Debug)]
+pub struct Changed {
+    /// The freshness afterwards.
+    pub now: Freshness,
+    /// False if nothing had to be changed.
+    pub changed: bool,
+    /// Set if the key store could not note a database that it did not know.
+    pub not_recorded: Option<StoreError>,
+}
+
+impl Changed {
+    fn nothing(now: Freshness) -> Self {
+        Self { now, changed: false, not_recorded: None }
+    }
+}
+
+/// Changes the freshness of the database `name`. Nobody else may have it open. A page that does not open is an error, and nothing changes.
 ///
 /// # Errors
 /// `NotEncrypted`, `InUse`, errors of the key store; `NoFreshness` for `Accept` if it is off;
@@ -70,7 +86,7 @@ pub fn change_freshness(
     change: Change,
     unlocked: &Arc<Unlocked>,
     watch: &dyn Watch,
-) -> Result<(Freshness, bool), DatabaseError> {
+) -> Result<Changed, DatabaseError> {
     keyring::set_unlocked(Arc::clone(unlocked));
     let path = database_path(name)?;
     let (_, header, _) = check(&path, &open_file(&path)?, unlocked)?;
@@ -78,16 +94,17 @@ pub fn change_freshness(
     if let (true, Some(original)) = (change == Change::On || before.has_any(), &before.copy_of) {
         return Err(DatabaseError::CopyOf { path, original: original.clone() });
     }
+    let mut not_recorded = None;
     match (change, header.freshness) {
         (Change::On, true) if before.moves.is_some() && !before.switching => {
-            return Ok((before, false));
+            return Ok(Changed::nothing(before));
         }
         // This is an older file, from before it was on: it may be anchored only by `Accept`.
         (Change::On, false) if before.moves.is_some() && !before.switching => {
             let source = tdekit_sqlite::VfsError::OlderHeader { path: before.anchor };
             return Err(DatabaseError::Freshness { path, source });
         }
-        (Change::Off, false) if !before.has_any() => return Ok((before, false)),
+        (Change::Off, false) if !before.has_any() => return Ok(Changed::nothing(before)),
         (Change::Accept, false) if !before.has_any() => {
             return Err(DatabaseError::NoFreshness { path });
         }
@@ -95,10 +112,10 @@ pub fn change_freshness(
         (Change::Off, false) => forget_freshness(&path, &before.anchor)?,
         (Change::On | Change::Accept, _) => {
             anchor_anew(&path, unlocked, watch)?;
-            certificates::note(unlocked, &header, &path);
+            not_recorded = certificates::note(unlocked, &header, &path);
         }
     }
-    Ok((freshness(name, unlocked)?, true))
+    Ok(Changed { now: freshness(name, unlocked)?, changed: true, not_recorded })
 }
 
 /// Returns the known file of which this one is a copy: of those with this id that exist, the one

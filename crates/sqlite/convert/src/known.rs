@@ -9,7 +9,7 @@ use tdekit_key_store::{SERVER_KEYS_FILE_NAME, USES_FILE_NAME, Use};
 use tdekit_sqlite_page::HEADER_AREA_LEN;
 
 use crate::error::DatabaseError;
-use crate::inspect::{FileKind, read_area};
+use crate::inspect::{FileKind, header_of, read_area};
 use crate::status::{Status, Store};
 use crate::target::with_suffix;
 
@@ -18,6 +18,7 @@ const CUT: &str = "ends behind its header: none of its pages is there";
 const GONE: &str = "is gone, and the key store knows an encrypted file there";
 const PLAIN: &str = "is a plain database, and the key store knows an encrypted one there";
 const OTHER: &str = "is not the encrypted database that the key store knows there";
+const NOT_A_FILE: &str = "is not a file, and the key store knows an encrypted one there";
 const OVERWRITTEN: &str = "is not a database, and the key store knows an encrypted file there";
 
 /// The first bytes of each of our binary files.
@@ -71,6 +72,15 @@ pub fn refuse_lost(path: &Path, area: &[u8], is_known: bool) -> Result<(), Datab
         .map_or(Ok(()), |problem| Err(DatabaseError::Lost { path: path.to_owned(), problem }))
 }
 
+/// Returns true if the encrypted database at `path`, whose file begins with `area`, is not one that
+/// the key store knows there, though it knows another.
+#[must_use]
+pub fn is_another(path: &Path, area: &[u8], known: &Known) -> bool {
+    let ids = known.get(path);
+    let id = header_of(path, area).ok().map(|header| hex::encode(header.file_id));
+    ids.zip(id).is_some_and(|(ids, id)| !ids.contains(&id))
+}
+
 /// Returns the resolved path of a file that need not exist.
 #[must_use]
 pub fn resolved_path(name: &Path) -> Option<PathBuf> {
@@ -101,6 +111,7 @@ pub(crate) fn problem(status: &Status, store: &Store<'_>) -> Option<&'static str
 /// `name`.
 pub(crate) fn lost(name: &Path, error: DatabaseError, store: &Store<'_>) -> DatabaseError {
     let problem = match &error {
+        _ if fs::metadata(name).is_ok_and(|facts| !facts.is_file()) => NOT_A_FILE,
         DatabaseError::NotADatabase { .. } => OVERWRITTEN,
         DatabaseError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => GONE,
         _ => return error,

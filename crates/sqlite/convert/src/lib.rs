@@ -48,14 +48,14 @@ pub use examine::{Examination, Finding, Search, databases_in, examine};
 pub use ffi::register;
 pub use foreign::{Foreign, Setting};
 pub use freshness::{
-    Change, Freshness, change_freshness, check_freshness, forget_freshness, freshness,
+    Change, Changed, Freshness, change_freshness, check_freshness, forget_freshness, freshness,
 };
 pub use holders::Holder;
 pub use import::{Importable, Imported, import, importable_in};
 pub use inspect::{
     FileKind, certificates_of, header_of, open_header, read_area, without_store, wrapped_of,
 };
-pub use known::{Known, known_of, lost_in, refuse_lost, resolved_path, unread_list};
+pub use known::{Known, is_another, known_of, lost_in, refuse_lost, resolved_path, unread_list};
 pub use logged::audited_target;
 pub use online::{Online, encrypt_online};
 pub use origin::Origin;

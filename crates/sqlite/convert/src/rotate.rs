@@ -98,6 +98,8 @@ pub struct Rotated {
     /// Reason why the start is missing from the key store's log, if nobody here can write to the
     /// store.
     pub not_logged: Option<StoreError>,
+    /// Set if the key store could not note a database that it did not know.
+    pub not_recorded: Option<StoreError>,
 }
 
 /// Gives the database `name` a new key for the certificates that wrap the present one, and seals
@@ -154,8 +156,8 @@ pub fn rotate(
         (new.current, new.algorithm)
     };
     let dropped = seal_anew(&source, &frames, version, unlocked, watch).map_err(begun(&path))?;
-    certificates::note(unlocked, &header, &path);
-    Ok(Rotated { path, version, algorithm, dropped, resumed, not_logged })
+    let not_recorded = certificates::note(unlocked, &header, &path);
+    Ok(Rotated { path, version, algorithm, dropped, resumed, not_logged, not_recorded })
 }
 
 /// Fails if a key change to another algorithm than the requested one has begun.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
-use tdekit_key_crypto::{Algorithm, fips};
+use tdekit_key_crypto::{Algorithm, fips, gcm_library};
 use tdekit_key_store::{
     CertificateInfo, KeyStore, Unlocked, WrappedDek, expires_soon, iso8601, thumbprint,
 };
@@ -67,12 +67,19 @@ pub struct Library {
     pub fips_module: bool,
     /// True if this build refuses what FIPS 140-3 does not approve.
     pub fips_build: bool,
+    /// The library that seals pages by AES-128-GCM and AES-256-GCM on this processor.
+    pub aes_gcm: String,
 }
 
 impl Library {
     fn of_this_program() -> Self {
         let fips::Library { version, is_fips_module } = fips::library();
-        Self { version, fips_module: is_fips_module, fips_build: fips::IS_FIPS_BUILD }
+        Self {
+            version,
+            fips_module: is_fips_module,
+            fips_build: fips::IS_FIPS_BUILD,
+            aes_gcm: gcm_library().to_string(),
+        }
     }
 }
 

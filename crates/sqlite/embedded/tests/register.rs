@@ -11,7 +11,7 @@ use std::process::Command;
 use rusqlite::Connection;
 use tdekit_embedded::Secret;
 use tdekit_key_store::{
-    KeyStore, NewCertificate, PasswordParams, RsaBits, Unlock, generate_key_file, now_seconds,
+    KeyStore, NewCertificate, PasswordParams, Unlock, generate_key_file, now_seconds,
 };
 
 const MARKER: &str = "a name that no raw file may show";
@@ -59,8 +59,8 @@ impl Place {
             let home = directory.path().join(home);
             let cost = PasswordParams::default();
             let mut store = KeyStore::create(&home, &Unlock::KeyFile(key), cost).unwrap();
-            let (bits, expires_at) = (RsaBits::Rsa3072, now_seconds() + 86_400);
-            let certificate = NewCertificate { name: "Proof", subject: None, bits, expires_at };
+            let (key_type, expires_at) = (None, now_seconds() + 86_400);
+            let certificate = NewCertificate { name: "Proof", subject: None, key_type, expires_at };
             store.create_certificate(&certificate).unwrap();
         }
         Self { directory }

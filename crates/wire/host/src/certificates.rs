@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use tdekit_backup_run::{Notice, Operator};
 use tdekit_key_crypto::pem::encode_certificate;
 use tdekit_key_store::{
-    CertificateBackup as Read, CertificateInfo, KeyStore, NewCertificate, RsaBits, StoreError,
+    CertificateBackup as Read, CertificateInfo, KeyStore, KeyType, NewCertificate, StoreError,
     expires_soon, iso8601, now_seconds, read_certificate_file, write_new,
 };
 use tdekit_wire_tds::messages::{ServerError, Told};
@@ -47,7 +47,8 @@ pub(crate) fn create(keys: &Keys, base: &Path, wanted: &CreateCertificate) -> Re
     let new = NewCertificate {
         name: &wanted.name,
         subject: Some(subject),
-        bits: RsaBits::Rsa3072,
+        // As SQL Server makes them.
+        key_type: Some(KeyType::Rsa3072),
         expires_at,
     };
     keys.change(|store| {

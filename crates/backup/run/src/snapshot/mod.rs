@@ -365,7 +365,7 @@ mod tests {
     use std::sync::Arc;
 
     use tdekit_key_crypto::{Algorithm, SecretBytes};
-    use tdekit_key_store::{KeyStore, NewCertificate, PasswordParams, RsaBits, Unlock};
+    use tdekit_key_store::{KeyStore, NewCertificate, PasswordParams, Unlock};
     use tdekit_sqlite_convert::{Form, Options, Unwatched, convert};
 
     use super::*;
@@ -399,7 +399,7 @@ mod tests {
         let mut store =
             KeyStore::create(&dir.join("keys"), &unlock, PasswordParams::default()).unwrap();
         let expires_at = i64::from(u32::MAX);
-        let new = NewCertificate { name: "C", subject: None, bits: RsaBits::Rsa3072, expires_at };
+        let new = NewCertificate { name: "C", subject: None, key_type: None, expires_at };
         let certificates = vec![store.create_certificate(&new).unwrap()];
         let form = Form::Encrypted { certificates, algorithm: Algorithm::Aes256 };
         convert(&path, &form, &Options::default(), &Arc::new(store), &Unwatched).unwrap();

@@ -9,7 +9,6 @@ use tdekit_backup_run::{
     BackupJob, BackupOutcome, CertificateNames, Encryption, Mode, Run, RunError, Sign,
     add_recipients, sign,
 };
-use tdekit_key_crypto::rsa::RsaBits;
 use tdekit_key_crypto::{Algorithm, SecretBytes};
 use tdekit_key_store::{KeyStore, NewCertificate, PasswordParams, StoreError, Unlock, now_seconds};
 
@@ -226,9 +225,9 @@ fn a_certificate_that_expired_still_opens_and_wraps_nothing_new() {
         Unlock::Key { key: SecretBytes::from_slice(&[1; 32]).unwrap(), origin: "test".to_owned() };
     let mut store =
         KeyStore::create(&dir.path("keys"), &unlock, PasswordParams::default()).unwrap();
-    let bits = RsaBits::Rsa3072;
+    let key_type = None;
     let mut create = |name, expires_at| {
-        let wanted = NewCertificate { name, subject: None, bits, expires_at };
+        let wanted = NewCertificate { name, subject: None, key_type, expires_at };
         store.create_certificate(&wanted).unwrap();
     };
     create("Long", now_seconds() + 86_400);

@@ -39,7 +39,7 @@ fn body(changes: &Changes) -> Result<Markup, ChartError> {
                      dearer now; the axis is logarithmic. A line is the interval that holds the \
                      true change in "
                     (number("confidence", As::Share, changes.confidence))
-                    " of comparisons; where it crosses the middle, no change can be told."
+                    " of comparisons; where it crosses the middle, no change can be seen."
                 }
                 @for (side, plot) in &plots {
                     h3 { (label(side)) }

@@ -56,7 +56,7 @@ pub(super) fn environment(results: &Results) -> Markup {
     let given = &results.settings;
     let found = Found::at("settings", given);
     let mut rows = match results.environment == Environment::default() {
-        true => vec![("Machine", "the server's, which does not tell it".into())],
+        true => vec![("Machine", "the server's, which does not say".into())],
         false => machine(&results.environment),
     };
     rows.extend([

@@ -27,7 +27,7 @@ pub(super) fn section(book: &Book<'_>) -> Result<Markup, ChartError> {
                 "; to the right is slower. The axis is logarithmic: equal distances are equal \
                  factors. A line is the interval that holds the true value in "
                 (number("settings/confidence_permille", As::Permille, confidence))
-                " of runs; where it crosses zero, no difference can be told."
+                " of runs; where it crosses zero, no difference can be seen."
             }
             @if let Some(rest) = rest { details { summary { "Every class" } (rest) } }
         }

@@ -138,7 +138,7 @@ pub(super) fn choose(
                 Ok(freetds) => tasks.extend(driver_tasks(plan, freetds, directory)?),
                 Err(error @ BenchError::ToolMissing { .. }) => {
                     let hint = error.hint().unwrap_or_default();
-                    left_out.push(format!("{error}, so nothing is told of it: {hint}."));
+                    left_out.push(format!("{error}, so it has no figures: {hint}."));
                 }
                 Err(error) => return Err(error),
             },

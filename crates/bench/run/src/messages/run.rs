@@ -180,7 +180,7 @@ impl Measuring<'_> {
             None => Err("there is none".to_owned()),
         };
         if let (Err(reason), true) = (&server, self.figures.report.runs.is_empty()) {
-            let limit = format!("CPU and context switches of the server are not told: {reason}.");
+            let limit = format!("CPU and context switches of the server are not known: {reason}.");
             if !self.figures.report.limits.contains(&limit) {
                 self.figures.report.limits.push(limit);
             }
@@ -296,7 +296,7 @@ impl Measuring<'_> {
             let server = match server {
                 Ok(server) => server,
                 Err(reason) => {
-                    let limit = format!("The cost of waiting connections is not told: {reason}.");
+                    let limit = format!("The cost of waiting connections is not known: {reason}.");
                     self.figures.report.limits.push(limit);
                     return Ok(());
                 }

@@ -206,7 +206,7 @@ impl BackupGround<'_, '_> {
         match connection.query(&history(Database::Base)) {
             Ok(answer) => of_history(&answer.rows, cipher.as_deref(), &side.id, &mut values)?,
             Err(error @ TdsError::ServerSaid { .. }) => {
-                let limit = format!("Sizes are not told: {}.", refusal(error)?);
+                let limit = format!("Sizes are not known: {}.", refusal(error)?);
                 if !self.figures.report.limits.contains(&limit) {
                     self.figures.report.limits.push(limit);
                 }

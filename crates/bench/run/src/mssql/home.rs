@@ -89,7 +89,7 @@ impl<'a> Home<'a> {
             }
             Err(error) => {
                 limits.push(format!(
-                    "Whether the server has room was not told: {}.",
+                    "Whether the server has room is not known: {}.",
                     refusal(error)?
                 ));
             }
@@ -405,7 +405,7 @@ fn may_remain(made: &Made, why: &str) -> String {
 
 /// Returns the note for a server that does not permit observing the scan.
 pub(super) fn scan_unseen(words: &str) -> String {
-    format!("Whether the scan was done before the first block was not told: {words}.")
+    format!("Whether the scan was done before the first block is not known: {words}.")
 }
 
 /// Returns the list of objects that a run will create, shown before it begins.

@@ -77,7 +77,7 @@ impl<'a> Remote<'a> {
             other => format!("MySQL {other}"),
         };
         let mut limits = vec![
-            "The server's CPU and I/O cannot be told from here: throughput and latency only."
+            "The server's CPU and I/O cannot be measured from here: throughput and latency only."
                 .to_owned(),
         ];
         limits.extend(channel.limit(url));

@@ -115,7 +115,7 @@ impl Sysbench {
         let ran = run(&mut command, server)?;
         let own = Use::of_this_process().since(&own);
         let mut measured = parse(&ran.text).ok_or_else(|| {
-            let detail = format!("it told no result: {}", last_lines(&ran.text));
+            let detail = format!("it gave no result: {}", last_lines(&ran.text));
             BenchError::mismatch(PROGRAM, detail)
         })?;
         measured.engine = ran.engine;

@@ -29,7 +29,7 @@ pub(crate) enum TablesArg {
 /// Arguments of `mariadb install`.
 #[derive(Debug, Args)]
 pub(crate) struct InstallArgs {
-    /// Directory of the server's plugins [default: as the server tells]
+    /// Directory of the server's plugins [default: the server's own]
     #[arg(long, value_name = "DIR")]
     plugin_dir: Option<PathBuf>,
     /// Option file to write [default: 99-tdekit.cnf in /etc/mysql/mariadb.conf.d]
@@ -52,7 +52,7 @@ pub(crate) struct InstallArgs {
 /// Arguments of `mariadb uninstall`.
 #[derive(Debug, Args)]
 pub(crate) struct UninstallArgs {
-    /// Directory of the server's plugins [default: as the server tells]
+    /// Directory of the server's plugins [default: the server's own]
     #[arg(long, value_name = "DIR")]
     plugin_dir: Option<PathBuf>,
     /// Option file that `install` wrote [default: 99-tdekit.cnf in /etc/mysql/mariadb.conf.d]

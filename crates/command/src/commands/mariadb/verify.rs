@@ -20,7 +20,7 @@ const MAX_PRINTED: usize = 100;
 /// Arguments of `mariadb verify`.
 #[derive(Debug, Args)]
 pub(crate) struct VerifyFilesArgs {
-    /// Data directory [default: as a server that is named tells, else /var/lib/mysql]
+    /// Data directory [default: that of a server that is named, else /var/lib/mysql]
     #[arg(long, value_name = "DIR")]
     datadir: Option<PathBuf>,
     /// Look at N pages of each file, chosen at random, and at its first one

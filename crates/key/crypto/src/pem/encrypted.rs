@@ -8,15 +8,14 @@ use pkcs8::pkcs5::{self, EncryptionScheme, pbes2};
 use super::PBKDF2_ROUNDS;
 use crate::fips::not_approved;
 use crate::pbes2::Prepared;
-use crate::rsa::RsaPrivateKey;
-use crate::{CryptoError, SecretBytes, random_bytes};
+use crate::{CryptoError, PrivateKey, SecretBytes, random_bytes};
 
 /// Maximum number of rounds accepted from a file: about 3 s.
 const MAX_PBKDF2_ROUNDS: u32 = 10_000_000;
 const MAX_SCRYPT_MEMORY: u64 = 256 << 20;
 const MAX_SCRYPT_LANES: u16 = 16;
 
-pub(super) fn encrypt(key: &RsaPrivateKey, password: &[u8]) -> Result<Vec<u8>, CryptoError> {
+pub(super) fn encrypt(key: &PrivateKey, password: &[u8]) -> Result<Vec<u8>, CryptoError> {
     let failed = || CryptoError::Library { operation: "encrypt a private key" };
     let (mut salt, mut iv) = ([0; 16], [0; 16]);
     random_bytes(&mut salt)?;
@@ -34,7 +33,7 @@ pub(super) fn encrypt(key: &RsaPrivateKey, password: &[u8]) -> Result<Vec<u8>, C
     info.to_der().map_err(|_| failed())
 }
 
-pub(super) fn decrypt(der: &[u8], password: &[u8]) -> Result<RsaPrivateKey, CryptoError> {
+pub(super) fn decrypt(der: &[u8], password: &[u8]) -> Result<PrivateKey, CryptoError> {
     let unreadable = |reason: String| CryptoError::Malformed { what: "private key", reason };
     let info =
         EncryptedPrivateKeyInfoRef::try_from(der).map_err(|error| unreadable(error.to_string()))?;
@@ -55,7 +54,7 @@ pub(super) fn decrypt(der: &[u8], password: &[u8]) -> Result<RsaPrivateKey, Cryp
     };
     buffer.truncate(len);
     // A wrong password passes the padding check once in 256 times; the result is then not a key.
-    RsaPrivateKey::from_pkcs8(buffer.expose()).map_err(|_| CryptoError::Authentication)
+    PrivateKey::from_pkcs8(buffer.expose()).map_err(|_| CryptoError::Authentication)
 }
 
 fn check_cost(scheme: &EncryptionScheme) -> Result<(), CryptoError> {

@@ -3,12 +3,11 @@
 use p12_keystore::error::Error;
 use p12_keystore::{
     Certificate, EncryptionAlgorithm, KeyStore, KeyStoreEntry, MacAlgorithm, Pkcs12Archive,
-    PrivateKey, PrivateKeyChain,
+    PrivateKeyChain,
 };
 
 use super::{Pkcs12Content, malformed};
-use crate::rsa::RsaPrivateKey;
-use crate::{CryptoError, sha1_thumbprint};
+use crate::{CryptoError, PrivateKey, sha1_thumbprint};
 
 /// Rounds of the key derivations in files that we write.
 const ROUNDS: u32 = 600_000;
@@ -16,7 +15,7 @@ const ROUNDS: u32 = 600_000;
 pub(super) fn write(
     friendly_name: &str,
     certificate: &[u8],
-    key: &RsaPrivateKey,
+    key: &PrivateKey,
     password: &str,
 ) -> Result<Vec<u8>, CryptoError> {
     let failed = |_| CryptoError::Library { operation: "write a PKCS#12 file" };
@@ -24,7 +23,7 @@ pub(super) fn write(
     let pkcs8 = key.to_pkcs8()?;
     let chain = PrivateKeyChain::new(
         local_key_id.as_slice(),
-        PrivateKey::from_der(pkcs8.expose()).map_err(failed)?,
+        p12_keystore::PrivateKey::from_der(pkcs8.expose()).map_err(failed)?,
         [Certificate::from_der(certificate).map_err(failed)?],
     );
     let mut store = KeyStore::new();
@@ -46,7 +45,7 @@ pub(super) fn read(bytes: &[u8], password: &str) -> Result<Pkcs12Content, Crypto
     })?;
     let mut content = Pkcs12Content::default();
     for bag in archive.keys {
-        content.keys.push(RsaPrivateKey::from_pkcs8(bag.key.as_der())?);
+        content.keys.push(PrivateKey::from_pkcs8(bag.key.as_der())?);
         content.friendly_name = content.friendly_name.or(bag.friendly_name);
     }
     content.certificates.extend(archive.certs.iter().map(|bag| bag.cert.as_der().to_vec()));

@@ -13,8 +13,8 @@ use tdekit_key_crypto::password::{PasswordParams, derive_key};
 use tdekit_key_crypto::triple_des::{open_segment, seal_segment};
 use tdekit_key_crypto::wrap::{unwrap_key, wrap_key};
 use tdekit_key_crypto::{
-    Algorithm, CryptoError, OnlineKey, PageFingerprint, SealingKey, WideBlockKey, blake3,
-    hkdf_sha256, hmac_sha256, sha1_thumbprint, sha256, verify_hmac_sha256,
+    Algorithm, CryptoError, OnlineKey, PageFingerprint, PrivateKey, PublicKey, SealingKey,
+    WideBlockKey, blake3, hkdf_sha256, hmac_sha256, sha1_thumbprint, sha256, verify_hmac_sha256,
 };
 
 #[derive(Deserialize)]
@@ -46,6 +46,23 @@ fn check_sealing(algorithm: Algorithm, v: &Sealed) {
 fn aes_256_is_xaes_256_gcm() {
     for v in vectors::<Sealed>("c2sp-xaes-256-gcm.json") {
         check_sealing(Algorithm::Aes256, &v);
+    }
+}
+
+#[test]
+fn a_key_is_wrapped_for_an_ec_certificate() {
+    #[derive(Deserialize)]
+    struct Wrapped {
+        pkcs8: Hex,
+        key: Hex,
+        blob: Hex,
+    }
+    for v in vectors::<Wrapped>("tdekit-ecdh-wrap.json") {
+        let own = PrivateKey::from_pkcs8(&v.pkcs8).unwrap();
+        assert_eq!(own.unwrap(&v.blob).unwrap().expose(), &*v.key);
+        let public = PublicKey::from_spki(&own.spki()).unwrap();
+        let again = own.unwrap(&public.wrap(&v.key).unwrap()).unwrap();
+        assert_eq!(again.expose(), &*v.key);
     }
 }
 

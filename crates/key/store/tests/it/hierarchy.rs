@@ -5,11 +5,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use crate::common::{cheap, key, new_certificate, password, secret, store_with};
+use tdekit_key_crypto::PrivateKey;
 use tdekit_key_crypto::pem::{encode_certificate, encode_encrypted_key};
-use tdekit_key_crypto::rsa::RsaPrivateKey;
 use tdekit_key_crypto::x509::self_signed;
 use tdekit_key_store::{
-    CertificateBackup, KeyStore, ProtectorKind, RsaBits, STORE_FILE_NAME, StoreError, Unlock,
+    CertificateBackup, KeyStore, KeyType, ProtectorKind, STORE_FILE_NAME, StoreError, Unlock,
     Unlocked, WrapMechanism, generate_key_file, now_seconds,
 };
 
@@ -37,7 +37,7 @@ fn a_wrapped_key_comes_back_through_password_key_and_key_file() {
         let mut made = KeyStore::create(&home, &made_by, cheap()).unwrap();
         let info = made.create_certificate(&new_certificate("AppCert")).unwrap();
         assert!(info.needs_backup() && info.active && info.has_private_key);
-        assert_eq!((info.generation, info.key_bits), (1, 3072));
+        assert_eq!((info.generation, info.key_bits), (1, 384));
         assert_eq!(info.subject, "CN=AppCert");
 
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -45,7 +45,7 @@ fn a_wrapped_key_comes_back_through_password_key_and_key_file() {
 
         let store = KeyStore::open(&home).unwrap();
         let wrapped = store.wrap_dek("AppCert", &secret(&[7; 32])).unwrap();
-        assert_eq!(wrapped.encode().unwrap().len(), 472);
+        assert_eq!(wrapped.encode().unwrap().len(), 225);
         let opened = store.unlock(&opened_by).unwrap();
         assert_eq!(opened.unwrap_dek(&[wrapped]).unwrap().expose(), [7; 32]);
         assert_eq!(store.certificates(), opened.store().certificates());
@@ -221,15 +221,15 @@ fn names_subjects_and_expiry_have_rules() {
         assert!(store.create_certificate(&new).is_err());
     }
     let mut new = new_certificate("Ünïcode name");
-    (new.subject, new.bits) = (Some("Acme payroll"), RsaBits::Rsa4096);
+    (new.subject, new.key_type) = (Some("Acme payroll"), Some(KeyType::Rsa4096));
     let info = store.create_certificate(&new).unwrap();
     assert_eq!((info.subject.as_str(), info.key_bits), ("CN=Acme payroll", 4096));
     let rotated = store.rotate_certificate(&new_certificate("Ünïcode name")).unwrap();
-    assert_eq!(rotated.new.subject, "CN=Acme payroll");
+    assert_eq!((rotated.new.subject.as_str(), rotated.new.key_bits), ("CN=Acme payroll", 4096));
 }
 
 /// A store with a certificate of `key` that was valid from two days ago until `not_after`.
-fn store_of(dir: &Path, key: &RsaPrivateKey, not_after: i64) -> Unlocked {
+fn store_of(dir: &Path, key: &PrivateKey, not_after: i64) -> Unlocked {
     let der = self_signed(key, "Brief", now_seconds() - 2 * DAY_S, not_after).unwrap();
     let pem = encode_certificate(&der) + &encode_encrypted_key(key, b"backup").unwrap();
     let origin = Path::new("backup");
@@ -243,7 +243,7 @@ fn store_of(dir: &Path, key: &RsaPrivateKey, not_after: i64) -> Unlocked {
 #[test]
 fn an_expired_certificate_unwraps_and_does_not_wrap() {
     let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let key = RsaPrivateKey::generate(RsaBits::Rsa3072).unwrap();
+    let key = PrivateKey::generate(KeyType::EcP384).unwrap();
     let valid = store_of(other.path(), &key, now_seconds() + DAY_S);
     let mut wrapped = valid.wrap_dek("Brief", &secret(&[7; 32])).unwrap();
     let store = store_of(dir.path(), &key, now_seconds() - DAY_S);

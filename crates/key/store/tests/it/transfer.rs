@@ -6,7 +6,8 @@ use std::process::Command;
 
 use crate::common::{cheap, key, new_certificate, password, secret, store_with};
 use tdekit_key_store::{
-    CertificateBackup, KeyStore, Restored, STORE_FILE_NAME, StoreError, Unlocked, restore,
+    CertificateBackup, KeyStore, KeyType, NewCertificate, Restored, STORE_FILE_NAME, StoreError,
+    Unlocked, restore,
 };
 
 const ORIGIN: &str = "backup";
@@ -123,41 +124,87 @@ fn openssl(dir: &Path, args: &[&str]) -> Vec<u8> {
 
 #[test]
 fn openssl_opens_what_we_write() {
-    let dir = tempfile::tempdir().unwrap();
-    let openssl = |args: &[&str]| openssl(dir.path(), args);
-    let store = store_with(&dir.path().join("home"), &["AppCert"]);
-    let pem = store.export_pem("AppCert", &secret(b"secret")).unwrap();
-    fs::write(dir.path().join("c.pem"), &pem.certificate).unwrap();
-    fs::write(dir.path().join("k.pem"), &pem.private_key).unwrap();
-    let p12 = store.export_pkcs12("AppCert", &secret(b"secret")).unwrap();
-    fs::write(dir.path().join("b.p12"), p12).unwrap();
+    for key_type in [KeyType::EcP384, KeyType::Rsa3072] {
+        let dir = tempfile::tempdir().unwrap();
+        let openssl = |args: &[&str]| openssl(dir.path(), args);
+        let mut store = store_with(&dir.path().join("home"), &[]);
+        let new = NewCertificate { key_type: Some(key_type), ..new_certificate("AppCert") };
+        store.create_certificate(&new).unwrap();
+        let pem = store.export_pem("AppCert", &secret(b"secret")).unwrap();
+        fs::write(dir.path().join("c.pem"), &pem.certificate).unwrap();
+        fs::write(dir.path().join("k.pem"), &pem.private_key).unwrap();
+        let p12 = store.export_pkcs12("AppCert", &secret(b"secret")).unwrap();
+        fs::write(dir.path().join("b.p12"), p12).unwrap();
 
-    let modulus = openssl(&["x509", "-in", "c.pem", "-noout", "-modulus"]);
-    let of_key = openssl(&["rsa", "-in", "k.pem", "-passin", "pass:secret", "-noout", "-modulus"]);
-    assert_eq!(modulus, of_key);
-    let fingerprint = openssl(&["x509", "-in", "c.pem", "-noout", "-fingerprint", "-sha1"]);
-    let shown = String::from_utf8(fingerprint).unwrap().trim().replace(':', "");
-    let thumbprint = store.store().find("AppCert").unwrap().thumbprint();
-    assert!(shown.ends_with(&thumbprint[2..]), "{shown} {thumbprint}");
-    openssl(&["verify", "-CAfile", "c.pem", "c.pem"]);
-    let text = openssl(&["pkcs12", "-in", "b.p12", "-passin", "pass:secret", "-nodes"]);
-    let text = String::from_utf8(text).unwrap();
-    assert!(text.contains("BEGIN PRIVATE KEY") && text.contains("BEGIN CERTIFICATE"));
-    assert!(text.contains("friendlyName: AppCert"));
+        let public = openssl(&["x509", "-in", "c.pem", "-noout", "-pubkey"]);
+        let of_key = openssl(&["pkey", "-in", "k.pem", "-passin", "pass:secret", "-pubout"]);
+        assert_eq!(public, of_key);
+        let fingerprint = openssl(&["x509", "-in", "c.pem", "-noout", "-fingerprint", "-sha1"]);
+        let shown = String::from_utf8(fingerprint).unwrap().trim().replace(':', "");
+        let thumbprint = store.store().find("AppCert").unwrap().thumbprint();
+        assert!(shown.ends_with(&thumbprint[2..]), "{shown} {thumbprint}");
+        openssl(&["verify", "-CAfile", "c.pem", "c.pem"]);
+        let text = openssl(&["pkcs12", "-in", "b.p12", "-passin", "pass:secret", "-nodes"]);
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains("BEGIN PRIVATE KEY") && text.contains("BEGIN CERTIFICATE"));
+        assert!(text.contains("friendlyName: AppCert"));
 
-    // A wrapped key is plain RSA-OAEP: OpenSSL unwraps it.
-    let wrapped = store.wrap_dek("AppCert", &secret(&[7; 32])).unwrap();
-    fs::write(dir.path().join("w.bin"), &wrapped.blob).unwrap();
+        let wrapped = store.wrap_dek("AppCert", &secret(&[7; 32])).unwrap();
+        let unwrapped = match key_type {
+            KeyType::EcP384 => unwrap_by_ecdh(dir.path(), &wrapped.blob),
+            _ => unwrap_by_oaep(dir.path(), &wrapped.blob),
+        };
+        assert_eq!(unwrapped, [7; 32]);
+        // A signature is plain RSA-PSS, or ECDSA in DER.
+        fs::write(dir.path().join("p.pem"), &public).unwrap();
+        fs::write(dir.path().join("m"), "message").unwrap();
+        fs::write(dir.path().join("s"), store.sign("AppCert", b"message").unwrap()).unwrap();
+        let pss = ["-sigopt", "rsa_padding_mode:pss", "-sigopt", "rsa_pss_saltlen:32"];
+        let (digest, options): (_, &[&str]) = match key_type {
+            KeyType::EcP384 => ("-sha384", &[]),
+            _ => ("-sha256", &pss),
+        };
+        let verify = ["dgst", digest, "-verify", "p.pem", "-signature", "s", "m"];
+        openssl(&[&verify[..1], options, &verify[1..]].concat());
+    }
+}
+
+const KEY: [&str; 4] = ["-inkey", "k.pem", "-passin", "pass:secret"];
+
+/// A key that an RSA certificate wraps is plain RSA-OAEP.
+fn unwrap_by_oaep(dir: &Path, blob: &[u8]) -> Vec<u8> {
+    fs::write(dir.join("w.bin"), blob).unwrap();
     let oaep = ["-pkeyopt", "rsa_padding_mode:oaep", "-pkeyopt", "rsa_oaep_md:sha256"];
-    let unwrap =
-        ["pkeyutl", "-decrypt", "-inkey", "k.pem", "-passin", "pass:secret", "-in", "w.bin"];
-    assert_eq!(openssl(&[&unwrap[..], &oaep].concat()), [7; 32]);
+    openssl(dir, &[&["pkeyutl", "-decrypt", "-in", "w.bin"][..], &KEY, &oaep].concat())
+}
+
+/// A key that an EC certificate wraps, step by step: ECDH, HKDF, AES key wrap with padding.
+fn unwrap_by_ecdh(dir: &Path, blob: &[u8]) -> Vec<u8> {
+    // The head of every SubjectPublicKeyInfo on P-384.
+    let head = hex::decode("3076301006072a8648ce3d020106052b81040022036200").unwrap();
+    let (ephemeral, wrapped) = blob.split_at(97);
+    fs::write(dir.join("e.der"), [&head, ephemeral].concat()).unwrap();
+    fs::write(dir.join("w.bin"), wrapped).unwrap();
+    let peer = ["-peerkey", "e.der", "-peerform", "DER"];
+    let shared = openssl(dir, &[&["pkeyutl", "-derive"][..], &KEY, &peer].concat());
+    let own = openssl(
+        dir,
+        &["pkey", "-in", "k.pem", "-passin", "pass:secret", "-pubout", "-outform", "DER"],
+    );
+    let info = [b"tdekit wrap v1 ECDH P-384", ephemeral, &own[head.len()..]].concat();
+    let (secret, info) =
+        (format!("hexkey:{}", hex::encode(shared)), format!("hexinfo:{}", hex::encode(info)));
+    let options = ["-keylen", "32", "-binary", "-kdfopt", "digest:SHA256"];
+    let derive = [&["kdf"][..], &options, &["-kdfopt", &secret, "-kdfopt", &info, "HKDF"]].concat();
+    let key = hex::encode(openssl(dir, &derive));
+    let cipher = ["enc", "-d", "-id-aes256-wrap-pad", "-K", &key, "-iv", "A65959A6"];
+    openssl(dir, &[&cipher[..], &["-in", "w.bin"]].concat())
 }
 
 /// Imports a certificate into the store, uses it and drops it.
-fn try_out(store: &mut Unlocked, backup: &CertificateBackup) {
+fn try_out(store: &mut Unlocked, backup: &CertificateBackup, bits: u32) {
     let info = store.import_certificate("Tried", backup).unwrap();
-    assert_eq!((info.key_bits, info.common_name.as_deref()), (2048, Some("from openssl")));
+    assert_eq!((info.key_bits, info.common_name.as_deref()), (bits, Some("from openssl")));
     let wrapped = store.wrap_dek("Tried", &secret(&[9; 32])).unwrap();
     assert_eq!(store.unwrap_dek(&[wrapped]).unwrap().expose(), [9; 32]);
     store.drop_certificate("Tried", false).unwrap();
@@ -165,36 +212,49 @@ fn try_out(store: &mut Unlocked, backup: &CertificateBackup) {
 
 #[test]
 fn we_open_what_openssl_writes_in_each_of_its_forms() {
-    let dir = tempfile::tempdir().unwrap();
-    let openssl = |args: &[&str]| openssl(dir.path(), args);
-    let mut store = store_with(&dir.path().join("home"), &[]);
-    let request = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30"];
-    let output = ["-keyout", "o.key", "-out", "o.pem", "-subj", "/O=Acme/CN=from openssl"];
-    openssl(&[&request[..], &output].concat());
-    let certificate = fs::read(dir.path().join("o.pem")).unwrap();
-    let password = ["-in", "o.key", "-passout", "pass:secret"];
-    for args in [
-        vec!["pkcs8", "-topk8", "-nocrypt", "-in", "o.key"],
-        vec!["rsa", "-in", "o.key", "-traditional"],
-        [&["pkcs8", "-topk8"][..], &password].concat(),
-        [&["pkcs8", "-topk8", "-v2", "des3"][..], &password].concat(),
-        [&["pkcs8", "-topk8", "-scrypt"][..], &password].concat(),
+    for (made, traditional, bits) in [
+        (&["-newkey", "rsa:2048"][..], "rsa", 2048),
+        (&["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-384"], "ec", 384),
     ] {
-        let key = openssl(&args);
-        let backup = CertificateBackup::from_pem(
-            (&certificate, origin()),
-            Some((&key, origin())),
-            Some(&secret(b"secret")),
-        );
-        try_out(&mut store, &backup.unwrap_or_else(|error| panic!("{args:?}: {error}")));
-    }
-    let p12 = ["pkcs12", "-export", "-in", "o.pem", "-inkey", "o.key", "-passout", "pass:secret"];
-    for options in [&[][..], &["-legacy"], &["-keypbe", "PBE-SHA1-3DES", "-certpbe", "NONE"]] {
-        let bytes = openssl(&[&p12[..], options].concat());
-        let backup = CertificateBackup::from_pkcs12(&bytes, origin(), &secret(b"secret"));
-        try_out(&mut store, &backup.unwrap_or_else(|error| panic!("{options:?}: {error}")));
-        let wrong = CertificateBackup::from_pkcs12(&bytes, origin(), &secret(b"x")).unwrap_err();
-        assert!(matches!(wrong, StoreError::WrongBackupPassword { .. }), "{options:?}: {wrong}");
+        let dir = tempfile::tempdir().unwrap();
+        let openssl = |args: &[&str]| openssl(dir.path(), args);
+        let mut store = store_with(&dir.path().join("home"), &[]);
+        let request = ["req", "-x509", "-nodes", "-days", "30"];
+        let output = ["-keyout", "o.key", "-out", "o.pem", "-subj", "/O=Acme/CN=from openssl"];
+        openssl(&[&request[..], made, &output].concat());
+        let certificate = fs::read(dir.path().join("o.pem")).unwrap();
+        let password = ["-in", "o.key", "-passout", "pass:secret"];
+        // The traditional form of an EC key is its only one.
+        let old: &[&str] = if traditional == "rsa" { &["-traditional"] } else { &[] };
+        for args in [
+            vec!["pkcs8", "-topk8", "-nocrypt", "-in", "o.key"],
+            [&[traditional, "-in", "o.key"], old].concat(),
+            [&["pkcs8", "-topk8"][..], &password].concat(),
+            [&["pkcs8", "-topk8", "-v2", "des3"][..], &password].concat(),
+            [&["pkcs8", "-topk8", "-scrypt"][..], &password].concat(),
+        ] {
+            let key = openssl(&args);
+            let backup = CertificateBackup::from_pem(
+                (&certificate, origin()),
+                Some((&key, origin())),
+                Some(&secret(b"secret")),
+            );
+            let backup = backup.unwrap_or_else(|error| panic!("{args:?}: {error}"));
+            assert!(!backup.unchecked);
+            try_out(&mut store, &backup, bits);
+        }
+        let p12 = ["pkcs12", "-export", "-in", "o.pem", "-inkey", "o.key"];
+        let p12 = [&p12[..], &["-passout", "pass:secret"]].concat();
+        for options in [&[][..], &["-legacy"], &["-keypbe", "PBE-SHA1-3DES", "-certpbe", "NONE"]] {
+            let bytes = openssl(&[&p12[..], options].concat());
+            let backup = CertificateBackup::from_pkcs12(&bytes, origin(), &secret(b"secret"));
+            let backup = backup.unwrap_or_else(|error| panic!("{options:?}: {error}"));
+            try_out(&mut store, &backup, bits);
+            let wrong = CertificateBackup::from_pkcs12(&bytes, origin(), &secret(b"x"));
+            let wrong = wrong.unwrap_err();
+            let is_named = matches!(wrong, StoreError::WrongBackupPassword { .. });
+            assert!(is_named, "{options:?}: {wrong}");
+        }
     }
 }
 

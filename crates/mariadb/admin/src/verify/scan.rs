@@ -412,7 +412,7 @@ impl<'a> Space<'a> {
         let count = self.pages.count();
         let told = after.map_or(self.layout.pages, |after| after.pages.min(self.layout.pages));
         if told > count {
-            let text = format!("it has {count} pages, and its first page tells of {told}");
+            let text = format!("it has {count} pages, and its first page says {told}");
             self.report.find(Finding::whole("truncated", text));
         }
         if self.is_new && self.clear == 0 {

@@ -26,7 +26,7 @@ const COMPRESSED_MARK: u16 = 1 << 15;
 /// Reasons why trees were not checked.
 pub(super) const SAMPLE: &str = "a sample has not all of their pages";
 /// As [`SAMPLE`].
-pub(super) const NO_LOG: &str = "the redo log, which tells how old pages may be, was not read";
+pub(super) const NO_LOG: &str = "the redo log, which bounds the age of pages, was not read";
 const LARGE: &str = "their tablespace has more than 16,777,216 pages";
 pub(super) const NEWER: &str = "a page is newer than the server's last checkpoint";
 const SHUT: &str = "a page was not opened, or is PAGE_COMPRESSED";
@@ -440,5 +440,5 @@ impl Notes {
 }
 
 const EMPTY: &str = "it is empty, and the map gives it out";
-const FUTURE: &str = "its LSN is later than all that the redo log tells of";
+const FUTURE: &str = "its LSN is later than the end of the redo log";
 const EMPTY_MAP: &str = "it is empty, and a page of the map";

@@ -112,7 +112,7 @@ pub enum LayoutError {
     #[error("the first page has flags {0:#x}, which no server writes")]
     Flags(u32),
     /// The server never writes such encryption data.
-    #[error("the first page tells of an encryption that no server writes")]
+    #[error("the first page has an encryption that no server writes")]
     Crypt,
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use libloading::Library;
 use tdekit_key_store::{
-    KeyStore, NewCertificate, PasswordParams, RsaBits, SecretBytes, Unlock, Unlocked, now_seconds,
+    KeyStore, NewCertificate, PasswordParams, SecretBytes, Unlock, Unlocked, now_seconds,
 };
 
 pub const INVALID: u32 = u32::MAX;
@@ -222,7 +222,7 @@ pub fn make_store_for(dir: &Path, days: i64) -> Unlocked {
     let cost = PasswordParams::new(8 * 1024, 1, 1).unwrap();
     let mut store = KeyStore::create(&dir.join("store"), &key_of(&key_file), cost).unwrap();
     let expires_at = now_seconds() + days * 86_400;
-    let new = NewCertificate { name: "Server", subject: None, bits: RsaBits::Rsa3072, expires_at };
+    let new = NewCertificate { name: "Server", subject: None, key_type: None, expires_at };
     store.create_certificate(&new).unwrap();
     for id in [1, 2, 17] {
         store.create_server_key(id, "Server").unwrap();

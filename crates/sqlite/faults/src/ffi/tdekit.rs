@@ -7,7 +7,7 @@ use std::ptr;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use tdekit_key_store::{
-    KeyStore, NewCertificate, PasswordParams, RsaBits, Unlock, generate_key_file, now_seconds,
+    KeyStore, NewCertificate, PasswordParams, Unlock, generate_key_file, now_seconds,
 };
 
 use super::{api, crash_vfs};
@@ -69,7 +69,7 @@ fn make_store() -> Result<PathBuf> {
     let certificate = NewCertificate {
         name: CERTIFICATE,
         subject: None,
-        bits: RsaBits::Rsa3072,
+        key_type: None,
         expires_at: now_seconds() + YEAR_S,
     };
     store.create_certificate(&certificate).map_err(setup)?;

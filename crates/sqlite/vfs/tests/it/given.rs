@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::support::{CERTIFICATE, alone, home, one, setup};
 use rusqlite::Connection;
-use tdekit_key_store::{KeyStore, NewCertificate, PasswordParams, RsaBits, Unlock, now_seconds};
+use tdekit_key_store::{KeyStore, NewCertificate, PasswordParams, Unlock, now_seconds};
 use tdekit_key_store::{SecretBytes, generate_key_file};
 use tdekit_sqlite::given::{Secret, give};
 use tempfile::TempDir;
@@ -25,8 +25,8 @@ impl Place {
         let secret = Unlock::Password(SecretBytes::from_slice(PASSWORD.as_bytes()).unwrap());
         let cost = PasswordParams::default();
         let mut store = KeyStore::create(&place.path("store"), &secret, cost).unwrap();
-        let (bits, expires_at) = (RsaBits::Rsa3072, now_seconds() + 86_400);
-        let new = NewCertificate { name: "Cert", subject: None, bits, expires_at };
+        let (key_type, expires_at) = (None, now_seconds() + 86_400);
+        let new = NewCertificate { name: "Cert", subject: None, key_type, expires_at };
         store.create_certificate(&new).unwrap();
         let with = place.given("password", PASSWORD).unwrap();
         let made = Connection::open(place.uri() + "&tdekit_certificate=Cert").unwrap();

@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::support::{CERTIFICATE, create, home, one, open};
 use rusqlite::{Connection, ErrorCode};
 use tdekit_key_crypto::SecretBytes;
-use tdekit_key_store::{
-    KeyStore, NewCertificate, PasswordParams, RsaBits, Unlock, WrappedDek, now_seconds,
-};
+use tdekit_key_store::{KeyStore, NewCertificate, PasswordParams, Unlock, WrappedDek, now_seconds};
 use tdekit_sqlite::keyring::open_header;
 use tdekit_sqlite_page::header::commitment;
 use tdekit_sqlite_page::keys::DEK_LEN;
@@ -183,7 +181,7 @@ fn who_cannot_open_the_current_version_does_not_write() {
         let new = NewCertificate {
             name: "Foreign",
             subject: None,
-            bits: RsaBits::Rsa3072,
+            key_type: None,
             expires_at: now_seconds() + 86_400,
         };
         store.create_certificate(&new).unwrap();

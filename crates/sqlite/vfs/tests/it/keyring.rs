@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::support::{CERTIFICATE, alone, create, home, one};
 use rusqlite::Connection;
-use tdekit_key_store::{KeyStore, NewCertificate, PasswordParams, RsaBits, Unlock, now_seconds};
+use tdekit_key_store::{KeyStore, NewCertificate, PasswordParams, Unlock, now_seconds};
 use tempfile::TempDir;
 
 /// Makes an encrypted database with a table.
@@ -30,7 +30,7 @@ fn a_new_database_takes_the_store_that_is_open_as_it_is_on_disk() {
     let new = NewCertificate {
         name: "Later",
         subject: None,
-        bits: RsaBits::Rsa3072,
+        key_type: None,
         expires_at: now_seconds() + 86_400,
     };
     store.create_certificate(&new).unwrap();

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use crate::support::{CERTIFICATE, home, one, setup};
 use rusqlite::Connection;
 use tdekit_key_store::{
-    Binding, KeyStore, NewCertificate, PasswordParams, Protector, ProtectorKind, Provider, RsaBits,
+    Binding, KeyStore, NewCertificate, PasswordParams, Protector, ProtectorKind, Provider,
     SecretBytes, StoreError, Unlock, Unlocked, WrappedDek, now_seconds,
 };
 use tdekit_sqlite_page::header::read_all_slots;
@@ -34,8 +34,8 @@ impl Tenant {
         let secret = Unlock::KeyFile(key_file.unwrap_or(&own).to_owned());
         let mut unlocked = KeyStore::create(&store, &secret, PasswordParams::default()).unwrap();
         let expires_at = now_seconds() + 86_400;
-        let bits = RsaBits::Rsa3072;
-        let new = NewCertificate { name: "Cert", subject: None, bits, expires_at };
+        let key_type = None;
+        let new = NewCertificate { name: "Cert", subject: None, key_type, expires_at };
         unlocked.create_certificate(&new).unwrap();
         if key_file.is_none() {
             fs::write(store.join("config.toml"), "[unlock]\nkey_file = \"../key\"\n").unwrap();

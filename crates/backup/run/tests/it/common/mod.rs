@@ -10,8 +10,7 @@ use tdekit_backup_run::{
     Media, Mode, Recipient, RestoreOutcome, Run, RunError, Sign, Source, StreamSource, Target,
     UnwrapSecret, WrapSecret, backup,
 };
-use tdekit_key_crypto::rsa::{RsaBits, RsaPrivateKey};
-use tdekit_key_crypto::{Algorithm, SecretBytes, x509};
+use tdekit_key_crypto::{Algorithm, KeyType, PrivateKey, SecretBytes, x509};
 use tdekit_key_store::{StoreError, WrapMechanism, WrappedDek};
 
 /// A certificate whose wrapping only flips bits.
@@ -60,11 +59,11 @@ impl WrapSecret for Keys {
 }
 
 /// Signs with a key of its own.
-pub struct Signer(RsaPrivateKey, pub Vec<u8>);
+pub struct Signer(PrivateKey, pub Vec<u8>);
 
 impl Signer {
     pub fn new() -> Self {
-        let key = RsaPrivateKey::generate(RsaBits::Rsa3072).unwrap();
+        let key = PrivateKey::generate(KeyType::Rsa3072).unwrap();
         let der = x509::self_signed(&key, "Signer", 0, 4_000_000_000).unwrap();
         Self(key, der)
     }

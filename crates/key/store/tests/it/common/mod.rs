@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use tdekit_key_store::{
-    KeyStore, NewCertificate, PasswordParams, RsaBits, SecretBytes, Unlock, Unlocked, now_seconds,
+    KeyStore, NewCertificate, PasswordParams, SecretBytes, Unlock, Unlocked, now_seconds,
 };
 
 /// The lowest cost that the format allows.
@@ -26,7 +26,7 @@ pub fn key(byte: u8) -> Unlock {
 
 pub fn new_certificate(name: &str) -> NewCertificate<'_> {
     let expires_at = now_seconds() + 10 * 365 * 86_400;
-    NewCertificate { name, subject: None, bits: RsaBits::Rsa3072, expires_at }
+    NewCertificate { name, subject: None, key_type: None, expires_at }
 }
 
 /// A store with `certificates`, opened by `key(1)`.

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use rusqlite::Connection;
 use rusqlite::ffi::{SQLITE_OK, SQLITE_OK_LOAD_PERMANENTLY, sqlite3, sqlite3_api_routines};
-use tdekit_key_store::{KeyStore, NewCertificate, PasswordParams, RsaBits, Unlock};
+use tdekit_key_store::{KeyStore, NewCertificate, PasswordParams, Unlock};
 use tempfile::TempDir;
 
 pub(crate) const CERTIFICATE: &str = "TestCert";
@@ -66,7 +66,7 @@ pub(crate) fn setup_unregistered() {
             .create_certificate(&NewCertificate {
                 name: CERTIFICATE,
                 subject: None,
-                bits: RsaBits::Rsa3072,
+                key_type: None,
                 expires_at: tdekit_key_store::now_seconds() + 86_400,
             })
             .unwrap();
