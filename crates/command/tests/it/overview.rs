@@ -184,7 +184,7 @@ fn copies_and_earlier_files_of_a_place_are_distinguished() {
     place.fails(4, ["backup", "srv/notes.db", "--to", "notes.bak"]);
     fs::remove_file(&uses).unwrap();
     std::os::unix::fs::symlink("gone", &uses).unwrap();
-    assert_eq!(place.run(["doctor", "srv/shop.db"]).code, 4);
+    assert_eq!(place.run(["doctor", "srv/shop.db"]).code, 7);
     let run = place.run(["rotate", "copy.db"]);
     assert!(run.code == 0 && run.err.contains("could not note"), "{run:?}");
     fs::remove_file(&uses).unwrap();
@@ -410,6 +410,9 @@ fn what_stands_in_the_place_of_a_database_is_not_taken_for_it() {
     let run = place.run(["doctor", "srv/shop.db"]);
     assert!(run.code == 4 && run.out.contains("is not a file"), "{run:?}");
     fs::remove_dir(&shop).unwrap();
+    fs::write(&shop, &kept).unwrap();
+    place.ok(["doctor", "srv/shop.db"]);
+    fs::remove_file(&shop).unwrap();
 
     // Another database, which was never backed up.
     fs::copy(place.path("srv/below/hr.db"), &shop).unwrap();
