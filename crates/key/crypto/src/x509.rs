@@ -84,8 +84,8 @@ pub fn self_signed(
     Ok(certificate.der().to_vec())
 }
 
-/// Reads a certificate with an RSA key of 2048 to 8192 bits or an EC key on P-384. Its signature is not checked: a
-/// certificate that wraps keys is trusted because it was put into the store.
+/// Reads a certificate with an RSA key of 2048 to 8192 bits or an EC key on P-384. Its signature is
+/// not checked: a certificate that wraps keys is trusted because it was put into the store.
 ///
 /// # Errors
 /// [`CryptoError::Malformed`].

@@ -75,7 +75,8 @@ impl Changed {
     }
 }
 
-/// Changes the freshness of the database `name`. Nobody else may have it open. A page that does not open is an error, and nothing changes.
+/// Changes the freshness of the database `name`. Nobody else may have it open. A page that does not
+/// open is an error, and nothing changes.
 ///
 /// # Errors
 /// `NotEncrypted`, `InUse`, errors of the key store; `NoFreshness` for `Accept` if it is off;
