@@ -92,12 +92,6 @@ pub enum Exit {
 
 /// Prints the error, and a hint if there is one, and returns the exit code.
 pub fn report(error: &impl Failure) -> ExitCode {
-    if let Some(ConsoleError::Output(source)) = error.console()
-        && source.kind() == io::ErrorKind::BrokenPipe
-    {
-        // The reader of the output closed it.
-        return ExitCode::SUCCESS;
-    }
     output::note(format_args!("error: {error}"));
     if let Some(hint) = error.hint() {
         output::note(format_args!("hint: {hint}"));

@@ -2,7 +2,7 @@
 //! its options are here.
 
 use tdekit_backup_run::{Notice, ObjectFault, RunError};
-use tdekit_key_store::StoreError;
+use tdekit_key_store::{StoreError, USES_FILE_NAME};
 use tdekit_sqlite_convert::{CutShort, DatabaseError};
 use tdekit_sqlite_page::PageError;
 
@@ -63,6 +63,10 @@ pub fn store_hint(error: &StoreError) -> Option<String> {
         }
         StoreError::CertificateExists { .. } => {
             "`tdekit cert list` shows it; `tdekit cert rotate` makes a new one under its name"
+        }
+        StoreError::Corrupt { field, .. } if *field == USES_FILE_NAME => {
+            "move it away; `tdekit rewrap` and `tdekit backup` note a database or a media set again, \
+             and until then `tdekit cert drop` does not know of them"
         }
         StoreError::Corrupt { .. } => {
             "`tdekit key restore --replace` puts a backup in its place and keeps the damaged file"

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
@@ -17,14 +18,30 @@ use crate::error::ConsoleError;
 use crate::hint::notice_hint;
 use crate::table::{self, Fit, Fitted};
 
-/// Prints a line on standard output.
+/// True once the reader of standard output has closed it.
+static READER_IS_GONE: AtomicBool = AtomicBool::new(false);
+
+/// Prints a line on standard output. A reader that has seen enough (`| head`) changes neither the
+/// work nor its exit code.
 pub fn line(text: impl Display) -> Result<(), ConsoleError> {
-    Ok(writeln!(io::stdout().lock(), "{}", printable(&text.to_string()))?)
+    match writeln!(io::stdout().lock(), "{}", printable(&text.to_string())) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            READER_IS_GONE.store(true, Ordering::Relaxed);
+            Ok(())
+        }
+        written => Ok(written?),
+    }
 }
 
-/// Prints a line on standard error.
+/// Returns true once nobody reads what [`line`] prints.
+#[must_use]
+pub fn reader_is_gone() -> bool {
+    READER_IS_GONE.load(Ordering::Relaxed)
+}
+
+/// Prints a line on standard error, if anybody reads it.
 pub fn note(text: impl Display) {
-    eprintln!("{}", printable(&text.to_string()));
+    let _unread = writeln!(io::stderr().lock(), "{}", printable(&text.to_string()));
 }
 
 /// Returns the text with control characters escaped, except for line ends and tabs.

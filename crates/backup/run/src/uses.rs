@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use tdekit_key_store::{CertificateInfo, KeyStore, StoreError};
+use tdekit_sqlite_convert::{Known, known_of};
 
+use crate::catalog::Catalog;
 use crate::operator::{Notice, Operator};
 use crate::place::{Place, open};
 
@@ -24,6 +26,18 @@ pub fn uses_of(places: &[Place]) -> Vec<Use> {
         recipients.map(|each| (id, each.wrapped.sha256, path.clone())).collect::<Vec<_>>()
     });
     uses.collect()
+}
+
+/// Returns the encrypted databases that the key store knows. Its list has the media sets, too: the
+/// history distinguishes them. Without a key store there is none.
+///
+/// # Errors
+/// Those of the list.
+pub fn known_databases(operator: &dyn Operator) -> Result<Known, StoreError> {
+    let Ok(store) = operator.open_store() else { return Ok(Known::new()) };
+    let catalog = Catalog::open_existing(store.dir()).ok().flatten();
+    let media = catalog.and_then(|catalog| catalog.media_places().ok());
+    Ok(known_of(store.uses()?, &media.unwrap_or_default()))
 }
 
 /// Removes replaced media sets from the key store's records.

@@ -21,7 +21,7 @@ use tdekit_backup_run::logged::BackupEntry;
 use tdekit_backup_run::place;
 use tdekit_backup_run::place::{Opened, Place, is_missing, open, targets};
 use tdekit_backup_run::signature::Signer;
-use tdekit_backup_run::uses::{forget_uses, note_uses, uses_of};
+use tdekit_backup_run::uses::{forget_uses, known_databases, note_uses, uses_of};
 use tdekit_backup_run::{
     BackupJob, BackupOutcome, CertificateNames, Checked, Compression, Encryption, Labels, Layout,
     Mode, RunError, SetKind, Sign, Source, StreamSource, UnwrapSecret, backup, date_of_ms, sign,
@@ -34,7 +34,6 @@ use tdekit_sqlite_convert::{FileKind, is_another, refuse_lost};
 use crate::backup::progress::{Reporter, rate, run as steer};
 use crate::backup::report::{SetReport, compression_of, ratio, size, warn_findings};
 use crate::backup::value::{parse_bytes, parse_compression, parse_encryption, parse_expire};
-use crate::commands::status::known_in;
 use crate::error::CommandError;
 use crate::progress::heed_signals;
 
@@ -199,7 +198,7 @@ pub(crate) fn run(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandE
 
 /// Refuses what is left of an encrypted database, and warns of another one in its place.
 fn refuse_remains(path: &Path, area: &[u8], global: &GlobalArgs) -> Result<(), CommandError> {
-    let known = known_in(global);
+    let known = known_databases(global);
     if FileKind::of(area) != FileKind::Encrypted {
         return Ok(refuse_lost(path, area, known?.contains_key(path))?);
     }

@@ -9,7 +9,7 @@ use clap::Args;
 use tdekit_backup_run::Catalog;
 use tdekit_console::{ConsoleError, GlobalArgs, output, session};
 use tdekit_key_crypto::Kind;
-use tdekit_key_store::{Unlocked, now_seconds, overview_config, replace_with_mode};
+use tdekit_key_store::{Unlocked, is_side, now_seconds, overview_config, replace_with_mode};
 
 use crate::commands::status::lazy_store;
 use crate::error::CommandError;
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &OverviewArgs, global: &GlobalArgs) -> Result<(), Comman
         }
         show(&estate, args)?;
         match stopped.recv_timeout(interval) {
-            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Timeout) if !output::reader_is_gone() => {}
             _ => return refuse(&estate),
         }
     }
@@ -164,6 +164,12 @@ fn show(estate: &Estate, args: &OverviewArgs) -> Result<(), CommandError> {
 
 /// Refuses to replace anything but the output of an earlier run.
 fn refuse_other(path: &Path, begin: &str) -> Result<(), CommandError> {
+    if is_side(path) {
+        return Err(CommandError::usage(format!(
+            "{} has a name that SQLite gives to a file of the database beside it, and deletes",
+            path.display()
+        )));
+    }
     let own = match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(CommandError::io("examine", path.to_owned(), error)),

@@ -9,12 +9,12 @@ use serde::Serialize;
 
 use crate::error::CommandError;
 use crate::processor::{Kind, advice};
-use tdekit_backup_run::Catalog;
+use tdekit_backup_run::uses::known_databases;
 use tdekit_console::{ConsoleError, GlobalArgs, output, session};
-use tdekit_key_store::{StoreError, Unlocked};
+use tdekit_key_store::Unlocked;
 use tdekit_sqlite_convert::{
     Certificate, DatabaseError, Encryption, Known, Lazy, Search, Status, Store, databases_in,
-    known_of, lost_in, status,
+    lost_in, status,
 };
 
 /// Arguments of `status`.
@@ -114,7 +114,7 @@ pub(crate) fn lazy_store(
         store: Lazy::new(Box::new(move || session::open_store(global).map_err(said))),
         unlocked: Lazy::new(Box::new(move || open(global).map(Arc::new).map_err(said))),
         known: LazyCell::new(Box::new(move || {
-            known_in(global).unwrap_or_else(|error| {
+            known_databases(global).unwrap_or_else(|error| {
                 output::warning(format_args!(
                     "databases that are gone, emptied or replaced are not seen: {error}"
                 ));
@@ -122,18 +122,6 @@ pub(crate) fn lazy_store(
             })
         })),
     }
-}
-
-/// Returns the encrypted databases that the key store knows; empty if there is no store. The
-/// history distinguishes media sets from them.
-///
-/// # Errors
-/// Those of the list.
-pub(crate) fn known_in(global: &GlobalArgs) -> Result<Known, StoreError> {
-    let Ok(store) = session::open_store(global) else { return Ok(Known::new()) };
-    let catalog = Catalog::open_existing(store.dir()).ok().flatten();
-    let media = catalog.and_then(|catalog| catalog.media_places().ok());
-    Ok(known_of(store.uses()?, &media.unwrap_or_default()))
 }
 
 /// Returns what AEGIS would save, for an encrypted database.

@@ -323,7 +323,7 @@ fn a_variable_that_ends_in_a_line_feed_is_no_crash() {
     fs::write(&token, "secret\n").unwrap();
     let token = text(&token).to_owned();
     let (url, asked) = refusing_store();
-    let url_line = format!("{url}\n");
+    let (url_line, token_line) = (format!("{url}\n"), format!(" {token}\n"));
     for (name, value, said) in [
         ("AWS_SESSION_TOKEN", "token\n", None),
         ("AWS_SECRET_ACCESS_KEY", "secret\r\n", None),
@@ -334,6 +334,7 @@ fn a_variable_that_ends_in_a_line_feed_is_no_crash() {
         ("AWS_ENDPOINT_URL", "http://[", Some("is not like https://")),
         ("AWS_SESSION_TOKEN", "to\nken", Some("AWS_SESSION_TOKEN has a control character")),
         ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", &token, Some("ends in a line feed")),
+        ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", &token_line, Some("ends in a line feed")),
     ] {
         let mut place = Place::empty();
         for (usual, value) in [
@@ -352,5 +353,49 @@ fn a_variable_that_ends_in_a_line_feed_is_no_crash() {
         assert!(said.is_none_or(|said| run.err.contains(said)), "{name}: {run:?}");
         // A trimmed value is sent to the store, a refused one is not.
         assert_eq!(asked.load(Ordering::SeqCst) > 0, said.is_none(), "{name}: {run:?}");
+    }
+}
+
+/// A reader that has seen enough does not change the verdict, and nobody has to read errors.
+#[test]
+fn the_verdict_stays_when_nobody_reads_it() {
+    let (dir, place) = (Dir::new(), place());
+    let (database, media) = (dir.path("app.db"), dir.path("app.bak"));
+    fill(&database, 200);
+    place.ok(["backup", text(&database), "--to", text(&media)]);
+    let mut bytes = fs::read(&media).unwrap();
+    let at = bytes.len() / 2;
+    bytes[at] ^= 1;
+    fs::write(&media, bytes).unwrap();
+    let verdict = place.run(["verify", text(&media)]).code;
+    assert_eq!(verdict, 4);
+    for closed in [[true, false], [false, true], [true, true]] {
+        let pipe = |is_closed: bool| {
+            let (reader, writer) = std::io::pipe().unwrap();
+            (writer, (!is_closed).then_some(reader))
+        };
+        let ((out, _out_reader), (err, _err_reader)) = (pipe(closed[0]), pipe(closed[1]));
+        let mut command = place.command(["verify", text(&media)]);
+        let ended = command.stdout(out).stderr(err).status().unwrap();
+        assert_eq!(ended.code(), Some(verdict), "{closed:?}");
+    }
+}
+
+/// A command that waits for the writer of a pipe ends by a signal.
+#[test]
+fn a_pipe_without_a_writer_does_not_hold_a_command() {
+    let (dir, place) = (Dir::new(), place());
+    let (database, media, pipe) = (dir.path("app.db"), dir.path("app.bak"), dir.path("pipe"));
+    fill(&database, 20);
+    place.ok(["backup", text(&database), "--to", text(&media)]);
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for option in ["--pkcs12", "--certificate-file", "--password-file"] {
+        let words = ["verify", text(&media), option, text(&pipe)];
+        let mut waiting = place.command(words).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        assert!(waiting.try_wait().unwrap().is_none(), "{option} is not read");
+        let id = rustix::process::Pid::from_child(&waiting);
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+        assert!(!waiting.wait().unwrap().success(), "{option}");
     }
 }

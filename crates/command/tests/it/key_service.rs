@@ -383,6 +383,28 @@ fn aws_is_asked_with_a_signature_and_its_refusals_are_told() {
     }
 }
 
+/// The client that finds a container's credentials panics on what it does not expect.
+#[test]
+fn bad_credentials_of_a_container_are_an_error() {
+    let mut place = Place::with_store();
+    let token = place.path("token");
+    let server = Server::start(|_| {
+        let expires = "2099-01-01T00:00:00Z";
+        let keys = json!({ "AccessKeyId": "A\nB", "SecretAccessKey": "S", "Token": "T\n",
+            "Expiration": expires });
+        Answer::Json(200, keys)
+    });
+    place.set("AWS_ENDPOINT_URL_KMS", &server.url());
+    place.set("AWS_ALLOW_HTTP", "true");
+    place.set("AWS_CONTAINER_CREDENTIALS_FULL_URI", &server.url());
+    place.set("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", token.to_str().unwrap());
+    for (content, said) in [("tok\n", "ends in a line feed"), ("tok", "control character")] {
+        fs::write(&token, content).unwrap();
+        let told = place.fails(3, ["key", "provider", "add", "aws-kms", "--key", ARN]);
+        assert!(told.contains(said), "{content:?}: {told}");
+    }
+}
+
 /// A TLS server with a certificate for 127.0.0.1, and the certificate's file.
 fn with_tls(place: &Place) -> Server {
     let (certificate, key) = (place.path("tls.pem"), place.path("tls.key"));

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use object_store::RetryConfig;
 use object_store::aws::{AmazonS3Builder, AwsCredential};
-use tdekit_key_store::{AwsKmsKey, as_header, read_private_file, trimmed_variables};
+use tdekit_key_store::{
+    AwsKmsKey, as_header, check_token_file, read_private_file, trimmed_variables,
+};
 use zeroize::Zeroizing;
 
 use crate::error::RemoteError;
@@ -46,6 +48,8 @@ async fn from_environment(region: &str) -> Result<AwsCredential, RemoteError> {
         let reason = told.lines().next().unwrap_or_default().chars().take(200).collect();
         RemoteError::Credentials { reason }
     };
+    check_token_file("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
+        .map_err(|reason| RemoteError::Credentials { reason })?;
     let retry = RetryConfig { max_retries: 1, ..RetryConfig::default() };
     let trimmed = trimmed_variables("AWS_").map_err(|name| RemoteError::Credentials {
         reason: format!("{name} has a control character in its value"),
@@ -59,11 +63,23 @@ async fn from_environment(region: &str) -> Result<AwsCredential, RemoteError> {
     }
     let store = builder.with_bucket_name("none").with_region(region).build().map_err(fault)?;
     let found = store.credentials().get_credential().await.map_err(fault)?;
-    Ok(AwsCredential {
+    let found = AwsCredential {
         key_id: found.key_id.clone(),
         secret_key: found.secret_key.clone(),
         token: found.token.clone(),
-    })
+    };
+    match fits_headers(&found) {
+        true => Ok(found),
+        false => Err(RemoteError::Credentials {
+            reason: "a value has a control character or begins or ends with a blank".to_owned(),
+        }),
+    }
+}
+
+/// Returns true if the client can put all values into headers; it panics on others.
+fn fits_headers(found: &AwsCredential) -> bool {
+    let values = [Some(&found.key_id), Some(&found.secret_key), found.token.as_ref()];
+    values.into_iter().flatten().all(|value| as_header(value) == Some(value.as_str()))
 }
 
 fn from_file(path: &Path, profile: &str) -> Result<Option<AwsCredential>, RemoteError> {
@@ -73,10 +89,7 @@ fn from_file(path: &Path, profile: &str) -> Result<Option<AwsCredential>, Remote
     let Some(bytes) = bytes.map(Zeroizing::new) else { return Ok(None) };
     let text = std::str::from_utf8(&bytes).map_err(|_| fault("is no text".to_owned()))?;
     let found = profile_of(text, profile);
-    // The client puts them into headers, and panics if they are invalid there.
-    let values =
-        found.iter().flat_map(|it| [Some(&it.key_id), Some(&it.secret_key), it.token.as_ref()]);
-    if values.flatten().any(|value| as_header(value).is_none()) {
+    if !found.iter().all(fits_headers) {
         return Err(fault("has a control character in a value".to_owned()));
     }
     Ok(found)

@@ -12,6 +12,7 @@ mod kms;
 mod vault;
 
 use std::io::{self, Read, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use tdekit_key_crypto::SecretBytes;
@@ -53,8 +54,13 @@ fn ask(request: &ServiceRequest, input: &SecretBytes) -> Result<ServiceAnswer, R
     };
     let time = Duration::from_secs(request.timeout_s.into());
     // The timer belongs to the runtime, so it must be made inside it.
-    let answer = runtime.block_on(async { tokio::time::timeout(time, asked).await });
+    let answer = catch_unwind(AssertUnwindSafe(|| {
+        runtime.block_on(async { tokio::time::timeout(time, asked).await })
+    }));
     // A name server that does not answer must not keep the process alive.
     runtime.shutdown_background();
+    // The client of object stores, which finds AWS's credentials, panics on answers that it does not
+    // expect.
+    let answer = answer.map_err(|_| RemoteError::Garbage { reason: "an answer is not valid" })?;
     answer.unwrap_or(Err(RemoteError::TimedOut { after_s: request.timeout_s }))
 }

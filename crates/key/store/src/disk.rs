@@ -5,9 +5,12 @@ use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::{
+    DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown,
+};
 use std::path::Path;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 
 use crate::error::StoreError;
@@ -140,11 +143,26 @@ pub fn replace_with_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Sto
 /// # Errors
 /// `Io`, also for a longer file.
 pub fn read_limited(path: &Path, max: u64) -> Result<Option<Vec<u8>>, StoreError> {
-    match File::open(path) {
+    match open_waiting(path) {
         Ok(file) => read_opened(file, path, max).map(Some),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(StoreError::io("open", path)(error)),
     }
+}
+
+/// Opens a file for reading. Waits for the writer of a pipe, such as one that a shell makes, until
+/// a signal arrives or the time is over.
+fn open_waiting(path: &Path) -> io::Result<File> {
+    const LONGEST: Timespec = Timespec { tv_sec: 60, tv_nsec: 0 };
+    let nonblock = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(nonblock).open(path)?;
+    if file.metadata()?.file_type().is_fifo()
+        && poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&LONGEST))? == 0
+    {
+        return Err(io::Error::new(io::ErrorKind::TimedOut, "nobody writes to this pipe"));
+    }
+    rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
+    Ok(file)
 }
 
 /// Opens a file that tdekit made for reading; it must be a regular file. Does not wait for a pipe

@@ -64,6 +64,6 @@ pub use tdekit_key_crypto::{KeyType, SecretBytes};
 pub use transfer::{CertificateBackup, PemBackup, read_certificate_file};
 pub use unlocked::Unlocked;
 pub use uses::{USES_FILE_NAME, Use};
-pub use variables::{as_header, misspelt_variables, trimmed_variables};
+pub use variables::{as_header, check_token_file, misspelt_variables, trimmed_variables};
 pub use workplace::{Workplace, is_workplace};
 pub use wrapped::{MAX_BLOB_BYTES, WrapMechanism, WrappedDek, thumbprint};

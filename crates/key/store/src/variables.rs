@@ -2,6 +2,9 @@
 //! not valid in a header make such libraries panic.
 
 use std::env;
+use std::path::Path;
+
+use crate::disk::read_ordinary;
 
 /// Returns the variables whose names begin with `start`, without blanks and line ends around their
 /// values: a value that was read from a file often ends in a line feed. Empty ones are treated as
@@ -100,6 +103,25 @@ fn resembled(name: &str) -> Option<&'static str> {
 pub fn as_header(value: &str) -> Option<&str> {
     let text = value.trim();
     (!text.chars().any(char::is_control)).then_some(text)
+}
+
+/// Checks the file that a variable names, where a library reads it by itself and puts its content
+/// into a header. A file that cannot be read is left to the library, which reports it.
+///
+/// # Errors
+/// The reason, in words, for content that is not valid in a header.
+pub fn check_token_file(variable: &str) -> Result<(), String> {
+    const MAX_BYTES: u64 = 256 << 10;
+    let named = env::var(variable).unwrap_or_default();
+    let path = Path::new(named.trim());
+    let Ok(Some(token)) = read_ordinary(path, MAX_BYTES) else { return Ok(()) };
+    match token.iter().any(u8::is_ascii_control) {
+        true => Err(format!(
+            "{} ({variable}) ends in a line feed, or has control characters",
+            path.display()
+        )),
+        false => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -172,10 +172,20 @@ impl Installation {
     }
 }
 
-/// Returns true if a file is a shared library with the server's plugin entry point and our name.
+/// Returns true if a file is a whole shared library with the server's plugin entry point and our
+/// name.
 fn is_plugin(bytes: &[u8]) -> bool {
     let has = |wanted: &[u8]| bytes.windows(wanted.len()).any(|found| found == wanted);
-    bytes.starts_with(b"\x7fELF") && has(b"_maria_plugin_declarations_") && has(b"tdekit")
+    is_whole_elf(bytes) && has(b"_maria_plugin_declarations_") && has(b"tdekit")
+}
+
+/// Returns true if the table of sections, which linkers write last, is within the file (System V
+/// ABI, "ELF Header", of 64 bits, little-endian).
+fn is_whole_elf(bytes: &[u8]) -> bool {
+    let field = |at: usize| bytes.get(at..at + 2)?.try_into().ok().map(u16::from_le_bytes);
+    let table = bytes.get(0x28..0x30).and_then(|it| it.try_into().ok()).map(u64::from_le_bytes);
+    let end = || table?.checked_add(u64::from(field(0x3A)?) * u64::from(field(0x3C)?));
+    bytes.starts_with(b"\x7fELF") && end().is_some_and(|end| end <= bytes.len() as u64)
 }
 
 /// Returns true if both names refer to the same file.

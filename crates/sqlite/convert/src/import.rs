@@ -26,6 +26,7 @@ use crate::examine::files_in;
 use crate::ffi::{open_image, register};
 use crate::foreign::{Foreign, refused};
 use crate::inspect::{FileKind, read_area};
+use crate::keep::refuse_side;
 use crate::logged::log_target;
 use crate::source::{Source, check_alone, database_path, open_file};
 use crate::target::{SIDE_SUFFIXES, Target, sync_directory, with_suffix};
@@ -170,6 +171,7 @@ fn free_place(name: &Path) -> Result<PathBuf, DatabaseError> {
         return Err(unfit());
     }
     let path = parent.join(file_name);
+    refuse_side(&path)?;
     let sides = SIDE_SUFFIXES.map(|suffix| with_suffix(&path, suffix));
     for taken in [&path].into_iter().chain(&sides) {
         match fs::symlink_metadata(taken) {

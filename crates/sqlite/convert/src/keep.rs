@@ -14,6 +14,19 @@ use crate::watch::{Watch, go_on};
 
 const CHUNK_LEN: usize = 1 << 20;
 
+/// Refuses a name that belongs to a database beside it.
+///
+/// # Errors
+/// `NotAFile`.
+pub(crate) fn refuse_side(path: &Path) -> Result<(), DatabaseError> {
+    if !is_side(path) {
+        return Ok(());
+    }
+    let problem =
+        "has a name that SQLite or tdekit gives to a file of the database beside it, and deletes";
+    Err(DatabaseError::NotAFile { path: path.to_owned(), problem })
+}
+
 /// The original's second name, or a copy of it; removed again unless it is kept.
 pub(crate) struct Kept {
     path: PathBuf,
@@ -24,11 +37,7 @@ impl Kept {
     /// Fails if another file exists at `path`. The database itself may be there: a run that was
     /// killed left it.
     pub(crate) fn check(path: &Path, original: &File) -> Result<(), DatabaseError> {
-        if is_side(path) {
-            let problem = "has a name that SQLite or tdekit gives to a file of the database \
-                           beside it, and deletes";
-            return Err(DatabaseError::NotAFile { path: path.to_owned(), problem });
-        }
+        refuse_side(path)?;
         if fs::symlink_metadata(path).is_err() || is_still(path, original) {
             return Ok(());
         }

@@ -16,6 +16,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Once};
 
 use tdekit_sqlite_page::HEADER_AREA_LEN;
+use tdekit_sqlite_page::header::MAGIC;
 
 use crate::VfsError;
 use crate::api::Api;
@@ -90,10 +91,14 @@ impl Origin {
     /// it never had a page, and nobody else uses it. A program that copies would take it for a
     /// copy.
     pub(crate) fn remove_refused(&self, kind: &mut Kind) -> Result<(), VfsError> {
-        let is_empty = |kind: &mut Kind| match kind {
-            Kind::Main(main) => main.is_empty(),
-            Kind::New(new) => Ok(new.base()?.size()? <= HEADER_AREA_LEN),
-            other => Ok(other.size()? == 0),
+        let is_empty = |kind: &mut Kind| {
+            let is_empty = match kind {
+                Kind::Main(main) => main.is_empty(),
+                Kind::New(new) => Ok(new.base()?.size()? <= HEADER_AREA_LEN),
+                _ => kind.size().map(|size| size == 0),
+            }?;
+            // Another program may have put its own short file there.
+            Ok::<_, VfsError>(is_empty && kind.base(begins_as_ours)??)
         };
         // A log or a journal may have all the content for the file.
         let is_left = self.is_made && self.is_refused && is_empty(kind)?;
@@ -216,6 +221,14 @@ impl Origin {
         }
         Ok(())
     }
+}
+
+/// Returns true for an empty file, and for one whose first bytes are those of an encrypted database.
+fn begins_as_ours(base: &mut BaseFile) -> Result<bool, VfsError> {
+    let mut head = [0; MAGIC.len()];
+    let len = usize::try_from(base.size()?).map_or(head.len(), |size| size.min(head.len()));
+    base.read(&mut head[..len], 0)?;
+    Ok(MAGIC.starts_with(&head[..len]))
 }
 
 /// Shows other processes of the machine that the connections of this one follow: by an empty file

@@ -14,14 +14,14 @@ use tdekit_backup_run::labels::{host, program, user};
 use tdekit_backup_run::logged::BackupEntry;
 use tdekit_backup_run::place::{self, Place, targets};
 use tdekit_backup_run::signature::Signer;
-use tdekit_backup_run::uses::{forget_uses, note_uses, uses_of};
+use tdekit_backup_run::uses::{forget_uses, known_databases, note_uses, uses_of};
 use tdekit_backup_run::{
     BackupJob, BackupOutcome, CertificateNames, Compression, Encryption as Sealed, Labels, Layout,
     Mode, RunError, SetKind, Sign, Source, UnwrapSecret, backup, sign,
 };
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::StoreError;
-use tdekit_sqlite_convert::io_error;
+use tdekit_sqlite_convert::{FileKind, io_error, refuse_lost, resolved_path};
 use tdekit_wire_tds::messages::{ServerError, Told};
 use tdekit_wire_tsql::{Backup, Device, Error, Progress};
 
@@ -132,6 +132,11 @@ fn choice(wanted: &Backup, out: &mut Progress<'_>) -> Result<Option<EncryptionCh
 /// Opens a database of this process, whose other connections keep their locks.
 fn open(path: &Path, keys: &Keys) -> Result<Database, RunError> {
     let area = kept::area(path).map_err(|error| RunError::from(io_error("read", path)(error)))?;
+    if FileKind::of(&area) != FileKind::Encrypted {
+        let known = known_databases(keys.operator())?;
+        let is_known = resolved_path(path).is_some_and(|path| known.contains_key(&path));
+        refuse_lost(path, &area, is_known)?;
+    }
     source::open(path.to_owned(), &area, || Ok(keys.open()?))
 }
 

@@ -21,6 +21,8 @@ use crate::place::is_media;
 const OWN_FILES: [&str; 5] =
     [STORE_FILE_NAME, CONFIG_FILE_NAME, SERVER_KEYS_FILE_NAME, "audit.log", "uses.json"];
 
+const OF_STORE: &str = "a file of a key store";
+
 /// Hint for an occupied name where `--replace` would help.
 const REPLACE: &str = "; --replace puts the restored one in its place";
 
@@ -68,6 +70,9 @@ pub fn destination(name: &Path, over: Over) -> Result<PathBuf, RunError> {
         return Err(DatabaseError::NotAFile { path: name.to_owned(), problem }.into());
     };
     let path = fs::canonicalize(parent).map_err(io_error("open", parent))?.join(file_name);
+    if is_own(&path) && is_in_store(&path) {
+        return Err(RunError::NotReplaced { path, what: OF_STORE });
+    }
     // SQLite would take them for those of the restored database.
     for suffix in SIDE_SUFFIXES {
         let side = with_suffix(&path, suffix);
@@ -80,22 +85,28 @@ pub fn destination(name: &Path, over: Over) -> Result<PathBuf, RunError> {
 }
 
 /// Returns the kind of the existing file, if a restore may not replace it.
+/// Returns true for the name of a file of a key store.
+fn is_own(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| OWN_FILES.iter().any(|own| name == *own))
+}
+
+/// Returns true for a file beside or below a key store. Those that are not databases belong to it:
+/// keys, settings, anchors, locks, logs.
+fn is_in_store(path: &Path) -> bool {
+    path.ancestors().skip(1).any(|dir| dir.join(STORE_FILE_NAME).is_file())
+}
+
 fn reason_to_keep(path: &Path, file: &File, over: Over) -> io::Result<Option<&'static str>> {
-    // Files beside or below a key store that are not databases belong to it: keys, settings,
-    // anchors, locks, logs.
-    let in_store = || path.ancestors().skip(1).any(|dir| dir.join(STORE_FILE_NAME).is_file());
-    let own = path.file_name().is_some_and(|name| OWN_FILES.iter().any(|own| name == *own));
+    let own = is_own(path);
     if over == Over::Anything {
-        return Ok((own && in_store()).then_some("a file of a key store"));
+        return Ok((own && is_in_store(path)).then_some(OF_STORE));
     }
     if is_media(path) {
         return Ok(Some("a backup media set"));
     }
     let area = read_area(file)?;
     Ok(match (over, FileKind::of(&area)) {
-        (_, kind) if (own || kind == FileKind::Other) && in_store() => {
-            Some("a file of a key store")
-        }
+        (_, kind) if (own || kind == FileKind::Other) && is_in_store(path) => Some(OF_STORE),
         (Over::Database, FileKind::Other) => Some("not a database"),
         (_, FileKind::Plain) if is_history(&area) => Some("a backup history"),
         _ => None,

@@ -1,21 +1,23 @@
 //! The client of a store, from an address and the environment.
 
-use std::path::PathBuf;
+use std::panic::AssertUnwindSafe;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use futures_util::FutureExt;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsCredential, AwsCredentialProvider};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::client::{
-    HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService, ReqwestConnector,
+    CredentialProvider, HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse,
+    HttpService, ReqwestConnector,
 };
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::list::PaginatedListStore;
 use object_store::multipart::MultipartStore;
 use object_store::{ClientConfigKey, ClientOptions, HeaderValue, ObjectStore, RetryConfig};
-use tdekit_key_store::{as_header, read_limited, trimmed_variables};
+use tdekit_key_store::{as_header, check_token_file, trimmed_variables};
 use url::Url;
 
 use super::address::{Address, Scheme};
@@ -60,7 +62,8 @@ pub(super) fn connect(
             refuse_plain_http(options)?;
             check_endpoint(options)?;
             let only_new = Arc::new(AtomicBool::new(false));
-            check_token_file()?;
+            let token = check_token_file("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+            token.map_err(|reason| ObjectFault::Configuration { reason })?;
             let mut builder = AmazonS3Builder::new();
             for (key, value) in settings(options, "AWS_", AmazonS3ConfigKey::Client)? {
                 builder = builder.with_config(key, value);
@@ -71,7 +74,9 @@ pub(super) fn connect(
                 .with_http_connector(Conditional { only_new: Arc::clone(&only_new) });
             // Amazon's own server does. Some others ignore the condition.
             let keeps_conditions = endpoint(options).is_none();
-            let store = Arc::new(builder.build().map_err(fault)?);
+            let found = builder.clone().build().map_err(fault)?;
+            let checked = Arc::new(Checked(Arc::clone(found.credentials())));
+            let store = Arc::new(builder.with_credentials(checked).build().map_err(fault)?);
             Ok(Connection::new(store, Some(only_new), keeps_conditions))
         }
         Scheme::Gcs => {
@@ -126,22 +131,6 @@ fn settings<K: FromStr>(
     limits.into_iter().chain(trimmed).map(Ok).chain(variables).collect()
 }
 
-/// Refuses a container's token file that is not valid in a header: the client reads it by itself.
-fn check_token_file() -> Result<(), ObjectFault> {
-    const VARIABLE: &str = "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE";
-    const MAX_BYTES: u64 = 256 << 10;
-    let named = std::env::var_os(VARIABLE).filter(|path| !path.is_empty());
-    let Some(path) = named.map(PathBuf::from) else { return Ok(()) };
-    // The client reports a file that cannot be read.
-    let Ok(Some(token)) = read_limited(&path, MAX_BYTES) else { return Ok(()) };
-    if token.iter().any(u8::is_ascii_control) {
-        let name = path.display();
-        let reason = format!("{name} ({VARIABLE}) ends in a line feed, or has control characters");
-        return Err(ObjectFault::Configuration { reason });
-    }
-    Ok(())
-}
-
 impl Connection {
     fn new<S>(store: Arc<S>, only_new: Option<Arc<AtomicBool>>, keeps_conditions: bool) -> Self
     where
@@ -192,6 +181,32 @@ fn check_endpoint(options: &ObjectOptions) -> Result<(), ObjectFault> {
 
 /// Makes the request that completes a multipart upload conditional. The client completes without a
 /// condition; the header is not part of the signature, as in the client's own conditional requests.
+/// Credentials that the client finds by itself, from the variables or the role of the machine or
+/// container. It panics on answers with values that are not valid in a header.
+#[derive(Debug)]
+struct Checked(AwsCredentialProvider);
+
+#[async_trait]
+impl CredentialProvider for Checked {
+    type Credential = AwsCredential;
+
+    async fn get_credential(&self) -> object_store::Result<Arc<AwsCredential>> {
+        let refused = |reason: &str| object_store::Error::Generic {
+            store: "S3",
+            source: format!("the credentials cannot be used: {reason}").into(),
+        };
+        let asked = AssertUnwindSafe(self.0.get_credential()).catch_unwind().await;
+        let found = asked.map_err(|_| refused("the server's answer is not valid"))??;
+        let values = [Some(&found.key_id), Some(&found.secret_key), found.token.as_ref()];
+        let fits = |value: &&String| as_header(value) == Some(value.as_str());
+        let all_fit = values.iter().flatten().all(fits);
+        match all_fit {
+            true => Ok(found),
+            false => Err(refused("a value has a control character or a blank at an end")),
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Conditional {
     only_new: Arc<AtomicBool>,

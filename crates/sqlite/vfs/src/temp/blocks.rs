@@ -1,5 +1,6 @@
 //! The sealed blocks of a temporary file: in the file, or gathered for writing.
 
+use std::collections::BTreeMap;
 use std::ffi::c_int;
 
 use tdekit_key_crypto::{Algorithm, NONCE_LEN, SealingKey, SecretBytes, TAG_LEN, random_bytes};
@@ -14,11 +15,14 @@ const TRAILER_LEN: usize = 8 + TAG_LEN;
 const STRIDE: usize = BLOCK_LEN + TRAILER_LEN;
 /// Number of blocks gathered before they are written.
 const MAX_PENDING_BLOCKS: usize = 16;
+/// Number of blocks that may be aside.
+const MAX_ASIDE_BLOCKS: usize = 4 * MAX_PENDING_BLOCKS;
 
 /// Blocks by number, each sealed with a counter that never repeats under the key.
 ///
 /// A failed call leaves every block as it was. A gathered block stays until its write has
-/// succeeded, and is read from here until then.
+/// succeeded, and is read from here until then. Blocks whose write failed step aside: a full disk
+/// has no room for a block at the end, but takes one in the place of its older version.
 pub(super) struct Blocks {
     pub(super) base: BaseFile,
     key: SealingKey,
@@ -28,6 +32,8 @@ pub(super) struct Blocks {
     written: Vec<u64>,
     pending_first: u64,
     pending: Vec<u8>,
+    /// Sealed blocks by number whose write failed; none of them is in `pending`.
+    aside: BTreeMap<u64, Vec<u8>>,
     sealed: Vec<u8>,
 }
 
@@ -45,6 +51,7 @@ impl Blocks {
             written: Vec::new(),
             pending_first: 0,
             pending: Vec::new(),
+            aside: BTreeMap::new(),
             sealed: Vec::new(),
         })
     }
@@ -69,6 +76,9 @@ impl Blocks {
         };
         if let Some(start) = gathered {
             return open(&self.pending[start..start + STRIDE]);
+        }
+        if let Some(sealed) = self.aside.get(&block) {
+            return open(sealed);
         }
         if let Some(opened) = self.base.with_mapped(at, STRIDE, None, &mut open) {
             return opened;
@@ -107,15 +117,38 @@ impl Blocks {
             Some(before) => before.copy_from_slice(&self.sealed),
             None => self.pending.extend_from_slice(&self.sealed),
         }
+        self.aside.remove(&block);
         self.set_written(block, true);
         Ok(())
     }
 
-    /// Writes the gathered blocks.
-    pub(super) fn flush(&mut self) -> Result<(), VfsError> {
-        if !self.pending.is_empty() {
-            self.base.write(&self.pending, self.pending_first * STRIDE as u64)?;
-            self.pending.clear();
+    /// Writes the gathered blocks, or puts them aside. Fails if there are too many aside: what
+    /// SQLite was told is written must not be what fails first on a full disk.
+    fn flush(&mut self) -> Result<(), VfsError> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        match self.base.write(&self.pending, self.pending_first * STRIDE as u64) {
+            Ok(()) => {
+                self.pending.clear();
+                // There may be room again.
+                let _stay = self.write_aside();
+            }
+            Err(_) if self.aside.len() + self.pending.len() / STRIDE <= MAX_ASIDE_BLOCKS => {
+                let blocks = self.pending.chunks_exact(STRIDE).map(<[u8]>::to_vec);
+                self.aside.extend((self.pending_first..).zip(blocks));
+                self.pending.clear();
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Writes the blocks that are aside.
+    fn write_aside(&mut self) -> Result<(), VfsError> {
+        while let Some(entry) = self.aside.first_entry() {
+            self.base.write(entry.get(), entry.key() * STRIDE as u64)?;
+            entry.remove();
         }
         Ok(())
     }
@@ -129,6 +162,7 @@ impl Blocks {
         }
         let kept = usize::try_from(keep.saturating_sub(self.pending_first)).unwrap_or(usize::MAX);
         self.pending.truncate(kept.saturating_mul(STRIDE));
+        self.aside.split_off(&keep);
         for block in keep..=last {
             self.set_written(block, false);
         }
@@ -137,6 +171,7 @@ impl Blocks {
 
     pub(super) fn sync(&mut self, flags: c_int) -> Result<(), VfsError> {
         self.flush()?;
+        self.write_aside()?;
         self.base.sync(flags)
     }
 

@@ -22,6 +22,7 @@ mod register;
 mod reserve;
 mod scratch;
 mod shutdown;
+mod temporary;
 mod tenants;
 mod uri;
 mod wal;

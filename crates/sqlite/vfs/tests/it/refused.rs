@@ -59,6 +59,22 @@ fn a_new_database_without_locks() {
     assert_eq!(one::<i64>(&db, "SELECT x FROM t"), 1);
 }
 
+/// What another program put in the place of a new database is not removed with it.
+#[test]
+fn a_file_that_replaced_a_new_database_stays() {
+    let dir = TempDir::new().unwrap();
+    let (path, other) = (dir.path().join("new.db"), dir.path().join("other.db"));
+    open(&other).unwrap().execute_batch("CREATE TABLE kept(x)").unwrap();
+    let db = create(&path);
+    db.execute_batch("CREATE TABLE t(x); INSERT INTO t VALUES(1)").unwrap();
+    std::fs::copy(&other, &path).unwrap();
+    for sql in ["SELECT * FROM t", "INSERT INTO t VALUES(2)"] {
+        assert!(db.execute_batch(sql).is_err(), "{sql}");
+    }
+    drop(db);
+    assert_eq!(std::fs::read(&path).unwrap(), std::fs::read(&other).unwrap());
+}
+
 /// A database of one page: its only page is the first one that a log takes.
 #[test]
 fn a_backup_of_a_plain_page_is_refused_in_every_journal_mode() {

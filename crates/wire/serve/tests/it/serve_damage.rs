@@ -4,7 +4,7 @@
 use std::fs;
 
 use crate::media::records;
-use crate::served::{CERTIFICATE, Served, int, ok};
+use crate::served::{CERTIFICATE, Client, Served, int, ok};
 
 #[test]
 fn damaged_media_are_refused_by_number() {
@@ -44,6 +44,36 @@ fn damaged_media_are_refused_by_number() {
     assert_eq!(error(&verify(2)), Some(3241));
 }
 
+/// Encrypts the database `app`, which the client uses.
+fn encrypt_app(client: &mut Client) {
+    let key = format!(
+        "CREATE DATABASE ENCRYPTION KEY WITH ALGORITHM = AES_256 ENCRYPTION BY SERVER CERTIFICATE \
+         {CERTIFICATE}; ALTER DATABASE app SET ENCRYPTION ON"
+    );
+    ok(client, &key);
+    crate::served::eventually("the database is encrypted", || {
+        int(client, "SELECT max(encryption_state) FROM sys.dm_database_encryption_keys") == 3
+    });
+}
+
+#[test]
+fn what_is_left_of_an_encrypted_database_is_not_backed_up() {
+    let served = Served::new();
+    let mut client = served.client_in("app");
+    ok(&mut client, "CREATE TABLE t(n int); INSERT t VALUES (7)");
+    encrypt_app(&mut client);
+    ok(&mut client, "USE master");
+    let whole = fs::read(served.data("app.db")).unwrap();
+    let media = served.place.path("left.bak");
+    let backup = format!("BACKUP DATABASE app TO DISK = '{}'", media.display());
+    fs::write(served.data("app.db"), "").unwrap();
+    let answer = client.batch(&backup);
+    assert!(format!("{answer:?}").contains("the key store knows"), "{answer:?}");
+    assert!(!answer.errors().is_empty() && !media.exists(), "{answer:?}");
+    fs::write(served.data("app.db"), whole).unwrap();
+    ok(&mut client, &backup);
+}
+
 #[test]
 fn an_encrypted_database_does_not_become_plain() {
     let served = Served::new();
@@ -51,14 +81,7 @@ fn an_encrypted_database_does_not_become_plain() {
     ok(&mut client, "CREATE TABLE t(n int); INSERT t VALUES (7)");
     let device = format!("DISK = '{}'", served.place.path("plain.bak").display());
     ok(&mut client, &format!("BACKUP DATABASE app TO {device}"));
-    let key = format!(
-        "CREATE DATABASE ENCRYPTION KEY WITH ALGORITHM = AES_256 ENCRYPTION BY SERVER CERTIFICATE \
-         {CERTIFICATE}; ALTER DATABASE app SET ENCRYPTION ON"
-    );
-    ok(&mut client, &key);
-    crate::served::eventually("the database is encrypted", || {
-        int(&mut client, "SELECT max(encryption_state) FROM sys.dm_database_encryption_keys") == 3
-    });
+    encrypt_app(&mut client);
     ok(&mut client, "USE master");
     let answer = client.batch(&format!("RESTORE DATABASE app FROM {device} WITH REPLACE"));
     assert_eq!(answer.errors().first(), Some(&50_000), "{answer:?}");
