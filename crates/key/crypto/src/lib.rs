@@ -18,6 +18,7 @@ pub mod fork;
 pub mod gcm;
 mod gmac_hash;
 mod hctr2;
+pub mod host_aes;
 mod key_pair;
 mod kind;
 mod libaegis;

@@ -194,7 +194,7 @@ fn protector_keys(
 }
 
 /// Returns nonce, ciphertext, tag: XAES-256-GCM with a random nonce.
-fn seal(key: &SecretBytes, aad: &[u8], plaintext: &[u8]) -> Result<Vec<u8>, StoreError> {
+pub(crate) fn seal(key: &SecretBytes, aad: &[u8], plaintext: &[u8]) -> Result<Vec<u8>, StoreError> {
     let mut nonce = [0; NONCE_LEN];
     random_bytes(&mut nonce)?;
     let mut out = vec![0; NONCE_LEN + plaintext.len() + TAG_LEN];
@@ -206,7 +206,8 @@ fn seal(key: &SecretBytes, aad: &[u8], plaintext: &[u8]) -> Result<Vec<u8>, Stor
     Ok(out)
 }
 
-fn open(key: &SecretBytes, aad: &[u8], sealed: &[u8]) -> Option<SecretBytes> {
+/// Opens the output of [`seal`]. `None` if the seal does not hold.
+pub(crate) fn open(key: &SecretBytes, aad: &[u8], sealed: &[u8]) -> Option<SecretBytes> {
     let (nonce, rest) = sealed.split_first_chunk::<NONCE_LEN>()?;
     let (ciphertext, tag) = rest.split_last_chunk::<TAG_LEN>()?;
     let mut plaintext = SecretBytes::new_zeroed(ciphertext.len()).ok()?;

@@ -16,9 +16,12 @@ mod error;
 mod file;
 mod lock;
 mod manage;
+mod mark;
+mod named_keys;
 mod protectors;
 mod provider;
 mod server_keys;
+mod signed_file;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -45,6 +48,11 @@ pub use file::{
     MAX_NAME_BYTES, MasterKeyRecord, Protector, ProtectorKind, StoreFile,
 };
 pub use manage::{NewCertificate, Rotation};
+pub use mark::{MARK_FILE, read_mark, write_mark};
+pub use named_keys::{
+    FileKey, KeyName, MAX_KEY_NAME_LEN, MAX_NAMED_KEY_LEN, NamedKey, NamedKeys, is_key_listing,
+    namespace_of,
+};
 pub use provider::{
     AGENT_VARIABLE, AgentKey, AgentQuestion, AwsKmsKey, BackupPolicy, Binding, CONFIG_FILE_NAME,
     KeyService, MIN_KEY_BYTES, OverviewConfig, Pin, Provider, ServiceAccess, ServiceAnswer,

@@ -5,14 +5,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use tdekit_key_crypto::{SecretBytes, hkdf_sha256, random_bytes, x509};
+use tdekit_key_crypto::{SecretBytes, hkdf_sha256, random_bytes};
 
 use crate::audit::{AuditAction, AuditEvent, AuditSubject};
-use crate::certificate::CertificateInfo;
 use crate::clock::now_seconds;
-use crate::disk;
 use crate::error::StoreError;
-use crate::lock::{self, WriterLock};
+use crate::signed_file::{SignedFormat, SignedListing, hex_wrapped};
 use crate::store::KeyStore;
 use crate::unlocked::Unlocked;
 use crate::wrapped::WrappedDek;
@@ -28,14 +26,16 @@ pub const FIRST_DERIVATION: u8 = 1;
 /// The derivation of new versions.
 pub const NEWEST_DERIVATION: u8 = 3;
 
-const FORMAT: &str = "tdekit server keys";
+const KIND: SignedFormat = SignedFormat {
+    field: SERVER_KEYS_FILE_NAME,
+    format: "tdekit server keys",
+    version: VERSION,
+    label: b"tdekit server keys v1 signature\n",
+};
 /// The newest version of the format. A file has the version that introduced its newest derivation,
 /// so a program that does not know the derivation reports that the file is newer than itself.
 const VERSION: u16 = 3;
 const _: () = assert!(VERSION == NEWEST_DERIVATION as u16);
-const MAX_BYTES: u64 = 64 << 20;
-const MAX_WRAPPED: usize = 16;
-const SIGNED_LABEL: &[u8] = b"tdekit server keys v1 signature\n";
 const COMMITMENT_INFO: &[u8] = b"tdekit server keys v1 commitment";
 
 /// The numbered keys of a store, as read. Contains no secret.
@@ -122,37 +122,7 @@ impl KeyStore {
     /// # Errors
     /// `Corrupt`, `FutureVersion`, `CertificateMissing` when the signer is not in the store, `Io`.
     pub fn server_keys(&self) -> Result<Option<ServerKeys>, StoreError> {
-        match disk::read_ordinary(&self.server_keys_path(), MAX_BYTES)? {
-            Some(bytes) => self.decode_server_keys(&bytes).map(Some),
-            None => Ok(None),
-        }
-    }
-
-    fn decode_server_keys(&self, bytes: &[u8]) -> Result<ServerKeys, StoreError> {
-        let (payload, signed) = split_lines(bytes)?;
-        let Head { format, version } = from_json(payload)?;
-        if format != FORMAT {
-            return Err(corrupt("it is no file of server keys"));
-        }
-        if version > VERSION {
-            return Err(StoreError::FutureVersion { found: version, supported: VERSION });
-        }
-        let signed: Signed = from_json(signed)?;
-        let signer: [u8; 32] = from_hex(&signed.certificate)?;
-        let info = self.by_sha256(&signer).ok_or_else(|| StoreError::CertificateMissing {
-            wanted: vec![signed.certificate.clone()],
-        })?;
-        let facts = x509::parse(self.der_of(info)?)?;
-        let signature = hex::decode(&signed.signature).map_err(|error| corrupt(&error))?;
-        if !facts.public_key.verifies(&[SIGNED_LABEL, payload].concat(), &signature) {
-            return Err(corrupt("its signature does not hold"));
-        }
-        from_json::<Listing>(payload)?.into_keys(signer)
-    }
-
-    fn der_of(&self, info: &CertificateInfo) -> Result<&[u8], StoreError> {
-        let missing = || StoreError::CertificateMissing { wanted: vec![info.thumbprint()] };
-        self.record(&info.sha256).map(|record| record.der.as_slice()).ok_or_else(missing)
+        self.read_signed(&self.server_keys_path())
     }
 }
 
@@ -231,11 +201,8 @@ impl Unlocked {
             }
             Ok(())
         })?;
-        let current = self.store().find(name_or_thumbprint)?.sha256;
-        let stale = before.iter().flat_map(ServerKeys::certificates);
-        for sha256 in stale.filter(|sha256| *sha256 != current) {
-            self.store().forget_use(&sha256, after.file_id, &self.store().server_keys_path())?;
-        }
+        let path = self.store().server_keys_path();
+        self.forget_stale(&path, name_or_thumbprint, before.as_ref(), &after)?;
         Ok(after)
     }
 
@@ -267,39 +234,12 @@ impl Unlocked {
         change: impl FnOnce(&mut ServerKeys) -> Result<(), StoreError>,
     ) -> Result<ServerKeys, StoreError> {
         let path = self.store().server_keys_path();
-        let keys = {
-            let _lock = WriterLock::acquire(self.store().dir(), lock::WAIT)?;
-            let mut keys = match self.store().server_keys()? {
-                Some(keys) => keys,
-                None => ServerKeys::empty()?,
-            };
+        let changed = self.change_signed(&path, signer, ServerKeys::empty, |keys| {
             let before = keys.numbers();
-            change(&mut keys)?;
-            self.log_locked(&server_key_events(&before, &keys))?;
-            keys.sequence = keys.sequence.saturating_add(1);
-            keys.signer = self.store().find(signer)?.sha256;
-            let bytes = self.encode_server_keys(&keys, signer)?;
-            // Read back before it is written: an unreadable file must not replace a readable one.
-            if self.store().decode_server_keys(&bytes)? != keys {
-                return Err(corrupt("it would not be read back as it is"));
-            }
-            disk::replace(&path, &bytes, &disk::go_on)?;
-            keys
-        };
-        for sha256 in keys.certificates() {
-            self.store().record_use(&sha256, keys.file_id, &path)?;
-        }
-        Ok(keys)
-    }
-
-    fn encode_server_keys(&self, keys: &ServerKeys, signer: &str) -> Result<Vec<u8>, StoreError> {
-        let info = self.store().find(signer)?;
-        let payload = to_json(&Listing::of(keys)?)?;
-        let message = [SIGNED_LABEL, &payload].concat();
-        let signature = self.private_key(info)?.sign(&message)?;
-        let signed =
-            Signed { certificate: hex::encode(info.sha256), signature: hex::encode(signature) };
-        Ok([payload.as_slice(), b"\n", &to_json(&signed)?, b"\n"].concat())
+            change(keys)?;
+            Ok(((), server_key_events(&before, keys)))
+        });
+        changed.map(|(keys, ())| keys)
     }
 }
 
@@ -338,15 +278,30 @@ impl ServerKeys {
         random_bytes(&mut file_id)?;
         Ok(Self { file_id, sequence: 0, signer: [0; 32], keys: BTreeMap::new() })
     }
+}
 
-    /// SHA-256 of each certificate that wraps a version.
-    fn certificates(&self) -> Vec<[u8; 32]> {
-        let versions = self.keys.values().flatten();
-        let mut all: Vec<_> =
-            versions.flat_map(|version| version.wrapped.iter().map(|one| one.sha256)).collect();
-        all.sort_unstable();
-        all.dedup();
-        all
+impl SignedListing for ServerKeys {
+    const FORMAT: SignedFormat = KIND;
+
+    fn decode(payload: &[u8], signer: [u8; 32]) -> Result<Self, StoreError> {
+        KIND.parse_json::<Listing>(payload)?.into_keys(signer)
+    }
+
+    fn encode(&self) -> Result<Vec<u8>, StoreError> {
+        KIND.to_json(&Listing::of(self)?)
+    }
+
+    fn file_id(&self) -> [u8; 16] {
+        self.file_id
+    }
+
+    fn written_by(&mut self, signer: [u8; 32]) {
+        self.sequence = self.sequence.saturating_add(1);
+        self.signer = signer;
+    }
+
+    fn wrapped(&self) -> Box<dyn Iterator<Item = &WrappedDek> + '_> {
+        Box::new(self.keys.values().flatten().flat_map(|version| &version.wrapped))
     }
 }
 
@@ -356,13 +311,6 @@ fn commitment(key: &SecretBytes, id: u32, version: u32) -> Result<[u8; 32], Stor
     let info: [&[u8]; 3] = [COMMITMENT_INFO, &id.to_le_bytes(), &version.to_le_bytes()];
     hkdf_sha256(key.expose(), &[], &info, &mut out)?;
     Ok(out)
-}
-
-/// The fields at the beginning of every version of the format.
-#[derive(Deserialize)]
-struct Head {
-    format: String,
-    version: u16,
 }
 
 /// The first line. Digests and wrapped keys are in hexadecimal digits.
@@ -395,24 +343,15 @@ struct VersionEntry {
     wrapped: Vec<String>,
 }
 
-/// The second line.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Signed {
-    certificate: String,
-    signature: String,
-}
-
 impl Listing {
     fn of(keys: &ServerKeys) -> Result<Self, StoreError> {
         let version = |record: &ServerKeyVersion| -> Result<VersionEntry, StoreError> {
-            let wrapped = record.wrapped.iter().map(|one| Ok(hex::encode(one.encode()?)));
             Ok(VersionEntry {
                 version: record.version,
                 created_at: record.created_at,
                 derivation: Some(record.derivation).filter(|one| *one != FIRST_DERIVATION),
                 commitment: hex::encode(record.commitment),
-                wrapped: wrapped.collect::<Result<_, StoreError>>()?,
+                wrapped: hex_wrapped(&record.wrapped)?,
             })
         };
         let key = |(id, versions): (&u32, &Vec<ServerKeyVersion>)| {
@@ -421,7 +360,7 @@ impl Listing {
         };
         let newest = keys.keys.values().flatten().map(|one| one.derivation).max();
         Ok(Self {
-            format: FORMAT.to_owned(),
+            format: KIND.format.to_owned(),
             version: newest.unwrap_or(FIRST_DERIVATION).into(),
             file_id: hex::encode(keys.file_id),
             sequence: keys.sequence,
@@ -430,7 +369,7 @@ impl Listing {
     }
 
     fn into_keys(self, signer: [u8; 32]) -> Result<ServerKeys, StoreError> {
-        let (file_id, sequence) = (from_hex(&self.file_id)?, self.sequence);
+        let (file_id, sequence) = (KIND.unhex(&self.file_id)?, self.sequence);
         let mut keys = BTreeMap::new();
         for entry in self.keys {
             let id = entry.id;
@@ -455,56 +394,21 @@ impl Listing {
 }
 
 fn version_of(entry: VersionEntry) -> Result<ServerKeyVersion, StoreError> {
-    if entry.wrapped.is_empty() || entry.wrapped.len() > MAX_WRAPPED {
-        return Err(corrupt("a version is wrapped by none, or by too many certificates"));
-    }
     let derivation = entry.derivation.unwrap_or(FIRST_DERIVATION);
     if !(FIRST_DERIVATION..=NEWEST_DERIVATION).contains(&derivation) {
         return Err(corrupt(&format_args!("derivation {derivation} is not known")));
     }
-    let unhex = |text: &String| -> Result<WrappedDek, StoreError> {
-        let bytes = hex::decode(text).map_err(|error| corrupt(&error))?;
-        match WrappedDek::decode(&bytes)? {
-            (wrapped, len) if len == bytes.len() => Ok(wrapped),
-            _ => Err(corrupt("a wrapped key has bytes too many")),
-        }
-    };
     Ok(ServerKeyVersion {
         version: entry.version,
         created_at: entry.created_at,
         derivation,
-        commitment: from_hex(&entry.commitment)?,
-        wrapped: entry.wrapped.iter().map(unhex).collect::<Result<_, _>>()?,
+        commitment: KIND.unhex(&entry.commitment)?,
+        wrapped: KIND.unhex_wrapped(&entry.wrapped)?,
     })
 }
 
-/// Splits the file into its two lines, each with its line end.
-fn split_lines(bytes: &[u8]) -> Result<(&[u8], &[u8]), StoreError> {
-    let torn = || corrupt("it has not two lines");
-    let body = bytes.strip_suffix(b"\n").ok_or_else(torn)?;
-    let mut lines = body.split(|byte| *byte == b'\n');
-    match (lines.next(), lines.next(), lines.next()) {
-        (Some(payload), Some(signed), None) => Ok((payload, signed)),
-        _ => Err(torn()),
-    }
-}
-
-fn to_json(value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
-    serde_json::to_vec(value).map_err(|error| corrupt(&error))
-}
-
-fn from_json<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, StoreError> {
-    serde_json::from_slice(bytes).map_err(|error| corrupt(&error))
-}
-
-fn from_hex<const N: usize>(text: &str) -> Result<[u8; N], StoreError> {
-    let mut bytes = [0; N];
-    hex::decode_to_slice(text, &mut bytes).map_err(|error| corrupt(&error))?;
-    Ok(bytes)
-}
-
 fn corrupt(reason: &(impl std::fmt::Display + ?Sized)) -> StoreError {
-    StoreError::corrupt(SERVER_KEYS_FILE_NAME, reason.to_string())
+    KIND.corrupt(reason)
 }
 
 fn invalid(id: u32, reason: &'static str) -> StoreError {

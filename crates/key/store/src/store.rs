@@ -299,6 +299,31 @@ impl KeyStore {
         self.unlock_as_configured(from_environment(&self.dir)?)
     }
 
+    /// Opens the store for a server that was given a file with its secret: a password or a key.
+    /// Without either the environment or the store's configuration file counts.
+    ///
+    /// # Errors
+    /// As [`Self::unlock`] and [`Self::unlock_from_environment`].
+    pub fn unlock_for_server(
+        &self,
+        password_file: Option<&Path>,
+        key_file: Option<&Path>,
+    ) -> Result<Unlocked, StoreError> {
+        match (password_file, key_file) {
+            (Some(path), _) => self.unlock(&Unlock::PasswordFile(path.to_owned())),
+            (None, Some(path)) => self.unlock(&Unlock::KeyFile(path.to_owned())),
+            (None, None) => self.unlock_from_environment(),
+        }
+    }
+
+    /// Returns true if a generation of the certificate of this name signed.
+    ///
+    /// # Errors
+    /// `CertificateMissing`.
+    pub fn is_generation_of(&self, name: &str, signer: &[u8; 32]) -> Result<bool, StoreError> {
+        Ok(self.find_all(name)?.iter().any(|info| info.sha256 == *signer))
+    }
+
     /// Opens the store with a secret from its own configuration file, as
     /// [`crate::unlocks_from_configuration`] returns it: for a process with several stores, to
     /// which the environment's secrets do not belong.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use tdekit_key_store::{KeyStore, ServerKeys, StoreError, Unlock, Unlocked};
+use tdekit_key_store::{KeyStore, ServerKeys, StoreError, Unlocked};
 
 use crate::derive::{Derivation, ServerKey};
 use crate::{PluginError, SYSTEM_KEY_ID, report};
@@ -271,19 +271,11 @@ fn unlock(source: &Source) -> Result<Unlocked, PluginError> {
         return Err(PluginError::NoKeyStore);
     }
     let store = KeyStore::open(&source.store)?;
-    let given = match (&source.password_file, &source.key_file) {
-        (Some(path), _) => Some(Unlock::PasswordFile(path.clone())),
-        (None, Some(path)) => Some(Unlock::KeyFile(path.clone())),
-        (None, None) => None,
-    };
-    Ok(match given {
-        Some(unlock) => store.unlock(&unlock)?,
-        None => store.unlock_from_environment()?,
-    })
+    Ok(store.unlock_for_server(source.password_file.as_deref(), source.key_file.as_deref())?)
 }
 
 fn check_signer(source: &Source, store: &KeyStore, keys: &ServerKeys) -> Result<(), PluginError> {
     let Some(wanted) = &source.certificate else { return Ok(()) };
-    let signed = store.find_all(wanted)?.iter().any(|info| info.sha256 == *keys.signer());
+    let signed = store.is_generation_of(wanted, keys.signer())?;
     if signed { Ok(()) } else { Err(PluginError::OtherSigner { wanted: wanted.clone() }) }
 }

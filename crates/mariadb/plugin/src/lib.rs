@@ -23,7 +23,7 @@ mod wide;
 pub use derive::{Derivation, HANDLE_LEN, ServerKey};
 pub use error::PluginError;
 pub use keyring::Keyring;
-pub use mark::MARK_FILE;
+pub use tdekit_key_store::MARK_FILE;
 
 /// Name of the plugin, and prefix of the names of its options.
 pub const PLUGIN_NAME: &str = "tdekit";

@@ -1,23 +1,14 @@
-//! The mark in a data directory, which names the server keys that encrypt its files.
-//!
-//! Without it, a server with another key store would start to read its redo log, find noise, and
-//! suggest a forced recovery that discards data.
+//! The check of the mark in a data directory, which names the server keys that encrypt its files.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tdekit_key_store::{StoreError, read_limited, replace_with_mode};
+use tdekit_key_store::{MARK_FILE, read_mark, write_mark};
 
 use crate::{PluginError, report};
 
-/// The mark's file in a data directory: `docs/format/mariadb.md`.
-pub const MARK_FILE: &str = "tdekit-keys";
-
 /// InnoDB's first file, without which a directory has no data.
 const SYSTEM_FILE: &str = "ibdata1";
-const BEGIN: &str = "tdekit server keys ";
-const MAX_BYTES: u64 = 256;
-const MODE: u32 = 0o660;
 
 /// The server keys that encrypt a data directory.
 pub(crate) struct Mark {
@@ -39,11 +30,11 @@ impl Mark {
             file_id,
             settled: AtomicBool::new(settled),
         };
-        let path = directory.join(MARK_FILE);
-        match read(&path) {
+        match read_mark(directory) {
             Ok(None) => Ok(mark(false)),
             Ok(Some(found)) if found == file_id => Ok(mark(true)),
             Ok(Some(found)) => {
+                let path = directory.join(MARK_FILE);
                 let path = std::path::absolute(&path).unwrap_or(path);
                 let (found, ours) = (hex::encode(found), hex::encode(file_id));
                 Err(PluginError::OtherKeys { path, found, ours })
@@ -70,26 +61,10 @@ impl Mark {
         {
             return;
         }
-        let path = self.directory.join(MARK_FILE);
-        let text = format!("{BEGIN}{}\n", hex::encode(self.file_id));
-        if let Err(error) = replace_with_mode(&path, text.as_bytes(), MODE) {
+        if let Err(error) = write_mark(&self.directory, &self.file_id) {
             report::warning(format_args!("the mark of the data's keys is not written: {error}"));
         }
     }
-}
-
-/// Returns the file id in a mark; `None` if there is no mark.
-fn read(path: &Path) -> Result<Option<[u8; 16]>, StoreError> {
-    let Some(bytes) = read_limited(path, MAX_BYTES)? else { return Ok(None) };
-    let id = std::str::from_utf8(&bytes)
-        .ok()
-        .and_then(|text| text.strip_prefix(BEGIN)?.strip_suffix('\n'))
-        .and_then(|digits| hex::decode(digits).ok()?.try_into().ok());
-    let damaged = || StoreError::Corrupt {
-        field: "mark of a data directory",
-        reason: format!("{} is not one", path.display()),
-    };
-    id.ok_or_else(damaged).map(Some)
 }
 
 #[cfg(test)]

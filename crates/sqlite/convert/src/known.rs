@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use tdekit_key_store::{SERVER_KEYS_FILE_NAME, USES_FILE_NAME, Use};
+use tdekit_key_store::{USES_FILE_NAME, Use, is_key_listing};
 use tdekit_sqlite_page::HEADER_AREA_LEN;
 
 use crate::error::DatabaseError;
@@ -32,9 +32,8 @@ pub type Known = BTreeMap<PathBuf, BTreeSet<String>>;
 /// sets.
 #[must_use]
 pub fn known_of(uses: Vec<Use>, media: &BTreeSet<String>) -> Known {
-    let is_database = |path: &PathBuf| {
-        !path.ends_with(SERVER_KEYS_FILE_NAME) && !media.contains(&*path.to_string_lossy())
-    };
+    let is_database =
+        |path: &PathBuf| !is_key_listing(path) && !media.contains(&*path.to_string_lossy());
     let mut known = Known::new();
     for each in uses.into_iter().filter(|each| is_database(&each.path)) {
         known.entry(each.path).or_default().insert(hex::encode(each.file_id));

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use tdekit_key_crypto::Kind;
-use tdekit_key_store::{CONFIG_FILE_NAME, SERVER_KEYS_FILE_NAME, STORE_FILE_NAME, is_side};
+use tdekit_key_store::{CONFIG_FILE_NAME, STORE_FILE_NAME, is_key_listing, is_side};
 use tdekit_sqlite_convert::{
     DatabaseError, FileKind, Hold, SIDE_SUFFIXES, Source, Target, Watch, check_alone,
     database_path, go_on, io_error, open_file, read_area, remove_side_files, spoil_unlinked,
@@ -17,9 +17,9 @@ use crate::RunError;
 use crate::catalog::is_history;
 use crate::place::is_media;
 
-/// Files of a key store's directory; the history is known by its header.
-const OWN_FILES: [&str; 5] =
-    [STORE_FILE_NAME, CONFIG_FILE_NAME, SERVER_KEYS_FILE_NAME, "audit.log", "uses.json"];
+/// Files of a key store's directory, beside those of [`is_key_listing`]; the history is known by
+/// its header.
+const OWN_FILES: [&str; 4] = [STORE_FILE_NAME, CONFIG_FILE_NAME, "audit.log", "uses.json"];
 
 const OF_STORE: &str = "a file of a key store";
 
@@ -84,10 +84,10 @@ pub fn destination(name: &Path, over: Over) -> Result<PathBuf, RunError> {
     Ok(path)
 }
 
-/// Returns the kind of the existing file, if a restore may not replace it.
 /// Returns true for the name of a file of a key store.
 fn is_own(path: &Path) -> bool {
     path.file_name().is_some_and(|name| OWN_FILES.iter().any(|own| name == *own))
+        || is_key_listing(path)
 }
 
 /// Returns true for a file beside or below a key store. Those that are not databases belong to it:
@@ -96,6 +96,7 @@ fn is_in_store(path: &Path) -> bool {
     path.ancestors().skip(1).any(|dir| dir.join(STORE_FILE_NAME).is_file())
 }
 
+/// Returns the kind of the existing file, if a restore may not replace it.
 fn reason_to_keep(path: &Path, file: &File, over: Over) -> io::Result<Option<&'static str>> {
     let own = is_own(path);
     if over == Over::Anything {

@@ -13,6 +13,7 @@ use tdekit_key_crypto::sha256;
 use super::record::{AuditAction, AuditCertificate, AuditEvent, AuditKey, AuditSubject};
 use crate::certificate::CertificateInfo;
 use crate::error::StoreError;
+use crate::named_keys::{KeyName, NamedKeys, audit_id};
 use crate::store::KeyStore;
 use crate::unlocked::Unlocked;
 use crate::wrapped::WrappedDek;
@@ -118,6 +119,26 @@ impl Unlocked {
             subject: AuditSubject::ServerKey,
             id: format!("{id}.{version}"),
             name: String::new(),
+            key: None,
+        })
+    }
+
+    /// As [`Self::log_opening`], for a named key.
+    ///
+    /// # Errors
+    /// As [`Self::log_server_key_opening`].
+    pub fn log_named_key_opening(
+        &self,
+        keys: &NamedKeys,
+        name: &KeyName,
+    ) -> Result<(), StoreError> {
+        let (id, owner) = (audit_id(keys.namespace(), &name.id), name.owner.clone());
+        let what: [&[u8]; 4] = [b"named key", id.as_bytes(), b"\0", owner.as_bytes()];
+        self.log_opened_once(&what, || AuditEvent {
+            action: AuditAction::Opened,
+            subject: AuditSubject::ServerKey,
+            id: id.clone(),
+            name: owner.clone(),
             key: None,
         })
     }

@@ -8,6 +8,7 @@ mod audit_fixture;
 mod damage;
 mod fixture;
 mod hierarchy;
+mod named_keys;
 mod server_keys;
 mod transfer;
 mod uses;
