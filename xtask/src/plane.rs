@@ -16,6 +16,8 @@ pub(crate) enum Plane {
     Sqlite,
     /// The plugin, its administration, private servers, and the fault suites on them.
     Mariadb,
+    /// The keyring component, its administration, and their tests in real servers.
+    Mysql,
     /// Media sets and the engine of backups.
     Backup,
     /// TDS, T-SQL and the endpoint.
@@ -35,6 +37,7 @@ impl Plane {
             Self::Key => "key",
             Self::Sqlite => "sqlite",
             Self::Mariadb => "mariadb",
+            Self::Mysql => "mysql",
             Self::Backup => "backup",
             Self::Wire => "wire",
             Self::Bench => "bench",

@@ -10,13 +10,14 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::process::{cargo, run, target_dir};
 
 /// The shipped files: a package, and the file that it builds.
-pub(crate) const SHIPPED: [(&str, &str); 6] = [
+pub(crate) const SHIPPED: [(&str, &str); 7] = [
     ("tdekit", COMMAND),
     ("tdekit-bench-run", "tdekit-bench"),
     ("tdekit-serve", "tdekit-serve"),
     ("tdekit-sqlite-vfs", EXTENSION),
     ("tdekit-sqlite-preload", PRELOAD),
     ("tdekit-mariadb-plugin", "libtdekit_mariadb.so"),
+    ("tdekit-mysql-component", "libcomponent_keyring_tdekit.so"),
 ];
 const COMMAND: &str = "tdekit";
 const EXTENSION: &str = "libtdekit_sqlite.so";

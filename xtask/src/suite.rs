@@ -16,10 +16,11 @@ use crate::tally::Tally;
 use crate::times::Times;
 
 /// Packages of all programs and libraries that documents and clients use.
-const SHIPPED: [&str; 6] = [
+const SHIPPED: [&str; 7] = [
     "tdekit",
     "tdekit-bench-run",
     "tdekit-mariadb-plugin",
+    "tdekit-mysql-component",
     "tdekit-serve",
     "tdekit-sqlite-preload",
     "tdekit-sqlite-vfs",

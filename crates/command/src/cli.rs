@@ -8,7 +8,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tdekit_console::GlobalArgs;
 use tdekit_console::serve::ServeArgs;
 
-#[cfg(not(feature = "mariadb"))]
+#[cfg(not(feature = "mysql"))]
 use crate::commands::absent::AbsentArgs;
 use crate::commands::agent::AgentArgs;
 use crate::commands::audit::AuditArgs;
@@ -26,6 +26,8 @@ use crate::commands::inspect::InspectArgs;
 use crate::commands::manual::ManPagesArgs;
 #[cfg(feature = "mariadb")]
 use crate::commands::mariadb::MariadbCommand;
+#[cfg(feature = "mysql")]
+use crate::commands::mysql::MysqlCommand;
 use crate::commands::overview::OverviewArgs;
 use crate::commands::restore::RestoreArgs;
 use crate::commands::rewrap::RewrapArgs;
@@ -116,6 +118,13 @@ pub(crate) enum Command {
     /// The plugin for MariaDB, which this build does not know
     #[cfg(not(feature = "mariadb"))]
     Mariadb(AbsentArgs),
+    /// The keyring component for MySQL, and its keys
+    #[cfg(feature = "mysql")]
+    #[command(subcommand)]
+    Mysql(MysqlCommand),
+    /// The keyring component for MySQL, which this build does not know
+    #[cfg(not(feature = "mysql"))]
+    Mysql(AbsentArgs),
     /// Serve databases to clients of SQL Server (TDS), and manage who may log in
     Serve(Box<ServeArgs>),
     /// The SQLite extension

@@ -13,6 +13,8 @@ use tdekit_key_store::StoreError;
 use tdekit_mariadb::PluginError;
 #[cfg(feature = "mariadb")]
 use tdekit_mariadb_admin::MariadbError;
+#[cfg(feature = "mysql")]
+use tdekit_mysql_admin::MysqlError;
 use tdekit_sqlite_convert::DatabaseError;
 
 /// Reason why a command stopped.
@@ -63,6 +65,10 @@ pub(crate) enum CommandError {
     #[cfg(feature = "mariadb")]
     #[error(transparent)]
     Mariadb(MariadbError),
+    /// An error of MySQL.
+    #[cfg(feature = "mysql")]
+    #[error(transparent)]
+    Mysql(MysqlError),
     /// A program beside the command that implements one of its verbs is missing.
     #[error("there is no {program} at {}", .path.display())]
     NoProgram {
@@ -91,6 +97,8 @@ impl Failure for CommandError {
             Self::Console(error) => error.kind(),
             #[cfg(feature = "mariadb")]
             Self::Mariadb(error) => error.kind(),
+            #[cfg(feature = "mysql")]
+            Self::Mysql(error) => error.kind(),
             Self::Findings { kind, .. } | Self::NotImported { kind, .. } => *kind,
             Self::NoProgram { .. } | Self::NoExtension { .. } | Self::Nothing { .. } => {
                 Kind::Refused
@@ -104,6 +112,8 @@ impl Failure for CommandError {
             Self::Console(error) => error.hint(),
             #[cfg(feature = "mariadb")]
             Self::Mariadb(error) => mariadb_hint(error),
+            #[cfg(feature = "mysql")]
+            Self::Mysql(error) => mysql_hint(error),
             Self::NoExtension { .. } => Some(
                 "name it with TDEKIT_EXTENSION, or install it beside the command or in \
                  ../lib/tdekit"
@@ -220,6 +230,51 @@ fn mariadb_hint(error: &MariadbError) -> Option<String> {
         | MariadbError::Io { .. }
         | MariadbError::Answer { .. }
         | MariadbError::Plugin(_) => return None,
+    };
+    Some(hint.to_owned())
+}
+
+#[cfg(feature = "mysql")]
+impl From<MysqlError> for CommandError {
+    /// Errors of the key store and of the system keep their own variants.
+    fn from(error: MysqlError) -> Self {
+        match error {
+            MysqlError::Store(error) => error.into(),
+            MysqlError::Io { action, path, source } => Self::io(action, path, source),
+            other => Self::Mysql(other),
+        }
+    }
+}
+
+/// Hints for errors of MySQL servers.
+#[cfg(feature = "mysql")]
+fn mysql_hint(error: &MysqlError) -> Option<String> {
+    let hint = match error {
+        MysqlError::NoComponent { .. } => {
+            "`make build` builds it; put it beside the command, or name it with \
+             TDEKIT_MYSQL_COMPONENT"
+        }
+        MysqlError::NotTheComponent { .. } => "TDEKIT_MYSQL_COMPONENT names another file",
+        MysqlError::NoServer { .. } => "name the server's program with --mysqld",
+        MysqlError::NoPluginDir => "name it with --plugin-dir; SELECT @@plugin_dir shows it",
+        MysqlError::OtherManifest { .. } => {
+            "a server has one keyring: move its keys first, as docs/mysql.md tells under \"From \
+             another keyring\""
+        }
+        MysqlError::StillNeeded { .. } => {
+            "docs/mysql.md tells under \"Uninstall\" how each is decrypted; then again, or use \
+             --force"
+        }
+        MysqlError::OtherKeyring { .. } => {
+            "`tdekit mysql install` installs the component; then restart the server"
+        }
+        MysqlError::NotStored { .. } => {
+            "does the server use this key store and namespace? Its error log says more"
+        }
+        MysqlError::Server(MariadbError::Program { .. }) => "install MySQL's client, `mysql`",
+        MysqlError::Server(error) => return mariadb_hint(error),
+        MysqlError::Store(error) => return store_hint(error),
+        MysqlError::Answer { .. } | MysqlError::Io { .. } => return None,
     };
     Some(hint.to_owned())
 }

@@ -1,7 +1,7 @@
 //! The bill of materials: every crate that is compiled into the shipped files, as CycloneDX 1.6
 //! (<https://cyclonedx.org/docs/1.6/json/>). It has no time and no serial number, so that the same
 //! lock file gives the same bytes. `cargo cyclonedx` writes a bill beside each manifest, or one for
-//! each binary: one of everything shipped would have to be merged from those of six packages.
+//! each binary: one of everything shipped would have to be merged from those of seven packages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,13 +15,14 @@ use serde_json::{Value, json};
 use crate::process::root;
 
 /// The shipped packages, as programs, libraries or crates.
-const SHIPPED: [&str; 6] = [
+const SHIPPED: [&str; 7] = [
     "tdekit",
     "tdekit-bench-run",
     "tdekit-serve",
     "tdekit-sqlite",
     "tdekit-sqlite-vfs",
     "tdekit-mariadb-plugin",
+    "tdekit-mysql-component",
 ];
 const NAME: &str = concat!("tdekit-", env!("CARGO_PKG_VERSION"), ".cdx.json");
 

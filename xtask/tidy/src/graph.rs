@@ -37,6 +37,17 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("tdekit-mariadb-plugin", &["tdekit-key-crypto", "tdekit-key-store"]),
     ("tdekit-mariadb-admin", &["tdekit-key-crypto", "tdekit-key-store", "tdekit-mariadb-plugin"]),
+    ("tdekit-mysql-component", &["tdekit-key-crypto", "tdekit-key-store"]),
+    // asks servers as the administration of MariaDB does
+    (
+        "tdekit-mysql-admin",
+        &[
+            "tdekit-key-crypto",
+            "tdekit-key-store",
+            "tdekit-mariadb-admin",
+            "tdekit-mysql-component",
+        ],
+    ),
     // backup plane
     ("tdekit-backup-media", &["tdekit-key-crypto", "tdekit-key-store"]),
     (
@@ -135,6 +146,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "tdekit-sqlite-convert",
             "tdekit-mariadb-plugin",
             "tdekit-mariadb-admin",
+            "tdekit-mysql-admin",
             "tdekit-backup-media",
             "tdekit-backup-run",
             "tdekit-faults-sqlite",
@@ -142,6 +154,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     // tests only: nothing depends on them
     ("tdekit-faults-mariadb", &["tdekit-private-mariadb"]),
+    (
+        "tdekit-faults-mysql",
+        &["tdekit-key-store", "tdekit-mysql-component", "tdekit-private-mariadb"],
+    ),
     ("tdekit-attacks", &["tdekit-key-crypto"]),
     (
         "tdekit-fuzz",

@@ -13,7 +13,7 @@ use tdekit_console::session::{self, Ask};
 use tdekit_console::{Fit, GlobalArgs, output};
 use tdekit_key_store::{
     CertificateBackup, CertificateInfo, KeyType, NewCertificate, SecretBytes, Unlocked, Use,
-    iso8601, open_ordinary, read_certificate_file, thumbprint, write_new,
+    iso8601, namespace_of, open_ordinary, read_certificate_file, thumbprint, write_new,
 };
 use tdekit_sqlite_convert::{FileKind, Unwatched, header_of, read_area, resolved_path, rewrap};
 
@@ -238,7 +238,10 @@ fn print_left(left: &[(&Use, CommandError)], backups: &[Use]) -> Result<(), Comm
             output::line(format_args!("  {} ({error})", known.path.display()))?;
         }
         output::line("`tdekit rewrap FILE` wraps those of a database anew,")?;
-        output::line("`tdekit mariadb key rewrap --certificate NAME` those of a server.")?;
+        output::line(
+            "`tdekit mariadb key rewrap` or `tdekit mysql rewrap`, with --certificate NAME, those \
+             of a server.",
+        )?;
     }
     let (gone, backups): (Vec<_>, Vec<_>) = backups.iter().partition(|known| known.is_missing());
     for known in backups {
@@ -272,6 +275,11 @@ fn rewrap_files<'a>(
         }
         let rewrapped = if known.path == server_keys {
             unlocked.rewrap_server_keys(name).map(|_| server_keys.clone()).map_err(Into::into)
+        } else if let (Some(namespace), true) =
+            (namespace_of(&known.path), known.path.parent() == server_keys.parent())
+        {
+            let rewrapped = unlocked.rewrap_named_keys(namespace, name);
+            rewrapped.map(|_| known.path.clone()).map_err(Into::into)
         } else {
             rewrap(&known.path, Some(known.file_id), &[], unlocked, &Unwatched)
                 .map_err(CommandError::from)

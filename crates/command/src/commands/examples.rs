@@ -22,7 +22,7 @@ pub(crate) fn find(command: &str) -> Option<&'static Entry> {
 }
 
 /// All entries.
-pub(crate) const ENTRIES: &[&[Entry]] = &[DATABASES, KEYS, BACKUPS, MARIADB, OTHERS];
+pub(crate) const ENTRIES: &[&[Entry]] = &[DATABASES, KEYS, BACKUPS, MARIADB, MYSQL, OTHERS];
 
 const DATABASES: &[Entry] = &[
     entry(
@@ -346,6 +346,41 @@ const MARIADB: &[Entry] = &[
         "mariadb binlog",
         &[("Read a binary log", "tdekit mariadb binlog binlog.000001")],
         &["mariadb status"],
+    ),
+];
+
+#[cfg(not(feature = "mysql"))]
+const MYSQL: &[Entry] = &[];
+#[cfg(feature = "mysql")]
+const MYSQL: &[Entry] = &[
+    entry(
+        "mysql install",
+        &[("Set a server up", "tdekit mysql install --certificate MysqlCert")],
+        &["mysql status", "mysql uninstall"],
+    ),
+    entry(
+        "mysql uninstall",
+        &[(
+            "After everything was decrypted",
+            "tdekit mysql uninstall --socket mysqld.sock --user root",
+        )],
+        &["mysql install"],
+    ),
+    entry(
+        "mysql status",
+        &[("Show keys, and what is encrypted", "tdekit mysql status --socket mysqld.sock")],
+        &["mysql keys"],
+    ),
+    entry(
+        "mysql rotate",
+        &[("Draw new master keys", "tdekit mysql rotate --socket mysqld.sock --user root")],
+        &["mysql status"],
+    ),
+    entry("mysql keys", &[("List all keys", "tdekit mysql keys")], &["mysql status"]),
+    entry(
+        "mysql rewrap",
+        &[("After a certificate was rotated", "tdekit mysql rewrap --certificate MysqlCert")],
+        &["cert rotate"],
     ),
 ];
 

@@ -1,6 +1,6 @@
 //! The commands, one file per plane.
 
-#[cfg(not(feature = "mariadb"))]
+#[cfg(not(feature = "mysql"))]
 pub(crate) mod absent;
 pub(crate) mod agent;
 pub(crate) mod audit;
@@ -23,6 +23,8 @@ pub(crate) mod key_provider;
 pub(crate) mod manual;
 #[cfg(feature = "mariadb")]
 pub(crate) mod mariadb;
+#[cfg(feature = "mysql")]
+pub(crate) mod mysql;
 pub(crate) mod overview;
 pub(crate) mod program;
 pub(crate) mod restore;
@@ -73,6 +75,10 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
         Command::Mariadb(command) => mariadb::run(command, &cli.global),
         #[cfg(not(feature = "mariadb"))]
         Command::Mariadb(_) => absent::refuse("`tdekit mariadb`", "mariadb"),
+        #[cfg(feature = "mysql")]
+        Command::Mysql(command) => mysql::run(command, &cli.global),
+        #[cfg(not(feature = "mysql"))]
+        Command::Mysql(_) => absent::refuse("`tdekit mysql`", "mysql"),
         Command::Sqlite(command) => sqlite::run(command),
         Command::ShellInit(args) => shell_init::run(args),
         Command::Completions(args) => complete::completions(args),

@@ -62,6 +62,12 @@ const COMMANDS: &[(&str, &str, i32)] = &[
     ("mariadb key create", "--key-id 10 --certificate AppCert", 3),
     ("mariadb key rewrap", "--certificate AppCert", 3),
     ("mariadb binlog", "app.db", 3),
+    ("mysql install", "--certificate AppCert --plugin-dir . --mysqld app.db", 3),
+    ("mysql uninstall", "--force --plugin-dir . --mysqld app.db", 0),
+    ("mysql status", "", 3),
+    ("mysql rotate", "--socket none.sock", 3),
+    ("mysql keys", "", 3),
+    ("mysql rewrap", "--certificate AppCert", 3),
     ("serve", "app.db --listen 127.0.0.1:0", 2),
     ("serve login add", "sa", 3),
     ("serve login list", "", 0),
@@ -97,11 +103,13 @@ fn with_files() -> Place {
     place().ok(["backup", &text("sealed.db"), "--to", &text("sealed.bak")]);
     place().ok(["key", "backup", "--out", &text("master.bak"), CHEAP[0], CHEAP[1]]);
     fs::copy(place().path("AppCert.p12"), here.path("AppCert.p12")).unwrap();
-    for name in ["libtdekit_mariadb.so", "libtdekit_sqlite.so"] {
+    for name in ["libtdekit_mariadb.so", "libtdekit_sqlite.so", "libcomponent_keyring_tdekit.so"] {
         fs::write(here.path(name), b"plugin").unwrap();
     }
     let (plugin, extension) = (text("libtdekit_mariadb.so"), text("libtdekit_sqlite.so"));
+    let component = text("libcomponent_keyring_tdekit.so");
     here.set("TDEKIT_MARIADB_PLUGIN", &plugin);
+    here.set("TDEKIT_MYSQL_COMPONENT", &component);
     here.set("TDEKIT_EXTENSION", &extension);
     here
 }

@@ -1,10 +1,11 @@
-//! Queries to a server, through MariaDB's own command-line client.
+//! Queries to a server, through a command-line client of MariaDB or MySQL.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::error::MariadbError;
 
+/// MariaDB's client.
 const PROGRAM: &str = "mariadb";
 
 /// Connection to a server. A password comes from an option file or from `MYSQL_PWD`.
@@ -24,18 +25,27 @@ pub struct Connection {
 
 /// A client for a named server.
 #[derive(Debug)]
-pub struct Client<'a>(&'a Connection);
+pub struct Client<'a> {
+    connection: &'a Connection,
+    program: &'static str,
+}
 
 impl Connection {
     /// Returns a client for the named server; `None` if none is named.
     #[must_use]
     pub fn client(&self) -> Option<Client<'_>> {
+        self.client_by(PROGRAM)
+    }
+
+    /// As [`Self::client`], by another program with the same arguments.
+    #[must_use]
+    pub fn client_by(&self, program: &'static str) -> Option<Client<'_>> {
         let named = self.defaults_file.is_some()
             || self.socket.is_some()
             || self.host.is_some()
             || self.port.is_some()
             || self.user.is_some();
-        named.then_some(Client(self))
+        named.then_some(Client { connection: self, program })
     }
 }
 
@@ -50,7 +60,7 @@ impl Client<'_> {
             .args(["--batch", "--skip-column-names", "--execute", sql])
             .stdin(Stdio::null())
             .output()
-            .map_err(|source| MariadbError::Program { program: PROGRAM, source })?;
+            .map_err(|source| MariadbError::Program { program: self.program, source })?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
             return Err(MariadbError::Server(said));
@@ -83,8 +93,8 @@ impl Client<'_> {
     }
 
     fn command(&self) -> Command {
-        let Self(args) = self;
-        let mut command = Command::new(PROGRAM);
+        let Self { connection: args, program } = self;
+        let mut command = Command::new(program);
         if let Some(file) = &args.defaults_file {
             // The client accepts this option only as its first argument.
             command.arg(format!("--defaults-file={}", file.display()));

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,6 +10,7 @@ use tdekit_key_store::{Unlocked, replace_with_mode};
 use tdekit_mariadb::{MARK_FILE, SYSTEM_KEY_ID, TEMPORARY_KEY_ID};
 
 use crate::error::{MariadbError, failed};
+use crate::given::{Given, give_to_server};
 use crate::others;
 
 /// So that `plugin-load-add=tdekit` finds it.
@@ -128,7 +129,11 @@ impl Installation {
             }
         }
         tell(Done::KeysThere);
-        give_to_server(options.server_user.as_deref(), &dir, tell)?;
+        match give_to_server(options.server_user.as_deref(), &dir)? {
+            Given::To(user) => tell(Done::StoreGiven { dir: dir.clone(), user }),
+            Given::NoUser => tell(Done::NoUser),
+            Given::NotNeeded => {}
+        }
         let target = self.plugin_dir.join(INSTALLED_NAME);
         if is_same_file(library, &target) {
             tell(Done::PluginOfPackage(target));
@@ -189,7 +194,8 @@ fn is_whole_elf(bytes: &[u8]) -> bool {
 }
 
 /// Returns true if both names refer to the same file.
-fn is_same_file(one: &Path, other: &Path) -> bool {
+#[must_use]
+pub fn is_same_file(one: &Path, other: &Path) -> bool {
     let file = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
     file(one).is_some_and(|found| file(other) == Some(found))
 }
@@ -280,44 +286,6 @@ fn quoted(path: &Path) -> Result<String, MariadbError> {
     let text = path.to_str().filter(|text| !text.contains(['"', '\\', '\n']));
     let text = text.ok_or_else(|| MariadbError::UnwritablePath { path: path.to_owned() })?;
     Ok(format!("\"{text}\""))
-}
-
-/// Gives the key store to the server's user, so that the server can read it while the command still
-/// changes it as root. A user other than root can only have a server of their own.
-fn give_to_server(
-    user: Option<&str>,
-    dir: &Path,
-    tell: &mut dyn FnMut(Done),
-) -> Result<(), MariadbError> {
-    if !rustix::process::geteuid().is_root() && user.is_none() {
-        return Ok(());
-    }
-    let name = user.unwrap_or("mysql");
-    let ids = ["-u", "-g"].map(|which| {
-        let output = Command::new("id").args([which, name]).output().ok()?;
-        String::from_utf8(output.stdout).ok()?.trim().parse::<u32>().ok()
-    });
-    let [Some(uid), Some(gid)] = ids else {
-        return match user {
-            Some(user) => Err(MariadbError::NoUser(user.to_owned())),
-            None => {
-                tell(Done::NoUser);
-                Ok(())
-            }
-        };
-    };
-    let give = |path: &Path| {
-        chown(path, Some(uid), Some(gid)).map_err(failed("change the owner of", path))
-    };
-    give(dir)?;
-    for entry in fs::read_dir(dir).map_err(failed("read", dir))? {
-        let entry = entry.map_err(failed("read", dir))?;
-        if entry.file_type().is_ok_and(|kind| kind.is_file()) {
-            give(&entry.path())?;
-        }
-    }
-    tell(Done::StoreGiven { dir: dir.to_owned(), user: name.to_owned() });
-    Ok(())
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, MariadbError> {

@@ -7,6 +7,7 @@
 mod binlog;
 mod client;
 mod error;
+mod given;
 mod install;
 mod keys;
 mod needs;
@@ -19,7 +20,8 @@ mod verify;
 pub use binlog::decrypt_to_file;
 pub use client::{Client, Connection};
 pub use error::MariadbError;
-pub use install::{Done, Installation, Options, Tables};
+pub use given::{Given, give_to_server};
+pub use install::{Done, Installation, Options, Tables, is_same_file};
 pub use keys::{FIRST_FREE_ID, certificate_or_signer, existing_keys};
 pub use rotate::{Outcome, Rotate, Rotated, rotate};
 pub use status::{KeyStatus, ServerStatus, SpacesStatus, Status, status};

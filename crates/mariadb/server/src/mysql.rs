@@ -69,26 +69,40 @@ impl Programs {
         Ok(Self { install: server.clone(), server, client, unpacked: Some(unpacked) })
     }
 
-    /// Returns the same server with a keyring, whose keys are in the clear in `directory`. Its
-    /// configuration is read beside the program and beside the component, so both get names in
-    /// `directory`.
+    /// Returns the same server with a keyring, whose keys are in the clear in `directory`.
     ///
     /// # Errors
     /// If `directory` cannot be written.
     pub fn with_keyring(&self, directory: &Path) -> Result<Self, ServerError> {
         let Some(unpacked) = &self.unpacked else { return Ok(self.clone()) };
+        let library = unpacked.plugins.join(format!("{KEYRING}.so"));
+        let keys = directory.join("keyring");
+        let config = format!(r#"{{"path": "{}", "read_only": false}}"#, keys.display());
+        self.with_component(directory, KEYRING, &library, &config)
+    }
+
+    /// Returns the same server with a keyring component, which is this library. Its configuration
+    /// is read beside the program and beside the component, so all three get names in `directory`.
+    ///
+    /// # Errors
+    /// If `directory` cannot be written.
+    pub fn with_component(
+        &self,
+        directory: &Path,
+        name: &str,
+        library: &Path,
+        config: &str,
+    ) -> Result<Self, ServerError> {
+        let Some(unpacked) = &self.unpacked else { return Ok(self.clone()) };
         let wrong = || ServerError::file("cannot write in", directory);
         let plugins = directory.join("plugins");
         let server = directory.join("mysqld");
-        let component = format!("{KEYRING}.so");
-        let keys = directory.join("keyring");
-        let manifest = format!(r#"{{"components": "file://{KEYRING}"}}"#);
-        let config = format!(r#"{{"path": "{}", "read_only": false}}"#, keys.display());
+        let manifest = format!(r#"{{"components": "file://{name}"}}"#);
         std::fs::create_dir_all(&plugins).map_err(wrong())?;
         symlink(&self.server, &server).map_err(wrong())?;
-        symlink(unpacked.plugins.join(&component), plugins.join(&component)).map_err(wrong())?;
+        symlink(library, plugins.join(format!("{name}.so"))).map_err(wrong())?;
         std::fs::write(directory.join("mysqld.my"), manifest).map_err(wrong())?;
-        std::fs::write(plugins.join(format!("{KEYRING}.cnf")), config).map_err(wrong())?;
+        std::fs::write(plugins.join(format!("{name}.cnf")), config).map_err(wrong())?;
         let unpacked = Some(Unpacked { plugins, ..unpacked.clone() });
         Ok(Self { server, unpacked, ..self.clone() })
     }

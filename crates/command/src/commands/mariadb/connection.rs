@@ -1,4 +1,4 @@
-//! Connection to a MariaDB server.
+//! Connection to a MariaDB or MySQL server.
 
 use std::path::PathBuf;
 

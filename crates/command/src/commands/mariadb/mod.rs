@@ -1,7 +1,7 @@
 //! `tdekit mariadb`: the plugin for MariaDB, its keys, its binary logs.
 
 mod binlog;
-mod connection;
+pub(super) mod connection;
 mod install;
 mod keys;
 mod rotate;

@@ -1,0 +1,19 @@
+//! Administration of a MySQL server whose keys lie in a tdekit key store: install the keyring
+//! component, show the state of encryption, rotate master keys, list keys.
+//!
+//! The engine does not know the command: it reports finished steps to a closure, and returns a
+//! [`MysqlError`] when it stops. Servers are asked through `tdekit-mariadb-admin`'s client.
+
+mod error;
+mod install;
+mod keys;
+mod rotate;
+mod server;
+mod status;
+
+pub use error::MysqlError;
+pub use install::{Done, Installation, Options};
+pub use keys::{KeyShown, NamespaceShown, keys};
+pub use rotate::{Outcome, rotate};
+pub use server::{CLIENT, refuse_encrypted};
+pub use status::{ServerStatus, SpacesShown, Status, status};

@@ -1,0 +1,232 @@
+//! The verbs of `tdekit mysql`, as a database administrator types them, against a real server.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use tdekit_faults_mysql::rig::command;
+use tdekit_faults_mysql::{CERTIFICATE, Keys, NAMESPACE, Rig, Run, library};
+use tdekit_private_mariadb::Server;
+
+use crate::life::{count, make_rows};
+
+/// Runs the command on a key store, with its key file.
+fn run(keys: &Keys, words: &[&str]) -> Run {
+    let mut command = Command::new(command().unwrap());
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("TDEKIT_") {
+            command.env_remove(name);
+        }
+    }
+    // `install` writes the file that it was given into the component's configuration.
+    let output = command
+        .arg("--key-file")
+        .arg(&keys.key_file)
+        .args(words)
+        .env("TDEKIT_HOME", &keys.home)
+        .env("TDEKIT_MYSQL_COMPONENT", library())
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Run {
+        code: output.status.code().unwrap_or(-1),
+        out: text(&output.stdout),
+        err: text(&output.stderr),
+    }
+}
+
+fn ok(keys: &Keys, words: &[&str]) -> String {
+    let done = run(keys, words);
+    assert_eq!(done.code, 0, "{words:?}: {}{}", done.out, done.err);
+    done.out
+}
+
+fn json(keys: &Keys, words: &[&str]) -> Value {
+    serde_json::from_str(&ok(keys, words)).unwrap()
+}
+
+fn at<'a>(server: &'a Server, socket: &'a str) -> [&'a str; 4] {
+    assert!(server.socket().ends_with("s"));
+    ["--socket", socket, "--user", "root"]
+}
+
+/// The words of `install`, for a server's program in `directory`.
+fn install<'a>(program: &'a str, plugins: &'a str, user: &'a str) -> Vec<&'a str> {
+    let words = ["mysql", "install", "--certificate", CERTIFICATE, "--namespace", NAMESPACE];
+    let places = ["--mysqld", program, "--plugin-dir", plugins, "--server-user", user];
+    [&words[..], &places].concat()
+}
+
+fn user() -> String {
+    let output = Command::new("id").arg("-un").output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn a_server_is_installed_shown_rotated_and_left() {
+    let (Some(rig), Some(_)) = (Rig::new(), command()) else { return };
+    let keys = rig.keys("home");
+    // A place where the server's program and its plugins have names, and no component yet.
+    let programs = rig.with("server", "{}");
+    let place = rig.path("server");
+    let (manifest, plugins) = (place.join("mysqld.my"), place.join("plugins"));
+    let program = place.join("mysqld");
+    for name in ["component_keyring_tdekit.so", "component_keyring_tdekit.cnf"] {
+        fs::remove_file(plugins.join(name)).unwrap();
+    }
+    fs::remove_file(&manifest).unwrap();
+    let (program, plugin_dir) = (program.to_str().unwrap(), plugins.to_str().unwrap());
+    let user = user();
+    let words = install(program, plugin_dir, &user);
+
+    fs::write(&manifest, r#"{"components": "file://component_keyring_file"}"#).unwrap();
+    let refused = run(&keys, &words);
+    assert!(refused.code != 0 && refused.err.contains("other components"), "{}", refused.err);
+    assert!(!plugins.join("component_keyring_tdekit.so").exists());
+    fs::remove_file(&manifest).unwrap();
+
+    let told = ok(&keys, &words);
+    for name in ["component_keyring_tdekit.so", "component_keyring_tdekit.cnf"] {
+        assert!(told.contains(name) && plugins.join(name).is_file(), "{told}");
+    }
+    assert!(told.contains("mysqld.my") && mode(&manifest) == 0o444, "{told}");
+    ok(&keys, &words); // again
+
+    let data = rig.fresh("data");
+    let server = rig.start(&programs, &data);
+    make_rows(&server);
+    let socket = server.socket();
+    let socket = socket.to_str().unwrap();
+    let server_at = at(&server, socket);
+    let status = json(&keys, &[&["mysql", "status", "--json"], &server_at[..]].concat());
+    let shown = &status["server"];
+    assert_eq!(shown["component"], "component_keyring_tdekit");
+    assert_eq!(shown["component_status"], "Active");
+    assert_eq!(shown["namespace"], NAMESPACE);
+    assert_eq!(shown["settings"]["innodb_redo_log_encrypt"], true);
+    assert_eq!(shown["master_key_age_days"], 0);
+    let clear: Vec<_> = shown["in_the_clear"].as_array().unwrap().iter().collect();
+    assert!(clear.iter().all(|name| !["app/t", "mysql"].contains(&name.as_str().unwrap())));
+    server.sql("CREATE TABLE app.plain (i INT) ENCRYPTION='N'").unwrap();
+    let text = ok(&keys, &[&["mysql", "status"], &server_at[..]].concat());
+    assert!(text.contains("app/plain") && text.contains("INNODBKey-"), "{text}");
+
+    let before = json(&keys, &["mysql", "keys", "--json"]);
+    let rotated = json(&keys, &[&["mysql", "rotate", "--json"], &server_at[..]].concat());
+    let after = json(&keys, &["mysql", "keys", "--json"]);
+    let ids = |keys: &Value| -> Vec<String> {
+        let keys = keys["namespaces"][0]["keys"].as_array().unwrap();
+        keys.iter().map(|key| key["id"].as_str().unwrap().to_owned()).collect()
+    };
+    for name in ["innodb_key", "binlog_key"] {
+        let id = rotated[name].as_str().unwrap().to_owned();
+        assert!(ids(&after).contains(&id) && !ids(&before).contains(&id), "{rotated}");
+    }
+    assert_eq!(rotated["keys_checked"], true);
+
+    // A certificate that is rotated takes the keys over; the server goes on and reads them again.
+    let told = ok(&keys, &["cert", "rotate", CERTIFICATE]);
+    assert!(told.contains("named-keys-main.json"), "{told}");
+    server.sql("ALTER INSTANCE RELOAD KEYRING").unwrap();
+    ok(&keys, &[&["mysql", "rotate"], &server_at[..]].concat());
+    ok(&keys, &["mysql", "rewrap", "--certificate", CERTIFICATE, "--namespace", NAMESPACE]);
+    server.sql("ALTER INSTANCE ROTATE INNODB MASTER KEY").unwrap();
+
+    let away = [&["mysql", "uninstall", "--mysqld", program, "--plugin-dir", plugin_dir]];
+    let words = [&away[0][..], &server_at].concat();
+    let refused = run(&keys, &words);
+    assert!(refused.code != 0 && refused.err.contains("still needs its keys"), "{}", refused.err);
+    assert!(refused.err.contains("hint:") && manifest.is_file(), "{}", refused.err);
+    assert_eq!(count(&server), "2");
+    server.stop().unwrap();
+    assert_eq!(count(&rig.start(&programs, &data)), "2");
+}
+
+/// Makes the undo tablespaces anew, as docs/mysql.md tells.
+fn renew_undo(server: &Server) {
+    let empty = |name: &str| {
+        server.sql(&format!("ALTER UNDO TABLESPACE {name} SET INACTIVE")).unwrap();
+        let state = "SELECT STATE FROM information_schema.INNODB_TABLESPACES WHERE NAME";
+        let state = format!("{state} = '{name}'");
+        for _ in 0..600 {
+            if server.sql(&state).unwrap().trim() == "empty" {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        panic!("{name} does not become empty");
+    };
+    server.sql("CREATE UNDO TABLESPACE spare ADD DATAFILE 'spare.ibu'").unwrap();
+    for name in ["innodb_undo_001", "innodb_undo_002"] {
+        empty(name);
+        server.sql(&format!("ALTER UNDO TABLESPACE {name} SET ACTIVE")).unwrap();
+    }
+    empty("spare");
+    server.sql("DROP UNDO TABLESPACE spare").unwrap();
+}
+
+#[test]
+fn a_decrypted_server_is_left_and_starts_without_the_component() {
+    let (Some(rig), Some(_)) = (Rig::new(), command()) else { return };
+    let keys = rig.keys("home");
+    let programs = rig.with("server", &tdekit_faults_mysql::text(&keys.config()));
+    let place = rig.path("server");
+    let data = rig.fresh("data");
+    let server = rig.start(&programs, &data);
+    make_rows(&server);
+    server
+        .sql(
+            "ALTER TABLE app.t ENCRYPTION='N'; ALTER TABLESPACE mysql ENCRYPTION='N';
+             ALTER DATABASE app DEFAULT ENCRYPTION='N'",
+        )
+        .unwrap();
+    server.stop().unwrap();
+    let server = rig.start_plain(&programs, &data);
+    server.sql("RESET BINARY LOGS AND GTIDS").unwrap();
+    let socket = server.socket();
+    let server_at = at(&server, socket.to_str().unwrap());
+    let (program, plugins) = (place.join("mysqld"), place.join("plugins"));
+    let words = ["mysql", "uninstall", "--mysqld", program.to_str().unwrap()];
+    let places = ["--plugin-dir", plugins.to_str().unwrap()];
+    let words = [&words[..], &places, &server_at].concat();
+    // The server says that its undo logs are in the clear, and would not start without the keys.
+    let clear = "SELECT COUNT(*) FROM information_schema.INNODB_TABLESPACES WHERE ENCRYPTION = 'Y'";
+    assert_eq!(server.sql(clear).unwrap().trim(), "0");
+    let refused = run(&keys, &words);
+    assert!(refused.code != 0 && refused.err.contains("undo_001"), "{}", refused.err);
+    renew_undo(&server);
+    let told = ok(&keys, &words);
+    assert!(told.contains("Removed") && told.contains("tdekit-keys"), "{told}");
+    server.stop().unwrap();
+    let server = rig.start_plain(&programs, &data);
+    assert_eq!(count(&server), "2");
+    let keyrings = "SELECT COUNT(*) FROM performance_schema.keyring_component_status";
+    assert_eq!(server.sql(keyrings).unwrap().trim(), "0");
+}
+
+#[test]
+fn what_is_not_there_is_said_with_a_hint() {
+    if command().is_none() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let keys = Keys::make(place.path(), "home");
+    let shown = json(&keys, &["mysql", "keys", "--json"]);
+    assert_eq!(shown["namespaces"], Value::Array(Vec::new()));
+    for words in [
+        &["mysql", "rotate"][..],
+        &["mysql", "uninstall"],
+        &["mysql", "install", "--certificate", CERTIFICATE, "--mysqld", "/nowhere/mysqld"],
+        &["mysql", "rewrap", "--certificate", CERTIFICATE],
+        &["mysql", "keys", "--namespace", "a/b"],
+    ] {
+        let refused = run(&keys, words);
+        assert!(refused.code > 0 && refused.err.starts_with("error:"), "{words:?}: {refused:?}");
+    }
+}
