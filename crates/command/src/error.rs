@@ -274,7 +274,13 @@ fn mysql_hint(error: &MysqlError) -> Option<String> {
         MysqlError::Server(MariadbError::Program { .. }) => "install MySQL's client, `mysql`",
         MysqlError::Server(error) => return mariadb_hint(error),
         MysqlError::Store(error) => return store_hint(error),
-        MysqlError::Answer { .. } | MysqlError::Io { .. } => return None,
+        MysqlError::KeyringFile { .. } => {
+            "name the file that `path` in component_keyring_file.cnf names"
+        }
+        MysqlError::NoKeys { .. } => "`tdekit mysql keys` shows the namespaces",
+        MysqlError::NotTheSame { .. } | MysqlError::Answer { .. } | MysqlError::Io { .. } => {
+            return None;
+        }
     };
     Some(hint.to_owned())
 }

@@ -382,6 +382,14 @@ const MYSQL: &[Entry] = &[
         &[("After a certificate was rotated", "tdekit mysql rewrap --certificate MysqlCert")],
         &["cert rotate"],
     ),
+    entry(
+        "mysql migrate",
+        &[(
+            "Take the keys of a stopped server",
+            "tdekit mysql migrate --from-file /var/lib/mysql-keyring/keyring --certificate MyCert",
+        )],
+        &["mysql install"],
+    ),
 ];
 
 const OTHERS: &[Entry] = &[

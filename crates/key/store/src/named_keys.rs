@@ -69,6 +69,17 @@ pub struct NamedKey {
     sealed: Vec<u8>,
 }
 
+/// A key to be sealed.
+#[derive(Debug)]
+pub struct NewKey {
+    /// Its name.
+    pub name: KeyName,
+    /// Its use in the server's words.
+    pub kind: String,
+    /// Its bytes, at most [`MAX_NAMED_KEY_LEN`].
+    pub secret: SecretBytes,
+}
+
 /// The key of a file of named keys.
 #[derive(Debug)]
 pub struct FileKey(SecretBytes);
@@ -271,17 +282,48 @@ impl Unlocked {
         kind: &str,
         secret: &SecretBytes,
     ) -> Result<NamedKeys, StoreError> {
-        check_name(name, kind)?;
-        if secret.len() > MAX_NAMED_KEY_LEN {
-            return Err(invalid(name, "has more than 16384 bytes"));
+        let action = AuditAction::Created;
+        self.add_all(namespace, certificate, action, &[(name, kind, secret)])
+    }
+
+    /// Adds keys that come from another keyring, all of them in one write or none, and waits until
+    /// they are on disk.
+    ///
+    /// # Errors
+    /// As [`Self::add_named_key`].
+    pub fn add_named_keys(
+        &self,
+        namespace: &str,
+        certificate: &str,
+        new: &[NewKey],
+    ) -> Result<NamedKeys, StoreError> {
+        let new: Vec<_> =
+            new.iter().map(|key| (&key.name, key.kind.as_str(), &key.secret)).collect();
+        self.add_all(namespace, certificate, AuditAction::Imported, &new)
+    }
+
+    fn add_all(
+        &self,
+        namespace: &str,
+        certificate: &str,
+        action: AuditAction,
+        new: &[(&KeyName, &str, &SecretBytes)],
+    ) -> Result<NamedKeys, StoreError> {
+        for (name, kind, secret) in new {
+            check_name(name, kind)?;
+            if secret.len() > MAX_NAMED_KEY_LEN {
+                return Err(invalid(name, "has more than 16384 bytes"));
+            }
         }
         self.change_named_keys(namespace, certificate, |keys| {
-            if keys.contains(name) {
-                return Err(invalid(name, "is there already"));
-            }
             let file_key = self.open_named_keys(keys)?;
-            keys.insert(&file_key, name, kind, now_seconds(), secret)?;
-            Ok(((), vec![event(AuditAction::Created, namespace, name)]))
+            for (name, kind, secret) in new {
+                if keys.contains(name) {
+                    return Err(invalid(name, "is there already"));
+                }
+                keys.insert(&file_key, name, kind, now_seconds(), secret)?;
+            }
+            Ok(((), new.iter().map(|(name, ..)| event(action, namespace, name)).collect()))
         })
         .map(|(keys, ())| keys)
     }

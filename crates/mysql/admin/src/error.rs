@@ -57,6 +57,26 @@ pub enum MysqlError {
         /// The namespace.
         namespace: String,
     },
+    /// A file of another keyring cannot be read.
+    #[error("{}: {reason}", .path.display())]
+    KeyringFile {
+        /// The file.
+        path: PathBuf,
+        /// The fault, in words.
+        reason: String,
+    },
+    /// There are no keys to write.
+    #[error("the key store has no keys in namespace {namespace}")]
+    NoKeys {
+        /// The namespace.
+        namespace: String,
+    },
+    /// What was written is not what was read.
+    #[error("the keys in {place} are not those that were to be written there")]
+    NotTheSame {
+        /// The namespace or the file.
+        place: String,
+    },
     /// An answer of the server does not have the expected form.
     #[error("the server gave no answer about {what}")]
     Answer {
@@ -95,6 +115,8 @@ impl MysqlError {
             | Self::OtherKeyring { .. }
             | Self::NotStored { .. }
             | Self::Answer { .. } => Kind::Refused,
+            Self::KeyringFile { .. } | Self::NotTheSame { .. } => Kind::Damaged,
+            Self::NoKeys { .. } => Kind::Key,
             Self::Server(error) => error.kind(),
             Self::Io { .. } => Kind::Io,
             Self::Store(error) => error.kind(),

@@ -1,5 +1,6 @@
 //! Administration of a MySQL server whose keys lie in a tdekit key store: install the keyring
-//! component, show the state of encryption, rotate master keys, list keys.
+//! component, show the state of encryption, rotate master keys, list keys, take them from MySQL's
+//! own keyring and give them back.
 //!
 //! The engine does not know the command: it reports finished steps to a closure, and returns a
 //! [`MysqlError`] when it stops. Servers are asked through `tdekit-mariadb-admin`'s client.
@@ -7,6 +8,7 @@
 mod error;
 mod install;
 mod keys;
+mod migrate;
 mod rotate;
 mod server;
 mod status;
@@ -14,6 +16,7 @@ mod status;
 pub use error::MysqlError;
 pub use install::{Done, Installation, Options};
 pub use keys::{KeyShown, NamespaceShown, keys};
+pub use migrate::{export_keyring_file, import_keyring_file};
 pub use rotate::{Outcome, rotate};
 pub use server::{CLIENT, refuse_encrypted};
 pub use status::{ServerStatus, SpacesShown, Status, status};

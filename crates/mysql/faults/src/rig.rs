@@ -140,6 +140,11 @@ impl Rig {
         self.plain.with_component(&directory, COMPONENT_NAME, &library(), config).unwrap()
     }
 
+    /// The server with MySQL's own keyring, whose keys are in the file `keyring` of the directory.
+    pub fn with_file_keyring(&self, name: &str) -> Programs {
+        self.plain.with_keyring(&self.path(name)).unwrap()
+    }
+
     /// A new data directory of this name, which was made without a keyring.
     pub fn fresh(&self, name: &str) -> PathBuf {
         let data = self.path(name);

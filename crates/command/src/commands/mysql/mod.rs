@@ -2,6 +2,7 @@
 
 mod install;
 mod keys;
+mod migrate;
 mod rotate;
 mod status;
 
@@ -11,6 +12,7 @@ use super::mariadb::connection::ConnectionArgs;
 use crate::error::CommandError;
 use install::{InstallArgs, UninstallArgs};
 use keys::{KeysArgs, RewrapArgs};
+use migrate::MigrateArgs;
 use rotate::RotateArgs;
 use status::StatusArgs;
 use tdekit_console::GlobalArgs;
@@ -30,6 +32,8 @@ pub(crate) enum MysqlCommand {
     Keys(KeysArgs),
     /// Wrap the keys of a namespace by one certificate, such as one that was rotated
     Rewrap(RewrapArgs),
+    /// Take the keys of MySQL's own keyring in a file, or write them to one
+    Migrate(MigrateArgs),
 }
 
 /// Runs a verb.
@@ -41,6 +45,7 @@ pub(crate) fn run(command: &MysqlCommand, global: &GlobalArgs) -> Result<(), Com
         MysqlCommand::Rotate(args) => rotate::run(args, global),
         MysqlCommand::Keys(args) => keys::run(args, global),
         MysqlCommand::Rewrap(args) => keys::rewrap(args, global),
+        MysqlCommand::Migrate(args) => migrate::run(args, global),
     }
 }
 

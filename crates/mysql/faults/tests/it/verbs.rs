@@ -211,6 +211,41 @@ fn a_decrypted_server_is_left_and_starts_without_the_component() {
 }
 
 #[test]
+fn keys_move_from_the_servers_own_keyring_and_back() {
+    let (Some(rig), Some(_)) = (Rig::new(), command()) else { return };
+    let keys = rig.keys("home");
+    let data = rig.fresh("data");
+    let server = rig.start(&rig.with_file_keyring("before"), &data);
+    make_rows(&server);
+    server.sql("ALTER INSTANCE ROTATE INNODB MASTER KEY").unwrap();
+    server.stop().unwrap();
+    let file = rig.path("before").join("keyring");
+    let old = fs::read(&file).unwrap();
+    let migrate = ["mysql", "migrate", "--namespace", NAMESPACE];
+    let from = ["--certificate", CERTIFICATE, "--from-file", file.to_str().unwrap()];
+    let words = [&migrate[..], &from].concat();
+    let told = ok(&keys, &words);
+    assert!(told.contains("each compared") && fs::read(&file).unwrap() == old, "{told}");
+    let stored = fs::read(keys.stored()).unwrap();
+    let refused = run(&keys, &words);
+    assert!(refused.code != 0 && refused.err.contains("is there already"), "{}", refused.err);
+    assert_eq!(fs::read(keys.stored()).unwrap(), stored);
+
+    let server = rig.start(&rig.with("server", &tdekit_faults_mysql::text(&keys.config())), &data);
+    assert_eq!(count(&server), "2");
+    server.sql("ALTER INSTANCE ROTATE INNODB MASTER KEY").unwrap();
+    server.stop().unwrap();
+
+    let after = rig.with_file_keyring("after");
+    let file = rig.path("after").join("keyring");
+    let words = [&migrate[..], &["--to-file", file.to_str().unwrap()]].concat();
+    ok(&keys, &words);
+    assert_eq!(mode(&file), 0o600);
+    assert!(run(&keys, &words).err.contains("exists already"));
+    assert_eq!(count(&rig.start(&after, &data)), "2");
+}
+
+#[test]
 fn what_is_not_there_is_said_with_a_hint() {
     if command().is_none() {
         return;
@@ -224,6 +259,8 @@ fn what_is_not_there_is_said_with_a_hint() {
         &["mysql", "uninstall"],
         &["mysql", "install", "--certificate", CERTIFICATE, "--mysqld", "/nowhere/mysqld"],
         &["mysql", "rewrap", "--certificate", CERTIFICATE],
+        &["mysql", "migrate", "--to-file", "/nowhere/keyring"],
+        &["mysql", "migrate", "--certificate", CERTIFICATE, "--from-file", "/nowhere/keyring"],
         &["mysql", "keys", "--namespace", "a/b"],
     ] {
         let refused = run(&keys, words);
