@@ -3,7 +3,7 @@
 //! | suite | test |
 //! |---|---|
 //! | the C interface, without a server | `library` |
-//! | tables, logs, restarts, rotation, leaks; two servers; a store that is away | `life` |
+//! | tables, logs, restarts, rotation, reloads, leaks; two servers; a store away | `life` |
 //! | keys that are damaged, foreign or gone | `damage` |
 //! | killed while keys are made and stored | `killed` |
 //! | the verbs of `tdekit mysql` | `verbs` |

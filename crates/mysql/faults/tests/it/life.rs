@@ -165,3 +165,31 @@ fn a_store_that_is_away_stops_no_reader_and_refuses_new_keys() {
     server.stop().unwrap();
     assert_eq!(count(&rig.start(&programs, &data)), "3");
 }
+
+#[test]
+fn a_keyring_is_reloaded_and_rotated_under_load() {
+    let Some(rig) = Rig::new() else { return };
+    let keys = rig.keys("home");
+    let server = rig.start(&rig.with("server", &text(&keys.config())), &rig.fresh("data"));
+    make_rows(&server);
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    for _ in 0..40 {
+                        server.sql("INSERT INTO app.t (text) VALUES ('one more')").unwrap();
+                    }
+                })
+            })
+            .collect();
+        let mut reloads = 0;
+        while reloads < 10 || !writers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+            server.sql("ALTER INSTANCE RELOAD KEYRING").unwrap();
+            reloads += 1;
+            if reloads % 5 == 0 {
+                server.sql("ALTER INSTANCE ROTATE INNODB MASTER KEY").unwrap();
+            }
+        }
+    });
+    assert_eq!(count(&server), "82");
+}
