@@ -1,10 +1,10 @@
 //! A key store, and servers with the component on copies of one template.
 
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 
 use component_keyring_tdekit::{COMPONENT_NAME, CONFIG_FILE, Config};
 use tdekit_key_store::{
@@ -194,14 +194,18 @@ fn target_directory() -> PathBuf {
     std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned()
 }
 
-/// Makes a data directory with system tables, once for each run.
+/// Makes a data directory with system tables, once for each build of the server.
 fn template(programs: &Programs) -> PathBuf {
-    static MADE: Mutex<Option<tempfile::TempDir>> = Mutex::new(None);
-    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    let place = made.get_or_insert_with(|| {
-        let place = tempfile::Builder::new().prefix("tdekit-my-template-").tempdir().unwrap();
-        initialise(programs, &place.path().join("data"), &[]).unwrap();
-        place
-    });
-    place.path().join("data")
+    let place = target_directory().join("tmp");
+    fs::create_dir_all(&place).unwrap();
+    let build = fs::metadata(&programs.server).unwrap();
+    let template = place.join(format!("mysql-template-{}-{}", build.len(), build.mtime()));
+    let lock = File::create(place.join("mysql-template.lock")).unwrap();
+    lock.lock().unwrap();
+    if !template.is_dir() {
+        let unfinished = place.join(format!("mysql-unfinished-{}", std::process::id()));
+        initialise(programs, &unfinished, &[]).unwrap();
+        fs::rename(&unfinished, &template).unwrap();
+    }
+    template
 }
