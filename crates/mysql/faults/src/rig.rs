@@ -8,8 +8,7 @@ use std::process::Command;
 
 use component_keyring_tdekit::{COMPONENT_NAME, CONFIG_FILE, Config};
 use tdekit_key_store::{
-    KeyStore, NewCertificate, PasswordParams, RsaBits, Unlock, Unlocked, generate_key_file,
-    now_seconds,
+    KeyStore, NewCertificate, PasswordParams, Unlock, Unlocked, generate_key_file, now_seconds,
 };
 use tdekit_private_mariadb::{Programs, Server, ServerConfig, ServerError, copy_tree, initialise};
 
@@ -73,7 +72,7 @@ impl Keys {
         let mut store = KeyStore::create(&home, &unlock, cost).unwrap();
         let expires_at = now_seconds() + 86_400;
         let certificate =
-            NewCertificate { name: CERTIFICATE, subject: None, bits: RsaBits::Rsa3072, expires_at };
+            NewCertificate { name: CERTIFICATE, subject: None, key_type: None, expires_at };
         store.create_certificate(&certificate).unwrap();
         Self { home, key_file }
     }
