@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use tdekit_bench_report::{DIRECTORY, Facts};
 use tdekit_system_use::{Sealing, Storage};
-use tempfile::TempDir;
 
 use crate::error::{BenchError, Result};
 use crate::private;
@@ -56,12 +55,12 @@ impl DirectoryPeer {
     ///
     /// # Errors
     /// If it does not exist, is no directory, or may not be written to.
-    pub(crate) fn open(&self) -> Result<TempDir> {
+    pub(crate) fn open(&self) -> Result<private::Directory> {
         if self.path.is_file() {
             let source = std::io::ErrorKind::NotADirectory.into();
             return Err(BenchError::file("--peer directory: cannot use", &self.path)(source));
         }
-        private::directory(&self.path, ".tdekit-bench-")
+        private::run_directory(&self.path)
     }
 
     /// Returns its circumstances.

@@ -1,26 +1,160 @@
 //! Files and directories that only the run's user can read, and that nobody else can have created.
 
-use std::fs::Permissions;
-use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-
-use tempfile::TempDir;
+use std::fs::{File, Permissions, TryLockError};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::error::{BenchError, Result};
+use crate::interrupt;
 
-/// Creates a directory below `parent` whose name consists of `prefix` and random letters; it is
-/// removed with its contents when it is dropped.
-pub(crate) fn directory(parent: &Path, prefix: &str) -> Result<TempDir> {
-    tempfile::Builder::new()
+/// Prefix of a run's directories.
+const RUN: &str = ".tdekit-bench-";
+/// The file in a run's directory that is locked while the run goes on.
+const LOCK: &str = ".lock";
+/// Begin of a plain database.
+pub(crate) const PLAIN: &[u8] = b"SQLite format 3\0";
+/// Tries to remove a directory in which a command that was killed may still create files.
+const TRIES: u32 = 50;
+
+/// A directory that only the user can read. Dropping it removes it with its contents, and so does a
+/// second stop request.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    path: PathBuf,
+    _lock: Option<File>,
+}
+
+impl Directory {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        remove_or_name(&self.path);
+        interrupt::left().directories.remove(&self.path);
+    }
+}
+
+/// Creates a directory below `parent` whose name consists of `prefix` and random letters.
+pub(crate) fn directory(parent: &Path, prefix: &str) -> Result<Directory> {
+    // A second stop request removes what is known, so nothing is made that is not.
+    let mut left = interrupt::left();
+    let made = tempfile::Builder::new()
         .prefix(prefix)
         .permissions(Permissions::from_mode(0o700))
         .tempdir_in(parent)
-        .map_err(BenchError::file("cannot make a directory in", parent))
+        .map_err(BenchError::file("cannot make a directory in", parent))?;
+    let path = made.keep();
+    left.directories.insert(path.clone());
+    Ok(Directory { path, _lock: None })
+}
+
+/// Creates a directory of a run below `parent`, after it removed those that killed runs left there.
+pub(crate) fn run_directory(parent: &Path) -> Result<Directory> {
+    remove_left(parent);
+    loop {
+        let mut made = directory(parent, RUN)?;
+        let path = made.path.join(LOCK);
+        let locked = File::create(&path).and_then(|file| {
+            // Where a file system has no locks, a later run names the directory.
+            let _unlocked = file.lock();
+            Ok(file)
+        });
+        made._lock = Some(locked.map_err(BenchError::file("cannot write", &path))?);
+        // Another run may have seen the file before it was locked.
+        if path.exists() {
+            return Ok(made);
+        }
+    }
+}
+
+/// Removes the directories that killed runs of this user left below `parent`, and says so; those
+/// that cannot be told from a running one's are named.
+pub(crate) fn remove_left(parent: &Path) {
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if !entry.file_name().to_string_lossy().starts_with(RUN) || !is_own(&path) {
+            continue;
+        }
+        // Without the file it is not a run's, or is being made or removed.
+        let Ok(lock) = File::options().write(true).open(path.join(LOCK)) else { continue };
+        let shown = path.display();
+        match lock.try_lock() {
+            Ok(()) => {
+                eprintln!("note: a run that was killed left {shown}, which is removed now");
+                remove_or_name(&path);
+            }
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(_)) => eprintln!(
+                "note: a run that was killed may have left {shown}: remove it if no bench runs"
+            ),
+        }
+    }
+}
+
+/// Returns true for a directory of this user's that nobody else may enter.
+fn is_own(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|state| {
+        let mine = state.uid() == rustix::process::geteuid().as_raw();
+        state.is_dir() && mine && state.mode() & 0o077 == 0
+    })
+}
+
+/// Removes a directory with its contents, plain databases first; names it if it cannot.
+pub(crate) fn remove_or_name(path: &Path) {
+    let is_gone =
+        || path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    if is_gone() {
+        return;
+    }
+    remove_plain(path);
+    let mut failure = None;
+    for _ in 0..TRIES {
+        failure = std::fs::remove_dir_all(path).err();
+        if is_gone() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let reason = failure.map_or_else(|| "it is in use".to_owned(), |error| error.to_string());
+    eprintln!("error: cannot remove {}, which may hold plain copies: {reason}", path.display());
+}
+
+/// Removes the plain databases below a directory, and all logs and journals, as far as it can.
+fn remove_plain(directory: &Path) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let is_log = || {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            name.ends_with("-wal") || name.ends_with("-journal")
+        };
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => remove_plain(&path),
+            Ok(kind) if kind.is_file() && (is_log() || begins_plain(&path).unwrap_or(false)) => {
+                // What remains is removed with the rest, or named.
+                let _later = std::fs::remove_file(&path);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns true for a file that begins as a plain database.
+pub(crate) fn begins_plain(path: &Path) -> std::io::Result<bool> {
+    let mut begin = [0; PLAIN.len()];
+    File::open(path)?.read_exact(&mut begin)?;
+    Ok(begin == PLAIN)
 }
 
 /// Creates a directory that may exist, with its parents.
 pub(crate) fn make(path: &Path) -> Result<()> {
+    // A second stop request may have removed its parents.
+    interrupt::check()?;
     std::fs::create_dir_all(path).map_err(BenchError::file("cannot make", path))
 }
 
@@ -51,6 +185,42 @@ pub(crate) fn parent_of(path: &Path) -> &Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Makes a run's directory with a plain database in it.
+    fn of_run(parent: &Path) -> Directory {
+        let made = run_directory(parent).unwrap();
+        std::fs::create_dir(made.path().join("plain")).unwrap();
+        std::fs::write(made.path().join("plain/subject.db"), PLAIN).unwrap();
+        made
+    }
+
+    #[test]
+    fn what_a_killed_run_left_is_removed_and_nothing_else() {
+        let parent = tempfile::tempdir().unwrap();
+        let running = of_run(parent.path());
+        let mut killed = of_run(parent.path());
+        // As the kernel does for a process that ends.
+        killed._lock = None;
+        let foreign = parent.path().join(".tdekit-bench-notes");
+        std::fs::create_dir(&foreign).unwrap();
+        let next = run_directory(parent.path()).unwrap();
+        assert!(!killed.path().exists());
+        assert!(running.path().join("plain/subject.db").exists() && foreign.exists());
+        drop((running, next));
+        assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn plain_databases_and_their_logs_go_first() {
+        let parent = tempfile::tempdir().unwrap();
+        let made = of_run(parent.path());
+        let [log, sealed] = ["a.db-wal", "plain/sealed.db"].map(|name| made.path().join(name));
+        std::fs::write(&log, "log").unwrap();
+        std::fs::write(&sealed, "sealed: not a plain database").unwrap();
+        remove_plain(made.path());
+        assert!(!made.path().join("plain/subject.db").exists() && !log.exists());
+        assert!(sealed.exists());
+    }
 
     #[test]
     fn nobody_else_reads_them_and_what_is_there_is_not_written_through() {

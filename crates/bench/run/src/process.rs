@@ -80,6 +80,7 @@ impl WorkerProcess {
             .process_group(0)
             .spawn()
             .map_err(BenchError::start(format!("{} bench-worker", program.display())))?;
+        interrupt::left().groups.extend(Pid::from_raw(child.id().cast_signed()));
         let input = child.stdin.take();
         let replies = read_lines(child.stdout.take(), |line| line);
         let errors = child.stderr.take().map(|stderr| std::thread::spawn(|| last_words(stderr)));
@@ -168,6 +169,7 @@ impl WorkerProcess {
         if let (false, Some(group)) = (self.reaped, Pid::from_raw(self.child.id().cast_signed())) {
             // The group may be empty by now.
             let _ = kill_process_group(group, Signal::KILL);
+            interrupt::left().groups.retain(|one| *one != group);
         }
         let status = self.child.wait();
         self.reaped = true;

@@ -2,7 +2,6 @@
 //! where the run's copies lie, in a directory that only the user can read and that is removed in
 //! the end, and by default in memory.
 
-use std::io::Read;
 use std::path::Path;
 use std::process::Command;
 
@@ -17,14 +16,13 @@ use crate::error::{BenchError, Result};
 use crate::interrupt;
 use crate::job::{Ready, Request};
 use crate::key_store::{KeyEnvironment, OTHER_KEYS};
+use crate::private;
 use crate::process::WorkerProcess;
 use crate::subject::{has_log, settle};
 use crate::tools::Tools;
 
-/// Begin of a plain database.
-const PLAIN: &[u8] = b"SQLite format 3\0";
 /// A file system in memory.
-const MEMORY: &str = "/dev/shm";
+pub(crate) const MEMORY: &str = "/dev/shm";
 
 /// Returns the plan of a run on a database that may be encrypted. Without an algorithm it is priced
 /// under its own; unless a directory is `named`, its copies are in memory where they fit, by
@@ -66,9 +64,7 @@ pub(crate) fn settled(
 
 /// Returns true for a file that begins as a plain database, or that cannot be read.
 fn is_plain(path: &Path) -> bool {
-    let mut begin = [0; PLAIN.len()];
-    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut begin));
-    read.is_err() || begin == PLAIN
+    private::begins_plain(path).unwrap_or(true)
 }
 
 /// Returns the algorithm of a database that tdekit encrypted; none if it did not.

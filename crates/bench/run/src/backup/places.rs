@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
 use tdekit_system_use::{file_system, memory_bytes};
 
@@ -19,7 +18,7 @@ const SHARED_MEMORY: &str = "/dev/shm";
 /// Space that is always left free.
 const RESERVE_BYTES: u64 = 64 << 20;
 
-/// A directory of the run on a device. Dropping it removes the directory.
+/// A directory of the run on a device.
 pub(super) struct Place {
     /// Name given by the user, or `disk` and `memory`.
     pub(super) name: String,
@@ -29,7 +28,7 @@ pub(super) struct Place {
     pub(super) source: bool,
     /// True if backups are written to it.
     pub(super) target: bool,
-    pub(super) directory: PathBuf,
+    pub(super) directory: private::Directory,
 }
 
 impl Place {
@@ -41,20 +40,6 @@ impl Place {
             _ => "target",
         };
         format!("{}, {part}", self.file_system)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        // A command that was killed may still be creating a file.
-        for _ in 0..50 {
-            match std::fs::remove_dir_all(&self.directory) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    std::thread::sleep(Duration::from_millis(10));
-                }
-                _ => break,
-            }
-        }
     }
 }
 
@@ -97,7 +82,7 @@ pub(super) fn set_up(
             file_system: file_system(&device.directory).unwrap_or_else(|| "unknown".to_owned()),
             source: sources.contains(device),
             target: targets.contains(device),
-            directory: private::directory(&device.directory, ".tdekit-bench-")?.keep(),
+            directory: private::run_directory(&device.directory)?,
         })
     };
     all.into_iter().map(place).collect()
@@ -174,7 +159,7 @@ mod tests {
         let places = set_up(&plan, Path::new("/"), 1000, &mut warnings).unwrap();
         assert_eq!(named(&places, |place| place.source), [(0, "a"), (1, "b")]);
         assert_eq!(named(&places, |place| place.target), [(0, "a"), (1, "b")]);
-        std::fs::write(places[1].directory.join("x"), "y").unwrap();
+        std::fs::write(places[1].directory.path().join("x"), "y").unwrap();
         drop(places);
         assert_eq!(std::fs::read_dir(two.path()).unwrap().count(), 0);
         assert!(warnings.is_empty());

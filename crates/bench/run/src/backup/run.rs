@@ -76,7 +76,7 @@ struct Prepared<'a> {
     subject: Subject,
     places: Vec<Place>,
     /// Holds the key store.
-    _directory: tempfile::TempDir,
+    _directory: private::Directory,
 }
 
 impl<'a> Prepared<'a> {
@@ -89,7 +89,7 @@ impl<'a> Prepared<'a> {
         let plan = &config.backup;
         let size = database_bytes(config)?;
         let places = places::set_up(plan, &config.directory, size, warnings)?;
-        let directory = private::directory(&config.directory, ".tdekit-bench-")?;
+        let directory = private::run_directory(&config.directory)?;
         let ready = plan
             .peers
             .iter()
@@ -166,7 +166,7 @@ fn database_bytes(config: &Config) -> Result<u64> {
 fn make_sources(config: &Config, places: &[Place]) -> Result<Subject> {
     let mut paths: Vec<PathBuf> = Vec::new();
     for place in places.iter().filter(|place| place.source) {
-        let path = place.directory.join(DATABASE);
+        let path = place.directory.path().join(DATABASE);
         match paths.first() {
             None => make_database(config, &path)?,
             Some(first) => std::fs::copy(first, &path)
@@ -229,18 +229,18 @@ impl BackupGround<'_> {
     fn task(&mut self, task: &Task, at: At) -> Result<()> {
         let prepared = self.prepared;
         let (read, written) = (prepared.place(task.source)?, prepared.place(task.target)?);
-        let source = read.directory.join(DATABASE);
-        let backup = written.directory.join(BACKUP);
+        let source = read.directory.path().join(DATABASE);
+        let backup = written.directory.path().join(BACKUP);
         let check = !self.checked.contains(&task.method);
-        check_space(&written.directory, prepared.subject.bytes)?;
+        check_space(written.directory.path(), prepared.subject.bytes)?;
         self.measure(task, Action::Backup, (&source, &backup), at)?;
         if let (true, Method::Tdekit { cipher, .. }) = (check, &task.method) {
             check_cipher(prepared.tools, &backup, &task.name(), cipher.as_deref())?;
         }
         if prepared.plan.restore {
-            let directory = read.directory.join(RESTORED);
+            let directory = read.directory.path().join(RESTORED);
             let restored = directory.join(DATABASE);
-            check_space(&read.directory, prepared.subject.bytes)?;
+            check_space(read.directory.path(), prepared.subject.bytes)?;
             private::make(&directory)?;
             self.measure(task, Action::Restore, (&backup, &restored), at)?;
             if check {

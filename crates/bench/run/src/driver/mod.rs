@@ -14,6 +14,7 @@ pub(crate) mod sides;
 mod toll;
 mod warm;
 
+use std::path::Path;
 use std::time::Instant;
 
 use tdekit_bench_report::{Experiment, Results, note_first_pairs, summarize};
@@ -30,9 +31,11 @@ use crate::messages;
 use crate::mssql;
 use crate::noise::NoiseMeter;
 use crate::oltp;
+use crate::private;
 use crate::progress::Progress;
 use crate::schedule::{self, Ended, Steering, Surroundings};
 use crate::tools::Tools;
+use crate::twin;
 use ground::SidesGround;
 
 pub(crate) use calibrate::{CalibrationPlan, calibrate};
@@ -44,6 +47,7 @@ pub(crate) use share::{idle_time, idle_worker};
 /// then hold the measurements so far, and the reason why they are incomplete.
 pub(crate) fn run(config: &Config, tools: &Tools) -> Result<Results> {
     interrupt::install();
+    private::remove_left(Path::new(twin::MEMORY));
     let start = Instant::now();
     let environment = environment::describe(&config.directory);
     let progress = Progress::new();

@@ -6,7 +6,6 @@ use std::time::Duration;
 use fastrand::Rng;
 use rusqlite::{Connection, OpenFlags};
 use tdekit_bench_report::{Class, Role, StatementInfo, Subject};
-use tempfile::TempDir;
 
 use super::block::crud_loops;
 use super::classes::{self, Task, Work};
@@ -47,7 +46,7 @@ pub(super) const SUBJECT: &str = "subject.db";
 
 /// Everything needed for measuring. Dropping it removes every copy.
 pub(super) struct Prepared {
-    pub(super) directory: TempDir,
+    pub(super) directory: private::Directory,
     pub(super) sides: Vec<SideSpec>,
     /// Requirements of full backups, if the command can back up.
     pub(super) backups: Option<Backups>,
@@ -121,7 +120,7 @@ pub(super) fn open_name(number: usize) -> String {
 /// Makes databases, sides and statements.
 pub(super) fn prepare(config: &Config, tools: &Tools, progress: &Progress) -> Result<Prepared> {
     check_space(&config.directory, needed_bytes(config)?)?;
-    let directory = private::directory(&config.directory, ".tdekit-bench-")?;
+    let directory = private::run_directory(&config.directory)?;
     if let Some(path) = config.database.as_deref().filter(|_| config.encrypted) {
         twin::tell(path, directory.path());
     }

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use tdekit_bench_report::{Library, Role, Side};
-use tempfile::TempDir;
 
 use crate::command::run;
 use crate::config::{Config, Further, Part};
@@ -11,6 +10,7 @@ use crate::error::{BenchError, Result};
 use crate::job::{LibraryChoice, Ready, Request};
 use crate::key_store::{self, CERTIFICATE, KeyEnvironment};
 use crate::peers::Peer;
+use crate::private::Directory;
 use crate::process::WorkerProcess;
 use crate::speedtest::Stack;
 use crate::subject::write_out;
@@ -41,7 +41,7 @@ pub(crate) struct SideSpec {
     /// The classes that it runs.
     pub(super) part: Part,
     /// Where its files are, if not with those of the other sides.
-    place: Option<TempDir>,
+    place: Option<Directory>,
     maker: Maker,
     worker: PathBuf,
 }
@@ -185,7 +185,7 @@ fn add_peer(
 impl SideSpec {
     /// Returns the directory of its files; `root` is that of the run.
     pub(crate) fn root<'a>(&'a self, root: &'a Path) -> &'a Path {
-        self.place.as_ref().map_or(root, TempDir::path)
+        self.place.as_ref().map_or(root, Directory::path)
     }
 
     /// Starts a worker with this side's library and extension.

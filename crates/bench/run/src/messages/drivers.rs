@@ -7,7 +7,6 @@ use std::process::{Command, Stdio};
 
 use tdekit_private_mariadb::find_program;
 use tdekit_system_use::{Use, die_with_parent, wait, wall_ns, without_terminal};
-use tempfile::TempDir;
 
 use super::tds::{Login, Mode, Trust};
 use crate::command::{failed, last_words};
@@ -24,7 +23,7 @@ const SERVER: &str = "tdekit_bench";
 /// result to a file.
 pub(super) struct Freetds {
     program: PathBuf,
-    directory: TempDir,
+    directory: private::Directory,
 }
 
 /// A batch through a driver.

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tdekit_system_use::{die_with_parent, has_ended};
-use tempfile::TempDir;
 use zeroize::Zeroizing;
 
 use crate::command::run;
@@ -28,7 +27,7 @@ const STOP: Duration = Duration::from_secs(15);
 
 /// A directory with a key store, a login and no database, removed in the end.
 pub(super) struct Home {
-    directory: TempDir,
+    directory: private::Directory,
     tdekit: PathBuf,
     environment: KeyEnvironment,
     pub(super) password: Zeroizing<String>,

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use tdekit_bench_report::{Report, Role};
 use tdekit_private_mariadb::{Server, ServerConfig, copy_tree, initialise};
-use tempfile::TempDir;
 
 use super::ground::{Load, Measured, Target, no_side, report};
 use super::options::{OltpPlan, ROW_BYTES, Workload};
@@ -63,8 +62,8 @@ pub(super) struct MariaDb<'a> {
     /// measured.
     running: Vec<(Server, Sysbench)>,
     /// Their data.
-    copies: Option<TempDir>,
-    directory: TempDir,
+    copies: Option<private::Directory>,
+    directory: private::Directory,
 }
 
 impl<'a> MariaDb<'a> {
@@ -76,7 +75,7 @@ impl<'a> MariaDb<'a> {
         let copies = 2 * (2 + plan.plugins.len() as u64 + mysql);
         let each = u64::from(plan.tables) * plan.rows * ROW_BYTES + SERVER_BYTES;
         check_space(place, each.saturating_mul(copies))?;
-        let directory = private::directory(place, ".tdekit-bench-")?;
+        let directory = private::run_directory(place)?;
         progress.say("setting up the sides");
         let sides = set_up(plan, tools, config.given.basics.aa, directory.path())?;
         let mut made = Self {

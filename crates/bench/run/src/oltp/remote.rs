@@ -43,7 +43,7 @@ pub(super) struct Remote<'a> {
     tls: Option<String>,
     limits: Vec<String>,
     /// Working directory of the clients, with sysbench's options and the certificate authorities.
-    _directory: tempfile::TempDir,
+    _directory: private::Directory,
 }
 
 impl<'a> Remote<'a> {

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use fastrand::Rng;
 use rusqlite::{Connection, params};
 use tdekit_bench_report::{Report, Side};
-use tempfile::TempDir;
 
 use super::ground::{Load, Measured, Target, no_side, report};
 use super::options::{OltpPlan, Workload};
@@ -39,8 +38,8 @@ pub(super) struct Sqlite<'a> {
     idle: Vec<(Workload, f64)>,
     data_bytes: u64,
     /// The directories of the restart's copies.
-    copies: Vec<TempDir>,
-    directory: TempDir,
+    copies: Vec<private::Directory>,
+    directory: private::Directory,
 }
 
 struct Seat {
@@ -59,7 +58,7 @@ impl<'a> Sqlite<'a> {
         let bytes = u64::from(plan.tables) * plan.rows * ROW_BYTES;
         let more = config.peers.len() + config.further.algorithms.len();
         check_space(place, bytes.saturating_mul(6 + 4 * more as u64))?;
-        let directory = private::directory(place, ".tdekit-bench-")?;
+        let directory = private::run_directory(place)?;
         progress.say("filling the tables");
         let plain = directory.path().join(NAME);
         let page_size_bytes = config.page_size_bytes();

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use crate::common::{ENDLESS, PROGRAM, Place, done, embedded, refused, signal, text, wait_until};
 use rusqlite::Connection;
@@ -227,6 +228,41 @@ fn an_early_interrupt_cleans_up_too() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(place.names("copies"), Vec::<String>::new());
     assert!(!place.path("results.json").exists());
+}
+
+/// The second signal arrives while the first one's removal runs, or before it.
+#[test]
+fn a_second_interrupt_cleans_up_too() {
+    for (kind, pause_ms) in [("INT", 0), ("INT", 2), ("TERM", 20)] {
+        let place = Place::new();
+        let mut child = place.command("--rows 1000000").spawn().unwrap();
+        wait_until("no copy is made", || !place.names("copies").is_empty());
+        std::thread::sleep(Duration::from_millis(300));
+        for _ in 0..3 {
+            // It may have ended.
+            let number = child.id().to_string();
+            let _sent = Command::new("kill").args(["-s", kind, &number]).output().unwrap();
+            std::thread::sleep(Duration::from_millis(pause_ms));
+        }
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        assert_eq!(place.names("copies"), Vec::<String>::new(), "{kind} {pause_ms}");
+    }
+}
+
+#[test]
+fn the_next_run_removes_what_a_killed_one_left() {
+    let place = Place::new();
+    let mut child = place.command("--rows 1000000").spawn().unwrap();
+    wait_until("no copy is made", || !place.names("copies").is_empty());
+    std::thread::sleep(Duration::from_millis(300));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let [left] = place.names("copies").try_into().unwrap();
+    let next = place.command("--rows 1000000").spawn().unwrap();
+    wait_until("it stays", || !place.names("copies").contains(&left));
+    signal(next.id().cast_signed(), "INT");
+    let output = next.wait_with_output().unwrap();
+    assert!(text(&output).1.contains(&format!("{left}, which is removed now")), "{output:?}");
 }
 
 /// Files may grow to 1.5 MB only; the load mix eventually makes the database larger than that.
