@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::format::too_wide;
 use crate::metric::Metric;
 use crate::model::ProbeKind;
 
@@ -24,6 +25,12 @@ pub(crate) trait Ratio {
             [_, (_, high)] if high < 1.0 => Some(Ordering::Less),
             _ => None,
         }
+    }
+
+    /// Returns true if an interval holds 0 %, or is too wide: then no cost can be told.
+    fn is_unclear(&self) -> bool {
+        let wide = |ends: [(_, f64); 2]| too_wide(ends.map(|(_, end)| end));
+        self.ends().is_some_and(|ends| self.sure().is_none() || wide(ends))
     }
 }
 

@@ -39,6 +39,8 @@ pub(crate) enum As {
     Millionths,
     /// A part of a whole in percent.
     Share,
+    /// The same in whole percents from 10 on.
+    Part,
     /// A part of something as growth in percent.
     Growth,
 }
@@ -56,7 +58,7 @@ impl As {
             Self::Count | Self::Amount | Self::Decimal | Self::Points => "count",
             Self::Permille => "thousandths",
             Self::Millionths => "millionths",
-            Self::Share | Self::Growth => "growth",
+            Self::Share | Self::Part | Self::Growth => "growth",
         }
     }
 
@@ -82,6 +84,7 @@ impl As {
             Self::Permille => format!("{} %", value / 10.0),
             Self::Millionths => format!("{} %", value / 10_000.0),
             Self::Share => format!("{:.1} %", value * 100.0),
+            Self::Part => format!("{} %", points(value)),
             Self::Growth => format!("{:+.2} %", value * 100.0),
         }
     }

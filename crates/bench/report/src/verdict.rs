@@ -59,16 +59,8 @@ fn of_headline(shown: &Shown<'_>) -> Vec<Piece> {
         }
         let elapsed = shown.headline(side, Metric::Elapsed)?;
         let cpu = shown.headline(side, Metric::Cpu).filter(|_| has_whole_cpu(side));
-        let cpu = cpu.map(|cpu| all![" and ", cpu.told(), " of CPU"]);
         let what = elapsed.text("what", &elapsed.item.what);
-        let cost = all![elapsed.told(), " of elapsed time", cpu];
-        // An interval that holds 0 is not a cost.
-        let unsure = elapsed.item.ends().is_some() && elapsed.item.sure().is_none();
-        let verb = match unsure {
-            true => " has a cost that cannot be told from zero: ",
-            false => " costs ",
-        };
-        Some(all![shown.side(&side.id), verb, cost, " over ", what, "."])
+        Some(all![shown.side(&side.id), " ", costs(&elapsed, cpu), " over ", what, "."])
     };
     shown.report.others().filter_map(sentence).collect()
 }
@@ -87,9 +79,24 @@ fn cheaper(shown: &Shown<'_>, side: &Side) -> Option<Piece> {
     }
     let elapsed = shown.headline(side, Metric::Elapsed)?;
     let cpu = shown.headline(side, Metric::Cpu);
-    let cpu = cpu.map(|cpu| all![" and ", cpu.told(), " of CPU"]);
-    let costs = all![elapsed.told(), " of elapsed time", cpu];
-    Some(all!["Cheaper here: ", shown.cipher(&side.id), ", ", costs, "."])
+    let costs = costs(&elapsed, cpu);
+    Some(all!["Cheaper here: ", shown.cipher(&side.id), " ", costs, "."])
+}
+
+/// `costs +10.0 % (+9.0 to +11.0) of elapsed time and +12.0 % (+11.0 to +13.0) of CPU`; what cannot
+/// be told has its interval alone.
+fn costs(elapsed: &Found<'_, Pooled>, cpu: Option<Found<'_, Pooled>>) -> Piece {
+    let of = |found: &Found<'_, Pooled>, what: &str, verb: &str| {
+        if !found.item.is_unclear() {
+            return all![verb, found.told(), format!(" of {what}")];
+        }
+        let zero = if found.item.sure().is_none() { " from zero" } else { "" };
+        let words = format!("has a cost in {what} that cannot be told{zero} (");
+        all![words, found.ends(As::Percent), ")"]
+    };
+    let verb = if elapsed.item.is_unclear() { "costs " } else { "" };
+    let cpu = cpu.map(|cpu| all![" and ", of(&cpu, "CPU", verb)]);
+    all![of(elapsed, "elapsed time", "costs "), cpu]
 }
 
 /// Returns false for a directory that its user encrypts: what encrypts it has CPU of its own.
@@ -276,7 +283,7 @@ mod tests {
     fn a_further_algorithm_is_told_where_it_is_cheaper() {
         let sentences = verdict(&two_algorithms(0.92));
         assert!(sentences[1].starts_with("encrypted costs +10.0 %"), "{sentences:?}");
-        let wanted = "Cheaper here: AEGIS_256X2, +1.2 % (+1.2 to +1.2) of elapsed time and +10.4 % \
+        let wanted = "Cheaper here: AEGIS_256X2 costs +1.2 % (+1.2 to +1.2) of elapsed time and +10.4 % \
                       (+10.4 to +10.4) of CPU.";
         assert_eq!(sentences[2], wanted);
         assert!(sentences[3].starts_with("peer costs"), "{sentences:?}");
@@ -318,7 +325,10 @@ mod tests {
         }
         let first = verdict(&results).remove(1);
         assert!(
-            first.contains("cannot be told from zero: ") && first.contains("-6.0 to +17.0"),
+            first.contains(
+                "has a cost in elapsed time that cannot be told from zero (-6.0 to +17.0) and \
+                 costs +"
+            ),
             "{first}"
         );
     }

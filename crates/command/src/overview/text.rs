@@ -136,8 +136,13 @@ fn backup_cell(backup: &Backup, now: i64) -> String {
     format!("{}{kind}", ago(now - backup.at))
 }
 
-/// Formats a cost with its day, such as `+9 % (24 Nov)`; one whose interval contains 0 is `about 0
-/// %`.
+/// Width of an interval, as a factor, up to which one that contains 0 is called `about 0 %`.
+const NARROW: f64 = 1.05;
+/// Width from which on an interval is of no use, as for the bench.
+const WIDE: f64 = 10.0;
+
+/// Formats a cost with its day, such as `+9 % (24 Nov)`; one that cannot be told from 0 is `?`,
+/// unless its interval is narrow.
 fn cost_cell(cost: &Cost) -> String {
     let day =
         OffsetDateTime::parse(&cost.measured_at, &time::format_description::well_known::Rfc3339)
@@ -146,9 +151,11 @@ fn cost_cell(cost: &Cost) -> String {
                 at.format(format_description!("[day padding:none] [month repr:short]")).ok()
             })
             .unwrap_or_else(|| cost.measured_at.clone());
-    match (cost.low..=cost.high).contains(&1.0) {
-        true => format!("about 0 % ({day})"),
-        false => format!("{:+.0} % ({day})", (cost.ratio - 1.0) * 100.0),
+    let (zero, width) = ((cost.low..=cost.high).contains(&1.0), cost.high / cost.low);
+    match zero {
+        true if width <= NARROW => format!("about 0 % ({day})"),
+        _ if zero || width > WIDE => format!("? ({day})"),
+        _ => format!("{:+.0} % ({day})", (cost.ratio - 1.0) * 100.0),
     }
 }
 
@@ -246,7 +253,9 @@ mod tests {
         };
         assert_eq!(cost_cell(&cost(1.09, 1.02, 1.15)), "+9 % (24 Nov)");
         assert_eq!(cost_cell(&cost(0.93, 0.90, 0.97)), "-7 % (24 Nov)");
-        assert_eq!(cost_cell(&cost(1.09, 0.97, 1.15)), "about 0 % (24 Nov)");
+        assert_eq!(cost_cell(&cost(1.09, 0.97, 1.15)), "? (24 Nov)");
+        assert_eq!(cost_cell(&cost(1.002, 0.99, 1.01)), "about 0 % (24 Nov)");
+        assert_eq!(cost_cell(&cost(3.0, 1.2, 45.0)), "? (24 Nov)");
     }
 
     #[test]

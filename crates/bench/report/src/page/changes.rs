@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{ALERT, NOTICE, again, around, contents, notices};
 use crate::compare::{Change, Changes, Direction};
-use crate::figures::HEADLINE;
+use crate::figures::{HEADLINE, Ratio};
 use crate::json::JsonError;
 use crate::model::Metric;
 use crate::piece::{As, Found, Piece, each, number, text};
@@ -101,7 +101,9 @@ fn sentence(found: &Found<'_, Change>) -> Markup {
     };
     html! {
         (label(found)) " " (verdict) " in " (what) " over "
-        (found.text("label", &found.item.label)) ": " (found.told())
+        (found.text("label", &found.item.label)) ": "
+        // What cannot be told has its interval alone.
+        @if found.item.is_unclear() { (found.ends(As::Percent)) } @else { (found.told()) }
     }
 }
 

@@ -3,9 +3,9 @@
 use maud::{Markup, html};
 
 use super::{ALERT, NOTICE, notices};
-use crate::figures::HEADLINE;
+use crate::figures::{HEADLINE, Pooled, Ratio};
 use crate::model::{Experiment, Metric, ProbeKind, Results, Role};
-use crate::piece::{As, Piece, each, number, text};
+use crate::piece::{As, Found, Piece, all, each, number, text};
 use crate::shown::{Shown, more, pooled};
 use crate::verdict::{CONTROL, NOTHING, answers};
 
@@ -79,9 +79,10 @@ fn tiles(shown: &Shown<'_>) -> Vec<(&'static str, Piece)> {
         Experiment::Messages => return of_messages(shown, pair),
         _ => OF_CLASSES,
     };
-    let ratios = wanted
-        .iter()
-        .filter_map(|(id, metric, name)| Some((*name, pooled(&shown.over(id, *metric, pair)?))));
+    let ratios = wanted.iter().filter_map(|(id, metric, name)| {
+        let found = shown.over(id, *metric, pair)?;
+        Some((*name, if found.item.is_unclear() { untold(&found) } else { pooled(&found) }))
+    });
     let probes = [(ProbeKind::OpenOther, "Opening a database"), (ProbeKind::FileBytes, "Size")];
     let differences = probes.into_iter().filter_map(|(kind, name)| {
         let mut all = each(&report.summary.differences, &shown.place("summary/differences"));
@@ -89,6 +90,11 @@ fn tiles(shown: &Shown<'_>) -> Vec<(&'static str, Piece)> {
         Some((name, more(&found)))
     });
     ratios.chain(differences).collect()
+}
+
+/// A tile without a figure: what cannot be told has its interval alone.
+fn untold(found: &Found<'_, Pooled>) -> Piece {
+    all!["?", found.ends(As::Percent).below()]
 }
 
 /// The costs in the first batch.
