@@ -12,6 +12,8 @@ import sqlite3
 import subprocess
 
 _SQLITE_OK = 0
+# The process that loaded the extension; a fork of it loads it once more.
+_loaded_in = None
 
 
 def extension_path():
@@ -31,20 +33,22 @@ def load(path=None):
     a Python that was built without ``enable_load_extension`` (pyenv's default). One time is
     enough either way: a VFS belongs to the process, not to a connection.
     """
+    global _loaded_in
     path = path or extension_path()
-    if hasattr(sqlite3.Connection, "enable_load_extension"):
-        load_by_module(path)
-        return "module"
-    load_by_ctypes(path)
-    return "ctypes"
+    by_module = hasattr(sqlite3.Connection, "enable_load_extension")
+    (load_by_module if by_module else load_by_ctypes)(path)
+    _loaded_in = os.getpid()
+    return "module" if by_module else "ctypes"
 
 
 def connect(database, *args, password=None, password_file=None, **kwargs):
     """``sqlite3.connect()``, by a password of its own, or by one in a file.
 
-    Call ``load()`` before. Raises ``sqlite3.OperationalError`` with the reason, such as a wrong
+    Calls ``load()`` unless this process did. Raises ``sqlite3.OperationalError`` with the reason, such as a wrong
     password. Without a password the environment opens the key store, as for ``sqlite3.connect()``.
     """
+    if _loaded_in != os.getpid():
+        load()
     with _given(database, password, password_file):
         return sqlite3.connect(database, *args, **kwargs)
 
