@@ -12,9 +12,8 @@ pub mod key_service;
 pub mod output;
 pub mod serve;
 pub mod session;
-pub mod table;
 
 pub use error::{ConsoleError, Exit, Failure, report};
 pub use global::GlobalArgs;
 pub use hint::store_hint;
-pub use table::Fit;
+pub use tdekit_columns::{self as table, Fit};

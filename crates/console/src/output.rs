@@ -16,7 +16,7 @@ use tdekit_key_store::{CertificateInfo, KeyStore, SecretBytes, Use, expires_soon
 
 use crate::error::ConsoleError;
 use crate::hint::notice_hint;
-use crate::table::{self, Fit, Fitted};
+use tdekit_columns::{self as table, Fit, Fitted};
 
 /// True once the reader of standard output has closed it.
 static READER_IS_GONE: AtomicBool = AtomicBool::new(false);

@@ -83,7 +83,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     // bench: uses the shipped files from outside
-    ("tdekit-bench-report", &[]),
+    ("tdekit-columns", &[]),
+    ("tdekit-bench-report", &["tdekit-columns"]),
     ("tdekit-system-use", &[]),
     ("tdekit-sqlite-source", &[]),
     ("tdekit-private-mariadb", &["tdekit-system-use"]),
@@ -91,6 +92,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "tdekit-bench-run",
         &[
             "tdekit-bench-report",
+            "tdekit-columns",
             "tdekit-private-mariadb",
             "tdekit-sqlite-client",
             "tdekit-sqlite-source",
@@ -113,6 +115,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "tdekit-console",
         &[
+            "tdekit-columns",
             "tdekit-key-crypto",
             "tdekit-key-store",
             "tdekit-key-remote",

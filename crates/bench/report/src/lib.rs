@@ -50,4 +50,5 @@ pub use model::{
 pub use page::{calibration_html, changes_html, html};
 pub use report::{DIRECTORY, Fact, Facts, Idle, RATE, Report, Run, measured};
 pub use summary::summarize;
+pub use table::fit_to;
 pub use terminal::terminal;

@@ -46,6 +46,9 @@ const COMPLETE_VARIABLE: &str = "_TDEKIT_COMPLETE";
 struct Cli {
     #[command(flatten)]
     args: BenchArgs,
+    /// Show all columns of tables, and names as they are, however narrow the terminal is.
+    #[arg(long, global = true)]
+    wide: bool,
 }
 
 /// Runs the program `tdekit-bench`: a worker for one side if its first word is `bench-worker`, the
@@ -73,7 +76,8 @@ pub fn main() -> ExitCode {
         let written = manual::write_pages(Cli::command(), directory.as_ref());
         return written.map_or_else(|error| failed(&error), |()| ExitCode::SUCCESS);
     }
-    let args = Cli::parse().args;
+    let Cli { args, wide } = Cli::parse();
+    tdekit_bench_report::fit_to(tdekit_columns::room().filter(|_| !wide));
     match Tools::find().and_then(|tools| run(&args, &tools)) {
         Ok(outcome) => outcome.into(),
         Err(error) => {

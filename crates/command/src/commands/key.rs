@@ -386,6 +386,23 @@ impl ProtectorStatus {
         };
         Self { id, kind, created_at, argon2, token, address, key }
     }
+
+    /// Returns its identifier, kind, time, key with its place, and cost.
+    pub(super) fn cells(&self) -> Vec<String> {
+        let at = self.address.as_ref().map(|address| format!("at {address}"));
+        let key: Vec<&str> =
+            [&self.token, &self.key, &at].into_iter().flatten().map(|it| &**it).collect();
+        let cost = |it: &Argon2Status| {
+            format!("{} MiB, {} passes, {} lane", it.memory_mib, it.passes, it.lanes)
+        };
+        vec![
+            self.id.clone(),
+            self.kind.clone(),
+            self.created_at.clone(),
+            if key.is_empty() { "-".to_owned() } else { key.join(", ") },
+            self.argon2.as_ref().map_or_else(|| "-".to_owned(), cost),
+        ]
+    }
 }
 
 impl std::fmt::Display for ProtectorStatus {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use tdekit_console::session::{self, Ask};
-use tdekit_console::{ConsoleError, GlobalArgs, output};
+use tdekit_console::{ConsoleError, Fit, GlobalArgs, output};
 use tdekit_key_store::{
     AwsKmsKey, CONFIG_FILE_NAME, KeyService, PasswordParams, Pin, Protector, TokenAccess, TokenKey,
     Unlock, VaultKey, generate_token_key, service_unlock,
@@ -288,10 +288,14 @@ fn list(args: &ListArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     if args.json {
         return Ok(output::json(&providers)?);
     }
-    for provider in &providers {
-        output::line(format_args!("{}  {provider}", provider.id))?;
-    }
-    Ok(())
+    let header = [
+        ("ID", Fit::Keep),
+        ("OPENS BY", Fit::Keep),
+        ("MADE", Fit::Drop(1)),
+        ("KEY", Fit::Cut),
+        ("ARGON2ID", Fit::Drop(2)),
+    ];
+    Ok(output::fitted_table(&header, providers.iter().map(ProtectorStatus::cells).collect())?)
 }
 
 fn remove(args: &RemoveArgs, global: &GlobalArgs) -> Result<(), CommandError> {

@@ -37,7 +37,8 @@ pub fn show_all() {
 
 /// Returns the width for tables: `COLUMNS`, or that of the terminal. `None` without either: the
 /// reader of a pipe gets everything.
-pub(crate) fn room() -> Option<usize> {
+#[must_use]
+pub fn room() -> Option<usize> {
     if WIDE.load(Ordering::Relaxed) {
         return None;
     }
@@ -51,13 +52,16 @@ pub(crate) fn room() -> Option<usize> {
 }
 
 /// A fitted table: the remaining columns, by number, and its rows.
-pub(crate) struct Fitted {
-    pub(crate) columns: Vec<usize>,
-    pub(crate) rows: Vec<Vec<String>>,
+pub struct Fitted {
+    /// The numbers of the remaining columns.
+    pub columns: Vec<usize>,
+    /// The cells of these columns.
+    pub rows: Vec<Vec<String>>,
 }
 
 /// Fits a table of these columns into `room`.
-pub(crate) fn fit(header: &[(&str, Fit)], rows: &[Vec<String>], room: usize) -> Fitted {
+#[must_use]
+pub fn fit(header: &[(&str, Fit)], rows: &[Vec<String>], room: usize) -> Fitted {
     let mut columns: Vec<usize> = (0..header.len()).collect();
     loop {
         let widths: Vec<usize> = columns.iter().map(|at| width(header, rows, *at)).collect();
