@@ -85,7 +85,7 @@ pub fn main() -> ExitCode {
             if let Some(hint) = error.hint() {
                 eprintln!("hint: {hint}");
             }
-            ExitCode::FAILURE
+            ExitCode::from(error.exit_code())
         }
     }
 }
@@ -124,7 +124,8 @@ fn run(args: &BenchArgs, tools: &Tools) -> Result<Outcome> {
             };
         }
         Some(BenchCommand::Compare { old, new, json, html }) => {
-            let files = Files::new(json.as_deref(), html.as_deref(), "comparison");
+            let given = [json.as_deref(), html.as_deref()];
+            let files = newest::files_of_comparison(given, OffsetDateTime::now_utc());
             let last = match (old, new) {
                 (Some(old), Some(new)) => (old.clone(), new.clone()),
                 _ => newest::last_two()?,
@@ -235,6 +236,7 @@ pub(crate) mod tests {
     fn bad_values_are_refused_before_any_work() {
         for bad in [
             ["--mix", "5/5/5"],
+            ["--algorithm", "nosuch"],
             ["--page-size", "1000"],
             ["--peer", "nothing"],
             ["--processes", "0"],
@@ -317,15 +319,18 @@ pub(crate) mod tests {
             let words = ["compare", "old.json", "new.json"].iter().chain(words).copied();
             match parse(&words.collect::<Vec<_>>()).command {
                 Some(BenchCommand::Compare { json, html, .. }) => {
-                    let files = Files::new(json.as_deref(), html.as_deref(), "comparison");
+                    let given = [json.as_deref(), html.as_deref()];
+                    let files = newest::files_of_comparison(given, OffsetDateTime::UNIX_EPOCH);
                     (files.json, files.html)
                 }
                 other => panic!("{other:?}"),
             }
         };
         let both = |json: &str, html: &str| (PathBuf::from(json), PathBuf::from(html));
-        assert_eq!(files(&[]), both("comparison.json", "comparison.html"));
-        assert_eq!(files(&["--json"]), both("-", "comparison.html"));
+        let of_time = "comparison-1970-01-01-000000";
+        let [json, html] = ["json", "html"].map(|end| format!("{of_time}.{end}"));
+        assert_eq!(files(&[]), both(&json, &html));
+        assert_eq!(files(&["--json"]), both("-", &html));
         assert_eq!(files(&["--json", "x.json", "--html", "y"]), both("x.json", "y"));
     }
 

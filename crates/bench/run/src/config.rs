@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use tdekit_bench_report::{Stopping, ThinkTime};
 
 use crate::backup::BackupPlan;
@@ -64,9 +65,10 @@ pub(crate) struct Basics {
     /// Encryption algorithm, as for `tdekit encrypt`. May be repeated: each is a side of the run,
     /// on a database in the process, and the first one that of the answer. Default: AES_256, and
     /// where no --experiment is named AEGIS_256X2 too, for the classes of the headline.
-    #[arg(long = "algorithm", value_name = "NAME")]
+    #[arg(long = "algorithm", value_name = "NAME", value_parser = PossibleValuesParser::new(ALGORITHMS),
+          hide_possible_values = true)]
     pub(crate) algorithms: Vec<String>,
-    /// A rough answer in some 20 seconds.
+    /// A rough answer, in half a minute to a minute.
     #[arg(long)]
     pub(crate) quick: bool,
     /// Fresh processes on re-copied files; the unit of the interval. Default: 8, with --quick 3.
@@ -83,6 +85,10 @@ pub(crate) struct Basics {
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 }
+
+/// What `tdekit encrypt` or a SQL Server may offer; each says if it does not.
+const ALGORITHMS: [&str; 6] =
+    ["AES_128", "AES_192", "AES_256", "AEGIS_128X2", "AEGIS_256X2", "TRIPLE_DES_3KEY"];
 
 /// The algorithm of a run that names none.
 const ALGORITHM: &str = "AES_256";

@@ -277,6 +277,16 @@ impl BenchError {
         }
     }
 
+    /// Returns the exit code, as the command has them: 3 without a key, 7 for a file that cannot be
+    /// read or written, else 1.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Sealed { .. } => 3,
+            Self::File { .. } => 7,
+            _ => 1,
+        }
+    }
+
     pub(crate) fn option(option: &'static str, reason: impl Into<String>) -> Self {
         Self::Option { option, reason: reason.into() }
     }

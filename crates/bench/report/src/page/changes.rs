@@ -148,9 +148,11 @@ fn runs(changes: &Changes) -> Markup {
         section id="runs" {
             h2 { (table.title) }
             (table)
-            p { "How each came about:" }
-            @for run in &both {
-                pre tabindex="0" { code { (run.text("command", &run.item.command)) } }
+            details {
+                summary { "How each came about" }
+                @for run in &both {
+                    pre tabindex="0" { code { (run.text("command", &run.item.command)) } }
+                }
             }
         }
     }
@@ -160,17 +162,21 @@ fn method(changes: &Changes) -> Markup {
     html! {
         section id="method" {
             h2 { "Method" }
-            p {
-                "Each cost is the mean, over a run's restarts, of the Hodges-Lehmann estimate of \
-                 the paired log ratios. Nothing pairs the two runs, so the interval of their \
-                 difference is Welch's, with the standard errors and degrees of freedom of both. A \
-                 machine that is faster as a whole moves no cost, since each is a ratio; one with \
-                 another processor, library or file system may, which stands above."
-            }
-            @if !changes.command.is_empty() { (again(&changes.command)) }
-            p {
-                "The comparison stands in this page's source as JSON, in the element with the id \
-                 \"results\": the same document as the figures file."
+            details {
+                summary { "How it was reckoned" }
+                p {
+                    "Each cost is the mean, over a run's restarts, of the Hodges-Lehmann estimate \
+                     of the paired log ratios. Nothing pairs the two runs, so the interval of their \
+                     difference is Welch's, with the standard errors and degrees of freedom of \
+                     both. A machine that is faster as a whole moves no cost, since each is a \
+                     ratio; one with another processor, library or file system may, which stands \
+                     above."
+                }
+                @if !changes.command.is_empty() { (again(&changes.command)) }
+                p {
+                    "The comparison stands in this page's source as JSON, in the element with the \
+                     id \"results\": the same document as the figures file."
+                }
             }
         }
     }

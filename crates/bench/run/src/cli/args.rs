@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 
 #[cfg(feature = "servers")]
 use super::mssql_script::ScriptArgs;
@@ -53,7 +54,7 @@ pub(super) struct BenchArgs {
     /// `file_key_management[:cbc|:ctr]` and `mysql[:DIR]`, private MySQL servers plain and with the
     /// file keyring, of the server below DIR or $TDEKIT_MYSQL_DIR. May be repeated; see `bench
     /// peers`.
-    #[arg(long)]
+    #[arg(long, add = ArgValueCandidates::new(peer_names))]
     pub(super) peer: Vec<AnyPeer>,
     /// SQLite library of both sides: `system`, `bundled`, or a path. Default: the system's if there
     /// is one.
@@ -147,10 +148,10 @@ pub(super) enum BenchCommand {
         /// Results of the newer run.
         new: Option<PathBuf>,
         /// Where to write the figures; `-`, or nothing, for standard output instead of the table.
-        /// Default: comparison.json.
+        /// Default: comparison-TIME.json, to which comparison.json leads.
         #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
         json: Option<PathBuf>,
-        /// Where to write the page. Default: comparison.html.
+        /// Where to write the page. Default: comparison-TIME.html, to which comparison.html leads.
         #[arg(long, value_name = "FILE")]
         html: Option<PathBuf>,
     },
@@ -167,6 +168,14 @@ pub(super) enum ExperimentName {
     Messages,
     All,
 }
+
+/// Returns what a shell completes `--peer` with.
+fn peer_names() -> Vec<CompletionCandidate> {
+    PEERS.into_iter().map(CompletionCandidate::new).collect()
+}
+
+const PEERS: [&str; 6] =
+    ["sqlcipher", "sqlite3mc", "sqlite3mc-wheel", "directory:", "file_key_management", "mysql"];
 
 /// The value of `--mix`: one, or all.
 pub(super) type Mixes = Vec<Mix>;

@@ -12,7 +12,7 @@ use clap_mangen::roff::{Roff, bold, roman};
 const EXAMPLES: &[(&str, &str)] = &[
     ("What does encryption cost on this database?", "tdekit bench app.db"),
     ("What do my own statements cost?", "tdekit bench app.db --script my.sql"),
-    ("In a minute, with less certainty", "tdekit bench --quick app.db"),
+    ("In half a minute to a minute, with less certainty", "tdekit bench --quick app.db"),
     ("Has the cost changed since the run before?", "tdekit bench compare"),
     ("Beside SQLCipher", "tdekit bench app.db --peer sqlcipher"),
     ("What does a backup cost?", "tdekit bench --experiment backup"),

@@ -21,6 +21,15 @@ const REPORT: &str = "report.html";
 
 /// Returns the files of a run: as given, else named after the time, in UTC.
 pub(super) fn files_of_run(json: Option<&Path>, html: Option<&Path>, at: OffsetDateTime) -> Files {
+    files_of([json, html], [RESULTS, REPORT], at)
+}
+
+/// The same of a comparison.
+pub(super) fn files_of_comparison(given: [Option<&Path>; 2], at: OffsetDateTime) -> Files {
+    files_of(given, ["comparison.json", "comparison.html"], at)
+}
+
+fn files_of([json, html]: [Option<&Path>; 2], usual: [&str; 2], at: OffsetDateTime) -> Files {
     let mut short = Vec::new();
     let mut named = |given: Option<&Path>, usual: &str| match given {
         Some(path) => path.to_owned(),
@@ -30,7 +39,7 @@ pub(super) fn files_of_run(json: Option<&Path>, html: Option<&Path>, at: OffsetD
             own
         }
     };
-    Files { json: named(json, RESULTS), html: named(html, REPORT), short }
+    Files { json: named(json, usual[0]), html: named(html, usual[1]), short }
 }
 
 /// Makes the short name link to a run's own file. An older run's file under the short name is
