@@ -26,9 +26,9 @@ fn expiry_from(text: &str, now: OffsetDateTime) -> Option<i64> {
     OffsetDateTime::parse(text, &Rfc3339).ok().map(OffsetDateTime::unix_timestamp)
 }
 
-/// Parses an age, `1y` or `90d`: returns the time that long ago, seconds since 1970.
+/// Parses an age, `1y`, `90d` or `36h`: returns the time that long ago, seconds since 1970.
 pub(crate) fn parse_age(text: &str) -> Result<i64, String> {
-    age_before(text, OffsetDateTime::now_utc()).ok_or_else(|| "neither like 1y nor 90d".to_owned())
+    age_before(text, OffsetDateTime::now_utc()).ok_or_else(|| "not like 1y, 90d or 36h".to_owned())
 }
 
 /// Parses a duration: `90s`, `15m`, `8h` or `1d`, at most 10,000 days.
@@ -48,8 +48,11 @@ fn age_before(text: &str, now: OffsetDateTime) -> Option<i64> {
         let year = now.year().checked_sub(years.parse::<u16>().ok()?.into())?;
         return Some(now.replace_date(same_day(now.date(), year)?).unix_timestamp());
     }
-    let days = Duration::days(text.strip_suffix('d')?.parse::<u32>().ok()?.into());
-    Some(now.checked_sub(days)?.unix_timestamp())
+    let length = match text.strip_suffix('h') {
+        Some(hours) => Duration::hours(hours.parse::<u32>().ok()?.into()),
+        None => Duration::days(text.strip_suffix('d')?.parse::<u32>().ok()?.into()),
+    };
+    Some(now.checked_sub(length)?.unix_timestamp())
 }
 
 /// Returns the same day of another year; 28 February for the 29th in a year without one.
@@ -70,7 +73,8 @@ mod tests {
         let seconds = |moment: OffsetDateTime| Some(moment.unix_timestamp());
         assert_eq!(age_before("1y", now), seconds(datetime!(2027-02-28 12:00 UTC)));
         assert_eq!(age_before("29d", now), seconds(datetime!(2028-01-31 12:00 UTC)));
-        for wrong in ["", "1", "-1d", "99999y", "99999999999d", "2026-01-01"] {
+        assert_eq!(age_before("36h", now), seconds(datetime!(2028-02-28 0:00 UTC)));
+        for wrong in ["", "1", "-1d", "h", "-1h", "99999y", "99999999999d", "2026-01-01"] {
             assert_eq!(age_before(wrong, now), None, "{wrong:?}");
         }
     }

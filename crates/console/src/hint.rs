@@ -23,10 +23,12 @@ pub fn store_hint(error: &StoreError) -> Option<String> {
     let hint = match error {
         StoreError::NoHome => "name the directory with --store or TDEKIT_HOME",
         StoreError::Missing { .. } => {
-            "make one with `tdekit key init`, or name another directory with --store or TDEKIT_HOME"
+            "make one with `tdekit key init`, or with a certificate and an encrypted database by \
+             `tdekit init FILE`, or name another directory with --store or TDEKIT_HOME"
         }
         StoreError::AlreadyExists { .. } => {
-            "`tdekit key status` shows it; `tdekit key rotate` changes its master key or password"
+            "`tdekit encrypt FILE --certificate NAME` encrypts with it; `tdekit key status` shows \
+             it; `tdekit key rotate` changes its master key or password"
         }
         StoreError::WrongPassword => {
             "if it is lost, `tdekit key restore` sets a new one from a backup of the master key"

@@ -33,7 +33,7 @@ pub(crate) struct EncryptArgs {
     database: Vec<PathBuf>,
     /// Certificate that wraps the database's key, by name or thumbprint; may be given repeatedly,
     /// and then each opens the database
-    #[arg(long, value_name = "NAME", required = true)]
+    #[arg(long, value_name = "NAME")]
     certificate: Vec<String>,
     /// Algorithm that seals its pages
     #[arg(long, value_name = "NAME", default_value = Algorithm::Aes256.name(),
@@ -67,6 +67,11 @@ pub(crate) fn run(args: &EncryptArgs, global: &GlobalArgs) -> Result<(), Command
     for database in args.database.iter().filter(|_| args.database.len() > 1) {
         fs::metadata(database)
             .map_err(|source| CommandError::io("open", database.clone(), source))?;
+    }
+    if args.certificate.is_empty() {
+        // Without a key store its absence is the reason.
+        session::open_store(global)?;
+        return Err(CommandError::usage("--certificate NAME is missing: see `tdekit cert list`"));
     }
     if let ([database], false) = (args.database.as_slice(), args.online) {
         refuse_encrypted(database)?;

@@ -108,6 +108,11 @@ fn look(args: &OverviewArgs, global: &GlobalArgs) -> Result<Estate, CommandError
         std::fs::metadata(path)
             .map_err(|error| CommandError::io("examine", path.clone(), error))?;
     }
+    // Evidence and metrics are read in other places.
+    let paths = match args.html || args.prometheus {
+        true => paths.iter().map(std::path::absolute).collect::<Result<_, _>>()?,
+        false => paths,
+    };
     let ages = Ages {
         key: args.max_key_age.as_deref(),
         backup: args.max_backup_age.as_deref(),
@@ -126,7 +131,8 @@ fn look(args: &OverviewArgs, global: &GlobalArgs) -> Result<Estate, CommandError
     let mut estate = Estate::look(&paths, rules, &sources)?;
     if estate.databases.is_empty() && estate.servers.is_empty() {
         let named: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
-        let reason = format!("{} hold no database that tdekit knows", named.join(", "));
+        let verb = if named.len() == 1 { "holds" } else { "hold" };
+        let reason = format!("{} {verb} no database that tdekit knows", named.join(", "));
         return Err(CommandError::Nothing { reason });
     }
     if !missing.is_empty() {

@@ -8,20 +8,24 @@ use super::rules::{Finding, Level};
 use super::text::ago;
 
 const STYLE: &str = "
-:root { color-scheme: light dark; --edge: #8886; --bad: #b3261e; --warning: #8a5a00; }
-@media (prefers-color-scheme: dark) { :root { --bad: #ff8a80; --warning: #ffca6b; } }
+:root { color-scheme: light dark; --paper: #fff; --ink: #1a1a1a; --edge: #8886; --bad: #b3261e;
+  --warning: #8a5a00; }
+@media screen and (prefers-color-scheme: dark) { :root { --paper: #16181c; --ink: #e8e8e8;
+  --bad: #ff8a80; --warning: #ffca6b; } }
+html { background: var(--paper); color: var(--ink); }
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem;
   padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid var(--edge);
-  vertical-align: top; overflow-wrap: anywhere; }
-th { white-space: nowrap; } td.path { min-width: 12rem; }
+  vertical-align: top; }
+th { white-space: nowrap; } td.path { min-width: 12rem; overflow-wrap: anywhere; }
 .bad { color: var(--bad); } .warning { color: var(--warning); }
 @page { size: A4; margin: 14mm; }
 @media print { body { font-size: 9.5pt; margin: 0; max-width: none; } .wide { overflow: visible; }
-  tr { break-inside: avoid; } thead { display: table-header-group; } }
+  table { font-size: 8pt; } th { white-space: normal; } td.path { min-width: 0; }
+  th, td { padding: .2rem .3rem; } tr { break-inside: avoid; } thead { display: table-header-group; } }
 ";
 
 /// Beginning of each page.
@@ -91,10 +95,10 @@ fn about(estate: &Estate, program: &str) -> Markup {
 fn databases(estate: &Estate) -> Markup {
     html! {
         h2 { "Databases" }
-        div.wide {
+        div.wide tabindex="0" role="region" aria-label="Databases" {
             table {
                 thead { tr {
-                    @for name in ["", "Database", "State", "Key age", "Certificates saved",
+                    @for name in ["Mark", "Database", "State", "Key age", "Certificates saved",
                         "Last backup", "Verified", "Examined"] { th scope="col" { (name) } }
                 } }
                 tbody { @for row in &estate.databases { (database(row, estate.at)) } }
@@ -179,12 +183,12 @@ fn certificates(estate: &Estate) -> Markup {
     html! {
         @if !estate.certificates.is_empty() {
             h2 { "Certificates" }
-            div.wide { table {
+            div.wide tabindex="0" role="region" aria-label="Certificates" { table {
                 thead { tr { @for name in ["Name", "SHA-1", "In use for new keys", "In a backup",
                     "Ends"] { th scope="col" { (name) } } } }
                 tbody { @for one in &estate.certificates { tr {
                     td { (one.name) }
-                    td { (one.thumbprint) }
+                    td.path { (one.thumbprint) }
                     td { (if one.active { "yes" } else { "no" }) }
                     td { (if one.saved { "yes" } else { "no" }) }
                     td { (iso8601(one.not_after)) }

@@ -68,7 +68,7 @@ impl Rules {
                 Err(_) => Err(StoreError::InvalidValue {
                     what: "age",
                     value: text,
-                    reason: "is neither like 1y nor 90d",
+                    reason: "is not like 1y, 90d or 36h",
                 }),
             }
         };
