@@ -23,8 +23,8 @@ pub fn store_hint(error: &StoreError) -> Option<String> {
     let hint = match error {
         StoreError::NoHome => "name the directory with --store or TDEKIT_HOME",
         StoreError::Missing { .. } => {
-            "make one with `tdekit key init`, or with a certificate and an encrypted database by \
-             `tdekit init FILE`, or name another directory with --store or TDEKIT_HOME"
+            "make one with `tdekit key init`, or name another directory with --store or \
+             TDEKIT_HOME; `tdekit init FILE` makes it with a certificate, and encrypts FILE"
         }
         StoreError::AlreadyExists { .. } => {
             "`tdekit encrypt FILE --certificate NAME` encrypts with it; `tdekit key status` shows \

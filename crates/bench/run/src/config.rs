@@ -65,8 +65,8 @@ pub(crate) struct Basics {
     /// Encryption algorithm, as for `tdekit encrypt`. May be repeated: each is a side of the run,
     /// on a database in the process, and the first one that of the answer. Default: AES_256, and
     /// where no --experiment is named AEGIS_256X2 too, for the classes of the headline.
-    #[arg(long = "algorithm", value_name = "NAME", value_parser = PossibleValuesParser::new(ALGORITHMS),
-          hide_possible_values = true)]
+    #[arg(long = "algorithm", value_name = "NAME", hide_possible_values = true,
+          value_parser = PossibleValuesParser::new(ALGORITHMS))]
     pub(crate) algorithms: Vec<String>,
     /// A rough answer, in half a minute to a minute.
     #[arg(long)]

@@ -25,7 +25,8 @@ th { white-space: nowrap; } td.path { min-width: 12rem; overflow-wrap: anywhere;
 @page { size: A4; margin: 14mm; }
 @media print { body { font-size: 9.5pt; margin: 0; max-width: none; } .wide { overflow: visible; }
   table { font-size: 8pt; } th { white-space: normal; } td.path { min-width: 0; }
-  th, td { padding: .2rem .3rem; } tr { break-inside: avoid; } thead { display: table-header-group; } }
+  th, td { padding: .2rem .3rem; } tr { break-inside: avoid; }
+  thead { display: table-header-group; } }
 ";
 
 /// Beginning of each page.

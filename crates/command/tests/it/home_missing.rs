@@ -183,7 +183,7 @@ fn what_cannot_be_kept_there_is_told_with_a_hint() {
         let told = "warning: the backup history was not written: there is no key store at";
         assert!(run.err.contains(told) && run.err.contains(hint), "{words}: {run:?}");
     }
-    for words in ["serve login add sa", "history --scan ."] {
+    for words in ["serve login add sa", "history --scan .", "encrypt app.db"] {
         assert!(here.fails(3, words.split_whitespace()).contains(hint), "{words}");
     }
 }

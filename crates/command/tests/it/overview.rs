@@ -314,6 +314,10 @@ fn metrics_are_prometheus_text_and_the_page_is_whole() {
     for part in ["2 of 4 databases are encrypted.", "&quot;b\\c", "below/hr.db"] {
         assert!(page.contains(part), "{part}: {page}");
     }
+    // Evidence is read elsewhere, and by keyboard.
+    let looked_at = format!("<code>{}</code>", place.path("srv").display());
+    assert!(page.contains(&looked_at) && page.contains("tabindex=\"0\""), "{page}");
+    assert!(!page.contains("<th scope=\"col\"></th>"), "{page}");
 }
 
 /// Returns the findings of `srv/shop.db`.
