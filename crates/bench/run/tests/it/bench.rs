@@ -304,6 +304,10 @@ fn what_cannot_be_benched_is_named() {
     assert!(errors.contains("hint: "), "{errors}");
     assert!(!place.path("results.json").exists());
 
+    assert_eq!(place.command("none.db").output().unwrap().status.code(), Some(7));
+    let unknown = place.command("--algorithm nosuch").output().unwrap();
+    assert_eq!(unknown.status.code(), Some(2));
+
     let missing = place.path("not there");
     let errors = refused(place.command("--peer sqlcipher").env("TDEKIT_PEERS", missing));
     assert!(errors.contains("hint: tdekit bench peers install sqlcipher"), "{errors}");
