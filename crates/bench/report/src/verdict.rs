@@ -283,8 +283,8 @@ mod tests {
     fn a_further_algorithm_is_told_where_it_is_cheaper() {
         let sentences = verdict(&two_algorithms(0.92));
         assert!(sentences[1].starts_with("encrypted costs +10.0 %"), "{sentences:?}");
-        let wanted = "Cheaper here: AEGIS_256X2 costs +1.2 % (+1.2 to +1.2) of elapsed time and +10.4 % \
-                      (+10.4 to +10.4) of CPU.";
+        let wanted = "Cheaper here: AEGIS_256X2 costs +1.2 % (+1.2 to +1.2) of elapsed time and \
+                      +10.4 % (+10.4 to +10.4) of CPU.";
         assert_eq!(sentences[2], wanted);
         assert!(sentences[3].starts_with("peer costs"), "{sentences:?}");
         for dear in [1.0, 1.1] {
