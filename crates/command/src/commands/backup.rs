@@ -34,6 +34,7 @@ use tdekit_sqlite_convert::{FileKind, is_another, refuse_lost};
 use crate::backup::progress::{Reporter, rate, run as steer};
 use crate::backup::report::{SetReport, compression_of, ratio, size, warn_findings};
 use crate::backup::value::{parse_bytes, parse_compression, parse_encryption, parse_expire};
+use crate::commands::open_store_for;
 use crate::error::CommandError;
 use crate::progress::heed_signals;
 
@@ -131,8 +132,7 @@ pub(crate) fn run(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandE
         Some(name) => {
             let (path, area) = look(name)?;
             refuse_remains(&path, &area, global)?;
-            let unlock = || session::open_unlocked_store(global).map(Arc::new);
-            Some(open_database(path, &area, unlock)?)
+            Some(open_database(path, &area, || open_store_for(name, global))?)
         }
         None => None,
     };

@@ -1,14 +1,14 @@
 //! `tdekit freshness`: lets an encrypted database detect that an older state of it was restored.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use tdekit_console::{GlobalArgs, output, session};
+use tdekit_console::{GlobalArgs, output};
 use tdekit_sqlite_convert::{Change, Changed, change_freshness, check_freshness, freshness};
 
 use crate::commands::encrypt::warn_unsettled;
+use crate::commands::open_store_for;
 use crate::error::CommandError;
 use crate::progress::{Shown, StopAfter, heed_signals};
 
@@ -66,7 +66,7 @@ pub(crate) fn run(command: &FreshnessCommand, global: &GlobalArgs) -> Result<(),
 }
 
 fn change(args: &FreshnessArgs, to: Change, global: &GlobalArgs) -> Result<(), CommandError> {
-    let unlocked = Arc::new(session::open_unlocked_store(global)?);
+    let unlocked = open_store_for(&args.database, global)?;
     heed_signals();
     let shown = Shown::stopping_after(args.stop_after);
     say(change_freshness(&args.database, to, &unlocked, &shown)?, to)
@@ -90,7 +90,7 @@ pub(crate) fn say(done: Changed, to: Change) -> Result<(), CommandError> {
 }
 
 fn status(args: &StatusArgs, global: &GlobalArgs) -> Result<(), CommandError> {
-    let unlocked = Arc::new(session::open_unlocked_store(global)?);
+    let unlocked = open_store_for(&args.database, global)?;
     let found = freshness(&args.database, &unlocked)?;
     let checked = match found.has_any() {
         true => check_freshness(&found, &Shown::default()),

@@ -113,6 +113,15 @@ fn without_store_key_or_certificate() {
     assert_eq!(nothing["certificates"][0]["name"], Value::Null);
     assert!(nothing["certificates"][0]["thumbprint"].as_str().unwrap().starts_with("0x"));
     assert_eq!(status(&Place::empty(), &path)["page_size"], 2048);
+    let (database, media) = (path.to_str().unwrap(), dir.path("app.bak"));
+    for args in [
+        &["decrypt", database][..],
+        &["backup", database, "--to", media.to_str().unwrap()],
+        &["freshness", "on", database],
+    ] {
+        let told = Place::empty().fails(3, args);
+        assert!(told.contains("certificate 0x") && told.contains("cert restore"), "{told}");
+    }
     let other = told(&Place::with_store());
     assert!(other["key_problem"].as_str().unwrap().contains("no certificate 0x"), "{other}");
     let with = |variable: &str, value: &str| {
