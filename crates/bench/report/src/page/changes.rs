@@ -167,8 +167,8 @@ fn method(changes: &Changes) -> Markup {
                 p {
                     "Each cost is the mean, over a run's restarts, of the Hodges-Lehmann estimate \
                      of the paired log ratios. Nothing pairs the two runs, so the interval of \
-                     their difference is Welch's, with the standard errors and degrees of freedom of \
-                     both. A machine that is faster as a whole moves no cost, since each is a \
+                     their difference is Welch's, with the standard errors and degrees of freedom \
+                     of both. A machine that is faster as a whole moves no cost, since each is a \
                      ratio; one with another processor, library or file system may, which stands \
                      above."
                 }
