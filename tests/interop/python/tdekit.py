@@ -44,8 +44,9 @@ def load(path=None):
 def connect(database, *args, password=None, password_file=None, **kwargs):
     """``sqlite3.connect()``, by a password of its own, or by one in a file.
 
-    Calls ``load()`` unless this process did. Raises ``sqlite3.OperationalError`` with the reason, such as a wrong
-    password. Without a password the environment opens the key store, as for ``sqlite3.connect()``.
+    Calls ``load()`` unless this process did. Raises ``sqlite3.OperationalError`` with the
+    reason, such as a wrong password. Without a password the environment opens the key store, as
+    for ``sqlite3.connect()``.
     """
     if _loaded_in != os.getpid():
         load()
