@@ -387,7 +387,7 @@ fn a_pipe_without_a_writer_does_not_hold_a_command() {
     let (dir, place) = (Dir::new(), place());
     let (database, media, pipe) = (dir.path("app.db"), dir.path("app.bak"), dir.path("pipe"));
     fill(&database, 20);
-    place.ok(["backup", text(&database), "--to", text(&media)]);
+    place.ok(["backup", text(&database), "--to", text(&media), "--certificate", "AppCert"]);
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     for option in ["--pkcs12", "--certificate-file", "--password-file"] {
         let words = ["verify", text(&media), option, text(&pipe)];

@@ -100,7 +100,7 @@ fn an_encrypted_database_is_priced_on_a_plain_twin() {
     assert!(bench.fails(["app.db", "--experiment", "backup"]).contains("plaintext"));
     let mut bare = bench.command(words);
     let run = Run::of(&bare.env("TDEKIT_PASSWORD", "guess").output().unwrap());
-    assert!(run.code == 1 && run.err.contains("is encrypted, and does not open"), "{run:?}");
+    assert!(run.code == 3 && run.err.contains("is encrypted, and does not open"), "{run:?}");
     assert!(run.err.contains("hint: ") && run.err.contains("wrong password"), "{run:?}");
     assert_eq!(fs::read_dir(bench.path("copies")).unwrap().count(), 0);
 }

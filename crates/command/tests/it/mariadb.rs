@@ -5,7 +5,10 @@ use std::fs;
 use crate::common::Place;
 
 /// Stand-in for the plugin: nothing here loads it.
-const PLUGIN: &[u8] = b"\x7fELF _maria_plugin_declarations_ tdekit";
+/// An ELF header without sections, then what the plugin has.
+const PLUGIN: &[u8] = b"\x7fELF\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
+    \0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
+    _maria_plugin_declarations_ tdekit";
 
 /// A store with the certificate `Server`, and a plugin beside it.
 fn place() -> Place {

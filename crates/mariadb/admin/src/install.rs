@@ -184,9 +184,10 @@ fn is_plugin(bytes: &[u8]) -> bool {
     is_whole_elf(bytes) && has(b"_maria_plugin_declarations_") && has(b"tdekit")
 }
 
-/// Returns true if the table of sections, which linkers write last, is within the file (System V
-/// ABI, "ELF Header", of 64 bits, little-endian).
-fn is_whole_elf(bytes: &[u8]) -> bool {
+/// Returns true for a shared library that was not cut: the table of sections, which linkers write
+/// last, is within the file (System V ABI, "ELF Header", of 64 bits, little-endian).
+#[must_use]
+pub fn is_whole_elf(bytes: &[u8]) -> bool {
     let field = |at: usize| bytes.get(at..at + 2)?.try_into().ok().map(u16::from_le_bytes);
     let table = bytes.get(0x28..0x30).and_then(|it| it.try_into().ok()).map(u64::from_le_bytes);
     let end = || table?.checked_add(u64::from(field(0x3A)?) * u64::from(field(0x3C)?));

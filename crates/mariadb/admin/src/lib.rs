@@ -21,7 +21,7 @@ pub use binlog::decrypt_to_file;
 pub use client::{Client, Connection};
 pub use error::MariadbError;
 pub use given::{Given, give_to_server};
-pub use install::{Done, Installation, Options, Tables, is_same_file};
+pub use install::{Done, Installation, Options, Tables, is_same_file, is_whole_elf};
 pub use keys::{FIRST_FREE_ID, certificate_or_signer, existing_keys};
 pub use rotate::{Outcome, Rotate, Rotated, rotate};
 pub use status::{KeyStatus, ServerStatus, SpacesStatus, Status, status};

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use component_keyring_tdekit::{COMPONENT_NAME, CONFIG_FILE, Config};
 use tdekit_key_store::{MARK_FILE, Unlocked, read_limited, replace_with_mode};
-use tdekit_mariadb_admin::{Given, give_to_server, is_same_file};
+use tdekit_mariadb_admin::{Given, give_to_server, is_same_file, is_whole_elf};
 
 use crate::error::{MysqlError, failed};
 
@@ -204,7 +204,7 @@ fn manifest_text() -> String {
 /// Returns true if a file is a shared library with the server's entry point and our name.
 fn is_component(bytes: &[u8]) -> bool {
     let has = |wanted: &[u8]| bytes.windows(wanted.len()).any(|found| found == wanted);
-    bytes.starts_with(b"\x7fELF") && has(b"list_components") && has(COMPONENT_NAME.as_bytes())
+    is_whole_elf(bytes) && has(b"list_components") && has(COMPONENT_NAME.as_bytes())
 }
 
 /// Returns the server's plugin directory, from its own help.
@@ -265,7 +265,13 @@ mod tests {
         places.remove(Some(&library), None, &mut |done| told.push(done)).unwrap();
         assert!(matches!(told[0], Done::Removed(_)) && matches!(told[1], Done::WasNotThere(_)));
         assert!(matches!(told[2], Done::ComponentOfPackage(_)) && places.library.is_file());
-        assert!(!is_component(b"\x7fELF component_keyring_tdekit"));
-        assert!(is_component(b"\x7fELF component_keyring_tdekit list_components"));
+        // A header without sections, then the names.
+        let mut file = [&b"\x7fELF"[..], &[0; 60], b"component_keyring_tdekit"].concat();
+        assert!(!is_component(&file));
+        file.extend_from_slice(b" list_components");
+        assert!(is_component(&file));
+        // Its table of sections was behind what is left of it.
+        file[0x29] = 1;
+        assert!(!is_component(&file));
     }
 }
