@@ -51,7 +51,7 @@ impl Plane {
         let mut parts = directory.split('/');
         match parts.next() {
             Some("crates") => match parts.next() {
-                Some("console") => self == Self::Command,
+                Some("columns" | "console") => self == Self::Command,
                 folder => folder == Some(self.name()),
             },
             _ => self == Self::Tools,
