@@ -152,7 +152,7 @@ pub fn read_limited(path: &Path, max: u64) -> Result<Option<Vec<u8>>, StoreError
 
 /// Opens a file for reading. Waits for the writer of a pipe, such as one that a shell makes, until
 /// a signal arrives or the time is over.
-fn open_waiting(path: &Path) -> io::Result<File> {
+pub(crate) fn open_waiting(path: &Path) -> io::Result<File> {
     const LONGEST: Timespec = Timespec { tv_sec: 60, tv_nsec: 0 };
     let nonblock = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(nonblock).open(path)?;

@@ -1,13 +1,13 @@
 //! Files that hold a secret: read only when nobody else can read or change them.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, Metadata};
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use tdekit_key_crypto::SecretBytes;
 
-use crate::disk::read_limited;
+use crate::disk::{open_waiting, read_limited};
 use crate::error::StoreError;
 
 /// Most bytes of a password or key file.
@@ -36,7 +36,7 @@ pub fn read_password_file(path: &Path) -> Result<SecretBytes, StoreError> {
 /// # Errors
 /// `InsecureFile` when others can read or change it, `BadSecret` for more than 4096 bytes, `Io`.
 pub fn read_key_file(path: &Path) -> Result<SecretBytes, StoreError> {
-    let mut file = File::open(path).map_err(StoreError::io("open", path))?;
+    let mut file = open_waiting(path).map_err(StoreError::io("open", path))?;
     let metadata = file.metadata().map_err(StoreError::io("read", path))?;
     // A pipe is not stored on disk; whoever made it decided who reads it.
     if metadata.is_file() {
