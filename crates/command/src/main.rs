@@ -4,6 +4,7 @@ mod backup;
 mod cli;
 mod commands;
 mod error;
+mod open;
 mod overview;
 mod processor;
 mod progress;

@@ -67,8 +67,8 @@ pub fn store_hint(error: &StoreError) -> Option<String> {
             "`tdekit cert list` shows it; `tdekit cert rotate` makes a new one under its name"
         }
         StoreError::Corrupt { field, .. } if *field == USES_FILE_NAME => {
-            "move it away; `tdekit rewrap` and `tdekit backup` note a database or a media set again, \
-             and until then `tdekit cert drop` does not know of them"
+            "move it away; `tdekit rewrap` and `tdekit backup` note a database or a media set \
+             again, and until then `tdekit cert drop` does not know of them"
         }
         StoreError::Corrupt { .. } => {
             "`tdekit key restore --replace` puts a backup in its place and keeps the damaged file"

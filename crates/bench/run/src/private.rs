@@ -59,10 +59,9 @@ pub(crate) fn run_directory(parent: &Path) -> Result<Directory> {
     loop {
         let mut made = directory(parent, RUN)?;
         let path = made.path.join(LOCK);
-        let locked = File::create(&path).and_then(|file| {
+        let locked = File::create(&path).inspect(|file| {
             // Where a file system has no locks, a later run names the directory.
             let _unlocked = file.lock();
-            Ok(file)
         });
         made._lock = Some(locked.map_err(BenchError::file("cannot write", &path))?);
         // Another run may have seen the file before it was locked.

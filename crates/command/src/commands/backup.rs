@@ -34,8 +34,8 @@ use tdekit_sqlite_convert::{FileKind, is_another, refuse_lost};
 use crate::backup::progress::{Reporter, rate, run as steer};
 use crate::backup::report::{SetReport, compression_of, ratio, size, warn_findings};
 use crate::backup::value::{parse_bytes, parse_compression, parse_encryption, parse_expire};
-use crate::commands::open_store_for;
 use crate::error::CommandError;
+use crate::open::open_store_for;
 use crate::progress::heed_signals;
 
 /// The name of standard output.

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::commands::encrypt::warn_unchecked;
-use crate::commands::open_store_for;
 use crate::error::CommandError;
+use crate::open::open_store_for;
 use crate::progress::{Shown, StopAfter, heed_signals};
 use tdekit_console::{GlobalArgs, output};
 use tdekit_sqlite_convert::{Form, Options, convert, forget_freshness, freshness};

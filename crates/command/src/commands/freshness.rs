@@ -8,8 +8,8 @@ use tdekit_console::{GlobalArgs, output};
 use tdekit_sqlite_convert::{Change, Changed, change_freshness, check_freshness, freshness};
 
 use crate::commands::encrypt::warn_unsettled;
-use crate::commands::open_store_for;
 use crate::error::CommandError;
+use crate::open::open_store_for;
 use crate::progress::{Shown, StopAfter, heed_signals};
 
 /// The commands of `freshness`.

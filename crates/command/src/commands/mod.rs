@@ -35,13 +35,7 @@ pub(crate) mod sqlite;
 pub(crate) mod status;
 pub(crate) mod verify;
 
-use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
-
-use tdekit_console::{ConsoleError, GlobalArgs, session};
-use tdekit_key_store::Unlocked;
-use tdekit_sqlite_convert::without_store;
 
 use crate::cli::{Cli, Command};
 use crate::error::CommandError;
@@ -86,14 +80,4 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
         Command::KeyService => tdekit_console::key_service::run().map_err(Into::into),
     }?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Opens the key store for a database. If there is none, the error names the certificates that
-/// would open the database.
-fn open_store_for(database: &Path, global: &GlobalArgs) -> Result<Arc<Unlocked>, CommandError> {
-    session::open_unlocked_store(global).map(Arc::new).map_err(|error| match &error {
-        ConsoleError::Store(missing) => without_store(database, missing)
-            .map_or_else(|| CommandError::from(error), CommandError::from),
-        _ => error.into(),
-    })
 }

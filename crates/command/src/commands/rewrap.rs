@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::commands::encrypt::warn_unsettled;
-use crate::commands::open_store_for;
 use crate::error::CommandError;
+use crate::open::open_store_for;
 use crate::progress::{Shown, StopAfter};
 use tdekit_console::{GlobalArgs, output};
 use tdekit_sqlite_convert::{find_certificates, rewrap};

@@ -9,8 +9,8 @@ use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::StoreError;
 
 use crate::commands::encrypt::{page_algorithms, warn_unsettled};
-use crate::commands::open_store_for;
 use crate::error::CommandError;
+use crate::open::open_store_for;
 use crate::progress::{Shown, StopAfter, heed_signals};
 use tdekit_sqlite_convert::{Progress, Rotation, State, pause, progress, resume, rotate};
 

@@ -59,8 +59,8 @@ fn ask(request: &ServiceRequest, input: &SecretBytes) -> Result<ServiceAnswer, R
     }));
     // A name server that does not answer must not keep the process alive.
     runtime.shutdown_background();
-    // The client of object stores, which finds AWS's credentials, panics on answers that it does not
-    // expect.
+    // The client of object stores, which finds AWS's credentials, panics on answers that it does
+    // not expect.
     let answer = answer.map_err(|_| RemoteError::Garbage { reason: "an answer is not valid" })?;
     answer.unwrap_or(Err(RemoteError::TimedOut { after_s: request.timeout_s }))
 }

@@ -223,7 +223,7 @@ impl Origin {
     }
 }
 
-/// Returns true for an empty file, and for one whose first bytes are those of an encrypted database.
+/// Returns true for an empty file, and for one whose first bytes are an encrypted database's.
 fn begins_as_ours(base: &mut BaseFile) -> Result<bool, VfsError> {
     let mut head = [0; MAGIC.len()];
     let len = usize::try_from(base.size()?).map_or(head.len(), |size| size.min(head.len()));

@@ -1,0 +1,23 @@
+//! Opens the key store for a database.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tdekit_console::{ConsoleError, GlobalArgs, session};
+use tdekit_key_store::Unlocked;
+use tdekit_sqlite_convert::without_store;
+
+use crate::error::CommandError;
+
+/// Opens the key store for a database. If there is none, the error names the certificates that
+/// would open the database.
+pub(crate) fn open_store_for(
+    database: &Path,
+    global: &GlobalArgs,
+) -> Result<Arc<Unlocked>, CommandError> {
+    session::open_unlocked_store(global).map(Arc::new).map_err(|error| match &error {
+        ConsoleError::Store(missing) => without_store(database, missing)
+            .map_or_else(|| CommandError::from(error), CommandError::from),
+        _ => error.into(),
+    })
+}
