@@ -33,7 +33,7 @@ pub fn line(text: impl Display) -> Result<(), ConsoleError> {
     }
 }
 
-/// Returns true once nobody reads what [`line`] prints.
+/// Returns true once nobody reads what [`line()`] prints.
 #[must_use]
 pub fn reader_is_gone() -> bool {
     READER_IS_GONE.load(Ordering::Relaxed)
