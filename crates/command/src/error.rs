@@ -258,11 +258,11 @@ fn mysql_hint(error: &MysqlError) -> Option<String> {
         MysqlError::NoServer { .. } => "name the server's program with --mysqld",
         MysqlError::NoPluginDir => "name it with --plugin-dir; SELECT @@plugin_dir shows it",
         MysqlError::OtherManifest { .. } => {
-            "a server has one keyring: move its keys first, as docs/mysql.md tells under \"From \
+            "a server has one keyring: move its keys first, see docs/mysql.md under \"From \
              another keyring\""
         }
         MysqlError::StillNeeded { .. } => {
-            "docs/mysql.md tells under \"Uninstall\" how each is decrypted; then again, or use \
+            "docs/mysql.md has under \"Uninstall\" how each is decrypted; then again, or use \
              --force"
         }
         MysqlError::OtherKeyring { .. } => {

@@ -28,11 +28,11 @@ pub fn uses_of(places: &[Place]) -> Vec<Use> {
     uses.collect()
 }
 
-/// Returns the encrypted databases that the key store knows. Its list has the media sets, too: the
-/// history distinguishes them. Without a key store there is none.
+/// Returns the encrypted databases that the key store knows; none without a key store. Its list
+/// also has media sets, which the history tells apart.
 ///
 /// # Errors
-/// Those of the list.
+/// As [`KeyStore::uses`].
 pub fn known_databases(operator: &dyn Operator) -> Result<Known, StoreError> {
     let Ok(store) = operator.open_store() else { return Ok(Known::new()) };
     let catalog = Catalog::open_existing(store.dir()).ok().flatten();

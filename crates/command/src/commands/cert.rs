@@ -45,7 +45,7 @@ const EXPIRY: &str = "10y";
 /// Type of a key pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Pair {
-    /// EC on P-384: opens a database ten times as fast, and is as strong as 7,680 bits of RSA
+    /// EC on P-384: unwraps a key ten times as fast, and is as strong as RSA of 7,680 bits
     Ec,
     /// RSA, which SQL Server and older programs have
     Rsa,

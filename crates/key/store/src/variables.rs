@@ -29,7 +29,7 @@ pub fn trimmed_variables(start: &str) -> Result<Vec<(String, String)>, String> {
 }
 
 /// All of tdekit's variables that users set.
-const KNOWN: [&str; 26] = [
+const KNOWN: [&str; 27] = [
     "TDEKIT_AGENT_SOCK",
     "TDEKIT_ALLOW_PLAIN_COPY",
     "TDEKIT_AWS_KMS_KEY",
@@ -45,6 +45,7 @@ const KNOWN: [&str; 26] = [
     "TDEKIT_LOGIN_PASSWORD",
     "TDEKIT_MARIADB_PLUGIN",
     "TDEKIT_MMAP",
+    "TDEKIT_MYSQL_COMPONENT",
     "TDEKIT_PASSWORD",
     "TDEKIT_PASSWORD_FILE",
     "TDEKIT_PEERS",

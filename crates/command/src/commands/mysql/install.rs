@@ -18,7 +18,7 @@ const VARIABLE: &str = "TDEKIT_MYSQL_COMPONENT";
 /// Arguments of `mysql install`.
 #[derive(Debug, Args)]
 pub(crate) struct InstallArgs {
-    /// Directory of the server's plugins [default: as the server tells]
+    /// Directory of the server's plugins [default: the server's own]
     #[arg(long, value_name = "DIR")]
     plugin_dir: Option<PathBuf>,
     /// The server's program, beside which its manifest lies [default: /usr/sbin/mysqld]
@@ -38,7 +38,7 @@ pub(crate) struct InstallArgs {
 /// Arguments of `mysql uninstall`.
 #[derive(Debug, Args)]
 pub(crate) struct UninstallArgs {
-    /// Directory of the server's plugins [default: as the server tells]
+    /// Directory of the server's plugins [default: the server's own]
     #[arg(long, value_name = "DIR")]
     plugin_dir: Option<PathBuf>,
     /// The server's program, beside which its manifest lies [default: /usr/sbin/mysqld]

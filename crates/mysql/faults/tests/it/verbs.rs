@@ -148,7 +148,7 @@ fn a_server_is_installed_shown_rotated_and_left() {
     assert_eq!(count(&rig.start(&programs, &data)), "2");
 }
 
-/// Makes the undo tablespaces anew, as docs/mysql.md tells.
+/// Makes the undo tablespaces anew, as docs/mysql.md describes.
 fn renew_undo(server: &Server) {
     let empty = |name: &str| {
         server.sql(&format!("ALTER UNDO TABLESPACE {name} SET INACTIVE")).unwrap();
