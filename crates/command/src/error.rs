@@ -278,7 +278,11 @@ fn mysql_hint(error: &MysqlError) -> Option<String> {
             "name the file that `path` in component_keyring_file.cnf names"
         }
         MysqlError::NoKeys { .. } => "`tdekit mysql keys` shows the namespaces",
-        MysqlError::NotTheSame { .. } | MysqlError::Answer { .. } | MysqlError::Io { .. } => {
+        MysqlError::NoData { .. } => "SELECT @@datadir shows it",
+        MysqlError::Findings { .. }
+        | MysqlError::NotTheSame { .. }
+        | MysqlError::Answer { .. }
+        | MysqlError::Io { .. } => {
             return None;
         }
     };

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tdekit_console::leave_prompt;
 use tdekit_sqlite_convert::{Step, Watch};
 
 const TEMPLATE: &str =
@@ -20,8 +21,8 @@ static STOP: AtomicBool = AtomicBool::new(false);
 /// next run to remove.
 pub(crate) fn heed_signals() {
     let _ = ctrlc::set_handler(|| {
-        // Work that blocks on a pipe or a prompt does not notice the first.
-        if STOP.swap(true, Ordering::Relaxed) {
+        // A prompt notices no signal, and work that blocks on a pipe not the first.
+        if STOP.swap(true, Ordering::Relaxed) | leave_prompt() {
             std::process::exit(INTERRUPTED);
         }
     });

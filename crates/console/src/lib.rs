@@ -10,10 +10,12 @@ pub mod harden;
 mod hint;
 pub mod key_service;
 pub mod output;
+mod prompt;
 pub mod serve;
 pub mod session;
 
 pub use error::{ConsoleError, Exit, Failure, report};
 pub use global::GlobalArgs;
 pub use hint::store_hint;
+pub use prompt::leave_prompt;
 pub use tdekit_columns::{self as table, Fit};

@@ -1,7 +1,6 @@
 //! Opening the key store for a command, and the secrets that commands ask for.
 
 use std::env;
-use std::io::{self, IsTerminal};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
@@ -12,20 +11,12 @@ use tdekit_key_store::{
     KeyStore, Pin, ProtectorKind, SecretBytes, StoreError, Unlock, Unlocked, read_password_file,
     token_key, unlocks_from_environment,
 };
-use zeroize::{Zeroize, Zeroizing};
 
 use crate::error::ConsoleError;
 use crate::global::GlobalArgs;
 use crate::output;
-
-/// Distinguishes a new password, which is asked for twice, from an existing one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ask {
-    /// The password exists.
-    Existing,
-    /// The password is new.
-    New,
-}
+use crate::prompt::secret;
+pub use crate::prompt::{Ask, on_terminal, prompt};
 
 /// Returns the directory of the key store.
 pub fn store_dir(global: &GlobalArgs) -> Result<PathBuf, ConsoleError> {
@@ -220,32 +211,4 @@ pub fn token_pin() -> Result<Pin, ConsoleError> {
         what: "PIN of the token",
         ways: "give it with TDEKIT_PKCS11_PIN_FILE or TDEKIT_PKCS11_PIN, or on a terminal",
     })
-}
-
-/// Returns true if there is a terminal for prompts.
-pub fn on_terminal() -> bool {
-    io::stdin().is_terminal()
-}
-
-/// Asks for a password on the terminal, without echo.
-pub fn prompt(text: &str, ask: Ask) -> Result<SecretBytes, ConsoleError> {
-    let password = rpassword::prompt_password(format!("{text}: "))?;
-    let password = Zeroizing::new(password);
-    if ask == Ask::New {
-        let again = Zeroizing::new(rpassword::prompt_password("Once more: ")?);
-        if *password != *again {
-            return Err(ConsoleError::PasswordsDiffer);
-        }
-    }
-    let password = secret(password.as_bytes().to_vec())?;
-    if ask == Ask::New {
-        output::warn_short_password(&password);
-    }
-    Ok(password)
-}
-
-fn secret(mut bytes: Vec<u8>) -> Result<SecretBytes, ConsoleError> {
-    let secret = SecretBytes::from_slice(&bytes).map_err(StoreError::Crypto);
-    bytes.zeroize();
-    Ok(secret?)
 }

@@ -1,6 +1,6 @@
 //! Rebuilds the history from the media sets that are found in directories.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,9 @@ pub struct Unreadable {
 }
 
 /// Records every set of the media sets in `dirs` and below them. Symbolic links below them are not
-/// followed. `tell` receives the findings of each media set. `watch` can stop the search for files.
+/// followed. A file at the place of a media set that the history knows, and that is not one now,
+/// counts as unreadable. `tell` receives the findings of each media set. `watch` can stop the
+/// search for files.
 ///
 /// # Errors
 /// As for `Catalog::record`; `Io` if one of `dirs` does not exist; `Interrupted`.
@@ -54,6 +56,7 @@ pub fn scan(
     for dir in dirs {
         let dir = fs::canonicalize(dir).map_err(RunError::io("open", dir))?;
         search.find_media(&dir)?;
+        search.note_ruined(&dir, &catalog.media_places()?);
     }
     let Search { mut found, media, .. } = search;
     for paths in media.into_values() {
@@ -109,6 +112,18 @@ impl Search<'_> {
         }
         Ok(())
     }
+
+    /// Records what is in `dir` and below it at one of `places`, and does not begin like a media
+    /// set.
+    fn note_ruined(&mut self, dir: &Path, places: &BTreeSet<String>) {
+        let noted = self.found.unreadable.iter().map(|noted| noted.path.clone());
+        let seen: BTreeSet<PathBuf> = self.media.values().flatten().cloned().chain(noted).collect();
+        let below = places.iter().map(Path::new).filter(|place| place.starts_with(dir));
+        let unseen = below.filter(|place| !seen.contains(*place));
+        for place in unseen.filter(|place| fs::symlink_metadata(place).is_ok()) {
+            self.found.note(place, &"it is not a media set, and the history knows one there");
+        }
+    }
 }
 
 impl Scanned {
@@ -124,7 +139,7 @@ impl Scanned {
         }
     }
 
-    fn note(&mut self, path: &Path, error: &dyn std::error::Error) {
+    fn note(&mut self, path: &Path, error: &dyn std::fmt::Display) {
         self.unreadable.push(Unreadable { path: path.to_owned(), error: error.to_string() });
     }
 }

@@ -92,13 +92,15 @@ fn wanted(names: &[PathBuf], store: &Store<'_>) -> Wanted {
     let mut wanted = Wanted::default();
     wanted.unread.extend(unread_list(store));
     for name in names {
+        let lost = lost_in(name, store);
         if !name.is_dir() {
-            wanted.paths.push(name.clone());
+            let is_file = lost.is_empty();
+            wanted.paths.extend(if is_file { vec![name.clone()] } else { lost });
             continue;
         }
+        wanted.paths.extend(lost);
         let Search { found, unread } = databases_in(name);
         wanted.unread.extend(unread);
-        wanted.paths.extend(lost_in(name, store));
         for (path, kind) in found {
             match kind {
                 FileKind::Encrypted => wanted.paths.push(path),

@@ -63,8 +63,8 @@ pub(crate) fn run(args: &EncryptArgs, global: &GlobalArgs) -> Result<(), Command
     if args.database.len() > 1 && matches!(args.keep_plain, Some(Some(_))) {
         return Err(CommandError::usage("--keep-plain=PATH names one file, for one database"));
     }
-    // So that a misspelt name, or an option's value without its `=`, changes nothing.
-    for database in args.database.iter().filter(|_| args.database.len() > 1) {
+    // A misspelt name, or an option's value without its `=`, changes nothing and asks for nothing.
+    for database in &args.database {
         fs::metadata(database)
             .map_err(|source| CommandError::io("open", database.clone(), source))?;
     }

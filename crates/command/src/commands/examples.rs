@@ -376,6 +376,11 @@ const MYSQL: &[Entry] = &[
         &[("Draw new master keys", "tdekit mysql rotate --socket mysqld.sock --user root")],
         &["mysql status"],
     ),
+    entry(
+        "mysql verify",
+        &[("Look for what is in the clear", "tdekit mysql verify --datadir /var/lib/mysql")],
+        &["mysql status"],
+    ),
     entry("mysql keys", &[("List all keys", "tdekit mysql keys")], &["mysql status"]),
     entry(
         "mysql rewrap",

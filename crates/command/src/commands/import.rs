@@ -196,9 +196,10 @@ impl Work<'_> {
         let (old, new) = (&self.args.old, &self.args.to);
         let Importable { found, broken, others } = importable_in(old, &self.foreign)?;
         let (mut imported, mut failed) = (Vec::new(), Vec::new());
-        for path in &broken {
-            let error = DatabaseError::NotADatabase { path: path.clone() };
-            self.failed(path, &error.into(), &mut failed)?;
+        let all = found.len() + broken.len();
+        for (path, error) in broken {
+            self.failed(&path, &error.into(), &mut failed)?;
+            failed.iter_mut().for_each(|one| one.kind = Kind::Damaged);
         }
         for path in &found {
             let place = new.join(path.strip_prefix(old).unwrap_or(path));
@@ -218,7 +219,7 @@ impl Work<'_> {
             }
         }
         let worst = failed.first().map(|first| first.kind);
-        let (count, all) = (failed.len(), found.len() + broken.len());
+        let count = failed.len();
         if self.args.json {
             output::json(&Reports { imported, failed, others })?;
         } else {

@@ -156,6 +156,10 @@ fn restore_from(
         true => None,
         false => Some(choose::named_or_newest(media, args.choice(), &findings)?),
     };
+    if let Some(set) = named.filter(|_| !args.to_standard()) {
+        // Before a password is requested.
+        destination(&args.to, args.over(set.source))?;
+    }
     let keys = args.open_keys(global, media, named)?;
     let unwrap = keys.as_ref().map(|keys| keys as &dyn UnwrapSecret);
     let (chain, passed_over) = match named {
@@ -181,6 +185,20 @@ fn restore_from(
 impl RestoreArgs {
     fn choice(&self) -> Choice<'_> {
         Choice { position: self.position, database: self.database.as_deref() }
+    }
+
+    fn to_standard(&self) -> bool {
+        self.to.as_os_str() == STANDARD
+    }
+
+    /// What a set of a database, or of a stream, may replace.
+    fn over(&self, source: SourceKind) -> Over {
+        match (self.replace, self.force, source) {
+            (false, ..) => Over::Nothing,
+            (true, true, _) => Over::Anything,
+            (true, false, SourceKind::Database) => Over::Database,
+            (true, false, SourceKind::Stream) => Over::File,
+        }
     }
 
     /// Returns the key, if the set or its base is encrypted; for all sets if none is named.
@@ -323,19 +341,9 @@ impl Work<'_> {
         Ok(refused?)
     }
 
-    fn to_standard(&self) -> bool {
-        self.args.to.as_os_str() == STANDARD
-    }
-
     /// Resolves the name, and checks that it is not that of the backup.
     fn destination(&self, places: &[Place]) -> Result<PathBuf, CommandError> {
-        let over = match (self.args.replace, self.args.force, self.set.source) {
-            (false, ..) => Over::Nothing,
-            (true, true, _) => Over::Anything,
-            (true, false, SourceKind::Database) => Over::Database,
-            (true, false, SourceKind::Stream) => Over::File,
-        };
-        let path = destination(&self.args.to, over)?;
+        let path = destination(&self.args.to, self.args.over(self.set.source))?;
         match places.iter().any(|place| place.is_file(&path)) {
             true => Err(RunError::OntoMedia { path }.into()),
             false => Ok(path),
@@ -353,7 +361,7 @@ impl Work<'_> {
         let report = |progress| reporter.at(progress);
         let steered = steer(args.threads, args.throttle, &report);
         let media = &self.opened.media;
-        if self.to_standard() {
+        if self.args.to_standard() {
             self.log_stream(places, None)?;
             let mut out = io::stdout();
             self.chain.restore_stream(&mut out, &steered)?;
@@ -391,7 +399,7 @@ impl Work<'_> {
     }
 
     fn database(&mut self, places: &[Place]) -> Result<(), CommandError> {
-        if self.to_standard() {
+        if self.args.to_standard() {
             let told = "a database is restored to a file, not to standard output";
             return Err(CommandError::usage(told));
         }

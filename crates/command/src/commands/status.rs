@@ -40,6 +40,15 @@ enum Listed<'a> {
     },
 }
 
+impl Listed<'_> {
+    fn is_faulty(&self) -> bool {
+        match self {
+            Self::Told(status) => status.problem.is_some(),
+            Self::Failed { .. } => true,
+        }
+    }
+}
+
 /// Runs the command. It never prompts and needs no key.
 pub(crate) fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let store = lazy_store(global, session::open_unlocked_store_unasked);
@@ -48,7 +57,12 @@ pub(crate) fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<(), CommandE
     let wanted = wanted(&args.database, &store, &mut errors)?;
     for database in &wanted {
         listed.push(match status(database, &store) {
-            Ok(status) => Listed::Told(Box::new(status)),
+            Ok(status) => {
+                if let Some(problem) = status.problem {
+                    errors.push(DatabaseError::Lost { path: database.clone(), problem });
+                }
+                Listed::Told(Box::new(status))
+            }
             Err(error) => {
                 let failed = Listed::Failed { path: database, error: error.to_string() };
                 errors.push(error);
@@ -60,16 +74,17 @@ pub(crate) fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<(), CommandE
         output::json(&listed)?;
     } else {
         // The first failure is the command's error.
-        let first = listed.iter().position(|listed| matches!(listed, Listed::Failed { .. }));
+        let mut is_reported = false;
         let mut told = false;
-        for (index, listed) in listed.iter().enumerate() {
-            if Some(index) == first {
+        for listed in &listed {
+            let is_first = listed.is_faulty() && !std::mem::replace(&mut is_reported, true);
+            if is_first && matches!(listed, Listed::Failed { .. }) {
                 continue;
             }
             if told {
                 output::line("")?;
             }
-            print(listed)?;
+            print(listed, !is_first)?;
             told = true;
         }
         if let Some(advice) = listed.iter().find_map(advice_of) {
@@ -88,12 +103,13 @@ fn wanted(
 ) -> Result<Vec<PathBuf>, CommandError> {
     let mut wanted = Vec::new();
     for name in names {
+        let lost = lost_in(name, store);
         if !name.is_dir() {
-            wanted.push(name.clone());
+            let is_file = lost.is_empty();
+            wanted.extend(if is_file { vec![name.clone()] } else { lost });
             continue;
         }
         let Search { found, unread } = databases_in(name);
-        let lost = lost_in(name, store);
         if found.is_empty() && lost.is_empty() && unread.is_empty() {
             let reason = format!("{} holds no database that tdekit knows", name.display());
             return Err(CommandError::Nothing { reason });
@@ -130,9 +146,16 @@ fn advice_of(listed: &Listed<'_>) -> Option<String> {
     advice(status.encryption.as_ref()?.algorithm, Kind::here())
 }
 
-fn print(listed: &Listed<'_>) -> Result<(), CommandError> {
+/// Prints a file. `has_problem` is false if the command's error reports its problem.
+fn print(listed: &Listed<'_>, has_problem: bool) -> Result<(), CommandError> {
     match listed {
-        Listed::Told(status) => print_status(status),
+        Listed::Told(status) => {
+            print_status(status)?;
+            match status.problem.filter(|_| has_problem) {
+                Some(problem) => Ok(output::line(format_args!("  {:<14}it {problem}", "Problem"))?),
+                None => Ok(()),
+            }
+        }
         Listed::Failed { path, error } => {
             output::line(path.display())?;
             Ok(output::line(format_args!("  {error}"))?)

@@ -193,8 +193,12 @@ impl Estate {
 /// Audits a database; or all in and below a directory, those that the key store knows there but
 /// that are gone, and the places that cannot be read.
 pub(crate) fn audit_all(path: &Path, store: &Store<'_>, policy: Policy) -> Vec<Audited> {
-    if !path.is_dir() {
+    let lost = lost_in(path, store);
+    if !path.is_dir() && lost.is_empty() {
         return vec![audit(path, store, policy)];
+    }
+    if !path.is_dir() {
+        return lost.iter().map(|path| audit(path, store, policy)).collect();
     }
     let Search { found, unread } = databases_in(path);
     let mut all: BTreeSet<PathBuf> = found.into_iter().map(|(path, _)| path).collect();
@@ -204,7 +208,7 @@ pub(crate) fn audit_all(path: &Path, store: &Store<'_>, policy: Policy) -> Vec<A
         Ok(below) => path.join(below),
         Err(_) => lost,
     };
-    all.extend(lost_in(path, store).into_iter().map(named));
+    all.extend(lost.into_iter().map(named));
     let audited = all.iter().map(|path| audit(path, store, policy));
     audited.chain(unread.into_iter().map(|(path, error)| Audited::unread(path, &error))).collect()
 }

@@ -234,10 +234,14 @@ fn a_scan_of_damaged_media_is_not_an_end_in_order() {
     fs::write(&media, &whole[..whole.len() - 10]).unwrap();
     let run = place.run(["history", "--scan", text(&dir.path("")), "--json"]);
     assert_eq!(run.code, 4, "{run:?}");
-    let mut changed = whole.clone();
-    changed[40] ^= 1;
-    fs::write(&media, changed).unwrap();
-    assert_eq!(place.run(["history", "--scan", text(&dir.path(""))]).code, 4);
+    for at in [40, 3] {
+        let mut changed = whole.clone();
+        changed[at] ^= 1;
+        fs::write(&media, changed).unwrap();
+        let run = place.run(["history", "--scan", text(&dir.path(""))]);
+        assert_eq!(run.code, 4, "byte {at}: {run:?}");
+        assert!(run.err.contains("app.bak: "), "byte {at}: {run:?}");
+    }
     fs::write(&media, whole).unwrap();
     place.ok(["history", "--scan", text(&dir.path(""))]);
 }

@@ -48,6 +48,7 @@ mod key_service;
 mod key_token;
 mod mariadb;
 mod overview;
+mod prompt;
 mod rewrap;
 mod rotate;
 mod rotate_crash;

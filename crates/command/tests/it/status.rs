@@ -26,7 +26,7 @@ fn plain_and_empty() {
         json!({
             "path": path, "encryption_state": 1, "encryption_state_desc": "UNENCRYPTED",
             "percent_complete": 0, "page_size": 65536, "encryption": null, "wal_bytes": null,
-            "journal_bytes": null, "size_bytes": 131_072
+            "journal_bytes": null, "size_bytes": 131_072, "problem": null
         })
     );
     let empty = dir.path("empty.db");
@@ -230,5 +230,31 @@ fn what_aegis_would_save_is_told_where_it_was_measured() {
         }
         let json = place().ok(["status".as_ref(), path.as_os_str(), "--json".as_ref()]).out;
         assert!(!json.contains("processor"), "{json}");
+    }
+}
+
+/// The key store knows what is not there any more: `status` alone must not say "unencrypted".
+#[test]
+fn what_the_key_store_knows_and_does_not_find_is_an_error() {
+    let dir = Dir::new();
+    let below = dir.path("below");
+    fs::create_dir(&below).unwrap();
+    let path = below.join("app.db");
+    fill(&path, 50);
+    encrypt(&path, &[]);
+    assert_eq!(status(place(), &path)["problem"], Value::Null);
+    fs::write(&path, "").unwrap();
+    let run = place().run(["status".as_ref(), path.as_os_str()]);
+    assert_eq!(run.code, 4, "{run:?}");
+    assert!(run.err.contains("is empty, and the key store knows an encrypted file"), "{run:?}");
+    assert!(!run.out.contains("is empty, and"), "the reason is printed once: {run:?}");
+    let run = place().run(["status".as_ref(), "--json".as_ref(), path.as_os_str()]);
+    let told: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!((run.code, told[0]["problem"].is_string()), (4, true), "{run:?}");
+    fs::remove_dir_all(&below).unwrap();
+    for (command, code) in [("status", 4), ("doctor", 4), ("audit", 1)] {
+        let run = place().run([command.as_ref(), below.as_os_str()]);
+        assert_eq!(run.code, code, "{command}: {run:?}");
+        assert!(format!("{run:?}").contains("below/app.db"), "{command}: {run:?}");
     }
 }

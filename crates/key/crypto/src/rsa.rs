@@ -75,8 +75,9 @@ impl RsaPrivateKey {
         if der.len() > MAX_PKCS8_LEN {
             return Err(malformed("it is longer than 16 KiB"));
         }
-        let key = PrivateDecryptingKey::from_pkcs8(der)
-            .map_err(|_| malformed("it is no RSA key of 2048 to 8192 bits in PKCS#8"))?;
+        let key = PrivateDecryptingKey::from_pkcs8(der).map_err(|_| {
+            malformed("it is neither an RSA key of 2048 to 8192 bits nor an EC key on P-384")
+        })?;
         Self::prepare(key)
     }
 
@@ -89,7 +90,7 @@ impl RsaPrivateKey {
             return Err(malformed("it is longer than 16 KiB"));
         }
         let pair = KeyPair::from_der(der)
-            .map_err(|_| malformed("it is no RSA key of 2048 to 8192 bits in PKCS#1"))?;
+            .map_err(|_| malformed("it is not an RSA key of 2048 to 8192 bits in PKCS#1"))?;
         let pkcs8 = pair.as_der().map_err(|_| malformed("it has no PKCS#8 form"))?;
         Self::from_pkcs8(pkcs8.as_ref())
     }
@@ -196,7 +197,7 @@ impl RsaPublicKey {
     pub fn from_spki(der: &[u8]) -> Result<Self, CryptoError> {
         let refused = || CryptoError::Malformed {
             what: "public key",
-            reason: "it is no RSA key of 2048 to 8192 bits".to_owned(),
+            reason: "it is not an RSA key of 2048 to 8192 bits".to_owned(),
         };
         if der.len() > MAX_PKCS8_LEN {
             return Err(refused());

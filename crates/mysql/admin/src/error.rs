@@ -77,6 +77,20 @@ pub enum MysqlError {
         /// The namespace or the file.
         place: String,
     },
+    /// There is no tablespace where the data should be.
+    #[error("{} is not a MySQL server's data directory: it has no tablespace", .path.display())]
+    NoData {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A check found faults, or data in the clear.
+    #[error("{findings} finding(s) in the files of {}", .path.display())]
+    Findings {
+        /// Their number.
+        findings: usize,
+        /// The data directory.
+        path: PathBuf,
+    },
     /// An answer of the server does not have the expected form.
     #[error("the server gave no answer about {what}")]
     Answer {
@@ -114,8 +128,11 @@ impl MysqlError {
             | Self::StillNeeded { .. }
             | Self::OtherKeyring { .. }
             | Self::NotStored { .. }
+            | Self::NoData { .. }
             | Self::Answer { .. } => Kind::Refused,
-            Self::KeyringFile { .. } | Self::NotTheSame { .. } => Kind::Damaged,
+            Self::Findings { .. } | Self::KeyringFile { .. } | Self::NotTheSame { .. } => {
+                Kind::Damaged
+            }
             Self::NoKeys { .. } => Kind::Key,
             Self::Server(error) => error.kind(),
             Self::Io { .. } => Kind::Io,

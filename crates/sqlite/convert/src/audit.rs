@@ -7,7 +7,6 @@ use serde::Serialize;
 use tdekit_key_store::{iso8601, now_seconds};
 
 use crate::error::DatabaseError;
-use crate::known::problem;
 use crate::status::{Encryption, Status, Store, status};
 
 const DAY_S: i64 = 24 * 3600;
@@ -53,12 +52,11 @@ pub fn audit(name: &Path, store: &Store<'_>, policy: Policy) -> Audited {
     };
     let path = name.to_owned();
     let mut found = Audited { path, status: None, key_age_days: None, breaches: Vec::new() };
-    let problem = problem(&told, store);
-    if let Some(problem) = problem {
+    if let Some(problem) = told.problem {
         found.breach("lost", format!("the file {problem}"));
     }
     match &told.encryption {
-        None if problem.is_some() => {}
+        None if told.problem.is_some() => {}
         None => found.breach("plain", "it is not encrypted".to_owned()),
         Some(encryption) => found.judge(encryption, policy, now_seconds()),
     }

@@ -16,7 +16,6 @@ use crate::copy::stand_in_for_collations;
 use crate::error::{DatabaseError, io_error};
 use crate::ffi::{last_vfs_error, register};
 use crate::inspect::{FileKind, read_area};
-use crate::known::problem;
 use crate::source::{pragma, refuse_odd_sides};
 use crate::status::{Encryption, Status, Store, status};
 use crate::target::with_suffix;
@@ -86,7 +85,7 @@ pub fn examine(
         damaged_pages: 0,
         pages_by_key_version: BTreeMap::new(),
     };
-    if let Some(problem) = problem(&found.status, store) {
+    if let Some(problem) = found.status.problem {
         found.add("lost", Kind::Damaged, format!("the file {problem}"));
     }
     let opens = found.status.encryption.as_ref().is_none_or(|encryption| encryption.key_opens);
@@ -118,7 +117,7 @@ pub struct Search<T> {
 /// followed.
 #[must_use]
 pub fn databases_in(directory: &Path) -> Search<(PathBuf, FileKind)> {
-    let Search { found: files, mut unread } = files_in(directory);
+    let (Search { found: files, mut unread }, _) = files_in(directory);
     let mut found = Vec::new();
     for path in files {
         match kind_of(&path) {
@@ -136,32 +135,37 @@ fn kind_of(path: &Path) -> Result<FileKind, DatabaseError> {
     Ok(FileKind::of(&area))
 }
 
-/// Finds regular files in `directory` and below it, by name. Links are not followed.
-pub(crate) fn files_in(directory: &Path) -> Search<PathBuf> {
+/// Finds regular files in `directory` and below it, by name; second, links and special files. Links
+/// are not followed.
+pub(crate) fn files_in(directory: &Path) -> (Search<PathBuf>, Vec<PathBuf>) {
+    let mut others = Vec::new();
     let mut search = Search { found: Vec::new(), unread: Vec::new() };
     let mut left = vec![directory.to_owned()];
     while let Some(directory) = left.pop() {
-        if let Err(error) = list(&directory, &mut left, &mut search) {
+        if let Err(error) = list(&directory, &mut left, (&mut search, &mut others)) {
             search.unread.push((directory, error));
         }
     }
     search.found.sort();
-    search
+    others.sort();
+    (search, others)
 }
 
-/// Adds the regular files of one directory to `search`, and its directories to those left.
+/// Adds the regular files of one directory to `search`, its links and special files to `others`,
+/// and its directories to those left.
 fn list(
     directory: &Path,
     left: &mut Vec<PathBuf>,
-    search: &mut Search<PathBuf>,
+    (search, others): (&mut Search<PathBuf>, &mut Vec<PathBuf>),
 ) -> Result<(), DatabaseError> {
     for entry in fs::read_dir(directory).map_err(io_error("read", directory))? {
         let entry = entry.map_err(io_error("read", directory))?;
         let path = entry.path();
         match entry.file_type().map_err(io_error("examine", &path)) {
             Ok(kind) if kind.is_dir() => left.push(path),
-            Ok(kind) if kind.is_file() && !is_history(&path) => search.found.push(path),
-            Ok(_) => {}
+            Ok(_) if is_history(&path) => {}
+            Ok(kind) if kind.is_file() => search.found.push(path),
+            Ok(_) => others.push(path),
             Err(error) => search.unread.push((path, error)),
         }
     }

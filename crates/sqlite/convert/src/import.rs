@@ -118,8 +118,9 @@ pub fn import(
 pub struct Importable {
     /// Files that the other program may have made, by name.
     pub found: Vec<PathBuf>,
-    /// Files with the name of a database that cannot be one, such as truncated ones.
-    pub broken: Vec<PathBuf>,
+    /// Files with the name of a database that cannot be one, such as truncated ones, links and
+    /// pipes, each with the reason.
+    pub broken: Vec<(PathBuf, DatabaseError)>,
     /// Number of other files.
     pub others: u64,
 }
@@ -131,7 +132,7 @@ pub struct Importable {
 /// `Io` for a directory or file that cannot be read.
 pub fn importable_in(directory: &Path, foreign: &Foreign<'_>) -> Result<Importable, DatabaseError> {
     let mut all = Importable::default();
-    let files = files_in(directory);
+    let (files, special) = files_in(directory);
     if let Some((_, error)) = files.unread.into_iter().next() {
         return Err(error);
     }
@@ -143,11 +144,22 @@ pub fn importable_in(directory: &Path, foreign: &Foreign<'_>) -> Result<Importab
         match check_kind(&path, &file, foreign) {
             Ok(()) => all.found.push(path),
             Err(error @ DatabaseError::Io { .. }) => return Err(error),
-            Err(DatabaseError::NotADatabase { .. }) if is_named_as_database(&path) => {
-                all.broken.push(path);
+            Err(error @ DatabaseError::NotADatabase { .. }) if is_named_as_database(&path) => {
+                all.broken.push((path, error));
             }
             Err(_) => all.others += 1,
         }
+    }
+    for path in special {
+        if !is_named_as_database(&path) {
+            all.others += 1;
+            continue;
+        }
+        let problem = match path.is_symlink() {
+            true => "is a link, which an import does not follow",
+            false => "is not a file",
+        };
+        all.broken.push((path.clone(), DatabaseError::NotAFile { path, problem }));
     }
     Ok(all)
 }

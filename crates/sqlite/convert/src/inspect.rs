@@ -64,6 +64,17 @@ pub fn read_area(file: &File) -> io::Result<Vec<u8>> {
     Ok(area)
 }
 
+/// Fails if the file at `path`, which begins with `area`, is not an encrypted database.
+pub(crate) fn refuse_unencrypted(path: &Path, area: &[u8]) -> Result<(), DatabaseError> {
+    match FileKind::of(area) {
+        FileKind::Encrypted => Ok(()),
+        FileKind::Plain | FileKind::Empty => {
+            Err(DatabaseError::NotEncrypted { path: path.to_owned() })
+        }
+        FileKind::Other => Err(DatabaseError::NotADatabase { path: path.to_owned() }),
+    }
+}
+
 /// Returns the header in force.
 pub fn header_of(path: &Path, area: &[u8]) -> Result<Header, DatabaseError> {
     read_slots(area).map_err(|source| DatabaseError::Header { path: path.to_owned(), source })

@@ -50,12 +50,14 @@ pub fn unread_list(store: &Store<'_>) -> Option<(PathBuf, DatabaseError)> {
     Some((store.dir().join(USES_FILE_NAME), error.into()))
 }
 
-/// Returns the paths in and below `directory` where the store knows an encrypted database, but
-/// nothing exists now, or a file that is neither a database nor another file of ours.
+/// Returns the paths below `directory`, which may itself be gone, where the store knows an
+/// encrypted database, but nothing exists now, or a file that is neither a database nor another
+/// file of ours.
 #[must_use]
 pub fn lost_in(directory: &Path, store: &Store<'_>) -> Vec<PathBuf> {
-    let Ok(directory) = fs::canonicalize(directory) else { return Vec::new() };
-    let below = store.known.keys().filter(|path| path.starts_with(&directory));
+    let Some(directory) = resolved_path(directory) else { return Vec::new() };
+    let is_below = |path: &Path| path.starts_with(&directory) && path != directory;
+    let below = store.known.keys().filter(|path| is_below(path));
     below.filter(|path| is_lost(path)).cloned().collect()
 }
 
@@ -80,14 +82,16 @@ pub fn is_another(path: &Path, area: &[u8], known: &Known) -> bool {
     ids.zip(id).is_some_and(|(ids, id)| !ids.contains(&id))
 }
 
-/// Returns the resolved path of a file that need not exist.
+/// Returns the resolved path of a file that need not exist, nor need its directories.
 #[must_use]
 pub fn resolved_path(name: &Path) -> Option<PathBuf> {
     if let Ok(path) = fs::canonicalize(name) {
         return Some(path);
     }
+    // `.` and `..` have no file name, which ends the recursion.
+    let file_name = name.file_name()?;
     let parent = name.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    Some(fs::canonicalize(parent).ok()?.join(name.file_name()?))
+    Some(resolved_path(parent)?.join(file_name))
 }
 
 /// Returns the fault, in words, of a file whose properties show remains of an encrypted database.

@@ -65,7 +65,10 @@ pub use pause::{
 };
 pub use rewrap::{Rewrapped, rewrap};
 pub use rotate::{Rotated, Rotation, rotate};
-pub use source::{Hold, Source, check_alone, database_path, open_file, pragma, refuse_odd_sides};
+pub use source::{
+    Hold, Source, check_alone, database_path, open_file, pragma, refuse_odd_sides,
+    require_encrypted,
+};
 pub use status::{Certificate, Encryption, Lazy, Status, Store, key_change_percent, status};
 pub use step::Step;
 pub use system::SystemSqlite;

@@ -19,7 +19,7 @@ use tdekit_key_store::open_ordinary;
 use tdekit_sqlite_page::Header;
 
 use crate::error::{DatabaseError, io_error};
-use crate::inspect::{FileKind, header_of, read_area};
+use crate::inspect::{header_of, read_area, refuse_unencrypted};
 use crate::source::{database_path, open_file};
 use crate::status::names_of;
 use crate::target::{NOTE_SUFFIX, sync_directory, with_suffix};
@@ -344,12 +344,8 @@ fn open(name: &Path) -> Result<(PathBuf, File, Header), DatabaseError> {
 
 fn look(path: &Path, file: &File) -> Result<Header, DatabaseError> {
     let area = read_area(file).map_err(io_error("read", path))?;
-    let owned = || path.to_owned();
-    match FileKind::of(&area) {
-        FileKind::Encrypted => header_of(path, &area),
-        FileKind::Other => Err(DatabaseError::NotADatabase { path: owned() }),
-        FileKind::Plain | FileKind::Empty => Err(DatabaseError::NotEncrypted { path: owned() }),
-    }
+    refuse_unencrypted(path, &area)?;
+    header_of(path, &area)
 }
 
 #[allow(clippy::cast_precision_loss, reason = "for a reader; a file has fewer pages than 2^53")]

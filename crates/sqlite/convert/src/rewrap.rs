@@ -10,7 +10,7 @@ use tdekit_sqlite_page::header::decode_slot;
 use tdekit_sqlite_page::{DekEntry, FileKeys, Header, PageError, SLOT_COUNT, SLOT_LEN, read_slots};
 
 use crate::error::{DatabaseError, io_error};
-use crate::inspect::{FileKind, certificates_of, open_header, read_area, wrapped_of};
+use crate::inspect::{certificates_of, open_header, read_area, refuse_unencrypted, wrapped_of};
 use crate::logged::log;
 use crate::source::{Hold, Source, database_path, open_file};
 use crate::step::Step;
@@ -93,15 +93,7 @@ pub(crate) fn check(
     unlocked: &Unlocked,
 ) -> Result<(Vec<u8>, Header, FileKeys), DatabaseError> {
     let area = read_area(file).map_err(io_error("read", path))?;
-    match FileKind::of(&area) {
-        FileKind::Encrypted => {}
-        FileKind::Plain | FileKind::Empty => {
-            return Err(DatabaseError::NotEncrypted { path: path.to_owned() });
-        }
-        FileKind::Other => {
-            return Err(DatabaseError::NotADatabase { path: path.to_owned() });
-        }
-    }
+    refuse_unencrypted(path, &area)?;
     let (header, keys) = open_header(path, &area, unlocked)?;
     Ok((area, header, keys))
 }

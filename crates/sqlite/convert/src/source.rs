@@ -15,7 +15,7 @@ use tdekit_key_store::is_workplace;
 use crate::error::{DatabaseError, io_error};
 use crate::ffi::register;
 use crate::holders::holders_of;
-use crate::inspect::{FileKind, read_area};
+use crate::inspect::{FileKind, read_area, refuse_unencrypted};
 use crate::target::{is_still, with_suffix};
 use tdekit_sqlite_client::file_uri;
 
@@ -171,6 +171,16 @@ pub fn database_path(name: &Path) -> Result<PathBuf, DatabaseError> {
         return Err(refused(&path, "is what tdekit calls its own temporary files"));
     }
     Ok(path)
+}
+
+/// Fails if `name` is not that of an encrypted database, as far as is known without a key.
+///
+/// # Errors
+/// `NotEncrypted`, `NotADatabase`; as [`database_path`].
+pub fn require_encrypted(name: &Path) -> Result<(), DatabaseError> {
+    let path = database_path(name)?;
+    let file = File::open(&path).map_err(io_error("open", &path))?;
+    refuse_unencrypted(&path, &read_area(&file).map_err(io_error("read", &path))?)
 }
 
 /// Fails if the file has names besides `path` and, if it differs, `besides`.

@@ -17,7 +17,7 @@ use tdekit_sqlite_page::{Header, PageCodec, PageSize, SLOT_COUNT, SLOT_LEN};
 
 use crate::error::{DatabaseError, io_error};
 use crate::inspect::{FileKind, header_of, open_header, read_area, serving_slots, wrapped_of};
-use crate::known::{Known, lost};
+use crate::known::{Known, lost, problem};
 use crate::source::database_path;
 use crate::system::SystemSqlite;
 use crate::target::with_suffix;
@@ -52,6 +52,9 @@ pub struct Status {
     pub journal_bytes: Option<u64>,
     /// Size of the file.
     pub size_bytes: u64,
+    /// The fault in words, where the key store knows an encrypted file at this path and this is not
+    /// it, or not whole.
+    pub problem: Option<&'static str>,
     /// The cryptographic library of this program.
     pub library: Library,
     /// The machine's SQLite library, if it has one. This program has its own.
@@ -164,7 +167,9 @@ pub type Lazy<'a, T> = LazyCell<Result<T, String>, Box<dyn FnOnce() -> Result<T,
 /// `Lost` if the store knows the file and it is gone or overwritten; `NotAFile`, `NotADatabase`,
 /// `Header` when neither slot is intact, `Io`.
 pub fn status(name: &Path, store: &Store<'_>) -> Result<Status, DatabaseError> {
-    facts(name, store).map_err(|error| lost(name, error, store))
+    let mut status = facts(name, store).map_err(|error| lost(name, error, store))?;
+    status.problem = problem(&status, store);
+    Ok(status)
 }
 
 fn facts(name: &Path, store: &Store<'_>) -> Result<Status, DatabaseError> {
@@ -199,6 +204,7 @@ fn facts(name: &Path, store: &Store<'_>) -> Result<Status, DatabaseError> {
         wal_bytes: beside("-wal"),
         journal_bytes: beside("-journal"),
         size_bytes,
+        problem: None,
         library: Library::of_this_program(),
         sqlite: SystemSqlite::find(),
         path,

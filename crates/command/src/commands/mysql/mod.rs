@@ -5,6 +5,7 @@ mod keys;
 mod migrate;
 mod rotate;
 mod status;
+mod verify;
 
 use clap::Subcommand;
 
@@ -16,6 +17,7 @@ use migrate::MigrateArgs;
 use rotate::RotateArgs;
 use status::StatusArgs;
 use tdekit_console::GlobalArgs;
+use verify::VerifyArgs;
 
 /// The verbs of `tdekit mysql`.
 #[derive(Debug, Subcommand)]
@@ -34,6 +36,8 @@ pub(crate) enum MysqlCommand {
     Rewrap(RewrapArgs),
     /// Take the keys of MySQL's own keyring in a file, or write them to one
     Migrate(MigrateArgs),
+    /// Check the files of a stopped server for what is in the clear though it should not be
+    Verify(VerifyArgs),
 }
 
 /// Runs a verb.
@@ -46,6 +50,7 @@ pub(crate) fn run(command: &MysqlCommand, global: &GlobalArgs) -> Result<(), Com
         MysqlCommand::Keys(args) => keys::run(args, global),
         MysqlCommand::Rewrap(args) => keys::rewrap(args, global),
         MysqlCommand::Migrate(args) => migrate::run(args, global),
+        MysqlCommand::Verify(args) => verify::run(args, global),
     }
 }
 

@@ -210,6 +210,93 @@ fn a_decrypted_server_is_left_and_starts_without_the_component() {
     assert_eq!(server.sql(keyrings).unwrap().trim(), "0");
 }
 
+/// Returns the exit code, and the findings as `FILE: WHAT`.
+fn verified(keys: &Keys, data: &Path, more: &[&str]) -> (i32, Vec<String>, Value) {
+    let words = ["mysql", "verify", "--json", "--datadir", data.to_str().unwrap()];
+    let done = run(keys, &[&words[..], more].concat());
+    let report: Value = serde_json::from_str(&done.out).unwrap_or_else(|_| panic!("{done:?}"));
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let findings = report["findings"].as_array().unwrap().iter();
+    let found = findings.map(|one| format!("{}: {}", text(&one["file"]), text(&one["what"])));
+    (done.code, found.collect(), report)
+}
+
+#[test]
+fn what_is_in_the_clear_on_the_disk_is_found() {
+    let (Some(rig), Some(_)) = (Rig::new(), command()) else { return };
+    let (keys, others) = (rig.keys("home"), rig.keys("other"));
+    let programs = rig.with("server", &tdekit_faults_mysql::text(&keys.config()));
+    let data = rig.fresh("data");
+    let server = rig.start(&programs, &data);
+    make_rows(&server);
+    server
+        .sql("ALTER TABLESPACE mysql ENCRYPTION='Y'; CREATE TABLE app.p (i INT) ENCRYPTION='N'")
+        .unwrap();
+    renew_undo(&server);
+    server.stop().unwrap();
+    // The doublewrite buffer still has pages of the time before.
+    let (code, found, report) = verified(&keys, &data, &[]);
+    let wanted = ["app/p.ibd: plain", "sys/sys_config.ibd: plain", "#ib_16384_0.dblwr: clear"];
+    assert_eq!((code, &found.iter().map(String::as_str).collect::<Vec<_>>()[..]), (4, &wanted[..]));
+    assert_eq!(report["clean"], false);
+    fs::remove_file(data.join("#ib_16384_0.dblwr")).unwrap();
+    let (code, found, report) = verified(&keys, &data, &["--allow-plain"]);
+    assert_eq!((code, found.len()), (0, 0), "{report}");
+    let table = data.join("app/t.ibd");
+    let of = |name: &str| {
+        let files = report["files"].as_array().unwrap();
+        files.iter().find(|file| file["file"] == name).unwrap().clone()
+    };
+    assert!(of("app/t.ibd")["master_key"].as_str().unwrap().starts_with("INNODBKey-"));
+    assert!(of("app/t.ibd")["pages_encrypted"].as_u64().unwrap() > 3, "{report}");
+    assert!(of("bin.000001")["encrypted"].as_bool().unwrap(), "{report}");
+    // The keys of another store.
+    let (code, found, _) = verified(&others, &data, &["--allow-plain"]);
+    assert!(code == 4 && found.contains(&"app/t.ibd: key".to_owned()), "{found:?}");
+    // A page in the clear, as it was before: of the table, and of the doublewrite buffer.
+    let whole = fs::read(&table).unwrap();
+    let mut changed = whole.clone();
+    changed[4 * 16_384 + 24..4 * 16_384 + 26].copy_from_slice(&17_855_u16.to_be_bytes());
+    fs::write(&table, &changed).unwrap();
+    let (code, found, report) = verified(&keys, &data, &["--allow-plain"]);
+    assert_eq!((code, found), (4, vec!["app/t.ibd: clear".to_owned()]), "{report}");
+    assert!(report["findings"][0]["message"].as_str().unwrap().ends_with("page 4"), "{report}");
+    fs::write(&table, &whole).unwrap();
+    let copies = data.join("#ib_16384_9.dblwr");
+    fs::write(&copies, &changed[4 * 16_384..5 * 16_384]).unwrap();
+    let (_, found, _) = verified(&keys, &data, &["--allow-plain"]);
+    assert_eq!(found, ["#ib_16384_9.dblwr: clear"]);
+    fs::remove_file(copies).unwrap();
+    // Emptied, overwritten, cut in the first page and at the end of a page.
+    let short = whole[..5 * 16_384].to_vec();
+    for bytes in [Vec::new(), b"text".repeat(9000), whole[..600].to_vec(), short] {
+        fs::write(&table, bytes).unwrap();
+        let (code, found, report) = verified(&keys, &data, &["--allow-plain"]);
+        assert_eq!((code, found), (4, vec!["app/t.ibd: damaged".to_owned()]), "{report}");
+    }
+}
+
+#[test]
+fn a_server_whose_settings_encrypt_nothing_is_found() {
+    let (Some(rig), Some(_)) = (Rig::new(), command()) else { return };
+    let keys = rig.keys("home");
+    let programs = rig.with("server", &tdekit_faults_mysql::text(&keys.config()));
+    let data = rig.fresh("data");
+    let server = rig.start_plain(&programs, &data);
+    make_rows(&server);
+    server.stop().unwrap();
+    let (code, found, report) = verified(&keys, &data, &[]);
+    assert_eq!(code, 4, "{report}");
+    for file in ["sys/sys_config.ibd", "undo_001", "bin.000001"] {
+        assert!(found.contains(&format!("{file}: plain")), "{file}: {found:?}");
+    }
+    assert!(found.iter().any(|one| one.starts_with("#innodb_redo/#ib_redo")), "{found:?}");
+    fs::remove_file(data.join("#ib_16384_0.dblwr")).unwrap();
+    let (code, found, _) = verified(&keys, &data, &["--allow-plain"]);
+    assert_eq!((code, found.len()), (0, 0), "{found:?}");
+    assert_eq!(run(&keys, &["mysql", "verify", "--datadir", "/nowhere"]).code, 7);
+}
+
 #[test]
 fn keys_move_from_the_servers_own_keyring_and_back() {
     let (Some(rig), Some(_)) = (Rig::new(), command()) else { return };

@@ -54,6 +54,8 @@ fn databases_are_neither_made_nor_removed_in_a_transaction() {
     ok(&mut client, "CREATE DATABASE x");
     assert_eq!(client.batch("BEGIN TRAN; DROP DATABASE x").errors(), [226]);
     ok(&mut client, "IF @@TRANCOUNT > 0 ROLLBACK");
+    assert_eq!(client.batch("BEGIN TRAN; ALTER DATABASE x SET RECOVERY FULL").errors(), [226]);
+    ok(&mut client, "IF @@TRANCOUNT > 0 ROLLBACK");
     for statement in ["BACKUP DATABASE x TO DISK = 'x.bak'", "RESTORE DATABASE x FROM DISK = 'x'"] {
         let errors = client.batch(&format!("BEGIN TRAN; {statement}")).errors();
         assert_eq!(errors, [3021, 3013], "{statement}");

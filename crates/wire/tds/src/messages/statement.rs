@@ -434,8 +434,8 @@ table! {
     FixedSchema { name: String } = 15150, 16, 1, Statement, "Cannot drop the schema '{name}'.";
     SchemaInUse { name: String, object: String } = 3729, 16, 1, Statement,
         "Cannot drop schema '{name}' because it is being referenced by object '{object}'.";
-    NotAStatement {} = 214, 16, 2, Statement,
-        "Procedure expects parameter '@statement' of type 'ntext/nchar/nvarchar'.";
+    NotAStatement { parameter: &'static str } = 214, 16, 2, Statement,
+        "Procedure expects parameter '{parameter}' of type 'ntext/nchar/nvarchar'.";
     WithinTransaction { statement: &'static str } = 226, 16, 6, Statement,
         "{statement} statement not allowed within multi-statement transaction.";
     BackupWithinTransaction {} = 3021, 16, 0, Statement,

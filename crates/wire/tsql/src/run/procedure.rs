@@ -168,19 +168,20 @@ impl Run<'_> {
 
     /// `sp_executesql @stmt, @params, ...`.
     fn executesql(&mut self, given: &[Given]) -> Result<Called> {
-        let text_of = |at: usize| match given.get(at).and_then(|arg| arg.value.as_ref()) {
-            Some(Value::Text(text)) => Some(text.to_string()),
+        let is_national = |ty: &SqlType| matches!(ty, SqlType::NVarChar(_) | SqlType::NChar(_));
+        let text_of = |arg: &Given| match arg {
+            Given { ty, value: Some(Value::Null), .. } if is_national(ty) => Some(String::new()),
+            Given { ty, value: Some(Value::Text(text)), .. } if is_national(ty) => {
+                Some(text.to_string())
+            }
             _ => None,
         };
-        let is_national = |ty: &SqlType| matches!(ty, SqlType::NVarChar(_) | SqlType::NChar(_));
-        let text = match given.first() {
-            Some(Given { ty, value: Some(Value::Null), .. }) if is_national(ty) => String::new(),
-            Some(Given { ty, value: Some(Value::Text(text)), .. }) if is_national(ty) => {
-                text.to_string()
-            }
-            _ => return Err(Error::NotAStatement {}),
+        let unfit = |parameter: &'static str| move || Error::NotAStatement { parameter };
+        let text = given.first().and_then(text_of).ok_or_else(unfit("@statement"))?;
+        let declarations = match given.get(1) {
+            Some(arg) => text_of(arg).ok_or_else(unfit("@params"))?,
+            None => String::new(),
         };
-        let declarations = text_of(1).unwrap_or_default();
         let rest = given.get(2..).unwrap_or_default();
         let mut called = self.execute(&text, &declarations, rest)?;
         for (index, ..) in &mut called.outputs {

@@ -101,9 +101,9 @@ impl Run<'_> {
             ("STATISTICS TIME", _) => options.statistics_time = on,
             ("XACT_ABORT", _) => options.xact_abort = on,
             ("QUOTED_IDENTIFIER", _) => options.quoted_identifier = on,
-            ("ANSI_DEFAULTS", _) => {
-                options.quoted_identifier = on;
-                options.implicit_transactions = on;
+            ("ANSI_DEFAULTS", SetValue::On) => {
+                options.quoted_identifier = true;
+                options.implicit_transactions = true;
             }
             ("IMPLICIT_TRANSACTIONS", _) => options.implicit_transactions = on,
             ("FMTONLY", _) => options.fmtonly = on,
@@ -113,7 +113,11 @@ impl Run<'_> {
             }
             ("NUMERIC_ROUNDABORT" | "ARITHIGNORE" | "CURSOR_CLOSE_ON_COMMIT", SetValue::On)
             | (
-                "ANSI_NULLS" | "ANSI_PADDING" | "ANSI_WARNINGS" | "CONCAT_NULL_YIELDS_NULL",
+                "ANSI_DEFAULTS"
+                | "ANSI_NULLS"
+                | "ANSI_PADDING"
+                | "ANSI_WARNINGS"
+                | "CONCAT_NULL_YIELDS_NULL",
                 SetValue::Off,
             ) => {
                 // each of them would change results
@@ -246,8 +250,9 @@ impl Run<'_> {
                 | Security::AlterDatabase { change: AlterDatabase::EncryptionOff, .. }
                 | Security::AlterEncryptionKey(_)
         );
+        let stands_alone = changes_file || matches!(security, Security::AlterDatabase { .. });
         let is_within = self.s.state.transaction.is_open_outside() || self.in_sqlite();
-        if changes_file && is_within {
+        if stands_alone && is_within {
             let statement = match security {
                 Security::AlterEncryptionKey(_) => "ALTER DATABASE ENCRYPTION KEY",
                 _ => "ALTER DATABASE",

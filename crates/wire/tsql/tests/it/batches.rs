@@ -39,6 +39,16 @@ const BATCHES: &[(&str, &str)] = &[
         'ntext/nchar/nvarchar'.",
     ),
     (
+        "EXEC sp_executesql N'SELECT @a', '@a int', 1",
+        "! 214/16/2 line 1: Procedure expects parameter '@params' of type 'ntext/nchar/nvarchar'.",
+    ),
+    ("DECLARE @p nvarchar(max) EXEC sp_executesql N'SELECT 3', @p", "3\nstatus 0"),
+    (
+        "SET ANSI_DEFAULTS OFF",
+        "! 40517/16/1 line 1: Keyword or statement option 'SET ANSI_DEFAULTS OFF' is not supported \
+        in this version of the server.",
+    ),
+    (
         "SELECT CAST('2020-01-01 12:00:00.1234567' AS datetime)",
         "! 241/16/1 line 1: Conversion failed when converting date and/or time from character \
         string.",

@@ -468,6 +468,19 @@ fn tables_of_sqlite_keep_what_is_theirs() {
 }
 
 #[test]
+fn a_column_that_a_check_of_the_table_names_stays() {
+    let server = Server::new();
+    let mut session = server.session();
+    let made = "CREATE TABLE t (a int PRIMARY KEY, b int, len int,
+        CONSTRAINT ordered CHECK (b > a AND LEN('x') = 1))";
+    good(&mut *session, &[(made, "")]);
+    let found = rows(&mut *session, "ALTER TABLE t DROP COLUMN b");
+    assert!(found.contains("object 'ordered'"), "{found}");
+    bad(&mut *session, &[("ALTER TABLE t DROP COLUMN b", "5074/16/1 4922/16/9")]);
+    good(&mut *session, &[("ALTER TABLE t DROP COLUMN len", "")]);
+}
+
+#[test]
 fn a_column_with_an_index_and_a_constraint_stays_and_all_that_use_it_are_named() {
     let server = Server::new();
     let mut session = server.session();

@@ -13,6 +13,7 @@ use crate::catalog::{Table, TableColumn, TableKind};
 use crate::emit::eval::eval;
 use crate::emit::literal;
 use crate::error::{Error, Result};
+use crate::lex::{Tok, lex};
 use crate::name::quote;
 use crate::run::state::Frame;
 use crate::run::work::Run;
@@ -81,7 +82,10 @@ impl Run<'_> {
             return if if_exists { Ok(()) } else { Err(Error::NoColumn { column, table }) };
         };
         let name = &column.name;
-        let uses = |found: &&Named| found.columns.iter().any(|own| own.eq_ignore_ascii_case(name));
+        let uses = |found: &&Named| {
+            found.columns.iter().any(|own| own.eq_ignore_ascii_case(name))
+                || (found.kind == "C" && names(&found.text, name))
+        };
         let named = self.named_constraints(table)?;
         let objects = named.iter().filter(|found| found.kind != "I").filter(uses);
         let objects = objects.map(|found| ("object", found.name.clone()));
@@ -182,4 +186,15 @@ impl Run<'_> {
         }
         literal(&value, column.ty)
     }
+}
+
+/// Returns true if the condition of a CHECK names `column`. That of a table has no list of its
+/// columns.
+fn names(condition: &str, column: &str) -> bool {
+    let Ok(tokens) = lex(condition, true) else { return false };
+    let is_name = |tok: &Tok| match tok {
+        Tok::Word(name) | Tok::Quoted(name) => name.eq_ignore_ascii_case(column),
+        _ => false,
+    };
+    tokens.windows(2).any(|pair| is_name(&pair[0].tok) && pair[1].tok != Tok::Op("("))
 }
