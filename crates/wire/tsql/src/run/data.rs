@@ -274,7 +274,10 @@ impl Run<'_> {
             Ok(()) => failure(&kernels, &error, &database),
             Err(moved) => moved,
         };
-        let mut statement = connection.prepare_cached(&plan.text(&params)).map_err(failed)?;
+        let text = plan.text(&params);
+        #[cfg(debug_assertions)]
+        let mut trace = super::trace::Trace::begin(&text, &params, &kernels);
+        let mut statement = connection.prepare_cached(&text).map_err(failed)?;
         // bounds of ranges that were omitted
         params.truncate(statement.parameter_count());
         let mut rows = statement.query(rusqlite::params_from_iter(params)).map_err(failed)?;
@@ -287,6 +290,10 @@ impl Run<'_> {
             match next {
                 Ok(Some(row)) => {
                     count += 1;
+                    #[cfg(debug_assertions)]
+                    if let Some(trace) = &mut trace {
+                        trace.row(row);
+                    }
                     memory::room(0)?;
                     let signal = each(*sink, row)?;
                     if signal != Signal::Next {

@@ -31,6 +31,8 @@ pub(crate) mod state;
 pub(crate) mod tallies;
 pub(crate) mod target;
 pub(crate) mod temporary;
+#[cfg(debug_assertions)]
+pub(crate) mod trace;
 pub(crate) mod tran;
 pub(crate) mod transaction;
 pub(crate) mod version;

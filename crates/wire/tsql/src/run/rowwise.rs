@@ -136,6 +136,8 @@ impl Run<'_> {
 
     fn rowwise_write(&mut self, change: &Rowwise, rowid: i64, new: &[Val]) -> Result<()> {
         let Some(update) = &change.update else { return Ok(()) };
+        #[cfg(debug_assertions)]
+        crate::run::trace::Trace::note(update);
         let mut params = vec![Stored::Integer(rowid)];
         for (set, value) in change.sets.iter().zip(new) {
             if let Some(column) = &set.column {

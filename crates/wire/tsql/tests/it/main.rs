@@ -16,6 +16,7 @@ mod insert_exec;
 mod limits;
 mod locks;
 mod properties;
+mod random;
 mod results;
 mod schemas;
 mod semantics;

@@ -50,6 +50,8 @@ const OWN_TABLES: &[(&str, &str)] = &[
 
 impl Run<'_> {
     pub(super) fn sql(&mut self, sql: &str, database: &str) -> Result<()> {
+        #[cfg(debug_assertions)]
+        crate::run::trace::Trace::note(sql);
         let kernels = self.s.db.kernels.clone();
         self.s
             .db
