@@ -2,16 +2,17 @@
 
 mod ast;
 mod bind;
-mod bound;
 mod catalog;
 mod coverage;
-mod emit;
 mod error;
+mod eval;
 mod functions;
 mod host;
 mod lex;
 mod name;
 mod parse;
+mod plan;
+mod render;
 mod run;
 mod sqlite_memory;
 mod sqlite_pages;

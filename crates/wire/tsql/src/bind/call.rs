@@ -6,11 +6,12 @@ use tdekit_wire_tds::{Length, SqlType, Value};
 use super::{Aggregates, Binder};
 use crate::ast::{Call, Expr, OrderItem, Over};
 use crate::bind::typing::{binary, convert, folded};
-use crate::bound::{Bound, Node};
 use crate::error::{Error, Result};
 use crate::functions::func::Func;
 use crate::functions::{self};
-use crate::value::{Family, datetime, family, is_text, type_name};
+use crate::plan::relation::Sort;
+use crate::plan::scalar::{Aggregate, Function, Node, Scalar, Shared, Window};
+use crate::value::{Family, datetime, family, type_name};
 
 /// Aggregates, in the order of their names.
 pub(crate) const AGGREGATES: &[&str] = &[
@@ -47,7 +48,7 @@ pub(crate) fn is_aggregate(call: &Call) -> bool {
 
 impl Binder<'_> {
     /// A `@@` variable.
-    pub(crate) fn global(&mut self, name: &str) -> Result<Bound> {
+    pub(crate) fn global(&mut self, name: &str) -> Result<Scalar> {
         let upper = name.to_ascii_uppercase();
         if !functions::SESSION.iter().any(|(known, _)| *known == upper) {
             return Err(Error::UndeclaredVariable { name: name.to_owned() });
@@ -55,7 +56,7 @@ impl Binder<'_> {
         functions::bind(&upper, Vec::new())
     }
 
-    pub(crate) fn call(&mut self, call: &Call) -> Result<Bound> {
+    pub(crate) fn call(&mut self, call: &Call) -> Result<Scalar> {
         if call.name.0.len() > 1 {
             return Err(Error::feature(format!("function {}", call.name.text())));
         }
@@ -86,7 +87,7 @@ impl Binder<'_> {
                 for (at, arg) in call.args.iter().enumerate().skip(1) {
                     let index = convert(self.scalar(&call.args[0])?, SqlType::Int)?;
                     let at = i64::try_from(at).unwrap_or(0);
-                    let number = Bound::constant(SqlType::Int, Value::Int(at));
+                    let number = Scalar::constant(SqlType::Int, Value::Int(at));
                     let when =
                         crate::bind::typing::comparison(crate::ast::CmpOp::Eq, index, number)?;
                     whens.push((when, self.scalar(arg)?));
@@ -101,7 +102,7 @@ impl Binder<'_> {
                     (name == "DB_NAME" && args.is_empty(), &self.context)
                 {
                     let ty = SqlType::NVarChar(Length::Of(128));
-                    return Ok(Bound::constant(ty, Value::Text(database.clone().into())));
+                    return Ok(Scalar::constant(ty, Value::Text(database.clone().into())));
                 }
                 self.note_lookup(&name, &args);
                 functions::bind(&name, args)
@@ -110,12 +111,12 @@ impl Binder<'_> {
     }
 
     /// Notes which databases must be read before the statement runs.
-    fn note_lookup(&mut self, name: &str, args: &[Bound]) {
+    fn note_lookup(&mut self, name: &str, args: &[Scalar]) {
         let objects = wanted::OBJECTS.contains(&name);
         if args.is_empty() || !(objects || wanted::PLAIN.contains(&name)) {
             return;
         }
-        let look_up = self.looks_up.get_or_insert_default();
+        let look_up = self.needs.looks_up.get_or_insert_default();
         if !objects {
             return;
         }
@@ -140,7 +141,7 @@ impl Binder<'_> {
         }
     }
 
-    fn dated(&mut self, name: &str, args: &[Expr]) -> Result<Bound> {
+    fn dated(&mut self, name: &str, args: &[Expr]) -> Result<Scalar> {
         let word = match args.first() {
             Some(Expr::Column(name)) if name.0.len() == 1 => name.object().to_owned(),
             Some(_) => {
@@ -156,7 +157,7 @@ impl Binder<'_> {
         functions::bind_dated(name, part, &word, &args).map(folded)
     }
 
-    fn aggregate(&mut self, name: &str, call: &Call) -> Result<Bound> {
+    fn aggregate(&mut self, name: &str, call: &Call) -> Result<Scalar> {
         let before = match self.scopes.last_mut() {
             Some(scope) => {
                 let before = scope.aggregates;
@@ -178,15 +179,22 @@ impl Binder<'_> {
         bound
     }
 
-    fn aggregate_value(&mut self, name: &str, call: &Call) -> Result<Bound> {
+    fn aggregate_value(&mut self, name: &str, call: &Call) -> Result<Scalar> {
         let over = match &call.over {
             Some(over) => {
                 if call.distinct {
                     return Err(Error::unsupported("DISTINCT with OVER"));
                 }
-                self.over(over)?
+                Some(self.over(over)?)
             }
-            None => String::new(),
+            None => None,
+        };
+        let made = |function, args| Aggregate {
+            function,
+            distinct: call.distinct,
+            args,
+            order: Vec::new(),
+            over: over.clone(),
         };
         if call.star {
             let ty = match name {
@@ -194,7 +202,7 @@ impl Binder<'_> {
                 "COUNT_BIG" => SqlType::BigInt,
                 _ => return Err(Error::Syntax { near: "*".to_owned() }),
             };
-            return Ok(leaf(ty, false, format!("count(*){over}")));
+            return Ok(computed(ty, false, made(Function::CountAll, Vec::new())));
         }
         let expected = if name == "STRING_AGG" { 2 } else { 1 };
         functions::check_count(name, call.args.len(), expected, expected)?;
@@ -202,69 +210,39 @@ impl Binder<'_> {
         if arg.node.is_untyped() {
             return Err(bad(arg.ty, name));
         }
-        let distinct = if call.distinct { "DISTINCT " } else { "" };
-        let collate = if is_text(arg.ty) { " COLLATE TSQL" } else { "" };
         match name {
             "COUNT" | "COUNT_BIG" => {
                 let ty = if name == "COUNT" { SqlType::Int } else { SqlType::BigInt };
-                let text = self.emit_text(&arg)?;
-                Ok(leaf(ty, false, format!("count({distinct}{text}{collate}){over}")))
+                Ok(computed(ty, false, made(Function::Count, vec![arg])))
             }
             "MIN" | "MAX" => {
                 let ok = arg.ty != SqlType::Bit && crate::value::storage::comparable(arg.ty);
                 if !ok {
                     return Err(bad(arg.ty, name));
                 }
-                let text = self.emit_text(&arg)?;
-                let name = name.to_lowercase();
-                // the whole is cast back to no collation, so that it stays a plain value
-                Ok(leaf(arg.ty, true, format!("{name}({text}{collate}){over}")))
+                let function = if name == "MIN" { Function::Min } else { Function::Max };
+                Ok(computed(arg.ty, true, made(function, vec![arg])))
             }
-            "SUM" | "AVG" => self.sum(name, arg, distinct, &over),
-            "STRING_AGG" => self.string_agg(call, arg, &over),
+            "SUM" | "AVG" => sum(name, arg, made),
+            "STRING_AGG" => self.string_agg(call, arg, made(Function::Join, Vec::new())),
             _ => {
-                if !over.is_empty() {
+                if over.is_some() {
                     return Err(Error::unsupported(format!("{name} with OVER")));
                 }
                 let arg = functions::number_arg(&arg, SqlType::Float, 1, name)?;
-                let text = self.emit_text(&arg)?;
-                let name = name.to_lowercase();
-                Ok(leaf(SqlType::Float, true, format!("tsql_{name}({distinct}{text})")))
+                let function = match name {
+                    "STDEV" => Function::Stdev,
+                    "STDEVP" => Function::StdevP,
+                    "VAR" => Function::Var,
+                    _ => Function::VarP,
+                };
+                Ok(computed(SqlType::Float, true, made(function, vec![arg])))
             }
         }
     }
 
-    fn sum(&mut self, name: &str, arg: Bound, distinct: &str, over: &str) -> Result<Bound> {
-        let (ty, function) = match arg.ty {
-            SqlType::TinyInt | SqlType::SmallInt | SqlType::Int => {
-                (SqlType::Int, "tsql_sum_int".to_owned())
-            }
-            SqlType::BigInt => (SqlType::BigInt, "tsql_sum_bigint".to_owned()),
-            SqlType::Money | SqlType::SmallMoney => (SqlType::Money, "tsql_sum_money".to_owned()),
-            SqlType::Float | SqlType::Real => (SqlType::Float, "tsql_sum_float".to_owned()),
-            SqlType::Decimal { scale, .. } => {
-                let ty = SqlType::Decimal { precision: 38, scale };
-                (ty, format!("tsql_sum_dec{scale}"))
-            }
-            _ => return Err(bad(arg.ty, name)),
-        };
-        let text = self.emit_text(&arg)?;
-        let sum = leaf(ty, true, format!("{function}({distinct}{text}){over}"));
-        if name == "SUM" {
-            return Ok(sum);
-        }
-        let count = leaf(SqlType::BigInt, false, format!("count({distinct}{text}){over}"));
-        let ty = match ty {
-            SqlType::Decimal { scale, .. } => {
-                SqlType::Decimal { precision: 38, scale: scale.max(6) }
-            }
-            _ => ty,
-        };
-        Ok(Bound::new(ty, true, Node::Call(Func::Average, vec![sum, count])))
-    }
-
-    fn string_agg(&mut self, call: &Call, arg: Bound, over: &str) -> Result<Bound> {
-        if !over.is_empty() {
+    fn string_agg(&mut self, call: &Call, arg: Scalar, made: Aggregate) -> Result<Scalar> {
+        if made.over.is_some() {
             return Err(Error::unsupported("STRING_AGG with OVER"));
         }
         let arg = functions::text_arg(&arg, 1, "string_agg")?;
@@ -275,105 +253,102 @@ impl Binder<'_> {
             _ if crate::value::is_national(arg.ty) => SqlType::NVarChar(Length::Of(4000)),
             _ => SqlType::VarChar(Length::Of(8000)),
         };
-        let (text, separator) = (self.emit_text(&arg)?, self.emit_text(&separator)?);
-        let order = if call.within.is_empty() {
-            String::new()
-        } else {
-            format!(" ORDER BY {}", self.order_text(&call.within)?)
-        };
-        Ok(leaf(ty, true, format!("group_concat({text}, {separator}{order})")))
+        let order = self.sorts(&call.within)?;
+        let made = Aggregate { distinct: false, args: vec![arg, separator], order, ..made };
+        Ok(computed(ty, true, made))
     }
 
     /// ORDER BY over expressions, without positions or aliases.
-    pub(crate) fn order_text(&mut self, items: &[OrderItem]) -> Result<String> {
-        let mut texts = Vec::new();
-        for item in items {
-            let bound = self.scalar(&item.expr)?;
-            texts.push(self.ordered(&bound, item.descending)?);
-        }
-        Ok(texts.join(", "))
+    fn sorts(&mut self, items: &[OrderItem]) -> Result<Vec<Sort>> {
+        let sort = |item: &OrderItem| sort(self.scalar(&item.expr)?, item.descending);
+        items.iter().map(sort).collect()
     }
 
-    pub(crate) fn ordered(&mut self, bound: &Bound, descending: bool) -> Result<String> {
-        if matches!(bound.ty, SqlType::Text | SqlType::NText | SqlType::Image | SqlType::Xml) {
-            return Err(Error::feature(format!("ORDER BY of {}", type_name(bound.ty))));
-        }
-        let collate = if is_text(bound.ty) { " COLLATE TSQL" } else { "" };
-        let direction = if descending { " DESC" } else { "" };
-        // a bare parameter would be a constant, and a number a position
-        Ok(format!("({}){collate}{direction}", self.emit_text(bound)?))
-    }
-
-    fn over(&mut self, over: &Over) -> Result<String> {
+    fn over(&mut self, over: &Over) -> Result<Shared<Window>> {
         let before = self.scopes.last().map(|scope| scope.aggregates);
-        let mut sql = " OVER (".to_owned();
-        if !over.partition.is_empty() {
-            let mut texts = Vec::new();
-            for expr in &over.partition {
-                let bound = self.scalar(expr)?;
-                texts.push(self.ordered(&bound, false)?);
-            }
-            sql.push_str(&format!("PARTITION BY {} ", texts.join(", ")));
-        }
-        if !over.order.is_empty() {
-            sql.push_str(&format!("ORDER BY {} ", self.order_text(&over.order)?));
-        }
-        if let Some(frame) = &over.frame {
-            sql.push_str(frame);
-        }
+        let by = |expr| sort(self.scalar(expr)?, false);
+        let partition = over.partition.iter().map(by).collect::<Result<Vec<_>>>()?;
+        let order = self.sorts(&over.order)?;
         if let (Some(before), Some(scope)) = (before, self.scopes.last_mut()) {
             scope.aggregates = before;
         }
-        sql.push(')');
-        Ok(sql)
+        Ok(Shared::new(Window { partition, order, frame: over.frame.clone() }))
     }
 
-    fn window(&mut self, name: &str, call: &Call, over: &Over) -> Result<Bound> {
+    fn window(&mut self, name: &str, call: &Call, over: &Over) -> Result<Scalar> {
         if self.scopes.last().is_none_or(|scope| scope.aggregates == Aggregates::Forbidden) {
             return Err(Error::MisplacedWindow {});
         }
         if over.order.is_empty() {
             return Err(Error::NoOrderInWindow { name: name.to_owned() });
         }
-        let sql = self.over(over)?;
-        let lower = name.to_lowercase();
-        match name {
-            "ROW_NUMBER" | "RANK" | "DENSE_RANK" => {
-                functions::check_count(name, call.args.len(), 0, 0)?;
-                Ok(leaf(SqlType::BigInt, false, format!("{lower}(){sql}")))
-            }
-            "PERCENT_RANK" | "CUME_DIST" => {
-                functions::check_count(name, call.args.len(), 0, 0)?;
-                Ok(leaf(SqlType::Float, false, format!("{lower}(){sql}")))
-            }
-            "NTILE" => {
-                functions::check_count(name, call.args.len(), 1, 1)?;
-                let count = convert(self.scalar(&call.args[0])?, SqlType::BigInt)?;
-                let count = self.emit_text(&count)?;
-                Ok(leaf(SqlType::BigInt, false, format!("ntile({count}){sql}")))
-            }
-            "LAG" | "LEAD" => {
-                functions::check_count(name, call.args.len(), 1, 3)?;
-                let value = self.scalar(&call.args[0])?;
-                let mut text = self.emit_text(&value)?;
-                if let Some(offset) = call.args.get(1) {
-                    let offset = convert(self.scalar(offset)?, SqlType::BigInt)?;
-                    text.push_str(&format!(", {}", self.emit_text(&offset)?));
-                }
-                if let Some(default) = call.args.get(2) {
-                    let default = convert(self.scalar(default)?, value.ty)?;
-                    text.push_str(&format!(", {}", self.emit_text(&default)?));
-                }
-                Ok(leaf(value.ty, true, format!("{lower}({text}){sql}")))
-            }
-            _ => {
-                functions::check_count(name, call.args.len(), 1, 1)?;
-                let value = self.scalar(&call.args[0])?;
-                let text = self.emit_text(&value)?;
-                Ok(leaf(value.ty, true, format!("{lower}({text}){sql}")))
-            }
+        let over = Some(self.over(over)?);
+        let (function, (least, most)) = match name {
+            "ROW_NUMBER" => (Function::RowNumber, (0, 0)),
+            "RANK" => (Function::Rank, (0, 0)),
+            "DENSE_RANK" => (Function::DenseRank, (0, 0)),
+            "PERCENT_RANK" => (Function::PercentRank, (0, 0)),
+            "CUME_DIST" => (Function::CumeDist, (0, 0)),
+            "NTILE" => (Function::NTile, (1, 1)),
+            "LAG" => (Function::Lag, (1, 3)),
+            "LEAD" => (Function::Lead, (1, 3)),
+            "FIRST_VALUE" => (Function::FirstValue, (1, 1)),
+            _ => (Function::LastValue, (1, 1)),
+        };
+        functions::check_count(name, call.args.len(), least, most)?;
+        let mut args = Vec::new();
+        for arg in &call.args {
+            let value = self.scalar(arg)?;
+            args.push(match (args.first(), args.len()) {
+                (None, _) if function == Function::NTile => convert(value, SqlType::BigInt)?,
+                (_, 1) => convert(value, SqlType::BigInt)?,
+                (Some(Scalar { ty, .. }), 2) => convert(value, *ty)?,
+                _ => value,
+            });
         }
+        let (ty, nullable) = match (function, args.first()) {
+            (Function::PercentRank | Function::CumeDist, _) => (SqlType::Float, false),
+            (Function::NTile, _) | (_, None) => (SqlType::BigInt, false),
+            (_, Some(value)) => (value.ty, true),
+        };
+        let order = Vec::new();
+        Ok(computed(ty, nullable, Aggregate { function, distinct: false, args, order, over }))
     }
+}
+
+fn sum(
+    name: &str,
+    arg: Scalar,
+    made: impl Fn(Function, Vec<Scalar>) -> Aggregate,
+) -> Result<Scalar> {
+    let ty = match arg.ty {
+        SqlType::TinyInt | SqlType::SmallInt | SqlType::Int => SqlType::Int,
+        SqlType::BigInt => SqlType::BigInt,
+        SqlType::Money | SqlType::SmallMoney => SqlType::Money,
+        SqlType::Float | SqlType::Real => SqlType::Float,
+        SqlType::Decimal { scale, .. } => SqlType::Decimal { precision: 38, scale },
+        _ => return Err(bad(arg.ty, name)),
+    };
+    if name == "SUM" {
+        return Ok(computed(ty, true, made(Function::Sum(ty), vec![arg])));
+    }
+    let arg = arg.shared();
+    let sum = computed(ty, true, made(Function::Sum(ty), vec![arg.clone()]));
+    let count = computed(SqlType::BigInt, false, made(Function::Count, vec![arg]));
+    let ty = match ty {
+        SqlType::Decimal { scale, .. } => SqlType::Decimal { precision: 38, scale: scale.max(6) },
+        _ => ty,
+    };
+    Ok(Scalar::new(ty, true, Node::Call(Func::Average, vec![sum, count])))
+}
+
+/// # Errors
+/// For a type without an order.
+pub(crate) fn sort(value: Scalar, descending: bool) -> Result<Sort> {
+    if matches!(value.ty, SqlType::Text | SqlType::NText | SqlType::Image | SqlType::Xml) {
+        return Err(Error::feature(format!("ORDER BY of {}", type_name(value.ty))));
+    }
+    Ok(Sort { value, descending })
 }
 
 /// The function that is allowed in a DEFAULT only, and alone.
@@ -383,7 +358,7 @@ const SEQUENTIAL: &str = "NEWSEQUENTIALID";
 ///
 /// # Errors
 /// 302 for a column of another type.
-pub(crate) fn sequential(expr: &Expr, ty: SqlType) -> Result<Option<Bound>> {
+pub(crate) fn sequential(expr: &Expr, ty: SqlType) -> Result<Option<Scalar>> {
     let Expr::Call(call) = expr else { return Ok(None) };
     if !call.name.object().eq_ignore_ascii_case(SEQUENTIAL) {
         return Ok(None);
@@ -393,15 +368,15 @@ pub(crate) fn sequential(expr: &Expr, ty: SqlType) -> Result<Option<Bound>> {
         return Err(Error::SequentialDefault {});
     }
     let node = Node::Call(Func::NewSequentialId, Vec::new());
-    Ok(Some(Bound::new(ty, false, node)))
+    Ok(Some(Scalar::new(ty, false, node)))
 }
 
-fn null() -> Bound {
-    Bound::new(SqlType::Int, true, Node::Null(None))
+fn null() -> Scalar {
+    Scalar::new(SqlType::Int, true, Node::Null(None))
 }
 
-fn leaf(ty: SqlType, nullable: bool, sql: String) -> Bound {
-    Bound::new(ty, nullable, Node::Leaf(sql))
+fn computed(ty: SqlType, nullable: bool, aggregate: Aggregate) -> Scalar {
+    Scalar::new(ty, nullable, Node::Aggregate(Shared::new(aggregate)))
 }
 
 fn bad(ty: SqlType, name: &str) -> Error {
@@ -411,9 +386,9 @@ fn bad(ty: SqlType, name: &str) -> Error {
 /// `current op value`, for `+=` and the like.
 pub(crate) fn compound(
     op: Option<crate::ast::BinOp>,
-    current: Bound,
-    value: Bound,
-) -> Result<Bound> {
+    current: Scalar,
+    value: Scalar,
+) -> Result<Scalar> {
     match op {
         Some(op) => binary(op, current, value),
         None => Ok(value),

@@ -5,17 +5,19 @@ use std::sync::Arc;
 use tdekit_wire_tds::Column;
 
 use super::query::BoundQuery;
-use super::{Binder, Offered, Scope, SourceScope};
+use super::{Binder, Scope, SourceScope};
 use crate::ast::{Delete, Expr, Insert, Item, Name, Select, SetTarget, Source, TableRef, Update};
 use crate::bind::typing::{assign, common_of, convert};
-use crate::bound::{Bound, Node};
 use crate::catalog::{Table, TableColumn, TableKind};
 use crate::error::{Error, Result};
-use crate::name::quote;
+use crate::plan::change::{self as plan, Chosen, Inserted, Statement, Target};
+use crate::plan::relation::Limit;
+use crate::plan::scalar::{Node, Scalar};
+use crate::plan::{Alias, ColumnRef};
 
-/// A change for SQLite: its text, the target, the columns of OUTPUT.
+/// A change: its plan, the target, the columns of OUTPUT.
 pub(crate) struct Change {
-    pub(crate) sql: String,
+    pub(crate) statement: Statement,
     pub(crate) table: Arc<Table>,
     pub(crate) columns: Vec<Column>,
     /// True if the identity column is generated here.
@@ -37,11 +39,11 @@ impl Binder<'_> {
     pub(crate) fn insert(&mut self, insert: &Insert) -> Result<Change> {
         let with = self.common_tables(&insert.ctes)?;
         let table = self.target(&insert.target)?;
-        self.hints = self.hints.and(insert.hints);
+        self.needs.hints = self.needs.hints.and(insert.hints);
         let explicit = self.catalog.identity_insert(&table);
         let identity = table.identity().cloned();
         let named = self.insert_columns(insert, &table, explicit)?;
-        let mut names: Vec<String> = named.iter().map(|column| quote(&column.name)).collect();
+        let mut names: Vec<String> = named.iter().map(|column| column.name.clone()).collect();
         let gives_identity =
             identity.as_ref().is_some_and(|own| named.iter().any(|found| found.name == own.name));
         if explicit && identity.is_some() && !gives_identity {
@@ -53,24 +55,24 @@ impl Binder<'_> {
                 continue;
             }
             if column.identity {
-                names.push(quote(&column.name));
-                extra.push("tsql_identity()".to_owned());
+                names.push(column.name.clone());
+                extra.push(Scalar::new(column.ty, false, Node::Identity));
             } else if column.default.is_some() {
                 let value = self.default(&table, column)?;
-                names.push(quote(&column.name));
-                extra.push(self.emit_text(&value)?);
+                names.push(column.name.clone());
+                extra.push(value.shared());
             }
         }
         let rows = self.insert_rows(insert, &table, &named, &extra)?;
-        let mut sql = format!("{with}INSERT INTO {} ", table.sql());
-        if names.is_empty() {
-            sql.push_str("DEFAULT VALUES");
-        } else {
-            sql.push_str(&format!("({}) {rows}", names.join(", ")));
-        }
-        let columns = self.output(&insert.output, &table, "inserted", &mut sql)?;
+        let (returning, columns) = self.output(&insert.output, &table, "inserted")?;
         Ok(Change {
-            sql,
+            statement: Statement::Insert(plan::Insert {
+                with,
+                table: table.clone(),
+                columns: names,
+                rows,
+                returning,
+            }),
             columns,
             identity: identity.is_some() && !gives_identity,
             explicit_identity: gives_identity,
@@ -111,22 +113,17 @@ impl Binder<'_> {
         insert: &Insert,
         table: &Table,
         named: &[TableColumn],
-        extra: &[String],
-    ) -> Result<String> {
+        extra: &[Scalar],
+    ) -> Result<Inserted> {
         match &insert.source {
-            Source::Defaults => Ok(format!("VALUES ({})", extra.join(", "))),
+            Source::Defaults => Ok(Inserted::Values { rows: vec![extra.to_vec()], limit: None }),
             Source::Values(rows) => {
-                let texts = self.insert_values(rows, table, named, extra)?;
-                Ok(match self.row_limit {
-                    Some(rows) => {
-                        format!("SELECT * FROM (VALUES {}) LIMIT {rows}", texts.join(", "))
-                    }
-                    None => format!("VALUES {}", texts.join(", ")),
-                })
+                let rows = self.insert_values(rows, table, named, extra)?;
+                Ok(Inserted::Values { rows, limit: self.row_limit })
             }
             Source::Query(query) => {
                 let bound = self.query(query, true)?;
-                self.insert_query(&bound, table, named, extra)
+                self.insert_query(bound, table, named, extra)
             }
             Source::Exec(_) => Err(Error::unsupported("INSERT .. EXEC")),
         }
@@ -139,9 +136,9 @@ impl Binder<'_> {
         rows: &[Vec<Option<Expr>>],
         table: &Table,
         named: &[TableColumn],
-        extra: &[String],
-    ) -> Result<Vec<String>> {
-        let mut bound: Vec<Vec<Option<Bound>>> = Vec::new();
+        extra: &[Scalar],
+    ) -> Result<Vec<Vec<Scalar>>> {
+        let mut bound: Vec<Vec<Option<Scalar>>> = Vec::new();
         for row in rows {
             if row.len() < named.len() {
                 return Err(Error::InsertColumnsMore {});
@@ -154,7 +151,7 @@ impl Binder<'_> {
         }
         let common = |at: usize| common_of(bound.iter().filter_map(|row| row.get(at)?.as_ref()));
         let types = (0..named.len()).map(common).collect::<Result<Vec<_>>>()?;
-        let mut texts = Vec::new();
+        let mut made = Vec::new();
         for row in bound {
             let mut values = Vec::new();
             for ((value, column), ty) in row.into_iter().zip(named).zip(&types) {
@@ -166,48 +163,41 @@ impl Binder<'_> {
                     }
                     (Some(value), _) => assign(value, column.ty, &table.full_name(), &column.name)?,
                 };
-                values.push(self.emit_text(&value)?);
+                values.push(value);
             }
             values.extend(extra.iter().cloned());
-            texts.push(format!("({})", values.join(", ")));
+            made.push(values);
         }
-        Ok(texts)
+        Ok(made)
     }
 
     fn insert_query(
         &mut self,
-        bound: &BoundQuery,
+        bound: BoundQuery,
         table: &Table,
         named: &[TableColumn],
-        extra: &[String],
-    ) -> Result<String> {
+        extra: &[Scalar],
+    ) -> Result<Inserted> {
         if bound.columns.len() < named.len() {
             return Err(Error::InsertSelectMore {});
         }
         if bound.columns.len() > named.len() {
             return Err(Error::InsertSelectLess {});
         }
-        let alias = self.fresh("q");
+        let alias = self.fresh(Alias::Query);
         let mut items = Vec::new();
-        for (from, to) in bound.columns.iter().zip(named) {
-            let value = assign(from.leaf(&alias), to.ty, &table.full_name(), &to.name)?;
-            items.push(self.emit_text(&value)?);
+        for (at, (from, to)) in bound.columns.iter().zip(named).enumerate() {
+            items.push(assign(from.of(alias, at), to.ty, &table.full_name(), &to.name)?);
         }
         items.extend(extra.iter().cloned());
-        let limit = self.row_limit.map_or_else(String::new, |rows| format!(" LIMIT {rows}"));
-        // the inner LIMIT keeps the order of the rows when identity values are given
-        Ok(format!(
-            "SELECT {} FROM (SELECT * FROM ({}) LIMIT -1) AS {} WHERE 1{limit}",
-            items.join(", "),
-            bound.sql,
-            quote(&alias)
-        ))
+        let query = Box::new(bound.query);
+        Ok(Inserted::Query { items, query, alias, limit: self.row_limit })
     }
 
     /// The column's DEFAULT, or NULL.
-    pub(crate) fn default(&mut self, table: &Table, column: &TableColumn) -> Result<Bound> {
+    pub(crate) fn default(&mut self, table: &Table, column: &TableColumn) -> Result<Scalar> {
         let Some(text) = &column.default else {
-            return Ok(Bound::new(column.ty, true, Node::Const(tdekit_wire_tds::Value::Null)));
+            return Ok(Scalar::new(column.ty, true, Node::Const(tdekit_wire_tds::Value::Null)));
         };
         let expr = crate::parse::default_expression(text)?;
         if let Some(sequential) = super::call::sequential(&expr, column.ty)? {
@@ -219,44 +209,30 @@ impl Binder<'_> {
         assign(bound?, column.ty, &table.full_name(), &column.name)
     }
 
-    /// RETURNING for OUTPUT; `which` is the permitted pseudo-table.
+    /// The values and the columns of OUTPUT; `which` is the permitted pseudo-table.
     fn output(
         &mut self,
         items: &[Item],
         table: &Table,
         which: &str,
-        sql: &mut String,
-    ) -> Result<Vec<Column>> {
+    ) -> Result<(Vec<Scalar>, Vec<Column>)> {
         if items.is_empty() {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), Vec::new()));
         }
-        let offered = table
-            .columns
-            .iter()
-            .map(|column| Offered {
-                name: column.name.clone(),
-                ty: column.ty,
-                nullable: column.nullable,
-                identity: column.identity,
-                sql: quote(&column.name),
-            })
-            .collect();
         let mut scope = Scope::new();
-        let source = SourceScope { alias: which.to_owned(), full: None, columns: offered };
-        scope.sources.push(source);
+        scope.sources.push(SourceScope::of_table(which, table, None));
         self.scopes.push(scope);
         let mut columns = Vec::new();
-        let mut texts = Vec::new();
+        let mut values = Vec::new();
         for item in items {
             let found = self.item(item);
             for (name, bound, identity) in found? {
-                texts.push(self.emit_text(&bound)?);
                 columns.push(Column { name, ty: bound.ty, nullable: bound.nullable, identity });
+                values.push(bound);
             }
         }
         self.scopes.pop();
-        sql.push_str(&format!(" RETURNING {}", texts.join(", ")));
-        Ok(columns)
+        Ok((values, columns))
     }
 
     /// The target of an UPDATE or DELETE with FROM: the table that an alias or name stands for.
@@ -264,22 +240,16 @@ impl Binder<'_> {
         &mut self,
         target: &Name,
         from: &[TableRef],
-    ) -> Result<(Arc<Table>, String)> {
-        let scope = self.scopes.last();
-        let mut alias = None;
-        for source in scope.iter().flat_map(|scope| &scope.sources) {
-            let same = source.alias.eq_ignore_ascii_case(target.object());
-            if same && alias.is_none() {
-                let sql = source.columns.first().map(|column| column.sql.clone());
-                alias = sql.and_then(|sql| sql.split("\".\"").next().map(str::to_owned));
-            }
-        }
+    ) -> Result<(Arc<Table>, Alias)> {
+        let sources = self.scopes.last().into_iter().flat_map(|scope| &scope.sources);
+        let alias = sources
+            .filter(|source| source.alias.eq_ignore_ascii_case(target.object()))
+            .find_map(|source| source.id);
         let real = real_name(from, target).unwrap_or_else(|| target.clone());
         let table = self.target(&real)?;
-        match alias {
-            Some(alias) => Ok((table, format!("{}\"", alias.trim_end_matches('"')))),
-            None => Err(Error::InvalidObject { name: target.text() }),
-        }
+        alias
+            .map(|alias| (table, alias))
+            .ok_or_else(|| Error::InvalidObject { name: target.text() })
     }
 
     pub(crate) fn update(&mut self, update: &Update) -> Result<Change> {
@@ -287,7 +257,7 @@ impl Binder<'_> {
         self.scopes.push(Scope::new());
         let limited = update.top.is_some() || self.row_limit.is_some();
         let joined = !update.from.is_empty() || limited;
-        self.hints = self.hints.and(update.hints);
+        self.needs.hints = self.needs.hints.and(update.hints);
         let own = [TableRef::Table(update.target.clone(), None, update.hints)];
         let tables: &[TableRef] = if update.from.is_empty() { &own } else { &update.from };
         let from = self.tables_clause(tables)?;
@@ -297,75 +267,44 @@ impl Binder<'_> {
             let SetTarget::Column(name) = target else {
                 return Err(Error::Internal { detail: "a variable in UPDATE".to_owned() });
             };
-            let column = table
-                .column(name.object())
-                .ok_or_else(|| Error::InvalidColumn { name: name.text() })?
-                .clone();
-            if column.identity {
-                return Err(Error::IdentityUpdate { name: column.name });
-            }
+            let column = set_column(&table, name)?;
             let bound = match value {
                 Some(expr) => {
                     let value = self.scalar(expr)?;
-                    let leaf = format!("{alias}.{}", quote(&column.name));
-                    let current = Bound::new(column.ty, column.nullable, Node::Leaf(leaf));
+                    let current = ColumnRef::named(Some(alias), &column.name);
+                    let current = Scalar::column(column.ty, column.nullable, current);
                     let value = super::call::compound(*op, current, value)?;
                     assign(value, column.ty, &table.full_name(), &column.name)?
                 }
                 None => self.default(&table, &column)?,
             };
-            sets.push((column.name, self.emit_text(&bound)?));
+            sets.push((column.name, bound));
         }
         let filter = self.filter(update.filter.as_ref())?;
-        let sql = if joined {
-            let values: Vec<String> = sets
-                .iter()
-                .enumerate()
-                .map(|(at, (_, text))| format!("{text} AS \"~v{at}\""))
-                .collect();
-            let names: Vec<String> = sets
-                .iter()
-                .enumerate()
-                .map(|(at, (name, _))| format!("{} = \"~s\".\"~v{at}\"", quote(name)))
-                .collect();
-            let limit = self.change_limit(update.top.as_ref())?;
-            format!(
-                "{with}UPDATE {} AS \"~u\" SET {} FROM (SELECT {alias}.rowid AS \"~r\", {} FROM \
-                {from}{filter}{limit}) AS \"~s\" WHERE \"~u\".rowid = \"~s\".\"~r\"",
-                table.sql(),
-                names.join(", "),
-                values.join(", ")
-            )
-        } else {
-            let names: Vec<String> =
-                sets.iter().map(|(name, text)| format!("{} = {text}", quote(name))).collect();
-            format!("{with}UPDATE {} AS {alias} SET {}{filter}", table.sql(), names.join(", "))
+        let from = match joined {
+            true => Some(Chosen { from, limit: self.change_limit(update.top.as_ref())? }),
+            false => None,
         };
         self.scopes.pop();
-        Ok(Change { sql, table, columns: Vec::new(), identity: false, explicit_identity: false })
+        let target = Target { table: table.clone(), alias, from, filter };
+        let statement = Statement::Update(plan::Update { with, target, sets });
+        let columns = Vec::new();
+        Ok(Change { statement, table, columns, identity: false, explicit_identity: false })
     }
 
-    pub(crate) fn filter(&mut self, filter: Option<&Expr>) -> Result<String> {
-        match filter {
-            Some(filter) => {
-                let bound = self.condition(filter)?;
-                Ok(format!(" WHERE {}", self.emit_text(&bound)?))
-            }
-            None => Ok(String::new()),
-        }
+    pub(crate) fn filter(&mut self, filter: Option<&Expr>) -> Result<Option<Scalar>> {
+        filter.map(|filter| self.condition(filter)).transpose()
     }
 
-    /// LIMIT of a change: TOP, or SET ROWCOUNT.
-    pub(crate) fn change_limit(&mut self, top: Option<&crate::ast::Top>) -> Result<String> {
+    /// The limit of a change: TOP, or SET ROWCOUNT.
+    pub(crate) fn change_limit(&mut self, top: Option<&crate::ast::Top>) -> Result<Option<Limit>> {
         match (top, self.row_limit) {
             (Some(_), Some(_)) => Err(Error::unsupported("TOP of a change with SET ROWCOUNT")),
-            (None, Some(rows)) => Ok(format!(" LIMIT {rows}")),
-            (top, None) => match top {
-                Some(top) if top.percent || top.ties => {
-                    Err(Error::unsupported("TOP PERCENT of a change"))
-                }
-                top => self.limit(top, None),
-            },
+            (None, Some(rows)) => Ok(Some(Limit::rows(rows))),
+            (Some(top), None) if top.percent || top.ties => {
+                Err(Error::unsupported("TOP PERCENT of a change"))
+            }
+            (top, None) => self.limit(top, None),
         }
     }
 
@@ -374,26 +313,32 @@ impl Binder<'_> {
         self.scopes.push(Scope::new());
         let limited = delete.top.is_some() || self.row_limit.is_some();
         let joined = !delete.from.is_empty() || limited;
-        self.hints = self.hints.and(delete.hints);
+        self.needs.hints = self.needs.hints.and(delete.hints);
         let own = [TableRef::Table(delete.target.clone(), None, delete.hints)];
         let tables: &[TableRef] = if delete.from.is_empty() { &own } else { &delete.from };
         let from = self.tables_clause(tables)?;
         let (table, alias) = self.target_in(&delete.target, tables)?;
         let filter = self.filter(delete.filter.as_ref())?;
-        let mut sql = if joined {
-            let limit = self.change_limit(delete.top.as_ref())?;
-            format!(
-                "{with}DELETE FROM {} WHERE rowid IN (SELECT {alias}.rowid FROM \
-                {from}{filter}{limit})",
-                table.sql()
-            )
-        } else {
-            format!("{with}DELETE FROM {} AS {alias}{filter}", table.sql())
+        let from = match joined {
+            true => Some(Chosen { from, limit: self.change_limit(delete.top.as_ref())? }),
+            false => None,
         };
         self.scopes.pop();
-        let columns = self.output(&delete.output, &table, "deleted", &mut sql)?;
-        Ok(Change { sql, table, columns, identity: false, explicit_identity: false })
+        let (returning, columns) = self.output(&delete.output, &table, "deleted")?;
+        let target = Target { table: table.clone(), alias, from, filter };
+        let statement = Statement::Delete(plan::Delete { with, target, returning });
+        Ok(Change { statement, table, columns, identity: false, explicit_identity: false })
     }
+}
+
+/// The column of SET.
+pub(crate) fn set_column(table: &Table, name: &Name) -> Result<TableColumn> {
+    let column =
+        table.column(name.object()).ok_or_else(|| Error::InvalidColumn { name: name.text() })?;
+    if column.identity {
+        return Err(Error::IdentityUpdate { name: column.name.clone() });
+    }
+    Ok(column.clone())
 }
 
 /// The table behind an alias in FROM.

@@ -7,20 +7,21 @@ use tdekit_wire_tds::{Length, SqlType, Value};
 use super::{Aggregates, Binder, Offered};
 use crate::ast::{Expr, Name};
 use crate::bind::typing::{binary, branches, convert, folded, unary};
-use crate::bound::{Bound, Node};
 use crate::error::{Error, Result};
+use crate::plan::ColumnRef;
+use crate::plan::scalar::{Node, Scalar};
 use crate::value::decimal::Dec;
 use crate::value::{explicit, is_text, text, type_name};
 
 impl Binder<'_> {
     /// A value; a condition here is an error.
-    pub(crate) fn scalar(&mut self, expr: &Expr) -> Result<Bound> {
+    pub(crate) fn scalar(&mut self, expr: &Expr) -> Result<Scalar> {
         self.spend()?;
         if let Some(found) = self.grouped(expr) {
             return Ok(found);
         }
         match expr {
-            Expr::Null => Ok(Bound::new(SqlType::Int, true, Node::Null(None))),
+            Expr::Null => Ok(Scalar::new(SqlType::Int, true, Node::Null(None))),
             Expr::Int(digits) => Ok(integer(digits)?),
             Expr::Dec(digits) => decimal_literal(digits),
             Expr::Float(digits) => {
@@ -29,18 +30,18 @@ impl Binder<'_> {
                 if !value.is_finite() {
                     return Err(Error::ResultOverflow { to: "float".to_owned() });
                 }
-                Ok(Bound::constant(SqlType::Float, Value::Float(value)))
+                Ok(Scalar::constant(SqlType::Float, Value::Float(value)))
             }
             Expr::Money(digits) => {
                 let dec = Dec::parse(digits).and_then(|dec| dec.rescale(4));
                 let money = dec.and_then(|dec| i64::try_from(dec.unscaled).ok());
                 let money = money.ok_or(Error::BadMoney {})?;
-                Ok(Bound::constant(SqlType::Money, Value::Money(money)))
+                Ok(Scalar::constant(SqlType::Money, Value::Money(money)))
             }
             Expr::Str(found, national) => Ok(string(found, *national)),
             Expr::Hex(bytes) => {
                 let ty = SqlType::VarBinary(length(bytes.len().max(1), 8000));
-                Ok(Bound::constant(ty, Value::Binary(Cow::Owned(bytes.clone()))))
+                Ok(Scalar::constant(ty, Value::Binary(Cow::Owned(bytes.clone()))))
             }
             Expr::Var(name) if name.starts_with("@@") => self.global(name),
             Expr::Var(name) => self.variable(name),
@@ -73,7 +74,7 @@ impl Binder<'_> {
                 let nullable = inner.nullable || *lenient;
                 let inner = Box::new(inner);
                 let node = Node::Convert { inner, style, lenient: *lenient };
-                Ok(folded(Bound::new(*ty, nullable, node)))
+                Ok(folded(Scalar::new(*ty, nullable, node)))
             }
             Expr::Call(call) => self.call(call),
             Expr::Subquery(query) => self.scalar_subquery(query),
@@ -93,7 +94,7 @@ impl Binder<'_> {
     }
 
     /// Returns the matching key of GROUP BY, regardless of case.
-    fn grouped(&self, expr: &Expr) -> Option<Bound> {
+    fn grouped(&self, expr: &Expr) -> Option<Scalar> {
         let scope = self.scopes.last()?;
         if scope.aggregates == Aggregates::Inside {
             return None;
@@ -117,7 +118,7 @@ impl Binder<'_> {
             Expr::Column(name) => {
                 let found = depth.and_then(|depth| self.find_in(depth, name).ok().flatten());
                 match found {
-                    Some(column) => *name = Name(vec![column.sql]),
+                    Some(found) => *name = identity(&found.column),
                     None => name.0.iter_mut().for_each(|part| *part = part.to_lowercase()),
                 }
             }
@@ -129,18 +130,17 @@ impl Binder<'_> {
         made
     }
 
-    fn column(&mut self, name: &Name) -> Result<Bound> {
+    fn column(&mut self, name: &Name) -> Result<Scalar> {
         for depth in (0..self.scopes.len()).rev() {
             let Some(offered) = self.find_in(depth, name)? else { continue };
             let scope = &self.scopes[depth];
             if scope.aggregates != Aggregates::Inside
                 && let Some(groups) = &scope.groups
-                && !groups.iter().any(|(_, bound)| bound.node == Node::Leaf(offered.sql.clone()))
+                && !groups.iter().any(|(_, bound)| bound.as_column() == Some(&offered.column))
             {
                 return Err(Error::NotGrouped { name: name.text() });
             }
-            let Offered { ty, nullable, sql, .. } = offered;
-            return Ok(Bound::new(ty, nullable, Node::Leaf(sql)));
+            return Ok(Scalar::column(offered.ty, offered.nullable, offered.column));
         }
         if name.0.len() > 1 {
             return Err(Error::MultiPart { name: name.text() });
@@ -173,7 +173,7 @@ impl Binder<'_> {
         operand: Option<&Expr>,
         whens: &[(Expr, Expr)],
         otherwise: Option<&Expr>,
-    ) -> Result<Bound> {
+    ) -> Result<Scalar> {
         let mut bound = Vec::new();
         for (when, then) in whens {
             let when = match operand {
@@ -188,6 +188,11 @@ impl Binder<'_> {
         let otherwise = otherwise.map(|expr| self.scalar(expr)).transpose()?;
         branches(bound, otherwise)
     }
+}
+
+/// A name that no other column has.
+fn identity(column: &ColumnRef) -> Name {
+    Name(vec![format!("{:?}", column.source), format!("{:?}", column.field)])
 }
 
 fn qualifies(source: &super::SourceScope, name: &Name) -> bool {
@@ -216,7 +221,7 @@ pub(crate) fn length(units: usize, max: u16) -> Length {
     }
 }
 
-pub(crate) fn string(found: &str, national: bool) -> Bound {
+pub(crate) fn string(found: &str, national: bool) -> Scalar {
     let count = text::units(found, national).max(1);
     let ty = if national {
         SqlType::NVarChar(length(count, 4000))
@@ -224,20 +229,20 @@ pub(crate) fn string(found: &str, national: bool) -> Bound {
         SqlType::VarChar(length(count, 8000))
     };
     let kept = if national { found.to_owned() } else { text::narrowed(found).into_owned() };
-    Bound::constant(ty, Value::Text(Cow::Owned(kept)))
+    Scalar::constant(ty, Value::Text(Cow::Owned(kept)))
 }
 
-fn integer(digits: &str) -> Result<Bound> {
+fn integer(digits: &str) -> Result<Scalar> {
     if let Ok(int) = digits.parse::<i32>() {
-        return Ok(Bound::constant(SqlType::Int, Value::Int(i64::from(int))));
+        return Ok(Scalar::constant(SqlType::Int, Value::Int(i64::from(int))));
     }
     decimal_literal(digits)
 }
 
-fn decimal_literal(digits: &str) -> Result<Bound> {
+fn decimal_literal(digits: &str) -> Result<Scalar> {
     let dec = Dec::parse(digits).ok_or(Error::ResultOverflow { to: "numeric".to_owned() })?;
     let significant = dec.unscaled.unsigned_abs().to_string().len();
     let precision = u8::try_from(significant).unwrap_or(38).max(dec.scale).max(1);
     let ty = SqlType::Decimal { precision, scale: dec.scale };
-    Ok(Bound::constant(ty, Value::Decimal { unscaled: dec.unscaled, scale: dec.scale }))
+    Ok(Scalar::constant(ty, Value::Decimal { unscaled: dec.unscaled, scale: dec.scale }))
 }

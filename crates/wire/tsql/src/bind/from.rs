@@ -4,72 +4,61 @@ use std::sync::Arc;
 
 use tdekit_wire_tds::SqlType;
 
-use super::query::OutColumn;
+use super::query::{BoundQuery, OutColumn};
 use super::{Binder, Offered, SourceScope};
 use crate::ast::{Action, Expr, Hints, JoinKind, Kind, Name, Query, TableRef};
 use crate::bind::typing::{common_of, fitted};
-use crate::bound::Bound;
-use crate::catalog::{Table, TableKind};
+use crate::catalog::{Table, TableColumn, TableKind};
 use crate::error::{Error, Result};
-use crate::name::quote;
-
-/// Returns true if unmatched rows of the right side are kept.
-fn keeps_right(table: &TableRef) -> bool {
-    match table {
-        TableRef::Join(kind, left, _, _) => {
-            matches!(kind, JoinKind::Right | JoinKind::Full) || keeps_right(left)
-        }
-        _ => false,
-    }
-}
+use crate::plan::relation::{Join, Relation};
+use crate::plan::scalar::Scalar;
+use crate::plan::{Alias, ColumnRef, Field};
 
 impl Binder<'_> {
-    /// Binds a FROM clause into the innermost scope; returns its text.
-    pub(crate) fn tables_clause(&mut self, tables: &[TableRef]) -> Result<String> {
-        let mut texts = Vec::new();
-        for (at, table) in tables.iter().enumerate() {
-            let text = self.table_ref(table)?;
-            // a comma binds less tightly than JOIN, in SQLite as well
-            texts.push(if at > 0 && keeps_right(table) { format!("({text})") } else { text });
+    /// Binds a FROM clause into the innermost scope.
+    pub(crate) fn tables_clause(&mut self, tables: &[TableRef]) -> Result<Relation> {
+        let mut parts = Vec::new();
+        for table in tables {
+            parts.push(self.table_ref(table)?);
         }
-        // CROSS JOIN would fix SQLite's order of loops; a comma does not
-        Ok(texts.join(", "))
+        match parts.pop() {
+            Some(only) if parts.is_empty() => Ok(only),
+            Some(last) => {
+                parts.push(last);
+                Ok(Relation::Product(parts))
+            }
+            None => Ok(Relation::One),
+        }
     }
 
-    pub(crate) fn table_ref(&mut self, table: &TableRef) -> Result<String> {
+    pub(crate) fn table_ref(&mut self, table: &TableRef) -> Result<Relation> {
         match table {
             TableRef::Table(name, alias, hints) => self.named_table(name, alias.as_deref(), *hints),
             TableRef::Derived(query, alias, names) => {
-                let (sql, columns) = self.derived(query)?;
-                self.offer(alias, None, &format!("({sql})"), &columns, names)
+                let bound = self.derived(query)?;
+                let id = self.offer(alias, None, &fields(bound.columns), names)?;
+                Ok(Relation::Derived { query: Box::new(bound.query), alias: id })
             }
             TableRef::Values(rows, alias, names) => self.values(rows, alias, names),
             TableRef::Function(call) => match self.table_function(call, false)? {
-                (text, None) => Ok(text),
-                (text, Some(on)) => Ok(format!("(SELECT 1) JOIN {text} ON {on}")),
+                (relation, None) => Ok(relation),
+                (relation, on) => {
+                    let (left, right) = (Box::new(Relation::One), Box::new(relation));
+                    Ok(Relation::Join { kind: Join::Inner, left, right, on })
+                }
             },
             TableRef::Join(kind, left, right, on) => {
                 let first = self.sources();
-                let left_text = self.table_ref(left)?;
+                let left = Box::new(self.table_ref(left)?);
                 let middle = self.sources();
                 let apply = matches!(kind, JoinKind::CrossApply | JoinKind::OuterApply);
-                let (right_text, applied) = match &**right {
+                let (right, applied) = match &**right {
                     TableRef::Function(call) if apply => self.table_function(call, true)?,
                     other => (self.table_ref(other)?, None),
                 };
-                let join = match kind {
-                    JoinKind::Inner => "JOIN",
-                    JoinKind::Left | JoinKind::OuterApply => "LEFT JOIN",
-                    JoinKind::Right => "RIGHT JOIN",
-                    JoinKind::Full => "FULL JOIN",
-                    JoinKind::Cross | JoinKind::CrossApply => "JOIN",
-                };
                 let on = match on {
-                    Some(on) => {
-                        let bound = self.joined_on(on, first)?;
-                        format!(" ON {}", self.emit_text(&bound)?)
-                    }
-                    None => applied.map(|on| format!(" ON {on}")).unwrap_or_default(),
+                    Some(on) => Some(self.joined_on(on, first)?),
+                    None => applied,
                 };
                 if matches!(kind, JoinKind::Left | JoinKind::Full | JoinKind::OuterApply) {
                     self.make_nullable(middle, usize::MAX);
@@ -77,20 +66,19 @@ impl Binder<'_> {
                 if matches!(kind, JoinKind::Right | JoinKind::Full) {
                     self.make_nullable(first, middle);
                 }
-                let right_text = match **right {
-                    TableRef::Join(..) => format!("({right_text})"),
-                    TableRef::Function(_) if right_text.starts_with("(SELECT 1) JOIN") => {
-                        format!("({right_text})")
-                    }
-                    _ => right_text,
+                let kind = match kind {
+                    JoinKind::Inner | JoinKind::Cross | JoinKind::CrossApply => Join::Inner,
+                    JoinKind::Left | JoinKind::OuterApply => Join::Left,
+                    JoinKind::Right => Join::Right,
+                    JoinKind::Full => Join::Full,
                 };
-                Ok(format!("{left_text} {join} {right_text}{on}"))
+                Ok(Relation::Join { kind, left, right: Box::new(right), on })
             }
         }
     }
 
     /// The condition of a join, in whose scope are the joined tables and no other.
-    fn joined_on(&mut self, on: &Expr, first: usize) -> Result<Bound> {
+    fn joined_on(&mut self, on: &Expr, first: usize) -> Result<Scalar> {
         let hide = |binder: &mut Self, count: usize| match binder.scopes.last_mut() {
             Some(scope) => std::mem::replace(&mut scope.hidden, count),
             None => 0,
@@ -115,36 +103,27 @@ impl Binder<'_> {
     }
 
     /// A separate query, in whose scope the tables beside it are not.
-    pub(crate) fn derived(&mut self, query: &Query) -> Result<(String, Vec<OutColumn>)> {
+    pub(crate) fn derived(&mut self, query: &Query) -> Result<BoundQuery> {
         let beside = self.scopes.pop();
         let result = self.query(query, false);
         if let Some(beside) = beside {
             self.scopes.push(beside);
         }
-        let bound = result?;
-        Ok((bound.sql, bound.columns))
+        result
     }
 
-    /// Adds a source with these columns and returns its text.
+    /// Adds a source with these columns and returns its alias.
     fn offer(
         &mut self,
         alias: &str,
         full: Option<Name>,
-        text: &str,
-        columns: &[OutColumn],
+        columns: &[(OutColumn, Field)],
         names: &[String],
-    ) -> Result<String> {
-        if !names.is_empty() && names.len() != columns.len() {
-            let of = alias.to_owned();
-            return Err(if names.len() < columns.len() {
-                Error::TooFewColumnNames { of }
-            } else {
-                Error::TooManyColumnNames { of }
-            });
-        }
-        let sql_alias = self.fresh("t");
+    ) -> Result<Alias> {
+        check_names(alias, names, columns.len())?;
+        let id = self.fresh(Alias::Source);
         let mut offered = Vec::new();
-        for (at, column) in columns.iter().enumerate() {
+        for (at, (column, field)) in columns.iter().enumerate() {
             let name = names.get(at).unwrap_or(&column.name).clone();
             if name.is_empty() {
                 return Err(Error::NoColumnName { number: at + 1, of: alias.to_owned() });
@@ -154,11 +133,12 @@ impl Binder<'_> {
                 ty: column.ty,
                 nullable: column.nullable,
                 identity: column.identity,
-                sql: format!("{}.{}", quote(&sql_alias), quote(&column.sql_name)),
+                column: ColumnRef::of(id, field.clone()),
             });
         }
-        self.add_source(SourceScope { alias: alias.to_owned(), full, columns: offered })?;
-        Ok(format!("{text} AS {}", quote(&sql_alias)))
+        let alias = alias.to_owned();
+        self.add_source(SourceScope { alias, full, id: Some(id), columns: offered })?;
+        Ok(id)
     }
 
     pub(crate) fn add_source(&mut self, source: SourceScope) -> Result<()> {
@@ -175,43 +155,39 @@ impl Binder<'_> {
         Ok(())
     }
 
-    fn values(&mut self, rows: &[Vec<Expr>], alias: &str, names: &[String]) -> Result<String> {
-        let mut bound: Vec<Vec<Bound>> = Vec::new();
+    fn values(&mut self, rows: &[Vec<Expr>], alias: &str, names: &[String]) -> Result<Relation> {
+        let mut bound: Vec<Vec<Scalar>> = Vec::new();
         for row in rows {
             bound.push(row.iter().map(|value| self.scalar(value)).collect::<Result<_>>()?);
         }
         let (mut columns, mut types) = (Vec::new(), Vec::new());
         for at in 0..names.len() {
-            let values: Vec<&Bound> = bound.iter().map(|row| &row[at]).collect();
+            let values: Vec<&Scalar> = bound.iter().map(|row| &row[at]).collect();
             let nullable = values.iter().any(|value| value.nullable);
             let ty = common_of(values)?;
             types.push(ty);
-            columns.push(OutColumn {
+            let column = OutColumn {
                 name: names[at].clone(),
-                sql_name: format!("column{}", at + 1),
                 ty: ty.unwrap_or(SqlType::Int),
                 nullable,
                 identity: false,
                 untyped: false,
-            });
+            };
+            columns.push((column, Field::Value(at)));
         }
-        let mut texts = Vec::new();
+        let mut rows = Vec::new();
         for row in bound {
-            let values = row
-                .into_iter()
-                .zip(&types)
-                .map(|(value, ty)| fitted(value, *ty))
-                .collect::<Result<Vec<_>>>()?;
-            texts.push(format!("({})", self.joined_by(&values, ", ")?));
+            let values = row.into_iter().zip(&types).map(|(value, ty)| fitted(value, *ty));
+            rows.push(values.collect::<Result<Vec<_>>>()?);
         }
-        let text = format!("(VALUES {})", texts.join(", "));
-        self.offer(alias, None, &text, &columns, names)
+        let alias = self.offer(alias, None, &columns, names)?;
+        Ok(Relation::Values { rows, alias })
     }
 
-    fn named_table(&mut self, name: &Name, alias: Option<&str>, hints: Hints) -> Result<String> {
+    fn named_table(&mut self, name: &Name, alias: Option<&str>, hints: Hints) -> Result<Relation> {
         // a temporary table belongs to the session
         if !name.object().starts_with(['#', '@']) {
-            self.hints = self.hints.and(hints);
+            self.needs.hints = self.needs.hints.and(hints);
         }
         if name.0.len() == 1 {
             let found = self
@@ -229,9 +205,9 @@ impl Binder<'_> {
         let full = if alias.is_none() { Some(name.clone()) } else { None };
         match &table.kind {
             TableKind::View(text) => {
-                let (sql, columns) = self.view(&table, text)?;
-                let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
-                self.offer(&shown, full, &format!("({sql})"), &columns, &names)
+                let bound = self.view(&table, text)?;
+                let alias = self.offer(&shown, full, &fields(bound.columns), &[])?;
+                Ok(Relation::Derived { query: Box::new(bound.query), alias })
             }
             _ => {
                 if let TableKind::System(name) = &table.kind {
@@ -239,32 +215,32 @@ impl Binder<'_> {
                 } else {
                     self.reads_from(&table);
                 }
-                let columns: Vec<OutColumn> = table
-                    .columns
-                    .iter()
-                    .map(|column| OutColumn {
+                let column = |column: &TableColumn| {
+                    let out = OutColumn {
                         name: column.name.clone(),
-                        sql_name: column.name.clone(),
                         ty: column.ty,
                         nullable: column.nullable,
                         identity: column.identity,
                         untyped: false,
-                    })
-                    .collect();
-                self.offer(&shown, full, &table.sql(), &columns, &[])
+                    };
+                    (out, Field::Named(column.name.as_str().into()))
+                };
+                let columns: Vec<_> = table.columns.iter().map(column).collect();
+                let alias = self.offer(&shown, full, &columns, &[])?;
+                Ok(Relation::Scan { table, alias })
             }
         }
     }
 
     pub(crate) fn needs_system(&mut self, name: &str) {
-        if !self.system.iter().any(|known| known == name) {
-            self.system.push(name.to_owned());
+        if !self.needs.system.iter().any(|known| known == name) {
+            self.needs.system.push(name.to_owned());
         }
     }
 
     pub(crate) fn reads_from(&mut self, table: &Table) {
-        if !self.reads.contains(&table.schema) {
-            self.reads.push(table.schema.clone());
+        if !self.needs.reads.contains(&table.schema) {
+            self.needs.reads.push(table.schema.clone());
         }
     }
 
@@ -287,7 +263,7 @@ impl Binder<'_> {
         self.catalog.table(&wanted)?.ok_or_else(|| Error::InvalidObject { name: name.text() })
     }
 
-    fn view(&mut self, table: &Table, text: &str) -> Result<(String, Vec<OutColumn>)> {
+    fn view(&mut self, table: &Table, text: &str) -> Result<BoundQuery> {
         let name = table.full_name();
         if self.expanding.contains(&name) || self.expanding.len() > 30 {
             return Err(Error::NestLevel {});
@@ -307,25 +283,43 @@ impl Binder<'_> {
         self.scopes = scopes;
         self.ctes = ctes;
         self.expanding.pop();
-        let bound = result?;
-        let mut columns = bound.columns;
-        for (column, name) in columns.iter_mut().zip(names) {
+        let mut bound = result?;
+        for (column, name) in bound.columns.iter_mut().zip(names) {
             column.name = name;
         }
-        Ok((bound.sql, columns))
+        Ok(bound)
     }
 
-    fn cte_reference(&mut self, cte: &super::CteScope, alias: &str) -> Result<String> {
-        let sql_alias = self.fresh("t");
+    fn cte_reference(&mut self, cte: &super::CteScope, alias: &str) -> Result<Relation> {
+        let id = self.fresh(Alias::Source);
         let mut columns = Vec::new();
         for column in &cte.columns {
-            let sql = format!("{}.{}", quote(&sql_alias), quote(&column.sql));
-            columns.push(Offered { sql, ..column.clone() });
+            let of = ColumnRef::of(id, column.column.field.clone());
+            columns.push(Offered { column: of, ..column.clone() });
         }
         if cte.recursive {
-            self.recursion = Some(format!("{}.\"~depth\"", quote(&sql_alias)));
+            self.recursion = Some(id);
         }
-        self.add_source(SourceScope { alias: alias.to_owned(), full: None, columns })?;
-        Ok(format!("{} AS {}", quote(&cte.sql_name), quote(&sql_alias)))
+        let alias = alias.to_owned();
+        self.add_source(SourceScope { alias, full: None, id: Some(id), columns })?;
+        Ok(Relation::Common { name: cte.id, alias: id })
     }
+}
+
+/// Columns of a query, each with its position.
+fn fields(columns: Vec<OutColumn>) -> Vec<(OutColumn, Field)> {
+    columns.into_iter().enumerate().map(|(at, column)| (column, Field::Item(at))).collect()
+}
+
+/// Checks that names, if there are any, are as many as the columns.
+pub(crate) fn check_names(of: &str, names: &[String], columns: usize) -> Result<()> {
+    if names.is_empty() || names.len() == columns {
+        return Ok(());
+    }
+    let of = of.to_owned();
+    Err(if names.len() < columns {
+        Error::TooFewColumnNames { of }
+    } else {
+        Error::TooManyColumnNames { of }
+    })
 }

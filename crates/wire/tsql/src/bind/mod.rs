@@ -15,13 +15,12 @@ pub(crate) mod typing;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use tdekit_wire_tds::{Column, SqlType};
+use tdekit_wire_tds::SqlType;
 
-use crate::ast::Hints;
-use crate::bound::{Bound, Node};
 use crate::catalog::Catalog;
-use crate::emit::kernels::Kernels;
 use crate::error::{Error, Result};
+use crate::plan::scalar::{Node, Scalar};
+use crate::plan::{Alias, ColumnRef, Needs};
 
 /// A variable: its slot and type.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -70,8 +69,7 @@ pub(crate) struct Offered {
     pub(crate) ty: SqlType,
     pub(crate) nullable: bool,
     pub(crate) identity: bool,
-    /// Its name in SQLite's text.
-    pub(crate) sql: String,
+    pub(crate) column: ColumnRef,
 }
 
 /// A table, view or derived table in FROM.
@@ -81,7 +79,28 @@ pub(crate) struct SourceScope {
     pub(crate) alias: String,
     /// The table's own name, if it has no alias.
     pub(crate) full: Option<crate::ast::Name>,
+    /// None for a pseudo-table: its columns are the statement's own.
+    pub(crate) id: Option<Alias>,
     pub(crate) columns: Vec<Offered>,
+}
+
+impl SourceScope {
+    /// The columns of a table under this name.
+    pub(crate) fn of_table(
+        alias: &str,
+        table: &crate::catalog::Table,
+        id: Option<Alias>,
+    ) -> SourceScope {
+        let column = |column: &crate::catalog::TableColumn| Offered {
+            name: column.name.clone(),
+            ty: column.ty,
+            nullable: column.nullable,
+            identity: column.identity,
+            column: ColumnRef::named(id, &column.name),
+        };
+        let columns = table.columns.iter().map(column).collect();
+        SourceScope { alias: alias.to_owned(), full: None, id, columns }
+    }
 }
 
 /// Where aggregates are allowed.
@@ -100,8 +119,8 @@ pub(crate) struct Scope {
     pub(crate) hidden: usize,
     pub(crate) aggregates: Aggregates,
     /// Columns outside of aggregates must be among these: in the form of [`Binder::canonical`], and
-    /// as text.
-    pub(crate) groups: Option<Vec<(crate::ast::Expr, Bound)>>,
+    /// as they are used.
+    pub(crate) groups: Option<Vec<(crate::ast::Expr, Scalar)>>,
 }
 
 impl Scope {
@@ -115,7 +134,8 @@ impl Scope {
 #[derive(Debug, Clone)]
 pub(crate) struct CteScope {
     pub(crate) name: String,
-    pub(crate) sql_name: String,
+    pub(crate) id: Alias,
+    /// Without a source.
     pub(crate) columns: Vec<Offered>,
     /// References inside of its own definition count the recursion depth.
     pub(crate) recursive: bool,
@@ -133,33 +153,21 @@ const DEFAULT_RECURSION: i64 = 100;
 pub(crate) struct Binder<'a> {
     pub(crate) catalog: &'a mut dyn Catalog,
     pub(crate) variables: &'a Variables,
-    pub(crate) kernels: &'a Kernels,
     pub(crate) scopes: Vec<Scope>,
     pub(crate) ctes: Vec<CteScope>,
-    /// Parameters of the statement, starting with ?1; they have no leaves.
-    pub(crate) params: Vec<Bound>,
-    /// Positions of variables among them.
-    pub(crate) variable_params: std::collections::HashMap<usize, usize>,
-    pub(crate) guards: Vec<crate::emit::kernels::Guard>,
-    /// System views to fill before the statement runs.
-    pub(crate) system: Vec<String>,
-    /// Databases that the statement reads.
-    pub(crate) reads: Vec<String>,
-    /// What its tables' hints ask for.
-    pub(crate) hints: Hints,
-    pub(crate) next: usize,
+    pub(crate) needs: Needs,
+    /// Number of aliases given.
+    next: usize,
     /// Views that are being expanded.
     pub(crate) expanding: Vec<String>,
-    /// True if constants are written out and kernels are impossible: for text in a schema.
-    pub(crate) inline: bool,
-    /// Index of the scope at which a recursive member's references begin to count.
-    pub(crate) recursion: Option<String>,
+    /// The source of a recursive member that is its expression itself.
+    pub(crate) recursion: Option<Alias>,
     /// OPTION (MAXRECURSION), 0 for no limit.
     pub(crate) max_recursion: i64,
     /// Undeclared parameters, if they are allowed.
     pub(crate) open: Option<Arc<Undeclared>>,
     /// Number of expressions and tables that the statement may still have.
-    pub(crate) expressions_left: u32,
+    expressions_left: u32,
     pub(crate) tables_left: u32,
     /// SET ROWCOUNT, for changes.
     pub(crate) row_limit: Option<i64>,
@@ -167,80 +175,18 @@ pub(crate) struct Binder<'a> {
     pub(crate) into_left: usize,
     /// The database of unqualified names inside of a view.
     pub(crate) context: Option<String>,
-    /// None if no function looks up objects.
-    pub(crate) looks_up: Option<LookUp>,
-}
-
-/// The state in which the functions of a statement look up objects.
-#[derive(Debug, Default)]
-pub(crate) struct LookUp {
-    /// Databases, the current one as an empty name.
-    pub(crate) databases: Vec<String>,
-    /// The names passed to OBJECT_ID.
-    pub(crate) names: Vec<Bound>,
-    /// True if more than those names must be known.
-    pub(crate) whole: bool,
-}
-
-/// A statement for SQLite, ready to run.
-#[derive(Debug, Default)]
-pub(crate) struct Plan {
-    pub(crate) sql: String,
-    pub(crate) params: Vec<Bound>,
-    pub(crate) columns: Vec<Column>,
-    /// Keeps the kernels that the text calls.
-    #[allow(dead_code)]
-    pub(crate) guards: Vec<crate::emit::kernels::Guard>,
-    pub(crate) system: Vec<String>,
-    pub(crate) reads: Vec<String>,
-    pub(crate) hints: Hints,
-    pub(crate) looks_up: Option<LookUp>,
-}
-
-impl Plan {
-    /// Returns the text for SQLite, for these values of its parameters. It includes ranges that
-    /// LIKE implies if their bounds are known: each is enclosed in zero characters, after the
-    /// number of its lower bound. Names have no zero character: see [`quote`].
-    pub(crate) fn text(&self, params: &[rusqlite::types::Value]) -> std::borrow::Cow<'_, str> {
-        if !self.sql.contains('\0') {
-            return self.sql.as_str().into();
-        }
-        let mut text = String::with_capacity(self.sql.len());
-        let mut parts = self.sql.split('\0');
-        while let Some(plain) = parts.next() {
-            text.push_str(plain);
-            let (Some(number), Some(range)) = (parts.next(), parts.next()) else { break };
-            let at = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-            let known = at.and_then(|at| params.get(at));
-            if known.is_some_and(|bound| *bound != rusqlite::types::Value::Null) {
-                text.push_str(range);
-            }
-        }
-        text.into()
-    }
 }
 
 impl<'a> Binder<'a> {
-    pub(crate) fn new(
-        catalog: &'a mut dyn Catalog,
-        variables: &'a Variables,
-        kernels: &'a Kernels,
-    ) -> Binder<'a> {
+    pub(crate) fn new(catalog: &'a mut dyn Catalog, variables: &'a Variables) -> Binder<'a> {
         Binder {
             catalog,
             variables,
-            kernels,
             scopes: Vec::new(),
             ctes: Vec::new(),
-            params: Vec::new(),
-            variable_params: std::collections::HashMap::new(),
-            guards: Vec::new(),
-            system: Vec::new(),
-            reads: Vec::new(),
-            hints: Hints::default(),
+            needs: Needs::default(),
             next: 0,
             expanding: Vec::new(),
-            inline: false,
             recursion: None,
             max_recursion: DEFAULT_RECURSION,
             open: None,
@@ -249,7 +195,6 @@ impl<'a> Binder<'a> {
             row_limit: None,
             into_left: 0,
             context: None,
-            looks_up: None,
         }
     }
 
@@ -261,34 +206,21 @@ impl<'a> Binder<'a> {
     }
 
     /// Binds a variable, or an undeclared parameter.
-    pub(crate) fn variable(&mut self, name: &str) -> Result<Bound> {
+    pub(crate) fn variable(&mut self, name: &str) -> Result<Scalar> {
         let error = match self.variables.find(name) {
-            Ok(found) => return Ok(Bound::new(found.ty, true, Node::Var(found.slot))),
+            Ok(found) => return Ok(Scalar::new(found.ty, true, Node::Var(found.slot))),
             Err(error) => error,
         };
         let open = self.open.as_ref().and_then(|open| open.get(&name.to_lowercase()));
         match open {
-            Some(cell) => Ok(Bound::new(SqlType::Int, true, Node::Null(Some(cell.clone())))),
+            Some(cell) => Ok(Scalar::new(SqlType::Int, true, Node::Null(Some(cell.clone())))),
             None => Err(error),
         }
     }
 
-    /// Returns a name that no column or table has.
-    pub(crate) fn fresh(&mut self, prefix: &str) -> String {
+    /// Returns an alias of this kind that is not in use.
+    pub(crate) fn fresh(&mut self, kind: fn(usize) -> Alias) -> Alias {
         self.next += 1;
-        format!("~{prefix}{}", self.next)
-    }
-
-    pub(crate) fn plan(self, sql: String, columns: Vec<Column>) -> Plan {
-        Plan {
-            sql,
-            params: self.params,
-            columns,
-            guards: self.guards,
-            system: self.system,
-            reads: self.reads,
-            hints: self.hints,
-            looks_up: self.looks_up,
-        }
+        kind(self.next)
     }
 }

@@ -1,22 +1,23 @@
 //! Search conditions.
 
 use super::Binder;
-use crate::ast::{CmpOp, Expr, Query};
+use crate::ast::{self, CmpOp, Expr};
 use crate::bind::typing::{as_text, comparison, negated};
 use crate::bind::typing::{common_of, convert, fitted};
-use crate::bound::{Bound, Node};
 use crate::error::{Error, Result};
-use crate::value::{common_type, is_text, type_name};
+use crate::plan::relation::{Query, Rows};
+use crate::plan::scalar::{Node, Scalar, Shared, Subquery};
+use crate::value::{common_type, type_name};
 
 impl Binder<'_> {
     /// A condition; a plain value here is an error.
-    pub(crate) fn condition(&mut self, expr: &Expr) -> Result<Bound> {
+    pub(crate) fn condition(&mut self, expr: &Expr) -> Result<Scalar> {
         self.spend()?;
         match expr {
             Expr::And(items) | Expr::Or(items) => {
                 let bound =
                     items.iter().map(|item| self.condition(item)).collect::<Result<Vec<_>>>()?;
-                Ok(Bound::condition(match expr {
+                Ok(Scalar::condition(match expr {
                     Expr::And(_) => Node::And(bound),
                     _ => Node::Or(bound),
                 }))
@@ -29,7 +30,7 @@ impl Binder<'_> {
             }
             Expr::IsNull(inner, not) => {
                 let inner = self.scalar(inner)?;
-                Ok(Bound::condition(Node::IsNull(Box::new(inner), *not)))
+                Ok(Scalar::condition(Node::IsNull(Box::new(inner), *not)))
             }
             Expr::Between(value, low, high, not) => {
                 let low = self.scalar(low)?;
@@ -38,7 +39,7 @@ impl Binder<'_> {
                 let second = self.scalar(value)?;
                 let above = comparison(CmpOp::Ge, first, low)?;
                 let below = comparison(CmpOp::Le, second, high)?;
-                Ok(negated(Bound::condition(Node::And(vec![above, below])), *not))
+                Ok(negated(Scalar::condition(Node::And(vec![above, below])), *not))
             }
             Expr::InList(left, items, not) => self.in_list(left, items, *not),
             Expr::InQuery(left, query, not) => {
@@ -57,11 +58,11 @@ impl Binder<'_> {
                 };
                 let text = Box::new(as_text(text)?);
                 let pattern = Box::new(as_text(pattern)?);
-                Ok(negated(Bound::condition(Node::Like { text, pattern, escape }), *not))
+                Ok(negated(Scalar::condition(Node::Like { text, pattern, escape }), *not))
             }
             Expr::Exists(query) => {
-                let sql = self.subquery(query, |_| Ok(()))?;
-                Ok(Bound::condition(Node::Leaf(format!("EXISTS ({sql})"))))
+                let query = self.query(query, false)?.query;
+                Ok(Scalar::condition(Node::Query(Shared::new(Subquery::Exists(query)))))
             }
             Expr::Quantified(left, op, all, query) => {
                 let left = self.scalar(left)?;
@@ -75,7 +76,7 @@ impl Binder<'_> {
         }
     }
 
-    fn in_list(&mut self, left: &Expr, items: &[Expr], not: bool) -> Result<Bound> {
+    fn in_list(&mut self, left: &Expr, items: &[Expr], not: bool) -> Result<Scalar> {
         let left = self.scalar(left)?;
         let mut bound = Vec::new();
         for item in items {
@@ -84,28 +85,24 @@ impl Binder<'_> {
         let ty = common_of(std::iter::once(&left).chain(&bound))?;
         let left = fitted(left, ty)?;
         let bound = bound.into_iter().map(|item| fitted(item, ty)).collect::<Result<Vec<_>>>()?;
-        Ok(negated(Bound::condition(Node::InList(Box::new(left), bound)), not))
+        Ok(negated(Scalar::condition(Node::InList(Box::new(left), bound)), not))
     }
 
-    fn in_query(&mut self, left: Bound, query: &Query, not: bool) -> Result<Bound> {
-        let mut ty = left.ty;
-        let sql = self.subquery(query, |columns| {
-            let [column] = columns else { return Err(Error::OneColumnOnly {}) };
-            ty = match (left.node.is_untyped(), column.untyped) {
-                (true, _) => column.ty,
-                (false, true) => ty,
-                (false, false) => common_type(ty, column.ty)?,
-            };
-            Ok(())
-        })?;
-        let sql = self.coerced(&sql, &[ty])?;
+    fn in_query(&mut self, left: Scalar, query: &ast::Query, not: bool) -> Result<Scalar> {
+        let bound = self.query(query, false)?;
+        let [column] = bound.columns.as_slice() else { return Err(Error::OneColumnOnly {}) };
+        let ty = match (left.node.is_untyped(), column.untyped) {
+            (true, _) => column.ty,
+            (false, true) => left.ty,
+            (false, false) => common_type(left.ty, column.ty)?,
+        };
+        let converted = self.converted(bound, &[ty])?;
         if !crate::value::storage::comparable(ty) {
             return Err(Error::feature(format!("IN over {}", type_name(ty))));
         }
-        let left = self.emit_text(&convert(left, ty)?)?;
-        let collate = if is_text(ty) { " COLLATE TSQL" } else { "" };
-        let leaf = Bound::condition(Node::Leaf(format!("({left}{collate} IN ({}))", sql)));
-        Ok(negated(leaf, not))
+        let (left, query) = (convert(left, ty)?, Query::of(Rows::Converted(converted)));
+        let found = Node::Query(Shared::new(Subquery::In { left, query }));
+        Ok(negated(Scalar::condition(found), not))
     }
 }
 

@@ -2,20 +2,21 @@
 
 use tdekit_wire_tds::{Column, SqlType, Value};
 
+use super::from::check_names;
 use super::{Binder, CteScope, Offered};
 use crate::ast::{Child, Expr, Item, Name, Query, SetExpr, SetOp};
 use crate::bind::typing::convert;
-use crate::bound::{Bound, Node};
 use crate::error::{Error, Result};
 use crate::functions::func::Func;
-use crate::name::quote;
-use crate::value::{common_type, is_text};
+use crate::plan::relation::{self, Common, Converted, Count, Limit, Rows, Sort};
+use crate::plan::scalar::{Node, Scalar, Shared, Subquery};
+use crate::plan::{Alias, ColumnRef, Field};
+use crate::value::common_type;
 
 /// A column of a query's result.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct OutColumn {
     pub(crate) name: String,
-    pub(crate) sql_name: String,
     pub(crate) ty: SqlType,
     pub(crate) nullable: bool,
     pub(crate) identity: bool,
@@ -24,20 +25,24 @@ pub(crate) struct OutColumn {
     pub(crate) untyped: bool,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub(crate) struct BoundQuery {
-    pub(crate) sql: String,
+    pub(crate) query: relation::Query,
     pub(crate) columns: Vec<OutColumn>,
 }
 
 impl OutColumn {
-    /// The column of a query that has this alias in SQLite's text.
-    pub(crate) fn leaf(&self, alias: &str) -> Bound {
+    /// The column of this position in a query that has this alias.
+    pub(crate) fn of(&self, alias: Alias, at: usize) -> Scalar {
         if self.untyped {
-            return Bound::new(self.ty, true, Node::Null(None));
+            return Scalar::new(self.ty, true, Node::Null(None));
         }
-        let sql = format!("{}.{}", quote(alias), quote(&self.sql_name));
-        Bound::new(self.ty, self.nullable, Node::Leaf(sql))
+        Scalar::column(self.ty, self.nullable, ColumnRef::of(alias, Field::Item(at)))
+    }
+
+    /// The same in an order of the query's own.
+    pub(crate) fn own(&self, at: usize) -> Scalar {
+        Scalar::column(self.ty, self.nullable, ColumnRef::own(Field::Item(at)))
     }
 }
 
@@ -60,62 +65,50 @@ impl Binder<'_> {
             self.max_recursion = most;
         }
         let known = self.ctes.len();
-        let with = self.common_tables(&query.ctes)?;
+        let mut with = self.common_tables(&query.ctes)?;
         let result = self.query_body(query, outermost);
         self.ctes.truncate(known);
         let mut bound = result?;
-        bound.sql = format!("{with}{}", bound.sql);
+        with.append(&mut bound.query.with);
+        bound.query.with = with;
         Ok(bound)
     }
 
     /// Binds WITH: its names stay in scope until the caller removes them.
-    pub(crate) fn common_tables(&mut self, ctes: &[crate::ast::Cte]) -> Result<String> {
-        let mut texts = Vec::new();
-        for cte in ctes {
-            let recursive = mentions(&cte.query, &cte.name);
-            let scopes = std::mem::take(&mut self.scopes);
-            let result = match recursive {
-                true => self.recursive(cte),
-                false => self.query(&cte.query, false).map(|bound| (bound, None)),
-            };
-            self.scopes = scopes;
-            let (bound, made) = result?;
-            if let Some((text, scope)) = made {
-                texts.push(text);
-                self.ctes.push(scope);
-                continue;
+    pub(crate) fn common_tables(&mut self, ctes: &[crate::ast::Cte]) -> Result<Vec<Common>> {
+        ctes.iter().map(|cte| self.common_table(cte)).collect()
+    }
+
+    fn common_table(&mut self, cte: &crate::ast::Cte) -> Result<Common> {
+        let recursive = mentions(&cte.query, &cte.name);
+        let scopes = std::mem::take(&mut self.scopes);
+        let result = match recursive {
+            true => self.recursive(cte).map(Ok),
+            false => self.query(&cte.query, false).map(Err),
+        };
+        self.scopes = scopes;
+        let bound = match result? {
+            Ok(common) => return Ok(common),
+            Err(bound) => bound,
+        };
+        check_names(&cte.name, &cte.columns, bound.columns.len())?;
+        let mut columns = Vec::new();
+        for (at, column) in bound.columns.iter().enumerate() {
+            let name = cte.columns.get(at).unwrap_or(&column.name).clone();
+            if name.is_empty() {
+                return Err(Error::NoColumnName { number: at + 1, of: cte.name.clone() });
             }
-            if !cte.columns.is_empty() && cte.columns.len() != bound.columns.len() {
-                let of = cte.name.clone();
-                return Err(if cte.columns.len() < bound.columns.len() {
-                    Error::TooFewColumnNames { of }
-                } else {
-                    Error::TooManyColumnNames { of }
-                });
-            }
-            let mut columns = Vec::new();
-            for (at, column) in bound.columns.iter().enumerate() {
-                let name = cte.columns.get(at).unwrap_or(&column.name).clone();
-                if name.is_empty() {
-                    return Err(Error::NoColumnName { number: at + 1, of: cte.name.clone() });
-                }
-                columns.push(Offered {
-                    name,
-                    ty: column.ty,
-                    nullable: column.nullable,
-                    identity: column.identity,
-                    sql: column.sql_name.clone(),
-                });
-            }
-            let sql_name = self.fresh("c");
-            texts.push(format!("{} AS ({})", quote(&sql_name), bound.sql));
-            let name = cte.name.clone();
-            self.ctes.push(CteScope { name, sql_name, columns, recursive: false });
+            columns.push(Offered {
+                name,
+                ty: column.ty,
+                nullable: column.nullable,
+                identity: column.identity,
+                column: ColumnRef::own(Field::Item(at)),
+            });
         }
-        if texts.is_empty() {
-            return Ok(String::new());
-        }
-        Ok(format!("WITH RECURSIVE {} ", texts.join(", ")))
+        let id = self.fresh(Alias::Common);
+        self.ctes.push(CteScope { name: cte.name.clone(), id, columns, recursive: false });
+        Ok(Common::Plain { name: id, query: bound.query })
     }
 
     fn query_body(&mut self, query: &Query, outermost: bool) -> Result<BoundQuery> {
@@ -129,11 +122,11 @@ impl Binder<'_> {
         if !outermost && !query.order.is_empty() && query.offset.is_none() {
             return Err(Error::OrderInDerived {});
         }
-        let mut bound = self.set_expression(&query.body)?;
+        let bound = self.set_expression(&query.body)?;
         if query.order.is_empty() {
             return Ok(bound);
         }
-        let mut keys = Vec::new();
+        let mut order = Vec::new();
         for item in &query.order {
             let at = match &item.expr {
                 Expr::Int(digits) => position(digits, bound.columns.len())?,
@@ -145,14 +138,12 @@ impl Binder<'_> {
                 Expr::Column(name) => listed(&query.body, name).ok_or(Error::SetOrder {})?,
                 _ => return Err(Error::SetOrder {}),
             };
-            let column = &bound.columns[at];
-            let collate = if is_text(column.ty) { " COLLATE TSQL" } else { "" };
-            let direction = if item.descending { " DESC" } else { "" };
-            keys.push(format!("{}{collate}{direction}", quote(&column.sql_name)));
+            order.push(Sort { value: bound.columns[at].own(at), descending: item.descending });
         }
         let limit = self.limit(None, query.offset.as_ref())?;
-        bound.sql = format!("SELECT * FROM ({}) ORDER BY {}{limit}", bound.sql, keys.join(", "));
-        Ok(bound)
+        let BoundQuery { query: relation::Query { with, rows }, columns } = bound;
+        let rows = Rows::Ordered { rows: Box::new(rows), order, limit };
+        Ok(BoundQuery { query: relation::Query { with, rows }, columns })
     }
 
     pub(crate) fn set_expression(&mut self, body: &SetExpr) -> Result<BoundQuery> {
@@ -180,12 +171,6 @@ impl Binder<'_> {
                         super::call::check_groupable(*ty)?;
                     }
                 }
-                let name = match op {
-                    SetOp::Union => "UNION",
-                    SetOp::UnionAll => "UNION ALL",
-                    SetOp::Intersect => "INTERSECT",
-                    SetOp::Except => "EXCEPT",
-                };
                 let mut columns = left.columns.clone();
                 for ((column, other), ty) in columns.iter_mut().zip(&right.columns).zip(&types) {
                     column.ty = *ty;
@@ -193,57 +178,36 @@ impl Binder<'_> {
                     column.untyped &= other.untyped;
                     column.identity = false;
                 }
-                for (at, column) in columns.iter_mut().enumerate() {
-                    column.sql_name = format!("~{at}");
-                }
-                let left = self.coerced(&left, &types)?;
-                let right = self.coerced(&right, &types)?;
-                Ok(BoundQuery { sql: format!("{left} {name} {right}"), columns })
+                let left = self.converted(left, &types)?;
+                let right = self.converted(right, &types)?;
+                let query = relation::Query::of(Rows::Set { op: *op, left, right });
+                Ok(BoundQuery { query, columns })
             }
         }
     }
 
-    /// The query with its columns converted to these types, named by position, and collated.
-    pub(crate) fn coerced(&mut self, query: &BoundQuery, types: &[SqlType]) -> Result<String> {
-        let alias = self.fresh("q");
-        let mut items = Vec::new();
-        for (at, (column, ty)) in query.columns.iter().zip(types).enumerate() {
-            let text = self.emit_text(&convert(column.leaf(&alias), *ty)?)?;
-            let collate = if is_text(*ty) { " COLLATE TSQL" } else { "" };
-            items.push(format!("({text}){collate} AS {}", quote(&format!("~{at}"))));
-        }
-        Ok(format!("SELECT {} FROM ({}) AS {}", items.join(", "), query.sql, quote(&alias)))
+    /// The query with its columns converted to these types.
+    pub(crate) fn converted(&mut self, bound: BoundQuery, types: &[SqlType]) -> Result<Converted> {
+        let alias = self.fresh(Alias::Query);
+        let columns = bound.columns.iter().zip(types).enumerate();
+        let items = columns.map(|(at, (column, ty))| convert(column.of(alias, at), *ty));
+        let items = items.collect::<Result<Vec<_>>>()?;
+        Ok(Converted { query: Box::new(bound.query), alias, items })
     }
 
-    /// Binds a subquery, in whose scope are the surrounding names.
-    pub(crate) fn subquery<T>(
-        &mut self,
-        query: &Query,
-        check: impl FnOnce(&[OutColumn]) -> Result<T>,
-    ) -> Result<BoundQuerySql> {
-        let bound = self.query(query, false)?;
-        check(&bound.columns)?;
-        Ok(BoundQuerySql(bound))
-    }
-
-    pub(crate) fn scalar_subquery(&mut self, query: &Query) -> Result<Bound> {
+    pub(crate) fn scalar_subquery(&mut self, query: &Query) -> Result<Scalar> {
         if query.offset.is_none() && assigns(query) {
             return Err(Error::Syntax { near: "=".to_owned() });
         }
         let bound = self.query(query, false)?;
         let [column] = bound.columns.as_slice() else { return Err(Error::OneColumnOnly {}) };
-        let sql = if gives_one_row(query) {
-            format!("({})", bound.sql)
+        let ty = column.ty;
+        let subquery = if gives_one_row(query) {
+            Subquery::One(bound.query)
         } else {
-            let alias = self.fresh("q");
-            format!(
-                "(SELECT tsql_single({}) FROM ({}) AS {})",
-                quote(&column.sql_name),
-                bound.sql,
-                quote(&alias)
-            )
+            Subquery::Single { query: bound.query, alias: self.fresh(Alias::Query) }
         };
-        Ok(Bound::new(column.ty, true, Node::Leaf(sql)))
+        Ok(Scalar::new(ty, true, Node::Query(Shared::new(subquery))))
     }
 
     /// LIMIT for TOP, or for OFFSET and FETCH.
@@ -251,7 +215,7 @@ impl Binder<'_> {
         &mut self,
         top: Option<&crate::ast::Top>,
         offset: Option<&(Expr, Option<Expr>)>,
-    ) -> Result<String> {
+    ) -> Result<Option<Limit>> {
         if let Some(top) = top {
             if top.percent {
                 return Err(Error::unsupported("TOP PERCENT"));
@@ -259,28 +223,29 @@ impl Binder<'_> {
             if top.ties {
                 return Err(Error::unsupported("WITH TIES"));
             }
-            return Ok(format!(" LIMIT {}", self.row_count(&top.count)?));
+            let count = Count::Value(self.row_count(&top.count)?);
+            return Ok(Some(Limit { count, offset: None }));
         }
-        let Some((offset, fetch)) = offset else { return Ok(String::new()) };
-        let offset = self.row_count(offset)?;
-        let fetch = match fetch {
-            Some(fetch) => self.row_count(fetch)?,
-            None => "-1".to_owned(),
+        let Some((offset, fetch)) = offset else { return Ok(None) };
+        let offset = Some(self.row_count(offset)?);
+        let count = match fetch {
+            Some(fetch) => Count::Value(self.row_count(fetch)?),
+            None => Count::All,
         };
-        Ok(format!(" LIMIT {fetch} OFFSET {offset}"))
+        Ok(Some(Limit { count, offset }))
     }
 
     /// The share of TOP .. PERCENT.
-    pub(crate) fn percent(&mut self, expr: &Expr) -> Result<String> {
+    pub(crate) fn percent(&mut self, expr: &Expr) -> Result<Scalar> {
         let scopes = std::mem::take(&mut self.scopes);
         let share = self.scalar(expr);
         self.scopes = scopes;
         let share = convert(share?, SqlType::Float)?;
         let node = Node::Call(Func::Percent, vec![share]);
-        self.emit_text(&Bound::new(SqlType::Float, false, node))
+        Ok(Scalar::new(SqlType::Float, false, node))
     }
 
-    pub(crate) fn row_count(&mut self, expr: &Expr) -> Result<String> {
+    pub(crate) fn row_count(&mut self, expr: &Expr) -> Result<Scalar> {
         let scopes = std::mem::take(&mut self.scopes);
         let count = self.scalar(expr);
         self.scopes = scopes;
@@ -295,24 +260,7 @@ impl Binder<'_> {
             return Err(Error::BadTop {});
         }
         let node = Node::Call(Func::RowCount, vec![count]);
-        self.emit_text(&Bound::new(SqlType::BigInt, false, node))
-    }
-}
-
-/// A subquery's text and columns.
-pub(crate) struct BoundQuerySql(pub(crate) BoundQuery);
-
-impl std::fmt::Display for BoundQuerySql {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0.sql)
-    }
-}
-
-impl std::ops::Deref for BoundQuerySql {
-    type Target = BoundQuery;
-
-    fn deref(&self) -> &BoundQuery {
-        &self.0
+        Ok(Scalar::new(SqlType::BigInt, false, node))
     }
 }
 

@@ -1,10 +1,12 @@
 //! Recursive common table expressions: an anchor, then members that read the expression itself.
 
-use super::query::{BoundQuery, child_mentions};
+use super::from::check_names;
+use super::query::child_mentions;
 use super::{Binder, CteScope, Offered};
 use crate::ast::{Child, Cte, SetExpr, SetOp};
 use crate::error::{Error, Result};
-use crate::name::quote;
+use crate::plan::relation::{Common, Query};
+use crate::plan::{Alias, ColumnRef, Field};
 
 /// The members of a chain of UNION ALL, the first one first.
 fn members<'q>(body: &'q SetExpr, found: &mut Vec<&'q SetExpr>) {
@@ -29,11 +31,8 @@ fn names_itself(member: &SetExpr, cte: &Cte) -> Result<bool> {
 }
 
 impl Binder<'_> {
-    /// Binds the anchor, and the whole as text with its scope.
-    pub(crate) fn recursive(
-        &mut self,
-        cte: &Cte,
-    ) -> Result<(BoundQuery, Option<(String, CteScope)>)> {
+    /// Binds one, and adds its name to the scope.
+    pub(crate) fn recursive(&mut self, cte: &Cte) -> Result<Common> {
         let name = || cte.name.clone();
         if !cte.query.ctes.is_empty() || !cte.query.order.is_empty() || cte.query.offset.is_some() {
             return Err(Error::feature("ORDER BY in a recursive common table expression"));
@@ -52,15 +51,8 @@ impl Binder<'_> {
             SetExpr::Op(SetOp::UnionAll, Box::new(left), Box::new((*right).clone()))
         });
         let anchor = self.set_expression(&anchor)?;
-        if !cte.columns.is_empty() && cte.columns.len() != anchor.columns.len() {
-            let of = name();
-            return Err(if cte.columns.len() < anchor.columns.len() {
-                Error::TooFewColumnNames { of }
-            } else {
-                Error::TooManyColumnNames { of }
-            });
-        }
-        let sql_name = self.fresh("c");
+        check_names(&cte.name, &cte.columns, anchor.columns.len())?;
+        let id = self.fresh(Alias::Common);
         let mut columns = Vec::new();
         for (at, column) in anchor.columns.iter().enumerate() {
             let shown = cte.columns.get(at).unwrap_or(&column.name).clone();
@@ -72,30 +64,21 @@ impl Binder<'_> {
                 ty: column.ty,
                 nullable: true,
                 identity: false,
-                sql: format!("~{at}"),
+                column: ColumnRef::own(Field::Item(at)),
             });
         }
-        let scope = CteScope { name: name(), sql_name: sql_name.clone(), columns, recursive: true };
+        let scope = CteScope { name: name(), id, columns, recursive: true };
         self.ctes.push(scope.clone());
         let result = self.recursive_members(&parts[first..], &scope);
         self.ctes.pop();
-        let texts = result?;
-        let names: Vec<String> = scope.columns.iter().map(|column| quote(&column.sql)).collect();
-        let inner: Vec<String> =
-            anchor.columns.iter().map(|column| quote(&column.sql_name)).collect();
-        let text = format!(
-            "{}({}, \"~depth\") AS (SELECT {}, 0 FROM ({}) UNION ALL {})",
-            quote(&sql_name),
-            names.join(", "),
-            inner.join(", "),
-            anchor.sql,
-            texts.join(" UNION ALL ")
-        );
-        Ok((anchor, Some((text, CteScope { recursive: false, ..scope }))))
+        let members = result?;
+        let width = scope.columns.len();
+        self.ctes.push(CteScope { recursive: false, ..scope });
+        Ok(Common::Recursive { name: id, width, anchor: anchor.query, members })
     }
 
-    fn recursive_members(&mut self, parts: &[&SetExpr], scope: &CteScope) -> Result<Vec<String>> {
-        let mut texts = Vec::new();
+    fn recursive_members(&mut self, parts: &[&SetExpr], scope: &CteScope) -> Result<Vec<Query>> {
+        let mut members = Vec::new();
         for part in parts {
             let SetExpr::Select(select) = part else {
                 return Err(Error::feature("this recursive common table expression"));
@@ -111,8 +94,8 @@ impl Binder<'_> {
                     return Err(Error::RecursiveTypes { column, name });
                 }
             }
-            texts.push(bound.sql);
+            members.push(bound.query);
         }
-        Ok(texts)
+        Ok(members)
     }
 }

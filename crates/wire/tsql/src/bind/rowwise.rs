@@ -5,41 +5,37 @@ use std::sync::Arc;
 
 use tdekit_wire_tds::{Column, SqlType};
 
-use super::select::rows;
-use super::{Binder, Offered, Scope, SourceScope};
-use crate::ast::{Item, Name, SetTarget, TableRef, Update};
+use super::dml::set_column;
+use super::select::Leaves;
+use super::{Binder, Scope, SourceScope};
+use crate::ast::{Item, SetTarget, TableRef, Update};
 use crate::bind::typing::{assign, convert};
-use crate::bound::{Bound, Node};
 use crate::catalog::{Table, TableColumn};
 use crate::error::{Error, Result};
-use crate::name::quote;
+use crate::plan::relation::{self, Query, Rows, Select};
+use crate::plan::scalar::{Node, Scalar};
+use crate::plan::{Alias, ColumnRef, Field};
 
 /// An update that processes one row after another.
 #[derive(Debug)]
 pub(crate) struct Rowwise {
     pub(crate) table: Arc<Table>,
-    /// Selects the rowid, then values of these types.
-    pub(crate) select: String,
+    /// Types of the values that its query gives after the number of the row.
     pub(crate) types: Vec<SqlType>,
     pub(crate) sets: Vec<RowSet>,
-    /// Takes the rowid, then the values of the sets that name a column; none if there are none.
-    pub(crate) update: Option<String>,
     /// Expressions over the values of the row, followed by the new ones, one for each set.
-    pub(crate) output: Vec<Bound>,
+    pub(crate) output: Vec<Scalar>,
     pub(crate) columns: Vec<Column>,
 }
 
 /// `column = value`, `@v = value` or `@v = column = value`, over the values of the row.
 #[derive(Debug)]
 pub(crate) struct RowSet {
-    pub(crate) value: Bound,
+    pub(crate) value: Scalar,
     pub(crate) column: Option<TableColumn>,
     /// Slot and type.
     pub(crate) variable: Option<(usize, SqlType)>,
 }
-
-const OLD: &str = "\"~old\".";
-const NEW: &str = "\"~new\".";
 
 /// Returns true if an UPDATE must process row by row.
 pub(crate) fn is_rowwise(update: &Update) -> bool {
@@ -48,23 +44,26 @@ pub(crate) fn is_rowwise(update: &Update) -> bool {
 }
 
 impl Binder<'_> {
-    pub(crate) fn rowwise(&mut self, update: &Update) -> Result<Rowwise> {
+    /// Returns the query of the rows, and the work for each of them.
+    pub(crate) fn rowwise(&mut self, update: &Update) -> Result<(Query, Rowwise)> {
         let known = self.ctes.len();
         let with = self.common_tables(&update.ctes)?;
         self.scopes.push(Scope::new());
-        let made = self.rowwise_in_scope(update, &with);
+        let made = self.rowwise_in_scope(update);
         self.scopes.pop();
         self.ctes.truncate(known);
-        made
+        made.map(|(select, rowwise)| {
+            (Query { with, rows: Rows::Select(Box::new(select)) }, rowwise)
+        })
     }
 
-    fn rowwise_in_scope(&mut self, update: &Update, with: &str) -> Result<Rowwise> {
-        self.hints = self.hints.and(update.hints);
+    fn rowwise_in_scope(&mut self, update: &Update) -> Result<(Select, Rowwise)> {
+        self.needs.hints = self.needs.hints.and(update.hints);
         let own = [TableRef::Table(update.target.clone(), None, update.hints)];
         let tables: &[TableRef] = if update.from.is_empty() { &own } else { &update.from };
         let from = self.tables_clause(tables)?;
         let (table, alias) = self.target_in(&update.target, tables)?;
-        let (mut leaves, mut types) = (Vec::new(), Vec::new());
+        let mut leaves = Leaves::default();
         let mut sets: Vec<RowSet> = Vec::new();
         for (target, op, value) in &update.sets {
             let (column, variable) = match target {
@@ -74,7 +73,7 @@ impl Binder<'_> {
                     (Some(name), Some(self.variables.find(variable)?))
                 }
             };
-            let column = column.map(|name| self.set_column(&table, name)).transpose()?;
+            let column = column.map(|name| set_column(&table, name)).transpose()?;
             let value = match (value, &column) {
                 (Some(expr), _) => self.scalar(expr)?,
                 (None, Some(column)) => self.default(&table, column)?,
@@ -82,10 +81,10 @@ impl Binder<'_> {
             };
             let current = match (&column, &variable) {
                 (Some(column), _) => {
-                    let leaf = format!("{alias}.{}", quote(&column.name));
-                    Bound::new(column.ty, column.nullable, Node::Leaf(leaf))
+                    let current = ColumnRef::named(Some(alias), &column.name);
+                    Scalar::column(column.ty, column.nullable, current)
                 }
-                (None, Some(variable)) => Bound::new(variable.ty, true, Node::Var(variable.slot)),
+                (None, Some(variable)) => Scalar::new(variable.ty, true, Node::Var(variable.slot)),
                 (None, None) => value.clone(),
             };
             let value = super::call::compound(*op, current, value)?;
@@ -94,35 +93,19 @@ impl Binder<'_> {
                 (None, Some(variable)) => convert(value, variable.ty)?,
                 (None, None) => value,
             };
-            let value = rows(&value, &mut leaves, &mut types);
+            let value = leaves.taken_from(value);
             let variable = variable.map(|variable| (variable.slot, variable.ty));
             sets.push(RowSet { value, column, variable });
         }
         let filter = self.filter(update.filter.as_ref())?;
         let (output, columns) =
-            self.rowwise_output(&update.output, &table, &alias, &sets, (&mut leaves, &mut types))?;
+            self.rowwise_output(&update.output, &table, alias, &sets, &mut leaves)?;
         let limit = self.change_limit(update.top.as_ref())?;
-        let items: String = leaves.iter().map(|leaf| format!(", {leaf}")).collect();
-        let select = format!("{with}SELECT {alias}.rowid{items} FROM {from}{filter}{limit}");
-        let named = sets.iter().filter_map(|set| set.column.as_ref());
-        let assigned: Vec<String> = named
-            .enumerate()
-            .map(|(at, column)| format!("{} = ?{}", quote(&column.name), at + 2))
-            .collect();
-        let update = (!assigned.is_empty()).then(|| {
-            format!("UPDATE {} SET {} WHERE rowid = ?1", table.sql(), assigned.join(", "))
-        });
-        Ok(Rowwise { table, select, types, sets, update, output, columns })
-    }
-
-    fn set_column(&self, table: &Table, name: &Name) -> Result<TableColumn> {
-        let column = table
-            .column(name.object())
-            .ok_or_else(|| Error::InvalidColumn { name: name.text() })?;
-        if column.identity {
-            return Err(Error::IdentityUpdate { name: column.name.clone() });
-        }
-        Ok(column.clone())
+        let types = leaves.types();
+        let row = Scalar::column(SqlType::BigInt, false, ColumnRef::of(alias, Field::RowId));
+        let items = std::iter::once(row).chain(leaves.0).map(relation::Item::Plain).collect();
+        let select = Select { items, from: Some(from), filter, limit, ..Select::default() };
+        Ok((select, Rowwise { table, types, sets, output, columns }))
     }
 
     /// Binds the expressions of OUTPUT over the row's values, followed by the new ones.
@@ -130,60 +113,61 @@ impl Binder<'_> {
         &mut self,
         items: &[Item],
         table: &Table,
-        alias: &str,
+        alias: Alias,
         sets: &[RowSet],
-        (leaves, types): (&mut Vec<String>, &mut Vec<SqlType>),
-    ) -> Result<(Vec<Bound>, Vec<Column>)> {
-        let source = |name: &str, prefix: &str| {
-            let column = |column: &TableColumn| Offered {
-                name: column.name.clone(),
-                ty: column.ty,
-                nullable: column.nullable,
-                identity: column.identity,
-                sql: format!("{prefix}{}", quote(&column.name)),
-            };
-            let columns = table.columns.iter().map(column).collect();
-            SourceScope { alias: name.to_owned(), full: None, columns }
-        };
+        leaves: &mut Leaves,
+    ) -> Result<(Vec<Scalar>, Vec<Column>)> {
         let mut scope = Scope::new();
-        scope.sources = vec![source("inserted", NEW), source("deleted", OLD)];
+        scope.sources = vec![
+            SourceScope::of_table("inserted", table, Some(Alias::Inserted)),
+            SourceScope::of_table("deleted", table, Some(Alias::Deleted)),
+        ];
         self.scopes.push(scope);
         let found: Result<Vec<_>> = items.iter().map(|item| self.item(item)).collect();
         self.scopes.pop();
-        let (mut output, mut columns, mut made) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut output, mut columns) = (Vec::new(), Vec::new());
         for (name, bound, identity) in found?.into_iter().flatten() {
             columns.push(Column { name, ty: bound.ty, nullable: bound.nullable, identity });
-            made.push(bound);
+            output.push(bound);
         }
-        // the new value of a column that is set comes behind all values of the row
-        let set_at = |sql: &str| {
-            let name = sql.strip_prefix(NEW)?;
-            let named = |set: &RowSet| {
-                set.column.as_ref().is_some_and(|column| quote(&column.name) == name)
-            };
-            sets.iter().position(named)
-        };
-        for mut bound in made {
-            bound.each(&mut |part| {
-                let Node::Leaf(sql) = &part.node else { return };
-                if let Some(at) = set_at(sql) {
-                    part.node = Node::Arg(usize::MAX - at);
-                } else if let Some(name) = sql.strip_prefix(NEW).or_else(|| sql.strip_prefix(OLD)) {
-                    part.node = Node::Leaf(format!("{alias}.{name}"));
-                }
-            });
-            output.push(rows(&bound, leaves, types));
-        }
-        let count = leaves.len();
+        // a column that is not set has one value
         for bound in &mut output {
             bound.each(&mut |part| {
-                if let Node::Arg(at) = part.node
-                    && let Some(set) = usize::MAX.checked_sub(at).filter(|set| *set < sets.len())
-                {
-                    part.node = Node::Arg(count + set);
+                if let Node::Column(column) = &mut part.node {
+                    let new = column.source == Some(Alias::Inserted);
+                    let old = column.source == Some(Alias::Deleted);
+                    if old || new && set_at(sets, column).is_none() {
+                        column.source = Some(alias);
+                    }
+                }
+                if part.node.is_leaf() && new_value(sets, part).is_none() {
+                    leaves.place(part);
+                }
+            });
+        }
+        // the new value of a column that is set comes behind all values of the row
+        let count = leaves.0.len();
+        for bound in &mut output {
+            bound.each(&mut |part| {
+                if part.node.is_leaf() {
+                    let new = new_value(sets, part).map(|at| count + at);
+                    part.node = Node::Arg(new.unwrap_or_else(|| leaves.place(part)));
                 }
             });
         }
         Ok((output, columns))
     }
+}
+
+/// Position of the set that gives this column a new value.
+fn set_at(sets: &[RowSet], column: &ColumnRef) -> Option<usize> {
+    let Field::Named(name) = &column.field else { return None };
+    let named = |set: &RowSet| set.column.as_ref().is_some_and(|set| *set.name == **name);
+    sets.iter().position(named)
+}
+
+/// Position of the set, if this is the value after the change of a column that is set.
+fn new_value(sets: &[RowSet], part: &Scalar) -> Option<usize> {
+    let column = part.as_column().filter(|column| column.source == Some(Alias::Inserted))?;
+    set_at(sets, column)
 }

@@ -1,23 +1,19 @@
 //! One SELECT.
 
+use tdekit_wire_tds::SqlType;
+
+use super::call::sort;
 use super::query::{BoundQuery, OutColumn, position};
 use super::{Aggregates, Binder, Scope};
 use crate::ast::{Expr, Item, OrderItem, Select};
-use crate::bound::{Bound, Node};
 use crate::error::{Error, Result};
-use crate::name::quote;
-use crate::value::is_text;
+use crate::plan::relation::{self, Ranked, Rows, Sort};
+use crate::plan::scalar::{Node, Scalar};
+use crate::plan::{ColumnRef, Field};
 
-/// The text of a SELECT that assigns, slots and values, the types of its columns.
-type Assigning = (String, Vec<(usize, Bound)>, Vec<tdekit_wire_tds::SqlType>);
-
-/// The parts of a SELECT before its list is written.
-struct Parts {
-    from: String,
-    filter: String,
-    group: String,
-    having: String,
-}
+/// A SELECT that assigns: the plan of the values that SQLite gives, the slots and their values over
+/// its rows, the types of its columns.
+pub(crate) type Assigning<T> = (T, Vec<(usize, Scalar)>, Vec<SqlType>);
 
 /// Returns true if a SELECT has an aggregate outside of its subqueries.
 pub(crate) fn has_aggregates(select: &Select, order: &[OrderItem]) -> bool {
@@ -52,76 +48,53 @@ impl Binder<'_> {
         order: &[OrderItem],
         offset: Option<&(Expr, Option<Expr>)>,
     ) -> Result<BoundQuery> {
-        let parts = self.parts(select, order)?;
+        let mut made = self.parts(select, order)?;
         let mut columns = Vec::new();
-        let mut items = Vec::new();
         for item in &select.items {
             for (name, bound, identity) in self.item(item)? {
-                let sql_name = format!("~{}", columns.len());
                 if select.distinct {
                     super::call::check_groupable(bound.ty)?;
                 }
-                let collate = if is_text(bound.ty) { " COLLATE TSQL" } else { "" };
-                let text = self.emit_text(&bound)?;
-                items.push(format!("{text}{collate} AS {}", quote(&sql_name)));
                 let (ty, nullable) = (bound.ty, bound.nullable);
                 let untyped = bound.node.is_untyped();
-                columns.push(OutColumn { name, sql_name, ty, nullable, identity, untyped });
+                made.items.push(relation::Item::Named(bound, columns.len()));
+                columns.push(OutColumn { name, ty, nullable, identity, untyped });
             }
         }
         if let Some(depth) = self.recursion.take() {
             if select.distinct || select.top.is_some() || !select.group.is_empty() {
                 return Err(Error::feature("DISTINCT, TOP or GROUP BY in a recursive part"));
             }
-            items.push(format!("tsql_depth({depth}, {}) AS \"~depth\"", self.max_recursion));
+            made.items.push(relation::Item::Depth(depth, self.max_recursion));
         }
-        if let Some(top) = select.top.as_ref().filter(|top| top.percent || top.ties) {
-            return self.ranked(select, top, order, (items, columns), &parts);
-        }
-        let order = self.select_order(select, order, &columns)?;
-        let limit = self.limit(select.top.as_ref(), offset)?;
-        let distinct = if select.distinct { "DISTINCT " } else { "" };
-        let sql = format!(
-            "SELECT {distinct}{}{}{}{}{}{order}{limit}",
-            items.join(", "),
-            parts.from,
-            parts.filter,
-            parts.group,
-            parts.having
-        );
-        Ok(BoundQuery { sql, columns })
+        let rows = if let Some(top) = select.top.as_ref().filter(|top| top.percent || top.ties) {
+            self.ranked(select, top, order, &columns, made)?
+        } else {
+            made.order = self.order_keys(select, order, &columns)?;
+            made.limit = self.limit(select.top.as_ref(), offset)?;
+            Rows::Select(Box::new(made))
+        };
+        Ok(BoundQuery { query: relation::Query::of(rows), columns })
     }
 
-    fn parts(&mut self, select: &Select, order: &[OrderItem]) -> Result<Parts> {
+    /// The parts of a SELECT before its list.
+    fn parts(&mut self, select: &Select, order: &[OrderItem]) -> Result<relation::Select> {
         if select.into.is_some() {
             let left = self.into_left.checked_sub(1);
             self.into_left = left.ok_or(Error::MisplacedInto {})?;
         }
-        let mut parts = Parts {
-            from: String::new(),
-            filter: String::new(),
-            group: String::new(),
-            having: String::new(),
-        };
+        let mut made = relation::Select { distinct: select.distinct, ..Default::default() };
         if !select.from.is_empty() {
-            parts.from = format!(" FROM {}", self.tables_clause(&select.from)?);
+            made.from = Some(self.tables_clause(&select.from)?);
         }
-        if let Some(filter) = &select.filter {
-            let bound = self.condition(filter)?;
-            parts.filter = format!(" WHERE {}", self.emit_text(&bound)?);
-        }
+        made.filter = select.filter.as_ref().map(|filter| self.condition(filter)).transpose()?;
         let mut groups = Vec::new();
-        let mut texts = Vec::new();
         for expr in &select.group {
-            let bound = self.scalar(expr)?;
-            super::call::check_groupable(bound.ty)?;
-            let text = self.emit_text(&bound)?;
-            let collate = if is_text(bound.ty) { " COLLATE TSQL" } else { "" };
-            texts.push(format!("({text}){collate}"));
-            groups.push((
-                self.canonical(expr),
-                Bound::new(bound.ty, bound.nullable, Node::Leaf(text)),
-            ));
+            let key = self.scalar(expr)?;
+            super::call::check_groupable(key.ty)?;
+            let key = key.shared();
+            groups.push((self.canonical(expr), key.clone()));
+            made.keys.push(key);
         }
         let grouped =
             !groups.is_empty() || select.having.is_some() || has_aggregates(select, order);
@@ -129,18 +102,12 @@ impl Binder<'_> {
             scope.aggregates = Aggregates::Allowed;
             scope.groups = grouped.then_some(groups);
         }
-        if !texts.is_empty() {
-            parts.group = format!(" GROUP BY {}", texts.join(", "));
-        }
-        if let Some(having) = &select.having {
-            let bound = self.condition(having)?;
-            parts.having = format!(" HAVING {}", self.emit_text(&bound)?);
-        }
-        Ok(parts)
+        made.having = select.having.as_ref().map(|having| self.condition(having)).transpose()?;
+        Ok(made)
     }
 
     /// Returns the columns of one item: name, expression, true for an identity column.
-    pub(crate) fn item(&mut self, item: &Item) -> Result<Vec<(String, Bound, bool)>> {
+    pub(crate) fn item(&mut self, item: &Item) -> Result<Vec<(String, Scalar, bool)>> {
         match item {
             Item::Assign(..) => Err(Error::SelectAssignMixed {}),
             Item::Expr(expr, alias) => {
@@ -157,17 +124,20 @@ impl Binder<'_> {
         }
     }
 
-    fn is_identity(&self, bound: &Bound) -> bool {
-        let Node::Leaf(sql) = &bound.node else { return false };
+    fn is_identity(&self, bound: &Scalar) -> bool {
+        let Some(column) = bound.as_column() else { return false };
         let Some(scope) = self.scopes.last() else { return false };
         scope
             .sources
             .iter()
             .flat_map(|source| &source.columns)
-            .any(|column| column.identity && column.sql == *sql)
+            .any(|offered| offered.identity && offered.column == *column)
     }
 
-    fn star(&mut self, qualifier: Option<&crate::ast::Name>) -> Result<Vec<(String, Bound, bool)>> {
+    fn star(
+        &mut self,
+        qualifier: Option<&crate::ast::Name>,
+    ) -> Result<Vec<(String, Scalar, bool)>> {
         let Some(scope) = self.scopes.last() else { return Err(Error::SelectStarNoFrom {}) };
         if scope.sources.is_empty() {
             return Err(Error::SelectStarNoFrom {});
@@ -181,13 +151,13 @@ impl Binder<'_> {
             found = true;
             for column in &source.columns {
                 let ungrouped = scope.groups.as_ref().is_some_and(|groups| {
-                    !groups.iter().any(|(_, bound)| bound.node == Node::Leaf(column.sql.clone()))
+                    !groups.iter().any(|(_, bound)| bound.as_column() == Some(&column.column))
                 });
                 if ungrouped {
                     let name = format!("{}.{}", source.alias, column.name);
                     return Err(Error::NotGrouped { name });
                 }
-                let bound = Bound::new(column.ty, column.nullable, Node::Leaf(column.sql.clone()));
+                let bound = Scalar::column(column.ty, column.nullable, column.column.clone());
                 columns.push((column.name.clone(), bound, column.identity));
             }
         }
@@ -204,9 +174,9 @@ impl Binder<'_> {
         select: &Select,
         top: &crate::ast::Top,
         order: &[OrderItem],
-        (mut items, columns): (Vec<String>, Vec<OutColumn>),
-        parts: &Parts,
-    ) -> Result<BoundQuery> {
+        columns: &[OutColumn],
+        mut made: relation::Select,
+    ) -> Result<Rows> {
         if top.ties && order.is_empty() {
             return Err(Error::TiesWithoutOrder {});
         }
@@ -214,68 +184,37 @@ impl Binder<'_> {
             return Err(Error::feature("DISTINCT with TOP PERCENT or WITH TIES"));
         }
         let mut keys = Vec::new();
-        for (key, direction) in self.order_keys(select, order, &columns)? {
-            let name = quote(&format!("~k{}", keys.len()));
-            // a name that refers to a column of the list is replaced already
-            let known = key.starts_with("\"~")
-                && columns.iter().any(|column| key == quote(&column.sql_name));
-            if known {
-                keys.push(format!("{key}{direction}"));
+        for Sort { value, descending } in self.order_keys(select, order, columns)? {
+            let value = if value.own_field().is_some() {
+                value
             } else {
-                items.push(format!("{key} AS {name}"));
-                keys.push(format!("{name}{direction}"));
-            }
+                let (ty, nullable, at) = (value.ty, value.nullable, keys.len());
+                made.items.push(relation::Item::Key(value, at));
+                Scalar::column(ty, nullable, ColumnRef::own(Field::Key(at)))
+            };
+            keys.push(Sort { value, descending });
         }
-        let inner = format!(
-            "SELECT {}{}{}{}{}",
-            items.join(", "),
-            parts.from,
-            parts.filter,
-            parts.group,
-            parts.having
-        );
-        let by = match keys.is_empty() {
-            true => String::new(),
-            false => format!("ORDER BY {}", keys.join(", ")),
+        let count = match top.percent {
+            true => self.percent(&top.count)?,
+            false => self.row_count(&top.count)?,
         };
-        let rank = if top.ties { "rank" } else { "row_number" };
-        let test = if top.percent {
-            let share = self.percent(&top.count)?;
-            format!("(\"~rank\" - 1) < \"~all\" * {share} / 100.0")
-        } else {
-            format!("\"~rank\" <= {}", self.row_count(&top.count)?)
-        };
-        let names: Vec<String> = columns.iter().map(|column| quote(&column.sql_name)).collect();
-        let sql = format!(
-            "SELECT {} FROM (SELECT *, {rank}() OVER ({by}) AS \"~rank\", count(*) OVER () AS \
-            \"~all\" FROM ({inner})) WHERE {test} {by}",
-            names.join(", ")
-        );
-        Ok(BoundQuery { sql, columns })
+        Ok(Rows::Ranked(Box::new(Ranked {
+            select: made,
+            width: columns.len(),
+            order: keys,
+            ties: top.ties,
+            percent: top.percent,
+            count,
+        })))
     }
 
-    fn select_order(
-        &mut self,
-        select: &Select,
-        order: &[OrderItem],
-        columns: &[OutColumn],
-    ) -> Result<String> {
-        let keys = self.order_keys(select, order, columns)?;
-        if keys.is_empty() {
-            return Ok(String::new());
-        }
-        let keys: Vec<String> =
-            keys.into_iter().map(|(key, direction)| format!("{key}{direction}")).collect();
-        Ok(format!(" ORDER BY {}", keys.join(", ")))
-    }
-
-    /// The keys of ORDER BY, each with its collation and direction.
+    /// The keys of ORDER BY: columns of the list, or other values.
     fn order_keys(
         &mut self,
         select: &Select,
         order: &[OrderItem],
         columns: &[OutColumn],
-    ) -> Result<Vec<(String, String)>> {
+    ) -> Result<Vec<Sort>> {
         let mut keys = Vec::new();
         for item in order {
             let mut at = match &item.expr {
@@ -295,29 +234,16 @@ impl Binder<'_> {
                     return Err(Error::DistinctOrder {});
                 }
             }
-            match at {
-                Some(at) => {
-                    let column = &columns[at];
-                    let name = quote(&column.sql_name);
-                    let leaf = Bound::new(column.ty, column.nullable, Node::Leaf(name.clone()));
-                    self.ordered(&leaf, false)?;
-                    let collate = if is_text(column.ty) { " COLLATE TSQL" } else { "" };
-                    let direction = if item.descending { " DESC" } else { "" };
-                    keys.push((name, format!("{collate}{direction}")));
-                }
+            let value = match at {
+                Some(at) => columns[at].own(at),
                 None => {
                     if matches!(item.expr, Expr::Dec(_) | Expr::Str(..) | Expr::Null) {
                         return Err(Error::ConstantOrder {});
                     }
-                    let bound = self.scalar(&item.expr)?;
-                    self.ordered(&bound, false)?;
-                    let collate = if is_text(bound.ty) { " COLLATE TSQL" } else { "" };
-                    let direction = if item.descending { " DESC" } else { "" };
-                    // a bare parameter would be a constant, and a number a position
-                    let key = format!("({})", self.emit_text(&bound)?);
-                    keys.push((key, format!("{collate}{direction}")));
+                    self.scalar(&item.expr)?
                 }
-            }
+            };
+            keys.push(sort(value, item.descending)?);
         }
         Ok(keys)
     }
@@ -327,65 +253,68 @@ impl Binder<'_> {
         &mut self,
         query: &crate::ast::Query,
         select: &Select,
-    ) -> Result<Assigning> {
+    ) -> Result<Assigning<relation::Query>> {
         let known = self.ctes.len();
         let with = self.common_tables(&query.ctes)?;
         self.scopes.push(Scope::new());
         let result = self.assignments(query, select);
         self.scopes.pop();
         self.ctes.truncate(known);
-        let (sql, assigned, types) = result?;
-        Ok((format!("{with}{sql}"), assigned, types))
+        let (made, assigned, types) = result?;
+        let query = relation::Query { with, rows: Rows::Select(Box::new(made)) };
+        Ok((query, assigned, types))
     }
 
-    fn assignments(&mut self, query: &crate::ast::Query, select: &Select) -> Result<Assigning> {
-        let parts = self.parts(select, &query.order)?;
-        let (mut assigned, mut leaves, mut types) = (Vec::new(), Vec::new(), Vec::new());
+    fn assignments(
+        &mut self,
+        query: &crate::ast::Query,
+        select: &Select,
+    ) -> Result<Assigning<relation::Select>> {
+        let mut made = self.parts(select, &query.order)?;
+        let (mut assigned, mut leaves) = (Vec::new(), Leaves::default());
         for item in &select.items {
             let Item::Assign(name, op, expr) = item else {
                 return Err(Error::SelectAssignMixed {});
             };
             let variable = self.variables.find(name)?;
             let value = self.scalar(expr)?;
-            let current = Bound::new(variable.ty, true, Node::Var(variable.slot));
+            let current = Scalar::new(variable.ty, true, Node::Var(variable.slot));
             let value = super::call::compound(*op, current, value)?;
             let value = crate::bind::typing::convert(value, variable.ty)?;
-            assigned.push((variable.slot, rows(&value, &mut leaves, &mut types)));
+            assigned.push((variable.slot, leaves.taken_from(value)));
         }
-        let order = self.select_order(select, &query.order, &[])?;
-        let limit = self.limit(select.top.as_ref(), query.offset.as_ref())?;
-        if leaves.is_empty() {
-            leaves.push("1".to_owned());
-        }
-        let distinct = if select.distinct { "DISTINCT " } else { "" };
-        let sql = format!(
-            "SELECT {distinct}{}{}{}{}{}{order}{limit}",
-            leaves.join(", "),
-            parts.from,
-            parts.filter,
-            parts.group,
-            parts.having
-        );
-        Ok((sql, assigned, types))
+        made.order = self.order_keys(select, &query.order, &[])?;
+        made.limit = self.limit(select.top.as_ref(), query.offset.as_ref())?;
+        let types = leaves.types();
+        made.items = leaves.0.into_iter().map(relation::Item::Plain).collect();
+        Ok((made, assigned, types))
     }
 }
 
-/// Replaces SQLite's values in the expression by the row's columns.
-pub(crate) fn rows(
-    bound: &Bound,
-    leaves: &mut Vec<String>,
-    types: &mut Vec<tdekit_wire_tds::SqlType>,
-) -> Bound {
-    let mut made = bound.clone();
-    made.each(&mut |part| {
-        let Node::Leaf(sql) = &part.node else { return };
-        let known = leaves.iter().position(|leaf| leaf == sql).filter(|at| types[*at] == part.ty);
-        let at = known.unwrap_or_else(|| {
-            leaves.push(sql.clone());
-            types.push(part.ty);
-            leaves.len() - 1
+/// Values that SQLite computes for expressions that the interpreter computes.
+#[derive(Default)]
+pub(crate) struct Leaves(pub(crate) Vec<Scalar>);
+
+impl Leaves {
+    /// Puts the places of values here in place of SQLite's values in an expression.
+    pub(crate) fn taken_from(&mut self, mut value: Scalar) -> Scalar {
+        value.each(&mut |part| {
+            if part.node.is_leaf() {
+                part.node = Node::Arg(self.place(part));
+            }
         });
-        part.node = Node::Arg(at);
-    });
-    made
+        value
+    }
+
+    pub(crate) fn place(&mut self, leaf: &Scalar) -> usize {
+        let known = self.0.iter().position(|known| known.ty == leaf.ty && known.node == leaf.node);
+        known.unwrap_or_else(|| {
+            self.0.push(leaf.clone());
+            self.0.len() - 1
+        })
+    }
+
+    pub(crate) fn types(&self) -> Vec<SqlType> {
+        self.0.iter().map(|leaf| leaf.ty).collect()
+    }
 }

@@ -4,10 +4,10 @@
 use tdekit_wire_tds::{Length, SqlType, Value};
 
 use crate::ast::{BinOp, CmpOp, UnOp};
-use crate::bound::{Bound, Node};
-use crate::emit::eval::{Env, eval};
 use crate::error::{Error, Result};
+use crate::eval::{Env, eval};
 use crate::functions::func::Func;
+use crate::plan::scalar::{Node, Scalar};
 use crate::value::decimal;
 use crate::value::{
     Family, arith, as_decimal, common_type, explicit, family, implicit, is_national, is_text,
@@ -15,8 +15,8 @@ use crate::value::{
 };
 
 /// CASE over these branches, all converted to one type.
-pub(crate) fn branches(whens: Vec<(Bound, Bound)>, otherwise: Option<Bound>) -> Result<Bound> {
-    let values: Vec<&Bound> = whens.iter().map(|(_, then)| then).chain(&otherwise).collect();
+pub(crate) fn branches(whens: Vec<(Scalar, Scalar)>, otherwise: Option<Scalar>) -> Result<Scalar> {
+    let values: Vec<&Scalar> = whens.iter().map(|(_, then)| then).chain(&otherwise).collect();
     let ty = common_of(values.iter().copied())?;
     if ty.is_none() && values.iter().all(|value| value.node == Node::Null(None)) {
         return Err(Error::CaseOfNulls {});
@@ -27,13 +27,13 @@ pub(crate) fn branches(whens: Vec<(Bound, Bound)>, otherwise: Option<Bound>) -> 
         .map(|(when, then)| Ok((when, fitted(then, ty)?)))
         .collect::<Result<Vec<_>>>()?;
     let otherwise = otherwise.map(|value| fitted(value, ty)).transpose()?.map(Box::new);
-    Ok(Bound::new(ty.unwrap_or(SqlType::Int), nullable, Node::Case(whens, otherwise)))
+    Ok(Scalar::new(ty.unwrap_or(SqlType::Int), nullable, Node::Case(whens, otherwise)))
 }
 
 /// Returns the common type of values. The word NULL and an undeclared parameter have no type; if
 /// there is nothing else, the whole has none either.
 pub(crate) fn common_of<'b>(
-    values: impl IntoIterator<Item = &'b Bound>,
+    values: impl IntoIterator<Item = &'b Scalar>,
 ) -> Result<Option<SqlType>> {
     let mut ty = None;
     for value in values.into_iter().filter(|value| value.node.is_typed()) {
@@ -47,19 +47,20 @@ pub(crate) fn common_of<'b>(
 
 /// Converts the value to the type that [`common_of`] found. Without a type it is NULL, which is
 /// sent as int, but this fixes no parameter's type.
-pub(crate) fn fitted(value: Bound, common: Option<SqlType>) -> Result<Bound> {
+pub(crate) fn fitted(value: Scalar, common: Option<SqlType>) -> Result<Scalar> {
     match common {
         Some(ty) => convert(value, ty),
-        None => Ok(Bound::constant(SqlType::Int, Value::Null)),
+        None => Ok(Scalar::constant(SqlType::Int, Value::Null)),
     }
 }
 
 /// Evaluates a constant expression unless that fails: errors are raised at run time.
-pub(crate) fn folded(bound: Bound) -> Bound {
+pub(crate) fn folded(bound: Scalar) -> Scalar {
     let mut constant = true;
     bound.walk(&mut |part| {
         constant &= match &part.node {
-            Node::Var(_) | Node::Arg(_) | Node::Leaf(_) => false,
+            Node::Var(_) | Node::Arg(_) => false,
+            leaf if leaf.is_leaf() => false,
             // depends on SET DATEFORMAT and SET DATEFIRST when the statement runs
             Node::Call(Func::Date(_), _) => false,
             Node::Call(func, _) => func.is_pure(),
@@ -74,13 +75,13 @@ pub(crate) fn folded(bound: Bound) -> Bound {
         return bound;
     }
     match eval(&bound, &Env::empty()) {
-        Ok(value) => Bound::constant(bound.ty, value.into_owned()),
+        Ok(value) => Scalar::constant(bound.ty, value.into_owned()),
         Err(_) => bound,
     }
 }
 
 /// Converts as an assignment or an operator does; the conversion must be implicit.
-pub(crate) fn convert(inner: Bound, ty: SqlType) -> Result<Bound> {
+pub(crate) fn convert(inner: Scalar, ty: SqlType) -> Result<Scalar> {
     if inner.ty == ty && inner.node.is_typed() {
         return Ok(inner);
     }
@@ -88,7 +89,7 @@ pub(crate) fn convert(inner: Bound, ty: SqlType) -> Result<Bound> {
         if let Some(cell) = open {
             cell.get_or_init(|| ty);
         }
-        return Ok(Bound::new(ty, true, Node::Const(Value::Null)));
+        return Ok(Scalar::new(ty, true, Node::Const(Value::Null)));
     }
     if !implicit(inner.ty, ty) {
         let (from, to) = (type_name(inner.ty).to_owned(), type_name(ty).to_owned());
@@ -100,10 +101,10 @@ pub(crate) fn convert(inner: Bound, ty: SqlType) -> Result<Bound> {
     }
     let nullable = inner.nullable;
     let node = Node::Convert { inner: Box::new(inner), style: None, lenient: false };
-    Ok(folded(Bound::new(ty, nullable, node)))
+    Ok(folded(Scalar::new(ty, nullable, node)))
 }
 
-pub(crate) fn unary(op: UnOp, inner: Bound) -> Result<Bound> {
+pub(crate) fn unary(op: UnOp, inner: Scalar) -> Result<Scalar> {
     let ty = inner.ty;
     let bad = |op: &str| Error::BadOperand { ty: type_name(ty).to_owned(), op: op.to_owned() };
     match op {
@@ -112,18 +113,18 @@ pub(crate) fn unary(op: UnOp, inner: Bound) -> Result<Bound> {
             if family(ty) != Family::Int {
                 return Err(bad("'~'"));
             }
-            Ok(folded(Bound::new(ty, inner.nullable, Node::BitNot(Box::new(inner)))))
+            Ok(folded(Scalar::new(ty, inner.nullable, Node::BitNot(Box::new(inner)))))
         }
         UnOp::Minus => {
             let inner = if is_text(ty) { convert(inner, SqlType::Int)? } else { inner };
             match inner.ty {
                 SqlType::Bit | SqlType::TinyInt => {
                     let wider = convert(inner, SqlType::SmallInt)?;
-                    Ok(folded(Bound::new(wider.ty, wider.nullable, Node::Negate(Box::new(wider)))))
+                    Ok(folded(Scalar::new(wider.ty, wider.nullable, Node::Negate(Box::new(wider)))))
                 }
                 _ if crate::value::is_numeric(inner.ty) => {
                     let (ty, nullable) = (inner.ty, inner.nullable);
-                    Ok(folded(Bound::new(ty, nullable, Node::Negate(Box::new(inner)))))
+                    Ok(folded(Scalar::new(ty, nullable, Node::Negate(Box::new(inner)))))
                 }
                 _ => Err(bad("minus")),
             }
@@ -132,7 +133,7 @@ pub(crate) fn unary(op: UnOp, inner: Bound) -> Result<Bound> {
 }
 
 /// Precision and scale in arithmetic: integer literals count their digits only.
-fn digits_of(bound: &Bound) -> Option<(u8, u8)> {
+fn digits_of(bound: &Scalar) -> Option<(u8, u8)> {
     if let (SqlType::Int, Node::Const(Value::Int(int))) = (bound.ty, &bound.node) {
         let digits = int.unsigned_abs().to_string().len();
         return Some((u8::try_from(digits).unwrap_or(10), 0));
@@ -140,10 +141,10 @@ fn digits_of(bound: &Bound) -> Option<(u8, u8)> {
     as_decimal(bound.ty)
 }
 
-pub(crate) fn binary(op: BinOp, left: Bound, right: Bound) -> Result<Bound> {
+pub(crate) fn binary(op: BinOp, left: Scalar, right: Scalar) -> Result<Scalar> {
     let (left, right) = adopt_null(left, right)?;
     if left.node.is_untyped() {
-        return Ok(Bound::constant(SqlType::Int, Value::Null));
+        return Ok(Scalar::constant(SqlType::Int, Value::Null));
     }
     let nullable = left.nullable || right.nullable;
     if op == BinOp::Add && concatenates(left.ty, right.ty) {
@@ -156,7 +157,7 @@ pub(crate) fn binary(op: BinOp, left: Bound, right: Bound) -> Result<Bound> {
         if !matches!(op, BinOp::Add | BinOp::Sub) {
             return Err(arith::bad_operand(op, SqlType::DateTime));
         }
-        let ok = |bound: &Bound| {
+        let ok = |bound: &Scalar| {
             temporal(bound.ty) || crate::value::is_numeric(bound.ty) || is_text(bound.ty)
         };
         if !ok(&left) || !ok(&right) {
@@ -172,7 +173,7 @@ pub(crate) fn binary(op: BinOp, left: Bound, right: Bound) -> Result<Bound> {
         let left = convert(left, SqlType::DateTime)?;
         let right = convert(right, SqlType::DateTime)?;
         let node = Node::Arith(op, Box::new(left), Box::new(right));
-        return convert(Bound::new(SqlType::DateTime, nullable, node), ty);
+        return convert(Scalar::new(SqlType::DateTime, nullable, node), ty);
     }
     let arithmetic = |f| matches!(f, Family::Int | Family::Decimal | Family::Money | Family::Float);
     if !(arithmetic(l) || arithmetic(r)) {
@@ -199,7 +200,7 @@ pub(crate) fn binary(op: BinOp, left: Bound, right: Bound) -> Result<Bound> {
             let left = convert(left, SqlType::Decimal { precision: a.0, scale: a.1 })?;
             let right = convert(right, SqlType::Decimal { precision: b.0, scale: b.1 })?;
             let node = Node::Arith(op, Box::new(left), Box::new(right));
-            Ok(folded(Bound::new(ty, nullable, node)))
+            Ok(folded(Scalar::new(ty, nullable, node)))
         }
         Family::Int | Family::Money | Family::Float => {
             // there is no arithmetic on bit
@@ -213,14 +214,14 @@ pub(crate) fn binary(op: BinOp, left: Bound, right: Bound) -> Result<Bound> {
             let left = convert(left, ty)?;
             let right = convert(right, ty)?;
             let node = Node::Arith(op, Box::new(left), Box::new(right));
-            Ok(folded(Bound::new(ty, nullable, node)))
+            Ok(folded(Scalar::new(ty, nullable, node)))
         }
         _ => Err(incompatible(op, left.ty, right.ty)),
     }
 }
 
 /// The word NULL beside a value takes the value's type; two of them remain without one.
-pub(crate) fn adopt_null(left: Bound, right: Bound) -> Result<(Bound, Bound)> {
+pub(crate) fn adopt_null(left: Scalar, right: Scalar) -> Result<(Scalar, Scalar)> {
     if left.node.is_untyped() && right.node.is_typed() {
         let left = convert(left, right.ty)?;
         return Ok((left, right));
@@ -248,7 +249,7 @@ fn concatenates(left: SqlType, right: SqlType) -> bool {
     joins(left) && joins(right) && (is_text(left) == is_text(right))
 }
 
-pub(crate) fn concat(left: Bound, right: Bound) -> Result<Bound> {
+pub(crate) fn concat(left: Scalar, right: Scalar) -> Result<Scalar> {
     let nullable = left.nullable || right.nullable;
     let (Some(a), Some(b)) = (length_of(left.ty), length_of(right.ty)) else {
         return Err(incompatible(BinOp::Add, left.ty, right.ty));
@@ -265,11 +266,11 @@ pub(crate) fn concat(left: Bound, right: Bound) -> Result<Bound> {
         SqlType::VarChar(sum(8000))
     };
     let node = Node::Concat(Box::new(left), Box::new(right));
-    Ok(folded(Bound::new(ty, nullable, node)))
+    Ok(folded(Scalar::new(ty, nullable, node)))
 }
 
 /// Converts a value for a column or variable of a table: one that does not fit is an error.
-pub(crate) fn assign(inner: Bound, ty: SqlType, table: &str, column: &str) -> Result<Bound> {
+pub(crate) fn assign(inner: Scalar, ty: SqlType, table: &str, column: &str) -> Result<Scalar> {
     if inner.ty == ty && inner.node.is_typed() {
         return Ok(inner);
     }
@@ -282,19 +283,19 @@ pub(crate) fn assign(inner: Bound, ty: SqlType, table: &str, column: &str) -> Re
     let nullable = inner.nullable;
     let (table, column) = (table.to_owned(), column.to_owned());
     let node = Node::Assign { inner: Box::new(inner), table, column };
-    Ok(Bound::new(ty, nullable, node))
+    Ok(Scalar::new(ty, nullable, node))
 }
 
-pub(crate) fn negated(inner: Bound, not: bool) -> Bound {
-    if not { Bound::condition(Node::Not(Box::new(inner))) } else { inner }
+pub(crate) fn negated(inner: Scalar, not: bool) -> Scalar {
+    if not { Scalar::condition(Node::Not(Box::new(inner))) } else { inner }
 }
 
 /// A comparison of two values in their common type.
-pub(crate) fn comparison(op: CmpOp, left: Bound, right: Bound) -> Result<Bound> {
+pub(crate) fn comparison(op: CmpOp, left: Scalar, right: Scalar) -> Result<Scalar> {
     let (left, right) = adopt_null(left, right)?;
     if left.node.is_untyped() {
-        let null = Bound::constant(SqlType::Int, Value::Null);
-        return Ok(Bound::condition(Node::Compare(op, Box::new(null.clone()), Box::new(null))));
+        let null = Scalar::constant(SqlType::Int, Value::Null);
+        return Ok(Scalar::condition(Node::Compare(op, Box::new(null.clone()), Box::new(null))));
     }
     let ty = common_type(left.ty, right.ty)?;
     let old = |ty| matches!(ty, SqlType::Text | SqlType::NText | SqlType::Image | SqlType::Xml);
@@ -315,11 +316,11 @@ pub(crate) fn comparison(op: CmpOp, left: Bound, right: Bound) -> Result<Bound> 
     }
     let left = convert(left, ty)?;
     let right = convert(right, ty)?;
-    Ok(Bound::condition(Node::Compare(op, Box::new(left), Box::new(right))))
+    Ok(Scalar::condition(Node::Compare(op, Box::new(left), Box::new(right))))
 }
 
 /// Converts anything to text, for LIKE and for text functions.
-pub(crate) fn as_text(value: Bound) -> Result<Bound> {
+pub(crate) fn as_text(value: Scalar) -> Result<Scalar> {
     if is_text(value.ty) && value.node.is_typed() {
         return Ok(value);
     }

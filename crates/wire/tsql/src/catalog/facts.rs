@@ -99,10 +99,9 @@ fn list_temporary(connection: &Connection) -> rusqlite::Result<Listed> {
 
 impl Facts {
     fn add_view(&mut self, db: &mut Db, database: &str, object: i64, full: &Name) {
-        let kernels = db.kernels.clone();
         let variables = Variables::default();
         let mut view = View { db, database, identity_insert: None };
-        let mut binder = Binder::new(&mut view, &variables, &kernels);
+        let mut binder = Binder::new(&mut view, &variables);
         binder.scopes.push(Scope::new());
         // a view whose tables were dropped has no columns any more
         if binder.table_ref(&TableRef::Table(full.clone(), None, Hints::default())).is_err() {

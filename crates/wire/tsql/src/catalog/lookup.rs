@@ -7,8 +7,8 @@ use super::types::{ODBC, type_facts};
 use crate::catalog::model::object_id;
 use crate::catalog::model::{FIXED, schema_id};
 use crate::catalog::model::{Facts, Object, ObjectColumn, Snapshot};
-use crate::emit::eval::SessionCalls;
 use crate::error::{Error, Result};
+use crate::eval::SessionCalls;
 use crate::run::messages::shown;
 use crate::value::{Val, is_text};
 

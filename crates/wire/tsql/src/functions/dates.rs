@@ -7,9 +7,9 @@ use tdekit_wire_tds::{Length, SqlType, Value};
 use super::func::{Date, Func};
 use super::{bad_argument, check_count, number_arg};
 use crate::bind::typing::convert;
-use crate::bound::{Bound, Node};
-use crate::emit::eval::Env;
 use crate::error::{Error, Result};
+use crate::eval::Env;
+use crate::plan::scalar::{Node, Scalar};
 use crate::value::dateparse::{self, Order};
 use crate::value::datetime::{self, Moment, Part};
 use crate::value::{Family, family, is_text, type_name};
@@ -27,7 +27,7 @@ pub(crate) const NAMES: &[&str] = &[
 ];
 
 /// A date argument: text becomes `datetimeoffset(7)`, numbers `datetime`.
-fn date_arg(arg: &Bound, index: usize, name: &str) -> Result<Bound> {
+fn date_arg(arg: &Scalar, index: usize, name: &str) -> Result<Scalar> {
     match family(arg.ty) {
         Family::Temporal => Ok(arg.clone()),
         _ if arg.node.is_untyped() || is_text(arg.ty) && arg.ty != SqlType::Xml => {
@@ -40,7 +40,7 @@ fn date_arg(arg: &Bound, index: usize, name: &str) -> Result<Bound> {
     }
 }
 
-pub(crate) fn bind(name: &str, args: &[Bound]) -> Result<Option<Bound>> {
+pub(crate) fn bind(name: &str, args: &[Scalar]) -> Result<Option<Scalar>> {
     let int_at = |at: usize| number_arg(&args[at], SqlType::Int, at + 1, name);
     let (func, ty, bound) = match name {
         "YEAR" | "MONTH" | "DAY" => {
@@ -87,10 +87,15 @@ pub(crate) fn bind(name: &str, args: &[Bound]) -> Result<Option<Bound>> {
         }
         _ => return Ok(None),
     };
-    Ok(Some(Bound::new(ty, true, Node::Call(Func::Date(func), bound))))
+    Ok(Some(Scalar::new(ty, true, Node::Call(Func::Date(func), bound))))
 }
 
-pub(crate) fn bind_dated(name: &str, part: Part, part_name: &str, args: &[Bound]) -> Result<Bound> {
+pub(crate) fn bind_dated(
+    name: &str,
+    part: Part,
+    part_name: &str,
+    args: &[Scalar],
+) -> Result<Scalar> {
     let unknown =
         || Error::BadDatepart { name: part_name.to_owned(), function: name.to_lowercase() };
     match name {
@@ -120,7 +125,7 @@ pub(crate) fn bind_dated(name: &str, part: Part, part_name: &str, args: &[Bound]
             }
             let ty = date.ty;
             let node = Node::Call(Func::Date(Date::Add(part)), vec![count, date]);
-            Ok(Bound::new(ty, true, node))
+            Ok(Scalar::new(ty, true, node))
         }
         "DATETRUNC" => {
             check_count(name, args.len() + 1, 2, 2)?;
@@ -143,7 +148,7 @@ pub(crate) fn bind_dated(name: &str, part: Part, part_name: &str, args: &[Bound]
                 return Err(not_for(part_name, name, date.ty));
             }
             let ty = date.ty;
-            Ok(Bound::new(ty, true, Node::Call(Func::Date(Date::Trunc(part)), vec![date])))
+            Ok(Scalar::new(ty, true, Node::Call(Func::Date(Date::Trunc(part)), vec![date])))
         }
         "DATEDIFF" | "DATEDIFF_BIG" => {
             check_count(name, args.len() + 1, 3, 3)?;
@@ -152,7 +157,7 @@ pub(crate) fn bind_dated(name: &str, part: Part, part_name: &str, args: &[Bound]
             }
             let bound = vec![date_arg(&args[0], 2, name)?, date_arg(&args[1], 3, name)?];
             let ty = if name == "DATEDIFF" { SqlType::Int } else { SqlType::BigInt };
-            Ok(Bound::new(ty, true, Node::Call(Func::Date(Date::Diff(part)), bound)))
+            Ok(Scalar::new(ty, true, Node::Call(Func::Date(Date::Diff(part)), bound)))
         }
         _ => {
             check_count(name, args.len() + 1, 2, 2)?;
@@ -162,7 +167,7 @@ pub(crate) fn bind_dated(name: &str, part: Part, part_name: &str, args: &[Bound]
             } else {
                 (Date::Name(part), SqlType::NVarChar(Length::Of(30)))
             };
-            Ok(Bound::new(ty, true, Node::Call(Func::Date(func), vec![date])))
+            Ok(Scalar::new(ty, true, Node::Call(Func::Date(func), vec![date])))
         }
     }
 }
@@ -185,7 +190,7 @@ fn int_of(value: &Value<'_>) -> i64 {
 pub(crate) fn compute<'e>(
     func: Date,
     values: &[Value<'e>],
-    args: &[Bound],
+    args: &[Scalar],
     ty: SqlType,
     env: &Env<'e>,
 ) -> Result<Value<'e>> {

@@ -5,8 +5,8 @@ use tdekit_wire_tds::{SqlType, Value};
 use super::func::{Func, Math};
 use super::{bad_argument, check_count, number_arg};
 use crate::bind::typing::convert;
-use crate::bound::{Bound, Node};
 use crate::error::{Error, Result};
+use crate::plan::scalar::{Node, Scalar};
 use crate::value::decimal::{Dec, pow10};
 use crate::value::{Family, family, is_numeric, is_text, type_name};
 
@@ -45,7 +45,7 @@ pub(crate) const NAMES: [&str; 22] = {
     names
 };
 
-pub(crate) fn bind(name: &str, args: &[Bound]) -> Result<Option<Bound>> {
+pub(crate) fn bind(name: &str, args: &[Scalar]) -> Result<Option<Scalar>> {
     let Some((_, func, least, most)) = TABLE.iter().find(|(known, ..)| *known == name) else {
         return Ok(None);
     };
@@ -95,7 +95,7 @@ pub(crate) fn bind(name: &str, args: &[Bound]) -> Result<Option<Bound>> {
         (SqlType::Float, bound)
     };
     let nullable = func != Math::Pi;
-    let made = Bound::new(ty, nullable, Node::Call(Func::Math(func), bound));
+    let made = Scalar::new(ty, nullable, Node::Call(Func::Math(func), bound));
     Ok(Some(crate::bind::typing::folded(made)))
 }
 

@@ -13,10 +13,10 @@ use tdekit_wire_tds::{Length, SqlType, Value};
 use crate::ast::CmpOp;
 use crate::bind::typing::{adopt_null, branches, common_of, convert, fitted};
 use crate::bind::typing::{as_text, comparison};
-use crate::bound::{Bound, Node};
-use crate::emit::eval::Env;
 use crate::error::{Error, Result};
+use crate::eval::Env;
 use crate::functions::func::{Func, Text};
+use crate::plan::scalar::{Node, Scalar};
 use crate::value::datetime::Part;
 use crate::value::{Family, family, is_national, is_text, length_of, type_name};
 
@@ -110,11 +110,11 @@ pub(crate) const SPLIT: Text = Text::Split;
 impl Func {
     pub(crate) fn compute<'e>(
         self,
-        args: &'e [Bound],
+        args: &'e [Scalar],
         ty: SqlType,
         env: &Env<'e>,
     ) -> Result<Value<'e>> {
-        use crate::emit::eval::eval;
+        use crate::eval::eval;
         match self {
             Func::Coalesce => {
                 for arg in args {
@@ -250,7 +250,7 @@ pub(crate) fn check_count(name: &str, args: usize, least: usize, most: usize) ->
 ///
 /// # Errors
 /// 195 for an unknown function, 174 and 8116 for its arguments.
-pub(crate) fn bind(name: &str, args: Vec<Bound>) -> Result<Bound> {
+pub(crate) fn bind(name: &str, args: Vec<Scalar>) -> Result<Scalar> {
     if let Some(bound) = strings::bind(name, &args)? {
         return Ok(bound);
     }
@@ -275,7 +275,7 @@ pub(crate) fn bind(name: &str, args: Vec<Bound>) -> Result<Bound> {
             let nullable = first.nullable && second.nullable;
             let args = vec![fitted(first, ty)?, fitted(second, ty)?];
             let ty = ty.unwrap_or(SqlType::Int);
-            Ok(Bound::new(ty, nullable, Node::Call(Func::Coalesce, args)))
+            Ok(Scalar::new(ty, nullable, Node::Call(Func::Coalesce, args)))
         }
         "COALESCE" => {
             check_count(name, args.len(), 2, 4096)?;
@@ -286,7 +286,7 @@ pub(crate) fn bind(name: &str, args: Vec<Bound>) -> Result<Bound> {
             let nullable = args.iter().all(|arg| arg.nullable);
             let args = args.into_iter().map(|arg| fitted(arg, ty)).collect::<Result<Vec<_>>>()?;
             let ty = ty.unwrap_or(SqlType::Int);
-            Ok(Bound::new(ty, nullable, Node::Call(Func::Coalesce, args)))
+            Ok(Scalar::new(ty, nullable, Node::Call(Func::Coalesce, args)))
         }
         "NULLIF" => {
             check_count(name, args.len(), 2, 2)?;
@@ -299,7 +299,7 @@ pub(crate) fn bind(name: &str, args: Vec<Bound>) -> Result<Bound> {
                 return Err(count_error(name, "2"));
             };
             let (first, second) = adopt_null(first, second)?;
-            let null = Bound::constant(first.ty, Value::Null);
+            let null = Scalar::constant(first.ty, Value::Null);
             let same = comparison(CmpOp::Eq, first.clone(), second)?;
             branches(vec![(same, null)], Some(first))
         }
@@ -315,21 +315,21 @@ pub(crate) fn bind(name: &str, args: Vec<Bound>) -> Result<Bound> {
             let args =
                 args.into_iter().map(|arg| fitted(arg, found)).collect::<Result<Vec<_>>>()?;
             let func = Func::Extreme(name == "GREATEST");
-            Ok(Bound::new(ty, true, Node::Call(func, args)))
+            Ok(Scalar::new(ty, true, Node::Call(func, args)))
         }
         "ISNUMERIC" => {
             check_count(name, args.len(), 1, 1)?;
-            Ok(Bound::new(SqlType::Int, false, Node::Call(Func::IsNumeric, args)))
+            Ok(Scalar::new(SqlType::Int, false, Node::Call(Func::IsNumeric, args)))
         }
         "NEWID" => {
             check_count(name, args.len(), 0, 0)?;
-            Ok(Bound::new(SqlType::UniqueIdentifier, false, Node::Call(Func::NewId, args)))
+            Ok(Scalar::new(SqlType::UniqueIdentifier, false, Node::Call(Func::NewId, args)))
         }
         _ => Err(Error::NotAFunction { name: name.to_owned() }),
     }
 }
 
-fn session_call(name: &'static str, ty: SqlType, args: Vec<Bound>) -> Result<Bound> {
+fn session_call(name: &'static str, ty: SqlType, args: Vec<Scalar>) -> Result<Scalar> {
     let (least, most) = match name {
         "COLUMNPROPERTY" | "INDEXPROPERTY" | "INDEX_COL" => (3, 3),
         "HAS_PERMS_BY_NAME" => (3, 5),
@@ -360,11 +360,11 @@ fn session_call(name: &'static str, ty: SqlType, args: Vec<Bound>) -> Result<Bou
         _ => args,
     };
     check_count(name, args.len(), least, most)?;
-    Ok(Bound::new(ty, true, Node::Call(Func::Session(name), args)))
+    Ok(Scalar::new(ty, true, Node::Call(Func::Session(name), args)))
 }
 
 /// The first argument is the number of an object.
-fn numbered(args: Vec<Bound>) -> Result<Vec<Bound>> {
+fn numbered(args: Vec<Scalar>) -> Result<Vec<Scalar>> {
     let mut args = args.into_iter();
     let first = args.next().map(|first| convert(first, SqlType::Int)).transpose()?;
     Ok(first.into_iter().chain(args).collect())
@@ -389,7 +389,7 @@ pub(crate) fn part_type(of: SqlType) -> SqlType {
 }
 
 /// Checks that an argument is text.
-pub(crate) fn text_arg(arg: &Bound, index: usize, name: &str) -> Result<Bound> {
+pub(crate) fn text_arg(arg: &Scalar, index: usize, name: &str) -> Result<Scalar> {
     if family(arg.ty) == Family::Binary || arg.ty == SqlType::Xml {
         return Err(bad_argument(arg.ty, index, name));
     }
@@ -397,7 +397,7 @@ pub(crate) fn text_arg(arg: &Bound, index: usize, name: &str) -> Result<Bound> {
 }
 
 /// Converts an argument, which must be a number.
-pub(crate) fn number_arg(arg: &Bound, ty: SqlType, index: usize, name: &str) -> Result<Bound> {
+pub(crate) fn number_arg(arg: &Scalar, ty: SqlType, index: usize, name: &str) -> Result<Scalar> {
     if !(crate::value::is_numeric(arg.ty) || is_text(arg.ty) || arg.node.is_untyped()) {
         return Err(bad_argument(arg.ty, index, name));
     }
@@ -412,7 +412,12 @@ pub(crate) fn bad_argument(ty: SqlType, index: usize, name: &str) -> Error {
 ///
 /// # Errors
 /// 155 for an unknown part.
-pub(crate) fn bind_dated(name: &str, part: Part, part_name: &str, args: &[Bound]) -> Result<Bound> {
+pub(crate) fn bind_dated(
+    name: &str,
+    part: Part,
+    part_name: &str,
+    args: &[Scalar],
+) -> Result<Scalar> {
     dates::bind_dated(name, part, part_name, args)
 }
 

@@ -6,8 +6,8 @@ use tdekit_wire_tds::{Length, SqlType, Value};
 
 use super::func::{Func, Text};
 use super::{bad_argument, check_count, number_arg, part_type, text_arg, text_type};
-use crate::bound::{Bound, Node};
 use crate::error::{Error, Result};
+use crate::plan::scalar::{Node, Scalar};
 use crate::value::{
     Family, affordable, bulk_bytes, display_length, family, is_national, length_of, text,
 };
@@ -54,7 +54,7 @@ pub(crate) const NAMES: [&str; 27] = {
 };
 
 #[allow(clippy::too_many_lines)]
-pub(crate) fn bind(name: &str, args: &[Bound]) -> Result<Option<Bound>> {
+pub(crate) fn bind(name: &str, args: &[Scalar]) -> Result<Option<Scalar>> {
     let Some((_, func, least, most)) = TABLE.iter().find(|(known, ..)| *known == name) else {
         return Ok(None);
     };
@@ -144,7 +144,7 @@ pub(crate) fn bind(name: &str, args: &[Bound]) -> Result<Option<Bound>> {
         return Err(bad_argument(args[0].ty, 1, name));
     }
     let nullable = !matches!(func, Text::Concat | Text::ConcatWs);
-    let made = Bound::new(ty, nullable, Node::Call(Func::Text(func), args));
+    let made = Scalar::new(ty, nullable, Node::Call(Func::Text(func), args));
     Ok(Some(crate::bind::typing::folded(made)))
 }
 
@@ -157,7 +157,7 @@ fn sized(national: bool, max: bool) -> SqlType {
     }
 }
 
-fn joined_type(args: &[Bound], separated: bool) -> SqlType {
+fn joined_type(args: &[Scalar], separated: bool) -> SqlType {
     let national = args.iter().any(|arg| is_national(arg.ty));
     let mut sum = 0_usize;
     for (at, arg) in args.iter().enumerate() {
@@ -218,7 +218,7 @@ fn needed(func: Text, values: &[Value<'_>]) -> usize {
 pub(crate) fn compute<'e>(
     func: Text,
     values: &[Value<'e>],
-    args: &[Bound],
+    args: &[Scalar],
     ty: SqlType,
 ) -> Result<Value<'e>> {
     affordable(needed(func, values))?;

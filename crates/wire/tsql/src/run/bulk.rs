@@ -9,8 +9,8 @@ use super::db::{View, failure};
 use crate::ast::{Action, InsertBulk, Kind, Name};
 use crate::bind::{Binder, Variables};
 use crate::catalog::{TableColumn, TableKind};
-use crate::emit::eval::{assigned, eval};
 use crate::error::{Error, Result};
+use crate::eval::{assigned, eval};
 use crate::name::quote;
 use crate::run::silent::Silent;
 use crate::run::state::{Frame, Signal};
@@ -28,7 +28,6 @@ impl Run<'_> {
         variables: &Variables,
         any_identity: bool,
     ) -> Result<Target> {
-        let kernels = self.s.db.kernels.clone();
         let database = self.s.state.database.clone();
         let identity_insert = self.s.state.options.identity_insert.clone();
         let mut view = View {
@@ -36,7 +35,7 @@ impl Run<'_> {
             database: &database,
             identity_insert: identity_insert.as_deref(),
         };
-        let mut binder = Binder::new(&mut view, variables, &kernels);
+        let mut binder = Binder::new(&mut view, variables);
         let table = binder.find_table(name)?;
         if table.kind != TableKind::Table {
             return Err(Error::feature("rows into a view"));

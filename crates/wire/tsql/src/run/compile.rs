@@ -8,11 +8,11 @@ use tdekit_wire_tds::SqlType;
 use super::{integers, tallies};
 use crate::ast::{self, Action, Expr, Item, Kind, Query, Select, SetExpr, Stmt};
 use crate::bind::typing::convert;
-use crate::bind::{Binder, LookUp, Variables};
-use crate::bound::Bound;
+use crate::bind::{Binder, Variables};
 use crate::catalog::{Catalog, Table};
-use crate::emit::kernels::Kernels;
 use crate::error::{At, Error, Result};
+use crate::plan::LookUp;
+use crate::plan::scalar::Scalar;
 
 /// A value: computed here, or by a query.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(crate) enum Code {
 /// An expression without a query.
 #[derive(Debug)]
 pub(crate) struct Ready {
-    pub(crate) bound: Bound,
+    pub(crate) bound: Scalar,
     /// None if it looks up no object.
     pub(crate) looks_up: Option<LookUp>,
     /// The same as a program, if it consists of integers.
@@ -147,7 +147,6 @@ impl Catalog for NoCatalog {
 
 struct Compiler {
     variables: Variables,
-    kernels: Kernels,
     loops: usize,
     /// Numbers the tables of table variables.
     tables: usize,
@@ -157,8 +156,7 @@ struct Compiler {
 
 /// Compiles a batch. `variables` are those that already exist: a procedure's parameters.
 pub(crate) fn compile(stmts: Vec<Stmt>, variables: Variables) -> std::result::Result<Program, At> {
-    let kernels = Kernels::default();
-    let mut compiler = Compiler { variables, kernels, loops: 0, tables: 0, span: (0, 0) };
+    let mut compiler = Compiler { variables, loops: 0, tables: 0, span: (0, 0) };
     let steps = compiler.steps(stmts)?;
     Ok(Program { steps, variables: compiler.variables })
 }
@@ -188,11 +186,11 @@ fn select_one(expr: Expr, line: u32) -> Kind {
 }
 
 impl Compiler {
-    fn bind(&mut self, work: impl FnOnce(&mut Binder<'_>) -> Result<Bound>) -> Result<Code> {
+    fn bind(&mut self, work: impl FnOnce(&mut Binder<'_>) -> Result<Scalar>) -> Result<Code> {
         let mut none = NoCatalog;
-        let mut binder = Binder::new(&mut none, &self.variables, &self.kernels);
+        let mut binder = Binder::new(&mut none, &self.variables);
         let bound = work(&mut binder)?;
-        let looks_up = binder.looks_up;
+        let looks_up = binder.needs.looks_up;
         let (integer, test) = (integers::Program::of(&bound), integers::Test::of(&bound));
         Ok(Code::Ready(Box::new(Ready { bound, looks_up, integer, test })))
     }

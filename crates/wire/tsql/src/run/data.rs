@@ -11,11 +11,14 @@ use super::db::{View, failure};
 use super::plan::{Bound, Effect};
 use crate::ast::{Kind, OutputInto, SetExpr};
 use crate::bind::rowwise::is_rowwise;
-use crate::bind::{Binder, LookUp, Plan, Undeclared, Variables};
+use crate::bind::{Binder, Undeclared, Variables};
 use crate::catalog::Table;
 use crate::catalog::wanted::database_in;
-use crate::emit::eval::{Env, eval, test};
 use crate::error::{Error, Result};
+use crate::eval::{Env, eval, test};
+use crate::plan::LookUp;
+use crate::plan::change::Statement;
+use crate::render::{self, Rendered};
 use crate::run::state::{Frame, Signal};
 use crate::run::target::Target;
 use crate::run::work::Run;
@@ -56,14 +59,15 @@ impl Run<'_> {
             database: &database,
             identity_insert: identity_insert.as_deref(),
         };
-        let mut binder = Binder::new(&mut view, variables, &kernels);
+        let mut binder = Binder::new(&mut view, variables);
         binder.open = open;
         binder.row_limit = Some(self.s.state.options.rowcount).filter(|rows| *rows > 0);
         match kind {
             Kind::Query(query) => {
                 if let Some(select) = assigning(kind) {
-                    let (sql, assigned, types) = binder.select_assign(query, select)?;
-                    let plan = binder.plan(sql, Vec::new());
+                    let (query, assigned, types) = binder.select_assign(query, select)?;
+                    let (statement, needs) = (Statement::Query(query), binder.needs);
+                    let plan = render::statement(&statement, Vec::new(), needs, &kernels)?;
                     return Ok(Bound { plan, effect: Effect::Assign(assigned, types) });
                 }
                 let into = into(query);
@@ -74,13 +78,19 @@ impl Run<'_> {
                     Some(name) => Effect::Into(name.clone()),
                     None => Effect::Rows,
                 };
-                Ok(Bound { plan: binder.plan(bound.sql, columns), effect })
+                let (statement, needs) = (Statement::Query(bound.query), binder.needs);
+                Ok(Bound { plan: render::statement(&statement, columns, needs, &kernels)?, effect })
             }
             Kind::Update(update) if is_rowwise(update) => {
-                let change = binder.rowwise(update)?;
-                let plan = binder.plan(change.select.clone(), change.columns.clone());
-                let into = update.output_into.clone();
-                Ok(Bound { plan, effect: Effect::Rowwise { change: Box::new(change), into } })
+                let (query, change) = binder.rowwise(update)?;
+                let (statement, needs) = (Statement::Query(query), binder.needs);
+                let columns = change.columns.clone();
+                let plan = render::statement(&statement, columns, needs, &kernels)?;
+                let set = change.sets.iter().filter_map(|set| set.column.as_ref());
+                let names = set.map(|column| column.name.as_str());
+                let update_row = render::update_of_row(&change.table, names);
+                let (change, into) = (Box::new(change), update.output_into.clone());
+                Ok(Bound { plan, effect: Effect::Rowwise { change, update_row, into } })
             }
             Kind::Insert(_) | Kind::Update(_) | Kind::Delete(_) => {
                 let (change, command) = match kind {
@@ -101,7 +111,9 @@ impl Run<'_> {
                     identity: change.identity,
                     explicit_identity: change.explicit_identity,
                 };
-                Ok(Bound { plan: binder.plan(change.sql, change.columns), effect })
+                let (columns, needs) = (change.columns, binder.needs);
+                let plan = render::statement(&change.statement, columns, needs, &kernels)?;
+                Ok(Bound { plan, effect })
             }
             _ => Err(Error::Internal { detail: "no query".to_owned() }),
         }
@@ -229,7 +241,7 @@ impl Run<'_> {
     /// Runs a plan, with one call for each row. The callback may end it early.
     pub(crate) fn query(
         &mut self,
-        plan: &Plan,
+        plan: &Rendered,
         frame: &Frame,
         each: &mut Each<'_>,
     ) -> Result<(Signal, u64)> {
@@ -243,20 +255,20 @@ impl Run<'_> {
 
     fn query_rows(
         &mut self,
-        plan: &Plan,
+        plan: &Rendered,
         frame: &Frame,
         each: &mut Each<'_>,
     ) -> Result<(Signal, u64)> {
         memory::room(0)?;
-        if !plan.system.is_empty() {
+        if !plan.needs.system.is_empty() {
             self.s.show();
             let activities = self.s.place.all().clone();
             let caller = self.s.caller.clone();
             let locks = self.s.locks.all().clone();
             let known = (&activities, &locks, &self.s.tallies.clone());
-            crate::catalog::system::fill(&plan.system, &mut self.s.db, &caller, known)?;
+            crate::catalog::system::fill(&plan.needs.system, &mut self.s.db, &caller, known)?;
         }
-        self.look_up(plan.looks_up.as_ref(), frame)?;
+        self.look_up(plan.needs.looks_up.as_ref(), frame)?;
         let options = &self.s.state.options;
         self.s.db.kernels.set_formats(options.dateformat, options.datefirst);
         self.s.db.connection()?;
@@ -274,7 +286,7 @@ impl Run<'_> {
             Ok(()) => failure(&kernels, &error, &database),
             Err(moved) => moved,
         };
-        let text = plan.text(&params);
+        let text = plan.sql.text(&params);
         #[cfg(debug_assertions)]
         let mut trace = super::trace::Trace::begin(&text, &params, &kernels);
         let mut statement = connection.prepare_cached(&text).map_err(failed)?;
@@ -309,7 +321,7 @@ impl Run<'_> {
         }
     }
 
-    pub(crate) fn parameters(&self, plan: &Plan, frame: &Frame) -> Result<Vec<Stored>> {
+    pub(crate) fn parameters(&self, plan: &Rendered, frame: &Frame) -> Result<Vec<Stored>> {
         self.with_env(frame, |env| {
             let stored = plan.params.iter().map(|param| {
                 let value = eval(param, env)?;
@@ -353,9 +365,9 @@ impl Run<'_> {
                 let into = self.output_target(into.as_ref(), frame)?;
                 self.change(plan, frame, (table, into.as_ref()), *command, filled)
             }
-            Effect::Rowwise { change, into } => {
+            Effect::Rowwise { change, update_row, into } => {
                 let into = self.output_target(into.as_ref(), frame)?;
-                self.rowwise(plan, change, into.as_ref(), frame)
+                self.rowwise(plan, (change, update_row.as_deref()), into.as_ref(), frame)
             }
             Effect::Into(name) => self.select_into(plan, frame, name),
         }
@@ -381,7 +393,7 @@ impl Run<'_> {
         self.counted(frame, command, 0, shown)
     }
 
-    fn rows(&mut self, plan: &Plan, frame: &Frame) -> Result<Signal> {
+    fn rows(&mut self, plan: &Rendered, frame: &Frame) -> Result<Signal> {
         let limit = self.s.state.options.rowcount;
         let (mut given, mut shown) = (0, false);
         let columns = plan.columns.clone();
@@ -429,9 +441,9 @@ impl Run<'_> {
 
     fn assign(
         &mut self,
-        plan: &Plan,
+        plan: &Rendered,
         frame: &mut Frame,
-        assigned: &[(usize, crate::bound::Bound)],
+        assigned: &[(usize, crate::plan::scalar::Scalar)],
         types: &[SqlType],
     ) -> Result<Signal> {
         let mut rows: Vec<Vec<Val>> = Vec::new();
@@ -481,7 +493,7 @@ impl Run<'_> {
 
     fn change(
         &mut self,
-        plan: &Plan,
+        plan: &Rendered,
         frame: &Frame,
         (table, into): (&Arc<Table>, Option<&Target>),
         command: Command,
@@ -511,7 +523,7 @@ impl Run<'_> {
 
     fn run_change(
         &mut self,
-        plan: &Plan,
+        plan: &Rendered,
         frame: &Frame,
         (table, into): (&Arc<Table>, Option<&Target>),
         command: Command,
@@ -566,7 +578,7 @@ impl Run<'_> {
 
     fn select_into(
         &mut self,
-        plan: &Plan,
+        plan: &Rendered,
         frame: &Frame,
         name: &crate::ast::Name,
     ) -> Result<Signal> {
@@ -576,11 +588,11 @@ impl Run<'_> {
         if self.s.state.transaction.is_doomed() {
             return Err(Error::Doomed {});
         }
-        if schema != "temp" || plan.reads.iter().any(|read| read != "temp") {
+        if schema != "temp" || plan.needs.reads.iter().any(|read| read != "temp") {
             self.implicit();
         }
         // the table and its rows are one statement: neither stays without the other
-        let own = self.begin_own(&schema, plan.hints.nowait)?;
+        let own = self.begin_own(&schema, plan.needs.hints.nowait)?;
         let result = self.fill_into(plan, frame, name);
         let keep = matches!(result, Ok((Signal::Next | Signal::Break, _)));
         self.after_write(own, keep)?;
@@ -595,7 +607,7 @@ impl Run<'_> {
 
     fn fill_into(
         &mut self,
-        plan: &Plan,
+        plan: &Rendered,
         frame: &Frame,
         name: &crate::ast::Name,
     ) -> Result<(Signal, u64)> {

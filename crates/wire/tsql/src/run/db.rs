@@ -13,10 +13,10 @@ use crate::catalog::facts::read;
 use crate::catalog::model::{Facts, Snapshot};
 use crate::catalog::named::has_table;
 use crate::catalog::{Catalog, Table, TableColumn, TableKind, named, schemas, system};
-use crate::emit::kernels::Kernels;
 use crate::error::{Error, Result};
 use crate::host::SharedHost;
 use crate::name::quote;
+use crate::render::kernels::Kernels;
 use crate::run::meter::Pages;
 use crate::run::renew::Seen;
 use crate::sqlite_pages::pages;
@@ -120,7 +120,7 @@ impl Db {
     pub(crate) fn connection(&mut self) -> Result<&Connection> {
         if self.connection.is_none() {
             let mut connection = self.host.connect()?;
-            crate::emit::sqlite::prepare(&connection, &self.kernels)?;
+            crate::render::sqlite::prepare(&connection, &self.kernels)?;
             connection.set_prepared_statement_cache_capacity(PREPARED);
             let internal = |error: rusqlite::Error| Error::Internal { detail: error.to_string() };
             let cancel = self.cancel.clone();

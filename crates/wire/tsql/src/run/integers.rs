@@ -5,8 +5,8 @@
 use tdekit_wire_tds::{SqlType, Value};
 
 use crate::ast::{BinOp, CmpOp};
-use crate::bound::{Bound, Node};
-use crate::emit::eval::holds;
+use crate::eval::holds;
+use crate::plan::scalar::{Node, Scalar};
 use crate::value::{Val, arith};
 
 /// Maximum stack depth of a program; taller expressions have no program.
@@ -50,7 +50,7 @@ fn widens(from: SqlType, to: SqlType) -> bool {
 
 impl Program {
     /// Returns the program of an expression; None if it does not consist of integers alone.
-    pub(crate) fn of(bound: &Bound) -> Option<Program> {
+    pub(crate) fn of(bound: &Scalar) -> Option<Program> {
         let mut program = Program(Vec::new());
         let deepest = program.add(bound, 0)?;
         (deepest <= DEPTH).then_some(program)
@@ -58,7 +58,7 @@ impl Program {
 
     /// Appends an expression that has `under` values below it; returns the maximum stack depth it
     /// reaches.
-    fn add(&mut self, bound: &Bound, under: usize) -> Option<usize> {
+    fn add(&mut self, bound: &Scalar, under: usize) -> Option<usize> {
         if !is_integer(bound.ty) {
             return None;
         }
@@ -108,7 +108,7 @@ impl Program {
 
 impl Test {
     /// Returns the program of a condition; None if it is not a comparison of integers.
-    pub(crate) fn of(bound: &Bound) -> Option<Test> {
+    pub(crate) fn of(bound: &Scalar) -> Option<Test> {
         let Node::Compare(op, left, right) = &bound.node else { return None };
         let (left, right) = (Program::of(left)?, Program::of(right)?);
         Some(Test { op: *op, left, right })
@@ -127,18 +127,18 @@ mod tests {
 
     use super::{Program, Test};
     use crate::ast::{BinOp, CmpOp};
-    use crate::bound::{Bound, Node};
+    use crate::plan::scalar::{Node, Scalar};
 
-    fn variable(slot: usize) -> Bound {
-        Bound::new(SqlType::Int, true, Node::Var(slot))
+    fn variable(slot: usize) -> Scalar {
+        Scalar::new(SqlType::Int, true, Node::Var(slot))
     }
 
-    fn number(int: i64) -> Bound {
-        Bound::constant(SqlType::Int, Value::Int(int))
+    fn number(int: i64) -> Scalar {
+        Scalar::constant(SqlType::Int, Value::Int(int))
     }
 
-    fn sum(left: Bound, right: Bound) -> Bound {
-        Bound::new(SqlType::Int, true, Node::Arith(BinOp::Add, Box::new(left), Box::new(right)))
+    fn sum(left: Scalar, right: Scalar) -> Scalar {
+        Scalar::new(SqlType::Int, true, Node::Arith(BinOp::Add, Box::new(left), Box::new(right)))
     }
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(program.run(&[Value::Null]), None);
         assert_eq!(program.run(&[Value::Int(i64::from(i32::MAX))]), None);
         assert_eq!(program.run(&[]), None);
-        let text = Bound::constant(SqlType::Char(1), Value::Text("x".into()));
+        let text = Scalar::constant(SqlType::Char(1), Value::Text("x".into()));
         assert!(Program::of(&text).is_none());
     }
 
@@ -168,7 +168,7 @@ mod tests {
     fn comparisons() {
         let node =
             Node::Compare(CmpOp::Lt, Box::new(variable(0)), Box::new(sum(number(2), number(3))));
-        let test = Test::of(&Bound::condition(node)).unwrap();
+        let test = Test::of(&Scalar::condition(node)).unwrap();
         assert_eq!(test.run(&[Value::Int(4)]), Some(true));
         assert_eq!(test.run(&[Value::Int(5)]), Some(false));
         assert_eq!(test.run(&[Value::Null]), None);

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::bind::Plan;
 use crate::error::{Error, Result};
+use crate::render::Rendered;
 use crate::run::holder::Outcome;
 use crate::run::work::{Inner, Run};
 
@@ -13,9 +13,9 @@ const BUSY: Duration = Duration::from_millis(5);
 
 impl Run<'_> {
     /// Checks that READPAST is allowed in a statement: only where committed rows are read.
-    pub(crate) fn may_read(&self, plan: &Plan) -> Result<()> {
+    pub(crate) fn may_read(&self, plan: &Rendered) -> Result<()> {
         let level = self.s.state.options.isolation.as_str();
-        if plan.hints.past && matches!(level, "READ UNCOMMITTED" | "SERIALIZABLE") {
+        if plan.needs.hints.past && matches!(level, "READ UNCOMMITTED" | "SERIALIZABLE") {
             return Err(Error::ReadPastLevel {});
         }
         Ok(())
@@ -24,7 +24,7 @@ impl Run<'_> {
     /// Runs a query with the transaction and the locks that it needs.
     pub(crate) fn reading<T>(
         &mut self,
-        plan: &Plan,
+        plan: &Rendered,
         work: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {
         let own = self.before_read(plan)?;
@@ -38,8 +38,8 @@ impl Run<'_> {
 
     /// Called before a query. Returns true if it has begun a transaction of SQLite that ends with
     /// the query.
-    fn before_read(&mut self, plan: &Plan) -> Result<bool> {
-        let reads = plan.reads.iter().any(|schema| schema != "temp");
+    fn before_read(&mut self, plan: &Rendered) -> Result<bool> {
+        let reads = plan.needs.reads.iter().any(|schema| schema != "temp");
         if reads {
             self.implicit();
         }
@@ -50,23 +50,23 @@ impl Run<'_> {
             (level == "SNAPSHOT", matches!(level, "REPEATABLE READ" | "SERIALIZABLE"));
         if open && !self.in_sqlite() {
             if strict {
-                self.lock(&[], plan.hints.nowait)?;
+                self.lock(&[], plan.needs.hints.nowait)?;
             } else if snapshot {
                 self.run_sql("BEGIN")?;
             }
         }
-        if !reads || !(plan.hints.wait || plan.hints.hold && open) {
+        if !reads || !(plan.needs.hints.wait || plan.needs.hints.hold && open) {
             return Ok(false);
         }
         let began = !self.in_sqlite();
         self.lock_hinted(plan)?;
-        Ok(began && !(open && plan.hints.hold))
+        Ok(began && !(open && plan.needs.hints.hold))
     }
 
     /// Takes the locks that the hints of a statement request.
-    pub(crate) fn lock_hinted(&mut self, plan: &Plan) -> Result<()> {
-        if plan.hints.wait || plan.hints.hold {
-            self.lock(&plan.reads, plan.hints.nowait)?;
+    pub(crate) fn lock_hinted(&mut self, plan: &Rendered) -> Result<()> {
+        if plan.needs.hints.wait || plan.needs.hints.hold {
+            self.lock(&plan.needs.reads, plan.needs.hints.nowait)?;
         }
         Ok(())
     }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use tdekit_wire_tds::{Command, SqlType};
 
 use crate::ast::OutputInto;
-use crate::bind::Plan;
 use crate::bind::rowwise::Rowwise;
 use crate::catalog::Table;
+use crate::render::Rendered;
 
 /// A statement bound to the catalog.
 #[derive(Debug)]
 pub(crate) struct Bound {
-    pub(crate) plan: Plan,
+    pub(crate) plan: Rendered,
     pub(crate) effect: Effect,
 }
 
@@ -21,7 +21,7 @@ pub(crate) enum Effect {
     /// Rows to the client.
     Rows,
     /// Rows into variables: slots and values, from columns of these types.
-    Assign(Vec<(usize, crate::bound::Bound)>, Vec<SqlType>),
+    Assign(Vec<(usize, crate::plan::scalar::Scalar)>, Vec<SqlType>),
     Change {
         table: Arc<Table>,
         command: Command,
@@ -31,7 +31,12 @@ pub(crate) enum Effect {
         into: Option<OutputInto>,
     },
     /// UPDATE with OUTPUT or variables.
-    Rowwise { change: Box<Rowwise>, into: Option<OutputInto> },
+    Rowwise {
+        change: Box<Rowwise>,
+        /// Sets the columns of one row, if there are any.
+        update_row: Option<String>,
+        into: Option<OutputInto>,
+    },
     /// SELECT INTO this table.
     Into(crate::ast::Name),
 }

@@ -6,11 +6,11 @@ use rusqlite::types::Value as Stored;
 use tdekit_wire_tds::{Command, Flow};
 
 use super::db::failure;
-use crate::bind::Plan;
 use crate::bind::rowwise::Rowwise;
-use crate::bound::Bound;
-use crate::emit::eval::{Env, eval};
 use crate::error::{Error, Result};
+use crate::eval::{Env, eval};
+use crate::plan::scalar::Scalar;
+use crate::render::Rendered;
 use crate::run::state::{Frame, Signal};
 use crate::run::target::Target;
 use crate::run::work::Run;
@@ -23,14 +23,14 @@ fn internal(error: rusqlite::Error) -> Error {
 impl Run<'_> {
     pub(crate) fn rowwise(
         &mut self,
-        plan: &Plan,
-        change: &Rowwise,
+        plan: &Rendered,
+        (change, update): (&Rowwise, Option<&str>),
         into: Option<&Target>,
         frame: &mut Frame,
     ) -> Result<Signal> {
         self.may_read(plan)?;
         let own = self.before_write(&change.table, Some(plan))?;
-        let result = self.rowwise_rows(plan, change, into, frame);
+        let result = self.rowwise_rows(plan, (change, update), into, frame);
         self.after_write(own, result.is_ok())?;
         match result {
             Ok((Signal::Stop, _)) => Ok(Signal::Stop),
@@ -47,8 +47,8 @@ impl Run<'_> {
 
     fn rowwise_rows(
         &mut self,
-        plan: &Plan,
-        change: &Rowwise,
+        plan: &Rendered,
+        (change, update): (&Rowwise, Option<&str>),
         into: Option<&Target>,
         frame: &mut Frame,
     ) -> Result<(Signal, u64)> {
@@ -81,7 +81,9 @@ impl Run<'_> {
         let mut count = 0;
         for (rowid, mut values) in found {
             let new = self.rowwise_values(change, &values, frame)?;
-            self.rowwise_write(change, rowid, &new)?;
+            if let Some(update) = update {
+                self.rowwise_write(change, update, rowid, &new)?;
+            }
             count += 1;
             if !shown {
                 continue;
@@ -103,7 +105,7 @@ impl Run<'_> {
         Ok((Signal::Next, count))
     }
 
-    fn over_row(&self, bound: &Bound, values: &[Val], frame: &Frame) -> Result<Val> {
+    fn over_row(&self, bound: &Scalar, values: &[Val], frame: &Frame) -> Result<Val> {
         let calls = self.s.calls();
         let env = Env {
             vars: &frame.vars,
@@ -134,8 +136,13 @@ impl Run<'_> {
         Ok(new)
     }
 
-    fn rowwise_write(&mut self, change: &Rowwise, rowid: i64, new: &[Val]) -> Result<()> {
-        let Some(update) = &change.update else { return Ok(()) };
+    fn rowwise_write(
+        &mut self,
+        change: &Rowwise,
+        update: &str,
+        rowid: i64,
+        new: &[Val],
+    ) -> Result<()> {
         #[cfg(debug_assertions)]
         crate::run::trace::Trace::note(update);
         let mut params = vec![Stored::Integer(rowid)];

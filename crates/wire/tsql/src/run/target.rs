@@ -5,17 +5,17 @@ use std::sync::Arc;
 use tdekit_wire_tds::SqlType;
 
 use super::tran::Own;
-use crate::bound::Bound;
 use crate::catalog::{Table, TableColumn};
+use crate::plan::scalar::Scalar;
 
 /// A table into which rows go, with its columns.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) table: Arc<Table>,
     /// The columns that a row's values are for, each with its DEFAULT.
-    pub(super) columns: Vec<(TableColumn, Option<Bound>)>,
+    pub(super) columns: Vec<(TableColumn, Option<Scalar>)>,
     /// DEFAULTs of the other columns.
-    pub(super) rest: Vec<Bound>,
+    pub(super) rest: Vec<Scalar>,
     pub(super) sql: String,
     /// True if the identity column is generated here, rather than supplied by the rows.
     pub(super) made: bool,

@@ -57,7 +57,7 @@ fn plan(session: &mut Inner, query: &str, value: &str) -> String {
     let mut run = Run { s: session, sink: &mut silent };
     let bound = run.bind(&kind, &variables).unwrap();
     let mut params = run.parameters(&bound.plan, &frame).unwrap();
-    let text = format!("EXPLAIN QUERY PLAN {}", bound.plan.text(&params));
+    let text = format!("EXPLAIN QUERY PLAN {}", bound.plan.sql.text(&params));
     let connection = session.db.connection().unwrap();
     let mut statement = connection.prepare(&text).unwrap();
     params.truncate(statement.parameter_count());
@@ -99,8 +99,10 @@ fn like_with_a_prefix_searches_a_range() {
     batch(
         &mut session,
         "CREATE TABLE p (id int PRIMARY KEY, name nvarchar(50) NOT NULL, note varchar(50) NULL); \
-        CREATE INDEX ix ON p (name)",
+        CREATE INDEX ix ON p (name); CREATE TABLE [p (1)] ([a \"(b] varchar(9) NOT NULL PRIMARY KEY)",
     );
+    let odd = plan(&mut session, "SELECT 1 AS n FROM [p (1)] WHERE [a \"(b] LIKE @p", "ab%");
+    assert!(odd.contains("SEARCH"), "{odd}");
     let query = "SELECT id FROM p WHERE name LIKE ";
     for (pattern, value, searched) in [
         ("'ab%'", "", true),

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use rusqlite::Row;
 use rusqlite::types::{Value as Stored, ValueRef};
 
-use crate::emit::kernels::Kernels;
+use crate::render::kernels::Kernels;
 
 /// Names the directory, in which each thread has a file of its own name.
 const VARIABLE: &str = "TSQL_TRACE";

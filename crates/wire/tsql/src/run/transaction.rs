@@ -9,10 +9,10 @@ use super::db::failure;
 use super::ddl::KeyKind;
 use super::locks::Owner;
 use crate::ast::{Operand, TranOp};
-use crate::bind::Plan;
 use crate::catalog::Table;
 use crate::error::{Error, Result};
 use crate::name::quote;
+use crate::render::Rendered;
 use crate::run::state::{Frame, Signal};
 use crate::run::work::Run;
 
@@ -61,14 +61,14 @@ impl Run<'_> {
     }
 
     /// Called before a change of a table.
-    pub(crate) fn before_write(&mut self, table: &Table, plan: Option<&Plan>) -> Result<Own> {
+    pub(crate) fn before_write(&mut self, table: &Table, plan: Option<&Rendered>) -> Result<Own> {
         if self.s.state.transaction.is_doomed() {
             return Err(Error::Doomed {});
         }
         if table.schema != "temp" {
             self.implicit();
         }
-        let hints = plan.map(|plan| plan.hints).unwrap_or_default();
+        let hints = plan.map(|plan| plan.needs.hints).unwrap_or_default();
         let own = self.begin_own(&table.schema, hints.nowait)?;
         let Some(plan) = plan else { return Ok(own) };
         match self.lock_hinted(plan) {

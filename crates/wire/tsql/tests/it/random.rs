@@ -263,6 +263,16 @@ impl Made {
         )
     }
 
+    fn assignment(&mut self) -> String {
+        self.scope.push(("a".to_owned(), 0));
+        let values = (self.number(), self.text(), self.condition());
+        self.scope.pop();
+        format!(
+            "SELECT @i = {}, @s = LEFT({}, 20) FROM a WHERE {}; SELECT @i, @s",
+            values.0, values.1, values.2
+        )
+    }
+
     fn statement(&mut self) -> String {
         match self.random.u32(..14) {
             0 => {
@@ -334,15 +344,7 @@ impl Made {
                     values.0, values.1, values.2
                 )
             }
-            8 => {
-                self.scope.push(("a".to_owned(), 0));
-                let values = (self.number(), self.text(), self.condition());
-                self.scope.pop();
-                format!(
-                    "SELECT @i = {}, @s = LEFT({}, 20) FROM a WHERE {}; SELECT @i, @s",
-                    values.0, values.1, values.2
-                )
-            }
+            8 => self.assignment(),
             _ => self.select(),
         }
     }

@@ -10,11 +10,11 @@ use crate::ast::{AlterTable, ColumnDef, Name};
 use crate::bind::{Binder, Variables};
 use crate::catalog::model::{Index, Named, schema_and_name};
 use crate::catalog::{Table, TableColumn, TableKind};
-use crate::emit::eval::eval;
-use crate::emit::literal;
 use crate::error::{Error, Result};
+use crate::eval::eval;
 use crate::lex::{Tok, lex};
 use crate::name::quote;
+use crate::render::literal;
 use crate::run::state::Frame;
 use crate::run::work::Run;
 
@@ -162,15 +162,15 @@ impl Run<'_> {
             identity: false,
             default: column.default.clone(),
         };
-        let kernels = self.s.db.kernels.clone();
         let database = self.s.state.database.clone();
         let variables = Variables::default();
         let mut view = View { db: &mut self.s.db, database: &database, identity_insert: None };
-        let mut binder = Binder::new(&mut view, &variables, &kernels);
+        let mut binder = Binder::new(&mut view, &variables);
         let bound = binder.default(table, &described)?;
         let mut pure = true;
         bound.walk(&mut |part| {
-            let call = matches!(&part.node, crate::bound::Node::Call(func, _) if func.is_random());
+            let call =
+                matches!(&part.node, crate::plan::scalar::Node::Call(func, _) if func.is_random());
             pure &= !call;
             pure
         });

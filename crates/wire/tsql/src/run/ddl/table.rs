@@ -14,6 +14,7 @@ use crate::catalog::model::{DESCENDING, SEPARATOR, made_name, schema_and_name};
 use crate::catalog::{Table, TableColumn, TableKind};
 use crate::error::{Ends, Error, Result};
 use crate::name::quote;
+use crate::plan::ColumnRef;
 use crate::run::work::Run;
 use crate::value::{is_text, storage};
 
@@ -86,7 +87,7 @@ impl Place<'_> {
             ty: column.ty,
             nullable: column.nullable != Some(false),
             identity: false,
-            sql: quote(&column.name),
+            column: ColumnRef::named(None, &column.name),
         };
         self.all.iter().map(one).collect()
     }
@@ -99,7 +100,7 @@ pub(super) fn offered(columns: &[TableColumn]) -> Vec<Offered> {
         ty: column.ty,
         nullable: column.nullable,
         identity: false,
-        sql: quote(&column.name),
+        column: ColumnRef::named(None, &column.name),
     };
     columns.iter().map(one).collect()
 }
@@ -171,11 +172,10 @@ impl Run<'_> {
     }
 
     pub(super) fn check_default(&mut self, table: &Table, column: &TableColumn) -> Result<()> {
-        let kernels = self.s.db.kernels.clone();
         let database = self.s.state.database.clone();
         let variables = Variables::default();
         let mut view = View { db: &mut self.s.db, database: &database, identity_insert: None };
-        match Binder::new(&mut view, &variables, &kernels).default(table, column) {
+        match Binder::new(&mut view, &variables).default(table, column) {
             Err(Error::InvalidColumn { name }) => Err(Error::NotForDefault { name }),
             // a value that does not convert fails when a row uses it, as in SQL Server
             Err(error) if error.ends() >= Ends::Batch && !error.undoes() => Err(error),
@@ -419,15 +419,13 @@ impl Run<'_> {
         let database = self.s.state.database.clone();
         let variables = Variables::default();
         let mut view = View { db: &mut self.s.db, database: &database, identity_insert: None };
-        let mut binder = Binder::new(&mut view, &variables, &kernels);
-        binder.inline = true;
+        let mut binder = Binder::new(&mut view, &variables);
         let mut scope = Scope::new();
-        let source = SourceScope { alias: String::new(), full: None, columns: offered };
+        let source = SourceScope { alias: String::new(), full: None, id: None, columns: offered };
         scope.sources.push(source);
         binder.scopes.push(scope);
         let bound = binder.condition(expr)?;
-        let text = binder.emit_text(&bound)?;
-        if binder.params.is_empty() { Ok(text) } else { Err(Error::feature("this CHECK")) }
+        crate::render::inline(&bound, &kernels)
     }
 
     /// The table of SELECT INTO.

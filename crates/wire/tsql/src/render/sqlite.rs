@@ -6,9 +6,9 @@ use rusqlite::types::ToSqlOutput;
 use tdekit_wire_tds::{SqlType, Value};
 
 use super::aggregates::{Single, Spread, Sum};
-use super::eval::{Env, SessionCalls, eval};
-use crate::emit::kernels::{Kernel, Kernels};
 use crate::error::{Error, Result};
+use crate::eval::{Env, SessionCalls, eval};
+use crate::render::kernels::{Kernel, Kernels};
 use crate::value::{storage, text};
 
 /// Sums by their names in SQLite: the suffix names the type.

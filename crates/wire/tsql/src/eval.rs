@@ -6,8 +6,8 @@ use std::cmp::Ordering;
 use tdekit_wire_tds::{Length, SqlType, Value};
 
 use crate::ast::CmpOp;
-use crate::bound::{Bound, Node};
 use crate::error::{Error, Result};
+use crate::plan::scalar::{Node, Scalar};
 use crate::value::dateparse::Order;
 use crate::value::{
     Family, Val, affordable, arith, bulk_bytes, convert, family, is_national, length_of, text,
@@ -74,7 +74,7 @@ pub(crate) fn borrow<'a>(value: &'a Value<'_>) -> Value<'a> {
 }
 
 /// Evaluates an integer expression separately: loops count with these.
-pub(crate) fn eval_int(bound: &Bound, env: &Env<'_>) -> Result<Option<i64>> {
+pub(crate) fn eval_int(bound: &Scalar, env: &Env<'_>) -> Result<Option<i64>> {
     match &bound.node {
         Node::Const(Value::Int(int)) => Ok(Some(*int)),
         Node::Var(slot) => match env.vars.get(*slot) {
@@ -97,7 +97,7 @@ pub(crate) fn eval_int(bound: &Bound, env: &Env<'_>) -> Result<Option<i64>> {
 }
 
 /// Evaluates a condition: None is unknown.
-pub(crate) fn test(bound: &Bound, env: &Env<'_>) -> Result<Option<bool>> {
+pub(crate) fn test(bound: &Scalar, env: &Env<'_>) -> Result<Option<bool>> {
     match &bound.node {
         Node::Compare(op, left, right) => {
             if family(left.ty) == Family::Int && left.ty != SqlType::Bit {
@@ -111,6 +111,11 @@ pub(crate) fn test(bound: &Bound, env: &Env<'_>) -> Result<Option<bool>> {
             let order = arith::compare(&left, &right)
                 .ok_or(Error::Internal { detail: "values of two types".to_owned() })?;
             Ok(Some(holds(*op, order)))
+        }
+        Node::Same(left, right) => {
+            let (left, right) = (eval(left, env)?, eval(right, env)?);
+            let known = left != Value::Null && right != Value::Null;
+            Ok(known.then(|| left == right))
         }
         Node::And(items) => {
             let mut unknown = false;
@@ -173,9 +178,9 @@ pub(crate) fn holds(op: CmpOp, order: Ordering) -> bool {
 }
 
 fn like(
-    found: &Bound,
-    pattern: &Bound,
-    escape: Option<&Bound>,
+    found: &Scalar,
+    pattern: &Scalar,
+    escape: Option<&Scalar>,
     env: &Env<'_>,
 ) -> Result<Option<bool>> {
     let national = is_national(found.ty) || is_national(pattern.ty);
@@ -200,13 +205,19 @@ fn like(
 }
 
 /// Returns the value of an expression.
-pub(crate) fn eval<'e>(bound: &'e Bound, env: &Env<'e>) -> Result<Value<'e>> {
+pub(crate) fn eval<'e>(bound: &'e Scalar, env: &Env<'e>) -> Result<Value<'e>> {
     match &bound.node {
         Node::Const(value) => Ok(borrow(value)),
         Node::Null(_) => Ok(Value::Null),
         Node::Var(slot) => Ok(env.vars.get(*slot).map_or(Value::Null, borrow)),
         Node::Arg(index) => Ok(env.args.get(*index).map_or(Value::Null, borrow)),
-        Node::Leaf(sql) => Err(Error::Internal { detail: format!("{sql} outside of a statement") }),
+        Node::Column(_)
+        | Node::Shared(_)
+        | Node::Aggregate(_)
+        | Node::Query(_)
+        | Node::Identity => {
+            Err(Error::Internal { detail: "a value of SQLite outside of a statement".to_owned() })
+        }
         Node::Arith(op, left, right) => {
             if family(bound.ty) == Family::Int && bound.ty != SqlType::Bit {
                 return Ok(eval_int(bound, env)?.map_or(Value::Null, Value::Int));
@@ -257,6 +268,7 @@ pub(crate) fn eval<'e>(bound: &'e Bound, env: &Env<'e>) -> Result<Value<'e>> {
         | Node::Not(_)
         | Node::IsNull(..)
         | Node::Like { .. }
+        | Node::Same(..)
         | Node::InList(..) => Ok(test(bound, env)?.map_or(Value::Null, Value::Bit)),
     }
 }
@@ -275,7 +287,12 @@ fn negate(value: Value<'_>, ty: SqlType) -> Result<Value<'_>> {
     })
 }
 
-fn concat<'e>(ty: SqlType, left: &'e Bound, right: &'e Bound, env: &Env<'e>) -> Result<Value<'e>> {
+fn concat<'e>(
+    ty: SqlType,
+    left: &'e Scalar,
+    right: &'e Scalar,
+    env: &Env<'e>,
+) -> Result<Value<'e>> {
     let (left, right) = (eval(left, env)?, eval(right, env)?);
     affordable(bulk_bytes(&left).saturating_add(bulk_bytes(&right)))?;
     match (left, right) {

@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tdekit_wire_tds::SqlType;
 
-use crate::bound::Bound;
 use crate::catalog::model::Snapshot;
 use crate::error::Error;
+use crate::plan::scalar::Scalar;
 use crate::value::dateparse::Order;
 
 /// An expression that SQLite calls, with the types of its arguments.
 #[derive(Debug)]
 pub(crate) struct Kernel {
-    pub(crate) expr: Bound,
+    pub(crate) expr: Scalar,
     pub(crate) args: Vec<SqlType>,
     /// True if it looks up objects.
     pub(crate) looks_up: bool,

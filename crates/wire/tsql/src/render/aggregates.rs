@@ -4,8 +4,8 @@ use rusqlite::functions::{Aggregate, Context, WindowAggregate};
 use rusqlite::types::{ToSqlOutput, Value as Stored, ValueRef};
 use tdekit_wire_tds::{SqlType, Value};
 
-use crate::emit::kernels::Kernels;
 use crate::error::Error;
+use crate::render::kernels::Kernels;
 use crate::value::{storage, type_name};
 
 /// A sum in the type that its name implies.

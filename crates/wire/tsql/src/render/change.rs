@@ -1,0 +1,161 @@
+//! Changes as SQLite's text.
+
+use super::Renderer;
+use super::sql::Sql;
+use crate::catalog::Table;
+use crate::error::Result;
+use crate::plan::change::{Delete, Insert, Inserted, Statement, Target, Update};
+use crate::plan::relation::Limit;
+use crate::plan::scalar::Scalar;
+
+/// Returns the text that sets columns of one row: the first parameter is its number, the others are
+/// the values. None if there are no columns.
+pub(crate) fn update_of_row<'c>(
+    table: &Table,
+    columns: impl Iterator<Item = &'c str>,
+) -> Option<String> {
+    let mut sql = Sql::default();
+    let mut count = 0;
+    for column in columns {
+        count += 1;
+        sql.push(if count > 1 { ", " } else { "" });
+        sql.push_name(column);
+        sql.push(" = ");
+        sql.push_parameter(count);
+    }
+    let sets = sql.into_text();
+    (count > 0).then(|| format!("UPDATE {} SET {sets} WHERE rowid = ?1", table.sql()))
+}
+
+impl Renderer<'_> {
+    pub(super) fn statement(&mut self, statement: &Statement, out: &mut Sql) -> Result<()> {
+        match statement {
+            Statement::Query(query) => self.query(query, out),
+            Statement::Insert(insert) => self.insert(insert, out),
+            Statement::Update(update) => self.update(update, out),
+            Statement::Delete(delete) => self.delete(delete, out),
+        }
+    }
+
+    fn insert(&mut self, insert: &Insert, out: &mut Sql) -> Result<()> {
+        self.with(&insert.with, out)?;
+        out.push("INSERT INTO ");
+        out.push(&insert.table.sql());
+        if insert.columns.is_empty() {
+            out.push(" DEFAULT VALUES");
+            return self.returning(&insert.returning, out);
+        }
+        for (at, column) in insert.columns.iter().enumerate() {
+            out.push(if at == 0 { " (" } else { ", " });
+            out.push_name(column);
+        }
+        out.push(") ");
+        let limit = match &insert.rows {
+            Inserted::Values { rows, limit: None } => {
+                self.values(rows, out)?;
+                None
+            }
+            Inserted::Values { rows, limit } => {
+                out.push("SELECT * FROM (");
+                self.values(rows, out)?;
+                out.push(")");
+                *limit
+            }
+            Inserted::Query { items, query, alias, limit } => {
+                out.push("SELECT ");
+                self.list(items, ", ", out)?;
+                // this LIMIT keeps the order of the rows when identity values are given
+                out.push(" FROM (SELECT * FROM (");
+                self.query(query, out)?;
+                out.push(") LIMIT -1) AS ");
+                out.push_alias(*alias);
+                out.push(" WHERE 1");
+                *limit
+            }
+        };
+        self.limit(limit.map(Limit::rows).as_ref(), out)?;
+        self.returning(&insert.returning, out)
+    }
+
+    fn update(&mut self, update: &Update, out: &mut Sql) -> Result<()> {
+        let Target { table, alias, from, filter } = &update.target;
+        self.with(&update.with, out)?;
+        out.push("UPDATE ");
+        out.push(&table.sql());
+        let Some(chosen) = from else {
+            out.push(" AS ");
+            out.push_alias(*alias);
+            for (at, (name, value)) in update.sets.iter().enumerate() {
+                out.push(if at == 0 { " SET " } else { ", " });
+                out.push_name(name);
+                out.push(" = ");
+                self.scalar(value, out)?;
+            }
+            return self.filter(filter.as_ref(), out);
+        };
+        out.push(" AS \"~u\"");
+        for (at, (name, _)) in update.sets.iter().enumerate() {
+            out.push(if at == 0 { " SET " } else { ", " });
+            out.push_name(name);
+            out.push(" = \"~s\".");
+            set_name(at, out);
+        }
+        out.push(" FROM (SELECT ");
+        out.push_alias(*alias);
+        out.push(".rowid AS \"~r\"");
+        for (at, (_, value)) in update.sets.iter().enumerate() {
+            out.push(", ");
+            self.scalar(value, out)?;
+            out.push(" AS ");
+            set_name(at, out);
+        }
+        out.push(" FROM ");
+        self.relation(&chosen.from, out)?;
+        self.filter(filter.as_ref(), out)?;
+        self.limit(chosen.limit.as_ref(), out)?;
+        out.push(") AS \"~s\" WHERE \"~u\".rowid = \"~s\".\"~r\"");
+        Ok(())
+    }
+
+    fn delete(&mut self, delete: &Delete, out: &mut Sql) -> Result<()> {
+        let Target { table, alias, from, filter } = &delete.target;
+        self.with(&delete.with, out)?;
+        out.push("DELETE FROM ");
+        out.push(&table.sql());
+        if let Some(chosen) = from {
+            out.push(" WHERE rowid IN (SELECT ");
+            out.push_alias(*alias);
+            out.push(".rowid FROM ");
+            self.relation(&chosen.from, out)?;
+            self.filter(filter.as_ref(), out)?;
+            self.limit(chosen.limit.as_ref(), out)?;
+            out.push(")");
+        } else {
+            out.push(" AS ");
+            out.push_alias(*alias);
+            self.filter(filter.as_ref(), out)?;
+        }
+        self.returning(&delete.returning, out)
+    }
+
+    fn filter(&mut self, filter: Option<&Scalar>, out: &mut Sql) -> Result<()> {
+        let Some(filter) = filter else { return Ok(()) };
+        out.push(" WHERE ");
+        self.scalar(filter, out)
+    }
+
+    fn returning(&mut self, values: &[Scalar], out: &mut Sql) -> Result<()> {
+        if values.is_empty() {
+            return Ok(());
+        }
+        out.push(" RETURNING ");
+        self.list(values, ", ", out)
+    }
+}
+
+/// Writes the name of a new value.
+fn set_name(at: usize, out: &mut Sql) {
+    out.push("\"~v");
+    out.push_number(i64::try_from(at).unwrap_or(i64::MAX));
+    out.push("\"");
+}
