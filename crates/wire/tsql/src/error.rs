@@ -2,6 +2,7 @@
 
 pub(crate) use tdekit_wire_tds::messages::Ends;
 pub use tdekit_wire_tds::messages::Error;
+pub(crate) use tdekit_wire_tds::messages::Rule;
 
 /// The result of anything that can fail with an [`Error`].
 pub(crate) type Result<T> = std::result::Result<T, Error>;

@@ -11,7 +11,7 @@ mod told;
 
 pub use server::ServerError;
 pub use session::SessionError;
-pub use statement::Error;
+pub use statement::{Error, Rule};
 pub use told::{THROWN, Told, USER, raised, system};
 
 use crate::Message;

@@ -3,6 +3,20 @@
 use super::{Ends, table};
 use crate::Message;
 
+/// Rules that refuse rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Rule {
+    /// NOT NULL of a column.
+    NotNull,
+    /// Unique columns.
+    Unique,
+    /// CHECK.
+    Check,
+    /// A foreign key.
+    ForeignKey,
+}
+
 table! {
     /// An error of T-SQL, as in SQL Server.
     Error;
@@ -354,6 +368,9 @@ table! {
     Damaged { name: String, detail: String } = 824, 24, 2, Connection,
         "SQL Server detected a logical consistency-based I/O error in database '{name}': {detail}.";
     Internal { detail: String } = 8623, 16, 1, Statement,
+        "The query processor could not produce a query plan: {detail}.";
+    /// A row that a constraint refuses, as SQLite reports it.
+    Violation { rule: Rule, place: String, detail: String } = 8623, 16, 1, Statement,
         "The query processor could not produce a query plan: {detail}.";
     WrongStorage { column: String, found: String, expected: String } = 8114, 16, 6, Transaction,
         "The value stored in '{column}' has the storage class {found}, which is no {expected}.";

@@ -126,6 +126,19 @@ pub(crate) fn table(
     statement.query_row([name, schema], |row| Ok((row.get(0)?, row.get(1)?))).optional()
 }
 
+/// Returns true if a schema of SQLite has this index, regardless of case.
+pub(crate) fn has_index(
+    connection: &Connection,
+    schema: &str,
+    name: &str,
+) -> rusqlite::Result<bool> {
+    let sql = format!(
+        "SELECT 1 FROM {}.sqlite_schema WHERE type = 'index' AND name = ?1 COLLATE NOCASE",
+        crate::name::quote(schema)
+    );
+    connection.prepare_cached(&sql)?.exists([name])
+}
+
 pub(crate) fn has_table(
     connection: &Connection,
     schema: &str,

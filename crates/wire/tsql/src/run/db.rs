@@ -13,7 +13,7 @@ use crate::catalog::facts::read;
 use crate::catalog::model::{Facts, Snapshot};
 use crate::catalog::named::has_table;
 use crate::catalog::{Catalog, Table, TableColumn, TableKind, named, schemas, system};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Rule};
 use crate::host::SharedHost;
 use crate::name::quote;
 use crate::render::kernels::Kernels;
@@ -90,9 +90,33 @@ pub(crate) fn failure(kernels: &Kernels, error: &rusqlite::Error, database: &str
         Some(C::DiskFull) => Error::OutOfSpace { name },
         Some(C::ReadOnly) => Error::ReadOnly { name },
         Some(C::DatabaseCorrupt | C::NotADatabase) => Error::Damaged { name, detail: text },
+        Some(C::ConstraintViolation) => violation(error, text),
         Some(C::SystemIoFailure) => Error::Damaged { name, detail: text },
         _ => Error::Internal { detail: text },
     }
+}
+
+/// Returns the rule that refused a row, with the place that SQLite names.
+fn violation(error: &rusqlite::Error, detail: String) -> Error {
+    use rusqlite::ffi;
+    let rule = match error.sqlite_error().map(|error| error.extended_code) {
+        Some(ffi::SQLITE_CONSTRAINT_NOTNULL) => Rule::NotNull,
+        Some(
+            ffi::SQLITE_CONSTRAINT_UNIQUE
+            | ffi::SQLITE_CONSTRAINT_PRIMARYKEY
+            | ffi::SQLITE_CONSTRAINT_ROWID,
+        ) => Rule::Unique,
+        Some(ffi::SQLITE_CONSTRAINT_CHECK) => Rule::Check,
+        Some(ffi::SQLITE_CONSTRAINT_FOREIGNKEY) => Rule::ForeignKey,
+        _ => return Error::Internal { detail },
+    };
+    let message = match error {
+        rusqlite::Error::SqliteFailure(_, Some(message)) => message,
+        rusqlite::Error::SqlInputError { msg, .. } => msg,
+        _ => &detail,
+    };
+    let place = message.split_once(": ").map_or("", |(_, place)| place).to_owned();
+    Error::Violation { rule, place, detail }
 }
 
 impl Db {

@@ -10,7 +10,7 @@ use super::ddl::KeyKind;
 use super::locks::Owner;
 use crate::ast::{Operand, TranOp};
 use crate::catalog::Table;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Rule};
 use crate::name::quote;
 use crate::render::Rendered;
 use crate::run::state::{Frame, Signal};
@@ -363,46 +363,32 @@ impl Run<'_> {
 
     /// Converts SQLite's constraint errors to SQL Server's.
     pub(crate) fn constraint(&mut self, error: Error, table: &Table, command: Command) -> Error {
-        let Error::Internal { detail } = &error else { return error };
+        let Error::Violation { rule, place, .. } = &error else { return error };
         let verb = match command {
             Command::INSERT => "INSERT",
             Command::UPDATE => "UPDATE",
             _ => "DELETE",
         };
-        let after = |prefix: &str| {
-            detail
-                .split(prefix)
-                .nth(1)
-                .map(|rest| rest.split(" in ").next().unwrap_or(rest).trim().to_owned())
-        };
-        if let Some(place) = after("NOT NULL constraint failed: ") {
-            let column = place.rsplit('.').next().unwrap_or("").to_owned();
-            return Error::CannotInsertNull {
-                column,
+        let column = |place: &str| place.rsplit('.').next().unwrap_or(place).to_owned();
+        match rule {
+            Rule::NotNull => Error::CannotInsertNull {
+                column: column(place),
                 table: table.full_name(),
                 verb: verb.to_owned(),
-            };
+            },
+            Rule::Unique => match place.strip_prefix("index '") {
+                Some(index) => self.duplicate_in(table, index.trim_end_matches('\'')),
+                None => {
+                    let columns: Vec<String> = place.split(", ").map(column).collect();
+                    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+                    self.duplicate(table, &columns)
+                }
+            },
+            Rule::Check => conflict(verb, "CHECK", place, table),
+            Rule::ForeignKey if verb == "DELETE" => conflict(verb, "REFERENCE", "", table),
+            Rule::ForeignKey => conflict(verb, "FOREIGN KEY", "", table),
+            _ => error,
         }
-        if let Some(place) = after("UNIQUE constraint failed: index '") {
-            return self.duplicate_in(table, place.trim_end_matches('\''));
-        }
-        if let Some(place) = after("UNIQUE constraint failed: ") {
-            let columns: Vec<&str> =
-                place.split(", ").map(|part| part.rsplit('.').next().unwrap_or(part)).collect();
-            return self.duplicate(table, &columns);
-        }
-        if let Some(name) = after("CHECK constraint failed: ") {
-            return conflict(verb, "CHECK", &name, table);
-        }
-        if detail.contains("FOREIGN KEY constraint failed") {
-            return conflict(
-                verb,
-                if verb == "DELETE" { "REFERENCE" } else { "FOREIGN KEY" },
-                "",
-                table,
-            );
-        }
-        error
     }
 
     /// Returns the error for a duplicate in an index whose text has expressions for columns.

@@ -6,7 +6,7 @@ use super::super::db::failure;
 use super::index::{drop_texts, index_name};
 use crate::ast::{Name, ObjectKind};
 use crate::catalog::model::schema_and_name;
-use crate::catalog::named::has_table;
+use crate::catalog::named::{has_index, has_table};
 use crate::catalog::{Table, TableKind};
 use crate::error::{Error, Result};
 use crate::name::quote;
@@ -92,7 +92,12 @@ impl Run<'_> {
                 }
                 let full = index_name(&table.name, &index);
                 let kernels = self.s.db.kernels.clone();
-                let result = self.define(&table.schema.clone(), |run| {
+                self.define(&table.schema.clone(), |run| {
+                    let connection = run.s.db.connection()?;
+                    let fail = |error| failure(&kernels, &error, &table.database);
+                    if !has_index(connection, &table.schema, &full).map_err(fail)? {
+                        return if if_exists { Ok(()) } else { Err(missing("index")) };
+                    }
                     for text in drop_texts(&table.schema, &full) {
                         run.sql(&text, &table.database)?;
                     }
@@ -106,17 +111,7 @@ impl Run<'_> {
                         connection.execute(&sql, [&table.name, &index]).map_err(fail)?;
                     }
                     Ok(())
-                });
-                match result {
-                    Err(Error::Internal { detail }) if detail.contains("no such index") => {
-                        if if_exists {
-                            Ok(())
-                        } else {
-                            Err(missing("index"))
-                        }
-                    }
-                    other => other,
-                }
+                })
             }
             ObjectKind::Schema => self.drop_schema(name.object(), if_exists),
             _ => Err(Error::feature("this DROP")),

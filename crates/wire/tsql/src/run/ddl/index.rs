@@ -3,11 +3,12 @@
 use rusqlite::Connection;
 use tdekit_wire_tds::SqlType;
 
+use super::super::db::failure;
 use super::table::{NamedConstraint, marked};
 use crate::ast::{Expr, Name};
 use crate::catalog::Table;
 use crate::catalog::model::{DESCENDING, NULLS, SEPARATOR, made_name};
-use crate::catalog::named::has_table;
+use crate::catalog::named::{has_index, has_table};
 use crate::error::{Error, Result};
 use crate::name::quote;
 use crate::run::work::Run;
@@ -236,16 +237,16 @@ impl Run<'_> {
             columns: marked(columns),
             text: String::new(),
         };
-        let made = self.define(&found.schema.clone(), |run| {
+        let kernels = self.s.db.kernels.clone();
+        self.define(&found.schema.clone(), |run| {
+            let connection = run.s.db.connection()?;
+            let fail = |error| failure(&kernels, &error, &found.database);
+            if has_index(connection, &found.schema, &index).map_err(fail)? {
+                return Err(Error::IndexExists { name: name.to_owned(), table: table.text() });
+            }
             texts.iter().try_for_each(|text| run.sql(text, &found.database))?;
             let named = if nullable { std::slice::from_ref(&named) } else { &[] };
             run.note_constraints(&found.schema, &found.name, named)
-        });
-        made.map_err(|error| match error {
-            Error::Internal { detail } if detail.contains("already exists") => {
-                Error::IndexExists { name: name.to_owned(), table: table.text() }
-            }
-            other => other,
         })
     }
 }
