@@ -3,6 +3,9 @@
 //! A file needs another if it names something there by a path from `crate`, `super` or `self`, in a
 //! `use` or elsewhere. A re-exported name (`pub use`) counts for the file that defines it, so a
 //! crate's root is not a hub. Code for tests alone does not count.
+//!
+//! A package may declare the order of its modules: `[package.metadata.layers]` in its `Cargo.toml`,
+//! where `order` lists the files and folders beside the root. Each one needs only those before it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -29,15 +32,27 @@ type ModulePath = Vec<String>;
 ///
 /// # Errors
 /// When a file cannot be read or is not Rust.
-pub(crate) fn check(package: &str, roots: &[PathBuf]) -> Result<Vec<Finding>> {
-    let mut largest = Vec::new();
+pub(crate) fn check(package: &str, roots: &[PathBuf], order: &[String]) -> Result<Vec<Finding>> {
+    let (mut largest, mut upward) = (Vec::new(), Vec::new());
     for root in roots {
-        let circle = Tree::read(root)?.largest_circle();
+        let tree = Tree::read(root)?;
+        let circle = tree.largest_circle();
         if circle.len() > largest.len() {
             largest = circle;
         }
+        if !order.is_empty() {
+            upward.extend(tree.upward(order));
+        }
     }
-    Ok(judge(package, &largest).into_iter().collect())
+    let upward = upward.into_iter().map(|what| Finding::Broken(format!("{package}: {what}")));
+    Ok(judge(package, &largest).into_iter().chain(upward).collect())
+}
+
+/// Returns the order that a package's metadata declares; empty without one.
+pub(crate) fn order(metadata: &serde_json::Value) -> Vec<String> {
+    let names = metadata.get("layers").and_then(|layers| layers.get("order"));
+    let names = names.and_then(serde_json::Value::as_array).into_iter().flatten();
+    names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
 fn judge(package: &str, circle: &[String]) -> Option<Finding> {
@@ -147,17 +162,41 @@ impl Tree {
         Some(module.file)
     }
 
-    /// Returns the files of the largest cycle, sorted.
-    fn largest_circle(&self) -> Vec<String> {
-        let mut graph = DiGraph::<usize, ()>::new();
-        let nodes: Vec<NodeIndex> =
-            (0..self.files.len()).map(|file| graph.add_node(file)).collect();
+    /// Returns the pairs of files of which the first needs the second.
+    fn edges(&self) -> BTreeSet<(usize, usize)> {
         let mut edges = BTreeSet::new();
         for module in self.modules.values() {
             let needed = module.names.iter().filter_map(|path| self.file_of(path, MOST_HOPS));
             edges.extend(needed.map(|file| (module.file, file)).filter(|(from, to)| from != to));
         }
-        for (from, to) in edges {
+        edges
+    }
+
+    /// Returns the violations of an order of the root's modules: needs of later ones, and modules
+    /// that are not in it. The root itself, which has all of them, is above the order.
+    fn upward(&self, order: &[String]) -> Vec<String> {
+        let place = |file: usize| order.iter().position(|name| *name == top(&self.files[file]));
+        let mut found = BTreeSet::new();
+        for file in 1..self.files.len() {
+            if place(file).is_none() {
+                found.insert(format!("{} is not in the order", top(&self.files[file])));
+            }
+        }
+        for (from, to) in self.edges() {
+            if from > 0 && place(from).zip(place(to)).is_some_and(|(from, to)| from < to) {
+                let (from, to) = (&self.files[from], &self.files[to]);
+                found.insert(format!("{from} needs {to}, which comes later in the order"));
+            }
+        }
+        found.into_iter().collect()
+    }
+
+    /// Returns the files of the largest cycle, sorted.
+    fn largest_circle(&self) -> Vec<String> {
+        let mut graph = DiGraph::<usize, ()>::new();
+        let nodes: Vec<NodeIndex> =
+            (0..self.files.len()).map(|file| graph.add_node(file)).collect();
+        for (from, to) in self.edges() {
             graph.add_edge(nodes[from], nodes[to], ());
         }
         let largest = tarjan_scc(&graph).into_iter().max_by_key(Vec::len).unwrap_or_default();
@@ -169,6 +208,12 @@ impl Tree {
         files.sort();
         files
     }
+}
+
+/// The folder or file beside the root that a file is, or is in.
+fn top(file: &str) -> &str {
+    let first = file.split('/').next().unwrap_or(file);
+    first.strip_suffix(".rs").unwrap_or(first)
 }
 
 /// Collects the paths that the items of one module name.
@@ -300,13 +345,37 @@ mod tests {
 
     /// Returns the largest cycle of a crate of these files, by their names.
     fn circle(files: &[(&str, &str)]) -> Vec<String> {
+        tree(files).largest_circle()
+    }
+
+    fn tree(files: &[(&str, &str)]) -> Tree {
         let dir = tempfile::tempdir().unwrap();
         for (name, text) in files {
             let path = dir.path().join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        Tree::read(&dir.path().join("lib.rs")).unwrap().largest_circle()
+        Tree::read(&dir.path().join("lib.rs")).unwrap()
+    }
+
+    #[test]
+    fn a_declared_order_is_kept() {
+        let tree = tree(&[
+            ("lib.rs", "mod a; mod b; mod c; use c::d::D;"),
+            ("a.rs", "use crate::b::B;"),
+            ("b/mod.rs", "mod d; pub struct B;"),
+            ("b/d.rs", "use super::B; use crate::c::C;"),
+            ("c.rs", "use crate::a; pub struct C;"),
+        ]);
+        let order =
+            |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let found = tree.upward(&order(&["b", "a", "c"]));
+        assert_eq!(found, ["b/d.rs needs c.rs, which comes later in the order"]);
+        let found = tree.upward(&order(&["c", "b"]));
+        assert_eq!(found, ["a is not in the order"]);
+        let metadata = serde_json::json!({ "layers": { "order": ["c", "b"] } });
+        assert_eq!(super::order(&metadata), ["c", "b"]);
+        assert!(super::order(&serde_json::Value::Null).is_empty());
     }
 
     #[test]

@@ -43,7 +43,8 @@ fn tidy() -> Result<usize> {
         let is_crate = |target: &&Target| target.is_lib() || target.is_cdylib() || target.is_bin();
         let roots = package.targets.iter().filter(is_crate);
         let roots: Vec<_> = roots.map(|target| target.src_path.clone().into()).collect();
-        findings.extend(circles::check(&package.name, &roots)?);
+        let order = circles::order(&package.metadata);
+        findings.extend(circles::check(&package.name, &roots, &order)?);
     }
     let mut broken = 0_usize;
     for finding in &findings {

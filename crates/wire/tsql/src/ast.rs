@@ -8,6 +8,7 @@ use crate::host::{
     AlterDatabase, Backup, CertificateBackup, CreateCertificate, EncryptionKey, Restore,
 };
 
+pub(crate) use crate::value::arith::BinOp;
 pub(crate) use walk::Child;
 
 /// A name of one to four parts, the last one the object's.
@@ -28,18 +29,6 @@ impl Name {
     pub(crate) fn text(&self) -> String {
         self.0.join(".")
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum BinOp {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Mod,
-    BitAnd,
-    BitOr,
-    BitXor,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

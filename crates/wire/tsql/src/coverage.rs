@@ -1,9 +1,9 @@
 //! Lists of the SQL that the front end covers; docs/tsql.md is checked against them.
 
 use crate::bind::call::{AGGREGATES, WINDOW};
-use crate::bind::tables::FUNCTIONS;
-use crate::catalog::{texts, views};
+use crate::parse::FUNCTIONS;
 use crate::parse::options::{SWITCHES, VALUES};
+use crate::run::catalog::{texts, views};
 
 /// T-SQL's names of everything that the front end knows, by kind.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,10 +2,8 @@
 
 mod ast;
 mod bind;
-mod catalog;
 mod coverage;
 mod error;
-mod eval;
 mod functions;
 mod host;
 mod lex;

@@ -3,7 +3,34 @@
 
 use rusqlite::{Connection, ffi};
 
-use crate::run::meter::Pages;
+/// SQLite's counts, of all databases that a connection has or had open.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Pages {
+    /// Pages that were requested: from the cache, or read.
+    pub(crate) asked: u64,
+    /// Pages that were read from files.
+    pub(crate) read: u64,
+    /// Pages that were written to files and logs.
+    pub(crate) written: u64,
+}
+
+impl Pages {
+    pub(crate) fn plus(self, other: Pages) -> Pages {
+        Pages {
+            asked: self.asked.wrapping_add(other.asked),
+            read: self.read.wrapping_add(other.read),
+            written: self.written.wrapping_add(other.written),
+        }
+    }
+
+    pub(crate) fn minus(self, other: Pages) -> Pages {
+        Pages {
+            asked: self.asked.saturating_sub(other.asked),
+            read: self.read.saturating_sub(other.read),
+            written: self.written.saturating_sub(other.written),
+        }
+    }
+}
 
 /// Returns the counts of all databases that the connection has open.
 pub(crate) fn pages(connection: &Connection) -> Pages {

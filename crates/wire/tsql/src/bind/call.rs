@@ -1,14 +1,14 @@
 //! Calls: functions, aggregates and window functions.
 
-use crate::catalog::wanted;
+use crate::functions::wanted;
 use tdekit_wire_tds::{Length, SqlType, Value};
 
 use super::{Aggregates, Binder};
 use crate::ast::{Call, Expr, OrderItem, Over};
-use crate::bind::typing::{binary, convert, folded};
 use crate::error::{Error, Result};
-use crate::functions::func::Func;
+use crate::functions::typing::{binary, convert, folded};
 use crate::functions::{self};
+use crate::plan::func::Func;
 use crate::plan::relation::Sort;
 use crate::plan::scalar::{Aggregate, Function, Node, Scalar, Shared, Window};
 use crate::value::{Family, datetime, family, type_name};
@@ -79,7 +79,7 @@ impl Binder<'_> {
                 functions::check_count("IIF", call.args.len(), 3, 3)?;
                 let when = self.condition(&call.args[0])?;
                 let (then, otherwise) = (self.scalar(&call.args[1])?, self.scalar(&call.args[2])?);
-                crate::bind::typing::branches(vec![(when, then)], Some(otherwise))
+                crate::functions::typing::branches(vec![(when, then)], Some(otherwise))
             }
             "CHOOSE" => {
                 functions::check_count("CHOOSE", call.args.len(), 2, 255)?;
@@ -89,10 +89,10 @@ impl Binder<'_> {
                     let at = i64::try_from(at).unwrap_or(0);
                     let number = Scalar::constant(SqlType::Int, Value::Int(at));
                     let when =
-                        crate::bind::typing::comparison(crate::ast::CmpOp::Eq, index, number)?;
+                        crate::functions::typing::comparison(crate::ast::CmpOp::Eq, index, number)?;
                     whens.push((when, self.scalar(arg)?));
                 }
-                crate::bind::typing::branches(whens, None)
+                crate::functions::typing::branches(whens, None)
             }
             SEQUENTIAL => Err(Error::SequentialDefault {}),
             _ => {

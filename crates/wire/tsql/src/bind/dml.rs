@@ -7,12 +7,12 @@ use tdekit_wire_tds::Column;
 use super::query::BoundQuery;
 use super::{Binder, Scope, SourceScope};
 use crate::ast::{Delete, Expr, Insert, Item, Name, Select, SetTarget, Source, TableRef, Update};
-use crate::bind::typing::{assign, common_of, convert};
-use crate::catalog::{Table, TableColumn, TableKind};
 use crate::error::{Error, Result};
+use crate::functions::typing::{assign, common_of, convert};
 use crate::plan::change::{self as plan, Chosen, Inserted, Statement, Target};
 use crate::plan::relation::Limit;
 use crate::plan::scalar::{Node, Scalar};
+use crate::plan::table::{Table, TableColumn, TableKind};
 use crate::plan::{Alias, ColumnRef};
 
 /// A change: its plan, the target, the columns of OUTPUT.

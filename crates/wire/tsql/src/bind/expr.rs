@@ -6,8 +6,8 @@ use tdekit_wire_tds::{Length, SqlType, Value};
 
 use super::{Aggregates, Binder, Offered};
 use crate::ast::{Expr, Name};
-use crate::bind::typing::{binary, branches, convert, folded, unary};
 use crate::error::{Error, Result};
+use crate::functions::typing::{binary, branches, convert, folded, unary};
 use crate::plan::ColumnRef;
 use crate::plan::scalar::{Node, Scalar};
 use crate::value::decimal::Dec;
@@ -179,7 +179,7 @@ impl Binder<'_> {
             let when = match operand {
                 Some(operand) => {
                     let (left, right) = (self.scalar(operand)?, self.scalar(when)?);
-                    crate::bind::typing::comparison(crate::ast::CmpOp::Eq, left, right)?
+                    crate::functions::typing::comparison(crate::ast::CmpOp::Eq, left, right)?
                 }
                 None => self.condition(when)?,
             };

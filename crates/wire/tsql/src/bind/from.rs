@@ -7,11 +7,11 @@ use tdekit_wire_tds::SqlType;
 use super::query::{BoundQuery, OutColumn};
 use super::{Binder, Offered, SourceScope};
 use crate::ast::{Action, Expr, Hints, JoinKind, Kind, Name, Query, TableRef};
-use crate::bind::typing::{common_of, fitted};
-use crate::catalog::{Table, TableColumn, TableKind};
 use crate::error::{Error, Result};
+use crate::functions::typing::{common_of, fitted};
 use crate::plan::relation::{Join, Relation};
 use crate::plan::scalar::Scalar;
+use crate::plan::table::{Table, TableColumn, TableKind};
 use crate::plan::{Alias, ColumnRef, Field};
 
 impl Binder<'_> {

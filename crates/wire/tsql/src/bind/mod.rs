@@ -10,16 +10,15 @@ pub(crate) mod recursive;
 pub(crate) mod rowwise;
 pub(crate) mod select;
 pub(crate) mod tables;
-pub(crate) mod typing;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use tdekit_wire_tds::SqlType;
 
-use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::plan::scalar::{Node, Scalar};
+use crate::plan::table::Catalog;
 use crate::plan::{Alias, ColumnRef, Needs};
 
 /// A variable: its slot and type.
@@ -88,10 +87,10 @@ impl SourceScope {
     /// The columns of a table under this name.
     pub(crate) fn of_table(
         alias: &str,
-        table: &crate::catalog::Table,
+        table: &crate::plan::table::Table,
         id: Option<Alias>,
     ) -> SourceScope {
-        let column = |column: &crate::catalog::TableColumn| Offered {
+        let column = |column: &crate::plan::table::TableColumn| Offered {
             name: column.name.clone(),
             ty: column.ty,
             nullable: column.nullable,

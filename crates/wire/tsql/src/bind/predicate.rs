@@ -2,9 +2,9 @@
 
 use super::Binder;
 use crate::ast::{self, CmpOp, Expr};
-use crate::bind::typing::{as_text, comparison, negated};
-use crate::bind::typing::{common_of, convert, fitted};
 use crate::error::{Error, Result};
+use crate::functions::typing::{as_text, comparison, negated};
+use crate::functions::typing::{common_of, convert, fitted};
 use crate::plan::relation::{Query, Rows};
 use crate::plan::scalar::{Node, Scalar, Shared, Subquery};
 use crate::value::{common_type, type_name};

@@ -9,11 +9,11 @@ use super::dml::set_column;
 use super::select::Leaves;
 use super::{Binder, Scope, SourceScope};
 use crate::ast::{Item, SetTarget, TableRef, Update};
-use crate::bind::typing::{assign, convert};
-use crate::catalog::{Table, TableColumn};
 use crate::error::{Error, Result};
+use crate::functions::typing::{assign, convert};
 use crate::plan::relation::{self, Query, Rows, Select};
 use crate::plan::scalar::{Node, Scalar};
+use crate::plan::table::{Table, TableColumn};
 use crate::plan::{Alias, ColumnRef, Field};
 
 /// An update that processes one row after another.

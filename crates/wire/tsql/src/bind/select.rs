@@ -280,7 +280,7 @@ impl Binder<'_> {
             let value = self.scalar(expr)?;
             let current = Scalar::new(variable.ty, true, Node::Var(variable.slot));
             let value = super::call::compound(*op, current, value)?;
-            let value = crate::bind::typing::convert(value, variable.ty)?;
+            let value = crate::functions::typing::convert(value, variable.ty)?;
             assigned.push((variable.slot, leaves.taken_from(value)));
         }
         made.order = self.order_keys(select, &query.order, &[])?;

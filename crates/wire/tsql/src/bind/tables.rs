@@ -5,13 +5,13 @@ use tdekit_wire_tds::{Length, SqlType, Value};
 use super::from::check_names;
 use super::{Binder, Offered, SourceScope};
 use crate::ast::{Name, TableCall};
-use crate::bind::typing::convert;
-use crate::catalog::TableKind;
 use crate::error::{Error, Result};
-use crate::functions::func::Func;
+use crate::functions::typing::convert;
 use crate::functions::{self};
+use crate::plan::func::Func;
 use crate::plan::relation::Relation;
 use crate::plan::scalar::{Node, Scalar};
+use crate::plan::table::TableKind;
 use crate::plan::{Alias, ColumnRef, Field};
 use crate::value::{is_national, is_text, length_of};
 
@@ -21,12 +21,9 @@ const TEXTS_NAME: &str = "~dm_exec_sql_text";
 /// The column that it looks up.
 const HANDLE: &str = "handle";
 
-/// Their names.
-pub(crate) const FUNCTIONS: &[&str] = &["STRING_SPLIT", "sys.dm_exec_sql_text"];
-
 impl Binder<'_> {
-    /// Adds the table of a function. After APPLY, its arguments see the preceding tables. Returns it
-    /// with the condition that joins it.
+    /// Adds the table of a function, and returns it with the condition that joins it. After APPLY,
+    /// its arguments see the preceding tables.
     pub(crate) fn table_function(
         &mut self,
         call: &TableCall,

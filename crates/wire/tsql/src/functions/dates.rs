@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use tdekit_wire_tds::{Length, SqlType, Value};
 
-use super::func::{Date, Func};
 use super::{bad_argument, check_count, number_arg};
-use crate::bind::typing::convert;
 use crate::error::{Error, Result};
-use crate::eval::Env;
+use crate::functions::eval::Env;
+use crate::functions::typing::convert;
+use crate::plan::func::{Date, Func};
 use crate::plan::scalar::{Node, Scalar};
 use crate::value::dateparse::{self, Order};
 use crate::value::datetime::{self, Moment, Part};

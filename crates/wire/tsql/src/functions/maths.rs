@@ -2,10 +2,10 @@
 
 use tdekit_wire_tds::{SqlType, Value};
 
-use super::func::{Func, Math};
 use super::{bad_argument, check_count, number_arg};
-use crate::bind::typing::convert;
 use crate::error::{Error, Result};
+use crate::functions::typing::convert;
+use crate::plan::func::{Func, Math};
 use crate::plan::scalar::{Node, Scalar};
 use crate::value::decimal::{Dec, pow10};
 use crate::value::{Family, family, is_numeric, is_text, type_name};
@@ -96,7 +96,7 @@ pub(crate) fn bind(name: &str, args: &[Scalar]) -> Result<Option<Scalar>> {
     };
     let nullable = func != Math::Pi;
     let made = Scalar::new(ty, nullable, Node::Call(Func::Math(func), bound));
-    Ok(Some(crate::bind::typing::folded(made)))
+    Ok(Some(crate::functions::typing::folded(made)))
 }
 
 fn finite(value: f64, ty: SqlType) -> Result<Value<'static>> {

@@ -2,20 +2,22 @@
 //! submodules.
 
 mod dates;
-pub(crate) mod func;
+pub(crate) mod eval;
 mod maths;
 mod sequential;
 mod split;
 mod strings;
+pub(crate) mod typing;
+pub(crate) mod wanted;
 
 use tdekit_wire_tds::{Length, SqlType, Value};
 
 use crate::ast::CmpOp;
-use crate::bind::typing::{adopt_null, branches, common_of, convert, fitted};
-use crate::bind::typing::{as_text, comparison};
 use crate::error::{Error, Result};
-use crate::eval::Env;
-use crate::functions::func::{Func, Text};
+use crate::functions::eval::Env;
+use crate::functions::typing::{adopt_null, branches, common_of, convert, fitted};
+use crate::functions::typing::{as_text, comparison};
+use crate::plan::func::{Func, Text};
 use crate::plan::scalar::{Node, Scalar};
 use crate::value::datetime::Part;
 use crate::value::{Family, family, is_national, is_text, length_of, type_name};
@@ -114,7 +116,7 @@ impl Func {
         ty: SqlType,
         env: &Env<'e>,
     ) -> Result<Value<'e>> {
-        use crate::eval::eval;
+        use crate::functions::eval::eval;
         match self {
             Func::Coalesce => {
                 for arg in args {

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use tdekit_wire_tds::{Length, SqlType, Value};
 
-use super::func::{Func, Text};
 use super::{bad_argument, check_count, number_arg, part_type, text_arg, text_type};
 use crate::error::{Error, Result};
+use crate::plan::func::{Func, Text};
 use crate::plan::scalar::{Node, Scalar};
 use crate::value::{
     Family, affordable, bulk_bytes, display_length, family, is_national, length_of, text,
@@ -145,7 +145,7 @@ pub(crate) fn bind(name: &str, args: &[Scalar]) -> Result<Option<Scalar>> {
     }
     let nullable = !matches!(func, Text::Concat | Text::ConcatWs);
     let made = Scalar::new(ty, nullable, Node::Call(Func::Text(func), args));
-    Ok(Some(crate::bind::typing::folded(made)))
+    Ok(Some(crate::functions::typing::folded(made)))
 }
 
 fn sized(national: bool, max: bool) -> SqlType {

@@ -12,6 +12,8 @@ mod types;
 use crate::ast::{Expr, Name, ProcParam, Stmt};
 use crate::error::{At, Error, Result};
 use crate::lex::{Tok, Token, lex};
+pub(crate) use query::FUNCTIONS;
+pub(crate) use types::from_declared;
 
 /// Maximum nesting of statements, queries and expressions.
 const MAX_NESTING: u32 = 60;

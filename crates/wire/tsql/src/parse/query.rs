@@ -4,10 +4,12 @@ use super::{Parser, is_reserved};
 use crate::ast::{
     Cte, Expr, Hints, Item, JoinKind, Name, Query, Select, SetExpr, SetOp, TableCall, TableRef, Top,
 };
-use crate::bind::tables::FUNCTIONS;
 use crate::error::{Error, Result};
 use crate::lex::Tok;
 use crate::parse::expr::binary_op;
+
+/// Table-valued functions.
+pub(crate) const FUNCTIONS: &[&str] = &["STRING_SPLIT", "sys.dm_exec_sql_text"];
 
 /// Returns what a table hint asks for; None for a word that is not a hint. Hints that only name a
 /// kind of lock or an access path ask for nothing: committed rows are read without a lock.

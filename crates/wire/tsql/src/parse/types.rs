@@ -178,3 +178,27 @@ fn decimal(name: &str, args: &[TypeArg]) -> Result<SqlType> {
         _ => Err(Error::BadLength { name: precision.to_string() }),
     }
 }
+
+/// Returns the type of a column by its declaration in SQLite's schema; for a table that SQLite
+/// itself created, by its affinity.
+pub(crate) fn from_declared(text: &str) -> SqlType {
+    let lower = text.to_ascii_lowercase();
+    if let Some(ours) = lower.strip_prefix(crate::value::storage::MARK) {
+        let bare = ours.strip_suffix(" text").unwrap_or(ours);
+        if let Ok(ty) = super::parse_type(bare) {
+            return ty;
+        }
+    }
+    if lower.contains("int") {
+        SqlType::BigInt
+    } else if lower.contains("char") || lower.contains("clob") || lower.contains("text") {
+        SqlType::NVarChar(Length::Max)
+    } else if lower.contains("blob") {
+        SqlType::VarBinary(Length::Max)
+    } else if lower.contains("real") || lower.contains("floa") || lower.contains("doub") {
+        SqlType::Float
+    } else {
+        // NUMERIC, or none at all: any value is possible
+        SqlType::NVarChar(Length::Max)
+    }
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Alias;
 use super::relation::{Common, Limit, Query, Relation};
 use super::scalar::Scalar;
-use crate::catalog::Table;
+use crate::plan::table::Table;
 
 /// What SQLite runs as one statement.
 #[derive(Debug)]

@@ -2,8 +2,10 @@
 //! Expressions are in [`scalar`], tables and queries in [`relation`], changes in [`change`].
 
 pub(crate) mod change;
+pub(crate) mod func;
 pub(crate) mod relation;
 pub(crate) mod scalar;
+pub(crate) mod table;
 
 use std::sync::Arc;
 

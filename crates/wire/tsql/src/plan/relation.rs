@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::scalar::Scalar;
 use super::{Alias, Field};
 use crate::ast::SetOp;
-use crate::catalog::Table;
+use crate::plan::table::Table;
 
 /// A query, after its common table expressions. Its columns are those of its rows, by position.
 #[derive(Debug)]

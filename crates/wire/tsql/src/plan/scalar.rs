@@ -7,7 +7,7 @@ use tdekit_wire_tds::SqlType;
 use super::relation::{Query, Sort};
 use super::{Alias, ColumnRef, Field};
 use crate::ast::{BinOp, CmpOp};
-use crate::functions::func::Func;
+use crate::plan::func::Func;
 use crate::value::Val;
 
 /// An expression with its type.
@@ -184,7 +184,10 @@ macro_rules! children {
                 | Node::BitNot(inner)
                 | Node::Not(inner)
                 | Node::IsNull(inner, _) => see(inner),
-                Node::Arith(_, a, b) | Node::Concat(a, b) | Node::Compare(_, a, b) | Node::Same(a, b) => {
+                Node::Arith(_, a, b)
+                | Node::Concat(a, b)
+                | Node::Compare(_, a, b)
+                | Node::Same(a, b) => {
                     see(a);
                     see(b);
                 }

@@ -2,11 +2,11 @@
 
 use super::Renderer;
 use super::sql::Sql;
-use crate::catalog::Table;
 use crate::error::Result;
 use crate::plan::change::{Delete, Insert, Inserted, Statement, Target, Update};
 use crate::plan::relation::Limit;
 use crate::plan::scalar::Scalar;
+use crate::plan::table::Table;
 
 /// Returns the text that sets columns of one row: the first parameter is its number, the others are
 /// the values. None if there are no columns.

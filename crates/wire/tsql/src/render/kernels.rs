@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tdekit_wire_tds::SqlType;
 
-use crate::catalog::model::Snapshot;
 use crate::error::Error;
+use crate::functions::eval::SessionCalls;
 use crate::plan::scalar::Scalar;
 use crate::value::dateparse::Order;
 
@@ -20,6 +20,15 @@ pub(crate) struct Kernel {
     pub(crate) looks_up: bool,
 }
 
+/// The state in which functions over columns look up objects.
+struct Seen(Arc<dyn SessionCalls + Send + Sync>);
+
+impl std::fmt::Debug for Seen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Seen")
+    }
+}
+
 #[derive(Debug, Default)]
 struct Registry {
     next: i64,
@@ -30,7 +39,7 @@ struct Registry {
     identity: Option<(i64, i64)>,
     last_identity: Option<i64>,
     /// The state in which functions over columns look up objects.
-    snapshot: Option<Arc<Snapshot>>,
+    snapshot: Option<Seen>,
 }
 
 /// The kernels of one connection, and its session's date settings.
@@ -105,12 +114,12 @@ impl Kernels {
         }
     }
 
-    pub(crate) fn set_snapshot(&self, snapshot: Option<Arc<Snapshot>>) {
-        self.with(|registry| registry.snapshot = snapshot);
+    pub(crate) fn set_snapshot(&self, snapshot: Option<Arc<dyn SessionCalls + Send + Sync>>) {
+        self.with(|registry| registry.snapshot = snapshot.map(Seen));
     }
 
-    pub(crate) fn snapshot(&self) -> Option<Arc<Snapshot>> {
-        self.with(|registry| registry.snapshot.clone())
+    pub(crate) fn snapshot(&self) -> Option<Arc<dyn SessionCalls + Send + Sync>> {
+        self.with(|registry| registry.snapshot.as_ref().map(|seen| seen.0.clone()))
     }
 
     pub(crate) fn begin_identity(&self, next: i64, step: i64) {

@@ -11,7 +11,7 @@ use super::sql::Sql;
 use super::{Renderer, literal};
 use crate::ast::CmpOp;
 use crate::error::{Error, Result};
-use crate::functions::func::Func;
+use crate::plan::func::Func;
 use crate::plan::scalar::{Aggregate, Function, Node, Scalar, Shared, Subquery, Window};
 use crate::plan::{ColumnRef, Field};
 use crate::value::{Family, family, is_text, storage, units};
@@ -318,7 +318,7 @@ impl Renderer<'_> {
         let ty = SqlType::NVarChar(tdekit_wire_tds::Length::Max);
         let bound = |upper: bool| {
             let node = Node::Call(Func::LikeBound(upper), args.clone());
-            crate::bind::typing::folded(Scalar::new(ty, true, node))
+            crate::functions::typing::folded(Scalar::new(ty, true, node))
         };
         let (low, high) = (bound(false), bound(true));
         let none = matches!(low.node, Node::Const(Value::Null));

@@ -7,7 +7,7 @@ use tdekit_wire_tds::{SqlType, Value};
 
 use super::aggregates::{Single, Spread, Sum};
 use crate::error::{Error, Result};
-use crate::eval::{Env, SessionCalls, eval};
+use crate::functions::eval::{Env, SessionCalls, eval};
 use crate::render::kernels::{Kernel, Kernels};
 use crate::value::{storage, text};
 

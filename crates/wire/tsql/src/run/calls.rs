@@ -4,11 +4,11 @@ use tdekit_wire_tds::{Caller, SqlType, Value, product};
 
 use super::messages::shown;
 use super::tran::Transaction;
-use crate::catalog::model::Snapshot;
-use crate::catalog::wanted::{OBJECTS, PLAIN};
 use crate::error::{Error, Result};
-use crate::eval::SessionCalls;
+use crate::functions::eval::SessionCalls;
+use crate::functions::wanted::{OBJECTS, PLAIN};
 use crate::host::SharedHost;
+use crate::run::catalog::model::Snapshot;
 use crate::run::state::State;
 use crate::value::{Val, datetime};
 

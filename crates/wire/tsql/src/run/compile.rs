@@ -7,12 +7,12 @@ use tdekit_wire_tds::SqlType;
 
 use super::{integers, tallies};
 use crate::ast::{self, Action, Expr, Item, Kind, Query, Select, SetExpr, Stmt};
-use crate::bind::typing::convert;
 use crate::bind::{Binder, Variables};
-use crate::catalog::{Catalog, Table};
 use crate::error::{At, Error, Result};
+use crate::functions::typing::convert;
 use crate::plan::LookUp;
 use crate::plan::scalar::Scalar;
+use crate::plan::table::{Catalog, Table};
 
 /// A value: computed here, or by a query.
 #[derive(Debug)]

@@ -12,13 +12,13 @@ use super::plan::{Bound, Effect};
 use crate::ast::{Kind, OutputInto, SetExpr};
 use crate::bind::rowwise::is_rowwise;
 use crate::bind::{Binder, Undeclared, Variables};
-use crate::catalog::Table;
-use crate::catalog::wanted::database_in;
 use crate::error::{Error, Result};
-use crate::eval::{Env, eval, test};
+use crate::functions::eval::{Env, eval, test};
+use crate::functions::wanted::database_in;
 use crate::plan::LookUp;
 use crate::plan::change::Statement;
 use crate::render::{self, Rendered};
+use crate::run::catalog::Table;
 use crate::run::state::{Frame, Signal};
 use crate::run::target::Target;
 use crate::run::work::Run;
@@ -266,7 +266,7 @@ impl Run<'_> {
             let caller = self.s.caller.clone();
             let locks = self.s.locks.all().clone();
             let known = (&activities, &locks, &self.s.tallies.clone());
-            crate::catalog::system::fill(&plan.needs.system, &mut self.s.db, &caller, known)?;
+            crate::run::catalog::system::fill(&plan.needs.system, &mut self.s.db, &caller, known)?;
         }
         self.look_up(plan.needs.looks_up.as_ref(), frame)?;
         let options = &self.s.state.options;

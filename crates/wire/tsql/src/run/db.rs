@@ -9,18 +9,18 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, TransactionState};
 
 use crate::ast::Name;
-use crate::catalog::facts::read;
-use crate::catalog::model::{Facts, Snapshot};
-use crate::catalog::named::has_table;
-use crate::catalog::{Catalog, Table, TableColumn, TableKind, named, schemas, system};
 use crate::error::{Error, Result, Rule};
 use crate::host::SharedHost;
 use crate::name::quote;
+use crate::plan::table::Catalog;
 use crate::render::kernels::Kernels;
-use crate::run::meter::Pages;
+use crate::run::catalog::facts::read;
+use crate::run::catalog::model::{Facts, Snapshot};
+use crate::run::catalog::named::has_table;
+use crate::run::catalog::{Table, TableColumn, TableKind, named, schemas, system};
 use crate::run::renew::Seen;
+use crate::sqlite_pages::Pages;
 use crate::sqlite_pages::pages;
-use crate::value::storage;
 
 /// How long a statement waits for a connection that holds a database's file exclusively: the last
 /// session that closes it copies its log.
@@ -448,7 +448,7 @@ fn load(
             let not_null: bool = row.get::<_, i64>(2)? != 0;
             Ok(TableColumn {
                 name: row.get(0)?,
-                ty: storage::from_declared(&ty),
+                ty: crate::parse::from_declared(&ty),
                 nullable: !not_null,
                 identity: false,
                 default: None,

@@ -7,11 +7,11 @@ use tdekit_wire_tds::{Command, DoneKind, Flow, Length, SqlType, Value, product};
 
 use crate::ast::{Kind, Stmt};
 use crate::bind::{Undeclared, Variables};
-use crate::catalog::types::{entry, public_name, type_facts};
 use crate::error::{Error, Result};
 use crate::host::Rows;
 use crate::lex::{Tok, lex};
 use crate::run::called::{Called, Given, located};
+use crate::run::catalog::types::{entry, public_name, type_facts};
 use crate::run::state::{Frame, Signal};
 use crate::run::work::Run;
 use crate::value::{Val, declaration, is_text};

@@ -5,7 +5,7 @@
 use tdekit_wire_tds::{SqlType, Value};
 
 use crate::ast::{BinOp, CmpOp};
-use crate::eval::holds;
+use crate::functions::eval::holds;
 use crate::plan::scalar::{Node, Scalar};
 use crate::value::{Val, arith};
 

@@ -7,6 +7,7 @@
 //! [`SHORT_NS`] have passed: a shorter time counts in full, until the next reading corrects the
 //! sum.
 
+use crate::sqlite_pages::Pages;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -15,35 +16,6 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// A time that a thread exceeds if it blocks on anything.
 const SHORT_NS: u64 = 20_000;
-
-/// SQLite's counts, of all databases that a connection has or had open.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Pages {
-    /// Pages that were requested: from the cache, or read.
-    pub(crate) asked: u64,
-    /// Pages that were read from files.
-    pub(crate) read: u64,
-    /// Pages that were written to files and logs.
-    pub(crate) written: u64,
-}
-
-impl Pages {
-    pub(crate) fn plus(self, other: Pages) -> Pages {
-        Pages {
-            asked: self.asked.wrapping_add(other.asked),
-            read: self.read.wrapping_add(other.read),
-            written: self.written.wrapping_add(other.written),
-        }
-    }
-
-    pub(crate) fn minus(self, other: Pages) -> Pages {
-        Pages {
-            asked: self.asked.saturating_sub(other.asked),
-            read: self.read.saturating_sub(other.read),
-            written: self.written.saturating_sub(other.written),
-        }
-    }
-}
 
 /// Resources used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -6,6 +6,7 @@ pub(crate) mod bulk;
 pub(crate) mod called;
 pub(crate) mod calls;
 pub(crate) mod capture;
+pub(crate) mod catalog;
 pub(crate) mod compile;
 pub(crate) mod data;
 pub(crate) mod db;

@@ -6,8 +6,8 @@ use tdekit_wire_tds::{Command, SqlType};
 
 use crate::ast::OutputInto;
 use crate::bind::rowwise::Rowwise;
-use crate::catalog::Table;
 use crate::render::Rendered;
+use crate::run::catalog::Table;
 
 /// A statement bound to the catalog.
 #[derive(Debug)]

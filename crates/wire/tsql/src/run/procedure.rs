@@ -34,7 +34,7 @@ impl Run<'_> {
         let name = match (&exec.target, text) {
             (ExecTarget::Variable(_), Some(code)) => {
                 let text = messages::shown(&self.value(code, frame)?, 1000);
-                crate::catalog::wanted::parts(&text)
+                crate::functions::wanted::parts(&text)
             }
             (ExecTarget::Procedure(name), _) => name.clone(),
             _ => return Err(Error::NoProcedure { name: String::new() }),
@@ -120,7 +120,7 @@ impl Run<'_> {
         let current = self.s.state.database.clone();
         let found = self.s.db.module(name, &current, "P")?;
         let found = found.or_else(|| {
-            let text = system.then(|| crate::catalog::texts::procedure(&short)).flatten();
+            let text = system.then(|| crate::run::catalog::texts::procedure(&short)).flatten();
             text.map(str::to_owned)
         });
         let Some(text) = found else {

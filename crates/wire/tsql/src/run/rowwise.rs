@@ -8,7 +8,7 @@ use tdekit_wire_tds::{Command, Flow};
 use super::db::failure;
 use crate::bind::rowwise::Rowwise;
 use crate::error::{Error, Result};
-use crate::eval::{Env, eval};
+use crate::functions::eval::{Env, eval};
 use crate::plan::scalar::Scalar;
 use crate::render::Rendered;
 use crate::run::state::{Frame, Signal};

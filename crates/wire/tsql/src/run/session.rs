@@ -343,7 +343,7 @@ impl Session for Inner {
         self.begin(sink, "EXECUTE");
         let given: Vec<Given> = parameters.iter().map(Given::from).collect();
         // `p;1` is the first procedure of a group, and there are no others
-        let name = crate::catalog::wanted::parts(name.trim_end_matches(";1"));
+        let name = crate::functions::wanted::parts(name.trim_end_matches(";1"));
         let result = Run { s: self, sink }.call(&name, &given, DoneKind::InProcedure);
         self.answer(result, parameters, sink);
         self.end();

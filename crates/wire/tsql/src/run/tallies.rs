@@ -370,7 +370,7 @@ impl Tallies {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::meter::Pages;
+    use crate::sqlite_pages::Pages;
 
     fn used(ns: u64, asked: u64) -> Used {
         let pages = Pages { asked, read: 1, written: 0 };

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tdekit_wire_tds::SqlType;
 
 use super::tran::Own;
-use crate::catalog::{Table, TableColumn};
 use crate::plan::scalar::Scalar;
+use crate::run::catalog::{Table, TableColumn};
 
 /// A table into which rows go, with its columns.
 #[derive(Debug)]

@@ -7,9 +7,9 @@
 use rusqlite::types::Value as Stored;
 
 use super::db::{Db, Temporary, failure};
-use crate::catalog::named::has_table;
 use crate::error::{Error, Result};
 use crate::name::quote;
+use crate::run::catalog::named::has_table;
 use crate::run::work::Run;
 
 /// Tables with records about other tables.

@@ -99,7 +99,8 @@ fn like_with_a_prefix_searches_a_range() {
     batch(
         &mut session,
         "CREATE TABLE p (id int PRIMARY KEY, name nvarchar(50) NOT NULL, note varchar(50) NULL); \
-        CREATE INDEX ix ON p (name); CREATE TABLE [p (1)] ([a \"(b] varchar(9) NOT NULL PRIMARY KEY)",
+        CREATE INDEX ix ON p (name); \
+        CREATE TABLE [p (1)] ([a \"(b] varchar(9) NOT NULL PRIMARY KEY)",
     );
     let odd = plan(&mut session, "SELECT 1 AS n FROM [p (1)] WHERE [a \"(b] LIKE @p", "ab%");
     assert!(odd.contains("SEARCH"), "{odd}");

@@ -9,10 +9,10 @@ use super::db::failure;
 use super::ddl::KeyKind;
 use super::locks::Owner;
 use crate::ast::{Operand, TranOp};
-use crate::catalog::Table;
 use crate::error::{Error, Result, Rule};
 use crate::name::quote;
 use crate::render::Rendered;
+use crate::run::catalog::Table;
 use crate::run::state::{Frame, Signal};
 use crate::run::work::Run;
 

@@ -11,8 +11,8 @@ use super::holder::Holder;
 use super::meter::{Meter, Used};
 use super::state::State;
 use super::tallies::Tallies;
-use crate::catalog::model::Snapshot;
 use crate::run::called::Compiled;
+use crate::run::catalog::model::Snapshot;
 use crate::run::target::Load;
 
 /// A session at work for a sink.

@@ -6,8 +6,19 @@ use tdekit_wire_tds::{SqlType, Value};
 
 use super::decimal::Dec;
 use super::{Val, datetime, text, type_name};
-use crate::ast::BinOp;
 use crate::error::{Error, Result};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum BinOp {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Mod,
+    BitAnd,
+    BitOr,
+    BitXor,
+}
 
 fn overflow(ty: SqlType) -> Error {
     Error::ResultOverflow { to: type_name(ty).to_owned() }

@@ -297,8 +297,8 @@ impl std::fmt::Display for Dec {
 }
 
 /// Precision and scale of `a op b`, by SQL Server's rules.
-pub(crate) fn result_type(op: crate::ast::BinOp, a: (u8, u8), b: (u8, u8)) -> (u8, u8) {
-    use crate::ast::BinOp;
+pub(crate) fn result_type(op: crate::value::arith::BinOp, a: (u8, u8), b: (u8, u8)) -> (u8, u8) {
+    use crate::value::arith::BinOp;
     let ((p1, s1), (p2, s2)) = ((i16::from(a.0), i16::from(a.1)), (i16::from(b.0), i16::from(b.1)));
     let (precision, scale) = match op {
         BinOp::Add | BinOp::Sub => {

@@ -27,7 +27,7 @@ use super::{Family, Val, declaration, family};
 use crate::error::{Error, Result};
 
 /// Prefix of declared types that T-SQL created.
-const MARK: &str = "tsql ";
+pub(crate) const MARK: &str = "tsql ";
 /// Maximum precision for which a decimal is an INTEGER.
 const SMALL_PRECISION: u8 = 18;
 const DAY: i64 = 864_000_000_000;
@@ -41,30 +41,6 @@ pub(crate) fn declared(ty: SqlType) -> String {
         // keeps the affinity TEXT
         SqlType::Xml => format!("{MARK}xml text"),
         _ => format!("{MARK}{}", declaration(ty)),
-    }
-}
-
-/// Returns the type of a column by its declaration in SQLite's schema; for a table that SQLite
-/// itself created, by its affinity.
-pub(crate) fn from_declared(text: &str) -> SqlType {
-    let lower = text.to_ascii_lowercase();
-    if let Some(ours) = lower.strip_prefix(MARK) {
-        let bare = ours.strip_suffix(" text").unwrap_or(ours);
-        if let Ok(ty) = crate::parse::parse_type(bare) {
-            return ty;
-        }
-    }
-    if lower.contains("int") {
-        SqlType::BigInt
-    } else if lower.contains("char") || lower.contains("clob") || lower.contains("text") {
-        SqlType::NVarChar(Length::Max)
-    } else if lower.contains("blob") {
-        SqlType::VarBinary(Length::Max)
-    } else if lower.contains("real") || lower.contains("floa") || lower.contains("doub") {
-        SqlType::Float
-    } else {
-        // NUMERIC, or none at all: any value is possible
-        SqlType::NVarChar(Length::Max)
     }
 }
 

@@ -8,13 +8,13 @@ use super::super::db::{View, failure};
 use super::table::{NamedConstraint, column_text};
 use crate::ast::{AlterTable, ColumnDef, Name};
 use crate::bind::{Binder, Variables};
-use crate::catalog::model::{Index, Named, schema_and_name};
-use crate::catalog::{Table, TableColumn, TableKind};
 use crate::error::{Error, Result};
-use crate::eval::eval;
+use crate::functions::eval::eval;
 use crate::lex::{Tok, lex};
 use crate::name::quote;
 use crate::render::literal;
+use crate::run::catalog::model::{Index, Named, schema_and_name};
+use crate::run::catalog::{Table, TableColumn, TableKind};
 use crate::run::state::Frame;
 use crate::run::work::Run;
 
@@ -114,7 +114,7 @@ impl Run<'_> {
         named: &[Named],
     ) -> Result<Vec<(&'static str, String)>> {
         let kernels = self.s.db.kernels.clone();
-        let all = crate::catalog::facts::indexes(self.s.db.connection()?, table, named)
+        let all = crate::run::catalog::facts::indexes(self.s.db.connection()?, table, named)
             .map_err(|error| failure(&kernels, &error, &table.database))?;
         let at = (1..).zip(&table.columns).find(|(_, own)| own.name == column).map(|(at, _)| at);
         let has = |index: &Index| {

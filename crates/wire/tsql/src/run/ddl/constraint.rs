@@ -10,13 +10,13 @@ use super::index::{KeyColumn, drop_texts, index_name, unique_texts};
 use super::table::{NamedConstraint, marked, offered};
 use super::text::TableText;
 use crate::ast::{Constraint, ConstraintKind, Expr};
-use crate::catalog::facts::{primary_names, read};
-use crate::catalog::model::object_id;
-use crate::catalog::model::{made_name, schema_and_name};
-use crate::catalog::named::has_table;
-use crate::catalog::{Table, TableColumn};
 use crate::error::{Error, Result};
 use crate::name::quote;
+use crate::run::catalog::facts::{primary_names, read};
+use crate::run::catalog::model::object_id;
+use crate::run::catalog::model::{made_name, schema_and_name};
+use crate::run::catalog::named::has_table;
+use crate::run::catalog::{Table, TableColumn};
 use crate::run::work::Run;
 use crate::value::storage;
 
@@ -237,9 +237,9 @@ impl Run<'_> {
     pub(super) fn named_constraints(
         &mut self,
         table: &Table,
-    ) -> Result<Vec<crate::catalog::model::Named>> {
+    ) -> Result<Vec<crate::run::catalog::model::Named>> {
         let kernels = self.s.db.kernels.clone();
-        crate::catalog::facts::constraints(self.s.db.connection()?, table)
+        crate::run::catalog::facts::constraints(self.s.db.connection()?, table)
             .map_err(|error| failure(&kernels, &error, &table.database))
     }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::super::db::failure;
 use super::index::{drop_texts, index_name};
 use crate::ast::{Name, ObjectKind};
-use crate::catalog::model::schema_and_name;
-use crate::catalog::named::{has_index, has_table};
-use crate::catalog::{Table, TableKind};
 use crate::error::{Error, Result};
 use crate::name::quote;
+use crate::run::catalog::model::schema_and_name;
+use crate::run::catalog::named::{has_index, has_table};
+use crate::run::catalog::{Table, TableKind};
 use crate::run::work::Run;
 
 impl Run<'_> {

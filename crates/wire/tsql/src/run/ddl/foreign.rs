@@ -10,11 +10,11 @@ use super::constraint::{conflict, set_text};
 use super::table::NamedConstraint;
 use super::text::TableText;
 use crate::ast::{Constraint, ConstraintKind, Name};
-use crate::catalog::facts::constraints;
-use crate::catalog::model::schema_and_name;
-use crate::catalog::{Table, TableKind};
 use crate::error::{Error, Result};
 use crate::name::quote;
+use crate::run::catalog::facts::constraints;
+use crate::run::catalog::model::schema_and_name;
+use crate::run::catalog::{Table, TableKind};
 use crate::run::work::Run;
 
 /// The key to which a foreign key refers.

@@ -6,11 +6,11 @@ use tdekit_wire_tds::SqlType;
 use super::super::db::failure;
 use super::table::{NamedConstraint, marked};
 use crate::ast::{Expr, Name};
-use crate::catalog::Table;
-use crate::catalog::model::{DESCENDING, NULLS, SEPARATOR, made_name};
-use crate::catalog::named::{has_index, has_table};
 use crate::error::{Error, Result};
 use crate::name::quote;
+use crate::run::catalog::Table;
+use crate::run::catalog::model::{DESCENDING, NULLS, SEPARATOR, made_name};
+use crate::run::catalog::named::{has_index, has_table};
 use crate::run::work::Run;
 use crate::value::{is_text, storage};
 

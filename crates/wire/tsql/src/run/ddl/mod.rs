@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use super::db::failure;
 use crate::ast::Name;
-use crate::catalog::Table;
 use crate::error::{Error, Result};
 use crate::name::quote;
+use crate::run::catalog::Table;
 use crate::run::work::Run;
 
 pub(crate) use index::{KeyKind, is_constraint, shown_name, unique_index};

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use super::index::index_name;
 use crate::ast::Name;
-use crate::catalog::model::NULLS;
-use crate::catalog::{Table, TableKind};
 use crate::error::{Error, Result};
 use crate::name::quote;
+use crate::run::catalog::model::NULLS;
+use crate::run::catalog::{Table, TableKind};
 use crate::run::db::failure;
 use crate::run::work::Run;
 

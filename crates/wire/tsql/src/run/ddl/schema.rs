@@ -2,12 +2,12 @@
 
 use super::super::db::failure;
 use crate::ast::Name;
-use crate::catalog::model::FIXED;
-use crate::catalog::model::schema_and_name;
-use crate::catalog::named::has_table;
-use crate::catalog::schemas::SYSTEM;
 use crate::error::{Error, Result};
 use crate::name::quote;
+use crate::run::catalog::model::FIXED;
+use crate::run::catalog::model::schema_and_name;
+use crate::run::catalog::named::has_table;
+use crate::run::catalog::schemas::SYSTEM;
 use crate::run::work::Run;
 
 impl Run<'_> {

@@ -10,11 +10,11 @@ use super::foreign::{Child, Parent, foreign_text, in_database};
 use super::index::{KeyColumn, column_list, index_name, unique_texts};
 use crate::ast::{ColumnDef, Constraint, ConstraintKind, CreateTable, Expr, Name};
 use crate::bind::{Binder, Offered, Scope, SourceScope, Variables};
-use crate::catalog::model::{DESCENDING, SEPARATOR, made_name, schema_and_name};
-use crate::catalog::{Table, TableColumn, TableKind};
 use crate::error::{Ends, Error, Result};
 use crate::name::quote;
 use crate::plan::ColumnRef;
+use crate::run::catalog::model::{DESCENDING, SEPARATOR, made_name, schema_and_name};
+use crate::run::catalog::{Table, TableColumn, TableKind};
 use crate::run::work::Run;
 use crate::value::{is_text, storage};
 

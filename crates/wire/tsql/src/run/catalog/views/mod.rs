@@ -7,9 +7,9 @@ mod server;
 
 use tdekit_wire_tds::{Caller, Length, SqlType, Value};
 
-use crate::catalog::model::Facts;
 use crate::host::Database;
 use crate::run::activity::Activity;
+use crate::run::catalog::model::Facts;
 use crate::run::tallies::Tallies;
 use crate::value::Val;
 

@@ -1,16 +1,4 @@
-//! The binder's interface to a database: its tables, views and procedures.
-
-pub(crate) mod defaults;
-pub(crate) mod facts;
-pub(crate) mod lookup;
-pub(crate) mod model;
-pub(crate) mod named;
-pub(crate) mod schemas;
-pub(crate) mod system;
-pub(crate) mod texts;
-pub(crate) mod types;
-pub(crate) mod views;
-pub(crate) mod wanted;
+//! Tables as the binder sees them, and the interface to a database that resolves their names.
 
 use std::sync::Arc;
 

@@ -6,9 +6,9 @@ use super::{
     BIG, BIT, Columns, DESC, INT, LONG, NAME, Row, SMALL, Source, TIME, TINY, View, bit, epoch,
     int, some, text,
 };
-use crate::catalog::model::schema_id;
-use crate::catalog::model::{Facts, Object};
-use crate::catalog::types::{ODBC, described, entry, public_name, type_facts};
+use crate::run::catalog::model::schema_id;
+use crate::run::catalog::model::{Facts, Object};
+use crate::run::catalog::types::{ODBC, described, entry, public_name, type_facts};
 use crate::value::is_text;
 
 pub(crate) const VIEWS: &[View] = &[
@@ -170,7 +170,7 @@ const TYPES: Columns = &[
 ];
 
 fn types() -> Vec<Row> {
-    let row = |own: &crate::catalog::types::Odbc| {
+    let row = |own: &crate::run::catalog::types::Odbc| {
         let is_text = matches!(own.system_type_id, 35 | 99 | 167 | 175 | 231 | 239);
         vec![
             text(own.name),
@@ -226,7 +226,7 @@ const PARAMETERS: Columns = &[
 ];
 
 fn parameters(facts: &Facts) -> Vec<Row> {
-    let row = |own: &crate::catalog::model::ProcedureParameter| {
+    let row = |own: &crate::run::catalog::model::ProcedureParameter| {
         let (id, length, precision, scale) = type_facts(own.ty);
         vec![
             int(own.object),
@@ -363,7 +363,7 @@ fn shown_row(own: &Shown<'_>) -> Row {
 }
 
 fn spt_columns(facts: &Facts) -> Vec<Row> {
-    let row = |found: &crate::catalog::model::ObjectColumn| {
+    let row = |found: &crate::run::catalog::model::ObjectColumn| {
         let column = &found.column;
         shown_row(&Shown {
             object: found.object,
@@ -371,7 +371,7 @@ fn spt_columns(facts: &Facts) -> Vec<Row> {
             ordinal: found.id,
             ty: column.ty,
             nullable: column.nullable,
-            definition: column.default.as_deref().map(crate::catalog::defaults::shown),
+            definition: column.default.as_deref().map(crate::run::catalog::defaults::shown),
             identity: column.identity,
             output: false,
         })
@@ -380,7 +380,7 @@ fn spt_columns(facts: &Facts) -> Vec<Row> {
 }
 
 fn spt_parameters(facts: &Facts) -> Vec<Row> {
-    let row = |own: &crate::catalog::model::ProcedureParameter| {
+    let row = |own: &crate::run::catalog::model::ProcedureParameter| {
         shown_row(&Shown {
             object: own.object,
             name: &own.name,
@@ -416,7 +416,7 @@ const DATATYPES: Columns = &[
 
 fn infos() -> Vec<Row> {
     let mark = |mark: Option<&'static str>| mark.map_or(Value::Null, text);
-    let row = |own: &crate::catalog::types::Odbc| {
+    let row = |own: &crate::run::catalog::types::Odbc| {
         let name = if own.name == "sysname" { "nvarchar(128)" } else { own.name };
         let ty = crate::parse::parse_type(name).unwrap_or(SqlType::Int);
         let told = described(ty);

@@ -3,11 +3,11 @@
 use rusqlite::{Connection, OptionalExtension};
 
 use super::facts::{self};
-use crate::catalog::model::object_id;
-use crate::catalog::model::{Facts, Object, schema_and_name};
-use crate::catalog::wanted::parts;
 use crate::error::Result;
+use crate::functions::wanted::parts;
 use crate::name::quote;
+use crate::run::catalog::model::object_id;
+use crate::run::catalog::model::{Facts, Object, schema_and_name};
 use crate::run::db::{Db, failure};
 
 /// Prefixes of generated names: see [`facts::made_name`].

@@ -5,8 +5,8 @@ use tdekit_wire_tds::{Length, SqlType, Value};
 
 use crate::ast::{BinOp, CmpOp, UnOp};
 use crate::error::{Error, Result};
-use crate::eval::{Env, eval};
-use crate::functions::func::Func;
+use crate::functions::eval::{Env, eval};
+use crate::plan::func::Func;
 use crate::plan::scalar::{Node, Scalar};
 use crate::value::decimal;
 use crate::value::{

@@ -4,7 +4,7 @@ use tdekit_wire_tds::Value;
 
 use super::objects::object_row;
 use super::{BIT, Columns, DESC, INT, LONG, NAME, Row, Source, TIME, TINY, View, bit, int, text};
-use crate::catalog::model::{Facts, Index, Rule};
+use crate::run::catalog::model::{Facts, Index, Rule};
 use tdekit_wire_tds::SqlType;
 
 pub(crate) const VIEWS: &[View] = &[

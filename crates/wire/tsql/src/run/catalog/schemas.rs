@@ -4,9 +4,9 @@
 use super::model::FIXED;
 use rusqlite::Connection;
 
-use crate::catalog::model::schema_and_name;
-use crate::catalog::named::has_table;
 use crate::name::quote;
+use crate::run::catalog::model::schema_and_name;
+use crate::run::catalog::named::has_table;
 
 /// Fixed schemas in which nothing can be created.
 pub(crate) const SYSTEM: &[&str] = &["INFORMATION_SCHEMA", "sys"];

@@ -1,14 +1,14 @@
 //! Functions that look up objects: OBJECT_ID, COL_NAME, COLUMNPROPERTY and the like.
 
-use super::wanted::{PLAIN, parts};
+use crate::functions::wanted::{PLAIN, parts};
 use tdekit_wire_tds::{SqlType, Value, product};
 
 use super::types::{ODBC, type_facts};
-use crate::catalog::model::object_id;
-use crate::catalog::model::{FIXED, schema_id};
-use crate::catalog::model::{Facts, Object, ObjectColumn, Snapshot};
 use crate::error::{Error, Result};
-use crate::eval::SessionCalls;
+use crate::functions::eval::SessionCalls;
+use crate::run::catalog::model::object_id;
+use crate::run::catalog::model::{FIXED, schema_id};
+use crate::run::catalog::model::{Facts, Object, ObjectColumn, Snapshot};
 use crate::run::messages::shown;
 use crate::value::{Val, is_text};
 

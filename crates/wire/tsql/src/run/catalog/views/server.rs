@@ -6,9 +6,9 @@ use super::{
     BIG, BIT, Columns, DESC, INT, NAME, Row, SMALL, Server, Source, TIME, TINY, View, bit, epoch,
     int, text,
 };
-use crate::catalog::model::Facts;
-use crate::catalog::model::{FIXED, schema_id};
 use crate::run::activity::Activity;
+use crate::run::catalog::model::Facts;
+use crate::run::catalog::model::{FIXED, schema_id};
 use crate::run::locks::Seen;
 use crate::value::datetime;
 
@@ -419,7 +419,7 @@ const NAMES: Columns = &[
 /// Returns all system views of this list and of the texts beside it.
 fn system_views() -> Vec<Row> {
     let names = super::all().map(|view| view.name);
-    let names = names.chain(crate::catalog::texts::VIEWS.iter().map(|(name, _)| *name));
+    let names = names.chain(crate::run::catalog::texts::VIEWS.iter().map(|(name, _)| *name));
     let hosts = ["sys.dm_os_wait_stats", "sys.dm_os_schedulers", "sys.certificates"];
     names
         .chain(hosts)
@@ -432,7 +432,7 @@ fn system_views() -> Vec<Row> {
             };
             Some(vec![
                 text(name),
-                int(-crate::catalog::model::object_id(full)),
+                int(-crate::run::catalog::model::object_id(full)),
                 Value::Null,
                 int(id),
                 int(0),

@@ -5,15 +5,15 @@ use super::model::{
     DESCENDING, Facts, ForeignKey, Index, NULLS, Named, Object, ObjectColumn, ProcedureParameter,
     Rule, SEPARATOR, made_name, schema_and_name,
 };
-use crate::catalog::named::has_table;
+use crate::run::catalog::named::has_table;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::{Table, TableColumn, TableKind, schemas};
 use crate::ast::{Action, Hints, Kind, Name, TableRef};
 use crate::bind::{Binder, Scope, Variables};
-use crate::catalog::model::object_id;
 use crate::error::Result;
 use crate::name::quote;
+use crate::run::catalog::model::object_id;
 use crate::run::db::{Db, View, failure};
 
 /// Reads a database, with the session's temporary tables.
