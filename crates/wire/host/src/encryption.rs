@@ -169,6 +169,10 @@ impl Encryption {
                 databases.find(name)?;
                 tell(out, "MODIFY FILE changes nothing: files grow as they need.")
             }
+            // Readers see the state at which they began, and hold up no writer.
+            AlterDatabase::Set(option, value) if is_versioned(option) && value == "ON" => {
+                databases.find(name).map(|_| ())
+            }
             AlterDatabase::Set(option, _) => {
                 Err(fault::feature(&format!("ALTER DATABASE SET {option}")))
             }
@@ -348,4 +352,9 @@ fn no_key() -> Error {
 fn tell(out: &mut Progress<'_>, text: &str) -> Result<(), Error> {
     out.tell(Told::Own { text: text.to_owned() }.message());
     Ok(())
+}
+
+/// Returns true for the options by which readers see versions of rows.
+fn is_versioned(option: &str) -> bool {
+    matches!(option, "READ_COMMITTED_SNAPSHOT" | "ALLOW_SNAPSHOT_ISOLATION")
 }

@@ -360,6 +360,8 @@ pub(crate) enum AlterTable {
     Add(Vec<ColumnDef>, Vec<Constraint>),
     /// With true, IF EXISTS.
     DropColumn(Vec<String>, bool),
+    /// The column's new type and nullability.
+    AlterColumn(ColumnDef),
     DropConstraint(Vec<String>, bool),
     /// CHECK CONSTRAINT: enables them; ALL if none is named.
     Enable(Vec<String>),
@@ -479,7 +481,8 @@ pub(crate) enum Action {
         table: Name,
         unique: bool,
         columns: Vec<(String, bool)>,
-        filter: Option<Expr>,
+        /// The condition, and its text as written.
+        filter: Option<(Expr, String)>,
     },
     CreateView {
         name: Name,

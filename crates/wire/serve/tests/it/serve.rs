@@ -55,6 +55,10 @@ fn databases_are_neither_made_nor_removed_in_a_transaction() {
     assert_eq!(client.batch("BEGIN TRAN; DROP DATABASE x").errors(), [226]);
     ok(&mut client, "IF @@TRANCOUNT > 0 ROLLBACK");
     assert_eq!(client.batch("BEGIN TRAN; ALTER DATABASE x SET RECOVERY FULL").errors(), [226]);
+    for option in ["READ_COMMITTED_SNAPSHOT", "ALLOW_SNAPSHOT_ISOLATION"] {
+        ok(&mut client, &format!("IF @@TRANCOUNT > 0 ROLLBACK; ALTER DATABASE x SET {option} ON"));
+        assert!(!client.batch(&format!("ALTER DATABASE x SET {option} OFF")).errors().is_empty());
+    }
     ok(&mut client, "IF @@TRANCOUNT > 0 ROLLBACK");
     for statement in ["BACKUP DATABASE x TO DISK = 'x.bak'", "RESTORE DATABASE x FROM DISK = 'x'"] {
         let errors = client.batch(&format!("BEGIN TRAN; {statement}")).errors();

@@ -400,10 +400,10 @@ table! {
         constraint.";
     ColumnInUse { kind: String, name: String, column: String } = 5074, 16, 1, Statement,
         "The {kind} '{name}' is dependent on column '{column}'.";
-    DropColumnInUse { column: String } = 4922, 16, 9, Statement,
-        "ALTER TABLE DROP COLUMN {column} failed because one or more objects access this column.";
-    NoColumn { column: String, table: String } = 4924, 16, 1, Statement,
-        "ALTER TABLE DROP COLUMN failed because column '{column}' does not exist in table \
+    ColumnIsUsed { change: &'static str, column: String } = 4922, 16, 9, Statement,
+        "ALTER TABLE {change} {column} failed because one or more objects access this column.";
+    NoColumn { change: &'static str, column: String, table: String } = 4924, 16, 1, Statement,
+        "ALTER TABLE {change} failed because column '{column}' does not exist in table \
         '{table}'.";
     DefaultExists {} = 1781, 16, 1, Statement, "Column already has a DEFAULT bound to it.";
     DefaultColumn { column: String, table: String } = 1752, 16, 0, Statement,
@@ -451,6 +451,19 @@ table! {
     FixedSchema { name: String } = 15150, 16, 1, Statement, "Cannot drop the schema '{name}'.";
     SchemaInUse { name: String, object: String } = 3729, 16, 1, Statement,
         "Cannot drop schema '{name}' because it is being referenced by object '{object}'.";
+    FilterClause { index: String, table: String } = 10735, 15, 1, Statement,
+        "Incorrect WHERE clause for filtered index '{index}' on table '{table}'.";
+    RenameAmbiguous { kind: &'static str } = 15248, 11, 1, Statement,
+        "Either the parameter @objname is ambiguous or the claimed @objtype ({kind}) is wrong.";
+    RenameMissing { name: String } = 15225, 11, 1, Statement,
+        "No item by the name of '{name}' could be found in the current database, given that \
+        @itemtype was input as '(null)'.";
+    RenameTaken { name: String, kind: &'static str } = 15335, 11, 1, Statement,
+        "Error: The new name '{name}' is already in use as a {kind} name and would cause a \
+        duplicate that is not permitted.";
+    RenameDependent { name: String } = 15336, 16, 1, Statement,
+        "Object '{name}' cannot be renamed because the object participates in enforced \
+        dependencies.";
     NotAStatement { parameter: &'static str } = 214, 16, 2, Statement,
         "Procedure expects parameter '{parameter}' of type 'ntext/nchar/nvarchar'.";
     WithinTransaction { statement: &'static str } = 226, 16, 6, Statement,

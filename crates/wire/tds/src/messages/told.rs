@@ -33,6 +33,8 @@ table! {
         with the certificate. If the certificate ever becomes unavailable or if you must restore \
         or attach the database on another server, you must have backups of both the certificate \
         and the private key or you will not be able to open the database.";
+    RenameCaution {} = 15477, 0, 1, Nothing,
+        "Caution: Changing any part of an object name could break scripts and stored procedures.";
     Times { cpu_ms: u64, elapsed_ms: u64 } = 3612, 0, 1, Nothing,
         "\n SQL Server Execution Times:\n   CPU time = {cpu_ms} ms,  \
         elapsed time = {elapsed_ms} ms.";

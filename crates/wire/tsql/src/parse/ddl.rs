@@ -317,14 +317,19 @@ impl Parser<'_> {
         Ok(self.text[start..end].to_owned())
     }
 
+    /// A condition, and its text as written.
+    fn condition_text(&mut self) -> Result<(Expr, String)> {
+        let start = self.token().start;
+        let condition = self.condition()?;
+        let end = self.at.checked_sub(1).map_or(start, |at| self.tokens[at].end);
+        Ok((condition, self.text.get(start..end).unwrap_or_default().to_owned()))
+    }
+
     fn constraint(&mut self) -> Result<Constraint> {
         let name = if self.eat("CONSTRAINT") { Some(self.identifier()?) } else { None };
         if self.eat("CHECK") {
             self.expect_op("(")?;
-            let start = self.token().start;
-            let check = self.condition()?;
-            let end = self.at.checked_sub(1).map_or(start, |at| self.tokens[at].end);
-            let text = self.text.get(start..end).unwrap_or_default().to_owned();
+            let (check, text) = self.condition_text()?;
             self.expect_op(")")?;
             return Ok(Constraint { name, kind: ConstraintKind::Check(check, text) });
         }
@@ -416,7 +421,7 @@ impl Parser<'_> {
             // covering columns only affect speed
             self.list(Self::identifier)?;
         }
-        let filter = if self.eat("WHERE") { Some(self.condition()?) } else { None };
+        let filter = if self.eat("WHERE") { Some(self.condition_text()?) } else { None };
         self.storage_options()?;
         Ok(Kind::Act(Action::CreateIndex { name, table, unique, columns, filter }))
     }
@@ -450,7 +455,9 @@ impl Parser<'_> {
             if !unchecked {
                 self.eat_words(&["WITH", "CHECK"]);
             }
-            if self.eat("ADD") {
+            if self.eat_words(&["ALTER", "COLUMN"]) {
+                self.alter_column()?
+            } else if self.eat("ADD") {
                 self.add_to_table(unchecked)?
             } else if self.eat_words(&["CHECK", "CONSTRAINT"]) {
                 if unchecked {
@@ -490,6 +497,19 @@ impl Parser<'_> {
             return Err(Error::unsupported("WITH NOCHECK"));
         }
         Ok(AlterTable::Add(columns, constraints))
+    }
+
+    /// `name type [COLLATE ..] [NULL | NOT NULL]`.
+    fn alter_column(&mut self) -> Result<AlterTable> {
+        if self.is_word_at(1, "ADD") || self.is_word_at(1, "DROP") {
+            return Err(Error::unsupported("ALTER COLUMN ADD and DROP"));
+        }
+        let column = self.column_def()?;
+        let more = column.identity.is_some() || column.default.is_some();
+        if more || !column.constraints.is_empty() {
+            return Err(self.unexpected());
+        }
+        Ok(AlterTable::AlterColumn(column))
     }
 
     fn drop_from_table(&mut self) -> Result<AlterTable> {

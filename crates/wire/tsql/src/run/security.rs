@@ -460,6 +460,7 @@ pub(crate) const PROCEDURES: &[&str] = &[
     "sp_executesql",
     "sp_getapplock",
     "sp_releaseapplock",
+    "sp_rename",
     "sp_server_info",
     "xp_delete_file",
     "xp_instance_regwrite",
@@ -540,6 +541,17 @@ pub(crate) fn system_procedure(
             }
             _ => Err(Error::feature("xp_delete_file of more than one file of backups")),
         },
+        "sp_rename" => {
+            let text = |at, name| text_argument(given, at, name);
+            let missing = |parameter: &str| Error::MissingParameter {
+                procedure: name.to_owned(),
+                name: parameter.to_owned(),
+            };
+            let object = text(0, "@objname").ok_or_else(|| missing("@objname"))?;
+            let new = text(1, "@newname").ok_or_else(|| missing("@newname"))?;
+            run.rename(&object, &new, text(2, "@objtype").as_deref())?;
+            Ok(Some(done(Signal::Next)))
+        }
         "sp_describe_first_result_set" => run.first_result_set(given).map(Some),
         "sp_getapplock" => run.get_app_lock(given).map(Some),
         "sp_releaseapplock" => run.release_app_lock(given).map(Some),

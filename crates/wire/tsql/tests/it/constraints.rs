@@ -23,13 +23,13 @@ fn made(server: &Server) -> Box<dyn Session> {
     session
 }
 
-fn good(session: &mut dyn Session, cases: &[(&str, &str)]) {
+pub(crate) fn good(session: &mut dyn Session, cases: &[(&str, &str)]) {
     for (batch, expected) in cases {
         assert_eq!(rows(session, batch), *expected, "{batch}");
     }
 }
 
-fn bad(session: &mut dyn Session, cases: &[(&str, &str)]) {
+pub(crate) fn bad(session: &mut dyn Session, cases: &[(&str, &str)]) {
     for (batch, codes) in cases {
         let found = rows(session, batch);
         let told: Vec<_> = found.lines().map(|line| line.split(" line").next().unwrap()).collect();
@@ -39,7 +39,7 @@ fn bad(session: &mut dyn Session, cases: &[(&str, &str)]) {
 }
 
 /// Runs the integrity check of the file.
-fn healthy(server: &Server) {
+pub(crate) fn healthy(server: &Server) {
     let path = server.directory.path().join("app.db");
     let file = rusqlite::Connection::open(path).unwrap();
     let compare = |a: &str, b: &str| a.trim_end().to_lowercase().cmp(&b.trim_end().to_lowercase());

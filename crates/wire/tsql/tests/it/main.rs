@@ -3,6 +3,7 @@
 
 mod common;
 
+mod alter;
 mod batches;
 mod bulk;
 mod catalog;

@@ -368,6 +368,7 @@ pub(crate) fn indexes(
             primary: true,
             constraint: true,
             columns: primary,
+            filter: None,
         });
     } else {
         found.push(Index {
@@ -378,6 +379,7 @@ pub(crate) fn indexes(
             primary: false,
             constraint: false,
             columns: Vec::new(),
+            filter: None,
         });
     }
     let sql = "SELECT name, \"unique\", origin FROM pragma_index_list(?1, ?2) ORDER BY seq DESC";
@@ -401,6 +403,8 @@ pub(crate) fn indexes(
         }
         id += 1;
         let mut columns = index_columns(connection, table, &name)?;
+        let filter = given.filter(|given| given.kind == "I" && !given.text.is_empty());
+        let filter = filter.map(|given| given.text.clone());
         if let Some(given) = given {
             // its text has expressions in place of columns
             let own = given.columns.iter().map(|name| ordinal(table, name));
@@ -412,7 +416,7 @@ pub(crate) fn indexes(
             _ => shown,
         };
         let name = Some(name);
-        found.push(Index { object, id, name, unique, primary: false, constraint, columns });
+        found.push(Index { object, id, name, unique, primary: false, constraint, columns, filter });
     }
     Ok(found)
 }

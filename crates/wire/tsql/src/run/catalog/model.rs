@@ -4,6 +4,7 @@ use super::TableColumn;
 use tdekit_wire_tds::SqlType;
 
 use crate::host::Database;
+use crate::lex::{Tok, lex};
 
 /// Suffix of the name of a unique index over columns that may be NULL: the index beside it.
 pub(crate) const NULLS: &str = "\u{1f}null";
@@ -52,6 +53,8 @@ pub(crate) struct Index {
     pub(crate) constraint: bool,
     /// Column, and true if descending.
     pub(crate) columns: Vec<(i64, bool)>,
+    /// The condition of a filtered index, as T-SQL.
+    pub(crate) filter: Option<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -119,6 +122,25 @@ pub(crate) struct Named {
     pub(crate) columns: Vec<String>,
     pub(crate) descending: Vec<bool>,
     pub(crate) text: String,
+}
+
+impl Named {
+    /// Returns true if it has a column, or names it in its condition: a CHECK of a table and a
+    /// filtered index have no list of those.
+    pub(crate) fn uses(&self, column: &str) -> bool {
+        let is_condition = matches!(self.kind.as_str(), "C" | "I");
+        self.columns.iter().any(|own| own.eq_ignore_ascii_case(column))
+            || (is_condition && names(&self.text, column))
+    }
+}
+
+fn names(condition: &str, column: &str) -> bool {
+    let Ok(tokens) = lex(condition, true) else { return false };
+    let is_name = |tok: &Tok| match tok {
+        Tok::Word(name) | Tok::Quoted(name) => name.eq_ignore_ascii_case(column),
+        _ => false,
+    };
+    tokens.windows(2).any(|pair| is_name(&pair[0].tok) && pair[1].tok != Tok::Op("("))
 }
 
 /// Splits `dbo.t` into schema and name.

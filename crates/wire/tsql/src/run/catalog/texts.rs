@@ -44,6 +44,7 @@ pub(crate) const VIEWS: &[(&str, &str)] = &[
         "information_schema.check_constraints",
         include_str!("sql/information_schema.check_constraints.sql"),
     ),
+    ("information_schema.sequences", include_str!("sql/information_schema.sequences.sql")),
 ];
 
 /// Views of earlier versions, without their schema `sys`: every database has them under their bare
@@ -60,6 +61,7 @@ pub(crate) const PROCEDURES: &[(&str, &str)] = &[
     ("sp_datatype_info_90", include_str!("sql/sp_datatype_info.sql")),
     ("sp_datatype_info_100", include_str!("sql/sp_datatype_info.sql")),
     ("sp_fkeys", include_str!("sql/sp_fkeys.sql")),
+    ("sp_helpindex", include_str!("sql/sp_helpindex.sql")),
     ("sp_helptext", include_str!("sql/sp_helptext.sql")),
     ("sp_pkeys", include_str!("sql/sp_pkeys.sql")),
     ("sp_special_columns", include_str!("sql/sp_special_columns.sql")),

@@ -10,7 +10,6 @@ use crate::ast::{AlterTable, ColumnDef, Name};
 use crate::bind::{Binder, Variables};
 use crate::error::{Error, Result};
 use crate::functions::eval::eval;
-use crate::lex::{Tok, lex};
 use crate::name::quote;
 use crate::render::literal;
 use crate::run::catalog::model::{Index, Named, schema_and_name};
@@ -31,6 +30,7 @@ impl Run<'_> {
                 let mut names = columns.iter();
                 names.try_for_each(|name| run.drop_column(&table, name, *if_exists, frame))
             }
+            AlterTable::AlterColumn(column) => run.alter_column(&table, column, frame),
             AlterTable::DropConstraint(names, if_exists) => {
                 names.iter().try_for_each(|name| run.drop_constraint(&table, name, *if_exists))
             }
@@ -79,46 +79,62 @@ impl Run<'_> {
     ) -> Result<()> {
         let Some(column) = table.column(name) else {
             let (column, table) = (name.to_owned(), schema_and_name(&table.name).1);
-            return if if_exists { Ok(()) } else { Err(Error::NoColumn { column, table }) };
+            let missing = Error::NoColumn { change: "DROP COLUMN", column, table };
+            return if if_exists { Ok(()) } else { Err(missing) };
         };
         let name = &column.name;
-        let uses = |found: &&Named| {
-            found.columns.iter().any(|own| own.eq_ignore_ascii_case(name))
-                || (found.kind == "C" && names(&found.text, name))
-        };
         let named = self.named_constraints(table)?;
-        let objects = named.iter().filter(|found| found.kind != "I").filter(uses);
+        let objects = named.iter().filter(|found| found.kind != "I" && found.uses(name));
         let objects = objects.map(|found| ("object", found.name.clone()));
-        let users: Vec<_> = objects.chain(self.indexes_on(table, name, &named)?).collect();
-        for (kind, user) in &users {
-            let (kind, name, column) = ((*kind).to_owned(), user.clone(), name.clone());
+        let users: Vec<_> = objects.chain(self.indexes_on(table, name, &named, false)?).collect();
+        self.refuse_used("DROP COLUMN", name, &users, frame)?;
+        let sql = format!("ALTER TABLE {} DROP COLUMN {}", table.sql(), quote(name));
+        self.sql(&sql, &table.database)?;
+        self.forget_column(table, name)
+    }
+
+    /// Fails if anything uses a column, with a message for each object before the error.
+    pub(super) fn refuse_used(
+        &mut self,
+        change: &'static str,
+        column: &str,
+        users: &[(&'static str, String)],
+        frame: &Frame,
+    ) -> Result<()> {
+        for (kind, user) in users {
+            let (kind, name, column) = ((*kind).to_owned(), user.clone(), column.to_owned());
             let error = Error::ColumnInUse { kind, name, column };
             if self.s.state.tries == 0 {
                 // A disconnected client is noticed at the end of the statement.
                 let _ = self.sink.message(&error.message(self.s.line, &frame.procedure));
             }
         }
-        if !users.is_empty() {
-            return Err(Error::DropColumnInUse { column: name.clone() });
+        match users {
+            [] => Ok(()),
+            _ => Err(Error::ColumnIsUsed { change, column: column.to_owned() }),
         }
-        let sql = format!("ALTER TABLE {} DROP COLUMN {}", table.sql(), quote(name));
-        self.sql(&sql, &table.database)?;
-        self.forget_column(table, name)
     }
 
-    /// Returns the indexes that contain a column, except those of constraints.
-    fn indexes_on(
+    /// Returns the indexes that contain a column or have it in their condition, except those of
+    /// constraints; only unique ones if so asked.
+    pub(super) fn indexes_on(
         &mut self,
         table: &Table,
         column: &str,
         named: &[Named],
+        unique: bool,
     ) -> Result<Vec<(&'static str, String)>> {
         let kernels = self.s.db.kernels.clone();
         let all = crate::run::catalog::facts::indexes(self.s.db.connection()?, table, named)
             .map_err(|error| failure(&kernels, &error, &table.database))?;
         let at = (1..).zip(&table.columns).find(|(_, own)| own.name == column).map(|(at, _)| at);
+        let in_filter = |index: &Index| {
+            let own = named.iter().find(|found| Some(&found.name) == index.name.as_ref());
+            own.is_some_and(|found| found.uses(column))
+        };
         let has = |index: &Index| {
-            !index.constraint && index.columns.iter().any(|(own, _)| Some(*own) == at)
+            let used = index.columns.iter().any(|(own, _)| Some(*own) == at) || in_filter(index);
+            !index.constraint && (index.unique || !unique) && used
         };
         let found = all.into_iter().filter(has).filter_map(|index| index.name);
         Ok(found.map(|name| ("index", name)).collect())
@@ -186,15 +202,4 @@ impl Run<'_> {
         }
         literal(&value, column.ty)
     }
-}
-
-/// Returns true if the condition of a CHECK names `column`. That of a table has no list of its
-/// columns.
-fn names(condition: &str, column: &str) -> bool {
-    let Ok(tokens) = lex(condition, true) else { return false };
-    let is_name = |tok: &Tok| match tok {
-        Tok::Word(name) | Tok::Quoted(name) => name.eq_ignore_ascii_case(column),
-        _ => false,
-    };
-    tokens.windows(2).any(|pair| is_name(&pair[0].tok) && pair[1].tok != Tok::Op("("))
 }

@@ -112,7 +112,7 @@ impl Run<'_> {
             return Err(Error::DuplicateInKey { table, index: name, key });
         }
         let index = index_name(&table.name, &name);
-        for text in unique_texts(&table.schema, &table.name, &index, &keys) {
+        for text in unique_texts((&table.schema, &table.name, &index), &keys, None) {
             self.sql(&text, &table.database)?;
         }
         let columns: Vec<(String, bool)> =
@@ -383,7 +383,7 @@ impl Run<'_> {
             keys[at].columns
         );
         let own = quote(&table.schema);
-        self.edit_schema(table, |connection| {
+        self.edit_schema(table, None, |connection| {
             let rename = format!(
                 "UPDATE {own}.sqlite_schema SET name = ?2, sql = ?3 WHERE type = 'index' AND name \
                 = ?1"
@@ -409,16 +409,17 @@ impl Run<'_> {
 
     /// Changes `sqlite_schema` by SQLite's documented procedure for changes that do not touch rows:
     /// within the statement's transaction, with a new schema version, so that every connection
-    /// reads the schema again.
+    /// reads the schema again. No column may change but `changed`.
     pub(super) fn edit_schema(
         &mut self,
         table: &Table,
+        changed: Option<&str>,
         edit: impl FnOnce(&Connection) -> rusqlite::Result<()>,
     ) -> Result<()> {
         let kernels = self.s.db.kernels.clone();
         let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
         let own = quote(&table.schema);
-        let before = self.columns_text(table)?;
+        let before = self.columns_text(table, changed)?;
         let connection = self.s.db.connection()?;
         let version: i32 = connection
             .query_row(&format!("PRAGMA {own}.schema_version"), [], |row| row.get(0))
@@ -432,21 +433,23 @@ impl Run<'_> {
         let result = change();
         connection.execute_batch("PRAGMA writable_schema = OFF").map_err(fail)?;
         result.map_err(fail)?;
-        if self.columns_text(table)? != before {
+        if self.columns_text(table, changed)? != before {
             let detail = format!("the columns of {} would change", table.name);
             return Err(Error::Internal { detail });
         }
         Ok(())
     }
 
-    /// Returns the columns as SQLite knows them.
-    fn columns_text(&mut self, table: &Table) -> Result<Vec<String>> {
+    /// Returns the columns as SQLite knows them; of `but`, its place and name alone.
+    fn columns_text(&mut self, table: &Table, but: Option<&str>) -> Result<Vec<String>> {
         let kernels = self.s.db.kernels.clone();
-        let sql = "SELECT name || char(0) || type || char(0) || \"notnull\" || char(0) || \
-            ifnull(dflt_value, '') || hidden FROM pragma_table_xinfo(?1, ?2)";
+        let sql = "SELECT CASE WHEN name = ?3 THEN name ELSE name || char(0) || type || char(0) || \
+            \"notnull\" || char(0) || ifnull(dflt_value, '') || hidden END \
+            FROM pragma_table_xinfo(?1, ?2)";
         let read = |connection: &Connection| -> rusqlite::Result<Vec<String>> {
             let mut statement = connection.prepare(sql)?;
-            statement.query_map([&table.name, &table.schema], |row| row.get(0))?.collect()
+            let with = rusqlite::params![table.name, table.schema, but];
+            statement.query_map(with, |row| row.get(0))?.collect()
         };
         read(self.s.db.connection()?).map_err(|error| failure(&kernels, &error, &table.database))
     }
@@ -491,7 +494,11 @@ pub(super) fn conflict(kind: &str, name: &str, table: &Table) -> Error {
 }
 
 /// Returns true if an object or a constraint of the table's schema has this name.
-fn is_taken(connection: &Connection, table: &Table, name: &str) -> rusqlite::Result<bool> {
+pub(super) fn is_taken(
+    connection: &Connection,
+    table: &Table,
+    name: &str,
+) -> rusqlite::Result<bool> {
     let own = quote(&table.schema);
     let (schema, _) = schema_and_name(&table.name);
     let object = if schema == "dbo" { name.to_owned() } else { format!("{schema}.{name}") };

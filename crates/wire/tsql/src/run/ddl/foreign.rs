@@ -134,7 +134,9 @@ impl Run<'_> {
         })?;
         text.add(&item);
         let schema = quote(&table.schema);
-        self.edit_schema(table, |connection| set_text(connection, &schema, table, &text.text()))?;
+        self.edit_schema(table, None, |connection| {
+            set_text(connection, &schema, table, &text.text())
+        })?;
         let text = String::new();
         let named = NamedConstraint { name, kind: "F", columns: own, text };
         self.note_constraints(&table.schema, &table.name, &[named])

@@ -4,7 +4,7 @@ use rusqlite::Connection;
 use tdekit_wire_tds::SqlType;
 
 use super::super::db::failure;
-use super::table::{NamedConstraint, marked};
+use super::table::{NamedConstraint, marked, offered};
 use crate::ast::{Expr, Name};
 use crate::error::{Error, Result};
 use crate::name::quote;
@@ -120,14 +120,39 @@ pub(super) struct KeyColumn<'a> {
     pub(super) descending: bool,
 }
 
-/// Returns the texts of a unique index. In SQLite, NULLs are distinct; SQL Server allows one. If
-/// NULL is allowed, a second index holds the rows that have one, with two expressions for each
-/// column: whether it is NULL, and the value otherwise.
+/// Returns true for what SQL Server takes as the condition of a filtered index: comparisons of
+/// columns with constants, joined by AND.
+fn is_filter(condition: &Expr) -> bool {
+    let is_column = |expr: &Expr| matches!(expr, Expr::Column(_));
+    match condition {
+        Expr::And(parts) => parts.iter().all(is_filter),
+        Expr::IsNull(operand, _) => is_column(operand),
+        Expr::Compare(_, left, right) => is_column(left) && is_constant(right),
+        Expr::InList(operand, list, false) => is_column(operand) && list.iter().all(is_constant),
+        _ => false,
+    }
+}
+
+fn is_constant(expr: &Expr) -> bool {
+    match expr {
+        Expr::Int(_)
+        | Expr::Dec(_)
+        | Expr::Float(_)
+        | Expr::Money(_)
+        | Expr::Str(..)
+        | Expr::Hex(_) => true,
+        Expr::Unary(_, operand) | Expr::Convert(operand, _, None, false) => is_constant(operand),
+        _ => false,
+    }
+}
+
+/// Returns the texts of a unique index, with the condition of a filtered one. In SQLite, NULLs are
+/// distinct; SQL Server allows one. If NULL is allowed, a second index holds the rows that have
+/// one, with two expressions for each column: whether it is NULL, and the value otherwise.
 pub(super) fn unique_texts(
-    schema: &str,
-    table: &str,
-    index: &str,
+    (schema, table, index): (&str, &str, &str),
     columns: &[KeyColumn<'_>],
+    condition: Option<&str>,
 ) -> Vec<String> {
     let text = |index: &str, keys: Vec<String>, filter: &str| {
         format!(
@@ -141,7 +166,8 @@ pub(super) fn unique_texts(
     let plain = |column: &KeyColumn<'_>| {
         format!("{}{}", quote(column.name), if column.descending { " DESC" } else { "" })
     };
-    let mut texts = vec![text(index, columns.iter().map(plain).collect(), "")];
+    let filter = condition.map_or(String::new(), |text| format!(" WHERE {text}"));
+    let mut texts = vec![text(index, columns.iter().map(plain).collect(), &filter)];
     let nullable = columns.iter().filter(|column| column.nullable);
     let nulls: Vec<String> =
         nullable.map(|column| format!("{} IS NULL", quote(column.name))).collect();
@@ -155,7 +181,8 @@ pub(super) fn unique_texts(
             }
         };
         let keys = columns.iter().map(key).collect();
-        let filter = format!(" WHERE {}", nulls.join(" OR "));
+        let both = condition.map_or(String::new(), |text| format!(" AND ({text})"));
+        let filter = format!(" WHERE ({}){both}", nulls.join(" OR "));
         texts.push(text(&format!("{index}{NULLS}"), keys, &filter));
     }
     texts
@@ -193,12 +220,19 @@ impl Run<'_> {
         table: &Name,
         unique: bool,
         columns: &[(String, bool)],
-        filter: Option<&Expr>,
+        filter: Option<&(Expr, String)>,
     ) -> Result<()> {
         let found = self.find(table)?.ok_or_else(|| Error::NoObject { name: table.text() })?;
-        if filter.is_some() {
-            return Err(Error::unsupported("filtered index"));
-        }
+        let condition = match filter {
+            Some((expr, _)) if is_filter(expr) => {
+                Some(self.inline_condition(expr, offered(&found.columns))?)
+            }
+            Some(_) => {
+                let (index, table) = (name.to_owned(), table.text());
+                return Err(Error::FilterClause { index, table });
+            }
+            None => None,
+        };
         let (mut nullable, mut keys) = (false, Vec::new());
         for (column, down) in columns {
             let known = found
@@ -218,12 +252,16 @@ impl Run<'_> {
         }
         let index = index_name(&found.name, name);
         let texts = match unique {
-            true => unique_texts(&found.schema, &found.name, &index, &keys),
+            true => {
+                let condition = condition.as_deref();
+                unique_texts((&found.schema, &found.name, &index), &keys, condition)
+            }
             false => {
                 let own: Vec<(String, bool)> =
                     keys.iter().map(|key| (key.name.to_owned(), key.descending)).collect();
+                let filter = condition.map_or(String::new(), |text| format!(" WHERE {text}"));
                 vec![format!(
-                    "CREATE INDEX {}.{} ON {} ({})",
+                    "CREATE INDEX {}.{} ON {} ({}){filter}",
                     quote(&found.schema),
                     quote(&index),
                     quote(&found.name),
@@ -235,8 +273,9 @@ impl Run<'_> {
             name: name.to_owned(),
             kind: "I",
             columns: marked(columns),
-            text: String::new(),
+            text: filter.map_or(String::new(), |(_, text)| format!("({text})")),
         };
+        let is_noted = nullable || filter.is_some();
         let kernels = self.s.db.kernels.clone();
         self.define(&found.schema.clone(), |run| {
             let connection = run.s.db.connection()?;
@@ -245,7 +284,7 @@ impl Run<'_> {
                 return Err(Error::IndexExists { name: name.to_owned(), table: table.text() });
             }
             texts.iter().try_for_each(|text| run.sql(text, &found.database))?;
-            let named = if nullable { std::slice::from_ref(&named) } else { &[] };
+            let named = if is_noted { std::slice::from_ref(&named) } else { &[] };
             run.note_constraints(&found.schema, &found.name, named)
         })
     }

@@ -1,12 +1,14 @@
 //! Definitions: tables, indexes, views and procedures.
 
 mod alter;
+mod column;
 mod constraint;
 mod drop;
 mod foreign;
 mod index;
 mod module;
 mod rebuild;
+mod rename;
 mod schema;
 mod table;
 mod text;

@@ -343,7 +343,8 @@ impl Run<'_> {
                     });
                     let keys = keys.collect::<Result<Vec<_>>>()?;
                     let index = index_name(place.table, &name);
-                    made.indexes.extend(unique_texts(place.schema, place.table, &index, &keys));
+                    let of = (place.schema, place.table, index.as_str());
+                    made.indexes.extend(unique_texts(of, &keys, None));
                     return Ok(None);
                 }
                 let word = if primary { "PRIMARY KEY" } else { "UNIQUE" };

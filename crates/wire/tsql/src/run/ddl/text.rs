@@ -18,6 +18,15 @@ pub(super) struct KeyText {
     pub(super) columns: String,
 }
 
+/// The definition of a column.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ColumnItem {
+    /// Index of its item.
+    pub(super) item: usize,
+    /// `DEFAULT ..`, to the end of the item.
+    pub(super) default: Option<String>,
+}
+
 impl TableText {
     /// Parses the text; None if it is not understood.
     pub(super) fn parse(sql: &str) -> Option<TableText> {
@@ -57,6 +66,55 @@ impl TableText {
         if item < self.items.len() {
             self.items.remove(item);
         }
+    }
+
+    /// Renames a constraint that stands beside the columns. Returns false if there is none of this
+    /// name.
+    pub(super) fn rename_constraint(&mut self, old: &str, new: &str) -> bool {
+        let place = |text: &String| {
+            let mut parts = tokens(text).filter(|(_, token)| !is_blank(token));
+            parts.next().filter(|(_, word)| word.eq_ignore_ascii_case("CONSTRAINT"))?;
+            let (at, name) = parts.next()?;
+            unquoted(name).eq_ignore_ascii_case(old).then_some(at..at + name.len())
+        };
+        let found = self.items.iter_mut().find_map(|text| Some((place(text)?, text)));
+        let Some((at, text)) = found else { return false };
+        text.replace_range(at, &crate::name::quote(new));
+        true
+    }
+
+    pub(super) fn replace(&mut self, item: usize, text: &str) {
+        if let Some(old) = self.items.get_mut(item) {
+            let blanks = old.len() - old.trim_start().len();
+            old.replace_range(blanks.., text);
+        }
+    }
+
+    /// Finds the definition of a column by its name. None if it has constraints of its own: those
+    /// of T-SQL's tables stand beside the columns.
+    pub(super) fn column(&self, name: &str) -> Option<ColumnItem> {
+        const OWN: [&str; 8] =
+            ["CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "REFERENCES", "GENERATED", "AS", "ON"];
+        let first = |text: &str| {
+            let found = tokens(text).find(|(_, token)| !is_blank(token));
+            found.map(|(_, token)| (unquoted(token), token.starts_with(['"', '[', '`'])))
+        };
+        let is_it = |text: &&String| {
+            let found = first(text);
+            found.is_some_and(|(own, quoted)| {
+                let word = !quoted && OWN[..4].iter().any(|word| own.eq_ignore_ascii_case(word));
+                !word && own.eq_ignore_ascii_case(name)
+            })
+        };
+        let (item, text) = (0..).zip(&self.items).find(|(_, text)| is_it(text))?;
+        let mut words = tokens(text).filter(|(_, token)| !is_blank(token)).skip(1);
+        if words.any(|(_, token)| OWN.iter().any(|word| token.eq_ignore_ascii_case(word))) {
+            return None;
+        }
+        let mut all = tokens(text);
+        let default = all.find(|(_, token)| token.eq_ignore_ascii_case("DEFAULT"));
+        let default = default.map(|(at, _)| text[at..].trim_end().to_owned());
+        Some(ColumnItem { item, default })
     }
 
     pub(super) fn text(&self) -> String {
@@ -183,6 +241,26 @@ mod tests {
             CONFLICT IGNORE)";
         let keys = TableText::parse(unnamed).unwrap().keys();
         assert_eq!(keys, [KeyText { item: 1, name: None, columns: "(a)".to_owned() }]);
+    }
+
+    #[test]
+    fn a_column_is_found_and_replaced() {
+        let mut text = TableText::parse(TABLE).unwrap();
+        assert_eq!(text.column("X"), Some(ColumnItem { item: 0, default: None }));
+        assert_eq!(text.column("y)"), Some(ColumnItem { item: 1, default: None }));
+        assert_eq!(text.column("u"), None);
+        text.replace(1, "\"y)\" \"tsql bigint\"");
+        assert_eq!(text.text(), TABLE.replace("\"tsql int\"", "\"tsql bigint\""));
+        let added =
+            "CREATE TABLE t (a, b \"tsql int\" NOT NULL DEFAULT 7, c INT UNIQUE, UNIQUE (a))";
+        let text = TableText::parse(added).unwrap();
+        let default = Some("DEFAULT 7".to_owned());
+        assert_eq!(text.column("b"), Some(ColumnItem { item: 1, default }));
+        assert_eq!(text.column("c"), None);
+        assert_eq!(text.column("unique"), None);
+        let mut text = TableText::parse(TABLE).unwrap();
+        assert!(text.rename_constraint("P\"K", "q\"") && !text.rename_constraint("p\"k", "x"));
+        assert_eq!(text.text(), TABLE.replace("\"p\"\"k\"", "\"q\"\"\""));
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub(crate) const VIEWS: &[View] = &[
     View { name: "sys.triggers", columns: TRIGGERS, source: Source::Empty },
     View { name: "sys.synonyms", columns: SYNONYMS, source: Source::Empty },
     View { name: "sys.sequences", columns: SEQUENCES, source: Source::Empty },
+    View { name: "sys.assemblies", columns: ASSEMBLIES, source: Source::Empty },
 ];
 
 const INDEXES: Columns = &[
@@ -68,8 +69,8 @@ fn index_row(index: &Index) -> Row {
         bit(false),
         bit(true),
         bit(true),
-        bit(false),
-        Value::Null,
+        bit(index.filter.is_some()),
+        index.filter.clone().map_or(Value::Null, text),
     ]
 }
 
@@ -294,6 +295,19 @@ const SYNONYMS: Columns = &[
     ("object_id", INT),
     ("schema_id", INT),
     ("base_object_name", SqlType::NVarChar(tdekit_wire_tds::Length::Of(1035))),
+];
+
+const ASSEMBLIES: Columns = &[
+    ("name", NAME),
+    ("principal_id", INT),
+    ("assembly_id", INT),
+    ("clr_name", LONG),
+    ("permission_set", TINY),
+    ("permission_set_desc", DESC),
+    ("is_visible", BIT),
+    ("create_date", SqlType::DateTime),
+    ("modify_date", SqlType::DateTime),
+    ("is_user_defined", BIT),
 ];
 
 const SEQUENCES: Columns = &[

@@ -1,0 +1,296 @@
+//! `sp_rename`: columns, tables, indexes and constraints.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension};
+use tdekit_wire_tds::messages::Told;
+
+use super::super::db::failure;
+use super::constraint::{is_taken, set_text};
+use super::index::index_name;
+use super::text::TableText;
+use crate::ast::Name;
+use crate::error::{Error, Result};
+use crate::functions::wanted::parts;
+use crate::name::quote;
+use crate::run::catalog::model::{DESCENDING, NULLS, SEPARATOR, schema_and_name};
+use crate::run::catalog::named::has_table;
+use crate::run::catalog::{Table, TableKind};
+use crate::run::work::Run;
+
+/// Our own tables that name a table of the database.
+const OWN: [&str; 3] = ["tsql_identity", "tsql_default", "tsql_constraint"];
+
+impl Run<'_> {
+    /// Gives an object a new name, as `kind` says: COLUMN, INDEX, or OBJECT for tables and
+    /// constraints. The new name is taken as it is.
+    pub(crate) fn rename(&mut self, object: &str, new: &str, kind: Option<&str>) -> Result<()> {
+        let name = parts(object);
+        let kind = kind.map(str::to_ascii_uppercase);
+        match kind.as_deref() {
+            Some("COLUMN") => {
+                let (table, column) = self.inside(&name, "COLUMN")?;
+                self.define(&table.schema.clone(), |run| run.rename_column(&table, &column, new))?;
+            }
+            Some("INDEX") => {
+                let (table, index) = self.inside(&name, "INDEX")?;
+                self.define(&table.schema.clone(), |run| run.rename_index(&table, &index, new))?;
+            }
+            None | Some("OBJECT") => self.rename_object(&name, new)?,
+            Some(other) => return Err(Error::unsupported(format!("sp_rename of a {other}"))),
+        }
+        // A disconnected client is noticed at the end of the statement.
+        let _ = self.sink.message(&Told::RenameCaution {}.message());
+        Ok(())
+    }
+
+    /// Splits `table.part`.
+    fn inside(&mut self, name: &Name, kind: &'static str) -> Result<(Arc<Table>, String)> {
+        let mut above = name.0.clone();
+        let part = above.pop().unwrap_or_default();
+        let found = if above.is_empty() { None } else { self.find(&Name(above))? };
+        let table = found.filter(|table| table.kind == TableKind::Table);
+        Ok((table.ok_or(Error::RenameAmbiguous { kind })?, part))
+    }
+
+    fn rename_column(&mut self, table: &Arc<Table>, column: &str, new: &str) -> Result<()> {
+        let found = table.column(column).ok_or(Error::RenameAmbiguous { kind: "COLUMN" })?;
+        let old = found.name.clone();
+        let same = |name: &str| name.eq_ignore_ascii_case(new);
+        if table.columns.iter().any(|own| own.name != old && same(&own.name)) {
+            return Err(Error::RenameTaken { name: new.to_owned(), kind: "COLUMN" });
+        }
+        let named = self.named_constraints(table)?;
+        let conditions = named.iter().filter(|found| !found.text.is_empty() && found.kind != "D");
+        if conditions.into_iter().any(|found| found.uses(&old)) {
+            let name = format!("{}.{old}", table.object_name());
+            return Err(Error::RenameDependent { name });
+        }
+        let sql =
+            format!("ALTER TABLE {} RENAME COLUMN {} TO {}", table.sql(), quote(&old), quote(new));
+        self.sql(&sql, &table.database)?;
+        for own in ["tsql_identity", "tsql_default"] {
+            let set = "column_name = ?2 WHERE table_name = ?1 AND column_name = ?3 COLLATE NOCASE";
+            self.change_own(table, own, set, &[&table.name, new, &old])?;
+        }
+        self.rename_in_lists(table, &old, new)
+    }
+
+    /// Renames a column in the lists of `tsql_constraint`.
+    fn rename_in_lists(&mut self, table: &Table, old: &str, new: &str) -> Result<()> {
+        let renamed = |part: &str| match part.trim_end_matches(DESCENDING) {
+            name if name.eq_ignore_ascii_case(old) => format!("{new}{}", &part[name.len()..]),
+            _ => part.to_owned(),
+        };
+        let kernels = self.s.db.kernels.clone();
+        let own = quote(&table.schema);
+        let connection = self.s.db.connection()?;
+        let change = || -> rusqlite::Result<()> {
+            if !has_table(connection, &table.schema, "tsql_constraint")? {
+                return Ok(());
+            }
+            let read =
+                format!("SELECT rowid, columns FROM {own}.tsql_constraint WHERE table_name = ?1");
+            let write = format!("UPDATE {own}.tsql_constraint SET columns = ?2 WHERE rowid = ?1");
+            let mut statement = connection.prepare(&read)?;
+            let rows = statement.query_map([&table.name], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            for (rowid, columns) in rows.collect::<rusqlite::Result<Vec<(i64, String)>>>()? {
+                let names: Vec<String> = columns.split(SEPARATOR).map(renamed).collect();
+                let columns = names.join(&SEPARATOR.to_string());
+                connection.execute(&write, rusqlite::params![rowid, columns])?;
+            }
+            Ok(())
+        };
+        change().map_err(|error| failure(&kernels, &error, &table.database))
+    }
+
+    /// Changes rows of a table of ours, if the database has it.
+    fn change_own(&mut self, table: &Table, own: &str, set: &str, with: &[&str]) -> Result<()> {
+        let kernels = self.s.db.kernels.clone();
+        let schema = quote(&table.schema);
+        let connection = self.s.db.connection()?;
+        let change = || -> rusqlite::Result<()> {
+            if has_table(connection, &table.schema, own)? {
+                let sql = format!("UPDATE {schema}.{own} SET {set}");
+                connection.execute(&sql, rusqlite::params_from_iter(with))?;
+            }
+            Ok(())
+        };
+        change().map_err(|error| failure(&kernels, &error, &table.database))
+    }
+
+    fn rename_index(&mut self, table: &Arc<Table>, index: &str, new: &str) -> Result<()> {
+        let named = self.named_constraints(table)?;
+        let constraint = named
+            .iter()
+            .find(|found| found.kind != "I" && found.name.eq_ignore_ascii_case(index))
+            .filter(|found| matches!(found.kind.as_str(), "PK" | "UQ"));
+        if let Some(found) = constraint {
+            return self.rename_constraint(table, &found.name.clone(), new);
+        }
+        let kernels = self.s.db.kernels.clone();
+        let all = crate::run::catalog::facts::indexes(self.s.db.connection()?, table, &named)
+            .map_err(|error| failure(&kernels, &error, &table.database))?;
+        let mut names = all.into_iter().filter_map(|index| index.name);
+        let Some(old) = names.find(|name| name.eq_ignore_ascii_case(index)) else {
+            return Err(Error::RenameAmbiguous { kind: "INDEX" });
+        };
+        self.move_index(table, &old, new)?;
+        let set = "name = ?2 WHERE table_name = ?1 AND name = ?3 AND kind = 'I'";
+        self.change_own(table, "tsql_constraint", set, &[&table.name, new, &old])
+    }
+
+    fn rename_object(&mut self, name: &Name, new: &str) -> Result<()> {
+        if let Some(table) = self.find(name)? {
+            if table.kind != TableKind::Table || table.schema == "temp" {
+                return Err(Error::unsupported("sp_rename of a view or of a temporary table"));
+            }
+            return self.define(&table.schema.clone(), |run| run.rename_table(&table, new));
+        }
+        let missing = || Error::RenameMissing { name: name.text() };
+        let owner = self.owner_of(name)?.ok_or_else(missing)?;
+        let table = self.find(&owner)?.ok_or_else(missing)?;
+        let old = name.object().to_owned();
+        self.define(&table.schema.clone(), |run| run.rename_constraint(&table, &old, new))
+    }
+
+    /// Returns the table that a constraint belongs to.
+    fn owner_of(&mut self, name: &Name) -> Result<Option<Name>> {
+        let database = self.s.state.database.clone();
+        let schema = self.s.db.schema(&database)?;
+        let kernels = self.s.db.kernels.clone();
+        let connection = self.s.db.connection()?;
+        let read = || -> rusqlite::Result<Option<String>> {
+            if !has_table(connection, &schema, "tsql_constraint")? {
+                return Ok(None);
+            }
+            let sql = format!(
+                "SELECT table_name FROM {}.tsql_constraint WHERE name = ?1 AND kind <> 'I'",
+                quote(&schema)
+            );
+            connection.query_row(&sql, [name.object()], |row| row.get(0)).optional()
+        };
+        let found = read().map_err(|error| failure(&kernels, &error, &database))?;
+        Ok(found.map(|table| {
+            let (schema, table) = schema_and_name(&table);
+            Name(vec![schema, table])
+        }))
+    }
+
+    fn rename_table(&mut self, table: &Arc<Table>, new: &str) -> Result<()> {
+        let (schema, _) = schema_and_name(&table.name);
+        let stored = if schema == "dbo" { new.to_owned() } else { format!("{schema}.{new}") };
+        let case_only = stored.eq_ignore_ascii_case(&table.name);
+        self.refuse_taken(table, new, case_only)?;
+        if new.is_empty() || stored.starts_with("sqlite_") || stored.starts_with("tsql_") {
+            return Err(Error::feature(format!("a table named {stored}")));
+        }
+        let beside = self.indexes_beside(table)?;
+        let sql = format!("ALTER TABLE {} RENAME TO {}", table.sql(), quote(&stored));
+        self.sql(&sql, &table.database)?;
+        let renamed = Table { name: stored.clone(), ..(**table).clone() };
+        let moved: Vec<(String, String)> = beside
+            .into_iter()
+            .map(|name| {
+                let rest = name.get(table.name.len()..).unwrap_or_default();
+                let new = format!("{stored}{rest}");
+                (name, new)
+            })
+            .collect();
+        self.rename_in_schema(&renamed, &moved)?;
+        for own in OWN {
+            self.change_own(
+                table,
+                own,
+                "table_name = ?2 WHERE table_name = ?1",
+                &[&table.name, &stored],
+            )?;
+        }
+        Ok(())
+    }
+
+    fn rename_constraint(&mut self, table: &Arc<Table>, name: &str, new: &str) -> Result<()> {
+        let named = self.named_constraints(table)?;
+        let found = named
+            .iter()
+            .find(|found| found.kind != "I" && found.name.eq_ignore_ascii_case(name))
+            .cloned()
+            .ok_or_else(|| Error::RenameMissing { name: name.to_owned() })?;
+        self.refuse_taken(table, new, found.name.eq_ignore_ascii_case(new))?;
+        let sql = self.table_text(table)?;
+        let mut text = TableText::parse(&sql);
+        if text.as_mut().is_some_and(|text| text.rename_constraint(&found.name, new)) {
+            let text = text.map(|text| text.text()).unwrap_or_default();
+            let own = quote(&table.schema);
+            self.edit_schema(table, None, |connection| set_text(connection, &own, table, &text))?;
+        } else if matches!(found.kind.as_str(), "PK" | "UQ") {
+            self.move_index(table, &found.name, new)?;
+        } else if found.kind != "D" {
+            return Err(Error::feature("sp_rename of a constraint that is written in this way"));
+        }
+        let set = "name = ?2 WHERE table_name = ?1 AND name = ?3 AND kind <> 'I'";
+        self.change_own(table, "tsql_constraint", set, &[&table.name, new, &found.name])
+    }
+
+    fn refuse_taken(&mut self, table: &Table, new: &str, case_only: bool) -> Result<()> {
+        let kernels = self.s.db.kernels.clone();
+        let taken = is_taken(self.s.db.connection()?, table, new)
+            .map_err(|error| failure(&kernels, &error, &table.database))?;
+        match taken && !case_only {
+            true => Err(Error::RenameTaken { name: new.to_owned(), kind: "OBJECT" }),
+            false => Ok(()),
+        }
+    }
+
+    /// Renames an index of CREATE INDEX, or of a key that ALTER TABLE added, and the one beside it.
+    fn move_index(&mut self, table: &Table, old: &str, new: &str) -> Result<()> {
+        let (from, to) = (index_name(&table.name, old), index_name(&table.name, new));
+        let beside = self.indexes_beside(table)?;
+        let has = |name: &str| beside.iter().any(|own| own.eq_ignore_ascii_case(name));
+        if !has(&from) {
+            return Err(Error::feature("sp_rename of an index that SQLite itself named"));
+        }
+        if has(&to) && !to.eq_ignore_ascii_case(&from) {
+            return Err(Error::RenameTaken { name: new.to_owned(), kind: "INDEX" });
+        }
+        let twins = [String::new(), NULLS.to_owned()];
+        let all = twins.map(|suffix| (format!("{from}{suffix}"), format!("{to}{suffix}")));
+        let moved: Vec<_> = all.into_iter().filter(|(from, _)| has(from)).collect();
+        self.rename_in_schema(table, &moved)
+    }
+
+    /// Returns the names of the table's indexes that have a text of their own.
+    fn indexes_beside(&mut self, table: &Table) -> Result<Vec<String>> {
+        let kernels = self.s.db.kernels.clone();
+        let sql = format!(
+            "SELECT name FROM {}.sqlite_schema WHERE type = 'index' AND tbl_name = ?1 \
+             AND sql IS NOT NULL AND substr(name, 1, length(?2)) = ?2",
+            quote(&table.schema)
+        );
+        let read = |connection: &Connection| -> rusqlite::Result<Vec<String>> {
+            let mut statement = connection.prepare(&sql)?;
+            let with = [table.name.as_str(), &format!("{}~", table.name)];
+            statement.query_map(with, |row| row.get(0))?.collect()
+        };
+        read(self.s.db.connection()?).map_err(|error| failure(&kernels, &error, &table.database))
+    }
+
+    fn rename_in_schema(&mut self, table: &Table, moved: &[(String, String)]) -> Result<()> {
+        if moved.is_empty() {
+            return Ok(());
+        }
+        let own = quote(&table.schema);
+        self.edit_schema(table, None, |connection| {
+            let read = format!("SELECT sql FROM {own}.sqlite_schema WHERE name = ?1");
+            let write =
+                format!("UPDATE {own}.sqlite_schema SET name = ?2, sql = ?3 WHERE name = ?1");
+            for (from, to) in moved {
+                let text: String = connection.query_row(&read, [from], |row| row.get(0))?;
+                // The index's name is the first one in the text.
+                let text = text.replacen(&quote(from), &quote(to), 1);
+                connection.execute(&write, [from, to, &text])?;
+            }
+            Ok(())
+        })
+    }
+}
