@@ -1,6 +1,6 @@
 //! Lists of the SQL that the front end covers; docs/tsql.md is checked against them.
 
-use crate::bind::call::{AGGREGATES, WINDOW};
+use crate::functions::table::{Binding, names};
 use crate::parse::FUNCTIONS;
 use crate::parse::options::{SWITCHES, VALUES};
 use crate::run::catalog::{texts, views};
@@ -27,10 +27,10 @@ pub struct Coverage {
 /// Returns the lists.
 pub fn coverage() -> Coverage {
     Coverage {
-        functions: crate::functions::names(),
-        aggregates: AGGREGATES.to_vec(),
+        functions: names(|binding| !matches!(binding, Binding::Aggregate | Binding::Window(_))),
+        aggregates: names(|binding| binding == Binding::Aggregate),
         tables: FUNCTIONS.to_vec(),
-        window: WINDOW.to_vec(),
+        window: names(|binding| matches!(binding, Binding::Window(_))),
         options: SWITCHES.iter().chain(VALUES).copied().collect(),
         views: views::all()
             .map(|view| view.name)

@@ -4,56 +4,35 @@ use crate::functions::wanted;
 use tdekit_wire_tds::{Length, SqlType, Value};
 
 use super::{Aggregates, Binder};
-use crate::ast::{Call, Expr, OrderItem, Over};
+use crate::ast::{Call, CmpOp, Expr, OrderItem, Over};
 use crate::error::{Error, Result};
-use crate::functions::typing::{binary, convert, folded};
+use crate::functions::table::{self, Binding, Dated, Function, Looked};
+use crate::functions::typing::{binary, branches, comparison, convert, folded};
 use crate::functions::{self};
 use crate::plan::func::Func;
 use crate::plan::relation::Sort;
-use crate::plan::scalar::{Aggregate, Function, Node, Scalar, Shared, Window};
+use crate::plan::scalar::{Aggregate, AggregateFunction, Node, Scalar, Shared, Window};
 use crate::value::{Family, datetime, family, type_name};
-
-/// Aggregates, in the order of their names.
-pub(crate) const AGGREGATES: &[&str] = &[
-    "AVG",
-    "COUNT",
-    "COUNT_BIG",
-    "MAX",
-    "MIN",
-    "STDEV",
-    "STDEVP",
-    "STRING_AGG",
-    "SUM",
-    "VAR",
-    "VARP",
-];
-/// Functions that need OVER.
-pub(crate) const WINDOW: &[&str] = &[
-    "CUME_DIST",
-    "DENSE_RANK",
-    "FIRST_VALUE",
-    "LAG",
-    "LAST_VALUE",
-    "LEAD",
-    "NTILE",
-    "PERCENT_RANK",
-    "RANK",
-    "ROW_NUMBER",
-];
 
 pub(crate) fn is_aggregate(call: &Call) -> bool {
     let name = call.name.text().to_ascii_uppercase();
-    call.over.is_none() && AGGREGATES.contains(&name.as_str())
+    let binding = table::find(&name).map(|function| function.binding);
+    call.over.is_none() && binding == Some(Binding::Aggregate)
+}
+
+/// Returns true for a call without words that belong to aggregates and windows.
+fn is_plain(call: &Call) -> bool {
+    call.over.is_none() && !call.star && !call.distinct && call.within.is_empty()
 }
 
 impl Binder<'_> {
     /// A `@@` variable.
     pub(crate) fn global(&mut self, name: &str) -> Result<Scalar> {
         let upper = name.to_ascii_uppercase();
-        if !functions::SESSION.iter().any(|(known, _)| *known == upper) {
-            return Err(Error::UndeclaredVariable { name: name.to_owned() });
+        match table::find(&upper) {
+            Some(function) => functions::bind(function, Vec::new()),
+            None => Err(Error::UndeclaredVariable { name: name.to_owned() }),
         }
-        functions::bind(&upper, Vec::new())
     }
 
     pub(crate) fn call(&mut self, call: &Call) -> Result<Scalar> {
@@ -61,67 +40,64 @@ impl Binder<'_> {
             return Err(Error::feature(format!("function {}", call.name.text())));
         }
         let name = call.name.object().to_ascii_uppercase();
-        if AGGREGATES.contains(&name.as_str()) {
-            return self.aggregate(&name, call);
-        }
-        if WINDOW.contains(&name.as_str()) {
-            let Some(over) = &call.over else { return Err(Error::NoOver { name }) };
-            return self.window(&name, call, over);
-        }
-        if call.over.is_some() || call.star || call.distinct || !call.within.is_empty() {
+        let Some(function) = table::find(&name) else {
+            if is_plain(call) {
+                call.args.iter().try_for_each(|arg| self.scalar(arg).map(|_| ()))?;
+                return Err(Error::NotAFunction { name });
+            }
             return Err(Error::Syntax { near: call.name.text() });
-        }
-        if functions::DATED.contains(&name.as_str()) {
-            return self.dated(&name, &call.args);
-        }
-        match name.as_str() {
-            "IIF" => {
-                functions::check_count("IIF", call.args.len(), 3, 3)?;
-                let when = self.condition(&call.args[0])?;
-                let (then, otherwise) = (self.scalar(&call.args[1])?, self.scalar(&call.args[2])?);
-                crate::functions::typing::branches(vec![(when, then)], Some(otherwise))
+        };
+        match function.binding {
+            Binding::Aggregate => return self.aggregate(&name, call),
+            Binding::Window(made) => {
+                let Some(over) = &call.over else { return Err(Error::NoOver { name }) };
+                return self.window(function, made, call, over);
             }
-            "CHOOSE" => {
-                functions::check_count("CHOOSE", call.args.len(), 2, 255)?;
-                let mut whens = Vec::new();
-                for (at, arg) in call.args.iter().enumerate().skip(1) {
-                    let index = convert(self.scalar(&call.args[0])?, SqlType::Int)?;
-                    let at = i64::try_from(at).unwrap_or(0);
-                    let number = Scalar::constant(SqlType::Int, Value::Int(at));
-                    let when =
-                        crate::functions::typing::comparison(crate::ast::CmpOp::Eq, index, number)?;
-                    whens.push((when, self.scalar(arg)?));
-                }
-                crate::functions::typing::branches(whens, None)
-            }
-            SEQUENTIAL => Err(Error::SequentialDefault {}),
-            _ => {
-                let args =
-                    call.args.iter().map(|arg| self.scalar(arg)).collect::<Result<Vec<_>>>()?;
-                if let (true, Some(database)) =
-                    (name == "DB_NAME" && args.is_empty(), &self.context)
-                {
-                    let ty = SqlType::NVarChar(Length::Of(128));
-                    return Ok(Scalar::constant(ty, Value::Text(database.clone().into())));
-                }
-                self.note_lookup(&name, &args);
-                functions::bind(&name, args)
-            }
+            _ if !is_plain(call) => return Err(Error::Syntax { near: call.name.text() }),
+            Binding::Dated(dated) => return self.dated(function, dated, &call.args),
+            Binding::Iif => return self.iif(&call.args),
+            Binding::Choose => return self.choose(&call.args),
+            Binding::NewSequentialId => return Err(Error::SequentialDefault {}),
+            _ => {}
         }
+        let args = call.args.iter().map(|arg| self.scalar(arg)).collect::<Result<Vec<_>>>()?;
+        if let (true, Some(database)) = (name == "DB_NAME" && args.is_empty(), &self.context) {
+            let ty = SqlType::NVarChar(Length::Of(128));
+            return Ok(Scalar::constant(ty, Value::Text(database.clone().into())));
+        }
+        self.note_lookup(function, &args);
+        functions::bind(function, args)
+    }
+
+    fn iif(&mut self, args: &[Expr]) -> Result<Scalar> {
+        functions::check_count("IIF", args.len(), 3, 3)?;
+        let when = self.condition(&args[0])?;
+        let (then, otherwise) = (self.scalar(&args[1])?, self.scalar(&args[2])?);
+        branches(vec![(when, then)], Some(otherwise))
+    }
+
+    fn choose(&mut self, args: &[Expr]) -> Result<Scalar> {
+        functions::check_count("CHOOSE", args.len(), 2, 255)?;
+        let mut whens = Vec::new();
+        for (at, arg) in args.iter().enumerate().skip(1) {
+            let index = convert(self.scalar(&args[0])?, SqlType::Int)?;
+            let at = i64::try_from(at).unwrap_or(0);
+            let number = Scalar::constant(SqlType::Int, Value::Int(at));
+            let when = comparison(CmpOp::Eq, index, number)?;
+            whens.push((when, self.scalar(arg)?));
+        }
+        branches(whens, None)
     }
 
     /// Notes which databases must be read before the statement runs.
-    fn note_lookup(&mut self, name: &str, args: &[Scalar]) {
-        let objects = wanted::OBJECTS.contains(&name);
-        if args.is_empty() || !(objects || wanted::PLAIN.contains(&name)) {
-            return;
-        }
+    fn note_lookup(&mut self, function: &Function, args: &[Scalar]) {
+        let Some(looked) = function.looks_up().filter(|_| !args.is_empty()) else { return };
         let look_up = self.needs.looks_up.get_or_insert_default();
-        if !objects {
+        if looked == Looked::Lists {
             return;
         }
         match args.first() {
-            Some(named) if name == "OBJECT_ID" && !named.has_leaf() => {
+            Some(named) if function.name == "OBJECT_ID" && !named.has_leaf() => {
                 look_up.names.push(named.clone());
             }
             _ => look_up.whole = true,
@@ -141,7 +117,8 @@ impl Binder<'_> {
         }
     }
 
-    fn dated(&mut self, name: &str, args: &[Expr]) -> Result<Scalar> {
+    fn dated(&mut self, function: &Function, dated: Dated, args: &[Expr]) -> Result<Scalar> {
+        let name = function.name;
         let word = match args.first() {
             Some(Expr::Column(name)) if name.0.len() == 1 => name.object().to_owned(),
             Some(_) => {
@@ -154,7 +131,7 @@ impl Binder<'_> {
             function: name.to_lowercase(),
         })?;
         let args = args[1..].iter().map(|arg| self.scalar(arg)).collect::<Result<Vec<_>>>()?;
-        functions::bind_dated(name, part, &word, &args).map(folded)
+        functions::bind_dated(function, dated, (part, &word), &args).map(folded)
     }
 
     fn aggregate(&mut self, name: &str, call: &Call) -> Result<Scalar> {
@@ -202,7 +179,7 @@ impl Binder<'_> {
                 "COUNT_BIG" => SqlType::BigInt,
                 _ => return Err(Error::Syntax { near: "*".to_owned() }),
             };
-            return Ok(computed(ty, false, made(Function::CountAll, Vec::new())));
+            return Ok(computed(ty, false, made(AggregateFunction::CountAll, Vec::new())));
         }
         let expected = if name == "STRING_AGG" { 2 } else { 1 };
         functions::check_count(name, call.args.len(), expected, expected)?;
@@ -213,28 +190,29 @@ impl Binder<'_> {
         match name {
             "COUNT" | "COUNT_BIG" => {
                 let ty = if name == "COUNT" { SqlType::Int } else { SqlType::BigInt };
-                Ok(computed(ty, false, made(Function::Count, vec![arg])))
+                Ok(computed(ty, false, made(AggregateFunction::Count, vec![arg])))
             }
             "MIN" | "MAX" => {
                 let ok = arg.ty != SqlType::Bit && crate::value::storage::comparable(arg.ty);
                 if !ok {
                     return Err(bad(arg.ty, name));
                 }
-                let function = if name == "MIN" { Function::Min } else { Function::Max };
+                let function =
+                    if name == "MIN" { AggregateFunction::Min } else { AggregateFunction::Max };
                 Ok(computed(arg.ty, true, made(function, vec![arg])))
             }
             "SUM" | "AVG" => sum(name, arg, made),
-            "STRING_AGG" => self.string_agg(call, arg, made(Function::Join, Vec::new())),
+            "STRING_AGG" => self.string_agg(call, arg, made(AggregateFunction::Join, Vec::new())),
             _ => {
                 if over.is_some() {
                     return Err(Error::unsupported(format!("{name} with OVER")));
                 }
                 let arg = functions::number_arg(&arg, SqlType::Float, 1, name)?;
                 let function = match name {
-                    "STDEV" => Function::Stdev,
-                    "STDEVP" => Function::StdevP,
-                    "VAR" => Function::Var,
-                    _ => Function::VarP,
+                    "STDEV" => AggregateFunction::Stdev,
+                    "STDEVP" => AggregateFunction::StdevP,
+                    "VAR" => AggregateFunction::Var,
+                    _ => AggregateFunction::VarP,
                 };
                 Ok(computed(SqlType::Float, true, made(function, vec![arg])))
             }
@@ -275,7 +253,14 @@ impl Binder<'_> {
         Ok(Shared::new(Window { partition, order, frame: over.frame.clone() }))
     }
 
-    fn window(&mut self, name: &str, call: &Call, over: &Over) -> Result<Scalar> {
+    fn window(
+        &mut self,
+        row: &Function,
+        function: AggregateFunction,
+        call: &Call,
+        over: &Over,
+    ) -> Result<Scalar> {
+        let name = row.name;
         if self.scopes.last().is_none_or(|scope| scope.aggregates == Aggregates::Forbidden) {
             return Err(Error::MisplacedWindow {});
         }
@@ -283,32 +268,24 @@ impl Binder<'_> {
             return Err(Error::NoOrderInWindow { name: name.to_owned() });
         }
         let over = Some(self.over(over)?);
-        let (function, (least, most)) = match name {
-            "ROW_NUMBER" => (Function::RowNumber, (0, 0)),
-            "RANK" => (Function::Rank, (0, 0)),
-            "DENSE_RANK" => (Function::DenseRank, (0, 0)),
-            "PERCENT_RANK" => (Function::PercentRank, (0, 0)),
-            "CUME_DIST" => (Function::CumeDist, (0, 0)),
-            "NTILE" => (Function::NTile, (1, 1)),
-            "LAG" => (Function::Lag, (1, 3)),
-            "LEAD" => (Function::Lead, (1, 3)),
-            "FIRST_VALUE" => (Function::FirstValue, (1, 1)),
-            _ => (Function::LastValue, (1, 1)),
-        };
-        functions::check_count(name, call.args.len(), least, most)?;
+        functions::check_count(name, call.args.len(), row.least, row.most)?;
         let mut args = Vec::new();
         for arg in &call.args {
             let value = self.scalar(arg)?;
             args.push(match (args.first(), args.len()) {
-                (None, _) if function == Function::NTile => convert(value, SqlType::BigInt)?,
+                (None, _) if function == AggregateFunction::NTile => {
+                    convert(value, SqlType::BigInt)?
+                }
                 (_, 1) => convert(value, SqlType::BigInt)?,
                 (Some(Scalar { ty, .. }), 2) => convert(value, *ty)?,
                 _ => value,
             });
         }
         let (ty, nullable) = match (function, args.first()) {
-            (Function::PercentRank | Function::CumeDist, _) => (SqlType::Float, false),
-            (Function::NTile, _) | (_, None) => (SqlType::BigInt, false),
+            (AggregateFunction::PercentRank | AggregateFunction::CumeDist, _) => {
+                (SqlType::Float, false)
+            }
+            (AggregateFunction::NTile, _) | (_, None) => (SqlType::BigInt, false),
             (_, Some(value)) => (value.ty, true),
         };
         let order = Vec::new();
@@ -319,7 +296,7 @@ impl Binder<'_> {
 fn sum(
     name: &str,
     arg: Scalar,
-    made: impl Fn(Function, Vec<Scalar>) -> Aggregate,
+    made: impl Fn(AggregateFunction, Vec<Scalar>) -> Aggregate,
 ) -> Result<Scalar> {
     let ty = match arg.ty {
         SqlType::TinyInt | SqlType::SmallInt | SqlType::Int => SqlType::Int,
@@ -330,11 +307,11 @@ fn sum(
         _ => return Err(bad(arg.ty, name)),
     };
     if name == "SUM" {
-        return Ok(computed(ty, true, made(Function::Sum(ty), vec![arg])));
+        return Ok(computed(ty, true, made(AggregateFunction::Sum(ty), vec![arg])));
     }
     let arg = arg.shared();
-    let sum = computed(ty, true, made(Function::Sum(ty), vec![arg.clone()]));
-    let count = computed(SqlType::BigInt, false, made(Function::Count, vec![arg]));
+    let sum = computed(ty, true, made(AggregateFunction::Sum(ty), vec![arg.clone()]));
+    let count = computed(SqlType::BigInt, false, made(AggregateFunction::Count, vec![arg]));
     let ty = match ty {
         SqlType::Decimal { scale, .. } => SqlType::Decimal { precision: 38, scale: scale.max(6) },
         _ => ty,

@@ -4,27 +4,16 @@ use std::borrow::Cow;
 
 use tdekit_wire_tds::{Length, SqlType, Value};
 
-use super::{bad_argument, check_count, number_arg};
+use super::{bad_argument, number_arg};
 use crate::error::{Error, Result};
 use crate::functions::eval::Env;
+use crate::functions::table::Dated;
 use crate::functions::typing::convert;
 use crate::plan::func::{Date, Func};
 use crate::plan::scalar::{Node, Scalar};
 use crate::value::dateparse::{self, Order};
 use crate::value::datetime::{self, Moment, Part};
 use crate::value::{Family, family, is_text, type_name};
-
-pub(crate) const NAMES: &[&str] = &[
-    "DATEFROMPARTS",
-    "DATETIMEFROMPARTS",
-    "DAY",
-    "EOMONTH",
-    "ISDATE",
-    "MONTH",
-    "SWITCHOFFSET",
-    "TODATETIMEOFFSET",
-    "YEAR",
-];
 
 /// A date argument: text becomes `datetimeoffset(7)`, numbers `datetime`.
 fn date_arg(arg: &Scalar, index: usize, name: &str) -> Result<Scalar> {
@@ -40,67 +29,48 @@ fn date_arg(arg: &Scalar, index: usize, name: &str) -> Result<Scalar> {
     }
 }
 
-pub(crate) fn bind(name: &str, args: &[Scalar]) -> Result<Option<Scalar>> {
+pub(crate) fn bind(name: &str, func: Date, args: &[Scalar]) -> Result<Scalar> {
     let int_at = |at: usize| number_arg(&args[at], SqlType::Int, at + 1, name);
-    let (func, ty, bound) = match name {
-        "YEAR" | "MONTH" | "DAY" => {
-            check_count(name, args.len(), 1, 1)?;
-            let part = match name {
-                "YEAR" => Part::Year,
-                "MONTH" => Part::Month,
-                _ => Part::Day,
-            };
-            (Date::Part(part), SqlType::Int, vec![date_arg(&args[0], 1, name)?])
-        }
-        "EOMONTH" => {
-            check_count(name, args.len(), 1, 2)?;
+    let zone = || if is_text(args[1].ty) { Ok(args[1].clone()) } else { int_at(1) };
+    let (ty, bound) = match func {
+        Date::EndOfMonth => {
             let mut bound = vec![date_arg(&args[0], 1, name)?];
             if args.len() == 2 {
                 bound.push(int_at(1)?);
             }
-            (Date::EndOfMonth, SqlType::Date, bound)
+            (SqlType::Date, bound)
         }
-        "DATEFROMPARTS" => {
-            check_count(name, args.len(), 3, 3)?;
-            let bound = (0..3).map(int_at).collect::<Result<Vec<_>>>()?;
-            (Date::FromParts, SqlType::Date, bound)
+        Date::FromParts | Date::DateTimeFromParts => {
+            let ty = if func == Date::FromParts { SqlType::Date } else { SqlType::DateTime };
+            (ty, (0..args.len()).map(int_at).collect::<Result<Vec<_>>>()?)
         }
-        "DATETIMEFROMPARTS" => {
-            check_count(name, args.len(), 7, 7)?;
-            let bound = (0..7).map(int_at).collect::<Result<Vec<_>>>()?;
-            (Date::DateTimeFromParts, SqlType::DateTime, bound)
+        Date::IsDate => (SqlType::Int, args.to_vec()),
+        Date::SwitchOffset => {
+            let first = convert(args[0].clone(), SqlType::DateTimeOffset(7))?;
+            (SqlType::DateTimeOffset(7), vec![first, zone()?])
         }
-        "ISDATE" => {
-            check_count(name, args.len(), 1, 1)?;
-            (Date::IsDate, SqlType::Int, vec![args[0].clone()])
+        Date::ToDateTimeOffset => {
+            let first = convert(args[0].clone(), SqlType::DateTime2(7))?;
+            (SqlType::DateTimeOffset(7), vec![first, zone()?])
         }
-        "SWITCHOFFSET" | "TODATETIMEOFFSET" => {
-            check_count(name, args.len(), 2, 2)?;
-            let (func, first) = if name == "SWITCHOFFSET" {
-                let first = convert(args[0].clone(), SqlType::DateTimeOffset(7))?;
-                (Date::SwitchOffset, first)
-            } else {
-                (Date::ToDateTimeOffset, convert(args[0].clone(), SqlType::DateTime2(7))?)
-            };
-            let zone = if is_text(args[1].ty) { args[1].clone() } else { int_at(1)? };
-            (func, SqlType::DateTimeOffset(7), vec![first, zone])
+        // YEAR, MONTH and DAY; the others have a word for the part
+        Date::Part(_) | Date::Name(_) | Date::Add(_) | Date::Diff(_) | Date::Trunc(_) => {
+            (SqlType::Int, vec![date_arg(&args[0], 1, name)?])
         }
-        _ => return Ok(None),
     };
-    Ok(Some(Scalar::new(ty, true, Node::Call(Func::Date(func), bound))))
+    Ok(Scalar::new(ty, true, Node::Call(Func::Date(func), bound)))
 }
 
 pub(crate) fn bind_dated(
     name: &str,
-    part: Part,
-    part_name: &str,
+    dated: Dated,
+    (part, part_name): (Part, &str),
     args: &[Scalar],
 ) -> Result<Scalar> {
     let unknown =
         || Error::BadDatepart { name: part_name.to_owned(), function: name.to_lowercase() };
-    match name {
-        "DATEADD" => {
-            check_count(name, args.len() + 1, 3, 3)?;
+    match dated {
+        Dated::Add => {
             if matches!(part, Part::IsoWeek | Part::TzOffset) {
                 return Err(unknown());
             }
@@ -127,8 +97,7 @@ pub(crate) fn bind_dated(
             let node = Node::Call(Func::Date(Date::Add(part)), vec![count, date]);
             Ok(Scalar::new(ty, true, node))
         }
-        "DATETRUNC" => {
-            check_count(name, args.len() + 1, 2, 2)?;
+        Dated::Trunc => {
             let small = matches!(part, Part::Weekday | Part::TzOffset | Part::Nanosecond);
             if small {
                 return Err(unknown());
@@ -150,19 +119,17 @@ pub(crate) fn bind_dated(
             let ty = date.ty;
             Ok(Scalar::new(ty, true, Node::Call(Func::Date(Date::Trunc(part)), vec![date])))
         }
-        "DATEDIFF" | "DATEDIFF_BIG" => {
-            check_count(name, args.len() + 1, 3, 3)?;
+        Dated::Diff | Dated::DiffBig => {
             if matches!(part, Part::IsoWeek | Part::TzOffset) {
                 return Err(unknown());
             }
             let bound = vec![date_arg(&args[0], 2, name)?, date_arg(&args[1], 3, name)?];
-            let ty = if name == "DATEDIFF" { SqlType::Int } else { SqlType::BigInt };
+            let ty = if dated == Dated::Diff { SqlType::Int } else { SqlType::BigInt };
             Ok(Scalar::new(ty, true, Node::Call(Func::Date(Date::Diff(part)), bound)))
         }
-        _ => {
-            check_count(name, args.len() + 1, 2, 2)?;
+        Dated::Part | Dated::Name => {
             let date = date_arg(&args[0], 2, name)?;
-            let (func, ty) = if name == "DATEPART" {
+            let (func, ty) = if dated == Dated::Part {
                 (Date::Part(part), SqlType::Int)
             } else {
                 (Date::Name(part), SqlType::NVarChar(Length::Of(30)))

@@ -2,7 +2,7 @@
 
 use tdekit_wire_tds::{SqlType, Value};
 
-use super::{bad_argument, check_count, number_arg};
+use super::{bad_argument, number_arg};
 use crate::error::{Error, Result};
 use crate::functions::typing::convert;
 use crate::plan::func::{Func, Math};
@@ -10,47 +10,7 @@ use crate::plan::scalar::{Node, Scalar};
 use crate::value::decimal::{Dec, pow10};
 use crate::value::{Family, family, is_numeric, is_text, type_name};
 
-const TABLE: &[(&str, Math, usize, usize)] = &[
-    ("ABS", Math::Abs, 1, 1),
-    ("ACOS", Math::Acos, 1, 1),
-    ("ASIN", Math::Asin, 1, 1),
-    ("ATAN", Math::Atan, 1, 1),
-    ("ATN2", Math::Atn2, 2, 2),
-    ("CEILING", Math::Ceiling, 1, 1),
-    ("COS", Math::Cos, 1, 1),
-    ("COT", Math::Cot, 1, 1),
-    ("DEGREES", Math::Degrees, 1, 1),
-    ("EXP", Math::Exp, 1, 1),
-    ("FLOOR", Math::Floor, 1, 1),
-    ("LOG", Math::Log, 1, 2),
-    ("LOG10", Math::Log10, 1, 1),
-    ("PI", Math::Pi, 0, 0),
-    ("POWER", Math::Power, 2, 2),
-    ("RADIANS", Math::Radians, 1, 1),
-    ("ROUND", Math::Round, 2, 3),
-    ("SIGN", Math::Sign, 1, 1),
-    ("SIN", Math::Sin, 1, 1),
-    ("SQRT", Math::Sqrt, 1, 1),
-    ("SQUARE", Math::Square, 1, 1),
-    ("TAN", Math::Tan, 1, 1),
-];
-
-pub(crate) const NAMES: [&str; 22] = {
-    let mut names = [""; 22];
-    let mut at = 0;
-    while at < 22 {
-        names[at] = TABLE[at].0;
-        at += 1;
-    }
-    names
-};
-
-pub(crate) fn bind(name: &str, args: &[Scalar]) -> Result<Option<Scalar>> {
-    let Some((_, func, least, most)) = TABLE.iter().find(|(known, ..)| *known == name) else {
-        return Ok(None);
-    };
-    check_count(name, args.len(), *least, *most)?;
-    let func = *func;
+pub(crate) fn bind(name: &str, func: Math, args: &[Scalar]) -> Result<Scalar> {
     let keeps = matches!(
         func,
         Math::Abs | Math::Ceiling | Math::Floor | Math::Sign | Math::Round | Math::Power
@@ -96,7 +56,7 @@ pub(crate) fn bind(name: &str, args: &[Scalar]) -> Result<Option<Scalar>> {
     };
     let nullable = func != Math::Pi;
     let made = Scalar::new(ty, nullable, Node::Call(Func::Math(func), bound));
-    Ok(Some(crate::functions::typing::folded(made)))
+    Ok(crate::functions::typing::folded(made))
 }
 
 fn finite(value: f64, ty: SqlType) -> Result<Value<'static>> {

@@ -7,6 +7,7 @@ mod maths;
 mod sequential;
 mod split;
 mod strings;
+pub(crate) mod table;
 pub(crate) mod typing;
 pub(crate) mod wanted;
 
@@ -15,96 +16,13 @@ use tdekit_wire_tds::{Length, SqlType, Value};
 use crate::ast::CmpOp;
 use crate::error::{Error, Result};
 use crate::functions::eval::Env;
+use crate::functions::table::{Binding, Dated, Function};
 use crate::functions::typing::{adopt_null, branches, common_of, convert, fitted};
 use crate::functions::typing::{as_text, comparison};
 use crate::plan::func::{Func, Text};
 use crate::plan::scalar::{Node, Scalar};
 use crate::value::datetime::Part;
 use crate::value::{Family, family, is_national, is_text, length_of, type_name};
-
-/// Functions and `@@` variables that the session answers, with their types.
-pub(crate) const SESSION: &[(&str, SqlType)] = &[
-    ("@@CONNECTIONS", SqlType::Int),
-    ("@@CPU_BUSY", SqlType::Int),
-    ("@@CURSOR_ROWS", SqlType::Int),
-    ("@@DATEFIRST", SqlType::TinyInt),
-    ("@@DBTS", SqlType::VarBinary(Length::Of(8))),
-    ("@@ERROR", SqlType::Int),
-    ("@@FETCH_STATUS", SqlType::Int),
-    ("@@IDENTITY", SqlType::Decimal { precision: 38, scale: 0 }),
-    ("@@LANGID", SqlType::SmallInt),
-    ("@@LANGUAGE", SqlType::NVarChar(Length::Of(128))),
-    ("@@LOCK_TIMEOUT", SqlType::Int),
-    ("@@MAX_PRECISION", SqlType::TinyInt),
-    ("@@MICROSOFTVERSION", SqlType::Int),
-    ("@@NESTLEVEL", SqlType::Int),
-    ("@@OPTIONS", SqlType::Int),
-    ("@@PROCID", SqlType::Int),
-    ("@@ROWCOUNT", SqlType::Int),
-    ("@@SERVERNAME", SqlType::NVarChar(Length::Of(128))),
-    ("@@SERVICENAME", SqlType::NVarChar(Length::Of(128))),
-    ("@@SPID", SqlType::SmallInt),
-    ("@@TEXTSIZE", SqlType::Int),
-    ("@@TRANCOUNT", SqlType::Int),
-    ("@@VERSION", SqlType::NVarChar(Length::Of(300))),
-    ("APP_NAME", SqlType::NVarChar(Length::Of(128))),
-    ("COLLATIONPROPERTY", SqlType::NVarChar(Length::Of(128))),
-    ("COLUMNPROPERTY", SqlType::Int),
-    ("COL_LENGTH", SqlType::SmallInt),
-    ("COL_NAME", SqlType::NVarChar(Length::Of(128))),
-    ("CONNECTIONPROPERTY", SqlType::NVarChar(Length::Of(128))),
-    ("CURRENT_TIMESTAMP", SqlType::DateTime),
-    ("CURRENT_USER", SqlType::NVarChar(Length::Of(128))),
-    ("DATABASEPROPERTYEX", SqlType::NVarChar(Length::Of(128))),
-    ("DATABASE_PRINCIPAL_ID", SqlType::Int),
-    ("DB_ID", SqlType::SmallInt),
-    ("DB_NAME", SqlType::NVarChar(Length::Of(128))),
-    ("ERROR_LINE", SqlType::Int),
-    ("ERROR_MESSAGE", SqlType::NVarChar(Length::Of(4000))),
-    ("ERROR_NUMBER", SqlType::Int),
-    ("ERROR_PROCEDURE", SqlType::NVarChar(Length::Of(128))),
-    ("ERROR_SEVERITY", SqlType::Int),
-    ("ERROR_STATE", SqlType::Int),
-    ("GETDATE", SqlType::DateTime),
-    ("GETUTCDATE", SqlType::DateTime),
-    ("HAS_DBACCESS", SqlType::Int),
-    ("HAS_PERMS_BY_NAME", SqlType::Int),
-    ("HOST_NAME", SqlType::NVarChar(Length::Of(128))),
-    ("IDENT_CURRENT", SqlType::Decimal { precision: 38, scale: 0 }),
-    ("IDENT_INCR", SqlType::Decimal { precision: 38, scale: 0 }),
-    ("IDENT_SEED", SqlType::Decimal { precision: 38, scale: 0 }),
-    ("INDEXPROPERTY", SqlType::Int),
-    ("INDEX_COL", SqlType::NVarChar(Length::Of(128))),
-    ("IS_MEMBER", SqlType::Int),
-    ("IS_ROLEMEMBER", SqlType::Int),
-    ("IS_SRVROLEMEMBER", SqlType::Int),
-    ("OBJECTPROPERTY", SqlType::Int),
-    ("OBJECTPROPERTYEX", SqlType::Int),
-    ("OBJECT_DEFINITION", SqlType::NVarChar(Length::Max)),
-    ("OBJECT_ID", SqlType::Int),
-    ("OBJECT_NAME", SqlType::NVarChar(Length::Of(128))),
-    ("OBJECT_SCHEMA_NAME", SqlType::NVarChar(Length::Of(128))),
-    ("ORIGINAL_LOGIN", SqlType::NVarChar(Length::Of(128))),
-    ("RAND", SqlType::Float),
-    ("SCHEMA_ID", SqlType::Int),
-    ("SCHEMA_NAME", SqlType::NVarChar(Length::Of(128))),
-    ("SCOPE_IDENTITY", SqlType::Decimal { precision: 38, scale: 0 }),
-    ("SERVERPROPERTY", SqlType::NVarChar(Length::Of(128))),
-    ("SESSION_USER", SqlType::NVarChar(Length::Of(128))),
-    ("SUSER_ID", SqlType::Int),
-    ("SUSER_NAME", SqlType::NVarChar(Length::Of(128))),
-    ("SUSER_SNAME", SqlType::NVarChar(Length::Of(128))),
-    ("SYSDATETIME", SqlType::DateTime2(7)),
-    ("SYSDATETIMEOFFSET", SqlType::DateTimeOffset(7)),
-    ("SYSTEM_USER", SqlType::NVarChar(Length::Of(128))),
-    ("SYSUTCDATETIME", SqlType::DateTime2(7)),
-    ("TYPE_ID", SqlType::Int),
-    ("TYPE_NAME", SqlType::NVarChar(Length::Of(128))),
-    ("USER", SqlType::NVarChar(Length::Of(128))),
-    ("USER_ID", SqlType::Int),
-    ("USER_NAME", SqlType::NVarChar(Length::Of(128))),
-    ("XACT_STATE", SqlType::SmallInt),
-];
 
 /// The function that implements STRING_SPLIT in SQLite.
 pub(crate) const SPLIT: Text = Text::Split;
@@ -248,65 +166,26 @@ pub(crate) fn check_count(name: &str, args: usize, least: usize, most: usize) ->
     Err(count_error(name, &count))
 }
 
-/// Binds a call of a function that is not an aggregate and takes no datepart.
+/// Binds a call with arguments that are bound.
 ///
 /// # Errors
-/// 195 for an unknown function, 174 and 8116 for its arguments.
-pub(crate) fn bind(name: &str, args: Vec<Scalar>) -> Result<Scalar> {
-    if let Some(bound) = strings::bind(name, &args)? {
-        return Ok(bound);
+/// 174 and 8116 for the arguments.
+pub(crate) fn bind(function: &Function, args: Vec<Scalar>) -> Result<Scalar> {
+    let Function { name, least, most, binding } = *function;
+    if let Binding::Session(session) = binding {
+        let args = if session.numbered { numbered(args)? } else { args };
+        check_count(name, args.len(), least, most)?;
+        return Ok(Scalar::new(session.ty, true, Node::Call(Func::Session(name), args)));
     }
-    if let Some(bound) = maths::bind(name, &args)? {
-        return Ok(bound);
-    }
-    if let Some(bound) = dates::bind(name, &args)? {
-        return Ok(bound);
-    }
-    if let Some((name, ty)) = SESSION.iter().find(|(known, _)| *known == name) {
-        return session_call(name, *ty, args);
-    }
-    match name {
-        "ISNULL" => {
-            check_count(name, args.len(), 2, 2)?;
-            let mut args = args.into_iter();
-            let (Some(first), Some(second)) = (args.next(), args.next()) else {
-                return Err(count_error(name, "2"));
-            };
-            let given = [&first, &second].into_iter().find(|arg| arg.node.is_typed());
-            let ty = given.map(|arg| arg.ty);
-            let nullable = first.nullable && second.nullable;
-            let args = vec![fitted(first, ty)?, fitted(second, ty)?];
-            let ty = ty.unwrap_or(SqlType::Int);
-            Ok(Scalar::new(ty, nullable, Node::Call(Func::Coalesce, args)))
-        }
-        "COALESCE" => {
-            check_count(name, args.len(), 2, 4096)?;
-            let ty = common_of(&args)?;
-            if ty.is_none() && args.iter().all(|arg| arg.node == Node::Null(None)) {
-                return Err(Error::CoalesceOfNulls {});
-            }
-            let nullable = args.iter().all(|arg| arg.nullable);
-            let args = args.into_iter().map(|arg| fitted(arg, ty)).collect::<Result<Vec<_>>>()?;
-            let ty = ty.unwrap_or(SqlType::Int);
-            Ok(Scalar::new(ty, nullable, Node::Call(Func::Coalesce, args)))
-        }
-        "NULLIF" => {
-            check_count(name, args.len(), 2, 2)?;
-            if args[0].node == Node::Null(None) {
-                return Err(Error::NullIfOfNull {});
-            }
-            // the first argument unchanged, not as the comparison converts it
-            let mut args = args.into_iter();
-            let (Some(first), Some(second)) = (args.next(), args.next()) else {
-                return Err(count_error(name, "2"));
-            };
-            let (first, second) = adopt_null(first, second)?;
-            let null = Scalar::constant(first.ty, Value::Null);
-            let same = comparison(CmpOp::Eq, first.clone(), second)?;
-            branches(vec![(same, null)], Some(first))
-        }
-        "GREATEST" | "LEAST" => {
-            check_count(name, args.len(), 1, 254)?;
+    check_count(name, args.len(), least, most)?;
+    match binding {
+        Binding::Text(func) => strings::bind(name, func, &args),
+        Binding::Math(func) => maths::bind(name, func, &args),
+        Binding::Date(func) => dates::bind(name, func, &args),
+        Binding::Coalesce => coalesce(args),
+        Binding::IsNull => is_null(args),
+        Binding::NullIf => null_if(args),
+        Binding::Extreme(greatest) => {
             let found = common_of(&args)?;
             let ty = found.unwrap_or(SqlType::Int);
             let plain = !matches!(ty, SqlType::Text | SqlType::NText | SqlType::Image)
@@ -316,53 +195,57 @@ pub(crate) fn bind(name: &str, args: Vec<Scalar>) -> Result<Scalar> {
             }
             let args =
                 args.into_iter().map(|arg| fitted(arg, found)).collect::<Result<Vec<_>>>()?;
-            let func = Func::Extreme(name == "GREATEST");
-            Ok(Scalar::new(ty, true, Node::Call(func, args)))
+            Ok(Scalar::new(ty, true, Node::Call(Func::Extreme(greatest), args)))
         }
-        "ISNUMERIC" => {
-            check_count(name, args.len(), 1, 1)?;
+        Binding::IsNumeric => {
             Ok(Scalar::new(SqlType::Int, false, Node::Call(Func::IsNumeric, args)))
         }
-        "NEWID" => {
-            check_count(name, args.len(), 0, 0)?;
+        Binding::NewId => {
             Ok(Scalar::new(SqlType::UniqueIdentifier, false, Node::Call(Func::NewId, args)))
         }
-        _ => Err(Error::NotAFunction { name: name.to_owned() }),
+        Binding::NewSequentialId => Err(Error::SequentialDefault {}),
+        // the binder's own, as they take words, conditions or rows
+        Binding::Session(_)
+        | Binding::Dated(_)
+        | Binding::Iif
+        | Binding::Choose
+        | Binding::Aggregate
+        | Binding::Window(_) => Err(Error::NotAFunction { name: name.to_owned() }),
     }
 }
 
-fn session_call(name: &'static str, ty: SqlType, args: Vec<Scalar>) -> Result<Scalar> {
-    let (least, most) = match name {
-        "COLUMNPROPERTY" | "INDEXPROPERTY" | "INDEX_COL" => (3, 3),
-        "HAS_PERMS_BY_NAME" => (3, 5),
-        "COL_NAME" => (2, 3),
-        "COLLATIONPROPERTY" | "COL_LENGTH" | "DATABASEPROPERTYEX" | "OBJECTPROPERTY"
-        | "OBJECTPROPERTYEX" => (2, 2),
-        "CONNECTIONPROPERTY" | "HAS_DBACCESS" | "IDENT_CURRENT" | "IDENT_INCR" | "IDENT_SEED"
-        | "IS_MEMBER" | "OBJECT_DEFINITION" | "SERVERPROPERTY" | "TYPE_ID" | "TYPE_NAME" => (1, 1),
-        "IS_ROLEMEMBER" | "IS_SRVROLEMEMBER" | "OBJECT_ID" | "OBJECT_NAME"
-        | "OBJECT_SCHEMA_NAME" => (1, 2),
-        "DATABASE_PRINCIPAL_ID"
-        | "DB_ID"
-        | "DB_NAME"
-        | "RAND"
-        | "SCHEMA_ID"
-        | "SCHEMA_NAME"
-        | "SUSER_ID"
-        | "SUSER_NAME"
-        | "SUSER_SNAME"
-        | "USER_ID"
-        | "USER_NAME" => (0, 1),
-        _ => (0, 0),
+fn coalesce(args: Vec<Scalar>) -> Result<Scalar> {
+    let ty = common_of(&args)?;
+    if ty.is_none() && args.iter().all(|arg| arg.node == Node::Null(None)) {
+        return Err(Error::CoalesceOfNulls {});
+    }
+    let nullable = args.iter().all(|arg| arg.nullable);
+    let args = args.into_iter().map(|arg| fitted(arg, ty)).collect::<Result<Vec<_>>>()?;
+    let ty = ty.unwrap_or(SqlType::Int);
+    Ok(Scalar::new(ty, nullable, Node::Call(Func::Coalesce, args)))
+}
+
+fn is_null(args: Vec<Scalar>) -> Result<Scalar> {
+    let ty = args.iter().find(|arg| arg.node.is_typed()).map(|arg| arg.ty);
+    let nullable = args.iter().all(|arg| arg.nullable);
+    let args = args.into_iter().map(|arg| fitted(arg, ty)).collect::<Result<Vec<_>>>()?;
+    let ty = ty.unwrap_or(SqlType::Int);
+    Ok(Scalar::new(ty, nullable, Node::Call(Func::Coalesce, args)))
+}
+
+fn null_if(args: Vec<Scalar>) -> Result<Scalar> {
+    // the first argument unchanged, not as the comparison converts it
+    let mut args = args.into_iter();
+    let (Some(first), Some(second)) = (args.next(), args.next()) else {
+        return Err(count_error("NULLIF", "2"));
     };
-    let args = match name {
-        "COL_NAME" | "OBJECT_DEFINITION" | "OBJECT_NAME" | "OBJECTPROPERTY"
-        | "OBJECTPROPERTYEX" | "COLUMNPROPERTY" | "INDEXPROPERTY" | "OBJECT_SCHEMA_NAME"
-        | "DB_NAME" | "SCHEMA_NAME" | "TYPE_NAME" => numbered(args)?,
-        _ => args,
-    };
-    check_count(name, args.len(), least, most)?;
-    Ok(Scalar::new(ty, true, Node::Call(Func::Session(name), args)))
+    if first.node == Node::Null(None) {
+        return Err(Error::NullIfOfNull {});
+    }
+    let (first, second) = adopt_null(first, second)?;
+    let null = Scalar::constant(first.ty, Value::Null);
+    let same = comparison(CmpOp::Eq, first.clone(), second)?;
+    branches(vec![(same, null)], Some(first))
 }
 
 /// The first argument is the number of an object.
@@ -415,35 +298,12 @@ pub(crate) fn bad_argument(ty: SqlType, index: usize, name: &str) -> Error {
 /// # Errors
 /// 155 for an unknown part.
 pub(crate) fn bind_dated(
-    name: &str,
-    part: Part,
-    part_name: &str,
+    function: &Function,
+    dated: Dated,
+    (part, part_name): (Part, &str),
     args: &[Scalar],
 ) -> Result<Scalar> {
-    dates::bind_dated(name, part, part_name, args)
-}
-
-/// Functions whose first argument is a datepart.
-pub(crate) const DATED: &[&str] =
-    &["DATEADD", "DATEDIFF", "DATEDIFF_BIG", "DATENAME", "DATEPART", "DATETRUNC"];
-/// Returns the names of scalar functions that [`bind`] knows besides those in [`SESSION`].
-pub(crate) fn names() -> Vec<&'static str> {
-    let mut names = vec![
-        "COALESCE",
-        "ISNULL",
-        "ISNUMERIC",
-        "NEWID",
-        "NEWSEQUENTIALID",
-        "NULLIF",
-        "IIF",
-        "CHOOSE",
-    ];
-    names.extend(["GREATEST", "LEAST"]);
-    names.extend(strings::NAMES);
-    names.extend(maths::NAMES);
-    names.extend(dates::NAMES);
-    names.extend(DATED);
-    names.extend(SESSION.iter().map(|(name, _)| *name));
-    names.sort_unstable();
-    names
+    let Function { name, least, most, .. } = *function;
+    check_count(name, args.len() + 1, least, most)?;
+    dates::bind_dated(name, dated, (part, part_name), args)
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use tdekit_wire_tds::{Length, SqlType, Value};
 
-use super::{bad_argument, check_count, number_arg, part_type, text_arg, text_type};
+use super::{bad_argument, number_arg, part_type, text_arg, text_type};
 use crate::error::{Error, Result};
 use crate::plan::func::{Func, Text};
 use crate::plan::scalar::{Node, Scalar};
@@ -12,59 +12,13 @@ use crate::value::{
     Family, affordable, bulk_bytes, display_length, family, is_national, length_of, text,
 };
 
-/// Name, function, minimum and maximum number of arguments.
-const TABLE: &[(&str, Text, usize, usize)] = &[
-    ("ASCII", Text::Ascii, 1, 1),
-    ("CHAR", Text::Char, 1, 1),
-    ("CHARINDEX", Text::CharIndex, 2, 3),
-    ("CONCAT", Text::Concat, 2, 254),
-    ("CONCAT_WS", Text::ConcatWs, 3, 254),
-    ("DATALENGTH", Text::DataLength, 1, 1),
-    ("LEFT", Text::Left, 2, 2),
-    ("LEN", Text::Len, 1, 1),
-    ("LOWER", Text::Lower, 1, 1),
-    ("LTRIM", Text::LTrim, 1, 1),
-    ("NCHAR", Text::NChar, 1, 1),
-    ("PARSENAME", Text::ParseName, 2, 2),
-    ("PATINDEX", Text::PatIndex, 2, 2),
-    ("QUOTENAME", Text::QuoteName, 1, 2),
-    ("REPLACE", Text::Replace, 3, 3),
-    ("REPLICATE", Text::Replicate, 2, 2),
-    ("REVERSE", Text::Reverse, 1, 1),
-    ("RIGHT", Text::Right, 2, 2),
-    ("RTRIM", Text::RTrim, 1, 1),
-    ("SPACE", Text::Space, 1, 1),
-    ("STR", Text::Str, 1, 3),
-    ("STUFF", Text::Stuff, 4, 4),
-    ("SUBSTRING", Text::Substring, 3, 3),
-    ("TRANSLATE", Text::Translate, 3, 3),
-    ("TRIM", Text::Trim, 1, 1),
-    ("UNICODE", Text::Unicode, 1, 1),
-    ("UPPER", Text::Upper, 1, 1),
-];
-
-pub(crate) const NAMES: [&str; 27] = {
-    let mut names = [""; 27];
-    let mut at = 0;
-    while at < 27 {
-        names[at] = TABLE[at].0;
-        at += 1;
-    }
-    names
-};
-
 #[allow(clippy::too_many_lines)]
-pub(crate) fn bind(name: &str, args: &[Scalar]) -> Result<Option<Scalar>> {
-    let Some((_, func, least, most)) = TABLE.iter().find(|(known, ..)| *known == name) else {
-        return Ok(None);
-    };
-    check_count(name, args.len(), *least, *most)?;
-    let func = *func;
+pub(crate) fn bind(name: &str, func: Text, args: &[Scalar]) -> Result<Scalar> {
     let text_at = |at: usize| text_arg(&args[at], at + 1, name);
     let int_at = |at: usize| number_arg(&args[at], SqlType::Int, at + 1, name);
     let long = |ty| length_of(ty) == Some(Length::Max);
     let (ty, args) = match func {
-        Text::Split => return Ok(None),
+        Text::Split => return Err(Error::NotAFunction { name: name.to_owned() }),
         Text::Ascii | Text::Unicode => (SqlType::Int, vec![text_at(0)?]),
         Text::Char => (SqlType::Char(1), vec![int_at(0)?]),
         Text::NChar => (SqlType::NChar(1), vec![int_at(0)?]),
@@ -145,7 +99,7 @@ pub(crate) fn bind(name: &str, args: &[Scalar]) -> Result<Option<Scalar>> {
     }
     let nullable = !matches!(func, Text::Concat | Text::ConcatWs);
     let made = Scalar::new(ty, nullable, Node::Call(Func::Text(func), args));
-    Ok(Some(crate::functions::typing::folded(made)))
+    Ok(crate::functions::typing::folded(made))
 }
 
 fn sized(national: bool, max: bool) -> SqlType {

@@ -104,7 +104,7 @@ impl<T> PartialEq for Shared<T> {
 /// A call over the rows of a group or of a window.
 #[derive(Debug)]
 pub(crate) struct Aggregate {
-    pub(crate) function: Function,
+    pub(crate) function: AggregateFunction,
     pub(crate) distinct: bool,
     pub(crate) args: Vec<Scalar>,
     /// WITHIN GROUP.
@@ -113,7 +113,7 @@ pub(crate) struct Aggregate {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Function {
+pub(crate) enum AggregateFunction {
     CountAll,
     Count,
     Min,

@@ -12,7 +12,7 @@ use super::{Renderer, literal};
 use crate::ast::CmpOp;
 use crate::error::{Error, Result};
 use crate::plan::func::Func;
-use crate::plan::scalar::{Aggregate, Function, Node, Scalar, Shared, Subquery, Window};
+use crate::plan::scalar::{Aggregate, AggregateFunction, Node, Scalar, Shared, Subquery, Window};
 use crate::plan::{ColumnRef, Field};
 use crate::value::{Family, family, is_text, storage, units};
 
@@ -210,7 +210,7 @@ impl Renderer<'_> {
 
     fn aggregate(&mut self, call: &Aggregate, out: &mut Sql) -> Result<()> {
         match call.function {
-            Function::Sum(SqlType::Decimal { scale, .. }) => {
+            AggregateFunction::Sum(SqlType::Decimal { scale, .. }) => {
                 out.push("tsql_sum_dec");
                 out.push_number(scale.into());
             }
@@ -218,15 +218,19 @@ impl Renderer<'_> {
         }
         out.push("(");
         // a minimum is the same without duplicates
-        if call.distinct && !matches!(call.function, Function::Min | Function::Max) {
+        if call.distinct
+            && !matches!(call.function, AggregateFunction::Min | AggregateFunction::Max)
+        {
             out.push("DISTINCT ");
         }
         match call.function {
-            Function::CountAll => out.push("*"),
+            AggregateFunction::CountAll => out.push("*"),
             _ => self.list(&call.args, ", ", out)?,
         }
-        if let (Function::Count | Function::Min | Function::Max, Some(arg)) =
-            (call.function, call.args.first())
+        if let (
+            AggregateFunction::Count | AggregateFunction::Min | AggregateFunction::Max,
+            Some(arg),
+        ) = (call.function, call.args.first())
         {
             out.push(collation(arg.ty));
         }
@@ -490,29 +494,29 @@ pub(super) fn column_name(column: &ColumnRef, out: &mut Sql) {
     }
 }
 
-fn function_name(function: Function) -> &'static str {
+fn function_name(function: AggregateFunction) -> &'static str {
     match function {
-        Function::CountAll | Function::Count => "count",
-        Function::Min => "min",
-        Function::Max => "max",
-        Function::Sum(SqlType::Int) => "tsql_sum_int",
-        Function::Sum(SqlType::BigInt) => "tsql_sum_bigint",
-        Function::Sum(SqlType::Money) => "tsql_sum_money",
-        Function::Sum(_) => "tsql_sum_float",
-        Function::Stdev => "tsql_stdev",
-        Function::StdevP => "tsql_stdevp",
-        Function::Var => "tsql_var",
-        Function::VarP => "tsql_varp",
-        Function::Join => "group_concat",
-        Function::RowNumber => "row_number",
-        Function::Rank => "rank",
-        Function::DenseRank => "dense_rank",
-        Function::PercentRank => "percent_rank",
-        Function::CumeDist => "cume_dist",
-        Function::NTile => "ntile",
-        Function::Lag => "lag",
-        Function::Lead => "lead",
-        Function::FirstValue => "first_value",
-        Function::LastValue => "last_value",
+        AggregateFunction::CountAll | AggregateFunction::Count => "count",
+        AggregateFunction::Min => "min",
+        AggregateFunction::Max => "max",
+        AggregateFunction::Sum(SqlType::Int) => "tsql_sum_int",
+        AggregateFunction::Sum(SqlType::BigInt) => "tsql_sum_bigint",
+        AggregateFunction::Sum(SqlType::Money) => "tsql_sum_money",
+        AggregateFunction::Sum(_) => "tsql_sum_float",
+        AggregateFunction::Stdev => "tsql_stdev",
+        AggregateFunction::StdevP => "tsql_stdevp",
+        AggregateFunction::Var => "tsql_var",
+        AggregateFunction::VarP => "tsql_varp",
+        AggregateFunction::Join => "group_concat",
+        AggregateFunction::RowNumber => "row_number",
+        AggregateFunction::Rank => "rank",
+        AggregateFunction::DenseRank => "dense_rank",
+        AggregateFunction::PercentRank => "percent_rank",
+        AggregateFunction::CumeDist => "cume_dist",
+        AggregateFunction::NTile => "ntile",
+        AggregateFunction::Lag => "lag",
+        AggregateFunction::Lead => "lead",
+        AggregateFunction::FirstValue => "first_value",
+        AggregateFunction::LastValue => "last_value",
     }
 }

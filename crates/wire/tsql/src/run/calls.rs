@@ -6,7 +6,7 @@ use super::messages::shown;
 use super::tran::Transaction;
 use crate::error::{Error, Result};
 use crate::functions::eval::SessionCalls;
-use crate::functions::wanted::{OBJECTS, PLAIN};
+use crate::functions::table;
 use crate::host::SharedHost;
 use crate::run::catalog::model::Snapshot;
 use crate::run::state::State;
@@ -137,12 +137,10 @@ impl SessionCalls for Calls<'_> {
             "SYSDATETIMEOFFSET" => self.moment(SqlType::DateTimeOffset(7))?,
             "APP_NAME" => text(self.caller.application.clone()),
             "HOST_NAME" => text(self.caller.host.clone()),
-            _ if !args.is_empty() && (OBJECTS.contains(&name) || PLAIN.contains(&name)) => {
-                match self.snapshot {
-                    Some(snapshot) => snapshot.call(name, args)?,
-                    None => return Err(Error::feature(format!("{name} in this place"))),
-                }
-            }
+            _ if !args.is_empty() && table::looks_up(name).is_some() => match self.snapshot {
+                Some(snapshot) => snapshot.call(name, args)?,
+                None => return Err(Error::feature(format!("{name} in this place"))),
+            },
             "CURRENT_USER" | "SESSION_USER" | "USER" | "USER_NAME" => text("dbo"),
             "ORIGINAL_LOGIN" | "SUSER_NAME" | "SUSER_SNAME" | "SYSTEM_USER" => {
                 text(self.caller.login.clone())

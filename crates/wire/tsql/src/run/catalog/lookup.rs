@@ -1,6 +1,7 @@
 //! Functions that look up objects: OBJECT_ID, COL_NAME, COLUMNPROPERTY and the like.
 
-use crate::functions::wanted::{PLAIN, parts};
+use crate::functions::table::{self, Looked};
+use crate::functions::wanted::parts;
 use tdekit_wire_tds::{SqlType, Value, product};
 
 use super::types::{ODBC, type_facts};
@@ -349,7 +350,7 @@ impl SessionCalls for Snapshot {
                 Some(Value::Int(id)) => self.schema_name(*id).map_or(Value::Null, text),
                 _ => Value::Null,
             },
-            _ if PLAIN.contains(&name) => self.plain(name, args),
+            _ if table::looks_up(name) == Some(Looked::Lists) => self.plain(name, args),
             _ => return Err(Error::feature(format!("{name} over a column"))),
         })
     }
