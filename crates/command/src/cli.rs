@@ -29,6 +29,7 @@ use crate::commands::mariadb::MariadbCommand;
 #[cfg(feature = "mysql")]
 use crate::commands::mysql::MysqlCommand;
 use crate::commands::overview::OverviewArgs;
+use crate::commands::replicate::ReplicateArgs;
 use crate::commands::restore::RestoreArgs;
 use crate::commands::rewrap::RewrapArgs;
 use crate::commands::rotate::RotateArgs;
@@ -100,9 +101,11 @@ pub(crate) enum Command {
     Freshness(FreshnessCommand),
     /// Make a backup set of a database or of standard input
     Backup(Box<BackupArgs>),
-    /// Restore a database or a stream from a backup set
+    /// Follow a database and ship what is committed to an archive, second by second
+    Replicate(Box<ReplicateArgs>),
+    /// Restore a database or a stream from a backup set, or a database from an archive
     Restore(Box<RestoreArgs>),
-    /// Check that backup sets hold what was written
+    /// Check that backup sets, or an archive, hold what was written
     Verify(VerifyArgs),
     /// Show what can be seen of a media set without a key
     Inspect(InspectArgs),

@@ -2,7 +2,7 @@
 
 use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
-use time::{Date, Duration, Month, OffsetDateTime};
+use time::{Date, Duration, Month, OffsetDateTime, PrimitiveDateTime};
 
 /// Parses an end of validity: `10y`, `90d`, `2036-11-21` (its start, UTC) or a time of RFC 3339.
 /// Returns seconds since 1970.
@@ -24,6 +24,22 @@ fn expiry_from(text: &str, now: OffsetDateTime) -> Option<i64> {
         return Some(date.midnight().assume_utc().unix_timestamp());
     }
     OffsetDateTime::parse(text, &Rfc3339).ok().map(OffsetDateTime::unix_timestamp)
+}
+
+/// Parses a moment: `2026-11-22 10:15:00` (UTC; the seconds may be left out or have a fraction), or
+/// a time of RFC 3339. Returns milliseconds since 1970.
+pub(crate) fn parse_moment(text: &str) -> Result<i64, String> {
+    let wrong = || "not like 2026-11-22 10:15:00 (UTC) or 2026-11-22T10:15:00+01:00".to_owned();
+    let plain = text.replacen('T', " ", 1);
+    let plain = if plain.matches(':').count() == 1 { format!("{plain}:00") } else { plain };
+    let format = format_description!(
+        "[year]-[month]-[day] [hour]:[minute]:[second][optional [.[subsecond]]]"
+    );
+    let moment = match PrimitiveDateTime::parse(&plain, format) {
+        Ok(moment) => moment.assume_utc(),
+        Err(_) => OffsetDateTime::parse(text, &Rfc3339).map_err(|_| wrong())?,
+    };
+    i64::try_from(moment.unix_timestamp_nanos().div_euclid(1_000_000)).map_err(|_| wrong())
 }
 
 /// Parses an age, `1y`, `90d` or `36h`: returns the time that long ago, seconds since 1970.
@@ -66,6 +82,23 @@ mod tests {
     use time::macros::datetime;
 
     use super::*;
+
+    #[test]
+    fn reads_moments() {
+        let at = datetime!(2026-11-22 10:15:07.25 UTC).unix_timestamp_nanos() / 1_000_000;
+        for text in [
+            "2026-11-22 10:15:07.25",
+            "2026-11-22T10:15:07.250",
+            "2026-11-22T10:15:07.25Z",
+            "2026-11-22T11:15:07.25+01:00",
+        ] {
+            assert_eq!(parse_moment(text).map(i128::from), Ok(at), "{text}");
+        }
+        assert_eq!(parse_moment("2026-11-22 10:15"), parse_moment("2026-11-22 10:15:00"));
+        for wrong in ["", "2026-11-22", "10:15", "2026-13-22 10:15:00", "43.17"] {
+            assert!(parse_moment(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn reads_the_forms_of_an_age() {

@@ -303,6 +303,7 @@ pub(crate) fn run_hint(error: &RunError) -> Option<String> {
         RunError::CertificateNeeded => "name it with --certificate",
         RunError::Store(error) => return store_hint(error),
         RunError::DatabaseFile(error) => return database_hint(error),
+        RunError::Archive(error) => return error.hint(),
         RunError::Io { .. }
         | RunError::Object { .. }
         | RunError::Thread { .. }

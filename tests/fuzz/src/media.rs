@@ -2,7 +2,8 @@
 
 use tdekit_backup_media::header::{HEADER_PREFIX_LEN, header_len};
 use tdekit_backup_media::payload::{
-    ChangedPages, ChangedPagesBuilder, Metadata, PageMapBlock, Pages, put_page_map, put_pages_head,
+    ChangedPages, ChangedPagesBuilder, LogOrder, LogPages, LogPagesBuilder, Metadata, PageMapBlock,
+    Pages, put_page_map, put_pages_head,
 };
 use tdekit_backup_media::{
     BLOCK_HEADER_LEN, Block, BlockHeader, BlockKey, BlockKind, BlockOpener, BlockSealer,
@@ -149,6 +150,19 @@ fn payloads(data: &[u8]) {
             }
             let mut again = Vec::new();
             assert_eq!(builder.finish(&mut again), changed.bounds().0);
+            assert_eq!(again, data);
+        }
+        if let Ok(log) = LogPages::decode(0, data, page_size) {
+            let mut builder = LogPagesBuilder::new(8 * 1024 * 1024 - 4096, page_size);
+            let mut order = LogOrder::default();
+            for (entry, page) in log.iter() {
+                order.add(0, entry).unwrap();
+                builder.push(entry, page).unwrap();
+            }
+            assert_eq!((order.ended(), order.whole().is_some()), (log.ends(), log.is_whole()));
+            assert_eq!(log.iter().rev().count(), log.iter().count());
+            let mut again = Vec::new();
+            builder.finish(&mut again);
             assert_eq!(again, data);
         }
     }

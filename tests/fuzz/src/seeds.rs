@@ -1,10 +1,11 @@
 //! Inputs that a target's parser reads to the end: the starting points of the fuzzer and the tests.
 
 use tdekit_backup_media::header::HEADER_PREFIX_LEN;
+use tdekit_backup_media::payload::{LogEnd, LogEntry, LogPagesBuilder};
 use tdekit_backup_media::{
-    Block, BlockKind, BlockSealer, Compression, ContentHash, Family, MediaHeader, Recipient,
-    RecipientsHeader, RecordKind, RecordPlace, SetBuilder, SetHeader, SetKeys, SetKind, SetSecret,
-    SetTexts, SignatureHeader, Source, Trailer, trailer_digest,
+    Base, Block, BlockKind, BlockSealer, Compression, ContentHash, Family, LogLink, MediaHeader,
+    Recipient, RecipientsHeader, RecordKind, RecordPlace, SetBuilder, SetHeader, SetKeys, SetKind,
+    SetSecret, SetTexts, SignatureHeader, Source, Trailer, trailer_digest,
 };
 use tdekit_key_store::{
     AUDIT_VERSION, AuditAction, AuditAnchor, AuditCertificate, AuditKey, AuditMark, AuditRecord,
@@ -33,7 +34,9 @@ pub fn seeds() -> Vec<Seed> {
         ("header", header(Algorithm::Aegis256X2)),
     ];
     seeds.push(("media", media_records()));
-    seeds.push(("media", media_set_header()));
+    seeds.push(("media", media_set_header(set_header(None))));
+    seeds.push(("media", media_set_header(log_header())));
+    seeds.push(("media", log_payload()));
     seeds.extend(crate::binlog::seeds());
     seeds.extend(crate::datafile::seeds());
     seeds.extend(crate::wire_seeds::seeds());
@@ -149,6 +152,7 @@ pub(crate) fn media_header() -> Vec<u8> {
         part: 0,
         made_ms: 1,
         hash: ContentHash::NEW,
+        logs: false,
     };
     header.encode().unwrap().to_vec()
 }
@@ -234,11 +238,34 @@ fn media_records() -> Vec<u8> {
 }
 
 /// The kind, and the part between the length and the checksum of a set's header.
-fn media_set_header() -> Vec<u8> {
-    let header = set_header(None).encode(&place(1, [0; 32]), None).unwrap().bytes;
+fn media_set_header(header: SetHeader) -> Vec<u8> {
+    let header = header.encode(&place(1, [0; 32]), None).unwrap().bytes;
     let mut seed = vec![0];
     seed.extend_from_slice(&header[HEADER_PREFIX_LEN..header.len() - 64]);
     seed
+}
+
+/// The header of a log set.
+fn log_header() -> SetHeader {
+    let before = Base { set_id: [1; 16], trailer_sha256: [2; 32] };
+    let link = LogLink { before, chain: [3; 16], number: 9, first: 7, transactions: 2 };
+    SetHeader {
+        kind: SetKind::Log(link),
+        source: Source::Database { page_size: 512, pages: 5 },
+        ..set_header(None)
+    }
+}
+
+/// A block of a log set: a transaction, and the beginning of another.
+fn log_payload() -> Vec<u8> {
+    let mut builder = LogPagesBuilder::new(4096, 512);
+    let end = Some(LogEnd { pages: 5, time_ms: 1 });
+    for (page, end) in [(1, None), (5, end), (2, None)] {
+        builder.push(LogEntry { page, end }, &[7; 512]).unwrap();
+    }
+    let mut payload = Vec::new();
+    builder.finish(&mut payload);
+    payload
 }
 
 /// XXH3-64 of a block.

@@ -204,6 +204,11 @@ class Record:
         self.begun, self.expires = fields.number("q"), fields.number("q")
         self.database_id, self.base_id = fields.take(16), fields.take(16)
         self.base_trailer = fields.take(32)
+        if self.type == 3:
+            self.chain = fields.take(16)
+            self.number, self.first = fields.number("Q"), fields.number("Q")
+            self.transactions = fields.number("I")
+            fields.zeros(4)
         self.texts = [fields.short().decode() for _ in range(7)]
         # For another algorithm, this reader only knows where the set ends.
         self.algorithm = ALGORITHMS.get(algorithm, "unknown")
@@ -236,7 +241,7 @@ def read_records(media):
     """All records, from the last to the first; checks that each follows the one before."""
     check(media[:16] == b"tdekit backup\0\0\0", "this is no media set")
     check(len(media) >= MEDIA_HEADER_LEN, "the media header is cut off")
-    check(struct.unpack_from("<H", media, 16)[0] in (1, 2), "this reader knows versions 1 and 2")
+    check(struct.unpack_from("<H", media, 16)[0] in (1, 2, 3), "this reader knows versions 1 to 3")
     check(sha256(media[:64]) == media[64:96], "the media header is damaged")
     found, end = [], len(media)
     while end > MEDIA_HEADER_LEN:
@@ -398,6 +403,7 @@ class Reader:
         opened = Set(media, found, record, self.unwrap)
         if record.source == 2:
             return b"".join(p for kind, _, p in opened.open_blocks() if kind == DATA), [record]
+        check(record.type != 3, "a log set alone is no database")
         used = [record]
         database = bytearray(record.pages * record.page_size)
         if record.type == 2:

@@ -5,7 +5,7 @@ use crate::block::{BLOCK_HEADER_LEN, BlockHeader, BlockKind};
 use crate::bytes::Reader;
 use crate::error::{MediaError, Part};
 use crate::header::{Base, SetHeader, SetKind, Source};
-use crate::payload::{MAP_PAGES_PER_BLOCK, PAGES_HEAD_LEN};
+use crate::payload::{LOG_ENTRY_LEN, MAP_PAGES_PER_BLOCK, PAGES_HEAD_LEN};
 use crate::trailer::Trailer;
 use tdekit_key_crypto::sha256;
 
@@ -33,7 +33,8 @@ pub struct IndexEntry {
     pub kind: BlockKind,
     /// True if it is compressed.
     pub compressed: bool,
-    /// First page number of a database's data block and of a page map, otherwise 0.
+    /// First page number of a database's data block and of a page map; for a data block of a log
+    /// set the number of its first transaction, from 1; otherwise 0.
     pub first_page: u32,
 }
 
@@ -197,7 +198,8 @@ struct Plan<'a> {
     /// Data blocks seen in this family.
     data: u64,
     data_bytes: u64,
-    /// Minimum first page of the next data block of a differential set.
+    /// Minimum first page of the next data block of a differential set, or first transaction of a
+    /// log set's.
     next_page: u64,
     /// First page of the next map block.
     next_map_page: u64,
@@ -224,6 +226,9 @@ impl<'a> Plan<'a> {
                     }
                     (Source::Database { page_size, .. }, SetKind::Differential(Base { .. })) => {
                         self.add_changed_pages(entry, page_size)?;
+                    }
+                    (Source::Database { page_size, .. }, SetKind::Log(link)) => {
+                        self.add_log(entry, page_size, link.transactions)?;
                     }
                 }
                 self.data += 1;
@@ -269,6 +274,24 @@ impl<'a> Plan<'a> {
         self.rule(right, "the changed pages of blocks")
     }
 
+    /// The first block begins with the first transaction; each later one goes on with the
+    /// transaction that the block before ended in, or with a later one.
+    fn add_log(
+        &mut self,
+        entry: &IndexEntry,
+        page_size: u32,
+        transactions: u32,
+    ) -> Result<(), MediaError> {
+        let each = u64::from(LOG_ENTRY_LEN) + u64::from(page_size);
+        let bytes = u64::from(entry.payload_len).saturating_sub(PAGES_HEAD_LEN as u64);
+        let first = u64::from(entry.first_page);
+        let begins = if self.data == 0 { first == 1 } else { first >= self.next_page };
+        let right =
+            bytes > 0 && bytes.is_multiple_of(each) && begins && first <= u64::from(transactions);
+        self.next_page = first;
+        self.rule(right, "the transactions of blocks")
+    }
+
     fn add_map(&mut self, entry: &IndexEntry) -> Result<(), MediaError> {
         let bytes = u64::from(entry.payload_len).saturating_sub(PAGES_HEAD_LEN as u64);
         let pages = bytes / 16;
@@ -288,6 +311,9 @@ impl<'a> Plan<'a> {
         if let (Source::Database { pages, .. }, SetKind::Full) = (set.source, set.kind) {
             let blocks = pages.div_ceil(set.pages_per_block().max(1));
             self.rule(trailer.data_blocks == u64::from(blocks), "data blocks and pages")?;
+        }
+        if let SetKind::Log(_) = set.kind {
+            self.rule(trailer.data_blocks > 0, "a log set and its data blocks")?;
         }
         let mapped = set.has_page_map && set.family.index == 0;
         let mapped_pages = if mapped { u64::from(trailer.pages) } else { 0 };

@@ -36,7 +36,7 @@ pub use compress::Compression;
 pub use error::{MediaError, Part};
 pub use hash::ContentHash;
 pub use header::{
-    Base, EncodedSet, Recipient, RecipientsHeader, RecordFields, RecordHeader, RecordKind,
+    Base, EncodedSet, LogLink, Recipient, RecipientsHeader, RecordFields, RecordHeader, RecordKind,
     RecordPlace, SetHeader, SetKind, SetTexts, Source, clean_text,
 };
 pub use index::{Index, IndexEntry};

@@ -9,8 +9,10 @@ use crate::{Digest, Id};
 
 /// First bytes of every file of a media set.
 pub const MAGIC: [u8; 16] = *b"tdekit backup\0\0\0";
-/// The format version that this build writes, and the newest that it reads.
-pub const FORMAT_VERSION: u16 = 2;
+/// The newest format version that this build reads and writes.
+pub const FORMAT_VERSION: u16 = 3;
+/// The format version of a media set that may hold log sets.
+const LOG_VERSION: u16 = 3;
 /// Length of the media header in bytes.
 pub const MEDIA_HEADER_LEN: usize = 96;
 /// Maximum number of files over which one media set may be striped.
@@ -66,9 +68,11 @@ pub struct MediaHeader {
     pub part: u32,
     /// Creation time, milliseconds since 1970-01-01 UTC.
     pub made_ms: i64,
-    /// The hash of blocks in signatures that are made here. It determines the format version, which
-    /// has no other meaning.
+    /// The hash of blocks in signatures that are made here. Without `logs` it determines the format
+    /// version.
     pub hash: ContentHash,
+    /// True if it may hold log sets: programs that do not know these call it newer than themselves.
+    pub logs: bool,
 }
 
 impl MediaHeader {
@@ -81,7 +85,8 @@ impl MediaHeader {
         let mut out = [0; MEDIA_HEADER_LEN];
         let (body, checksum) = out.split_at_mut(BODY_LEN);
         body[..16].copy_from_slice(&MAGIC);
-        body[16..18].copy_from_slice(&u16::from(self.hash.version()).to_le_bytes());
+        let version = if self.logs { LOG_VERSION } else { self.hash.version().into() };
+        body[16..18].copy_from_slice(&version.to_le_bytes());
         body[20..36].copy_from_slice(&self.media_id);
         body[36..38].copy_from_slice(&self.family.index.to_le_bytes());
         body[38..40].copy_from_slice(&self.family.count.to_le_bytes());
@@ -111,7 +116,12 @@ impl MediaHeader {
         if whole.array::<32>()? != sha256(&[body]) {
             return Err(MediaError::damaged(PART, "its checksum does not match"));
         }
-        let hash = u8::try_from(version).ok().and_then(ContentHash::of_version);
+        let logs = version == LOG_VERSION;
+        let hash = match u8::try_from(version) {
+            _ if logs => Some(ContentHash::NEW),
+            Ok(version) => ContentHash::of_version(version),
+            Err(_) => None,
+        };
         let hash = hash.ok_or(MediaError::malformed(PART, "there is no such format version"))?;
         reader.zeros(2)?;
         let media_id = reader.array()?;
@@ -119,7 +129,7 @@ impl MediaHeader {
         family.check(PART)?;
         let (part, made_ms) = (reader.u32()?, reader.i64()?);
         reader.zeros(12)?;
-        Ok(Self { media_id, family, part, made_ms, hash })
+        Ok(Self { media_id, family, part, made_ms, hash, logs })
     }
 
     /// Returns the SHA-256 of the header: the `previous` of the file's first record.

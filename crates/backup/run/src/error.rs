@@ -10,6 +10,7 @@ use tdekit_key_store::StoreError;
 use tdekit_sqlite_convert::{DatabaseError, sqlite_kind};
 
 use crate::ObjectFault;
+use crate::archive::ArchiveError;
 
 /// Reason why a backup, a restore or a reading of media stopped. No variant carries a secret.
 #[derive(Debug, thiserror::Error)]
@@ -267,6 +268,9 @@ pub enum RunError {
     /// An error of a database file.
     #[error(transparent)]
     DatabaseFile(DatabaseError),
+    /// An error of an archive.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
     /// A place is named more than once.
     #[error("{place} is given twice")]
     GivenTwice {
@@ -605,6 +609,7 @@ impl RunError {
             Self::Store(error) => error.kind(),
             Self::DatabaseFile(error) => error.kind(),
             Self::Object { fault, .. } => fault.kind(),
+            Self::Archive(error) => error.kind(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The description of a media set's sets that needs no key.
 
-use tdekit_backup_media::{ContentHash, Recipient};
+use tdekit_backup_media::{ContentHash, LogLink, Recipient};
 use tdekit_key_crypto::Algorithm;
 
 use crate::Compression;
@@ -12,6 +12,8 @@ pub enum SetKind {
     Full,
     /// The pages that changed since its base.
     Differential,
+    /// The transactions that were committed since the set before it in its archive.
+    Log,
 }
 
 /// The kind of a set's source.
@@ -54,7 +56,7 @@ pub struct SetInfo {
     pub ordinal: u32,
     /// Its id.
     pub set_id: [u8; 16],
-    /// Full or differential.
+    /// Full, differential or log.
     pub kind: SetKind,
     /// The kind of its source.
     pub source: SourceKind,
@@ -82,8 +84,10 @@ pub struct SetInfo {
     pub expires_ms: i64,
     /// File id of an encrypted database; zeros otherwise.
     pub database_id: [u8; 16],
-    /// Set id of the full set on which a differential set is based.
+    /// Set id of the full set on which a differential set is based, or of the set before a log set.
     pub base: Option<[u8; 16]>,
+    /// The place of a log set in its archive.
+    pub log: Option<LogLink>,
     /// Name of the set.
     pub name: String,
     /// Name of the database.

@@ -4,6 +4,7 @@
 //! [`Target`]s; [`Media`] opens existing sets, lists them without a key, verifies and restores
 //! them. The bytes are specified in `docs/format/media.md` and implemented by `backup-media`.
 
+pub mod archive;
 mod backup;
 mod buffer;
 mod catalog;

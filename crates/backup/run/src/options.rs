@@ -8,7 +8,9 @@ use rusqlite::Connection;
 use tdekit_key_crypto::Algorithm;
 
 use crate::RunError;
+use crate::archive::LogBatch;
 use crate::keys::{Sign, UnwrapSecret, WrapSecret};
+use crate::snapshot::Snapshot;
 
 /// Compression of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +32,11 @@ pub enum Source {
     Database(DatabaseSource),
     /// Any bytes.
     Stream(StreamSource),
+    /// A database whose snapshot was begun by [`crate::archive`], the time of that, and the number
+    /// of the object in the archive.
+    Snapshot(Box<Snapshot>, i64, u64),
+    /// Transactions, for a log set of an archive.
+    Log(LogBatch),
 }
 
 /// An SQLite database that may be in use.

@@ -134,7 +134,8 @@ impl Signature {
 
     /// Returns true if it was made by this certificate, a name that the key store knows or a
     /// thumbprint.
-    fn is_by(&self, certificate: &str) -> bool {
+    #[must_use]
+    pub fn is_by(&self, certificate: &str) -> bool {
         let digits = |text: &str| {
             let text = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
             text.to_ascii_lowercase()

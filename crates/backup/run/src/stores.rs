@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::archive::Objects;
+#[cfg(feature = "object-stores")]
+use crate::object::Prefix;
 use crate::{MediaSource, RunError, Target};
 #[cfg(feature = "object-stores")]
 use crate::{ObjectMedia, ObjectOptions, ObjectTarget, is_object_address};
@@ -26,6 +29,25 @@ pub(crate) fn target(address: &str, expected_bytes: u64) -> Result<Box<dyn Targe
 pub(crate) fn source(address: &str) -> Result<Arc<dyn MediaSource>, RunError> {
     known(address)?;
     Ok(Arc::new(ObjectMedia::open(address, &ObjectOptions::default())?))
+}
+
+/// Returns the objects under a prefix.
+///
+/// # Errors
+/// As [`target`].
+#[cfg(feature = "object-stores")]
+pub(crate) fn objects(address: &str) -> Result<Arc<dyn Objects>, RunError> {
+    known(address)?;
+    Ok(Arc::new(Prefix::new(address)?))
+}
+
+/// Refuses the address: this build has no object stores.
+///
+/// # Errors
+/// `Option`, always.
+#[cfg(not(feature = "object-stores"))]
+pub(crate) fn objects(address: &str) -> Result<Arc<dyn Objects>, RunError> {
+    Err(absent(address))
 }
 
 #[cfg(feature = "object-stores")]

@@ -1,5 +1,6 @@
 //! Shared parts of the commands on backups: arguments, progress, output.
 
+pub(crate) mod archive;
 pub(crate) mod keys;
 pub(crate) mod new_store;
 pub(crate) mod progress;

@@ -97,12 +97,13 @@ pub(crate) fn warn_reports(findings: &[FindingReport]) {
     }
 }
 
-/// Returns `full`, `differential` or `stream`.
+/// Returns `full`, `differential`, `log` or `stream`.
 pub(crate) fn kind_of(info: &SetInfo) -> &'static str {
     match (info.source, info.kind) {
         (SourceKind::Stream, _) => "stream",
         (SourceKind::Database, SetKind::Full) => "full",
         (SourceKind::Database, SetKind::Differential) => "differential",
+        (SourceKind::Database, SetKind::Log) => "log",
     }
 }
 

@@ -457,6 +457,7 @@ fn summary(
         (0, _) => "stream",
         (_, SetKind::Full) => "full set",
         (_, SetKind::Differential) => "differential set",
+        (_, SetKind::Log) => "log set",
     };
     let sealed = match chosen {
         None => "not encrypted".to_owned(),

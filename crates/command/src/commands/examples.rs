@@ -266,12 +266,32 @@ const BACKUPS: &[Entry] = &[
         &["restore", "verify", "inspect", "history"],
     ),
     entry(
+        "replicate",
+        &[
+            ("For ever", "tdekit replicate app.db --to archive --certificate AppCert"),
+            ("Once, as from cron", "tdekit replicate app.db --to archive --once"),
+        ],
+        &["restore", "verify", "backup"],
+    ),
+    entry(
+        "replicate status",
+        &[
+            ("What an archive holds", "tdekit replicate status archive"),
+            ("How far a database is shipped", "tdekit replicate status app.db"),
+        ],
+        &["replicate"],
+    ),
+    entry(
         "restore",
         &[
             ("The newest set", "tdekit restore app.bak --to restored.db"),
             (
                 "On a machine without the key store",
                 "tdekit restore app.bak --to app.db --certificate-file c.pem --key-file k.pem",
+            ),
+            (
+                "As it was at a time, from an archive",
+                "tdekit restore archive --at '2026-11-22 10:15:00' --to restored.db",
             ),
         ],
         &["backup", "verify", "inspect"],

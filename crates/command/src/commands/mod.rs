@@ -27,6 +27,7 @@ pub(crate) mod mariadb;
 pub(crate) mod mysql;
 pub(crate) mod overview;
 pub(crate) mod program;
+pub(crate) mod replicate;
 pub(crate) mod restore;
 pub(crate) mod rewrap;
 pub(crate) mod rotate;
@@ -60,6 +61,7 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
         Command::Rotate(args) => rotate::run(args, &cli.global),
         Command::Freshness(command) => freshness::run(command, &cli.global),
         Command::Backup(args) => backup::run(args, &cli.global),
+        Command::Replicate(args) => replicate::run(args, &cli.global),
         Command::Restore(args) => restore::run(args, &cli.global),
         Command::Verify(args) => verify::run(args, &cli.global),
         Command::Inspect(args) => inspect::run(args, &cli.global),

@@ -1,4 +1,6 @@
-//! `tdekit restore`: a database or a stream from a backup set.
+//! `tdekit restore`: a database or a stream from a backup set, a database from an archive.
+
+mod from_archive;
 
 use std::ffi::OsString;
 use std::io;
@@ -8,6 +10,7 @@ use std::sync::Arc;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde::Serialize;
+use tdekit_backup_run::archive::{At, Point};
 use tdekit_backup_run::choose::{self, Choice, PassedOver};
 use tdekit_backup_run::database::publish::{Over, destination};
 use tdekit_backup_run::database::sink::{DatabaseSink, Wanted};
@@ -20,7 +23,7 @@ use tdekit_backup_run::signature::{is_our_own, refuse_wrong, require_signed};
 use tdekit_backup_run::stream::StreamFile;
 use tdekit_backup_run::{
     CatalogUse, Chain, FindingReport, Keys, Media, Recipient, RestoreOutcome, Run, RunError,
-    SetInfo, SourceKind, UnwrapSecret,
+    SetInfo, SourceKind, UnwrapSecret, date_of_ms,
 };
 use tdekit_console::{ConsoleError, Failure, GlobalArgs, output, session};
 use tdekit_key_crypto::{Algorithm, Kind};
@@ -28,6 +31,7 @@ use tdekit_key_store::{StoreError, Unlocked, open_ordinary, thumbprint};
 use tdekit_sqlite::keyring;
 use tdekit_sqlite_convert::{FileKind, Form, find_certificates, read_area};
 
+use crate::backup::archive::{self, parse_at};
 use crate::backup::keys::KeyArgs;
 use crate::backup::new_store::store_for;
 use crate::backup::progress::{Reporter, run as steer};
@@ -43,13 +47,20 @@ const STANDARD: &str = "-";
 /// Arguments of `restore`.
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArgs {
-    /// The media set: its file or address, any of its mirrors, all of its stripes
+    /// The media set: its file or address, any of its mirrors, all of its stripes; or an archive: its
+    /// directory, or with --at its prefix
     #[arg(required = true)]
     media: Vec<OsString>,
     /// The set to restore; a differential one with the full one that it stands on [default: the
     /// newest that was ever finished there]
     #[arg(long, value_name = "NUMBER")]
     position: Option<u32>,
+    /// Restore from an archive, the directory or prefix that `replicate` ships to, as the database
+    /// was then: a time such as '2026-11-22 10:15:00' (UTC), a transaction such as 43.17, latest, or
+    /// latest-good: the last point up to which the archive is whole
+    #[arg(long, value_name = "POINT", value_parser = parse_at,
+        conflicts_with_all = ["position", "latest_readable"])]
+    at: Option<At>,
     /// Restore the newest set of this database, by its name or path in the media set; its place may
     /// be another database's file then
     #[arg(long, value_name = "NAME")]
@@ -130,11 +141,19 @@ struct Restored {
     findings: Vec<FindingReport>,
     /// Newer sets that --latest-readable could not read.
     passed_over: Vec<PassedOver>,
+    /// The archive, if it is from one.
+    archive: Option<String>,
+    /// The last transaction that is in it, and when that was seen.
+    transaction: Option<String>,
+    transaction_time: Option<String>,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &RestoreArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     heed_signals();
+    if let Some(archive) = archive::place_of(&args.media, args.at.is_some())? {
+        return from_archive::restore(args, global, &archive);
+    }
     let places = Place::all(&args.media)?;
     let ended = restore_from(args, global, &places);
     if ended.as_ref().is_err_and(|error| error.kind() == Kind::Damaged) {
@@ -172,9 +191,19 @@ fn restore_from(
     if let Some(keys) = &keys {
         warn_expired(keys, &chain, global);
     }
-    let signed = false;
-    let mut work =
-        Work { args, global, opened: &opened, set, keys, chain, signed, findings, passed_over };
+    let (signed, point) = (false, None);
+    let mut work = Work {
+        args,
+        global,
+        opened: &opened,
+        set,
+        keys,
+        chain,
+        signed,
+        findings,
+        passed_over,
+        point,
+    };
     work.check_policy()?;
     match set.source {
         SourceKind::Stream => work.stream(places),
@@ -279,6 +308,8 @@ struct Work<'a> {
     signed: bool,
     findings: Vec<FindingReport>,
     passed_over: Vec<PassedOver>,
+    /// The archive and its point that is restored.
+    point: Option<(String, Point)>,
 }
 
 impl Work<'_> {
@@ -414,7 +445,7 @@ impl Work<'_> {
             replace: self.args.replace,
             form: form.clone(),
             sealable: self.set.source_encrypted,
-            check: self.args.check,
+            check: self.args.check || self.point.is_some(),
             set_key: key_of(self.set, places),
         };
         // A plain one is logged too, if a key of the store opened the set.
@@ -528,6 +559,9 @@ impl Work<'_> {
                 elapsed_s,
                 findings: self.findings.clone(),
                 passed_over: self.passed_over.clone(),
+                archive: self.point.as_ref().map(|(archive, _)| archive.clone()),
+                transaction: self.point.as_ref().map(|(_, point)| point.name()),
+                transaction_time: self.point.as_ref().map(|(_, it)| date_of_ms(it.time_ms)),
             })?);
         }
         let positions: Vec<_> = outcome.positions.iter().map(u32::to_string).collect();
@@ -537,6 +571,15 @@ impl Work<'_> {
             }
             None => "not encrypted".to_owned(),
         };
+        if let Some((archive, point)) = &self.point {
+            return Ok(output::line(format_args!(
+                "Restored {} from {archive} up to transaction {point}, of {}: {}, {elapsed_s:.1} \
+                 s, {sealed}, integrity_check ok",
+                path.display(),
+                self.set.database_name,
+                size(outcome.bytes),
+            ))?);
+        }
         output::line(format_args!(
             "Restored {} from set {}, {}, of {}: {}, {elapsed_s:.1} s, {sealed}",
             path.display(),

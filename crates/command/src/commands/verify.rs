@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use clap::Args;
 use serde::Serialize;
+use tdekit_backup_run::archive::ArchivePlace;
 use tdekit_backup_run::downgrade;
 use tdekit_backup_run::history;
 use tdekit_backup_run::place::{Opened, Place, open};
@@ -16,6 +17,7 @@ use tdekit_console::{ConsoleError, Failure, GlobalArgs, output, session};
 use tdekit_key_crypto::Kind;
 use tdekit_key_store::{BackupPolicy, KeyStore, StoreError};
 
+use crate::backup::archive;
 use crate::backup::keys::KeyArgs;
 use crate::backup::progress::{Reporter, run as steer};
 use crate::backup::report::{kind_of, size, warn_reports};
@@ -26,7 +28,8 @@ use crate::progress::heed_signals;
 /// Arguments of `verify`.
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
-    /// The media set: its file or address, any of its mirrors, all of its stripes
+    /// The media set: its file or address, any of its mirrors, all of its stripes; or an archive: its
+    /// directory or prefix
     #[arg(required = true)]
     media: Vec<OsString>,
     /// The set to verify; a differential one with the full one that it stands on [default: all]
@@ -107,6 +110,9 @@ impl VerifiedSet {
 /// Runs the command.
 pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     heed_signals();
+    if let Some(place) = archive::place_of(&args.media, false)? {
+        return args.verify_archive(global, &place);
+    }
     let places = Place::all(&args.media)?;
     let mut whole = Vec::new();
     let ended = verify_all(args, global, &places, &mut whole);
@@ -194,6 +200,32 @@ fn verify_all(
 }
 
 impl VerifyArgs {
+    fn verify_archive(
+        &self,
+        global: &GlobalArgs,
+        place: &ArchivePlace,
+    ) -> Result<(), CommandError> {
+        if self.position.is_some() {
+            return Err(CommandError::usage("--position is of a media set, not of an archive"));
+        }
+        let keys = match self.checksums_only {
+            true => None,
+            false => archive::open_keys(&self.keys, global, place)?,
+        };
+        let policy = downgrade::policy(&self.keys.for_store(global))?;
+        let signed_by = self.signed_by.as_ref().or(policy.signed_by.as_ref());
+        let store = session::open_store(&self.keys.for_store(global)).ok();
+        let check = archive::Check {
+            keys: keys.as_ref(),
+            signed_by: signed_by.map(|name| (name.as_str(), store.as_ref())),
+            structure_only: self.checksums_only,
+            threads: self.threads,
+            throttle: self.throttle,
+            json: self.json,
+        };
+        archive::verify(place, &check)
+    }
+
     /// Returns the key, if one is needed and available. Without one, a warning has the reason.
     fn open_keys(
         &self,

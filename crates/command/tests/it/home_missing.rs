@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::common::{CHEAP, Place, Run};
-use crate::databases::{encrypt, fill, place};
+use crate::databases::{create, encrypt, fill, place};
 
 /// The arguments of each command, and its result. It gets as far as it can without a store.
 const COMMANDS: &[(&str, &str, i32)] = &[
@@ -48,6 +48,8 @@ const COMMANDS: &[(&str, &str, i32)] = &[
     ("freshness status", "sealed.db", 3),
     ("rewrap", "sealed.db --certificate AppCert", 3),
     ("backup", "app.db --to new.bak", 0),
+    ("replicate", "wal.db --to new.archive --once", 0),
+    ("replicate status", "wal.db", 0),
     ("restore", "app.bak --to restored.db", 0),
     ("verify", "app.bak", 0),
     ("inspect", "app.bak", 0),
@@ -100,6 +102,7 @@ fn with_files() -> Place {
     let text = |name: &str| here.path(name).to_str().unwrap().to_owned();
     fill(&here.path("app.db"), 10);
     fill(&here.path("sealed.db"), 10);
+    drop(create(&here.path("wal.db"), "PRAGMA journal_mode = WAL; CREATE TABLE t(n)"));
     encrypt(&here.path("sealed.db"), &[]);
     place().ok(["backup", &text("app.db"), "--to", &text("app.bak")]);
     place().ok(["backup", &text("sealed.db"), "--to", &text("sealed.bak")]);
@@ -138,7 +141,7 @@ fn leaves(here: &Place, of: &str, found: &mut BTreeSet<String>) {
     let listed = listed.lines().take_while(|line| !line.is_empty());
     let names = listed.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
     let names: Vec<_> = names.filter(|name| !matches!(*name, "" | "help")).collect();
-    if names.is_empty() || matches!(of, "serve" | "audit" | "bench") {
+    if names.is_empty() || matches!(of, "serve" | "audit" | "bench" | "replicate") {
         found.insert(of.to_owned());
     }
     for name in names.into_iter().filter(|_| of != "bench") {

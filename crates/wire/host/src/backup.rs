@@ -220,6 +220,7 @@ fn tell(found: &Found, outcome: &BackupOutcome, begun: Instant, out: &mut Progre
     let verb = match outcome.kind {
         SetKind::Full => "BACKUP DATABASE",
         SetKind::Differential => "BACKUP DATABASE WITH DIFFERENTIAL",
+        SetKind::Log => "BACKUP LOG",
     };
     out.tell(succeeded(verb, pages, outcome.source_bytes, begun));
 }

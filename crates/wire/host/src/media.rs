@@ -223,6 +223,7 @@ fn header_row(set: &SetInfo, family: [u8; 16]) -> Named {
     let (kind, described) = match set.kind {
         SetKind::Full => (1, "Database"),
         SetKind::Differential => (5, "Database Differential"),
+        SetKind::Log => (2, "Transaction Log"),
     };
     let compression = match set.compression {
         Compression::None => None,

@@ -11,6 +11,7 @@ use crate::compress::Compression;
 use crate::error::MediaError;
 use crate::keys::{COMMITMENT_LEN, SetKeys, SetSecret};
 use crate::media::Family;
+use crate::payload::LOG_ENTRY_LEN;
 use crate::{Digest, Id};
 
 /// Minimum block size in bytes.
@@ -20,6 +21,11 @@ pub const MAX_BLOCK_SIZE: u32 = 8 * 1024 * 1024 - 4096;
 
 /// From `position` to `base trailer`.
 const FIXED_LEN: usize = 112;
+/// Place of the type in a header.
+const TYPE_AT: usize = COMMON_LEN + 4;
+/// The type of a log set, and the bytes that only such a set has behind `base trailer`.
+const LOG_TYPE: u8 = 3;
+const LOG_LEN: usize = 40;
 const MAX_WRAPPED_LEN: usize = 4096;
 const COPY_ONLY: u8 = 1;
 const SOURCE_ENCRYPTED: u8 = 2;
@@ -34,6 +40,22 @@ pub struct Base {
     pub trailer_sha256: Digest,
 }
 
+/// The place of a log set in an archive (`docs/format/archive.md`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogLink {
+    /// The set before it: the full set that begins the chain, or the log set before.
+    pub before: Base,
+    /// Set id of the full set that begins the chain.
+    pub chain: Id,
+    /// Number of its object in the archive.
+    pub number: u64,
+    /// Number of the object that holds the full set; the chain's objects have all numbers from
+    /// there on.
+    pub first: u64,
+    /// Number of transactions in the set, at least 1.
+    pub transactions: u32,
+}
+
 /// The part of its source that a set contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetKind {
@@ -41,6 +63,28 @@ pub enum SetKind {
     Full,
     /// The pages that changed since a full set.
     Differential(Base),
+    /// The transactions that were committed since the set before.
+    Log(LogLink),
+}
+
+impl SetKind {
+    /// Returns the number in a header.
+    fn id(self) -> u8 {
+        match self {
+            Self::Full => 1,
+            Self::Differential(_) => 2,
+            Self::Log(_) => LOG_TYPE,
+        }
+    }
+
+    /// Returns the set that it stands on.
+    fn base(self) -> Option<Base> {
+        match self {
+            Self::Full => None,
+            Self::Differential(base) => Some(base),
+            Self::Log(link) => Some(link.before),
+        }
+    }
 }
 
 /// The kinds of source.
@@ -223,16 +267,14 @@ impl SetHeader {
     }
 
     fn put_fixed(&self, out: &mut Vec<u8>) {
-        let base = match self.kind {
-            SetKind::Full => Base { set_id: [0; 16], trailer_sha256: [0; 32] },
-            SetKind::Differential(base) => base,
-        };
+        let no_base = Base { set_id: [0; 16], trailer_sha256: [0; 32] };
+        let base = self.kind.base().unwrap_or(no_base);
         let (compression, level) = self.compression.id_and_level();
         let flags = if self.copy_only { COPY_ONLY } else { 0 }
             | if self.source_encrypted { SOURCE_ENCRYPTED } else { 0 }
             | if self.has_page_map { HAS_PAGE_MAP } else { 0 };
         out.extend_from_slice(&self.position.to_le_bytes());
-        out.push(if self.kind == SetKind::Full { 1 } else { 2 });
+        out.push(self.kind.id());
         out.push(if self.source == Source::Stream { 2 } else { 1 });
         out.push(compression);
         out.push(self.algorithm.map_or(0, Algorithm::id));
@@ -250,6 +292,14 @@ impl SetHeader {
         out.extend_from_slice(&base.set_id);
         out.extend_from_slice(&base.trailer_sha256);
         debug_assert_eq!(out.len(), COMMON_LEN + FIXED_LEN);
+        if let SetKind::Log(link) = self.kind {
+            out.extend_from_slice(&link.chain);
+            out.extend_from_slice(&link.number.to_le_bytes());
+            out.extend_from_slice(&link.first.to_le_bytes());
+            out.extend_from_slice(&link.transactions.to_le_bytes());
+            out.extend_from_slice(&[0; 4]);
+            debug_assert_eq!(out.len(), COMMON_LEN + FIXED_LEN + LOG_LEN);
+        }
     }
 
     fn read_fixed(reader: &mut Reader<'_>) -> Result<Self, MediaError> {
@@ -267,7 +317,8 @@ impl SetHeader {
         let kind = match kind {
             1 if no_base => SetKind::Full,
             2 if !no_base => SetKind::Differential(base),
-            1 | 2 => return Err(MediaError::malformed(PART, "type and base do not agree")),
+            LOG_TYPE if !no_base => SetKind::Log(read_link(reader, base)?),
+            1..=LOG_TYPE => return Err(MediaError::malformed(PART, "type and base do not agree")),
             _ => return Err(MediaError::malformed(PART, "there is no such type of set")),
         };
         let source = match source {
@@ -328,11 +379,21 @@ impl SetHeader {
             let whole = self.block_size.is_multiple_of(page_size);
             rule(whole, "its block size is no multiple of its page size")?;
         } else {
-            rule(self.kind == SetKind::Full, "a stream has no differential set")?;
+            rule(self.kind == SetKind::Full, "a stream has full sets only")?;
             rule(!self.has_page_map, "a stream has no page map")?;
         }
-        if let SetKind::Differential(base) = self.kind {
-            rule(base.set_id != [0; 16], "a differential set needs its base")?;
+        if let Some(base) = self.kind.base() {
+            rule(base.set_id != [0; 16], "a set that is not full needs its base")?;
+        }
+        if let SetKind::Log(link) = self.kind {
+            rule(!self.has_page_map, "a log set has no page map")?;
+            rule(link.transactions > 0, "a log set without transactions")?;
+            let follows = link.first > 0 && link.first < link.number;
+            rule(follows, "a log set has a number behind that of its full set")?;
+            let is_second = link.number - link.first == 1;
+            rule(is_second == (link.before.set_id == link.chain), "number and chain disagree")?;
+            let room = self.source.page_size().saturating_add(LOG_ENTRY_LEN);
+            rule(self.block_size >= room, "its block size is too small for a page of a log")?;
         }
         if let Compression::Zstd(level) = self.compression {
             rule((-7..=22).contains(&level) && level != 0, "there is no such level of zstd")?;
@@ -346,10 +407,21 @@ impl SetHeader {
 pub(crate) fn context_len(header: &[u8]) -> Result<usize, MediaError> {
     let mut reader = Reader::new(PART, header);
     reader.take(COMMON_LEN + FIXED_LEN)?;
+    if header.get(TYPE_AT) == Some(&LOG_TYPE) {
+        reader.take(LOG_LEN)?;
+    }
     for _ in 0..7 {
         reader.short("a text's length", MAX_TEXT_LEN)?;
     }
     Ok(header.len() - reader.rest_len())
+}
+
+fn read_link(reader: &mut Reader<'_>, before: Base) -> Result<LogLink, MediaError> {
+    let chain = reader.array()?;
+    let (number, first) = (reader.u64()?, reader.u64()?);
+    let transactions = reader.u32()?;
+    reader.zeros(4)?;
+    Ok(LogLink { before, chain, number, first, transactions })
 }
 
 pub(super) fn put_recipients(

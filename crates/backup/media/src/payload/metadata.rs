@@ -25,6 +25,8 @@ pub struct Metadata {
     pub journal_mode: Option<String>,
     /// Text encoding of the database, such as `UTF-8`.
     pub encoding: Option<String>,
+    /// Number of the object of a full set in its archive.
+    pub archive_number: Option<u64>,
 }
 
 /// The JSON object. A reader ignores unknown keys.
@@ -41,6 +43,8 @@ struct Stored {
     journal_mode: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     encoding: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    archive_number: Option<u64>,
 }
 
 /// A key in hexadecimal digits, wiped when it is dropped.
@@ -77,6 +81,7 @@ impl Metadata {
             sqlite_version: self.sqlite_version,
             journal_mode: self.journal_mode.clone(),
             encoding: self.encoding.clone(),
+            archive_number: self.archive_number,
         };
         let json = serde_json::to_vec(&stored).map(Zeroizing::new);
         let json = json.map_err(|_| malformed("it has no JSON form"))?;
@@ -107,6 +112,7 @@ impl Metadata {
             sqlite_version: stored.sqlite_version,
             journal_mode: stored.journal_mode,
             encoding: stored.encoding,
+            archive_number: stored.archive_number,
         })
     }
 }

@@ -1,9 +1,11 @@
-//! The content of blocks: pages, changed pages, page maps, metadata.
+//! The content of blocks: pages, changed pages, pages of transactions, page maps, metadata.
 
+mod log;
 mod map;
 mod metadata;
 mod pages;
 
+pub use log::{LOG_ENTRY_LEN, LogEnd, LogEntry, LogOrder, LogPages, LogPagesBuilder};
 pub use map::{
     FINGERPRINT_LEN, MAP_PAGES_PER_BLOCK, MAX_MAP_PAYLOAD_LEN, PageMapBlock, put_page_map,
 };

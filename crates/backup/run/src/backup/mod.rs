@@ -19,6 +19,7 @@ use tdekit_key_crypto::SecretBytes;
 
 use self::plan::Plan;
 use self::write::Record;
+use crate::archive::LogBatch;
 use crate::error::At;
 use crate::media::base::{self, OpenBase};
 use crate::options::{BackupJob, Compression, Labels, Mode, Source};
@@ -32,9 +33,11 @@ pub struct BackupOutcome {
     pub media_id: [u8; 16],
     /// The set.
     pub set_id: [u8; 16],
+    /// SHA-256 of its trailer, of the first family.
+    pub trailer_sha256: [u8; 32],
     /// Its position.
     pub position: u32,
-    /// Full or differential.
+    /// Full, differential or log.
     pub kind: SetKind,
     /// Position of the base of a differential set.
     pub base_position: Option<u32>,
@@ -112,16 +115,13 @@ pub fn backup(
 ) -> Result<BackupOutcome, RunError> {
     run.check()?;
     check_options(&job)?;
-    let mut plan = Plan::open(targets, job.layout, job.mode, now_ms())?;
+    let logs = matches!(job.source, Source::Log(_));
+    let mut plan = Plan::open(targets, (job.layout, logs), job.mode, now_ms())?;
     let media = plan.media.take();
     if !job.allow_mixed {
         refuse_mixed(media.as_ref(), job.encryption.is_some())?;
     }
-    let begun_ms = now_ms();
-    let source = match job.source {
-        Source::Database(source) => Opened::Database(Box::new(Snapshot::open(source)?)),
-        Source::Stream(source) => Opened::Stream(source.reader),
-    };
+    let (source, begun_ms, archive_number) = Opened::of(job.source)?;
     let base = match (&source, job.differential) {
         (Opened::Database(snapshot), true) => {
             Some(open_base(media.as_ref(), snapshot, &job.labels, job.base_keys)?)
@@ -136,16 +136,10 @@ pub fn backup(
         }
         None => (None, Vec::new()),
     };
-    let map_key = match (&base, &source) {
-        (Some(base), _) => Some(base.map_key.try_clone()?),
-        (None, Opened::Database(_)) if job.page_map && !job.copy_only => {
-            Some(SecretBytes::random(MAP_KEY_LEN)?)
-        }
-        _ => None,
-    };
+    let map_key = source.map_key(base.as_ref(), job.page_map && !job.copy_only)?;
     let header = SetHeader {
         position: plan.position,
-        kind: base.as_ref().map_or(StoredKind::Full, |base| StoredKind::Differential(base.base)),
+        kind: source.kind(base.as_ref()),
         source: source.stored(),
         compression: stored_compression(job.compression),
         algorithm: job.encryption.map(|encryption| encryption.algorithm),
@@ -162,14 +156,16 @@ pub fn backup(
         texts: texts(&job.labels),
         recipients: recipients.clone(),
     };
+    let kind = kind_of(header.kind);
     let record = Record::begin(&mut plan, header, secret.as_ref(), job.signer)?;
     drop(secret);
     let last = write::Last { check: job.check, before_publish: job.before_publish };
-    let body = record.write(source, base.as_ref(), map_key, (run, last))?;
-    let (kind, base) = (if base.is_some() { SetKind::Differential } else { SetKind::Full }, base);
+    let keep = write::Keep { map_key, archive_number };
+    let body = record.write(source, base.as_ref(), keep, (run, last))?;
     Ok(BackupOutcome {
         media_id: plan.media_id,
         set_id: body.set_id,
+        trailer_sha256: body.trailer_sha256,
         position: plan.position,
         kind,
         base_position: base.as_ref().map(OpenBase::position),
@@ -195,21 +191,66 @@ pub fn backup(
 enum Opened {
     Database(Box<Snapshot>),
     Stream(Box<dyn Read + Send>),
+    Log(Box<LogBatch>),
 }
 
 impl Opened {
+    /// Opens a source. Returns the time of that too, and the number of a full set's object in its
+    /// archive.
+    fn of(source: Source) -> Result<(Self, i64, Option<u64>), RunError> {
+        let begun_ms = now_ms();
+        Ok(match source {
+            Source::Database(source) => {
+                (Self::Database(Box::new(Snapshot::open(source)?)), begun_ms, None)
+            }
+            Source::Stream(source) => (Self::Stream(source.reader), begun_ms, None),
+            Source::Snapshot(snapshot, at_ms, number) => {
+                (Self::Database(snapshot), at_ms, Some(number))
+            }
+            Source::Log(batch) => {
+                let begun_ms = batch.begun_ms();
+                (Self::Log(Box::new(batch)), begun_ms, None)
+            }
+        })
+    }
+
+    /// Returns the key of the page map: that of the base, or a new one for a full set if `wanted`.
+    fn map_key(
+        &self,
+        base: Option<&OpenBase<'_>>,
+        wanted: bool,
+    ) -> Result<Option<SecretBytes>, RunError> {
+        Ok(match (base, self) {
+            (Some(base), _) => Some(base.map_key.try_clone()?),
+            (None, Self::Database(_)) if wanted => Some(SecretBytes::random(MAP_KEY_LEN)?),
+            _ => None,
+        })
+    }
+
+    fn kind(&self, base: Option<&OpenBase<'_>>) -> StoredKind {
+        match (self, base) {
+            (Self::Log(batch), _) => StoredKind::Log(batch.link()),
+            (_, Some(base)) => StoredKind::Differential(base.base),
+            (_, None) => StoredKind::Full,
+        }
+    }
+
     fn stored(&self) -> StoredSource {
         match self {
             Self::Database(snapshot) => {
                 StoredSource::Database { page_size: snapshot.page_size(), pages: snapshot.pages() }
             }
             Self::Stream(_) => StoredSource::Stream,
+            Self::Log(batch) => {
+                StoredSource::Database { page_size: batch.page_size(), pages: batch.pages() }
+            }
         }
     }
 
     fn encrypted_file_id(&self) -> Option<Id> {
         match self {
             Self::Database(snapshot) => snapshot.encrypted_file_id(),
+            Self::Log(batch) => batch.encrypted_file_id(),
             Self::Stream(_) => None,
         }
     }
@@ -220,8 +261,17 @@ impl Opened {
             Self::Database(snapshot) => {
                 Some(u64::from(snapshot.pages()) * u64::from(snapshot.page_size()))
             }
+            Self::Log(batch) => Some(batch.pages_stored() * u64::from(batch.page_size())),
             Self::Stream(_) => None,
         }
+    }
+}
+
+fn kind_of(kind: StoredKind) -> SetKind {
+    match kind {
+        StoredKind::Full => SetKind::Full,
+        StoredKind::Differential(_) => SetKind::Differential,
+        StoredKind::Log(_) => SetKind::Log,
     }
 }
 
@@ -233,6 +283,7 @@ fn check_options(job: &BackupJob<'_>) -> Result<(), RunError> {
         return refuse("compression", "levels of zstd are -7 to -1 and 1 to 22");
     }
     match (&job.source, job.differential) {
+        (Source::Log(_), true) => refuse("differential", "a log set has no base"),
         (Source::Stream(_), true) => refuse("differential", "a stream has no pages to compare"),
         (_, true) if job.copy_only => refuse("differential", "a set that is no base has none"),
         (_, true) if job.mode != Mode::Append => {

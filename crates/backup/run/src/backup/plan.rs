@@ -41,9 +41,10 @@ pub(super) struct FamilyPlan {
 const COPY_LEN: usize = 1 << 20;
 
 impl Plan {
+    /// Opens the targets. A new media set may hold log sets if `logs` says so.
     pub(super) fn open(
         mut targets: Vec<Box<dyn Target>>,
-        layout: Layout,
+        (layout, logs): (Layout, bool),
         mode: Mode,
         now_ms: i64,
     ) -> Result<Self, RunError> {
@@ -71,13 +72,13 @@ impl Plan {
         if sources.iter().any(Option::is_some) {
             return Self::behind(targets, sources, now_ms);
         }
-        Self::new_media(targets, layout, mode == Mode::Replace || empty, now_ms)
+        Self::new_media(targets, (layout, logs), mode == Mode::Replace || empty, now_ms)
     }
 
     /// Plans a new media set.
     fn new_media(
         targets: Vec<Box<dyn Target>>,
-        layout: Layout,
+        (layout, logs): (Layout, bool),
         replace: bool,
         now_ms: i64,
     ) -> Result<Self, RunError> {
@@ -92,7 +93,8 @@ impl Plan {
         for (targets, index) in groups.into_iter().zip(0..) {
             let family = Family { index, count };
             let hash = ContentHash::NEW;
-            let new_header = MediaHeader { media_id, family, part: 0, made_ms: now_ms, hash };
+            let made_ms = now_ms;
+            let new_header = MediaHeader { media_id, family, part: 0, made_ms, hash, logs };
             let previous = new_header.digest().map_err(|error| new_at().error(error))?;
             let place = AppendAt::New { replace };
             families.push(FamilyPlan { previous, ordinal: 1, targets, place, new_header });

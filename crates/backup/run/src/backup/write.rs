@@ -11,6 +11,7 @@ use super::plan::Plan;
 use super::publish::{Unpublished, publish, settle};
 use super::record::signature_record;
 use super::{Checked, Opened, Signable, now_ms};
+use crate::archive::LogFeed;
 use crate::error::At;
 use crate::feed::{BaseMap, ChangedFeed, FullFeed, StreamFeed};
 use crate::media::base::OpenBase;
@@ -45,9 +46,18 @@ pub(super) struct Last<'a> {
     pub(super) before_publish: BeforePublish<'a>,
 }
 
+/// What the metadata of a set hold besides the facts of the database.
+pub(super) struct Keep {
+    /// Key of the page map's fingerprints.
+    pub(super) map_key: Option<SecretBytes>,
+    /// Number of a full set's object in its archive.
+    pub(super) archive_number: Option<u64>,
+}
+
 /// Result of writing.
 pub(super) struct Body {
     pub(super) set_id: Id,
+    pub(super) trailer_sha256: [u8; 32],
     pub(super) pages: u64,
     pub(super) page_size: u32,
     pub(super) pages_stored: u64,
@@ -104,7 +114,7 @@ impl<'r> Record<'r> {
         self,
         source: Opened,
         base: Option<&OpenBase<'_>>,
-        map_key: Option<SecretBytes>,
+        Keep { map_key, archive_number }: Keep,
         (run, last): (&Run<'_>, Last<'_>),
     ) -> Result<Body, RunError> {
         let (meter, fate) = (Meter::new(run, source.bytes()), Fate::default());
@@ -126,10 +136,16 @@ impl<'r> Record<'r> {
                     feed.changed_pages()
                 }
             },
+            Opened::Log(batch) => {
+                let feed = LogFeed::new(batch, self.header.block_size, &meter);
+                self.seal_all(&feed, None, (run, &meter, &fate))?;
+                batch.pages_stored()
+            }
             Opened::Stream(_) => 0,
         };
         let (snapshot, source_bytes) = match source {
             Opened::Database(snapshot) => (Some(snapshot), meter.total_bytes()),
+            Opened::Log(_) => (None, meter.total_bytes()),
             Opened::Stream(reader) => {
                 let block_len = usize::try_from(self.header.block_size).unwrap_or(usize::MAX);
                 let feed = StreamFeed::new(reader, families, block_len, &meter);
@@ -138,7 +154,7 @@ impl<'r> Record<'r> {
             }
         };
         let map_key = map_key.filter(|_| self.header.has_page_map);
-        let metadata = metadata(snapshot.as_deref(), map_key);
+        let metadata = Metadata { archive_number, ..metadata(snapshot.as_deref(), map_key) };
         let mut body = self.finish(&metadata, snapshot.as_deref(), (run, last))?;
         (body.pages_stored, body.source_bytes) = (pages_stored, source_bytes);
         Ok(body)
@@ -186,6 +202,7 @@ impl<'r> Record<'r> {
         let empty = Metadata::default();
         let mut body = Body {
             set_id: self.set_id,
+            trailer_sha256: [0; 32],
             pages: self.header.source.pages().into(),
             page_size: self.header.source.page_size(),
             pages_stored: 0,
@@ -227,9 +244,12 @@ impl<'r> Record<'r> {
             }
             body.media_bytes += family.stored_bytes + (index.len() + TRAILER_LEN) as u64;
             settle(&mut family.copies, families)?;
+            let trailer_sha256 = trailer_digest(&trailer);
+            if unpublished.is_empty() {
+                body.trailer_sha256 = trailer_sha256;
+            }
             if let Some(hash) = self.hash {
                 let content_sha256 = family.content.finish();
-                let trailer_sha256 = trailer_digest(&trailer);
                 body.signable.push(Signable { trailer_sha256, hash, content_sha256 });
             }
             unpublished.push(Unpublished { copies: family.copies, trailer, behind: Vec::new() });
@@ -265,5 +285,6 @@ fn metadata(snapshot: Option<&Snapshot>, map_key: Option<SecretBytes>) -> Metada
         sqlite_version: facts.sqlite_version,
         journal_mode: Some(facts.journal_mode.clone()),
         encoding: Some(facts.encoding.clone()),
+        archive_number: None,
     }
 }

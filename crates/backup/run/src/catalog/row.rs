@@ -127,6 +127,7 @@ impl CatalogSet {
             kind: match info.kind {
                 SetKind::Full => "D",
                 SetKind::Differential => "I",
+                SetKind::Log => "L",
             }
             .to_owned(),
             database_name: info.database_name.clone(),

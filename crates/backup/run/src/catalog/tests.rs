@@ -39,6 +39,7 @@ fn info(position: u32) -> SetInfo {
         expires_ms: if position == 1 { 0 } else { 1_800_000_000_000 },
         database_id: [9; 16],
         base: (position != 1).then_some([7; 16]),
+        log: None,
         name: "nightly".to_owned(),
         database_name: "app.db".to_owned(),
         path: "/data/app.db".to_owned(),

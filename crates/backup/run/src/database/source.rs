@@ -138,7 +138,8 @@ pub fn open<E: From<RunError>>(
     Ok(Database { source, certificates, key_version, unlocked })
 }
 
-fn connect(path: &Path, encrypted: bool) -> Result<Connection, RunError> {
+/// Opens a further connection to a database that [`open`] opened.
+pub(crate) fn connect(path: &Path, encrypted: bool) -> Result<Connection, RunError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;

@@ -86,7 +86,7 @@ impl Numbers {
     }
 
     /// Returns the next data block: they are distributed to the families in turn.
-    fn data(&mut self, first_page: u32) -> Job {
+    pub(crate) fn data(&mut self, first_page: u32) -> Job {
         let family = Family::of_block(self.data_blocks, self.families());
         self.data_blocks += 1;
         self.job(BlockKind::Data, family, first_page)

@@ -3,22 +3,34 @@
 use std::io::Write;
 
 use super::opened::OpenSet;
-use super::{RestoreOutcome, VerifyReport, restore, verify};
+use super::{RestoreOutcome, VerifyReport, replay, restore, verify};
 use crate::{PageSink, Run, RunError, SetInfo, SourceKind};
 
-/// A set and its base, opened: their headers, trailers and indexes were read and checked once, and
+/// A set and its base, or a chain of an archive, opened: their headers, trailers and indexes were read and checked once, and
 /// verifying and restoring use those. After [`Self::verify`] only the verified blocks are restored.
 pub struct Chain<'a> {
     /// The base first.
     sets: Vec<(&'a SetInfo, OpenSet<'a>)>,
+    /// Where log sets follow the full one: the last transaction of the last set that is wanted, and
+    /// the pages of the database behind it.
+    cut: Option<(u32, u32)>,
 }
 
 impl<'a> Chain<'a> {
     pub(super) fn new(sets: Vec<(&'a SetInfo, OpenSet<'a>)>) -> Self {
-        Self { sets }
+        Self { sets, cut: None }
     }
 
-    /// Returns the sets: a full one, then perhaps the differential one based on it.
+    /// Makes a chain of an archive: a full set, and with `cut` log sets that follow it.
+    pub(crate) fn of_archive(
+        sets: Vec<(&'a SetInfo, OpenSet<'a>)>,
+        cut: Option<(u32, u32)>,
+    ) -> Self {
+        Self { sets, cut }
+    }
+
+    /// Returns the sets: a full one, then perhaps the differential one based on it, or the log sets
+    /// behind it.
     pub fn sets(&self) -> impl Iterator<Item = &'a SetInfo> + '_ {
         self.sets.iter().map(|(info, _)| *info)
     }
@@ -53,7 +65,10 @@ impl<'a> Chain<'a> {
     ) -> Result<RestoreOutcome, RunError> {
         self.last(SourceKind::Database)?;
         let sets: Vec<&OpenSet<'_>> = self.sets.iter().map(|(_, set)| set).collect();
-        restore::database(&sets, sink, run)
+        match self.cut {
+            None => restore::database(&sets, sink, run),
+            Some(cut) => replay::database(&sets, cut, sink, run),
+        }
     }
 
     /// Restores a stream. Bytes are written in order as their blocks are opened, so the bytes

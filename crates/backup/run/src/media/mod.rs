@@ -4,7 +4,9 @@ pub(crate) mod base;
 mod chain;
 pub(crate) mod list;
 mod newest;
+mod only;
 pub(crate) mod opened;
+mod replay;
 mod restore;
 mod verify;
 pub(crate) mod volume;
@@ -19,8 +21,9 @@ use tdekit_backup_media::SetKind as StoredKind;
 
 use self::list::Volumes;
 use self::opened::OpenSet;
+use crate::archive::ArchiveError;
 use crate::file::FileMedia;
-use crate::{Finding, MediaSource, PageSink, Run, RunError, SetInfo, UnwrapSecret};
+use crate::{Finding, MediaSource, PageSink, Run, RunError, SetInfo, SetKind, UnwrapSecret};
 
 /// A media set that is read.
 pub struct Media {
@@ -224,6 +227,10 @@ impl Media {
         keys: Option<&dyn UnwrapSecret>,
     ) -> Result<Chain<'_>, RunError> {
         let info = self.set(position)?;
+        if info.kind == SetKind::Log {
+            let media = self.names().into_iter().next().unwrap_or_default();
+            return Err(ArchiveError::LogAlone { media }.into());
+        }
         let set = OpenSet::open_readable(&self.volumes, info, keys)?;
         let Some(base) = self.base_of(&set)? else { return Ok(Chain::new(vec![(info, set)])) };
         let base_set = OpenSet::open_readable(&self.volumes, base, keys)?;
@@ -253,7 +260,10 @@ impl Media {
     /// Returns the base of a differential set, if it is one: it must exist, and be the very set on
     /// which it was made.
     fn base_of(&self, set: &OpenSet<'_>) -> Result<Option<&SetInfo>, RunError> {
-        let StoredKind::Differential(base) = set.header.kind else { return Ok(None) };
+        let base = match set.header.kind {
+            StoredKind::Full | StoredKind::Log(_) => return Ok(None),
+            StoredKind::Differential(base) => base,
+        };
         let damaged = |reason: &str| {
             let media = self.names().into_iter().next().unwrap_or_default();
             let what = format!("set {}", set.position);

@@ -3,7 +3,7 @@
 use tdekit_backup_media::payload::Metadata;
 use tdekit_backup_media::{
     BLOCK_HEADER_LEN, BlockHeader, BlockKey, BlockKind, BlockOpener, ContentHash, Digest, Id,
-    Index, IndexEntry, RecordFields, SetHeader, SetKeys, SetSecret, Trailer,
+    Index, IndexEntry, RecordFields, SetHeader, SetKeys, SetKind, SetSecret, Trailer,
 };
 
 use super::list::Volumes;
@@ -98,6 +98,14 @@ impl<'a> OpenSet<'a> {
     ) -> Result<Self, RunError> {
         let set = Self::open(volumes, info, keys)?;
         if set.readable { Ok(set) } else { Err(RunError::KeyNeeded { position: info.position }) }
+    }
+
+    /// Returns the number of transactions of a log set.
+    pub(crate) fn log_transactions(&self) -> Option<u32> {
+        match self.header.kind {
+            SetKind::Log(link) => Some(link.transactions),
+            SetKind::Full | SetKind::Differential(_) => None,
+        }
     }
 
     /// Returns the number of data blocks over all families.

@@ -9,6 +9,7 @@ use tdekit_backup_media::{BlockKind, SetKind};
 
 use super::RestoreOutcome;
 use super::opened::{BlockReader, OpenSet};
+use super::replay::Written;
 use crate::buffer::{ALIGN, Aligned};
 use crate::error::At;
 use crate::output::{Fate, InOrder, Pool, lock};
@@ -17,7 +18,7 @@ use crate::progress::Meter;
 use crate::{PageSink, Run, RunError};
 
 /// Offset of "reserved bytes" in page 1.
-const RESERVED_AT: usize = 20;
+pub(super) const RESERVED_AT: usize = 20;
 
 /// State that threads share while pages are restored.
 struct Restoring<'a> {
@@ -32,6 +33,8 @@ struct Restoring<'a> {
     base_pages: u32,
     reserved: &'a AtomicU8,
     healed: &'a AtomicU64,
+    /// Pages that were written in a newer state already.
+    written: Option<&'a Written>,
 }
 
 /// Restores a full set, or a differential one over its base.
@@ -60,6 +63,7 @@ pub(super) fn database(
             base_pages,
             reserved: &reserved,
             healed: &healed,
+            written: None,
         };
         run_threads(restoring_threads(run), &fate, &|| shared.work(&meter, &fate))?;
         let set_pages = set.header.source.pages();
@@ -75,6 +79,40 @@ pub(super) fn database(
         reserved_bytes: reserved.into_inner(),
         healed_blocks: healed.into_inner(),
     })
+}
+
+/// What restoring a full set found.
+pub(super) struct OfFull {
+    /// Reserved bytes in each page.
+    pub(super) reserved: u8,
+    /// Blocks that one mirror lacked and another supplied.
+    pub(super) healed: u64,
+}
+
+/// Writes those pages of a full set that are not in `written`, for a database of this many pages.
+pub(super) fn base(
+    set: &OpenSet<'_>,
+    (sink, pages, written): (&dyn PageSink, u32, &Written),
+    meter: &Meter<'_>,
+    run: &Run<'_>,
+) -> Result<OfFull, RunError> {
+    let (reserved, healed) = (AtomicU8::new(0), AtomicU64::new(0));
+    let fate = Fate::default();
+    let shared = Restoring {
+        set,
+        sink,
+        page_size: set.header.source.page_size(),
+        pages,
+        next: AtomicU64::new(0),
+        beyond_base: AtomicU64::new(0),
+        base_pages: 0,
+        reserved: &reserved,
+        healed: &healed,
+        written: Some(written),
+    };
+    run_threads(restoring_threads(run), &fate, &|| shared.work(meter, &fate))?;
+    shared.check_coverage(set.header.source.pages())?;
+    Ok(OfFull { reserved: reserved.into_inner(), healed: healed.into_inner() })
 }
 
 /// Returns the number of threads. They write what they opened, so while some wait for the disk,
@@ -158,7 +196,10 @@ impl Restoring<'_> {
         let end = u64::from(first) + (bytes.len() / page_len) as u64;
         let new = end.saturating_sub(u64::from(self.base_pages.max(first - 1)) + 1);
         self.beyond_base.fetch_add(new, Ordering::Relaxed);
-        self.sink.write(first, bytes)
+        match self.written {
+            None => self.sink.write(first, bytes),
+            Some(written) => written.write_rest(self.sink, (first, page_len), bytes),
+        }
     }
 
     /// Pages that the base lacks must all be in the set: no hole may be taken for pages of zeros.

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tdekit_backup_media::payload::{ChangedPages, Metadata, PageMapBlock, Pages};
+use tdekit_backup_media::payload::{ChangedPages, LogPages, Metadata, PageMapBlock, Pages};
 use tdekit_backup_media::{
     BlockKind, ContentDigest, ContentHash, Digest, RecordKind, SetKind, Source,
 };
@@ -211,7 +211,10 @@ impl<'a> Worker<'a> {
             (BlockKind::Data, Source::Database { page_size, .. }, SetKind::Full) => {
                 Pages::decode(index, &self.payload, page_size).map(|pages| pages.first_page)
             }
-            (BlockKind::Data, Source::Database { page_size, .. }, _) => {
+            (BlockKind::Data, Source::Database { page_size, .. }, SetKind::Log(_)) => {
+                LogPages::decode(index, &self.payload, page_size).map(|_| first_page)
+            }
+            (BlockKind::Data, Source::Database { page_size, .. }, SetKind::Differential(_)) => {
                 ChangedPages::decode(index, &self.payload, page_size).map(|pages| pages.bounds().0)
             }
         };

@@ -86,6 +86,15 @@ impl Client {
 }
 
 impl Access {
+    pub(super) fn new(
+        address: String,
+        key: Path,
+        connection: Connection,
+        options: ObjectOptions,
+    ) -> Self {
+        Self { address, key, connection, options }
+    }
+
     pub(super) fn address(&self) -> String {
         self.address.clone()
     }

@@ -14,6 +14,7 @@ mod claim;
 mod connect;
 mod media;
 mod pieces;
+mod prefix;
 mod said;
 mod target;
 #[cfg(test)]
@@ -27,6 +28,7 @@ use crate::ObjectFault;
 
 pub use address::is_object_address;
 pub use media::ObjectMedia;
+pub(crate) use prefix::Prefix;
 pub use target::ObjectTarget;
 
 /// Settings for an object store.

@@ -158,7 +158,8 @@ fn wal_path(path: &Path) -> PathBuf {
     name.into()
 }
 
-fn open_kept(path: &Path) -> io::Result<Arc<File>> {
+/// Opens a database's file, which stays open in this process as long as it has a name.
+pub(crate) fn open_kept(path: &Path) -> io::Result<Arc<File>> {
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
     // Nobody can open a file again after its last name is gone: its locks no longer matter.
     opened.retain(|_, file| file.metadata().is_ok_and(|metadata| metadata.nlink() > 0));

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rusqlite::Connection;
 use rusqlite::ffi::{
-    SQLITE_FCNTL_FILE_POINTER, SQLITE_OK, sqlite3_file, sqlite3_file_control, sqlite3_io_methods,
+    SQLITE_FCNTL_FILE_POINTER, SQLITE_FCNTL_JOURNAL_POINTER, SQLITE_IOERR, SQLITE_OK, sqlite3_file,
+    sqlite3_file_control, sqlite3_io_methods,
 };
 use tdekit_sqlite::FCNTL_TDEKIT_SEQUENCES;
 
@@ -17,7 +18,7 @@ use tdekit_sqlite::FCNTL_TDEKIT_SEQUENCES;
 const METHODS_VERSION: c_int = 2;
 
 /// The main file of a connection, which the borrow keeps open and exclusive.
-pub(super) struct MainFile<'a> {
+pub(crate) struct MainFile<'a> {
     file: *mut sqlite3_file,
     /// Of version 2 or later, so some fields may be missing.
     methods: *const sqlite3_io_methods,
@@ -35,13 +36,21 @@ macro_rules! method {
 
 impl<'a> MainFile<'a> {
     /// Returns `None` if SQLite does not provide it.
-    pub(super) fn of(connection: &'a mut Connection) -> Option<Self> {
+    pub(crate) fn of(connection: &'a mut Connection) -> Option<Self> {
+        Self::by(connection, SQLITE_FCNTL_FILE_POINTER, METHODS_VERSION)
+    }
+
+    /// Returns the write-ahead log of a connection that has read in WAL mode.
+    pub(crate) fn log_of(connection: &'a mut Connection) -> Option<Self> {
+        Self::by(connection, SQLITE_FCNTL_JOURNAL_POINTER, 1)
+    }
+
+    fn by(connection: &'a mut Connection, control: c_int, version: c_int) -> Option<Self> {
         let mut file: *mut sqlite3_file = null_mut();
         let place: *mut *mut sqlite3_file = &mut file;
         // SAFETY: the connection is open, and this control takes the place of a pointer.
         let code = unsafe {
             let db = connection.handle();
-            let control = SQLITE_FCNTL_FILE_POINTER;
             sqlite3_file_control(db, c"main".as_ptr(), control, place.cast::<c_void>())
         };
         if code != SQLITE_OK {
@@ -52,7 +61,7 @@ impl<'a> MainFile<'a> {
         // than the type's are shorter than it: only their version is read.
         let methods = unsafe {
             let methods = file.as_ref()?.pMethods;
-            if methods.is_null() || (&raw const (*methods).iVersion).read() < METHODS_VERSION {
+            if methods.is_null() || (&raw const (*methods).iVersion).read() < version {
                 return None;
             }
             methods
@@ -83,7 +92,7 @@ impl<'a> MainFile<'a> {
 
     /// Fills `out` from `offset`, page by page as SQLite reads; returns false if that fails for any
     /// reason.
-    pub(super) fn read(&self, out: &mut [u8], offset: u64, page_len: usize) -> bool {
+    pub(crate) fn read(&self, out: &mut [u8], offset: u64, page_len: usize) -> bool {
         let Some(read) = method!(self, xRead) else { return false };
         let mut at = offset;
         for part in out.chunks_mut(page_len) {
@@ -100,9 +109,18 @@ impl<'a> MainFile<'a> {
         true
     }
 
+    /// Takes or releases locks of the log's index (`SQLITE_SHM_*`); returns SQLite's code. The
+    /// caller knows which of them SQLite itself uses on this connection.
+    pub(crate) fn lock_index(&self, first: c_int, count: c_int, flags: c_int) -> c_int {
+        let Some(lock) = method!(self, xShmLock) else { return SQLITE_IOERR };
+        // SAFETY: the file is open and nobody else uses the connection. The index is mapped, as it
+        // is once the connection has read in WAL mode: the VFS fails otherwise.
+        unsafe { lock(self.file, first, count, flags) }
+    }
+
     /// Returns a region of the index of the write-ahead log, `len` bytes that other processes write
     /// to; `None` if it does not exist.
-    pub(super) fn log_index(&self, region: u32, len: usize) -> Option<&[AtomicU32]> {
+    pub(crate) fn log_index(&self, region: u32, len: usize) -> Option<&[AtomicU32]> {
         let map = method!(self, xShmMap)?;
         let (number, bytes) = (c_int::try_from(region).ok()?, c_int::try_from(len).ok()?);
         let mut start: *mut c_void = null_mut();
@@ -120,6 +138,6 @@ impl<'a> MainFile<'a> {
 }
 
 /// Reads a number of the log's index, in the byte order of the machine.
-pub(super) fn number(of: &AtomicU32) -> u32 {
+pub(crate) fn number(of: &AtomicU32) -> u32 {
     of.load(Ordering::Acquire)
 }

@@ -5,7 +5,7 @@
 //! sound (see [`direct`]).
 
 mod direct;
-mod ffi;
+pub(crate) mod ffi;
 mod log_index;
 mod wal;
 
@@ -21,6 +21,7 @@ use rusqlite::{Connection, ErrorCode, Row};
 use tdekit_backup_media::Id;
 use tdekit_sqlite_convert::{DatabaseError, stand_in_for_collations};
 
+pub(crate) use self::direct::open_kept;
 use self::direct::{By, Direct};
 use self::ffi::MainFile;
 use crate::options::DatabaseSource;
@@ -40,7 +41,7 @@ const MAX_TABLES: i64 = 10_000;
 const READ_PAGE: &str = "SELECT data FROM sqlite_dbpage('main') WHERE pgno = ?1";
 
 /// A database as it is at one commit.
-pub(crate) struct Snapshot {
+pub struct Snapshot {
     path: PathBuf,
     connection: Mutex<Connection>,
     direct: Option<Direct>,

@@ -2,7 +2,8 @@
 #![allow(dead_code, clippy::unwrap_used)] // each test file uses a part of it
 
 use tdekit_backup_media::payload::{
-    ChangedPages, ChangedPagesBuilder, Metadata, PageMapBlock, Pages, put_page_map, put_pages_head,
+    ChangedPages, ChangedPagesBuilder, LogEntry, LogOrder, LogPages, LogPagesBuilder, Metadata,
+    PageMapBlock, Pages, put_page_map, put_pages_head,
 };
 use tdekit_backup_media::*;
 use tdekit_key_crypto::{Algorithm, PageFingerprint, SecretBytes};
@@ -19,6 +20,7 @@ pub(crate) enum Content {
     Stream(Vec<u8>),
     Full(Vec<u8>),
     Changed { pages: u32, changed: Vec<(u32, Vec<u8>)>, base: Base },
+    Log { pages: u32, logged: Vec<(LogEntry, Vec<u8>)>, link: LogLink },
 }
 
 #[derive(Debug, Clone)]
@@ -40,7 +42,7 @@ impl Spec {
         algorithm: Option<Algorithm>,
         compression: Compression,
     ) -> Self {
-        let page_map = content.page_size() > 0;
+        let page_map = content.page_size() > 0 && !matches!(content, Content::Log { .. });
         let family = Family::SINGLE;
         let recipients = algorithm.map(|_| recipient("Cert")).into_iter().collect();
         Self {
@@ -65,7 +67,7 @@ impl Content {
         let pages = match self {
             Self::Stream(_) => return Source::Stream,
             Self::Full(bytes) => u32::try_from(bytes.len() / PAGE).unwrap(),
-            Self::Changed { pages, .. } => *pages,
+            Self::Changed { pages, .. } | Self::Log { pages, .. } => *pages,
         };
         Source::Database { page_size: PAGE_SIZE, pages }
     }
@@ -96,6 +98,25 @@ impl Content {
                 }
                 payloads
             }
+            Self::Log { logged, .. } => {
+                let mut builder = LogPagesBuilder::new(block_size, PAGE_SIZE);
+                let (mut payloads, mut out) = (Vec::new(), Vec::new());
+                let (mut transaction, mut first) = (1, 1);
+                for (entry, page) in logged {
+                    builder.push(*entry, page).unwrap();
+                    transaction += u32::from(entry.end.is_some());
+                    if builder.is_full() {
+                        builder.finish(&mut out);
+                        payloads.push((first, out.clone()));
+                        first = transaction;
+                    }
+                }
+                if !builder.is_empty() {
+                    builder.finish(&mut out);
+                    payloads.push((first, out.clone()));
+                }
+                payloads
+            }
         }
     }
 }
@@ -118,6 +139,7 @@ pub(crate) fn recipient(name: &str) -> Recipient {
 pub(crate) fn header(spec: &Spec, position: u32) -> SetHeader {
     let kind = match &spec.content {
         Content::Changed { base, .. } => SetKind::Differential(*base),
+        Content::Log { link, .. } => SetKind::Log(*link),
         _ => SetKind::Full,
     };
     SetHeader {
@@ -146,6 +168,7 @@ pub(crate) fn media_header(family: Family) -> MediaHeader {
         part: 0,
         made_ms: 1_700_000_000_000,
         hash: ContentHash::NEW,
+        logs: false,
     }
 }
 
@@ -270,6 +293,7 @@ pub(crate) fn read_set_with(
     let rules = set.block_rules();
     let mut opener = BlockOpener::new(set.compression)?;
     let (mut bytes, mut changed) = (Vec::new(), Vec::new());
+    let (mut logged, mut order) = (Vec::new(), LogOrder::default());
     for (entry, number) in index.entries.iter().zip(0..) {
         let block = &media[at(entry.offset)..at(entry.offset + entry.block_len())];
         let (head, stored) = block.split_first_chunk().unwrap();
@@ -290,6 +314,14 @@ pub(crate) fn read_set_with(
                 assert_eq!(pages.bounds().0, entry.first_page);
                 changed.extend(pages.iter().map(|(number, page)| (number, page.to_vec())));
             }
+            (BlockKind::Data, SetKind::Log(_), Source::Database { page_size, .. }) => {
+                let begun = order.ended() + 1;
+                assert_eq!(entry.first_page, begun);
+                for (each, page) in LogPages::decode(number, &payload, page_size)?.iter() {
+                    order.add(number, each)?;
+                    logged.push((each, page.to_vec()));
+                }
+            }
             (BlockKind::PageMap, ..) => {
                 let map = PageMapBlock::decode(number, &payload)?;
                 assert_eq!(map.first_page, entry.first_page);
@@ -302,6 +334,10 @@ pub(crate) fn read_set_with(
         (SetKind::Full, _) => Content::Full(bytes),
         (SetKind::Differential(base), source) => {
             Content::Changed { pages: source.pages(), changed, base }
+        }
+        (SetKind::Log(link), source) => {
+            assert_eq!(order.whole(), Some(link.transactions));
+            Content::Log { pages: source.pages(), logged, link }
         }
     })
 }
@@ -343,13 +379,30 @@ pub(crate) fn algorithms() -> impl Iterator<Item = Option<Algorithm>> {
 pub(crate) const COMPRESSIONS: [Compression; 4] =
     [Compression::None, Compression::Lz4, Compression::Zstd(1), Compression::Zstd(-3)];
 
-/// Returns a stream, a full set with a page map, and a differential one.
-pub(crate) fn contents() -> [Content; 3] {
+/// Returns the transactions of a log set that takes several blocks of 4096 bytes.
+pub(crate) fn log_content() -> Content {
+    use tdekit_backup_media::payload::LogEnd;
+    let before = Base { set_id: [1; 16], trailer_sha256: [2; 32] };
+    let link = LogLink { before, chain: [1; 16], number: 8, first: 7, transactions: 3 };
+    let page = |page, end: Option<(u32, i64)>| {
+        let end = end.map(|(pages, time_ms)| LogEnd { pages, time_ms });
+        (LogEntry { page, end }, sample(PAGE))
+    };
+    let mut logged = vec![page(1, None), page(5, Some((9, 1_700_000_000_001)))];
+    logged.extend((1..20).map(|number| page(number, None)));
+    logged.push(page(20, Some((21, 1_700_000_000_002))));
+    logged.push(page(3, Some((4, 1_700_000_000_003))));
+    Content::Log { pages: 4, logged, link }
+}
+
+/// Returns a stream, a full set with a page map, a differential one, and one of a log.
+pub(crate) fn contents() -> [Content; 4] {
     let base = Base { set_id: [1; 16], trailer_sha256: [2; 32] };
     let changed = [2, 3, 9, 20].map(|number| (number, sample(PAGE))).to_vec();
     [
         Content::Stream(sample(9000)),
         Content::Full(sample(19 * PAGE)),
         Content::Changed { pages: 21, changed, base },
+        log_content(),
     ]
 }

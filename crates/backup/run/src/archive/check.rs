@@ -1,0 +1,124 @@
+//! Whether objects of an archive belong to their places and follow each other.
+
+use tdekit_backup_media::payload::{LogEnd, LogOrder, LogPages};
+
+use super::error::ArchiveError;
+use crate::error::At;
+use crate::media::opened::{BlockReader, OpenSet};
+use crate::{Media, RunError, SetInfo, SetKind, UnwrapSecret};
+
+/// The object before, and the chain that it belongs to.
+#[derive(Default)]
+pub(super) struct Links {
+    before: Option<Before>,
+}
+
+struct Before {
+    number: u64,
+    set_id: [u8; 16],
+    trailer_sha256: [u8; 32],
+    /// Number and set id of the full set.
+    first: (u64, [u8; 16]),
+    page_size: u32,
+    database_id: [u8; 16],
+    encrypted: bool,
+}
+
+impl Links {
+    /// Opens the set of the object `number`, whose name is `object`, and checks that it belongs
+    /// there and follows the one before. A full set begins a new chain.
+    ///
+    /// # Errors
+    /// `Misplaced`; `KeyNeeded`, `Damaged`, `Tampered`, those of the keys.
+    pub(super) fn add<'a>(
+        &mut self,
+        (number, object): (u64, &str),
+        media: &'a Media,
+        keys: Option<&dyn UnwrapSecret>,
+    ) -> Result<(&'a SetInfo, OpenSet<'a>), RunError> {
+        let wrong = |reason: String| -> RunError {
+            ArchiveError::Misplaced { object: object.to_owned(), reason }.into()
+        };
+        let (info, set) = media.only(keys)?;
+        let encrypted = info.algorithm.is_some();
+        let first = match (info.kind, info.log, &self.before) {
+            (SetKind::Full, ..) => {
+                let says = set.metadata()?.archive_number;
+                if says != Some(number) {
+                    let says =
+                        says.map_or("no archive".to_owned(), |says| format!("object {says}"));
+                    return Err(wrong(format!("is of {says}")));
+                }
+                (number, info.set_id)
+            }
+            (_, Some(link), _) if link.number != number => {
+                return Err(wrong(format!("is object {}", link.number)));
+            }
+            (_, Some(_), None) => return Err(wrong("has no full set before it".to_owned())),
+            (_, Some(link), Some(before)) => {
+                let follows = before.number.checked_add(1) == Some(number)
+                    && link.before.set_id == before.set_id
+                    && link.before.trailer_sha256 == before.trailer_sha256
+                    && (link.first, link.chain) == before.first;
+                if !follows {
+                    return Err(wrong(format!("does not follow object {}", before.number)));
+                }
+                let same = info.page_size == before.page_size
+                    && info.database_id == before.database_id
+                    && encrypted == before.encrypted;
+                if !same {
+                    return Err(wrong("is of another database than the one before".to_owned()));
+                }
+                before.first
+            }
+            (SetKind::Differential | SetKind::Log, None, _) => {
+                return Err(wrong("is neither a full set nor of a log".to_owned()));
+            }
+        };
+        self.before = Some(Before {
+            number,
+            set_id: info.set_id,
+            trailer_sha256: media.only_digest()?,
+            first,
+            page_size: info.page_size,
+            database_id: info.database_id,
+            encrypted,
+        });
+        Ok((info, set))
+    }
+
+    /// Forgets the object before, because one could not be read.
+    pub(super) fn cut(&mut self) {
+        self.before = None;
+    }
+}
+
+/// Reads a log set, and returns the ends of its transactions.
+///
+/// # Errors
+/// `Damaged`, `Tampered`.
+pub(super) fn log_ends(set: &OpenSet<'_>) -> Result<Vec<LogEnd>, RunError> {
+    let name = set.families.first().and_then(|family| family.copies.first());
+    let media = name.map_or("", |(volume, _)| volume.name.as_str());
+    let at = At { media, position: set.position };
+    let page_size = set.header.source.page_size();
+    let mut reader = BlockReader::new(set)?;
+    let (mut payload, mut ends, mut order) = (Vec::new(), Vec::new(), LogOrder::default());
+    for number in 0..set.data_blocks() {
+        let block = set.data_block(number).ok_or(RunError::Internal("a block of no entry"))?;
+        reader.read(set, block, &mut payload)?;
+        let index = u64::from(block.1);
+        let pages = LogPages::decode(index, &payload, page_size);
+        for (entry, _) in pages.map_err(|error| at.error(error))?.iter() {
+            order.add(index, entry).map_err(|error| at.error(error))?;
+            ends.extend(entry.end);
+        }
+    }
+    let transactions = set.log_transactions();
+    if order.whole() == transactions && transactions.is_some() {
+        return Ok(ends);
+    }
+    let what = format!("set {}", set.position);
+    let reason = "its transactions are not those that its header counts".to_owned();
+    Err(RunError::Damaged { media: media.to_owned(), what, reason })
+}

@@ -1,0 +1,173 @@
+//! Errors of archives.
+
+use std::path::PathBuf;
+
+use tdekit_key_crypto::Kind;
+
+/// Reason why an archive is not written or read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ArchiveError {
+    /// The database has no write-ahead log.
+    #[error("{} is in journal mode {mode}, which has no log to ship", .path.display())]
+    NotWal {
+        /// The database.
+        path: PathBuf,
+        /// Its journal mode.
+        mode: String,
+    },
+    /// Another process follows the database.
+    #[error("another process ships the log of {}", .path.display())]
+    Followed {
+        /// The database.
+        path: PathBuf,
+    },
+    /// The archive holds sets that nothing here has recorded.
+    #[error(
+        "{archive} holds {objects} object(s) that were not shipped from here, the last of \
+             database {database} on {host}"
+    )]
+    Foreign {
+        /// The archive.
+        archive: String,
+        /// Number of its objects.
+        objects: usize,
+        /// The database of the last one.
+        database: String,
+        /// The host that shipped it.
+        host: String,
+    },
+    /// Another process wrote the next object.
+    #[error("{object} was written by another process: it ships to the same archive")]
+    Overtaken {
+        /// The object.
+        object: String,
+    },
+    /// The index of the log cannot be used.
+    #[error("the log of {} cannot be followed: {reason}", .path.display())]
+    NoIndex {
+        /// The database.
+        path: PathBuf,
+        /// The reason.
+        reason: &'static str,
+    },
+    /// The log does not hold what its index says.
+    #[error("the log of {} cannot be read: {reason}", .path.display())]
+    Log {
+        /// The database.
+        path: PathBuf,
+        /// The fault.
+        reason: String,
+    },
+    /// There is no archive.
+    #[error("{archive} holds no archive")]
+    Empty {
+        /// The place.
+        archive: String,
+    },
+    /// An object of a chain is missing.
+    #[error("{object} is missing")]
+    MissingObject {
+        /// The object.
+        object: String,
+    },
+    /// An object is not what belongs to its place.
+    #[error("{object} {reason}")]
+    Misplaced {
+        /// The object.
+        object: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The archive does not reach back that far.
+    #[error("{archive} begins later: its first point is {first}")]
+    TooEarly {
+        /// The archive.
+        archive: String,
+        /// The first point.
+        first: String,
+    },
+    /// There is no such transaction.
+    #[error("{archive} has no transaction {transaction}")]
+    NoTransaction {
+        /// The archive.
+        archive: String,
+        /// As it was asked for.
+        transaction: String,
+    },
+    /// A log set alone is no database.
+    #[error("{media} holds transactions of a log, and not the database that they belong to")]
+    LogAlone {
+        /// The object.
+        media: String,
+    },
+    /// Objects of an archive are damaged or missing.
+    #[error("{archive} is not whole: {first}{}", more(*.findings))]
+    NotWhole {
+        /// The archive.
+        archive: String,
+        /// The first finding.
+        first: String,
+        /// Number of findings.
+        findings: usize,
+    },
+}
+
+fn more(findings: usize) -> String {
+    match findings.saturating_sub(1) {
+        0 => String::new(),
+        others => format!(", and {others} more finding(s)"),
+    }
+}
+
+impl ArchiveError {
+    /// Returns the kind of the error, which determines exit codes.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::NotWal { .. }
+            | Self::Foreign { .. }
+            | Self::TooEarly { .. }
+            | Self::NoTransaction { .. } => Kind::Refused,
+            Self::Followed { .. } | Self::Overtaken { .. } | Self::NoIndex { .. } => Kind::Busy,
+            Self::Empty { .. } => Kind::Io,
+            Self::LogAlone { .. } => Kind::Usage,
+            Self::Log { .. }
+            | Self::MissingObject { .. }
+            | Self::Misplaced { .. }
+            | Self::NotWhole { .. } => Kind::Damaged,
+        }
+    }
+
+    /// Returns what a user can do.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::NotWal { path, .. } => format!(
+                "`PRAGMA journal_mode = WAL` makes one, once and for all connections: sqlite3 {} \
+                 \"PRAGMA journal_mode = WAL\"",
+                path.display()
+            ),
+            Self::Followed { .. } => "end that process first; one is enough".to_owned(),
+            Self::Foreign { .. } => "name another archive, or --take-over where nothing ships to \
+                                     this one any more: a new chain begins behind what is there"
+                .to_owned(),
+            Self::Overtaken { .. } => {
+                "let one process ship to an archive; --take-over continues with this one".to_owned()
+            }
+            Self::MissingObject { .. } | Self::Misplaced { .. } => {
+                "`tdekit verify ARCHIVE` lists all that is wrong; --at latest-good restores up to \
+                 the last object that is whole"
+                    .to_owned()
+            }
+            Self::NotWhole { .. } => {
+                "--at latest-good restores up to the last object that is whole".to_owned()
+            }
+            Self::LogAlone { .. } => "restore its archive: name the directory or prefix".to_owned(),
+            Self::Empty { .. } => "`tdekit replicate` makes one".to_owned(),
+            Self::NoTransaction { .. } | Self::TooEarly { .. } => {
+                "`tdekit replicate status ARCHIVE` shows what is there".to_owned()
+            }
+            Self::NoIndex { .. } | Self::Log { .. } => return None,
+        })
+    }
+}

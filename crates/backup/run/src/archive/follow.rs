@@ -1,0 +1,366 @@
+//! Following a database: what is committed is shipped to its archive.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use tdekit_key_crypto::Kind;
+
+use super::chain::Point;
+use super::error::ArchiveError;
+use super::pending::Captured;
+use super::ship::Shipper;
+use super::source::{Source, Turned};
+use super::store::Place;
+use crate::labels::now_ms;
+use crate::{Compression, Encryption, Labels, RunError, Sign};
+
+/// How often the index of the log is looked at, which costs no system call.
+const LOOK: Duration = Duration::from_millis(10);
+/// How often the file, and the header of its key, are looked at.
+const LOOK_AT_FILE: Duration = Duration::from_secs(1);
+/// Frames in the log at which its transactions are shipped at once, and others may then start it
+/// anew. Stock SQLite checkpoints at 1,000 frames: below that, no writer has that work.
+const TURN_FRAMES: u32 = 800;
+/// A log that stays longer than that for want of a moment without readers is tried again then.
+const TURN_AGAIN: Duration = Duration::from_millis(100);
+/// A long log is shipped before it is started anew, but not more often than that: then its
+/// transactions wait in memory.
+const LONG_EVERY: Duration = Duration::from_millis(250);
+/// Waits after failures: the first, and the longest.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// A chain whose log sets are larger than this, and than its full set, gets a successor.
+const MIN_LOG_BYTES: u64 = 64 << 20;
+
+/// The settings of a follower.
+pub struct Settings<'a> {
+    /// How often transactions are shipped.
+    pub every: Duration,
+    /// Age at which a chain gets a successor, which begins with a full set.
+    pub snapshot_every: Duration,
+    /// Bytes of the log at which it is given up, where the archive cannot be reached: a new chain
+    /// begins later.
+    pub max_log_bytes: u64,
+    /// Compression.
+    pub compression: Compression,
+    /// Encryption; `None` writes plaintext.
+    pub encryption: Option<Encryption<'a>>,
+    /// Signs the sets.
+    pub signer: Option<&'a dyn Sign>,
+    /// Texts.
+    pub labels: Labels,
+    /// True to begin a chain behind objects that were not shipped from here.
+    pub take_over: bool,
+}
+
+/// Why a new chain begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Why {
+    /// The archive is empty.
+    First,
+    /// There is no record of what was shipped, or it is not that of the archive.
+    NoRecord,
+    /// The log was started anew, or the database changed, while nobody followed it.
+    Absence,
+    /// The log was started anew before it was shipped.
+    Gap,
+    /// Another file is under the path.
+    Replaced,
+    /// The chain is old.
+    Age,
+    /// The log sets of the chain are larger than its full set.
+    Size,
+    /// The log grew beyond its limit while the archive could not be reached.
+    LogLimit,
+    /// The log does not hold what its index says.
+    Unreadable,
+    /// Another process was told to take the archive over, or its last object is gone.
+    Archive,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::First => "the archive is empty",
+            Self::NoRecord => "there is no record here of what the archive holds",
+            Self::Absence => "the database changed while nobody followed it",
+            Self::Gap => "the log was started anew before all of it was read",
+            Self::Replaced => "another file took the place of the database",
+            Self::Age => "the last full set is old",
+            Self::Size => "the log sets are larger than the full set",
+            Self::LogLimit => "the log became too long while the archive could not be reached",
+            Self::Unreadable => "the log cannot be read",
+            Self::Archive => "the last object of the archive is not the one that was shipped",
+        })
+    }
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum Event {
+    /// A new chain begins, with a full set.
+    NewChain(Why),
+    /// The full set is in the archive.
+    Full {
+        /// Number of its object.
+        number: u64,
+        /// Bytes of the object.
+        bytes: u64,
+        /// Pages of the database.
+        pages: u64,
+    },
+    /// A log set is in the archive.
+    Log {
+        /// The last transaction in it.
+        end: Point,
+        /// Bytes of the object.
+        bytes: u64,
+    },
+    /// A try failed; the next one follows after this time.
+    Failed(RunError, Duration),
+    /// The key of the database is being changed: the log is not kept meanwhile.
+    KeyChange,
+    /// The process follows the log from here on, and the chain goes on.
+    Goes(u64),
+}
+
+/// Follows a database.
+pub struct Follower<'a> {
+    shipper: Shipper<'a>,
+    source: Option<Source>,
+    why: Option<Why>,
+    looked: Instant,
+    /// When a long log is tried again, and when everything was shipped last.
+    turn_at: Instant,
+    shipped: Instant,
+    key_change: Option<Instant>,
+}
+
+impl<'a> Follower<'a> {
+    /// Opens the archive and the database, which `open` opens, and finds where to go on.
+    ///
+    /// # Errors
+    /// `NotWal`, `Followed`, `Foreign`; those of the database and of the archive's place.
+    pub fn begin(
+        place: &Place,
+        open: super::source::Open<'a>,
+        settings: Settings<'a>,
+    ) -> Result<Self, RunError> {
+        let source = Source::open(&open)?;
+        let (mut shipper, why) = Shipper::begin(place, &source, open, settings)?;
+        let mut source = source;
+        let why = match why {
+            Some(why) => Some(why),
+            None if shipper.resume(&mut source)? => None,
+            None => Some(Why::Absence),
+        };
+        let now = Instant::now();
+        Ok(Self {
+            shipper,
+            source: Some(source),
+            why,
+            looked: now,
+            turn_at: now,
+            shipped: now,
+            key_change: None,
+        })
+    }
+
+    /// Ships until `stop` becomes true; with `once`, what is there now.
+    ///
+    /// # Errors
+    /// What cannot be waited for: `Overtaken`, errors of keys; with `once` any failure.
+    pub fn run(
+        &mut self,
+        once: bool,
+        stop: &AtomicBool,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<(), RunError> {
+        if let (None, Some(number)) = (&self.why, self.shipper.number()) {
+            tell(Event::Goes(number));
+        }
+        let (mut failures, mut next) = (0_u32, Instant::now());
+        loop {
+            let ends = once || stop.load(Ordering::Relaxed);
+            let long = self.look(failures > 0);
+            let due = ends || Instant::now() >= next;
+            let long = long && failures == 0;
+            if due || long {
+                let done = match !due && self.shipped.elapsed() < LONG_EVERY {
+                    true => self.turn_held(tell),
+                    false => self.step(tell),
+                };
+                match done {
+                    Ok(()) => {
+                        if due {
+                            failures = 0;
+                            next = Instant::now() + self.shipper.settings.every;
+                        }
+                    }
+                    Err(error) if ends || !may_pass(&error) => {
+                        self.shipper.failed(&error);
+                        return Err(error);
+                    }
+                    Err(error) => {
+                        let wait = wait_after(failures);
+                        self.shipper.failed(&error);
+                        failures = failures.saturating_add(1);
+                        next = Instant::now() + wait;
+                        tell(Event::Failed(error, wait));
+                    }
+                }
+            }
+            if ends {
+                return self.end();
+            }
+            sleep(LOOK);
+        }
+    }
+
+    /// Notes the time of commits. Returns true if the log is long. While shipping fails, it is given
+    /// up at its limit.
+    fn look(&mut self, fails: bool) -> bool {
+        let Some(source) = &mut self.source else { return false };
+        let frames = source.note();
+        let (max, page) = (self.shipper.settings.max_log_bytes, source.page_size());
+        if fails && u64::from(frames) * u64::from(page) > max && self.why.is_none() {
+            self.why = Some(Why::LogLimit);
+            source.let_go();
+        }
+        frames >= TURN_FRAMES && Instant::now() >= self.turn_at && self.why.is_none()
+    }
+
+    /// Starts a long log anew, while its transactions wait in memory.
+    fn turn_held(&mut self, tell: &mut dyn FnMut(Event)) -> Result<(), RunError> {
+        let Some(source) = self.source.as_mut().filter(|_| self.key_change.is_none()) else {
+            return Ok(());
+        };
+        match source.turn_held()? {
+            Turned::Anew => {}
+            Turned::NotNow => self.turn_at = Instant::now() + TURN_AGAIN,
+            Turned::TooLong => return self.step(tell),
+            Turned::Gap => self.why = Some(Why::Gap),
+        }
+        Ok(())
+    }
+
+    /// Reads and ships everything that was committed.
+    fn step(&mut self, tell: &mut dyn FnMut(Event)) -> Result<(), RunError> {
+        self.look_at_file(tell)?;
+        if self.source.is_none() {
+            self.source = Some(Source::open(&self.shipper.open)?);
+        }
+        let Some(source) = &mut self.source else {
+            return Err(RunError::Internal("a source that was opened"));
+        };
+        if self.why.is_none() {
+            if self.key_change.is_none() {
+                source.hold()?;
+            }
+            match source.capture(false) {
+                Ok(Captured::Gap) => self.why = Some(Why::Gap),
+                Ok(_) => {}
+                Err(RunError::Archive(ArchiveError::Log { .. })) => {
+                    self.why = Some(Why::Unreadable);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if self.why.is_none() {
+            self.shipper.ship(source, tell)?;
+            self.shipped = Instant::now();
+            self.why = self.shipper.due();
+        }
+        if self.key_change.is_some() {
+            return Ok(());
+        }
+        if let Some(why) = &self.why {
+            tell(Event::NewChain(why.clone()));
+            self.shipper.begin_chain(source, tell)?;
+            self.why = None;
+            return Ok(());
+        }
+        if source.note() < TURN_FRAMES {
+            return Ok(());
+        }
+        match source.turn()? {
+            Turned::Anew => return self.shipper.ship(source, tell),
+            Turned::NotNow | Turned::TooLong => self.turn_at = Instant::now() + TURN_AGAIN,
+            Turned::Gap => self.why = Some(Why::Gap),
+        }
+        Ok(())
+    }
+
+    /// Notices another file under the path, and a change of keys: that empties the log, so it is
+    /// not held meanwhile.
+    fn look_at_file(&mut self, tell: &mut dyn FnMut(Event)) -> Result<(), RunError> {
+        let Some(source) = &mut self.source else { return Ok(()) };
+        if self.looked.elapsed() < LOOK_AT_FILE {
+            return Ok(());
+        }
+        self.looked = Instant::now();
+        if !source.is_there()? {
+            // Closed before the other file is opened.
+            self.source = None;
+            self.why = Some(Why::Replaced);
+            return Ok(());
+        }
+        let changing = source.is_key_changing();
+        if changing && self.key_change.is_none() {
+            tell(Event::KeyChange);
+            self.key_change = Some(Instant::now());
+            // What is there is read before others may start the log anew.
+            source.let_go();
+        } else if !changing && self.key_change.take().is_some() {
+            source.hold()?;
+        }
+        Ok(())
+    }
+
+    /// Records that everything is shipped, if nobody else writes just now.
+    fn end(&mut self) -> Result<(), RunError> {
+        match &mut self.source {
+            Some(source) => self.shipper.end(source),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Returns true for a failure that may pass by itself: of the place, of the network, of locks.
+fn may_pass(error: &RunError) -> bool {
+    match error {
+        RunError::Archive(_) | RunError::Cancelled => false,
+        RunError::Store(error) => matches!(error.kind(), Kind::Busy | Kind::Io),
+        error => matches!(error.kind(), Kind::Busy | Kind::Io | Kind::Refused),
+    }
+}
+
+/// Returns the wait after this many failures before: twice as long each time, and between half and
+/// all of that, so that many followers do not come back at once.
+fn wait_after(failures: u32) -> Duration {
+    let whole = FIRST_WAIT.saturating_mul(1 << failures.min(10)).min(LONGEST_WAIT);
+    // The clock's last digits differ from process to process.
+    let random = u32::try_from(now_ms().rem_euclid(1000)).unwrap_or(0);
+    whole / 2 + whole / 2 / 1000 * random
+}
+
+/// Returns true if a chain is due to get a successor by the sizes of its sets.
+pub(super) fn is_large(full_bytes: u64, log_bytes: u64) -> bool {
+    log_bytes > full_bytes.max(MIN_LOG_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_to_a_limit() {
+        for failures in 0..40 {
+            let wait = wait_after(failures);
+            assert!(wait <= LONGEST_WAIT && wait >= FIRST_WAIT / 2, "{failures} {wait:?}");
+        }
+        assert!(wait_after(20) >= LONGEST_WAIT / 2);
+    }
+}

@@ -1,0 +1,40 @@
+//! Archives: a database's full sets and the log sets behind them, one media set an object
+//! (`docs/format/archive.md`).
+//!
+//! [`Follower`] ships what is committed to a database in WAL mode. [`Archive`] reads: the points
+//! that can be restored, and whether everything is there.
+//!
+//! The log of the database is read through SQLite's own file ([`keeper`]), so an encrypted one is
+//! opened as always. Nobody starts the log anew before its transactions are here: the follower
+//! holds one of the locks of the log's index that readers take ([`keeper::Keeper::hold`]). Where
+//! that was interrupted, SQLite's count of commits proves that none is missing, or a new chain
+//! begins.
+
+mod batch;
+mod chain;
+mod check;
+mod error;
+mod follow;
+mod frames;
+mod keeper;
+mod names;
+mod pending;
+mod read;
+mod ship;
+mod source;
+mod state;
+mod store;
+mod verify;
+
+pub use batch::LogBatch;
+pub use chain::{At, Point};
+pub use error::ArchiveError;
+pub use follow::{Event, Follower, Settings, Why};
+pub use read::{Archive, HeldChain, OpenChain};
+pub use source::Open;
+pub use state::{FileStamp, Intent, Shipped, State, state_of};
+pub use store::Place as ArchivePlace;
+pub use verify::{ArchiveReport, ChainReport, ObjectFinding};
+
+pub(crate) use batch::LogFeed;
+pub(crate) use store::Objects;

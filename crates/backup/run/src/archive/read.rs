@@ -1,0 +1,361 @@
+//! An archive that is read: the chain of objects behind a point, each link checked.
+
+use std::collections::BTreeMap;
+
+use tdekit_backup_media::payload::LogEnd;
+
+use super::chain::{At, Point};
+use super::check::{Links, log_ends};
+use super::error::ArchiveError;
+use super::store::{Place, Store};
+use crate::{Chain, Media, Run, RunError, SetInfo, SetKind, UnwrapSecret};
+
+/// An archive that is read.
+pub struct Archive {
+    pub(super) store: Store,
+    /// Numbers and sizes of the objects.
+    pub(super) objects: BTreeMap<u64, u64>,
+}
+
+/// A chain as its headers tell, which nothing has verified.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldChain {
+    /// Number of the object with the full set.
+    pub first: u64,
+    /// Number of the last object.
+    pub last: u64,
+    /// Bytes of its objects.
+    pub bytes: u64,
+    /// Time of the full set; of the first readable object without one. Milliseconds since 1970.
+    pub begun_ms: i64,
+    /// Time at which the last set was written.
+    pub finished_ms: i64,
+    /// True if it is encrypted.
+    pub encrypted: bool,
+    /// The host that shipped it.
+    pub host: String,
+    /// The path of the database.
+    pub database: String,
+}
+
+/// The objects of a chain, up to the one that a point is in. Nothing is verified yet.
+pub struct OpenChain {
+    at: At,
+    /// The full set first.
+    medias: Vec<(u64, Media)>,
+    /// The object behind, where a time was asked for: it must begin later.
+    next: Option<(u64, Media)>,
+}
+
+impl Archive {
+    /// Lists the objects at a place.
+    ///
+    /// # Errors
+    /// `Empty`; `Io`, those of an object store.
+    pub fn open(place: &Place) -> Result<Self, RunError> {
+        let store = Store::open(place, false)?;
+        let objects = store.list()?;
+        if objects.is_empty() {
+            return Err(ArchiveError::Empty { archive: place.shown() }.into());
+        }
+        Ok(Self { store, objects })
+    }
+
+    /// Returns the name that users see.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        self.store.place.shown()
+    }
+
+    /// Returns the path or address of an object.
+    #[must_use]
+    pub fn object(&self, number: u64) -> String {
+        self.store.shown(number)
+    }
+
+    /// Returns the numbers of the objects, and their sizes in bytes.
+    #[must_use]
+    pub fn objects(&self) -> &BTreeMap<u64, u64> {
+        &self.objects
+    }
+
+    /// Returns true if the chain of an object is encrypted, according to the object's header; for one
+    /// that cannot be read, that of the nearest before it.
+    ///
+    /// # Errors
+    /// Those of [`Media::open`].
+    pub fn is_encrypted(&self, number: u64) -> Result<bool, RunError> {
+        let mut failed = None;
+        for (number, _) in self.objects.range(..=number).rev() {
+            let media = self.media(*number);
+            match media.as_ref().map_err(|_| ()).and_then(|it| it.only_info().map_err(|_| ())) {
+                Ok(info) => return Ok(info.algorithm.is_some()),
+                Err(()) => failed = failed.or(media.err()),
+            }
+        }
+        Err(failed.unwrap_or(RunError::NothingReadable { media: self.shown() }))
+    }
+
+    /// Opens the object with this number as a media set.
+    ///
+    /// # Errors
+    /// `MissingObject`; those of [`Media::open`].
+    pub fn media(&self, number: u64) -> Result<Media, RunError> {
+        let Some(bytes) = self.objects.get(&number) else {
+            return Err(ArchiveError::MissingObject { object: self.object(number) }.into());
+        };
+        Media::open(vec![self.store.source(number, *bytes)?])
+    }
+
+    /// Returns the chains, the oldest first, by the headers of their first and last objects. Those
+    /// whose header cannot be read are passed over.
+    ///
+    /// # Errors
+    /// Those of a place that cannot be read.
+    pub fn chains(&self) -> Result<Vec<HeldChain>, RunError> {
+        let mut chains = Vec::new();
+        let mut below = u64::MAX;
+        while let Some((number, _)) = self.objects.range(..below).next_back() {
+            let last = *number;
+            below = last;
+            let Ok(media) = self.media(last) else { continue };
+            let (Ok(info), Ok(first)) = (media.only_info(), self.first_of(last, &media)) else {
+                continue;
+            };
+            let begun = self.media(first).and_then(|full| Ok(full.only_info()?.begun_ms));
+            chains.push(HeldChain {
+                first,
+                last,
+                bytes: self.objects.range(first..=last).map(|(_, bytes)| *bytes).sum(),
+                begun_ms: begun.unwrap_or(info.begun_ms),
+                finished_ms: info.finished_ms,
+                encrypted: info.algorithm.is_some(),
+                host: info.host.clone(),
+                database: info.path.clone(),
+            });
+            below = first;
+        }
+        chains.reverse();
+        Ok(chains)
+    }
+
+    /// Finds the objects that a point needs, by their headers.
+    ///
+    /// # Errors
+    /// `MissingObject`, `Misplaced`, `TooEarly`, `NoTransaction`; those of [`Media::open`].
+    pub fn chain(&self, at: At) -> Result<OpenChain, RunError> {
+        let last = self.objects.last_key_value().map_or(0, |(number, _)| *number);
+        let number = match at {
+            At::Latest | At::LatestGood => last,
+            At::Transaction(number, _) if self.objects.contains_key(&number) => number,
+            At::Transaction(number, transaction) => {
+                let told = transaction.map(|it| format!(".{it}")).unwrap_or_default();
+                let (archive, transaction) = (self.shown(), format!("{number}{told}"));
+                return Err(ArchiveError::NoTransaction { archive, transaction }.into());
+            }
+            At::Time(time_ms) => self.at_time(time_ms)?,
+        };
+        let mut chain = self.chain_of(number, at)?;
+        if let At::Time(_) = at
+            && self.objects.contains_key(&(number + 1))
+        {
+            chain.next = Some((number + 1, self.media(number + 1)?));
+        }
+        Ok(chain)
+    }
+
+    /// Opens the chain of an object, up to it.
+    pub(super) fn chain_of(&self, number: u64, at: At) -> Result<OpenChain, RunError> {
+        let media = self.media(number)?;
+        let first = self.first_of(number, &media)?;
+        let mut medias = Vec::new();
+        for number in first..number {
+            medias.push((number, self.media(number)?));
+        }
+        medias.push((number, media));
+        Ok(OpenChain { at, medias, next: None })
+    }
+
+    /// Returns the number of the full set that the chain of an object begins with.
+    pub(super) fn first_of(&self, number: u64, media: &Media) -> Result<u64, RunError> {
+        let info = media.only_info()?;
+        match info.log {
+            None => Ok(number),
+            Some(link) if link.number == number => Ok(link.first),
+            Some(link) => Err(self.misplaced(number, format!("is object {}", link.number))),
+        }
+    }
+
+    fn misplaced(&self, number: u64, reason: String) -> RunError {
+        ArchiveError::Misplaced { object: self.object(number), reason }.into()
+    }
+
+    /// Returns the last object that begins at a time or before. Those whose header cannot be read
+    /// are passed over: if one of them belongs to the chain, that will be an error.
+    fn at_time(&self, time_ms: i64) -> Result<u64, RunError> {
+        let numbers: Vec<u64> = self.objects.keys().copied().collect();
+        let (mut low, mut high) = (0, numbers.len());
+        let mut found = None;
+        while low < high {
+            let middle = low + (high - low) / 2;
+            // The nearest one below, or here, that can be read.
+            let readable = numbers.get(low..=middle).unwrap_or_default().iter().rev();
+            let begun = readable.copied().find_map(|number| {
+                let media = self.media(number).ok()?;
+                media.only_info().ok().map(|info| info.begun_ms)
+            });
+            if begun.is_none_or(|begun_ms| begun_ms <= time_ms) {
+                found = numbers.get(middle).copied();
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        if let Some(number) = found {
+            return Ok(number);
+        }
+        let first = numbers.first().copied().unwrap_or(0);
+        let time_ms = self.media(first)?.only_info()?.begun_ms;
+        let first = Point { number: first, transaction: 0, time_ms }.to_string();
+        Err(ArchiveError::TooEarly { archive: self.shown(), first }.into())
+    }
+
+    /// Returns the objects up to which everything is whole, each block opened, and what was passed
+    /// over for that.
+    ///
+    /// # Errors
+    /// `NothingReadable`; `Cancelled`; those of the keys.
+    pub fn latest_good(
+        &self,
+        keys: Option<&dyn UnwrapSecret>,
+        run: &Run<'_>,
+    ) -> Result<(OpenChain, Vec<RunError>), RunError> {
+        let mut passed_over = Vec::new();
+        let mut below = u64::MAX;
+        while let Some((number, _)) = self.objects.range(..below).next_back() {
+            let number = *number;
+            below = number;
+            let first = match self.media(number).and_then(|media| self.first_of(number, &media)) {
+                Ok(first) => first,
+                Err(error) => {
+                    passed_over.push(error);
+                    continue;
+                }
+            };
+            let (good, wrong) = self.good_part(first, number, (keys, run))?;
+            passed_over.extend(wrong);
+            if let Some(number) = good {
+                return Ok((self.chain_of(number, At::LatestGood)?, passed_over));
+            }
+            below = first.min(number);
+        }
+        Err(RunError::NothingReadable { media: self.shown() })
+    }
+
+    /// Returns the last object of a chain up to which all are whole, and what is wrong behind it.
+    fn good_part(
+        &self,
+        first: u64,
+        last: u64,
+        (keys, run): (Option<&dyn UnwrapSecret>, &Run<'_>),
+    ) -> Result<(Option<u64>, Option<RunError>), RunError> {
+        let (mut links, mut good) = (Links::default(), None);
+        for number in first..=last {
+            let checked = self.media(number).and_then(|media| {
+                links.add((number, &self.object(number)), &media, keys)?;
+                media.check_only(keys, run)
+            });
+            match checked {
+                Ok(()) => good = Some(number),
+                Err(error @ (RunError::Cancelled | RunError::Store(_))) => return Err(error),
+                Err(error) => return Ok((good, Some(error))),
+            }
+        }
+        Ok((good, None))
+    }
+}
+
+impl OpenChain {
+    /// Returns the number of the object with the full set.
+    #[must_use]
+    pub fn first(&self) -> u64 {
+        self.medias.first().map_or(0, |(number, _)| *number)
+    }
+
+    /// Returns what the header of the full set says. Nothing is verified yet.
+    ///
+    /// # Errors
+    /// Those of its media set.
+    pub fn full(&self) -> Result<&SetInfo, RunError> {
+        let (_, media) = self.medias.first().ok_or(RunError::Internal("a chain of no object"))?;
+        media.only_info()
+    }
+
+    /// Checks headers, MACs and links of all objects, and finds the point in the last one.
+    ///
+    /// # Errors
+    /// `Misplaced`, `NoTransaction`; `KeyNeeded`, `Damaged`, `Tampered`, those of the keys.
+    pub fn open(&self, keys: Option<&dyn UnwrapSecret>) -> Result<(Chain<'_>, Point), RunError> {
+        let mut links = Links::default();
+        let mut sets = Vec::with_capacity(self.medias.len());
+        for (number, media) in &self.medias {
+            sets.push(links.add((*number, &object_of(media)), media, keys)?);
+        }
+        let Some((number, media)) = self.medias.last() else {
+            return Err(RunError::Internal("a chain of no object"));
+        };
+        let last = sets.last().ok_or(RunError::Internal("a chain of no set"))?;
+        if last.0.kind == SetKind::Full {
+            let point = Point { number: *number, transaction: 0, time_ms: last.0.begun_ms };
+            self.check_next(&mut links, keys)?;
+            if let At::Transaction(_, Some(transaction)) = self.at {
+                return Err(no_transaction(media, *number, transaction));
+            }
+            return Ok((Chain::of_archive(sets, None), point));
+        }
+        let ends = log_ends(&last.1)?;
+        let cut = match self.at {
+            At::Time(time_ms) => ends.partition_point(|end| end.time_ms <= time_ms),
+            At::Transaction(_, Some(transaction)) => {
+                usize::try_from(transaction).unwrap_or(usize::MAX)
+            }
+            At::Latest | At::LatestGood | At::Transaction(_, None) => ends.len(),
+        };
+        let wanted = u32::try_from(cut).unwrap_or(u32::MAX);
+        let Some(end) = cut.checked_sub(1).and_then(|at| ends.get(at)) else {
+            return Err(no_transaction(media, *number, wanted));
+        };
+        self.check_next(&mut links, keys)?;
+        let LogEnd { time_ms, pages } = *end;
+        let point = Point { number: *number, transaction: wanted, time_ms };
+        Ok((Chain::of_archive(sets, Some((wanted, pages))), point))
+    }
+
+    /// Checks that the object behind begins after the time that was asked for: the headers by which
+    /// the point was found were not verified then.
+    fn check_next(
+        &self,
+        links: &mut Links,
+        keys: Option<&dyn UnwrapSecret>,
+    ) -> Result<(), RunError> {
+        let (Some((number, media)), At::Time(time_ms)) = (&self.next, self.at) else {
+            return Ok(());
+        };
+        let (info, _) = links.add((*number, &object_of(media)), media, keys)?;
+        if info.begun_ms > time_ms {
+            return Ok(());
+        }
+        let reason = "begins before the time by which it was passed over".to_owned();
+        Err(ArchiveError::Misplaced { object: object_of(media), reason }.into())
+    }
+}
+
+/// Returns the name of an object.
+fn object_of(media: &Media) -> String {
+    media.names().into_iter().next().unwrap_or_default()
+}
+
+fn no_transaction(media: &Media, number: u64, transaction: u32) -> RunError {
+    let transaction = format!("{number}.{transaction}");
+    ArchiveError::NoTransaction { archive: object_of(media), transaction }.into()
+}

@@ -1,0 +1,325 @@
+//! Sets on their way to an archive, and the record of them.
+
+use tdekit_backup_media::{Base, LogLink};
+
+use super::batch::LogBatch;
+use super::chain::Point;
+use super::error::ArchiveError;
+use super::follow::{Event, Settings, Why, is_large};
+use super::source::{Open, Source};
+use super::state::{Intent, Shipped, State, StateFile};
+use super::store::{Place, Store};
+use crate::labels::now_ms;
+use crate::{BackupJob, Media, Run, RunError, SetInfo, backup};
+
+/// Pages in a log set, as far as whole transactions allow.
+const MAX_PAGES: u64 = 16_384;
+/// Time for which writers wait at the end.
+const END_WAIT: std::time::Duration = std::time::Duration::from_millis(500);
+
+/// An archive that is written.
+pub(super) struct Shipper<'a> {
+    store: Store,
+    pub(super) open: Open<'a>,
+    pub(super) settings: Settings<'a>,
+    file: StateFile,
+    /// The last number that is in use.
+    last: u64,
+}
+
+impl<'a> Shipper<'a> {
+    /// Opens the archive and the record, and returns why a new chain must begin, if so.
+    pub(super) fn begin(
+        place: &Place,
+        source: &Source,
+        open: Open<'a>,
+        settings: Settings<'a>,
+    ) -> Result<(Self, Option<Why>), RunError> {
+        let file = StateFile::open(source.path())?;
+        let store = Store::open(place, true)?;
+        let objects = store.list()?;
+        let last = objects.last_key_value().map(|(number, bytes)| (*number, *bytes));
+        let mut shipper = Self { store, open, settings, file, last: last.map_or(0, |it| it.0) };
+        let why = shipper.compare(last, objects.len())?;
+        Ok((shipper, why))
+    }
+
+    /// Returns the number of the last object that was shipped from here.
+    pub(super) fn number(&self) -> Option<u64> {
+        self.file.state.shipped.as_ref().map(|shipped| shipped.number)
+    }
+
+    /// Compares the record with the archive's last object.
+    fn compare(
+        &mut self,
+        last: Option<(u64, u64)>,
+        objects: usize,
+    ) -> Result<Option<Why>, RunError> {
+        let archive = self.store.place.recorded();
+        let known = self.file.state.archive == archive;
+        if !known {
+            self.file.state = State::of(archive);
+        }
+        let Some((number, bytes)) = last else {
+            let gone = self.file.state.shipped.take();
+            self.last = gone.as_ref().map_or(0, |gone| gone.number);
+            return Ok(Some(if gone.is_some() { Why::Archive } else { Why::First }));
+        };
+        let media = Media::open(vec![self.store.source(number, bytes)?]);
+        let info = media.as_ref().ok().and_then(|media| media.only_info().ok());
+        if let Some((info, media)) = info.zip(media.as_ref().ok()) {
+            self.adopt(number, info, media)?;
+            let shipped = self.file.state.shipped.as_ref();
+            if shipped
+                .is_some_and(|it| (it.number, &it.set_id) == (number, &hex::encode(info.set_id)))
+            {
+                return Ok(None);
+            }
+        }
+        let ours = info.is_some_and(|info| {
+            let Settings { labels, .. } = &self.settings;
+            (&info.host, &info.path) == (&labels.host, &labels.path)
+        });
+        let shipped = self.file.state.shipped.take();
+        self.last = number.max(shipped.as_ref().map_or(0, |shipped| shipped.number));
+        if ours || self.settings.take_over {
+            return Ok(Some(if shipped.is_some() { Why::Archive } else { Why::NoRecord }));
+        }
+        Err(ArchiveError::Foreign {
+            archive: self.store.place.shown(),
+            objects,
+            database: info.map_or_else(|| "unknown".to_owned(), |info| info.path.clone()),
+            host: info.map_or_else(|| "unknown".to_owned(), |info| info.host.clone()),
+        }
+        .into())
+    }
+
+    /// Takes an object for shipped that was about to be, if it is that one. Returns false if not.
+    fn adopt(&mut self, number: u64, info: &SetInfo, media: &Media) -> Result<bool, RunError> {
+        let Some(intent) = &self.file.state.intent else { return Ok(false) };
+        let before = self.file.state.shipped.as_ref();
+        let follows = match (&info.log, before) {
+            (None, _) => intent.transactions == 0 && intent.then.first == number,
+            (Some(link), Some(before)) => {
+                link.transactions == intent.transactions
+                    && hex::encode(link.before.set_id) == before.set_id
+                    && hex::encode(link.before.trailer_sha256) == before.trailer_sha256
+            }
+            (Some(_), None) => false,
+        };
+        let Settings { labels, .. } = &self.settings;
+        let same = follows
+            && intent.then.number == number
+            && intent.begun_ms == info.begun_ms
+            && (&info.host, &info.path) == (&labels.host, &labels.path);
+        if !same {
+            return Ok(false);
+        }
+        let mut then = intent.then.clone();
+        then.set_id = hex::encode(info.set_id);
+        then.trailer_sha256 = hex::encode(media.only_digest()?);
+        if info.log.is_none() {
+            then.chain.clone_from(&then.set_id);
+        }
+        self.shipped(then)?;
+        Ok(true)
+    }
+
+    /// Goes on with the chain. Returns false if something may be missing.
+    pub(super) fn resume(&mut self, source: &mut Source) -> Result<bool, RunError> {
+        let clean = self.file.state.clean.take();
+        let Some(shipped) = &self.file.state.shipped else { return Ok(false) };
+        let resumed = source.resume(shipped, clean)?;
+        // What is written from now on is no longer what the stamp stands for.
+        self.file.write()?;
+        Ok(resumed)
+    }
+
+    /// Returns why the chain should have a successor.
+    pub(super) fn due(&self) -> Option<Why> {
+        let shipped = self.file.state.shipped.as_ref()?;
+        let age = now_ms().saturating_sub(shipped.snapshot_ms);
+        let limit = i64::try_from(self.settings.snapshot_every.as_millis()).unwrap_or(i64::MAX);
+        if age >= limit {
+            return Some(Why::Age);
+        }
+        is_large(shipped.full_bytes, shipped.log_bytes).then_some(Why::Size)
+    }
+
+    /// Ships all transactions that wait.
+    pub(super) fn ship(
+        &mut self,
+        source: &mut Source,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<(), RunError> {
+        while !source.pending.transactions.is_empty() {
+            self.ship_set(source, tell)?;
+        }
+        Ok(())
+    }
+
+    fn ship_set(
+        &mut self,
+        source: &mut Source,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<(), RunError> {
+        let Some(before) = self.file.state.shipped.clone() else {
+            return Err(RunError::Internal("a log set without a chain"));
+        };
+        let (mut pages, mut transactions) = (0, Vec::new());
+        for transaction in &source.pending.transactions {
+            pages += transaction.pages.len() as u64;
+            if !transactions.is_empty() && pages > MAX_PAGES {
+                break;
+            }
+            transactions.push(std::sync::Arc::clone(transaction));
+        }
+        let count = u32::try_from(transactions.len()).unwrap_or(u32::MAX);
+        let Some(last) = transactions.last().cloned() else { return Ok(()) };
+        let number = before.number.saturating_add(1);
+        let link = LogLink {
+            before: Base {
+                set_id: digest(&before.set_id)?,
+                trailer_sha256: digest(&before.trailer_sha256)?,
+            },
+            chain: digest(&before.chain)?,
+            number,
+            first: before.first,
+            transactions: count,
+        };
+        let everything = transactions.len() == source.pending.transactions.len();
+        let end = if everything { source.pending.position } else { last.end };
+        let then = Shipped {
+            number,
+            time_ms: last.time_ms,
+            salts: hex::encode(end.salts),
+            frames: end.frames,
+            frame_sha256: source.frame_sha256(end.frames),
+            ..before
+        };
+        let begun_ms = transactions.first().map_or(0, |first| first.time_ms);
+        let batch = LogBatch {
+            keeper: std::sync::Arc::clone(&source.keeper),
+            transactions,
+            link,
+            page_size: source.page_size(),
+            zeroed: source.zeroed(),
+            encrypted_file_id: source.encrypted_file_id(),
+        };
+        let intent = Intent { begun_ms, transactions: count, then };
+        let bytes = self.publish(intent, crate::Source::Log(batch))?;
+        source.pending.transactions.drain(..usize::try_from(count).unwrap_or(0));
+        let end = Point { number, transaction: count, time_ms: last.time_ms };
+        tell(Event::Log { end, bytes });
+        Ok(())
+    }
+
+    /// Begins a new chain with a full set.
+    pub(super) fn begin_chain(
+        &mut self,
+        source: &mut Source,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<(), RunError> {
+        let last_ms = self.file.state.shipped.as_ref().map_or(0, |shipped| shipped.time_ms);
+        let (snapshot, time_ms) = source.snapshot(last_ms)?;
+        let number = self.last.saturating_add(1);
+        let (pages, position) = (snapshot.pages(), source.pending.position);
+        let then = Shipped {
+            number,
+            first: number,
+            time_ms,
+            snapshot_ms: time_ms,
+            page_size: source.page_size(),
+            file: source.file(),
+            salts: hex::encode(position.salts),
+            frames: position.frames,
+            frame_sha256: source.frame_sha256(position.frames),
+            ..Shipped::default()
+        };
+        let intent = Intent { begun_ms: time_ms, transactions: 0, then };
+        let from = crate::Source::Snapshot(Box::new(snapshot), time_ms, number);
+        let bytes = self.publish(intent, from)?;
+        tell(Event::Full { number, bytes, pages: pages.into() });
+        Ok(())
+    }
+
+    /// Makes an object, and records it. Returns its bytes.
+    fn publish(&mut self, intent: Intent, from: crate::Source) -> Result<u64, RunError> {
+        let (number, is_full) = (intent.then.number, intent.transactions == 0);
+        let mut then = intent.then.clone();
+        self.file.state.intent = Some(intent);
+        self.file.write()?;
+        let job = BackupJob {
+            page_map: false,
+            check: is_full,
+            compression: self.settings.compression,
+            encryption: self.settings.encryption,
+            signer: self.settings.signer,
+            labels: self.settings.labels.clone(),
+            ..BackupJob::new(from)
+        };
+        let run = Run { threads: usize::from(!is_full), ..Run::default() };
+        let made = match backup(job, vec![self.store.target(number)?], &run) {
+            // An answer may have been lost: then the object is ours.
+            Err(RunError::Exists { .. }) => return self.taken(number),
+            made => made?,
+        };
+        then.set_id = hex::encode(made.set_id);
+        then.trailer_sha256 = hex::encode(made.trailer_sha256);
+        if is_full {
+            then.chain.clone_from(&then.set_id);
+            then.full_bytes = made.media_bytes;
+        } else {
+            then.log_bytes = then.log_bytes.saturating_add(made.media_bytes);
+        }
+        self.shipped(then)?;
+        Ok(made.media_bytes)
+    }
+
+    /// Goes on behind an object that is there, if it is the one that was about to be shipped.
+    fn taken(&mut self, number: u64) -> Result<u64, RunError> {
+        let bytes = self.store.list()?.get(&number).copied().unwrap_or(0);
+        let media = Media::open(vec![self.store.source(number, bytes)?])?;
+        if self.adopt(number, media.only_info()?, &media)? {
+            return Ok(bytes);
+        }
+        Err(ArchiveError::Overtaken { object: self.store.shown(number) }.into())
+    }
+
+    fn shipped(&mut self, then: Shipped) -> Result<(), RunError> {
+        self.last = then.number;
+        let state = &mut self.file.state;
+        state.shipped = Some(Shipped { shipped_ms: now_ms(), ..then });
+        (state.intent, state.error) = (None, None);
+        self.file.write()
+    }
+
+    /// Records a failure, for `status`.
+    pub(super) fn failed(&mut self, error: &RunError) {
+        self.file.state.error = Some(error.to_string());
+        // The failure itself is reported; another one of the record would be the next.
+        let _ = self.file.write();
+    }
+
+    /// Records that everything is shipped, if no writer is at work: then a later process can go on
+    /// even if the log is gone.
+    pub(super) fn end(&mut self, source: &mut Source) -> Result<(), RunError> {
+        if self.file.state.shipped.is_none() || source.exclude_writers(END_WAIT).is_err() {
+            return Ok(());
+        }
+        let stamp = source.stamp();
+        // What was read under the exclusion would be lost otherwise: there is nothing then.
+        if let Ok(Some(stamp)) = &stamp {
+            self.file.state.clean = Some(*stamp);
+            self.file.write()?;
+        }
+        source.admit_writers()?;
+        stamp.map(drop)
+    }
+}
+
+fn digest<const N: usize>(text: &str) -> Result<[u8; N], RunError> {
+    let mut out = [0; N];
+    hex::decode_to_slice(text, &mut out).map_err(|_| RunError::Internal("a digest of no form"))?;
+    Ok(out)
+}

@@ -1,0 +1,369 @@
+//! A database that is followed: the connections to it, and what was read of its log.
+
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode};
+use tdekit_key_crypto::sha256;
+use tdekit_sqlite_convert::{DatabaseError, is_key_changing, with_suffix};
+use tdekit_sqlite_page::RESERVE_LEN;
+use tdekit_sqlite_page::wal::{FRAME_PREFIX_LEN, WAL_HEADER_AREA_LEN};
+
+use super::frames::{FRAME_HEADER_LEN, HEADER_LEN};
+use super::keeper::Keeper;
+use super::pending::{Captured, Pending, Position};
+use super::state::{FileStamp, Shipped};
+use crate::database::source::{Database, connect};
+use crate::labels::now_ms;
+use crate::output::lock;
+use crate::snapshot::{Snapshot, open_kept};
+use crate::{DatabaseSource, RunError};
+
+/// Opens the database; called again where another file took its place.
+pub type Open<'a> = Box<dyn Fn() -> Result<Database, RunError> + 'a>;
+
+/// Time that a writer is waited for.
+const WRITER_WAIT: Duration = Duration::from_secs(10);
+/// Time for which writers wait while the log is about to be started anew.
+const TURN_WAIT: Duration = Duration::from_millis(100);
+const TURN_TRIES: usize = 5;
+/// Time for which another process's checkpoint is waited for then, and how often it is asked.
+const COPY_WAIT: Duration = Duration::from_millis(50);
+const COPY_PAUSE: Duration = Duration::from_millis(1);
+/// Bytes of pages that wait in memory to be shipped, before the log has to keep them.
+const MAX_WAITING_BYTES: u64 = 16 << 20;
+/// Time between a write and the time of a file's last change from which the two are told apart.
+const CLOCK_STEP: Duration = Duration::from_millis(50);
+
+/// The database.
+pub(super) struct Source {
+    path: PathBuf,
+    pub(super) keeper: Arc<Mutex<Keeper>>,
+    /// Excludes writers for moments, and starts the log anew.
+    writer: Connection,
+    pub(super) pending: Pending,
+    file: (u64, u64),
+    encrypted_file_id: Option<[u8; 16]>,
+    page_size: u32,
+    /// The file of an encrypted database, which is not closed as long as it has a name: that would
+    /// drop the locks of this process.
+    opened: Option<Arc<File>>,
+}
+
+/// Whether the log was started anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turned {
+    /// It was; what was read last is in memory.
+    Anew,
+    /// A reader or writer was in the way.
+    NotNow,
+    /// Too much waits in memory.
+    TooLong,
+    /// It was, and transactions may be missing.
+    Gap,
+}
+
+impl Source {
+    pub(super) fn open(open: &Open<'_>) -> Result<Self, RunError> {
+        let Database { source, .. } = open()?;
+        let DatabaseSource { connection, path, encrypted_file_id } = source;
+        let mut keeper = Keeper::new(connection, &path)?;
+        let writer = connect(&path, encrypted_file_id.is_some())?;
+        let prepared = writer.pragma_update(None, "wal_autocheckpoint", 0);
+        prepared.map_err(DatabaseError::sqlite("open", &path, None))?;
+        let metadata = std::fs::metadata(&path).map_err(RunError::io("read", &path))?;
+        let opened = match encrypted_file_id {
+            Some(_) => Some(open_kept(&path).map_err(RunError::io("open", &path))?),
+            None => None,
+        };
+        let index = keeper.index().ok_or(RunError::Internal("an index that was there"))?;
+        keeper.hold()?;
+        Ok(Self {
+            page_size: keeper.page_size(),
+            keeper: Arc::new(Mutex::new(keeper)),
+            writer,
+            pending: Pending::new(Position::end_of(&index), 0),
+            file: (metadata.dev(), metadata.ino()),
+            path,
+            encrypted_file_id,
+            opened,
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn page_size(&self) -> u32 {
+        self.page_size
+    }
+
+    pub(super) fn file(&self) -> (u64, u64) {
+        self.file
+    }
+
+    pub(super) fn encrypted_file_id(&self) -> Option<[u8; 16]> {
+        self.encrypted_file_id
+    }
+
+    /// Returns the bytes at the end of each page that count as zeros.
+    pub(super) fn zeroed(&self) -> usize {
+        if self.encrypted_file_id.is_some() { RESERVE_LEN } else { 0 }
+    }
+
+    /// Returns true if the database is still under its path.
+    pub(super) fn is_there(&self) -> Result<bool, RunError> {
+        match std::fs::metadata(&self.path) {
+            Ok(metadata) => Ok((metadata.dev(), metadata.ino()) == self.file),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(RunError::io("read", &self.path)(error)),
+        }
+    }
+
+    /// Returns true while another process changes the key of the database.
+    pub(super) fn is_key_changing(&self) -> bool {
+        self.opened.as_ref().is_some_and(|file| is_key_changing(file).unwrap_or(false))
+    }
+
+    /// Keeps the log. If readers use all locks, the next call may succeed: until then, SQLite's
+    /// count of commits shows whether anything was lost.
+    pub(super) fn hold(&mut self) -> Result<bool, RunError> {
+        lock(&self.keeper).hold()
+    }
+
+    pub(super) fn let_go(&mut self) {
+        lock(&self.keeper).let_go();
+    }
+
+    /// Notes when commits were seen; returns the number of frames in the log.
+    pub(super) fn note(&mut self) -> u32 {
+        let Some(index) = lock(&self.keeper).index() else { return 0 };
+        self.pending.note(&index);
+        index.frames
+    }
+
+    /// Reads what was committed since. Pages are kept in memory with `hold`, and where the log is
+    /// not kept from being started anew.
+    pub(super) fn capture(&mut self, hold: bool) -> Result<Captured, RunError> {
+        let mut keeper = lock(&self.keeper);
+        let hold = hold || !keeper.is_held();
+        self.pending.capture(&mut keeper, hold)
+    }
+
+    /// Goes on from where `shipped` ends. Returns false if something may be missing in between.
+    pub(super) fn resume(
+        &mut self,
+        shipped: &Shipped,
+        clean: Option<FileStamp>,
+    ) -> Result<bool, RunError> {
+        if (shipped.file, shipped.page_size) != (self.file, self.page_size) {
+            return Ok(false);
+        }
+        let mut keeper = lock(&self.keeper);
+        let Some(index) = keeper.index() else { return Ok(false) };
+        // Without a frame, nothing tells one log from another: that of an empty log has no salts.
+        let same = shipped.frames > 0
+            && hex::encode(index.salts) == shipped.salts
+            && index.frames >= shipped.frames;
+        let commits = index.commits;
+        if same && self.frame_sha256(shipped.frames) == shipped.frame_sha256 {
+            let frames = shipped.frames;
+            let checksum = match frames.checked_sub(1) {
+                Some(last) => keeper.stored_checksum(last)?,
+                None => [0; 2],
+            };
+            let position = Position { salts: index.salts, frames, checksum, commits };
+            drop(keeper);
+            self.pending = Pending::new(position, shipped.time_ms);
+            return Ok(true);
+        }
+        let stamp = FileStamp::of(&self.path).map_err(RunError::io("read", &self.path))?;
+        if clean != Some(stamp) {
+            return Ok(false);
+        }
+        // Everything since is in the log: nothing was copied into the main file.
+        let position = Position { salts: index.salts, frames: 0, checksum: [0; 2], commits };
+        drop(keeper);
+        self.pending = Pending::new(position, shipped.time_ms);
+        Ok(true)
+    }
+
+    /// Returns the digest of the bytes of the last of `frames` frames in the log's file.
+    pub(super) fn frame_sha256(&self, frames: u32) -> Option<String> {
+        let last = u64::from(frames.checked_sub(1)?);
+        let (area, prefix) = match self.encrypted_file_id {
+            Some(_) => (WAL_HEADER_AREA_LEN, FRAME_PREFIX_LEN),
+            None => (HEADER_LEN, FRAME_HEADER_LEN),
+        };
+        let mut bytes = vec![0; prefix + usize::try_from(self.page_size).ok()?];
+        // SQLite takes no locks on this file, which closing it would drop.
+        let file = File::open(with_suffix(&self.path, "-wal")).ok()?;
+        let at = area as u64 + last * bytes.len() as u64;
+        file.read_exact_at(&mut bytes, at).ok()?;
+        Some(hex::encode(sha256(&[&bytes])))
+    }
+
+    /// Begins a snapshot, and returns the time of that. What is committed behind it is read from
+    /// then on.
+    pub(super) fn snapshot(&mut self, last_ms: i64) -> Result<(Snapshot, i64), RunError> {
+        let connection = connect(&self.path, self.encrypted_file_id.is_some())?;
+        self.exclude_writers(WRITER_WAIT)?;
+        let begun = self.begin_snapshot(connection, last_ms);
+        self.admit_writers()?;
+        begun
+    }
+
+    fn begin_snapshot(
+        &mut self,
+        connection: Connection,
+        last_ms: i64,
+    ) -> Result<(Snapshot, i64), RunError> {
+        let mut keeper = lock(&self.keeper);
+        let held = keeper.hold()?;
+        let index = keeper.index().filter(|_| held);
+        let index = index.ok_or_else(|| keeper.unreadable("its index is in use".to_owned()))?;
+        drop(keeper);
+        let time_ms = now_ms().max(last_ms);
+        let source = DatabaseSource {
+            connection,
+            path: self.path.clone(),
+            encrypted_file_id: self.encrypted_file_id,
+        };
+        let snapshot = Snapshot::open(source)?;
+        self.page_size = snapshot.page_size();
+        self.pending = Pending::new(Position::end_of(&index), time_ms);
+        Ok((snapshot, time_ms))
+    }
+
+    /// Reads the log into memory and starts it anew, if not too much waits there already.
+    pub(super) fn turn_held(&mut self) -> Result<Turned, RunError> {
+        let room = self.pending.held_bytes().is_some_and(|held| held < MAX_WAITING_BYTES);
+        match room && self.capture(true)? == Captured::Everything {
+            true => self.turn(),
+            false => Ok(Turned::TooLong),
+        }
+    }
+
+    /// Copies the log into the main file and starts it anew, by a transaction that changes nothing.
+    /// What was read before is shipped, or in memory.
+    ///
+    /// Only who writes can start the log anew, and only where all of it was copied before its
+    /// transaction began.
+    pub(super) fn turn(&mut self) -> Result<Turned, RunError> {
+        if self.pending.held_bytes().is_none() {
+            return Ok(Turned::NotNow);
+        }
+        lock(&self.keeper).checkpoint()?;
+        for _ in 0..TURN_TRIES {
+            match self.exclude_writers(TURN_WAIT) {
+                Ok(()) => {}
+                Err(error) if error.kind() == tdekit_key_crypto::Kind::Busy => break,
+                Err(error) => return Err(error),
+            }
+            let ready = self.is_all_copied();
+            if let Ok(true) = ready {
+                return self.begin_anew();
+            }
+            // Then the next transaction may begin with all of it copied.
+            let copied = self.copy_rest();
+            self.admit_writers()?;
+            ready?;
+            if !copied? {
+                break;
+            }
+        }
+        Ok(Turned::NotNow)
+    }
+
+    /// Copies the rest of the log, under exclusion of writers: after another process that is about
+    /// it. Returns false if a reader prevents it.
+    fn copy_rest(&self) -> Result<bool, RunError> {
+        let begun = std::time::Instant::now();
+        loop {
+            let mut keeper = lock(&self.keeper);
+            keeper.checkpoint()?;
+            if keeper.index().is_some_and(|index| index.copied == index.frames) {
+                return Ok(true);
+            }
+            if begun.elapsed() > COPY_WAIT {
+                return Ok(false);
+            }
+            drop(keeper);
+            std::thread::sleep(COPY_PAUSE);
+        }
+    }
+
+    /// Reads the rest of the log, under exclusion of writers. Returns true if all of it was copied
+    /// when that began.
+    fn is_all_copied(&mut self) -> Result<bool, RunError> {
+        let index = lock(&self.keeper).index();
+        let copied = index.is_some_and(|index| index.copied == index.frames);
+        if !copied {
+            return Ok(false);
+        }
+        Ok(self.capture(true)? == Captured::Everything)
+    }
+
+    fn begin_anew(&mut self) -> Result<Turned, RunError> {
+        let failed = |source| DatabaseError::sqlite("write", &self.path, None)(source);
+        let version: i64 = self
+            .writer
+            .pragma_query_value(None, "user_version", |row| row.get(0))
+            .map_err(failed)?;
+        lock(&self.keeper).let_go();
+        let written = self
+            .writer
+            .pragma_update(None, "user_version", version)
+            .and_then(|()| self.writer.execute_batch("COMMIT"));
+        let held = lock(&self.keeper).hold()?;
+        if let Err(error) = written {
+            self.admit_writers()?;
+            return Err(failed(error).into());
+        }
+        match self.capture(true)? {
+            _ if !held => Ok(Turned::NotNow),
+            Captured::Gap => Ok(Turned::Gap),
+            _ => Ok(Turned::Anew),
+        }
+    }
+
+    /// Begins a transaction that writes nothing.
+    pub(super) fn exclude_writers(&self, wait: Duration) -> Result<(), RunError> {
+        let failed = |source| DatabaseError::sqlite("lock", &self.path, None)(source);
+        self.writer.busy_timeout(wait).map_err(failed)?;
+        match self.writer.execute_batch("BEGIN IMMEDIATE") {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+                Err(RunError::Locked { path: self.path.clone() })
+            }
+            begun => Ok(begun.map_err(failed)?),
+        }
+    }
+
+    /// Ends that transaction.
+    pub(super) fn admit_writers(&self) -> Result<(), RunError> {
+        if self.writer.is_autocommit() {
+            return Ok(());
+        }
+        let ended = self.writer.execute_batch("ROLLBACK");
+        Ok(ended.map_err(DatabaseError::sqlite("unlock", &self.path, None))?)
+    }
+
+    /// Returns what identifies the main file, if all is in there and everything was read: under
+    /// exclusion of writers.
+    pub(super) fn stamp(&mut self) -> Result<Option<FileStamp>, RunError> {
+        lock(&self.keeper).checkpoint()?;
+        if !self.is_all_copied()? || !self.pending.transactions.is_empty() {
+            return Ok(None);
+        }
+        let stamp = || FileStamp::of(&self.path).map_err(RunError::io("read", &self.path));
+        let first = stamp()?;
+        if first.age() < CLOCK_STEP {
+            std::thread::sleep(CLOCK_STEP);
+        }
+        let second = stamp()?;
+        Ok(Some(second).filter(|second| *second == first))
+    }
+}

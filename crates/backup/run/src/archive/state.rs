@@ -1,0 +1,229 @@
+//! The record of what was shipped, beside the database: `NAME-replica`. Its lock keeps a second
+//! process from following the database.
+//!
+//! It holds no content: of an encrypted database, only a digest of sealed bytes. Where it is lost,
+//! damaged or older than the archive, a new chain begins.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use tdekit_key_crypto::sha256;
+use tdekit_sqlite_convert::with_suffix;
+
+use super::error::ArchiveError;
+use crate::RunError;
+
+const SUFFIX: &str = "-replica";
+const VERSION: u32 = 1;
+/// Longer files are not records.
+const MAX_LEN: u64 = 1 << 20;
+
+/// The record.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct State {
+    version: u32,
+    /// The archive.
+    pub archive: String,
+    /// The last object that was shipped.
+    pub shipped: Option<Shipped>,
+    /// An object that was about to be shipped, and what holds then.
+    pub intent: Option<Intent>,
+    /// The main file, where the process ended in order and had shipped everything in it.
+    pub clean: Option<FileStamp>,
+    /// The last failure, since the last object.
+    pub error: Option<String>,
+}
+
+/// What holds once an object was shipped.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Shipped {
+    /// Number of the object.
+    pub number: u64,
+    /// Set id, hexadecimal.
+    pub set_id: String,
+    /// SHA-256 of the set's trailer, hexadecimal.
+    pub trailer_sha256: String,
+    /// Set id of the chain's full set, hexadecimal.
+    pub chain: String,
+    /// Number of the object with that set.
+    pub first: u64,
+    /// Time of the last transaction, milliseconds since 1970.
+    pub time_ms: i64,
+    /// When the object was shipped.
+    pub shipped_ms: i64,
+    /// When the chain's full set was begun.
+    pub snapshot_ms: i64,
+    /// Bytes of that set, and of the log sets behind it.
+    pub full_bytes: u64,
+    /// Bytes of the log sets.
+    pub log_bytes: u64,
+    /// Page size of the database.
+    pub page_size: u32,
+    /// Device and inode of its file.
+    pub file: (u64, u64),
+    /// Salts of the log, hexadecimal.
+    pub salts: String,
+    /// Frames of it that are shipped.
+    pub frames: u32,
+    /// SHA-256 of the bytes of the last of these frames in the log's file, hexadecimal.
+    pub frame_sha256: Option<String>,
+}
+
+/// An object that is about to be shipped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Intent {
+    /// Time in its header.
+    pub begun_ms: i64,
+    /// Number of its transactions; 0 for a full set.
+    pub transactions: u32,
+    /// What holds then; its digests are not known yet.
+    pub then: Shipped,
+}
+
+/// What identifies an unchanged file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileStamp {
+    file: (u64, u64),
+    len: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl FileStamp {
+    pub(super) fn of(path: &Path) -> std::io::Result<Self> {
+        let metadata = std::fs::metadata(path)?;
+        Ok(Self {
+            file: (metadata.dev(), metadata.ino()),
+            len: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        })
+    }
+
+    /// Returns the age of the last write.
+    pub(super) fn age(&self) -> std::time::Duration {
+        let (seconds, nanoseconds) = self.modified.max(self.changed);
+        let at = u64::try_from(seconds).unwrap_or(0);
+        let since = std::time::Duration::new(at, u32::try_from(nanoseconds).unwrap_or(0));
+        let at = std::time::UNIX_EPOCH.checked_add(since);
+        at.and_then(|at| at.elapsed().ok()).unwrap_or_default()
+    }
+}
+
+/// The record's file, locked.
+pub(super) struct StateFile {
+    file: File,
+    path: PathBuf,
+    pub(super) state: State,
+}
+
+impl State {
+    /// Makes the record of an archive to which nothing was shipped yet.
+    pub(super) fn of(archive: String) -> Self {
+        Self { archive, ..Self::default() }
+    }
+}
+
+impl StateFile {
+    /// Opens and locks the record of a database.
+    ///
+    /// # Errors
+    /// `Followed`, `Io`.
+    pub(super) fn open(database: &Path) -> Result<Self, RunError> {
+        let path = path_of(database);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let nofollow = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+        let file = options.custom_flags(nofollow).open(&path);
+        let file = file.map_err(RunError::io("open", &path))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(ArchiveError::Followed { path: database.to_owned() }.into());
+            }
+            Err(TryLockError::Error(source)) => return Err(RunError::io("lock", &path)(source)),
+        }
+        let state = read(&file).unwrap_or_default();
+        Ok(Self { file, path, state })
+    }
+
+    /// Writes the record. It is not synced: after a power cut an older one, or none, may be there,
+    /// which is noticed.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(super) fn write(&mut self) -> Result<(), RunError> {
+        self.state.version = VERSION;
+        let failed = || RunError::io("write", &self.path);
+        let json = serde_json::to_vec(&self.state)
+            .map_err(|_| RunError::Internal("a record of no form"))?;
+        let line = [&json[..], b"\n", hex::encode(sha256(&[&json])).as_bytes(), b"\n"].concat();
+        self.file.write_all_at(&line, 0).map_err(failed())?;
+        self.file.set_len(line.len() as u64).map_err(failed())
+    }
+}
+
+/// Returns the record of a database that is followed, or was; `None` without one.
+///
+/// # Errors
+/// `Io`.
+pub fn state_of(database: &Path) -> Result<Option<State>, RunError> {
+    let path = path_of(database);
+    match File::open(&path) {
+        Ok(file) => Ok(read(&file)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(RunError::io("open", &path)(error)),
+    }
+}
+
+fn path_of(database: &Path) -> PathBuf {
+    with_suffix(database, SUFFIX)
+}
+
+/// Reads the record; `None` if it is not whole.
+fn read(file: &File) -> Option<State> {
+    let len = file.metadata().ok()?.len();
+    let mut bytes = vec![0; usize::try_from(len).ok().filter(|_| len <= MAX_LEN)?];
+    file.read_exact_at(&mut bytes, 0).ok()?;
+    let text = std::str::from_utf8(&bytes).ok()?;
+    let (json, digest) = text.split_once('\n')?;
+    let whole = digest.trim_end() == hex::encode(sha256(&[json.as_bytes()]));
+    let state: State = serde_json::from_str(json).ok().filter(|_| whole)?;
+    (state.version == VERSION).then_some(state)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_again_unless_a_byte_of_it_changed() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = dir.path().join("a.db");
+        assert_eq!(state_of(&database).unwrap(), None);
+        let mut file = StateFile::open(&database).unwrap();
+        assert_eq!(file.state, State::default());
+        let shipped = Shipped { number: 7, ..Shipped::default() };
+        file.state.shipped = Some(shipped);
+        file.state.error = Some("a long text that is not there later".to_owned());
+        file.write().unwrap();
+        file.state.error = None;
+        file.write().unwrap();
+        assert_eq!(state_of(&database).unwrap().unwrap(), file.state);
+        assert!(matches!(
+            StateFile::open(&database),
+            Err(RunError::Archive(ArchiveError::Followed { .. }))
+        ));
+        drop(file);
+        let path = path_of(&database);
+        let whole = std::fs::read(&path).unwrap();
+        for at in 0..whole.len() - 1 {
+            let mut wrong = whole.clone();
+            wrong[at] ^= 1;
+            std::fs::write(&path, &wrong).unwrap();
+            assert_eq!(state_of(&database).unwrap(), None, "{at}");
+        }
+    }
+}

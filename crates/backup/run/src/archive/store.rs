@@ -1,0 +1,260 @@
+//! Where the objects of an archive are: in a directory, or under a prefix of an object store.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use super::names::{name_of, number_of};
+use crate::output::lock;
+use crate::{FileMedia, FileTarget, MediaSource, RunError, Target, place, stores};
+
+/// Largest object that is read as a whole.
+const MAX_WHOLE_BYTES: u64 = 8 << 20;
+/// Bytes of objects that are kept in memory.
+const KEPT_BYTES: u64 = 128 << 20;
+
+/// The place of an archive, as the user named it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// A directory.
+    Directory(PathBuf),
+    /// A prefix of an object store, by its address.
+    Prefix(String),
+}
+
+impl Place {
+    /// Parses an argument: an address such as `s3://bucket/name`, or the path of a directory.
+    #[must_use]
+    pub fn of(argument: &OsStr) -> Self {
+        match place::Place::of(argument) {
+            place::Place::Object(address) => Self::Prefix(address.trim_end_matches('/').to_owned()),
+            place::Place::File(_) | place::Place::Standard => Self::Directory(argument.into()),
+        }
+    }
+
+    /// Returns the name that users see.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Directory(path) => path.display().to_string(),
+            Self::Prefix(address) => address.clone(),
+        }
+    }
+
+    /// Returns the form that is recorded: an absolute path, or the address.
+    #[must_use]
+    pub fn recorded(&self) -> String {
+        match self {
+            Self::Directory(path) => {
+                let found = fs::canonicalize(path).or_else(|_| std::path::absolute(path));
+                found.unwrap_or_else(|_| path.clone()).to_string_lossy().into_owned()
+            }
+            Self::Prefix(address) => address.clone(),
+        }
+    }
+}
+
+/// The objects of an archive.
+pub(crate) trait Objects: Send + Sync {
+    /// Returns the names and sizes of everything there.
+    fn list(&self) -> Result<Vec<(String, u64)>, RunError>;
+
+    /// Returns a whole object.
+    fn fetch(&self, name: &str, bytes: u64) -> Result<Vec<u8>, RunError>;
+
+    /// Returns a reader of a large object.
+    fn source(&self, name: &str, bytes: u64) -> Result<Arc<dyn MediaSource>, RunError>;
+
+    /// Returns a target for a new object.
+    fn target(&self, name: &str) -> Result<Box<dyn Target>, RunError>;
+
+    /// Returns the path or address of an object.
+    fn shown(&self, name: &str) -> String;
+}
+
+/// An archive's place that was opened.
+pub(super) struct Store {
+    pub(super) place: Place,
+    objects: Arc<dyn Objects>,
+    kept: Arc<Mutex<Kept>>,
+}
+
+impl Store {
+    /// Opens a place. With `make`, a directory is made.
+    ///
+    /// # Errors
+    /// `Io`, those of an object store.
+    pub(super) fn open(place: &Place, make: bool) -> Result<Self, RunError> {
+        let objects: Arc<dyn Objects> = match place {
+            Place::Directory(path) => {
+                if make && !path.exists() {
+                    make_directory(path)?;
+                }
+                Arc::new(Directory(path.clone()))
+            }
+            Place::Prefix(address) => stores::objects(address)?,
+        };
+        Ok(Self { place: place.clone(), objects, kept: Arc::default() })
+    }
+
+    /// Returns the numbers and sizes of the objects.
+    ///
+    /// # Errors
+    /// `Io`, those of an object store.
+    pub(super) fn list(&self) -> Result<BTreeMap<u64, u64>, RunError> {
+        let found = self.objects.list()?;
+        let numbered = |(name, bytes): (String, u64)| Some((number_of(&name)?, bytes));
+        Ok(found.into_iter().filter_map(numbered).collect())
+    }
+
+    /// Returns a reader of an object.
+    pub(super) fn source(&self, number: u64, bytes: u64) -> Result<Arc<dyn MediaSource>, RunError> {
+        let name = name_of(number);
+        if bytes > MAX_WHOLE_BYTES {
+            return self.objects.source(&name, bytes);
+        }
+        let (objects, kept) = (Arc::clone(&self.objects), Arc::clone(&self.kept));
+        Ok(Arc::new(Whole { objects, kept, number, name, bytes }))
+    }
+
+    pub(super) fn target(&self, number: u64) -> Result<Box<dyn Target>, RunError> {
+        self.objects.target(&name_of(number))
+    }
+
+    /// Returns the path or address of an object.
+    pub(super) fn shown(&self, number: u64) -> String {
+        self.objects.shown(&name_of(number))
+    }
+}
+
+/// Makes a directory that only its owner can read.
+fn make_directory(path: &PathBuf) -> Result<(), RunError> {
+    use std::os::unix::fs::DirBuilderExt;
+    let made = fs::DirBuilder::new().mode(0o700).create(path);
+    made.map_err(RunError::io("make", path))
+}
+
+/// Objects that were read last.
+#[derive(Default)]
+struct Kept {
+    objects: BTreeMap<u64, Arc<Vec<u8>>>,
+    order: VecDeque<u64>,
+    bytes: u64,
+}
+
+impl Kept {
+    fn put(&mut self, number: u64, object: &Arc<Vec<u8>>) {
+        if self.objects.insert(number, Arc::clone(object)).is_none() {
+            self.order.push_back(number);
+            self.bytes += object.len() as u64;
+        }
+        while self.bytes > KEPT_BYTES {
+            let Some(oldest) = self.order.pop_front() else { return };
+            let gone = self.objects.remove(&oldest).map_or(0, |gone| gone.len() as u64);
+            self.bytes = self.bytes.saturating_sub(gone);
+        }
+    }
+}
+
+/// A small object, which is read as a whole, and again if it was given up meanwhile.
+struct Whole {
+    objects: Arc<dyn Objects>,
+    kept: Arc<Mutex<Kept>>,
+    number: u64,
+    name: String,
+    bytes: u64,
+}
+
+impl Whole {
+    fn object(&self) -> Result<Arc<Vec<u8>>, RunError> {
+        if let Some(object) = lock(&self.kept).objects.get(&self.number) {
+            return Ok(Arc::clone(object));
+        }
+        let object = Arc::new(self.objects.fetch(&self.name, self.bytes)?);
+        lock(&self.kept).put(self.number, &object);
+        Ok(object)
+    }
+}
+
+impl MediaSource for Whole {
+    fn name(&self) -> String {
+        self.objects.shown(&self.name)
+    }
+
+    fn parts(&self) -> u32 {
+        1
+    }
+
+    fn part_len(&self, _: u32) -> Result<u64, RunError> {
+        Ok(self.object()?.len() as u64)
+    }
+
+    fn read_at(&self, part: u32, offset: u64, buf: &mut [u8]) -> Result<(), RunError> {
+        if part != 0 {
+            return Err(RunError::NoPart { media: self.name(), part });
+        }
+        let object = self.object()?;
+        let end = offset.saturating_add(buf.len() as u64);
+        let range = usize::try_from(offset).ok().zip(usize::try_from(end).ok());
+        let found = range.and_then(|(from, to)| object.get(from..to));
+        let short = || RunError::ShortRead { media: self.name(), end };
+        buf.copy_from_slice(found.ok_or_else(short)?);
+        Ok(())
+    }
+}
+
+/// Objects that are files of a directory.
+struct Directory(PathBuf);
+
+impl Objects for Directory {
+    fn list(&self) -> Result<Vec<(String, u64)>, RunError> {
+        let failed = || RunError::io("read", &self.0);
+        let entries = match fs::read_dir(&self.0) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(failed())?,
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(failed())?;
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            match entry.metadata() {
+                Ok(metadata) => found.push((name, metadata.len())),
+                // Removed meanwhile, such as another run's work.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(failed()(error)),
+            }
+        }
+        Ok(found)
+    }
+
+    fn fetch(&self, name: &str, _: u64) -> Result<Vec<u8>, RunError> {
+        let file = FileMedia::open(self.0.join(name))?;
+        let len = file.part_len(0)?;
+        if len > MAX_WHOLE_BYTES {
+            let reason = "it has grown since it was listed".to_owned();
+            return Err(RunError::Damaged {
+                media: file.name(),
+                what: "the object".into(),
+                reason,
+            });
+        }
+        let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
+        file.read_at(0, 0, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn source(&self, name: &str, _: u64) -> Result<Arc<dyn MediaSource>, RunError> {
+        Ok(Arc::new(FileMedia::open(self.0.join(name))?))
+    }
+
+    fn target(&self, name: &str) -> Result<Box<dyn Target>, RunError> {
+        Ok(Box::new(FileTarget::new(self.0.join(name))))
+    }
+
+    fn shown(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+}

@@ -1,0 +1,173 @@
+//! Whether all objects of an archive are there and whole.
+
+use super::check::{Links, log_ends};
+use super::error::ArchiveError;
+use super::read::Archive;
+use crate::{Media, Run, RunError, SetKind, SignatureCheck, UnwrapSecret, VerifyReport};
+
+/// A fault of an archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectFinding {
+    /// Number of the object.
+    pub number: u64,
+    /// The fault in words, which name the object.
+    pub message: String,
+}
+
+/// A chain: a full set and the log sets behind it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainReport {
+    /// Number of the object with the full set.
+    pub first: u64,
+    /// Number of the last object.
+    pub last: u64,
+    /// Transactions in the log sets.
+    pub transactions: u64,
+    /// Time of the full set, milliseconds since 1970.
+    pub begun_ms: i64,
+    /// Time at which the last set was written.
+    pub finished_ms: i64,
+    /// Bytes of all objects.
+    pub bytes: u64,
+}
+
+/// The outcome of verifying.
+#[derive(Debug, Clone, Default)]
+pub struct ArchiveReport {
+    /// Number of objects.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Objects whose blocks were not opened, for lack of a key.
+    pub closed: u64,
+    /// The chains, as far as headers can be read.
+    pub chains: Vec<ChainReport>,
+    /// Faults.
+    pub findings: Vec<ObjectFinding>,
+    /// Gaps in front of a full set: objects that were removed, or that were lost. First and last.
+    pub gaps: Vec<(u64, u64)>,
+    /// The signatures of each object, checked against its blocks.
+    pub signatures: Vec<(u64, Vec<SignatureCheck>)>,
+}
+
+impl ArchiveReport {
+    /// Fails if something is wrong.
+    ///
+    /// # Errors
+    /// `NotWhole`, `NotVerified`.
+    pub fn verdict(&self, archive: &str) -> Result<(), RunError> {
+        if let Some(first) = self.findings.first() {
+            return Err(ArchiveError::NotWhole {
+                archive: archive.to_owned(),
+                first: first.message.clone(),
+                findings: self.findings.len(),
+            }
+            .into());
+        }
+        match usize::try_from(self.closed).unwrap_or(usize::MAX) {
+            0 => Ok(()),
+            closed => {
+                let sets = usize::try_from(self.objects).unwrap_or(usize::MAX);
+                Err(RunError::NotVerified { closed, sets })
+            }
+        }
+    }
+}
+
+impl Archive {
+    /// Opens every block of every object with the keys, and checks each link. Without keys,
+    /// structure and checksums of encrypted sets are checked.
+    ///
+    /// # Errors
+    /// `Cancelled`; those of the keys, and of a place that cannot be read.
+    pub fn verify(
+        &self,
+        keys: Option<&dyn UnwrapSecret>,
+        run: &Run<'_>,
+        told: &dyn Fn(u64),
+    ) -> Result<ArchiveReport, RunError> {
+        let mut report = ArchiveReport::default();
+        let mut links = Links::default();
+        let mut due = self.objects.keys().next().copied().unwrap_or(1);
+        for (number, bytes) in &self.objects {
+            run.check()?;
+            let number = *number;
+            report.objects += 1;
+            report.bytes += bytes;
+            let gap = (number > due).then(|| (due, number - 1));
+            due = number.saturating_add(1);
+            let checked = self.media(number).and_then(|media| {
+                let is_full = media.only_info()?.kind == SetKind::Full;
+                if let Some(gap) = gap.filter(|_| is_full) {
+                    report.gaps.push(gap);
+                } else if let Some((first, _)) = gap {
+                    links.cut();
+                    return Err(ArchiveError::MissingObject { object: self.object(first) }.into());
+                }
+                self.verify_object((number, *bytes), &media, &mut links, (keys, run, &mut report))
+            });
+            match checked {
+                Ok(()) => {}
+                Err(error @ (RunError::Cancelled | RunError::Store(_))) => return Err(error),
+                Err(error) => {
+                    links.cut();
+                    let object = self.object(number);
+                    let message = error.to_string();
+                    let message = match message.contains(&object) {
+                        true => message,
+                        false => format!("{object}: {message}"),
+                    };
+                    report.findings.push(ObjectFinding { number, message });
+                }
+            }
+            told(number);
+        }
+        Ok(report)
+    }
+
+    fn verify_object(
+        &self,
+        (number, bytes): (u64, u64),
+        media: &Media,
+        links: &mut Links,
+        (keys, run, report): (Option<&dyn UnwrapSecret>, &Run<'_>, &mut ArchiveReport),
+    ) -> Result<(), RunError> {
+        let info = media.only_info()?;
+        let transactions = info.log.map_or(0, |log| u64::from(log.transactions));
+        match report.chains.last_mut() {
+            Some(chain) if info.log.is_some_and(|log| log.first == chain.first) => {
+                chain.last = number;
+                chain.transactions += transactions;
+                chain.finished_ms = info.finished_ms;
+                chain.bytes += bytes;
+            }
+            _ => report.chains.push(ChainReport {
+                first: info.log.map_or(number, |log| log.first),
+                last: number,
+                transactions,
+                begun_ms: info.begun_ms,
+                finished_ms: info.finished_ms,
+                bytes,
+            }),
+        }
+        let VerifyReport { opened, damages, signatures, .. } = media.verify(Some(1), keys, run)?;
+        if let Some(reason) = damages.into_iter().next() {
+            let media = self.object(number);
+            return Err(RunError::Damaged { media, what: "the object".to_owned(), reason });
+        }
+        let holds = signatures.iter().all(|signature| signature.problem.is_none());
+        report.signatures.push((number, signatures));
+        if !holds {
+            return Err(RunError::WrongSignature { position: 1 });
+        }
+        if !opened {
+            report.closed += 1;
+            return Ok(());
+        }
+        let (_, set) = links.add((number, &self.object(number)), media, keys)?;
+        if info.kind == SetKind::Log {
+            log_ends(&set)?;
+        }
+        Ok(())
+    }
+}

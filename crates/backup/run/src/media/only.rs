@@ -1,0 +1,70 @@
+//! A media set of one set, such as an object of an archive.
+
+use super::Media;
+use super::opened::OpenSet;
+use super::verify;
+use crate::{FindingReport, Run, RunError, SetInfo, UnwrapSecret};
+
+impl Media {
+    /// Returns the only set, where the media set holds one and has no finding.
+    ///
+    /// # Errors
+    /// `Damaged`.
+    pub(crate) fn only_info(&self) -> Result<&SetInfo, RunError> {
+        let damaged = |reason: String| {
+            let media = self.names().into_iter().next().unwrap_or_default();
+            RunError::Damaged { media, what: "the object".to_owned(), reason }
+        };
+        if let Some(finding) = self.findings.first() {
+            return Err(damaged(FindingReport::of(finding).message));
+        }
+        let [info] = &self.sets[..] else {
+            return Err(damaged(format!("it holds {} sets", self.sets.len())));
+        };
+        match &info.damage {
+            Some(damage) => Err(damaged(damage.clone())),
+            None => Ok(info),
+        }
+    }
+
+    /// Opens the only set.
+    ///
+    /// # Errors
+    /// As [`Self::only_info`]; `KeyNeeded`, `Damaged`, `Tampered`, those of the keys.
+    pub(crate) fn only(
+        &self,
+        keys: Option<&dyn UnwrapSecret>,
+    ) -> Result<(&SetInfo, OpenSet<'_>), RunError> {
+        let info = self.only_info()?;
+        Ok((info, OpenSet::open_readable(&self.volumes, info, keys)?))
+    }
+
+    /// Returns the SHA-256 of the only set's trailer.
+    ///
+    /// # Errors
+    /// As [`Self::only_info`].
+    pub(crate) fn only_digest(&self) -> Result<[u8; 32], RunError> {
+        let info = self.only_info()?;
+        let found = self.volumes.header(0, info.ordinal);
+        let (_, placed) = found.ok_or(RunError::Internal("a set of no header"))?;
+        Ok(placed.record.digest())
+    }
+
+    /// Opens every block of the only set.
+    ///
+    /// # Errors
+    /// `Damaged` with the first damage; as [`Self::only`].
+    pub(crate) fn check_only(
+        &self,
+        keys: Option<&dyn UnwrapSecret>,
+        run: &Run<'_>,
+    ) -> Result<(), RunError> {
+        let (info, set) = self.only(keys)?;
+        let (report, _) = verify::verify(&set, info, false, run)?;
+        let wrong = report.signatures.iter().find_map(|signature| signature.problem);
+        let damage = report.damages.into_iter().next().or(wrong.map(str::to_owned));
+        let Some(reason) = damage else { return Ok(()) };
+        let media = self.names().into_iter().next().unwrap_or_default();
+        Err(RunError::Damaged { media, what: "the object".to_owned(), reason })
+    }
+}

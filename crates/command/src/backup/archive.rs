@@ -1,0 +1,218 @@
+//! Archives as arguments, and verifying them.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use serde::Serialize;
+use tdekit_backup_run::archive::{Archive, ArchivePlace, ArchiveReport, At};
+use tdekit_backup_run::place::{Place, is_missing};
+use tdekit_backup_run::signature::Signature;
+use tdekit_backup_run::{Keys, RunError, UnwrapSecret, date_of_ms};
+use tdekit_console::{ConsoleError, GlobalArgs, output};
+use tdekit_key_store::{KeyStore, StoreError};
+
+use crate::backup::keys::KeyArgs;
+use crate::backup::progress::{Reporter, run as steer};
+use crate::backup::report::size;
+use crate::error::CommandError;
+use crate::when::parse_moment;
+
+/// Parses a point of an archive.
+pub(crate) fn parse_at(text: &str) -> Result<At, String> {
+    match At::of(text) {
+        Some(at) => Ok(at),
+        None => parse_moment(text).map(At::Time).map_err(|wrong| {
+            format!("{wrong}, a transaction such as 43.17, latest or latest-good")
+        }),
+    }
+}
+
+/// Returns the archive that is meant, if arguments name one rather than media sets: a directory; a
+/// prefix where `wanted`, or where no object has that name.
+///
+/// # Errors
+/// `Usage`; those of an object store.
+pub(crate) fn place_of(
+    arguments: &[OsString],
+    wanted: bool,
+) -> Result<Option<ArchivePlace>, CommandError> {
+    let [only] = arguments else {
+        let is_directory = |it: &OsString| Path::new(it).is_dir();
+        return match wanted || arguments.iter().any(is_directory) {
+            true => Err(CommandError::usage("an archive is one directory or prefix")),
+            false => Ok(None),
+        };
+    };
+    if wanted || Path::new(only).is_dir() {
+        return Ok(Some(ArchivePlace::of(only)));
+    }
+    let place = Place::of(only);
+    if let Place::Object(_) = &place
+        && let Err(error) = place.source()
+        && is_missing(&error)
+    {
+        let archive = ArchivePlace::of(only);
+        return Ok(Archive::open(&archive).is_ok().then_some(archive));
+    }
+    Ok(None)
+}
+
+/// Returns the key of an archive, if it is encrypted and the key is at hand. Without one, a warning
+/// has the reason.
+///
+/// # Errors
+/// Those of the keys.
+pub(crate) fn open_keys(
+    keys: &KeyArgs,
+    global: &GlobalArgs,
+    place: &ArchivePlace,
+) -> Result<Option<Keys>, CommandError> {
+    let archive = Archive::open(place)?;
+    let last = archive.objects().keys().next_back().copied().unwrap_or(0);
+    if !archive.is_encrypted(last).unwrap_or(true) {
+        keys.refuse_unused("the archive is not encrypted")?;
+        return Ok(None);
+    }
+    let missing = match keys.open(global) {
+        Ok(keys) => return Ok(Some(keys)),
+        Err(CommandError::Console(ConsoleError::Store(
+            error @ (StoreError::Missing { .. }
+            | StoreError::NoHome
+            | StoreError::NoProvider { .. }),
+        ))) if !keys.has_files() => error,
+        Err(error) => return Err(error),
+    };
+    output::warning(format_args!("only structure and checksums are checked: {missing}"));
+    Ok(None)
+}
+
+/// How an archive is verified.
+pub(crate) struct Check<'a> {
+    pub(crate) keys: Option<&'a Keys>,
+    /// The certificate by which each set must be signed, and the store that knows it.
+    pub(crate) signed_by: Option<(&'a str, Option<&'a KeyStore>)>,
+    /// True if no more than structure and checksums is asked for.
+    pub(crate) structure_only: bool,
+    pub(crate) threads: usize,
+    pub(crate) throttle: Option<u64>,
+    pub(crate) json: bool,
+}
+
+/// Result of verifying an archive, as JSON.
+#[derive(Serialize)]
+struct Verified {
+    archive: String,
+    /// `whole`, `damaged` or `not_verified`.
+    verdict: &'static str,
+    objects: u64,
+    bytes: u64,
+    chains: Vec<Chain>,
+    findings: Vec<String>,
+    /// Objects in front of a full set that are not there.
+    not_there: Vec<[u64; 2]>,
+}
+
+/// A chain, as JSON.
+#[derive(Serialize)]
+struct Chain {
+    first: u64,
+    last: u64,
+    transactions: u64,
+    begun: String,
+    finished: String,
+    bytes: u64,
+}
+
+/// Verifies an archive and reports it.
+///
+/// # Errors
+/// `NotWhole`, `NotVerified`, `NotSigned`; those of reading.
+pub(crate) fn verify(place: &ArchivePlace, check: &Check<'_>) -> Result<(), CommandError> {
+    let archive = Archive::open(place)?;
+    let reporter = Reporter::new("verify", None);
+    let steered = steer(check.threads, check.throttle, &|_| {});
+    let keys = check.keys.map(|keys| keys as &dyn UnwrapSecret);
+    let report = archive.verify(keys, &steered, &|_| {});
+    reporter.end();
+    let report = report?;
+    let verdict = match (report.findings.is_empty(), report.closed) {
+        (false, _) => "damaged",
+        (true, 0) => "whole",
+        (true, _) => "not_verified",
+    };
+    match check.json {
+        true => output::json(&as_json(&archive, verdict, &report))?,
+        false => print(&archive, &report)?,
+    }
+    match report.verdict(&archive.shown()) {
+        Err(RunError::NotVerified { .. }) if check.structure_only => {}
+        verdict => verdict?,
+    }
+    refuse_unsigned(&report, check)
+}
+
+/// Fails unless each object is signed by the certificate that is asked for.
+fn refuse_unsigned(report: &ArchiveReport, check: &Check<'_>) -> Result<(), CommandError> {
+    let Some((certificate, store)) = check.signed_by else { return Ok(()) };
+    for (_, signatures) in &report.signatures {
+        let signatures: Vec<_> =
+            signatures.iter().map(|each| Signature::checked(each, store)).collect();
+        if !signatures.iter().any(|each| each.valid == Some(true) && each.is_by(certificate)) {
+            return Err(
+                RunError::NotSigned { position: 1, certificate: certificate.to_owned() }.into()
+            );
+        }
+    }
+    Ok(())
+}
+
+fn as_json(archive: &Archive, verdict: &'static str, report: &ArchiveReport) -> Verified {
+    let chain = |chain: &tdekit_backup_run::archive::ChainReport| Chain {
+        first: chain.first,
+        last: chain.last,
+        transactions: chain.transactions,
+        begun: date_of_ms(chain.begun_ms),
+        finished: date_of_ms(chain.finished_ms),
+        bytes: chain.bytes,
+    };
+    Verified {
+        archive: archive.shown(),
+        verdict,
+        objects: report.objects,
+        bytes: report.bytes,
+        chains: report.chains.iter().map(chain).collect(),
+        findings: report.findings.iter().map(|finding| finding.message.clone()).collect(),
+        not_there: report.gaps.iter().map(|(first, last)| [*first, *last]).collect(),
+    }
+}
+
+fn print(archive: &Archive, report: &ArchiveReport) -> Result<(), CommandError> {
+    for chain in &report.chains {
+        output::line(format_args!(
+            "Objects {} to {}: {} transactions from {} to {}, {}",
+            chain.first,
+            chain.last,
+            chain.transactions,
+            date_of_ms(chain.begun_ms),
+            date_of_ms(chain.finished_ms),
+            size(chain.bytes)
+        ))?;
+    }
+    for (first, last) in &report.gaps {
+        output::line(format_args!("Objects {first} to {last} are not there"))?;
+    }
+    for finding in &report.findings {
+        output::line(format_args!("  {}", finding.message))?;
+    }
+    let depth = match (report.findings.is_empty(), report.closed) {
+        (false, _) => "DAMAGED",
+        (true, 0) => "whole, every block opened",
+        (true, _) => "not verified: structure and checksums hold",
+    };
+    Ok(output::line(format_args!(
+        "{}: {} objects, {}: {depth}",
+        archive.shown(),
+        report.objects,
+        size(report.bytes)
+    ))?)
+}

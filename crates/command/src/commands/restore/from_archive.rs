@@ -1,0 +1,65 @@
+//! A database from an archive, as it was at a point.
+
+use tdekit_backup_run::UnwrapSecret;
+use tdekit_backup_run::archive::{Archive, ArchivePlace, At};
+use tdekit_backup_run::place::{Place, open};
+use tdekit_console::{GlobalArgs, output};
+
+use super::{RestoreArgs, Work, warn_expired};
+use crate::backup::progress::{Reporter, run as steer};
+use crate::error::CommandError;
+
+/// Restores from an archive. Of what is asked for, everything must be whole.
+pub(super) fn restore(
+    args: &RestoreArgs,
+    global: &GlobalArgs,
+    place: &ArchivePlace,
+) -> Result<(), CommandError> {
+    let archive = Archive::open(place)?;
+    let at = args.at.unwrap_or(At::Latest);
+    let last = archive.objects().keys().next_back().copied().unwrap_or(0);
+    let sealed = archive.is_encrypted(last)?;
+    let keys = match sealed {
+        true => Some(args.keys.open(global)?),
+        false => {
+            args.keys.refuse_unused("the archive is not encrypted")?;
+            None
+        }
+    };
+    let unwrap = keys.as_ref().map(|keys| keys as &dyn UnwrapSecret);
+    let found = match at {
+        At::LatestGood => {
+            let reporter = Reporter::new("verify", None);
+            let report = |progress| reporter.at(progress);
+            let steered = steer(args.threads, args.throttle, &report);
+            let good = archive.latest_good(unwrap, &steered);
+            reporter.end();
+            let (found, passed_over) = good?;
+            for error in passed_over {
+                output::warning(format_args!("passed over: {error}"));
+            }
+            found
+        }
+        at => archive.chain(at)?,
+    };
+    let (chain, point) = found.open(unwrap)?;
+    let full = Place::of(archive.object(found.first()).as_ref());
+    let opened = open(std::slice::from_ref(&full))?;
+    if let Some(keys) = &keys {
+        warn_expired(keys, &chain, global);
+    }
+    let mut work = Work {
+        args,
+        global,
+        opened: &opened,
+        set: found.full()?,
+        keys,
+        chain,
+        signed: false,
+        findings: Vec::new(),
+        passed_over: Vec::new(),
+        point: Some((place.shown(), point)),
+    };
+    work.check_policy()?;
+    work.database(&[full])
+}

@@ -1,0 +1,263 @@
+//! A ledger: writers commit numbered transactions through stock SQLite in processes of their own,
+//! while they and the follower are killed and started again. Whatever point is restored then holds
+//! exactly what was committed by then.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rusqlite::Connection;
+use serde_json::Value;
+
+use crate::bench::signal;
+use crate::common::tdekit;
+use crate::databases::{Dir, create, encrypt, one, place};
+
+/// Commits transactions until it is killed; says of each when it was begun and committed.
+const WRITER: &str = r#"
+import sqlite3, sys, time
+path, extension, log = sys.argv[1:4]
+if extension != '-':
+    loader = sqlite3.connect(':memory:')
+    loader.enable_load_extension(True)
+    loader.load_extension(extension)
+db = sqlite3.connect(path, timeout=60, isolation_level=None)
+db.execute('PRAGMA synchronous = NORMAL')
+log = open(log, 'a')
+while True:
+    db.execute('BEGIN IMMEDIATE')
+    n = db.execute('SELECT coalesce(max(n), 0) + 1 FROM ledger').fetchone()[0]
+    db.execute('INSERT INTO ledger VALUES (?)', (n,))
+    db.execute('INSERT OR REPLACE INTO data VALUES (?, randomblob(?))', (n * 7919 % 300, n % 2500))
+    db.execute('UPDATE total SET s = s + ?', (n,))
+    before = time.time_ns() // 1000000
+    db.execute('COMMIT')
+    log.write(f'{n} {before} {time.time_ns() // 1000000}\n')
+    log.flush()
+    time.sleep(0.002 if n % 1000 < 700 else 0)
+"#;
+
+/// Time by which the follower may see a commit later, on a busy machine.
+const SLACK_MS: i64 = 4000;
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis().try_into().unwrap()
+}
+
+struct Ledger {
+    dir: Dir,
+    db: PathBuf,
+    archive: PathBuf,
+    script: PathBuf,
+    encrypted: bool,
+    running: Vec<Child>,
+}
+
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        for child in &mut self.running {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Ledger {
+    fn new(encrypted: bool) -> Self {
+        let dir = Dir::new();
+        let (db, archive, script) =
+            (dir.path("app.db"), dir.path("archive"), dir.path("writer.py"));
+        drop(create(
+            &db,
+            "PRAGMA page_size = 1024; PRAGMA journal_mode = WAL;
+             CREATE TABLE ledger(n INTEGER PRIMARY KEY);
+             CREATE TABLE data(id INTEGER PRIMARY KEY, b BLOB);
+             CREATE TABLE total(s); INSERT INTO total VALUES (0)",
+        ));
+        if encrypted {
+            encrypt(&db, &[]);
+        }
+        fs::write(&script, WRITER).unwrap();
+        Self { dir, db, archive, script, encrypted, running: Vec::new() }
+    }
+
+    fn follower(&self) -> Child {
+        let words = ["replicate", text(&self.db), "--to", text(&self.archive), "--every", "1s"];
+        let said = File::options().append(true).create(true).open(self.dir.path("said")).unwrap();
+        let more = ["--certificate", "AppCert", "--no-sign"];
+        place().command([&words[..], &more].concat()).stderr(said).spawn().unwrap()
+    }
+
+    fn writer(&self, number: usize) -> Child {
+        let extension = tdekit().parent().unwrap().join("libtdekit_sqlite.so");
+        let extension = if self.encrypted { text(&extension) } else { "-" };
+        let log = self.dir.path(&format!("log{number}"));
+        Command::new("/usr/bin/python3")
+            .args([text(&self.script), text(&self.db), extension, text(&log)])
+            .env("TDEKIT_HOME", place().home())
+            .env("TDEKIT_PASSWORD", "secret")
+            .stdout(Stdio::null())
+            .stderr(File::options().append(true).create(true).open(self.dir.path("cries")).unwrap())
+            .spawn()
+            .unwrap()
+    }
+
+    /// Returns the number, and the times before and after, of each commit that was answered.
+    fn commits(&self) -> Vec<[i64; 3]> {
+        let mut commits = Vec::new();
+        for number in 0..2 {
+            let lines = fs::read_to_string(self.dir.path(&format!("log{number}"))).unwrap();
+            for line in lines.lines() {
+                let numbers: Vec<i64> = line.split(' ').map_while(|it| it.parse().ok()).collect();
+                // The last line of a process that was killed may be cut.
+                commits.extend(<[i64; 3]>::try_from(numbers).ok().filter(|it| it[2] > it[1] - 1));
+            }
+        }
+        commits.sort_unstable();
+        commits
+    }
+
+    fn said(&self) -> String {
+        fs::read_to_string(self.dir.path("said")).unwrap_or_default()
+    }
+
+    /// Restores a point, and returns the last number, and the time of the point.
+    fn restored(&self, at: &str) -> (i64, Value) {
+        let to = self.dir.path("restored.db");
+        let _ = fs::remove_file(&to);
+        let words = ["restore", text(&self.archive), "--at", at, "--to", text(&to), "--json"];
+        let plain = if self.encrypted { &["--plain"][..] } else { &[] };
+        let told = place().json([&words[..], plain].concat());
+        let db = Connection::open(&to).unwrap();
+        let (rows, last): (i64, i64) = db
+            .query_row("SELECT count(*), coalesce(max(n), 0) FROM ledger", [], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
+            .unwrap();
+        assert_eq!(rows, last, "{at}: numbers are missing");
+        assert_eq!(one::<i64>(&db, "SELECT s FROM total"), last * (last + 1) / 2, "{at}");
+        assert_eq!(one::<String>(&db, "PRAGMA integrity_check"), "ok");
+        (last, told)
+    }
+}
+
+/// Runs for some seconds, then restores so many points.
+fn ledger(encrypted: bool, seconds: u64, points: u32) {
+    let mut ledger = Ledger::new(encrypted);
+    let seed = u64::try_from(now_ms()).unwrap();
+    let mut random = fastrand::Rng::with_seed(seed);
+    let first = ledger.follower();
+    ledger.running.push(first);
+    for number in 0..2 {
+        let writer = ledger.writer(number);
+        ledger.running.push(writer);
+    }
+    let begun = Instant::now();
+    let mut vacuumed = false;
+    while begun.elapsed() < Duration::from_secs(seconds) {
+        sleep(Duration::from_millis(random.u64(500..1500)));
+        let victim = random.usize(0..3);
+        match random.u32(0..10) {
+            0..5 => {
+                ledger.running[victim].kill().unwrap();
+                ledger.running[victim].wait().unwrap();
+                ledger.running[victim] =
+                    if victim == 0 { ledger.follower() } else { ledger.writer(victim - 1) };
+            }
+            5 => {
+                signal(ledger.running[0].id(), "TERM");
+                ledger.running[0].wait().unwrap();
+                ledger.running[0] = ledger.follower();
+            }
+            6 if !vacuumed => {
+                vacuumed = true;
+                let db = crate::databases::open(&ledger.db);
+                db.busy_timeout(Duration::from_secs(60)).unwrap();
+                db.execute_batch("VACUUM").unwrap();
+            }
+            7 if encrypted => drop(place().ok(["rotate", text(&ledger.db)])),
+            _ => {}
+        }
+    }
+    for writer in &mut ledger.running[1..] {
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+    }
+    sleep(Duration::from_secs(5));
+    signal(ledger.running[0].id(), "TERM");
+    let ended = ledger.running[0].wait().unwrap();
+    assert!(ended.success(), "seed {seed}: {}", ledger.said());
+    check(&ledger, points, &mut random, seed);
+}
+
+fn check(ledger: &Ledger, points: u32, random: &mut fastrand::Rng, seed: u64) {
+    let commits = ledger.commits();
+    let said = ledger.said();
+    assert!(commits.len() > 100, "{} commits; {said}", commits.len());
+    let cries = fs::read_to_string(ledger.dir.path("cries")).unwrap_or_default();
+    assert_eq!(cries, "", "the writers were disturbed");
+    place().ok(["verify", text(&ledger.archive)]);
+    let status = place().json(["replicate", "status", text(&ledger.archive), "--json"]);
+    let chains = status["chains"].as_array().unwrap();
+    let (last, _) = ledger.restored("latest");
+    let newest = commits.last().unwrap()[0];
+    // A writer that was killed may have committed without an answer.
+    assert!(last >= newest, "seed {seed}: {last} of {newest}; {said}");
+    let span = (commits[0][2], commits.last().unwrap()[2]);
+    let mut compared = 0;
+    for _ in 0..points {
+        let at_ms = random.i64(span.0..=span.1);
+        let (seconds, millis) = (at_ms.div_euclid(1000), at_ms.rem_euclid(1000));
+        let at = tdekit_key_store::iso8601(seconds);
+        let at = format!("{}.{millis:03}Z", at.trim_end_matches('Z'));
+        let to = ledger.dir.path("restored.db");
+        let words = ["restore", text(&ledger.archive), "--at", &at, "--to", text(&to), "--json"];
+        let _ = fs::remove_file(&to);
+        let early = place().run([&words[..], &["--plain"]].concat());
+        if early.err.contains("begins later") {
+            continue;
+        }
+        let (last, told) = ledger.restored(&at);
+        // Nothing is in it that was committed later.
+        if let Some(commit) = commits.iter().find(|commit| commit[0] == last) {
+            assert!(commit[1] <= at_ms, "seed {seed}: {commit:?} in {at}");
+        }
+        // Everything is in it that was committed before, unless the follower was away: then the
+        // point is the last one before that.
+        let due = commits.iter().filter(|commit| commit[2] + SLACK_MS < at_ms);
+        let due = due.map(|commit| commit[0]).max().unwrap_or(0);
+        let number: u64 =
+            told["transaction"].as_str().unwrap().split('.').next().unwrap().parse().unwrap();
+        let ends_chain = chains.iter().any(|chain| chain["last"].as_u64() == Some(number));
+        if !ends_chain {
+            assert!(last >= due, "seed {seed}: {last} of {due} at {at}; {said}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 0 || points < 20, "seed {seed}: no point was compared");
+    eprintln!("{} commits, {} chains, {compared} points", commits.len(), chains.len());
+}
+
+#[test]
+fn a_plain_ledger_is_restored_to_any_point() {
+    ledger(false, 12, 12);
+}
+
+#[test]
+fn an_encrypted_ledger_is_restored_to_any_point() {
+    ledger(true, 12, 12);
+}
+
+#[test]
+#[ignore = "full: twenty minutes of kills, and two hundred restores"]
+fn long_ledgers_are_restored_to_any_point() {
+    for encrypted in [false, true] {
+        ledger(encrypted, 600, 100);
+    }
+}
