@@ -29,6 +29,7 @@ use crate::commands::mariadb::MariadbCommand;
 #[cfg(feature = "mysql")]
 use crate::commands::mysql::MysqlCommand;
 use crate::commands::overview::OverviewArgs;
+use crate::commands::prune::PruneArgs;
 use crate::commands::replicate::ReplicateArgs;
 use crate::commands::restore::RestoreArgs;
 use crate::commands::rewrap::RewrapArgs;
@@ -111,6 +112,8 @@ pub(crate) enum Command {
     Inspect(InspectArgs),
     /// Show the backup history, or make it anew
     History(HistoryArgs),
+    /// Remove media sets that no rule keeps, and that no kept set needs
+    Prune(PruneArgs),
     /// Who can open existing backup sets
     #[command(subcommand)]
     BackupKey(BackupKeyCommand),

@@ -300,6 +300,21 @@ pub(crate) fn run_hint(error: &RunError) -> Option<String> {
             "find out who put it there; --certificate NAME encrypts the new set, and \
              --encryption none says that it shall be plain"
         }
+        RunError::NoRule => {
+            "--keep, --keep-last, --keep-daily, --keep-weekly or --keep-monthly, or [retention] in \
+             config.toml"
+        }
+        RunError::ChangedMeanwhile { .. } => "run it again, which judges it anew",
+        RunError::NotPruned { .. } => {
+            "what was begun and not finished is finished by the next run; --dry-run shows it"
+        }
+        RunError::KeptUnsound { .. } => {
+            "`tdekit verify` says of each what is wrong; remove it by hand when nothing of it is \
+             needed"
+        }
+        RunError::SetsStay { .. } => {
+            "give each period a media set of its own: `tdekit backup --to 'NAME-{date}.bak'`"
+        }
         RunError::CertificateNeeded => "name it with --certificate",
         RunError::Store(error) => return store_hint(error),
         RunError::DatabaseFile(error) => return database_hint(error),
@@ -324,6 +339,7 @@ pub(crate) fn run_hint(error: &RunError) -> Option<String> {
         | RunError::CertificateUnused
         | RunError::TooManyRecipients { .. }
         | RunError::OntoMedia { .. }
+        | RunError::Pruned { .. }
         | RunError::NothingReadable { .. }
         | RunError::WouldBeRefused { .. }
         | RunError::Crypto(_) => return None,

@@ -481,6 +481,50 @@ pub enum RunError {
         /// The kind of the file, in words.
         what: &'static str,
     },
+    /// No rule says what to keep.
+    #[error("no rule says what to keep")]
+    NoRule,
+    /// What would be removed changed after it was judged.
+    #[error("{media} was changed meanwhile, and was kept")]
+    ChangedMeanwhile {
+        /// The media.
+        media: String,
+    },
+    /// Media sets could not be removed.
+    #[error("{failed} media set(s) could not be removed: {first}")]
+    NotPruned {
+        /// Number of these media sets.
+        failed: usize,
+        /// The first reason.
+        first: Box<RunError>,
+    },
+    /// Media sets were kept because they could not be judged.
+    #[error(
+        "{media} media set(s) have findings and {unreadable} file(s) cannot be read: they were \
+             kept, and count for no rule"
+    )]
+    KeptUnsound {
+        /// Media sets with findings.
+        media: usize,
+        /// Files, objects and directories that could not be read.
+        unreadable: usize,
+    },
+    /// Sets that no rule keeps are in a media set with others.
+    #[error("{sets} set(s) of {media} could go, and stay: sets cannot be taken out of a media set")]
+    SetsStay {
+        /// The media.
+        media: String,
+        /// Number of these sets.
+        sets: usize,
+    },
+    /// The media were removed by `prune`.
+    #[error("there is nothing at {media}: `prune` removed it at {at}")]
+    Pruned {
+        /// The media.
+        media: String,
+        /// Time of the removal.
+        at: String,
+    },
     /// A restored file would replace its own backup.
     #[error("{} is the backup itself", .path.display())]
     OntoMedia {
@@ -552,8 +596,11 @@ impl RunError {
             | Self::NoSpace { .. }
             | Self::Missing { .. }
             | Self::Thread { .. }
-            | Self::Stream { .. } => Kind::Io,
-            Self::Locked { .. } | Self::SourceChanged { .. } => Kind::Busy,
+            | Self::Stream { .. }
+            | Self::Pruned { .. } => Kind::Io,
+            Self::Locked { .. } | Self::SourceChanged { .. } | Self::ChangedMeanwhile { .. } => {
+                Kind::Busy
+            }
             Self::Exists { .. }
             | Self::NoSet { .. }
             | Self::SeveralDatabases { .. }
@@ -574,6 +621,7 @@ impl RunError {
             | Self::Downgrade { .. }
             | Self::Unauthenticated { .. }
             | Self::WouldBeRefused { .. }
+            | Self::SetsStay { .. }
             | Self::PlainSet { .. } => Kind::Refused,
             Self::NoPart { .. }
             | Self::ShortRead { .. }
@@ -596,7 +644,10 @@ impl RunError {
             | Self::NoStoreHere { .. }
             | Self::NotSigned { .. } => Kind::Key,
             Self::NotVerified { .. } | Self::NotCompared { .. } => Kind::NotVerified,
-            Self::ScanUnsound { .. } | Self::CorruptSource { .. } => Kind::Damaged,
+            Self::ScanUnsound { .. } | Self::CorruptSource { .. } | Self::KeptUnsound { .. } => {
+                Kind::Damaged
+            }
+            Self::NotPruned { first, .. } => first.kind(),
             Self::OtherMedia { .. }
             | Self::WrongSource { .. }
             | Self::Option { .. }
@@ -604,6 +655,7 @@ impl RunError {
             | Self::StandardInput
             | Self::CertificateUnused
             | Self::CertificateNeeded
+            | Self::NoRule
             | Self::TooManyRecipients { .. } => Kind::Usage,
             Self::Database { source, .. } => database_kind(source),
             Self::Store(error) => error.kind(),

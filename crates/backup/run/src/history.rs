@@ -38,6 +38,22 @@ pub fn newer(operator: &dyn Operator, media: &Media) -> Result<Vec<CatalogSet>, 
     }
 }
 
+/// Returns the error of opening the media at `places`; that `prune` removed them, if that is why
+/// they are missing.
+#[must_use]
+pub fn explain(operator: &dyn Operator, places: &[Place], error: RunError) -> RunError {
+    if !is_missing(&error) {
+        return error;
+    }
+    let pruned = places.iter().filter_map(|place| {
+        let recorded = place.recorded()?;
+        let catalog = Catalog::open_existing(&operator.access().dir().ok()?).ok()??;
+        let at = catalog.pruned_at(&recorded.to_string_lossy()).ok()??;
+        Some(RunError::Pruned { media: place.shown(), at })
+    });
+    pruned.last().unwrap_or(error)
+}
+
 /// Fails if an append would cut off a set that the history knows as finished: bytes after the last
 /// whole record of `places` that look unfinished, while a newer set is known.
 ///

@@ -11,6 +11,7 @@ mod catalog;
 pub mod choose;
 mod control;
 pub mod database;
+mod discover;
 pub mod downgrade;
 mod error;
 mod fault;
@@ -33,7 +34,9 @@ mod output;
 mod pipeline;
 pub mod place;
 mod progress;
+mod remove;
 pub mod rescan;
+pub mod retention;
 pub mod signature;
 mod sink;
 mod snapshot;
@@ -49,6 +52,7 @@ pub use catalog::{
     CatalogUse, Check, CheckedKind, LastCheck, NewestBackup, date_of_ms,
 };
 pub use control::{Progress, Run};
+pub use discover::Root;
 pub use error::RunError;
 pub use fault::ObjectFault;
 pub use file::{FileMedia, FileSink, FileTarget};

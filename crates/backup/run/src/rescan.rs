@@ -1,15 +1,15 @@
 //! Rebuilds the history from the media sets that are found in directories.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::Read;
+use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use tdekit_backup_media::{MEDIA_HEADER_LEN, MediaHeader, is_media};
-use tdekit_sqlite_convert::{Watch, go_on};
+use tdekit_sqlite_convert::Watch;
 
-use crate::place::{Opened, Place, open};
+use crate::discover::Discovered;
+pub use crate::discover::Unreadable;
+use crate::place::{Opened, Place};
 use crate::{Catalog, CatalogSet, Finding, FindingReport, RunError};
 
 /// Result of a scan.
@@ -29,16 +29,6 @@ pub struct Scanned {
     pub unreadable: Vec<Unreadable>,
 }
 
-/// A file or directory that could not be read.
-#[derive(Debug, Serialize)]
-pub struct Unreadable {
-    /// Its path.
-    #[serde(serialize_with = "tdekit_sqlite_convert::path_text")]
-    pub path: PathBuf,
-    /// The reason.
-    pub error: String,
-}
-
 /// Records every set of the media sets in `dirs` and below them. Symbolic links below them are not
 /// followed. A file at the place of a media set that the history knows, and that is not one now,
 /// counts as unreadable. `tell` receives the findings of each media set. `watch` can stop the
@@ -52,16 +42,16 @@ pub fn scan(
     watch: &dyn Watch,
     tell: &mut dyn FnMut(&[Finding]),
 ) -> Result<Scanned, RunError> {
-    let mut search = Search { watch, found: Scanned::default(), media: BTreeMap::new() };
+    let mut files = Discovered::default();
     for dir in dirs {
         let dir = fs::canonicalize(dir).map_err(RunError::io("open", dir))?;
-        search.find_media(&dir)?;
-        search.note_ruined(&dir, &catalog.media_places()?);
+        files.in_directory(&dir, watch)?;
+        note_ruined(&mut files, &dir, &catalog.media_places()?);
     }
-    let Search { mut found, media, .. } = search;
-    for paths in media.into_values() {
+    let mut found = Scanned { files: files.files, ..Scanned::default() };
+    for places in std::mem::take(&mut files.media).into_values() {
         found.media_sets += 1;
-        for Opened { media, devices } in open_group(&paths, &mut found) {
+        for (_, Opened { media, devices }) in files.open(&places) {
             tell(media.findings());
             found.findings.extend(media.findings().iter().map(FindingReport::of));
             for set in media.sets() {
@@ -71,57 +61,21 @@ pub fn scan(
             }
         }
     }
+    found.unreadable = files.unreadable;
     Ok(found)
 }
 
-/// A search for files of media sets.
-struct Search<'a> {
-    watch: &'a dyn Watch,
-    found: Scanned,
-    /// The files of each media set, by its identifier.
-    media: BTreeMap<[u8; 16], Vec<PathBuf>>,
-}
-
-impl Search<'_> {
-    /// Finds files that begin like media sets. Records a directory that may not be read.
-    fn find_media(&mut self, dir: &Path) -> Result<(), RunError> {
-        go_on(self.watch)?;
-        let entries = match fs::read_dir(dir) {
-            Ok(entries) => entries,
-            Err(error) => {
-                self.found.note(dir, &error);
-                return Ok(());
-            }
-        };
-        let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-        paths.sort();
-        for path in paths {
-            let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
-            if metadata.is_dir() {
-                self.find_media(&path)?;
-                continue;
-            }
-            match metadata.is_file().then(|| header_of(&path)) {
-                Some(Ok(Some(header))) => {
-                    self.found.files += 1;
-                    self.media.entry(header.media_id).or_default().push(path);
-                }
-                Some(Err(error)) => self.found.note(&path, &error),
-                Some(Ok(None)) | None => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Records what is in `dir` and below it at one of `places`, and does not begin like a media
-    /// set.
-    fn note_ruined(&mut self, dir: &Path, places: &BTreeSet<String>) {
-        let noted = self.found.unreadable.iter().map(|noted| noted.path.clone());
-        let seen: BTreeSet<PathBuf> = self.media.values().flatten().cloned().chain(noted).collect();
-        let below = places.iter().map(Path::new).filter(|place| place.starts_with(dir));
-        let unseen = below.filter(|place| !seen.contains(*place));
-        for place in unseen.filter(|place| fs::symlink_metadata(place).is_ok()) {
-            self.found.note(place, &"it is not a media set, and the history knows one there");
+/// Records what is in `dir` and below it at one of `places`, and does not begin like a media set.
+fn note_ruined(files: &mut Discovered, dir: &Path, places: &BTreeSet<String>) {
+    let seen: BTreeSet<PathBuf> = {
+        let noted = files.unreadable.iter().map(|noted| noted.path.clone());
+        files.media.values().flatten().filter_map(Place::recorded).chain(noted).collect()
+    };
+    let below = places.iter().map(Path::new).filter(|place| place.starts_with(dir));
+    for place in below.filter(|place| !seen.contains(*place)) {
+        if fs::symlink_metadata(place).is_ok() {
+            let error = "it is not a media set, and the history knows one there".to_owned();
+            files.unreadable.push(Unreadable { path: place.to_owned(), error });
         }
     }
 }
@@ -138,43 +92,4 @@ impl Scanned {
             _ => Err(RunError::ScanUnsound { unreadable, findings }),
         }
     }
-
-    fn note(&mut self, path: &Path, error: &dyn std::fmt::Display) {
-        self.unreadable.push(Unreadable { path: path.to_owned(), error: error.to_string() });
-    }
-}
-
-/// Opens the files of one media set together, as its mirrors and stripes. Files that do not fit
-/// together, such as a copy of an earlier state that was continued separately, are opened
-/// individually.
-fn open_group(paths: &[PathBuf], found: &mut Scanned) -> Vec<Opened> {
-    let place = |path: &PathBuf| Place::File(path.clone());
-    if let Ok(opened) = open(&paths.iter().map(place).collect::<Vec<_>>()) {
-        return vec![opened];
-    }
-    let mut each = Vec::new();
-    for path in paths {
-        match open(&[place(path)]) {
-            Ok(opened) => each.push(opened),
-            Err(error) => found.note(path, &error),
-        }
-    }
-    each
-}
-
-/// Reads the header of a file that begins like a media set; `None` for any other. A damaged header
-/// is an error: its content is not known.
-fn header_of(path: &Path) -> Result<Option<MediaHeader>, RunError> {
-    let file = File::open(path).map_err(RunError::io("open", path))?;
-    let mut head = Vec::with_capacity(MEDIA_HEADER_LEN);
-    let limit = MEDIA_HEADER_LEN as u64;
-    file.take(limit).read_to_end(&mut head).map_err(RunError::io("read", path))?;
-    if !is_media(&head) {
-        return Ok(None);
-    }
-    MediaHeader::decode(&head).map(Some).map_err(|error| RunError::Damaged {
-        media: path.display().to_string(),
-        what: "the media header".to_owned(),
-        reason: error.to_string(),
-    })
 }

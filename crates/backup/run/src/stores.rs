@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use crate::archive::Objects;
+use crate::discover::Below;
 #[cfg(feature = "object-stores")]
 use crate::object::Prefix;
+use crate::remove::{Expected, State};
 use crate::{MediaSource, RunError, Target};
 #[cfg(feature = "object-stores")]
 use crate::{ObjectMedia, ObjectOptions, ObjectTarget, is_object_address};
@@ -50,6 +52,42 @@ pub(crate) fn objects(address: &str) -> Result<Arc<dyn Objects>, RunError> {
     Err(absent(address))
 }
 
+/// Returns true if an address is a prefix of addresses and not the address of a media set.
+#[cfg(feature = "object-stores")]
+pub(crate) fn is_prefix(address: &str) -> bool {
+    crate::object::is_prefix(address)
+}
+
+/// Finds the media sets whose address begins with `prefix`.
+///
+/// # Errors
+/// As [`source`].
+#[cfg(feature = "object-stores")]
+pub(crate) fn media_below(prefix: &str) -> Result<Vec<Below>, RunError> {
+    known(prefix)?;
+    crate::object::media_below(prefix, &ObjectOptions::default())
+}
+
+/// Returns the state of the media set at `address`.
+///
+/// # Errors
+/// As [`source`].
+#[cfg(feature = "object-stores")]
+pub(crate) fn state(address: &str, expected: &Expected) -> Result<State, RunError> {
+    known(address)?;
+    crate::object::state(address, expected, &ObjectOptions::default())
+}
+
+/// Removes the media set at `address`.
+///
+/// # Errors
+/// As [`source`], and `ChangedMeanwhile`.
+#[cfg(feature = "object-stores")]
+pub(crate) fn remove(address: &str, expected: &Expected) -> Result<(), RunError> {
+    known(address)?;
+    crate::object::remove(address, expected, &ObjectOptions::default())
+}
+
 #[cfg(feature = "object-stores")]
 fn known(address: &str) -> Result<(), RunError> {
     if is_object_address(address) {
@@ -73,6 +111,39 @@ pub(crate) fn target(address: &str, _: u64) -> Result<Box<dyn Target>, RunError>
 /// `Option`, always.
 #[cfg(not(feature = "object-stores"))]
 pub(crate) fn source(address: &str) -> Result<Arc<dyn MediaSource>, RunError> {
+    Err(absent(address))
+}
+
+/// Returns false: this build has no object stores.
+#[cfg(not(feature = "object-stores"))]
+pub(crate) fn is_prefix(_: &str) -> bool {
+    false
+}
+
+/// Refuses the address: this build has no object stores.
+///
+/// # Errors
+/// `Option`, always.
+#[cfg(not(feature = "object-stores"))]
+pub(crate) fn media_below(prefix: &str) -> Result<Vec<Below>, RunError> {
+    Err(absent(prefix))
+}
+
+/// Refuses the address: this build has no object stores.
+///
+/// # Errors
+/// `Option`, always.
+#[cfg(not(feature = "object-stores"))]
+pub(crate) fn state(address: &str, _: &Expected) -> Result<State, RunError> {
+    Err(absent(address))
+}
+
+/// Refuses the address: this build has no object stores.
+///
+/// # Errors
+/// `Option`, always.
+#[cfg(not(feature = "object-stores"))]
+pub(crate) fn remove(address: &str, _: &Expected) -> Result<(), RunError> {
     Err(absent(address))
 }
 

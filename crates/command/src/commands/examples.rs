@@ -306,6 +306,17 @@ const BACKUPS: &[Entry] = &[
     ),
     entry("inspect", &[("List the sets", "tdekit inspect app.bak")], &["verify", "history"]),
     entry(
+        "prune",
+        &[
+            (
+                "Show which media sets would go",
+                "tdekit prune /srv/backups --keep 24h --keep-daily 30 --dry-run",
+            ),
+            ("Remove them", "tdekit prune s3://BUCKET/app/ --keep-daily 30 --keep-monthly 12"),
+        ],
+        &["backup", "history", "verify"],
+    ),
+    entry(
         "history",
         &[
             ("Backups of one database", "tdekit history --database app.db"),

@@ -73,6 +73,10 @@ fn row(set: &CatalogSet) -> Vec<String> {
     };
     let devices: Vec<_> =
         set.devices.iter().map(|device| device.physical_device_name.as_str()).collect();
+    let media = match &set.prune_date {
+        Some(date) => format!("removed {date}: {}", devices.join(", ")),
+        None => devices.join(", "),
+    };
     let names: Vec<_> =
         set.encryptors.iter().map(|encryptor| encryptor.certificate_name.as_str()).collect();
     let or = |text: Option<&str>, none: &str| text.unwrap_or(none).to_owned();
@@ -87,7 +91,7 @@ fn row(set: &CatalogSet) -> Vec<String> {
         if names.is_empty() { "-".to_owned() } else { names.join(", ") },
         or(set.expiration_date.as_deref(), "never"),
         set.position.to_string(),
-        devices.join(", "),
+        media,
     ]
 }
 

@@ -27,6 +27,7 @@ pub(crate) mod mariadb;
 pub(crate) mod mysql;
 pub(crate) mod overview;
 pub(crate) mod program;
+pub(crate) mod prune;
 pub(crate) mod replicate;
 pub(crate) mod restore;
 pub(crate) mod rewrap;
@@ -66,6 +67,7 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
         Command::Verify(args) => verify::run(args, &cli.global),
         Command::Inspect(args) => inspect::run(args, &cli.global),
         Command::History(args) => history::run(args, &cli.global),
+        Command::Prune(args) => prune::run(args, &cli.global),
         Command::BackupKey(command) => backup_key::run(command, &cli.global),
         #[cfg(feature = "mariadb")]
         Command::Mariadb(command) => mariadb::run(command, &cli.global),

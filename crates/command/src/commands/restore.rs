@@ -167,7 +167,7 @@ fn restore_from(
     global: &GlobalArgs,
     places: &[Place],
 ) -> Result<(), CommandError> {
-    let opened = open(places)?;
+    let opened = open(places).map_err(|error| history::explain(global, places, error))?;
     let media = &opened.media;
     let findings = FindingReport::all(global, media);
     warn_reports(&findings);

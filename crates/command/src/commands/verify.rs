@@ -123,10 +123,15 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
     };
     if let Err(error) = &ended
         && (error.kind() == Kind::Damaged || places.iter().any(is_gone))
+        && !is_pruned(error)
     {
         history::record_damage(global, &places, &whole);
     }
     ended
+}
+
+fn is_pruned(error: &CommandError) -> bool {
+    matches!(error, CommandError::Console(ConsoleError::Run(RunError::Pruned { .. })))
 }
 
 /// Verifies, and records the whole sets; `whole` receives their identifiers.
@@ -136,7 +141,7 @@ fn verify_all(
     places: &[Place],
     whole: &mut Vec<String>,
 ) -> Result<(), CommandError> {
-    let opened = open(places)?;
+    let opened = open(places).map_err(|error| history::explain(global, places, error))?;
     let media = &opened.media;
     let (mut chosen, mut sets): (Vec<&SetInfo>, _) = (Vec::new(), Vec::new());
     match args.position.map(|position| (position, media.set(Some(position)))) {

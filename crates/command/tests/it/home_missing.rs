@@ -55,6 +55,8 @@ const COMMANDS: &[(&str, &str, i32)] = &[
     ("inspect", "app.bak", 0),
     ("history", "", 0),
     ("history", "--scan .", 3),
+    ("prune", "app.bak --keep-last 1", 3),
+    ("prune", "app.bak --keep-last 1 --dry-run", 0),
     ("backup-key add", "sealed.bak --certificate AppCert", 3),
     ("mariadb install", "--certificate AppCert --plugin-dir . --option-file new.cnf", 3),
     ("mariadb uninstall", "--force --plugin-dir . --option-file none.cnf", 0),

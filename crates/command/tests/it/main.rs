@@ -49,6 +49,8 @@ mod key_token;
 mod mariadb;
 mod overview;
 mod prompt;
+mod prune;
+mod prune_objects;
 mod replicate;
 mod replicate_ledger;
 mod rewrap;

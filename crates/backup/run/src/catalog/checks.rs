@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::params;
 
+use super::pruned::GONE;
 use super::{Catalog, date_of_ms, failed};
 use crate::RunError;
 
@@ -93,14 +94,18 @@ impl Catalog {
         Ok(())
     }
 
-    /// Returns the identifiers of the sets that the history knows at these places.
+    /// Returns the identifiers of the sets that the history knows at these places, without those
+    /// that `prune` removed from there.
     ///
     /// # Errors
     /// `Database`.
     pub fn sets_at(&self, places: &[String]) -> Result<Vec<String>, RunError> {
         let read = || {
             let sql = "SELECT DISTINCT backup_set_uuid FROM backupset
-                 JOIN backupmediafamily USING(media_uuid) WHERE physical_device_name = ?1";
+                 JOIN backupmediafamily AS place USING(media_uuid)
+                 WHERE place.physical_device_name = ?1 AND NOT EXISTS(SELECT * FROM prunedmedia AS p
+                     WHERE p.media_uuid = place.media_uuid AND p.prune_date IS NOT NULL
+                       AND p.physical_device_name = place.physical_device_name)";
             let mut list = self.db.prepare(sql)?;
             let mut all = Vec::new();
             for place in places {
@@ -120,7 +125,8 @@ impl Catalog {
         self.read_checks(kind).map_err(failed("read", &self.path))
     }
 
-    /// Returns the newest backup of each database, by the database's path. Streams have none.
+    /// Returns the newest backup of each database, by the database's path. Streams have none, and
+    /// what `prune` removed does not count.
     ///
     /// # Errors
     /// `Database`.
@@ -160,10 +166,12 @@ impl Catalog {
 
     fn read_newest(&self) -> rusqlite::Result<BTreeMap<String, NewestBackup>> {
         // With max(), SQLite takes the other columns from the row with the maximum.
-        let sql = "SELECT database_path, unixepoch(max(backup_finish_date)), type = 'D',
+        let sql = format!(
+            "SELECT database_path, unixepoch(max(backup_finish_date)), type = 'D',
                  key_algorithm IS NOT NULL, database_guid, encryptor_thumbprint
-             FROM backupset WHERE NOT is_stream GROUP BY database_path";
-        let mut list = self.db.prepare(sql)?;
+             FROM backupset WHERE NOT is_stream AND NOT {GONE} GROUP BY database_path"
+        );
+        let mut list = self.db.prepare(&sql)?;
         let rows = list.query_map([], |row| {
             let newest = NewestBackup {
                 finished_at: row.get(1)?,
@@ -178,17 +186,20 @@ impl Catalog {
         })?;
         let mut newest = rows.collect::<rusqlite::Result<BTreeMap<_, _>>>()?;
         // A reading with its result: the set, its age, the time, and whether it found damage.
-        let sql = "WITH reading AS
+        let sql = format!(
+            "WITH reading AS
              (SELECT database_path, backup_finish_date AS made, restore_date AS at, 0 AS failed
-              FROM restorehistory JOIN backupset USING(backup_set_uuid)
+              FROM restorehistory JOIN backupset USING(backup_set_uuid) WHERE NOT {GONE}
               UNION ALL SELECT database_path, backup_finish_date, check_date, finding_count > 0
-              FROM lastcheck JOIN backupset ON subject_type = 'B' AND subject = backup_set_uuid)
+              FROM lastcheck JOIN backupset ON subject_type = 'B' AND subject = backup_set_uuid
+              WHERE NOT {GONE})
              SELECT database_path, failed, unixepoch(max(at)) FROM reading AS one
              WHERE NOT failed OR NOT EXISTS(SELECT * FROM reading AS later
                  WHERE NOT later.failed AND later.database_path = one.database_path
                    AND later.made >= one.made AND later.at > one.at)
-             GROUP BY database_path, failed ORDER BY failed";
-        let mut list = self.db.prepare(sql)?;
+             GROUP BY database_path, failed ORDER BY failed"
+        );
+        let mut list = self.db.prepare(&sql)?;
         let mut rows = list.query([])?;
         while let Some(row) = rows.next()? {
             let Some(known) = newest.get_mut(&row.get::<_, String>(0)?) else { continue };

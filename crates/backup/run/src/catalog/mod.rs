@@ -5,6 +5,7 @@
 //! available media sets rebuilds it. Several processes may write at once.
 
 mod checks;
+mod pruned;
 mod row;
 mod schema;
 
@@ -20,6 +21,7 @@ use tdekit_key_store::{give_to_owner_of_directory, open_ordinary};
 use tdekit_sqlite_convert::file_uri;
 
 pub use checks::{Check, CheckedKind, LastCheck, NewestBackup};
+pub(crate) use pruned::Doomed;
 pub use row::{CatalogDevice, CatalogEncryptor, CatalogSet, date_of_ms};
 
 use crate::{RunError, SetInfo};
@@ -182,6 +184,12 @@ impl Catalog {
                 "INSERT OR IGNORE INTO backupmediafamily VALUES(?1, ?2, ?3)",
                 params![set.media_uuid, device.family_sequence_number, device.physical_device_name],
             )?;
+            // It was put back there.
+            transaction.execute(
+                "DELETE FROM prunedmedia WHERE media_uuid = ?1 AND physical_device_name = ?2
+                 AND prune_date IS NOT NULL",
+                params![set.media_uuid, device.physical_device_name],
+            )?;
         }
         transaction.commit()?;
         Ok(known == 0)
@@ -231,9 +239,12 @@ impl Catalog {
         }
         let sql = "DELETE FROM backupset WHERE database_name = ?1 COLLATE NOCASE";
         let count = transaction.execute(sql, [name])?;
-        let sql = "DELETE FROM backupmediafamily
-             WHERE media_uuid NOT IN (SELECT media_uuid FROM backupset)";
-        transaction.execute(sql, [])?;
+        for table in ["backupmediafamily", "prunedmedia"] {
+            let sql = format!(
+                "DELETE FROM {table} WHERE media_uuid NOT IN (SELECT media_uuid FROM backupset)"
+            );
+            transaction.execute(&sql, [])?;
+        }
         transaction.commit()?;
         Ok(count)
     }
@@ -317,7 +328,14 @@ impl Catalog {
             "SELECT family_sequence_number, physical_device_name FROM backupmediafamily
              WHERE media_uuid = ?1 ORDER BY family_sequence_number, physical_device_name",
         )?;
+        let sql = format!(
+            "SELECT max(prune_date) FROM backupset JOIN prunedmedia USING(media_uuid)
+             WHERE backup_set_uuid = ?1 AND {}",
+            pruned::GONE
+        );
+        let mut pruned = self.db.prepare(&sql)?;
         for set in &mut sets {
+            set.prune_date = pruned.query_row([&set.backup_set_uuid], |row| row.get(0))?;
             set.encryptors = encryptors
                 .query_map([&set.backup_set_uuid], CatalogEncryptor::read)?
                 .collect::<rusqlite::Result<_>>()?;

@@ -83,6 +83,9 @@ pub struct CatalogSet {
     pub encryptors: Vec<CatalogEncryptor>,
     /// Places where the media set was seen.
     pub devices: Vec<CatalogDevice>,
+    /// Time at which `prune` removed the media set from the last of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prune_date: Option<String>,
 }
 
 /// A certificate that opens a set.
@@ -159,6 +162,7 @@ impl CatalogSet {
             differential_base_guid: info.base.map(hex::encode),
             encryptors,
             devices: devices.to_vec(),
+            prune_date: None,
         }
     }
 
@@ -231,6 +235,7 @@ impl CatalogSet {
             differential_base_guid: row.get("differential_base_guid")?,
             encryptors: Vec::new(),
             devices: Vec::new(),
+            prune_date: None,
         })
     }
 }

@@ -5,10 +5,10 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::APPLICATION_ID;
 
 /// `PRAGMA user_version` of the newest tables.
-pub(super) const VERSION: u16 = 2;
+pub(super) const VERSION: u16 = 3;
 
 /// The migration from each version to the next one; the first makes the tables.
-pub(super) const STEPS: [&str; VERSION as usize] = [TABLES, CHECKS];
+pub(super) const STEPS: [&str; VERSION as usize] = [TABLES, CHECKS, PRUNED];
 
 const TABLES: &str = "
     CREATE TABLE backupset(
@@ -73,6 +73,18 @@ const CHECKS: &str = "
         facts TEXT,
         user_name TEXT NOT NULL,
         PRIMARY KEY(subject_type, subject)) WITHOUT ROWID;";
+
+/// Version 3: media sets that were removed.
+const PRUNED: &str = "
+    CREATE TABLE prunedmedia(
+        media_uuid TEXT NOT NULL,
+        physical_device_name TEXT NOT NULL,
+        parts INTEGER NOT NULL,
+        bytes INTEGER NOT NULL,
+        begin_date TEXT NOT NULL,
+        prune_date TEXT,
+        user_name TEXT NOT NULL,
+        PRIMARY KEY(media_uuid, physical_device_name)) WITHOUT ROWID;";
 
 /// Completes a history of an older version for this connection alone, which may not write it: the
 /// additions of later versions are present but empty.

@@ -2,12 +2,14 @@
 
 mod beside;
 mod media;
+mod remove;
 mod room;
 mod sink;
 mod target;
 mod writer;
 
 pub use media::FileMedia;
+pub(crate) use remove::{remove, state};
 pub(crate) use room::Room;
 pub use sink::FileSink;
 pub use target::FileTarget;
@@ -32,7 +34,7 @@ fn made(error: StoreError) -> RunError {
 }
 
 /// Takes the lock that excludes a second writer; the system releases it with the file.
-fn lock(file: &File, path: &Path) -> Result<(), RunError> {
+pub(crate) fn lock(file: &File, path: &Path) -> Result<(), RunError> {
     match file.try_lock() {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(RunError::Locked { path: path.to_path_buf() }),

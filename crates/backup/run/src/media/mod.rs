@@ -132,6 +132,22 @@ impl Media {
         self.volumes.all.iter().map(|volume| volume.name.clone()).collect()
     }
 
+    /// Returns the number of parts and of bytes of each file or object, in the order of
+    /// [`Self::names`].
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn extents(&self) -> Result<Vec<(u32, u64)>, RunError> {
+        let extent = |volume: &volume::Volume| {
+            let parts = volume.source.parts();
+            let bytes = (0..parts).try_fold(0_u64, |bytes, part| {
+                Ok::<_, RunError>(bytes.saturating_add(volume.source.part_len(part)?))
+            })?;
+            Ok((parts, bytes))
+        };
+        self.volumes.all.iter().map(extent).collect()
+    }
+
     /// Returns the number of files over which the media set is striped; 1 if it is not.
     #[must_use]
     pub fn families(&self) -> u16 {

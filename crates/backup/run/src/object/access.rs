@@ -28,7 +28,7 @@ const SHORT_TRY: Duration = Duration::from_secs(60);
 /// Slowest assumed line: it determines the additional time for a request that transfers much.
 const SLOWEST_BYTES_PER_S: u64 = 64 << 10;
 /// Number of concurrent requests for object metadata.
-const HEADS_AT_ONCE: usize = 8;
+pub(super) const HEADS_AT_ONCE: usize = 8;
 
 /// The objects of one media set.
 pub(super) struct Access {
@@ -60,6 +60,14 @@ impl Client {
         let parsed = Address::parse(address).map_err(fault)?;
         let connection = connect(&parsed, options).map_err(fault)?;
         Self::with(address, parsed.key, connection, options)
+    }
+
+    /// As [`Self::new`], for all objects whose address begins with a prefix.
+    pub(super) fn below(prefix: &str, options: &ObjectOptions) -> Result<Self, RunError> {
+        let fault = |fault| RunError::Object { action: "use", address: prefix.to_owned(), fault };
+        let parsed = Address::parse_prefix(prefix).map_err(fault)?;
+        let connection = connect(&parsed, options).map_err(fault)?;
+        Self::with(prefix, parsed.key, connection, options)
     }
 
     pub(super) fn with(
@@ -116,9 +124,7 @@ impl Access {
     }
 
     async fn parts(&self) -> Result<Vec<Part>, RunError> {
-        let patience = self.options.patience.min(FIRST_PATIENCE);
-        let first = Tries { patience, try_limit: SHORT_TRY };
-        let found = first.make(|| self.list()).await;
+        let found = self.first_tries().make(|| self.list()).await;
         let found = found.map_err(|fault| self.error("list", 0, fault))?;
         if let Some((part, _)) = (0..).zip(found.keys()).find(|(due, part)| due != *part) {
             return Err(RunError::NoPart { media: self.address(), part });
@@ -133,7 +139,7 @@ impl Access {
         parts.try_collect().await
     }
 
-    async fn list(&self) -> object_store::Result<BTreeMap<u32, Path>> {
+    pub(super) async fn list(&self) -> object_store::Result<BTreeMap<u32, Path>> {
         let mut found = BTreeMap::new();
         let mut take = |object: ObjectMeta| {
             if let Some(part) = part_of(&self.key, &object.location) {
@@ -216,6 +222,11 @@ impl Access {
             Err(ObjectFault::NoObject) => Ok(()),
             result => result,
         }
+    }
+
+    /// Returns the retry limits for the very first request.
+    pub(super) fn first_tries(&self) -> Tries {
+        Tries { patience: self.options.patience.min(FIRST_PATIENCE), try_limit: SHORT_TRY }
     }
 
     /// Returns the retry limits for a request that transfers this many bytes.

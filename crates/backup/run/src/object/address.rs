@@ -18,6 +18,8 @@ pub(super) enum Scheme {
 const SCHEMES: [(&str, Scheme); 3] =
     [("s3://", Scheme::S3), ("gs://", Scheme::Gcs), ("az://", Scheme::Azure)];
 
+const NEEDED: &str = "an address has a bucket and a name: s3://bucket/name";
+
 /// Returns true if a text is an address of a known object store: `s3://`, `gs://`, `az://`.
 #[must_use]
 pub fn is_object_address(text: &str) -> bool {
@@ -35,16 +37,21 @@ pub(super) struct Address {
 impl Address {
     pub(super) fn parse(text: &str) -> Result<Self, ObjectFault> {
         let wrong = |reason: String| ObjectFault::Configuration { reason };
-        let found = SCHEMES
-            .iter()
-            .find_map(|(prefix, scheme)| text.strip_prefix(prefix).map(|rest| (*scheme, rest)));
-        let (scheme, rest) = found.ok_or_else(|| {
-            wrong("no store is known for this address: s3://, gs:// and az:// are".to_owned())
-        })?;
-        let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
-        if bucket.is_empty() || key.is_empty() {
-            return Err(wrong("an address has a bucket and a name: s3://bucket/name".to_owned()));
+        let (scheme, bucket, key) = taken_apart(text)?;
+        if key.is_empty() {
+            return Err(wrong(NEEDED.to_owned()));
         }
+        Self::of(scheme, bucket, key)
+    }
+
+    /// Parses the beginning of addresses, which ends with a slash. Its key may be empty.
+    pub(super) fn parse_prefix(text: &str) -> Result<Self, ObjectFault> {
+        let (scheme, bucket, key) = taken_apart(text)?;
+        Self::of(scheme, bucket, key.strip_suffix('/').unwrap_or(key))
+    }
+
+    fn of(scheme: Scheme, bucket: &str, key: &str) -> Result<Self, ObjectFault> {
+        let wrong = |reason: String| ObjectFault::Configuration { reason };
         // The client puts it into a URL unchanged, and panics if it is invalid.
         if !bucket.chars().all(|c| c.is_ascii_alphanumeric() || "-._$:".contains(c)) {
             return Err(wrong(format!("{bucket:?} is not the name of a bucket")));
@@ -57,6 +64,36 @@ impl Address {
         }
         Ok(Self { scheme, bucket: bucket.to_owned(), key: parsed })
     }
+}
+
+/// Splits an address into store, bucket and key.
+fn taken_apart(text: &str) -> Result<(Scheme, &str, &str), ObjectFault> {
+    let wrong = |reason: &str| ObjectFault::Configuration { reason: reason.to_owned() };
+    let found = SCHEMES
+        .iter()
+        .find_map(|(prefix, scheme)| text.strip_prefix(prefix).map(|rest| (*scheme, rest)));
+    let (scheme, rest) = found
+        .ok_or_else(|| wrong("no store is known for this address: s3://, gs:// and az:// are"))?;
+    match rest.split_once('/').unwrap_or((rest, "")) {
+        ("", _) => Err(wrong(NEEDED)),
+        (bucket, key) => Ok((scheme, bucket, key)),
+    }
+}
+
+/// Returns true for a prefix of addresses of a known store: a bucket, or a text that ends with a
+/// slash.
+#[must_use]
+pub(crate) fn is_prefix(text: &str) -> bool {
+    let rest = SCHEMES.iter().find_map(|(prefix, _)| text.strip_prefix(prefix));
+    rest.is_some_and(|rest| !rest.contains('/') || rest.ends_with('/'))
+}
+
+/// Returns true for the name of an object that a writer makes for itself: a claim, or an upload
+/// that has not its name yet.
+pub(super) fn is_work(key: &Path) -> bool {
+    let digits = |rest: &str| rest.len() == 16 && rest.bytes().all(|it| it.is_ascii_hexdigit());
+    let is = |marker: &str| key.as_ref().rsplit_once(marker).is_some_and(|(_, rest)| digits(rest));
+    is(".claim-") || is(".unfinished-")
 }
 
 /// Returns the key of a part: the key itself, then `KEY.0001`, `KEY.0002`, ...

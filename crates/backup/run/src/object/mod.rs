@@ -10,6 +10,7 @@
 mod access;
 mod address;
 mod ahead;
+mod below;
 mod claim;
 mod connect;
 mod media;
@@ -27,6 +28,8 @@ use std::time::Duration;
 use crate::ObjectFault;
 
 pub use address::is_object_address;
+pub(crate) use address::is_prefix;
+pub(crate) use below::{media_below, remove, state};
 pub use media::ObjectMedia;
 pub(crate) use prefix::Prefix;
 pub use target::ObjectTarget;

@@ -3,6 +3,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::io::Read;
+use std::num::NonZeroU32;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -31,6 +32,24 @@ struct Config {
     audit: AuditConfig,
     #[serde(default)]
     overview: OverviewConfig,
+    #[serde(default)]
+    retention: RetentionConfig,
+}
+
+/// The table `[retention]`: which backup sets `tdekit prune` keeps.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RetentionConfig {
+    /// All sets of this time before now, such as `24h`.
+    pub keep: Option<String>,
+    /// The newest sets.
+    pub keep_last: Option<NonZeroU32>,
+    /// The newest set of each of the last days that have one.
+    pub keep_daily: Option<NonZeroU32>,
+    /// The same for weeks.
+    pub keep_weekly: Option<NonZeroU32>,
+    /// The same for months.
+    pub keep_monthly: Option<NonZeroU32>,
 }
 
 /// The table `[overview]`: the paths that `tdekit overview` checks, and its rules.
@@ -285,6 +304,14 @@ pub fn overview_config(dir: &Path) -> Result<OverviewConfig, StoreError> {
     Ok(config)
 }
 
+/// Reads the table `[retention]` in `config.toml` beside the store in `dir`.
+///
+/// # Errors
+/// `Config` or `InsecureFile` for the configuration file, `Io`.
+pub fn retention_config(dir: &Path) -> Result<RetentionConfig, StoreError> {
+    Ok(read_config(&dir.join(CONFIG_FILE_NAME))?.retention)
+}
+
 fn from_variables(get: impl Fn(&str) -> Option<OsString>) -> Result<Vec<Unlock>, StoreError> {
     let mut unlocks = Vec::new();
     unlocks.extend(get(AGENT_VARIABLE).map(agent::named));
@@ -380,6 +407,22 @@ mod tests {
         for wrong in ["\"encrypt\"", "\"signed-by\"", "\"signed-by \"", "\"\""] {
             fs::write(&path, format!("[backup]\nrequire = [{wrong}]\n")).unwrap();
             let refused = backup_policy(dir.path());
+            assert!(matches!(refused, Err(StoreError::Config { .. })), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_configured() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(CONFIG_FILE_NAME);
+        assert_eq!(retention_config(dir.path()).unwrap(), RetentionConfig::default());
+        fs::write(&path, "[retention]\nkeep = \"24h\"\nkeep_daily = 30\n").unwrap();
+        let config = retention_config(dir.path()).unwrap();
+        assert_eq!(config.keep.as_deref(), Some("24h"));
+        assert_eq!((config.keep_daily, config.keep_last), (NonZeroU32::new(30), None));
+        for wrong in ["keep_last = 0", "keep_last = -1", "keep_yearly = 1", "keep = 24"] {
+            fs::write(&path, format!("[retention]\n{wrong}\n")).unwrap();
+            let refused = retention_config(dir.path());
             assert!(matches!(refused, Err(StoreError::Config { .. })), "{wrong}");
         }
     }

@@ -17,8 +17,9 @@ use tdekit_key_crypto::password::PasswordParams;
 pub(crate) use agent::knows as agent_knows;
 pub use agent::{AGENT_VARIABLE, AgentKey, AgentQuestion};
 pub use environment::{
-    BackupPolicy, CONFIG_FILE_NAME, OverviewConfig, backup_policy, overview_config, service_unlock,
-    unlocks_from_configuration, unlocks_from_environment,
+    BackupPolicy, CONFIG_FILE_NAME, OverviewConfig, RetentionConfig, backup_policy,
+    overview_config, retention_config, service_unlock, unlocks_from_configuration,
+    unlocks_from_environment,
 };
 pub(crate) use environment::{Configured, from_configuration, from_environment, logs_openings};
 pub use key_material::{MIN_KEY_BYTES, generate_key_file};

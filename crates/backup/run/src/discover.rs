@@ -1,0 +1,218 @@
+//! Media sets in directories and below prefixes of object stores.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use tdekit_backup_media::{MEDIA_HEADER_LEN, MediaHeader, is_media};
+use tdekit_key_store::is_workplace;
+use tdekit_sqlite_convert::{Watch, go_on};
+
+use crate::place::{Opened, Place, is_missing, open};
+use crate::{RunError, stores};
+
+/// A place of media sets, as the user named it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Root {
+    /// All media sets in a directory and below it.
+    Directory(PathBuf),
+    /// All media sets whose address begins with this text, which ends with a slash.
+    Prefix(String),
+    /// One media set.
+    Media(Place),
+}
+
+/// A file, an object or a directory that could not be read as a media set.
+#[derive(Debug, Clone, Serialize)]
+pub struct Unreadable {
+    /// Its path or address.
+    #[serde(serialize_with = "tdekit_sqlite_convert::path_text")]
+    pub path: PathBuf,
+    /// The reason.
+    pub error: String,
+}
+
+/// A media set on an object store by its address, or why it cannot be read as one.
+pub(crate) type Below = (String, Result<MediaHeader, RunError>);
+
+/// The media sets at a root.
+#[derive(Debug, Default)]
+pub(crate) struct Discovered {
+    /// Number of files and objects.
+    pub(crate) files: usize,
+    /// The places of each media set, by its identifier.
+    pub(crate) media: BTreeMap<[u8; 16], Vec<Place>>,
+    /// What could not be read.
+    pub(crate) unreadable: Vec<Unreadable>,
+}
+
+impl Root {
+    /// Parses an argument: a directory, a media file, the address of a media set, or a prefix of
+    /// addresses. An address at which no object stands is a prefix, with or without its last slash.
+    ///
+    /// # Errors
+    /// `Missing` for a file that is not there, `Io`; those of an object store.
+    pub fn of(argument: &OsStr) -> Result<Self, RunError> {
+        let place = Place::of(argument);
+        match &place {
+            Place::Standard => Err(RunError::StandardInput),
+            Place::File(path) => match fs::metadata(path) {
+                Ok(facts) if facts.is_dir() => {
+                    let path = fs::canonicalize(path).map_err(RunError::io("open", path))?;
+                    Ok(Self::Directory(path))
+                }
+                Ok(_) => Ok(Self::Media(place)),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                    Err(RunError::Missing { path: path.clone() })
+                }
+                Err(error) => Err(RunError::io("open", path)(error)),
+            },
+            Place::Object(address) if stores::is_prefix(address) => {
+                Ok(Self::Prefix(address.clone()))
+            }
+            Place::Object(address) => match place.source() {
+                Ok(_) => Ok(Self::Media(place)),
+                Err(error) if is_missing(&error) => Ok(Self::Prefix(format!("{address}/"))),
+                Err(error) => Err(error),
+            },
+        }
+    }
+
+    /// Returns the name that users see.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Directory(path) => path.display().to_string(),
+            Self::Prefix(address) => address.clone(),
+            Self::Media(place) => place.shown(),
+        }
+    }
+
+    /// Returns true if a recorded place, an absolute path or an address, belongs to it.
+    #[must_use]
+    pub fn contains(&self, recorded: &str) -> bool {
+        match self {
+            Self::Directory(path) => Path::new(recorded).starts_with(path),
+            Self::Prefix(address) => recorded.starts_with(address.as_str()),
+            Self::Media(place) => place.recorded().is_some_and(|own| own == Path::new(recorded)),
+        }
+    }
+
+    /// Finds its media sets. What cannot be read is in the result; symbolic links in a directory
+    /// are not followed.
+    ///
+    /// # Errors
+    /// `Interrupted`; `Missing` if one media set is named and not there; those of an object store.
+    pub(crate) fn discover(&self, watch: &dyn Watch) -> Result<Discovered, RunError> {
+        let mut found = Discovered::default();
+        match self {
+            Self::Directory(path) => found.in_directory(path, watch)?,
+            Self::Prefix(address) => {
+                go_on(watch)?;
+                for (address, header) in stores::media_below(address)? {
+                    found.add(Place::Object(address), header);
+                }
+            }
+            Self::Media(place) => {
+                let mut head = vec![0; MEDIA_HEADER_LEN];
+                let source = place.source()?;
+                let header = source.read_at(0, 0, &mut head).and_then(|()| {
+                    decode(&head, &place.shown()).and_then(|header| {
+                        header.ok_or(RunError::NotMedia { media: place.shown() })
+                    })
+                });
+                found.add(place.clone(), header);
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Discovered {
+    /// Finds files that begin like media sets. Notes a directory that may not be read.
+    pub(crate) fn in_directory(&mut self, dir: &Path, watch: &dyn Watch) -> Result<(), RunError> {
+        go_on(watch)?;
+        let entries = match fs::read_dir(dir) {
+            Ok(entries) => entries,
+            Err(error) => {
+                self.note(dir, &error);
+                return Ok(());
+            }
+        };
+        let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+        paths.sort();
+        for path in paths {
+            let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
+            if metadata.is_dir() {
+                // What is being made there counts once it has its name.
+                if !is_workplace(&path) {
+                    self.in_directory(&path, watch)?;
+                }
+                continue;
+            }
+            match metadata.is_file().then(|| header_of(&path)) {
+                Some(Ok(Some(header))) => self.add(Place::File(path), Ok(header)),
+                Some(Err(error)) => self.add(Place::File(path), Err(error)),
+                Some(Ok(None)) | None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the places of one media set together, as its mirrors and stripes. Those that do not
+    /// fit together, such as a copy of an earlier state that was continued separately, are opened
+    /// individually.
+    pub(crate) fn open(&mut self, places: &[Place]) -> Vec<(Vec<Place>, Opened)> {
+        if let Ok(opened) = open(places) {
+            return vec![(places.to_vec(), opened)];
+        }
+        let mut each = Vec::new();
+        for place in places {
+            match open(std::slice::from_ref(place)) {
+                Ok(opened) => each.push((vec![place.clone()], opened)),
+                Err(error) => self.note(Path::new(&place.shown()), &error),
+            }
+        }
+        each
+    }
+
+    pub(crate) fn note(&mut self, path: &Path, error: &dyn std::error::Error) {
+        self.unreadable.push(Unreadable { path: path.to_owned(), error: error.to_string() });
+    }
+
+    fn add(&mut self, place: Place, header: Result<MediaHeader, RunError>) {
+        match header {
+            Ok(header) => {
+                self.files += 1;
+                self.media.entry(header.media_id).or_default().push(place);
+            }
+            Err(error) => self.note(Path::new(&place.shown()), &error),
+        }
+    }
+}
+
+/// Reads the header of a file that begins like a media set; `None` for any other. A damaged header
+/// is an error: its content is not known.
+pub(crate) fn header_of(path: &Path) -> Result<Option<MediaHeader>, RunError> {
+    let file = File::open(path).map_err(RunError::io("open", path))?;
+    let mut head = Vec::with_capacity(MEDIA_HEADER_LEN);
+    let limit = MEDIA_HEADER_LEN as u64;
+    file.take(limit).read_to_end(&mut head).map_err(RunError::io("read", path))?;
+    decode(&head, &path.display().to_string())
+}
+
+/// Decodes the beginning of a file or an object that `name` names; `None` if it is not like that of
+/// a media set.
+pub(crate) fn decode(head: &[u8], name: &str) -> Result<Option<MediaHeader>, RunError> {
+    if !is_media(head) {
+        return Ok(None);
+    }
+    MediaHeader::decode(head).map(Some).map_err(|error| RunError::Damaged {
+        media: name.to_owned(),
+        what: "the media header".to_owned(),
+        reason: error.to_string(),
+    })
+}

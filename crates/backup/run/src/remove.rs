@@ -1,0 +1,64 @@
+//! Removing a media set from one place.
+
+use std::path::Path;
+
+use crate::place::Place;
+use crate::{RunError, file, stores};
+
+/// What a place holds, as far as is needed to recognize it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Expected {
+    pub(crate) media_id: [u8; 16],
+    /// Number of parts; 1 for a file.
+    pub(crate) parts: u32,
+    /// Bytes of all parts.
+    pub(crate) bytes: u64,
+}
+
+/// The state of a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// As expected.
+    Whole,
+    /// Some of the expected parts are gone, and there are no others.
+    Begun,
+    /// Nothing is there.
+    Gone,
+    /// It is the media set, and its size is another.
+    Grown,
+    /// Another media set, or another file.
+    Foreign,
+}
+
+impl State {
+    /// Returns true if some of the media set is gone from there.
+    pub(crate) fn lacks(self) -> bool {
+        matches!(self, Self::Begun | Self::Gone | Self::Foreign)
+    }
+}
+
+/// Returns the state of a place.
+pub(crate) fn state(place: &Place, expected: &Expected) -> Result<State, RunError> {
+    match place {
+        Place::File(path) => file::state(path, expected),
+        Place::Object(address) => stores::state(address, expected),
+        Place::Standard => Err(RunError::StandardInput),
+    }
+}
+
+/// Removes a media set from a place, and checks that it is gone. What is not as expected stays.
+///
+/// # Errors
+/// `ChangedMeanwhile`, `Locked`, `Io`; those of an object store.
+pub(crate) fn remove(place: &Place, expected: &Expected) -> Result<(), RunError> {
+    match place {
+        Place::File(path) => file::remove(path, expected),
+        Place::Object(address) => stores::remove(address, expected),
+        Place::Standard => Err(RunError::StandardInput),
+    }
+}
+
+/// Returns the place that was recorded under this name.
+pub(crate) fn place_of(recorded: &str) -> Place {
+    Place::of(Path::new(recorded).as_os_str())
+}
