@@ -61,6 +61,16 @@ pub(crate) enum CommandError {
         /// Databases found.
         all: usize,
     },
+    /// Some of several databases were not backed up; each was reported with its reason.
+    #[error("{failed} of {all} database(s) were not backed up")]
+    NotBackedUp {
+        /// The worst kind of the failures.
+        kind: Kind,
+        /// Databases that were not backed up.
+        failed: usize,
+        /// Databases that were named.
+        all: usize,
+    },
     /// An error of MariaDB.
     #[cfg(feature = "mariadb")]
     #[error(transparent)]
@@ -99,7 +109,9 @@ impl Failure for CommandError {
             Self::Mariadb(error) => error.kind(),
             #[cfg(feature = "mysql")]
             Self::Mysql(error) => error.kind(),
-            Self::Findings { kind, .. } | Self::NotImported { kind, .. } => *kind,
+            Self::Findings { kind, .. }
+            | Self::NotImported { kind, .. }
+            | Self::NotBackedUp { kind, .. } => *kind,
             Self::NoProgram { .. } | Self::NoExtension { .. } | Self::Nothing { .. } => {
                 Kind::Refused
             }
@@ -125,6 +137,7 @@ impl Failure for CommandError {
             Self::Findings { .. }
             | Self::Nothing { .. }
             | Self::NotImported { .. }
+            | Self::NotBackedUp { .. }
             | Self::AuditLog { .. } => None,
         }
     }

@@ -131,6 +131,44 @@ impl Root {
     }
 }
 
+/// The media sets at a root, one after the other.
+pub struct MediaSets {
+    found: Discovered,
+    groups: std::vec::IntoIter<Vec<Place>>,
+    next: Vec<(Vec<Place>, Opened)>,
+}
+
+impl MediaSets {
+    /// Finds the media sets at `root`.
+    ///
+    /// # Errors
+    /// `Interrupted`; `Missing` if one media set is named and not there; those of an object store.
+    pub fn find(root: &Root, watch: &dyn Watch) -> Result<Self, RunError> {
+        let mut found = root.discover(watch)?;
+        let groups: Vec<Vec<Place>> = std::mem::take(&mut found.media).into_values().collect();
+        Ok(Self { found, groups: groups.into_iter(), next: Vec::new() })
+    }
+
+    /// Returns what could not be read so far.
+    #[must_use]
+    pub fn unreadable(&self) -> &[Unreadable] {
+        &self.found.unreadable
+    }
+}
+
+impl Iterator for MediaSets {
+    type Item = (Vec<Place>, Opened);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(opened) = self.next.pop() {
+                return Some(opened);
+            }
+            self.next = self.found.open(&self.groups.next()?);
+        }
+    }
+}
+
 impl Discovered {
     /// Finds files that begin like media sets. Notes a directory that may not be read.
     pub(crate) fn in_directory(&mut self, dir: &Path, watch: &dyn Watch) -> Result<(), RunError> {

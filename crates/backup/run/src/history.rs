@@ -103,6 +103,20 @@ pub fn record_use(
     warn(operator, recorded);
 }
 
+/// Records that a set was restored on trial in `scratch`, whole, and its media set.
+pub fn record_trial(
+    operator: &dyn Operator,
+    (media, devices): (&Media, &[CatalogDevice]),
+    position: u32,
+    scratch: &Path,
+) {
+    record(operator, media, devices, &[position]);
+    record_use(operator, media, position, CatalogUse::Verified, Some(scratch));
+    if let Ok(set) = media.set(Some(position)) {
+        record_check(operator, CheckedKind::Backup, &hex::encode(set.set_id), 0, None);
+    }
+}
+
 /// Records a check: the number of its findings, and its statistics, as JSON.
 pub fn record_check(
     operator: &dyn Operator,

@@ -44,6 +44,7 @@ mod stores;
 pub mod stream;
 mod target;
 mod throttle;
+pub mod trial;
 pub mod uses;
 
 pub use backup::{BackupOutcome, Checked, Signable, add_recipients, backup, sign};
@@ -52,7 +53,7 @@ pub use catalog::{
     CatalogUse, Check, CheckedKind, LastCheck, NewestBackup, date_of_ms,
 };
 pub use control::{Progress, Run};
-pub use discover::Root;
+pub use discover::{MediaSets, Root, Unreadable};
 pub use error::RunError;
 pub use fault::ObjectFault;
 pub use file::{FileMedia, FileSink, FileTarget};

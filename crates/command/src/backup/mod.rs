@@ -2,7 +2,9 @@
 
 pub(crate) mod archive;
 pub(crate) mod keys;
+pub(crate) mod many;
 pub(crate) mod new_store;
 pub(crate) mod progress;
 pub(crate) mod report;
+pub(crate) mod trial;
 pub(crate) mod value;

@@ -81,6 +81,12 @@ fn bytes_of(text: &str) -> Option<u64> {
     (bytes > 0).then_some(bytes)
 }
 
+/// Parses a share such as `5%`, from 1 to 100.
+pub(crate) fn parse_percent(text: &str) -> Result<u8, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).parse().ok();
+    number.filter(|percent| (1..=100).contains(percent)).ok_or_else(|| "not like 5%".to_owned())
+}
+
 /// Parses an expiry: a number of days, or a value for [`parse_expiry`]. Returns seconds since 1970.
 pub(crate) fn parse_expire(text: &str) -> Result<i64, String> {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
@@ -26,28 +27,31 @@ use tdekit_backup_run::{
     BackupJob, BackupOutcome, CertificateNames, Checked, Compression, Encryption, Labels, Layout,
     Mode, RunError, SetKind, Sign, Source, StreamSource, UnwrapSecret, backup, date_of_ms, sign,
 };
-use tdekit_console::{GlobalArgs, output, session};
-use tdekit_key_crypto::Algorithm;
+use tdekit_console::{ConsoleError, Failure, GlobalArgs, output, session};
+use tdekit_key_crypto::{Algorithm, Kind};
 use tdekit_key_store::{BackupPolicy, KeyStore, Unlocked};
-use tdekit_sqlite_convert::{FileKind, is_another, refuse_lost};
+use tdekit_sqlite_convert::{FileKind, header_of, is_another, refuse_lost};
 
+use crate::backup::many::{self, Subject};
 use crate::backup::progress::{Reporter, rate, run as steer};
 use crate::backup::report::{SetReport, compression_of, ratio, size, warn_findings};
 use crate::backup::value::{parse_bytes, parse_compression, parse_encryption, parse_expire};
 use crate::error::CommandError;
 use crate::open::open_store_for;
-use crate::progress::heed_signals;
+use crate::progress::{heed_signals, stop_flag};
+use crate::when::parse_length;
 
 /// The name of standard output.
 const STANDARD: &str = "-";
 
 /// Arguments of `backup`.
-#[derive(Debug, Args)]
-#[command(group(ArgGroup::new("source").required(true).args(["database", "stdin"])))]
+#[derive(Debug, Clone, Args)]
+#[command(group(ArgGroup::new("source").required(true).args(["databases", "stdin"])))]
 #[command(group(ArgGroup::new("onto").args(["append", "init"])))]
 pub(crate) struct BackupArgs {
-    /// The database, plain or encrypted; it may be in use
-    database: Option<PathBuf>,
+    /// The databases, plain or encrypted; they may be in use
+    #[arg(value_name = "DATABASE")]
+    databases: Vec<PathBuf>,
     /// Back up the bytes of standard input
     #[arg(long, requires = "name", conflicts_with_all = ["differential", "copy_only"])]
     stdin: bool,
@@ -55,7 +59,8 @@ pub(crate) struct BackupArgs {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// The media set: a file, an address such as s3://BUCKET/NAME, or - for standard output; given
-    /// repeatedly, each gets the same bytes (mirrors), or its share with --stripe
+    /// repeatedly, each gets the same bytes (mirrors), or its share with --stripe; {name} stands
+    /// for the name of the database's file without its ending, {date} for the day (UTC)
     #[arg(long, value_name = "FILE", required = true)]
     to: Vec<OsString>,
     /// Split the set over the files of --to
@@ -93,6 +98,11 @@ pub(crate) struct BackupArgs {
     /// Back up only the pages that changed since the last full set of the same media set; appends
     #[arg(long, conflicts_with = "init")]
     differential: bool,
+    /// Make a differential set if the newest full one at the targets is younger than this, such as
+    /// 7d, and a full one otherwise; with {date} in them, a full set begins a new media set
+    #[arg(long, value_name = "AGE", value_parser = parse_length,
+        conflicts_with_all = ["stdin", "differential", "copy_only", "init", "append"])]
+    differential_after: Option<Duration>,
     /// Most bytes of the source to read in a second, such as 50MB
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     throttle: Option<u64>,
@@ -126,9 +136,96 @@ pub(crate) struct BackupArgs {
 /// Runs the command.
 pub(crate) fn run(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     heed_signals();
+    let several = args.databases.len() > 1;
+    if !several {
+        let made = back_up(args, global, args.databases.first())?;
+        return match made {
+            Some(made) if args.json => Ok(output::json(&made)?),
+            _ => Ok(()),
+        };
+    }
+    if !args.append && !many::have_names(&args.to) {
+        let told = "several databases take {name} in each --to, or --append";
+        return Err(CommandError::usage(told));
+    }
+    let same = many::namesake(&args.databases).filter(|_| many::have_names(&args.to));
+    if let Some((one, other)) = same {
+        let told = format!("{} and {} have one {{name}}", one.display(), other.display());
+        return Err(CommandError::usage(told));
+    }
+    let (mut ends, mut failures) = (Vec::new(), Vec::new());
+    for database in &args.databases {
+        match back_up(args, global, Some(database)) {
+            Ok(made) => ends.extend(made.map(|made| End::Made(Box::new(made)))),
+            Err(error) => {
+                output::note(format_args!("error: {}: {error}", database.display()));
+                if let Some(hint) = error.hint() {
+                    output::note(format_args!("hint: {hint}"));
+                }
+                failures.push(error.kind());
+                ends.push(End::Failed { database: database.clone(), error: error.to_string() });
+            }
+        }
+        if stop_flag().load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    if args.json {
+        output::json(&ends)?;
+    }
+    let all = args.databases.len();
+    match worst(&failures) {
+        Some(kind) => Err(CommandError::NotBackedUp { kind, failed: failures.len(), all }),
+        None => Ok(()),
+    }
+}
+
+/// Returns the worst of several kinds of failures: damage first.
+fn worst(kinds: &[Kind]) -> Option<Kind> {
+    let order = [Kind::Damaged, Kind::Io, Kind::Key, Kind::NotVerified, Kind::Busy, Kind::Refused];
+    let rank = |kind: &&Kind| order.iter().position(|it| it == *kind).unwrap_or(order.len());
+    kinds.iter().min_by_key(rank).copied()
+}
+
+/// Makes a set of a database, or of standard input, at the targets that its name and the date give.
+fn back_up(
+    args: &BackupArgs,
+    global: &GlobalArgs,
+    database: Option<&PathBuf>,
+) -> Result<Option<Made>, CommandError> {
+    let name = match (database, &args.name) {
+        (Some(database), _) => many::name_of(database),
+        (None, name) => name.clone().unwrap_or_default().into(),
+    };
+    let mut one = args.clone();
+    one.to = many::expanded(&args.to, &name, now_ms())?;
+    one.databases = database.cloned().into_iter().collect();
+    let Some((age, database)) = args.differential_after.zip(database) else {
+        return back_up_one(&one, global);
+    };
+    // A full set begins a media set, or is appended to the one that is there.
+    one.append = true;
+    let (path, area) = look(database)?;
+    let file_name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+    let file_id = header_of(&path, &area).map_or([0; 16], |header| header.file_id);
+    let subject = Subject { name: &file_name, file_id };
+    if let Some(to) = many::differential(&args.to, (&name, subject), age)? {
+        let differential = BackupArgs { to, differential: true, append: false, ..one.clone() };
+        match back_up_one(&differential, global) {
+            Err(CommandError::Console(ConsoleError::Run(RunError::NoBase { reason }))) => {
+                output::note(format_args!("note: a full set is made: {reason}"));
+            }
+            made => return made,
+        }
+    }
+    back_up_one(&one, global)
+}
+
+/// Makes a set; returns what was made, if JSON was asked for.
+fn back_up_one(args: &BackupArgs, global: &GlobalArgs) -> Result<Option<Made>, CommandError> {
     let places = Place::all(&args.to)?;
     args.check(&places)?;
-    let database = match &args.database {
+    let database = match args.databases.first() {
         Some(name) => {
             let (path, area) = look(name)?;
             refuse_remains(&path, &area, global)?;
@@ -180,7 +277,7 @@ pub(crate) fn run(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandE
         labels,
         ..BackupJob::new(source)
     };
-    let expected = args.database.as_ref().and_then(|path| fs::metadata(path).ok());
+    let expected = args.databases.first().and_then(|path| fs::metadata(path).ok());
     let expected = expected.map_or(0, |file| file.len());
     let reporter = Reporter::new("backup", args.stats);
     let report = |progress| reporter.at(progress);
@@ -377,7 +474,8 @@ impl BackupArgs {
         places: &[Place],
         (outcome, elapsed, signer): (&BackupOutcome, Duration, Option<&Signer>),
         chosen: Option<(&Chosen, &KeyStore)>,
-    ) -> Result<(), CommandError> {
+    ) -> Result<Option<Made>, CommandError> {
+        let mut made = None;
         warn_findings(&outcome.findings);
         if let Checked::Failed(reason) = &outcome.checked {
             output::warning(format_args!("SQLite's quick_check could not be run: {reason}"));
@@ -386,14 +484,14 @@ impl BackupArgs {
             output::note(summary(outcome, elapsed, self.compression, chosen));
         } else {
             let opened = place::open(places)?;
-            self.print(&opened, (outcome, elapsed, signer), chosen)?;
+            made = self.print(&opened, (outcome, elapsed, signer), chosen)?;
             history::record(global, &opened.media, &opened.devices, &[outcome.position]);
         }
         if let Some((chosen, store)) = chosen {
             note_uses(global, store, &chosen.certificates, (outcome.media_id, places));
             chosen.certificates.iter().for_each(|info| output::warn_of_certificate(store, info));
         }
-        Ok(())
+        Ok(made)
     }
 
     fn print(
@@ -401,17 +499,17 @@ impl BackupArgs {
         opened: &Opened,
         (outcome, elapsed, signer): (&BackupOutcome, Duration, Option<&Signer>),
         chosen: Option<(&Chosen, &KeyStore)>,
-    ) -> Result<(), CommandError> {
+    ) -> Result<Option<Made>, CommandError> {
         let Opened { media, devices } = opened;
         if self.json {
             let store = chosen.map(|(_, store)| store);
-            return Ok(output::json(&Made {
+            return Ok(Some(Made {
                 set: SetReport::of(media.set(Some(outcome.position))?, media, devices, store),
                 differential_base_position: outcome.base_position,
                 pages_stored: outcome.pages_stored,
                 checked: matches!(outcome.checked, Checked::Sound),
                 elapsed_s: elapsed.as_secs_f64(),
-            })?);
+            }));
         }
         output::line(summary(outcome, elapsed, self.compression, chosen))?;
         for device in devices {
@@ -430,8 +528,20 @@ impl BackupArgs {
         if let Some(signer) = signer {
             output::line(format_args!("  Signed by certificate {}", signer.name()))?;
         }
-        Ok(())
+        Ok(None)
     }
+}
+
+/// The end of one of several backups, as JSON.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum End {
+    Made(Box<Made>),
+    Failed {
+        #[serde(serialize_with = "tdekit_sqlite_convert::path_text")]
+        database: PathBuf,
+        error: String,
+    },
 }
 
 /// The result of a backup, as JSON.

@@ -1,6 +1,7 @@
 //! `tdekit verify`: checks that the sets of a media set contain what was written.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
@@ -21,7 +22,8 @@ use crate::backup::archive;
 use crate::backup::keys::KeyArgs;
 use crate::backup::progress::{Reporter, run as steer};
 use crate::backup::report::{kind_of, size, warn_reports};
-use crate::backup::value::parse_bytes;
+use crate::backup::trial;
+use crate::backup::value::{parse_bytes, parse_percent};
 use crate::error::CommandError;
 use crate::progress::heed_signals;
 
@@ -29,14 +31,15 @@ use crate::progress::heed_signals;
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
     /// The media set: its file or address, any of its mirrors, all of its stripes; or an archive: its
-    /// directory or prefix
+    /// directory or prefix. With --restore-test also a directory, or a prefix of addresses such as
+    /// s3://BUCKET/app/
     #[arg(required = true)]
-    media: Vec<OsString>,
+    pub(crate) media: Vec<OsString>,
     /// The set to verify; a differential one with the full one that it stands on [default: all]
     #[arg(long, value_name = "NUMBER")]
-    position: Option<u32>,
+    pub(crate) position: Option<u32>,
     #[command(flatten)]
-    keys: KeyArgs,
+    pub(crate) keys: KeyArgs,
     /// Check structure and checksums only, without a key; this finds damage, not forgery
     #[arg(long, conflicts_with_all = ["certificate_file", "pkcs12"])]
     checksums_only: bool,
@@ -46,13 +49,24 @@ pub(crate) struct VerifyArgs {
     signed_by: Option<String>,
     /// Most bytes to read in a second, before compression, such as 50MB
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
-    throttle: Option<u64>,
+    pub(crate) throttle: Option<u64>,
     /// Threads that open and decompress [default: as many as there are cores]
     #[arg(long, value_name = "COUNT", default_value = "0", hide_default_value = true)]
-    threads: usize,
+    pub(crate) threads: usize,
+    /// Restore each set on trial: sealed under a key that is never stored, checked by SQLite's
+    /// quick_check, compared with the pages that were backed up, and removed
+    #[arg(long, conflicts_with_all = ["checksums_only", "signed_by"])]
+    restore_test: bool,
+    /// With --restore-test: the newest set of each database, and this share of the others by chance
+    #[arg(long, value_name = "PERCENT", requires = "restore_test", conflicts_with = "position",
+        value_parser = parse_percent)]
+    pub(crate) sample: Option<u8>,
+    /// With --restore-test: the directory in which the trials are made [default: $TMPDIR, or /tmp]
+    #[arg(long, value_name = "DIR", requires = "restore_test")]
+    pub(crate) scratch: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// Result of verifying, as JSON.
@@ -110,6 +124,9 @@ impl VerifiedSet {
 /// Runs the command.
 pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     heed_signals();
+    if args.restore_test {
+        return trial::run(args, global);
+    }
     if let Some(place) = archive::place_of(&args.media, false)? {
         return args.verify_archive(global, &place);
     }

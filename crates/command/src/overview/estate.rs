@@ -56,6 +56,8 @@ pub(crate) struct Row {
     pub(crate) last_backup: Option<Backup>,
     /// Time of the last complete reading of one of its backups, with its key.
     pub(crate) last_verify_at: Option<i64>,
+    /// Time of the last restore on trial of one of its backups.
+    pub(crate) last_restore_test_at: Option<i64>,
     /// True if that reading found no fault.
     pub(crate) verify_ok: Option<bool>,
     /// The last examination by `tdekit doctor`.
@@ -235,6 +237,7 @@ fn row(found: Audited, past: &Past, sources: &Sources<'_, '_>, rules: &Rules) ->
             .map(|it| it.certificates.iter().all(|each| each.backed_up_at.is_some())),
         last_backup: None,
         last_verify_at: None,
+        last_restore_test_at: None,
         verify_ok: None,
         last_examined_at: None,
         cost: sources.costs.of(&key),
@@ -281,6 +284,7 @@ impl Row {
         let (at, full, encrypted) = (newest.finished_at, newest.full, newest.encrypted);
         self.last_backup = Some(Backup { at, full, encrypted });
         self.last_verify_at = newest.verified_at;
+        self.last_restore_test_at = newest.restored_at;
         if at < rules.oldest_backup {
             let told = format!("its newest backup is older than {}", rules.max_backup_age);
             self.find(Level::Warning, "backup-age", told);

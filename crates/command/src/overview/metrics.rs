@@ -14,7 +14,7 @@ pub(crate) const BEGIN: &str = "# HELP tdekit_database_encrypted ";
 /// A value of a row; `None` if it is not known, and then there is no line.
 type Value = fn(&Row) -> Option<i64>;
 
-const METRICS: [(&str, &str, Value); 7] = [
+const METRICS: [(&str, &str, Value); 8] = [
     ("tdekit_database_encrypted", "Whether the database is encrypted.", |row| {
         Some((row.state == State::Encrypted).into())
     }),
@@ -31,6 +31,11 @@ const METRICS: [(&str, &str, Value); 7] = [
         "tdekit_database_last_verify_timestamp_seconds",
         "When a backup was last read whole with its key.",
         |row| row.last_verify_at,
+    ),
+    (
+        "tdekit_database_last_restore_test_timestamp_seconds",
+        "When a backup was last restored on trial.",
+        |row| row.last_restore_test_at,
     ),
     ("tdekit_database_verify_ok", "Whether the last such reading found no damage.", |row| {
         row.verify_ok.map(i64::from)

@@ -88,7 +88,11 @@ fn cells_of(row: &Row, now: i64, root: Option<&Path>) -> Vec<String> {
     let saved = row.certificates_saved.map_or("-", |saved| if saved { "yes" } else { "NO" });
     let verified = match (row.verify_ok, row.last_verify_at) {
         (Some(false), _) => "DAMAGED".to_owned(),
-        (_, Some(at)) => ago(now - at),
+        (_, Some(at)) => match row.last_restore_test_at {
+            Some(restored) if restored + MINUTE_S >= at => format!("{}, restored", ago(now - at)),
+            Some(restored) => format!("{}, restored {}", ago(now - at), ago(now - restored)),
+            None => ago(now - at),
+        },
         (_, None) => none(),
     };
     vec![

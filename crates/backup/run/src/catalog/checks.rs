@@ -69,6 +69,8 @@ pub struct NewestBackup {
     /// Time at which a set of the database was last read completely with its key: verified or
     /// restored.
     pub verified_at: Option<i64>,
+    /// Time at which a set of the database was last restored on trial.
+    pub restored_at: Option<i64>,
     /// True if no set of the database is known to be damaged; `None` if none was ever read. Damage
     /// of a set counts until it, or one at least as new, is read completely later.
     pub verify_ok: Option<bool>,
@@ -178,6 +180,7 @@ impl Catalog {
                 full: row.get(2)?,
                 encrypted: row.get(3)?,
                 verified_at: None,
+                restored_at: None,
                 verify_ok: None,
                 database_guid: row.get(4)?,
                 encryptor_thumbprint: row.get(5)?,
@@ -185,6 +188,19 @@ impl Catalog {
             Ok((row.get::<_, String>(0)?, newest))
         })?;
         let mut newest = rows.collect::<rusqlite::Result<BTreeMap<_, _>>>()?;
+        let sql = format!(
+            "SELECT database_path, unixepoch(max(restore_date)) FROM restorehistory
+             JOIN backupset USING(backup_set_uuid)
+             WHERE restore_type = 'V' AND destination_database_name IS NOT NULL AND NOT {GONE}
+             GROUP BY database_path"
+        );
+        let mut list = self.db.prepare(&sql)?;
+        let mut rows = list.query([])?;
+        while let Some(row) = rows.next()? {
+            if let Some(known) = newest.get_mut(&row.get::<_, String>(0)?) {
+                known.restored_at = row.get(1)?;
+            }
+        }
         // A reading with its result: the set, its age, the time, and whether it found damage.
         let sql = format!(
             "WITH reading AS

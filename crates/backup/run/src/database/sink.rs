@@ -322,7 +322,7 @@ impl PageSink for DatabaseSink<'_> {
 }
 
 /// Returns the VFS's own error for the database at `path`.
-fn vfs_error(path: &Path, error: tdekit_sqlite::VfsError) -> RunError {
+pub(crate) fn vfs_error(path: &Path, error: tdekit_sqlite::VfsError) -> RunError {
     use tdekit_sqlite::VfsError;
     match error {
         VfsError::Store(error) | VfsError::Key(error) => error.into(),

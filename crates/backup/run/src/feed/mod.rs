@@ -15,7 +15,7 @@ use tdekit_key_crypto::fingerprint::{FINGERPRINT_LEN, PageFingerprint};
 use crate::RunError;
 
 /// Number of pages of a map block.
-const GROUP: u32 = 65_536;
+pub(crate) const GROUP: u32 = 65_536;
 const _: () = assert!(GROUP as usize == MAP_PAGES_PER_BLOCK);
 
 /// The fingerprint of a page.

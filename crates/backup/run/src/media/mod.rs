@@ -185,6 +185,13 @@ impl Media {
         Err(RunError::NoSet { position, sets })
     }
 
+    /// Returns the full set on which a differential set of this database would be based, if any;
+    /// `file_id` is zeros for a plain database.
+    #[must_use]
+    pub fn base_for(&self, database_name: &str, file_id: &[u8; 16]) -> Option<&SetInfo> {
+        base::find(&self.sets, database_name, file_id).ok()
+    }
+
     /// Returns the sets that restoring a set reads: the base of a differential set, if it exists,
     /// then the set.
     pub fn with_base<'a>(&'a self, set: &'a SetInfo) -> impl Iterator<Item = &'a SetInfo> {

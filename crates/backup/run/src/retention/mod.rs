@@ -1,8 +1,8 @@
 //! Removing media sets that no rule keeps.
 //!
-//! Rules keep sets ([`rules`]); a media set goes as a whole, when none of its sets is kept or needed
-//! by a kept one. What is going to be removed is in the backup history before the first file goes,
-//! so that the next run finishes what a killed one has begun ([`apply`]).
+//! Rules keep sets ([`rules`]); a media set goes as a whole, when none of its sets is kept, or
+//! needed by a kept one. What is going to be removed is in the backup history before the first file
+//! goes, so that the next run finishes what a killed one has begun ([`apply`]).
 
 mod apply;
 mod rules;
@@ -334,8 +334,8 @@ fn recorded(place: &Place) -> String {
     recorded.unwrap_or_else(|| place.shown())
 }
 
-/// Returns the known places at `root` where nothing is. A file that is there and is not like a media
-/// set is noted as unreadable.
+/// Returns the known places at `root` where nothing is. A file that is there and is not like a
+/// media set is noted as unreadable.
 fn missing(
     catalog: &Catalog,
     root: &Root,

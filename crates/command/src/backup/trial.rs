@@ -1,0 +1,253 @@
+//! `verify --restore-test`: restores sets on trial.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde::Serialize;
+use tdekit_backup_run::place::{Opened, Place, open};
+use tdekit_backup_run::trial::{Trial, restore_on_trial};
+use tdekit_backup_run::{
+    Checked, CheckedKind, FindingReport, Keys, MediaSets, Root, RunError, SetInfo, Unreadable,
+    UnwrapSecret, date_of_ms, downgrade, history,
+};
+use tdekit_console::{GlobalArgs, output};
+use tdekit_key_crypto::{Kind, random_bytes};
+
+use crate::backup::progress::{Reporter, run as steer};
+use crate::backup::report::{kind_of, size, warn_reports};
+use crate::commands::verify::VerifyArgs;
+use crate::error::CommandError;
+use crate::progress::Shown;
+
+/// Result of the trials, as JSON.
+#[derive(Serialize)]
+struct Trials {
+    place: String,
+    /// `whole` or `damaged`.
+    verdict: &'static str,
+    sets: Vec<TriedSet>,
+    /// Faults of the media sets.
+    findings: Vec<FindingReport>,
+    /// What could not be read as a media set.
+    unreadable: Vec<Unreadable>,
+}
+
+/// A set that was restored on trial.
+#[derive(Serialize)]
+struct TriedSet {
+    places: Vec<String>,
+    position: u32,
+    backup_set_uuid: String,
+    database_name: String,
+    ok: bool,
+    bytes: u64,
+    pages: u64,
+    /// Pages that are equal to those that were backed up; null without fingerprints in the set.
+    compared_pages: Option<u64>,
+    /// True if SQLite's quick_check found nothing.
+    quick_check: bool,
+    error: Option<String>,
+}
+
+/// A set that may be tried.
+struct Candidate {
+    /// The number of its media set.
+    media: usize,
+    position: u32,
+    /// Its database: file id, machine, path and name.
+    database: ([u8; 16], String, String, String),
+    begun_ms: i64,
+}
+
+/// Runs `verify --restore-test`.
+pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+    let (place, media, unreadable) = find(args)?;
+    let mut trials =
+        Trials { place, verdict: "whole", sets: Vec::new(), findings: Vec::new(), unreadable };
+    let scratch = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
+    let wanted = chosen(args, candidates(args, &media)?)?;
+    for (number, places) in media.iter().enumerate() {
+        let opened = open(places).map_err(|error| history::explain(global, places, error))?;
+        let findings = FindingReport::all(global, &opened.media);
+        warn_reports(&findings);
+        trials.findings.extend(findings);
+        for set in opened.media.sets() {
+            if wanted.contains(&(number, set.position)) {
+                let tried = try_one(args, global, (places, &opened, set), &scratch)?;
+                trials.sets.push(tried);
+            }
+        }
+    }
+    let failed = trials.sets.iter().filter(|set| !set.ok).count();
+    if failed + trials.findings.len() + trials.unreadable.len() > 0 {
+        trials.verdict = "damaged";
+    }
+    for each in trials.unreadable.iter().filter(|_| !args.json) {
+        output::warning(format_args!("{}: {}", each.path.display(), each.error));
+    }
+    if args.json {
+        output::json(&trials)?;
+    }
+    refuse(&trials, failed)
+}
+
+fn refuse(trials: &Trials, failed: usize) -> Result<(), CommandError> {
+    let media = trials.place.clone();
+    if failed > 0 {
+        let (damaged, sets) = (failed, trials.sets.len());
+        return Err(RunError::DamagedSets { media, damaged, sets }.into());
+    }
+    if let Some(first) = trials.findings.first() {
+        let (first, findings) = (first.message.clone(), trials.findings.len());
+        return Err(RunError::Unsound { media, findings, first }.into());
+    }
+    match trials.unreadable.len() {
+        0 if trials.sets.is_empty() => Err(RunError::NothingReadable { media }.into()),
+        0 => Ok(()),
+        unreadable => Err(RunError::KeptUnsound { media: 0, unreadable }.into()),
+    }
+}
+
+/// The name of what is tried, the places of each media set, and what cannot be read.
+type Found = (String, Vec<Vec<Place>>, Vec<Unreadable>);
+
+fn find(args: &VerifyArgs) -> Result<Found, CommandError> {
+    if let [only] = &args.media[..] {
+        let root = Root::of(only)?;
+        if !matches!(root, Root::Media(_)) {
+            let mut found = MediaSets::find(&root, &Shown::default())?;
+            let media: Vec<Vec<Place>> = found.by_ref().map(|(places, _)| places).collect();
+            return Ok((root.shown(), media, found.unreadable().to_vec()));
+        }
+    }
+    let places = Place::all(&args.media)?;
+    let name = places.first().map(Place::shown).unwrap_or_default();
+    Ok((name, vec![places], Vec::new()))
+}
+
+fn candidates(args: &VerifyArgs, media: &[Vec<Place>]) -> Result<Vec<Candidate>, CommandError> {
+    let mut candidates = Vec::new();
+    for (number, places) in media.iter().enumerate() {
+        let opened: Opened = open(places)?;
+        if let Some(position) = args.position {
+            opened.media.set(Some(position))?;
+        }
+        let wanted = |set: &&SetInfo| args.position.is_none_or(|it| it == set.position);
+        candidates.extend(opened.media.sets().iter().filter(wanted).map(|set| Candidate {
+            media: number,
+            position: set.position,
+            database: (
+                set.database_id,
+                set.host.clone(),
+                set.path.clone(),
+                set.database_name.clone(),
+            ),
+            begun_ms: set.begun_ms,
+        }));
+    }
+    Ok(candidates)
+}
+
+/// Returns the sets to try: all, or the newest of each database and a random share of the others.
+fn chosen(
+    args: &VerifyArgs,
+    mut candidates: Vec<Candidate>,
+) -> Result<BTreeSet<(usize, u32)>, CommandError> {
+    let id = |it: &Candidate| (it.media, it.position);
+    let Some(percent) = args.sample else { return Ok(candidates.iter().map(id).collect()) };
+    candidates.sort_by_key(|it| std::cmp::Reverse(it.begun_ms));
+    let (mut databases, mut others) = (BTreeSet::new(), Vec::new());
+    let mut chosen = BTreeSet::new();
+    for candidate in &candidates {
+        match databases.insert(&candidate.database) {
+            true => {
+                chosen.insert(id(candidate));
+            }
+            false => others.push(id(candidate)),
+        }
+    }
+    for _ in 0..(others.len() * usize::from(percent)).div_ceil(100) {
+        let mut random = [0; 8];
+        random_bytes(&mut random).map_err(RunError::from)?;
+        let at = u64::from_le_bytes(random) % (others.len() as u64).max(1);
+        chosen.insert(others.swap_remove(usize::try_from(at).unwrap_or(0)));
+    }
+    Ok(chosen)
+}
+
+/// Restores a set on trial, tells its result, and records it. Only damage is a result; what
+/// prevents the trial, such as a missing key or a full disk, is an error.
+fn try_one(
+    args: &VerifyArgs,
+    global: &GlobalArgs,
+    (places, opened, set): (&[Place], &Opened, &SetInfo),
+    scratch: &Path,
+) -> Result<TriedSet, CommandError> {
+    let media = &opened.media;
+    let policy = downgrade::policy(&args.keys.for_store(global))?;
+    downgrade::refuse_plain(&policy, &media.with_base(set).collect::<Vec<_>>())?;
+    let sealed = media.with_base(set).any(|set| set.algorithm.is_some());
+    let keys: Option<Keys> = if sealed { Some(args.keys.open(global)?) } else { None };
+    let keys = keys.as_ref().map(|keys| keys as &dyn UnwrapSecret);
+    let reporter = Reporter::new("restore", None);
+    let report = |progress| reporter.at(progress);
+    let steered = steer(args.threads, args.throttle, &report);
+    let tried = restore_on_trial(media, set, keys, (scratch, &steered));
+    reporter.end();
+    let mut told = TriedSet {
+        places: places.iter().map(Place::shown).collect(),
+        position: set.position,
+        backup_set_uuid: hex::encode(set.set_id),
+        database_name: set.database_name.clone(),
+        ok: true,
+        bytes: 0,
+        pages: 0,
+        compared_pages: None,
+        quick_check: false,
+        error: None,
+    };
+    match tried {
+        Ok(Trial { bytes, pages, compared, checked }) => {
+            told.quick_check = checked == Checked::Sound;
+            if let Checked::Failed(reason) = checked {
+                output::warning(format_args!("SQLite's quick_check could not be run: {reason}"));
+            }
+            (told.bytes, told.pages, told.compared_pages) = (bytes, pages, compared);
+            history::record_trial(global, (media, &opened.devices), set.position, scratch);
+        }
+        Err(error) if error.kind() == Kind::Damaged => {
+            (told.ok, told.error) = (false, Some(error.to_string()));
+            history::record(global, media, &opened.devices, &[set.position]);
+            let kind = CheckedKind::Backup;
+            history::record_check(global, kind, &told.backup_set_uuid, 1, None);
+        }
+        Err(error) => return Err(error.into()),
+    }
+    if !args.json {
+        print(set, &told)?;
+    }
+    Ok(told)
+}
+
+fn print(set: &SetInfo, told: &TriedSet) -> Result<(), CommandError> {
+    let mut result = match &told.error {
+        Some(error) => format!("NOT RESTORED: {error}"),
+        None => format!("restored; {}", size(told.bytes)),
+    };
+    if told.quick_check {
+        result.push_str(", quick_check ok");
+    }
+    match (told.compared_pages, told.pages) {
+        (Some(pages), _) => result.push_str(&format!(", {pages} pages as they were backed up")),
+        (None, 1..) => result.push_str(", without fingerprints to compare"),
+        (None, 0) => {}
+    }
+    Ok(output::line(format_args!(
+        "{}: set {} ({} of {}, {}): {result}",
+        told.places.join(", "),
+        told.position,
+        kind_of(set),
+        told.database_name,
+        date_of_ms(set.begun_ms),
+    ))?)
+}
