@@ -452,3 +452,38 @@ fn the_archive_of_the_fixtures_is_restored_at_each_point() {
         assert_eq!(found, rows, "{at}");
     }
 }
+
+/// A chain goes as a whole or stays, and the follower goes on behind what stays.
+#[test]
+fn prune_removes_chains_that_no_rule_keeps() {
+    let pair = Pair::new(true);
+    let keep = pair.db();
+    pair.ship();
+    pair.add(1);
+    pair.ship();
+    fs::remove_file(format!("{}-replica", text(&pair.db))).unwrap();
+    assert!(pair.ship().contains("there is no record here"));
+    pair.add(2);
+    pair.ship();
+    assert_eq!(pair.objects(), 4);
+    let prune = |rule: &[&str]| {
+        let words = ["prune", text(&pair.archive), "--json"];
+        place().json([&words[..], rule].concat())
+    };
+    let removed = |pruned: &serde_json::Value| {
+        let media = pruned["media"].as_array().unwrap();
+        media.iter().filter(|one| one["removed"] == true).count()
+    };
+    // All of today.
+    assert_eq!(removed(&prune(&["--keep", "1h"])), 0);
+    // The newest full set, and the newest of all with its chain.
+    assert_eq!(removed(&prune(&["--keep-daily", "1"])), 2);
+    let there = [1, 2, 3, 4].map(|number| pair.object(number).exists());
+    assert_eq!(there, [false, false, true, true]);
+    assert_eq!(pair.restored("latest"), [1, 2]);
+    place().ok(["verify", text(&pair.archive)]);
+    pair.add(3);
+    assert!(pair.ship().contains("goes on behind object 4"));
+    assert_eq!(pair.restored("latest"), [1, 2, 3]);
+    drop(keep);
+}

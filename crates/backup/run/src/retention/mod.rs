@@ -96,7 +96,7 @@ pub struct SetFate {
     pub backup_set_uuid: String,
     /// Name of its database.
     pub database_name: String,
-    /// `full`, `differential` or `stream`.
+    /// `full`, `differential`, `log` or `stream`.
     pub kind: &'static str,
     /// Start of the backup.
     pub backup_start_date: String,
@@ -264,6 +264,7 @@ impl Candidates<'_> {
             at_ms: set.begun_ms,
             expires_ms: set.expires_ms,
             needs: set.base.into_iter().collect(),
+            is_log: set.kind == SetKind::Log,
             verified: reading == Some(&true),
             fault,
         }
@@ -315,6 +316,7 @@ fn set_fate(set: &SetInfo) -> SetFate {
             (SourceKind::Stream, _) => "stream",
             (SourceKind::Database, SetKind::Full) => "full",
             (SourceKind::Database, SetKind::Differential) => "differential",
+            (SourceKind::Database, SetKind::Log) => "log",
         },
         backup_start_date: date_of_ms(set.begun_ms),
         keep: Vec::new(),

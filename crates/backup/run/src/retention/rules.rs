@@ -21,7 +21,7 @@ pub(super) type SetId = [u8; 16];
 pub struct Rules {
     /// All sets of this many seconds before now.
     pub within_s: Option<u64>,
-    /// The newest sets, whatever their age.
+    /// The newest sets, whatever their age. Of log sets, this rule and those below keep none.
     pub last: Option<u32>,
     /// The newest set of each of the last days that have one, in UTC.
     pub daily: Option<u32>,
@@ -53,6 +53,8 @@ pub(super) struct Point {
     pub(super) expires_ms: i64,
     /// The sets without which it cannot be restored.
     pub(super) needs: Vec<SetId>,
+    /// True for a log set, which needs the whole chain before it.
+    pub(super) is_log: bool,
     /// True if it was once read whole with its key, and never found damaged since.
     pub(super) verified: bool,
     /// The reason why it cannot be restored.
@@ -216,12 +218,14 @@ fn by_rules(
             .for_each(|it| keep(it, Reason::Within));
     }
     let count = |rule: Option<u32>| usize::try_from(rule.unwrap_or(0)).unwrap_or(usize::MAX);
-    sets.iter().take(count(rules.last)).for_each(|point| keep(point, Reason::Last));
+    // A log set of each day would keep the whole chain of that day.
+    let whole: Vec<&Point> = sets.iter().copied().filter(|point| !point.is_log).collect();
+    whole.iter().take(count(rules.last)).for_each(|point| keep(point, Reason::Last));
     let periods: [(_, Period); 3] =
         [(rules.daily, day_of), (rules.weekly, week_of), (rules.monthly, month_of)];
     for (rule, period_of) in periods {
         let mut taken = BTreeSet::new();
-        for point in sets {
+        for point in &whole {
             let period = period_of(point.at_ms);
             if taken.len() < count(rule) && taken.insert(period.clone()) {
                 keep(point, period);

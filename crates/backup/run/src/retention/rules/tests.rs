@@ -12,6 +12,7 @@ fn point(number: u8, at_ms: i64) -> Point {
         at_ms,
         expires_ms: 0,
         needs: Vec::new(),
+        is_log: false,
         verified: false,
         fault: None,
     }
@@ -212,4 +213,32 @@ fn what_a_kept_set_needs_is_never_removed() {
         let again = decide(&left, &rules, NOW);
         assert!(again.iter().all(|reasons| !reasons.is_empty()), "seed {seed}");
     }
+}
+
+/// A full set a day and a log set each quarter of it: the rules for days keep full sets, and a log
+/// set in the last hours keeps its chain and no other.
+#[test]
+fn log_sets_are_kept_with_their_chain_and_by_time_alone() {
+    let mut sets = Vec::new();
+    for day in (0..5_u8).rev() {
+        let begin = NOW - (i64::from(day) + 1) * DAY_MS;
+        for part in 0..4_u8 {
+            let number = (4 - day) * 4 + part;
+            let mut set = point(number, begin + i64::from(part) * 6 * HOUR_MS);
+            if part > 0 {
+                set.is_log = true;
+                set.needs = vec![[number - 1; 16]];
+            }
+            sets.push(set);
+        }
+    }
+    let none = Rules::default();
+    assert_eq!(kept(&sets, &none), [16, 17, 18, 19], "the newest, and its chain");
+    let days = Rules { daily: Some(3), ..none };
+    assert_eq!(kept(&sets, &days), [8, 12, 16, 17, 18, 19]);
+    let within = Rules { within_s: Some(31 * 3600), ..none };
+    assert_eq!(kept(&sets, &within), [12, 13, 14, 15, 16, 17, 18, 19]);
+    // A hole in a chain: what is behind it cannot be restored, and stays.
+    sets.remove(14);
+    assert_eq!(kept(&sets, &Rules { last: Some(1), ..none }), [15, 16, 17, 18, 19]);
 }
