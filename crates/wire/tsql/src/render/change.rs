@@ -1,6 +1,7 @@
 //! Changes as SQLite's text.
 
 use super::Renderer;
+use super::scalar::IDENTITY;
 use super::sql::Sql;
 use crate::error::Result;
 use crate::plan::change::{Delete, Insert, Inserted, Statement, Target, Update};
@@ -25,6 +26,35 @@ pub(crate) fn update_of_row<'c>(
     }
     let sets = sql.into_text();
     (count > 0).then(|| format!("UPDATE {} SET {sets} WHERE rowid = ?1", table.sql()))
+}
+
+/// A value of a row from elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A parameter, counted from 0.
+    Param(usize),
+    /// The next value of the identity column.
+    Identity,
+}
+
+/// Returns the text that inserts a row of these columns.
+pub(crate) fn insert_of_row<'c>(
+    table: &Table,
+    columns: impl Iterator<Item = (&'c str, Place)>,
+) -> String {
+    let (mut names, mut values) = (Sql::default(), Sql::default());
+    for (at, (name, place)) in columns.enumerate() {
+        let before = if at > 0 { ", " } else { "" };
+        names.push(before);
+        names.push_name(name);
+        values.push(before);
+        match place {
+            Place::Param(at) => values.push_parameter(at),
+            Place::Identity => values.push(IDENTITY),
+        }
+    }
+    let (names, values) = (names.into_text(), values.into_text());
+    format!("INSERT INTO {} ({names}) VALUES ({values})", table.sql())
 }
 
 impl Renderer<'_> {

@@ -79,6 +79,9 @@ fn wider_int(from: SqlType, to: SqlType) -> bool {
     rank(from) <= rank(to)
 }
 
+/// The next value of the identity column that is being filled.
+pub(super) const IDENTITY: &str = "tsql_identity()";
+
 /// The collation of comparisons, after a value of this type.
 pub(super) fn collation(ty: SqlType) -> &'static str {
     if is_text(ty) { " COLLATE TSQL" } else { "" }
@@ -94,7 +97,7 @@ impl Renderer<'_> {
             }
             Node::Aggregate(shared) => self.once(shared, out, Renderer::aggregate)?,
             Node::Query(shared) => self.once(shared, out, Renderer::subquery)?,
-            Node::Identity => out.push("tsql_identity()"),
+            Node::Identity => out.push(IDENTITY),
             Node::Const(value) if self.inline => out.push(&literal(value, bound.ty)?),
             Node::Null(_) => out.push("NULL"),
             Node::Const(value) if self.params.len() >= PARAMETERS => {

@@ -10,7 +10,7 @@ use crate::ast::{Action, InsertBulk, Kind, Name};
 use crate::bind::{Binder, Variables};
 use crate::error::{Error, Result};
 use crate::functions::eval::{assigned, eval};
-use crate::name::quote;
+use crate::render::{Place, insert_of_row};
 use crate::run::catalog::{TableColumn, TableKind};
 use crate::run::silent::Silent;
 use crate::run::state::{Frame, Signal};
@@ -57,17 +57,17 @@ impl Run<'_> {
             }
             named.push(column.clone());
         }
-        let (mut names, mut places) = (Vec::new(), Vec::new());
         let mut with_defaults = Vec::new();
         for column in named {
-            names.push(quote(&column.name));
-            places.push(format!("?{}", places.len() + 1));
             let default = match column.default {
                 Some(_) => Some(binder.default(&table, &column)?),
                 None => None,
             };
             with_defaults.push((column, default));
         }
+        let names = with_defaults.iter().enumerate();
+        let mut places: Vec<(String, Place)> =
+            names.map(|(at, (column, _))| (column.name.clone(), Place::Param(at))).collect();
         let (mut rest, mut made) = (Vec::new(), false);
         for column in &table.columns {
             if with_defaults.iter().any(|(known, _)| known.name == column.name) {
@@ -75,20 +75,15 @@ impl Run<'_> {
             }
             if column.identity {
                 made = true;
-                names.push(quote(&column.name));
-                places.push("tsql_identity()".to_owned());
+                places.push((column.name.clone(), Place::Identity));
             } else if column.default.is_some() {
                 rest.push(binder.default(&table, column)?);
-                names.push(quote(&column.name));
-                places.push(format!("?{}", with_defaults.len() + rest.len()));
+                let at = with_defaults.len() + rest.len() - 1;
+                places.push((column.name.clone(), Place::Param(at)));
             }
         }
-        let sql = format!(
-            "INSERT INTO {} ({}) VALUES ({})",
-            table.sql(),
-            names.join(", "),
-            places.join(", ")
-        );
+        let places = places.iter().map(|(name, place)| (name.as_str(), *place));
+        let sql = insert_of_row(&table, places);
         let given = table.identity().is_some() && !made;
         Ok(Target { table, columns: with_defaults, rest, sql, made, given })
     }
