@@ -22,7 +22,7 @@ pub(crate) enum Func {
     Average,
     NewId,
     NewSequentialId,
-    /// Answered by the session: see `SESSION`.
+    /// Answered by the session, by its name.
     Session(&'static str),
 }
 

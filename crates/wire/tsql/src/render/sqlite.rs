@@ -1,4 +1,4 @@
-//! The functions and the collation that a connection needs before it runs emitted text.
+//! The functions and the collation that a connection needs before it runs rendered text.
 
 use rusqlite::Connection;
 use rusqlite::functions::{Context, FunctionFlags};
@@ -27,7 +27,7 @@ pub(crate) const SPREADS: &[(&str, bool, bool)] = &[
     ("tsql_varp", false, true),
 ];
 
-/// Registers with a connection everything that emitted text uses.
+/// Registers with a connection everything that rendered text uses.
 ///
 /// # Errors
 /// If SQLite is out of memory.

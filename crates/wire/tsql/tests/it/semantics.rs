@@ -277,9 +277,33 @@ fn names_match_however_they_are_written() {
         // letters within quotes count
         ("SELECT Name + 'x' FROM #g GROUP BY Name + 'X'", "! 8120/"),
         ("SELECT YEAR(d) FROM #g GROUP BY MONTH(d)", "! 8120/"),
+        // a column is not its conversion, even if both are stored alike
+        ("SELECT Name FROM #g GROUP BY CAST(Name AS varchar(20))", "! 8120/"),
     ] {
         check(&[(&format!("{table}{query}"), expected)]);
     }
+}
+
+#[test]
+fn what_a_statement_uses_twice_has_one_value() {
+    check(&[
+        (
+            "CREATE TABLE #r (n int, r float DEFAULT RAND()); INSERT #r (n) VALUES (1), (2), (3); \
+             SELECT COUNT(DISTINCT r) FROM #r",
+            "1",
+        ),
+        ("SELECT COUNT(*) FROM (SELECT NULLIF((SELECT RAND()), 2) AS r) AS x WHERE r < 1", "1"),
+        (
+            "SELECT AVG(n * 1.5), AVG(n + 0.5) OVER (ORDER BY (SELECT 1)) FROM (VALUES (1)) v(n) \
+             GROUP BY n",
+            "1.500000 | 1.500000",
+        ),
+        (
+            "SELECT n + 1, COUNT(*) FROM (VALUES (1), (1), (2)) v(n) GROUP BY n + 1 HAVING n + 1 \
+             > 2",
+            "3 | 1",
+        ),
+    ]);
 }
 
 #[test]

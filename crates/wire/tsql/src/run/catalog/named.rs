@@ -10,7 +10,7 @@ use crate::run::catalog::model::object_id;
 use crate::run::catalog::model::{Facts, Object, schema_and_name};
 use crate::run::db::{Db, failure};
 
-/// Prefixes of generated names: see [`facts::made_name`].
+/// Prefixes of generated names: see [`super::model::made_name`].
 const MADE: [&str; 5] = ["pk__", "uq__", "fk__", "ck__", "df__"];
 
 /// Reads these objects of a database, without their dependents.
