@@ -10,7 +10,7 @@ use tdekit_sqlite_convert::Watch;
 use crate::discover::Discovered;
 pub use crate::discover::Unreadable;
 use crate::place::{Opened, Place};
-use crate::{Catalog, CatalogSet, Finding, FindingReport, RunError};
+use crate::{Catalog, CatalogSet, Finding, FindingReport, RunError, SetKind};
 
 /// Result of a scan.
 #[derive(Debug, Default, Serialize)]
@@ -31,7 +31,7 @@ pub struct Scanned {
 
 /// Records every set of the media sets in `dirs` and below them. Symbolic links below them are not
 /// followed. A file at the place of a media set that the history knows, and that is not one now,
-/// counts as unreadable. `tell` receives the findings of each media set. `watch` can stop the
+/// counts as unreadable. Log sets are counted and not recorded: an archive is its own list. `tell` receives the findings of each media set. `watch` can stop the
 /// search for files.
 ///
 /// # Errors
@@ -55,8 +55,11 @@ pub fn scan(
             tell(media.findings());
             found.findings.extend(media.findings().iter().map(FindingReport::of));
             for set in media.sets() {
-                let row = CatalogSet::of(set, &media.id(), &devices);
                 found.sets += 1;
+                if set.kind == SetKind::Log {
+                    continue;
+                }
+                let row = CatalogSet::of(set, &media.id(), &devices);
                 found.new += usize::from(catalog.record(&row)?);
             }
         }

@@ -232,6 +232,8 @@ impl Candidates<'_> {
             rows: media
                 .sets()
                 .iter()
+                // The history has no log sets.
+                .filter(|set| set.kind != SetKind::Log)
                 .map(|set| CatalogSet::of(set, &media.id(), &opened.devices))
                 .collect(),
             fate: MediaFate {
