@@ -86,7 +86,8 @@ done
 grep -q 'href="docs/backup.html' $html/index.html || fail "the first page links no document"
 
 # The units: parsed by systemd, and the programs that they start.
-for unit in tdekit-serve.service tdekit-backup@app.service tdekit-backup@app.timer; do
+for unit in tdekit-serve.service tdekit-backup@app.service tdekit-backup@app.timer \
+    tdekit-restore-test@app.service tdekit-restore-test@app.timer; do
     said=$(systemd-analyze verify --man=no $unit 2>&1) || fail "$unit: $said"
     case $said in *tdekit*) fail "$unit: $said" ;; esac
 done
@@ -102,9 +103,13 @@ for run in 1 2; do
     as tdekit /var/lib/tdekit sh -ec ". /etc/default/tdekit-backup-app; $start" >/dev/null ||
         fail "run $run of the backup unit's command"
 done
-sets=$(as tdekit /var/lib/tdekit tdekit verify backups/app.bak | grep -c '^') ||
+sets=$(as tdekit /var/lib/tdekit sh -ec 'tdekit verify backups/app-*.bak' | grep -c '^') ||
     fail "the backup is not whole"
 [ "$sets" -ge 2 ] || fail "two runs of the backup unit left no two sets"
+start=$(sed -n 's/^ExecStart=//p' /usr/lib/systemd/system/tdekit-restore-test@.service)
+said=$(as tdekit /var/lib/tdekit sh -ec ". /etc/default/tdekit-backup-app; $start") ||
+    fail "the restore test: $said"
+case $said in *'of app.db'*'quick_check ok'*) ;; *) fail "the restore test: $said" ;; esac
 TDEKIT_LOGIN_PASSWORD='only for this proof' as tdekit /var/lib/tdekit tdekit serve login add sa
 start=$(sed -n 's/^ExecStart=//p' /usr/lib/systemd/system/tdekit-serve.service)
 (SERVE_OPTIONS='--listen 127.0.0.1:0' as tdekit /var/lib/tdekit timeout 60 sh -ec "exec $start" \

@@ -15,6 +15,7 @@ use crate::commands::audit::AuditArgs;
 use crate::commands::backup::BackupArgs;
 use crate::commands::backup_key::BackupKeyCommand;
 use crate::commands::complete::CompletionsArgs;
+use crate::commands::copy::CopyArgs;
 use crate::commands::decrypt::DecryptArgs;
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::encrypt::EncryptArgs;
@@ -112,6 +113,8 @@ pub(crate) enum Command {
     Inspect(InspectArgs),
     /// Show the backup history, or make it anew
     History(HistoryArgs),
+    /// Copy a media set, and verify the copy; its content is not opened for that
+    Copy(CopyArgs),
     /// Remove media sets that no rule keeps, and that no kept set needs
     Prune(PruneArgs),
     /// Who can open existing backup sets

@@ -10,6 +10,7 @@ mod buffer;
 mod catalog;
 pub mod choose;
 mod control;
+pub mod copy;
 pub mod database;
 mod discover;
 pub mod downgrade;

@@ -306,6 +306,14 @@ const BACKUPS: &[Entry] = &[
     ),
     entry("inspect", &[("List the sets", "tdekit inspect app.bak")], &["verify", "history"]),
     entry(
+        "copy",
+        &[
+            ("To an object store", "tdekit copy app.bak s3://BUCKET/app.bak"),
+            ("Both files of a striped one", "tdekit copy a.bak b.bak --to c.bak --to d.bak"),
+        ],
+        &["backup", "verify", "prune"],
+    ),
+    entry(
         "prune",
         &[
             (

@@ -9,6 +9,7 @@ pub(crate) mod backup;
 pub(crate) mod backup_key;
 pub(crate) mod cert;
 pub(crate) mod complete;
+pub(crate) mod copy;
 pub(crate) mod decrypt;
 pub(crate) mod doctor;
 pub(crate) mod encrypt;
@@ -67,6 +68,7 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
         Command::Verify(args) => verify::run(args, &cli.global),
         Command::Inspect(args) => inspect::run(args, &cli.global),
         Command::History(args) => history::run(args, &cli.global),
+        Command::Copy(args) => copy::run(args, &cli.global),
         Command::Prune(args) => prune::run(args, &cli.global),
         Command::BackupKey(command) => backup_key::run(command, &cli.global),
         #[cfg(feature = "mariadb")]

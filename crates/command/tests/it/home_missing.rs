@@ -55,6 +55,7 @@ const COMMANDS: &[(&str, &str, i32)] = &[
     ("inspect", "app.bak", 0),
     ("history", "", 0),
     ("history", "--scan .", 3),
+    ("copy", "app.bak new.bak", 0),
     ("prune", "app.bak --keep-last 1", 3),
     ("prune", "app.bak --keep-last 1 --dry-run", 0),
     ("backup-key add", "sealed.bak --certificate AppCert", 3),

@@ -30,6 +30,7 @@ mod bench_run_nasty;
 mod bench_sides;
 mod cert;
 mod complete;
+mod copy;
 mod doctor;
 mod encrypt;
 mod encrypt_crash;
