@@ -9,6 +9,7 @@ use tdekit_key_store::Workplace;
 use tdekit_sqlite_convert::{io_error, made};
 
 use crate::RunError;
+use crate::database::ownership::Ownership;
 
 /// A file being restored. Dropped before [`StreamFile::publish`], it leaves nothing.
 pub struct StreamFile {
@@ -27,6 +28,14 @@ impl StreamFile {
         let work = Workplace::beside(path).map_err(made)?;
         let file = work.create().map_err(made)?;
         Ok(Self { work, file, replace })
+    }
+
+    /// Gives the file owner and permissions, before it has its name.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn own(&self, ownership: Ownership) -> Result<(), RunError> {
+        ownership.give(&self.file, self.work.path())
     }
 
     /// Makes the file durable and gives it its name. Returns the reason why that may not be on disk

@@ -81,6 +81,13 @@ fn bytes_of(text: &str) -> Option<u64> {
     (bytes > 0).then_some(bytes)
 }
 
+/// Parses permission bits in octal digits, such as `0640`.
+pub(crate) fn parse_mode(text: &str) -> Result<u32, String> {
+    let digits = text.bytes().all(|it| it.is_ascii_digit());
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| digits && *mode <= 0o777);
+    mode.ok_or_else(|| "not like 0640".to_owned())
+}
+
 /// Parses a share such as `5%`, from 1 to 100.
 pub(crate) fn parse_percent(text: &str) -> Result<u8, String> {
     let number = text.strip_suffix('%').unwrap_or(text).parse().ok();
@@ -120,6 +127,18 @@ mod tests {
         for wrong in ["", "0", "MB", "-1", "1i", "1x", "1.2.3M", "1e9", "99999999999999999T", ".5M"]
         {
             assert!(parse_bytes(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn reads_shares_and_modes() {
+        assert_eq!((parse_percent("5%"), parse_percent("100")), (Ok(5), Ok(100)));
+        assert_eq!((parse_mode("0640"), parse_mode("600")), (Ok(0o640), Ok(0o600)));
+        for wrong in ["", "0", "101%", "-1", "5%%", "256"] {
+            assert!(parse_percent(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["", "4755", "888", "+640", "u=rw"] {
+            assert!(parse_mode(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -12,6 +12,7 @@ use clap::builder::PossibleValuesParser;
 use serde::Serialize;
 use tdekit_backup_run::archive::{At, Point};
 use tdekit_backup_run::choose::{self, Choice, PassedOver};
+use tdekit_backup_run::database::ownership::Ownership;
 use tdekit_backup_run::database::publish::{Over, destination};
 use tdekit_backup_run::database::sink::{DatabaseSink, Wanted};
 use tdekit_backup_run::downgrade::{self, Consent};
@@ -36,7 +37,7 @@ use crate::backup::keys::KeyArgs;
 use crate::backup::new_store::store_for;
 use crate::backup::progress::{Reporter, run as steer};
 use crate::backup::report::{kind_of, size, warn_reports};
-use crate::backup::value::parse_bytes;
+use crate::backup::value::{parse_bytes, parse_mode};
 use crate::commands::encrypt::page_algorithms;
 use crate::error::CommandError;
 use crate::progress::{Shown, heed_signals};
@@ -96,6 +97,13 @@ pub(crate) struct RestoreArgs {
         value_parser = PossibleValuesParser::new(page_algorithms()), ignore_case = true,
         conflicts_with = "plain")]
     algorithm: String,
+    /// Owner of the restored file: a user, or a user and a group, by name or number [default: who
+    /// runs this, for root the owner of the directory; of a replaced file, its own]
+    #[arg(long, value_name = "USER:GROUP", value_parser = Ownership::parse_owner)]
+    owner: Option<(u32, u32)>,
+    /// Permissions of the restored file, such as 0640 [default: 0600; of a replaced file, its own]
+    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
+    mode: Option<u32>,
     /// Have SQLite check the whole database before the file gets its name
     #[arg(long)]
     check: bool,
@@ -212,6 +220,10 @@ fn restore_from(
 }
 
 impl RestoreArgs {
+    fn ownership(&self) -> Ownership {
+        Ownership { owner: self.owner, mode: self.mode }
+    }
+
     fn choice(&self) -> Choice<'_> {
         Choice { position: self.position, database: self.database.as_deref() }
     }
@@ -393,6 +405,10 @@ impl Work<'_> {
         let steered = steer(args.threads, args.throttle, &report);
         let media = &self.opened.media;
         if self.args.to_standard() {
+            if args.ownership() != Ownership::default() {
+                let told = "--owner and --mode are of files, and standard output is none";
+                return Err(CommandError::usage(told));
+            }
             self.log_stream(places, None)?;
             let mut out = io::stdout();
             self.chain.restore_stream(&mut out, &steered)?;
@@ -402,6 +418,7 @@ impl Work<'_> {
         }
         let path = self.destination(places)?;
         let mut file = StreamFile::create(&path, args.replace)?;
+        file.own(args.ownership())?;
         let outcome = self.chain.restore_stream(&mut file, &steered)?;
         self.log_stream(places, Some(&path))?;
         let not_synced = file.publish()?;
@@ -445,6 +462,7 @@ impl Work<'_> {
             replace: self.args.replace,
             form: form.clone(),
             sealable: self.set.source_encrypted,
+            ownership: self.args.ownership(),
             check: self.args.check || self.point.is_some(),
             set_key: key_of(self.set, places),
         };

@@ -55,6 +55,7 @@ mod prune;
 mod prune_objects;
 mod replicate;
 mod replicate_ledger;
+mod restore_owner;
 mod restore_test;
 mod rewrap;
 mod rotate;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tdekit_backup_run::FindingReport;
+use tdekit_backup_run::database::ownership::Ownership;
 use tdekit_backup_run::database::publish::{Over, destination};
 use tdekit_backup_run::database::sink::{DatabaseSink, Wanted};
 use tdekit_backup_run::downgrade::{self, Consent};
@@ -179,6 +180,7 @@ impl Work<'_> {
             replace,
             form: form.clone(),
             sealable: self.set.source_encrypted,
+            ownership: Ownership::default(),
             check: false,
             set_key: key_of(self.set, self.places),
         };

@@ -13,6 +13,7 @@ use tdekit_sqlite_convert::{
 };
 use tdekit_sqlite_page::HEADER_AREA_LEN;
 
+use super::ownership::Ownership;
 use crate::RunError;
 use crate::catalog::is_history;
 use crate::place::is_media;
@@ -114,20 +115,32 @@ fn reason_to_keep(path: &Path, file: &File, over: Over) -> io::Result<Option<&'s
     })
 }
 
-/// Gives the finished `target` the name `path`. Returns the reason why that may not be on disk yet.
+/// The name that a restored file gets, and whose it is then.
+#[derive(Debug, Clone, Copy)]
+pub struct Naming<'a> {
+    /// The name, resolved.
+    pub path: &'a Path,
+    /// True if an existing file may be replaced.
+    pub replace: bool,
+    /// Its owner and permissions.
+    pub ownership: Ownership,
+}
+
+/// Gives the finished `target` its name. Returns the reason why that may not be on disk yet.
 ///
 /// # Errors
 /// `Occupied`, `InUse`, `Io`; the existing file is then unchanged.
 pub fn publish(
     target: &Target,
-    path: &Path,
-    replace: bool,
+    naming: &Naming<'_>,
     watch: &dyn Watch,
 ) -> Result<Option<RunError>, RunError> {
+    let Naming { path, replace, ownership } = *naming;
     let old = replace && fs::symlink_metadata(path).is_ok();
     if old {
-        return replace_old(target, path, watch);
+        return replace_old(target, naming, watch);
     }
+    ownership.give(target.file(), path)?;
     target.sync()?;
     go_on(watch)?;
     if replace && remove_side_files(path)? {
@@ -139,11 +152,13 @@ pub fn publish(
 
 fn replace_old(
     target: &Target,
-    path: &Path,
+    naming: &Naming<'_>,
     watch: &dyn Watch,
 ) -> Result<Option<RunError>, RunError> {
+    let path = naming.path;
     let old = Old::keep_others_out(path)?;
     target.take_metadata(old.file())?;
+    naming.ownership.give_named(target.file(), path)?;
     target.sync()?;
     go_on(watch)?;
     old.check_alone(path)?;

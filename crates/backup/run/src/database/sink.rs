@@ -20,7 +20,8 @@ use tdekit_sqlite_convert::{
 };
 use tdekit_sqlite_page::{FileKeys, HEADER_AREA_LEN, PageCodec, PageSize};
 
-use super::publish::publish;
+use super::ownership::Ownership;
+use super::publish::{Naming, publish};
 use crate::buffer::Aligned;
 use crate::file::Room;
 use crate::{PageSink, RunError};
@@ -44,6 +45,8 @@ pub struct Wanted {
     pub sealable: bool,
     /// True if SQLite must check the whole file before it gets its name.
     pub check: bool,
+    /// Owner and permissions. A file that replaces another one has that one's by default.
+    pub ownership: Ownership,
     /// The audit log's description of the set.
     pub set_key: AuditKey,
 }
@@ -103,6 +106,8 @@ impl<'a> DatabaseSink<'a> {
     ) -> Result<Self, RunError> {
         register().map_err(DatabaseError::sqlite("prepare to restore", &wanted.path, None))?;
         let target = Target::create(&wanted.path)?;
+        // What the system refuses is refused before the work.
+        wanted.ownership.give(target.file(), &wanted.path)?;
         Ok(Self { wanted, unlocked, watch, target, pages: None, count: 0, complete: false })
     }
 
@@ -133,7 +138,9 @@ impl<'a> DatabaseSink<'a> {
         }
         let logged = self.log()?;
         let recorded = file_id.map_or(Ok(()), |file_id| self.record(file_id));
-        let not_synced = publish(&self.target, &self.wanted.path, self.wanted.replace, self.watch)?;
+        let Wanted { path, replace, ownership, .. } = &self.wanted;
+        let naming = Naming { path, replace: *replace, ownership: *ownership };
+        let not_synced = publish(&self.target, &naming, self.watch)?;
         Ok(Published { not_synced, not_recorded: logged.or(recorded.err()) })
     }
 
