@@ -8,9 +8,7 @@ use rusqlite::Connection;
 use tdekit_key_crypto::Algorithm;
 
 use crate::RunError;
-use crate::archive::LogBatch;
 use crate::keys::{Sign, UnwrapSecret, WrapSecret};
-use crate::snapshot::Snapshot;
 
 /// Compression of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,11 +30,6 @@ pub enum Source {
     Database(DatabaseSource),
     /// Any bytes.
     Stream(StreamSource),
-    /// A database whose snapshot was begun by [`crate::archive`], the time of that, and the number
-    /// of the object in the archive.
-    Snapshot(Box<Snapshot>, i64, u64),
-    /// Transactions, for a log set of an archive.
-    Log(LogBatch),
 }
 
 /// An SQLite database that may be in use.
@@ -114,8 +107,8 @@ pub struct Labels {
 
 /// A backup to make.
 pub struct BackupJob<'a> {
-    /// The source of a backup.
-    pub source: Source,
+    /// The source of a backup; `None` for what an archive has begun itself.
+    pub source: Option<Source>,
     /// How several targets share the set.
     pub layout: Layout,
     /// The treatment of existing files at the targets.
@@ -152,8 +145,13 @@ impl<'a> BackupJob<'a> {
     /// Makes a full set, compressed with zstd level 1, not encrypted, on new media.
     #[must_use]
     pub fn new(source: Source) -> Self {
+        Self { source: Some(source), ..Self::begun() }
+    }
+
+    /// As [`Self::new`], for a source that was begun already.
+    pub(crate) fn begun() -> Self {
         Self {
-            source,
+            source: None,
             layout: Layout::default(),
             mode: Mode::default(),
             differential: false,

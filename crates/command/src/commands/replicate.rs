@@ -78,8 +78,8 @@ struct FollowArgs {
     /// none, lz4, zstd or zstd:LEVEL (-7 to 19)
     #[arg(long, value_name = "HOW", default_value = "zstd", value_parser = parse_compression)]
     compression: Compression,
-    /// Sign the sets with this certificate [default: encrypted sets in a directory with the first of
-    /// their certificates whose private key is in the key store, where that opens by itself]
+    /// Sign the sets with this certificate [default: encrypted sets in a directory with the first
+    /// of their certificates whose private key is in the key store, where that opens by itself]
     #[arg(long, value_name = "NAME")]
     sign: Option<String>,
     /// Do not sign the sets

@@ -48,8 +48,8 @@ const STANDARD: &str = "-";
 /// Arguments of `restore`.
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArgs {
-    /// The media set: its file or address, any of its mirrors, all of its stripes; or an archive: its
-    /// directory, or with --at its prefix
+    /// The media set: its file or address, any of its mirrors, all of its stripes; or an archive:
+    /// its directory, or with --at its prefix
     #[arg(required = true)]
     media: Vec<OsString>,
     /// The set to restore; a differential one with the full one that it stands on [default: the
@@ -57,8 +57,8 @@ pub(crate) struct RestoreArgs {
     #[arg(long, value_name = "NUMBER")]
     position: Option<u32>,
     /// Restore from an archive, the directory or prefix that `replicate` ships to, as the database
-    /// was then: a time such as '2026-11-22 10:15:00' (UTC), a transaction such as 43.17, latest, or
-    /// latest-good: the last point up to which the archive is whole
+    /// was then: a time such as '2026-11-22 10:15:00' (UTC), a transaction such as 43.17, latest,
+    /// or latest-good: the last point up to which the archive is whole
     #[arg(long, value_name = "POINT", value_parser = parse_at,
         conflicts_with_all = ["position", "latest_readable"])]
     at: Option<At>,

@@ -30,9 +30,9 @@ use crate::progress::heed_signals;
 /// Arguments of `verify`.
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
-    /// The media set: its file or address, any of its mirrors, all of its stripes; or an archive: its
-    /// directory or prefix. With --restore-test also a directory, or a prefix of addresses such as
-    /// s3://BUCKET/app/
+    /// The media set: its file or address, any of its mirrors, all of its stripes; or an archive:
+    /// its directory or prefix. With --restore-test also a directory, or a prefix of addresses
+    /// such as s3://BUCKET/app/
     #[arg(required = true)]
     pub(crate) media: Vec<OsString>,
     /// The set to verify; a differential one with the full one that it stands on [default: all]

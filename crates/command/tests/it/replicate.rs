@@ -403,7 +403,8 @@ fn a_replaced_file_begins_a_new_chain() {
     let new = pair.dir.path("new.db");
     drop(create(
         &new,
-        "PRAGMA journal_mode = WAL; CREATE TABLE t(n INTEGER, text TEXT); INSERT INTO t VALUES (9, 'new')",
+        "PRAGMA journal_mode = WAL; CREATE TABLE t(n INTEGER, text TEXT);
+         INSERT INTO t VALUES (9, 'new')",
     ));
     for side in ["-wal", "-shm"] {
         let _ = fs::remove_file(format!("{}{side}", text(&pair.db)));
@@ -486,4 +487,57 @@ fn prune_removes_chains_that_no_rule_keeps() {
     assert!(pair.ship().contains("goes on behind object 4"));
     assert_eq!(pair.restored("latest"), [1, 2, 3]);
     drop(keep);
+}
+
+/// The same on an object store: a second writer is refused, a damaged object is named.
+#[test]
+fn an_archive_on_an_object_store_is_restored_and_has_one_writer() {
+    let variable = |name: &str| std::env::var(format!("TDEKIT_TEST_S3_{name}")).ok();
+    let Some(endpoint) = variable("ENDPOINT") else {
+        let hint = "no S3 server: run the tests by `make test` or `cargo xtask s3 -- cargo test`";
+        assert!(std::env::var_os("CI").is_none(), "{hint}");
+        return eprintln!("passed over: {hint}");
+    };
+    let pair = Pair::new(true);
+    let address = format!("s3://{}/archive-{}", variable("BUCKET").unwrap(), std::process::id());
+    let run = |words: &[&str]| {
+        let mut command = place().command(words);
+        command
+            .env("AWS_ENDPOINT_URL", &endpoint)
+            .env("AWS_ALLOW_HTTP", "true")
+            .env("AWS_ACCESS_KEY_ID", variable("KEY_ID").unwrap())
+            .env("AWS_SECRET_ACCESS_KEY", variable("SECRET").unwrap());
+        Run::of(&command.output().unwrap())
+    };
+    let ship = ["replicate", text(&pair.db), "--to", &address, "--once"];
+    let keep = pair.db();
+    for n in 1..=3 {
+        pair.add(n);
+        let shipped = run(&ship);
+        assert_eq!(shipped.code, 0, "{shipped:?}");
+    }
+    drop(keep);
+    for (at, rows) in [("1", 1), ("2.1", 2), ("latest", 3)] {
+        let to = pair.dir.path(&format!("{at}.db"));
+        let restored = run(&["restore", &address, "--at", at, "--to", text(&to)]);
+        assert_eq!(restored.code, 0, "{restored:?}");
+        assert!(is_encrypted(&to));
+        let count: u32 =
+            open(&to).query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
+        assert_eq!(count, rows, "{at}");
+    }
+    let verified = run(&["verify", &address]);
+    assert!(verified.code == 0 && verified.out.contains("3 objects"), "{verified:?}");
+    let other = Pair::new(false);
+    let refused = run(&["replicate", text(&other.db), "--to", &address, "--once"]);
+    assert!(refused.code == 1 && refused.err.contains("not shipped from here"), "{refused:?}");
+    // Another object in the place of the third.
+    let object = format!("{address}/0000000000000003.tdekit");
+    let wrong = ["backup", text(&other.db), "--to", &object, "--init", "--replace", "--no-sign"];
+    assert_eq!(run(&wrong).code, 0);
+    let to = pair.dir.path("wrong.db");
+    let named = run(&["restore", &address, "--at", "latest", "--to", text(&to)]);
+    assert!(named.code == 4 && named.err.contains("0000000000000003"), "{named:?}");
+    let good = run(&["restore", &address, "--at", "latest-good", "--to", text(&to)]);
+    assert!(good.code == 0 && good.err.contains("passed over"), "{good:?}");
 }

@@ -134,6 +134,37 @@ fn a_signature_of_version_2_holds() {
 }
 
 #[test]
+fn the_log_sets_of_an_archive_hold_their_transactions() {
+    let store = store();
+    let object = |number| read(&format!("../../3/media/archive/{number:016}.tdekit"));
+    let full = scan(&object(1)).unwrap();
+    let mut before =
+        (full.records[0].header.as_ref().unwrap().place.set_id, full.records[0].digest());
+    let chain = before.0;
+    assert!(!MediaHeader::decode(&object(1)).unwrap().logs);
+    // Pages of the database behind each transaction.
+    for (number, sizes) in [(2, &[2, 21][..]), (3, &[21, 2, 2])] {
+        let media = object(number);
+        assert!(MediaHeader::decode(&media).unwrap().logs);
+        let scanned = scan(&media).unwrap();
+        assert_eq!((scanned.records.len(), scanned.gaps.len()), (2, 0));
+        let record = &scanned.records[0];
+        let header = record.header.as_ref().unwrap();
+        let secret = unwrap(&store, header.as_set().unwrap());
+        let Content::Log { pages, logged, link } = read_set_with(&media, record, &secret).unwrap()
+        else {
+            panic!("no log set")
+        };
+        let ends: Vec<u32> =
+            logged.iter().filter_map(|(entry, _)| Some(entry.end?.pages)).collect();
+        assert_eq!((ends.as_slice(), pages), (sizes, sizes[sizes.len() - 1]));
+        assert_eq!((link.number, link.first, link.chain), (number, 1, chain));
+        assert_eq!((link.before.set_id, link.before.trailer_sha256), before);
+        before = (header.place.set_id, record.digest());
+    }
+}
+
+#[test]
 fn stripes_join() {
     let store = store();
     let files = [read("striped.0.bak"), read("striped.1.bak")];

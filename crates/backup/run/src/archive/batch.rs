@@ -14,7 +14,7 @@ use crate::output::lock;
 use crate::progress::Meter;
 
 /// The transactions of a log set.
-pub struct LogBatch {
+pub(crate) struct LogBatch {
     pub(super) keeper: Arc<Mutex<Keeper>>,
     /// In order, at least one.
     pub(super) transactions: Vec<Arc<Transaction>>,

@@ -54,8 +54,8 @@ pub struct Point {
 }
 
 impl Point {
-    /// Returns the transaction as users name it, such as `43.17`; the number of the object alone for
-    /// a full set.
+    /// Returns the transaction as users name it, such as `43.17`; the number of the object alone
+    /// for a full set.
     #[must_use]
     pub fn name(&self) -> String {
         match self.transaction {

@@ -219,8 +219,8 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Notes the time of commits. Returns true if the log is long. While shipping fails, it is given
-    /// up at its limit.
+    /// Notes the time of commits. Returns true if the log is long. While shipping fails, it is
+    /// given up at its limit.
     fn look(&mut self, fails: bool) -> bool {
         let Some(source) = &mut self.source else { return false };
         let frames = source.note();

@@ -4,8 +4,8 @@
 //! SQLite starts the log anew, or empties it, only under the exclusive locks of all marks of
 //! readers in the log's index (<https://www.sqlite.org/walformat.html>, 2.3.2). The keeper holds
 //! one of these locks, shared as a reader does, with the mark `NO_MARK`, which says that no reader
-//! uses it. So it stops no checkpoint from copying frames, as the mark of a reader that stays would,
-//! and takes part in no reader's choice of a mark.
+//! uses it. So it stops no checkpoint from copying frames, as the mark of a reader that stays
+//! would, and takes part in no reader's choice of a mark.
 
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};

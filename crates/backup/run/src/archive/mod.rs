@@ -26,7 +26,6 @@ mod state;
 mod store;
 mod verify;
 
-pub use batch::LogBatch;
 pub use chain::{At, Point};
 pub use error::ArchiveError;
 pub use follow::{Event, Follower, Settings, Why};
@@ -36,5 +35,5 @@ pub use state::{FileStamp, Intent, Shipped, State, state_of};
 pub use store::Place as ArchivePlace;
 pub use verify::{ArchiveReport, ChainReport, ObjectFinding};
 
-pub(crate) use batch::LogFeed;
+pub(crate) use batch::{LogBatch, LogFeed};
 pub(crate) use store::Objects;

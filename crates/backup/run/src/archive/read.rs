@@ -79,8 +79,8 @@ impl Archive {
         &self.objects
     }
 
-    /// Returns true if the chain of an object is encrypted, according to the object's header; for one
-    /// that cannot be read, that of the nearest before it.
+    /// Returns true if the chain of an object is encrypted, according to the object's header; for
+    /// one that cannot be read, that of the nearest before it.
     ///
     /// # Errors
     /// Those of [`Media::open`].

@@ -9,8 +9,9 @@ use super::follow::{Event, Settings, Why, is_large};
 use super::source::{Open, Source};
 use super::state::{Intent, Shipped, State, StateFile};
 use super::store::{Place, Store};
+use crate::backup::{Begun, backup_begun};
 use crate::labels::now_ms;
-use crate::{BackupJob, Media, Run, RunError, SetInfo, backup};
+use crate::{BackupJob, Media, Run, RunError, SetInfo};
 
 /// Pages in a log set, as far as whole transactions allow.
 const MAX_PAGES: u64 = 16_384;
@@ -207,7 +208,7 @@ impl<'a> Shipper<'a> {
             encrypted_file_id: source.encrypted_file_id(),
         };
         let intent = Intent { begun_ms, transactions: count, then };
-        let bytes = self.publish(intent, crate::Source::Log(batch))?;
+        let bytes = self.publish(intent, Begun::Log(Box::new(batch)))?;
         source.pending.transactions.drain(..usize::try_from(count).unwrap_or(0));
         let end = Point { number, transaction: count, time_ms: last.time_ms };
         tell(Event::Log { end, bytes });
@@ -237,14 +238,14 @@ impl<'a> Shipper<'a> {
             ..Shipped::default()
         };
         let intent = Intent { begun_ms: time_ms, transactions: 0, then };
-        let from = crate::Source::Snapshot(Box::new(snapshot), time_ms, number);
+        let from = Begun::Snapshot(Box::new(snapshot), time_ms, number);
         let bytes = self.publish(intent, from)?;
         tell(Event::Full { number, bytes, pages: pages.into() });
         Ok(())
     }
 
     /// Makes an object, and records it. Returns its bytes.
-    fn publish(&mut self, intent: Intent, from: crate::Source) -> Result<u64, RunError> {
+    fn publish(&mut self, intent: Intent, from: Begun) -> Result<u64, RunError> {
         let (number, is_full) = (intent.then.number, intent.transactions == 0);
         let mut then = intent.then.clone();
         self.file.state.intent = Some(intent);
@@ -256,10 +257,10 @@ impl<'a> Shipper<'a> {
             encryption: self.settings.encryption,
             signer: self.settings.signer,
             labels: self.settings.labels.clone(),
-            ..BackupJob::new(from)
+            ..BackupJob::begun()
         };
         let run = Run { threads: usize::from(!is_full), ..Run::default() };
-        let made = match backup(job, vec![self.store.target(number)?], &run) {
+        let made = match backup_begun(job, Some(from), vec![self.store.target(number)?], &run) {
             // An answer may have been lost: then the object is ours.
             Err(RunError::Exists { .. }) => return self.taken(number),
             made => made?,

@@ -113,15 +113,28 @@ pub fn backup(
     targets: Vec<Box<dyn Target>>,
     run: &Run<'_>,
 ) -> Result<BackupOutcome, RunError> {
+    backup_begun(job, None, targets, run)
+}
+
+/// As [`backup`], of what an archive has begun.
+///
+/// # Errors
+/// As [`backup`].
+pub(crate) fn backup_begun(
+    job: BackupJob<'_>,
+    begun: Option<Begun>,
+    targets: Vec<Box<dyn Target>>,
+    run: &Run<'_>,
+) -> Result<BackupOutcome, RunError> {
     run.check()?;
     check_options(&job)?;
-    let logs = matches!(job.source, Source::Log(_));
+    let logs = matches!(begun, Some(Begun::Log(_)));
     let mut plan = Plan::open(targets, (job.layout, logs), job.mode, now_ms())?;
     let media = plan.media.take();
     if !job.allow_mixed {
         refuse_mixed(media.as_ref(), job.encryption.is_some())?;
     }
-    let (source, begun_ms, archive_number) = Opened::of(job.source)?;
+    let (source, begun_ms, archive_number) = Opened::of(job.source, begun)?;
     let base = match (&source, job.differential) {
         (Opened::Database(snapshot), true) => {
             Some(open_base(media.as_ref(), snapshot, &job.labels, job.base_keys)?)
@@ -187,6 +200,14 @@ pub fn backup(
     })
 }
 
+/// What an archive has begun.
+pub(crate) enum Begun {
+    /// A snapshot, its time, and the number of the object.
+    Snapshot(Box<Snapshot>, i64, u64),
+    /// Transactions.
+    Log(Box<LogBatch>),
+}
+
 /// A source that is being read.
 enum Opened {
     Database(Box<Snapshot>),
@@ -197,20 +218,24 @@ enum Opened {
 impl Opened {
     /// Opens a source. Returns the time of that too, and the number of a full set's object in its
     /// archive.
-    fn of(source: Source) -> Result<(Self, i64, Option<u64>), RunError> {
+    fn of(
+        source: Option<Source>,
+        begun: Option<Begun>,
+    ) -> Result<(Self, i64, Option<u64>), RunError> {
         let begun_ms = now_ms();
-        Ok(match source {
-            Source::Database(source) => {
-                (Self::Database(Box::new(Snapshot::open(source)?)), begun_ms, None)
-            }
-            Source::Stream(source) => (Self::Stream(source.reader), begun_ms, None),
-            Source::Snapshot(snapshot, at_ms, number) => {
+        Ok(match (begun, source) {
+            (Some(Begun::Snapshot(snapshot, at_ms, number)), _) => {
                 (Self::Database(snapshot), at_ms, Some(number))
             }
-            Source::Log(batch) => {
+            (Some(Begun::Log(batch)), _) => {
                 let begun_ms = batch.begun_ms();
-                (Self::Log(Box::new(batch)), begun_ms, None)
+                (Self::Log(batch), begun_ms, None)
             }
+            (None, Some(Source::Database(source))) => {
+                (Self::Database(Box::new(Snapshot::open(source)?)), begun_ms, None)
+            }
+            (None, Some(Source::Stream(source))) => (Self::Stream(source.reader), begun_ms, None),
+            (None, None) => return Err(RunError::Internal("a backup of nothing")),
         })
     }
 
@@ -283,8 +308,9 @@ fn check_options(job: &BackupJob<'_>) -> Result<(), RunError> {
         return refuse("compression", "levels of zstd are -7 to -1 and 1 to 22");
     }
     match (&job.source, job.differential) {
-        (Source::Log(_), true) => refuse("differential", "a log set has no base"),
-        (Source::Stream(_), true) => refuse("differential", "a stream has no pages to compare"),
+        (Some(Source::Stream(_)), true) => {
+            refuse("differential", "a stream has no pages to compare")
+        }
         (_, true) if job.copy_only => refuse("differential", "a set that is no base has none"),
         (_, true) if job.mode != Mode::Append => {
             refuse("differential", "it is appended to the media set of its base")

@@ -6,8 +6,9 @@ use super::opened::OpenSet;
 use super::{RestoreOutcome, VerifyReport, replay, restore, verify};
 use crate::{PageSink, Run, RunError, SetInfo, SourceKind};
 
-/// A set and its base, or a chain of an archive, opened: their headers, trailers and indexes were read and checked once, and
-/// verifying and restoring use those. After [`Self::verify`] only the verified blocks are restored.
+/// A set and its base, or a chain of an archive, opened: their headers, trailers and indexes were
+/// read and checked once, and verifying and restoring use those. After [`Self::verify`]
+/// only the verified blocks are restored.
 pub struct Chain<'a> {
     /// The base first.
     sets: Vec<(&'a SetInfo, OpenSet<'a>)>,

@@ -41,7 +41,7 @@ const MAX_TABLES: i64 = 10_000;
 const READ_PAGE: &str = "SELECT data FROM sqlite_dbpage('main') WHERE pgno = ?1";
 
 /// A database as it is at one commit.
-pub struct Snapshot {
+pub(crate) struct Snapshot {
     path: PathBuf,
     connection: Mutex<Connection>,
     direct: Option<Direct>,

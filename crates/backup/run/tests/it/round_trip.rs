@@ -151,10 +151,11 @@ fn reserved_bytes_are_zeros_of_an_encrypted_database_and_kept_of_others() {
     };
     let bak = dir.path("a.bak");
     for differential in [false, true] {
-        let of_encrypted = BackupJob { source: source(Some([3; 16])), differential, ..job(&db) };
+        let of_encrypted =
+            BackupJob { source: Some(source(Some([3; 16]))), differential, ..job(&db) };
         back_up(of_encrypted, &[&bak]).unwrap();
     }
-    back_up(BackupJob { source: source(None), ..job(&db) }, &[&bak]).unwrap();
+    back_up(BackupJob { source: Some(source(None)), ..job(&db) }, &[&bak]).unwrap();
     let media = open(&[&bak]).unwrap();
     let mut expected = fs::read(&db).unwrap();
     for position in [3, 2, 1] {
