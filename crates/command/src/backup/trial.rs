@@ -101,10 +101,14 @@ fn refuse(trials: &Trials, failed: usize) -> Result<(), CommandError> {
         let (first, findings) = (first.message.clone(), trials.findings.len());
         return Err(RunError::Unsound { media, findings, first }.into());
     }
-    match trials.unreadable.len() {
-        0 if trials.sets.is_empty() => Err(RunError::NothingReadable { media }.into()),
-        0 => Ok(()),
-        unreadable => Err(RunError::KeptUnsound { media: 0, unreadable }.into()),
+    match trials.unreadable.first() {
+        None if trials.sets.is_empty() => Err(RunError::NothingReadable { media }.into()),
+        None => Ok(()),
+        Some(Unreadable { path, error }) => {
+            let (first, findings) =
+                (format!("{}: {error}", path.display()), trials.unreadable.len());
+            Err(RunError::Unsound { media, findings, first }.into())
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Removing media sets that no rule keeps.
 //!
-//! Rules keep sets ([`rules`]); a media set goes as a whole, when none of its sets is kept, or
+//! Rules keep sets (`rules`); a media set goes as a whole, when none of its sets is kept, or
 //! needed by a kept one. What is going to be removed is in the backup history before the first file
-//! goes, so that the next run finishes what a killed one has begun ([`apply`]).
+//! goes, so that the next run finishes what a killed one has begun (`apply`).
 
 mod apply;
 mod rules;
