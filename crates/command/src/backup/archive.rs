@@ -68,8 +68,7 @@ pub(crate) fn open_keys(
     place: &ArchivePlace,
 ) -> Result<Option<Keys>, CommandError> {
     let archive = Archive::open(place)?;
-    let last = archive.objects().keys().next_back().copied().unwrap_or(0);
-    if !archive.is_encrypted(last).unwrap_or(true) {
+    if !archive.is_encrypted()? {
         keys.refuse_unused("the archive is not encrypted")?;
         return Ok(None);
     }

@@ -309,6 +309,39 @@ fn a_damaged_archive_names_the_object_and_is_restored_up_to_it() {
     place().ok(["verify", text(&pair.archive)]);
 }
 
+/// Plain sets neither go on behind encrypted ones, nor are taken in their place.
+#[test]
+fn an_encrypted_archive_stays_encrypted() {
+    let pair = Pair::new(false);
+    let keep = pair.db();
+    // It holds the log: the last connection that ends would empty it.
+    keep.query_row("SELECT count(*) FROM t", [], |_| Ok(())).unwrap();
+    pair.add(1);
+    pair.ship();
+    pair.add(2);
+    let words = ["replicate", text(&pair.db), "--to", text(&pair.archive), "--once"];
+    let said = place().fails(1, [&words[..], &["--encryption", "none"]].concat());
+    assert!(said.contains("encrypted") && pair.objects() == 1, "{said}");
+    assert!(pair.ship().contains("goes on behind object 1"));
+    // The plain archive of another, under the next numbers.
+    let plain = Pair::new(false);
+    for (n, number) in [(7, 1), (8, 2), (9, 3)] {
+        plain.add(n);
+        let words = ["replicate", text(&plain.db), "--to", text(&plain.archive), "--once"];
+        fs::create_dir_all(&plain.archive).unwrap();
+        // So that the next full set has the next number.
+        let _ = fs::remove_file(format!("{}-replica", text(&plain.db)));
+        place().ok(words);
+        assert!(plain.object(number).exists());
+    }
+    fs::copy(plain.object(3), pair.object(3)).unwrap();
+    let (run, to) = pair.try_restore("latest");
+    assert!(run.code == 4 && run.err.contains("is plain, and the archive"), "{run:?}");
+    assert!(!to.exists());
+    assert_eq!(pair.restored("2"), [1, 2]);
+    drop(keep);
+}
+
 #[test]
 fn an_archive_has_one_writer() {
     let (pair, other) = (Pair::new(false), Pair::new(false));

@@ -79,21 +79,13 @@ impl Archive {
         &self.objects
     }
 
-    /// Returns true if the chain of an object is encrypted, according to the object's header; for
-    /// one that cannot be read, that of the nearest before it.
+    /// Returns true if a chain is encrypted, according to headers; also where none can be read.
     ///
     /// # Errors
-    /// Those of [`Media::open`].
-    pub fn is_encrypted(&self, number: u64) -> Result<bool, RunError> {
-        let mut failed = None;
-        for (number, _) in self.objects.range(..=number).rev() {
-            let media = self.media(*number);
-            match media.as_ref().map_err(|_| ()).and_then(|it| it.only_info().map_err(|_| ())) {
-                Ok(info) => return Ok(info.algorithm.is_some()),
-                Err(()) => failed = failed.or(media.err()),
-            }
-        }
-        Err(failed.unwrap_or(RunError::NothingReadable { media: self.shown() }))
+    /// Those of a place that cannot be read.
+    pub fn is_encrypted(&self) -> Result<bool, RunError> {
+        let chains = self.chains()?;
+        Ok(chains.is_empty() || chains.iter().any(|chain| chain.encrypted))
     }
 
     /// Opens the object with this number as a media set.
@@ -280,6 +272,20 @@ impl OpenChain {
     #[must_use]
     pub fn first(&self) -> u64 {
         self.medias.first().map_or(0, |(number, _)| *number)
+    }
+
+    /// Refuses a plain chain, where others of the archive are encrypted: anybody can make one.
+    ///
+    /// # Errors
+    /// `Misplaced`.
+    pub fn refuse_plain(&self) -> Result<(), RunError> {
+        match (self.full()?.algorithm, self.medias.first()) {
+            (None, Some((_, media))) => {
+                let reason = "is plain, and the archive is encrypted".to_owned();
+                Err(ArchiveError::Misplaced { object: object_of(media), reason }.into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns what the header of the full set says. Nothing is verified yet.

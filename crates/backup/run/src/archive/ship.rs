@@ -68,13 +68,19 @@ impl<'a> Shipper<'a> {
         };
         let media = Media::open(vec![self.store.source(number, bytes)?]);
         let info = media.as_ref().ok().and_then(|media| media.only_info().ok());
+        let seals = self.settings.encryption.is_some();
+        let mixed = info.is_some_and(|info| info.algorithm.is_some() != seals);
+        let (has, wanted) = if seals { ("plain", "encrypted") } else { ("encrypted", "plain") };
         if let Some((info, media)) = info.zip(media.as_ref().ok()) {
             self.adopt(number, info, media)?;
             let shipped = self.file.state.shipped.as_ref();
             if shipped
                 .is_some_and(|it| (it.number, &it.set_id) == (number, &hex::encode(info.set_id)))
             {
-                return Ok(None);
+                return match mixed {
+                    true => Err(RunError::MixedEncryption { has, wanted }),
+                    false => Ok(None),
+                };
             }
         }
         let ours = info.is_some_and(|info| {
@@ -83,6 +89,9 @@ impl<'a> Shipper<'a> {
         });
         let shipped = self.file.state.shipped.take();
         self.last = number.max(shipped.as_ref().map_or(0, |shipped| shipped.number));
+        if mixed && (ours || self.settings.take_over) {
+            return Err(RunError::MixedEncryption { has, wanted });
+        }
         if ours || self.settings.take_over {
             return Ok(Some(if shipped.is_some() { Why::Archive } else { Why::NoRecord }));
         }

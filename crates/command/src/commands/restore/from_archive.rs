@@ -17,8 +17,7 @@ pub(super) fn restore(
 ) -> Result<(), CommandError> {
     let archive = Archive::open(place)?;
     let at = args.at.unwrap_or(At::Latest);
-    let last = archive.objects().keys().next_back().copied().unwrap_or(0);
-    let sealed = archive.is_encrypted(last)?;
+    let sealed = archive.is_encrypted()?;
     let keys = match sealed {
         true => Some(args.keys.open(global)?),
         false => {
@@ -42,6 +41,9 @@ pub(super) fn restore(
         }
         at => archive.chain(at)?,
     };
+    if sealed {
+        found.refuse_plain()?;
+    }
     let (chain, point) = found.open(unwrap)?;
     let full = Place::of(archive.object(found.first()).as_ref());
     let opened = open(std::slice::from_ref(&full))?;
