@@ -31,8 +31,8 @@ pub struct Scanned {
 
 /// Records every set of the media sets in `dirs` and below them. Symbolic links below them are not
 /// followed. A file at the place of a media set that the history knows, and that is not one now,
-/// counts as unreadable. Log sets are counted and not recorded: an archive is its own list. `tell` receives the findings of each media set. `watch` can stop the
-/// search for files.
+/// counts as unreadable. Log sets are counted and not recorded: an archive is its own list. `tell`
+/// receives the findings of each media set. `watch` can stop the search for files.
 ///
 /// # Errors
 /// As for `Catalog::record`; `Io` if one of `dirs` does not exist; `Interrupted`.

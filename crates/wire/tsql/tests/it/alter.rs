@@ -46,8 +46,8 @@ fn what_would_lose_something_is_refused_and_nothing_changes() {
     good(
         &mut *session,
         &[(
-            "CREATE TABLE t (a int PRIMARY KEY, b nvarchar(10), c int CONSTRAINT df DEFAULT 3, d varchar(5) NOT NULL,
-             CONSTRAINT positive CHECK (c > 0));
+            "CREATE TABLE t (a int PRIMARY KEY, b nvarchar(10), c int CONSTRAINT df DEFAULT 3,
+             d varchar(5) NOT NULL, CONSTRAINT positive CHECK (c > 0));
              CREATE INDEX by_d ON t (d); CREATE TABLE u (a int REFERENCES t, g uniqueidentifier);
              INSERT t VALUES (1, 'word', 1, 'long'), (2, NULL, 2, 'x')",
             "",
