@@ -291,7 +291,7 @@ const BACKUPS: &[Entry] = &[
             ),
             (
                 "As it was at a time, from an archive",
-                "tdekit restore archive --at '2026-11-22 10:15:00' --to restored.db",
+                "tdekit restore archive --at 2026-11-22T10:15:00Z --to restored.db",
             ),
         ],
         &["backup", "verify", "inspect"],
