@@ -1,6 +1,5 @@
 //! `tdekit encrypt`: converts a plain database to an encrypted one.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +11,7 @@ use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::{StoreError, Unlocked, open_ordinary};
 use tdekit_sqlite_convert::{
     Change, DatabaseError, FileKind, Form, Options, Unknown, change_freshness, convert,
-    encrypt_online, find_certificates, read_area,
+    database_path, encrypt_online, find_certificates, read_area,
 };
 use tdekit_sqlite_page::PageSize;
 
@@ -65,8 +64,7 @@ pub(crate) fn run(args: &EncryptArgs, global: &GlobalArgs) -> Result<(), Command
     }
     // A misspelt name, or an option's value without its `=`, changes nothing and asks for nothing.
     for database in &args.database {
-        fs::metadata(database)
-            .map_err(|source| CommandError::io("open", database.clone(), source))?;
+        database_path(database)?;
     }
     if args.certificate.is_empty() {
         // Without a key store its absence is the reason.

@@ -102,7 +102,8 @@ impl Subject {
         let told: Value = serde_json::from_str(&run.out).unwrap();
         assert!(!told[0]["findings"].as_array().unwrap().is_empty(), "{what}: {told}");
         // Header and key are sound, and `status` covers only those.
-        let told = place().json(["status", name, "--json"]);
+        let told: serde_json::Value =
+            serde_json::from_str(&place().run(["status", name, "--json"]).out).unwrap();
         assert_eq!(told[0]["encryption"]["key_opens"], true, "{what}: {told}");
         let after: Vec<_> = self.files.iter().map(|(name, _)| fs::read(name).unwrap()).collect();
         assert!(before == after, "{what}: a look has changed the files");

@@ -52,11 +52,12 @@ pub fn unread_list(store: &Store<'_>) -> Option<(PathBuf, DatabaseError)> {
 
 /// Returns the paths below `directory`, which may itself be gone, where the store knows an
 /// encrypted database, but nothing exists now, or a file that is neither a database nor another
-/// file of ours.
+/// file of ours; and `directory` itself, if it stands in the place of a database.
 #[must_use]
 pub fn lost_in(directory: &Path, store: &Store<'_>) -> Vec<PathBuf> {
     let Some(directory) = resolved_path(directory) else { return Vec::new() };
-    let is_below = |path: &Path| path.starts_with(&directory) && path != directory;
+    let is_one = directory.is_dir();
+    let is_below = |path: &Path| path.starts_with(&directory) && (is_one || path != directory);
     let below = store.known.keys().filter(|path| is_below(path));
     below.filter(|path| is_lost(path)).cloned().collect()
 }
