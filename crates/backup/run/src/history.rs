@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::archive::Reading;
 use crate::labels::{now_ms, user};
 use crate::operator::{Notice, Operator};
 use crate::place::{Place, is_missing, open};
@@ -128,6 +129,26 @@ pub fn record_check(
     let recorded = with_catalog(operator, |catalog| {
         let (user, at_ms) = (user(), now_ms());
         catalog.record_check(&Check { kind, subject, findings, facts, user: &user, at_ms })
+    });
+    warn(operator, recorded);
+}
+
+/// Records what reading the sets of an archive found: of each full set, of each set that is not
+/// whole, and of those that were not.
+pub fn record_readings(operator: &dyn Operator, readings: &[Reading]) {
+    let recorded = with_catalog(operator, |catalog| {
+        let (user, at_ms) = (user(), now_ms());
+        let known = catalog.last_readings()?;
+        for Reading { set_id, is_full, is_whole } in readings {
+            let subject = &hex::encode(set_id);
+            let findings = u64::from(!is_whole);
+            if *is_full || !is_whole || known.get(subject) == Some(&false) {
+                let kind = CheckedKind::Backup;
+                let check = Check { kind, subject, findings, facts: None, user: &user, at_ms };
+                catalog.record_check(&check)?;
+            }
+        }
+        Ok(())
     });
     warn(operator, recorded);
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use tdekit_backup_run::archive::{Archive, ArchivePlace, ArchiveReport, At};
 use tdekit_backup_run::place::{Place, is_missing};
 use tdekit_backup_run::signature::Signature;
-use tdekit_backup_run::{Keys, RunError, UnwrapSecret, date_of_ms};
+use tdekit_backup_run::{Keys, RunError, UnwrapSecret, date_of_ms, history};
 use tdekit_console::{ConsoleError, GlobalArgs, output};
 use tdekit_key_store::{KeyStore, StoreError};
 
@@ -126,7 +126,11 @@ struct Chain {
 ///
 /// # Errors
 /// `NotWhole`, `NotVerified`, `NotSigned`; those of reading.
-pub(crate) fn verify(place: &ArchivePlace, check: &Check<'_>) -> Result<(), CommandError> {
+pub(crate) fn verify(
+    place: &ArchivePlace,
+    check: &Check<'_>,
+    global: &GlobalArgs,
+) -> Result<(), CommandError> {
     let archive = Archive::open(place)?;
     let reporter = Reporter::new("verify", None);
     let steered = steer(check.threads, check.throttle, &|_| {});
@@ -134,6 +138,9 @@ pub(crate) fn verify(place: &ArchivePlace, check: &Check<'_>) -> Result<(), Comm
     let report = archive.verify(keys, &steered, &|_| {});
     reporter.end();
     let report = report?;
+    if !check.structure_only {
+        history::record_readings(global, &report.readings);
+    }
     let verdict = match (report.findings.is_empty(), report.closed) {
         (false, _) => "damaged",
         (true, 0) => "whole",

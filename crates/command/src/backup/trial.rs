@@ -7,8 +7,8 @@ use serde::Serialize;
 use tdekit_backup_run::place::{Opened, Place, open};
 use tdekit_backup_run::trial::{Trial, restore_on_trial};
 use tdekit_backup_run::{
-    Checked, CheckedKind, FindingReport, Keys, MediaSets, Root, RunError, SetInfo, Unreadable,
-    UnwrapSecret, date_of_ms, downgrade, history,
+    Checked, CheckedKind, FindingReport, Keys, MediaSets, Root, RunError, SetInfo, SetKind,
+    Unreadable, UnwrapSecret, date_of_ms, downgrade, history,
 };
 use tdekit_console::{GlobalArgs, output};
 use tdekit_key_crypto::{Kind, random_bytes};
@@ -61,7 +61,22 @@ struct Candidate {
 
 /// Runs `verify --restore-test`.
 pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandError> {
-    let (place, media, unreadable) = find(args)?;
+    let (place, media, mut unreadable) = find(args)?;
+    let named = media.len() == 1 && unreadable.is_empty();
+    let mut sound = Vec::new();
+    for places in media {
+        match open(&places) {
+            Ok(_) => sound.push(places),
+            Err(error) if named => return Err(history::explain(global, &places, error).into()),
+            Err(error) => {
+                unreadable.extend(places.iter().map(|place| Unreadable {
+                    path: place.shown().into(),
+                    error: error.to_string(),
+                }))
+            }
+        }
+    }
+    let media = sound;
     let mut trials =
         Trials { place, verdict: "whole", sets: Vec::new(), findings: Vec::new(), unreadable };
     let scratch = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
@@ -77,6 +92,10 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
                 trials.sets.push(tried);
             }
         }
+    }
+    // Of several copies of a set, one that is damaged counts.
+    for set in trials.sets.iter().filter(|set| !set.ok) {
+        history::record_check(global, CheckedKind::Backup, &set.backup_set_uuid, 1, None);
     }
     let failed = trials.sets.iter().filter(|set| !set.ok).count();
     if failed + trials.findings.len() + trials.unreadable.len() > 0 {
@@ -120,7 +139,8 @@ fn find(args: &VerifyArgs) -> Result<Found, CommandError> {
         let root = Root::of(only)?;
         if !matches!(root, Root::Media(_)) {
             let mut found = MediaSets::find(&root, &Shown::default())?;
-            let media: Vec<Vec<Place>> = found.by_ref().map(|(places, _)| places).collect();
+            let media: Vec<Vec<Place>> =
+                found.by_ref().flat_map(|(places, _)| each_alone(places)).collect();
             return Ok((root.shown(), media, found.unreadable().to_vec()));
         }
     }
@@ -129,14 +149,27 @@ fn find(args: &VerifyArgs) -> Result<Found, CommandError> {
     Ok((name, vec![places], Vec::new()))
 }
 
+/// Splits mirrors and copies: one that is whole must not hide that another one is damaged. Stripes
+/// stay together.
+fn each_alone(places: Vec<Place>) -> Vec<Vec<Place>> {
+    let opens = |place: &Place| open(std::slice::from_ref(place)).is_ok();
+    match places.len() > 1 && places.iter().all(opens) {
+        true => places.into_iter().map(|place| vec![place]).collect(),
+        false => vec![places],
+    }
+}
+
 fn candidates(args: &VerifyArgs, media: &[Vec<Place>]) -> Result<Vec<Candidate>, CommandError> {
-    let mut candidates = Vec::new();
+    let (mut candidates, mut logs) = (Vec::new(), 0);
     for (number, places) in media.iter().enumerate() {
         let opened: Opened = open(places)?;
         if let Some(position) = args.position {
             opened.media.set(Some(position))?;
         }
-        let wanted = |set: &&SetInfo| args.position.is_none_or(|it| it == set.position);
+        let wanted = |set: &&SetInfo| {
+            set.kind != SetKind::Log && args.position.is_none_or(|it| it == set.position)
+        };
+        logs += opened.media.sets().iter().filter(|set| set.kind == SetKind::Log).count();
         candidates.extend(opened.media.sets().iter().filter(wanted).map(|set| Candidate {
             media: number,
             position: set.position,
@@ -148,6 +181,11 @@ fn candidates(args: &VerifyArgs, media: &[Vec<Place>]) -> Result<Vec<Candidate>,
             ),
             begun_ms: set.begun_ms,
         }));
+    }
+    if logs > 0 {
+        output::note(format_args!(
+            "{logs} log set(s) of archives are not tried: `tdekit verify ARCHIVE` opens them"
+        ));
     }
     Ok(candidates)
 }

@@ -162,6 +162,7 @@ impl FollowArgs {
                 ..Labels::default()
             },
             take_over: self.take_over,
+            stop: stop_flag(),
         };
         let open = Box::new(move || open_with(&path, unlocked.as_ref()));
         let mut follower = Follower::begin(&place, open, settings)?;

@@ -245,7 +245,7 @@ impl VerifyArgs {
             throttle: self.throttle,
             json: self.json,
         };
-        archive::verify(place, &check)
+        archive::verify(place, &check, global)
     }
 
     /// Returns the key, if one is needed and available. Without one, a warning has the reason.

@@ -522,6 +522,56 @@ fn prune_removes_chains_that_no_rule_keeps() {
     drop(keep);
 }
 
+/// What `verify` found damaged is not the newest set that `prune` keeps others for.
+#[test]
+fn prune_keeps_the_good_chain_behind_a_damaged_one() {
+    let pair = Pair::new(true);
+    let record = format!("{}-replica", text(&pair.db));
+    pair.add(1);
+    pair.ship();
+    fs::remove_file(&record).unwrap();
+    pair.add(2);
+    pair.ship();
+    let whole = fs::read(pair.object(2)).unwrap();
+    let mut damaged = whole.clone();
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 1;
+    fs::write(pair.object(2), damaged).unwrap();
+    assert_eq!(place().run(["verify", text(&pair.archive)]).code, 4);
+    let run = place().run(["prune", text(&pair.archive), "--keep-last", "1"]);
+    assert!(pair.object(1).exists() && pair.object(2).exists(), "{run:?}");
+    assert_eq!(pair.restored("latest-good"), [1]);
+    // It was put back, and read whole since.
+    fs::write(pair.object(2), whole).unwrap();
+    place().ok(["verify", text(&pair.archive)]);
+    place().ok(["prune", text(&pair.archive), "--keep-last", "1"]);
+    assert!(!pair.object(1).exists() && pair.object(2).exists());
+}
+
+/// A state before the time that was asked for is not given for it.
+#[test]
+fn a_time_whose_objects_are_gone_is_refused() {
+    let pair = Pair::new(false);
+    let keep = pair.db();
+    pair.ship();
+    pair.add(1);
+    pair.ship();
+    sleep(Duration::from_millis(1100));
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let at = tdekit_key_store::iso8601(i64::try_from(now.as_secs()).unwrap());
+    sleep(Duration::from_millis(1100));
+    fs::remove_file(format!("{}-replica", text(&pair.db))).unwrap();
+    pair.ship();
+    assert_eq!(pair.restored(&at), [1]);
+    fs::remove_file(pair.object(2)).unwrap();
+    let (run, to) = pair.try_restore(&at);
+    assert_eq!(run.code, 1, "{run:?}");
+    assert!(run.err.contains("objects 2 to 2") && run.err.contains("--at 1"), "{run:?}");
+    assert!(!to.exists());
+    assert_eq!(pair.restored("latest"), [1]);
+    drop(keep);
+}
+
 /// The same on an object store: a second writer is refused, a damaged object is named.
 #[test]
 fn an_archive_on_an_object_store_is_restored_and_has_one_writer() {

@@ -142,3 +142,31 @@ fn nothing_readable_is_left_by_a_killed_run() {
     place().ok(args);
     assert_eq!(fs::read_dir(&scratch).unwrap().count(), 0);
 }
+
+/// A copy of a media set in the same directory heals nothing, and an archive hides nothing.
+#[test]
+fn each_copy_is_tried_alone_and_an_archive_is_no_obstacle() {
+    let dir = with_media();
+    let copy = dir.path("media/copy.bak");
+    fs::copy(dir.path("media/sealed.bak"), &copy).unwrap();
+    let database = dir.path("sealed.db");
+    open(&database).execute_batch("PRAGMA journal_mode = WAL").unwrap();
+    let archive = dir.path("media/archive");
+    for _ in 0..2 {
+        let words = ["replicate", text(&database), "--to", text(&archive), "--once"];
+        place().ok([&words[..], &["--certificate", "AppCert"]].concat());
+        open(&database).execute_batch("UPDATE t SET a = a || '?' WHERE id < 50").unwrap();
+    }
+    let report = tried(&dir, "media", &[], 0);
+    assert!(report["sets"].as_array().unwrap().len() > 6, "{report}");
+    let mut bytes = fs::read(&copy).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&copy, bytes).unwrap();
+    let report = tried(&dir, "media", &[], 4);
+    assert_eq!(report["verdict"], "damaged");
+    let failed: Vec<_> =
+        report["sets"].as_array().unwrap().iter().filter(|set| set["ok"] == false).collect();
+    assert!(!failed.is_empty(), "{report}");
+    assert!(failed.iter().all(|set| set["places"][0].as_str().unwrap().ends_with("copy.bak")));
+}

@@ -86,6 +86,19 @@ pub enum ArchiveError {
         /// The first point.
         first: String,
     },
+    /// Objects are missing that may hold transactions up to the time that was asked for.
+    #[error(
+        "objects {first} to {last} of {archive} are not there: what was committed up to that time \
+         is not known"
+    )]
+    Hole {
+        /// The archive.
+        archive: String,
+        /// Number of the first missing object.
+        first: u64,
+        /// Number of the last one.
+        last: u64,
+    },
     /// There is no such transaction.
     #[error("{archive} has no transaction {transaction}")]
     NoTransaction {
@@ -127,6 +140,7 @@ impl ArchiveError {
             Self::NotWal { .. }
             | Self::Foreign { .. }
             | Self::TooEarly { .. }
+            | Self::Hole { .. }
             | Self::NoTransaction { .. } => Kind::Refused,
             Self::Followed { .. } | Self::Overtaken { .. } | Self::NoIndex { .. } => Kind::Busy,
             Self::Empty { .. } => Kind::Io,
@@ -164,6 +178,10 @@ impl ArchiveError {
             }
             Self::LogAlone { .. } => "restore its archive: name the directory or prefix".to_owned(),
             Self::Empty { .. } => "`tdekit replicate` makes one".to_owned(),
+            Self::Hole { first, .. } => {
+                let before = first.saturating_sub(1);
+                format!("--at {before} restores the last transaction before them")
+            }
             Self::NoTransaction { .. } | Self::TooEarly { .. } => {
                 "`tdekit replicate status ARCHIVE` shows what is there".to_owned()
             }

@@ -53,6 +53,8 @@ pub struct Settings<'a> {
     pub labels: Labels,
     /// True to begin a chain behind objects that were not shipped from here.
     pub take_over: bool,
+    /// When set to true from elsewhere, ends a full set that is being made.
+    pub stop: &'a AtomicBool,
 }
 
 /// Why a new chain begins.

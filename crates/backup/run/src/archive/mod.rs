@@ -33,7 +33,7 @@ pub use read::{Archive, HeldChain, OpenChain};
 pub use source::Open;
 pub use state::{FileStamp, Intent, Shipped, State, state_of};
 pub use store::Place as ArchivePlace;
-pub use verify::{ArchiveReport, ChainReport, ObjectFinding};
+pub use verify::{ArchiveReport, ChainReport, ObjectFinding, Reading};
 
 pub(crate) use batch::{LogBatch, LogFeed};
 pub(crate) use store::Objects;

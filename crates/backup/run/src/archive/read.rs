@@ -45,6 +45,9 @@ pub struct OpenChain {
     medias: Vec<(u64, Media)>,
     /// The object behind, where a time was asked for: it must begin later.
     next: Option<(u64, Media)>,
+    /// Where a time was asked for: the archive, and the first and last of the objects that are
+    /// missing right behind the last one.
+    hole: Option<(String, u64, u64)>,
 }
 
 impl Archive {
@@ -148,10 +151,15 @@ impl Archive {
             At::Time(time_ms) => self.at_time(time_ms)?,
         };
         let mut chain = self.chain_of(number, at)?;
-        if let At::Time(_) = at
-            && self.objects.contains_key(&(number + 1))
-        {
-            chain.next = Some((number + 1, self.media(number + 1)?));
+        let behind = self.objects.range(number.saturating_add(1)..).next();
+        match (at, behind.map(|(next, _)| *next)) {
+            (At::Time(_), Some(next)) if next == number + 1 => {
+                chain.next = Some((next, self.media(next)?));
+            }
+            (At::Time(_), Some(next)) => {
+                chain.hole = Some((self.shown(), number + 1, next - 1));
+            }
+            _ => {}
         }
         Ok(chain)
     }
@@ -165,7 +173,7 @@ impl Archive {
             medias.push((number, self.media(number)?));
         }
         medias.push((number, media));
-        Ok(OpenChain { at, medias, next: None })
+        Ok(OpenChain { at, medias, next: None, hole: None })
     }
 
     /// Returns the number of the full set that the chain of an object begins with.
@@ -314,6 +322,7 @@ impl OpenChain {
         if last.0.kind == SetKind::Full {
             let point = Point { number: *number, transaction: 0, time_ms: last.0.begun_ms };
             self.check_next(&mut links, keys)?;
+            self.refuse_hole(point.time_ms)?;
             if let At::Transaction(_, Some(transaction)) = self.at {
                 return Err(no_transaction(media, *number, transaction));
             }
@@ -333,8 +342,23 @@ impl OpenChain {
         };
         self.check_next(&mut links, keys)?;
         let LogEnd { time_ms, pages } = *end;
+        if cut == ends.len() {
+            self.refuse_hole(time_ms)?;
+        }
         let point = Point { number: *number, transaction: wanted, time_ms };
         Ok((Chain::of_archive(sets, Some((wanted, pages))), point))
+    }
+
+    /// Fails if a time was asked for that lies behind the last transaction, and objects are missing
+    /// there.
+    fn refuse_hole(&self, last_ms: i64) -> Result<(), RunError> {
+        match (&self.hole, self.at) {
+            (Some((archive, first, last)), At::Time(time_ms)) if time_ms > last_ms => {
+                let (archive, first, last) = (archive.clone(), *first, *last);
+                Err(ArchiveError::Hole { archive, first, last }.into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Checks that the object behind begins after the time that was asked for: the headers by which

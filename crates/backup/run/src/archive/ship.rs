@@ -268,7 +268,9 @@ impl<'a> Shipper<'a> {
             labels: self.settings.labels.clone(),
             ..BackupJob::begun()
         };
-        let run = Run { threads: usize::from(!is_full), ..Run::default() };
+        // A log set is small, and nearly in the archive.
+        let cancel = is_full.then_some(self.settings.stop);
+        let run = Run { threads: usize::from(!is_full), cancel, ..Run::default() };
         let made = match backup_begun(job, Some(from), vec![self.store.target(number)?], &run) {
             // An answer may have been lost: then the object is ours.
             Err(RunError::Exists { .. }) => return self.taken(number),

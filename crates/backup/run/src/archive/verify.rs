@@ -48,6 +48,20 @@ pub struct ArchiveReport {
     pub gaps: Vec<(u64, u64)>,
     /// The signatures of each object, checked against its blocks.
     pub signatures: Vec<(u64, Vec<SignatureCheck>)>,
+    /// The sets that were read, and whether each is whole: all of its blocks were opened, and it
+    /// belongs to its place.
+    pub readings: Vec<Reading>,
+}
+
+/// Result of reading one set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading {
+    /// The set.
+    pub set_id: [u8; 16],
+    /// True for the full set of a chain.
+    pub is_full: bool,
+    /// True if nothing is wrong with it.
+    pub is_whole: bool,
 }
 
 impl ArchiveReport {
@@ -96,8 +110,11 @@ impl Archive {
             report.bytes += bytes;
             let gap = (number > due).then(|| (due, number - 1));
             due = number.saturating_add(1);
+            let (mut set, closed) = (None, report.closed);
             let checked = self.media(number).and_then(|media| {
-                let is_full = media.only_info()?.kind == SetKind::Full;
+                let info = media.only_info()?;
+                let is_full = info.kind == SetKind::Full;
+                set = Some((info.set_id, is_full));
                 if let Some(gap) = gap.filter(|_| is_full) {
                     report.gaps.push(gap);
                 } else if let Some((first, _)) = gap {
@@ -106,6 +123,13 @@ impl Archive {
                 }
                 self.verify_object((number, *bytes), &media, &mut links, (keys, run, &mut report))
             });
+            if let Some((set_id, is_full)) = set
+                && report.closed == closed
+                && !matches!(&checked, Err(RunError::Archive(ArchiveError::MissingObject { .. })))
+            {
+                let is_whole = checked.is_ok();
+                report.readings.push(Reading { set_id, is_full, is_whole });
+            }
             match checked {
                 Ok(()) => {}
                 Err(error @ (RunError::Cancelled | RunError::Store(_))) => return Err(error),
