@@ -4,9 +4,9 @@
 //! [`Follower`] ships what is committed to a database in WAL mode. [`Archive`] reads: the points
 //! that can be restored, and whether everything is there.
 //!
-//! The log of the database is read through SQLite's own file ([`keeper`]), so an encrypted one is
+//! The log of the database is read through SQLite's own file (`keeper`), so an encrypted one is
 //! opened as always. Nobody starts the log anew before its transactions are here: the follower
-//! holds one of the locks of the log's index that readers take ([`keeper::Keeper::hold`]). Where
+//! holds one of the locks of the log's index that readers take (`Keeper::hold`). Where
 //! that was interrupted, SQLite's count of commits proves that none is missing, or a new chain
 //! begins.
 
