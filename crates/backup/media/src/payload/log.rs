@@ -9,7 +9,7 @@ pub const LOG_ENTRY_LEN: u32 = 16;
 
 const ENTRY_LEN: usize = LOG_ENTRY_LEN as usize;
 
-/// What stands beside the last page of a transaction.
+/// The fields of the last page of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEnd {
     /// Pages of the database after the transaction, at least 1.
@@ -18,7 +18,7 @@ pub struct LogEnd {
     pub time_ms: i64,
 }
 
-/// What stands beside a page.
+/// The fields of a page in a log set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEntry {
     /// Number of the page, from 1.

@@ -75,7 +75,7 @@ pub enum ArchiveError {
     Misplaced {
         /// The object.
         object: String,
-        /// What is wrong with it.
+        /// The faults.
         reason: String,
     },
     /// The archive does not reach back that far.

@@ -16,9 +16,9 @@ use super::store::Place;
 use crate::labels::now_ms;
 use crate::{Compression, Encryption, Labels, RunError, Sign};
 
-/// How often the index of the log is looked at, which costs no system call.
+/// Interval of looks at the index of the log. A look costs no system call.
 const LOOK: Duration = Duration::from_millis(10);
-/// How often the file, and the header of its key, are looked at.
+/// Interval of looks at the file and at the header of its key.
 const LOOK_AT_FILE: Duration = Duration::from_secs(1);
 /// Frames in the log at which its transactions are shipped at once, and others may then start it
 /// anew. Stock SQLite checkpoints at 1,000 frames: below that, no writer has that work.
@@ -36,7 +36,7 @@ const MIN_LOG_BYTES: u64 = 64 << 20;
 
 /// The settings of a follower.
 pub struct Settings<'a> {
-    /// How often transactions are shipped.
+    /// Interval at which transactions are shipped.
     pub every: Duration,
     /// Age at which a chain gets a successor, which begins with a full set.
     pub snapshot_every: Duration,
