@@ -38,6 +38,7 @@ use crate::interop::Choice;
 use crate::plane::Plane;
 use crate::s3_server::S3Server;
 use crate::setup::Purpose;
+use crate::suite::Suite;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "The workspace's own commands")]
@@ -72,6 +73,9 @@ enum Task {
         /// Everything in its full form; what passes is recorded in .ci/full.
         #[arg(long, conflicts_with = "plane")]
         all: bool,
+        /// With --all: only this suite; may be given repeatedly.
+        #[arg(long, value_name = "SUITE", value_parser = suite::named, requires = "all")]
+        only: Vec<Suite>,
     },
     /// Run in full the suites that have changed since their last full run, as far as the time of
     /// a landing goes.
@@ -179,7 +183,7 @@ fn run(task: Task) -> Result<()> {
             setup::setup(Purpose::Build)?;
             shipped::release().map(|built| println!("built: {}", built.display()))
         }
-        Task::Test { all: true, .. } => tiers::all(),
+        Task::Test { all: true, only, .. } => tiers::all(&only),
         Task::Test { plane: None, .. } => tiers::test(),
         Task::Test { plane: Some(plane), .. } => tiers::plane(plane),
         Task::Land { spent } => tiers::land(Duration::from_secs(spent)),

@@ -47,6 +47,18 @@ pub(crate) enum Suite {
     Fips,
 }
 
+/// Returns the suite of this name, for the command line.
+///
+/// # Errors
+/// The names that there are.
+pub(crate) fn named(name: &str) -> Result<Suite, String> {
+    let mut all = Suite::all().into_iter();
+    all.find(|suite| suite.name() == name).ok_or_else(|| {
+        let names: Vec<_> = Suite::all().into_iter().map(Suite::name).collect();
+        format!("there are: {}", names.join(", "))
+    })
+}
+
 impl Suite {
     /// Returns every suite, those without a separate build first.
     pub(crate) fn all() -> Vec<Self> {
