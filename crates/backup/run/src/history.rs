@@ -104,6 +104,13 @@ pub fn record_use(
     warn(operator, recorded);
 }
 
+/// Records that the sets at `positions` were verified and are whole.
+pub fn record_verified(operator: &dyn Operator, media: &Media, positions: &[u32]) {
+    if !positions.is_empty() {
+        note_verified(operator, media, positions, None);
+    }
+}
+
 /// Records that a set was restored on trial in `scratch`, whole, and its media set.
 pub fn record_trial(
     operator: &dyn Operator,
@@ -112,10 +119,30 @@ pub fn record_trial(
     scratch: &Path,
 ) {
     record(operator, media, devices, &[position]);
-    record_use(operator, media, position, CatalogUse::Verified, Some(scratch));
-    if let Ok(set) = media.set(Some(position)) {
-        record_check(operator, CheckedKind::Backup, &hex::encode(set.set_id), 0, None);
-    }
+    note_verified(operator, media, &[position], Some(scratch));
+}
+
+fn note_verified(
+    operator: &dyn Operator,
+    media: &Media,
+    positions: &[u32],
+    destination: Option<&Path>,
+) {
+    let recorded = with_catalog(operator, |catalog| {
+        let (user, at_ms) = (user(), now_ms());
+        let destination = destination.map(|path| path.to_string_lossy().into_owned());
+        for position in positions {
+            let set = CatalogSet::of(media.set(Some(*position))?, &media.id(), &[]);
+            let subject = &set.backup_set_uuid;
+            let destination = destination.as_deref();
+            catalog.record_use(subject, CatalogUse::Verified, destination, &user, at_ms)?;
+            let kind = CheckedKind::Backup;
+            let check = Check { kind, subject, findings: 0, facts: None, user: &user, at_ms };
+            catalog.record_check(&check)?;
+        }
+        Ok(())
+    });
+    warn(operator, recorded);
 }
 
 /// Records a check: the number of its findings, and its statistics, as JSON.

@@ -10,8 +10,7 @@ use tdekit_backup_run::place::{Opened, Place, open};
 use tdekit_backup_run::signature::Signature;
 use tdekit_backup_run::uses::note_uses;
 use tdekit_backup_run::{
-    CatalogUse, CheckedKind, FindingReport, Keys, Operator, RunError, SetInfo, UnwrapSecret,
-    VerifyReport, history,
+    FindingReport, Keys, Operator, RunError, SetInfo, UnwrapSecret, VerifyReport, history,
 };
 use tdekit_console::{GlobalArgs, output};
 use tdekit_key_crypto::Kind;
@@ -189,13 +188,7 @@ fn record(global: &GlobalArgs, copy: &Opened, opened: &[u32], to: &[Place]) {
     let Opened { media, devices } = copy;
     let positions: Vec<u32> = media.sets().iter().map(|set| set.position).collect();
     history::record(global, media, devices, &positions);
-    for position in opened {
-        history::record_use(global, media, *position, CatalogUse::Verified, None);
-        if let Ok(set) = media.set(Some(*position)) {
-            let id = hex::encode(set.set_id);
-            history::record_check(global, CheckedKind::Backup, &id, 0, None);
-        }
-    }
+    history::record_verified(global, media, opened);
     let operator: &dyn Operator = global;
     let Ok(store) = operator.open_store() else { return };
     let opens = |sha256: &[u8; 32]| {

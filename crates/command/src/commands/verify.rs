@@ -11,8 +11,7 @@ use tdekit_backup_run::history;
 use tdekit_backup_run::place::{Opened, Place, open};
 use tdekit_backup_run::signature::{Signature, refuse_unsigned};
 use tdekit_backup_run::{
-    CatalogUse, CheckedKind, FindingReport, Keys, RunError, SetInfo, UnwrapSecret, VerifyReport,
-    date_of_ms,
+    FindingReport, Keys, RunError, SetInfo, UnwrapSecret, VerifyReport, date_of_ms,
 };
 use tdekit_console::{ConsoleError, Failure, GlobalArgs, output, session};
 use tdekit_key_crypto::Kind;
@@ -203,12 +202,10 @@ fn verify_all(
             own(&set.set_id) && set.base.as_ref().is_none_or(own)
         };
         let signed = refused.as_ref().map_or_else(|error| error.kind() != Kind::Key, |()| true);
-        for set in chosen.iter().filter(is_whole).filter(|_| signed) {
-            history::record_use(global, media, set.position, CatalogUse::Verified, None);
-            let id = hex::encode(set.set_id);
-            history::record_check(global, CheckedKind::Backup, &id, 0, None);
-            whole.push(id);
-        }
+        let found: Vec<_> = chosen.iter().filter(is_whole).filter(|_| signed).collect();
+        let positions: Vec<_> = found.iter().map(|set| set.position).collect();
+        history::record_verified(global, media, &positions);
+        whole.extend(found.iter().map(|set| hex::encode(set.set_id)));
     }
     if args.json {
         output::json(&Verified {

@@ -132,6 +132,12 @@ impl JournalFile {
     }
 
     fn read_once(&mut self, out: &mut [u8], offset: u64) -> Result<Read, VfsError> {
+        if let (false, [byte], 0) = (self.loaded, &mut *out, offset)
+            && let Some(first) = self.first_byte()?
+        {
+            *byte = first;
+            return Ok(Read::Full);
+        }
         self.load()?;
         out.fill(0);
         let end = offset + out.len() as u64;
@@ -357,22 +363,60 @@ impl JournalFile {
         Ok(opened?)
     }
 
+    /// Returns SQLite's first byte if it is not zero, from as few extents as possible; none if all of
+    /// the journal must be read to know it.
+    ///
+    /// SQLite asks for this byte to check whether a journal is hot, under a shared lock. If every
+    /// connection opened the whole journal then, many of them would together hold that lock all the
+    /// time, and none would get the exclusive one that undoes the transaction.
+    ///
+    /// The byte is zero until the records are synced, and not again: a whole header at the start
+    /// clears the journal. Whether the extents before are whole is the rollback's to find.
+    fn first_byte(&mut self) -> Result<Option<u8>, VfsError> {
+        let Some((header, size)) = self.look()? else { return Ok(None) };
+        if !self.accept(header)? {
+            return Ok(None);
+        }
+        let (mut at, mut index, mut plain) = (JOURNAL_HEADER_LEN as u64, 0, Vec::new());
+        while let Some((place, extent)) = self.named_at(at, size)?
+            && place.index == index
+        {
+            if extent.logical == 0 {
+                match self.open(index, extent, &mut plain) {
+                    Err(VfsError::Page(_)) => break,
+                    opened => opened?,
+                }
+                if let Some(&first) = plain.first().filter(|&&first| first != 0) {
+                    return Ok(Some(first));
+                }
+            }
+            at = extent.offset + extent_span(extent.len) as u64;
+            index = index.saturating_add(1);
+        }
+        Ok(None)
+    }
+
     /// Reads the file's content, which another connection wrote; it may have been killed since.
     fn load(&mut self) -> Result<(), VfsError> {
         if self.loaded {
             return Ok(());
         }
+        if let Some((header, size)) = self.look()? {
+            self.load_extents(header, size)?;
+        }
+        self.loaded = true;
+        Ok(())
+    }
+
+    /// Begins a reading of the file: returns its header and its size, or none if it has no header.
+    fn look(&mut self) -> Result<Option<(JournalHeader, u64)>, VfsError> {
         let header = if self.base.size()? > 0 { self.read_header()? } else { None };
         // The size of this header's journal: a larger size may be that of the previous journal.
         let size = self.base.size()?;
         // An earlier reading may have failed midway.
         self.forget();
         self.seen = Some((header, size));
-        if let Some(header) = header {
-            self.load_extents(header, size)?;
-        }
-        self.loaded = true;
-        Ok(())
+        Ok(header.map(|header| (header, size)))
     }
 
     /// Returns true if the file has another journal than the one that was read, made by another
@@ -390,7 +434,9 @@ impl JournalFile {
         Ok(JournalHeader::decode(&copies))
     }
 
-    fn load_extents(&mut self, header: JournalHeader, size: u64) -> Result<(), VfsError> {
+    /// Takes the header, if the journal is of this database and of a transaction that has not ended;
+    /// returns false if that transaction has ended.
+    fn accept(&mut self, header: JournalHeader) -> Result<bool, VfsError> {
         if header.file_id != self.file_id {
             return Err(VfsError::Journal);
         }
@@ -398,13 +444,20 @@ impl JournalFile {
             && !fresh.takes_journal(&header.salt[8..])
         {
             self.void = true;
-            return Ok(());
+            return Ok(false);
         }
         // An extent under an unknown key would look like the journal's end.
         self.live.learn()?;
         self.renew_keys();
         self.live.keys().dek(header.key_version)?;
         self.header = Some(header);
+        Ok(true)
+    }
+
+    fn load_extents(&mut self, header: JournalHeader, size: u64) -> Result<(), VfsError> {
+        if !self.accept(header)? {
+            return Ok(());
+        }
         self.next_offset = JOURNAL_HEADER_LEN as u64;
         let mut plain = Vec::new();
         loop {
@@ -449,6 +502,24 @@ impl JournalFile {
         size: u64,
         plain: &mut Vec<u8>,
     ) -> Result<Option<(ExtentPlace, Extent)>, VfsError> {
+        let Some((place, extent)) = self.named_at(offset, size)? else { return Ok(None) };
+        if !(least..least.saturating_add(MAX_LOST_EXTENTS)).contains(&place.index) {
+            return Ok(None);
+        }
+        match self.open(place.index, extent, plain) {
+            Ok(()) => Ok(Some((place, extent))),
+            Err(VfsError::Page(_)) => Ok(None),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// Returns the extent of which there is a prefix at `offset`, if the file is large enough for
+    /// it. Nothing of it is authenticated.
+    fn named_at(
+        &mut self,
+        offset: u64,
+        size: u64,
+    ) -> Result<Option<(ExtentPlace, Extent)>, VfsError> {
         let mut sector = [0; SECTOR_LEN];
         if size < offset + SECTOR_LEN as u64 {
             return Ok(None);
@@ -457,16 +528,10 @@ impl JournalFile {
         let Prefix::Extent { index, durable_before, logical, len } = read_prefix(&sector) else {
             return Ok(None);
         };
-        let numbered = (least..least.saturating_add(MAX_LOST_EXTENTS)).contains(&index);
-        if !numbered || offset + extent_span(len) as u64 > size {
-            return Ok(None);
-        }
-        let extent = Extent { logical, len, offset };
-        match self.open(index, extent, plain) {
-            Ok(()) => Ok(Some((ExtentPlace { index, durable_before, logical }, extent))),
-            Err(VfsError::Page(_)) => Ok(None),
-            Err(other) => Err(other),
-        }
+        let fits = offset + extent_span(len) as u64 <= size;
+        let found =
+            (ExtentPlace { index, durable_before, logical }, Extent { logical, len, offset });
+        Ok(fits.then_some(found))
     }
 
     /// Returns true if the journal stops at `next_offset` because of damage, and not because a

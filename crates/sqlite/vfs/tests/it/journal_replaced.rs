@@ -41,15 +41,14 @@ impl Journal {
         self.0.as_mut_ptr().cast()
     }
 
-    /// Returns the size of its content.
-    fn size(&mut self) -> i64 {
+    /// Returns the size of its content, or the code of the failure.
+    fn size(&mut self) -> Result<i64, c_int> {
         let mut size = 0;
         // SAFETY: the file is open.
         let code = unsafe {
             ((*(*self.pointer()).pMethods).xFileSize.unwrap())(self.pointer(), &mut size)
         };
-        assert_eq!(code, SQLITE_OK);
-        size
+        if code == SQLITE_OK { Ok(size) } else { Err(code) }
     }
 
     /// Returns its first byte, or the code of the failure.
@@ -70,9 +69,8 @@ impl Drop for Journal {
     }
 }
 
-#[test]
-fn the_journal_that_took_its_place_is_read() {
-    let dir = TempDir::new().unwrap();
+/// A database in `TRUNCATE` mode whose `UPDATE` has spilled, and another connection.
+fn in_a_transaction(dir: &TempDir) -> (Connection, Connection) {
     let path = dir.path().join("a.db");
     let writer = create(&path);
     // The file stays: a transaction's journal is truncated, and the next one begins in it.
@@ -87,8 +85,35 @@ fn the_journal_that_took_its_place_is_read() {
         .unwrap();
     let reader = open(&path).unwrap();
     let _: i64 = one(&reader, "PRAGMA page_size");
+    (writer, reader)
+}
+
+/// A connection that finds a hot journal holds a shared lock, and must not read all of it.
+#[test]
+fn the_first_byte_needs_no_later_extent() {
+    let dir = TempDir::new().unwrap();
+    let (_writer, reader) = in_a_transaction(&dir);
+    let path = dir.path().join("a.db-journal");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 4096].fill(0xa5);
+    std::fs::write(&path, &bytes).unwrap();
     let mut journal = Journal::open(&reader);
-    assert!(journal.size() > 0);
+    assert_eq!(journal.first_byte(), Ok(MAGIC));
+    assert!(journal.size().is_err(), "the damage is seen when all of it is read");
+    // Without a first extent all of it is read.
+    let mut again = Journal::open(&reader);
+    bytes[1024..8192].fill(0xa5);
+    std::fs::write(&path, &bytes).unwrap();
+    assert!(again.first_byte().is_err());
+}
+
+#[test]
+fn the_journal_that_took_its_place_is_read() {
+    let dir = TempDir::new().unwrap();
+    let (writer, reader) = in_a_transaction(&dir);
+    let mut journal = Journal::open(&reader);
+    assert!(journal.size().unwrap() > 0);
     writer.execute_batch("ROLLBACK; BEGIN; UPDATE t SET y = y || x").unwrap();
     assert_eq!(journal.first_byte(), Ok(MAGIC));
     writer.execute_batch("COMMIT").unwrap();
