@@ -87,7 +87,7 @@ grep -q 'href="docs/backup.html' $html/index.html || fail "the first page links 
 
 # The units: parsed by systemd, and the programs that they start.
 for unit in tdekit-serve.service tdekit-backup@app.service tdekit-backup@app.timer \
-    tdekit-restore-test@app.service tdekit-restore-test@app.timer; do
+    tdekit-restore-test@app.service tdekit-restore-test@app.timer tdekit-replicate.service; do
     said=$(systemd-analyze verify --man=no $unit 2>&1) || fail "$unit: $said"
     case $said in *tdekit*) fail "$unit: $said" ;; esac
 done
@@ -110,6 +110,11 @@ start=$(sed -n 's/^ExecStart=//p' /usr/lib/systemd/system/tdekit-restore-test@.s
 said=$(as tdekit /var/lib/tdekit sh -ec ". /etc/default/tdekit-backup-app; $start") ||
     fail "the restore test: $said"
 case $said in *'of app.db'*'quick_check ok'*) ;; *) fail "the restore test: $said" ;; esac
+as tdekit /var/lib/tdekit sqlite3 databases/app.db "PRAGMA journal_mode = WAL" >/dev/null
+install -D -m 0644 /usr/share/doc/tdekit/examples/replicate.toml /etc/tdekit/replicate.toml
+start=$(sed -n 's/^ExecStart=//p' /usr/lib/systemd/system/tdekit-replicate.service)
+as tdekit /var/lib/tdekit sh -ec "$start --once" || fail "the command of the replicate unit"
+as tdekit /var/lib/tdekit tdekit verify backups/archive-app >/dev/null || fail "the archive"
 TDEKIT_LOGIN_PASSWORD='only for this proof' as tdekit /var/lib/tdekit tdekit serve login add sa
 start=$(sed -n 's/^ExecStart=//p' /usr/lib/systemd/system/tdekit-serve.service)
 (SERVE_OPTIONS='--listen 127.0.0.1:0' as tdekit /var/lib/tdekit timeout 60 sh -ec "exec $start" \

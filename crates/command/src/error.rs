@@ -71,6 +71,16 @@ pub(crate) enum CommandError {
         /// Databases that were named.
         all: usize,
     },
+    /// Some of several databases are not shipped; each was reported with its reason.
+    #[error("{failed} of {all} database(s) are not shipped")]
+    NotShipped {
+        /// The worst kind of the failures.
+        kind: Kind,
+        /// Databases that are not shipped.
+        failed: usize,
+        /// Databases of the configuration.
+        all: usize,
+    },
     /// An error of MariaDB.
     #[cfg(feature = "mariadb")]
     #[error(transparent)]
@@ -111,7 +121,8 @@ impl Failure for CommandError {
             Self::Mysql(error) => error.kind(),
             Self::Findings { kind, .. }
             | Self::NotImported { kind, .. }
-            | Self::NotBackedUp { kind, .. } => *kind,
+            | Self::NotBackedUp { kind, .. }
+            | Self::NotShipped { kind, .. } => *kind,
             Self::NoProgram { .. } | Self::NoExtension { .. } | Self::Nothing { .. } => {
                 Kind::Refused
             }
@@ -138,6 +149,7 @@ impl Failure for CommandError {
             | Self::Nothing { .. }
             | Self::NotImported { .. }
             | Self::NotBackedUp { .. }
+            | Self::NotShipped { .. }
             | Self::AuditLog { .. } => None,
         }
     }

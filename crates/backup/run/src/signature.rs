@@ -6,6 +6,7 @@ use serde::Serialize;
 use tdekit_key_crypto::{sha1_thumbprint, sha256, x509};
 use tdekit_key_store::{CertificateInfo, KeyStore, StoreError, Unlocked, thumbprint};
 
+use crate::archive::ArchiveError;
 use crate::database::source::{Chosen, Wrapping};
 use crate::operator::Operator;
 use crate::{Chain, Run, RunError, SetInfo, Sign, SignatureCheck, SignatureInfo, date_of_ms};
@@ -179,8 +180,9 @@ pub fn require_signed(
     store: Option<&KeyStore>,
     run: &Run<'_>,
 ) -> Result<(), RunError> {
-    for (set, signatures) in checked(chain, store, run)? {
-        refuse_unsigned(set, &signatures, certificate)?;
+    for (index, (set, signatures)) in checked(chain, store, run)?.into_iter().enumerate() {
+        refuse_unsigned(set, &signatures, certificate)
+            .map_err(|error| named(chain, index, error))?;
     }
     Ok(())
 }
@@ -197,9 +199,24 @@ pub fn refuse_wrong(chain: &mut Chain<'_>, run: &Run<'_>) -> Result<(), RunError
     }
     let checked = checked(chain, None, run)?;
     let wrong = |signatures: &[Signature]| signatures.iter().any(|each| each.valid != Some(true));
-    match checked.iter().find(|(_, signatures)| wrong(signatures)) {
-        Some((set, _)) => Err(RunError::WrongSignature { position: set.position }),
+    match checked.iter().enumerate().find(|(_, (_, signatures))| wrong(signatures)) {
+        Some((index, (set, _))) => {
+            Err(named(chain, index, RunError::WrongSignature { position: set.position }))
+        }
         None => Ok(()),
+    }
+}
+
+/// Names the object in an error about the set at `index` of an archive's chain: there, each set has
+/// the first position.
+fn named(chain: &Chain<'_>, index: usize, error: RunError) -> RunError {
+    let Some(object) = chain.object(index).map(str::to_owned) else { return error };
+    match error {
+        RunError::WrongSignature { .. } => ArchiveError::WrongSignature { object }.into(),
+        RunError::NotSigned { certificate, .. } => {
+            ArchiveError::NotSigned { object, certificate }.into()
+        }
+        error => error,
     }
 }
 
@@ -225,11 +242,12 @@ pub fn is_our_own(
     if !chain.sets().all(claims) {
         return Ok(false);
     }
-    for (set, signatures) in checked(chain, Some(store), run)? {
+    for (index, (set, signatures)) in checked(chain, Some(store), run)?.into_iter().enumerate() {
         match state_of(set.families, &signatures, by_us) {
             State::Holds => {}
             State::Wrong => {
-                return Err(RunError::WrongSignature { position: set.position });
+                let wrong = RunError::WrongSignature { position: set.position };
+                return Err(named(chain, index, wrong));
             }
             State::Claimed | State::Missing => return Ok(false),
         }
@@ -245,7 +263,11 @@ fn checked<'a>(
 ) -> Result<Vec<(&'a SetInfo, Vec<Signature>)>, RunError> {
     let reports = chain.verify(run)?;
     let mut all = Vec::with_capacity(reports.len());
-    for (set, report) in chain.sets().zip(reports) {
+    for (index, (set, report)) in chain.sets().zip(reports).enumerate() {
+        if let (Some(object), Some(reason)) = (chain.object(index), report.damages.first()) {
+            let (media, what) = (object.to_owned(), "the object".to_owned());
+            return Err(RunError::Damaged { media, what, reason: reason.clone() });
+        }
         if report.differing_blocks > 0 {
             return Err(RunError::MirrorsDiffer { position: set.position });
         }

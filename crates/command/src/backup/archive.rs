@@ -4,7 +4,9 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use serde::Serialize;
-use tdekit_backup_run::archive::{Archive, ArchivePlace, ArchiveReport, At};
+use tdekit_backup_run::archive::{
+    Archive, ArchiveError, ArchivePlace, ArchiveReport, At, ObjectFinding, PassedObject,
+};
 use tdekit_backup_run::place::{Place, is_missing};
 use tdekit_backup_run::signature::Signature;
 use tdekit_backup_run::{Keys, RunError, UnwrapSecret, date_of_ms, history};
@@ -107,6 +109,10 @@ struct Verified {
     bytes: u64,
     chains: Vec<Chain>,
     findings: Vec<String>,
+    /// Number of the last object that `restore --at latest-good` takes.
+    latest_good: Option<u64>,
+    /// The objects behind it, each with what is wrong with it.
+    passed_over: Vec<PassedObject>,
     /// Objects in front of a full set that are not there.
     not_there: Vec<[u64; 2]>,
 }
@@ -154,25 +160,33 @@ pub(crate) fn verify(
         Err(RunError::NotVerified { .. }) if check.structure_only => {}
         verdict => verdict?,
     }
-    refuse_unsigned(&report, check)
+    refuse_unsigned(&archive, &report, check)
 }
 
 /// Fails unless each object is signed by the certificate that is asked for.
-fn refuse_unsigned(report: &ArchiveReport, check: &Check<'_>) -> Result<(), CommandError> {
+fn refuse_unsigned(
+    archive: &Archive,
+    report: &ArchiveReport,
+    check: &Check<'_>,
+) -> Result<(), CommandError> {
     let Some((certificate, store)) = check.signed_by else { return Ok(()) };
-    for (_, signatures) in &report.signatures {
+    for (number, signatures) in &report.signatures {
         let signatures: Vec<_> =
             signatures.iter().map(|each| Signature::checked(each, store)).collect();
         if !signatures.iter().any(|each| each.valid == Some(true) && each.is_by(certificate)) {
-            return Err(
-                RunError::NotSigned { position: 1, certificate: certificate.to_owned() }.into()
-            );
+            let (object, certificate) = (archive.object(*number), certificate.to_owned());
+            return Err(RunError::from(ArchiveError::NotSigned { object, certificate }).into());
         }
     }
     Ok(())
 }
 
 fn as_json(archive: &Archive, verdict: &'static str, report: &ArchiveReport) -> Verified {
+    let passed = |finding: &ObjectFinding| PassedObject {
+        number: finding.number,
+        object: archive.object(finding.number),
+        reason: finding.message.clone(),
+    };
     let chain = |chain: &tdekit_backup_run::archive::ChainReport| Chain {
         first: chain.first,
         last: chain.last,
@@ -187,6 +201,8 @@ fn as_json(archive: &Archive, verdict: &'static str, report: &ArchiveReport) -> 
         objects: report.objects,
         bytes: report.bytes,
         chains: report.chains.iter().map(chain).collect(),
+        latest_good: report.good,
+        passed_over: report.passed_over().map(passed).collect(),
         findings: report.findings.iter().map(|finding| finding.message.clone()).collect(),
         not_there: report.gaps.iter().map(|(first, last)| [*first, *last]).collect(),
     }

@@ -8,6 +8,7 @@ use tdekit_backup_run::date_of_ms;
 use tdekit_backup_run::labels::now_ms;
 use tdekit_backup_run::place::{Place, is_missing, open};
 use tdekit_console::output;
+use tdekit_key_crypto::Kind;
 
 use crate::error::CommandError;
 
@@ -20,6 +21,13 @@ const DATE_CHARS: usize = 10;
 /// Returns true if each target has a place for a database's name.
 pub(crate) fn have_names(to: &[OsString]) -> bool {
     to.iter().all(|to| to.to_str().is_some_and(|text| text.contains(NAME)))
+}
+
+/// Returns the worst of several kinds of failures: damage first.
+pub(crate) fn worst(kinds: &[Kind]) -> Option<Kind> {
+    let order = [Kind::Damaged, Kind::Io, Kind::Key, Kind::NotVerified, Kind::Busy, Kind::Refused];
+    let rank = |kind: &&Kind| order.iter().position(|it| it == *kind).unwrap_or(order.len());
+    kinds.iter().min_by_key(rank).copied()
 }
 
 /// Returns the name of a database in a target: that of its file, without what follows the last dot.
@@ -35,10 +43,26 @@ pub(crate) fn namesake(databases: &[PathBuf]) -> Option<(&PathBuf, &PathBuf)> {
     })
 }
 
+/// Refuses a placeholder that nothing stands for: it would become part of a file's name.
+fn refuse_unknown(text: &str) -> Result<(), CommandError> {
+    let mut rest = text;
+    while let Some((_, behind)) = rest.split_once('{') {
+        rest = behind;
+        let Some((word, _)) = behind.split_once('}') else { break };
+        let is_word = word.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
+        if is_word && ![NAME, DATE].contains(&format!("{{{word}}}").as_str()) {
+            return Err(CommandError::usage(format!(
+                "--to has {{{word}}}, and nothing stands for that: {NAME} and {DATE} are known"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Puts a database's name and the date of a time, in UTC, into the targets.
 ///
 /// # Errors
-/// `Usage` for a name that is not a name of a file.
+/// `Usage` for a name that is not a name of a file, and for another placeholder.
 pub(crate) fn expanded(
     to: &[OsString],
     name: &OsStr,
@@ -49,6 +73,7 @@ pub(crate) fn expanded(
         .map(|to| {
             // A path that is not text is taken as it is.
             let Some(text) = to.to_str() else { return Ok(to.clone()) };
+            refuse_unknown(text)?;
             let text = text.replace(DATE, &date);
             if !text.contains(NAME) {
                 return Ok(text.into());
@@ -114,14 +139,17 @@ mod tests {
 
     #[test]
     fn names_and_dates_are_put_into_targets() {
-        let to = texts(&["/b/{name}-{date}.bak", "s3://b/{name}/{date}", "{nam}.bak"]);
+        let to = texts(&["/b/{name}-{date}.bak", "s3://b/{name}/{date}", "{ x}.bak"]);
         assert!(!have_names(&to) && have_names(&to[..2]));
         let name = name_of(Path::new("/srv/app.v2.db"));
         let targets = expanded(&to, &name, 1_795_867_200_000).unwrap();
         assert_eq!(
             targets,
-            texts(&["/b/app.v2-2026-11-28.bak", "s3://b/app.v2/2026-11-28", "{nam}.bak"])
+            texts(&["/b/app.v2-2026-11-28.bak", "s3://b/app.v2/2026-11-28", "{ x}.bak"])
         );
+        for wrong in ["{nam}.bak", "{name}-{host}.bak", "{{name}}-{}.bak"] {
+            assert!(expanded(&texts(&[wrong]), &name, 0).is_err(), "{wrong}");
+        }
         assert!(expanded(&to, OsStr::new("a/b"), 0).is_err());
         assert!(expanded(&to, OsStr::new(""), 0).is_err());
     }

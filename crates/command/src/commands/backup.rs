@@ -28,7 +28,7 @@ use tdekit_backup_run::{
     Mode, RunError, SetKind, Sign, Source, StreamSource, UnwrapSecret, backup, date_of_ms, sign,
 };
 use tdekit_console::{ConsoleError, Failure, GlobalArgs, output, session};
-use tdekit_key_crypto::{Algorithm, Kind};
+use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::{BackupPolicy, KeyStore, Unlocked};
 use tdekit_sqlite_convert::{FileKind, header_of, is_another, refuse_lost};
 
@@ -174,17 +174,10 @@ pub(crate) fn run(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandE
         output::json(&ends)?;
     }
     let all = args.databases.len();
-    match worst(&failures) {
+    match many::worst(&failures) {
         Some(kind) => Err(CommandError::NotBackedUp { kind, failed: failures.len(), all }),
         None => Ok(()),
     }
-}
-
-/// Returns the worst of several kinds of failures: damage first.
-fn worst(kinds: &[Kind]) -> Option<Kind> {
-    let order = [Kind::Damaged, Kind::Io, Kind::Key, Kind::NotVerified, Kind::Busy, Kind::Refused];
-    let rank = |kind: &&Kind| order.iter().position(|it| it == *kind).unwrap_or(order.len());
-    kinds.iter().min_by_key(rank).copied()
 }
 
 /// Makes a set of a database, or of standard input, at the targets that its name and the date give.

@@ -270,6 +270,7 @@ const BACKUPS: &[Entry] = &[
         &[
             ("For ever", "tdekit replicate app.db --to archive --certificate AppCert"),
             ("Once, as from cron", "tdekit replicate app.db --to archive --once"),
+            ("Many databases", "tdekit replicate --config replicate.toml"),
         ],
         &["restore", "verify", "backup"],
     ),
@@ -278,6 +279,7 @@ const BACKUPS: &[Entry] = &[
         &[
             ("What an archive holds", "tdekit replicate status archive"),
             ("How far a database is shipped", "tdekit replicate status app.db"),
+            ("Metrics of all", "tdekit replicate status --config replicate.toml --prometheus"),
         ],
         &["replicate"],
     ),

@@ -1,7 +1,7 @@
 //! `tdekit overview`: the state of all databases, on one screen.
 
-use std::io::{IsTerminal, Read, Write};
-use std::path::{Path, PathBuf};
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use clap::Args;
 use tdekit_backup_run::Catalog;
 use tdekit_console::{ConsoleError, GlobalArgs, output, session};
 use tdekit_key_crypto::Kind;
-use tdekit_key_store::{Unlocked, is_side, now_seconds, overview_config, replace_with_mode};
+use tdekit_key_store::{Unlocked, now_seconds, overview_config};
 
 use crate::commands::status::lazy_store;
 use crate::error::CommandError;
@@ -159,42 +159,8 @@ fn show(estate: &Estate, args: &OverviewArgs) -> Result<(), CommandError> {
         }
         (false, false) => return Ok(text::print(estate, args.quiet)?),
     };
-    match &args.output {
-        Some(path) => {
-            refuse_other(path, if args.html { page::BEGIN } else { metrics::BEGIN })?;
-            Ok(replace_with_mode(path, made.as_bytes(), 0o644)?)
-        }
-        None => Ok(std::io::stdout().write_all(made.as_bytes())?),
-    }
-}
-
-/// Refuses to replace anything but the output of an earlier run.
-fn refuse_other(path: &Path, begin: &str) -> Result<(), CommandError> {
-    if is_side(path) {
-        return Err(CommandError::usage(format!(
-            "{} has a name that SQLite gives to a file of the database beside it, and deletes",
-            path.display()
-        )));
-    }
-    let own = match std::fs::symlink_metadata(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(CommandError::io("examine", path.to_owned(), error)),
-        Ok(facts) if !facts.is_file() => false,
-        Ok(_) => {
-            let file = tdekit_key_store::open_ordinary(path);
-            let mut file =
-                file.map_err(|error| CommandError::io("read", path.to_owned(), error))?;
-            let mut found = vec![0; begin.len()];
-            file.read_exact(&mut found).is_ok() && found == begin.as_bytes()
-        }
-    };
-    match own {
-        true => Ok(()),
-        false => Err(CommandError::usage(format!(
-            "{} is not what an overview wrote: name another file, or remove it",
-            path.display()
-        ))),
-    }
+    let begin = if args.html { page::BEGIN } else { metrics::BEGIN };
+    metrics::publish(args.output.as_deref(), begin, &made)
 }
 
 fn refuse(estate: &Estate) -> Result<(), CommandError> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde::Serialize;
-use tdekit_backup_run::archive::{At, Point};
+use tdekit_backup_run::archive::{At, PassedObject, Point};
 use tdekit_backup_run::choose::{self, Choice, PassedOver};
 use tdekit_backup_run::database::ownership::Ownership;
 use tdekit_backup_run::database::publish::{Over, destination};
@@ -147,13 +147,23 @@ struct Restored {
     elapsed_s: f64,
     /// Faults of the media set other than those of the restored set.
     findings: Vec<FindingReport>,
-    /// Newer sets that --latest-readable could not read.
-    passed_over: Vec<PassedOver>,
+    /// What is newer and could not be read, for --latest-readable and --at latest-good.
+    passed_over: Vec<Passed>,
     /// The archive, if it is from one.
     archive: Option<String>,
     /// The last transaction that is in it, and when that was seen.
     transaction: Option<String>,
     transaction_time: Option<String>,
+}
+
+/// What was passed over.
+#[derive(Clone, Serialize)]
+#[serde(untagged)]
+enum Passed {
+    /// A set of a media set.
+    Set(PassedOver),
+    /// An object of an archive.
+    Object(PassedObject),
 }
 
 /// Runs the command.
@@ -199,6 +209,7 @@ fn restore_from(
     if let Some(keys) = &keys {
         warn_expired(keys, &chain, global);
     }
+    let passed_over = passed_over.into_iter().map(Passed::Set).collect();
     let (signed, point) = (false, None);
     let mut work = Work {
         args,
@@ -319,7 +330,7 @@ struct Work<'a> {
     /// True if everything has the requested signature.
     signed: bool,
     findings: Vec<FindingReport>,
-    passed_over: Vec<PassedOver>,
+    passed_over: Vec<Passed>,
     /// The archive and its point that is restored.
     point: Option<(String, Point)>,
 }

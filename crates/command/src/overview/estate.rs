@@ -3,9 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use tdekit_backup_run::archive::state_of;
 use tdekit_backup_run::{Catalog, CheckedKind, LastCheck, NewestBackup};
 use tdekit_key_store::KeyStore;
 use tdekit_sqlite_convert::{
@@ -87,6 +89,8 @@ pub(crate) struct Backup {
     pub(crate) at: i64,
     /// True for a full backup.
     pub(crate) full: bool,
+    /// True if `replicate` shipped it: an archive has everything that was committed by then.
+    pub(crate) shipped: bool,
     pub(crate) encrypted: bool,
 }
 
@@ -274,7 +278,18 @@ impl Row {
             self.find(Level::Warning, "backup-missing", told);
             return;
         }
+        let shipped = shipped(&self.resolved);
+        if let Some(error) = shipped.as_ref().and_then(|(_, error)| error.as_ref()) {
+            self.find(Level::Warning, "replicate-failed", format!("not shipped: {error}"));
+        }
+        let shipped = shipped.map(|(backup, _)| backup);
         let Some(newest) = newest else {
+            if let Some(shipped) = shipped {
+                self.judge_newest(shipped, (sources, rules));
+                let told = "the history has no full set of its archive".to_owned();
+                self.find(Level::Warning, "verify-missing", told);
+                return;
+            }
             if self.state != State::Unreadable {
                 let told = "the history has no backup of it".to_owned();
                 self.find(Level::Warning, "backup-missing", told);
@@ -282,9 +297,17 @@ impl Row {
             return;
         };
         let (at, full, encrypted) = (newest.finished_at, newest.full, newest.encrypted);
-        self.last_backup = Some(Backup { at, full, encrypted });
+        let backup = Backup { at, full, shipped: false, encrypted };
+        let later = shipped.filter(|shipped| shipped.at > at);
+        self.judge_newest(later.unwrap_or(backup), (sources, rules));
         self.last_verify_at = newest.verified_at;
         self.last_restore_test_at = newest.restored_at;
+        self.judge_verification(newest, (sources, rules));
+    }
+
+    fn judge_newest(&mut self, backup: Backup, (sources, rules): (&Sources<'_, '_>, &Rules)) {
+        let (at, encrypted) = (backup.at, backup.encrypted);
+        self.last_backup = Some(backup);
         if at < rules.oldest_backup {
             let told = format!("its newest backup is older than {}", rules.max_backup_age);
             self.find(Level::Warning, "backup-age", told);
@@ -293,13 +316,6 @@ impl Row {
             let told = "its newest backup has a date in the future".to_owned();
             self.find(Level::Warning, "backup-age", told);
         }
-        let unsaved = |one: &&Certificate| {
-            !one.saved && Some(&one.thumbprint) == newest.encryptor_thumbprint.as_ref()
-        };
-        if let Some(one) = certificates(sources.store).iter().find(unsaved) {
-            let told = format!("certificate {} of its newest backup is in no backup", one.name);
-            self.find(Level::Warning, "certificate-not-backed-up", told);
-        }
         if !encrypted {
             let told = "its newest backup is not encrypted".to_owned();
             let level = match self.state {
@@ -307,6 +323,20 @@ impl Row {
                 _ => Level::Warning,
             };
             self.find(level, "backup-plain", told);
+        }
+    }
+
+    fn judge_verification(
+        &mut self,
+        newest: &NewestBackup,
+        (sources, rules): (&Sources<'_, '_>, &Rules),
+    ) {
+        let unsaved = |one: &&Certificate| {
+            !one.saved && Some(&one.thumbprint) == newest.encryptor_thumbprint.as_ref()
+        };
+        if let Some(one) = certificates(sources.store).iter().find(unsaved) {
+            let told = format!("certificate {} of its newest backup is in no backup", one.name);
+            self.find(Level::Warning, "certificate-not-backed-up", told);
         }
         self.verify_ok = newest.verify_ok;
         if newest.verify_ok == Some(false) {
@@ -329,6 +359,20 @@ impl Row {
             self.find(Level::Bad, "doctor", told);
         }
     }
+}
+
+/// Returns what `replicate` shipped of the database that is at a path now, and its last failure
+/// since.
+fn shipped(path: &Path) -> Option<(Backup, Option<String>)> {
+    let state = state_of(path).ok()??;
+    let last = state.shipped?;
+    let file = fs::metadata(path).ok()?;
+    if last.file != (file.dev(), file.ino()) {
+        return None;
+    }
+    let at = state.current_ms.map_or(last.time_ms, |current_ms| current_ms.max(last.time_ms));
+    let backup = Backup { at: at / 1000, full: false, shipped: true, encrypted: last.sealed? };
+    Some((backup, state.error))
 }
 
 fn certificates(store: &Store<'_>) -> Vec<Certificate> {

@@ -2,11 +2,15 @@
 //!
 //! Source: Prometheus, "Exposition formats", text format 0.0.4.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use tdekit_key_store::{is_side, replace_with_mode};
+
 use super::estate::{Estate, Row, State};
+use crate::error::CommandError;
 
 /// Beginning of each file of metrics.
 pub(crate) const BEGIN: &str = "# HELP tdekit_database_encrypted ";
@@ -86,18 +90,63 @@ pub(crate) fn of(estate: &Estate) -> String {
     out
 }
 
+/// Writes text that begins with `begin` to standard output, or in place of what an earlier run
+/// wrote to a file: at once or not at all.
+///
+/// # Errors
+/// `Usage` for a file that begins otherwise, `Io`.
+pub(crate) fn publish(output: Option<&Path>, begin: &str, text: &str) -> Result<(), CommandError> {
+    match output {
+        Some(path) => {
+            refuse_other(path, begin)?;
+            Ok(replace_with_mode(path, text.as_bytes(), 0o644)?)
+        }
+        None => Ok(std::io::stdout().write_all(text.as_bytes())?),
+    }
+}
+
+/// Refuses to replace anything but the output of an earlier run.
+fn refuse_other(path: &Path, begin: &str) -> Result<(), CommandError> {
+    if is_side(path) {
+        return Err(CommandError::usage(format!(
+            "{} has a name that SQLite gives to a file of the database beside it, and deletes",
+            path.display()
+        )));
+    }
+    let own = match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(CommandError::io("examine", path.to_owned(), error)),
+        Ok(facts) if !facts.is_file() => false,
+        Ok(_) => {
+            let file = tdekit_key_store::open_ordinary(path);
+            let mut file =
+                file.map_err(|error| CommandError::io("read", path.to_owned(), error))?;
+            let mut found = vec![0; begin.len()];
+            file.read_exact(&mut found).is_ok() && found == begin.as_bytes()
+        }
+    };
+    match own {
+        true => Ok(()),
+        false => Err(CommandError::usage(format!(
+            "{} is not what an earlier run wrote: name another file, or remove it",
+            path.display()
+        ))),
+    }
+}
+
 fn unread(estate: &Estate) -> usize {
     let rows = estate.databases.iter().filter(|row| row.state == State::Unreadable).count();
     rows + estate.not_looked_at.len()
 }
 
-fn head(out: &mut String, name: &str, help: &str) {
+/// Writes what a metric is.
+pub(crate) fn head(out: &mut String, name: &str, help: &str) {
     let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge");
 }
 
 /// Escapes a label's value: backslash, quote and line feed. Other control characters and bytes that
 /// are not UTF-8 are represented by escapes, so that two names are never the same label.
-fn label(text: &Path) -> String {
+pub(crate) fn label(text: &Path) -> String {
     let mut out = String::new();
     for chunk in text.as_os_str().as_bytes().utf8_chunks() {
         for c in chunk.valid().chars() {

@@ -132,10 +132,11 @@ fn cells_of_server(server: &Server, now: i64) -> Vec<String> {
 }
 
 fn backup_cell(backup: &Backup, now: i64) -> String {
-    let kind = match (backup.full, backup.encrypted) {
-        (true, true) => " (full)",
-        (false, true) => " (differential)",
-        (_, false) => ", not encrypted",
+    let kind = match (backup.full, backup.shipped, backup.encrypted) {
+        (.., false) => ", not encrypted",
+        (_, true, true) => " (shipped)",
+        (true, false, true) => " (full)",
+        (false, false, true) => " (differential)",
     };
     format!("{}{kind}", ago(now - backup.at))
 }
@@ -196,6 +197,7 @@ pub(crate) fn commands(rows: &[&Row]) -> Vec<String> {
                 }
                 "key-age" | "key-change" => format!("tdekit rotate {path}"),
                 "certificate-not-backed-up" => "tdekit cert backup NAME --pkcs12 FILE".to_owned(),
+                "replicate-failed" => format!("tdekit replicate status {path}"),
                 "backup-missing" | "backup-age" | "backup-plain" if row.state != State::Gone => {
                     format!("tdekit backup {path} --to MEDIA --certificate NAME")
                 }

@@ -55,6 +55,8 @@ mod prune;
 mod prune_objects;
 mod replicate;
 mod replicate_ledger;
+mod replicate_many;
+mod replicate_watch;
 mod restore_owner;
 mod restore_test;
 mod rewrap;

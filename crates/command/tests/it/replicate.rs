@@ -15,19 +15,19 @@ use crate::databases::{
     Dir, MARKER, SmallDisk, create, encrypt, is_encrypted, is_plain, open, place,
 };
 
-fn text(path: &Path) -> &str {
+pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
 /// A database, and its archive.
-struct Pair {
-    dir: Dir,
-    db: PathBuf,
-    archive: PathBuf,
+pub(crate) struct Pair {
+    pub(crate) dir: Dir,
+    pub(crate) db: PathBuf,
+    pub(crate) archive: PathBuf,
 }
 
 impl Pair {
-    fn new(encrypted: bool) -> Self {
+    pub(crate) fn new(encrypted: bool) -> Self {
         let dir = Dir::new();
         let (db, archive) = (dir.path("app.db"), dir.path("archive"));
         drop(create(&db, "PRAGMA journal_mode = WAL; CREATE TABLE t(n INTEGER, text TEXT)"));
@@ -37,24 +37,24 @@ impl Pair {
         Self { dir, db, archive }
     }
 
-    fn once(&self, more: &[&str]) -> Run {
+    pub(crate) fn once(&self, more: &[&str]) -> Run {
         let words = ["replicate", text(&self.db), "--to", text(&self.archive), "--once"];
         place().run([&words[..], &["--certificate", "AppCert"], more].concat())
     }
 
     /// Ships, and returns what was said.
-    fn ship(&self) -> String {
+    pub(crate) fn ship(&self) -> String {
         let run = self.once(&[]);
         assert_eq!(run.code, 0, "{run:?}");
         run.err
     }
 
-    fn add(&self, n: u32) {
+    pub(crate) fn add(&self, n: u32) {
         let sql = format!("INSERT INTO t VALUES ({n}, '{MARKER} {n}')");
         self.db().execute_batch(&sql).unwrap();
     }
 
-    fn db(&self) -> Connection {
+    pub(crate) fn db(&self) -> Connection {
         let db = open(&self.db);
         // So that the log stays when the connection ends.
         db.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
@@ -62,15 +62,15 @@ impl Pair {
         db
     }
 
-    fn object(&self, number: u32) -> PathBuf {
+    pub(crate) fn object(&self, number: u32) -> PathBuf {
         self.archive.join(format!("{number:016}.tdekit"))
     }
 
-    fn objects(&self) -> usize {
+    pub(crate) fn objects(&self) -> usize {
         fs::read_dir(&self.archive).unwrap().count()
     }
 
-    fn try_restore(&self, at: &str) -> (Run, PathBuf) {
+    pub(crate) fn try_restore(&self, at: &str) -> (Run, PathBuf) {
         let to = self.dir.path("restored.db");
         let _ = fs::remove_file(&to);
         let run = place().run(["restore", text(&self.archive), "--at", at, "--to", text(&to)]);
@@ -78,7 +78,7 @@ impl Pair {
     }
 
     /// Restores, and returns the numbers in the table.
-    fn restored(&self, at: &str) -> Vec<u32> {
+    pub(crate) fn restored(&self, at: &str) -> Vec<u32> {
         let (run, to) = self.try_restore(at);
         assert_eq!(run.code, 0, "{at}: {run:?}");
         let db = open(&to);
@@ -225,7 +225,7 @@ fn a_log_that_went_another_way_from_the_same_beginning_is_noticed() {
 }
 
 /// Of an archive with a full set and five log sets.
-fn five() -> Pair {
+pub(crate) fn five() -> Pair {
     let pair = Pair::new(false);
     let keep = pair.db();
     pair.ship();
@@ -366,7 +366,7 @@ fn an_archive_has_one_writer() {
     let _ = first.kill();
 }
 
-trait WaitBy {
+pub(crate) trait WaitBy {
     fn wait_with_output_by(&mut self, limit: Duration) -> std::process::Output;
 }
 
@@ -386,7 +386,7 @@ impl WaitBy for std::process::Child {
     }
 }
 
-fn wait_for(holds: impl Fn() -> bool) {
+pub(crate) fn wait_for(holds: impl Fn() -> bool) {
     let begun = Instant::now();
     while !holds() {
         assert!(begun.elapsed() < Duration::from_secs(30), "it does not come");

@@ -113,6 +113,26 @@ pub enum ArchiveError {
         /// The object.
         media: String,
     },
+    /// A signature on an object does not hold.
+    #[error("{object}: its signature does not hold: it was changed after it was signed")]
+    WrongSignature {
+        /// The object.
+        object: String,
+    },
+    /// An object lacks the signature that was asked for.
+    #[error("{object} has no signature by certificate {certificate}")]
+    NotSigned {
+        /// The object.
+        object: String,
+        /// The certificate.
+        certificate: String,
+    },
+    /// A backup was to be written to an object of an archive.
+    #[error("{object} is an object of an archive, which holds what `replicate` shipped, no more")]
+    NoBackupThere {
+        /// The object.
+        object: String,
+    },
     /// Objects of an archive are damaged or missing.
     #[error("{archive} is not whole: {first}{}", more(*.findings))]
     NotWhole {
@@ -141,13 +161,16 @@ impl ArchiveError {
             | Self::Foreign { .. }
             | Self::TooEarly { .. }
             | Self::Hole { .. }
+            | Self::NoBackupThere { .. }
             | Self::NoTransaction { .. } => Kind::Refused,
+            Self::NotSigned { .. } => Kind::Key,
             Self::Followed { .. } | Self::Overtaken { .. } | Self::NoIndex { .. } => Kind::Busy,
             Self::Empty { .. } => Kind::Io,
             Self::LogAlone { .. } => Kind::Usage,
             Self::Log { .. }
             | Self::MissingObject { .. }
             | Self::Misplaced { .. }
+            | Self::WrongSignature { .. }
             | Self::NotWhole { .. } => Kind::Damaged,
         }
     }
@@ -168,7 +191,7 @@ impl ArchiveError {
             Self::Overtaken { .. } => {
                 "let one process ship to an archive; --take-over continues with this one".to_owned()
             }
-            Self::MissingObject { .. } | Self::Misplaced { .. } => {
+            Self::MissingObject { .. } | Self::Misplaced { .. } | Self::WrongSignature { .. } => {
                 "`tdekit verify ARCHIVE` lists all that is wrong; --at latest-good restores up to \
                  the last object that is whole"
                     .to_owned()
@@ -176,6 +199,9 @@ impl ArchiveError {
             Self::NotWhole { .. } => {
                 "--at latest-good restores up to the last object that is whole".to_owned()
             }
+            Self::NoBackupThere { .. } => "name another file; `tdekit replicate` ships to an \
+                                           archive"
+                .to_owned(),
             Self::LogAlone { .. } => "restore its archive: name the directory or prefix".to_owned(),
             Self::Empty { .. } => "`tdekit replicate` makes one".to_owned(),
             Self::Hole { first, .. } => {
@@ -185,7 +211,7 @@ impl ArchiveError {
             Self::NoTransaction { .. } | Self::TooEarly { .. } => {
                 "`tdekit replicate status ARCHIVE` shows what is there".to_owned()
             }
-            Self::NoIndex { .. } | Self::Log { .. } => return None,
+            Self::NotSigned { .. } | Self::NoIndex { .. } | Self::Log { .. } => return None,
         })
     }
 }

@@ -9,9 +9,11 @@ use tdekit_key_crypto::Kind;
 
 use super::chain::Point;
 use super::error::ArchiveError;
+use super::gate::Gate;
 use super::pending::Captured;
 use super::ship::Shipper;
 use super::source::{Source, Turned};
+use super::state::State;
 use super::store::Place;
 use crate::labels::now_ms;
 use crate::{Compression, Encryption, Labels, RunError, Sign};
@@ -53,6 +55,8 @@ pub struct Settings<'a> {
     pub labels: Labels,
     /// True to begin a chain behind objects that were not shipped from here.
     pub take_over: bool,
+    /// Limits the full sets that are made at the same time.
+    pub gate: &'a Gate,
     /// When set to true from elsewhere, ends a full set that is being made.
     pub stop: &'a AtomicBool,
 }
@@ -214,11 +218,19 @@ impl<'a> Follower<'a> {
                     }
                 }
             }
-            if ends {
+            if ends && !self.waits() {
                 return self.end();
+            }
+            if ends && stop.load(Ordering::Relaxed) {
+                return Err(RunError::Cancelled);
             }
             sleep(LOOK);
         }
+    }
+
+    /// Returns true if a full set is due, and was not begun yet.
+    fn waits(&self) -> bool {
+        self.why.is_some() && self.key_change.is_none()
     }
 
     /// Notes the time of commits. Returns true if the log is long. While shipping fails, it is
@@ -257,11 +269,15 @@ impl<'a> Follower<'a> {
         let Some(source) = &mut self.source else {
             return Err(RunError::Internal("a source that was opened"));
         };
+        let mut captured_ms = 0;
         if self.why.is_none() {
             if self.key_change.is_none() {
                 source.hold()?;
             }
+            captured_ms = now_ms();
             match source.capture(false) {
+                // Nothing was read.
+                Ok(Captured::NotNow | Captured::TooMany) => captured_ms = 0,
                 Ok(Captured::Gap) => self.why = Some(Why::Gap),
                 Ok(_) => {}
                 Err(RunError::Archive(ArchiveError::Log { .. })) => {
@@ -270,15 +286,21 @@ impl<'a> Follower<'a> {
                 Err(error) => return Err(error),
             }
         }
+        if self.why.is_none() && !self.shipper.is_last_there()? {
+            self.why = Some(Why::Archive);
+        }
         if self.why.is_none() {
             self.shipper.ship(source, tell)?;
             self.shipped = Instant::now();
+            self.shipper.is_current(captured_ms);
             self.why = self.shipper.due();
         }
         if self.key_change.is_some() {
             return Ok(());
         }
         if let Some(why) = &self.why {
+            let gate = self.shipper.settings.gate;
+            let Some(_permit) = gate.enter() else { return Ok(()) };
             tell(Event::NewChain(why.clone()));
             self.shipper.begin_chain(source, tell)?;
             self.why = None;
@@ -324,9 +346,21 @@ impl<'a> Follower<'a> {
     /// Records that everything is shipped, if nobody else writes just now.
     fn end(&mut self) -> Result<(), RunError> {
         match &mut self.source {
-            Some(source) => self.shipper.end(source),
-            None => Ok(()),
+            Some(source) if self.why.is_none() => self.shipper.end(source),
+            _ => Ok(()),
         }
+    }
+
+    /// Returns why a new chain is due, if so.
+    #[must_use]
+    pub fn why(&self) -> Option<&Why> {
+        self.why.as_ref()
+    }
+
+    /// Returns what is recorded beside the database.
+    #[must_use]
+    pub fn state(&self) -> &State {
+        self.shipper.state()
     }
 }
 
@@ -341,7 +375,8 @@ fn may_pass(error: &RunError) -> bool {
 
 /// Returns the wait after this many failures before: twice as long each time, and between half and
 /// all of that, so that many followers do not come back at once.
-fn wait_after(failures: u32) -> Duration {
+#[must_use]
+pub fn wait_after(failures: u32) -> Duration {
     let whole = FIRST_WAIT.saturating_mul(1 << failures.min(10)).min(LONGEST_WAIT);
     // The clock's last digits differ from process to process.
     let random = u32::try_from(now_ms().rem_euclid(1000)).unwrap_or(0);

@@ -16,6 +16,7 @@ mod check;
 mod error;
 mod follow;
 mod frames;
+mod gate;
 mod keeper;
 mod names;
 mod pending;
@@ -28,12 +29,14 @@ mod verify;
 
 pub use chain::{At, Point};
 pub use error::ArchiveError;
-pub use follow::{Event, Follower, Settings, Why};
-pub use read::{Archive, HeldChain, OpenChain};
+pub use follow::{Event, Follower, Settings, Why, wait_after};
+pub use gate::Gate;
+pub use read::{Archive, HeldChain, OpenChain, PassedObject};
 pub use source::Open;
-pub use state::{FileStamp, Intent, Shipped, State, state_of};
+pub use state::{FileStamp, Intent, Shipped, State, is_followed, state_of};
 pub use store::Place as ArchivePlace;
 pub use verify::{ArchiveReport, ChainReport, ObjectFinding, Reading};
 
 pub(crate) use batch::{LogBatch, LogFeed};
+pub(crate) use names::is_object_name;
 pub(crate) use store::Objects;

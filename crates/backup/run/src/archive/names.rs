@@ -16,6 +16,11 @@ pub(crate) fn number_of(name: &str) -> Option<u64> {
     (number > 0 && name_of(number) == name).then_some(number)
 }
 
+/// Returns true if a path or an address has the name of an archive's object.
+pub(crate) fn is_object_name(name: &str) -> bool {
+    name.rsplit('/').next().and_then(number_of).is_some()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -29,6 +34,8 @@ mod tests {
         for wrong in ["0000000000000000.tdekit", "1.tdekit", "0000000000000001", ".tdekit", "x"] {
             assert_eq!(number_of(wrong), None, "{wrong}");
         }
+        assert!(is_object_name("s3://b/a/0000000000000009.tdekit"));
+        assert!(!is_object_name("0000000000000009.tdekit/a.bak"));
         assert_eq!(number_of("+000000000000001.tdekit"), None);
     }
 }

@@ -10,6 +10,9 @@ use super::error::ArchiveError;
 use super::store::{Place, Store};
 use crate::{Chain, Media, Run, RunError, SetInfo, SetKind, UnwrapSecret};
 
+/// The fault of a plain chain.
+const PLAIN: &str = "is plain, and the archive is encrypted";
+
 /// An archive that is read.
 pub struct Archive {
     pub(super) store: Store,
@@ -36,6 +39,17 @@ pub struct HeldChain {
     pub host: String,
     /// The path of the database.
     pub database: String,
+}
+
+/// An object behind the last one up to which everything is whole.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct PassedObject {
+    /// Number of the object.
+    pub number: u64,
+    /// Its path or address.
+    pub object: String,
+    /// Why it is passed over.
+    pub reason: String,
 }
 
 /// The objects of a chain, up to the one that a point is in. Nothing is verified yet.
@@ -186,6 +200,17 @@ impl Archive {
         }
     }
 
+    /// Refuses a plain object of an archive that has encrypted ones: anybody can make one.
+    ///
+    /// # Errors
+    /// `Misplaced`.
+    pub(super) fn refuse_plain(&self, number: u64, info: &SetInfo) -> Result<(), RunError> {
+        match info.algorithm {
+            Some(_) => Ok(()),
+            None => Err(self.misplaced(number, PLAIN.to_owned())),
+        }
+    }
+
     fn misplaced(&self, number: u64, reason: String) -> RunError {
         ArchiveError::Misplaced { object: self.object(number), reason }.into()
     }
@@ -220,17 +245,18 @@ impl Archive {
         Err(ArchiveError::TooEarly { archive: self.shown(), first }.into())
     }
 
-    /// Returns the objects up to which everything is whole, each block opened, and what was passed
-    /// over for that.
+    /// Returns the objects up to which everything is whole, each block opened, and all that are
+    /// passed over for that, the first one first. A plain chain is passed over with `sealed`.
     ///
     /// # Errors
     /// `NothingReadable`; `Cancelled`; those of the keys.
     pub fn latest_good(
         &self,
+        sealed: bool,
         keys: Option<&dyn UnwrapSecret>,
         run: &Run<'_>,
-    ) -> Result<(OpenChain, Vec<RunError>), RunError> {
-        let mut passed_over = Vec::new();
+    ) -> Result<(OpenChain, Vec<PassedObject>), RunError> {
+        let mut wrong = BTreeMap::new();
         let mut below = u64::MAX;
         while let Some((number, _)) = self.objects.range(..below).next_back() {
             let number = *number;
@@ -238,18 +264,39 @@ impl Archive {
             let first = match self.media(number).and_then(|media| self.first_of(number, &media)) {
                 Ok(first) => first,
                 Err(error) => {
-                    passed_over.push(error);
+                    wrong.insert(number, error);
                     continue;
                 }
             };
-            let (good, wrong) = self.good_part(first, number, (keys, run))?;
-            passed_over.extend(wrong);
+            let (good, damage) = self.good_part(first, number, (keys, run))?;
+            wrong.extend(damage);
             if let Some(number) = good {
-                return Ok((self.chain_of(number, At::LatestGood)?, passed_over));
+                let chain = self.chain_of(number, At::LatestGood)?;
+                let plain = if sealed { chain.refuse_plain() } else { Ok(()) };
+                match plain {
+                    Ok(()) => return Ok((chain, self.passed_over(number, &wrong))),
+                    Err(error) => drop(wrong.insert(first, error)),
+                }
             }
             below = first.min(number);
         }
         Err(RunError::NothingReadable { media: self.shown() })
+    }
+
+    /// Returns all objects behind `good`, and missing ones that are in the way. One that is in
+    /// order itself follows one that is not.
+    fn passed_over(&self, good: u64, wrong: &BTreeMap<u64, RunError>) -> Vec<PassedObject> {
+        let behind = self.objects.range(good.saturating_add(1)..).map(|(number, _)| *number);
+        let behind = behind.chain(wrong.keys().copied().filter(|number| *number > good));
+        let numbers: std::collections::BTreeSet<u64> = behind.collect();
+        let passed = |number: u64| {
+            let reason = match wrong.get(&number) {
+                Some(error) => error.to_string(),
+                None => "it goes on behind an object that is passed over".to_owned(),
+            };
+            PassedObject { number, object: self.object(number), reason }
+        };
+        numbers.into_iter().map(passed).collect()
     }
 
     /// Returns the last object of a chain up to which all are whole, and what is wrong behind it.
@@ -258,7 +305,7 @@ impl Archive {
         first: u64,
         last: u64,
         (keys, run): (Option<&dyn UnwrapSecret>, &Run<'_>),
-    ) -> Result<(Option<u64>, Option<RunError>), RunError> {
+    ) -> Result<(Option<u64>, Option<(u64, RunError)>), RunError> {
         let (mut links, mut good) = (Links::default(), None);
         for number in first..=last {
             let checked = self.media(number).and_then(|media| {
@@ -268,7 +315,7 @@ impl Archive {
             match checked {
                 Ok(()) => good = Some(number),
                 Err(error @ (RunError::Cancelled | RunError::Store(_))) => return Err(error),
-                Err(error) => return Ok((good, Some(error))),
+                Err(error) => return Ok((good, Some((number, error)))),
             }
         }
         Ok((good, None))
@@ -289,7 +336,7 @@ impl OpenChain {
     pub fn refuse_plain(&self) -> Result<(), RunError> {
         match (self.full()?.algorithm, self.medias.first()) {
             (None, Some((_, media))) => {
-                let reason = "is plain, and the archive is encrypted".to_owned();
+                let reason = PLAIN.to_owned();
                 Err(ArchiveError::Misplaced { object: object_of(media), reason }.into())
             }
             _ => Ok(()),

@@ -1,22 +1,31 @@
 //! Sets on their way to an archive, and the record of them.
 
+use std::io::ErrorKind;
+use std::time::{Duration, Instant};
+
 use tdekit_backup_media::{Base, LogLink};
+use tdekit_key_crypto::Kind;
 
 use super::batch::LogBatch;
 use super::chain::Point;
 use super::error::ArchiveError;
 use super::follow::{Event, Settings, Why, is_large};
 use super::source::{Open, Source};
-use super::state::{Intent, Shipped, State, StateFile};
+use super::state::{FileStamp, Intent, Shipped, State, StateFile};
 use super::store::{Place, Store};
 use crate::backup::{Begun, backup_begun};
 use crate::labels::now_ms;
+use crate::place::is_missing;
 use crate::{BackupJob, Media, Run, RunError, SetInfo};
 
 /// Pages in a log set, as far as whole transactions allow.
 const MAX_PAGES: u64 = 16_384;
+/// Interval of looks at the last object on a store. Files are looked at each time.
+const LOOK_AT_OBJECT: Duration = Duration::from_secs(60);
+/// Interval of notes that nothing is left to ship.
+const CURRENT_EVERY_MS: i64 = 10_000;
 /// Time for which writers wait at the end.
-const END_WAIT: std::time::Duration = std::time::Duration::from_millis(500);
+const END_WAIT: Duration = Duration::from_millis(500);
 
 /// An archive that is written.
 pub(super) struct Shipper<'a> {
@@ -26,6 +35,11 @@ pub(super) struct Shipper<'a> {
     file: StateFile,
     /// The last number that is in use.
     last: u64,
+    /// Bytes of the last object, where known.
+    bytes: Option<u64>,
+    /// The last object as it was when it was looked at last, and when that was.
+    seen: Option<(u64, Option<FileStamp>)>,
+    looked: Instant,
 }
 
 impl<'a> Shipper<'a> {
@@ -40,7 +54,16 @@ impl<'a> Shipper<'a> {
         let store = Store::open(place, true)?;
         let objects = store.list()?;
         let last = objects.last_key_value().map(|(number, bytes)| (*number, *bytes));
-        let mut shipper = Self { store, open, settings, file, last: last.map_or(0, |it| it.0) };
+        let mut shipper = Self {
+            store,
+            open,
+            settings,
+            file,
+            last: last.map_or(0, |it| it.0),
+            bytes: last.map(|it| it.1),
+            seen: None,
+            looked: Instant::now(),
+        };
         let why = shipper.compare(last, objects.len())?;
         Ok((shipper, why))
     }
@@ -48,6 +71,68 @@ impl<'a> Shipper<'a> {
     /// Returns the number of the last object that was shipped from here.
     pub(super) fn number(&self) -> Option<u64> {
         self.file.state.shipped.as_ref().map(|shipped| shipped.number)
+    }
+
+    /// Returns the state as it is recorded.
+    pub(super) fn state(&self) -> &State {
+        &self.file.state
+    }
+
+    /// Returns false if the last object is not there any more, or another one is in its place: what
+    /// follows it could not be restored. Objects on a store are looked at from time to time.
+    ///
+    /// # Errors
+    /// Those of a place that cannot be read.
+    pub(super) fn is_last_there(&mut self) -> Result<bool, RunError> {
+        let Some(shipped) = &self.file.state.shipped else { return Ok(true) };
+        let number = shipped.number;
+        let stamp = match self.store.stamp(number) {
+            Err(RunError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                return if self.store.is_there() { Ok(false) } else { self.store.refuse_gone() };
+            }
+            stamp => stamp?,
+        };
+        let is_due = match stamp {
+            Some(_) => self.seen != Some((number, stamp)),
+            None => self.looked.elapsed() >= LOOK_AT_OBJECT,
+        };
+        let Some(bytes) = self.bytes.filter(|_| is_due) else { return Ok(true) };
+        self.looked = Instant::now();
+        let ids = self.store.now(number, bytes).and_then(|media| {
+            let set_id = media.only_info()?.set_id;
+            Ok((hex::encode(set_id), hex::encode(media.only_digest()?)))
+        });
+        let found = match ids {
+            Ok((set_id, digest)) => {
+                (&set_id, &digest) == (&shipped.set_id, &shipped.trailer_sha256)
+            }
+            Err(error) if is_missing(&error) => false,
+            Err(error) if matches!(error.kind(), Kind::Io | Kind::Busy | Kind::Key) => {
+                return Err(error);
+            }
+            Err(_) => false,
+        };
+        if found {
+            self.seen = Some((number, stamp));
+        }
+        Ok(found)
+    }
+
+    /// Records that the archive has everything that was committed up to a time.
+    pub(super) fn is_current(&mut self, at_ms: i64) {
+        if at_ms == 0 {
+            return;
+        }
+        let state = &mut self.file.state;
+        let known = state.current_ms.unwrap_or(0);
+        let (first, shipped) = (known == 0, state.shipped.as_ref().map_or(0, |it| it.shipped_ms));
+        let due = first || shipped > known || at_ms.saturating_sub(known) >= CURRENT_EVERY_MS;
+        if !due && state.error.is_none() {
+            return;
+        }
+        (state.current_ms, state.error) = (Some(at_ms.max(known)), None);
+        // It is for `status`: what was shipped is recorded already.
+        let _ = self.file.write();
     }
 
     /// Compares the record with the archive's last object.
@@ -249,6 +334,7 @@ impl<'a> Shipper<'a> {
         let intent = Intent { begun_ms: time_ms, transactions: 0, then };
         let from = Begun::Snapshot(Box::new(snapshot), time_ms, number);
         let bytes = self.publish(intent, from)?;
+        self.is_current(time_ms);
         tell(Event::Full { number, bytes, pages: pages.into() });
         Ok(())
     }
@@ -285,6 +371,7 @@ impl<'a> Shipper<'a> {
             then.log_bytes = then.log_bytes.saturating_add(made.media_bytes);
         }
         self.shipped(then)?;
+        self.bytes = Some(made.media_bytes);
         Ok(made.media_bytes)
     }
 
@@ -293,6 +380,7 @@ impl<'a> Shipper<'a> {
         let bytes = self.store.list()?.get(&number).copied().unwrap_or(0);
         let media = Media::open(vec![self.store.source(number, bytes)?])?;
         if self.adopt(number, media.only_info()?, &media)? {
+            self.bytes = Some(bytes);
             return Ok(bytes);
         }
         Err(ArchiveError::Overtaken { object: self.store.shown(number) }.into())
@@ -301,7 +389,8 @@ impl<'a> Shipper<'a> {
     fn shipped(&mut self, then: Shipped) -> Result<(), RunError> {
         self.last = then.number;
         let state = &mut self.file.state;
-        state.shipped = Some(Shipped { shipped_ms: now_ms(), ..then });
+        let sealed = Some(self.settings.encryption.is_some());
+        state.shipped = Some(Shipped { shipped_ms: now_ms(), sealed, ..then });
         (state.intent, state.error) = (None, None);
         self.file.write()
     }

@@ -19,6 +19,9 @@ const SUFFIX: &str = "-replica";
 const VERSION: u32 = 1;
 /// Longer files are not records.
 const MAX_LEN: u64 = 1 << 20;
+/// Tries of the lock, and the pause between them.
+const LOCK_TRIES: u32 = 10;
+const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// The record.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -34,6 +37,9 @@ pub struct State {
     pub clean: Option<FileStamp>,
     /// The last failure, since the last object.
     pub error: Option<String>,
+    /// The archive has everything that was committed by then, milliseconds since 1970.
+    #[serde(default)]
+    pub current_ms: Option<i64>,
 }
 
 /// What holds once an object was shipped.
@@ -59,6 +65,9 @@ pub struct Shipped {
     pub full_bytes: u64,
     /// Bytes of the log sets.
     pub log_bytes: u64,
+    /// True if the object is encrypted; `None` if an older version shipped it.
+    #[serde(default)]
+    pub sealed: Option<bool>,
     /// Page size of the database.
     pub page_size: u32,
     /// Device and inode of its file.
@@ -121,7 +130,8 @@ pub(super) struct StateFile {
 
 impl State {
     /// Makes the record of an archive to which nothing was shipped yet.
-    pub(super) fn of(archive: String) -> Self {
+    #[must_use]
+    pub fn of(archive: String) -> Self {
         Self { archive, ..Self::default() }
     }
 }
@@ -138,12 +148,18 @@ impl StateFile {
         let nofollow = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
         let file = options.custom_flags(nofollow).open(&path);
         let file = file.map_err(RunError::io("open", &path))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(ArchiveError::Followed { path: database.to_owned() }.into());
+        for left in (0..LOCK_TRIES).rev() {
+            match file.try_lock() {
+                Ok(()) => break,
+                // It may be `is_followed` that looks.
+                Err(TryLockError::WouldBlock) if left > 0 => std::thread::sleep(LOCK_PAUSE),
+                Err(TryLockError::WouldBlock) => {
+                    return Err(ArchiveError::Followed { path: database.to_owned() }.into());
+                }
+                Err(TryLockError::Error(source)) => {
+                    return Err(RunError::io("lock", &path)(source));
+                }
             }
-            Err(TryLockError::Error(source)) => return Err(RunError::io("lock", &path)(source)),
         }
         let state = read(&file).unwrap_or_default();
         Ok(Self { file, path, state })
@@ -175,6 +191,24 @@ pub fn state_of(database: &Path) -> Result<Option<State>, RunError> {
         Ok(file) => Ok(read(&file)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(RunError::io("open", &path)(error)),
+    }
+}
+
+/// Returns true if a process follows the database.
+///
+/// # Errors
+/// `Io`.
+pub fn is_followed(database: &Path) -> Result<bool, RunError> {
+    let path = path_of(database);
+    let file = match File::open(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        file => file.map_err(RunError::io("open", &path))?,
+    };
+    match file.try_lock_shared() {
+        // The lock ends with the file.
+        Ok(()) => Ok(false),
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(source)) => Err(RunError::io("lock", &path)(source)),
     }
 }
 

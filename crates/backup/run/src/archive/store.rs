@@ -1,15 +1,16 @@
 //! Where the objects of an archive are: in a directory, or under a prefix of an object store.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use super::names::{name_of, number_of};
+use super::state::FileStamp;
 use crate::output::lock;
-use crate::{FileMedia, FileTarget, MediaSource, RunError, Target, place, stores};
+use crate::{FileMedia, FileTarget, Media, MediaSource, RunError, Target, place, stores};
 
 /// Largest object that is read as a whole.
 const MAX_WHOLE_BYTES: u64 = 8 << 20;
@@ -41,6 +42,15 @@ impl Place {
         match self {
             Self::Directory(path) => path.display().to_string(),
             Self::Prefix(address) => address.clone(),
+        }
+    }
+
+    /// Returns the path or address of object `number`.
+    #[must_use]
+    pub fn object(&self, number: u64) -> OsString {
+        match self {
+            Self::Directory(path) => path.join(name_of(number)).into(),
+            Self::Prefix(address) => format!("{address}/{}", name_of(number)).into(),
         }
     }
 
@@ -118,6 +128,37 @@ impl Store {
         }
         let (objects, kept) = (Arc::clone(&self.objects), Arc::clone(&self.kept));
         Ok(Arc::new(Whole { objects, kept, number, name, bytes }))
+    }
+
+    /// Returns what identifies an unchanged file; `None` for an object on a store.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(super) fn stamp(&self, number: u64) -> Result<Option<FileStamp>, RunError> {
+        let Place::Directory(path) = &self.place else { return Ok(None) };
+        let path = path.join(name_of(number));
+        FileStamp::of(&path).map(Some).map_err(RunError::io("examine", &path))
+    }
+
+    /// Returns true unless the archive is a directory that is not there.
+    pub(super) fn is_there(&self) -> bool {
+        match &self.place {
+            Place::Directory(path) => path.exists(),
+            Place::Prefix(_) => true,
+        }
+    }
+
+    /// Fails because the place is not there.
+    pub(super) fn refuse_gone<T>(&self) -> Result<T, RunError> {
+        Err(RunError::Missing { path: self.place.shown().into() })
+    }
+
+    /// Opens an object as it is now, whatever was kept of it.
+    ///
+    /// # Errors
+    /// Those of [`Media::open`].
+    pub(super) fn now(&self, number: u64, bytes: u64) -> Result<Media, RunError> {
+        Media::open(vec![self.objects.source(&name_of(number), bytes)?])
     }
 
     pub(super) fn target(&self, number: u64) -> Result<Box<dyn Target>, RunError> {

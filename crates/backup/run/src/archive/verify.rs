@@ -46,6 +46,9 @@ pub struct ArchiveReport {
     pub findings: Vec<ObjectFinding>,
     /// Gaps in front of a full set: objects that were removed, or that were lost. First and last.
     pub gaps: Vec<(u64, u64)>,
+    /// Number of the last object up to which its chain is whole, as far as it was read. `restore
+    /// --at latest-good` passes over those behind it.
+    pub good: Option<u64>,
     /// The signatures of each object, checked against its blocks.
     pub signatures: Vec<(u64, Vec<SignatureCheck>)>,
     /// The sets that were read, and whether each is whole: all of its blocks were opened, and it
@@ -65,6 +68,11 @@ pub struct Reading {
 }
 
 impl ArchiveReport {
+    /// Returns the findings about objects that `restore --at latest-good` passes over.
+    pub fn passed_over(&self) -> impl Iterator<Item = &ObjectFinding> {
+        self.findings.iter().filter(|finding| Some(finding.number) > self.good)
+    }
+
     /// Fails if something is wrong.
     ///
     /// # Errors
@@ -101,6 +109,7 @@ impl Archive {
         told: &dyn Fn(u64),
     ) -> Result<ArchiveReport, RunError> {
         let mut report = ArchiveReport::default();
+        let sealed = self.is_encrypted()?;
         let mut links = Links::default();
         let mut due = self.objects.keys().next().copied().unwrap_or(1);
         for (number, bytes) in &self.objects {
@@ -115,6 +124,9 @@ impl Archive {
                 let info = media.only_info()?;
                 let is_full = info.kind == SetKind::Full;
                 set = Some((info.set_id, is_full));
+                if sealed {
+                    self.refuse_plain(number, info)?;
+                }
                 if let Some(gap) = gap.filter(|_| is_full) {
                     report.gaps.push(gap);
                 } else if let Some((first, _)) = gap {
@@ -131,7 +143,7 @@ impl Archive {
                 report.readings.push(Reading { set_id, is_full, is_whole });
             }
             match checked {
-                Ok(()) => {}
+                Ok(()) => report.good = Some(number),
                 Err(error @ (RunError::Cancelled | RunError::Store(_))) => return Err(error),
                 Err(error) => {
                     links.cut();
@@ -182,7 +194,7 @@ impl Archive {
         let holds = signatures.iter().all(|signature| signature.problem.is_none());
         report.signatures.push((number, signatures));
         if !holds {
-            return Err(RunError::WrongSignature { position: 1 });
+            return Err(ArchiveError::WrongSignature { object: self.object(number) }.into());
         }
         if !opened {
             report.closed += 1;

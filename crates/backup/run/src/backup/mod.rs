@@ -19,7 +19,7 @@ use tdekit_key_crypto::SecretBytes;
 
 use self::plan::Plan;
 use self::write::Record;
-use crate::archive::LogBatch;
+use crate::archive::{ArchiveError, LogBatch, is_object_name};
 use crate::error::At;
 use crate::media::base::{self, OpenBase};
 use crate::options::{BackupJob, Compression, Labels, Mode, Source};
@@ -116,6 +116,11 @@ pub fn backup(
     backup_begun(job, None, targets, run)
 }
 
+/// Refuses a backup to an object of an archive: that holds one set and nothing else.
+fn refuse_object(object: Option<String>) -> Result<(), RunError> {
+    object.map_or(Ok(()), |object| Err(ArchiveError::NoBackupThere { object }.into()))
+}
+
 /// As [`backup`], of what an archive has begun.
 ///
 /// # Errors
@@ -129,8 +134,15 @@ pub(crate) fn backup_begun(
     run.check()?;
     check_options(&job)?;
     let logs = matches!(begun, Some(Begun::Log(_)));
+    if begun.is_none() && job.mode != Mode::Replace {
+        let object = targets.iter().map(|target| target.name()).find(|name| is_object_name(name));
+        refuse_object(object)?;
+    }
     let mut plan = Plan::open(targets, (job.layout, logs), job.mode, now_ms())?;
     let media = plan.media.take();
+    let has_log = |media: &&Media| media.sets().iter().any(|set| set.log.is_some());
+    let object = media.as_ref().filter(has_log).and_then(|media| media.names().into_iter().next());
+    refuse_object(object)?;
     if !job.allow_mixed {
         refuse_mixed(media.as_ref(), job.encryption.is_some())?;
     }

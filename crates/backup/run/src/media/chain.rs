@@ -15,11 +15,12 @@ pub struct Chain<'a> {
     /// Where log sets follow the full one: the last transaction of the last set that is wanted, and
     /// the pages of the database behind it.
     cut: Option<(u32, u32)>,
+    is_archive: bool,
 }
 
 impl<'a> Chain<'a> {
     pub(super) fn new(sets: Vec<(&'a SetInfo, OpenSet<'a>)>) -> Self {
-        Self { sets, cut: None }
+        Self { sets, cut: None, is_archive: false }
     }
 
     /// Makes a chain of an archive: a full set, and with `cut` log sets that follow it.
@@ -27,13 +28,20 @@ impl<'a> Chain<'a> {
         sets: Vec<(&'a SetInfo, OpenSet<'a>)>,
         cut: Option<(u32, u32)>,
     ) -> Self {
-        Self { sets, cut }
+        Self { sets, cut, is_archive: true }
     }
 
     /// Returns the sets: a full one, then perhaps the differential one based on it, or the log sets
     /// behind it.
     pub fn sets(&self) -> impl Iterator<Item = &'a SetInfo> + '_ {
         self.sets.iter().map(|(info, _)| *info)
+    }
+
+    /// Returns the name of the object with the set at `index`, if the chain is of an archive.
+    pub(crate) fn object(&self, index: usize) -> Option<&str> {
+        let (_, set) = self.sets.get(index).filter(|_| self.is_archive)?;
+        let (volume, _) = set.families.first()?.copies.first()?;
+        Some(&volume.name)
     }
 
     /// Reads every block of every copy and checks the signatures, in the order of [`Self::sets`].

@@ -1,11 +1,11 @@
 //! A database from an archive, as it was at a point.
 
 use tdekit_backup_run::UnwrapSecret;
-use tdekit_backup_run::archive::{Archive, ArchivePlace, At};
+use tdekit_backup_run::archive::{Archive, ArchivePlace, At, PassedObject};
 use tdekit_backup_run::place::{Place, open};
 use tdekit_console::{GlobalArgs, output};
 
-use super::{RestoreArgs, Work, warn_expired};
+use super::{Passed, RestoreArgs, Work, warn_expired};
 use crate::backup::progress::{Reporter, run as steer};
 use crate::error::CommandError;
 
@@ -26,17 +26,21 @@ pub(super) fn restore(
         }
     };
     let unwrap = keys.as_ref().map(|keys| keys as &dyn UnwrapSecret);
+    let mut passed_over = Vec::new();
     let found = match at {
         At::LatestGood => {
             let reporter = Reporter::new("verify", None);
             let report = |progress| reporter.at(progress);
             let steered = steer(args.threads, args.throttle, &report);
-            let good = archive.latest_good(unwrap, &steered);
+            let good = archive.latest_good(sealed, unwrap, &steered);
             reporter.end();
-            let (found, passed_over) = good?;
-            for error in passed_over {
-                output::warning(format_args!("passed over: {error}"));
+            let (found, passed) = good?;
+            for PassedObject { object, reason, .. } in &passed {
+                let reason = reason.strip_prefix(object.as_str()).unwrap_or(reason);
+                let reason = reason.trim_start_matches([':', ' ']);
+                output::warning(format_args!("passed over: {object}: {reason}"));
             }
+            passed_over = passed.into_iter().map(Passed::Object).collect();
             found
         }
         at => archive.chain(at)?,
@@ -59,7 +63,7 @@ pub(super) fn restore(
         chain,
         signed: false,
         findings: Vec::new(),
-        passed_over: Vec::new(),
+        passed_over,
         point: Some((place.shown(), point)),
     };
     work.check_policy()?;

@@ -1,0 +1,257 @@
+//! The file of `replicate --config`: databases, and how each is followed.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tdekit_backup_run::Compression;
+use tdekit_backup_run::archive::ArchivePlace;
+use toml::{Table, Value};
+
+use super::follow::Wanted;
+use crate::backup::many::name_of;
+use crate::backup::value::{parse_bytes, parse_compression, parse_encryption};
+use crate::error::CommandError;
+use crate::when::parse_length;
+
+/// The list of databases.
+const LIST: &str = "database";
+/// Keys of a database that say which it is.
+const OWN: [&str; 1] = ["path"];
+/// Keys of a database; before the list they hold for all that say nothing else.
+const COMMON: [&str; 9] = [
+    "to",
+    "certificates",
+    "encryption",
+    "every",
+    "snapshot_every",
+    "log_limit",
+    "compression",
+    "sign",
+    "no_sign",
+];
+const NAME: &str = "{name}";
+/// Longer files are no configuration.
+const MAX_BYTES: u64 = 1 << 20;
+/// Permissions that let others change the file.
+const WRITABLE: u32 = 0o022;
+
+/// Reads the file. Relative paths are relative to its directory.
+///
+/// # Errors
+/// `Usage` with the fault, `Io`.
+pub(super) fn read(path: &Path) -> Result<Vec<Wanted>, CommandError> {
+    let facts = fs::metadata(path).map_err(|error| CommandError::io("read", path, error))?;
+    let wrong = |told: String| CommandError::usage(format!("{}: {told}", path.display()));
+    if !facts.is_file() || facts.len() > MAX_BYTES {
+        return Err(wrong("it is no configuration".to_owned()));
+    }
+    if facts.mode() & WRITABLE != 0 {
+        let told = "others can change it, and so where databases are shipped to: chmod go-w";
+        return Err(wrong(told.to_owned()));
+    }
+    let text = fs::read_to_string(path).map_err(|error| CommandError::io("read", path, error))?;
+    let directory = path.parent().unwrap_or(Path::new(""));
+    let wanted = parse(&text, directory).map_err(wrong)?;
+    refuse_twice(&wanted).map_err(wrong)?;
+    Ok(wanted)
+}
+
+fn parse(text: &str, directory: &Path) -> Result<Vec<Wanted>, String> {
+    let table: Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
+    refuse_unknown(&table, [LIST].iter().chain(&COMMON), "it")?;
+    let list = match table.get(LIST) {
+        Some(Value::Array(list)) if !list.is_empty() => list,
+        Some(Value::Array(_)) | None => return Err(format!("it has no [[{LIST}]]")),
+        Some(_) => return Err(format!("{LIST} is not a list: [[{LIST}]] begins each")),
+    };
+    let mut all = Vec::with_capacity(list.len());
+    for (number, own) in (1..).zip(list) {
+        let who = format!("database {number}");
+        let Value::Table(own) = own else { return Err(format!("{who} is not a table")) };
+        let who = match own.get("path") {
+            Some(Value::String(path)) => format!("{who} ({path})"),
+            _ => who,
+        };
+        refuse_unknown(own, OWN.iter().chain(&COMMON), &who)?;
+        let keys = Keys { own, common: &table, who: &who };
+        all.push(keys.wanted(directory)?);
+    }
+    Ok(all)
+}
+
+/// Fails if a key is not known, and names the nearest one that is.
+fn refuse_unknown<'a>(
+    table: &Table,
+    known: impl Iterator<Item = &'a &'static str> + Clone,
+    who: &str,
+) -> Result<(), String> {
+    for key in table.keys().filter(|key| !known.clone().any(|it| it == key)) {
+        let written = key.to_ascii_lowercase().replace('-', "_");
+        // A common beginning counts most: names are cut short more often than they are misspelt.
+        let likeness = |known: &str| strsim::jaro_winkler(known, &written);
+        let nearest = known.clone().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+        let nearest = nearest.copied().unwrap_or_default();
+        return Err(format!("{who} has {key}, which is not known: {nearest} is the nearest"));
+    }
+    Ok(())
+}
+
+/// The values of a database.
+struct Keys<'a> {
+    own: &'a Table,
+    common: &'a Table,
+    who: &'a str,
+}
+
+impl<'a> Keys<'a> {
+    fn wanted(&self, directory: &Path) -> Result<Wanted, String> {
+        let Self { who, .. } = self;
+        let Some(path) = self.text("path")? else { return Err(format!("{who} has no path")) };
+        let database = directory.join(path);
+        let Some(to) = self.text("to")? else { return Err(format!("{who} has no to")) };
+        let (every, day) = (Duration::from_secs(1), Duration::from_secs(24 * 3600));
+        Ok(Wanted {
+            to: self.archive(to, &database, directory)?,
+            database,
+            certificates: self.certificates()?,
+            encryption: self.parsed("encryption", parse_encryption)?,
+            every: self.parsed("every", parse_length)?.unwrap_or(every),
+            snapshot_every: self.parsed("snapshot_every", parse_length)?.unwrap_or(day),
+            log_limit: self.parsed("log_limit", parse_bytes)?.unwrap_or(1_000_000_000),
+            compression: match self.parsed("compression", parse_compression)? {
+                Some(compression) => compression,
+                None => parse_compression("zstd").unwrap_or(Compression::None),
+            },
+            sign: self.text("sign")?.map(str::to_owned),
+            no_sign: match self.value("no_sign") {
+                None => false,
+                Some(Value::Boolean(no_sign)) => *no_sign,
+                Some(_) => return Err(format!("no_sign of {who} is neither true nor false")),
+            },
+            take_over: false,
+        })
+    }
+
+    /// Returns the archive: `{name}` stands for the name of the database's file.
+    fn archive(&self, to: &str, database: &Path, directory: &Path) -> Result<OsString, String> {
+        let name = name_of(database);
+        let name = name.to_str().unwrap_or_default();
+        let to = to.replace(NAME, name);
+        if let Some((_, rest)) = to.split_once('{').filter(|(_, rest)| rest.contains('}')) {
+            let word = rest.split('}').next().unwrap_or_default();
+            let who = self.who;
+            return Err(format!("to of {who} has {{{word}}}: only {NAME} stands for something"));
+        }
+        Ok(match ArchivePlace::of(to.as_ref()) {
+            ArchivePlace::Directory(path) => directory.join(path).into(),
+            ArchivePlace::Prefix(address) => address.into(),
+        })
+    }
+
+    fn certificates(&self) -> Result<Vec<String>, String> {
+        let wrong = || format!("certificates of {} is not a list of names", self.who);
+        let list = match self.value("certificates") {
+            None => return Ok(Vec::new()),
+            Some(Value::Array(list)) => list,
+            Some(_) => return Err(wrong()),
+        };
+        list.iter().map(|name| name.as_str().map(str::to_owned).ok_or_else(wrong)).collect()
+    }
+
+    fn value(&self, key: &str) -> Option<&'a Value> {
+        self.own.get(key).or_else(|| self.common.get(key))
+    }
+
+    fn text(&self, key: &str) -> Result<Option<&'a str>, String> {
+        match self.value(key) {
+            None => Ok(None),
+            Some(Value::String(text)) if !text.is_empty() => Ok(Some(text)),
+            Some(_) => Err(format!("{key} of {} is not a text", self.who)),
+        }
+    }
+
+    fn parsed<T>(
+        &self,
+        key: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Option<T>, String> {
+        let parsed = |text| parse(text).map_err(|error| format!("{key} of {}: {error}", self.who));
+        self.text(key)?.map(parsed).transpose()
+    }
+}
+
+/// Fails if two of them are one file, or ship to one archive.
+fn refuse_twice(all: &[Wanted]) -> Result<(), String> {
+    let file = |path: &PathBuf| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    for (at, one) in all.iter().enumerate() {
+        let to = ArchivePlace::of(&one.to).recorded();
+        for other in all.iter().take(at) {
+            let (a, b) = (one.database.display(), other.database.display());
+            let is_one = file(&one.database).is_some_and(|it| Some(it) == file(&other.database));
+            if is_one || one.database == other.database {
+                return Err(format!("{a} and {b} are one database"));
+            }
+            if to == ArchivePlace::of(&other.to).recorded() {
+                return Err(format!("{a} and {b} have one archive, {to}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Result<Vec<Wanted>, String> {
+        let all = parse(text, Path::new("/etc/tdekit"))?;
+        refuse_twice(&all).map(|()| all)
+    }
+
+    #[test]
+    fn each_database_has_its_own_values_and_those_of_all() {
+        let all = of("to = 's3://b/{name}'\nevery = '5s'\ncertificates = ['A', 'B']\n\
+             [[database]]\npath = '/srv/app.db'\n[[database]]\npath = 'x.db'\nto = 'x'\n\
+             certificates = []\nevery = '2m'\nlog_limit = '5MB'\nno_sign = true")
+        .unwrap();
+        assert_eq!(all.len(), 2);
+        assert_eq!((&all[0].to, all[0].every.as_secs()), (&"s3://b/app".into(), 5));
+        assert_eq!(all[0].certificates, ["A", "B"]);
+        assert!(!all[0].no_sign && all[0].snapshot_every.as_secs() == 86_400);
+        assert_eq!(all[1].database, Path::new("/etc/tdekit/x.db"));
+        assert_eq!((&all[1].to, all[1].every.as_secs()), (&"/etc/tdekit/x".into(), 120));
+        assert!(all[1].certificates.is_empty() && all[1].no_sign);
+        assert_eq!((all[0].log_limit, all[1].log_limit), (1_000_000_000, 5_000_000));
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused_and_the_nearest_is_named() {
+        let one = "[[database]]\npath = 'a'\nto = 'b'\n";
+        for (text, told) in [
+            ("", "no [[database]]"),
+            ("[database]\npath = 'a'", "is not a list"),
+            ("evry = '1s'\n[[database]]", "it has evry, which is not known: every"),
+            ("[[databases]]\n", "database is the nearest"),
+            (&format!("{one}certificate = ['a']"), "certificates is the nearest"),
+            (&format!("{one}snapshot-every = '1d'"), "snapshot_every is the nearest"),
+            (&format!("{one}take_over = true"), "take_over, which is not known"),
+            (&format!("{one}every = 1"), "every of database 1 (a) is not a text"),
+            (&format!("{one}every = 'x'"), "every of database 1 (a): "),
+            (&format!("{one}certificates = 'A'"), "not a list of names"),
+            (&format!("{one}certificates = [1]"), "not a list of names"),
+            (&format!("{one}no_sign = 'yes'"), "neither true nor false"),
+            ("[[database]]\npath = 'a'", "has no to"),
+            ("[[database]]\nto = 'a'", "has no path"),
+            ("[[database]]\npath = 'a'\nto = 'b/{date}'", "{date}"),
+            (&format!("{one}{one}"), "are one database"),
+            (&format!("{one}[[database]]\npath = 'c'\nto = './b'"), "have one archive"),
+            ("x = ", "TOML"),
+        ] {
+            let wrong = of(text).unwrap_err();
+            assert!(wrong.contains(told), "{text}: {wrong}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Following many databases in one process. One that fails does not stop the others.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tdekit_backup_run::archive::{ArchiveError, wait_after};
+use tdekit_backup_run::labels::now_ms;
+use tdekit_backup_run::{RunError, date_of_ms};
+use tdekit_console::{ConsoleError, Failure, GlobalArgs, output};
+use tdekit_key_crypto::Kind;
+
+use super::config;
+use super::follow::{Shared, Wanted, follow, tell};
+use crate::backup::many::worst;
+use crate::error::CommandError;
+use crate::progress::stop_flag;
+
+/// Interval at which a database that waits looks whether the process is to end.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Follows the databases of a configuration until the process is told to stop; with `once`, ships
+/// what is there.
+///
+/// # Errors
+/// Those of the configuration; `NotShipped` with the worst kind of what failed last.
+pub(super) fn run(
+    file: &Path,
+    (once, quiet): (bool, bool),
+    global: &GlobalArgs,
+) -> Result<(), CommandError> {
+    let all = config::read(file)?;
+    let shared = Shared::new(global, all.len());
+    let shared = &shared;
+    let failures: Vec<Kind> = thread::scope(|scope| {
+        let start = |(index, wanted)| {
+            let follower = move || One { wanted, index, shared, once, quiet }.follow();
+            let name = format!("replicate {index}");
+            thread::Builder::new().name(name).spawn_scoped(scope, follower)
+        };
+        let threads: Vec<_> = all.iter().enumerate().map(start).collect();
+        let end = |thread: std::io::Result<thread::ScopedJoinHandle<'_, _>>| match thread {
+            Ok(thread) => thread.join().unwrap_or(Some(Kind::Io)),
+            Err(error) => {
+                output::note(format_args!("error: a thread could not be started: {error}"));
+                Some(Kind::Io)
+            }
+        };
+        threads.into_iter().filter_map(end).collect()
+    });
+    match worst(&failures) {
+        Some(kind) => {
+            Err(CommandError::NotShipped { kind, failed: failures.len(), all: all.len() })
+        }
+        None => Ok(()),
+    }
+}
+
+/// One of the databases.
+struct One<'a> {
+    wanted: &'a Wanted,
+    index: usize,
+    shared: &'a Shared<'a>,
+    once: bool,
+    quiet: bool,
+}
+
+impl One<'_> {
+    /// Follows it, and begins again after failures. Returns the kind of the last one, if it ends
+    /// with one.
+    fn follow(&self) -> Option<Kind> {
+        let who = format!("{}: ", self.wanted.database.display());
+        let mut failures = 0;
+        loop {
+            let mut shipped = false;
+            let mut heed = |event| {
+                shipped = true;
+                tell(self.wanted, &who, self.quiet, &event);
+            };
+            let ended = follow(self.wanted, (self.index, self.once), self.shared, &mut heed);
+            let Err(error) = ended else { return None };
+            if shipped {
+                failures = 0;
+            }
+            let for_good = self.once || is_for_good(&error) || stops();
+            let wait = wait_after(failures);
+            failures = failures.saturating_add(1);
+            self.report(&error, &who, (!for_good).then_some(wait));
+            if for_good || !wait_unless_stopped(wait) {
+                return Some(error.kind());
+            }
+        }
+    }
+
+    fn report(&self, error: &CommandError, who: &str, again: Option<Duration>) {
+        let at = date_of_ms(now_ms());
+        match again {
+            Some(wait) => output::note(format_args!(
+                "error: {at} {who}{error}; again in {:.1} s",
+                wait.as_secs_f64()
+            )),
+            None => output::note(format_args!("error: {at} {who}{error}")),
+        }
+        if let Some(hint) = error.hint() {
+            output::note(format_args!("hint: {hint}"));
+        }
+    }
+}
+
+fn stops() -> bool {
+    stop_flag().load(Ordering::Relaxed)
+}
+
+/// Returns true if another process ships to the archive: to begin again would be to fight it.
+fn is_for_good(error: &CommandError) -> bool {
+    matches!(
+        error,
+        CommandError::Console(ConsoleError::Run(RunError::Archive(ArchiveError::Overtaken { .. })))
+    )
+}
+
+/// Waits; returns false if the process is to end.
+fn wait_unless_stopped(wait: Duration) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() < wait {
+        if stops() {
+            return false;
+        }
+        thread::sleep(LOOK.min(wait));
+    }
+    !stops()
+}
