@@ -357,14 +357,19 @@ pub(crate) struct CreateTable {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum AlterTable {
-    Add(Vec<ColumnDef>, Vec<Constraint>),
+    /// With true, WITH NOCHECK: rows that are there are not checked.
+    Add(Vec<ColumnDef>, Vec<Constraint>, bool),
     /// With true, IF EXISTS.
     DropColumn(Vec<String>, bool),
     /// The column's new type and nullability.
     AlterColumn(ColumnDef),
     DropConstraint(Vec<String>, bool),
-    /// CHECK CONSTRAINT: enables them; ALL if none is named.
-    Enable(Vec<String>),
+    /// CHECK CONSTRAINT and NOCHECK CONSTRAINT; ALL if none is named.
+    Switch {
+        names: Vec<String>,
+        enable: bool,
+        check: bool,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq)]

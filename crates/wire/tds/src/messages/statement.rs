@@ -387,6 +387,11 @@ table! {
         object name '{table}' and the index name '{index}'. The duplicate key value is {key}.";
     NotAConstraint { name: String } = 3728, 16, 1, Statement, "'{name}' is not a constraint.";
     NoConstraint { name: String } = 4917, 16, 0, Statement, "Constraint '{name}' does not exist.";
+    SwitchFailed {} = 4916, 16, 0, Statement,
+        "Could not enable or disable the constraint. See previous errors.";
+    NoSwitch { name: String } = 11415, 16, 1, Statement,
+        "Object '{name}' cannot be disabled or enabled. This action applies only to foreign key and \
+        check constraints.";
     KeyReferenced { name: String, table: String, key: String } = 3725, 16, 0, Statement,
         "The constraint '{name}' is being referenced by table '{table}', foreign key constraint \
         '{key}'.";

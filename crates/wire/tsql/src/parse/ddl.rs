@@ -452,19 +452,15 @@ impl Parser<'_> {
             self.drop_from_table()?
         } else {
             let unchecked = self.eat_words(&["WITH", "NOCHECK"]);
-            if !unchecked {
-                self.eat_words(&["WITH", "CHECK"]);
-            }
+            let checked = !unchecked && self.eat_words(&["WITH", "CHECK"]);
             if self.eat_words(&["ALTER", "COLUMN"]) {
                 self.alter_column()?
             } else if self.eat("ADD") {
                 self.add_to_table(unchecked)?
             } else if self.eat_words(&["CHECK", "CONSTRAINT"]) {
-                if unchecked {
-                    return Err(Error::unsupported("WITH NOCHECK"));
-                }
-                let all = self.eat("ALL");
-                AlterTable::Enable(if all { Vec::new() } else { self.commas(Self::identifier)? })
+                self.switch_constraints(true, checked)?
+            } else if self.eat_words(&["NOCHECK", "CONSTRAINT"]) {
+                self.switch_constraints(false, false)?
             } else if let Tok::Word(word) = self.tok() {
                 let word = word.to_ascii_uppercase();
                 return Err(Error::unsupported(format!("ALTER TABLE {word}")));
@@ -475,8 +471,14 @@ impl Parser<'_> {
         Ok(Kind::Act(Action::AlterTable(name, change)))
     }
 
-    /// The rest of ADD. WITH NOCHECK has no effect on keys and defaults; other constraints would
-    /// hold for some rows only.
+    /// `{ALL | name, ..}` of CHECK CONSTRAINT and NOCHECK CONSTRAINT.
+    fn switch_constraints(&mut self, enable: bool, check: bool) -> Result<AlterTable> {
+        let all = self.eat("ALL");
+        let names = if all { Vec::new() } else { self.commas(Self::identifier)? };
+        Ok(AlterTable::Switch { names, enable, check })
+    }
+
+    /// The rest of ADD. WITH NOCHECK has no effect on keys and defaults.
     fn add_to_table(&mut self, unchecked: bool) -> Result<AlterTable> {
         let (mut columns, mut constraints) = (Vec::new(), Vec::new());
         loop {
@@ -489,14 +491,7 @@ impl Parser<'_> {
                 break;
             }
         }
-        let inside = columns.iter().flat_map(|column| &column.constraints);
-        let partial = |made: &Constraint| {
-            matches!(made.kind, ConstraintKind::Check(..) | ConstraintKind::Foreign { .. })
-        };
-        if unchecked && constraints.iter().chain(inside).any(partial) {
-            return Err(Error::unsupported("WITH NOCHECK"));
-        }
-        Ok(AlterTable::Add(columns, constraints))
+        Ok(AlterTable::Add(columns, constraints, unchecked))
     }
 
     /// `name type [COLLATE ..] [NULL | NOT NULL]`.

@@ -227,6 +227,16 @@ pub(crate) fn default_expression(text: &str) -> Result<Expr> {
     }
 }
 
+/// Parses the condition of a CHECK, as it was written.
+pub(crate) fn check_condition(text: &str) -> Result<Expr> {
+    let mut parser = Parser::new(text, true).map_err(|at| at.error)?;
+    let condition = parser.condition()?;
+    match parser.tok() {
+        Tok::End => Ok(condition),
+        _ => Err(parser.unexpected()),
+    }
+}
+
 /// Parses the name of a type.
 pub(crate) fn parse_type(text: &str) -> Result<tdekit_wire_tds::SqlType> {
     let mut parser = Parser::new(text, true).map_err(|at| at.error)?;

@@ -23,4 +23,5 @@ mod schemas;
 mod semantics;
 mod smoke;
 mod split;
+mod trust;
 mod types;

@@ -3,7 +3,7 @@
 
 use super::model::{
     DESCENDING, Facts, ForeignKey, Index, NULLS, Named, Object, ObjectColumn, ProcedureParameter,
-    Rule, SEPARATOR, made_name, schema_and_name,
+    Reference, Rule, SEPARATOR, Trust, made_name, schema_and_name,
 };
 use crate::run::catalog::named::has_table;
 use rusqlite::{Connection, OptionalExtension};
@@ -155,9 +155,10 @@ impl Facts {
             let column = check.columns.first().map_or(0, |name| ordinal(&table, name));
             let id = self.add_constraint(object, &check.name, "C");
             let (name, text) = (check.name.clone(), check.text.clone());
-            self.checks.push(Rule { id, name, object, column, text });
+            self.checks.push(Rule { id, name, object, column, text, trust: check.trust });
         }
-        let keys = foreign_keys(connection, &table).map_err(fail)?;
+        let mut keys = foreign_keys(connection, &table).map_err(fail)?;
+        keys.extend(named.iter().filter_map(|found| found.reference.clone()));
         self.add_foreign_keys(db, database, &table, &named, keys)
     }
 
@@ -182,7 +183,8 @@ impl Facts {
                 };
                 default_id = self.add_constraint(object, &name, "D");
                 let text = super::defaults::shown(text);
-                self.defaults.push(Rule { id: default_id, name, object, column: id, text });
+                let trust = Trust::Full;
+                self.defaults.push(Rule { id: default_id, name, object, column: id, text, trust });
             }
             self.columns.push(ObjectColumn {
                 object,
@@ -210,7 +212,7 @@ impl Facts {
         database: &str,
         table: &Table,
         named: &[Named],
-        keys: Vec<RawKey>,
+        keys: Vec<Reference>,
     ) -> Result<()> {
         let object = object_id(&table.name);
         for key in keys {
@@ -218,7 +220,11 @@ impl Facts {
             let full = Name(vec![database.to_owned(), schema, name]);
             let parent = db.find(&full, database)?;
             let from: Vec<String> = key.columns.iter().map(|(from, _)| from.clone()).collect();
-            let given = named.iter().find(|found| found.kind == "F" && found.columns == from);
+            let given = named.iter().find(|found| {
+                let known = self.foreign_keys.iter().any(|key| key.name == found.name);
+                found.kind == "F" && found.columns == from && !known
+            });
+            let trust = given.map_or(Trust::Full, |given| given.trust);
             let name = match given {
                 Some(given) => given.name.clone(),
                 None => made_name("FK", &table.name, &from.join("_")),
@@ -246,9 +252,17 @@ impl Facts {
                 columns,
                 on_delete: key.on_delete,
                 on_update: key.on_update,
+                trust,
             });
         }
         Ok(())
+    }
+
+    /// What is known of the rows and a foreign key or CHECK.
+    pub(super) fn trust(&self, id: i64) -> Trust {
+        let keys = self.foreign_keys.iter().map(|key| (key.id, key.trust));
+        let mut all = keys.chain(self.checks.iter().map(|check| (check.id, check.trust)));
+        all.find(|(own, _)| *own == id).map_or(Trust::Full, |(_, trust)| trust)
     }
 
     pub(crate) fn object(&self, id: i64) -> Option<&Object> {
@@ -266,25 +280,50 @@ pub(crate) fn constraints(connection: &Connection, table: &Table) -> rusqlite::R
     if !has_table(connection, &table.schema, "tsql_constraint")? {
         return Ok(Vec::new());
     }
+    let own = quote(&table.schema);
+    let unchecked = if has_table(connection, &table.schema, "tsql_unchecked")? {
+        format!("{own}.tsql_unchecked")
+    } else {
+        "(SELECT NULL AS table_name, NULL AS name, NULL AS disabled, NULL AS parent, NULL AS \
+         parents, NULL AS on_delete, NULL AS on_update)"
+            .to_owned()
+    };
     let sql = format!(
-        "SELECT name, kind, columns, definition FROM {}.tsql_constraint WHERE table_name = ?1 \
-        ORDER BY rowid",
-        quote(&table.schema)
+        "SELECT c.name, c.kind, c.columns, c.definition, u.disabled, u.parent, u.parents, \
+        u.on_delete, u.on_update FROM {own}.tsql_constraint AS c LEFT JOIN {unchecked} AS u ON \
+        u.table_name = c.table_name AND u.name = c.name WHERE c.table_name = ?1 ORDER BY c.rowid"
     );
     let mut statement = connection.prepare_cached(&sql)?;
     let rows = statement.query_map([&table.name], |row| {
         let columns: String = row.get(2)?;
         let columns: Vec<&str> = columns.split(SEPARATOR).filter(|part| !part.is_empty()).collect();
         let bare = columns.iter().map(|name| name.trim_end_matches(DESCENDING).to_owned());
+        let bare: Vec<String> = bare.collect();
+        let trust = match row.get::<_, Option<bool>>(4)? {
+            None => Trust::Full,
+            Some(false) => Trust::Untrusted,
+            Some(true) => Trust::Disabled,
+        };
         Ok(Named {
             descending: columns.iter().map(|name| name.ends_with(DESCENDING)).collect(),
             name: row.get(0)?,
             kind: row.get(1)?,
-            columns: bare.collect(),
             text: row.get(3)?,
+            trust,
+            reference: reference(row, &bare)?,
+            columns: bare,
         })
     })?;
     rows.collect()
+}
+
+/// The rest of a disabled foreign key's definition.
+fn reference(row: &rusqlite::Row<'_>, own: &[String]) -> rusqlite::Result<Option<Reference>> {
+    let Some(table) = row.get::<_, Option<String>>(5)? else { return Ok(None) };
+    let parents: String = row.get(6)?;
+    let mut parents = parents.split(SEPARATOR).filter(|part| !part.is_empty()).map(str::to_owned);
+    let columns = own.iter().map(|name| (name.clone(), parents.next())).collect();
+    Ok(Some(Reference { table, columns, on_delete: row.get(7)?, on_update: row.get(8)? }))
 }
 
 type Identity = (i64, i64, Option<i64>);
@@ -433,19 +472,16 @@ fn index_columns(
     rows.collect()
 }
 
-struct RawKey {
-    table: String,
-    columns: Vec<(String, Option<String>)>,
-    on_update: String,
-    on_delete: String,
-}
-
-fn foreign_keys(connection: &Connection, table: &Table) -> rusqlite::Result<Vec<RawKey>> {
+/// Returns the foreign keys that SQLite knows of a table.
+pub(crate) fn foreign_keys(
+    connection: &Connection,
+    table: &Table,
+) -> rusqlite::Result<Vec<Reference>> {
     let sql = "SELECT id, \"table\", \"from\", \"to\", on_update, on_delete \
         FROM pragma_foreign_key_list(?1, ?2) ORDER BY id DESC, seq";
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query([&table.name, &table.schema])?;
-    let mut keys: Vec<(i64, RawKey)> = Vec::new();
+    let mut keys: Vec<(i64, Reference)> = Vec::new();
     while let Some(row) = rows.next()? {
         let id: i64 = row.get(0)?;
         let columns = (row.get(2)?, row.get(3)?);
@@ -454,7 +490,7 @@ fn foreign_keys(connection: &Connection, table: &Table) -> rusqlite::Result<Vec<
             None => {
                 let (table, on_update, on_delete) = (row.get(1)?, row.get(4)?, row.get(5)?);
                 let columns = vec![columns];
-                keys.push((id, RawKey { table, columns, on_update, on_delete }));
+                keys.push((id, Reference { table, columns, on_update, on_delete }));
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::functions::eval::SessionCalls;
 use crate::run::catalog::model::object_id;
 use crate::run::catalog::model::{FIXED, schema_id};
-use crate::run::catalog::model::{Facts, Object, ObjectColumn, Snapshot};
+use crate::run::catalog::model::{Facts, Object, ObjectColumn, Snapshot, Trust};
 use crate::run::messages::shown;
 use crate::value::{Val, is_text};
 
@@ -132,6 +132,11 @@ impl Snapshot {
             "isuniquecnst" => bit(object.kind == "UQ"),
             "ischeckcnst" => bit(object.kind == "C"),
             "isdefaultcnst" => bit(object.kind == "D"),
+            "cnstisdisabled" | "cnstisnottrusted" if matches!(object.kind, "F" | "C") => {
+                let trust = facts.map_or(Trust::Full, |facts| facts.trust(object.id));
+                let only_disabled = property.eq_ignore_ascii_case("CnstIsDisabled");
+                bit(trust == Trust::Disabled || !only_disabled && trust == Trust::Untrusted)
+            }
             "tablehasprimarykey" if table => bit(child("PK")),
             "tablehasforeignkey" if table => bit(child("F")),
             "tablehasuniquecnst" if table => bit(child("UQ")),

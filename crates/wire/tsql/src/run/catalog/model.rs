@@ -67,6 +67,19 @@ pub(crate) struct ForeignKey {
     pub(crate) columns: Vec<(i64, i64)>,
     pub(crate) on_delete: String,
     pub(crate) on_update: String,
+    pub(crate) trust: Trust,
+}
+
+/// What is known of a table's rows and a constraint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Trust {
+    /// All rows fulfil it.
+    #[default]
+    Full,
+    /// New rows fulfil it; others were not checked.
+    Untrusted,
+    /// It is not enforced.
+    Disabled,
 }
 
 /// A CHECK or DEFAULT with its text.
@@ -78,6 +91,7 @@ pub(crate) struct Rule {
     /// 0 for a CHECK of the whole table.
     pub(crate) column: i64,
     pub(crate) text: String,
+    pub(crate) trust: Trust,
 }
 
 #[derive(Debug, Clone)]
@@ -122,6 +136,20 @@ pub(crate) struct Named {
     pub(crate) columns: Vec<String>,
     pub(crate) descending: Vec<bool>,
     pub(crate) text: String,
+    pub(crate) trust: Trust,
+    /// Of a disabled foreign key.
+    pub(crate) reference: Option<Reference>,
+}
+
+/// A foreign key as SQLite knows it, or as `tsql_unchecked` keeps it.
+#[derive(Debug, Clone)]
+pub(crate) struct Reference {
+    /// The parent's name in SQLite.
+    pub(crate) table: String,
+    /// Column of the child, column of the parent; none for its primary key's.
+    pub(crate) columns: Vec<(String, Option<String>)>,
+    pub(crate) on_update: String,
+    pub(crate) on_delete: String,
 }
 
 impl Named {

@@ -139,7 +139,7 @@ impl Run<'_> {
         let kernels = self.s.db.kernels.clone();
         self.define(&table.schema.clone(), |run| {
             run.sql(&format!("DROP TABLE {}", table.sql()), &table.database)?;
-            for own in ["tsql_identity", "tsql_default", "tsql_constraint"] {
+            for own in super::rename::OWN {
                 let connection = run.s.db.connection()?;
                 let there = has_table(connection, &table.schema, own)
                     .map_err(|error| failure(&kernels, &error, &table.database))?;

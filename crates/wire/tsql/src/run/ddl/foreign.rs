@@ -6,14 +6,14 @@ use rusqlite::Connection;
 use tdekit_wire_tds::SqlType;
 
 use super::super::db::failure;
-use super::constraint::{conflict, set_text};
+use super::constraint::conflict;
 use super::table::NamedConstraint;
-use super::text::TableText;
 use crate::ast::{Constraint, ConstraintKind, Name};
 use crate::error::{Error, Result};
 use crate::name::quote;
 use crate::run::catalog::facts::constraints;
-use crate::run::catalog::model::schema_and_name;
+use crate::run::catalog::model::{Trust, schema_and_name};
+use crate::run::catalog::named::has_table;
 use crate::run::catalog::{Table, TableKind};
 use crate::run::work::Run;
 
@@ -97,6 +97,7 @@ impl Run<'_> {
         given: Option<&str>,
         constraint: &Constraint,
         column: &[String],
+        unchecked: bool,
     ) -> Result<()> {
         let ConstraintKind::Foreign { columns, table: parent, parents, on_delete, on_update } =
             &constraint.kind
@@ -124,37 +125,41 @@ impl Run<'_> {
         let child = Child { table: &table.name, columns: own };
         let key = self.parent_key(&name, &child, &there, parents)?;
         let own: Vec<String> = child.columns.into_iter().map(|(name, _)| name).collect();
-        if self.finds(&orphans(table, &own, &there, &key), table)? {
+        if unchecked {
+            self.note_trust(table, &name, Trust::Untrusted, None)?;
+        } else if self.finds(&orphans(table, &own, &there, &key), table)? {
             return Err(conflict("FOREIGN KEY", &name, table));
         }
         let item = foreign_text(&name, &own, &key.name, &key.columns, [*on_delete, *on_update]);
-        let sql = self.table_text(table)?;
-        let mut text = TableText::parse(&sql).ok_or_else(|| {
-            Error::feature("ALTER TABLE ADD to a table that is written in this way")
-        })?;
-        text.add(&item);
-        let schema = quote(&table.schema);
-        self.edit_schema(table, None, |connection| {
-            set_text(connection, &schema, table, &text.text())
-        })?;
+        self.add_item(table, &item)?;
         let text = String::new();
         let named = NamedConstraint { name, kind: "F", columns: own, text };
         self.note_constraints(&table.schema, &table.name, &[named])
     }
 
-    /// Returns the first other table whose foreign key refers to this one.
+    /// Returns the first other table whose foreign key refers to this one, enabled or not.
     pub(super) fn referring(&mut self, table: &Table) -> Result<Option<String>> {
         let kernels = self.s.db.kernels.clone();
-        let sql = format!(
-            "SELECT m.name FROM {}.sqlite_schema AS m JOIN pragma_foreign_key_list(m.name, ?2) AS \
-            f WHERE m.type = 'table' AND f.\"table\" = ?1 COLLATE NOCASE AND m.name <> ?1 \
-            COLLATE NOCASE LIMIT 1",
-            quote(&table.schema)
-        );
+        let own = quote(&table.schema);
+        let mut questions = vec![format!(
+            "SELECT m.name FROM {own}.sqlite_schema AS m JOIN pragma_foreign_key_list(m.name, ?2) \
+            AS f WHERE m.type = 'table' AND f.\"table\" = ?1 COLLATE NOCASE AND m.name <> ?1 \
+            COLLATE NOCASE LIMIT 1"
+        )];
+        let disabled = "parent = ?1 AND table_name <> ?1 AND ?2 <> '' LIMIT 1";
         let read = |connection: &Connection| -> rusqlite::Result<Option<String>> {
-            let mut statement = connection.prepare(&sql)?;
-            let mut rows = statement.query([&table.name, &table.schema])?;
-            rows.next()?.map(|row| row.get(0)).transpose()
+            if has_table(connection, &table.schema, "tsql_unchecked")? {
+                let from = format!("SELECT table_name FROM {own}.tsql_unchecked");
+                questions.push(format!("{from} WHERE {disabled}"));
+            }
+            for sql in questions {
+                let mut statement = connection.prepare(&sql)?;
+                let mut rows = statement.query([&table.name, &table.schema])?;
+                if let Some(row) = rows.next()? {
+                    return row.get(0);
+                }
+            }
+            Ok(None)
         };
         read(self.s.db.connection()?).map_err(|error| failure(&kernels, &error, &table.database))
     }
@@ -199,7 +204,7 @@ fn is_alike(one: SqlType, other: SqlType) -> bool {
 }
 
 /// Returns the query for rows whose referenced row is missing.
-fn orphans(table: &Table, own: &[String], there: &Table, key: &Parent) -> String {
+pub(super) fn orphans(table: &Table, own: &[String], there: &Table, key: &Parent) -> String {
     let column = |alias: &str, name: &String| format!("{alias}.{}", quote(name));
     let given: Vec<String> =
         own.iter().map(|name| format!("{} IS NOT NULL", column("c", name))).collect();

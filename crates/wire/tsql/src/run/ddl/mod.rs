@@ -12,6 +12,7 @@ mod rename;
 mod schema;
 mod table;
 mod text;
+mod trust;
 
 use std::sync::Arc;
 
@@ -47,6 +48,14 @@ const OWN_TABLES: &[(&str, &str)] = &[
         "tsql_constraint",
         "table_name TEXT COLLATE NOCASE, name TEXT COLLATE NOCASE, kind TEXT NOT NULL, \
         columns TEXT NOT NULL, definition TEXT NOT NULL, PRIMARY KEY (table_name, name)",
+    ),
+    // constraints that rows may violate; disabled ones are not in the table's own text, and of a
+    // foreign key the rest of its definition is here
+    (
+        "tsql_unchecked",
+        "table_name TEXT COLLATE NOCASE, name TEXT COLLATE NOCASE, disabled INTEGER NOT NULL, \
+        parent TEXT COLLATE NOCASE, parents TEXT, on_delete TEXT, on_update TEXT, \
+        PRIMARY KEY (table_name, name)",
     ),
 ];
 

@@ -13,13 +13,18 @@ use crate::ast::Name;
 use crate::error::{Error, Result};
 use crate::functions::wanted::parts;
 use crate::name::quote;
-use crate::run::catalog::model::{DESCENDING, NULLS, SEPARATOR, schema_and_name};
+use crate::run::catalog::model::{DESCENDING, NULLS, SEPARATOR, Trust, schema_and_name};
 use crate::run::catalog::named::has_table;
 use crate::run::catalog::{Table, TableKind};
 use crate::run::work::Run;
 
 /// Our own tables that name a table of the database.
-const OWN: [&str; 3] = ["tsql_identity", "tsql_default", "tsql_constraint"];
+pub(super) const OWN: [&str; 4] =
+    ["tsql_identity", "tsql_default", "tsql_constraint", "tsql_unchecked"];
+
+/// Lists of a table's columns: the table of ours, its list, and its column with the table's name.
+const LISTS: [(&str, &str, &str); 2] =
+    [("tsql_constraint", "columns", "table_name"), ("tsql_unchecked", "parents", "parent")];
 
 impl Run<'_> {
     /// Gives an object a new name, as `kind` says: COLUMN, INDEX, or OBJECT for tables and
@@ -76,7 +81,7 @@ impl Run<'_> {
         self.rename_in_lists(table, &old, new)
     }
 
-    /// Renames a column in the lists of `tsql_constraint`.
+    /// Renames a column in the lists of constraints.
     fn rename_in_lists(&mut self, table: &Table, old: &str, new: &str) -> Result<()> {
         let renamed = |part: &str| match part.trim_end_matches(DESCENDING) {
             name if name.eq_ignore_ascii_case(old) => format!("{new}{}", &part[name.len()..]),
@@ -86,18 +91,20 @@ impl Run<'_> {
         let own = quote(&table.schema);
         let connection = self.s.db.connection()?;
         let change = || -> rusqlite::Result<()> {
-            if !has_table(connection, &table.schema, "tsql_constraint")? {
-                return Ok(());
-            }
-            let read =
-                format!("SELECT rowid, columns FROM {own}.tsql_constraint WHERE table_name = ?1");
-            let write = format!("UPDATE {own}.tsql_constraint SET columns = ?2 WHERE rowid = ?1");
-            let mut statement = connection.prepare(&read)?;
-            let rows = statement.query_map([&table.name], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            for (rowid, columns) in rows.collect::<rusqlite::Result<Vec<(i64, String)>>>()? {
-                let names: Vec<String> = columns.split(SEPARATOR).map(renamed).collect();
-                let columns = names.join(&SEPARATOR.to_string());
-                connection.execute(&write, rusqlite::params![rowid, columns])?;
+            for (notes, list, of) in LISTS {
+                if !has_table(connection, &table.schema, notes)? {
+                    continue;
+                }
+                let read = format!("SELECT rowid, {list} FROM {own}.{notes} WHERE {of} = ?1");
+                let write = format!("UPDATE {own}.{notes} SET {list} = ?2 WHERE rowid = ?1");
+                let mut statement = connection.prepare(&read)?;
+                let rows =
+                    statement.query_map([&table.name], |row| Ok((row.get(0)?, row.get(1)?)))?;
+                for (rowid, columns) in rows.collect::<rusqlite::Result<Vec<(i64, String)>>>()? {
+                    let names: Vec<String> = columns.split(SEPARATOR).map(renamed).collect();
+                    let columns = names.join(&SEPARATOR.to_string());
+                    connection.execute(&write, rusqlite::params![rowid, columns])?;
+                }
             }
             Ok(())
         };
@@ -206,7 +213,8 @@ impl Run<'_> {
                 &[&table.name, &stored],
             )?;
         }
-        Ok(())
+        let set = "parent = ?2 WHERE parent = ?1";
+        self.change_own(table, "tsql_unchecked", set, &[&table.name, &stored])
     }
 
     fn rename_constraint(&mut self, table: &Arc<Table>, name: &str, new: &str) -> Result<()> {
@@ -219,7 +227,9 @@ impl Run<'_> {
         self.refuse_taken(table, new, found.name.eq_ignore_ascii_case(new))?;
         let sql = self.table_text(table)?;
         let mut text = TableText::parse(&sql);
-        if text.as_mut().is_some_and(|text| text.rename_constraint(&found.name, new)) {
+        if found.trust == Trust::Disabled {
+            // it is not in the table's text
+        } else if text.as_mut().is_some_and(|text| text.rename_constraint(&found.name, new)) {
             let text = text.map(|text| text.text()).unwrap_or_default();
             let own = quote(&table.schema);
             self.edit_schema(table, None, |connection| set_text(connection, &own, table, &text))?;
@@ -229,7 +239,9 @@ impl Run<'_> {
             return Err(Error::feature("sp_rename of a constraint that is written in this way"));
         }
         let set = "name = ?2 WHERE table_name = ?1 AND name = ?3 AND kind <> 'I'";
-        self.change_own(table, "tsql_constraint", set, &[&table.name, new, &found.name])
+        self.change_own(table, "tsql_constraint", set, &[&table.name, new, &found.name])?;
+        let set = "name = ?2 WHERE table_name = ?1 AND name = ?3";
+        self.change_own(table, "tsql_unchecked", set, &[&table.name, new, &found.name])
     }
 
     fn refuse_taken(&mut self, table: &Table, new: &str, case_only: bool) -> Result<()> {

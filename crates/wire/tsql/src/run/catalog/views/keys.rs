@@ -4,7 +4,7 @@ use tdekit_wire_tds::Value;
 
 use super::objects::object_row;
 use super::{BIT, Columns, DESC, INT, LONG, NAME, Row, Source, TIME, TINY, View, bit, int, text};
-use crate::run::catalog::model::{Facts, Index, Rule};
+use crate::run::catalog::model::{Facts, Index, Rule, Trust};
 use tdekit_wire_tds::SqlType;
 
 pub(crate) const VIEWS: &[View] = &[
@@ -197,9 +197,9 @@ fn foreign(facts: &Facts) -> Vec<Row> {
         row.extend([
             int(key.parent),
             int(index.map_or(1, |index| index.id)),
+            bit(key.trust == Trust::Disabled),
             bit(false),
-            bit(false),
-            bit(false),
+            bit(key.trust != Trust::Full),
             int(delete.0),
             text(delete.1),
             int(update.0),
@@ -262,8 +262,8 @@ fn rules(facts: &Facts, rules: &[Rule]) -> Vec<Row> {
             int(rule.column),
             text(rule.text.clone()),
             bit(system_named(&rule.name)),
-            bit(false),
-            bit(false),
+            bit(rule.trust == Trust::Disabled),
+            bit(rule.trust != Trust::Full),
         ]);
         rows.push(row);
     }
