@@ -95,6 +95,8 @@ pub(crate) enum Expr {
     /// Operand, type, style, whether TRY_.
     Convert(Box<Expr>, SqlType, Option<Box<Expr>>, bool),
     Call(Box<Call>),
+    /// NEXT VALUE FOR: the sequence, and the number of the place among those of a row.
+    Next(Name, usize),
     Subquery(Box<Query>),
     Collate(Box<Expr>, String),
 }
@@ -404,6 +406,23 @@ pub(crate) enum ObjectKind {
     MasterKey,
     EncryptionKey,
     Schema,
+    Sequence,
+}
+
+/// What CREATE SEQUENCE or ALTER SEQUENCE says; None where it says nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct SequenceOptions {
+    pub(crate) ty: Option<SqlType>,
+    pub(crate) start: Option<i64>,
+    /// RESTART, and its value.
+    pub(crate) restart: Option<Option<i64>>,
+    pub(crate) increment: Option<i64>,
+    /// None within is NO MINVALUE.
+    pub(crate) minimum: Option<Option<i64>>,
+    pub(crate) maximum: Option<Option<i64>>,
+    pub(crate) cycle: Option<bool>,
+    /// False for NO CACHE; the size.
+    pub(crate) cache: Option<(bool, Option<i64>)>,
 }
 
 /// A string or number in an encryption statement: a literal or a variable.
@@ -498,6 +517,12 @@ pub(crate) enum Action {
     },
     CreateProc(Box<CreateProc>),
     CreateDatabase(String),
+    /// CREATE SEQUENCE; without `create`, ALTER SEQUENCE.
+    Sequence {
+        name: Name,
+        options: Box<SequenceOptions>,
+        create: bool,
+    },
     /// CREATE SCHEMA, and the owner if it is named.
     CreateSchema(String, Option<String>),
     Drop {

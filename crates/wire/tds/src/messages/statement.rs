@@ -387,6 +387,78 @@ table! {
         object name '{table}' and the index name '{index}'. The duplicate key value is {key}.";
     NotAConstraint { name: String } = 3728, 16, 1, Statement, "'{name}' is not a constraint.";
     NoConstraint { name: String } = 4917, 16, 0, Statement, "Constraint '{name}' does not exist.";
+    SequenceIncrement { name: String } = 11700, 16, 1, Statement,
+        "The increment for sequence object '{name}' cannot be zero.";
+    SequenceStep { name: String } = 11701, 16, 1, Statement,
+        "The absolute value of the increment for sequence object '{name}' must be less than or equal \
+        to the difference between the minimum and maximum value of the sequence object.";
+    SequenceType { name: String } = 11702, 16, 2, Statement,
+        "The sequence object '{name}' must be of data type int, bigint, smallint, tinyint, or \
+        decimal or numeric with a scale of 0, or any user-defined data type that is based on one of \
+        the above integer data types.";
+    SequenceOutside { name: String } = 11703, 16, 1, Statement,
+        "The start value for sequence object '{name}' must be between the minimum and maximum value \
+        of the sequence object.";
+    SequenceCurrent { value: i64, name: String } = 11704, 16, 1, Statement,
+        "The current value '{value}' for sequence object '{name}' must be between the minimum and \
+        maximum value of the sequence object.";
+    SequenceBounds { name: String } = 11705, 16, 2, Statement,
+        "The minimum value for sequence object '{name}' must be less than its maximum value.";
+    SequenceCache { name: String } = 11706, 16, 1, Statement,
+        "The cache size for sequence object '{name}' must be greater than 0.";
+    SequenceArgument { argument: &'static str } = 11708, 16, 7, Statement,
+        "An invalid value was specified for argument '{argument}' for the given data type.";
+    SequenceRestart {} = 11709, 15, 1, Batch,
+        "The 'RESTART WITH' argument cannot be used in a CREATE SEQUENCE statement.";
+    SequenceStart {} = 11710, 15, 1, Batch,
+        "Argument 'START WITH' cannot be used in an ALTER SEQUENCE statement.";
+    SequenceAs {} = 11711, 15, 1, Batch,
+        "Argument 'AS' cannot be used in an ALTER SEQUENCE statement.";
+    SequenceTwice { argument: &'static str } = 11712, 15, 1, Batch,
+        "Argument '{argument}' can not be specified more than once.";
+    SequenceName { name: String } = 11714, 15, 1, Statement, "Invalid sequence name '{name}'.";
+    SequenceNothing {} = 11715, 15, 1, Batch, "No properties specified for ALTER SEQUENCE.";
+    SequenceUsed { name: String, object: String } = 3729, 16, 1, Statement,
+        "Cannot DROP SEQUENCE '{name}' because it is being referenced by object '{object}'.";
+    NextHere {} = 11719, 15, 1, Batch,
+        "NEXT VALUE FOR function is not allowed in check constraints, default objects, computed \
+        columns, views, user-defined functions, user-defined aggregates, user-defined table types, \
+        sub-queries, common table expressions, derived tables or return statements.";
+    NextClause {} = 11720, 15, 1, Batch,
+        "NEXT VALUE FOR function is not allowed in the TOP, OVER, OUTPUT, ON, WHERE, GROUP BY, \
+        HAVING, or ORDER BY clauses.";
+    NextSet {} = 11721, 15, 1, Batch,
+        "NEXT VALUE FOR function cannot be used directly in a statement that uses a DISTINCT, UNION, \
+        UNION ALL, EXCEPT or INTERSECT operator.";
+    NextOrder {} = 11723, 15, 1, Batch,
+        "NEXT VALUE FOR function cannot be used directly in a statement that contains an ORDER BY \
+        clause unless the OVER clause is specified.";
+    NextAggregate {} = 11725, 15, 1, Statement,
+        "An expression that contains a NEXT VALUE FOR function cannot be passed as an argument to an \
+        aggregate.";
+    NotASequence { name: String } = 11726, 16, 1, Statement,
+        "Object '{name}' is not a sequence object.";
+    SequenceEnd { name: String } = 11728, 16, 1, Statement,
+        "The sequence object '{name}' has reached its minimum or maximum value. Restart the sequence \
+        object to allow new values to be generated.";
+    NextDatabase {} = 11730, 16, 1, Statement,
+        "Database name cannot be specified for the sequence object in default constraints.";
+    RangeEnd { name: String } = 11732, 16, 1, Statement,
+        "The requested range for sequence object '{name}' exceeds the maximum or minimum limit. Retry \
+        with a smaller range.";
+    RangeSize { parameter: &'static str } = 11733, 16, 1, Statement,
+        "Parameter '{parameter}' must be a positive integer.";
+    NextVariables {} = 11736, 16, 1, Batch,
+        "Only one instance of NEXT VALUE FOR function per sequence object is allowed in SET or SELECT \
+        with variable assignment.";
+    NextContext {} = 11738, 16, 1, Batch,
+        "The use of NEXT VALUE FOR function is not allowed in this context.";
+    NextLimit {} = 11739, 16, 1, Batch,
+        "NEXT VALUE FOR function cannot be used if ROWCOUNT option has been set, or the query \
+        contains TOP or OFFSET.";
+    NextChoice {} = 11741, 16, 1, Batch,
+        "NEXT VALUE FOR function cannot be used within CASE, CHOOSE, COALESCE, IIF, ISNULL and \
+        NULLIF.";
     SwitchFailed {} = 4916, 16, 0, Statement,
         "Could not enable or disable the constraint. See previous errors.";
     NoSwitch { name: String } = 11415, 16, 1, Statement,

@@ -26,6 +26,9 @@ pub(crate) struct Change {
     pub(crate) explicit_identity: bool,
 }
 
+/// Numbers of the places of one DEFAULT in which it takes values of sequences.
+const DEFAULT_PLACES: usize = 1 << 20;
+
 impl Binder<'_> {
     fn target(&mut self, name: &Name) -> Result<Arc<Table>> {
         let table = self.find_table(name)?;
@@ -199,7 +202,8 @@ impl Binder<'_> {
         let Some(text) = &column.default else {
             return Ok(Scalar::new(column.ty, true, Node::Const(tdekit_wire_tds::Value::Null)));
         };
-        let expr = crate::parse::default_expression(text)?;
+        let mut expr = crate::parse::default_expression(text)?;
+        number_default(&mut expr, table, column)?;
         if let Some(sequential) = super::call::sequential(&expr, column.ty)? {
             return Ok(sequential);
         }
@@ -329,6 +333,22 @@ impl Binder<'_> {
         let statement = Statement::Delete(plan::Delete { with, target, returning });
         Ok(Change { statement, table, columns, identity: false, explicit_identity: false })
     }
+}
+
+/// Numbers the places where a DEFAULT takes values of sequences: beside those of the statement.
+fn number_default(expr: &mut Expr, table: &Table, column: &TableColumn) -> Result<()> {
+    let at = table.columns.iter().position(|own| own.name == column.name).unwrap_or(0);
+    let (mut place, mut elsewhere) = (DEFAULT_PLACES * (at + 1), false);
+    expr.each(&mut |part| {
+        if let Expr::Next(name, number) = part {
+            *number = place;
+            place += 1;
+            elsewhere |= name.0.len() > 2;
+            let (schema, database) = (name.part(1).unwrap_or("dbo").to_owned(), &table.database);
+            *name = Name(vec![database.clone(), schema, name.object().to_owned()]);
+        }
+    });
+    if elsewhere { Err(Error::NextDatabase {}) } else { Ok(()) }
 }
 
 /// The column of SET.

@@ -77,6 +77,7 @@ impl Binder<'_> {
                 Ok(folded(Scalar::new(*ty, nullable, node)))
             }
             Expr::Call(call) => self.call(call),
+            Expr::Next(name, place) => self.next_value(name, *place),
             Expr::Subquery(query) => self.scalar_subquery(query),
             Expr::Collate(inner, name) => {
                 text::check_collation(name)?;
@@ -91,6 +92,25 @@ impl Binder<'_> {
             }
             _ => Err(Error::NotBoolean { near: "condition".to_owned() }),
         }
+    }
+
+    fn next_value(&mut self, name: &Name, place: usize) -> Result<Scalar> {
+        if self.scopes.last().is_some_and(|scope| scope.aggregates == Aggregates::Inside) {
+            return Err(Error::NextAggregate {});
+        }
+        if self.row_limit.is_some() {
+            return Err(Error::NextLimit {});
+        }
+        let Some(sequence) = self.catalog.sequence(name)? else {
+            return Err(match self.catalog.table(name)? {
+                Some(_) => Error::NotASequence { name: name.text() },
+                None => Error::InvalidObject { name: name.text() },
+            });
+        };
+        if !self.needs.sequences.contains(&sequence) {
+            self.needs.sequences.push(sequence.clone());
+        }
+        Ok(Scalar::new(sequence.ty, false, Node::Next(sequence, place)))
     }
 
     /// Returns the matching key of GROUP BY, regardless of case.

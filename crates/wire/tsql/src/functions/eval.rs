@@ -205,12 +205,21 @@ fn like(
 }
 
 /// Returns the value of an expression.
+/// The session's function for NEXT VALUE FOR, by the names of the database and the sequence in
+/// SQLite, and the place in the row.
+pub(crate) const NEXT_VALUE: &str = "NEXT VALUE FOR";
+
 pub(crate) fn eval<'e>(bound: &'e Scalar, env: &Env<'e>) -> Result<Value<'e>> {
     match &bound.node {
         Node::Const(value) => Ok(borrow(value)),
         Node::Null(_) => Ok(Value::Null),
         Node::Var(slot) => Ok(env.vars.get(*slot).map_or(Value::Null, borrow)),
         Node::Arg(index) => Ok(env.args.get(*index).map_or(Value::Null, borrow)),
+        Node::Next(sequence, place) => {
+            let place = Value::Int(i64::try_from(*place).unwrap_or(i64::MAX));
+            let text = |text: &str| Value::Text(text.to_owned().into());
+            env.session(NEXT_VALUE, &[text(&sequence.schema), text(&sequence.name), place])
+        }
         Node::Column(_)
         | Node::Shared(_)
         | Node::Aggregate(_)

@@ -22,6 +22,9 @@ impl Parser<'_> {
                 if self.eat("INDEX") {
                     return self.alter_index();
                 }
+                if self.eat("SEQUENCE") {
+                    return self.sequence(false);
+                }
                 if self.is("DATABASE") {
                     return self.alter_database().map(|made| Kind::Act(Action::Security(made)));
                 }
@@ -56,6 +59,8 @@ impl Parser<'_> {
             self.create_database()?
         } else if self.eat("SCHEMA") {
             self.create_schema()?
+        } else if self.eat("SEQUENCE") {
+            self.sequence(true)?
         } else if self.is("MASTER") || self.is("CERTIFICATE") {
             Kind::Act(Action::Security(self.create_security()?))
         } else {
@@ -312,7 +317,10 @@ impl Parser<'_> {
     fn default_text(&mut self) -> Result<String> {
         self.expect("DEFAULT")?;
         let start = self.token().start;
+        // a value of a sequence is allowed here, and is taken by other statements
+        let outside = self.next_values;
         self.expression()?;
+        self.next_values = outside;
         let end = self.at.checked_sub(1).map_or(start, |at| self.tokens[at].end);
         Ok(self.text[start..end].to_owned())
     }
@@ -321,6 +329,9 @@ impl Parser<'_> {
     fn condition_text(&mut self) -> Result<(Expr, String)> {
         let start = self.token().start;
         let condition = self.condition()?;
+        if super::sequence::in_expr(&condition) {
+            return Err(Error::NextHere {});
+        }
         let end = self.at.checked_sub(1).map_or(start, |at| self.tokens[at].end);
         Ok((condition, self.text.get(start..end).unwrap_or_default().to_owned()))
     }
@@ -534,6 +545,7 @@ impl Parser<'_> {
             "DATABASE" => ObjectKind::Database,
             "CERTIFICATE" => ObjectKind::Certificate,
             "SCHEMA" => ObjectKind::Schema,
+            "SEQUENCE" => ObjectKind::Sequence,
             "MASTER" => {
                 self.expect("KEY")?;
                 ObjectKind::MasterKey

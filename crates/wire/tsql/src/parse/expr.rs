@@ -258,6 +258,7 @@ impl Parser<'_> {
 
     fn word_expression(&mut self, word: &str) -> Result<Expr> {
         match word {
+            "NEXT" if self.is_word_at(1, "VALUE") && self.is_word_at(2, "FOR") => self.next_value(),
             "NULL" => {
                 self.advance();
                 Ok(Expr::Null)

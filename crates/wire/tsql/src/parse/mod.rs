@@ -6,6 +6,7 @@ mod expr;
 pub(crate) mod options;
 mod query;
 mod security;
+mod sequence;
 mod stmt;
 mod types;
 
@@ -199,6 +200,8 @@ pub(crate) struct Parser<'a> {
     height: u32,
     /// Constants and variables of the statement so far.
     constants: u32,
+    /// True if the statement so far takes values of sequences.
+    next_values: bool,
 }
 
 /// Parses a batch.
@@ -258,7 +261,7 @@ pub(crate) fn parse_name(text: &str) -> Result<Name> {
 impl<'a> Parser<'a> {
     fn new(text: &'a str, quoted_identifiers: bool) -> std::result::Result<Self, At> {
         let tokens = lex(text, quoted_identifiers)?;
-        Ok(Parser { text, tokens, at: 0, nesting: 0, height: 0, constants: 0 })
+        Ok(Parser { text, tokens, at: 0, nesting: 0, height: 0, constants: 0, next_values: false })
     }
 
     fn place(&self, error: Error) -> At {

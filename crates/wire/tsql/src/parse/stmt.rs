@@ -75,7 +75,11 @@ impl Parser<'_> {
 
     pub(crate) fn statement(&mut self) -> Result<Stmt> {
         let (line, start) = (self.line(), self.token().start);
-        let kind = self.uncounted(|parser| parser.nested(Self::statement_kind))?;
+        let outside = std::mem::take(&mut self.next_values);
+        let mut kind = self.uncounted(|parser| parser.nested(Self::statement_kind))?;
+        if std::mem::replace(&mut self.next_values, outside) {
+            super::sequence::number(&mut kind)?;
+        }
         let span = (start, self.behind());
         while self.eat_op(";") {}
         Ok(Stmt { line, span, kind })

@@ -78,6 +78,8 @@ pub(crate) struct Needs {
     pub(crate) reads: Vec<String>,
     /// What its tables' hints ask for.
     pub(crate) hints: Hints,
+    /// Sequences whose values it takes.
+    pub(crate) sequences: Vec<Arc<table::Sequence>>,
     /// None if no function looks up objects.
     pub(crate) looks_up: Option<LookUp>,
 }

@@ -8,6 +8,7 @@ use super::relation::{Query, Sort};
 use super::{Alias, ColumnRef, Field};
 use crate::ast::{BinOp, CmpOp};
 use crate::plan::func::Func;
+use crate::plan::table::Sequence;
 use crate::value::Val;
 
 /// An expression with its type.
@@ -27,7 +28,7 @@ pub(crate) enum Node {
     Var(usize),
     /// An argument of a kernel.
     Arg(usize),
-    /// A column; SQLite computes it, and the four after it.
+    /// A column; SQLite computes it, and the five after it.
     Column(ColumnRef),
     /// An expression that several places share: a key of GROUP BY, an argument of two aggregates,
     /// a DEFAULT of several rows. It is rendered once.
@@ -36,6 +37,8 @@ pub(crate) enum Node {
     Query(Shared<Subquery>),
     /// The next value of the identity column that is being filled.
     Identity,
+    /// The row's value of a sequence, at this place of the row.
+    Next(Arc<Sequence>, usize),
     Convert {
         inner: Box<Scalar>,
         style: Option<Box<Scalar>>,
@@ -172,7 +175,7 @@ macro_rules! children {
             match &$($mutable)? self.node {
                 Node::Const(_) | Node::Null(_) | Node::Var(_) | Node::Arg(_) => {}
                 Node::Column(_) | Node::Shared(_) | Node::Aggregate(_) | Node::Query(_) => {}
-                Node::Identity => {}
+                Node::Identity | Node::Next(..) => {}
                 Node::Convert { inner, style, .. } => {
                     see(inner);
                     if let Some(style) = style {
@@ -241,6 +244,7 @@ impl Node {
                 | Node::Aggregate(_)
                 | Node::Query(_)
                 | Node::Identity
+                | Node::Next(..)
         )
     }
 }

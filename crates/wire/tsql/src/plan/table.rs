@@ -69,8 +69,22 @@ impl Table {
     }
 }
 
+/// A sequence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sequence {
+    /// The name of the database in SQLite's text.
+    pub(crate) schema: String,
+    /// The database's own name.
+    pub(crate) database: String,
+    /// The name in `tsql_sequence`.
+    pub(crate) name: String,
+    pub(crate) ty: SqlType,
+}
+
 /// Resolves names.
 pub(crate) trait Catalog {
+    /// Returns the sequence; None if there is none.
+    fn sequence(&mut self, name: &Name) -> Result<Option<Arc<Sequence>>>;
     /// Returns the table or view; None if there is none.
     fn table(&mut self, name: &Name) -> Result<Option<Arc<Table>>>;
     /// Returns true if SET IDENTITY_INSERT is ON for it.

@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tdekit_wire_tds::SqlType;
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::functions::eval::SessionCalls;
 use crate::plan::scalar::Scalar;
+use crate::plan::table::Sequence;
 use crate::value::dateparse::Order;
+use crate::value::sequence::Counter;
 
 /// An expression that SQLite calls, with the types of its arguments.
 #[derive(Debug)]
@@ -38,6 +40,8 @@ struct Registry {
     /// The next value of the identity column that is being filled, and its increment.
     identity: Option<(i64, i64)>,
     last_identity: Option<i64>,
+    /// Sequences whose values are being taken, by the names of the database and the sequence.
+    counters: HashMap<(String, String), Counter>,
     /// The state in which functions over columns look up objects.
     snapshot: Option<Seen>,
 }
@@ -142,4 +146,32 @@ impl Kernels {
     pub(crate) fn last_identity(&self) -> Option<i64> {
         self.with(|registry| registry.last_identity)
     }
+
+    pub(crate) fn has_counter(&self, sequence: &Sequence) -> bool {
+        self.with(|registry| registry.counters.contains_key(&key(sequence)))
+    }
+
+    pub(crate) fn set_counter(&self, sequence: &Sequence, counter: Counter) {
+        self.with(|registry| registry.counters.insert(key(sequence), counter));
+    }
+
+    pub(crate) fn take_counter(&self, sequence: &Sequence) -> Option<Counter> {
+        self.with(|registry| registry.counters.remove(&key(sequence)))
+    }
+
+    /// Returns the row's value of a sequence, at a place of the row.
+    ///
+    /// # Errors
+    /// At the end of the sequence.
+    pub(crate) fn next_value(&self, schema: &str, name: &str, place: usize) -> Result<i64> {
+        self.with(|registry| {
+            let counter = registry.counters.get_mut(&(schema.to_owned(), name.to_owned()));
+            let unknown = || Error::Internal { detail: format!("no values of sequence {name}") };
+            counter.ok_or_else(unknown)?.next(place, name)
+        })
+    }
+}
+
+fn key(sequence: &Sequence) -> (String, String) {
+    (sequence.schema.clone(), sequence.name.clone())
 }

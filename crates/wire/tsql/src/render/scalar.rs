@@ -13,6 +13,7 @@ use crate::ast::CmpOp;
 use crate::error::{Error, Result};
 use crate::plan::func::Func;
 use crate::plan::scalar::{Aggregate, AggregateFunction, Node, Scalar, Shared, Subquery, Window};
+use crate::plan::table::Sequence;
 use crate::plan::{ColumnRef, Field};
 use crate::value::{Family, family, is_text, storage, units};
 
@@ -98,6 +99,7 @@ impl Renderer<'_> {
             Node::Aggregate(shared) => self.once(shared, out, Renderer::aggregate)?,
             Node::Query(shared) => self.once(shared, out, Renderer::subquery)?,
             Node::Identity => out.push(IDENTITY),
+            Node::Next(sequence, place) => next_value(sequence, *place, out),
             Node::Const(value) if self.inline => out.push(&literal(value, bound.ty)?),
             Node::Null(_) => out.push("NULL"),
             Node::Const(value) if self.params.len() >= PARAMETERS => {
@@ -522,4 +524,15 @@ fn function_name(function: AggregateFunction) -> &'static str {
         AggregateFunction::FirstValue => "first_value",
         AggregateFunction::LastValue => "last_value",
     }
+}
+
+/// Writes the row's value of a sequence.
+fn next_value(sequence: &Sequence, place: usize, out: &mut Sql) {
+    out.push("tsql_next(");
+    out.push_text(&sequence.schema);
+    out.push(", ");
+    out.push_text(&sequence.name);
+    out.push(", ");
+    out.push_number(i64::try_from(place).unwrap_or(i64::MAX));
+    out.push(")");
 }

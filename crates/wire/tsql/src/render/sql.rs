@@ -66,6 +66,13 @@ impl Sql {
     }
 
     /// Writes a parameter, which is counted from 0 here.
+    /// Writes a text constant, which has no zero character.
+    pub(super) fn push_text(&mut self, text: &str) {
+        self.push("'");
+        self.push(&text.replace('\'', "''"));
+        self.push("'");
+    }
+
     pub(super) fn push_parameter(&mut self, at: usize) {
         let _ = write!(self.text, "?{}", at + 1);
     }

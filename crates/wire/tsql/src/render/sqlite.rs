@@ -50,6 +50,12 @@ fn register(connection: &Connection, kernels: &Kernels) -> rusqlite::Result<()> 
             stop(&counter, Error::ResultOverflow { to })
         })
     })?;
+    let values = kernels.clone();
+    connection.create_scalar_function("tsql_next", 3, utf8, move |ctx| {
+        let (schema, name): (String, String) = (ctx.get(0)?, ctx.get(1)?);
+        let place = usize::try_from(ctx.get::<i64>(2)?).unwrap_or(usize::MAX);
+        values.next_value(&schema, &name, place).map_err(|error| stop(&values, error))
+    })?;
     let depth = kernels.clone();
     connection.create_scalar_function("tsql_depth", 2, pure, move |ctx| {
         let (at, most): (i64, i64) = (ctx.get(0)?, ctx.get(1)?);

@@ -85,11 +85,13 @@ impl Run<'_> {
         let places = places.iter().map(|(name, place)| (name.as_str(), *place));
         let sql = insert_of_row(&table, places);
         let given = table.identity().is_some() && !made;
-        Ok(Target { table, columns: with_defaults, rest, sql, made, given })
+        let sequences = binder.needs.sequences;
+        Ok(Target { table, columns: with_defaults, rest, sql, made, given, sequences })
     }
 
     /// Called before the first row.
     pub(crate) fn begin_rows(&mut self, target: &Target) -> Result<()> {
+        target.sequences.iter().try_for_each(|sequence| self.load_counter(sequence))?;
         if target.made {
             let (next, step) = self.identity_of(&target.table)?;
             self.s.db.kernels.begin_identity(next, step);
@@ -99,6 +101,7 @@ impl Run<'_> {
 
     /// Called after the last row.
     pub(crate) fn end_rows(&mut self, target: &Target) -> Result<()> {
+        self.store_counters(&target.sequences)?;
         if target.made
             && let Some(last) = self.s.db.kernels.last_identity()
         {

@@ -5,9 +5,10 @@ use tdekit_wire_tds::{Caller, SqlType, Value, product};
 use super::messages::shown;
 use super::tran::Transaction;
 use crate::error::{Error, Result};
-use crate::functions::eval::SessionCalls;
+use crate::functions::eval::{NEXT_VALUE, SessionCalls};
 use crate::functions::table;
 use crate::host::SharedHost;
+use crate::render::kernels::Kernels;
 use crate::run::catalog::model::Snapshot;
 use crate::run::state::State;
 use crate::value::{Val, datetime};
@@ -18,6 +19,8 @@ pub(crate) struct Calls<'a> {
     pub(crate) host: &'a SharedHost,
     /// The state in which functions look up objects.
     pub(crate) snapshot: Option<&'a Snapshot>,
+    /// The values of sequences.
+    pub(crate) kernels: &'a Kernels,
 }
 
 fn text(value: impl Into<String>) -> Val {
@@ -135,6 +138,13 @@ impl SessionCalls for Calls<'_> {
             "GETDATE" | "GETUTCDATE" | "CURRENT_TIMESTAMP" => self.moment(SqlType::DateTime)?,
             "SYSDATETIME" | "SYSUTCDATETIME" => self.moment(SqlType::DateTime2(7))?,
             "SYSDATETIMEOFFSET" => self.moment(SqlType::DateTimeOffset(7))?,
+            NEXT_VALUE => match args {
+                [Value::Text(schema), Value::Text(name), Value::Int(place)] => {
+                    let place = usize::try_from(*place).unwrap_or(usize::MAX);
+                    int(self.kernels.next_value(schema, name, place)?)
+                }
+                _ => Value::Null,
+            },
             "APP_NAME" => text(self.caller.application.clone()),
             "HOST_NAME" => text(self.caller.host.clone()),
             _ if !args.is_empty() && table::looks_up(name).is_some() => match self.snapshot {

@@ -12,7 +12,7 @@ use crate::error::{At, Error, Result};
 use crate::functions::typing::convert;
 use crate::plan::LookUp;
 use crate::plan::scalar::Scalar;
-use crate::plan::table::{Catalog, Table};
+use crate::plan::table::{Catalog, Sequence, Table};
 
 /// A value: computed here, or by a query.
 #[derive(Debug)]
@@ -140,6 +140,10 @@ impl Catalog for NoCatalog {
         Ok(None)
     }
 
+    fn sequence(&mut self, _: &ast::Name) -> Result<Option<Arc<Sequence>>> {
+        Ok(None)
+    }
+
     fn identity_insert(&self, _: &Table) -> bool {
         false
     }
@@ -164,7 +168,7 @@ pub(crate) fn compile(stmts: Vec<Stmt>, variables: Variables) -> std::result::Re
 /// Returns true if SQLite must help to compute an expression. A window function is not allowed
 /// outside of a SELECT; a generated query around it must not hide that.
 fn needs_query(expr: &Expr) -> bool {
-    expr.any(&|part| part.query().is_some())
+    expr.any(&|part| part.query().is_some() || matches!(part, Expr::Next(..)))
         && !expr.any(&|part| matches!(part, Expr::Call(call) if call.over.is_some()))
 }
 

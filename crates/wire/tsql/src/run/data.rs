@@ -164,11 +164,13 @@ impl Run<'_> {
                 self.by_plan(lazy, frame, |run, Bound { plan, .. }, frame| {
                     let ty = plan.columns.first().map_or(SqlType::Int, |column| column.ty);
                     run.measure();
-                    let result = run.reading(plan, |run| {
-                        run.query(plan, frame, &mut |_, row| {
-                            let value = row.get_ref(0).map_err(internal)?;
-                            found = storage::load_owned(value, ty, "value")?;
-                            Ok(Signal::Break)
+                    let result = run.counting(&plan.needs.sequences, |run| {
+                        run.reading(plan, |run| {
+                            run.query(plan, frame, &mut |_, row| {
+                                let value = row.get_ref(0).map_err(internal)?;
+                                found = storage::load_owned(value, ty, "value")?;
+                                Ok(Signal::Break)
+                            })
                         })
                     });
                     run.measured(lazy, frame, result.as_ref().ok().map(|(_, rows)| *rows));
@@ -354,6 +356,10 @@ impl Run<'_> {
     }
 
     fn carry_out(&mut self, bound: &Bound, frame: &mut Frame) -> Result<Signal> {
+        self.counting(&bound.plan.needs.sequences, |run| run.carry_out_counting(bound, frame))
+    }
+
+    fn carry_out_counting(&mut self, bound: &Bound, frame: &mut Frame) -> Result<Signal> {
         let plan = &bound.plan;
         match &bound.effect {
             Effect::Rows => self.reading(plan, |run| run.rows(plan, frame)),

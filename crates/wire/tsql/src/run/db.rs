@@ -12,7 +12,7 @@ use crate::ast::Name;
 use crate::error::{Error, Result, Rule};
 use crate::host::SharedHost;
 use crate::name::quote;
-use crate::plan::table::Catalog;
+use crate::plan::table::{Catalog, Sequence};
 use crate::render::kernels::Kernels;
 use crate::run::catalog::facts::read;
 use crate::run::catalog::model::{Facts, Snapshot};
@@ -489,6 +489,10 @@ pub(crate) struct View<'a> {
 impl Catalog for View<'_> {
     fn table(&mut self, name: &Name) -> Result<Option<Arc<Table>>> {
         self.db.find(name, self.database)
+    }
+
+    fn sequence(&mut self, name: &Name) -> Result<Option<Arc<Sequence>>> {
+        self.db.sequence(name, self.database)
     }
 
     fn identity_insert(&self, table: &Table) -> bool {

@@ -26,6 +26,7 @@ pub(crate) mod procedure;
 pub(crate) mod renew;
 mod rowwise;
 pub(crate) mod security;
+pub(crate) mod sequence;
 pub(crate) mod session;
 pub(crate) mod silent;
 pub(crate) mod state;
@@ -114,6 +115,10 @@ impl Run<'_> {
             }
             Action::CreateDatabase(name) => self.s.db.host.create_database(name)?,
             Action::CreateSchema(name, owner) => self.create_schema(name, owner.as_deref())?,
+            Action::Sequence { name, options, create: true } => {
+                self.create_sequence(name, options)?;
+            }
+            Action::Sequence { name, options, .. } => self.alter_sequence(name, options)?,
             Action::Truncate(name) => self.truncate(name)?,
             Action::Drop { kind, names, if_exists, on } => {
                 self.drop(*kind, names, *if_exists, on.as_ref())?;

@@ -37,7 +37,8 @@ impl Run<'_> {
             | ObjectKind::View
             | ObjectKind::Procedure
             | ObjectKind::Index
-            | ObjectKind::Schema => {
+            | ObjectKind::Schema
+            | ObjectKind::Sequence => {
                 names.iter().try_for_each(|name| self.drop_object(kind, name, if_exists, on))
             }
         }
@@ -461,6 +462,7 @@ pub(crate) const PROCEDURES: &[&str] = &[
     "sp_getapplock",
     "sp_releaseapplock",
     "sp_rename",
+    "sp_sequence_get_range",
     "sp_server_info",
     "xp_delete_file",
     "xp_instance_regwrite",
@@ -490,6 +492,7 @@ pub(crate) fn system_procedure(
 ) -> Result<Option<Called>> {
     let done = |signal| Called { signal, status: 0, outputs: Vec::new() };
     match name {
+        "sp_sequence_get_range" => run.sequence_range(given).map(Some),
         "sp_server_info" => {
             let attributes = [
                 (1, "DBMS_NAME", "Microsoft SQL Server"),

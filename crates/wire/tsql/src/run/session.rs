@@ -16,6 +16,7 @@ use super::holder::Locks;
 use super::locks::Owner;
 use super::meter::{Meter, Used};
 use super::options::Options;
+use super::sequence::GivenValues;
 use super::tallies::{Origin, Tallies};
 use crate::ast::Kind;
 use crate::error::{At, Error};
@@ -37,6 +38,7 @@ pub struct TsqlEngine {
     activities: Activities,
     tallies: Tallies,
     locks: Locks,
+    given: GivenValues,
 }
 
 impl TsqlEngine {
@@ -48,6 +50,7 @@ impl TsqlEngine {
             activities: Activities::default(),
             tallies: Tallies::default(),
             locks: Locks::default(),
+            given: GivenValues::default(),
         }
     }
 }
@@ -87,6 +90,8 @@ impl TsqlEngine {
             tallies: self.tallies.clone(),
             used: Used::default(),
             locks: self.locks.enter(caller.spid),
+            given: self.given.clone(),
+            taken: Vec::new(),
         })
     }
 }
@@ -124,6 +129,7 @@ impl Inner {
             caller: &self.caller,
             host: &self.db.host,
             snapshot: self.snapshot.as_deref(),
+            kernels: &self.db.kernels,
         }
     }
 

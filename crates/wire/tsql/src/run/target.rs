@@ -6,6 +6,7 @@ use tdekit_wire_tds::SqlType;
 
 use super::tran::Own;
 use crate::plan::scalar::Scalar;
+use crate::plan::table::Sequence;
 use crate::run::catalog::{Table, TableColumn};
 
 /// A table into which rows go, with its columns.
@@ -20,6 +21,8 @@ pub(crate) struct Target {
     /// True if the identity column is generated here, rather than supplied by the rows.
     pub(super) made: bool,
     pub(super) given: bool,
+    /// Sequences whose values its DEFAULTs take.
+    pub(super) sequences: Vec<Arc<Sequence>>,
 }
 
 /// A bulk load in progress.

@@ -120,6 +120,7 @@ impl Run<'_> {
             self.sink.env_change(EnvChange::Rollback(number));
         }
         self.s.locks.release_all(Some(Owner::Transaction));
+        self.keep_values();
         Ok(())
     }
 
@@ -141,6 +142,7 @@ impl Run<'_> {
                 self.rollback_all()?;
                 return Err(error);
             }
+            self.values_are_kept();
             self.s.locks.release_all(Some(Owner::Transaction));
         }
         if let Some(number) = self.s.state.transaction.commit() {
@@ -192,6 +194,7 @@ impl Run<'_> {
         if !keep {
             self.s.state.transaction.end();
             self.s.locks.release_all(Some(Owner::Transaction));
+            self.keep_values();
             return result;
         }
         let left = self.s.state.transaction.reveal();
@@ -239,6 +242,7 @@ impl Run<'_> {
         }
         let savepoint = quote(&format!("save:{}", name.to_lowercase()));
         let known = self.in_sqlite() && self.undoing(&format!("ROLLBACK TO {savepoint}")).is_ok();
+        self.keep_values();
         if known { Ok(()) } else { Err(Error::NoSavepoint { name: name.to_owned() }) }
     }
 

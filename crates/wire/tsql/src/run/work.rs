@@ -9,6 +9,7 @@ use super::activity::Place;
 use super::db::Db;
 use super::holder::Holder;
 use super::meter::{Meter, Used};
+use super::sequence::{GivenValues, Taken};
 use super::state::State;
 use super::tallies::Tallies;
 use crate::run::called::Compiled;
@@ -41,6 +42,10 @@ pub(crate) struct Inner {
     /// Resources used by the last measured statement.
     pub(crate) used: Used,
     pub(crate) locks: Holder,
+    /// Values of sequences that sessions of the server have given.
+    pub(crate) given: GivenValues,
+    /// Those of the open transaction.
+    pub(crate) taken: Vec<Taken>,
 }
 
 /// A text, its declarations, and true if double quotes enclose names.

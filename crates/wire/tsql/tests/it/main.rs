@@ -21,6 +21,7 @@ mod random;
 mod results;
 mod schemas;
 mod semantics;
+mod sequences;
 mod smoke;
 mod split;
 mod trust;

@@ -36,6 +36,11 @@ fn told(expr: &Expr) -> Option<String> {
             format!("{}{}{}", side(left)?, sign(*op), side(right)?)
         }
         Expr::Call(call) => called(call)?,
+        Expr::Next(name, _) => {
+            let quoted = |part: &str| format!("[{}]", part.replace(']', "]]"));
+            let schema = quoted(name.part(1).unwrap_or("dbo"));
+            format!("NEXT VALUE FOR {schema}.{}", quoted(name.object()))
+        }
         _ => return None,
     })
 }

@@ -56,6 +56,14 @@ pub(crate) fn read(db: &mut Db, database: &str) -> Result<Facts> {
             _ => facts.add_procedure(id, text.as_deref().unwrap_or_default()),
         }
     }
+    let sequences = crate::run::sequence::all(db.connection()?, &schema)
+        .map_err(|error| failure(&kernels, &error, database))?;
+    for (stored, sequence) in sequences {
+        let (id, parent, text, hidden) = (object_id(&stored), 0, None, false);
+        let (schema, name) = schema_and_name(&stored);
+        facts.objects.push(Object { id, schema, name, kind: "SO", parent, text, hidden });
+        facts.sequences.push((id, sequence));
+    }
     Ok(facts)
 }
 

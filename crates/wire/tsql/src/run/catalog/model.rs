@@ -5,6 +5,7 @@ use tdekit_wire_tds::SqlType;
 
 use crate::host::Database;
 use crate::lex::{Tok, lex};
+use crate::run::sequence::Stored;
 
 /// Suffix of the name of a unique index over columns that may be NULL: the index beside it.
 pub(crate) const NULLS: &str = "\u{1f}null";
@@ -21,7 +22,7 @@ pub(crate) struct Object {
     pub(crate) id: i64,
     pub(crate) schema: String,
     pub(crate) name: String,
-    /// `U`, `V`, `P`, `PK`, `UQ`, `F`, `C` or `D`.
+    /// `U`, `V`, `P`, `SO`, `PK`, `UQ`, `F`, `C` or `D`.
     pub(crate) kind: &'static str,
     /// The table of a constraint, else 0.
     pub(crate) parent: i64,
@@ -116,6 +117,7 @@ pub(crate) struct Facts {
     pub(crate) checks: Vec<Rule>,
     pub(crate) defaults: Vec<Rule>,
     pub(crate) parameters: Vec<ProcedureParameter>,
+    pub(crate) sequences: Vec<(i64, Stored)>,
 }
 
 /// The state in which functions look up objects: the databases, and those that were read.

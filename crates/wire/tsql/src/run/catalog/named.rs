@@ -97,6 +97,16 @@ fn one(connection: &Connection, schema: &str, stored: &str) -> rusqlite::Result<
             return Ok(found);
         }
     }
+    if has_table(connection, schema, "tsql_sequence")? {
+        let sql = format!("SELECT name FROM {own}.tsql_sequence WHERE name = ?1");
+        let found = connection
+            .prepare_cached(&sql)?
+            .query_row([stored], |row| Ok((row.get(0)?, "SO", None, None)))
+            .optional()?;
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
     if !has_table(connection, schema, "tsql_constraint")? {
         return Ok(None);
     }

@@ -182,7 +182,8 @@ impl Run<'_> {
         bound.walk(&mut |part| {
             let call =
                 matches!(&part.node, crate::plan::scalar::Node::Call(func, _) if func.is_random());
-            pure &= !call;
+            let next = matches!(&part.node, crate::plan::scalar::Node::Next(..));
+            pure &= !call && !next;
             pure
         });
         if !pure {

@@ -507,16 +507,28 @@ pub(super) fn is_taken(
     table: &Table,
     name: &str,
 ) -> rusqlite::Result<bool> {
-    let own = quote(&table.schema);
     let (schema, _) = schema_and_name(&table.name);
     let object = if schema == "dbo" { name.to_owned() } else { format!("{schema}.{name}") };
-    let mut questions = vec![(format!("{own}.sqlite_schema WHERE type = 'table' AND"), &object)];
-    let name = name.to_owned();
-    if has_table(connection, &table.schema, "tsql_module")? {
-        questions.push((format!("{own}.tsql_module WHERE"), &object));
-    }
-    if has_table(connection, &table.schema, "tsql_constraint")? {
-        questions.push((format!("{own}.tsql_constraint WHERE kind <> 'I' AND"), &name));
+    has_object(connection, &table.schema, &object)
+}
+
+/// Returns true if SQLite's schema has an object or a constraint of this name, as it is stored.
+pub(super) fn has_object(
+    connection: &Connection,
+    schema: &str,
+    object: &str,
+) -> rusqlite::Result<bool> {
+    let own = quote(schema);
+    let (_, name) = schema_and_name(object);
+    let mut questions = vec![(format!("{own}.sqlite_schema WHERE type = 'table' AND"), object)];
+    for (notes, and, name) in [
+        ("tsql_module", "", object),
+        ("tsql_sequence", "", object),
+        ("tsql_constraint", "kind <> 'I' AND", name.as_str()),
+    ] {
+        if has_table(connection, schema, notes)? {
+            questions.push((format!("{own}.{notes} WHERE {and}"), name));
+        }
     }
     for (from, name) in questions {
         let sql = format!("SELECT 1 FROM {from} name = ?1 COLLATE NOCASE");

@@ -113,6 +113,7 @@ impl Run<'_> {
                     Ok(())
                 })
             }
+            ObjectKind::Sequence => self.drop_sequence(name, if_exists),
             ObjectKind::Schema => self.drop_schema(name.object(), if_exists),
             _ => Err(Error::feature("this DROP")),
         }

@@ -10,6 +10,7 @@ mod module;
 mod rebuild;
 mod rename;
 mod schema;
+mod sequence;
 mod table;
 mod text;
 mod trust;
@@ -43,6 +44,13 @@ const OWN_TABLES: &[(&str, &str)] = &[
         PRIMARY KEY (name, kind)",
     ),
     ("tsql_schema", "name TEXT PRIMARY KEY COLLATE NOCASE"),
+    (
+        "tsql_sequence",
+        "name TEXT PRIMARY KEY COLLATE NOCASE, type TEXT NOT NULL, start INTEGER NOT NULL, \
+        increment INTEGER NOT NULL, minimum INTEGER NOT NULL, maximum INTEGER NOT NULL, \
+        cycle INTEGER NOT NULL, cached INTEGER NOT NULL, cache_size INTEGER, \
+        base INTEGER NOT NULL, last INTEGER, id INTEGER NOT NULL",
+    ),
     // names of constraints, and unique indexes whose text has expressions for columns
     (
         "tsql_constraint",

@@ -125,7 +125,7 @@ impl Run<'_> {
                 None if variable => return Ok(()),
                 None => return Err(Error::ObjectExists { name: table.name.object().to_owned() }),
             };
-        } else if self.find(&table.name)?.is_some() {
+        } else if self.find(&table.name)?.is_some() || self.has_sequence(&table.name)? {
             return Err(Error::ObjectExists { name: table.name.object().to_owned() });
         }
         if name.starts_with("sqlite_") || name.starts_with("tsql_") {
@@ -180,6 +180,7 @@ impl Run<'_> {
             // a value that does not convert fails when a row uses it, as in SQL Server
             Err(error) if error.ends() >= Ends::Batch && !error.undoes() => Err(error),
             Err(error @ (Error::SequentialDefault {} | Error::Syntax { .. })) => Err(error),
+            Err(error @ (Error::NextDatabase {} | Error::NotASequence { .. })) => Err(error),
             _ => Ok(()),
         }
     }

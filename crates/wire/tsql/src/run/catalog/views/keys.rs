@@ -3,8 +3,11 @@
 use tdekit_wire_tds::Value;
 
 use super::objects::object_row;
-use super::{BIT, Columns, DESC, INT, LONG, NAME, Row, Source, TIME, TINY, View, bit, int, text};
+use super::{
+    BIG, BIT, Columns, DESC, INT, LONG, NAME, Row, Source, TIME, TINY, View, bit, int, some, text,
+};
 use crate::run::catalog::model::{Facts, Index, Rule, Trust};
+use crate::run::catalog::types::type_facts;
 use tdekit_wire_tds::SqlType;
 
 pub(crate) const VIEWS: &[View] = &[
@@ -17,7 +20,7 @@ pub(crate) const VIEWS: &[View] = &[
     View { name: "sys.default_constraints", columns: RULES, source: Source::Facts(defaults) },
     View { name: "sys.triggers", columns: TRIGGERS, source: Source::Empty },
     View { name: "sys.synonyms", columns: SYNONYMS, source: Source::Empty },
-    View { name: "sys.sequences", columns: SEQUENCES, source: Source::Empty },
+    View { name: "sys.sequences", columns: SEQUENCES, source: Source::Facts(sequences) },
     View { name: "sys.assemblies", columns: ASSEMBLIES, source: Source::Empty },
 ];
 
@@ -313,8 +316,55 @@ const ASSEMBLIES: Columns = &[
 const SEQUENCES: Columns = &[
     ("name", NAME),
     ("object_id", INT),
+    ("principal_id", INT),
     ("schema_id", INT),
-    ("start_value", SqlType::BigInt),
-    ("increment", SqlType::BigInt),
-    ("current_value", SqlType::BigInt),
+    ("parent_object_id", INT),
+    ("type", SqlType::Char(2)),
+    ("type_desc", DESC),
+    ("create_date", TIME),
+    ("modify_date", TIME),
+    ("is_ms_shipped", BIT),
+    ("is_published", BIT),
+    ("is_schema_published", BIT),
+    ("start_value", BIG),
+    ("increment", BIG),
+    ("minimum_value", BIG),
+    ("maximum_value", BIG),
+    ("is_cycling", BIT),
+    ("is_cached", BIT),
+    ("cache_size", INT),
+    ("system_type_id", TINY),
+    ("user_type_id", INT),
+    ("precision", TINY),
+    ("scale", TINY),
+    ("current_value", BIG),
+    ("is_exhausted", BIT),
+    ("last_used_value", BIG),
 ];
+
+fn sequences(facts: &Facts) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (id, sequence) in &facts.sequences {
+        let Some(object) = facts.object(*id) else { continue };
+        let (type_id, _, precision, scale) = type_facts(sequence.ty);
+        let mut row = object_row(object);
+        row.extend([
+            int(sequence.start),
+            int(sequence.rule.step),
+            int(sequence.rule.minimum),
+            int(sequence.rule.maximum),
+            bit(sequence.rule.cycle),
+            bit(sequence.cache.is_some()),
+            some(sequence.cache.flatten()),
+            int(type_id),
+            int(type_id),
+            int(precision),
+            int(scale),
+            int(sequence.last.unwrap_or(sequence.base)),
+            bit(sequence.next().is_none()),
+            some(sequence.last),
+        ]);
+        rows.push(row);
+    }
+    rows
+}

@@ -45,6 +45,7 @@ fn kind_name(kind: &str) -> &'static str {
         "U" => "USER_TABLE",
         "V" => "VIEW",
         "P" => "SQL_STORED_PROCEDURE",
+        "SO" => "SEQUENCE_OBJECT",
         "PK" => "PRIMARY_KEY_CONSTRAINT",
         "UQ" => "UNIQUE_CONSTRAINT",
         "F" => "FOREIGN_KEY_CONSTRAINT",

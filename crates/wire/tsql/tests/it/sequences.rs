@@ -1,0 +1,248 @@
+//! CREATE SEQUENCE, NEXT VALUE FOR, `sp_sequence_get_range`.
+
+use crate::common::{Server, rows};
+use crate::constraints::{bad, good, healthy};
+use tdekit_wire_tsql::TsqlEngine;
+
+#[test]
+fn values_follow_each_other_wherever_they_are_taken() {
+    let server = Server::new();
+    let mut session = server.session();
+    good(
+        &mut *session,
+        &[
+            ("CREATE SEQUENCE dbo.s AS int START WITH 10 INCREMENT BY 5", ""),
+            ("SELECT NEXT VALUE FOR s", "10"),
+            ("SELECT NEXT VALUE FOR dbo.s AS a, NEXT VALUE FOR s AS b, NEXT VALUE FOR s + 1", "15 | 15 | 16"),
+            ("DECLARE @v bigint = NEXT VALUE FOR s; SET @v = @v * 100 + NEXT VALUE FOR s; SELECT @v", "2025"),
+            ("DECLARE @v int; SELECT @v = NEXT VALUE FOR s; SELECT @v", "30"),
+            (
+                "CREATE TABLE t (id int CONSTRAINT d DEFAULT (NEXT VALUE FOR s), a int, b varchar(20)
+                 DEFAULT ('x' + CAST(NEXT VALUE FOR dbo.s AS varchar(10))));
+                 INSERT t (a) VALUES (NEXT VALUE FOR s), (NEXT VALUE FOR s);
+                 SELECT id, a, b FROM t ORDER BY a",
+                "35 | 35 | 'x35'\n40 | 40 | 'x40'",
+            ),
+            ("INSERT t (a) SELECT a FROM t; SELECT id, a, b FROM t WHERE id > 40 ORDER BY id",
+             "45 | 35 | 'x45'\n50 | 40 | 'x50'"),
+            ("UPDATE t SET a = NEXT VALUE FOR s, b = NEXT VALUE FOR s; SELECT a, b FROM t ORDER BY a",
+             "55 | '55'\n60 | '60'\n65 | '65'\n70 | '70'"),
+            ("INSERT t DEFAULT VALUES; SELECT MAX(id) FROM t", "75"),
+            // rows that the interpreter inserts
+            ("INSERT t (a) EXEC ('SELECT 1 UNION ALL SELECT 2'); SELECT id, b FROM t WHERE a IN (1, 2) ORDER BY id",
+             "80 | 'x80'\n85 | 'x85'"),
+            ("SELECT NEXT VALUE FOR s, name FROM (VALUES ('a'), ('b')) AS v (name)",
+             "90 | 'a'\n95 | 'b'"),
+            ("SELECT definition FROM sys.default_constraints WHERE name = 'd'",
+             "'(NEXT VALUE FOR [dbo].[s])'"),
+            (
+                "SELECT name, type, start_value, increment, minimum_value, maximum_value, is_cycling,
+                 is_cached, cache_size, TYPE_NAME(system_type_id), precision, scale, current_value,
+                 is_exhausted FROM sys.sequences",
+                "'s' | 'SO' | 10 | 5 | -2147483648 | 2147483647 | 0 | 1 | NULL | 'int' | 10 | 0 | \
+                 95 | 0",
+            ),
+            (
+                "SELECT SEQUENCE_SCHEMA, SEQUENCE_NAME, DATA_TYPE, START_VALUE, MAXIMUM_VALUE,
+                 INCREMENT, CYCLE_OPTION FROM INFORMATION_SCHEMA.SEQUENCES",
+                "'dbo' | 's' | 'int' | 10 | 2147483647 | 5 | 0",
+            ),
+            (
+                "SELECT type_desc FROM sys.objects WHERE object_id = OBJECT_ID('dbo.s', 'SO')",
+                "'SEQUENCE_OBJECT'",
+            ),
+        ],
+    );
+    bad(
+        &mut *session,
+        &[
+            ("DROP SEQUENCE s", "3729/16/1"),
+            ("DROP SEQUENCE nix", "3701/11/5"),
+            ("CREATE SEQUENCE s", "2714/16/6"),
+            ("CREATE SEQUENCE t", "2714/16/6"),
+            ("CREATE TABLE s (a int)", "2714/16/6"),
+            ("SELECT NEXT VALUE FOR nix", "208/16/1"),
+            ("SELECT NEXT VALUE FOR t", "11726/16/1"),
+        ],
+    );
+    good(
+        &mut *session,
+        &[
+            (
+                "DROP TABLE t; DROP SEQUENCE IF EXISTS s, nix; SELECT COUNT(*) FROM sys.sequences",
+                "0",
+            ),
+            ("SELECT COUNT(*) FROM sys.objects WHERE type = 'SO'", "0"),
+        ],
+    );
+    healthy(&server);
+}
+
+#[test]
+fn a_sequence_ends_begins_anew_and_is_restarted() {
+    let server = Server::new();
+    let mut session = server.session();
+    good(
+        &mut *session,
+        &[
+            ("CREATE SEQUENCE s AS tinyint MAXVALUE 2 CACHE 10; SELECT NEXT VALUE FOR s", "0"),
+            ("SELECT NEXT VALUE FOR s; SELECT NEXT VALUE FOR s", "1\n2"),
+            ("SELECT is_exhausted, current_value, cache_size FROM sys.sequences", "1 | 2 | 10"),
+        ],
+    );
+    bad(&mut *session, &[("SELECT NEXT VALUE FOR s", "11728/16/1")]);
+    good(
+        &mut *session,
+        &[
+            ("ALTER SEQUENCE s CYCLE NO CACHE; SELECT NEXT VALUE FOR s", "0"),
+            ("ALTER SEQUENCE s RESTART WITH 2; SELECT NEXT VALUE FOR s", "2"),
+            ("SELECT is_cycling, is_cached FROM sys.sequences", "1 | 0"),
+            ("ALTER SEQUENCE s MAXVALUE 200 INCREMENT BY 20; SELECT NEXT VALUE FOR s", "22"),
+            ("ALTER SEQUENCE s RESTART; SELECT NEXT VALUE FOR s", "0"),
+            (
+                "CREATE SEQUENCE down AS decimal(3) INCREMENT BY -400 CYCLE; SELECT NEXT VALUE FOR down",
+                "999",
+            ),
+            (
+                "SELECT NEXT VALUE FOR down FROM (VALUES (1), (2), (3), (4), (5)) AS v (a)",
+                "599\n199\n-201\n-601\n999",
+            ),
+        ],
+    );
+    bad(
+        &mut *session,
+        &[
+            ("CREATE SEQUENCE x INCREMENT BY 0", "11700/16/1"),
+            ("CREATE SEQUENCE x MINVALUE 1 MAXVALUE 5 INCREMENT BY 5", "11701/16/1"),
+            ("CREATE SEQUENCE x AS varchar(10)", "11702/16/2"),
+            ("CREATE SEQUENCE x AS decimal(9, 2)", "11702/16/2"),
+            ("CREATE SEQUENCE x START WITH 0 MINVALUE 1", "11703/16/1"),
+            ("CREATE SEQUENCE x MINVALUE 5 MAXVALUE 5", "11705/16/2"),
+            ("CREATE SEQUENCE x CACHE 0", "11706/16/1"),
+            ("CREATE SEQUENCE x AS tinyint MAXVALUE 256", "11708/16/7"),
+            ("CREATE SEQUENCE x RESTART WITH 1", "11709/15/1"),
+            ("CREATE SEQUENCE x CYCLE NO CYCLE", "11712/15/1"),
+            ("CREATE SEQUENCE nix.x", "2760/16/1"),
+            ("ALTER SEQUENCE s START WITH 1", "11710/15/1"),
+            ("ALTER SEQUENCE s AS int", "11711/15/1"),
+            ("ALTER SEQUENCE s", "11715/15/1"),
+            ("ALTER SEQUENCE nix RESTART", "208/16/1"),
+        ],
+    );
+}
+
+#[test]
+fn next_value_stands_where_rows_are_counted() {
+    let server = Server::new();
+    let mut session = server.session();
+    rows(&mut *session, "CREATE SEQUENCE s; CREATE TABLE t (a int)");
+    bad(
+        &mut *session,
+        &[
+            ("SELECT DISTINCT NEXT VALUE FOR s", "11721/15/1"),
+            ("SELECT NEXT VALUE FOR s UNION SELECT 1", "11721/15/1"),
+            ("SELECT NEXT VALUE FOR s FROM t ORDER BY a", "11723/15/1"),
+            ("SELECT TOP (1) NEXT VALUE FOR s FROM t", "11739/16/1"),
+            ("SELECT a FROM t WHERE a = NEXT VALUE FOR s", "11720/15/1"),
+            ("SELECT (SELECT NEXT VALUE FOR s)", "11719/15/1"),
+            ("SELECT * FROM (SELECT NEXT VALUE FOR s AS a) AS x", "11719/15/1"),
+            ("CREATE VIEW v AS SELECT NEXT VALUE FOR s AS a", "11719/15/1"),
+            ("CREATE TABLE c (a int CHECK (a > NEXT VALUE FOR s))", "11719/15/1"),
+            ("SELECT CASE WHEN 1 = 1 THEN NEXT VALUE FOR s END", "11741/16/1"),
+            ("SELECT ISNULL(NEXT VALUE FOR s, 1)", "11741/16/1"),
+            ("SELECT SUM(NEXT VALUE FOR s) FROM t", "11725/15/1"),
+            ("IF NEXT VALUE FOR s > 1 PRINT 'x'", "11738/16/1"),
+            ("DELETE t WHERE a = NEXT VALUE FOR s", "11720/15/1"),
+            ("SET ROWCOUNT 1; SELECT NEXT VALUE FOR s", "11739/16/1"),
+            (
+                "DECLARE @a int, @b int; SELECT @a = NEXT VALUE FOR s, @b = NEXT VALUE FOR s",
+                "11736/16/1",
+            ),
+        ],
+    );
+    assert_eq!(
+        rows(&mut *session, "SET ROWCOUNT 0; SELECT NEXT VALUE FOR s"),
+        "-9223372036854775808"
+    );
+}
+
+#[test]
+fn no_value_is_given_twice() {
+    let server = Server::new();
+    let (mut session, mut other) = (server.session(), server.session());
+    rows(&mut *session, "CREATE SEQUENCE s START WITH 1; CREATE TABLE t (a int PRIMARY KEY)");
+    good(
+        &mut *session,
+        &[
+            (
+                "BEGIN TRAN; SELECT NEXT VALUE FOR s; SAVE TRAN x; SELECT NEXT VALUE FOR s",
+                "~ begin\n1\n2",
+            ),
+            ("ROLLBACK TRAN x; SELECT NEXT VALUE FOR s", "3"),
+            (
+                "INSERT t VALUES (NEXT VALUE FOR s); ROLLBACK; SELECT COUNT(*) FROM t",
+                "~ rollback\n0",
+            ),
+        ],
+    );
+    assert_eq!(rows(&mut *other, "SELECT NEXT VALUE FOR s"), "5");
+    // a statement that fails, with and without a transaction
+    rows(&mut *session, "INSERT t VALUES (7)");
+    bad(
+        &mut *session,
+        &[("INSERT t SELECT NEXT VALUE FOR s FROM (VALUES (1), (2), (3)) AS v (a)", "2627/14/1")],
+    );
+    assert_eq!(rows(&mut *other, "SELECT NEXT VALUE FOR s"), "8");
+    let failing = "SET XACT_ABORT ON; BEGIN TRAN; SELECT NEXT VALUE FOR s; SELECT 1 / 0";
+    assert!(rows(&mut *session, failing).contains("8134/16/1"));
+    assert_eq!(rows(&mut *other, "SELECT @@TRANCOUNT; SELECT NEXT VALUE FOR s"), "0\n10");
+    // RESTART is undone with its transaction
+    good(
+        &mut *session,
+        &[(
+            "BEGIN TRAN; ALTER SEQUENCE s RESTART; SELECT NEXT VALUE FOR s; ROLLBACK;
+                 SELECT NEXT VALUE FOR s",
+            "~ begin\n1\n~ rollback\n11",
+        )],
+    );
+    drop((session, other));
+    // another server reads it from the file
+    let again = Server { engine: TsqlEngine::new(server.host.clone()), ..server };
+    assert_eq!(rows(&mut *again.session(), "SELECT NEXT VALUE FOR s"), "12");
+}
+
+#[test]
+fn ranges_of_values_are_taken() {
+    let server = Server::new();
+    let mut session = server.session();
+    rows(&mut *session, "CREATE SEQUENCE s AS int START WITH 3 MINVALUE 1 MAXVALUE 10 CYCLE");
+    good(
+        &mut *session,
+        &[
+            (
+                "DECLARE @f bigint, @l int, @c int, @i int, @n int, @x int;
+                 EXEC sp_sequence_get_range 's', 5, @f OUTPUT, @l OUTPUT, @c OUTPUT, @i OUTPUT,
+                 @n OUTPUT, @x OUTPUT; SELECT @f, @l, @c, @i, @n, @x",
+                "status 0\n3 | 7 | 0 | 1 | 1 | 10",
+            ),
+            (
+                "DECLARE @f bigint, @l bigint, @c int;
+                 EXEC sys.sp_sequence_get_range @sequence_name = N'dbo.s', @range_size = 14,
+                 @range_first_value = @f OUTPUT, @range_last_value = @l OUTPUT,
+                 @range_cycle_count = @c OUTPUT; SELECT @f, @l, @c; SELECT NEXT VALUE FOR s",
+                "status 0\n8 | 1 | 2\n2",
+            ),
+            ("ALTER SEQUENCE s NO CYCLE", ""),
+        ],
+    );
+    bad(
+        &mut *session,
+        &[
+            ("DECLARE @f bigint; EXEC sp_sequence_get_range 's', 9, @f OUTPUT", "11732/16/1"),
+            ("DECLARE @f bigint; EXEC sp_sequence_get_range 's', 0, @f OUTPUT", "11733/16/1"),
+            ("DECLARE @f bigint; EXEC sp_sequence_get_range 'nix', 1, @f OUTPUT", "208/16/1"),
+            ("EXEC sp_sequence_get_range 's', 1", "201/16/4"),
+        ],
+    );
+    assert_eq!(rows(&mut *session, "SELECT NEXT VALUE FOR s"), "3");
+}
