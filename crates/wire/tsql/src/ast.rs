@@ -314,6 +314,18 @@ pub(crate) struct Exec {
     pub(crate) args: Vec<Arg>,
 }
 
+/// Where the values of a column come from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) enum Filled {
+    /// Statements, DEFAULT, IDENTITY.
+    #[default]
+    Given,
+    /// An expression over the row, as written in T-SQL; SQLite's column is empty.
+    Computed { text: String, persisted: bool },
+    /// Each change of the row: `rowversion`.
+    Version,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ColumnDef {
     pub(crate) name: String,
@@ -324,6 +336,8 @@ pub(crate) struct ColumnDef {
     pub(crate) default: Option<String>,
     pub(crate) default_name: Option<String>,
     pub(crate) constraints: Vec<Constraint>,
+    /// Of a computed column or a `rowversion`, whose type is not in the text.
+    pub(crate) filled: Filled,
 }
 
 #[derive(Debug, Clone, PartialEq)]

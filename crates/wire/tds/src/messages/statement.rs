@@ -459,6 +459,26 @@ table! {
     NextChoice {} = 11741, 16, 1, Batch,
         "NEXT VALUE FOR function cannot be used within CASE, CHOOSE, COALESCE, IIF, ISNULL and \
         NULLIF.";
+    ComputedModified { column: String } = 271, 16, 1, Statement,
+        "The column \"{column}\" cannot be modified because it is either a computed column or is \
+        the result of a UNION operator.";
+    VersionUpdated {} = 272, 16, 1, Statement, "Cannot update a timestamp column.";
+    VersionInserted {} = 273, 16, 1, Statement,
+        "Cannot insert an explicit value into a timestamp column. Use INSERT with a column list to \
+        exclude the timestamp column, or insert a DEFAULT into the timestamp column.";
+    SubqueryHere {} = 1046, 15, 1, Batch,
+        "Subqueries are not allowed in this context. Only scalar expressions are allowed.";
+    ComputedNested { column: String, table: String } = 1759, 16, 0, Statement,
+        "Computed column '{column}' in table '{table}' is not allowed to be used in another \
+        computed-column definition.";
+    VersionTwice { table: String } = 2738, 16, 2, Statement,
+        "A table can only have one timestamp column. Because table '{table}' already has one, the \
+        column cannot be added.";
+    FixedColumn { column: String, kind: &'static str } = 4928, 16, 1, Statement,
+        "Cannot alter column '{column}' because it is '{kind}'.";
+    NotPersisted { column: String, table: String } = 4936, 16, 1, Statement,
+        "Computed column '{column}' in table '{table}' cannot be persisted because the column is \
+        non-deterministic.";
     SwitchFailed {} = 4916, 16, 0, Statement,
         "Could not enable or disable the constraint. See previous errors.";
     NoSwitch { name: String } = 11415, 16, 1, Statement,

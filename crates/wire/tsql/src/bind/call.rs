@@ -29,6 +29,10 @@ impl Binder<'_> {
     /// A `@@` variable.
     pub(crate) fn global(&mut self, name: &str) -> Result<Scalar> {
         let upper = name.to_ascii_uppercase();
+        if upper == "@@DBTS" {
+            // its database is open when the value is read
+            self.catalog.sequence(&crate::ast::Name(vec![String::new()]))?;
+        }
         match table::find(&upper) {
             Some(function) => functions::bind(function, Vec::new()),
             None => Err(Error::UndeclaredVariable { name: name.to_owned() }),

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use tdekit_wire_tds::Column;
 
 use super::query::BoundQuery;
-use super::{Binder, Scope, SourceScope};
+use super::{Binder, Scope};
 use crate::ast::{Delete, Expr, Insert, Item, Name, Select, SetTarget, Source, TableRef, Update};
 use crate::error::{Error, Result};
 use crate::functions::typing::{assign, common_of, convert};
 use crate::plan::change::{self as plan, Chosen, Inserted, Statement, Target};
 use crate::plan::relation::Limit;
 use crate::plan::scalar::{Node, Scalar};
-use crate::plan::table::{Table, TableColumn, TableKind};
+use crate::plan::table::{Filled, Table, TableColumn, TableKind};
 use crate::plan::{Alias, ColumnRef};
 
 /// A change: its plan, the target, the columns of OUTPUT.
@@ -57,7 +57,12 @@ impl Binder<'_> {
             if named.iter().any(|found| found.name == column.name) {
                 continue;
             }
-            if column.identity {
+            if column.is_computed() {
+                continue;
+            } else if column.filled == Filled::Version {
+                names.push(column.name.clone());
+                extra.push(version_of(&table, column));
+            } else if column.identity {
                 names.push(column.name.clone());
                 extra.push(Scalar::new(column.ty, false, Node::Identity));
             } else if column.default.is_some() {
@@ -93,7 +98,8 @@ impl Binder<'_> {
             return Ok(Vec::new());
         }
         if insert.columns.is_empty() {
-            let all = table.columns.iter().filter(|column| explicit || !column.identity);
+            let all = table.columns.iter().filter(|column| !column.is_computed());
+            let all = all.filter(|column| explicit || !column.identity);
             return Ok(all.cloned().collect());
         }
         let mut found: Vec<TableColumn> = Vec::new();
@@ -102,6 +108,9 @@ impl Binder<'_> {
                 table.column(name).ok_or_else(|| Error::InvalidColumn { name: name.clone() })?;
             if column.identity && !explicit {
                 return Err(Error::IdentityInsert { table: table.name.clone() });
+            }
+            if column.is_computed() {
+                return Err(Error::ComputedModified { column: column.name.clone() });
             }
             if found.iter().any(|known| known.name == column.name) {
                 return Err(Error::DuplicateColumnName { name: name.clone() });
@@ -159,6 +168,10 @@ impl Binder<'_> {
             let mut values = Vec::new();
             for ((value, column), ty) in row.into_iter().zip(named).zip(&types) {
                 let value = match (value, ty) {
+                    (None, _) if column.filled == Filled::Version => version_of(table, column),
+                    (Some(_), _) if column.filled == Filled::Version => {
+                        return Err(Error::VersionInserted {});
+                    }
                     (None, _) => self.default(table, column)?,
                     (Some(value), Some(ty)) if value.node.is_typed() => {
                         let value = convert(value, *ty)?;
@@ -186,6 +199,9 @@ impl Binder<'_> {
         }
         if bound.columns.len() > named.len() {
             return Err(Error::InsertSelectLess {});
+        }
+        if named.iter().any(|column| column.filled == Filled::Version) {
+            return Err(Error::VersionInserted {});
         }
         let alias = self.fresh(Alias::Query);
         let mut items = Vec::new();
@@ -224,7 +240,7 @@ impl Binder<'_> {
             return Ok((Vec::new(), Vec::new()));
         }
         let mut scope = Scope::new();
-        scope.sources.push(SourceScope::of_table(which, table, None));
+        scope.sources.push(self.scope_of(which, table, None)?);
         self.scopes.push(scope);
         let mut columns = Vec::new();
         let mut values = Vec::new();
@@ -283,6 +299,9 @@ impl Binder<'_> {
                 None => self.default(&table, &column)?,
             };
             sets.push((column.name, bound));
+        }
+        if let Some(column) = table.version() {
+            sets.push((column.name.clone(), version_of(&table, column)));
         }
         let filter = self.filter(update.filter.as_ref())?;
         let from = match joined {
@@ -351,12 +370,23 @@ fn number_default(expr: &mut Expr, table: &Table, column: &TableColumn) -> Resul
     if elsewhere { Err(Error::NextDatabase {}) } else { Ok(()) }
 }
 
+/// The next row version, for a column of a table.
+pub(crate) fn version_of(table: &Table, column: &TableColumn) -> Scalar {
+    Scalar::new(column.ty, false, Node::Version(table.schema.as_str().into()))
+}
+
 /// The column of SET.
 pub(crate) fn set_column(table: &Table, name: &Name) -> Result<TableColumn> {
     let column =
         table.column(name.object()).ok_or_else(|| Error::InvalidColumn { name: name.text() })?;
     if column.identity {
         return Err(Error::IdentityUpdate { name: column.name.clone() });
+    }
+    if column.is_computed() {
+        return Err(Error::ComputedModified { column: column.name.clone() });
+    }
+    if column.filled == Filled::Version {
+        return Err(Error::VersionUpdated {});
     }
     Ok(column.clone())
 }

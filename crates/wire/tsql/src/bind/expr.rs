@@ -160,7 +160,7 @@ impl Binder<'_> {
             {
                 return Err(Error::NotGrouped { name: name.text() });
             }
-            return Ok(Scalar::column(offered.ty, offered.nullable, offered.column));
+            return Ok(offered.scalar());
         }
         if name.0.len() > 1 {
             return Err(Error::MultiPart { name: name.text() });

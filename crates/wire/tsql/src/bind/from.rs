@@ -10,7 +10,7 @@ use crate::ast::{Action, Expr, Hints, JoinKind, Kind, Name, Query, TableRef};
 use crate::error::{Error, Result};
 use crate::functions::typing::{common_of, fitted};
 use crate::plan::relation::{Join, Relation};
-use crate::plan::scalar::Scalar;
+use crate::plan::scalar::{Node, Scalar};
 use crate::plan::table::{Table, TableColumn, TableKind};
 use crate::plan::{Alias, ColumnRef, Field};
 
@@ -97,7 +97,14 @@ impl Binder<'_> {
         if let Some(scope) = self.scopes.last_mut() {
             let to = to.min(scope.sources.len());
             for source in &mut scope.sources[from..to] {
-                source.columns.iter_mut().for_each(|column| column.nullable = true);
+                let id = source.id;
+                source.columns.iter_mut().for_each(|column| {
+                    column.nullable = true;
+                    if let Some(value) = &mut column.value {
+                        value.nullable = true;
+                        or_null(value, id);
+                    }
+                });
             }
         }
     }
@@ -134,6 +141,7 @@ impl Binder<'_> {
                 nullable: column.nullable,
                 identity: column.identity,
                 column: ColumnRef::of(id, field.clone()),
+                value: None,
             });
         }
         let alias = alias.to_owned();
@@ -227,9 +235,23 @@ impl Binder<'_> {
                 };
                 let columns: Vec<_> = table.columns.iter().map(column).collect();
                 let alias = self.offer(&shown, full, &columns, &[])?;
+                self.offer_computed(&table, alias)?;
                 Ok(Relation::Scan { table, alias })
             }
         }
+    }
+
+    /// Gives the computed columns of the table that was offered last their values.
+    fn offer_computed(&mut self, table: &Table, alias: Alias) -> Result<()> {
+        for (at, column) in table.columns.iter().enumerate() {
+            let Some(value) = self.computed(table, column, Some(alias))? else { continue };
+            let source = self.scopes.last_mut().and_then(|scope| scope.sources.last_mut());
+            if let Some(offered) = source.and_then(|source| source.columns.get_mut(at)) {
+                offered.nullable = value.nullable;
+                offered.value = Some(Box::new(value));
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn needs_system(&mut self, name: &str) {
@@ -304,6 +326,17 @@ impl Binder<'_> {
         self.add_source(SourceScope { alias, full: None, id: Some(id), columns })?;
         Ok(Relation::Common { name: cte.id, alias: id })
     }
+}
+
+/// Makes the value of a computed column NULL where its table has no row: on the outer side of a
+/// join.
+fn or_null(value: &mut Scalar, id: Option<Alias>) {
+    let Some(id) = id else { return };
+    let row = Scalar::column(SqlType::BigInt, true, ColumnRef::of(id, Field::RowId));
+    let absent = Scalar::condition(Node::IsNull(Box::new(row), false));
+    let null = Scalar::constant(value.ty, tdekit_wire_tds::Value::Null);
+    let there = value.clone();
+    value.node = Node::Case(vec![(absent, null)], Some(Box::new(there)));
 }
 
 /// Columns of a query, each with its position.

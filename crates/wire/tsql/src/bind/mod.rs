@@ -18,7 +18,7 @@ use tdekit_wire_tds::SqlType;
 
 use crate::error::{Error, Result};
 use crate::plan::scalar::{Node, Scalar};
-use crate::plan::table::Catalog;
+use crate::plan::table::{Catalog, Filled, Table, TableColumn};
 use crate::plan::{Alias, ColumnRef, Needs};
 
 /// A variable: its slot and type.
@@ -69,6 +69,18 @@ pub(crate) struct Offered {
     pub(crate) nullable: bool,
     pub(crate) identity: bool,
     pub(crate) column: ColumnRef,
+    /// The value of a computed column, over others of its table.
+    pub(crate) value: Option<Box<Scalar>>,
+}
+
+impl Offered {
+    /// The column as a value.
+    pub(crate) fn scalar(&self) -> Scalar {
+        match &self.value {
+            Some(value) => (**value).clone(),
+            None => Scalar::column(self.ty, self.nullable, self.column.clone()),
+        }
+    }
 }
 
 /// A table, view or derived table in FROM.
@@ -83,22 +95,64 @@ pub(crate) struct SourceScope {
     pub(crate) columns: Vec<Offered>,
 }
 
-impl SourceScope {
+impl Binder<'_> {
     /// The columns of a table under this name.
-    pub(crate) fn of_table(
+    pub(crate) fn scope_of(
+        &mut self,
         alias: &str,
-        table: &crate::plan::table::Table,
+        table: &Table,
         id: Option<Alias>,
-    ) -> SourceScope {
-        let column = |column: &crate::plan::table::TableColumn| Offered {
+    ) -> Result<SourceScope> {
+        let mut columns = Vec::new();
+        for column in &table.columns {
+            columns.push(Offered {
+                name: column.name.clone(),
+                ty: column.ty,
+                nullable: column.nullable,
+                identity: column.identity,
+                column: ColumnRef::named(id, &column.name),
+                value: self.computed(table, column, id)?.map(Box::new),
+            });
+        }
+        Ok(SourceScope { alias: alias.to_owned(), full: None, id, columns })
+    }
+
+    /// The value of a computed column, in its type; None for any other column.
+    pub(crate) fn computed(
+        &mut self,
+        table: &Table,
+        column: &TableColumn,
+        id: Option<Alias>,
+    ) -> Result<Option<Scalar>> {
+        let Filled::Computed { text, .. } = &column.filled else { return Ok(None) };
+        let value = self.computed_value(table, text, id)?;
+        crate::functions::typing::convert(value, column.ty).map(Some)
+    }
+
+    /// The value of an expression over the columns of a table that are not computed.
+    pub(crate) fn computed_value(
+        &mut self,
+        table: &Table,
+        text: &str,
+        id: Option<Alias>,
+    ) -> Result<Scalar> {
+        let expr = crate::parse::default_expression(text)?;
+        let plain = table.columns.iter().filter(|column| !column.is_computed());
+        let columns = plain.map(|column| Offered {
             name: column.name.clone(),
             ty: column.ty,
             nullable: column.nullable,
-            identity: column.identity,
+            identity: false,
             column: ColumnRef::named(id, &column.name),
-        };
-        let columns = table.columns.iter().map(column).collect();
-        SourceScope { alias: alias.to_owned(), full: None, id, columns }
+            value: None,
+        });
+        let (alias, columns) = (String::new(), columns.collect());
+        let mut scope = Scope::new();
+        scope.sources.push(SourceScope { alias, full: None, id, columns });
+        let scopes = std::mem::replace(&mut self.scopes, vec![scope]);
+        let bound = self.scalar(&expr);
+        self.scopes = scopes;
+        bound
     }
 }
 

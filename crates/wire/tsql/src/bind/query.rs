@@ -104,6 +104,7 @@ impl Binder<'_> {
                 nullable: column.nullable,
                 identity: column.identity,
                 column: ColumnRef::own(Field::Item(at)),
+                value: None,
             });
         }
         let id = self.fresh(Alias::Common);

@@ -65,6 +65,7 @@ impl Binder<'_> {
                 nullable: true,
                 identity: false,
                 column: ColumnRef::own(Field::Item(at)),
+                value: None,
             });
         }
         let scope = CteScope { name: name(), id, columns, recursive: true };

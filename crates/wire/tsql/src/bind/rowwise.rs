@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tdekit_wire_tds::{Column, SqlType};
 
-use super::dml::set_column;
+use super::dml::{set_column, version_of};
 use super::select::Leaves;
-use super::{Binder, Scope, SourceScope};
+use super::{Binder, Scope};
 use crate::ast::{Item, SetTarget, TableRef, Update};
 use crate::error::{Error, Result};
 use crate::functions::typing::{assign, convert};
@@ -97,6 +97,12 @@ impl Binder<'_> {
             let variable = variable.map(|variable| (variable.slot, variable.ty));
             sets.push(RowSet { value, column, variable });
         }
+        let any = sets.iter().any(|set| set.column.is_some());
+        if let Some(column) = table.version().filter(|_| any) {
+            let (value, column) =
+                (leaves.taken_from(version_of(&table, column)), Some(column.clone()));
+            sets.push(RowSet { value, column, variable: None });
+        }
         let filter = self.filter(update.filter.as_ref())?;
         let (output, columns) =
             self.rowwise_output(&update.output, &table, alias, &sets, &mut leaves)?;
@@ -119,8 +125,8 @@ impl Binder<'_> {
     ) -> Result<(Vec<Scalar>, Vec<Column>)> {
         let mut scope = Scope::new();
         scope.sources = vec![
-            SourceScope::of_table("inserted", table, Some(Alias::Inserted)),
-            SourceScope::of_table("deleted", table, Some(Alias::Deleted)),
+            self.scope_of("inserted", table, Some(Alias::Inserted))?,
+            self.scope_of("deleted", table, Some(Alias::Deleted))?,
         ];
         self.scopes.push(scope);
         let found: Result<Vec<_>> = items.iter().map(|item| self.item(item)).collect();

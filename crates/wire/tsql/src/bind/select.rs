@@ -157,8 +157,7 @@ impl Binder<'_> {
                     let name = format!("{}.{}", source.alias, column.name);
                     return Err(Error::NotGrouped { name });
                 }
-                let bound = Scalar::column(column.ty, column.nullable, column.column.clone());
-                columns.push((column.name.clone(), bound, column.identity));
+                columns.push((column.name.clone(), column.scalar(), column.identity));
             }
         }
         if !found {

@@ -69,6 +69,7 @@ impl Binder<'_> {
             nullable: true,
             identity: false,
             column: ColumnRef::named(Some(alias), &column.name),
+            value: None,
         });
         let columns = offered.collect();
         let name = call.alias.clone();
@@ -112,6 +113,7 @@ impl Binder<'_> {
             nullable: name == "value",
             identity: false,
             column: ColumnRef::of(alias, field),
+            value: None,
         });
         let columns = offered.collect();
         let name = call.alias.clone();

@@ -224,7 +224,8 @@ pub(crate) fn eval<'e>(bound: &'e Scalar, env: &Env<'e>) -> Result<Value<'e>> {
         | Node::Shared(_)
         | Node::Aggregate(_)
         | Node::Query(_)
-        | Node::Identity => {
+        | Node::Identity
+        | Node::Version(_) => {
             Err(Error::Internal { detail: "a value of SQLite outside of a statement".to_owned() })
         }
         Node::Arith(op, left, right) => {

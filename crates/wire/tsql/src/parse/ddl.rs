@@ -2,11 +2,12 @@
 
 use super::Parser;
 use crate::ast::{
-    Action, AlterTable, ColumnDef, Constraint, ConstraintKind, CreateProc, CreateTable, Expr, Kind,
-    Name, ObjectKind, ProcParam, Security,
+    Action, AlterTable, ColumnDef, Constraint, ConstraintKind, CreateProc, CreateTable, Expr,
+    Filled, Kind, Name, ObjectKind, ProcParam, Security,
 };
 use crate::error::{Error, Result};
 use crate::lex::Tok;
+use tdekit_wire_tds::SqlType;
 
 impl Parser<'_> {
     /// The rest of CREATE, ALTER or DROP; `verb` is at the current position.
@@ -259,15 +260,20 @@ impl Parser<'_> {
 
     fn column_def(&mut self) -> Result<ColumnDef> {
         let name = self.identifier()?;
-        if self.is("AS") {
-            return Err(Error::unsupported("computed column"));
+        if self.eat("AS") {
+            return self.computed_def(name);
         }
-        let rowversion = self.is("ROWVERSION")
-            || (self.is("TIMESTAMP") && (self.is_op_at(1, ",") || self.is_op_at(1, ")")));
-        if rowversion {
-            return Err(Error::feature(format!("data type {}", self.word()?.to_lowercase())));
+        let version = self.is("ROWVERSION") || self.is("TIMESTAMP");
+        let bare = name.eq_ignore_ascii_case("timestamp")
+            && (self.is_op(",") || self.is_op(")") || self.is("NULL") || self.is("NOT"));
+        let ty = match version || bare {
+            true => SqlType::Binary(8),
+            false => self.data_type()?,
+        };
+        if version {
+            self.advance();
         }
-        let ty = self.data_type()?;
+        let filled = if version || bare { Filled::Version } else { Filled::Given };
         let mut column = ColumnDef {
             name,
             ty,
@@ -276,6 +282,7 @@ impl Parser<'_> {
             default: None,
             default_name: None,
             constraints: Vec::new(),
+            filled,
         };
         loop {
             if self.eat_words(&["NOT", "NULL"]) {
@@ -311,6 +318,38 @@ impl Parser<'_> {
                 return Ok(column);
             }
         }
+    }
+
+    /// `expression [PERSISTED [NOT NULL]]` of a computed column.
+    fn computed_def(&mut self, name: String) -> Result<ColumnDef> {
+        let start = self.token().start;
+        let expr = self.expression()?;
+        if super::sequence::in_expr(&expr) {
+            return Err(Error::NextHere {});
+        }
+        if expr.any(&|part| part.query().is_some()) {
+            return Err(Error::SubqueryHere {});
+        }
+        let end = self.at.checked_sub(1).map_or(start, |at| self.tokens[at].end);
+        let text = self.text.get(start..end).unwrap_or_default().to_owned();
+        let persisted = self.eat("PERSISTED");
+        if persisted {
+            self.eat_words(&["NOT", "NULL"]);
+        }
+        if self.is("REFERENCES") || self.starts_constraint() {
+            return Err(Error::feature("a constraint of a computed column"));
+        }
+        Ok(ColumnDef {
+            name,
+            // the expression's, when it is bound
+            ty: SqlType::Int,
+            nullable: None,
+            identity: None,
+            default: None,
+            default_name: None,
+            constraints: Vec::new(),
+            filled: Filled::Computed { text, persisted },
+        })
     }
 
     /// DEFAULT and its expression, as written.

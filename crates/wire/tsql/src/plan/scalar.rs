@@ -28,7 +28,7 @@ pub(crate) enum Node {
     Var(usize),
     /// An argument of a kernel.
     Arg(usize),
-    /// A column; SQLite computes it, and the five after it.
+    /// A column; SQLite computes it, and the six after it.
     Column(ColumnRef),
     /// An expression that several places share: a key of GROUP BY, an argument of two aggregates,
     /// a DEFAULT of several rows. It is rendered once.
@@ -37,6 +37,8 @@ pub(crate) enum Node {
     Query(Shared<Subquery>),
     /// The next value of the identity column that is being filled.
     Identity,
+    /// The next row version of a database, by its name in SQLite.
+    Version(Arc<str>),
     /// The row's value of a sequence, at this place of the row.
     Next(Arc<Sequence>, usize),
     Convert {
@@ -175,7 +177,7 @@ macro_rules! children {
             match &$($mutable)? self.node {
                 Node::Const(_) | Node::Null(_) | Node::Var(_) | Node::Arg(_) => {}
                 Node::Column(_) | Node::Shared(_) | Node::Aggregate(_) | Node::Query(_) => {}
-                Node::Identity | Node::Next(..) => {}
+                Node::Identity | Node::Version(_) | Node::Next(..) => {}
                 Node::Convert { inner, style, .. } => {
                     see(inner);
                     if let Some(style) = style {
@@ -244,6 +246,7 @@ impl Node {
                 | Node::Aggregate(_)
                 | Node::Query(_)
                 | Node::Identity
+                | Node::Version(_)
                 | Node::Next(..)
         )
     }

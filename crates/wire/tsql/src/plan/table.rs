@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tdekit_wire_tds::SqlType;
 
+pub(crate) use crate::ast::Filled;
 use crate::ast::Name;
 use crate::error::Result;
 
@@ -16,6 +17,14 @@ pub(crate) struct TableColumn {
     pub(crate) identity: bool,
     /// DEFAULT as written in T-SQL.
     pub(crate) default: Option<String>,
+    pub(crate) filled: Filled,
+}
+
+impl TableColumn {
+    /// Returns true for a computed column.
+    pub(crate) fn is_computed(&self) -> bool {
+        matches!(self.filled, Filled::Computed { .. })
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -66,6 +75,11 @@ impl Table {
 
     pub(crate) fn identity(&self) -> Option<&TableColumn> {
         self.columns.iter().find(|column| column.identity)
+    }
+
+    /// Returns the `rowversion` column.
+    pub(crate) fn version(&self) -> Option<&TableColumn> {
+        self.columns.iter().find(|column| column.filled == Filled::Version)
     }
 }
 

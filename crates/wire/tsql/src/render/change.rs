@@ -1,7 +1,7 @@
 //! Changes as SQLite's text.
 
 use super::Renderer;
-use super::scalar::IDENTITY;
+use super::scalar::{IDENTITY, row_version};
 use super::sql::Sql;
 use crate::error::Result;
 use crate::plan::change::{Delete, Insert, Inserted, Statement, Target, Update};
@@ -28,6 +28,18 @@ pub(crate) fn update_of_row<'c>(
     (count > 0).then(|| format!("UPDATE {} SET {sets} WHERE rowid = ?1", table.sql()))
 }
 
+/// Returns the text that gives every row of a table a row version, in this column.
+pub(crate) fn update_versions(table: &Table, column: &str) -> String {
+    let mut sql = Sql::default();
+    sql.push("UPDATE ");
+    sql.push(&table.sql());
+    sql.push(" SET ");
+    sql.push_name(column);
+    sql.push(" = ");
+    row_version(&table.schema, &mut sql);
+    sql.into_text()
+}
+
 /// A value of a row from elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -35,6 +47,8 @@ pub(crate) enum Place {
     Param(usize),
     /// The next value of the identity column.
     Identity,
+    /// The next row version.
+    Version,
 }
 
 /// Returns the text that inserts a row of these columns.
@@ -51,6 +65,7 @@ pub(crate) fn insert_of_row<'c>(
         match place {
             Place::Param(at) => values.push_parameter(at),
             Place::Identity => values.push(IDENTITY),
+            Place::Version => row_version(&table.schema, &mut values),
         }
     }
     let (names, values) = (names.into_text(), values.into_text());

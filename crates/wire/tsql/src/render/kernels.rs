@@ -40,6 +40,8 @@ struct Registry {
     /// The next value of the identity column that is being filled, and its increment.
     identity: Option<(i64, i64)>,
     last_identity: Option<i64>,
+    /// The last row versions of databases that are being changed, by their names in SQLite.
+    versions: HashMap<String, i64>,
     /// Sequences whose values are being taken, by the names of the database and the sequence.
     counters: HashMap<(String, String), Counter>,
     /// The state in which functions over columns look up objects.
@@ -145,6 +147,31 @@ impl Kernels {
 
     pub(crate) fn last_identity(&self) -> Option<i64> {
         self.with(|registry| registry.last_identity)
+    }
+
+    pub(crate) fn has_versions(&self, schema: &str) -> bool {
+        self.last_version(schema).is_some()
+    }
+
+    pub(crate) fn last_version(&self, schema: &str) -> Option<i64> {
+        self.with(|registry| registry.versions.get(schema).copied())
+    }
+
+    pub(crate) fn set_versions(&self, schema: &str, last: i64) {
+        self.with(|registry| registry.versions.insert(schema.to_owned(), last));
+    }
+
+    pub(crate) fn forget_versions(&self) {
+        self.with(|registry| registry.versions.clear());
+    }
+
+    /// Returns the next row version of a database; None outside of a change.
+    pub(crate) fn next_version(&self, schema: &str) -> Option<i64> {
+        self.with(|registry| {
+            let last = registry.versions.get_mut(schema)?;
+            *last = last.checked_add(1)?;
+            Some(*last)
+        })
     }
 
     pub(crate) fn has_counter(&self, sequence: &Sequence) -> bool {

@@ -99,6 +99,7 @@ impl Renderer<'_> {
             Node::Aggregate(shared) => self.once(shared, out, Renderer::aggregate)?,
             Node::Query(shared) => self.once(shared, out, Renderer::subquery)?,
             Node::Identity => out.push(IDENTITY),
+            Node::Version(schema) => row_version(schema, out),
             Node::Next(sequence, place) => next_value(sequence, *place, out),
             Node::Const(value) if self.inline => out.push(&literal(value, bound.ty)?),
             Node::Null(_) => out.push("NULL"),
@@ -524,6 +525,13 @@ fn function_name(function: AggregateFunction) -> &'static str {
         AggregateFunction::FirstValue => "first_value",
         AggregateFunction::LastValue => "last_value",
     }
+}
+
+/// Writes the next row version of a database.
+pub(super) fn row_version(schema: &str, out: &mut Sql) {
+    out.push("tsql_rowversion(");
+    out.push_text(schema);
+    out.push(")");
 }
 
 /// Writes the row's value of a sequence.

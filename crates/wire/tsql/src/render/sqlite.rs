@@ -50,6 +50,15 @@ fn register(connection: &Connection, kernels: &Kernels) -> rusqlite::Result<()> 
             stop(&counter, Error::ResultOverflow { to })
         })
     })?;
+    let versions = kernels.clone();
+    connection.create_scalar_function("tsql_rowversion", 1, utf8, move |ctx| {
+        let schema: String = ctx.get(0)?;
+        let next = versions.next_version(&schema).ok_or_else(|| {
+            let detail = "a row version outside of a change".to_owned();
+            stop(&versions, Error::Internal { detail })
+        })?;
+        Ok(next.to_be_bytes().to_vec())
+    })?;
     let values = kernels.clone();
     connection.create_scalar_function("tsql_next", 3, utf8, move |ctx| {
         let (schema, name): (String, String) = (ctx.get(0)?, ctx.get(1)?);

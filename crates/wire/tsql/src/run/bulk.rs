@@ -10,6 +10,7 @@ use crate::ast::{Action, InsertBulk, Kind, Name};
 use crate::bind::{Binder, Variables};
 use crate::error::{Error, Result};
 use crate::functions::eval::{assigned, eval};
+use crate::plan::table::Filled;
 use crate::render::{Place, insert_of_row};
 use crate::run::catalog::{TableColumn, TableKind};
 use crate::run::silent::Silent;
@@ -44,6 +45,7 @@ impl Run<'_> {
         let mut named = Vec::new();
         if columns.is_empty() {
             let all = table.columns.iter();
+            let all = all.filter(|column| !column.is_computed());
             named.extend(all.filter(|column| any_identity || !column.identity).cloned());
         }
         for name in columns {
@@ -55,7 +57,13 @@ impl Run<'_> {
             if named.iter().any(|known: &TableColumn| known.name == column.name) {
                 return Err(Error::DuplicateColumnName { name: name.clone() });
             }
+            if column.is_computed() {
+                return Err(Error::ComputedModified { column: column.name.clone() });
+            }
             named.push(column.clone());
+        }
+        if named.iter().any(|column| column.filled == Filled::Version) {
+            return Err(Error::VersionInserted {});
         }
         let mut with_defaults = Vec::new();
         for column in named {
@@ -73,7 +81,9 @@ impl Run<'_> {
             if with_defaults.iter().any(|(known, _)| known.name == column.name) {
                 continue;
             }
-            if column.identity {
+            if column.filled == Filled::Version {
+                places.push((column.name.clone(), Place::Version));
+            } else if column.identity {
                 made = true;
                 places.push((column.name.clone(), Place::Identity));
             } else if column.default.is_some() {
@@ -92,6 +102,7 @@ impl Run<'_> {
     /// Called before the first row.
     pub(crate) fn begin_rows(&mut self, target: &Target) -> Result<()> {
         target.sequences.iter().try_for_each(|sequence| self.load_counter(sequence))?;
+        self.begin_versions(&target.table)?;
         if target.made {
             let (next, step) = self.identity_of(&target.table)?;
             self.s.db.kernels.begin_identity(next, step);
@@ -102,6 +113,7 @@ impl Run<'_> {
     /// Called after the last row.
     pub(crate) fn end_rows(&mut self, target: &Target) -> Result<()> {
         self.store_counters(&target.sequences)?;
+        self.end_versions(&target.table)?;
         if target.made
             && let Some(last) = self.s.db.kernels.last_identity()
         {

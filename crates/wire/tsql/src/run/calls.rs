@@ -2,13 +2,14 @@
 
 use tdekit_wire_tds::{Caller, SqlType, Value, product};
 
+use super::db::Db;
 use super::messages::shown;
 use super::tran::Transaction;
+use super::versions::FIRST_VERSION;
 use crate::error::{Error, Result};
 use crate::functions::eval::{NEXT_VALUE, SessionCalls};
 use crate::functions::table;
 use crate::host::SharedHost;
-use crate::render::kernels::Kernels;
 use crate::run::catalog::model::Snapshot;
 use crate::run::state::State;
 use crate::value::{Val, datetime};
@@ -19,8 +20,7 @@ pub(crate) struct Calls<'a> {
     pub(crate) host: &'a SharedHost,
     /// The state in which functions look up objects.
     pub(crate) snapshot: Option<&'a Snapshot>,
-    /// The values of sequences.
-    pub(crate) kernels: &'a Kernels,
+    pub(crate) db: &'a Db,
 }
 
 fn text(value: impl Into<String>) -> Val {
@@ -104,8 +104,10 @@ impl Calls<'_> {
             "@@DATEFIRST" => int(self.state.options.datefirst),
             "@@ERROR" => int(self.state.error),
             "@@CONNECTIONS" | "@@CPU_BUSY" | "@@CURSOR_ROWS" | "@@FETCH_STATUS" => int(0),
-            // No column has this type here: the initial value of a database.
-            "@@DBTS" => Value::Binary(2000_u64.to_be_bytes().to_vec().into()),
+            "@@DBTS" => {
+                let last = self.db.last_version(&self.state.database).unwrap_or(FIRST_VERSION);
+                Value::Binary(last.to_be_bytes().to_vec().into())
+            }
             "@@IDENTITY" => number(self.state.identity),
             "@@LANGID" => int(0),
             "@@LANGUAGE" => text("us_english"),
@@ -141,7 +143,7 @@ impl SessionCalls for Calls<'_> {
             NEXT_VALUE => match args {
                 [Value::Text(schema), Value::Text(name), Value::Int(place)] => {
                     let place = usize::try_from(*place).unwrap_or(usize::MAX);
-                    int(self.kernels.next_value(schema, name, place)?)
+                    int(self.db.kernels.next_value(schema, name, place)?)
                 }
                 _ => Value::Null,
             },

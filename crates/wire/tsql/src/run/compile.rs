@@ -168,8 +168,11 @@ pub(crate) fn compile(stmts: Vec<Stmt>, variables: Variables) -> std::result::Re
 /// Returns true if SQLite must help to compute an expression. A window function is not allowed
 /// outside of a SELECT; a generated query around it must not hide that.
 fn needs_query(expr: &Expr) -> bool {
-    expr.any(&|part| part.query().is_some() || matches!(part, Expr::Next(..)))
-        && !expr.any(&|part| matches!(part, Expr::Call(call) if call.over.is_some()))
+    expr.any(&|part| match part {
+        Expr::Next(..) => true,
+        Expr::Var(name) => name.eq_ignore_ascii_case("@@DBTS"),
+        _ => part.query().is_some(),
+    }) && !expr.any(&|part| matches!(part, Expr::Call(call) if call.over.is_some()))
 }
 
 fn select_one(expr: Expr, line: u32) -> Kind {

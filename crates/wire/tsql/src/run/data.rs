@@ -539,6 +539,7 @@ impl Run<'_> {
             let (next, step) = self.identity_of(table)?;
             self.s.db.kernels.begin_identity(next, step);
         }
+        self.begin_versions(table)?;
         let output = !plan.columns.is_empty();
         if output && into.is_none() && self.sink.columns(&plan.columns) == Flow::Stop {
             return Ok((Signal::Stop, 0));
@@ -558,6 +559,7 @@ impl Run<'_> {
             Ok(if sink.row(&values) == Flow::Stop { Signal::Stop } else { Signal::Next })
         });
         let (signal, rows) = result.map_err(|error| self.constraint(error, table, command))?;
+        self.end_versions(table)?;
         let changed = match self.s.db.peek() {
             Some(connection) if !output => connection.changes(),
             _ => rows,

@@ -12,7 +12,7 @@ use crate::ast::Name;
 use crate::error::{Error, Result, Rule};
 use crate::host::SharedHost;
 use crate::name::quote;
-use crate::plan::table::{Catalog, Sequence};
+use crate::plan::table::{Catalog, Filled, Sequence};
 use crate::render::kernels::Kernels;
 use crate::run::catalog::facts::read;
 use crate::run::catalog::model::{Facts, Snapshot};
@@ -183,6 +183,11 @@ impl Db {
     pub(crate) fn writes(&self, schema: &str) -> bool {
         let state = self.connection.as_ref().map(|open| open.transaction_state(Some(schema)));
         matches!(state, Some(Ok(TransactionState::Write)))
+    }
+
+    /// Returns the name in SQLite's text of a database that is attached.
+    pub(super) fn attached(&self, database: &str) -> Option<&str> {
+        self.attached.get(&database.to_lowercase()).map(String::as_str)
     }
 
     /// Returns the database's name in SQLite's text; attaches it if needed.
@@ -452,6 +457,7 @@ fn load(
                 nullable: !not_null,
                 identity: false,
                 default: None,
+                filled: Filled::Given,
             })
         })?
         .collect::<rusqlite::Result<_>>()?;
@@ -476,7 +482,38 @@ fn load(
             }
         }
     }
+    load_filled(connection, schema, &real, &mut columns)?;
     Ok(Some(made(TableKind::Table, real, columns)))
+}
+
+/// Reads which columns are computed, or are row versions.
+fn load_filled(
+    connection: &Connection,
+    schema: &str,
+    table: &str,
+    columns: &mut [TableColumn],
+) -> rusqlite::Result<()> {
+    if !has_table(connection, schema, "tsql_column")? {
+        return Ok(());
+    }
+    let sql = format!(
+        "SELECT column_name, definition, persisted FROM {}.tsql_column WHERE table_name = ?1",
+        quote(schema)
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query([table])?;
+    while let Some(row) = rows.next()? {
+        let name: String = row.get(0)?;
+        let text: Option<String> = row.get(1)?;
+        let persisted: bool = row.get(2)?;
+        if let Some(column) = columns.iter_mut().find(|own| own.name.eq_ignore_ascii_case(&name)) {
+            column.filled = match text {
+                Some(text) => Filled::Computed { text, persisted },
+                None => Filled::Version,
+            };
+        }
+    }
+    Ok(())
 }
 
 /// The tables that a session sees from its database.

@@ -38,6 +38,7 @@ pub(crate) mod trace;
 pub(crate) mod tran;
 pub(crate) mod transaction;
 pub(crate) mod version;
+pub(crate) mod versions;
 pub(crate) mod work;
 
 #[cfg(test)]

@@ -30,7 +30,10 @@ impl Run<'_> {
     ) -> Result<Signal> {
         self.may_read(plan)?;
         let own = self.before_write(&change.table, Some(plan))?;
-        let result = self.rowwise_rows(plan, (change, update), into, frame);
+        let result = self.begin_versions(&change.table).and_then(|()| {
+            let done = self.rowwise_rows(plan, (change, update), into, frame)?;
+            self.end_versions(&change.table).map(|()| done)
+        });
         self.after_write(own, result.is_ok())?;
         match result {
             Ok((Signal::Stop, _)) => Ok(Signal::Stop),

@@ -129,7 +129,7 @@ impl Inner {
             caller: &self.caller,
             host: &self.db.host,
             snapshot: self.snapshot.as_deref(),
-            kernels: &self.db.kernels,
+            db: &self.db,
         }
     }
 

@@ -13,7 +13,7 @@ use crate::run::catalog::named::has_table;
 use crate::run::work::Run;
 
 /// Tables with records about other tables.
-const NOTES: [&str; 2] = ["tsql_identity", "tsql_default"];
+const NOTES: [&str; 3] = ["tsql_identity", "tsql_default", "tsql_column"];
 
 /// The content of a table variable.
 pub(super) struct Kept {

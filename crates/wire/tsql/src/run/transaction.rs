@@ -93,6 +93,8 @@ impl Run<'_> {
 
     /// Keeps or undoes the changes of one statement.
     pub(crate) fn after_write(&mut self, own: Own, keep: bool) -> Result<()> {
+        // the next change reads the last one again
+        self.s.db.kernels.forget_versions();
         let sql = match (own, keep) {
             (Own::Transaction, true) => "COMMIT",
             (Own::Transaction, false) => "ROLLBACK",

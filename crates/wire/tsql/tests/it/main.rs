@@ -7,6 +7,7 @@ mod alter;
 mod batches;
 mod bulk;
 mod catalog;
+mod computed;
 mod constraints;
 mod counters;
 mod coverage;

@@ -119,8 +119,14 @@ impl Facts {
         let columns = offered.into_iter().flat_map(|source| source.columns);
         for (id, column) in (1..).zip(columns) {
             let (nullable, identity) = (column.nullable, column.identity);
-            let column =
-                TableColumn { name: column.name, ty: column.ty, nullable, identity, default: None };
+            let column = TableColumn {
+                name: column.name,
+                ty: column.ty,
+                nullable,
+                identity,
+                default: None,
+                filled: crate::plan::table::Filled::Given,
+            };
             self.columns.push(ObjectColumn { object, id, column, identity: None, default_id: 0 });
         }
     }

@@ -164,7 +164,8 @@ impl Named {
     }
 }
 
-fn names(condition: &str, column: &str) -> bool {
+/// Returns true if a text of T-SQL names a column.
+pub(crate) fn names(condition: &str, column: &str) -> bool {
     let Ok(tokens) = lex(condition, true) else { return false };
     let is_name = |tok: &Tok| match tok {
         Tok::Word(name) | Tok::Quoted(name) => name.eq_ignore_ascii_case(column),

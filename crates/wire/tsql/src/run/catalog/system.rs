@@ -63,6 +63,7 @@ fn named(columns: &[(String, SqlType)]) -> Vec<TableColumn> {
             nullable: true,
             identity: false,
             default: None,
+            filled: crate::plan::table::Filled::Given,
         })
         .collect()
 }

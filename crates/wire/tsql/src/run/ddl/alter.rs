@@ -6,16 +6,25 @@ use tdekit_wire_tds::Value;
 
 use super::super::db::{View, failure};
 use super::table::{NamedConstraint, column_text};
-use crate::ast::{AlterTable, ColumnDef, Name};
+use crate::ast::{AlterTable, ColumnDef, Filled, Name};
 use crate::bind::{Binder, Variables};
 use crate::error::{Error, Result};
 use crate::functions::eval::eval;
 use crate::name::quote;
 use crate::render::literal;
-use crate::run::catalog::model::{Index, Named, schema_and_name};
+use crate::run::catalog::model::{Index, Named, names, schema_and_name};
 use crate::run::catalog::{Table, TableColumn, TableKind};
 use crate::run::state::Frame;
 use crate::run::work::Run;
+
+/// Returns the computed columns that use a column.
+pub(super) fn computed_of(table: &Table, name: &str) -> Vec<(&'static str, String)> {
+    let uses = |own: &&TableColumn| match &own.filled {
+        Filled::Computed { text, .. } => names(text, name),
+        _ => false,
+    };
+    table.columns.iter().filter(uses).map(|own| ("column", own.name.clone())).collect()
+}
 
 impl Run<'_> {
     pub(crate) fn alter_table(
@@ -81,6 +90,8 @@ impl Run<'_> {
         let named = self.named_constraints(table)?;
         let objects = named.iter().filter(|found| found.kind != "I" && found.uses(name));
         let objects = objects.map(|found| ("object", found.name.clone()));
+        let computed = computed_of(table, name);
+        let objects = objects.chain(computed);
         let users: Vec<_> = objects.chain(self.indexes_on(table, name, &named, false)?).collect();
         self.refuse_used("DROP COLUMN", name, &users, frame)?;
         let sql = format!("ALTER TABLE {} DROP COLUMN {}", table.sql(), quote(name));
@@ -143,6 +154,12 @@ impl Run<'_> {
         if column.identity.is_some() {
             return Err(Error::unsupported("ALTER TABLE ADD of an IDENTITY column"));
         }
+        let mut column = column.clone();
+        self.give_type(table, &mut column)?;
+        if column.filled == Filled::Version {
+            return self.add_version(table, &column);
+        }
+        let column = &column;
         let mut text = column_text(column, false)?;
         let (schema, database) = (&table.schema, &table.database);
         self.check_defaults(schema, database, &table.name, std::slice::from_ref(column))?;
@@ -162,6 +179,24 @@ impl Run<'_> {
         self.note_constraints(&table.schema, &table.name, &[named])
     }
 
+    /// A `rowversion` column: rows that are there get versions.
+    fn add_version(&mut self, table: &Arc<Table>, column: &ColumnDef) -> Result<()> {
+        if table.version().is_some() {
+            return Err(Error::VersionTwice { table: schema_and_name(&table.name).1 });
+        }
+        let nullable = ColumnDef { nullable: Some(true), ..column.clone() };
+        let text = column_text(&nullable, false)?;
+        let sql = format!("ALTER TABLE {} ADD COLUMN {text}", table.sql());
+        self.ignoring_checks(|run| run.sql(&sql, &table.database))?;
+        self.note_columns(&table.schema, &table.name, std::slice::from_ref(column))?;
+        self.s.db.changed();
+        let made = self.s.db.stored(&table.schema, &table.database, &table.name)?;
+        match made {
+            Some(made) => self.fill_versions(&made, &column.name),
+            None => Ok(()),
+        }
+    }
+
     fn default_now(&mut self, table: &Arc<Table>, column: &ColumnDef) -> Result<String> {
         if column.default.is_none() {
             return Err(Error::unsupported("ALTER TABLE ADD of a NOT NULL column without DEFAULT"));
@@ -172,6 +207,7 @@ impl Run<'_> {
             nullable: false,
             identity: false,
             default: column.default.clone(),
+            filled: Filled::Given,
         };
         let database = self.s.state.database.clone();
         let variables = Variables::default();

@@ -6,10 +6,11 @@ use rusqlite::types::Value as Stored;
 use tdekit_wire_tds::{Length, SqlType};
 
 use super::super::db::failure;
+use super::alter::computed_of;
 use super::constraint::set_text;
 use super::table::column_text;
 use super::text::TableText;
-use crate::ast::ColumnDef;
+use crate::ast::{ColumnDef, Filled};
 use crate::error::{Error, Result};
 use crate::functions::eval::assigned;
 use crate::name::quote;
@@ -35,6 +36,17 @@ impl Run<'_> {
             let (column, table) = (made.name.clone(), table.object_name());
             return Err(Error::NoColumn { change: "ALTER COLUMN", column, table });
         };
+        for (filled, kind) in [(&old.filled, "ALTER"), (&made.filled, "ADD")] {
+            let kind = match filled {
+                Filled::Given => continue,
+                Filled::Computed { .. } => "COMPUTED",
+                Filled::Version if kind == "ADD" => {
+                    return Err(Error::feature("ALTER COLUMN to it"));
+                }
+                Filled::Version => "timestamp",
+            };
+            return Err(Error::FixedColumn { column: old.name.clone(), kind });
+        }
         let nullable = made.nullable != Some(false) && !old.identity;
         let change = Change { old, to: made.ty, nullable };
         if !change.is_any() {
@@ -72,7 +84,7 @@ impl Run<'_> {
         let (lossless, retyped) = (change.grows() && change.same_null(), change.is_retyped());
         let column = &change.old.name;
         let named = self.named_constraints(table)?;
-        let mut users = Vec::new();
+        let mut users = computed_of(table, column);
         for found in named.iter().filter(|found| found.uses(column)) {
             let counts = match found.kind.as_str() {
                 "PK" | "F" => true,

@@ -13,7 +13,7 @@ use crate::ast::{Constraint, ConstraintKind, Expr};
 use crate::error::{Error, Result};
 use crate::name::quote;
 use crate::run::catalog::facts::{primary_names, read};
-use crate::run::catalog::model::{Trust, made_name, object_id, schema_and_name};
+use crate::run::catalog::model::{Trust, made_name, names, object_id, schema_and_name};
 use crate::run::catalog::named::has_table;
 use crate::run::catalog::{Table, TableColumn};
 use crate::run::work::Run;
@@ -88,6 +88,8 @@ impl Run<'_> {
         columns: &[(String, bool)],
     ) -> Result<()> {
         let kind = if primary { "PK" } else { "UQ" };
+        let used = |own: &str| columns.iter().any(|(name, _)| name.eq_ignore_ascii_case(own));
+        self.refuse_computed(&table.columns, used, "a key")?;
         if primary && !self.primary_key(table)?.is_empty() {
             return Err(Error::PrimaryExists { table: schema_and_name(&table.name).1 });
         }
@@ -164,6 +166,7 @@ impl Run<'_> {
         columns: Vec<String>,
         unchecked: bool,
     ) -> Result<()> {
+        self.refuse_computed(&table.columns, |own| names(text, own), "a CHECK")?;
         let name = self.constraint_name(table, given, "CK", &columns)?;
         let condition = self.inline_condition(expr, offered(&table.columns))?;
         if unchecked {

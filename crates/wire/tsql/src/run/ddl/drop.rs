@@ -124,7 +124,7 @@ impl Run<'_> {
         let kernels = self.s.db.kernels.clone();
         let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
         let connection = self.s.db.connection()?;
-        for own in ["tsql_identity", "tsql_default"] {
+        for own in ["tsql_identity", "tsql_default", "tsql_column"] {
             if has_table(connection, &table.schema, own).map_err(fail)? {
                 let sql = format!(
                     "DELETE FROM {}.{own} WHERE table_name = ?1 AND column_name = ?2",

@@ -111,6 +111,8 @@ impl Run<'_> {
             return Err(Error::feature("a foreign key to another database"));
         }
         let wanted = if columns.is_empty() { column } else { columns };
+        let used = |own: &str| wanted.iter().any(|name| name.eq_ignore_ascii_case(own));
+        self.refuse_computed(&table.columns, used, "a foreign key")?;
         let name = self.constraint_name(table, given, "FK", wanted)?;
         let mut own = Vec::new();
         for column in wanted {

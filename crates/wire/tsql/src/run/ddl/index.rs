@@ -9,7 +9,7 @@ use crate::ast::{Expr, Name};
 use crate::error::{Error, Result};
 use crate::name::quote;
 use crate::run::catalog::Table;
-use crate::run::catalog::model::{DESCENDING, NULLS, SEPARATOR, made_name};
+use crate::run::catalog::model::{DESCENDING, NULLS, SEPARATOR, made_name, names};
 use crate::run::catalog::named::{has_index, has_table};
 use crate::run::work::Run;
 use crate::value::{is_text, storage};
@@ -233,6 +233,11 @@ impl Run<'_> {
             }
             None => None,
         };
+        let in_filter = |own: &str| filter.as_ref().is_some_and(|(_, text)| names(text, own));
+        let used = |own: &str| {
+            in_filter(own) || columns.iter().any(|(name, _)| name.eq_ignore_ascii_case(own))
+        };
+        self.refuse_computed(&found.columns, used, "an index")?;
         let (mut nullable, mut keys) = (false, Vec::new());
         for (column, down) in columns {
             let known = found

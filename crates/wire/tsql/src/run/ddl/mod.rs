@@ -2,6 +2,7 @@
 
 mod alter;
 mod column;
+mod computed;
 mod constraint;
 mod drop;
 mod foreign;
@@ -43,6 +44,13 @@ const OWN_TABLES: &[(&str, &str)] = &[
         "name TEXT COLLATE NOCASE, kind TEXT NOT NULL, definition TEXT NOT NULL, \
         PRIMARY KEY (name, kind)",
     ),
+    // computed columns, and those of row versions, which have no definition
+    (
+        "tsql_column",
+        "table_name TEXT COLLATE NOCASE, column_name TEXT COLLATE NOCASE, definition TEXT, \
+        persisted INTEGER NOT NULL, PRIMARY KEY (table_name, column_name)",
+    ),
+    ("tsql_rowversion", "last INTEGER NOT NULL"),
     ("tsql_schema", "name TEXT PRIMARY KEY COLLATE NOCASE"),
     (
         "tsql_sequence",

@@ -19,8 +19,8 @@ use crate::run::catalog::{Table, TableKind};
 use crate::run::work::Run;
 
 /// Our own tables that name a table of the database.
-pub(super) const OWN: [&str; 4] =
-    ["tsql_identity", "tsql_default", "tsql_constraint", "tsql_unchecked"];
+pub(super) const OWN: [&str; 5] =
+    ["tsql_identity", "tsql_default", "tsql_column", "tsql_constraint", "tsql_unchecked"];
 
 /// Lists of a table's columns: the table of ours, its list, and its column with the table's name.
 const LISTS: [(&str, &str, &str); 2] =
@@ -67,14 +67,15 @@ impl Run<'_> {
         }
         let named = self.named_constraints(table)?;
         let conditions = named.iter().filter(|found| !found.text.is_empty() && found.kind != "D");
-        if conditions.into_iter().any(|found| found.uses(&old)) {
+        let computed = super::alter::computed_of(table, &old);
+        if conditions.into_iter().any(|found| found.uses(&old)) || !computed.is_empty() {
             let name = format!("{}.{old}", table.object_name());
             return Err(Error::RenameDependent { name });
         }
         let sql =
             format!("ALTER TABLE {} RENAME COLUMN {} TO {}", table.sql(), quote(&old), quote(new));
         self.sql(&sql, &table.database)?;
-        for own in ["tsql_identity", "tsql_default"] {
+        for own in ["tsql_identity", "tsql_default", "tsql_column"] {
             let set = "column_name = ?2 WHERE table_name = ?1 AND column_name = ?3 COLLATE NOCASE";
             self.change_own(table, own, set, &[&table.name, new, &old])?;
         }

@@ -8,12 +8,12 @@ use tdekit_wire_tds::{Column, SqlType};
 use super::super::db::{View, failure};
 use super::foreign::{Child, Parent, foreign_text, in_database};
 use super::index::{KeyColumn, column_list, index_name, unique_texts};
-use crate::ast::{ColumnDef, Constraint, ConstraintKind, CreateTable, Expr, Name};
+use crate::ast::{ColumnDef, Constraint, ConstraintKind, CreateTable, Expr, Filled, Name};
 use crate::bind::{Binder, Offered, Scope, SourceScope, Variables};
 use crate::error::{Ends, Error, Result};
 use crate::name::quote;
 use crate::plan::ColumnRef;
-use crate::run::catalog::model::{DESCENDING, SEPARATOR, made_name, schema_and_name};
+use crate::run::catalog::model::{DESCENDING, SEPARATOR, made_name, names, schema_and_name};
 use crate::run::catalog::{Table, TableColumn, TableKind};
 use crate::run::work::Run;
 use crate::value::{is_text, storage};
@@ -77,7 +77,10 @@ struct Place<'a> {
 impl Place<'_> {
     fn find(&self, key: &str) -> Result<&ColumnDef> {
         let found = self.all.iter().find(|column| column.name.eq_ignore_ascii_case(key));
-        found.ok_or_else(|| Error::InvalidColumn { name: key.to_owned() })
+        match found.map(|found| &found.filled) {
+            Some(Filled::Computed { .. }) => Err(Error::feature("a key of a computed column")),
+            _ => found.ok_or_else(|| Error::InvalidColumn { name: key.to_owned() }),
+        }
     }
 
     /// Returns the columns that a CHECK may name.
@@ -88,6 +91,7 @@ impl Place<'_> {
             nullable: column.nullable != Some(false),
             identity: false,
             column: ColumnRef::named(None, &column.name),
+            value: None,
         };
         self.all.iter().map(one).collect()
     }
@@ -101,6 +105,7 @@ pub(super) fn offered(columns: &[TableColumn]) -> Vec<Offered> {
         nullable: column.nullable,
         identity: false,
         column: ColumnRef::named(None, &column.name),
+        value: None,
     };
     columns.iter().map(one).collect()
 }
@@ -131,6 +136,7 @@ impl Run<'_> {
         if name.starts_with("sqlite_") || name.starts_with("tsql_") {
             return Err(Error::feature(format!("a table named {name}")));
         }
+        let table = &self.with_types(table)?;
         let mut made = Made::default();
         let text = self.create_text(table, (&schema, &database), &name, &mut made)?;
         self.check_defaults(&schema, &database, &name, &table.columns)?;
@@ -165,6 +171,7 @@ impl Run<'_> {
                     nullable: column.nullable != Some(false),
                     identity: false,
                     default: column.default.clone(),
+                    filled: Filled::Given,
                 },
             )?;
         }
@@ -221,6 +228,7 @@ impl Run<'_> {
         table: &str,
         columns: &[ColumnDef],
     ) -> Result<()> {
+        self.note_filled(schema, table, columns)?;
         let kernels = self.s.db.kernels.clone();
         for column in columns {
             if let Some((seed, increment)) = column.identity {
@@ -352,6 +360,13 @@ impl Run<'_> {
                 (name, format!("{word} ({})", column_list(columns)))
             }
             ConstraintKind::Check(expr, text) => {
+                let mut computed = place
+                    .all
+                    .iter()
+                    .filter(|column| matches!(column.filled, Filled::Computed { .. }));
+                if computed.any(|column| names(text, &column.name)) {
+                    return Err(Error::feature("a CHECK of a computed column"));
+                }
                 let columns: Vec<String> = own.into_iter().map(|(name, _)| name).collect();
                 let name = made.name("C", place.table, given, &columns, &format!("({text})"));
                 let text = self.inline_condition(expr, place.offered())?;
@@ -445,6 +460,7 @@ impl Run<'_> {
                 default: None,
                 default_name: None,
                 constraints: Vec::new(),
+                filled: Filled::Given,
             });
         }
         let table = CreateTable { name: name.clone(), columns: defs, constraints: Vec::new() };
@@ -467,7 +483,9 @@ pub(super) fn column_text(column: &ColumnDef, key: bool) -> Result<String> {
         }
     }
     let ty = quote(&storage::declared(column.ty));
-    let not_null = key || column.identity.is_some() || column.nullable == Some(false);
+    let computed = matches!(column.filled, Filled::Computed { .. });
+    let not_null =
+        !computed && (key || column.identity.is_some() || column.nullable == Some(false));
     let null = if not_null { " NOT NULL" } else { "" };
     let collate = if is_text(column.ty) { " COLLATE TSQL" } else { "" };
     Ok(format!("{} {ty}{null}{collate}", quote(&column.name)))

@@ -6,6 +6,7 @@ use super::{
     BIG, BIT, Columns, DESC, INT, LONG, NAME, Row, SMALL, Source, TIME, TINY, View, bit, epoch,
     int, some, text,
 };
+use crate::plan::table::Filled;
 use crate::run::catalog::model::schema_id;
 use crate::run::catalog::model::{Facts, Object};
 use crate::run::catalog::types::{ODBC, described, entry, public_name, type_facts};
@@ -18,7 +19,7 @@ pub(crate) const VIEWS: &[View] = &[
     View { name: "sys.sql_modules", columns: MODULES, source: Source::Facts(modules) },
     View { name: "sys.parameters", columns: PARAMETERS, source: Source::Facts(parameters) },
     View { name: "sys.identity_columns", columns: IDENTITY, source: Source::Facts(identity) },
-    View { name: "sys.computed_columns", columns: COMPUTED, source: Source::Empty },
+    View { name: "sys.computed_columns", columns: COMPUTED, source: Source::Facts(computed) },
     View { name: "sys.extended_properties", columns: EXTENDED, source: Source::Empty },
     View { name: "sys.spt_columns", columns: DESCRIBED, source: Source::Facts(spt_columns) },
     View { name: "sys.spt_parameters", columns: DESCRIBED, source: Source::Facts(spt_parameters) },
@@ -131,7 +132,7 @@ fn columns(facts: &Facts) -> Vec<Row> {
             bit(true),
             bit(false),
             bit(column.identity),
-            bit(false),
+            bit(column.is_computed()),
             bit(false),
             bit(false),
             int(0),
@@ -293,6 +294,26 @@ const COMPUTED: Columns = &[
     ("is_nullable", BIT),
     ("uses_database_collation", BIT),
 ];
+
+fn computed(facts: &Facts) -> Vec<Row> {
+    let shown = |object: i64| facts.object(object).is_some_and(|object| !object.hidden);
+    let own = facts.columns.iter().filter(|found| shown(found.object)).filter_map(|found| {
+        let Filled::Computed { text: definition, persisted } = &found.column.filled else {
+            return None;
+        };
+        Some(vec![
+            int(found.object),
+            text(found.column.name.clone()),
+            int(found.id),
+            text(format!("({definition})")),
+            bit(*persisted),
+            bit(true),
+            bit(true),
+            bit(true),
+        ])
+    });
+    own.collect()
+}
 
 const EXTENDED: Columns = &[
     ("class", TINY),

@@ -1,0 +1,132 @@
+//! Computed columns, and `rowversion` columns.
+
+use std::sync::Arc;
+
+use tdekit_wire_tds::SqlType;
+
+use super::super::db::{View, failure};
+use crate::ast::{ColumnDef, CreateTable, Filled};
+use crate::bind::{Binder, Variables};
+use crate::error::{Error, Result};
+use crate::name::quote;
+use crate::plan::scalar::Node;
+use crate::run::catalog::model::{names, schema_and_name};
+use crate::run::catalog::{Table, TableColumn, TableKind};
+use crate::run::versions::FIRST_VERSION;
+use crate::run::work::Run;
+
+fn described(column: &ColumnDef) -> TableColumn {
+    TableColumn {
+        name: column.name.clone(),
+        ty: column.ty,
+        nullable: column.nullable != Some(false),
+        identity: column.identity.is_some(),
+        default: None,
+        filled: column.filled.clone(),
+    }
+}
+
+impl Run<'_> {
+    /// Returns the table with the types of its computed columns.
+    pub(super) fn with_types(&mut self, made: &CreateTable) -> Result<CreateTable> {
+        let mut made = made.clone();
+        let (schema, database, name) = self.new_place(&made.name)?;
+        let columns = made.columns.iter().map(described).collect();
+        let table = Table { schema, database, name, columns, kind: TableKind::Table };
+        let versions = table.columns.iter().filter(|column| column.filled == Filled::Version);
+        if versions.count() > 1 {
+            return Err(Error::VersionTwice { table: schema_and_name(&table.name).1 });
+        }
+        for column in &mut made.columns {
+            self.give_type(&table, column)?;
+        }
+        Ok(made)
+    }
+
+    /// Gives a computed column the type of its expression, over the columns of its table.
+    pub(super) fn give_type(&mut self, table: &Table, column: &mut ColumnDef) -> Result<()> {
+        let Filled::Computed { text, persisted } = &column.filled else { return Ok(()) };
+        let shown = schema_and_name(&table.name).1;
+        let others = table.columns.iter().filter(|own| own.name != column.name);
+        for other in others.filter(|own| own.is_computed()) {
+            if names(text, &other.name) {
+                return Err(Error::ComputedNested { column: other.name.clone(), table: shown });
+            }
+        }
+        let database = self.s.state.database.clone();
+        let variables = Variables::default();
+        let mut view = View { db: &mut self.s.db, database: &database, identity_insert: None };
+        let mut binder = Binder::new(&mut view, &variables);
+        let bound = binder.computed_value(table, text, None)?;
+        if binder.needs.looks_up.is_some() {
+            return Err(Error::feature("a computed column that looks up objects"));
+        }
+        let mut pure = true;
+        bound.walk(&mut |part| {
+            pure &= !matches!(&part.node, Node::Call(func, _) if !func.is_pure());
+            pure
+        });
+        if *persisted && !pure {
+            return Err(Error::NotPersisted { column: column.name.clone(), table: shown });
+        }
+        if bound.ty == SqlType::SqlVariant {
+            return Err(Error::feature("a computed column of type sql_variant"));
+        }
+        column.ty = bound.ty;
+        Ok(())
+    }
+
+    /// Fails if a text or a list of names has a computed column: SQLite's own column is empty.
+    pub(super) fn refuse_computed(
+        &self,
+        columns: &[TableColumn],
+        used: impl Fn(&str) -> bool,
+        what: &str,
+    ) -> Result<()> {
+        let mut computed = columns.iter().filter(|column| column.is_computed());
+        match computed.any(|column| used(&column.name)) {
+            true => Err(Error::feature(format!("{what} of a computed column"))),
+            false => Ok(()),
+        }
+    }
+
+    /// Records computed and `rowversion` columns.
+    pub(super) fn note_filled(
+        &mut self,
+        schema: &str,
+        table: &str,
+        columns: &[ColumnDef],
+    ) -> Result<()> {
+        let kernels = self.s.db.kernels.clone();
+        let fail = |error: rusqlite::Error| failure(&kernels, &error, schema);
+        for column in columns {
+            let (text, persisted) = match &column.filled {
+                Filled::Given => continue,
+                Filled::Computed { text, persisted } => (Some(text), *persisted),
+                Filled::Version => (None, false),
+            };
+            self.own_table(schema, "tsql_column")?;
+            let own = quote(schema);
+            let sql = format!("INSERT OR REPLACE INTO {own}.tsql_column VALUES (?1, ?2, ?3, ?4)");
+            let with = rusqlite::params![table, column.name, text, persisted];
+            self.s.db.connection()?.execute(&sql, with).map_err(fail)?;
+            if text.is_none() {
+                self.own_table(schema, "tsql_rowversion")?;
+                let sql = format!(
+                    "INSERT INTO {own}.tsql_rowversion SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM \
+                    {own}.tsql_rowversion)"
+                );
+                self.s.db.connection()?.execute(&sql, [FIRST_VERSION]).map_err(fail)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the rows that are there versions, in a column that was added.
+    pub(super) fn fill_versions(&mut self, table: &Arc<Table>, column: &str) -> Result<()> {
+        self.begin_versions(table)?;
+        let sql = crate::render::update_versions(table, column);
+        self.sql(&sql, &table.database)?;
+        self.end_versions(table)
+    }
+}
