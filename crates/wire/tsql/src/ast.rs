@@ -120,9 +120,22 @@ pub(crate) struct Query {
     pub(crate) body: SetExpr,
     pub(crate) order: Vec<OrderItem>,
     pub(crate) offset: Option<(Expr, Option<Expr>)>,
+    pub(crate) json: Option<Box<ForJson>>,
     /// OPTION (MAXRECURSION n).
     pub(crate) max_recursion: Option<i64>,
     pub(crate) line: u32,
+}
+
+/// FOR JSON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ForJson {
+    /// AUTO, or PATH.
+    pub(crate) auto: bool,
+    pub(crate) root: Option<String>,
+    /// INCLUDE_NULL_VALUES.
+    pub(crate) nulls: bool,
+    /// False with WITHOUT_ARRAY_WRAPPER.
+    pub(crate) array: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,9 +197,22 @@ pub(crate) struct TableCall {
     /// In upper case, without its schema.
     pub(crate) function: String,
     pub(crate) args: Vec<Expr>,
+    /// WITH of OPENJSON.
+    pub(crate) schema: Vec<JsonColumn>,
     pub(crate) alias: String,
     /// New names of its columns, or none.
     pub(crate) columns: Vec<String>,
+}
+
+/// A column of WITH behind OPENJSON.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct JsonColumn {
+    pub(crate) name: String,
+    pub(crate) ty: SqlType,
+    /// None for the member of the column's name.
+    pub(crate) path: Option<String>,
+    /// AS JSON.
+    pub(crate) json: bool,
 }
 
 /// What a table's hints ask for.

@@ -535,6 +535,59 @@ table! {
     SplitConstant {} = 8748, 16, 1, Statement,
         "The enable_ordinal argument for string_split only supports constant values (not variables \
         and columns).";
+    JsonAutoTable {} = 13600, 16, 1, Statement,
+        "FOR JSON AUTO requires at least one table for generating JSON objects. Use FOR JSON PATH \
+        or add a FROM clause with a table name.";
+    JsonConflict { name: String } = 13601, 16, 1, Statement,
+        "Property '{name}' cannot be generated in JSON output due to a conflict with another \
+        column name or alias. FOR JSON PATH requires that the column expressions are ordered based \
+        on the JSON document paths specified in the column aliases.";
+    JsonNotAllowed { statement: &'static str } = 13602, 16, 1, Statement,
+        "The FOR JSON clause is not allowed in a {statement} statement.";
+    JsonBadName { name: String } = 13603, 16, 1, Statement,
+        "Property '{name}' cannot be generated in JSON output due to invalid character in the \
+        column name or alias. Column name or alias that contains '..', starts or ends with '.' is \
+        not allowed in query that has FOR JSON clause.";
+    JsonNoName {} = 13605, 16, 1, Statement,
+        "Column expressions and data sources without names or aliases cannot be formatted as JSON \
+        text using FOR JSON clause. Add alias to the unnamed column or table.";
+    JsonDeep {} = 13606, 16, 1, Statement,
+        "JSON text/path that has more than 128 nesting levels cannot be parsed.";
+    JsonPath { character: char, position: usize } = 13607, 16, 22, Transaction,
+        "JSON path is not properly formatted. Unexpected character '{character}' is found at \
+        position {position}.";
+    JsonMissing {} = 13608, 16, 1, Transaction,
+        "Property cannot be found on the specified JSON path.";
+    JsonText { character: char, position: usize } = 13609, 16, 1, Transaction,
+        "JSON text is not properly formatted. Unexpected character '{character}' is found at \
+        position {position}.";
+    JsonNotOpened {} = 13611, 16, 1, Transaction,
+        "Value referenced by JSON path is not an array or object and cannot be opened with \
+        OPENJSON.";
+    JsonBase64 {} = 13612, 16, 5, Statement,
+        "Cannot convert a string value found in the JSON text to binary value because it is not \
+        Base64 encoded.";
+    JsonBinaryLong {} = 13613, 16, 1, Statement,
+        "Base64 encoded string cannot be converted to binary value. Binary data would be \
+        truncated.";
+    JsonColumnType {} = 13614, 16, 1, Statement,
+        "TEXT, NTEXT, SQL_VARIANT and IMAGE types cannot be used as column types in OPENJSON \
+        function with explicit schema. These types are not supported in WITH clause.";
+    JsonColumnLength {} = 13618, 16, 1, Statement,
+        "AS JSON option can be specified only for column of nvarchar(max) type in WITH clause.";
+    JsonModifyPath {} = 13619, 16, 1, Statement,
+        "Unsupported JSON path found in argument 2 of JSON_MODIFY.";
+    JsonRootBare {} = 13620, 16, 1, Statement,
+        "ROOT option and WITHOUT_ARRAY_WRAPPER option cannot be used together in FOR JSON. Remove \
+        one of these options.";
+    JsonNoArray {} = 13621, 16, 1, Transaction,
+        "Array cannot be found in the specified JSON path.";
+    JsonNoScalar {} = 13623, 16, 2, Transaction,
+        "Scalar value cannot be found in the specified JSON path.";
+    JsonNoObject {} = 13624, 16, 2, Transaction,
+        "Object or array cannot be found in the specified JSON path.";
+    JsonLong {} = 13625, 16, 1, Transaction,
+        "String value in the specified JSON path would be truncated.";
     RollbackInInsert {} = 3915, 16, 0, Transaction,
         "Cannot use the ROLLBACK statement within an INSERT-EXEC statement.";
     CommitInInsert {} = 3916, 16, 0, Transaction,

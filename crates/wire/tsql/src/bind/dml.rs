@@ -134,6 +134,9 @@ impl Binder<'_> {
                 Ok(Inserted::Values { rows, limit: self.row_limit })
             }
             Source::Query(query) => {
+                if query.json.is_some() {
+                    return Err(Error::JsonNotAllowed { statement: "INSERT" });
+                }
                 let bound = self.query(query, true)?;
                 self.insert_query(bound, table, named, extra)
             }

@@ -180,6 +180,8 @@ impl Binder<'_> {
                 nullable,
                 identity: false,
                 untyped: false,
+                json: false,
+                table: None,
             };
             columns.push((column, Field::Value(at)));
         }
@@ -230,6 +232,8 @@ impl Binder<'_> {
                         nullable: column.nullable,
                         identity: column.identity,
                         untyped: false,
+                        json: false,
+                        table: None,
                     };
                     (out, Field::Named(column.name.as_str().into()))
                 };

@@ -4,6 +4,7 @@ pub(crate) mod call;
 pub(crate) mod dml;
 pub(crate) mod expr;
 pub(crate) mod from;
+pub(crate) mod json;
 pub(crate) mod predicate;
 pub(crate) mod query;
 pub(crate) mod recursive;
@@ -228,6 +229,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) into_left: usize,
     /// The database of unqualified names inside of a view.
     pub(crate) context: Option<String>,
+    /// True while the query of FOR JSON AUTO is bound.
+    pub(crate) json_auto: bool,
 }
 
 impl<'a> Binder<'a> {
@@ -248,6 +251,7 @@ impl<'a> Binder<'a> {
             row_limit: None,
             into_left: 0,
             context: None,
+            json_auto: false,
         }
     }
 

@@ -23,6 +23,10 @@ pub(crate) struct OutColumn {
     /// Nothing but the word NULL: it takes any type when the query is combined with another or
     /// stored in a table.
     pub(crate) untyped: bool,
+    /// Its text is JSON.
+    pub(crate) json: bool,
+    /// The table of FROM whose column it is; known for FOR JSON AUTO only.
+    pub(crate) table: Option<String>,
 }
 
 #[derive(Debug)]
@@ -66,7 +70,10 @@ impl Binder<'_> {
         }
         let known = self.ctes.len();
         let mut with = self.common_tables(&query.ctes)?;
-        let result = self.query_body(query, outermost);
+        let result = match &query.json {
+            Some(json) => self.for_json(query, json, outermost),
+            None => self.query_body(query, outermost),
+        };
         self.ctes.truncate(known);
         let mut bound = result?;
         with.append(&mut bound.query.with);
@@ -112,7 +119,7 @@ impl Binder<'_> {
         Ok(Common::Plain { name: id, query: bound.query })
     }
 
-    fn query_body(&mut self, query: &Query, outermost: bool) -> Result<BoundQuery> {
+    pub(super) fn query_body(&mut self, query: &Query, outermost: bool) -> Result<BoundQuery> {
         if let SetExpr::Select(select) = &query.body {
             let limited = select.top.is_some() || query.offset.is_some();
             if !outermost && !query.order.is_empty() && !limited {
@@ -177,6 +184,8 @@ impl Binder<'_> {
                     column.ty = *ty;
                     column.nullable |= other.nullable;
                     column.untyped &= other.untyped;
+                    column.json &= other.json;
+                    column.table = None;
                     column.identity = false;
                 }
                 let left = self.converted(left, &types)?;
@@ -305,6 +314,9 @@ fn assigns(query: &Query) -> bool {
 /// Returns true if the query is certain to return one row at most: TOP 1, no table, or an aggregate
 /// over all rows.
 fn gives_one_row(query: &Query) -> bool {
+    if query.json.is_some() {
+        return true;
+    }
     let SetExpr::Select(select) = &query.body else { return false };
     let one = select.top.as_ref().is_some_and(|top| top.count == Expr::Int("1".to_owned()));
     one || select.from.is_empty()

@@ -57,8 +57,10 @@ impl Binder<'_> {
                 }
                 let (ty, nullable) = (bound.ty, bound.nullable);
                 let untyped = bound.node.is_untyped();
+                let json = crate::functions::json::is_json(&bound);
+                let table = if self.json_auto { self.table_of(&bound) } else { None };
                 made.items.push(relation::Item::Named(bound, columns.len()));
-                columns.push(OutColumn { name, ty, nullable, identity, untyped });
+                columns.push(OutColumn { name, ty, nullable, identity, untyped, json, table });
             }
         }
         if let Some(depth) = self.recursion.take() {
@@ -122,6 +124,14 @@ impl Binder<'_> {
             }
             Item::Star(qualifier) => self.star(qualifier.as_ref()),
         }
+    }
+
+    /// Returns the name of the table of FROM whose column this is.
+    fn table_of(&self, bound: &Scalar) -> Option<String> {
+        let source = bound.as_column()?.source?;
+        let sources = &self.scopes.last()?.sources;
+        let found = sources.iter().find(|known| known.id == Some(source));
+        found.map(|known| known.alias.clone())
     }
 
     fn is_identity(&self, bound: &Scalar) -> bool {
@@ -253,6 +263,9 @@ impl Binder<'_> {
         query: &crate::ast::Query,
         select: &Select,
     ) -> Result<Assigning<relation::Query>> {
+        if query.json.is_some() {
+            return Err(Error::feature("FOR JSON of a SELECT that assigns"));
+        }
         let known = self.ctes.len();
         let with = self.common_tables(&query.ctes)?;
         self.scopes.push(Scope::new());

@@ -34,6 +34,7 @@ impl Binder<'_> {
         self.scopes.extend(beside);
         match call.function.as_str() {
             "STRING_SPLIT" => Ok((self.string_split(call, args?)?, None)),
+            "OPENJSON" => Ok((self.open_json(call, args?)?, None)),
             _ => {
                 let (relation, on) = self.sql_text(call, args?)?;
                 Ok((relation, Some(on)))

@@ -3,6 +3,7 @@
 
 mod dates;
 pub(crate) mod eval;
+pub(crate) mod json;
 mod maths;
 mod sequential;
 mod split;
@@ -63,6 +64,7 @@ impl Func {
             Func::Text(func) => strings::compute(func, &values, args, ty),
             Func::Math(func) => maths::compute(func, &values, ty),
             Func::Date(func) => dates::compute(func, &values, args, ty, env),
+            Func::Json(func) => json::compute(func, &values, args, env.order),
             Func::Extreme(greatest) => {
                 let mut found: Option<Value<'e>> = None;
                 for value in values.into_iter().filter(|value| *value != Value::Null) {
@@ -182,6 +184,7 @@ pub(crate) fn bind(function: &Function, args: Vec<Scalar>) -> Result<Scalar> {
         Binding::Text(func) => strings::bind(name, func, &args),
         Binding::Math(func) => maths::bind(name, func, &args),
         Binding::Date(func) => dates::bind(name, func, &args),
+        Binding::Json(func) => json::bind(name, func, &args),
         Binding::Coalesce => coalesce(args),
         Binding::IsNull => is_null(args),
         Binding::NullIf => null_if(args),

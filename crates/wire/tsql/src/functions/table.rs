@@ -2,7 +2,7 @@
 
 use tdekit_wire_tds::{Length, SqlType};
 
-use crate::plan::func::{Date, Math, Text};
+use crate::plan::func::{Date, Json, Math, Text};
 use crate::plan::scalar::AggregateFunction;
 use crate::value::datetime::Part;
 
@@ -25,6 +25,7 @@ pub(crate) enum Binding {
     Text(Text),
     Math(Math),
     Date(Date),
+    Json(Json),
     /// With a part of a date as a word.
     Dated(Dated),
     Coalesce,
@@ -225,11 +226,15 @@ pub(crate) const TABLE: &[Function] = &[
     session("INDEXPROPERTY", SqlType::Int).with(3, 3).of_objects().numbered(),
     session("INDEX_COL", SqlType::NVarChar(Length::Of(128))).with(3, 3).of_objects(),
     row("ISDATE", 1, 1, Binding::Date(Date::IsDate)),
+    row("ISJSON", 1, 1, Binding::Json(Json::Test)),
     row("ISNULL", 2, 2, Binding::IsNull),
     row("ISNUMERIC", 1, 1, Binding::IsNumeric),
     session("IS_MEMBER", SqlType::Int).with(1, 1).of_lists(),
     session("IS_ROLEMEMBER", SqlType::Int).with(1, 2).of_lists(),
     session("IS_SRVROLEMEMBER", SqlType::Int).with(1, 2).of_lists(),
+    row("JSON_MODIFY", 3, 3, Binding::Json(Json::Modify { json: false })),
+    row("JSON_QUERY", 1, 2, Binding::Json(Json::Query)),
+    row("JSON_VALUE", 2, 2, Binding::Json(Json::Value)),
     row("LAG", 1, 3, Binding::Window(AggregateFunction::Lag)),
     row("LAST_VALUE", 1, 1, Binding::Window(AggregateFunction::LastValue)),
     row("LEAD", 1, 3, Binding::Window(AggregateFunction::Lead)),

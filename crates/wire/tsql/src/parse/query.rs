@@ -2,14 +2,15 @@
 
 use super::{Parser, is_reserved};
 use crate::ast::{
-    Cte, Expr, Hints, Item, JoinKind, Name, Query, Select, SetExpr, SetOp, TableCall, TableRef, Top,
+    Cte, Expr, ForJson, Hints, Item, JoinKind, JsonColumn, Name, Query, Select, SetExpr, SetOp,
+    TableCall, TableRef, Top,
 };
 use crate::error::{Error, Result};
 use crate::lex::Tok;
 use crate::parse::expr::binary_op;
 
 /// Table-valued functions.
-pub(crate) const FUNCTIONS: &[&str] = &["STRING_SPLIT", "sys.dm_exec_sql_text"];
+pub(crate) const FUNCTIONS: &[&str] = &["OPENJSON", "STRING_SPLIT", "sys.dm_exec_sql_text"];
 
 /// Returns what a table hint asks for; None for a word that is not a hint. Hints that only name a
 /// kind of lock or an access path ask for nothing: committed rows are read without a lock.
@@ -39,8 +40,15 @@ impl Parser<'_> {
     pub(crate) fn query_after(&mut self, ctes: Vec<Cte>) -> Result<Query> {
         let line = self.line();
         let body = self.set_expression(0)?;
-        let mut query =
-            Query { ctes, body, order: Vec::new(), offset: None, max_recursion: None, line };
+        let mut query = Query {
+            ctes,
+            body,
+            order: Vec::new(),
+            offset: None,
+            json: None,
+            max_recursion: None,
+            line,
+        };
         if self.eat_words(&["ORDER", "BY"]) {
             query.order = self.commas(Self::order_item)?;
             if self.eat("OFFSET") {
@@ -62,17 +70,57 @@ impl Parser<'_> {
                 query.offset = Some((offset, fetch));
             }
         }
-        if self.is("FOR") {
-            let what = if self.is_word_at(1, "XML") {
-                "FOR XML"
-            } else if self.is_word_at(1, "JSON") {
-                "FOR JSON"
-            } else {
-                "FOR"
-            };
+        if self.eat_words(&["FOR", "JSON"]) {
+            query.json = Some(Box::new(self.for_json()?));
+        } else if self.is("FOR") {
+            let what = if self.is_word_at(1, "XML") { "FOR XML" } else { "FOR" };
             return Err(Error::unsupported(what));
         }
         Ok(query)
+    }
+
+    fn for_json(&mut self) -> Result<ForJson> {
+        let auto = self.eat("AUTO");
+        if !auto {
+            self.expect("PATH")?;
+        }
+        let mut json = ForJson { auto, root: None, nulls: false, array: true };
+        while self.eat_op(",") {
+            if self.eat("ROOT") {
+                json.root = Some("root".to_owned());
+                if self.eat_op("(") {
+                    json.root = Some(self.string()?);
+                    self.expect_op(")")?;
+                }
+            } else if self.eat("INCLUDE_NULL_VALUES") {
+                json.nulls = true;
+            } else {
+                self.expect("WITHOUT_ARRAY_WRAPPER")?;
+                json.array = false;
+            }
+        }
+        if json.root.is_some() && !json.array {
+            return Err(Error::JsonRootBare {});
+        }
+        Ok(json)
+    }
+
+    /// WITH of OPENJSON.
+    fn json_schema(&mut self) -> Result<Vec<JsonColumn>> {
+        if !(self.is("WITH") && self.is_op_at(1, "(")) {
+            return Ok(Vec::new());
+        }
+        self.advance();
+        self.list(|parser| {
+            let name = parser.identifier()?;
+            let ty = parser.data_type()?;
+            let path = match parser.tok() {
+                Tok::Str(..) => Some(parser.string()?),
+                _ => None,
+            };
+            let json = parser.eat_words(&["AS", "JSON"]);
+            Ok(JsonColumn { name, ty, path, json })
+        })
     }
 
     /// `OPTION (..)` at the end of a statement.
@@ -393,12 +441,13 @@ impl Parser<'_> {
             return Err(Error::feature(format!("table-valued function {}", name.text())));
         }
         let args = self.list(Self::expression)?;
+        let function = name.object().to_ascii_uppercase();
+        let schema = if function == "OPENJSON" { self.json_schema()? } else { Vec::new() };
         let alias = self.table_alias()?;
         let named = alias.is_some() && self.is_op("(");
         let columns = if named { self.list(Self::identifier)? } else { Vec::new() };
         let alias = alias.unwrap_or_else(|| name.object().to_owned());
-        let function = name.object().to_ascii_uppercase();
-        Ok(TableCall { function, args, alias, columns })
+        Ok(TableCall { function, args, schema, alias, columns })
     }
 
     pub(crate) fn hint_list(&mut self) -> Result<Hints> {

@@ -8,6 +8,7 @@ pub(crate) enum Func {
     Text(Text),
     Math(Math),
     Date(Date),
+    Json(Json),
     Coalesce,
     /// GREATEST, or LEAST.
     Extreme(bool),
@@ -75,6 +76,35 @@ pub(crate) enum Text {
     Trim,
     Unicode,
     Upper,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Json {
+    /// ISJSON.
+    Test,
+    Value,
+    Query,
+    /// True if the new value is JSON.
+    Modify {
+        json: bool,
+    },
+    /// The rows of OPENJSON.
+    Rows,
+    /// The members of one object of FOR JSON: three arguments each, its name, whether it is JSON,
+    /// its value.
+    Members {
+        /// INCLUDE_NULL_VALUES.
+        nulls: bool,
+        /// True if dots in names open objects.
+        nested: bool,
+    },
+    /// FOR JSON: the objects of all rows, and the name of ROOT or NULL.
+    Document {
+        /// False with WITHOUT_ARRAY_WRAPPER.
+        array: bool,
+    },
+    /// The rows in which a document is sent.
+    Pieces,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

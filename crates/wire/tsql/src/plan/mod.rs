@@ -52,6 +52,18 @@ pub(crate) enum Field {
     Piece,
     /// Its position, from 1.
     Ordinal,
+    /// A value of a row of OPENJSON, by its position from 0.
+    Cell(usize, Cell),
+}
+
+/// How a value is written in a row of OPENJSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cell {
+    Plain,
+    /// Bytes, in hexadecimal.
+    Blob,
+    /// A float, as the integer of its bits.
+    Real,
 }
 
 impl ColumnRef {

@@ -151,7 +151,7 @@ pub(crate) enum Relation {
         rows: Vec<Vec<Scalar>>,
         alias: Alias,
     },
-    /// The pieces of a text: a JSON array.
+    /// The pieces of a text, or rows: a JSON array.
     Split {
         text: Scalar,
         alias: Alias,

@@ -131,6 +131,9 @@ pub(crate) enum AggregateFunction {
     VarP,
     /// STRING_AGG.
     Join,
+    /// The objects of FOR JSON: the members of each, and behind them, for each array within, its
+    /// name and the members of its objects.
+    Json,
     RowNumber,
     Rank,
     DenseRank,
@@ -167,6 +170,18 @@ pub(crate) enum Subquery {
         left: Scalar,
         query: Query,
     },
+}
+
+impl Subquery {
+    /// Returns the only item of its list, where it is one SELECT.
+    pub(crate) fn only_item(&self) -> Option<&Scalar> {
+        use super::relation::{Item, Rows};
+        let Subquery::One(Query { rows: Rows::Select(select), .. }) = self else { return None };
+        match select.items.as_slice() {
+            [Item::Named(item, _)] => Some(item),
+            _ => None,
+        }
+    }
 }
 
 /// The children of an expression, to read or to change.

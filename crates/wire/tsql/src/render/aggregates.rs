@@ -176,3 +176,84 @@ impl Aggregate<Option<Stored>, Stored> for Single {
         Ok(found.flatten().unwrap_or(Stored::Null))
     }
 }
+
+/// The objects of FOR JSON, with commas between them.
+pub(crate) struct Objects {
+    pub(crate) kernels: Kernels,
+}
+
+#[derive(Default)]
+pub(crate) struct Nested {
+    out: String,
+    /// The members of the objects that are open, one for each level.
+    open: Vec<String>,
+}
+
+impl Nested {
+    /// Ends the objects and arrays above the first `keep` levels' objects.
+    fn close(&mut self, keep: usize) {
+        while self.open.len() > keep {
+            self.open.pop();
+            self.out.push('}');
+            if !self.open.is_empty() {
+                self.out.push(']');
+            }
+        }
+    }
+}
+
+impl Objects {
+    fn text(&self, ctx: &Context<'_>, at: usize) -> rusqlite::Result<String> {
+        let text: Option<String> = ctx.get(at)?;
+        text.ok_or_else(|| {
+            let detail = "an object of FOR JSON".to_owned();
+            failed(&self.kernels, Error::Internal { detail })
+        })
+    }
+}
+
+impl Aggregate<Nested, Option<String>> for Objects {
+    fn init(&self, _: &mut Context<'_>) -> rusqlite::Result<Nested> {
+        Ok(Nested::default())
+    }
+
+    fn step(&self, ctx: &mut Context<'_>, nested: &mut Nested) -> rusqlite::Result<()> {
+        let levels = ctx.len().div_ceil(2);
+        let mut own = Vec::with_capacity(levels);
+        for level in 0..levels {
+            own.push(self.text(ctx, 2 * level)?);
+        }
+        let bytes = own.iter().map(String::len).sum::<usize>();
+        crate::value::affordable(nested.out.len().saturating_add(bytes))
+            .map_err(|error| failed(&self.kernels, error))?;
+        // the innermost object is a new one always
+        let same = nested.open.iter().zip(&own[..levels - 1]).take_while(|(a, b)| a == b).count();
+        nested.close(same + 1);
+        if nested.open.len() > same {
+            // one more object beside the last one of this level
+            nested.open.pop();
+            nested.out.push_str("},");
+        }
+        for (level, members) in own.into_iter().enumerate().skip(same) {
+            if level > same {
+                let name = self.text(ctx, 2 * level - 1)?;
+                let before = nested.open.last().is_some_and(|members| !members.is_empty());
+                nested.out.push_str(if before { "," } else { "" });
+                nested.out.extend([&*name, ":["]);
+            }
+            nested.out.extend(["{", &*members]);
+            nested.open.push(members);
+        }
+        Ok(())
+    }
+
+    fn finalize(
+        &self,
+        _: &mut Context<'_>,
+        nested: Option<Nested>,
+    ) -> rusqlite::Result<Option<String>> {
+        let Some(mut nested) = nested else { return Ok(None) };
+        nested.close(0);
+        Ok(Some(nested.out))
+    }
+}

@@ -11,10 +11,10 @@ use super::sql::Sql;
 use super::{Renderer, literal};
 use crate::ast::CmpOp;
 use crate::error::{Error, Result};
-use crate::plan::func::Func;
+use crate::plan::func::{Func, Json};
 use crate::plan::scalar::{Aggregate, AggregateFunction, Node, Scalar, Shared, Subquery, Window};
 use crate::plan::table::Sequence;
-use crate::plan::{ColumnRef, Field};
+use crate::plan::{Cell, ColumnRef, Field};
 use crate::value::{Family, family, is_text, storage, units};
 
 /// Maximum number of constants that become parameters of a statement; more are written into its
@@ -167,8 +167,25 @@ impl Renderer<'_> {
                 self.list(args, ",", out)?;
                 out.push(")");
             }
+            Node::Call(Func::Json(Json::Test), args) if self.inline => {
+                self.is_json(&args[0], out)?;
+            }
             _ => self.kernel(bound, out)?,
         }
+        Ok(())
+    }
+
+    /// Writes ISJSON in SQLite's own words, for a CHECK.
+    fn is_json(&mut self, arg: &Scalar, out: &mut Sql) -> Result<()> {
+        let mut text = Sql::default();
+        self.scalar(arg, &mut text)?;
+        out.push("(CASE WHEN json_valid(");
+        out.push_sql(&text);
+        out.push(", 1) THEN json_type(");
+        out.push_sql(&text);
+        out.push(") IN ('object', 'array') ELSE json_valid(");
+        out.push_sql(&text);
+        out.push(", 1) END)");
         Ok(())
     }
 
@@ -474,8 +491,12 @@ impl Renderer<'_> {
 
 /// Writes the name of a column.
 pub(super) fn column_name(column: &ColumnRef, out: &mut Sql) {
-    if column.field == Field::Ordinal {
-        out.push("(");
+    match column.field {
+        Field::Ordinal => out.push("("),
+        Field::Cell(_, Cell::Plain) => out.push("json_extract("),
+        Field::Cell(_, Cell::Blob) => out.push("unhex(json_extract("),
+        Field::Cell(_, Cell::Real) => out.push("tsql_real(json_extract("),
+        _ => {}
     }
     if let Some(source) = column.source {
         out.push_alias(source);
@@ -497,6 +518,11 @@ pub(super) fn column_name(column: &ColumnRef, out: &mut Sql) {
         Field::RowId => out.push("rowid"),
         Field::Piece => out.push("value"),
         Field::Ordinal => out.push("key + 1)"),
+        Field::Cell(at, kind) => {
+            out.push("value, '$[");
+            out.push_number(i64::try_from(*at).unwrap_or(i64::MAX));
+            out.push(if *kind == Cell::Plain { "]')" } else { "]'))" });
+        }
     }
 }
 
@@ -514,6 +540,7 @@ fn function_name(function: AggregateFunction) -> &'static str {
         AggregateFunction::Var => "tsql_var",
         AggregateFunction::VarP => "tsql_varp",
         AggregateFunction::Join => "group_concat",
+        AggregateFunction::Json => "tsql_json",
         AggregateFunction::RowNumber => "row_number",
         AggregateFunction::Rank => "rank",
         AggregateFunction::DenseRank => "dense_rank",

@@ -5,7 +5,7 @@ use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::types::ToSqlOutput;
 use tdekit_wire_tds::{SqlType, Value};
 
-use super::aggregates::{Single, Spread, Sum};
+use super::aggregates::{Objects, Single, Spread, Sum};
 use crate::error::{Error, Result};
 use crate::functions::eval::{Env, SessionCalls, eval};
 use crate::render::kernels::{Kernel, Kernels};
@@ -87,6 +87,12 @@ fn register(connection: &Connection, kernels: &Kernels) -> rusqlite::Result<()> 
         let spread = Spread { root: *root, whole: *whole };
         connection.create_aggregate_function(*name, 1, pure, spread)?;
     }
+    connection.create_scalar_function("tsql_real", 1, pure, |ctx| {
+        let bits: Option<i64> = ctx.get(0)?;
+        Ok(bits.map(|bits| f64::from_bits(bits.cast_unsigned())))
+    })?;
+    let objects = Objects { kernels: kernels.clone() };
+    connection.create_aggregate_function("tsql_json", -1, pure, objects)?;
     let single = Single { kernels: kernels.clone() };
     connection.create_aggregate_function("tsql_single", 1, pure, single)
 }

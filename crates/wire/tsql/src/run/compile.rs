@@ -188,7 +188,7 @@ fn select_one(expr: Expr, line: u32) -> Kind {
     };
     let body = SetExpr::Select(Box::new(select));
     let (ctes, order) = (Vec::new(), Vec::new());
-    let query = Query { ctes, body, order, offset: None, max_recursion: None, line };
+    let query = Query { ctes, body, order, offset: None, json: None, max_recursion: None, line };
     Kind::Query(Box::new(query))
 }
 

@@ -15,6 +15,7 @@ mod documents;
 mod done;
 mod foreign_schema;
 mod insert_exec;
+mod json;
 mod limits;
 mod locks;
 mod properties;
