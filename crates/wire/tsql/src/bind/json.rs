@@ -158,6 +158,7 @@ impl Binder<'_> {
             nullable: name != "key" || !call.schema.is_empty(),
             identity: false,
             column: ColumnRef::of(alias, Field::Cell(at, cell(ty))),
+            value: None,
         });
         let columns = offered.collect();
         let name = call.alias.clone();

@@ -465,6 +465,7 @@ pub(crate) const PROCEDURES: &[&str] = &[
     "sp_sequence_get_range",
     "sp_server_info",
     "xp_delete_file",
+    "xp_instance_regread",
     "xp_instance_regwrite",
     "xp_msver",
 ];
@@ -561,6 +562,7 @@ pub(crate) fn system_procedure(
         "sp_describe_undeclared_parameters" => run.undeclared_parameters(given).map(Some),
         // the location of a database's log: SQLite keeps it beside the file
         "xp_instance_regwrite" => Ok(Some(done(Signal::Next))),
+        "xp_instance_regread" => read_registry(run, given).map(Some),
         "xp_msver" => {
             let rows = super::version::msver(given);
             let frame = Frame { procedure: name.to_owned(), ..Frame::empty() };
@@ -568,4 +570,31 @@ pub(crate) fn system_procedure(
         }
         _ => Ok(None),
     }
+}
+
+/// `xp_instance_regread ROOT, KEY, NAME [, @value OUTPUT]`. There is no registry: what is known is
+/// how logins are authenticated, and every other value is NULL.
+fn read_registry(run: &mut Run<'_>, given: &[Given]) -> Result<Called> {
+    let name = text_argument(given, 2, "@value_name").unwrap_or_default();
+    let value = match name.to_ascii_lowercase().as_str() {
+        // by passwords as well as by the system
+        "loginmode" => Value::Int(2),
+        _ => Value::Null,
+    };
+    let mut called = Called { signal: Signal::Next, status: 0, outputs: Vec::new() };
+    if let Some((index, output)) = given.iter().enumerate().find(|(_, arg)| arg.output) {
+        let name = output.name.clone().unwrap_or_default();
+        called.outputs.push((index, name, SqlType::Int, value));
+        return Ok(called);
+    }
+    let text = SqlType::NVarChar(tdekit_wire_tds::Length::Of(255));
+    let shown = |value: &Value<'_>| Value::Text(messages::shown(value, 255).into());
+    let rows = match &value {
+        Value::Null => Vec::new(),
+        known => vec![vec![Value::Text(name.into()), shown(known)]],
+    };
+    let columns = vec![("Value".to_owned(), text), ("Data".to_owned(), text)];
+    let frame = Frame { procedure: "xp_instance_regread".to_owned(), ..Frame::empty() };
+    called.signal = run.give(&Rows { columns, rows }, &frame)?;
+    Ok(called)
 }

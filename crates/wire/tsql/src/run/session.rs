@@ -44,6 +44,7 @@ pub struct TsqlEngine {
 impl TsqlEngine {
     /// Creates an engine for this host.
     pub fn new(host: SharedHost) -> TsqlEngine {
+        crate::run::catalog::views::machine::started();
         TsqlEngine {
             host,
             version: Arc::new(AtomicU64::new(1)),

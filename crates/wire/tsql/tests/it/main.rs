@@ -26,5 +26,6 @@ mod semantics;
 mod sequences;
 mod smoke;
 mod split;
+mod tools;
 mod trust;
 mod types;

@@ -106,7 +106,7 @@ fn list_temporary(connection: &Connection) -> rusqlite::Result<Listed> {
 }
 
 impl Facts {
-    fn add_view(&mut self, db: &mut Db, database: &str, object: i64, full: &Name) {
+    pub(super) fn add_view(&mut self, db: &mut Db, database: &str, object: i64, full: &Name) {
         let variables = Variables::default();
         let mut view = View { db, database, identity_insert: None };
         let mut binder = Binder::new(&mut view, &variables);

@@ -135,6 +135,15 @@ pub(crate) fn fill(
                         }
                         known.get(database).map(rows).unwrap_or_default()
                     }
+                    Source::Read(rows) => {
+                        if !known.contains_key(database) {
+                            known.insert(database.to_owned(), facts::read(db, database)?);
+                        }
+                        match known.get(database) {
+                            Some(facts) => rows(db, database, facts)?,
+                            None => Vec::new(),
+                        }
+                    }
                 };
                 Rows { columns: own_columns(own), rows }
             }

@@ -7,7 +7,14 @@ pub(crate) const VIEWS: &[(&str, &str)] = &[
     ("sys.views", include_str!("sql/sys.views.sql")),
     ("sys.procedures", "SELECT * FROM sys.objects WHERE type = 'P'"),
     ("sys.all_objects", include_str!("sql/sys.all_objects.sql")),
-    ("sys.all_columns", "SELECT * FROM sys.columns"),
+    ("sys.all_columns", "SELECT * FROM sys.columns UNION ALL SELECT * FROM sys.system_columns"),
+    ("sys.database_files", include_str!("sql/sys.database_files.sql")),
+    ("sys.stats", include_str!("sql/sys.stats.sql")),
+    (
+        "sys.stats_columns",
+        "SELECT object_id, index_id AS stats_id, key_ordinal AS stats_column_id, column_id FROM \
+         sys.index_columns WHERE key_ordinal > 0",
+    ),
     ("sys.all_views", include_str!("sql/sys.all_views.sql")),
     ("sys.all_sql_modules", "SELECT * FROM sys.sql_modules"),
     ("sys.all_parameters", "SELECT * FROM sys.parameters"),
@@ -61,6 +68,9 @@ pub(crate) const PROCEDURES: &[(&str, &str)] = &[
     ("sp_datatype_info_90", include_str!("sql/sp_datatype_info.sql")),
     ("sp_datatype_info_100", include_str!("sql/sp_datatype_info.sql")),
     ("sp_fkeys", include_str!("sql/sp_fkeys.sql")),
+    ("sp_column_privileges", include_str!("sql/sp_column_privileges.sql")),
+    ("sp_help", include_str!("sql/sp_help.sql")),
+    ("sp_helpdb", include_str!("sql/sp_helpdb.sql")),
     ("sp_helpindex", include_str!("sql/sp_helpindex.sql")),
     ("sp_helptext", include_str!("sql/sp_helptext.sql")),
     ("sp_pkeys", include_str!("sql/sp_pkeys.sql")),
@@ -76,6 +86,9 @@ pub(crate) const PROCEDURES: &[(&str, &str)] = &[
     ("sp_tablecollations", include_str!("sql/sp_tablecollations.sql")),
     ("sp_tablecollations_90", include_str!("sql/sp_tablecollations.sql")),
     ("sp_tablecollations_100", include_str!("sql/sp_tablecollations.sql")),
+    ("sp_spaceused", include_str!("sql/sp_spaceused.sql")),
+    ("sp_table_privileges", include_str!("sql/sp_table_privileges.sql")),
+    ("sp_who2", include_str!("sql/sp_who2.sql")),
     ("sp_tables", include_str!("sql/sp_tables.sql")),
 ];
 

@@ -57,6 +57,41 @@ impl Host for TestHost {
                     Value::Int(0),
                 ]],
             },
+            "sys.master_files" => {
+                let names = [
+                    ("database_id", SqlType::Int),
+                    ("file_id", SqlType::Int),
+                    ("type", SqlType::TinyInt),
+                    ("type_desc", text),
+                    ("data_space_id", SqlType::Int),
+                    ("name", SqlType::NVarChar(Length::Of(128))),
+                    ("physical_name", SqlType::NVarChar(Length::Of(260))),
+                    ("state", SqlType::TinyInt),
+                    ("state_desc", text),
+                    ("size", SqlType::Int),
+                    ("max_size", SqlType::Int),
+                ];
+                let row = |database: Database| {
+                    let named = |text: &str| Value::Text(text.to_owned().into());
+                    vec![
+                        Value::Int(database.id.into()),
+                        Value::Int(1),
+                        Value::Int(0),
+                        named("ROWS"),
+                        Value::Int(1),
+                        named(&database.name),
+                        named(&database.uri),
+                        Value::Int(0),
+                        named("ONLINE"),
+                        Value::Int(256),
+                        Value::Int(-1),
+                    ]
+                };
+                Rows {
+                    columns: names.map(|(name, ty)| (name.to_owned(), ty)).to_vec(),
+                    rows: self.databases()?.into_iter().map(row).collect(),
+                }
+            }
             "sys.dm_os_schedulers" => Rows {
                 columns: vec![("context_switches_count".to_owned(), SqlType::Int)],
                 rows: vec![vec![Value::Int(40)], vec![Value::Int(2)]],

@@ -1,1 +1,1 @@
-SELECT * FROM sys.objects UNION ALL SELECT * FROM sys.system_views
+SELECT * FROM sys.objects UNION ALL SELECT * FROM sys.system_objects

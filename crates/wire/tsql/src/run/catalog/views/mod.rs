@@ -2,14 +2,18 @@
 
 pub(crate) mod figures;
 mod keys;
+pub(crate) mod machine;
 mod objects;
 mod server;
+mod space;
 
 use tdekit_wire_tds::{Caller, Length, SqlType, Value};
 
+use crate::error::Result;
 use crate::host::Database;
 use crate::run::activity::Activity;
 use crate::run::catalog::model::Facts;
+use crate::run::db::Db;
 use crate::run::tallies::Tallies;
 use crate::value::Val;
 
@@ -32,6 +36,8 @@ pub(crate) enum Source {
     Empty,
     Server(fn(&Server<'_>) -> Vec<Row>),
     Facts(fn(&Facts) -> Vec<Row>),
+    /// More of a database than its catalog.
+    Read(fn(&mut Db, &str, &Facts) -> Result<Vec<Row>>),
 }
 
 /// A view that is filled here.
@@ -74,7 +80,8 @@ pub(crate) fn epoch() -> Val {
 
 /// Returns all views.
 pub(crate) fn all() -> impl Iterator<Item = &'static View> {
-    objects::VIEWS.iter().chain(keys::VIEWS).chain(server::VIEWS).chain(figures::VIEWS)
+    let own = objects::VIEWS.iter().chain(keys::VIEWS).chain(server::VIEWS).chain(figures::VIEWS);
+    own.chain(machine::VIEWS).chain(space::VIEWS)
 }
 
 /// Returns the view of this lower-case name.

@@ -76,7 +76,7 @@ fn objects(facts: &Facts) -> Vec<Row> {
     facts.objects.iter().filter(|object| !object.hidden).map(object_row).collect()
 }
 
-const COLUMNS: Columns = &[
+pub(super) const COLUMNS: Columns = &[
     ("object_id", INT),
     ("name", NAME),
     ("column_id", INT),
@@ -112,7 +112,7 @@ fn collation(ty: SqlType) -> crate::value::Val {
     if is_text(ty) && ty != SqlType::Xml { text(product::COLLATION) } else { Value::Null }
 }
 
-fn columns(facts: &Facts) -> Vec<Row> {
+pub(super) fn columns(facts: &Facts) -> Vec<Row> {
     let shown = |object: i64| facts.object(object).is_some_and(|object| !object.hidden);
     let own = facts.columns.iter().filter(|found| shown(found.object));
     own.map(|found| {

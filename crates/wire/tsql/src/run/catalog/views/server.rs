@@ -2,13 +2,17 @@
 
 use tdekit_wire_tds::{Length, SqlType, Value, product};
 
+use super::objects;
 use super::{
     BIG, BIT, Columns, DESC, INT, NAME, Row, SMALL, Server, Source, TIME, TINY, View, bit, epoch,
     int, text,
 };
+use crate::ast::Name;
+use crate::error::Result;
 use crate::run::activity::Activity;
-use crate::run::catalog::model::Facts;
-use crate::run::catalog::model::{FIXED, schema_id};
+use crate::run::catalog::model::{FIXED, Facts, Object, object_id, schema_id};
+use crate::run::catalog::texts;
+use crate::run::db::Db;
 use crate::run::locks::Seen;
 use crate::value::datetime;
 
@@ -38,6 +42,12 @@ pub(crate) const VIEWS: &[View] = &[
         columns: WAITING_TASKS,
         source: Source::Server(waiting_tasks),
     },
+    View {
+        name: "sys.system_objects",
+        columns: NAMES,
+        source: Source::Server(|_| system_objects()),
+    },
+    View { name: "sys.system_columns", columns: objects::COLUMNS, source: Source::Read(columns) },
     View { name: "sys.system_views", columns: NAMES, source: Source::Server(|_| system_views()) },
 ];
 
@@ -418,32 +428,76 @@ const NAMES: Columns = &[
 
 /// Returns all system views of this list and of the texts beside it.
 fn system_views() -> Vec<Row> {
+    let row = |full: String| {
+        let (schema, name) = shown(&full)?;
+        Some(system_object(&full, name, schema, ("V ", "VIEW")))
+    };
+    system_names().into_iter().filter_map(row).collect()
+}
+
+/// As above, with the system's procedures.
+fn system_objects() -> Vec<Row> {
+    let procedures = crate::run::security::PROCEDURES.iter();
+    let procedures = procedures.chain(texts::PROCEDURES.iter().map(|(name, _)| name));
+    let row = |name: &&str| {
+        let kind = match name.starts_with("xp_") {
+            true => ("X ", "EXTENDED_STORED_PROCEDURE"),
+            false => ("P ", "SQL_STORED_PROCEDURE"),
+        };
+        system_object(&format!("sys.{name}"), (*name).to_owned(), 4, kind)
+    };
+    let mut rows = system_views();
+    rows.extend(procedures.map(row));
+    rows
+}
+
+/// Names of the system views: schema and name in lower case.
+fn system_names() -> Vec<String> {
     let names = super::all().map(|view| view.name);
-    let names = names.chain(crate::run::catalog::texts::VIEWS.iter().map(|(name, _)| *name));
+    let names = names.chain(texts::VIEWS.iter().map(|(name, _)| *name));
     let hosts = ["sys.dm_os_wait_stats", "sys.dm_os_schedulers", "sys.certificates"];
-    names
-        .chain(hosts)
-        .filter(|name| !name.starts_with("sys.spt_") && !name.contains('~'))
-        .filter_map(|full| {
-            let (schema, name) = full.split_once('.')?;
-            let (id, name) = match schema {
-                "information_schema" => (3, name.to_uppercase()),
-                _ => (4, name.to_owned()),
-            };
-            Some(vec![
-                text(name),
-                int(-crate::run::catalog::model::object_id(full)),
-                Value::Null,
-                int(id),
-                int(0),
-                text("V "),
-                text("VIEW"),
-                epoch(),
-                epoch(),
-                bit(true),
-                bit(false),
-                bit(false),
-            ])
-        })
-        .collect()
+    let listed = |name: &&str| !name.starts_with("sys.spt_") && !name.contains('~');
+    names.chain(hosts).filter(listed).map(str::to_owned).collect()
+}
+
+/// The number of its schema, and its name as SQL Server writes it.
+fn shown(full: &str) -> Option<(i64, String)> {
+    let (schema, name) = full.split_once('.')?;
+    Some(match schema {
+        "information_schema" => (3, name.to_uppercase()),
+        _ => (4, name.to_owned()),
+    })
+}
+
+fn system_object(full: &str, name: String, schema: i64, (kind, described): (&str, &str)) -> Row {
+    vec![
+        text(name),
+        int(-object_id(full)),
+        Value::Null,
+        int(schema),
+        int(0),
+        text(kind),
+        text(described),
+        epoch(),
+        epoch(),
+        bit(true),
+        bit(false),
+        bit(false),
+    ]
+}
+
+/// The columns of the system views.
+fn columns(db: &mut Db, database: &str, _: &Facts) -> Result<Vec<Row>> {
+    let mut found = Facts { database: database.to_owned(), ..Facts::default() };
+    for full in system_names() {
+        let Some((_, name)) = shown(&full) else { continue };
+        let id = -object_id(&full);
+        let schema = String::new();
+        let (kind, parent, hidden) = ("V", 0, false);
+        found.objects.push(Object { id, schema, name, kind, parent, text: None, hidden });
+        let mut place = vec![database.to_owned()];
+        place.extend(full.split('.').map(str::to_owned));
+        found.add_view(db, database, id, &Name(place));
+    }
+    Ok(objects::columns(&found))
 }
