@@ -338,6 +338,9 @@ fn an_encrypted_archive_stays_encrypted() {
     let (run, to) = pair.try_restore("latest");
     assert!(run.code == 4 && run.err.contains("is plain, and the archive"), "{run:?}");
     assert!(!to.exists());
+    let verified = place().run(["verify", text(&pair.archive)]);
+    assert!(verified.code == 4 && verified.out.contains("is plain, and the"), "{verified:?}");
+    assert_eq!(pair.restored("latest-good"), [1, 2]);
     assert_eq!(pair.restored("2"), [1, 2]);
     drop(keep);
 }

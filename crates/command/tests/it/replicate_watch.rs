@@ -1,4 +1,4 @@
-//! What others notice of an archive, and a follower of what happens to its archive: objects that are
+//! What others notice of an archive, and a follower of what happens to its own: objects that are
 //! passed over, damaged, gone or replaced; `overview`, `cert drop` and `backup` know archives.
 
 use std::fs;

@@ -21,6 +21,12 @@ pub enum ArchiveError {
         /// The database.
         path: PathBuf,
     },
+    /// This process follows the database already.
+    #[error("{} is a file that this process follows under another name", .path.display())]
+    FollowedTwice {
+        /// The database.
+        path: PathBuf,
+    },
     /// The archive holds sets that nothing here has recorded.
     #[error(
         "{archive} holds {objects} object(s) that were not shipped from here, the last of \
@@ -164,7 +170,10 @@ impl ArchiveError {
             | Self::NoBackupThere { .. }
             | Self::NoTransaction { .. } => Kind::Refused,
             Self::NotSigned { .. } => Kind::Key,
-            Self::Followed { .. } | Self::Overtaken { .. } | Self::NoIndex { .. } => Kind::Busy,
+            Self::Followed { .. }
+            | Self::FollowedTwice { .. }
+            | Self::Overtaken { .. }
+            | Self::NoIndex { .. } => Kind::Busy,
             Self::Empty { .. } => Kind::Io,
             Self::LogAlone { .. } => Kind::Usage,
             Self::Log { .. }
@@ -211,7 +220,10 @@ impl ArchiveError {
             Self::NoTransaction { .. } | Self::TooEarly { .. } => {
                 "`tdekit replicate status ARCHIVE` shows what is there".to_owned()
             }
-            Self::NotSigned { .. } | Self::NoIndex { .. } | Self::Log { .. } => return None,
+            Self::FollowedTwice { .. }
+            | Self::NotSigned { .. }
+            | Self::NoIndex { .. }
+            | Self::Log { .. } => return None,
         })
     }
 }

@@ -13,6 +13,9 @@ use crate::{Chain, Media, Run, RunError, SetInfo, SetKind, UnwrapSecret};
 /// The fault of a plain chain.
 const PLAIN: &str = "is plain, and the archive is encrypted";
 
+/// Number of an object, and what is wrong with it.
+type Wrong = (u64, RunError);
+
 /// An archive that is read.
 pub struct Archive {
     pub(super) store: Store,
@@ -305,7 +308,7 @@ impl Archive {
         first: u64,
         last: u64,
         (keys, run): (Option<&dyn UnwrapSecret>, &Run<'_>),
-    ) -> Result<(Option<u64>, Option<(u64, RunError)>), RunError> {
+    ) -> Result<(Option<u64>, Option<Wrong>), RunError> {
         let (mut links, mut good) = (Links::default(), None);
         for number in first..=last {
             let checked = self.media(number).and_then(|media| {

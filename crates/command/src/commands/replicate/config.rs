@@ -54,8 +54,14 @@ pub(super) fn read(path: &Path) -> Result<Vec<Wanted>, CommandError> {
     }
     let text = fs::read_to_string(path).map_err(|error| CommandError::io("read", path, error))?;
     let directory = path.parent().unwrap_or(Path::new(""));
-    let wanted = parse(&text, directory).map_err(wrong)?;
-    refuse_twice(&wanted).map_err(wrong)?;
+    parse(&text, directory).map_err(wrong)
+}
+
+/// As [`read`]; fails also if two of the databases are one file, or have one archive.
+pub(super) fn read_distinct(path: &Path) -> Result<Vec<Wanted>, CommandError> {
+    let wanted = read(path)?;
+    let twice = refuse_twice(&wanted);
+    twice.map_err(|told| CommandError::usage(format!("{}: {told}", path.display())))?;
     Ok(wanted)
 }
 
@@ -88,15 +94,14 @@ fn refuse_unknown<'a>(
     known: impl Iterator<Item = &'a &'static str> + Clone,
     who: &str,
 ) -> Result<(), String> {
-    for key in table.keys().filter(|key| !known.clone().any(|it| it == key)) {
-        let written = key.to_ascii_lowercase().replace('-', "_");
-        // A common beginning counts most: names are cut short more often than they are misspelt.
-        let likeness = |known: &str| strsim::jaro_winkler(known, &written);
-        let nearest = known.clone().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-        let nearest = nearest.copied().unwrap_or_default();
-        return Err(format!("{who} has {key}, which is not known: {nearest} is the nearest"));
-    }
-    Ok(())
+    let mut keys = table.keys();
+    let Some(key) = keys.find(|key| !known.clone().any(|it| it == key)) else { return Ok(()) };
+    let written = key.to_ascii_lowercase().replace('-', "_");
+    // A common beginning counts most: names are cut short more often than they are misspelt.
+    let likeness = |known: &str| strsim::jaro_winkler(known, &written);
+    let nearest = known.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    let nearest = nearest.copied().unwrap_or_default();
+    Err(format!("{who} has {key}, which is not known: {nearest} is the nearest"))
 }
 
 /// The values of a database.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tdekit_backup_run::archive::{ArchivePlace, Event, Follower, Gate, Settings};
+use tdekit_backup_run::archive::{ArchiveError, ArchivePlace, Event, Follower, Gate, Settings};
 use tdekit_backup_run::database::source::{
     Chosen, Database, EncryptionChoice, Wrapping, choose, look, open as open_database,
 };
@@ -92,8 +92,7 @@ impl<'a> Shared<'a> {
         let mut files = lock(&self.files);
         let mut others = files.iter().enumerate().filter(|(at, _)| *at != index);
         if file.is_some() && others.any(|(_, other)| *other == file) {
-            let reason = "it is a file that this process follows under another name".to_owned();
-            return Err(RunError::SourceChanged { path: path.to_owned(), reason });
+            return Err(ArchiveError::FollowedTwice { path: path.to_owned() }.into());
         }
         if let Some(own) = files.get_mut(index) {
             *own = file;

@@ -86,8 +86,8 @@ enum Found {
 pub(super) fn run(args: &StatusArgs) -> Result<(), CommandError> {
     let all = match &args.config {
         Some(file) => {
-            let all = config::read(file)?.into_iter();
-            all.map(|wanted| Followed::known_or_not(&wanted)).collect::<Result<Vec<_>, _>>()?
+            let all = config::read(file)?;
+            all.iter().map(Followed::known_or_not).collect::<Vec<_>>()
         }
         None => args.place.iter().map(found).collect::<Result<Vec<_>, _>>()?,
     };
@@ -149,25 +149,25 @@ impl Followed {
     }
 
     /// As [`Self::of`], of a database that is to be followed: what is not there is not running.
-    fn known_or_not(wanted: &Wanted) -> Result<Found, CommandError> {
-        let known = match Self::of(&wanted.database) {
-            Ok(known) => known,
-            Err(_) if !wanted.database.exists() => None,
-            Err(error) => return Err(error),
+    fn known_or_not(wanted: &Wanted) -> Found {
+        let (known, error) = match Self::of(&wanted.database) {
+            Ok(known) => (known, None),
+            Err(error) => (None, Some(error.to_string())),
         };
         let unknown = || {
-            let error = match wanted.database.exists() {
-                true => "nothing was shipped yet",
-                false => "the database is not there",
+            let error = match (wanted.database.exists(), error) {
+                (false, _) => "the database is not there".to_owned(),
+                (true, None) => "nothing was shipped yet".to_owned(),
+                (true, Some(error)) => error,
             };
             let archive = ArchivePlace::of(&wanted.to).recorded();
             let mut state = State::of(archive);
-            state.error = Some(error.to_owned());
+            state.error = Some(error);
             let (current, last_shipped, last_transaction) = (None, None, None);
             let (database, running) = (wanted.database.clone(), false);
             Self { database, running, current, last_shipped, last_transaction, state }
         };
-        Ok(Found::Followed(Box::new(known.unwrap_or_else(unknown))))
+        Found::Followed(Box::new(known.unwrap_or_else(unknown)))
     }
 
     fn print(&self) -> Result<(), CommandError> {
