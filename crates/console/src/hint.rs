@@ -64,7 +64,8 @@ pub fn store_hint(error: &StoreError) -> Option<String> {
             "back it up with `tdekit cert backup`, or lose it for good with --force"
         }
         StoreError::CertificateExists { .. } => {
-            "`tdekit cert list` shows it; `tdekit cert rotate` makes a new one under its name"
+            "`tdekit cert list` shows it. `tdekit cert rotate` makes a new one under its name; \
+             `tdekit cert restore OTHERNAME` takes one from elsewhere under another name"
         }
         StoreError::Corrupt { field, .. } if *field == USES_FILE_NAME => {
             "move it away; `tdekit rewrap` and `tdekit backup` note a database or a media set \
@@ -285,7 +286,7 @@ pub(crate) fn run_hint(error: &RunError) -> Option<String> {
             "give another name; --force with --replace replaces any file but those of a key store"
         }
         RunError::CorruptSource { .. } => {
-            "`tdekit doctor` names all faults; --no-check backs it up all the same"
+            "`tdekit doctor` names all faults; `tdekit backup --no-check` backs it up all the same"
         }
         RunError::NotCompared { .. } => {
             "move history.db away; `tdekit history --scan DIRECTORY` makes it anew"

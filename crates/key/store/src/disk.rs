@@ -88,17 +88,27 @@ fn replace_in(work: &Workplace, bytes: &[u8], on_step: OnStep<'_>) -> Result<(),
 }
 
 /// The suffixes of the files that SQLite, and the extension, keep beside a database.
-const SIDE_SUFFIXES: [&str; 6] =
-    ["-journal", "-wal", "-shm", "-seals", "-seals2", "-tdekit-paused"];
+const SIDE_SUFFIXES: [&str; 7] =
+    ["-journal", "-wal", "-shm", "-seals", "-seals2", "-tdekit-paused", "-replica"];
+/// The name of a super-journal: the database's, this, and nine hexadecimal digits.
+const SUPER_JOURNAL: &[u8] = b"-mj";
+const SUPER_JOURNAL_DIGITS: usize = 9;
 
-/// Returns true if the path has the name of a journal, log, list of seals or pause note of a file
-/// beside it: SQLite or tdekit takes such a file for its own, and deletes or replaces it.
+/// Returns true if the path has the name of a journal, log, list of seals, pause note or record of
+/// replication of a file beside it: SQLite or tdekit takes such a file for its own, and deletes or
+/// replaces it.
 #[must_use]
 pub fn is_side(path: &Path) -> bool {
     let name = path.as_os_str().as_bytes();
     let database = |suffix: &&str| name.strip_suffix(suffix.as_bytes());
-    let mut databases = SIDE_SUFFIXES.iter().filter_map(database);
+    let mut databases = SIDE_SUFFIXES.iter().filter_map(database).chain(super_journal_of(name));
     databases.any(|name| Path::new(OsStr::from_bytes(name)).is_file())
+}
+
+fn super_journal_of(name: &[u8]) -> Option<&[u8]> {
+    let (name, digits) = name.split_at_checked(name.len().checked_sub(SUPER_JOURNAL_DIGITS)?)?;
+    let numbered = digits.iter().all(u8::is_ascii_hexdigit);
+    name.strip_suffix(SUPER_JOURNAL).filter(|_| numbered)
 }
 
 /// Writes a file that must not exist yet, readable by its owner only, and waits until it is on
@@ -330,6 +340,20 @@ mod tests {
         assert_eq!((file.uid(), file.gid()), (owner.uid(), owner.gid()));
         assert_eq!(file.permissions().mode() & 0o777, 0o600);
         assert_eq!(root, file.uid() == SOMEBODY);
+    }
+
+    #[test]
+    fn names_beside_a_database_are_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let named = |name: &str| dir.path().join(name);
+        std::fs::write(named("a.db"), b"").unwrap();
+        for suffix in ["-journal", "-seals2", "-replica", "-mj12AB0F901"] {
+            assert!(is_side(&named(&format!("a.db{suffix}"))), "{suffix}");
+            assert!(!is_side(&named(&format!("b.db{suffix}"))), "{suffix}");
+        }
+        for free in ["a.db", "a.db-mj12345", "a.db-mjx12345678", "a.db-replica2", "-replica"] {
+            assert!(!is_side(&named(free)), "{free}");
+        }
     }
 
     #[test]

@@ -125,7 +125,11 @@ impl Call {
                 if !prepared.has_records.load(Ordering::Relaxed) {
                     prepared.has_records.store(true, Ordering::Relaxed);
                 }
-                self.next(engine, records, log_lane(input.len()), input, output)
+                let done = self.next(engine, records, log_lane(input.len()), input, output)?;
+                if self.encrypt {
+                    engine.mark.prove();
+                }
+                Ok(done)
             }
             Key::Message { wide, .. } => {
                 self.done = true;

@@ -47,7 +47,9 @@ impl Mark {
     }
 
     /// Writes the mark if it is missing. Called when a page of the data was opened, which proves
-    /// that the keys belong to this data.
+    /// that the keys belong to this data; and when a record of the redo log is written, which the
+    /// data cannot be recovered without. A server reads an encrypted log before it writes to it, so
+    /// other keys do not come as far.
     #[inline]
     pub(crate) fn prove(&self) {
         if !self.settled.load(Ordering::Relaxed) {

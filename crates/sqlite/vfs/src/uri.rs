@@ -66,12 +66,12 @@ fn is_ours(key: &str) -> bool {
     key.get(..OURS.len()).is_some_and(|start| start.eq_ignore_ascii_case(OURS))
 }
 
-/// Returns true if a parameter differs from one of ours by one or two typing errors.
+/// Returns true if a parameter differs from one of ours by two typing errors, or by three in a
+/// long name, such as `tde_certificate`.
 fn resembles(key: &str) -> bool {
-    const MAX_ERRORS: usize = 2;
     let known = KNOWN.into_iter().filter_map(|known| known.to_str().ok());
     let mut long = known.filter(|known| known.len() > OURS.len());
-    long.any(|known| strsim::damerau_levenshtein(known, key) <= MAX_ERRORS)
+    long.any(|known| strsim::damerau_levenshtein(known, key) <= 2.max(known.len() / OURS.len()))
 }
 
 fn nearest(key: &str) -> &'static str {
@@ -89,7 +89,8 @@ fn is_uri(path: &Path) -> bool {
     let path = path.to_string_lossy();
     let path = path.replace("%3F", "?").replace("%3f", "?");
     let parameters = path.split_once('?').map_or("", |(_, parameters)| parameters);
-    parameters.split('&').any(is_ours)
+    let mut keys = parameters.split('&').map(|each| each.split('=').next().unwrap_or(each));
+    keys.any(|key| is_ours(key) || resembles(key))
 }
 
 #[cfg(test)]
@@ -123,6 +124,8 @@ mod tests {
             ("/a/FILE:x.db?tdekit=plain", true),
             ("/a/x.db?tdekit_certificate=A", true),
             ("/a/ file:x.db%3ftdekit_certificate=A", true),
+            ("/a/file:x.db?tdekti_certificate=A", true),
+            ("/a/file:x.db?mode=rwc&tde_certificate=A", true),
             ("/a/x.db?certificate=A", false),
             ("/a/file:x.db", false),
         ] {

@@ -172,7 +172,11 @@ impl State {
         if now != self.modified {
             self.logins = Logins::open(path)?;
             self.modified = now;
-            self.right.clear();
+            let Self { logins, right, .. } = self;
+            // Of logins that did not change: a client keeps its way past a lock.
+            right.retain(|name, known| {
+                logins.find(name).is_some_and(|entry| entry.stamp() == known.stamp)
+            });
         }
         Ok(())
     }
@@ -272,6 +276,11 @@ mod tests {
         for _ in 0..2 * FAILURES_TO_LOCK {
             assert_eq!(guard.check("sa", "wrong horse", HOME).unwrap(), None);
         }
+        assert!(guard.knows("sa", "correct horse", HOME));
+        // Other logins come and go.
+        let mut logins = Logins::open(&guard.path).unwrap();
+        logins.set("bob", "battery staple").unwrap();
+        lock(&guard.state).modified = None;
         assert!(guard.knows("sa", "correct horse", HOME));
         assert!(guard.check("sa", "correct horse", HOME).unwrap().is_some());
         assert_eq!(guard.check("sa", "wrong horse", HOME).unwrap(), None);

@@ -27,6 +27,12 @@ pub enum ArchiveError {
         /// The database.
         path: PathBuf,
     },
+    /// A file that is not a record of replication has the name of one.
+    #[error("{} has the name of a record of replication, and is not one", .path.display())]
+    NotARecord {
+        /// The file.
+        path: PathBuf,
+    },
     /// The archive holds sets that nothing here has recorded.
     #[error(
         "{archive} holds {objects} object(s) that were not shipped from here, the last of \
@@ -168,6 +174,7 @@ impl ArchiveError {
             | Self::TooEarly { .. }
             | Self::Hole { .. }
             | Self::NoBackupThere { .. }
+            | Self::NotARecord { .. }
             | Self::NoTransaction { .. } => Kind::Refused,
             Self::NotSigned { .. } => Kind::Key,
             Self::Followed { .. }
@@ -193,6 +200,7 @@ impl ArchiveError {
                  \"PRAGMA journal_mode = WAL\"",
                 path.display()
             ),
+            Self::NotARecord { .. } => "give that file another name".to_owned(),
             Self::Followed { .. } => "end that process first; one is enough".to_owned(),
             Self::Foreign { .. } => "name another archive, or --take-over where nothing ships to \
                                      this one any more: a new chain begins behind what is there"

@@ -17,6 +17,8 @@ use crate::RunError;
 
 const SUFFIX: &str = "-replica";
 const VERSION: u32 = 1;
+/// A record begins with it.
+const FIRST_KEY: &[u8] = b"{\"version\":";
 /// Longer files are not records.
 const MAX_LEN: u64 = 1 << 20;
 /// Tries of the lock, and the pause between them.
@@ -140,7 +142,7 @@ impl StateFile {
     /// Opens and locks the record of a database.
     ///
     /// # Errors
-    /// `Followed`, `Io`.
+    /// `Followed`, `NotARecord`, `Io`.
     pub(super) fn open(database: &Path) -> Result<Self, RunError> {
         let path = path_of(database);
         let mut options = OpenOptions::new();
@@ -161,7 +163,12 @@ impl StateFile {
                 }
             }
         }
-        let state = read(&file).unwrap_or_default();
+        let state = match read(&file) {
+            None if !is_record(&file).map_err(RunError::io("read", &path))? => {
+                return Err(ArchiveError::NotARecord { path }.into());
+            }
+            state => state.unwrap_or_default(),
+        };
         Ok(Self { file, path, state })
     }
 
@@ -216,6 +223,16 @@ fn path_of(database: &Path) -> PathBuf {
     with_suffix(database, SUFFIX)
 }
 
+/// Returns true for an empty file, and for what is a record, even a damaged one; another file that
+/// has its name is not overwritten.
+fn is_record(file: &File) -> std::io::Result<bool> {
+    let mut start = [0; FIRST_KEY.len()];
+    let len = file.read_at(&mut start, 0)?;
+    let same = start.iter().zip(FIRST_KEY).filter(|(found, wanted)| found == wanted).count();
+    // One byte may be damaged.
+    Ok(len == 0 || same + 1 >= FIRST_KEY.len())
+}
+
 /// Reads the record; `None` if it is not whole.
 fn read(file: &File) -> Option<State> {
     let len = file.metadata().ok()?.len();
@@ -251,6 +268,15 @@ mod tests {
             Err(RunError::Archive(ArchiveError::Followed { .. }))
         ));
         drop(file);
+        let other = dir.path().join("other.db");
+        for text in [&b"a backup of something else"[..], b"\0", b"{}"] {
+            std::fs::write(path_of(&other), text).unwrap();
+            assert!(matches!(
+                StateFile::open(&other),
+                Err(RunError::Archive(ArchiveError::NotARecord { .. }))
+            ));
+            assert_eq!(std::fs::read(path_of(&other)).unwrap(), text);
+        }
         let path = path_of(&database);
         let whole = std::fs::read(&path).unwrap();
         for at in 0..whole.len() - 1 {
@@ -258,6 +284,7 @@ mod tests {
             wrong[at] ^= 1;
             std::fs::write(&path, &wrong).unwrap();
             assert_eq!(state_of(&database).unwrap(), None, "{at}");
+            assert!(StateFile::open(&database).is_ok(), "{at}");
         }
     }
 }

@@ -20,7 +20,16 @@ use crate::place::is_media;
 
 /// Files of a key store's directory, beside those of [`is_key_listing`]; the history is known by
 /// its header.
-const OWN_FILES: [&str; 4] = [STORE_FILE_NAME, CONFIG_FILE_NAME, "audit.log", "uses.json"];
+const OWN_FILES: [&str; 8] = [
+    STORE_FILE_NAME,
+    CONFIG_FILE_NAME,
+    "audit.log",
+    "uses.json",
+    "keystore.lock",
+    "logins.json",
+    "tls-cert.pem",
+    "tls-key.pem",
+];
 
 const OF_STORE: &str = "a file of a key store";
 

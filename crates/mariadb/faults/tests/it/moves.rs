@@ -134,9 +134,7 @@ fn data_of_another_key_store_is_named_before_innodb_reads_its_log() {
     let server = rig.start(&data, &[]);
     fill(&server);
     server.stop().unwrap();
-    let server = rig.start(&data, &[]);
-    rows_are_whole(&server);
-    server.stop().unwrap();
+    // Its log is encrypted now, though no page was read back yet.
     let before = log_of(&data).len();
     other.try_start(&data, &[]).unwrap_err();
     let log = log_of(&data)[before..].to_owned();
