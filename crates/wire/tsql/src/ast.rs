@@ -299,11 +299,67 @@ pub(crate) struct Update {
     pub(crate) top: Option<Top>,
     pub(crate) target: Name,
     pub(crate) hints: Hints,
-    pub(crate) sets: Vec<(SetTarget, Option<BinOp>, Option<Expr>)>,
+    pub(crate) sets: Vec<SetItem>,
     pub(crate) output: Vec<Item>,
     pub(crate) output_into: Option<OutputInto>,
     pub(crate) from: Vec<TableRef>,
     pub(crate) filter: Option<Expr>,
+}
+
+/// `target = value`, with the operator before `=`; None is DEFAULT.
+pub(crate) type SetItem = (SetTarget, Option<BinOp>, Option<Expr>);
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Merge {
+    pub(crate) ctes: Vec<Cte>,
+    pub(crate) target: Name,
+    pub(crate) alias: Option<String>,
+    pub(crate) hints: Hints,
+    pub(crate) source: TableRef,
+    pub(crate) on: Expr,
+    pub(crate) whens: Vec<When>,
+    pub(crate) output: Vec<Item>,
+    pub(crate) output_into: Option<OutputInto>,
+}
+
+impl Merge {
+    /// Returns true if it has a clause of this kind.
+    pub(crate) fn has(&self, kind: WhenKind) -> bool {
+        self.whens.iter().any(|when| when.kind == kind)
+    }
+
+    /// Returns true if rows of the target count that no row of the source matches.
+    pub(crate) fn keeps_target(&self) -> bool {
+        self.has(WhenKind::NotSource)
+    }
+}
+
+/// WHEN of MERGE.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct When {
+    pub(crate) kind: WhenKind,
+    pub(crate) condition: Option<Expr>,
+    pub(crate) action: MergeAction,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WhenKind {
+    Matched,
+    /// NOT MATCHED BY TARGET.
+    NotMatched,
+    /// NOT MATCHED BY SOURCE.
+    NotSource,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum MergeAction {
+    Update(Vec<SetItem>),
+    Delete,
+    /// Without values, DEFAULT VALUES; a value of None is DEFAULT.
+    Insert {
+        columns: Vec<String>,
+        values: Option<Vec<Option<Expr>>>,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -510,6 +566,7 @@ pub(crate) enum Kind {
     Insert(Box<Insert>),
     Update(Box<Update>),
     Delete(Box<Delete>),
+    Merge(Box<Merge>),
     Declare(Vec<(String, SqlType, Option<Expr>)>),
     Set(String, Option<BinOp>, Expr),
     If(Expr, Box<Stmt>, Option<Box<Stmt>>),

@@ -390,15 +390,15 @@ table! {
     SequenceIncrement { name: String } = 11700, 16, 1, Statement,
         "The increment for sequence object '{name}' cannot be zero.";
     SequenceStep { name: String } = 11701, 16, 1, Statement,
-        "The absolute value of the increment for sequence object '{name}' must be less than or equal \
-        to the difference between the minimum and maximum value of the sequence object.";
+        "The absolute value of the increment for sequence object '{name}' must be less than or \
+        equal to the difference between the minimum and maximum value of the sequence object.";
     SequenceType { name: String } = 11702, 16, 2, Statement,
         "The sequence object '{name}' must be of data type int, bigint, smallint, tinyint, or \
-        decimal or numeric with a scale of 0, or any user-defined data type that is based on one of \
-        the above integer data types.";
+        decimal or numeric with a scale of 0, or any user-defined data type that is based on one \
+        of the above integer data types.";
     SequenceOutside { name: String } = 11703, 16, 1, Statement,
-        "The start value for sequence object '{name}' must be between the minimum and maximum value \
-        of the sequence object.";
+        "The start value for sequence object '{name}' must be between the minimum and maximum \
+        value of the sequence object.";
     SequenceCurrent { value: i64, name: String } = 11704, 16, 1, Statement,
         "The current value '{value}' for sequence object '{name}' must be between the minimum and \
         maximum value of the sequence object.";
@@ -428,29 +428,29 @@ table! {
         "NEXT VALUE FOR function is not allowed in the TOP, OVER, OUTPUT, ON, WHERE, GROUP BY, \
         HAVING, or ORDER BY clauses.";
     NextSet {} = 11721, 15, 1, Batch,
-        "NEXT VALUE FOR function cannot be used directly in a statement that uses a DISTINCT, UNION, \
-        UNION ALL, EXCEPT or INTERSECT operator.";
+        "NEXT VALUE FOR function cannot be used directly in a statement that uses a DISTINCT, \
+        UNION, UNION ALL, EXCEPT or INTERSECT operator.";
     NextOrder {} = 11723, 15, 1, Batch,
         "NEXT VALUE FOR function cannot be used directly in a statement that contains an ORDER BY \
         clause unless the OVER clause is specified.";
     NextAggregate {} = 11725, 15, 1, Statement,
-        "An expression that contains a NEXT VALUE FOR function cannot be passed as an argument to an \
-        aggregate.";
+        "An expression that contains a NEXT VALUE FOR function cannot be passed as an argument \
+        to an aggregate.";
     NotASequence { name: String } = 11726, 16, 1, Statement,
         "Object '{name}' is not a sequence object.";
     SequenceEnd { name: String } = 11728, 16, 1, Statement,
-        "The sequence object '{name}' has reached its minimum or maximum value. Restart the sequence \
-        object to allow new values to be generated.";
+        "The sequence object '{name}' has reached its minimum or maximum value. Restart the \
+        sequence object to allow new values to be generated.";
     NextDatabase {} = 11730, 16, 1, Statement,
         "Database name cannot be specified for the sequence object in default constraints.";
     RangeEnd { name: String } = 11732, 16, 1, Statement,
-        "The requested range for sequence object '{name}' exceeds the maximum or minimum limit. Retry \
-        with a smaller range.";
+        "The requested range for sequence object '{name}' exceeds the maximum or minimum limit. \
+        Retry with a smaller range.";
     RangeSize { parameter: &'static str } = 11733, 16, 1, Statement,
         "Parameter '{parameter}' must be a positive integer.";
     NextVariables {} = 11736, 16, 1, Batch,
-        "Only one instance of NEXT VALUE FOR function per sequence object is allowed in SET or SELECT \
-        with variable assignment.";
+        "Only one instance of NEXT VALUE FOR function per sequence object is allowed in SET or \
+        SELECT with variable assignment.";
     NextContext {} = 11738, 16, 1, Batch,
         "The use of NEXT VALUE FOR function is not allowed in this context.";
     NextLimit {} = 11739, 16, 1, Batch,
@@ -479,11 +479,33 @@ table! {
     NotPersisted { column: String, table: String } = 4936, 16, 1, Statement,
         "Computed column '{column}' in table '{table}' cannot be persisted because the column is \
         non-deterministic.";
+    MergeTwice {} = 8672, 16, 1, Statement,
+        "The MERGE statement attempted to UPDATE or DELETE the same row more than once. This \
+        happens when a target row matches more than one source row. A MERGE statement cannot \
+        UPDATE/DELETE the same row of the target table multiple times. Refine the ON clause to \
+        ensure a target row matches at most one source row, or use the GROUP BY clause to group \
+        the source rows.";
+    MergeUnreachable { clause: &'static str } = 5324, 15, 1, Batch,
+        "In a MERGE statement, a '{clause}' clause with a search condition cannot appear after a \
+        '{clause}' clause with no search condition.";
+    MergeNotInsert { action: &'static str } = 10710, 15, 1, Batch,
+        "An action of type '{action}' is not allowed in the 'WHEN NOT MATCHED' clause of a MERGE \
+        statement.";
+    MergeInsert { clause: &'static str } = 10711, 15, 1, Batch,
+        "An action of type 'INSERT' is not allowed in the '{clause}' clause of a MERGE statement.";
+    MergeEnd {} = 10713, 15, 1, Batch,
+        "A MERGE statement must be terminated by a semi-colon (;).";
+    MergeActionTwice { action: &'static str, clause: &'static str } = 10714, 15, 1, Batch,
+        "An action of type '{action}' cannot appear more than once in a '{clause}' clause of a \
+        MERGE statement.";
+    NextMerge {} = 11742, 16, 1, Batch,
+        "NEXT VALUE FOR function can only be used with MERGE if it is defined within a default \
+        constraint on the target table for insert actions.";
     SwitchFailed {} = 4916, 16, 0, Statement,
         "Could not enable or disable the constraint. See previous errors.";
     NoSwitch { name: String } = 11415, 16, 1, Statement,
-        "Object '{name}' cannot be disabled or enabled. This action applies only to foreign key and \
-        check constraints.";
+        "Object '{name}' cannot be disabled or enabled. This action applies only to foreign key \
+        and check constraints.";
     KeyReferenced { name: String, table: String, key: String } = 3725, 16, 0, Statement,
         "The constraint '{name}' is being referenced by table '{table}', foreign key constraint \
         '{key}'.";

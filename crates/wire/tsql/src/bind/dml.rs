@@ -30,7 +30,7 @@ pub(crate) struct Change {
 const DEFAULT_PLACES: usize = 1 << 20;
 
 impl Binder<'_> {
-    fn target(&mut self, name: &Name) -> Result<Arc<Table>> {
+    pub(super) fn target(&mut self, name: &Name) -> Result<Arc<Table>> {
         let table = self.find_table(name)?;
         match &table.kind {
             TableKind::Table => Ok(table),
@@ -88,7 +88,7 @@ impl Binder<'_> {
         })
     }
 
-    fn insert_columns(
+    pub(super) fn insert_columns(
         &mut self,
         insert: &Insert,
         table: &Table,

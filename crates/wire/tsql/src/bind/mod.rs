@@ -5,6 +5,7 @@ pub(crate) mod dml;
 pub(crate) mod expr;
 pub(crate) mod from;
 pub(crate) mod json;
+pub(crate) mod merge;
 pub(crate) mod predicate;
 pub(crate) mod query;
 pub(crate) mod recursive;

@@ -4,7 +4,7 @@ use super::Parser;
 use super::expr::binary_op;
 use crate::ast::{
     Action, BinOp, Cte, Delete, Exec, Expr, Hints, Insert, InsertBulk, Item, Kind, Name,
-    OutputInto, Query, SetTarget, Source, Update,
+    OutputInto, Query, SetItem, SetTarget, Source, Update,
 };
 use crate::error::{Error, Result};
 use crate::lex::Tok;
@@ -23,7 +23,7 @@ impl Parser<'_> {
         } else if self.is("DELETE") {
             self.delete(ctes)?
         } else if self.is("MERGE") {
-            return Err(Error::unsupported("MERGE"));
+            return self.merge(ctes);
         } else {
             Kind::Query(Box::new(self.query_after(ctes)?))
         };
@@ -36,7 +36,7 @@ impl Parser<'_> {
     }
 
     /// The name of a target, with the hints that may follow it.
-    fn target(&mut self) -> Result<(Name, Hints)> {
+    pub(super) fn target(&mut self) -> Result<(Name, Hints)> {
         let name = match self.tok() {
             Tok::Var(_) => Name(vec![self.variable()?]),
             _ => self.name()?,
@@ -130,11 +130,11 @@ impl Parser<'_> {
         Ok((name, ty))
     }
 
-    fn value_or_default(&mut self) -> Result<Option<Expr>> {
+    pub(super) fn value_or_default(&mut self) -> Result<Option<Expr>> {
         if self.eat("DEFAULT") { Ok(None) } else { self.expression().map(Some) }
     }
 
-    fn output(&mut self) -> Result<(Vec<Item>, Option<OutputInto>)> {
+    pub(super) fn output(&mut self) -> Result<(Vec<Item>, Option<OutputInto>)> {
         if !self.eat("OUTPUT") {
             return Ok((Vec::new(), None));
         }
@@ -183,7 +183,7 @@ impl Parser<'_> {
         self.condition().map(Some)
     }
 
-    fn set_item(&mut self) -> Result<(SetTarget, Option<BinOp>, Option<Expr>)> {
+    pub(super) fn set_item(&mut self) -> Result<SetItem> {
         let target = if matches!(self.tok(), Tok::Var(_)) {
             let var = self.variable()?;
             let both = self.is_op("=")

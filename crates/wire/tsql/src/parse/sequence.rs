@@ -163,6 +163,7 @@ pub(super) fn number(kind: &mut Kind) -> Result<()> {
             })
         }
         Kind::Delete(_) => Err(Error::NextClause {}),
+        Kind::Merge(_) => Err(Error::NextMerge {}),
         Kind::Act(Action::CreateView { .. }) | Kind::Return(_) => Err(Error::NextHere {}),
         _ => Err(Error::NextContext {}),
     }

@@ -28,6 +28,21 @@ pub(crate) fn update_of_row<'c>(
     (count > 0).then(|| format!("UPDATE {} SET {sets} WHERE rowid = ?1", table.sql()))
 }
 
+/// Returns the text that deletes the row of a number.
+pub(crate) fn delete_of_row(table: &Table) -> String {
+    format!("DELETE FROM {} WHERE rowid = ?1", table.sql())
+}
+
+/// Returns the text that reads all columns of the row of a number.
+pub(crate) fn row_of(table: &Table) -> String {
+    let mut names = Sql::default();
+    for (at, column) in table.columns.iter().enumerate() {
+        names.push(if at > 0 { ", " } else { "" });
+        names.push_name(&column.name);
+    }
+    format!("SELECT {} FROM {} WHERE rowid = ?1", names.into_text(), table.sql())
+}
+
 /// Returns the text that gives every row of a table a row version, in this column.
 pub(crate) fn update_versions(table: &Table, column: &str) -> String {
     let mut sql = Sql::default();

@@ -17,7 +17,9 @@ use crate::plan::Needs;
 use crate::plan::change::Statement;
 use crate::plan::scalar::Scalar;
 use crate::value::storage;
-pub(crate) use change::{Place, insert_of_row, update_of_row, update_versions};
+pub(crate) use change::{
+    Place, delete_of_row, insert_of_row, row_of, update_of_row, update_versions,
+};
 use kernels::{Guard, Kernels};
 use sql::Sql;
 

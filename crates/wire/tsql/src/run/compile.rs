@@ -334,14 +334,16 @@ impl Compiler {
                 Op::Wait(delay, self.value(&time, None, line).map_err(at)?)
             }
             Kind::Exec(exec) => self.exec(*exec, line).map_err(at)?,
-            Kind::Query(_) | Kind::Insert(_) | Kind::Update(_) | Kind::Delete(_) => {
-                match stmt.kind {
-                    Kind::Insert(insert) if matches!(insert.source, ast::Source::Exec(_)) => {
-                        self.insert_exec(*insert, line).map_err(at)?
-                    }
-                    kind => Op::Data(Lazy::new(kind, self.span)),
+            Kind::Query(_)
+            | Kind::Insert(_)
+            | Kind::Update(_)
+            | Kind::Delete(_)
+            | Kind::Merge(_) => match stmt.kind {
+                Kind::Insert(insert) if matches!(insert.source, ast::Source::Exec(_)) => {
+                    self.insert_exec(*insert, line).map_err(at)?
                 }
-            }
+                kind => Op::Data(Lazy::new(kind, self.span)),
+            },
             Kind::Nothing => Op::Nothing,
             Kind::Act(action) => Op::Act(action),
         };

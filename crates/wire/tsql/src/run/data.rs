@@ -19,6 +19,7 @@ use crate::plan::LookUp;
 use crate::plan::change::Statement;
 use crate::render::{self, Place, Rendered};
 use crate::run::catalog::Table;
+use crate::run::merge::Texts;
 use crate::run::state::{Frame, Signal};
 use crate::run::target::Target;
 use crate::run::work::Run;
@@ -91,6 +92,15 @@ impl Run<'_> {
                 let update_row = render::update_of_row(&change.table, names);
                 let (change, into) = (Box::new(change), update.output_into.clone());
                 Ok(Bound { plan, effect: Effect::Rowwise { change, update_row, into } })
+            }
+            Kind::Merge(merge) => {
+                let (query, merging) = binder.merge(merge)?;
+                let (statement, needs) = (Statement::Query(query), binder.needs);
+                let columns = merging.columns.clone();
+                let plan = render::statement(&statement, columns, needs, &kernels)?;
+                let (texts, into) = (Texts::of(&merging), merge.output_into.clone());
+                let merging = Box::new(merging);
+                Ok(Bound { plan, effect: Effect::Merge { merging, texts, into } })
             }
             Kind::Insert(_) | Kind::Update(_) | Kind::Delete(_) => {
                 let (change, command) = match kind {
@@ -375,6 +385,10 @@ impl Run<'_> {
                 let into = self.output_target(into.as_ref(), frame)?;
                 self.rowwise(plan, (change, update_row.as_deref()), into.as_ref(), frame)
             }
+            Effect::Merge { merging, texts, into } => {
+                let into = self.output_target(into.as_ref(), frame)?;
+                self.merge(plan, (merging, texts), into.as_ref(), frame)
+            }
             Effect::Into(name) => self.select_into(plan, frame, name),
         }
     }
@@ -383,9 +397,9 @@ impl Run<'_> {
     fn shape_of(&mut self, bound: &Bound, frame: &Frame) -> Signal {
         let shown = match &bound.effect {
             Effect::Rows => true,
-            Effect::Change { into, .. } | Effect::Rowwise { into, .. } => {
-                into.is_none() && !bound.plan.columns.is_empty()
-            }
+            Effect::Change { into, .. }
+            | Effect::Rowwise { into, .. }
+            | Effect::Merge { into, .. } => into.is_none() && !bound.plan.columns.is_empty(),
             _ => false,
         };
         if shown && self.sink.columns(&bound.plan.columns) == Flow::Stop {
@@ -394,6 +408,7 @@ impl Run<'_> {
         let command = match &bound.effect {
             Effect::Change { command, .. } => *command,
             Effect::Rowwise { .. } => Command::UPDATE,
+            Effect::Merge { .. } => Command::MERGE,
             _ => Command::SELECT,
         };
         self.counted(frame, command, 0, shown)

@@ -161,7 +161,11 @@ impl Run<'_> {
     ) -> Result<()> {
         for stmt in stmts {
             match &stmt.kind {
-                Kind::Query(_) | Kind::Insert(_) | Kind::Update(_) | Kind::Delete(_) => {
+                Kind::Query(_)
+                | Kind::Insert(_)
+                | Kind::Update(_)
+                | Kind::Delete(_)
+                | Kind::Merge(_) => {
                     self.bind_open(&stmt.kind, variables, Some(open.clone()))?;
                 }
                 _ => {

@@ -91,6 +91,7 @@ fn tables(kind: &Kind) -> String {
         }
         Kind::Update(update) => note(update.target.object(), &mut found),
         Kind::Delete(delete) => note(delete.target.object(), &mut found),
+        Kind::Merge(merge) => note(merge.target.object(), &mut found),
         _ => {}
     }
     found.join(", ")

@@ -17,6 +17,7 @@ pub(crate) mod holder;
 pub(crate) mod integers;
 pub(crate) mod locking;
 pub(crate) mod locks;
+pub(crate) mod merge;
 pub(crate) mod messages;
 pub(crate) mod meter;
 pub(crate) mod metered;

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use tdekit_wire_tds::{Command, SqlType};
 
 use crate::ast::OutputInto;
+use crate::bind::merge::Merging;
 use crate::bind::rowwise::Rowwise;
 use crate::render::Rendered;
 use crate::run::catalog::Table;
+use crate::run::merge::Texts;
 
 /// A statement bound to the catalog.
 #[derive(Debug)]
@@ -35,6 +37,11 @@ pub(crate) enum Effect {
         change: Box<Rowwise>,
         /// Sets the columns of one row, if there are any.
         update_row: Option<String>,
+        into: Option<OutputInto>,
+    },
+    Merge {
+        merging: Box<Merging>,
+        texts: Texts,
         into: Option<OutputInto>,
     },
     /// SELECT INTO this table.

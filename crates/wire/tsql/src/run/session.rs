@@ -271,7 +271,11 @@ fn first_result<'s>(
 ) -> Result<Vec<Column>, At> {
     for stmt in stmts {
         let found = match &stmt.kind {
-            Kind::Query(_) | Kind::Insert(_) | Kind::Update(_) | Kind::Delete(_) => {
+            Kind::Query(_)
+            | Kind::Insert(_)
+            | Kind::Update(_)
+            | Kind::Delete(_)
+            | Kind::Merge(_) => {
                 let bound = run
                     .bind(&stmt.kind, variables)
                     .map_err(|error| At { error, line: stmt.line })?;

@@ -373,6 +373,7 @@ impl Run<'_> {
         let verb = match command {
             Command::INSERT => "INSERT",
             Command::UPDATE => "UPDATE",
+            Command::MERGE => "MERGE",
             _ => "DELETE",
         };
         let column = |place: &str| place.rsplit('.').next().unwrap_or(place).to_owned();

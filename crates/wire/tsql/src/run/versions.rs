@@ -1,9 +1,10 @@
 //! Row versions: the numbers of a database's changes, for `rowversion` columns and `@@DBTS`.
 
 use rusqlite::OptionalExtension;
+use rusqlite::types::Value as Stored;
 
 use super::db::{Db, failure};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::name::quote;
 use crate::run::catalog::Table;
 use crate::run::catalog::named::has_table;
@@ -25,6 +26,13 @@ impl Db {
 }
 
 impl Run<'_> {
+    /// Returns the next row version, as it is stored.
+    pub(crate) fn next_version(&mut self, table: &Table) -> Result<Stored> {
+        let next = self.s.db.kernels.next_version(&table.schema);
+        let next = next.ok_or_else(|| Error::ResultOverflow { to: "rowversion".to_owned() })?;
+        Ok(Stored::Blob(next.to_be_bytes().to_vec()))
+    }
+
     /// Called before rows of a table change.
     pub(crate) fn begin_versions(&mut self, table: &Table) -> Result<()> {
         let kernels = self.s.db.kernels.clone();

@@ -93,9 +93,9 @@ const BATCHES: &[(&str, &str)] = &[
         TRANSACTION.",
     ),
     (
-        "MERGE t USING u ON 1=1 WHEN MATCHED THEN DELETE;",
-        "! 40517/16/1 line 1: Keyword or statement option 'MERGE' is not supported in this version \
-        of the server.",
+        "MERGE TOP (1) t USING u ON 1=1 WHEN MATCHED THEN DELETE;",
+        "! 40517/16/1 line 1: Keyword or statement option 'MERGE TOP' is not supported in this \
+        version of the server.",
     ),
     ("SELECT 'a;DROP TABLE t--' AS [x\"];--\"]", "'a;DROP TABLE t--'"),
 ];

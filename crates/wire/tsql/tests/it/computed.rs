@@ -11,13 +11,15 @@ fn a_computed_column_follows_its_row() {
         &mut *session,
         &[
             (
-                "CREATE TABLE t (id int IDENTITY PRIMARY KEY, a int, total AS a * qty, qty int NOT NULL
+                "CREATE TABLE t (id int IDENTITY PRIMARY KEY, a int, total AS a * qty, qty int
+                 NOT NULL
                  DEFAULT 2, label AS 'n' + CAST(a AS varchar(10)) PERSISTED,
                  other AS ISNULL(a, -1))",
                 "",
             ),
             ("INSERT t VALUES (5, DEFAULT), (NULL, 3); INSERT t (a, qty) SELECT 7, 10", ""),
-            ("SELECT * FROM t", "1 | 5 | 10 | 2 | 'n5' | 5\n2 | NULL | NULL | 3 | NULL | -1\n3 | 7 | 70 | 10 | 'n7' | 7"),
+            ("SELECT * FROM t", "1 | 5 | 10 | 2 | 'n5' | 5\n2 | NULL | NULL | 3 | NULL | -1\n3 | \
+             7 | 70 | 10 | 'n7' | 7"),
             ("UPDATE t SET a = 6 OUTPUT deleted.total, inserted.total, inserted.label WHERE id = 1",
              "10 | 12 | 'n6'"),
             ("INSERT t (a, qty) OUTPUT inserted.* VALUES (1, 1)", "4 | 1 | 1 | 1 | 'n1' | 1"),
@@ -26,9 +28,11 @@ fn a_computed_column_follows_its_row() {
             ("SELECT other, COUNT(*) FROM t GROUP BY other ORDER BY other", "-1 | 1\n6 | 1\n7 | 1"),
             ("SELECT SUM(total), MAX(t.label) FROM t", "82 | 'n7'"),
             // the outer side of a join has no row to compute from
-            ("SELECT v.i, t.other FROM (VALUES (1), (9)) AS v (i) LEFT JOIN t ON t.id = v.i ORDER BY v.i",
+            ("SELECT v.i, t.other FROM (VALUES (1), (9)) AS v (i) LEFT JOIN t ON t.id = v.i ORDER
+             BY v.i",
              "1 | 6\n9 | NULL"),
-            ("UPDATE t SET qty = total FROM t WHERE label = 'n6'; SELECT qty, total FROM t WHERE id = 1",
+            ("UPDATE t SET qty = total FROM t WHERE label = 'n6'; SELECT qty, total FROM t WHERE
+             id = 1",
              "12 | 72"),
             ("ALTER TABLE t ADD twice AS (a + a); SELECT twice FROM t ORDER BY id", "12\nNULL\n14"),
             ("DECLARE @x TABLE (a int, b AS a + 1); INSERT @x VALUES (1); SELECT b FROM @x", "2"),
@@ -40,12 +44,14 @@ fn a_computed_column_follows_its_row() {
         &[
             ("SELECT total FROM v WHERE id = 3", "70"),
             (
-                "SELECT c.name, m.definition, m.is_persisted, TYPE_NAME(c.system_type_id), c.max_length
+                "SELECT c.name, m.definition, m.is_persisted, TYPE_NAME(c.system_type_id),
+                 c.max_length
                  FROM sys.columns AS c JOIN sys.computed_columns AS m ON m.object_id = c.object_id
                  AND m.column_id = c.column_id WHERE c.is_computed = 1 ORDER BY c.column_id",
                 "'total' | '(a * qty)' | 0 | 'int' | 4\n\
                  'label' | '('n' + CAST(a AS varchar(10)))' | 1 | 'varchar' | 11\n\
-                 'other' | '(ISNULL(a, -1))' | 0 | 'int' | 4\n'twice' | '((a + a))' | 0 | 'int' | 4",
+                 'other' | '(ISNULL(a, -1))' | 0 | 'int' | 4\n\
+                 'twice' | '((a + a))' | 0 | 'int' | 4",
             ),
             ("SELECT COLUMNPROPERTY(OBJECT_ID('t'), 'total', 'IsComputed')", "1"),
         ],
@@ -93,27 +99,35 @@ fn a_row_version_grows_with_each_change() {
         &mut *session,
         &[
             ("SELECT CAST(@@DBTS AS int)", "2000"),
-            ("CREATE TABLE t (a int PRIMARY KEY, v rowversion); CREATE TABLE u (timestamp, b int)", ""),
+            ("CREATE TABLE t (a int PRIMARY KEY, v rowversion); CREATE TABLE u (timestamp, b
+             int)", ""),
             ("INSERT t (a) VALUES (1), (2); INSERT u (b) SELECT a FROM t", ""),
             ("INSERT t VALUES (3, DEFAULT)", ""),
             ("SELECT a, CAST(v AS bigint) FROM t ORDER BY v", "1 | 2001\n2 | 2002\n3 | 2005"),
             ("SELECT CAST(timestamp AS int) FROM u ORDER BY b", "2003\n2004"),
             ("SELECT CAST(@@DBTS AS int)", "2005"),
-            ("UPDATE t SET a = a WHERE a < 3; SELECT CAST(v AS int) FROM t ORDER BY a", "2006\n2007\n2005"),
+            ("UPDATE t SET a = a WHERE a < 3; SELECT CAST(v AS int) FROM t ORDER BY
+             a", "2006\n2007\n2005"),
             (
-                "UPDATE t SET a = 10 OUTPUT CAST(deleted.v AS int), CAST(inserted.v AS int) WHERE a = 3",
+                "UPDATE t SET a = 10 OUTPUT CAST(deleted.v AS int), CAST(inserted.v AS int) WHERE
+                 a = 3",
                 "2005 | 2008",
             ),
-            ("DECLARE @x int; UPDATE t SET @x = a = 11 WHERE a = 10; SELECT CAST(v AS int) FROM t WHERE a = 11", "2009"),
-            ("UPDATE t SET a = 12 FROM t JOIN u ON u.b = 1 WHERE t.a = 11; SELECT CAST(MAX(v) AS int) FROM t", "2010"),
+            ("DECLARE @x int; UPDATE t SET @x = a = 11 WHERE a = 10; SELECT CAST(v AS int) FROM t
+             WHERE a = 11", "2009"),
+            ("UPDATE t SET a = 12 FROM t JOIN u ON u.b = 1 WHERE t.a = 11; SELECT CAST(MAX(v) AS
+             int) FROM t", "2010"),
             ("BEGIN TRAN; UPDATE t SET a = 13 WHERE a = 12; ROLLBACK; SELECT CAST(@@DBTS AS int)",
              "~ begin\n~ rollback\n2010"),
-            ("DECLARE @v binary(8) = @@DBTS; DELETE t WHERE a = 12 AND v = @v; SELECT @@ROWCOUNT", "1"),
+            ("DECLARE @v binary(8) = @@DBTS; DELETE t WHERE a = 12 AND v = @v; SELECT
+             @@ROWCOUNT", "1"),
             // rows of other sources
-            ("INSERT t (a) EXEC ('SELECT 20 UNION ALL SELECT 21'); SELECT CAST(v AS int) FROM t WHERE a > 19 ORDER BY a",
+            ("INSERT t (a) EXEC ('SELECT 20 UNION ALL SELECT 21'); SELECT CAST(v AS int) FROM t
+             WHERE a > 19 ORDER BY a",
              "2011\n2012"),
             (
-                "UPDATE u SET b = b OUTPUT inserted.b + 50 INTO t (a); SELECT CAST(v AS int) FROM t WHERE a > 50
+                "UPDATE u SET b = b OUTPUT inserted.b + 50 INTO t (a); SELECT CAST(v AS int) FROM
+                 t WHERE a > 50
                  UNION ALL SELECT CAST(timestamp AS int) FROM u ORDER BY 1",
                 "2013\n2014\n2015\n2016",
             ),

@@ -18,6 +18,7 @@ mod insert_exec;
 mod json;
 mod limits;
 mod locks;
+mod merge;
 mod properties;
 mod random;
 mod results;

@@ -13,30 +13,52 @@ fn values_follow_each_other_wherever_they_are_taken() {
         &[
             ("CREATE SEQUENCE dbo.s AS int START WITH 10 INCREMENT BY 5", ""),
             ("SELECT NEXT VALUE FOR s", "10"),
-            ("SELECT NEXT VALUE FOR dbo.s AS a, NEXT VALUE FOR s AS b, NEXT VALUE FOR s + 1", "15 | 15 | 16"),
-            ("DECLARE @v bigint = NEXT VALUE FOR s; SET @v = @v * 100 + NEXT VALUE FOR s; SELECT @v", "2025"),
+            (
+                "SELECT NEXT VALUE FOR dbo.s AS a, NEXT VALUE FOR s AS b, NEXT VALUE FOR s + 1",
+                "15 \
+             | 15 | 16",
+            ),
+            (
+                "DECLARE @v bigint = NEXT VALUE FOR s; SET @v = @v * 100 + NEXT VALUE FOR s; SELECT
+             @v",
+                "2025",
+            ),
             ("DECLARE @v int; SELECT @v = NEXT VALUE FOR s; SELECT @v", "30"),
             (
-                "CREATE TABLE t (id int CONSTRAINT d DEFAULT (NEXT VALUE FOR s), a int, b varchar(20)
+                "CREATE TABLE t (id int CONSTRAINT d DEFAULT (NEXT VALUE FOR s), a int, b
+                 varchar(20)
                  DEFAULT ('x' + CAST(NEXT VALUE FOR dbo.s AS varchar(10))));
                  INSERT t (a) VALUES (NEXT VALUE FOR s), (NEXT VALUE FOR s);
                  SELECT id, a, b FROM t ORDER BY a",
                 "35 | 35 | 'x35'\n40 | 40 | 'x40'",
             ),
-            ("INSERT t (a) SELECT a FROM t; SELECT id, a, b FROM t WHERE id > 40 ORDER BY id",
-             "45 | 35 | 'x45'\n50 | 40 | 'x50'"),
-            ("UPDATE t SET a = NEXT VALUE FOR s, b = NEXT VALUE FOR s; SELECT a, b FROM t ORDER BY a",
-             "55 | '55'\n60 | '60'\n65 | '65'\n70 | '70'"),
+            (
+                "INSERT t (a) SELECT a FROM t; SELECT id, a, b FROM t WHERE id > 40 ORDER BY id",
+                "45 | 35 | 'x45'\n50 | 40 | 'x50'",
+            ),
+            (
+                "UPDATE t SET a = NEXT VALUE FOR s, b = NEXT VALUE FOR s; SELECT a, b FROM t ORDER
+             BY a",
+                "55 | '55'\n60 | '60'\n65 | '65'\n70 | '70'",
+            ),
             ("INSERT t DEFAULT VALUES; SELECT MAX(id) FROM t", "75"),
             // rows that the interpreter inserts
-            ("INSERT t (a) EXEC ('SELECT 1 UNION ALL SELECT 2'); SELECT id, b FROM t WHERE a IN (1, 2) ORDER BY id",
-             "80 | 'x80'\n85 | 'x85'"),
-            ("SELECT NEXT VALUE FOR s, name FROM (VALUES ('a'), ('b')) AS v (name)",
-             "90 | 'a'\n95 | 'b'"),
-            ("SELECT definition FROM sys.default_constraints WHERE name = 'd'",
-             "'(NEXT VALUE FOR [dbo].[s])'"),
             (
-                "SELECT name, type, start_value, increment, minimum_value, maximum_value, is_cycling,
+                "INSERT t (a) EXEC ('SELECT 1 UNION ALL SELECT 2'); SELECT id, b FROM t WHERE a IN
+             (1, 2) ORDER BY id",
+                "80 | 'x80'\n85 | 'x85'",
+            ),
+            (
+                "SELECT NEXT VALUE FOR s, name FROM (VALUES ('a'), ('b')) AS v (name)",
+                "90 | 'a'\n95 | 'b'",
+            ),
+            (
+                "SELECT definition FROM sys.default_constraints WHERE name = 'd'",
+                "'(NEXT VALUE FOR [dbo].[s])'",
+            ),
+            (
+                "SELECT name, type, start_value, increment, minimum_value, maximum_value,
+                 is_cycling,
                  is_cached, cache_size, TYPE_NAME(system_type_id), precision, scale, current_value,
                  is_exhausted FROM sys.sequences",
                 "'s' | 'SO' | 10 | 5 | -2147483648 | 2147483647 | 0 | 1 | NULL | 'int' | 10 | 0 | \
@@ -100,7 +122,8 @@ fn a_sequence_ends_begins_anew_and_is_restarted() {
             ("ALTER SEQUENCE s MAXVALUE 200 INCREMENT BY 20; SELECT NEXT VALUE FOR s", "22"),
             ("ALTER SEQUENCE s RESTART; SELECT NEXT VALUE FOR s", "0"),
             (
-                "CREATE SEQUENCE down AS decimal(3) INCREMENT BY -400 CYCLE; SELECT NEXT VALUE FOR down",
+                "CREATE SEQUENCE down AS decimal(3) INCREMENT BY -400 CYCLE; SELECT NEXT VALUE
+                 FOR down",
                 "999",
             ),
             (

@@ -88,7 +88,8 @@ fn a_disabled_constraint_is_not_enforced_and_not_forgotten() {
             ),
             ("ALTER TABLE c NOCHECK CONSTRAINT k, f", ""),
             (TRUST, "'f' | 1 | 1\n'k' | 1 | 1"),
-            ("INSERT c (p, a) VALUES (5, -5); DELETE p; SELECT p, a FROM c ORDER BY i", "1 | 1\n5 | -5"),
+            ("INSERT c (p, a) VALUES (5, -5); DELETE p; SELECT p, a FROM c ORDER BY i", "1 | 1\n5 \
+             | -5"),
             (
                 "SELECT f.name, t.name, delete_referential_action_desc, COL_NAME(k.parent_object_id,
                  k.parent_column_id), COL_NAME(k.referenced_object_id, k.referenced_column_id)

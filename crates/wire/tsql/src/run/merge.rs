@@ -1,0 +1,312 @@
+//! MERGE: see [`crate::bind::merge`].
+
+use std::collections::HashMap;
+
+use rusqlite::types::Value as Stored;
+use tdekit_wire_tds::{Command, Flow, SqlType, Value};
+
+use super::db::failure;
+use crate::bind::merge::{Doing, Filling, Merging};
+use crate::error::{Error, Result};
+use crate::functions::eval::{Env, eval};
+use crate::plan::scalar::Scalar;
+use crate::render::{self, Place, Rendered};
+use crate::run::catalog::{Table, TableColumn};
+use crate::run::state::{Frame, Signal};
+use crate::run::target::Target;
+use crate::run::work::Run;
+use crate::value::{Val, storage};
+
+/// SQLite's texts for one row.
+#[derive(Debug)]
+pub(crate) struct Texts {
+    /// Of each action.
+    actions: Vec<String>,
+    /// Reads all columns of a row.
+    image: String,
+}
+
+/// A row that takes an action.
+struct Found {
+    /// The target's row, if there is one.
+    row: Option<i64>,
+    action: usize,
+    values: Vec<Val>,
+}
+
+impl Texts {
+    pub(crate) fn of(merging: &Merging) -> Texts {
+        let table = &merging.table;
+        let text = |action: &Doing| match action {
+            Doing::Delete => render::delete_of_row(table),
+            Doing::Update(columns) => {
+                let names = columns.iter().map(|(column, _)| column.name.as_str());
+                render::update_of_row(table, names).unwrap_or_default()
+            }
+            Doing::Insert(columns) => {
+                let mut params = 0;
+                let places = columns.iter().map(|(column, filling)| {
+                    let place = match filling {
+                        Filling::Identity => Place::Identity,
+                        Filling::Version => Place::Version,
+                        Filling::Value(_) | Filling::Default(_) => {
+                            params += 1;
+                            Place::Param(params - 1)
+                        }
+                    };
+                    (column.name.as_str(), place)
+                });
+                render::insert_of_row(table, places)
+            }
+        };
+        let actions = merging.actions.iter().map(text).collect();
+        Texts { actions, image: render::row_of(table) }
+    }
+}
+
+fn internal(error: rusqlite::Error) -> Error {
+    Error::Internal { detail: error.to_string() }
+}
+
+impl Run<'_> {
+    pub(crate) fn merge(
+        &mut self,
+        plan: &Rendered,
+        (merging, texts): (&Merging, &Texts),
+        into: Option<&Target>,
+        frame: &mut Frame,
+    ) -> Result<Signal> {
+        self.may_read(plan)?;
+        let own = self.before_write(&merging.table, Some(plan))?;
+        let result = self.begin_versions(&merging.table).and_then(|()| {
+            let done = self.merge_rows(plan, (merging, texts), into, frame)?;
+            self.end_versions(&merging.table).map(|()| done)
+        });
+        self.after_write(own, result.is_ok())?;
+        match result {
+            Ok((Signal::Stop, _)) => Ok(Signal::Stop),
+            Ok((_, count)) => {
+                let result = !merging.columns.is_empty() && into.is_none();
+                Ok(self.counted(frame, Command::MERGE, count, result))
+            }
+            Err(error) => {
+                self.s.state.rowcount = 0;
+                Err(error)
+            }
+        }
+    }
+
+    fn merge_rows(
+        &mut self,
+        plan: &Rendered,
+        (merging, texts): (&Merging, &Texts),
+        into: Option<&Target>,
+        frame: &mut Frame,
+    ) -> Result<(Signal, u64)> {
+        let mut found: Vec<Found> = Vec::new();
+        let (signal, _) = self.query(plan, frame, &mut |_, row| {
+            let action: Option<i64> = row.get(1).map_err(internal)?;
+            let action = action.and_then(|action| usize::try_from(action).ok());
+            let Some(action) = action else { return Ok(Signal::Next) };
+            let mut values = Vec::with_capacity(merging.types.len());
+            for (at, ty) in merging.types.iter().enumerate() {
+                let stored = row.get_ref(at + 2).map_err(internal)?;
+                values.push(storage::load_owned(stored, *ty, "value")?);
+            }
+            found.push(Found { row: row.get(0).map_err(internal)?, action, values });
+            Ok(Signal::Next)
+        })?;
+        if signal == Signal::Stop {
+            return Ok((signal, 0));
+        }
+        let found = once_each(found, &merging.actions)?;
+        let shown = !merging.output.is_empty();
+        if shown && into.is_none() && self.sink.columns(&merging.columns) == Flow::Stop {
+            return Ok((Signal::Stop, 0));
+        }
+        if merging.identity {
+            let (next, step) = self.identity_of(&merging.table)?;
+            self.s.db.kernels.begin_identity(next, step);
+        }
+        let (mut count, mut kept) = (0, Vec::new());
+        for row in found {
+            let given = self.merge_row((merging, texts), row, frame)?;
+            count += 1;
+            match into {
+                _ if !shown => {}
+                Some(_) => kept.push(given),
+                None if self.sink.row(&given) == Flow::Stop => return Ok((Signal::Stop, count)),
+                None => {}
+            }
+        }
+        if merging.identity
+            && let Some(last) = self.s.db.kernels.last_identity()
+        {
+            self.store_identity(&merging.table, last)?;
+            self.s.state.identity = Some(last);
+            self.s.state.scope_identity = Some(last);
+        } else if merging.explicit_identity && count > 0 {
+            self.note_explicit_identity(&merging.table)?;
+        }
+        if let Some(target) = into {
+            let types: Vec<SqlType> = merging.columns.iter().map(|column| column.ty).collect();
+            let identity = (self.s.state.identity, self.s.state.scope_identity);
+            self.begin_rows(target)?;
+            for row in &kept {
+                self.put_row(target, &types, row, false)?;
+            }
+            self.end_rows(target)?;
+            (self.s.state.identity, self.s.state.scope_identity) = identity;
+        }
+        Ok((Signal::Next, count))
+    }
+
+    /// Changes one row, and returns the values of OUTPUT.
+    fn merge_row(
+        &mut self,
+        (merging, texts): (&Merging, &Texts),
+        found: Found,
+        frame: &Frame,
+    ) -> Result<Vec<Val>> {
+        let Found { mut row, action, mut values } = found;
+        let Some(doing) = merging.actions.get(action) else { return Ok(Vec::new()) };
+        let table = &merging.table;
+        let shown = !merging.output.is_empty();
+        let width = table.columns.len();
+        let absent = || vec![Value::Null; width];
+        let before = match row.filter(|_| shown) {
+            Some(row) => self.image(table, &texts.image, row)?,
+            None => absent(),
+        };
+        let mut params: Vec<Stored> = Vec::new();
+        if !matches!(doing, Doing::Insert(_)) {
+            params.push(row.map_or(Stored::Null, Stored::Integer));
+        }
+        let (name, command) = match doing {
+            Doing::Delete => ("DELETE", Command::DELETE),
+            Doing::Update(columns) => {
+                self.fillings((table, columns), &values, true, frame, &mut params)?;
+                ("UPDATE", Command::MERGE)
+            }
+            Doing::Insert(columns) => {
+                self.fillings((table, columns), &values, false, frame, &mut params)?;
+                ("INSERT", Command::MERGE)
+            }
+        };
+        self.write_row(table, &texts.actions[action], params, command)?;
+        if matches!(doing, Doing::Insert(_)) {
+            row = Some(self.s.db.connection()?.last_insert_rowid());
+        }
+        if !shown {
+            return Ok(Vec::new());
+        }
+        let after = match row.filter(|_| !matches!(doing, Doing::Delete)) {
+            Some(row) => self.image(table, &texts.image, row)?,
+            None => absent(),
+        };
+        values.extend(before);
+        values.extend(after);
+        values.push(Value::Text(name.into()));
+        merging.output.iter().map(|bound| self.over_values(bound, &values, frame)).collect()
+    }
+
+    /// Adds the new values of columns to the parameters.
+    fn fillings(
+        &mut self,
+        (table, columns): (&Table, &[(TableColumn, Filling)]),
+        values: &[Val],
+        versions: bool,
+        frame: &Frame,
+        params: &mut Vec<Stored>,
+    ) -> Result<()> {
+        for (column, filling) in columns {
+            match filling {
+                Filling::Value(value) | Filling::Default(value) => {
+                    let value = self.over_values(value, values, frame)?;
+                    params.push(storage::store(&value, column.ty)?);
+                }
+                Filling::Version if versions => params.push(self.next_version(table)?),
+                Filling::Version | Filling::Identity => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn over_values(&self, bound: &Scalar, values: &[Val], frame: &Frame) -> Result<Val> {
+        let calls = self.s.calls();
+        let env = Env {
+            vars: &frame.vars,
+            args: values,
+            session: Some(&calls),
+            order: self.s.state.options.dateformat,
+            datefirst: self.s.state.options.datefirst,
+        };
+        Ok(eval(bound, &env)?.into_owned())
+    }
+
+    /// Reads all columns of a row.
+    fn image(&mut self, table: &Table, text: &str, row: i64) -> Result<Vec<Val>> {
+        let kernels = self.s.db.kernels.clone();
+        let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
+        let connection = self.s.db.connection()?;
+        let mut statement = connection.prepare_cached(text).map_err(fail)?;
+        let mut rows = statement.query([row]).map_err(fail)?;
+        let Some(found) = rows.next().map_err(fail)? else {
+            return Ok(vec![Value::Null; table.columns.len()]);
+        };
+        let columns = table.columns.iter().enumerate();
+        let values = columns.map(|(at, column)| {
+            storage::load_owned(found.get_ref(at).map_err(fail)?, column.ty, &column.name)
+        });
+        values.collect()
+    }
+
+    fn write_row(
+        &mut self,
+        table: &Table,
+        text: &str,
+        params: Vec<Stored>,
+        command: Command,
+    ) -> Result<()> {
+        #[cfg(debug_assertions)]
+        crate::run::trace::Trace::note(text);
+        let kernels = self.s.db.kernels.clone();
+        kernels.take_failure();
+        let connection = self.s.db.connection()?;
+        let result = connection
+            .prepare_cached(text)
+            .and_then(|mut statement| statement.execute(rusqlite::params_from_iter(params)))
+            .map_err(|error| failure(&kernels, &error, &table.database));
+        match result {
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.constraint(error, table, command)),
+        }
+    }
+}
+
+/// Returns the rows in the order of their changes: rows that go make room for others.
+///
+/// # Errors
+/// 8672 if a row of the target would be updated and changed once more.
+fn once_each(found: Vec<Found>, actions: &[Doing]) -> Result<Vec<Found>> {
+    let mut deleted: HashMap<i64, bool> = HashMap::new();
+    let mut kept = Vec::with_capacity(found.len());
+    for row in found {
+        let deletes = matches!(actions.get(row.action), Some(Doing::Delete));
+        if let Some(id) = row.row {
+            match deleted.insert(id, deletes) {
+                // deleted once
+                Some(true) if deletes => continue,
+                Some(_) => return Err(Error::MergeTwice {}),
+                None => {}
+            }
+        }
+        kept.push(row);
+    }
+    kept.sort_by_key(|row| match actions.get(row.action) {
+        Some(Doing::Delete) => 0,
+        Some(Doing::Update(_)) => 1,
+        _ => 2,
+    });
+    Ok(kept)
+}
