@@ -174,6 +174,15 @@ impl Kernels {
         })
     }
 
+    /// Returns true if values of sequences are being taken.
+    pub(crate) fn counts(&self) -> bool {
+        self.with(|registry| !registry.counters.is_empty())
+    }
+
+    pub(crate) fn forget_counters(&self) {
+        self.with(|registry| registry.counters.clear());
+    }
+
     pub(crate) fn has_counter(&self, sequence: &Sequence) -> bool {
         self.with(|registry| registry.counters.contains_key(&key(sequence)))
     }

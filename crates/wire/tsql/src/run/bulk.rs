@@ -218,6 +218,7 @@ impl Inner {
         }
         let own = run.begin_own(&target.table.schema, false)?;
         if let Err(error) = run.begin_rows(&target) {
+            run.s.db.kernels.forget_counters();
             run.after_write(own, false)?;
             return Err(error);
         }
@@ -265,6 +266,7 @@ impl Inner {
 
 impl Run<'_> {
     fn undo_load(&mut self, load: &Load) -> Result<()> {
+        self.s.db.kernels.forget_counters();
         self.after_write(load.own, false)?;
         self.s.state.rowcount = 0;
         if self.s.state.options.xact_abort {

@@ -123,6 +123,9 @@ impl Run<'_> {
             self.end_rows(target)
         };
         let result = put();
+        if result.is_err() {
+            self.s.db.kernels.forget_counters();
+        }
         self.after_write(own, result.is_ok())?;
         result?;
         Ok((signal, count))

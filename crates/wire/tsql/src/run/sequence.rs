@@ -177,6 +177,20 @@ impl Run<'_> {
         sequences: &[Arc<Sequence>],
         work: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {
+        // what a statement within leaves behind when it fails is not for the next one
+        let outermost = !self.s.db.kernels.counts();
+        let result = self.counting_within(sequences, work);
+        if outermost {
+            self.s.db.kernels.forget_counters();
+        }
+        result
+    }
+
+    fn counting_within<T>(
+        &mut self,
+        sequences: &[Arc<Sequence>],
+        work: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
         let Some(first) = sequences.first() else { return work(self) };
         if self.s.state.transaction.is_doomed() {
             return Err(Error::Doomed {});

@@ -79,6 +79,7 @@ fn values_follow_each_other_wherever_they_are_taken() {
         &mut *session,
         &[
             ("DROP SEQUENCE s", "3729/16/1"),
+            ("CREATE VIEW s AS SELECT 1 AS a", "2714/16/6"),
             ("DROP SEQUENCE nix", "3701/11/5"),
             ("CREATE SEQUENCE s", "2714/16/6"),
             ("CREATE SEQUENCE t", "2714/16/6"),
@@ -95,6 +96,21 @@ fn values_follow_each_other_wherever_they_are_taken() {
                 "0",
             ),
             ("SELECT COUNT(*) FROM sys.objects WHERE type = 'SO'", "0"),
+        ],
+    );
+    rows(&mut *session, "CREATE SCHEMA x");
+    rows(&mut *session, "CREATE SEQUENCE x.s START WITH 3");
+    bad(&mut *session, &[("DROP SCHEMA x", "3729/16/1"), ("SELECT NEXT VALUE FOR s", "208/16/1")]);
+    good(
+        &mut *session,
+        &[
+            ("SELECT NEXT VALUE FOR X.S, NEXT VALUE FOR app.x.s", "3 | 3"),
+            (
+                "SELECT s.name FROM sys.sequences AS q
+                 JOIN sys.schemas AS s ON s.schema_id = q.schema_id",
+                "'x'",
+            ),
+            ("DROP SEQUENCE x.s; DROP SCHEMA x", ""),
         ],
     );
     healthy(&server);
@@ -219,19 +235,24 @@ fn no_value_is_given_twice() {
     let failing = "SET XACT_ABORT ON; BEGIN TRAN; SELECT NEXT VALUE FOR s; SELECT 1 / 0";
     assert!(rows(&mut *session, failing).contains("8134/16/1"));
     assert_eq!(rows(&mut *other, "SELECT @@TRANCOUNT; SELECT NEXT VALUE FOR s"), "0\n10");
+    // rows of another source that are undone leave no older value behind
+    rows(&mut *session, "CREATE TABLE w (a int CHECK (a < 2), b int DEFAULT (NEXT VALUE FOR s))");
+    let undone = rows(&mut *session, "INSERT w (a) EXEC ('SELECT 1 UNION ALL SELECT 2')");
+    assert!(undone.contains("547/16/0"), "{undone}");
+    assert_eq!(rows(&mut *other, "SELECT NEXT VALUE FOR s"), "11");
     // RESTART is undone with its transaction
     good(
         &mut *session,
         &[(
             "BEGIN TRAN; ALTER SEQUENCE s RESTART; SELECT NEXT VALUE FOR s; ROLLBACK;
                  SELECT NEXT VALUE FOR s",
-            "~ begin\n1\n~ rollback\n11",
+            "~ begin\n1\n~ rollback\n12",
         )],
     );
     drop((session, other));
     // another server reads it from the file
     let again = Server { engine: TsqlEngine::new(server.host.clone()), ..server };
-    assert_eq!(rows(&mut *again.session(), "SELECT NEXT VALUE FOR s"), "12");
+    assert_eq!(rows(&mut *again.session(), "SELECT NEXT VALUE FOR s"), "13");
 }
 
 #[test]

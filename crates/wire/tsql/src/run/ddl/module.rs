@@ -31,7 +31,7 @@ impl Run<'_> {
         let current = self.s.state.database.clone();
         let place = if may_create { Some(self.new_place(name)?) } else { None };
         let known = self.s.db.module(name, &current, kind)?.is_some();
-        let taken = !known && self.find(name)?.is_some();
+        let taken = !known && (self.find(name)?.is_some() || self.has_sequence(name)?);
         if taken || known && !may_replace {
             return Err(Error::ObjectExists { name: name.object().to_owned() });
         }

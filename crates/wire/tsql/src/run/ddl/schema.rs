@@ -85,9 +85,13 @@ impl Run<'_> {
         let kernels = self.s.db.kernels.clone();
         let fail = |error: rusqlite::Error| failure(&kernels, &error, schema);
         let connection = self.s.db.connection()?;
-        let modules = has_table(connection, schema, "tsql_module").map_err(fail)?;
-        let tables = "sqlite_schema WHERE type = 'table' AND";
-        for from in std::iter::once(tables).chain(modules.then_some("tsql_module WHERE")) {
+        let mut lists = vec!["sqlite_schema WHERE type = 'table' AND".to_owned()];
+        for own in ["tsql_module", "tsql_sequence"] {
+            if has_table(connection, schema, own).map_err(fail)? {
+                lists.push(format!("{own} WHERE"));
+            }
+        }
+        for from in lists {
             let sql = format!(
                 "SELECT name FROM {}.{from} instr(name, '.') > 1 ORDER BY name",
                 quote(schema)
