@@ -615,6 +615,17 @@ table! {
     CommitInInsert {} = 3916, 16, 0, Transaction,
         "Cannot use the COMMIT statement within an INSERT-EXEC statement unless BEGIN TRANSACTION \
         is used first.";
+    CheckMissing { name: String } = 2501, 16, 45, Statement,
+        "Cannot find a table or object with the name \"{name}\". Check the system catalog.";
+    CheckNoDatabase { name: String } = 2520, 16, 5, Statement,
+        "Could not find database '{name}'. The database either does not exist, or was dropped \
+        before a statement tried to use it. Verify if the database exists by querying the \
+        sys.databases catalog view.";
+    CheckNoIdentity { name: String } = 7997, 16, 1, Statement,
+        "'{name}' does not contain an identity column.";
+    CheckParameter { parameter: usize } = 2560, 16, 9, Statement,
+        "Parameter {parameter} is incorrect for this DBCC statement.";
+    CheckFound { text: String } = 50000, 16, 1, Statement, "{text}";
     NoSchema { name: String } = 2760, 16, 1, Statement,
         "The specified schema name \"{name}\" either does not exist or you do not have permission \
         to use it.";

@@ -17,6 +17,24 @@ table! {
     DbccCompleted {} = 2528, 0, 1, Nothing,
         "DBCC execution completed. If DBCC printed error messages, contact your system \
         administrator.";
+    DbccResults { name: String } = 2536, 0, 1, Nothing, "DBCC results for '{name}'.";
+    DbccRows { rows: i64, pages: i64, name: String } = 2593, 0, 1, Nothing,
+        "There are {rows} rows in {pages} pages for object \"{name}\".";
+    DbccFound { errors: usize, name: String } = 8989, 0, 1, Nothing,
+        "CHECKDB found 0 allocation errors and {errors} consistency errors in database '{name}'.";
+    Identity { current: String, column: String } = 7998, 0, 1, Nothing,
+        "Checking identity information: current identity value '{current}', current column value \
+        '{column}'.";
+    Reseeded { current: String } = 7998, 0, 1, Nothing,
+        "Checking identity information: current identity value '{current}'.";
+    TransactionOf { name: String } = 7968, 0, 1, Nothing,
+        "Transaction information for database '{name}'.";
+    NoTransaction {} = 7969, 0, 2, Nothing, "No active open transactions.";
+    OldestTransaction {} = 7970, 0, 1, Nothing, "\nOldest active transaction:";
+    TransactionSpid { spid: u16 } = 7971, 0, 1, Nothing, "    SPID (server process ID): {spid}";
+    TransactionUid {} = 7972, 0, 1, Nothing, "    UID (user ID) : -1";
+    TransactionName { name: String } = 7974, 0, 1, Nothing, "    Name          : {name}";
+    TransactionStart { time: String } = 7977, 0, 1, Nothing, "    Start time    : {time}";
     Succeeded { verb: &'static str, pages: u64, elapsed_s: f64, rate: f64 } =
         3014, 0, 1, Nothing,
         "{verb} successfully processed {pages} pages in {elapsed_s:.3} seconds ({rate:.3} MB/sec).";

@@ -374,8 +374,16 @@ impl Parser<'_> {
                     parser.advance();
                     Ok(text)
                 }
-                Tok::Quoted(_) => parser.identifier(),
-                _ => parser.word(),
+                Tok::Op("-") if matches!(parser.ahead(1), Tok::Int(_)) => {
+                    parser.advance();
+                    parser.integer().map(|number| format!("-{number}"))
+                }
+                _ if parser.is_op_at(1, ".") => parser.name().map(|name| name.text()),
+                Tok::Word(text) => {
+                    parser.advance();
+                    Ok(text)
+                }
+                _ => parser.identifier(),
             })?
         } else {
             Vec::new()

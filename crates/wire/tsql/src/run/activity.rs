@@ -23,6 +23,8 @@ pub(crate) struct Activity {
     pub(crate) database: String,
     pub(crate) isolation: String,
     pub(crate) trancount: i32,
+    /// Time at which the open transaction began.
+    pub(crate) began: Option<Moment>,
     /// The first word of the last request: SELECT, EXECUTE ...
     pub(crate) command: String,
     /// The running request.
@@ -132,6 +134,7 @@ impl Activities {
             database: database.to_owned(),
             isolation: isolation.to_owned(),
             trancount: 0,
+            began: None,
             command: String::new(),
             request: None,
             delayed: None,

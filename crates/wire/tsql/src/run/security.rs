@@ -180,45 +180,6 @@ impl Run<'_> {
         Ok(())
     }
 
-    pub(crate) fn dbcc(
-        &mut self,
-        name: &str,
-        args: &[String],
-        options: &[String],
-        frame: &Frame,
-    ) -> Result<Signal> {
-        let clear = args.get(1).is_some_and(|arg| arg.eq_ignore_ascii_case("CLEAR"));
-        match name {
-            "SQLPERF" if clear && args[0].eq_ignore_ascii_case("sys.dm_os_wait_stats") => {
-                self.s.db.host.clear_wait_stats()?;
-            }
-            "DROPCLEANBUFFERS" => {
-                self.s.db.host.drop_clean_buffers()?;
-                if !self.s.state.transaction.is_open() {
-                    let connection = self.s.db.connection()?;
-                    connection
-                        .release_memory()
-                        .map_err(|error| Error::Internal { detail: error.to_string() })?;
-                }
-            }
-            "FREEPROCCACHE" | "FREESYSTEMCACHE" => {
-                self.s.forget();
-                if name == "FREEPROCCACHE" {
-                    self.s.tallies.clear();
-                }
-            }
-            "TRACEON" | "TRACEOFF" => {
-                return Err(Error::unsupported(format!("DBCC {name}")));
-            }
-            _ => return Err(Error::unsupported(format!("DBCC {name}"))),
-        }
-        let told = !options.iter().any(|option| option == "NO_INFOMSGS");
-        if told && self.sink.message(&Told::DbccCompleted {}.message()) == Flow::Stop {
-            return Ok(Signal::Stop);
-        }
-        Ok(self.finished(frame, Command::OTHER))
-    }
-
     fn operand(&self, operand: &Operand, frame: &Frame) -> Result<String> {
         match operand {
             Operand::Text(text) => Ok(text.clone()),

@@ -183,6 +183,7 @@ impl Inner {
             activity.database.clone_from(&state.database);
             activity.isolation.clone_from(&state.options.isolation);
             activity.trancount = state.transaction.depth();
+            activity.began = activity.began.filter(|_| activity.trancount > 0);
         });
     }
 

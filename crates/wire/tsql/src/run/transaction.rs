@@ -57,6 +57,8 @@ impl Run<'_> {
     pub(crate) fn begin_transaction(&mut self, name: &str) {
         if let Some(number) = self.s.state.transaction.begin(name) {
             self.sink.env_change(EnvChange::Begin(number));
+            let now = self.s.state.now;
+            self.s.place.change(|activity| activity.began = Some(now));
         }
     }
 

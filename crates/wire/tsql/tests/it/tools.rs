@@ -129,3 +129,99 @@ fn procedures_describe_tables() {
         }
     }
 }
+
+/// The messages of a batch.
+fn messages(session: &mut dyn tdekit_wire_tds::Session, batch: &str) -> String {
+    run(session, batch)
+        .into_iter()
+        .filter(|line| line.starts_with('!'))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+#[test]
+fn checkident_tells_and_sets_the_last_value() {
+    let server = Server::new();
+    let mut session = server.session();
+    for (setup, next) in [
+        ("INSERT t (v) VALUES (1); DBCC CHECKIDENT ('t', RESEED, 10)", "11"),
+        ("DBCC CHECKIDENT (t, RESEED, 10)", "10"),
+        ("INSERT t (v) VALUES (1); TRUNCATE TABLE t; DBCC CHECKIDENT ('dbo.t', RESEED, 0)", "0"),
+        ("INSERT t (v) VALUES (1); DELETE t; DBCC CHECKIDENT (dbo.t, RESEED, -7)", "-6"),
+        (
+            "SET IDENTITY_INSERT t ON; INSERT t (id, v) VALUES (50, 1); SET IDENTITY_INSERT t OFF; \
+             DBCC CHECKIDENT ('t', RESEED, 5); DBCC CHECKIDENT ('t')",
+            "51",
+        ),
+        ("BEGIN TRAN; DBCC CHECKIDENT ('t', RESEED, 70); ROLLBACK", "1"),
+        ("INSERT t (v) VALUES (1), (2); DBCC CHECKIDENT ('t', NORESEED)", "3"),
+    ] {
+        run(&mut *session, "DROP TABLE IF EXISTS t; CREATE TABLE t (id int IDENTITY, v int)");
+        run(&mut *session, setup);
+        let batch = "INSERT t (v) VALUES (9); SELECT id FROM t WHERE v = 9";
+        assert_eq!(rows(&mut *session, batch), next, "{setup}");
+    }
+    let told = rows(&mut *session, "DBCC CHECKIDENT ('t', NORESEED)");
+    assert!(told.contains("current identity value '3', current column value '3'."), "{told}");
+    let told = rows(&mut *session, "DBCC CHECKIDENT ('t', RESEED, 20)");
+    assert!(told.contains("current identity value '3'."), "{told}");
+    assert_eq!(rows(&mut *session, "DBCC CHECKIDENT ('t') WITH NO_INFOMSGS"), "");
+    run(&mut *session, "CREATE TABLE n (a int); CREATE TABLE y (id tinyint IDENTITY)");
+    for (batch, number) in [
+        ("DBCC CHECKIDENT ('nosuch')", 2501),
+        ("DBCC CHECKIDENT (n)", 7997),
+        ("DBCC CHECKIDENT (y, RESEED, 300)", 2560),
+        ("DBCC CHECKIDENT (y, AGAIN)", 2560),
+    ] {
+        let found = rows(&mut *session, batch);
+        assert!(found.starts_with(&format!("! {number}/16/")), "{batch}: {found}");
+    }
+}
+
+#[test]
+fn checkdb_finds_damage_and_opentran_the_oldest() {
+    let server = Server::new();
+    let mut session = server.session();
+    run(&mut *session, TABLES);
+    let told = messages(&mut *session, "DBCC CHECKDB");
+    for part in [
+        "DBCC results for 'app'.",
+        "There are 3 rows in 1 pages for object \"p\".",
+        "CHECKDB found 0 allocation errors and 0 consistency errors in database 'app'.",
+        "DBCC execution completed.",
+    ] {
+        assert!(told.contains(part), "{part}\n{told}");
+    }
+    let told = messages(&mut *session, "DBCC CHECKDB ('app') WITH PHYSICAL_ONLY");
+    assert!(!told.contains("rows in"), "{told}");
+    assert_eq!(rows(&mut *session, "DBCC CHECKDB (5, NOINDEX) WITH NO_INFOMSGS"), "");
+    let told = rows(&mut *session, "DBCC CHECKDB ('nosuch')");
+    assert!(told.starts_with("! 2520/16/5"), "{told}");
+    assert!(rows(&mut *session, "DBCC CHECKDB (app, REPAIR_REBUILD)").starts_with("! 40517/"));
+
+    // a row that the index does not have
+    let file = server.directory.path().join("app.db");
+    let connection = rusqlite::Connection::open(file).unwrap();
+    let damage =
+        "CREATE TABLE raw (a TEXT); CREATE INDEX rx ON raw (a); INSERT INTO raw VALUES ('x');
+        CREATE TABLE kept AS SELECT * FROM sqlite_schema WHERE name = 'rx';
+        PRAGMA writable_schema = ON; DELETE FROM sqlite_schema WHERE name = 'rx';
+        PRAGMA writable_schema = RESET; INSERT INTO raw VALUES ('y');
+        PRAGMA writable_schema = ON; INSERT INTO sqlite_schema SELECT * FROM kept;
+        PRAGMA writable_schema = RESET;";
+    connection.execute_batch(damage).unwrap();
+    let mut other = server.session();
+    let told = rows(&mut *other, "DBCC CHECKDB WITH NO_INFOMSGS");
+    assert!(told.starts_with("! 50000/16/1"), "{told}");
+    assert!(told.contains("row 2 missing from index rx"), "{told}");
+
+    assert!(rows(&mut *session, "DBCC OPENTRAN").contains("No active open transactions."));
+    run(&mut *session, "BEGIN TRAN; UPDATE p SET nm = 'z'");
+    let told = rows(&mut *other, "DBCC OPENTRAN ('app')");
+    for part in ["for database 'app'", "(server process ID): 51", "user_transaction", "Start time"]
+    {
+        assert!(told.contains(part), "{part}\n{told}");
+    }
+    run(&mut *session, "COMMIT");
+    assert!(rows(&mut *other, "DBCC OPENTRAN").contains("No active open transactions."));
+}

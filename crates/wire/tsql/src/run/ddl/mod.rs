@@ -103,7 +103,7 @@ impl Run<'_> {
     }
 
     /// Runs a definition as one statement.
-    pub(super) fn define(
+    pub(crate) fn define(
         &mut self,
         schema: &str,
         work: impl FnOnce(&mut Self) -> Result<()>,

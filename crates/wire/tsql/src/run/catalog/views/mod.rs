@@ -5,7 +5,7 @@ mod keys;
 pub(crate) mod machine;
 mod objects;
 mod server;
-mod space;
+pub(crate) mod space;
 
 use tdekit_wire_tds::{Caller, Length, SqlType, Value};
 

@@ -56,38 +56,72 @@ fn partitions(db: &mut Db, database: &str, facts: &Facts) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The tables of a database by the names that SQLite has, with the number of each.
-fn tables(db: &mut Db, database: &str) -> Result<Vec<(String, i64)>> {
-    let schema = db.schema(database)?;
-    let kernels = db.kernels.clone();
-    let connection = db.connection()?;
-    let read = || -> rusqlite::Result<Vec<(String, i64)>> {
-        let sql = format!(
-            "SELECT name FROM {}.sqlite_schema WHERE type = 'table' AND sql NOT LIKE \
-            'CREATE VIRTUAL%'",
-            quote(&schema)
-        );
-        let mut statement = connection.prepare(&sql)?;
-        let names = statement.query_map([], |row| row.get::<_, String>(0))?;
-        names.map(|name| name.map(|name| (name.clone(), object_id(&name)))).collect()
+/// A table of a database, as it is now.
+pub(crate) struct Sized {
+    /// With its schema, unless that is dbo.
+    pub(crate) name: String,
+    pub(crate) rows: i64,
+    pub(crate) data_bytes: i64,
+    pub(crate) index_bytes: i64,
+}
+
+/// Counts the rows and pages of a database's tables.
+///
+/// # Errors
+/// If the file cannot be read.
+pub(crate) fn tables(db: &mut Db, database: &str) -> Result<Vec<Sized>> {
+    let counts = counts(db, database)?;
+    let named = |(name, data_bytes, index_bytes): (String, i64, i64)| {
+        let rows = counts.get(&object_id(&name)).copied()?;
+        Some(Sized { name, rows, data_bytes, index_bytes })
     };
-    read().map_err(|error| failure(&kernels, &error, database))
+    Ok(bytes(db, database)?.into_iter().filter_map(named).collect())
 }
 
 /// Rows of each table, by its number.
 fn counts(db: &mut Db, database: &str) -> Result<HashMap<i64, i64>> {
     let schema = quote(&db.schema(database)?);
-    let mut found = HashMap::new();
-    for (name, id) in tables(db, database)? {
-        if name.starts_with("sqlite_") || name.starts_with("tsql_") {
-            continue;
+    let kernels = db.kernels.clone();
+    let connection = db.connection()?;
+    let read = || -> rusqlite::Result<HashMap<i64, i64>> {
+        let sql = format!(
+            "SELECT name FROM {schema}.sqlite_schema WHERE type = 'table' AND sql NOT LIKE \
+            'CREATE VIRTUAL%' AND name NOT LIKE 'sqlite~_%' ESCAPE '~' AND name NOT LIKE \
+            'tsql~_%' ESCAPE '~'"
+        );
+        let mut statement = connection.prepare(&sql)?;
+        let names = statement.query_map([], |row| row.get::<_, String>(0))?;
+        let mut found = HashMap::new();
+        for name in names {
+            let name = name?;
+            let sql = format!("SELECT count(*) FROM {schema}.{}", quote(&name));
+            found.insert(object_id(&name), connection.query_row(&sql, [], |row| row.get(0))?);
         }
-        let sql = format!("SELECT count(*) FROM {schema}.{}", quote(&name));
-        let kernels = db.kernels.clone();
-        let count = db.connection()?.query_row(&sql, [], |row| row.get(0));
-        found.insert(id, count.map_err(|error| failure(&kernels, &error, database))?);
-    }
-    Ok(found)
+        Ok(found)
+    };
+    read().map_err(|error| failure(&kernels, &error, database))
+}
+
+/// Bytes of the pages of each table, and of its indexes; our own tables and SQLite's with them.
+fn bytes(db: &mut Db, database: &str) -> Result<Vec<(String, i64, i64)>> {
+    let schema = db.schema(database)?;
+    let kernels = db.kernels.clone();
+    let connection = db.connection()?;
+    let read = || -> rusqlite::Result<Vec<(String, i64, i64)>> {
+        let sql = format!(
+            "SELECT o.tbl_name, sum(CASE WHEN o.type = 'table' THEN s.pgsize ELSE 0 END), \
+            sum(CASE WHEN o.type = 'index' THEN s.pgsize ELSE 0 END) FROM dbstat AS s JOIN \
+            (SELECT name, tbl_name, type FROM {}.sqlite_schema UNION ALL SELECT 'sqlite_schema', \
+            'sqlite_schema', 'table') AS o ON o.name = s.name WHERE s.schema = ?1 AND \
+            s.aggregate = 1 GROUP BY o.tbl_name ORDER BY o.tbl_name",
+            quote(&schema)
+        );
+        let mut statement = connection.prepare(&sql)?;
+        let rows =
+            statement.query_map([&schema], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        rows.collect()
+    };
+    read().map_err(|error| failure(&kernels, &error, database))
 }
 
 /// What `sp_spaceused` gives, in bytes; the database as a whole under the number 0.
@@ -95,40 +129,25 @@ const SPACE: Columns =
     &[("object_id", INT), ("rows", BIG), ("data", BIG), ("indexes", BIG), ("unused", BIG)];
 
 fn space(db: &mut Db, database: &str, _: &Facts) -> Result<Vec<Row>> {
-    let counts = counts(db, database)?;
-    let schema = db.schema(database)?;
+    let row = |table: Sized| {
+        let id = object_id(&table.name);
+        vec![int(id), int(table.rows), int(table.data_bytes), int(table.index_bytes), int(0)]
+    };
+    let mut rows: Vec<Row> = tables(db, database)?.into_iter().map(row).collect();
+    let all = bytes(db, database)?;
+    let sum = |which: fn(&(String, i64, i64)) -> i64| int(all.iter().map(which).sum::<i64>());
+    let schema = quote(&db.schema(database)?);
     let kernels = db.kernels.clone();
     let connection = db.connection()?;
-    let read = || -> rusqlite::Result<Vec<Row>> {
-        let sql = format!(
-            "SELECT o.tbl_name, sum(CASE WHEN o.type = 'table' THEN s.pgsize ELSE 0 END), \
-            sum(CASE WHEN o.type = 'index' THEN s.pgsize ELSE 0 END) FROM dbstat AS s JOIN \
-            (SELECT name, tbl_name, type FROM {}.sqlite_schema UNION ALL SELECT 'sqlite_schema', \
-            'sqlite_schema', 'table') AS o ON o.name = s.name WHERE s.schema = ?1 AND \
-            s.aggregate = 1 GROUP BY o.tbl_name",
-            quote(&schema)
-        );
-        let mut statement = connection.prepare(&sql)?;
-        let mut found = statement.query([&schema])?;
-        let (mut rows, mut data, mut indexes) = (Vec::new(), 0_i64, 0_i64);
-        while let Some(row) = found.next()? {
-            let (name, own, beside): (String, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-            data += own;
-            indexes += beside;
-            let id = object_id(&name);
-            if let Some(count) = counts.get(&id) {
-                rows.push(vec![int(id), int(*count), int(own), int(beside), int(0)]);
-            }
-        }
-        let pragma = |what: &str| {
-            let sql = format!("PRAGMA {}.{what}", quote(&schema));
-            connection.query_row(&sql, [], |row| row.get::<_, i64>(0))
-        };
-        let free = pragma("freelist_count")? * pragma("page_size")?;
-        rows.push(vec![int(0), Value::Null, int(data), int(indexes), int(free)]);
-        Ok(rows)
+    let pragma = |what: &str| {
+        let sql = format!("PRAGMA {schema}.{what}");
+        connection
+            .query_row(&sql, [], |row| row.get::<_, i64>(0))
+            .map_err(|error| failure(&kernels, &error, database))
     };
-    read().map_err(|error| failure(&kernels, &error, database))
+    let free = pragma("freelist_count")? * pragma("page_size")?;
+    rows.push(vec![int(0), Value::Null, sum(|own| own.1), sum(|own| own.2), int(free)]);
+    Ok(rows)
 }
 
 const TABLE_TYPES: Columns = &[

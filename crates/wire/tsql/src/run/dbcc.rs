@@ -1,0 +1,193 @@
+//! DBCC: checks, caches and open transactions.
+
+use tdekit_wire_tds::messages::Told;
+use tdekit_wire_tds::{Command, Flow, Message, SqlType, Value};
+
+use super::db::failure;
+use crate::error::{Error, Result};
+use crate::functions::wanted::parts;
+use crate::name::quote;
+use crate::run::activity::Activity;
+use crate::run::catalog::views::space;
+use crate::run::catalog::{Table, TableKind};
+use crate::run::state::{Frame, Signal};
+use crate::run::work::Run;
+use crate::value::{convert, dateparse::Order, datetime};
+
+/// The bytes of a page as SQL Server counts them.
+const PAGE_BYTES: i64 = 8192;
+
+impl Run<'_> {
+    pub(crate) fn dbcc(
+        &mut self,
+        name: &str,
+        args: &[String],
+        options: &[String],
+        frame: &Frame,
+    ) -> Result<Signal> {
+        let clear = args.get(1).is_some_and(|arg| arg.eq_ignore_ascii_case("CLEAR"));
+        let has = |wanted: &str| options.iter().any(|option| option == wanted);
+        let mut told = Vec::new();
+        match name {
+            "SQLPERF" if clear && args[0].eq_ignore_ascii_case("sys.dm_os_wait_stats") => {
+                self.s.db.host.clear_wait_stats()?;
+            }
+            "DROPCLEANBUFFERS" => {
+                self.s.db.host.drop_clean_buffers()?;
+                if !self.s.state.transaction.is_open() {
+                    let connection = self.s.db.connection()?;
+                    connection
+                        .release_memory()
+                        .map_err(|error| Error::Internal { detail: error.to_string() })?;
+                }
+            }
+            "FREEPROCCACHE" | "FREESYSTEMCACHE" | "FREESESSIONCACHE" => {
+                self.s.forget();
+                if name == "FREEPROCCACHE" {
+                    self.s.tallies.clear();
+                }
+            }
+            "CHECKDB" => told = self.check_database(args, has("PHYSICAL_ONLY"))?,
+            "CHECKIDENT" => told = vec![self.check_identity(args)?.message()],
+            "OPENTRAN" => told = self.open_transactions(args)?,
+            _ => return Err(Error::unsupported(format!("DBCC {name}"))),
+        }
+        told.push(Told::DbccCompleted {}.message());
+        for message in told {
+            let wanted = message.is_error() || !has("NO_INFOMSGS");
+            if wanted && self.sink.message(&message) == Flow::Stop {
+                return Ok(Signal::Stop);
+            }
+        }
+        Ok(self.finished(frame, Command::OTHER))
+    }
+
+    /// The database that an argument names: by its name, or 0 for the current one.
+    fn checked_database(&mut self, args: &[String]) -> Result<String> {
+        let current = self.s.state.database.clone();
+        let Some(name) = args.first().filter(|name| *name != "0") else { return Ok(current) };
+        let known = self.s.db.host.databases()?;
+        let found = known
+            .into_iter()
+            .find(|known| known.name.eq_ignore_ascii_case(name) || known.id.to_string() == *name);
+        let missing = || Error::CheckNoDatabase { name: name.clone() };
+        found.map(|known| known.name).ok_or_else(missing)
+    }
+
+    /// CHECKDB: SQLite's own check of every page, index and constraint.
+    fn check_database(&mut self, args: &[String], physical: bool) -> Result<Vec<Message>> {
+        if args.get(1).is_some_and(|arg| !arg.eq_ignore_ascii_case("NOINDEX")) {
+            return Err(Error::unsupported("DBCC CHECKDB with a repair"));
+        }
+        let name = self.checked_database(args)?;
+        let schema = self.s.db.schema(&name)?;
+        let kernels = self.s.db.kernels.clone();
+        let connection = self.s.db.connection()?;
+        let read = || -> rusqlite::Result<Vec<String>> {
+            let sql = format!("PRAGMA {}.integrity_check", quote(&schema));
+            connection.prepare(&sql)?.query_map([], |row| row.get(0))?.collect()
+        };
+        let mut found = read().map_err(|error| failure(&kernels, &error, &name))?;
+        found.retain(|text| text != "ok");
+        let mut told = vec![Told::DbccResults { name: name.clone() }.message()];
+        let errors = found.len();
+        told.extend(
+            found.into_iter().map(|text| Error::CheckFound { text }.message(self.s.line, "")),
+        );
+        if !physical && errors == 0 {
+            for table in space::tables(&mut self.s.db, &name)? {
+                told.push(Told::DbccResults { name: table.name.clone() }.message());
+                let pages = (table.data_bytes + PAGE_BYTES - 1) / PAGE_BYTES;
+                let (rows, name) = (table.rows, table.name);
+                told.push(Told::DbccRows { rows, pages, name }.message());
+            }
+        }
+        told.push(Told::DbccFound { errors, name }.message());
+        Ok(told)
+    }
+
+    fn checked_table(&mut self, args: &[String]) -> Result<std::sync::Arc<Table>> {
+        let name = args.first().cloned().unwrap_or_default();
+        let found = self.find(&parts(&name))?;
+        let found = found.filter(|table| table.kind == TableKind::Table);
+        let table = found.ok_or_else(|| Error::CheckMissing { name: name.clone() })?;
+        if table.identity().is_none() {
+            return Err(Error::CheckNoIdentity { name });
+        }
+        Ok(table)
+    }
+
+    /// CHECKIDENT: tells the last identity value, and sets it.
+    fn check_identity(&mut self, args: &[String]) -> Result<Told> {
+        let table = self.checked_table(args)?;
+        let identity = table.identity().cloned();
+        let column = identity.as_ref().map_or("", |column| column.name.as_str());
+        let ty = identity.as_ref().map_or(SqlType::BigInt, |column| column.ty);
+        let kernels = self.s.db.kernels.clone();
+        let (own, database) = (quote(&table.schema), table.database.clone());
+        let fail = |error: rusqlite::Error| failure(&kernels, &error, &database);
+        let connection = self.s.db.connection()?;
+        let sql = format!("SELECT increment, last FROM {own}.tsql_identity WHERE table_name = ?1");
+        let (step, last): (i64, Option<i64>) = connection
+            .query_row(&sql, [&table.name], |row| Ok((row.get(0)?, row.get(1)?)))
+            .map_err(fail)?;
+        let extreme = if step < 0 { "min" } else { "max" };
+        let sql = format!("SELECT {extreme}({}) FROM {}", quote(column), table.sql());
+        let most = connection.query_row(&sql, [], |row| row.get::<_, rusqlite::types::Value>(0));
+        let most = match most.map_err(fail)? {
+            rusqlite::types::Value::Integer(most) => Some(most),
+            rusqlite::types::Value::Null => None,
+            _ => return Err(Error::feature("DBCC CHECKIDENT of numbers beyond bigint")),
+        };
+        let shown = |value: Option<i64>| value.map_or("NULL".to_owned(), |value| value.to_string());
+        let word = args.get(1).map_or("RESEED".to_owned(), |word| word.to_ascii_uppercase());
+        let bad = |parameter| Error::CheckParameter { parameter };
+        match (word.as_str(), args.get(2)) {
+            ("NORESEED", None) => {}
+            ("RESEED", None) => {
+                // what the column has beyond the last value counts
+                let behind = |most: &i64| last.is_none_or(|last| (most - last) * step.signum() > 0);
+                if let Some(most) = most.filter(behind) {
+                    self.define(&table.schema.clone(), |run| run.store_identity(&table, most))?;
+                }
+            }
+            ("RESEED", Some(new)) => {
+                let new: i64 = new.parse().map_err(|_| bad(3))?;
+                convert::convert(&Value::Int(new), SqlType::BigInt, ty, 0, Order::Mdy)
+                    .map_err(|_| bad(3))?;
+                // the first row of a table gets the value itself
+                let kept = if last.is_none() { new.checked_sub(step) } else { Some(new) };
+                let kept = kept.ok_or_else(|| bad(3))?;
+                self.define(&table.schema.clone(), |run| run.store_identity(&table, kept))?;
+                return Ok(Told::Reseeded { current: shown(last) });
+            }
+            _ => return Err(bad(2)),
+        }
+        Ok(Told::Identity { current: shown(last), column: shown(most) })
+    }
+
+    /// OPENTRAN: the transaction that began first, of the sessions in a database.
+    fn open_transactions(&mut self, args: &[String]) -> Result<Vec<Message>> {
+        let name = self.checked_database(args)?;
+        self.s.show();
+        let mut open: Vec<Activity> = self.s.place.all().list(self.s.locks.all());
+        open.retain(|own| own.database.eq_ignore_ascii_case(&name) && own.began.is_some());
+        open.sort_by_key(|own| own.began.map(|began| (began.days, began.ticks)));
+        let Some(oldest) = open.first() else { return Ok(vec![Told::NoTransaction {}.message()]) };
+        let mut told = vec![
+            Told::TransactionOf { name }.message(),
+            Told::OldestTransaction {}.message(),
+            Told::TransactionSpid { spid: oldest.caller.spid }.message(),
+            Told::TransactionUid {}.message(),
+            Told::TransactionName { name: "user_transaction".to_owned() }.message(),
+        ];
+        if let Some(began) = oldest.began {
+            let moment = datetime::to_type(began, SqlType::DateTime, "datetime")?;
+            let text = SqlType::VarChar(tdekit_wire_tds::Length::Of(30));
+            let shown = convert::convert(&moment, SqlType::DateTime, text, 109, Order::Mdy)?;
+            let time = crate::run::messages::shown(&shown, 30);
+            told.push(Told::TransactionStart { time }.message());
+        }
+        Ok(told)
+    }
+}
