@@ -626,6 +626,13 @@ table! {
     CheckParameter { parameter: usize } = 2560, 16, 9, Statement,
         "Parameter {parameter} is incorrect for this DBCC statement.";
     CheckFound { text: String } = 50000, 16, 1, Statement, "{text}";
+    PropertyExists { name: String, of: String } = 15233, 16, 1, Statement,
+        "Property cannot be added. Property '{name}' already exists for '{of}'.";
+    PropertyMissing { name: String, of: String } = 15217, 16, 1, Statement,
+        "Property cannot be updated or deleted. Property '{name}' does not exist for '{of}'.";
+    PropertyTarget { of: String } = 15135, 16, 1, Statement,
+        "Object is invalid. Extended properties are not permitted on '{of}', or the object does \
+        not exist.";
     NoSchema { name: String } = 2760, 16, 1, Statement,
         "The specified schema name \"{name}\" either does not exist or you do not have permission \
         to use it.";

@@ -4,9 +4,9 @@ use tdekit_wire_tds::{Length, SqlType, Value};
 
 use super::from::check_names;
 use super::{Binder, Offered, SourceScope};
-use crate::ast::{Name, TableCall};
+use crate::ast::{CmpOp, Name, TableCall};
 use crate::error::{Error, Result};
-use crate::functions::typing::convert;
+use crate::functions::typing::{comparison, convert};
 use crate::functions::{self};
 use crate::plan::func::Func;
 use crate::plan::relation::Relation;
@@ -34,6 +34,10 @@ impl Binder<'_> {
         self.scopes.extend(beside);
         match call.function.as_str() {
             "STRING_SPLIT" => Ok((self.string_split(call, args?)?, None)),
+            "FN_LISTEXTENDEDPROPERTY" => {
+                let (relation, on) = self.listed_properties(call, args?)?;
+                Ok((relation, Some(on)))
+            }
             "OPENJSON" => Ok((self.open_json(call, args?)?, None)),
             _ => {
                 let (relation, on) = self.sql_text(call, args?)?;
@@ -78,6 +82,56 @@ impl Binder<'_> {
         let handle = Scalar::column(arg.ty, true, ColumnRef::named(Some(alias), HANDLE));
         let on = Node::Same(Box::new(handle), Box::new(arg));
         Ok((Relation::Scan { table, alias }, Scalar::condition(on)))
+    }
+
+    /// `fn_listextendedproperty`: the properties at the level of the last type that is given; NULL
+    /// for a name means all.
+    fn listed_properties(
+        &mut self,
+        call: &TableCall,
+        args: Vec<Scalar>,
+    ) -> Result<(Relation, Scalar)> {
+        functions::check_count("fn_listextendedproperty", args.len(), 7, 7)?;
+        let view = "~fn_listextendedproperty".to_owned();
+        let database = self.context.clone().unwrap_or_default();
+        let name = match database.is_empty() {
+            true => Name(vec!["sys".to_owned(), view]),
+            false => Name(vec![database, "sys".to_owned(), view]),
+        };
+        let table = self.find_table(&name)?;
+        if let TableKind::System(name) = &table.kind {
+            self.needs_system(name);
+        }
+        let alias = self.fresh(Alias::Source);
+        let column = |at: usize| {
+            let column = &table.columns[at];
+            Scalar::column(column.ty, true, ColumnRef::named(Some(alias), &column.name))
+        };
+        let mut conditions = Vec::new();
+        // the name, then types and names of three levels
+        for (arg, at) in args.into_iter().zip([2, 4, 5, 6, 7, 8, 9]) {
+            let arg = convert(arg, SqlType::NVarChar(Length::Of(128)))?;
+            let none = |value: Scalar| Scalar::condition(Node::IsNull(Box::new(value), false));
+            let same = comparison(CmpOp::Eq, column(at), arg.clone())?;
+            let open = match at {
+                4 | 6 | 8 => Scalar::condition(Node::And(vec![none(arg), none(column(at))])),
+                _ => none(arg),
+            };
+            conditions.push(Scalar::condition(Node::Or(vec![open, same])));
+        }
+        let names = &call.columns;
+        check_names(&call.alias, names, 4)?;
+        let offered = table.columns.iter().take(4).enumerate().map(|(at, column)| Offered {
+            name: names.get(at).unwrap_or(&column.name).clone(),
+            ty: column.ty,
+            nullable: true,
+            identity: false,
+            column: ColumnRef::named(Some(alias), &column.name),
+        });
+        let columns = offered.collect();
+        let shown = call.alias.clone();
+        self.add_source(SourceScope { alias: shown, full: None, id: Some(alias), columns })?;
+        Ok((Relation::Scan { table, alias }, Scalar::condition(Node::And(conditions))))
     }
 
     fn string_split(&mut self, call: &TableCall, args: Vec<Scalar>) -> Result<Relation> {

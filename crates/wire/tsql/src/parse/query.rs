@@ -10,7 +10,13 @@ use crate::lex::Tok;
 use crate::parse::expr::binary_op;
 
 /// Table-valued functions.
-pub(crate) const FUNCTIONS: &[&str] = &["OPENJSON", "STRING_SPLIT", "sys.dm_exec_sql_text"];
+pub(crate) const FUNCTIONS: &[&str] = &[
+    "OPENJSON",
+    "STRING_SPLIT",
+    "fn_listextendedproperty",
+    "sys.dm_exec_sql_text",
+    "sys.fn_listextendedproperty",
+];
 
 /// Returns what a table hint asks for; None for a word that is not a hint. Hints that only name a
 /// kind of lock or an access path ask for nothing: committed rows are read without a lock.
@@ -440,8 +446,12 @@ impl Parser<'_> {
         if FUNCTIONS.iter().find(own).is_none() {
             return Err(Error::feature(format!("table-valued function {}", name.text())));
         }
-        let args = self.list(Self::expression)?;
         let function = name.object().to_ascii_uppercase();
+        let defaults = function == "FN_LISTEXTENDEDPROPERTY";
+        let args = self.list(|parser| match defaults && parser.eat("DEFAULT") {
+            true => Ok(Expr::Null),
+            false => parser.expression(),
+        })?;
         let schema = if function == "OPENJSON" { self.json_schema()? } else { Vec::new() };
         let alias = self.table_alias()?;
         let named = alias.is_some() && self.is_op("(");

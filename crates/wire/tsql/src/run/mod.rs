@@ -25,6 +25,7 @@ pub(crate) mod metered;
 pub(crate) mod options;
 pub(crate) mod plan;
 pub(crate) mod procedure;
+mod properties;
 pub(crate) mod renew;
 mod rowwise;
 pub(crate) mod security;

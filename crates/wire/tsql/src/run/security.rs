@@ -416,15 +416,18 @@ impl Run<'_> {
 
 /// System procedures that the front end knows.
 pub(crate) const PROCEDURES: &[&str] = &[
+    "sp_addextendedproperty",
     "sp_delete_database_backuphistory",
     "sp_describe_first_result_set",
     "sp_describe_undeclared_parameters",
+    "sp_dropextendedproperty",
     "sp_executesql",
     "sp_getapplock",
     "sp_releaseapplock",
     "sp_rename",
     "sp_sequence_get_range",
     "sp_server_info",
+    "sp_updateextendedproperty",
     "xp_delete_file",
     "xp_instance_regread",
     "xp_instance_regwrite",
@@ -436,7 +439,7 @@ fn missing(name: &str) -> Error {
 }
 
 /// Returns a text argument, by its position or its name.
-fn text_argument(given: &[Given], at: usize, name: &str) -> Option<String> {
+pub(super) fn text_argument(given: &[Given], at: usize, name: &str) -> Option<String> {
     let named = |arg: &Given| arg.name.as_deref().is_some_and(|own| own.eq_ignore_ascii_case(name));
     let found = given.iter().find(|arg| named(arg));
     let found = found.or_else(|| given.get(at).filter(|arg| arg.name.is_none()))?;
@@ -515,6 +518,10 @@ pub(crate) fn system_procedure(
             let object = text(0, "@objname").ok_or_else(|| missing("@objname"))?;
             let new = text(1, "@newname").ok_or_else(|| missing("@newname"))?;
             run.rename(&object, &new, text(2, "@objtype").as_deref())?;
+            Ok(Some(done(Signal::Next)))
+        }
+        "sp_addextendedproperty" | "sp_updateextendedproperty" | "sp_dropextendedproperty" => {
+            run.change_property(name, given)?;
             Ok(Some(done(Signal::Next)))
         }
         "sp_describe_first_result_set" => run.first_result_set(given).map(Some),

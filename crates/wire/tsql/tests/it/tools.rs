@@ -225,3 +225,113 @@ fn checkdb_finds_damage_and_opentran_the_oldest() {
     run(&mut *session, "COMMIT");
     assert!(rows(&mut *other, "DBCC OPENTRAN").contains("No active open transactions."));
 }
+
+#[test]
+fn properties_belong_to_what_they_describe() {
+    let server = Server::new();
+    let mut session = server.session();
+    run(&mut *session, TABLES);
+    run(&mut *session, "CREATE SCHEMA s");
+    run(&mut *session, "CREATE VIEW v AS SELECT nm AS n FROM p");
+    let add = "EXEC sp_addextendedproperty N'MS_Description', N'about";
+    for (owner, of) in [
+        ("", "database"),
+        (", 'SCHEMA', 's'", "s"),
+        (", 'SCHEMA', 'dbo', 'TABLE', 'p'", "p"),
+        (", 'schema', 'dbo', 'table', 'p', 'column', 'NM'", "p.nm"),
+        (", 'USER', 'dbo', 'VIEW', 'v', 'COLUMN', 'n'", "v.n"),
+    ] {
+        assert_eq!(rows(&mut *session, &format!("{add} {of}'{owner}")), "status 0", "{of}");
+    }
+    for (batch, expected) in [
+        (
+            "SELECT class, class_desc, OBJECT_NAME(major_id), minor_id, name, value FROM \
+             sys.extended_properties WHERE class <> 3",
+            "0 | 'DATABASE' | NULL | 0 | 'MS_Description' | 'about database'\n\
+             1 | 'OBJECT_OR_COLUMN' | 'p' | 0 | 'MS_Description' | 'about p'\n\
+             1 | 'OBJECT_OR_COLUMN' | 'p' | 2 | 'MS_Description' | 'about p.nm'\n\
+             1 | 'OBJECT_OR_COLUMN' | 'v' | 1 | 'MS_Description' | 'about v.n'",
+        ),
+        ("SELECT SCHEMA_NAME(major_id) FROM sys.extended_properties WHERE class = 3", "'s'"),
+        (
+            "SELECT c.name, CAST(e.value AS nvarchar(4000)) FROM sys.columns AS c LEFT JOIN \
+             sys.extended_properties AS e ON e.major_id = c.object_id AND e.minor_id = c.column_id \
+             AND e.class = 1 AND e.name = 'MS_Description' WHERE c.object_id = OBJECT_ID('p')",
+            "'id' | NULL\n'nm' | 'about p.nm'\n'q' | NULL",
+        ),
+        (
+            "SELECT * FROM fn_listextendedproperty(default, default, default, default, default, \
+             default, default)",
+            "NULL | NULL | 'MS_Description' | 'about database'",
+        ),
+        (
+            "SELECT objtype, objname, value FROM sys.fn_listextendedproperty(NULL, 'schema', \
+             'dbo', 'table', default, default, default)",
+            "'TABLE' | 'p' | 'about p'",
+        ),
+        (
+            "SELECT objname, value FROM fn_listextendedproperty(N'MS_Description', N'SCHEMA', \
+             N'dbo', N'TABLE', N'p', N'COLUMN', NULL)",
+            "'nm' | 'about p.nm'",
+        ),
+        (
+            "SELECT objname FROM fn_listextendedproperty('other', 'SCHEMA', NULL, NULL, \
+             NULL, NULL, NULL)",
+            "",
+        ),
+    ] {
+        assert_eq!(rows(&mut *session, batch), expected, "{batch}");
+    }
+    let table = "@level0type = 'SCHEMA', @level0name = 'dbo', @level1type = 'TABLE', @level1name";
+    for (batch, number, part) in [
+        (format!("{add}', 'SCHEMA', 'dbo', 'TABLE', 'p'"), 15233, "already exists for 'dbo.p'"),
+        (format!("EXEC sp_updateextendedproperty 'x', 'y', {table} = 'p'"), 15217, "'dbo.p'"),
+        (format!("EXEC sp_dropextendedproperty 'x', {table} = 'p'"), 15217, "Property 'x'"),
+        (format!("EXEC sp_addextendedproperty 'x', 'y', {table} = 'no'"), 15135, "'dbo.no'"),
+        (format!("{add}', 'SCHEMA', 'none'"), 15135, "on 'none'"),
+        (format!("{add}', 'SCHEMA', 'dbo', 'TABLE'"), 15600, "sp_addextendedproperty"),
+        (format!("{add}', 'ASSEMBLY', 'a'"), 40512, "ASSEMBLY"),
+    ] {
+        let found = rows(&mut *session, &batch);
+        assert!(
+            found.starts_with(&format!("! {number}/")) && found.contains(part),
+            "{batch}: {found}"
+        );
+    }
+}
+
+#[test]
+fn properties_follow_names_and_go_with_their_objects() {
+    let server = Server::new();
+    let mut session = server.session();
+    run(&mut *session, "CREATE TABLE p (id int, nm int, x int)");
+    let of = "'SCHEMA', 'dbo', 'TABLE', 'p'";
+    run(&mut *session, &format!("EXEC sp_addextendedproperty 'd', 'of p', {of}"));
+    run(&mut *session, &format!("EXEC sp_addextendedproperty 'd', 'of nm', {of}, 'COLUMN', 'nm'"));
+    run(&mut *session, &format!("EXEC sp_addextendedproperty 'd', 'of x', {of}, 'COLUMN', 'x'"));
+    let all = "SELECT OBJECT_NAME(major_id), COL_NAME(major_id, minor_id), value FROM \
+               sys.extended_properties";
+    for (batch, expected) in [
+        (
+            "BEGIN TRAN; DROP TABLE p; ROLLBACK",
+            "'p' | NULL | 'of p'\n'p' | 'nm' | 'of nm'\n'p' | 'x' | 'of x'",
+        ),
+        ("ALTER TABLE p DROP COLUMN x", "'p' | NULL | 'of p'\n'p' | 'nm' | 'of nm'"),
+        ("ALTER TABLE p ADD x int", "'p' | NULL | 'of p'\n'p' | 'nm' | 'of nm'"),
+        ("EXEC sp_rename 'p.nm', 'k', 'COLUMN'", "'p' | NULL | 'of p'\n'p' | 'k' | 'of nm'"),
+        ("EXEC sp_rename 'p', 'q'", "'q' | NULL | 'of p'\n'q' | 'k' | 'of nm'"),
+        (
+            "EXEC sp_updateextendedproperty @name = 'd', @value = 7, @level0type = 'SCHEMA', \
+             @level0name = 'dbo', @level1type = 'TABLE', @level1name = 'q'",
+            "'q' | NULL | '7'\n'q' | 'k' | 'of nm'",
+        ),
+        (
+            "EXEC sp_dropextendedproperty 'd', 'SCHEMA', 'dbo', 'TABLE', 'q', 'COLUMN', 'k'",
+            "'q' | NULL | '7'",
+        ),
+        ("DROP TABLE q; CREATE TABLE q (k int)", ""),
+    ] {
+        run(&mut *session, batch);
+        assert_eq!(rows(&mut *session, all), expected, "{batch}");
+    }
+}

@@ -68,7 +68,8 @@ impl Run<'_> {
                         quote(&schema)
                     );
                     let result = run.s.db.connection()?.execute(&sql, [&object, letter]);
-                    result.map(|_| ()).map_err(|error| failure(&kernels, &error, &database))
+                    result.map_err(|error| failure(&kernels, &error, &database))?;
+                    run.forget_properties((&schema, &database), ("O", &object), None)
                 })
             }
             ObjectKind::Index => {
@@ -133,7 +134,8 @@ impl Run<'_> {
                 connection.execute(&sql, [&table.name, column]).map_err(fail)?;
             }
         }
-        Ok(())
+        let place = (table.schema.as_str(), table.database.as_str());
+        self.forget_properties(place, ("C", &table.name), Some(column))
     }
 
     pub(crate) fn drop_table(&mut self, table: &Arc<Table>) -> Result<()> {
@@ -152,7 +154,7 @@ impl Run<'_> {
                         .map_err(|error| failure(&kernels, &error, &table.database))?;
                 }
             }
-            Ok(())
+            run.forget_properties((&table.schema, &table.database), ("O", &table.name), None)
         })
     }
 }

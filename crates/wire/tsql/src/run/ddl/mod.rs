@@ -59,6 +59,13 @@ const OWN_TABLES: &[(&str, &str)] = &[
         cycle INTEGER NOT NULL, cached INTEGER NOT NULL, cache_size INTEGER, \
         base INTEGER NOT NULL, last INTEGER, id INTEGER NOT NULL",
     ),
+    // extended properties: of the database (D), a schema (S), an object (O), a column (C)
+    (
+        "tsql_property",
+        "kind TEXT NOT NULL, object TEXT NOT NULL COLLATE NOCASE, part TEXT NOT NULL COLLATE \
+        NOCASE, name TEXT NOT NULL COLLATE NOCASE, value TEXT, PRIMARY KEY (kind, object, part, \
+        name)",
+    ),
     // names of constraints, and unique indexes whose text has expressions for columns
     (
         "tsql_constraint",

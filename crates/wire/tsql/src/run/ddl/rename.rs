@@ -79,6 +79,8 @@ impl Run<'_> {
             let set = "column_name = ?2 WHERE table_name = ?1 AND column_name = ?3 COLLATE NOCASE";
             self.change_own(table, own, set, &[&table.name, new, &old])?;
         }
+        let place = (table.schema.as_str(), table.database.as_str());
+        self.rename_properties(place, &table.name, Some(&old), new)?;
         self.rename_in_lists(table, &old, new)
     }
 
@@ -206,6 +208,8 @@ impl Run<'_> {
             })
             .collect();
         self.rename_in_schema(&renamed, &moved)?;
+        let place = (table.schema.as_str(), table.database.as_str());
+        self.rename_properties(place, &table.name, None, &stored)?;
         for own in OWN {
             self.change_own(
                 table,

@@ -76,7 +76,8 @@ impl Run<'_> {
         self.define(&schema.clone(), |run| {
             let sql = format!("DELETE FROM {}.tsql_schema WHERE name = ?1", quote(&schema));
             let result = run.s.db.connection()?.execute(&sql, [&known]);
-            result.map(|_| ()).map_err(|error| failure(&kernels, &error, &database))
+            result.map_err(|error| failure(&kernels, &error, &database))?;
+            run.forget_properties((&schema, &database), ("S", &known), None)
         })
     }
 

@@ -4,6 +4,7 @@ pub(crate) mod figures;
 mod keys;
 pub(crate) mod machine;
 mod objects;
+pub(crate) mod properties;
 mod server;
 pub(crate) mod space;
 
@@ -81,7 +82,7 @@ pub(crate) fn epoch() -> Val {
 /// Returns all views.
 pub(crate) fn all() -> impl Iterator<Item = &'static View> {
     let own = objects::VIEWS.iter().chain(keys::VIEWS).chain(server::VIEWS).chain(figures::VIEWS);
-    own.chain(machine::VIEWS).chain(space::VIEWS)
+    own.chain(machine::VIEWS).chain(space::VIEWS).chain(properties::VIEWS)
 }
 
 /// Returns the view of this lower-case name.

@@ -20,7 +20,6 @@ pub(crate) const VIEWS: &[View] = &[
     View { name: "sys.parameters", columns: PARAMETERS, source: Source::Facts(parameters) },
     View { name: "sys.identity_columns", columns: IDENTITY, source: Source::Facts(identity) },
     View { name: "sys.computed_columns", columns: COMPUTED, source: Source::Facts(computed) },
-    View { name: "sys.extended_properties", columns: EXTENDED, source: Source::Empty },
     View { name: "sys.spt_columns", columns: DESCRIBED, source: Source::Facts(spt_columns) },
     View { name: "sys.spt_parameters", columns: DESCRIBED, source: Source::Facts(spt_parameters) },
     View { name: "sys.spt_datatype_info", columns: DATATYPES, source: Source::Server(|_| infos()) },
@@ -314,15 +313,6 @@ fn computed(facts: &Facts) -> Vec<Row> {
     });
     own.collect()
 }
-
-const EXTENDED: Columns = &[
-    ("class", TINY),
-    ("class_desc", DESC),
-    ("major_id", INT),
-    ("minor_id", INT),
-    ("name", NAME),
-    ("value", LONG),
-];
 
 /// The description of columns and parameters for ODBC's catalog procedures: our own view.
 const DESCRIBED: Columns = &[
