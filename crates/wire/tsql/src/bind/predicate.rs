@@ -1,11 +1,14 @@
 //! Search conditions.
 
+use tdekit_wire_tds::{SqlType, Value};
+
 use super::Binder;
 use crate::ast::{self, CmpOp, Expr};
 use crate::error::{Error, Result};
 use crate::functions::typing::{as_text, comparison, negated};
 use crate::functions::typing::{common_of, convert, fitted};
-use crate::plan::relation::{Query, Rows};
+use crate::plan::Alias;
+use crate::plan::relation::{Item, Query, Relation, Rows, Select};
 use crate::plan::scalar::{Node, Scalar, Shared, Subquery};
 use crate::value::{common_type, type_name};
 
@@ -69,7 +72,7 @@ impl Binder<'_> {
                 match (op, all) {
                     (CmpOp::Eq, false) => self.in_query(left, query, false),
                     (CmpOp::Ne, true) => self.in_query(left, query, true),
-                    _ => Err(Error::unsupported(if *all { "ALL" } else { "ANY" })),
+                    _ => self.quantified(left, *op, *all, query),
                 }
             }
             _ => Err(Error::NotBoolean { near: near(expr) }),
@@ -86,6 +89,41 @@ impl Binder<'_> {
         let left = fitted(left, ty)?;
         let bound = bound.into_iter().map(|item| fitted(item, ty)).collect::<Result<Vec<_>>>()?;
         Ok(negated(Scalar::condition(Node::InList(Box::new(left), bound)), not))
+    }
+
+    /// `left op ALL (query)` and `left op ANY (query)`: each row gives 1, 0 or NULL. ALL holds if
+    /// no row gives 0, ANY if one gives 1; with neither, a NULL makes it unknown, as IN has it.
+    fn quantified(
+        &mut self,
+        left: Scalar,
+        op: CmpOp,
+        all: bool,
+        query: &ast::Query,
+    ) -> Result<Scalar> {
+        let mut aggregate = false;
+        left.walk(&mut |part| {
+            aggregate |= matches!(part.node, Node::Aggregate(_));
+            true
+        });
+        if aggregate {
+            // in the query around the rows, it would be one over those
+            return Err(Error::feature("an aggregate before ALL or ANY"));
+        }
+        let bound = self.query(query, false)?;
+        let [column] = bound.columns.as_slice() else { return Err(Error::OneColumnOnly {}) };
+        let alias = self.fresh(Alias::Query);
+        let holds = comparison(op, left, column.of(alias, 0))?;
+        let constant = |value| Scalar::constant(SqlType::Int, Value::Int(value));
+        let fails = negated(holds.clone(), true);
+        let whens = vec![(holds, constant(1)), (fails, constant(0))];
+        let result = Scalar::new(SqlType::Int, true, Node::Case(whens, None));
+        let from = Relation::Derived { query: Box::new(bound.query), alias };
+        let items = vec![Item::Named(result, 0)];
+        let rows = Select { items, from: Some(from), ..Select::default() };
+        let query = Query::of(Rows::Select(Box::new(rows)));
+        let left = constant(i64::from(!all));
+        let found = Node::Query(Shared::new(Subquery::In { left, query }));
+        Ok(negated(Scalar::condition(found), all))
     }
 
     fn in_query(&mut self, left: Scalar, query: &ast::Query, not: bool) -> Result<Scalar> {

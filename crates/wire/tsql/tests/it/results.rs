@@ -142,6 +142,44 @@ fn unknown_is_not_false() {
 }
 
 #[test]
+fn all_and_any_know_the_unknown() {
+    let of = |condition: &str, set: &str| {
+        format!(
+            "SELECT CASE WHEN {condition} THEN 1 WHEN NOT ({condition}) THEN 0 END FROM (VALUES \
+             (CAST(3 AS int))) AS x (a)"
+        )
+        .replace("SET", &format!("(SELECT v FROM (VALUES {set}) AS t (v))"))
+        .replace("NONE", "(SELECT v FROM (VALUES (1)) AS t (v) WHERE v > 5)")
+    };
+    let server = Server::new();
+    let mut session = server.session();
+    for (condition, set, expected) in [
+        ("a > ALL SET", "(1), (2)", "1"),
+        ("a > ALL SET", "(1), (3)", "0"),
+        ("a > ALL SET", "(1), (NULL)", "NULL"),
+        ("a > ALL SET", "(4), (NULL)", "0"),
+        ("a > ALL NONE", "(1)", "1"),
+        ("a < ANY SET", "(1), (4)", "1"),
+        ("a < SOME SET", "(1), (3)", "0"),
+        ("a < ANY SET", "(1), (NULL)", "NULL"),
+        ("a < ANY SET", "(4), (NULL)", "1"),
+        ("a < ANY NONE", "(1)", "0"),
+        ("a <> ANY SET", "(3), (4)", "1"),
+        ("a = ALL SET", "(3), (3)", "1"),
+        ("a >= ALL SET", "('1'), ('3')", "1"),
+        ("'B' <= ALL SET", "('b'), ('c')", "1"),
+    ] {
+        let batch = of(condition, set);
+        assert_eq!(rows(&mut *session, &batch), expected, "{batch}");
+    }
+    let batch = "SELECT t.v FROM (VALUES (1), (2), (3)) AS t (v) WHERE t.v >= ALL (SELECT u.v FROM \
+                 (VALUES (1), (2)) AS u (v) WHERE u.v <= t.v + 1)";
+    assert_eq!(rows(&mut *session, batch), "2\n3");
+    let batch = "SELECT 1 FROM (VALUES (1)) AS t (v) HAVING COUNT(*) > ALL (SELECT 1)";
+    assert!(rows(&mut *session, batch).starts_with("! 40512/"), "{batch}");
+}
+
+#[test]
 fn text() {
     check(&[
         (
