@@ -35,11 +35,9 @@ pub(super) struct Shipper<'a> {
     file: StateFile,
     /// The last number that is in use.
     last: u64,
-    /// Bytes of the last object, where known.
-    bytes: Option<u64>,
     /// The last object as it was when it was looked at last, and when that was.
     seen: Option<(u64, Option<FileStamp>)>,
-    looked: Instant,
+    looked: Option<Instant>,
 }
 
 impl<'a> Shipper<'a> {
@@ -60,9 +58,8 @@ impl<'a> Shipper<'a> {
             settings,
             file,
             last: last.map_or(0, |it| it.0),
-            bytes: last.map(|it| it.1),
             seen: None,
-            looked: Instant::now(),
+            looked: None,
         };
         let why = shipper.compare(last, objects.len())?;
         Ok((shipper, why))
@@ -94,11 +91,13 @@ impl<'a> Shipper<'a> {
         };
         let is_due = match stamp {
             Some(_) => self.seen != Some((number, stamp)),
-            None => self.looked.elapsed() >= LOOK_AT_OBJECT,
+            None => self.looked.is_none_or(|looked| looked.elapsed() >= LOOK_AT_OBJECT),
         };
-        let Some(bytes) = self.bytes.filter(|_| is_due) else { return Ok(true) };
-        self.looked = Instant::now();
-        let ids = self.store.now(number, bytes).and_then(|media| {
+        if !is_due {
+            return Ok(true);
+        }
+        self.looked = Some(Instant::now());
+        let ids = self.store.now(number).and_then(|media| {
             let set_id = media.only_info()?.set_id;
             Ok((hex::encode(set_id), hex::encode(media.only_digest()?)))
         });
@@ -371,7 +370,6 @@ impl<'a> Shipper<'a> {
             then.log_bytes = then.log_bytes.saturating_add(made.media_bytes);
         }
         self.shipped(then)?;
-        self.bytes = Some(made.media_bytes);
         Ok(made.media_bytes)
     }
 
@@ -380,7 +378,6 @@ impl<'a> Shipper<'a> {
         let bytes = self.store.list()?.get(&number).copied().unwrap_or(0);
         let media = Media::open(vec![self.store.source(number, bytes)?])?;
         if self.adopt(number, media.only_info()?, &media)? {
-            self.bytes = Some(bytes);
             return Ok(bytes);
         }
         Err(ArchiveError::Overtaken { object: self.store.shown(number) }.into())

@@ -157,8 +157,8 @@ impl Store {
     ///
     /// # Errors
     /// Those of [`Media::open`].
-    pub(super) fn now(&self, number: u64, bytes: u64) -> Result<Media, RunError> {
-        Media::open(vec![self.objects.source(&name_of(number), bytes)?])
+    pub(super) fn now(&self, number: u64) -> Result<Media, RunError> {
+        Media::open(vec![place::Place::of(&self.place.object(number)).source()?])
     }
 
     pub(super) fn target(&self, number: u64) -> Result<Box<dyn Target>, RunError> {
