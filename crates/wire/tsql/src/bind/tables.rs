@@ -127,6 +127,7 @@ impl Binder<'_> {
             nullable: true,
             identity: false,
             column: ColumnRef::named(Some(alias), &column.name),
+            value: None,
         });
         let columns = offered.collect();
         let shown = call.alias.clone();

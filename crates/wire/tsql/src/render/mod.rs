@@ -3,6 +3,7 @@
 pub(crate) mod aggregates;
 mod change;
 pub(crate) mod kernels;
+mod merge;
 mod relation;
 mod scalar;
 pub(crate) mod sql;
@@ -17,10 +18,9 @@ use crate::plan::Needs;
 use crate::plan::change::Statement;
 use crate::plan::scalar::Scalar;
 use crate::value::storage;
-pub(crate) use change::{
-    Place, delete_of_row, insert_of_row, row_of, update_of_row, update_versions,
-};
+pub(crate) use change::{Place, insert_of_row, update_of_row, update_versions};
 use kernels::{Guard, Kernels};
+pub(crate) use merge::Texts;
 use sql::Sql;
 
 /// A statement for SQLite, ready to run.

@@ -10,21 +10,12 @@ use crate::bind::merge::{Doing, Filling, Merging};
 use crate::error::{Error, Result};
 use crate::functions::eval::{Env, eval};
 use crate::plan::scalar::Scalar;
-use crate::render::{self, Place, Rendered};
+use crate::render::{Rendered, Texts};
 use crate::run::catalog::{Table, TableColumn};
 use crate::run::state::{Frame, Signal};
 use crate::run::target::Target;
 use crate::run::work::Run;
 use crate::value::{Val, storage};
-
-/// SQLite's texts for one row.
-#[derive(Debug)]
-pub(crate) struct Texts {
-    /// Of each action.
-    actions: Vec<String>,
-    /// Reads all columns of a row.
-    image: String,
-}
 
 /// A row that takes an action.
 struct Found {
@@ -32,36 +23,6 @@ struct Found {
     row: Option<i64>,
     action: usize,
     values: Vec<Val>,
-}
-
-impl Texts {
-    pub(crate) fn of(merging: &Merging) -> Texts {
-        let table = &merging.table;
-        let text = |action: &Doing| match action {
-            Doing::Delete => render::delete_of_row(table),
-            Doing::Update(columns) => {
-                let names = columns.iter().map(|(column, _)| column.name.as_str());
-                render::update_of_row(table, names).unwrap_or_default()
-            }
-            Doing::Insert(columns) => {
-                let mut params = 0;
-                let places = columns.iter().map(|(column, filling)| {
-                    let place = match filling {
-                        Filling::Identity => Place::Identity,
-                        Filling::Version => Place::Version,
-                        Filling::Value(_) | Filling::Default(_) => {
-                            params += 1;
-                            Place::Param(params - 1)
-                        }
-                    };
-                    (column.name.as_str(), place)
-                });
-                render::insert_of_row(table, places)
-            }
-        };
-        let actions = merging.actions.iter().map(text).collect();
-        Texts { actions, image: render::row_of(table) }
-    }
 }
 
 fn internal(error: rusqlite::Error) -> Error {

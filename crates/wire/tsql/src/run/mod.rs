@@ -14,6 +14,7 @@ pub(crate) mod dbcc;
 mod ddl;
 pub(crate) mod describe;
 pub(crate) mod exec;
+pub(crate) mod given;
 pub(crate) mod holder;
 pub(crate) mod integers;
 pub(crate) mod locking;

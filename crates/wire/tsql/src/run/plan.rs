@@ -7,9 +7,8 @@ use tdekit_wire_tds::{Command, SqlType};
 use crate::ast::OutputInto;
 use crate::bind::merge::Merging;
 use crate::bind::rowwise::Rowwise;
-use crate::render::Rendered;
+use crate::render::{Rendered, Texts};
 use crate::run::catalog::Table;
-use crate::run::merge::Texts;
 
 /// A statement bound to the catalog.
 #[derive(Debug)]

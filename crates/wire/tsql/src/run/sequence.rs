@@ -5,66 +5,24 @@
 //! written again, so that none is given twice. All sessions of a server share what they know of
 //! values that were given, until that is in the file.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension};
 use tdekit_wire_tds::{SqlType, Value};
 
 use super::called::{Called, Given};
 use super::db::{Db, failure};
+use super::given::Taken;
 use super::tran::Own;
 use crate::ast::{Expr, Name};
 use crate::error::{Error, Result};
 use crate::name::quote;
 use crate::plan::table::Sequence;
+use crate::run::catalog::facts::sequence_named;
+use crate::run::catalog::model::Stored;
 use crate::run::catalog::named::has_table;
 use crate::run::state::Signal;
 use crate::run::work::Run;
-use crate::value::sequence::{Counter, Rule};
-
-/// A sequence as `tsql_sequence` has it.
-#[derive(Debug, Clone)]
-pub(crate) struct Stored {
-    /// Of this definition: another one, by CREATE or ALTER, has another number.
-    pub(crate) id: i64,
-    pub(crate) ty: SqlType,
-    pub(crate) start: i64,
-    /// The first value after CREATE or RESTART.
-    pub(crate) base: i64,
-    /// The last value since then.
-    pub(crate) last: Option<i64>,
-    /// None for NO CACHE; the size, if one was given. It changes nothing here.
-    pub(crate) cache: Option<Option<i64>>,
-    pub(crate) rule: Rule,
-}
-
-impl Stored {
-    pub(crate) fn next(&self) -> Option<i64> {
-        match self.last {
-            None => Some(self.base),
-            Some(last) => self.rule.after(last),
-        }
-    }
-}
-
-/// The last values of definitions that sessions of this server have given.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct GivenValues(Arc<Mutex<HashMap<i64, i64>>>);
-
-impl GivenValues {
-    fn with<T>(&self, work: impl FnOnce(&mut HashMap<i64, i64>) -> T) -> T {
-        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// A value that was given in a transaction that is still open.
-#[derive(Debug, Clone)]
-pub(crate) struct Taken {
-    sequence: Arc<Sequence>,
-    id: i64,
-    last: i64,
-}
+use crate::value::sequence::{Counter, Steps};
 
 /// Returns the sequences that an expression takes values of, as it names them.
 pub(crate) fn taken(text: &str) -> Vec<Name> {
@@ -88,55 +46,10 @@ impl Db {
         let (schema, database, object) = self.place(name, current)?;
         let kernels = self.kernels.clone();
         let connection = self.connection()?;
-        let found = definition(connection, &schema, &object)
+        let found = sequence_named(connection, &schema, &object)
             .map_err(|error| failure(&kernels, &error, &database))?;
         Ok(found.map(|(name, stored)| Arc::new(Sequence { schema, database, name, ty: stored.ty })))
     }
-}
-
-/// Reads the definition of a sequence, and its name as it was written.
-fn definition(
-    connection: &Connection,
-    schema: &str,
-    name: &str,
-) -> rusqlite::Result<Option<(String, Stored)>> {
-    if !has_table(connection, schema, "tsql_sequence")? {
-        return Ok(None);
-    }
-    let sql = format!("SELECT * FROM {}.tsql_sequence WHERE name = ?1", quote(schema));
-    connection.prepare_cached(&sql)?.query_row([name], row).optional()
-}
-
-/// Reads all sequences of a database.
-pub(crate) fn all(
-    connection: &Connection,
-    schema: &str,
-) -> rusqlite::Result<Vec<(String, Stored)>> {
-    if !has_table(connection, schema, "tsql_sequence")? {
-        return Ok(Vec::new());
-    }
-    let sql = format!("SELECT * FROM {}.tsql_sequence ORDER BY name", quote(schema));
-    let mut statement = connection.prepare_cached(&sql)?;
-    let rows = statement.query_map([], row)?;
-    rows.collect()
-}
-
-fn row(row: &rusqlite::Row<'_>) -> rusqlite::Result<(String, Stored)> {
-    let ty: String = row.get(1)?;
-    let cached: bool = row.get(7)?;
-    let size: Option<i64> = row.get(8)?;
-    let rule =
-        Rule { step: row.get(3)?, minimum: row.get(4)?, maximum: row.get(5)?, cycle: row.get(6)? };
-    let stored = Stored {
-        id: row.get(11)?,
-        ty: crate::parse::from_declared(&ty),
-        start: row.get(2)?,
-        base: row.get(9)?,
-        last: row.get(10)?,
-        cache: cached.then_some(size),
-        rule,
-    };
-    Ok((row.get(0)?, stored))
 }
 
 impl Run<'_> {
@@ -154,7 +67,7 @@ impl Run<'_> {
     /// Reads a sequence, with what this server has given of it.
     pub(super) fn read_sequence(&mut self, sequence: &Sequence) -> Result<Stored> {
         let kernels = self.s.db.kernels.clone();
-        let found = definition(self.s.db.connection()?, &sequence.schema, &sequence.name)
+        let found = sequence_named(self.s.db.connection()?, &sequence.schema, &sequence.name)
             .map_err(|error| failure(&kernels, &error, &sequence.database))?;
         let (_, mut stored) =
             found.ok_or_else(|| Error::InvalidObject { name: sequence.name.clone() })?;
@@ -360,7 +273,7 @@ impl Run<'_> {
         sequence: &Arc<Sequence>,
         name: &str,
         size: i64,
-    ) -> Result<(i64, i64, i64, Rule)> {
+    ) -> Result<(i64, i64, i64, Steps)> {
         let sequences = std::slice::from_ref(sequence);
         let own = self.begin_own(&sequence.schema, false)?;
         let take = |run: &mut Self| {

@@ -12,11 +12,11 @@ use tdekit_wire_tds::{
 use super::activity::Activities;
 use super::calls::Calls;
 use super::db::Db;
+use super::given::GivenValues;
 use super::holder::Locks;
 use super::locks::Owner;
 use super::meter::{Meter, Used};
 use super::options::Options;
-use super::sequence::GivenValues;
 use super::tallies::{Origin, Tallies};
 use crate::ast::Kind;
 use crate::error::{At, Error};

@@ -7,9 +7,9 @@ use tdekit_wire_tds::{Caller, Sink};
 
 use super::activity::Place;
 use super::db::Db;
+use super::given::{GivenValues, Taken};
 use super::holder::Holder;
 use super::meter::{Meter, Used};
-use super::sequence::{GivenValues, Taken};
 use super::state::State;
 use super::tallies::Tallies;
 use crate::run::called::Compiled;

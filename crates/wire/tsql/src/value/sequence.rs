@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 pub(crate) struct Counter {
     /// The value of the first row; None if the sequence has reached its end.
     pub(crate) first: Option<i64>,
-    pub(crate) rule: Rule,
+    pub(crate) rule: Steps,
     /// By place: its rows so far, and the value of its next row.
     places: Vec<(usize, u64, Option<i64>)>,
     given: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Counter {
 
 /// How the values of a sequence follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Rule {
+pub(crate) struct Steps {
     /// Not 0.
     pub(crate) step: i64,
     pub(crate) minimum: i64,
@@ -27,7 +27,7 @@ pub(crate) struct Rule {
     pub(crate) cycle: bool,
 }
 
-impl Rule {
+impl Steps {
     /// Returns the value after this one; None at the end.
     pub(crate) fn after(&self, value: i64) -> Option<i64> {
         let next = value.checked_add(self.step);
@@ -61,7 +61,7 @@ impl Rule {
 }
 
 impl Counter {
-    pub(crate) fn new(first: Option<i64>, rule: Rule) -> Counter {
+    pub(crate) fn new(first: Option<i64>, rule: Steps) -> Counter {
         Counter { first, rule, places: Vec::new(), given: 0, last: None }
     }
 
@@ -99,8 +99,8 @@ impl Counter {
 mod tests {
     use super::*;
 
-    fn rule(step: i64, minimum: i64, maximum: i64, cycle: bool) -> Rule {
-        Rule { step, minimum, maximum, cycle }
+    fn rule(step: i64, minimum: i64, maximum: i64, cycle: bool) -> Steps {
+        Steps { step, minimum, maximum, cycle }
     }
 
     #[test]

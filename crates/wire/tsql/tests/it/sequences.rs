@@ -56,13 +56,25 @@ fn values_follow_each_other_wherever_they_are_taken() {
                 "SELECT definition FROM sys.default_constraints WHERE name = 'd'",
                 "'(NEXT VALUE FOR [dbo].[s])'",
             ),
+        ],
+    );
+    rows(&mut *session, "SELECT NEXT VALUE FOR s");
+    catalog(&server);
+}
+
+/// The sequence of the test above, in the catalog.
+fn catalog(server: &Server) {
+    let mut session = server.session();
+    good(
+        &mut *session,
+        &[
             (
                 "SELECT name, type, start_value, increment, minimum_value, maximum_value,
                  is_cycling,
                  is_cached, cache_size, TYPE_NAME(system_type_id), precision, scale, current_value,
                  is_exhausted FROM sys.sequences",
                 "'s' | 'SO' | 10 | 5 | -2147483648 | 2147483647 | 0 | 1 | NULL | 'int' | 10 | 0 | \
-                 95 | 0",
+                 100 | 0",
             ),
             (
                 "SELECT SEQUENCE_SCHEMA, SEQUENCE_NAME, DATA_TYPE, START_VALUE, MAXIMUM_VALUE,
@@ -98,6 +110,12 @@ fn values_follow_each_other_wherever_they_are_taken() {
             ("SELECT COUNT(*) FROM sys.objects WHERE type = 'SO'", "0"),
         ],
     );
+    healthy(server);
+    of_a_schema(server);
+}
+
+fn of_a_schema(server: &Server) {
+    let mut session = server.session();
     rows(&mut *session, "CREATE SCHEMA x");
     rows(&mut *session, "CREATE SEQUENCE x.s START WITH 3");
     bad(&mut *session, &[("DROP SCHEMA x", "3729/16/1"), ("SELECT NEXT VALUE FOR s", "208/16/1")]);
@@ -113,7 +131,7 @@ fn values_follow_each_other_wherever_they_are_taken() {
             ("DROP SEQUENCE x.s; DROP SCHEMA x", ""),
         ],
     );
-    healthy(&server);
+    healthy(server);
 }
 
 #[test]

@@ -13,8 +13,9 @@ use crate::ast::{Action, Hints, Kind, Name, TableRef};
 use crate::bind::{Binder, Scope, Variables};
 use crate::error::Result;
 use crate::name::quote;
-use crate::run::catalog::model::object_id;
+use crate::run::catalog::model::{Stored, object_id};
 use crate::run::db::{Db, View, failure};
+use crate::value::sequence::Steps;
 
 /// Reads a database, with the session's temporary tables.
 ///
@@ -56,9 +57,9 @@ pub(crate) fn read(db: &mut Db, database: &str) -> Result<Facts> {
             _ => facts.add_procedure(id, text.as_deref().unwrap_or_default()),
         }
     }
-    let sequences = crate::run::sequence::all(db.connection()?, &schema)
+    let all = sequences(db.connection()?, &schema)
         .map_err(|error| failure(&kernels, &error, database))?;
-    for (stored, sequence) in sequences {
+    for (stored, sequence) in all {
         let (id, parent, text, hidden) = (object_id(&stored), 0, None, false);
         let (schema, name) = schema_and_name(&stored);
         facts.objects.push(Object { id, schema, name, kind: "SO", parent, text, hidden });
@@ -509,4 +510,46 @@ pub(crate) fn foreign_keys(
         }
     }
     Ok(keys.into_iter().map(|(_, key)| key).collect())
+}
+
+/// Reads the definition of a sequence, and its name as it was written.
+pub(crate) fn sequence_named(
+    connection: &Connection,
+    schema: &str,
+    name: &str,
+) -> rusqlite::Result<Option<(String, Stored)>> {
+    if !has_table(connection, schema, "tsql_sequence")? {
+        return Ok(None);
+    }
+    let sql = format!("SELECT * FROM {}.tsql_sequence WHERE name = ?1", quote(schema));
+    connection.prepare_cached(&sql)?.query_row([name], sequence).optional()
+}
+
+/// Reads all sequences of a database.
+fn sequences(connection: &Connection, schema: &str) -> rusqlite::Result<Vec<(String, Stored)>> {
+    if !has_table(connection, schema, "tsql_sequence")? {
+        return Ok(Vec::new());
+    }
+    let sql = format!("SELECT * FROM {}.tsql_sequence ORDER BY name", quote(schema));
+    let mut statement = connection.prepare_cached(&sql)?;
+    let rows = statement.query_map([], sequence)?;
+    rows.collect()
+}
+
+fn sequence(row: &rusqlite::Row<'_>) -> rusqlite::Result<(String, Stored)> {
+    let ty: String = row.get(1)?;
+    let cached: bool = row.get(7)?;
+    let size: Option<i64> = row.get(8)?;
+    let rule =
+        Steps { step: row.get(3)?, minimum: row.get(4)?, maximum: row.get(5)?, cycle: row.get(6)? };
+    let stored = Stored {
+        id: row.get(11)?,
+        ty: crate::parse::from_declared(&ty),
+        start: row.get(2)?,
+        base: row.get(9)?,
+        last: row.get(10)?,
+        cache: cached.then_some(size),
+        rule,
+    };
+    Ok((row.get(0)?, stored))
 }

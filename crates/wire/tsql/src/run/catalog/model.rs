@@ -5,7 +5,7 @@ use tdekit_wire_tds::SqlType;
 
 use crate::host::Database;
 use crate::lex::{Tok, lex};
-use crate::run::sequence::Stored;
+use crate::value::sequence::Steps;
 
 /// Suffix of the name of a unique index over columns that may be NULL: the index beside it.
 pub(crate) const NULLS: &str = "\u{1f}null";
@@ -102,6 +102,31 @@ pub(crate) struct ProcedureParameter {
     pub(crate) name: String,
     pub(crate) ty: SqlType,
     pub(crate) output: bool,
+}
+
+/// A sequence as `tsql_sequence` has it.
+#[derive(Debug, Clone)]
+pub(crate) struct Stored {
+    /// Of this definition: another one, by CREATE or ALTER, has another number.
+    pub(crate) id: i64,
+    pub(crate) ty: SqlType,
+    pub(crate) start: i64,
+    /// The first value after CREATE or RESTART.
+    pub(crate) base: i64,
+    /// The last value since then.
+    pub(crate) last: Option<i64>,
+    /// None for NO CACHE; the size, if one was given. It changes nothing here.
+    pub(crate) cache: Option<Option<i64>>,
+    pub(crate) rule: Steps,
+}
+
+impl Stored {
+    pub(crate) fn next(&self) -> Option<i64> {
+        match self.last {
+            None => Some(self.base),
+            Some(last) => self.rule.after(last),
+        }
+    }
 }
 
 /// One database.

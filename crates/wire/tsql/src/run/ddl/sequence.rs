@@ -7,9 +7,10 @@ use crate::ast::{Name, SequenceOptions};
 use crate::error::{Error, Result};
 use crate::name::quote;
 use crate::plan::table::Sequence;
-use crate::run::sequence::{Stored, taken};
+use crate::run::catalog::model::Stored;
+use crate::run::sequence::taken;
 use crate::run::work::Run;
-use crate::value::sequence::Rule;
+use crate::value::sequence::Steps;
 use crate::value::storage;
 
 /// The numbers that a type has.
@@ -79,7 +80,7 @@ impl Stored {
             self.cache = cached.then_some(size);
         }
         let cycle = options.cycle.unwrap_or(self.rule.cycle);
-        self.rule = Rule { step, minimum, maximum, cycle };
+        self.rule = Steps { step, minimum, maximum, cycle };
         Ok(())
     }
 }
@@ -109,7 +110,7 @@ impl Run<'_> {
             base: 0,
             last: None,
             cache: Some(None),
-            rule: Rule { step: 1, minimum, maximum, cycle: false },
+            rule: Steps { step: 1, minimum, maximum, cycle: false },
         };
         made.change(options, true, &object)?;
         self.define(&schema.clone(), |run| {
@@ -177,7 +178,7 @@ impl Run<'_> {
             ?10, ?11, ?12)",
             quote(&sequence.schema)
         );
-        let Rule { step, minimum, maximum, cycle } = made.rule;
+        let Steps { step, minimum, maximum, cycle } = made.rule;
         let with = rusqlite::params![
             sequence.name,
             storage::declared(made.ty),
