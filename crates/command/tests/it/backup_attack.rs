@@ -599,10 +599,23 @@ fn only_databases_are_replaced_and_no_side_file_is_a_target() {
         assert!(told.contains("nothing was replaced"), "{told}");
         assert!(fs::read(&path).unwrap() == before, "{}", path.display());
     }
-    let store = home.join("keystore.tdk");
-    let over = ["restore", text(&media), "--replace", "--force", "--to", text(&store)];
-    assert!(stores.known.fails(1, over).contains("a file of a key store"));
-    for suffix in ["-journal", "-wal", "-shm", "-seals", "-seals2", "-tdekit-paused"] {
+    fs::create_dir(home.join("serve")).unwrap();
+    for own in ["keystore.tdk", "keystore.lock", "serve/logins.json", "serve/tls-key.pem"] {
+        let own = home.join(own);
+        let over = ["restore", text(&media), "--replace", "--force", "--to", text(&own)];
+        assert!(stores.known.fails(1, over).contains("a file of a key store"), "{own:?}");
+    }
+    let suffixes = [
+        "-journal",
+        "-wal",
+        "-shm",
+        "-seals",
+        "-seals2",
+        "-tdekit-paused",
+        "-replica",
+        "-mj0AF912345",
+    ];
+    for suffix in suffixes {
         let side = format!("{}{suffix}", text(&database));
         stores.known.fails(1, ["backup", text(&database), "--to", &side]);
         stores.known.fails(1, ["restore", text(&media), "--to", &side]);
