@@ -363,8 +363,8 @@ impl JournalFile {
         Ok(opened?)
     }
 
-    /// Returns SQLite's first byte if it is not zero, from as few extents as possible; none if all of
-    /// the journal must be read to know it.
+    /// Returns SQLite's first byte if it is not zero, from as few extents as possible; none if all
+    /// of the journal must be read to know it.
     ///
     /// SQLite asks for this byte to check whether a journal is hot, under a shared lock. If every
     /// connection opened the whole journal then, many of them would together hold that lock all the
@@ -434,8 +434,8 @@ impl JournalFile {
         Ok(JournalHeader::decode(&copies))
     }
 
-    /// Takes the header, if the journal is of this database and of a transaction that has not ended;
-    /// returns false if that transaction has ended.
+    /// Takes the header, if the journal is of this database and of a transaction that has not
+    /// ended; returns false if that transaction has ended.
     fn accept(&mut self, header: JournalHeader) -> Result<bool, VfsError> {
         if header.file_id != self.file_id {
             return Err(VfsError::Journal);

@@ -4,6 +4,7 @@
 //! other: the interpreter ([`Error`]), the server around it ([`ServerError`]) and the endpoint
 //! ([`SessionError`]). [`Told`] has the messages that are not errors.
 
+mod error;
 mod server;
 mod session;
 mod statement;

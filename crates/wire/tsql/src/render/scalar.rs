@@ -151,15 +151,8 @@ impl Renderer<'_> {
                 out.push("))");
             }
             Node::Like { text, pattern, escape } if !self.inline => {
-                match self.like_range(text, pattern, escape.as_deref()) {
-                    Some((column, low, high)) => {
-                        out.push("(");
-                        self.range(column, low, high, out);
-                        self.kernel(bound, out)?;
-                        out.push(")");
-                    }
-                    None => self.kernel(bound, out)?,
-                }
+                let range = self.like_range(text, pattern, escape.as_deref());
+                self.like(bound, range, out)?;
             }
             Node::Case(whens, otherwise) => self.case(whens, otherwise.as_deref(), out)?,
             Node::Call(Func::Coalesce, args) => {
@@ -172,6 +165,21 @@ impl Renderer<'_> {
             }
             _ => self.kernel(bound, out)?,
         }
+        Ok(())
+    }
+
+    /// Writes a LIKE, behind the range of its column that its pattern begins with, if it has one.
+    fn like(
+        &mut self,
+        bound: &Scalar,
+        range: Option<(&ColumnRef, Scalar, Scalar)>,
+        out: &mut Sql,
+    ) -> Result<()> {
+        let Some((column, low, high)) = range else { return self.kernel(bound, out) };
+        out.push("(");
+        self.range(column, low, high, out);
+        self.kernel(bound, out)?;
+        out.push(")");
         Ok(())
     }
 

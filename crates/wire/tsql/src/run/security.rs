@@ -449,6 +449,38 @@ pub(super) fn text_argument(given: &[Given], at: usize, name: &str) -> Option<St
     }
 }
 
+/// The rows of `sp_server_info`.
+fn server_info(given: &[Given]) -> Rows {
+    let attributes = [
+        (1, "DBMS_NAME", "Microsoft SQL Server"),
+        (2, "DBMS_VER", tdekit_wire_tds::product::VERSION),
+        (10, "OWNER_TERM", "owner"),
+        (11, "TABLE_TERM", "table"),
+        (16, "IDENTIFIER_CASE", "MIXED"),
+        (18, "COLLATION_SEQ", "charset=iso_1 sort_order=nocase_iso"),
+        (500, "SYS_SPROC_VERSION", tdekit_wire_tds::product::VERSION),
+    ];
+    let wanted = given.first().and_then(|arg| match arg.value {
+        Some(Value::Int(id)) => Some(id),
+        _ => None,
+    });
+    let text = SqlType::VarChar(tdekit_wire_tds::Length::Of(255));
+    Rows {
+        columns: vec![
+            ("attribute_id".to_owned(), SqlType::Int),
+            ("attribute_name".to_owned(), text),
+            ("attribute_value".to_owned(), text),
+        ],
+        rows: attributes
+            .iter()
+            .filter(|(id, ..)| wanted.is_none_or(|wanted| wanted == *id))
+            .map(|(id, name, value)| {
+                vec![Value::Int(*id), Value::Text((*name).into()), Value::Text((*value).into())]
+            })
+            .collect(),
+    }
+}
+
 /// Calls a system procedure; None if there is none of this name.
 pub(crate) fn system_procedure(
     run: &mut Run<'_>,
@@ -459,38 +491,7 @@ pub(crate) fn system_procedure(
     match name {
         "sp_sequence_get_range" => run.sequence_range(given).map(Some),
         "sp_server_info" => {
-            let attributes = [
-                (1, "DBMS_NAME", "Microsoft SQL Server"),
-                (2, "DBMS_VER", tdekit_wire_tds::product::VERSION),
-                (10, "OWNER_TERM", "owner"),
-                (11, "TABLE_TERM", "table"),
-                (16, "IDENTIFIER_CASE", "MIXED"),
-                (18, "COLLATION_SEQ", "charset=iso_1 sort_order=nocase_iso"),
-                (500, "SYS_SPROC_VERSION", tdekit_wire_tds::product::VERSION),
-            ];
-            let wanted = given.first().and_then(|arg| match arg.value {
-                Some(Value::Int(id)) => Some(id),
-                _ => None,
-            });
-            let text = SqlType::VarChar(tdekit_wire_tds::Length::Of(255));
-            let rows = Rows {
-                columns: vec![
-                    ("attribute_id".to_owned(), SqlType::Int),
-                    ("attribute_name".to_owned(), text),
-                    ("attribute_value".to_owned(), text),
-                ],
-                rows: attributes
-                    .iter()
-                    .filter(|(id, ..)| wanted.is_none_or(|wanted| wanted == *id))
-                    .map(|(id, name, value)| {
-                        vec![
-                            Value::Int(*id),
-                            Value::Text((*name).into()),
-                            Value::Text((*value).into()),
-                        ]
-                    })
-                    .collect(),
-            };
+            let rows = server_info(given);
             let frame = Frame { procedure: name.to_owned(), ..Frame::empty() };
             run.give(&rows, &frame).map(|signal| Some(done(signal)))
         }
