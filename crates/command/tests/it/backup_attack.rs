@@ -605,17 +605,8 @@ fn only_databases_are_replaced_and_no_side_file_is_a_target() {
         let over = ["restore", text(&media), "--replace", "--force", "--to", text(&own)];
         assert!(stores.known.fails(1, over).contains("a file of a key store"), "{own:?}");
     }
-    let suffixes = [
-        "-journal",
-        "-wal",
-        "-shm",
-        "-seals",
-        "-seals2",
-        "-tdekit-paused",
-        "-replica",
-        "-mj0AF912345",
-    ];
-    for suffix in suffixes {
+    let suffixes = "-journal -wal -shm -seals -seals2 -tdekit-paused -replica -mj0AF912345";
+    for suffix in suffixes.split(' ') {
         let side = format!("{}{suffix}", text(&database));
         stores.known.fails(1, ["backup", text(&database), "--to", &side]);
         stores.known.fails(1, ["restore", text(&media), "--to", &side]);
