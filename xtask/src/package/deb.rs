@@ -16,8 +16,9 @@ use crate::process::{output, root, run, run_quietly, target_dir};
 
 const LIBRARIES: &str = "usr/lib/tdekit";
 const PLUGIN_DIR: &str = "usr/lib/mysql/plugin";
-/// Maximum size of the extension: 5 MiB.
-const MOST_EXTENSION_BYTES: u64 = 5 << 20;
+/// Maximum size of the extension: 5.5 MiB. Two thirds are the ciphers' libraries with their kernels
+/// for each processor.
+const MOST_EXTENSION_BYTES: u64 = 11 << 19;
 /// Packages installed beside ours in a proof: those that they extend, and those that read their
 /// files.
 const BESIDE: [&str; 8] =
