@@ -405,3 +405,21 @@ fn a_pipe_without_a_writer_does_not_hold_a_command() {
         assert!(!waiting.wait().unwrap().success(), "{option}");
     }
 }
+
+/// SQLite accepts such rows when it is told to, as T-SQL's constraints that are not trusted do.
+#[test]
+fn a_row_that_violates_a_check_is_not_damage() {
+    let place = Place::with_store();
+    place.ok(["cert", "create", "AppCert"]);
+    let dir = Dir::new();
+    let (path, media, restored) = (dir.path("app.db"), dir.path("app.bak"), dir.path("r.db"));
+    let rows = "PRAGMA ignore_check_constraints = ON;
+                CREATE TABLE t(a CHECK(a > 0)); INSERT INTO t VALUES(0)";
+    rusqlite::Connection::open(&path).unwrap().execute_batch(rows).unwrap();
+    let run = place.ok(["backup", text(&path), "--to", text(&media)]);
+    assert!(run.out.contains("quick_check ok"), "{run:?}");
+    place.ok(["restore", text(&media), "--to", text(&restored), "--check"]);
+    place.ok(["doctor", text(&restored)]);
+    place.ok(["encrypt", text(&restored), "--certificate", "AppCert"]);
+    place.ok(["doctor", text(&restored)]);
+}

@@ -16,7 +16,7 @@ use crate::copy::stand_in_for_collations;
 use crate::error::{DatabaseError, io_error};
 use crate::ffi::{last_vfs_error, register};
 use crate::inspect::{FileKind, read_area};
-use crate::source::{pragma, refuse_odd_sides};
+use crate::source::{pass_over_constraints, pragma, refuse_odd_sides};
 use crate::status::{Encryption, Status, Store, status};
 use crate::target::with_suffix;
 use crate::versions::pages_by_key_version;
@@ -310,6 +310,7 @@ fn check_structure(
     let path = found.status.path.clone();
     let phase = Phase::begin(watch, "checking the structure", None);
     let check = || -> rusqlite::Result<Vec<String>> {
+        pass_over_constraints(db)?;
         let mut check = db.prepare(&format!("PRAGMA main.quick_check({MOST_STRUCTURE})"))?;
         check.query_map([], |row| row.get(0))?.collect()
     };

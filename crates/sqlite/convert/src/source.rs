@@ -223,6 +223,16 @@ pub fn pragma<T: rusqlite::types::FromSql>(db: &Connection, name: &str) -> rusql
     db.pragma_query_value(Some("main"), name, |row| row.get(0))
 }
 
+/// Makes SQLite's checks pass over rows that violate a CHECK. They are not damage: SQLite accepts
+/// them when it is told to, as for constraints of T-SQL that are not trusted. It also leaves out
+/// functions of the application in such a constraint.
+///
+/// # Errors
+/// SQLite's.
+pub fn pass_over_constraints(db: &Connection) -> rusqlite::Result<()> {
+    db.pragma_update(None, "ignore_check_constraints", true)
+}
+
 /// Fails if another process has the file open.
 pub fn check_alone(path: &Path, file: &File) -> Result<(), DatabaseError> {
     let metadata = file.metadata().map_err(io_error("examine", path))?;

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, Row};
 use tdekit_backup_media::Id;
-use tdekit_sqlite_convert::{DatabaseError, stand_in_for_collations};
+use tdekit_sqlite_convert::{DatabaseError, pass_over_constraints, stand_in_for_collations};
 
 pub(crate) use self::direct::open_kept;
 use self::direct::{By, Direct};
@@ -274,6 +274,7 @@ impl Snapshot {
                 }
             });
             let found = stand_in_for_collations(&connection).and_then(|()| {
+                pass_over_constraints(&connection)?;
                 let sql = "PRAGMA main.quick_check(1)";
                 connection.query_row(sql, [], |row| row.get::<_, String>(0))
             });

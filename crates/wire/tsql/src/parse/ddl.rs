@@ -333,8 +333,8 @@ impl Parser<'_> {
         let end = self.at.checked_sub(1).map_or(start, |at| self.tokens[at].end);
         let text = self.text.get(start..end).unwrap_or_default().to_owned();
         let persisted = self.eat("PERSISTED");
-        if persisted {
-            self.eat_words(&["NOT", "NULL"]);
+        if persisted && self.eat_words(&["NOT", "NULL"]) {
+            return Err(Error::feature("NOT NULL of a computed column"));
         }
         if self.is("REFERENCES") || self.starts_constraint() {
             return Err(Error::feature("a constraint of a computed column"));

@@ -296,6 +296,9 @@ impl Run<'_> {
                 if let Some(signal) = told? {
                     return Ok(signal);
                 }
+                if let (Some(name), RestoreKind::Database) = (&restore.database, restore.kind) {
+                    self.s.given.forget(name);
+                }
                 self.s.db.changed();
                 rows = given;
             }

@@ -71,7 +71,7 @@ impl Run<'_> {
             .map_err(|error| failure(&kernels, &error, &sequence.database))?;
         let (_, mut stored) =
             found.ok_or_else(|| Error::InvalidObject { name: sequence.name.clone() })?;
-        let known = self.s.given.with(|given| given.get(&stored.id).copied());
+        let known = self.s.given.last(&sequence.database, stored.id);
         let further = |known: i64| match stored.last {
             Some(last) if stored.rule.cycle => known != last,
             Some(last) if stored.rule.step > 0 => known > last,
@@ -147,7 +147,7 @@ impl Run<'_> {
 
     fn store_last(&mut self, sequence: &Arc<Sequence>, last: i64) -> Result<()> {
         let id = self.read_sequence(sequence)?.id;
-        self.s.given.with(|given| given.insert(id, last));
+        self.s.given.note(&sequence.database, id, last);
         self.s.taken.push(Taken { sequence: sequence.clone(), id, last });
         if !self.in_sqlite() {
             // undone on SQLite's own: the value is written with the next one

@@ -154,6 +154,8 @@ fn a_row_version_grows_with_each_change() {
             ("INSERT t (a, v) SELECT 30, 0x01", "273/16/1"),
             ("INSERT t VALUES (30)", "109/15/1"),
             ("UPDATE t SET v = 0x01", "272/16/1"),
+            ("ALTER TABLE t ADD DEFAULT 0x01 FOR v", "40517/16/1"),
+            ("CREATE TABLE x (a int, b AS a PERSISTED NOT NULL)", "40517/16/1"),
             ("ALTER TABLE t ADD v2 rowversion", "2738/16/2"),
             ("CREATE TABLE x (a rowversion, b timestamp)", "2738/16/2"),
             ("ALTER TABLE t ALTER COLUMN v int", "4928/16/1"),

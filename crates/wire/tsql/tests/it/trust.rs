@@ -148,3 +148,25 @@ fn a_disabled_constraint_is_not_enforced_and_not_forgotten() {
     let other = &mut *server.session();
     assert_eq!(rows(other, "SELECT COUNT(*) FROM c"), "3");
 }
+
+/// Rows that violate a constraint that is not trusted are not damage.
+#[test]
+fn untrusted_rows_are_not_damage_and_disabled_constraints_are_shown() {
+    let server = Server::new();
+    let mut session = server.session();
+    good(
+        &mut *session,
+        &[
+            ("CREATE TABLE t (a int); INSERT t VALUES (-1)", ""),
+            ("ALTER TABLE t WITH NOCHECK ADD CONSTRAINT k CHECK (a > 0)", ""),
+            (
+                "ALTER TABLE t ADD CONSTRAINT d CHECK (a < 9); ALTER TABLE t NOCHECK CONSTRAINT d",
+                "",
+            ),
+        ],
+    );
+    let told = rows(&mut *session, "DBCC CHECKDB");
+    assert!(told.contains("0 consistency errors"), "{told}");
+    let told = rows(&mut *session, "EXEC sp_help 't'");
+    assert!(told.contains("Enabled") && told.contains("Disabled"), "{told}");
+}

@@ -9,7 +9,7 @@ use super::super::messages::shown;
 use super::index::{KeyColumn, drop_texts, index_name, unique_texts};
 use super::table::{NamedConstraint, marked, offered};
 use super::text::TableText;
-use crate::ast::{Constraint, ConstraintKind, Expr};
+use crate::ast::{Constraint, ConstraintKind, Expr, Filled};
 use crate::error::{Error, Result};
 use crate::name::quote;
 use crate::run::catalog::facts::{primary_names, read};
@@ -200,6 +200,9 @@ impl Run<'_> {
         };
         if found.identity {
             return Err(Error::DefaultOfIdentity { table: shown, column: found.name.clone() });
+        }
+        if found.filled != Filled::Given {
+            return Err(Error::feature("a DEFAULT of a computed or rowversion column"));
         }
         if found.default.is_some() && !self.is_bare(table, &found.name)? {
             return Err(Error::DefaultExists {});

@@ -219,7 +219,7 @@ impl Run<'_> {
 
     /// Runs a statement of SQLite's that would check rows that are there against every CHECK of
     /// their table.
-    pub(super) fn ignoring_checks<T>(
+    pub(in crate::run) fn ignoring_checks<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {

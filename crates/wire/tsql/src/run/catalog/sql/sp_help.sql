@@ -62,8 +62,9 @@ BEGIN
       AS delete_action,
     CAST(ISNULL(REPLACE(f.update_referential_action_desc, '_', ' '), '(n/a)') AS nvarchar(11))
       AS update_action,
-    CAST(CASE WHEN o.type IN ('F', 'C') THEN 'Enabled' ELSE '(n/a)' END AS varchar(8))
-      AS status_enabled,
+    CAST(CASE WHEN o.type NOT IN ('F', 'C') THEN '(n/a)'
+      WHEN ISNULL(f.is_disabled, c.is_disabled) = 1 THEN 'Disabled' ELSE 'Enabled' END
+      AS varchar(8)) AS status_enabled,
     CAST(CASE WHEN o.type IN ('F', 'C') THEN 'Is_For_Replication' ELSE '(n/a)' END AS varchar(19))
       AS status_for_replication,
     CAST(COALESCE(c.definition, d.definition,
