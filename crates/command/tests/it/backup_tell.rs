@@ -420,6 +420,5 @@ fn a_row_that_violates_a_check_is_not_damage() {
     assert!(run.out.contains("quick_check ok"), "{run:?}");
     place.ok(["restore", text(&media), "--to", text(&restored), "--check"]);
     place.ok(["doctor", text(&restored)]);
-    place.ok(["encrypt", text(&restored), "--certificate", "AppCert"]);
-    place.ok(["doctor", text(&restored)]);
+    place.ok(["encrypt", text(&restored), "--certificate", "AppCert", "--verify"]);
 }

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -622,7 +622,14 @@ fn an_archive_on_an_object_store_is_restored_and_has_one_writer() {
     // Another object in the place of the third.
     let object = format!("{address}/0000000000000003.tdekit");
     let wrong = ["backup", text(&other.db), "--to", &object, "--init", "--replace", "--no-sign"];
-    assert_eq!(run(&wrong).code, 0);
+    assert_eq!(run(&wrong).code, 1);
+    let media = other.dir.path("other.bak");
+    place().ok(["backup", text(&other.db), "--to", text(&media), "--no-sign"]);
+    let user = format!("{}:{}", variable("KEY_ID").unwrap(), variable("SECRET").unwrap());
+    let to = format!("{endpoint}/{}", object.trim_start_matches("s3://"));
+    let mut put = Command::new("curl");
+    put.args(["--fail", "--silent", "--aws-sigv4", "aws:amz:us-east-1:s3", "--user", &user]);
+    assert!(put.arg("--upload-file").arg(&media).arg(&to).status().unwrap().success());
     let to = pair.dir.path("wrong.db");
     let named = run(&["restore", &address, "--at", "latest", "--to", text(&to)]);
     assert!(named.code == 4 && named.err.contains("0000000000000003"), "{named:?}");

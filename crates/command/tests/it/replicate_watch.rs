@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::process::{Child, Stdio};
+use std::thread::sleep;
 use std::time::Duration;
 
 use crate::bench::signal;
@@ -90,7 +91,11 @@ fn a_damaged_signed_object_is_named() {
 }
 
 fn follow(pair: &Pair) -> Child {
-    let words = ["replicate", text(&pair.db), "--to", text(&pair.archive), "--every", "1s"];
+    follow_every(pair, "1s")
+}
+
+fn follow_every(pair: &Pair, every: &str) -> Child {
+    let words = ["replicate", text(&pair.db), "--to", text(&pair.archive), "--every", every];
     let words = [&words[..], &["--certificate", "AppCert"]].concat();
     place().command(words).stderr(Stdio::piped()).spawn().unwrap()
 }
@@ -156,6 +161,7 @@ fn a_backup_is_not_written_into_an_archive() {
         (6, &["--differential"]),
         (7, &["--append"]),
         (7, &[]),
+        (2, &["--init", "--replace"]),
     ] {
         let object = pair.object(number);
         let before = fs::read(&object).ok();
@@ -164,6 +170,10 @@ fn a_backup_is_not_written_into_an_archive() {
         assert!(said.contains("is an object of an archive"), "{number}: {said}");
         assert_eq!(fs::read(&object).ok(), before);
     }
+    let object = pair.object(4);
+    let restore = ["restore", text(&pair.archive), "--at", "latest", "--replace", "--force"];
+    let said = place().fails(1, [&restore[..], &["--to", text(&object)]].concat());
+    assert!(said.contains("is an object of an archive"), "{said}");
     // Under another name, it is known by its content.
     let renamed = pair.dir.path("renamed.bak");
     fs::copy(pair.object(3), &renamed).unwrap();
@@ -228,4 +238,23 @@ fn overview_and_cert_drop_know_archives() {
     sealed.ship();
     let audited = place().run(["audit", text(&sealed.archive), "--json"]);
     assert!(!audited.out.contains("lost"), "{audited:?}");
+}
+
+/// Each transaction has the time at which it was seen, those before the first shipment too.
+#[test]
+fn transactions_of_the_first_interval_have_their_own_times() {
+    let pair = Pair::new(false);
+    let keep = pair.db();
+    let follower = follow_every(&pair, "1m");
+    wait_for(|| pair.object(1).exists());
+    pair.add(1);
+    sleep(Duration::from_millis(1100));
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let at = tdekit_key_store::iso8601(i64::try_from(now.as_secs()).unwrap());
+    sleep(Duration::from_millis(1100));
+    pair.add(2);
+    end(follower);
+    assert_eq!(pair.restored(&at), [1]);
+    assert_eq!(pair.restored("latest"), [1, 2]);
+    drop(keep);
 }

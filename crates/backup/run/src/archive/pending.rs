@@ -81,15 +81,17 @@ pub(super) struct Pending {
     /// What was read.
     pub(super) position: Position,
     pub(super) transactions: VecDeque<Arc<Transaction>>,
-    /// Numbers of frames, ascending, and when they were seen first.
+    /// Numbers of frames, ascending, and when they were seen first: of the log with these salts.
     seen: Vec<(u32, i64)>,
+    seen_salts: [u8; 8],
     /// The latest time that was given.
     last_ms: i64,
 }
 
 impl Pending {
     pub(super) fn new(position: Position, last_ms: i64) -> Self {
-        Self { position, transactions: VecDeque::new(), seen: Vec::new(), last_ms }
+        let seen_salts = position.salts;
+        Self { position, transactions: VecDeque::new(), seen: Vec::new(), seen_salts, last_ms }
     }
 
     /// Returns the bytes of pages that are held here; `None` if some are in the log only.
@@ -101,7 +103,13 @@ impl Pending {
     /// Remembers when the commits up to the log's end were seen. Times never fall, whatever the
     /// clock does.
     pub(super) fn note(&mut self, index: &Index) {
-        if index.salts != self.position.salts || index.frames <= self.position.frames {
+        if index.salts != self.seen_salts {
+            // The log was started anew.
+            self.seen.clear();
+            self.seen_salts = index.salts;
+        }
+        let read = if index.salts == self.position.salts { self.position.frames } else { 0 };
+        if index.frames <= read {
             return;
         }
         if self.seen.last().is_none_or(|(frames, _)| *frames < index.frames) {
@@ -176,9 +184,6 @@ impl Pending {
         let anew = index.salts != self.position.salts;
         if anew && index.commits.wrapping_sub(from.commits) != commits {
             return Ok(Captured::Gap);
-        }
-        if anew {
-            self.seen.clear();
         }
         self.note(&index);
         let now = now_ms().max(self.last_ms);

@@ -134,7 +134,7 @@ pub(crate) fn backup_begun(
     run.check()?;
     check_options(&job)?;
     let logs = matches!(begun, Some(Begun::Log(_)));
-    if begun.is_none() && job.mode != Mode::Replace {
+    if begun.is_none() {
         let object = targets.iter().map(|target| target.name()).find(|name| is_object_name(name));
         refuse_object(object)?;
     }

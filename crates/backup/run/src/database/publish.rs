@@ -15,6 +15,7 @@ use tdekit_sqlite_page::HEADER_AREA_LEN;
 
 use super::ownership::Ownership;
 use crate::RunError;
+use crate::archive::{ArchiveError, is_object_name};
 use crate::catalog::is_history;
 use crate::place::is_media;
 
@@ -53,10 +54,15 @@ pub enum Over {
 /// any work.
 ///
 /// # Errors
-/// `NotAFile`, `Occupied` for `Over::Nothing`, `NotReplaced`, `SideFile`, `InUse`, `Io`.
+/// `NotAFile`, `Occupied` for `Over::Nothing`, `NotReplaced`, `SideFile`, `NoBackupThere` for the
+/// name of an archive's object, `InUse`, `Io`.
 pub fn destination(name: &Path, over: Over) -> Result<PathBuf, RunError> {
     if is_side(name) {
         return Err(RunError::SideFile { path: name.to_owned() });
+    }
+    if is_object_name(&name.to_string_lossy()) {
+        let object = name.display().to_string();
+        return Err(ArchiveError::NoBackupThere { object }.into());
     }
     let replace = over != Over::Nothing;
     if fs::symlink_metadata(name).is_ok() {

@@ -133,6 +133,9 @@ impl<'a> Keys<'a> {
             sign: self.text("sign")?.map(str::to_owned),
             no_sign: match self.value("no_sign") {
                 None => false,
+                Some(Value::Boolean(true)) if self.value("sign").is_some() => {
+                    return Err(format!("{who} has sign, and no_sign = true"));
+                }
                 Some(Value::Boolean(no_sign)) => *no_sign,
                 Some(_) => return Err(format!("no_sign of {who} is neither true nor false")),
             },
@@ -248,6 +251,7 @@ mod tests {
             (&format!("{one}certificates = 'A'"), "not a list of names"),
             (&format!("{one}certificates = [1]"), "not a list of names"),
             (&format!("{one}no_sign = 'yes'"), "neither true nor false"),
+            (&format!("{one}no_sign = true\nsign = 'A'"), "has sign, and no_sign"),
             ("[[database]]\npath = 'a'", "has no to"),
             ("[[database]]\nto = 'a'", "has no path"),
             ("[[database]]\npath = 'a'\nto = 'b/{date}'", "{date}"),
