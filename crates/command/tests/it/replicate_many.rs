@@ -168,6 +168,20 @@ fn what_was_taken_over_ends_and_the_others_go_on() {
     assert_eq!((many.restored("a"), many.restored("b")), (String::new(), "2".to_owned()));
 }
 
+/// A failure before anything is shipped is in the state too.
+#[test]
+fn a_first_failure_is_in_the_state() {
+    let many = Many::new(&["a"], "");
+    let config = fs::read_to_string(&many.config).unwrap();
+    fs::write(&many.config, config.replace("AppCert", "Nope")).unwrap();
+    place().fails(3, ["replicate", "--config", text(&many.config), "--once"]);
+    let state = many.status();
+    assert!(state[0]["error"].as_str().unwrap().contains("Nope"), "{state:?}");
+    fs::write(&many.config, config).unwrap();
+    assert_eq!(many.once().code, 0);
+    assert_eq!(many.status()[0]["error"], serde_json::Value::Null);
+}
+
 #[test]
 fn wrong_configurations_are_refused() {
     let many = Many::new(&["a"], "");

@@ -33,7 +33,7 @@ pub use follow::{Event, Follower, Settings, Why, wait_after};
 pub use gate::Gate;
 pub use read::{Archive, HeldChain, OpenChain, PassedObject};
 pub use source::Open;
-pub use state::{FileStamp, Intent, Shipped, State, is_followed, state_of};
+pub use state::{FileStamp, Intent, Shipped, State, is_followed, note_failure, state_of};
 pub use store::Place as ArchivePlace;
 pub use verify::{ArchiveReport, ChainReport, ObjectFinding, Reading};
 

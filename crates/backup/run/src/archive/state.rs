@@ -188,6 +188,21 @@ impl StateFile {
     }
 }
 
+/// Records that a try to ship failed before the archive was open, for who asks for the state. What
+/// another process follows keeps the record of that process.
+pub fn note_failure(database: &Path, archive: &str, error: &str) {
+    if !database.is_file() {
+        return;
+    }
+    let Ok(mut file) = StateFile::open(database) else { return };
+    if file.state.shipped.is_none() {
+        archive.clone_into(&mut file.state.archive);
+    }
+    file.state.error = Some(error.to_owned());
+    // The failure itself is reported; this is for `status`.
+    let _ = file.write();
+}
+
 /// Returns the record of a database that is followed, or was; `None` without one.
 ///
 /// # Errors

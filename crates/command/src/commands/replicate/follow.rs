@@ -4,10 +4,13 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tdekit_backup_run::archive::{ArchiveError, ArchivePlace, Event, Follower, Gate, Settings};
+use tdekit_backup_run::archive::{
+    ArchiveError, ArchivePlace, Event, Follower, Gate, Settings, note_failure,
+};
 use tdekit_backup_run::database::source::{
     Chosen, Database, EncryptionChoice, Wrapping, choose, look, open as open_database,
 };
@@ -19,7 +22,8 @@ use tdekit_backup_run::{
     CertificateNames, Compression, Encryption, Labels, Notice, Operator, RunError, Sign,
     date_of_ms, downgrade, history,
 };
-use tdekit_console::{GlobalArgs, output, session};
+use tdekit_console::{Failure, GlobalArgs, output, session};
+use tdekit_key_crypto::Kind;
 use tdekit_key_store::{KeyStore, Unlocked};
 use tdekit_sqlite_convert::FileKind;
 
@@ -106,8 +110,24 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Follows the database with this index until the process is told to stop; with `once`, ships what
-/// is there.
+/// is there. A failure is recorded for `status`.
 pub(super) fn follow(
+    wanted: &Wanted,
+    which: (usize, bool),
+    shared: &Shared<'_>,
+    tell: &mut dyn FnMut(Event),
+) -> Result<(), CommandError> {
+    let done = follow_to_the_end(wanted, which, shared, tell);
+    let failed =
+        |error: &&CommandError| !stop_flag().load(Ordering::Relaxed) && error.kind() != Kind::Busy;
+    if let Some(error) = done.as_ref().err().filter(failed) {
+        let archive = ArchivePlace::of(&wanted.to).recorded();
+        note_failure(&wanted.database, &archive, &error.to_string());
+    }
+    done
+}
+
+fn follow_to_the_end(
     wanted: &Wanted,
     (index, once): (usize, bool),
     shared: &Shared<'_>,
