@@ -62,8 +62,8 @@ pub struct OpenChain {
     medias: Vec<(u64, Media)>,
     /// The object behind, where a time was asked for: it must begin later.
     next: Option<(u64, Media)>,
-    /// Where a time was asked for: the archive, and the first and last of the objects that are
-    /// missing right behind the last one.
+    /// For a restore to a time: the archive, and the first and last of the objects missing right
+    /// behind the last one.
     hole: Option<(String, u64, u64)>,
 }
 

@@ -44,13 +44,13 @@ const WRITABLE: u32 = 0o022;
 /// `Usage` with the fault, `Io`.
 pub(super) fn read(path: &Path) -> Result<Vec<Wanted>, CommandError> {
     let facts = fs::metadata(path).map_err(|error| CommandError::io("read", path, error))?;
-    let wrong = |told: String| CommandError::usage(format!("{}: {told}", path.display()));
+    let wrong = |fault: String| CommandError::usage(format!("{}: {fault}", path.display()));
     if !facts.is_file() || facts.len() > MAX_BYTES {
-        return Err(wrong("it is no configuration".to_owned()));
+        return Err(wrong("it is not a configuration file".to_owned()));
     }
     if facts.mode() & WRITABLE != 0 {
-        let told = "others can change it, and so where databases are shipped to: chmod go-w";
-        return Err(wrong(told.to_owned()));
+        let fault = "others can change it, and with it where databases are shipped; run chmod go-w";
+        return Err(wrong(fault.to_owned()));
     }
     let text = fs::read_to_string(path).map_err(|error| CommandError::io("read", path, error))?;
     let directory = path.parent().unwrap_or(Path::new(""));

@@ -14,7 +14,7 @@ use crate::ast::{
 };
 use crate::error::{Error, Result};
 use crate::functions::typing::assign;
-use crate::plan::relation::{self, Query, Rows, Select};
+use crate::plan::relation::{self, Query, Select};
 use crate::plan::scalar::{Node, Scalar};
 use crate::plan::table::{Filled, Table, TableColumn};
 use crate::plan::{Alias, ColumnRef, Field};
@@ -64,15 +64,7 @@ pub(crate) enum Filling {
 impl Binder<'_> {
     /// Returns the query of the rows, and the work for each of them.
     pub(crate) fn merge(&mut self, merge: &Merge) -> Result<(Query, Merging)> {
-        let known = self.ctes.len();
-        let with = self.common_tables(&merge.ctes)?;
-        self.scopes.push(Scope::new());
-        let made = self.merge_in_scope(merge);
-        self.scopes.pop();
-        self.ctes.truncate(known);
-        made.map(|(select, merging)| {
-            (Query { with, rows: Rows::Select(Box::new(select)) }, merging)
-        })
+        self.with_common_tables(&merge.ctes, |binder| binder.merge_in_scope(merge))
     }
 
     fn merge_in_scope(&mut self, merge: &Merge) -> Result<(Select, Merging)> {

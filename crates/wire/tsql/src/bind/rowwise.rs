@@ -8,7 +8,7 @@ use tdekit_wire_tds::{Column, SqlType};
 use super::dml::{set_column, version_of};
 use super::select::Leaves;
 use super::{Binder, Scope};
-use crate::ast::{Item, SetTarget, TableRef, Update};
+use crate::ast::{Cte, Item, SetTarget, TableRef, Update};
 use crate::error::{Error, Result};
 use crate::functions::typing::{assign, convert};
 use crate::plan::relation::{self, Query, Rows, Select};
@@ -46,15 +46,22 @@ pub(crate) fn is_rowwise(update: &Update) -> bool {
 impl Binder<'_> {
     /// Returns the query of the rows, and the work for each of them.
     pub(crate) fn rowwise(&mut self, update: &Update) -> Result<(Query, Rowwise)> {
+        self.with_common_tables(&update.ctes, |binder| binder.rowwise_in_scope(update))
+    }
+
+    /// Binds a statement behind common table expressions, in a scope of its own.
+    pub(super) fn with_common_tables<T>(
+        &mut self,
+        ctes: &[Cte],
+        bind: impl FnOnce(&mut Self) -> Result<(Select, T)>,
+    ) -> Result<(Query, T)> {
         let known = self.ctes.len();
-        let with = self.common_tables(&update.ctes)?;
+        let with = self.common_tables(ctes)?;
         self.scopes.push(Scope::new());
-        let made = self.rowwise_in_scope(update);
+        let made = bind(self);
         self.scopes.pop();
         self.ctes.truncate(known);
-        made.map(|(select, rowwise)| {
-            (Query { with, rows: Rows::Select(Box::new(select)) }, rowwise)
-        })
+        made.map(|(select, work)| (Query { with, rows: Rows::Select(Box::new(select)) }, work))
     }
 
     fn rowwise_in_scope(&mut self, update: &Update) -> Result<(Select, Rowwise)> {

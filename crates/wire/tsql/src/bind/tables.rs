@@ -11,7 +11,7 @@ use crate::functions::{self};
 use crate::plan::func::Func;
 use crate::plan::relation::Relation;
 use crate::plan::scalar::{Node, Scalar};
-use crate::plan::table::TableKind;
+use crate::plan::table::{TableColumn, TableKind};
 use crate::plan::{Alias, ColumnRef, Field};
 use crate::value::{is_national, is_text, length_of};
 
@@ -66,19 +66,7 @@ impl Binder<'_> {
         }
         let alias = self.fresh(Alias::Source);
         let columns: Vec<_> = table.columns.iter().filter(|column| column.name != HANDLE).collect();
-        let names = &call.columns;
-        check_names(&call.alias, names, columns.len())?;
-        let offered = columns.iter().enumerate().map(|(at, column)| Offered {
-            name: names.get(at).unwrap_or(&column.name).clone(),
-            ty: column.ty,
-            nullable: true,
-            identity: false,
-            column: ColumnRef::named(Some(alias), &column.name),
-            value: None,
-        });
-        let columns = offered.collect();
-        let name = call.alias.clone();
-        self.add_source(SourceScope { alias: name, full: None, id: Some(alias), columns })?;
+        self.offer_columns(call, alias, &columns)?;
         let handle = Scalar::column(arg.ty, true, ColumnRef::named(Some(alias), HANDLE));
         let on = Node::Same(Box::new(handle), Box::new(arg));
         Ok((Relation::Scan { table, alias }, Scalar::condition(on)))
@@ -119,9 +107,21 @@ impl Binder<'_> {
             };
             conditions.push(Scalar::condition(Node::Or(vec![open, same])));
         }
+        let columns: Vec<_> = table.columns.iter().take(4).collect();
+        self.offer_columns(call, alias, &columns)?;
+        Ok((Relation::Scan { table, alias }, Scalar::condition(Node::And(conditions))))
+    }
+
+    /// Offers columns of the table `alias` as those that a function returns.
+    fn offer_columns(
+        &mut self,
+        call: &TableCall,
+        alias: Alias,
+        columns: &[&TableColumn],
+    ) -> Result<()> {
         let names = &call.columns;
-        check_names(&call.alias, names, 4)?;
-        let offered = table.columns.iter().take(4).enumerate().map(|(at, column)| Offered {
+        check_names(&call.alias, names, columns.len())?;
+        let offered = columns.iter().enumerate().map(|(at, column)| Offered {
             name: names.get(at).unwrap_or(&column.name).clone(),
             ty: column.ty,
             nullable: true,
@@ -131,8 +131,7 @@ impl Binder<'_> {
         });
         let columns = offered.collect();
         let shown = call.alias.clone();
-        self.add_source(SourceScope { alias: shown, full: None, id: Some(alias), columns })?;
-        Ok((Relation::Scan { table, alias }, Scalar::condition(Node::And(conditions))))
+        self.add_source(SourceScope { alias: shown, full: None, id: Some(alias), columns })
     }
 
     fn string_split(&mut self, call: &TableCall, args: Vec<Scalar>) -> Result<Relation> {

@@ -17,7 +17,7 @@ use crate::run::silent::Silent;
 use crate::run::state::{Frame, Signal};
 use crate::run::work::Inner;
 use crate::run::work::Run;
-use crate::value::storage;
+use crate::value::{Val, storage};
 
 impl Run<'_> {
     /// Prepares for rows with values for these columns; for all but the identity column if none is
@@ -123,6 +123,25 @@ impl Run<'_> {
         } else if target.given {
             self.note_explicit_identity(&target.table)?;
         }
+        Ok(())
+    }
+
+    /// Adds the rows of an OUTPUT; the identity values that a session sees stay those of the
+    /// statement's own table.
+    pub(super) fn put_output(
+        &mut self,
+        target: &Target,
+        columns: &[Column],
+        rows: &[Vec<Val>],
+    ) -> Result<()> {
+        let types: Vec<SqlType> = columns.iter().map(|column| column.ty).collect();
+        let identity = (self.s.state.identity, self.s.state.scope_identity);
+        self.begin_rows(target)?;
+        for row in rows {
+            self.put_row(target, &types, row, false)?;
+        }
+        self.end_rows(target)?;
+        (self.s.state.identity, self.s.state.scope_identity) = identity;
         Ok(())
     }
 

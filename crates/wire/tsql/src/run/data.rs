@@ -586,14 +586,7 @@ impl Run<'_> {
             self.note_explicit_identity(table)?;
         }
         if let Some(target) = into {
-            let types: Vec<SqlType> = plan.columns.iter().map(|column| column.ty).collect();
-            let identity = (self.s.state.identity, self.s.state.scope_identity);
-            self.begin_rows(target)?;
-            for row in &kept {
-                self.put_row(target, &types, row, false)?;
-            }
-            self.end_rows(target)?;
-            (self.s.state.identity, self.s.state.scope_identity) = identity;
+            self.put_output(target, &plan.columns, &kept)?;
         }
         Ok((signal, changed))
     }

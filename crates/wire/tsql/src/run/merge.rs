@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use rusqlite::types::Value as Stored;
-use tdekit_wire_tds::{Command, Flow, SqlType, Value};
+use tdekit_wire_tds::{Command, Flow, Value};
 
 use super::db::failure;
 use crate::bind::merge::{Doing, Filling, Merging};
@@ -37,24 +37,10 @@ impl Run<'_> {
         into: Option<&Target>,
         frame: &mut Frame,
     ) -> Result<Signal> {
-        self.may_read(plan)?;
-        let own = self.before_write(&merging.table, Some(plan))?;
-        let result = self.begin_versions(&merging.table).and_then(|()| {
-            let done = self.merge_rows(plan, (merging, texts), into, frame)?;
-            self.end_versions(&merging.table).map(|()| done)
-        });
-        self.after_write(own, result.is_ok())?;
-        match result {
-            Ok((Signal::Stop, _)) => Ok(Signal::Stop),
-            Ok((_, count)) => {
-                let result = !merging.columns.is_empty() && into.is_none();
-                Ok(self.counted(frame, Command::MERGE, count, result))
-            }
-            Err(error) => {
-                self.s.state.rowcount = 0;
-                Err(error)
-            }
-        }
+        let returns = !merging.columns.is_empty() && into.is_none();
+        self.changing((plan, &merging.table), (Command::MERGE, returns), frame, |run, frame| {
+            run.merge_rows(plan, (merging, texts), into, frame)
+        })
     }
 
     fn merge_rows(
@@ -110,14 +96,7 @@ impl Run<'_> {
             self.note_explicit_identity(&merging.table)?;
         }
         if let Some(target) = into {
-            let types: Vec<SqlType> = merging.columns.iter().map(|column| column.ty).collect();
-            let identity = (self.s.state.identity, self.s.state.scope_identity);
-            self.begin_rows(target)?;
-            for row in &kept {
-                self.put_row(target, &types, row, false)?;
-            }
-            self.end_rows(target)?;
-            (self.s.state.identity, self.s.state.scope_identity) = identity;
+            self.put_output(target, &merging.columns, &kept)?;
         }
         Ok((Signal::Next, count))
     }

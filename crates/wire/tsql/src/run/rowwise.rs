@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::functions::eval::{Env, eval};
 use crate::plan::scalar::Scalar;
 use crate::render::Rendered;
+use crate::run::catalog::Table;
 use crate::run::state::{Frame, Signal};
 use crate::run::target::Target;
 use crate::run::work::Run;
@@ -28,19 +29,31 @@ impl Run<'_> {
         into: Option<&Target>,
         frame: &mut Frame,
     ) -> Result<Signal> {
+        let returns = !change.columns.is_empty() && into.is_none();
+        self.changing((plan, &change.table), (Command::UPDATE, returns), frame, |run, frame| {
+            run.rowwise_rows(plan, (change, update), into, frame)
+        })
+    }
+
+    /// Runs a change of a table by `work`, which handles the plan's rows one by one and returns
+    /// their number. `returns` is true if the statement has a result.
+    pub(super) fn changing(
+        &mut self,
+        (plan, table): (&Rendered, &Table),
+        (command, returns): (Command, bool),
+        frame: &mut Frame,
+        work: impl FnOnce(&mut Self, &mut Frame) -> Result<(Signal, u64)>,
+    ) -> Result<Signal> {
         self.may_read(plan)?;
-        let own = self.before_write(&change.table, Some(plan))?;
-        let result = self.begin_versions(&change.table).and_then(|()| {
-            let done = self.rowwise_rows(plan, (change, update), into, frame)?;
-            self.end_versions(&change.table).map(|()| done)
+        let own = self.before_write(table, Some(plan))?;
+        let result = self.begin_versions(table).and_then(|()| {
+            let done = work(self, frame)?;
+            self.end_versions(table).map(|()| done)
         });
         self.after_write(own, result.is_ok())?;
         match result {
             Ok((Signal::Stop, _)) => Ok(Signal::Stop),
-            Ok((_, count)) => {
-                let result = !change.columns.is_empty() && into.is_none();
-                Ok(self.counted(frame, Command::UPDATE, count, result))
-            }
+            Ok((_, count)) => Ok(self.counted(frame, command, count, returns)),
             Err(error) => {
                 self.s.state.rowcount = 0;
                 Err(error)
