@@ -81,6 +81,9 @@ pub(crate) enum CommandError {
         /// Databases of the configuration.
         all: usize,
     },
+    /// Nothing shows whether a certificate was changed.
+    #[error("nothing shows whether the certificate was changed: it did not sign itself")]
+    UnverifiedCertificate,
     /// An error of MariaDB.
     #[cfg(feature = "mariadb")]
     #[error(transparent)]
@@ -123,9 +126,10 @@ impl Failure for CommandError {
             | Self::NotImported { kind, .. }
             | Self::NotBackedUp { kind, .. }
             | Self::NotShipped { kind, .. } => *kind,
-            Self::NoProgram { .. } | Self::NoExtension { .. } | Self::Nothing { .. } => {
-                Kind::Refused
-            }
+            Self::NoProgram { .. }
+            | Self::NoExtension { .. }
+            | Self::UnverifiedCertificate
+            | Self::Nothing { .. } => Kind::Refused,
             Self::AuditLog { .. } => Kind::Damaged,
         }
     }
@@ -145,6 +149,10 @@ impl Failure for CommandError {
             Self::NoProgram { program, .. } => {
                 Some(format!("install the package {program}, or put the program beside tdekit"))
             }
+            Self::UnverifiedCertificate => Some(
+                "--unverified takes a certificate of an authority: check its thumbprint first"
+                    .to_owned(),
+            ),
             Self::Findings { .. }
             | Self::Nothing { .. }
             | Self::NotImported { .. }

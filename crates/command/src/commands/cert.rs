@@ -133,6 +133,9 @@ pub(crate) struct RestoreArgs {
     /// File with the password of the backup [default: $TDEKIT_BACKUP_PASSWORD, else a prompt]
     #[arg(long, value_name = "FILE")]
     backup_password_file: Option<PathBuf>,
+    /// Take a certificate of an authority, of which nothing shows whether it was changed
+    #[arg(long)]
+    unverified: bool,
 }
 
 /// Arguments of `cert drop`.
@@ -380,15 +383,15 @@ fn restore(args: &RestoreArgs, global: &GlobalArgs) -> Result<(), CommandError> 
     let name = args.name.as_ref().or(backup.friendly_name.as_ref()).ok_or_else(|| {
         CommandError::usage("the backup has no name for the certificate: give one")
     })?;
+    if backup.unchecked && !args.unverified {
+        return Err(CommandError::UnverifiedCertificate);
+    }
     let mut store = session::open_unlocked_store(global)?;
     let info = store.import_certificate(name, &backup)?;
     output::line(format_args!("Restored certificate {}", info.name))?;
     print_facts(&info)?;
     if !info.has_private_key {
         output::warning("the private key was not in the backup: it can wrap, and never unwrap");
-    }
-    if backup.unchecked {
-        output::warning("the certificate did not sign itself: its signature was not checked");
     }
     Ok(())
 }

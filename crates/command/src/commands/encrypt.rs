@@ -71,7 +71,7 @@ pub(crate) fn run(args: &EncryptArgs, global: &GlobalArgs) -> Result<(), Command
         session::open_store(global)?;
         return Err(CommandError::usage("--certificate NAME is missing: see `tdekit cert list`"));
     }
-    if let ([database], false) = (args.database.as_slice(), args.online) {
+    if let [database] = args.database.as_slice() {
         refuse_encrypted(database)?;
     }
     run_with(args, &Arc::new(session::open_unlocked_store(global)?))

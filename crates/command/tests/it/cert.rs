@@ -146,6 +146,24 @@ fn a_changed_certificate_is_not_restored() {
 }
 
 #[test]
+fn a_certificate_that_did_not_sign_itself_is_restored_only_when_asked() {
+    let place = Place::with_store();
+    let dir = place.path("");
+    let names = |file| ["-keyout", file, "-nodes", "-newkey", "rsa:2048"];
+    let authority = ["req", "-x509", "-subj", "/CN=Authority", "-out", "ca.pem"];
+    openssl(&dir, &[&authority[..], &names("ca.key")].concat());
+    let request = ["req", "-subj", "/CN=App", "-out", "app.csr"];
+    openssl(&dir, &[&request[..], &names("app.key")].concat());
+    let sign = "x509 -req -in app.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out app.pem";
+    openssl(&dir, &sign.split(' ').collect::<Vec<_>>());
+    let restore = ["cert", "restore", "App", "--in", "app.pem", "--key-in", "app.key"];
+    assert!(place.fails(1, restore).contains("--unverified"));
+    assert_eq!(place.json(["cert", "list", "--json"]).as_array().unwrap().len(), 0);
+    place.ok([&restore[..], &["--unverified"]].concat());
+    place.ok(["cert", "restore", "Authority", "--in", "ca.pem", "--key-in", "ca.key"]);
+}
+
+#[test]
 fn a_backup_overwrites_nothing_and_leaves_nothing_half_done() {
     let place = Place::with_store();
     place.ok(["cert", "create", "AppCert"]);

@@ -7,8 +7,13 @@ use std::process::Command;
 use crate::error::{MariadbError, failed};
 
 /// The plugins that are part of the server.
-const PLUGINS: [&str; 3] =
-    ["file_key_management", "aws_key_management", "hashicorp_key_management"];
+const PLUGINS: [&str; 5] = [
+    "file_key_management",
+    "aws_key_management",
+    "hashicorp_key_management",
+    "example_key_management",
+    "debug_key_management",
+];
 const MAX_OPTION_FILE_BYTES: u64 = 1 << 20;
 
 /// Refuses a server whose options load another encryption plugin: those of the option files beside
@@ -83,6 +88,7 @@ mod tests {
             ("  loose-file-key-management-filename = /k", Some(PLUGINS[0])),
             ("plugin-load=\"auth_pam;hashicorp_key_management\"", Some(PLUGINS[2])),
             ("--plugin-load-add=aws_key_management", Some(PLUGINS[1])),
+            ("plugin_load_add=example_key_management", Some(PLUGINS[3])),
             ("# plugin-load-add=file_key_management", None),
             ("plugin-load-add = tdekit", None),
         ] {

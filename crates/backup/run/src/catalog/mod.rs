@@ -360,12 +360,12 @@ impl Catalog {
         let (application, version) = catalog.marks().map_err(failed())?;
         match (application, version) {
             (0, 0) | (APPLICATION_ID, 1..=schema::VERSION) => Ok(catalog),
-            (APPLICATION_ID, version) => {
+            (APPLICATION_ID, version) if version > schema::VERSION => {
                 Err(RunError::FutureVersion { media: path.display().to_string(), version })
             }
             _ => Err(failed()(rusqlite::Error::SqliteFailure(
                 rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_NOTADB),
-                Some("it is no backup history".to_owned()),
+                Some("it is not a backup history".to_owned()),
             ))),
         }
     }

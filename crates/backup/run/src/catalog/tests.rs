@@ -169,6 +169,7 @@ fn what_is_no_history_is_refused_and_left_alone() {
     assert!(matches!(Catalog::open(dir.path()), Err(RunError::Database { .. })));
     foreign.execute_batch("DROP TABLE t").unwrap();
     foreign.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
+    assert!(matches!(Catalog::open(dir.path()), Err(RunError::Database { .. })));
     let next = schema::VERSION + 1;
     foreign.pragma_update(None, "user_version", next).unwrap();
     let newer = Catalog::open(dir.path());
