@@ -170,6 +170,8 @@ async function printed(name, page, wanted) {
   check(found.charts >= wanted.charts, `${name}: ${found.charts} charts of ${wanted.charts}`);
   const { paper } = await page.evaluate(inspect.inks);
   check(paper > 0.8, `${name}: paper of luminance ${paper}`);
+  const { letters } = await page.evaluate(inspect.measures);
+  check(letters === undefined || letters >= 7, `${name}: letters of ${letters} px in a chart`);
   await page.evaluate(inspect.unfold, true);
   const opened = await page.evaluate(inspect.hidden);
   check(opened.missing.length === 0, `${name}: opened, but not printed: ${opened.missing}`);

@@ -83,7 +83,7 @@ function measures() {
     .map((text) => {
       const svg = text.closest('svg');
       const scale = svg.clientWidth / svg.viewBox.baseVal.width;
-      return scale * parseFloat(text.getAttribute('font-size'));
+      return scale * parseFloat(getComputedStyle(text).fontSize);
     });
   return {
     scroll: document.documentElement.scrollWidth,

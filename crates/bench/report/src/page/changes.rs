@@ -12,6 +12,9 @@ use crate::plot::{ChartError, Forest, Ink, Key, Line, Mark, forest};
 use crate::report::distinct;
 use crate::table::Table;
 
+/// Notices that are shown before they are folded.
+const MOST_NOTICES: usize = 3;
+
 /// Returns the page of a comparison. It loads nothing, runs nothing, and carries the JSON document.
 ///
 /// # Errors
@@ -72,6 +75,9 @@ fn head(changes: &Changes) -> Markup {
                     h1 { (sentence(first)) }
                     @for other in rest { p class="answer" { (sentence(other)) "." } }
                 },
+                None if changes.changes.is_empty() => {
+                    h1 { "These two runs have nothing in common" }
+                },
                 None => h1 { "Only single classes can be compared" },
             }
             p {
@@ -82,8 +88,21 @@ fn head(changes: &Changes) -> Markup {
                 " confidence; where nothing changed, some say so by chance."
             }
             (notices(&changes.warnings, "warnings", (ALERT, "Not the same: ")))
-            (notices(&changes.not_compared, "not_compared", (NOTICE, "Not compared: ")))
+            (not_compared(&changes.not_compared))
         }
+    }
+}
+
+/// Long lists are folded.
+fn not_compared(all: &[String]) -> Markup {
+    let listed = notices(all, "not_compared", (NOTICE, "Not compared: "));
+    html! {
+        @if all.len() > MOST_NOTICES {
+            details {
+                summary { "Not compared: classes and sides of one run alone" }
+                (listed)
+            }
+        } @else { (listed) }
     }
 }
 
@@ -212,6 +231,8 @@ mod tests {
         let page = changes_html(&changes).unwrap();
         assert!(page.contains("Only single classes") && !page.contains("Run it again"));
         changes.changes.clear();
-        assert!(changes_html(&changes).unwrap().contains("<h1>"));
+        changes.not_compared = vec!["crud/load is in the newer run alone".to_owned(); 4];
+        let page = changes_html(&changes).unwrap();
+        assert!(page.contains("nothing in common") && page.contains("<summary>Not compared"));
     }
 }

@@ -19,10 +19,9 @@ use crate::table::Table;
 /// # Errors
 /// If a chart cannot be drawn.
 pub(super) fn by_threads(shown: &Shown<'_>) -> Result<Markup, ChartError> {
-    let mut drawn = Vec::new();
+    let (mut ratios, mut drawn) = (Vec::new(), Vec::new());
     let of_transactions = |cell: &&Class| cell.unit == "transaction";
     let at_full_speed = shown.layout.ratios.contains(&Metric::Throughput);
-    let mut beside = false;
     for workload in shown.report.along("workload") {
         let cells = shown.report.cells.iter().filter(of_transactions);
         let cells: Vec<&Class> = cells.filter(|cell| cell.axis("workload") == workload).collect();
@@ -36,8 +35,7 @@ pub(super) fn by_threads(shown: &Shown<'_>) -> Result<Markup, ChartError> {
         let costs = costs(shown, &cells);
         if at_full_speed && !costs.is_empty() {
             let series = [costs, vec![published()]].concat();
-            drawn.push(plot("throughput, encrypted over plain", Height::Ratio, series)?);
-            beside = true;
+            ratios.push(plot("throughput, encrypted over plain", Height::Ratio, series)?);
         }
         let mut amounts = vec![("latency, 95th percentile", time as fn(f64) -> _, P95Latency)];
         if at_full_speed {
@@ -50,13 +48,17 @@ pub(super) fn by_threads(shown: &Shown<'_>) -> Result<Markup, ChartError> {
             }
         }
     }
+    let amounts = html! { div class="charts" { @for chart in &drawn { (chart) } } };
     Ok(html! { @if !drawn.is_empty() {
         p class="quiet" {
             "Medians of the blocks; the tables below hold the same figures. Amounts begin at \
              zero. The axes of threads and of costs are logarithmic."
         }
-        @if beside { p class="quiet" data-fixed { (published_words()) } }
-        div class="charts" { @for chart in &drawn { (chart) } }
+        @if ratios.is_empty() { (amounts) } @else {
+            p class="quiet" data-fixed { (published_words()) }
+            div class="charts" { @for chart in &ratios { (chart) } }
+            details { summary { "Transactions a second and latency, by threads" } (amounts) }
+        }
     } })
 }
 
