@@ -257,7 +257,7 @@ impl Rig {
             options: lines,
             include: self.include.clone(),
             environment: self.environment.clone(),
-            port: None,
+            ..ServerConfig::default()
         }
     }
 

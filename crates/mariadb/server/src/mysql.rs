@@ -81,6 +81,12 @@ impl Programs {
         self.with_component(directory, KEYRING, &library, &config)
     }
 
+    /// Returns the library of one of the plugins that came with MySQL's server.
+    #[must_use]
+    pub fn mysql_plugin(&self, name: &str) -> Option<PathBuf> {
+        Some(self.unpacked.as_ref()?.plugins.join(format!("{name}.so")))
+    }
+
     /// Returns the same server with a keyring component, which is this library. Its configuration
     /// is read beside the program and beside the component, so all three get names in `directory`.
     ///

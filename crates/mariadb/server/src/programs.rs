@@ -1,5 +1,6 @@
 //! Locations of the server and its tools in the system's packages.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -65,6 +66,15 @@ impl Programs {
                 command
             }
         }
+    }
+
+    /// Returns the command of the server, started by another program if there is one.
+    pub(crate) fn command_under(&self, under: &[OsString]) -> Command {
+        let server = self.command();
+        let Some((program, arguments)) = under.split_first() else { return server };
+        let mut command = Command::new(program);
+        command.args(arguments).arg(server.get_program()).args(server.get_args());
+        command
     }
 
     /// Finds only the client.

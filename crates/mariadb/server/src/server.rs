@@ -34,6 +34,9 @@ pub struct ServerConfig {
     pub environment: Vec<(OsString, OsString)>,
     /// Port on loopback; `None` for the socket alone.
     pub port: Option<u16>,
+    /// A program with its arguments that starts the server, such as a tracer; it must end as the
+    /// server, in the same process.
+    pub under: Vec<OsString>,
 }
 
 /// Makes the data directory `data` with system tables and a `root@localhost` without a password.
@@ -109,7 +112,7 @@ impl Server {
                 .open(&log)
                 .map_err(ServerError::file("cannot write", &log))
         };
-        let mut command = programs.command();
+        let mut command = programs.command_under(&config.under);
         command
             .arg(format!("--defaults-file={}", options.display()))
             .envs(config.environment.iter().map(|(name, value)| (name, value)))

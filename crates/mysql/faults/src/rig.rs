@@ -2,7 +2,7 @@
 
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -154,9 +154,20 @@ impl Rig {
     }
 
     pub fn try_start(&self, programs: &Programs, data: &Path) -> Result<Server, ServerError> {
+        Server::start(programs, &self.config(data))
+    }
+
+    /// A quick server that encrypts everything.
+    pub fn config(&self, data: impl Into<PathBuf>) -> ServerConfig {
         let options = QUICK.iter().chain(&ENCRYPT).map(ToString::to_string).collect();
-        let config = ServerConfig { data: data.to_owned(), options, ..ServerConfig::default() };
-        Server::start(programs, &config)
+        ServerConfig { data: data.into(), options, ..ServerConfig::default() }
+    }
+
+    /// Gives the server of the directory `name` one of MySQL's own plugins.
+    pub fn link_plugin(&self, name: &str, plugin: &str) {
+        let library = self.plain.mysql_plugin(plugin).unwrap();
+        let link = self.path(name).join("plugins").join(library.file_name().unwrap());
+        symlink(library, link).unwrap();
     }
 
     pub fn start(&self, programs: &Programs, data: &Path) -> Server {

@@ -1,9 +1,12 @@
 //! Servers that are killed while they make and store keys.
 
+use std::ffi::OsString;
 use std::time::Duration;
 
+use tdekit_private_mariadb::{Server, find_on_path};
+
 use crate::life::{count, make_rows};
-use tdekit_faults_mysql::{NAMESPACE, Rig, text};
+use tdekit_faults_mysql::{Keys, NAMESPACE, Rig, text};
 
 /// Rounds, each of which kills the server a little later after a rotation began.
 const ROUNDS: u32 = 3;
@@ -35,17 +38,119 @@ fn a_server_that_is_killed_while_it_rotates_starts_again() {
         server.kill().unwrap();
         client.wait().unwrap();
         // Nothing that was acknowledged is lost, and what is stored can be read.
-        let store = keys.unlock();
-        let stored = store.store().named_keys(NAMESPACE).unwrap().unwrap();
-        let file_key = store.open_named_keys(&stored).unwrap();
-        for (name, _) in stored.iter() {
-            assert!(stored.open(&file_key, name).unwrap().is_some());
-        }
-        assert!(stored.count() >= known);
-        known = stored.count();
+        let stored = readable(&keys);
+        assert!(stored >= known);
+        known = stored;
     }
     assert!(known > 2, "rotations were under way");
     let server = rig.start(&programs, &data);
     assert_eq!(count(&server), (2 + ROUNDS).to_string());
     server.stop().unwrap();
+}
+
+/// Returns the number of stored keys, each of which opens.
+fn readable(keys: &Keys) -> usize {
+    let store = keys.unlock();
+    let Some(stored) = store.store().named_keys(NAMESPACE).unwrap() else { return 0 };
+    let file_key = store.open_named_keys(&stored).unwrap();
+    for (name, _) in stored.iter() {
+        assert!(stored.open(&file_key, name).unwrap().is_some());
+    }
+    stored.count()
+}
+
+/// Calls that make a change of the store durable, or visible.
+const CALLS: [&str; 2] = ["rename,renameat,renameat2", "fsync,fdatasync"];
+
+/// The server is killed within its call `at` of these, which each thread counts for itself. With
+/// `--seccomp-bpf`, strace 6.1 sends no signal.
+fn killer(calls: &str, at: u32) -> Vec<OsString> {
+    let inject = format!("inject={calls}:signal=KILL:when={at}");
+    let trace = format!("trace={calls}");
+    let words = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e"];
+    let words = words.iter().copied().chain([trace.as_str(), "-e", &inject, "--"]);
+    words.map(OsString::from).collect()
+}
+
+/// Makes tables and keys in one connection, and so in one thread, until the server ends. Returns the
+/// number of acknowledged rows, and of all.
+fn work(server: &Server) -> (usize, usize) {
+    let round = |round: u32| {
+        [
+            "ALTER INSTANCE ROTATE INNODB MASTER KEY".to_owned(),
+            format!("CREATE TABLE app.t{round} (i INT) ENCRYPTION='Y'"),
+            "ALTER INSTANCE ROTATE BINLOG MASTER KEY".to_owned(),
+            "DO keyring_key_generate(UUID(), 'AES', 32)".to_owned(),
+        ]
+    };
+    let row = "INSERT INTO app.t (text) VALUES ('kept'); SELECT 'acknowledged'";
+    let all: Vec<String> = (0..3).flat_map(round).map(|sql| format!("{sql}; {row};")).collect();
+    let mut client = server.client();
+    client.args(["--unbuffered", "--skip-column-names", "--execute", &all.join(" ")]);
+    let output = client.stdin(std::process::Stdio::null()).output().unwrap();
+    (String::from_utf8_lossy(&output.stdout).lines().count(), all.len())
+}
+
+/// Kills a server within each of these calls in turn, `step` apart, until it ends by itself.
+fn kill_at_each(calls: &str, step: usize) {
+    let Some(rig) = Rig::new() else { return };
+    if find_on_path("strace").is_none() {
+        assert!(std::env::var_os("CI").is_none(), "`cargo xtask setup` installs strace");
+        eprintln!("skipped: no strace");
+        return;
+    }
+    let keys = rig.keys("home");
+    let programs = rig.with("server", &text(&keys.config()));
+    rig.link_plugin("server", "keyring_udf");
+    let data = rig.fresh("data");
+    let server = rig.start(&programs, &data);
+    make_rows(&server);
+    server
+        .sql(
+            "INSTALL PLUGIN keyring_udf SONAME 'keyring_udf.so';
+             CREATE FUNCTION keyring_key_generate RETURNS INTEGER SONAME 'keyring_udf.so'",
+        )
+        .unwrap();
+    server.stop().unwrap();
+    let (mut rows, mut stored, mut killed) = (2, readable(&keys), 0);
+    for at in (1..).step_by(step) {
+        let mut config = rig.config(&data);
+        config.under = killer(calls, at);
+        let ended = match Server::start(&programs, &config) {
+            Ok(server) => {
+                let (done, all) = work(&server);
+                rows += done;
+                // A killed process may not be gone yet.
+                done < all
+            }
+            Err(_) => true,
+        };
+        // The row that was not acknowledged may be there.
+        let now = readable(&keys);
+        assert!(now >= stored, "{calls} {at}: {stored} keys, now {now}");
+        let server = rig.start(&programs, &data);
+        let found: usize = count(&server).parse().unwrap();
+        assert!((rows..=rows + 1).contains(&found), "{calls} {at}: {rows} rows, now {found}");
+        server.sql("DROP TABLE IF EXISTS app.t0, app.t1, app.t2").unwrap();
+        server.stop().unwrap();
+        (rows, stored, killed) = (found, readable(&keys), killed + usize::from(ended));
+        if !ended {
+            break;
+        }
+    }
+    eprintln!("{calls}: killed {killed} times");
+    assert!(killed > 0);
+}
+
+#[test]
+fn a_server_that_is_killed_where_it_renames_loses_no_key() {
+    kill_at_each(CALLS[0], 2);
+}
+
+#[test]
+#[ignore = "full: minutes: a server for each call that it is killed in"]
+fn a_server_that_is_killed_in_each_call_that_changes_the_store_loses_no_key() {
+    for calls in CALLS {
+        kill_at_each(calls, 1);
+    }
 }

@@ -8,7 +8,7 @@ use tdekit_private_mariadb::Server;
 
 use tdekit_faults_mysql::{CERTIFICATE, NAMESPACE, Rig, text};
 
-const MARKER: &str = "a-plain-marker-in-a-row";
+pub(crate) const MARKER: &str = "a-plain-marker-in-a-row";
 
 /// All files below a directory.
 pub(crate) fn files(directory: &Path) -> Vec<std::path::PathBuf> {
@@ -24,7 +24,7 @@ pub(crate) fn files(directory: &Path) -> Vec<std::path::PathBuf> {
     found
 }
 
-fn contains(bytes: &[u8], part: &[u8]) -> bool {
+pub(crate) fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
