@@ -36,6 +36,9 @@ pub fn seeds() -> Vec<Seed> {
     seeds.push(("media", media_records()));
     seeds.push(("media", media_set_header(set_header(None))));
     seeds.push(("media", media_set_header(log_header())));
+    let base = Base { set_id: [1; 16], trailer_sha256: [2; 32] };
+    let log_backup = SetHeader { kind: SetKind::LogState(base), ..log_header() };
+    seeds.push(("media", media_set_header(log_backup)));
     seeds.push(("media", log_payload()));
     seeds.extend(crate::binlog::seeds());
     seeds.extend(crate::datafile::seeds());

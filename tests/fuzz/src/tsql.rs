@@ -17,6 +17,8 @@ struct Memory;
 impl Host for Memory {
     fn databases(&self) -> Result<Vec<Database>, Error> {
         let database = |id, name: &str| Database {
+            restoring: false,
+            recovery: tdekit_wire_tsql::Recovery::Simple,
             name: name.to_owned(),
             id,
             uri: ":memory:".to_owned(),

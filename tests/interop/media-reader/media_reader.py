@@ -406,12 +406,17 @@ class Reader:
         check(record.type != 3, "a log set alone is no database")
         used = [record]
         database = bytearray(record.pages * record.page_size)
-        if record.type == 2:
-            base = next((each for each in sets if each.set_id == record.base_id), None)
-            check(base is not None and base.type == 1, "the base is not here")
-            check(sha256(base.trailer.data) == record.base_trailer, "another set is the base")
-            self.put_pages(Set(media, found, base, self.unwrap), database)
+        while used[-1].type != 1:
+            of = used[-1]
+            before = sets[: sets.index(of)]
+            base = next((each for each in before if each.set_id == of.base_id), None)
+            # A log backup stands on a full set or on the log backup before it.
+            kinds = (1,) if of.type == 2 else (1, 4)
+            check(base is not None and base.type in kinds, "the base is not here")
+            check(sha256(base.trailer.data) == of.base_trailer, "another set is the base")
             used.append(base)
+        for each in reversed(used[1:]):
+            self.put_pages(Set(media, found, each, self.unwrap), database)
         self.put_pages(opened, database)
         return bytes(database), used
 
@@ -441,7 +446,7 @@ class Reader:
                 if number * size <= len(database):
                     page = body[at * size : (at + 1) * size]
                     database[(number - 1) * size : number * size] = page
-        check(record.type == 2 or next_page == record.pages + 1, "pages are missing")
+        check(record.type != 1 or next_page == record.pages + 1, "pages are missing")
 
 
 def flip(reader, media, position):

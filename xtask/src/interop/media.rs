@@ -93,6 +93,14 @@ pub(super) fn fixtures(reader: &Reader, directory: &Path) -> Result<()> {
         let to = directory.join(format!("{position}.restored"));
         reader.restores(command, &to, &fixtures.join(expected))?;
     }
+    // A full set, and two log backups.
+    let logs = root().join("tests/fixtures/3/media/log-backups.bak");
+    for (position, expected) in [(1, "base.db"), (2, "changed.db"), (3, "base.db")] {
+        let command = reader.command(&logs, &key, FIXTURE_PASSWORD, position);
+        let to = directory.join(format!("{position}.logged"));
+        reader.restores(command, &to, &fixtures.join(expected))?;
+    }
+    run(reader.command(&logs, &key, FIXTURE_PASSWORD, 3).arg("--flip"))?;
     let signed = root().join("tests/fixtures/2/media/signed.bak");
     let command = reader.command(&signed, &key, FIXTURE_PASSWORD, 1);
     reader.restores(command, &directory.join("signed.restored"), &fixtures.join("base.db"))?;

@@ -224,7 +224,10 @@ impl<'a> Plan<'a> {
                     (Source::Database { page_size, pages }, SetKind::Full) => {
                         self.add_pages(entry, page_size, pages)?;
                     }
-                    (Source::Database { page_size, .. }, SetKind::Differential(Base { .. })) => {
+                    (
+                        Source::Database { page_size, .. },
+                        SetKind::Differential(Base { .. }) | SetKind::LogState(Base { .. }),
+                    ) => {
                         self.add_changed_pages(entry, page_size)?;
                     }
                     (Source::Database { page_size, .. }, SetKind::Log(link)) => {

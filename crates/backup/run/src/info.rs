@@ -12,7 +12,8 @@ pub enum SetKind {
     Full,
     /// The pages that changed since its base.
     Differential,
-    /// The transactions that were committed since the set before it in its archive.
+    /// The transactions that were committed since the set before it in its archive; a log backup in
+    /// a media set: the pages that changed since the full set or the log backup before it.
     Log,
 }
 
@@ -86,7 +87,7 @@ pub struct SetInfo {
     pub database_id: [u8; 16],
     /// Set id of the full set on which a differential set is based, or of the set before a log set.
     pub base: Option<[u8; 16]>,
-    /// The place of a log set in its archive.
+    /// The place of a log set in its archive; `None` for a log backup in a media set.
     pub log: Option<LogLink>,
     /// Name of the set.
     pub name: String,
@@ -119,6 +120,14 @@ pub struct SetInfo {
     /// A fault of its header, trailer or index; `None` if there is none. Only verifying checks
     /// blocks.
     pub damage: Option<String>,
+}
+
+impl SetInfo {
+    /// Returns true for a log backup in a media set, false for a log set of an archive.
+    #[must_use]
+    pub fn is_log_backup(&self) -> bool {
+        self.kind == SetKind::Log && self.log.is_none()
+    }
 }
 
 /// A finding about a media set.

@@ -116,6 +116,9 @@ pub struct BackupJob<'a> {
     /// True for a set of the pages that changed since the last full set of the same media set that
     /// is not copy-only.
     pub differential: bool,
+    /// True for a log backup: the pages that changed since the last full set, or log backup, of the
+    /// same media set that is not copy-only.
+    pub log: bool,
     /// True if the set must not be a base of later differential ones.
     pub copy_only: bool,
     /// True if a full set gets the page map that a differential one needs.
@@ -126,7 +129,7 @@ pub struct BackupJob<'a> {
     pub compression: Compression,
     /// Encryption; `None` writes plaintext.
     pub encryption: Option<Encryption<'a>>,
-    /// Opens the base of a differential set, if that is encrypted.
+    /// Opens the base of a differential set or of a log backup, if that is encrypted.
     pub base_keys: Option<&'a dyn UnwrapSecret>,
     /// True if an encrypted set may join plain ones in a media set, and the reverse.
     pub allow_mixed: bool,
@@ -155,6 +158,7 @@ impl<'a> BackupJob<'a> {
             layout: Layout::default(),
             mode: Mode::default(),
             differential: false,
+            log: false,
             copy_only: false,
             page_map: true,
             check: true,
@@ -176,6 +180,7 @@ impl fmt::Debug for BackupJob<'_> {
             .field("layout", &self.layout)
             .field("mode", &self.mode)
             .field("differential", &self.differential)
+            .field("log", &self.log)
             .field("compression", &self.compression)
             .field("algorithm", &self.encryption.map(|encryption| encryption.algorithm))
             .finish_non_exhaustive()

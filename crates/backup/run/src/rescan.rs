@@ -10,7 +10,7 @@ use tdekit_sqlite_convert::Watch;
 use crate::discover::Discovered;
 pub use crate::discover::Unreadable;
 use crate::place::{Opened, Place};
-use crate::{Catalog, CatalogSet, Finding, FindingReport, RunError, SetKind};
+use crate::{Catalog, CatalogSet, Finding, FindingReport, RunError};
 
 /// Result of a scan.
 #[derive(Debug, Default, Serialize)]
@@ -56,7 +56,7 @@ pub fn scan(
             found.findings.extend(media.findings().iter().map(FindingReport::of));
             for set in media.sets() {
                 found.sets += 1;
-                if set.kind == SetKind::Log {
+                if set.log.is_some() {
                     continue;
                 }
                 let row = CatalogSet::of(set, &media.id(), &devices);

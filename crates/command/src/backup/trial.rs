@@ -7,8 +7,8 @@ use serde::Serialize;
 use tdekit_backup_run::place::{Opened, Place, open};
 use tdekit_backup_run::trial::{Trial, restore_on_trial};
 use tdekit_backup_run::{
-    Checked, CheckedKind, FindingReport, Keys, MediaSets, Root, RunError, SetInfo, SetKind,
-    Unreadable, UnwrapSecret, date_of_ms, downgrade, history,
+    Checked, CheckedKind, FindingReport, Keys, MediaSets, Root, RunError, SetInfo, Unreadable,
+    UnwrapSecret, date_of_ms, downgrade, history,
 };
 use tdekit_console::{GlobalArgs, output};
 use tdekit_key_crypto::{Kind, random_bytes};
@@ -166,10 +166,9 @@ fn candidates(args: &VerifyArgs, media: &[Vec<Place>]) -> Result<Vec<Candidate>,
         if let Some(position) = args.position {
             opened.media.set(Some(position))?;
         }
-        let wanted = |set: &&SetInfo| {
-            set.kind != SetKind::Log && args.position.is_none_or(|it| it == set.position)
-        };
-        logs += opened.media.sets().iter().filter(|set| set.kind == SetKind::Log).count();
+        let wanted =
+            |set: &&SetInfo| set.log.is_none() && args.position.is_none_or(|it| it == set.position);
+        logs += opened.media.sets().iter().filter(|set| set.log.is_some()).count();
         candidates.extend(opened.media.sets().iter().filter(wanted).map(|set| Candidate {
             media: number,
             position: set.position,

@@ -53,7 +53,7 @@ pub(crate) struct BackupArgs {
     #[arg(value_name = "DATABASE")]
     databases: Vec<PathBuf>,
     /// Back up the bytes of standard input
-    #[arg(long, requires = "name", conflicts_with_all = ["differential", "copy_only"])]
+    #[arg(long, requires = "name", conflicts_with_all = ["differential", "log", "copy_only"])]
     stdin: bool,
     /// Name of the set; with --stdin also the name under which the bytes are listed
     #[arg(long, value_name = "NAME")]
@@ -98,10 +98,14 @@ pub(crate) struct BackupArgs {
     /// Back up only the pages that changed since the last full set of the same media set; appends
     #[arg(long, conflicts_with = "init")]
     differential: bool,
+    /// Make a log backup: the pages that changed since the last full set or log backup of the same
+    /// media set; appends
+    #[arg(long, conflicts_with_all = ["init", "differential", "copy_only"])]
+    log: bool,
     /// Make a differential set if the newest full one at the targets is younger than this, such as
     /// 7d, and a full one otherwise; with {date} in them, a full set begins a new media set
     #[arg(long, value_name = "AGE", value_parser = parse_length,
-        conflicts_with_all = ["stdin", "differential", "copy_only", "init", "append"])]
+        conflicts_with_all = ["stdin", "differential", "log", "copy_only", "init", "append"])]
     differential_after: Option<Duration>,
     /// Most bytes of the source to read in a second, such as 50MB
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
@@ -257,6 +261,7 @@ fn back_up_one(args: &BackupArgs, global: &GlobalArgs) -> Result<Option<Made>, C
         layout: if args.stripe { Layout::Stripes } else { Layout::Mirrors },
         mode,
         differential: args.differential,
+        log: args.log,
         copy_only: args.copy_only,
         check: !args.no_check,
         compression: args.compression,
@@ -308,7 +313,7 @@ impl BackupArgs {
     fn check(&self, places: &[Place]) -> Result<(), CommandError> {
         let usage = |told: &str| Err(CommandError::usage(told));
         if places.contains(&Place::Standard) {
-            if places.len() > 1 || self.append || self.init || self.differential {
+            if places.len() > 1 || self.append || self.init || self.builds_on() {
                 return usage("--to - makes one new media set, and nothing beside it");
             }
             if self.json || self.sign.is_some() {
@@ -330,9 +335,14 @@ impl BackupArgs {
         Ok(())
     }
 
+    /// Returns true for a set that stands on another one of the same media set.
+    fn builds_on(&self) -> bool {
+        self.differential || self.log
+    }
+
     /// Returns the treatment of existing files at the places.
     fn mode(&self, places: &[Place]) -> Result<Mode, CommandError> {
-        if self.append || self.differential {
+        if self.append || self.builds_on() {
             return Ok(Mode::Append);
         }
         if !self.init {
@@ -368,11 +378,11 @@ impl BackupArgs {
         if encrypted {
             return Ok(());
         }
-        if (self.append || self.differential) && self.encryption.is_none() {
+        if (self.append || self.builds_on()) && self.encryption.is_none() {
             return Ok(refuse_downgrade(global, places)?);
         }
         if self.mixed && joins_encrypted {
-            let pages = if self.differential { "each page that changed" } else { "each page" };
+            let pages = if self.builds_on() { "each page that changed" } else { "each page" };
             output::warning(format_args!(
                 "this set is plain, in a media set that is encrypted: whoever has the file reads \
                  {pages} of the database, names of tables, and all that the set holds"
@@ -437,14 +447,14 @@ impl BackupArgs {
         Ok(Some(Signer::new(unlocked, selector, global)?))
     }
 
-    /// Returns the key of a differential set's base, if that is encrypted: the key store, if it
+    /// Returns the key of the base of a differential set or of a log backup, if that is encrypted: the key store, if it
     /// opens.
     fn base_keys(
         &self,
         global: &GlobalArgs,
         unlocked: Option<Arc<Unlocked>>,
     ) -> Result<Option<Arc<Unlocked>>, CommandError> {
-        if !self.differential || unlocked.is_some() {
+        if !self.builds_on() || unlocked.is_some() {
             return Ok(unlocked);
         }
         let places = Place::all(&self.to)?;
@@ -508,7 +518,7 @@ impl BackupArgs {
         for device in devices {
             output::line(format_args!("  {}", device.physical_device_name))?;
         }
-        if let (SetKind::Differential, Some(base)) = (outcome.kind, outcome.base_position) {
+        if let Some(base) = outcome.base_position {
             output::line(format_args!(
                 "  {} of {} pages changed since set {base}",
                 outcome.pages_stored, outcome.pages
@@ -560,7 +570,7 @@ fn summary(
         (0, _) => "stream",
         (_, SetKind::Full) => "full set",
         (_, SetKind::Differential) => "differential set",
-        (_, SetKind::Log) => "log set",
+        (_, SetKind::Log) => "log backup",
     };
     let sealed = match chosen {
         None => "not encrypted".to_owned(),

@@ -261,6 +261,7 @@ const BACKUPS: &[Entry] = &[
         &[
             ("A full set", "tdekit backup app.db --to app.bak --certificate AppCert"),
             ("What changed since", "tdekit backup app.db --to app.bak --differential"),
+            ("A log backup", "tdekit backup app.db --to app.bak --log"),
             ("Any stream", "tdekit backup --stdin --name shop --to shop.bak --certificate AppCert"),
         ],
         &["restore", "verify", "inspect", "history"],

@@ -69,6 +69,7 @@ fn row(set: &CatalogSet) -> Vec<String> {
     let kind = match (set.is_stream, set.kind.as_str()) {
         (true, _) => "stream",
         (false, "I") => "differential",
+        (false, "L") => "log",
         (false, _) => "full",
     };
     let devices: Vec<_> =

@@ -261,7 +261,7 @@ impl RestoreArgs {
         named: Option<&SetInfo>,
     ) -> Result<Option<Keys>, CommandError> {
         let is_wanted = |set: &&SetInfo| {
-            let uses = |it: &SetInfo| it.ordinal == set.ordinal || it.base == Some(set.set_id);
+            let uses = |it| media.with_base(it).any(|each| each.ordinal == set.ordinal);
             named.is_none_or(uses)
         };
         let mut wanted = media.sets().iter().filter(is_wanted);

@@ -199,7 +199,7 @@ fn verify_all(
                 let verified = all.find(|one| one.backup_set_uuid.as_ref() == Some(&id));
                 verified.is_some_and(|one| one.ok && one.opened)
             };
-            own(&set.set_id) && set.base.as_ref().is_none_or(own)
+            media.with_base(set).all(|each| own(&each.set_id)) && set.base.as_ref().is_none_or(own)
         };
         let signed = refused.as_ref().map_or_else(|error| error.kind() != Kind::Key, |()| true);
         let found: Vec<_> = chosen.iter().filter(is_whole).filter(|_| signed).collect();

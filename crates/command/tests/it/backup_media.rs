@@ -125,6 +125,69 @@ fn a_differential_set_holds_what_changed() {
 }
 
 #[test]
+fn log_backups_follow_each_other() {
+    for sealed in [false, true] {
+        let dir = Dir::new();
+        let path = dir.path("app.db");
+        fill(&path, 30_000);
+        if sealed {
+            encrypt(&path, &[]);
+        }
+        let media = dir.path("app.bak");
+        let key: &[&str] = if sealed { &[] } else { &["--certificate", "AppCert"] };
+        let log = [&["--log"], key].concat();
+        place().fails(1, backup_args(&path, &[&media], &log));
+        place().fails(2, backup_args(&path, &[&media], &[&log[..], &["--init"]].concat()));
+        backup(&path, &[&media], key);
+        let full = fs::metadata(&media).unwrap().len();
+        let mut states = vec![dump_of(&path)];
+        for n in 1..4 {
+            let change = format!("UPDATE t SET a = a || '{n}' WHERE id = {n}");
+            open(&path).execute_batch(&change).unwrap();
+            let made = backup(&path, &[&media], &[&log[..], &["--json"]].concat());
+            let made: serde_json::Value = serde_json::from_str(&made.out).unwrap();
+            assert_eq!(
+                (&made["type"], &made["differential_base_position"]),
+                (&"L".into(), &n.into())
+            );
+            assert!(made["pages_stored"].as_u64().unwrap() < 10, "{made}");
+            states.push(dump_of(&path));
+        }
+        assert!((fs::metadata(&media).unwrap().len() - full) * 4 < full);
+        let report = place().json(["verify", text(&media), "--json"]);
+        assert_eq!(report["verdict"], "whole");
+        let tried = ["verify", text(&media), "--restore-test", "--json"];
+        let tried = place().json(tried);
+        assert_eq!(
+            (tried["sets"].as_array().unwrap().len(), &tried["verdict"]),
+            (4, &"whole".into())
+        );
+        for (position, expected) in (1..).zip(&states) {
+            let restored = dir.path(&format!("r{position}.db"));
+            let position = position.to_string();
+            restore(&[&media], &restored, &["--position", &position, "--check"]);
+            assert_eq!(&dump_of(&restored), expected, "{position}");
+        }
+        let restored = dir.path("newest.db");
+        restore(&[&media], &restored, &[]);
+        assert_eq!(dump_of(&restored), states[3]);
+        assert!(place().ok(["history"]).out.contains(" log "), "the table has their type");
+        // Without the log backup in the middle there is no newest state.
+        let mut bytes = fs::read(&media).unwrap();
+        let marks: Vec<usize> =
+            bytes.windows(8).enumerate().filter(|it| it.1 == b"tdekset\n").map(|it| it.0).collect();
+        let block = bytes[marks[1]..].windows(4).position(|it| it == b"tblk").unwrap();
+        bytes[marks[1] + block + 90] ^= 1;
+        fs::write(&media, bytes).unwrap();
+        let to = dir.path("never.db");
+        place().fails(4, ["restore", text(&media), "--to", text(&to)]);
+        assert!(!to.exists());
+        assert_eq!(place().run(["verify", text(&media)]).code, 4);
+        restore(&[&media], &to, &["--position", "1"]);
+    }
+}
+
+#[test]
 fn media_are_not_overwritten_before_their_sets_expire() {
     let dir = Dir::new();
     let path = dir.path("app.db");

@@ -1,4 +1,4 @@
-//! `BACKUP DATABASE`.
+//! `BACKUP DATABASE` and `BACKUP LOG`.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -23,13 +23,13 @@ use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::StoreError;
 use tdekit_sqlite_convert::{FileKind, io_error, refuse_lost, resolved_path};
 use tdekit_wire_tds::messages::{ServerError, Told};
-use tdekit_wire_tsql::{Backup, Device, Error, Progress};
+use tdekit_wire_tsql::{Backup, Device, Error, Progress, Recovery};
 
 use super::certificates::warn_of;
 use super::databases::{Databases, Found, is_system};
 use super::keys::Keys;
 use super::steer::steer;
-use super::{fault, files, kept};
+use super::{fault, files, kept, noted};
 
 /// Makes a backup set.
 pub(crate) fn run(
@@ -38,10 +38,16 @@ pub(crate) fn run(
     out: &mut Progress<'_>,
 ) -> Result<(), Error> {
     check(wanted)?;
+    if wanted.log && wanted.database.eq_ignore_ascii_case("master") {
+        return Err(ServerError::LogOfMaster {}.into());
+    }
     if is_system(&wanted.database) {
         return Err(fault::feature("BACKUP of a system database"));
     }
     let found = databases.find(&wanted.database)?;
+    if wanted.log && noted::read(&found.path)?.recovery == Recovery::Simple {
+        return Err(ServerError::SimpleRecovery {}.into());
+    }
     let places = places(databases.dir(), &wanted.devices)?;
     let choice = choice(wanted, out)?;
     let begun = Instant::now();
@@ -72,7 +78,7 @@ pub(crate) fn run(
     let replaced = if wanted.init || wanted.format { uses_of(&places) } else { Vec::new() };
     let job = Job { wanted, found: &found, places: &places, chosen: chosen.as_ref(), keys };
     let made = steer(wanted.stats_percent, out, |run| job.run(database, run));
-    let outcome = made.map_err(|failure| not_made(&failure, wanted))?;
+    let outcome = made.map_err(|failure| not_made(&failure, wanted, out))?;
     if let Some((chosen, wrapping)) = &chosen {
         let media = (outcome.media_id, places.as_slice());
         note_uses(keys.operator(), wrapping.store(), &chosen.certificates, media);
@@ -107,6 +113,12 @@ pub(crate) fn places(base: &Path, devices: &[Device<String>]) -> Result<Vec<Plac
 fn check(wanted: &Backup) -> Result<(), Error> {
     if wanted.media_name.is_some() || wanted.media_description.is_some() {
         return Err(fault::feature("BACKUP WITH MEDIANAME or MEDIADESCRIPTION"));
+    }
+    if wanted.log && (wanted.init || wanted.format) {
+        return Err(fault::feature(
+            "BACKUP LOG WITH INIT or FORMAT (a log backup stands behind its base, in the same \
+             media set)",
+        ));
     }
     if wanted.differential && (wanted.init || wanted.format) {
         return Err(fault::feature(
@@ -169,8 +181,8 @@ impl Job<'_> {
             .collect();
         let recipients =
             chosen.map(|(_, with)| CertificateNames { store: with.store(), names: &names });
-        // The base of a differential set may be encrypted.
-        let base_keys = match (wanted.differential, database.unlocked.clone()) {
+        // The set that it stands on may be encrypted.
+        let base_keys = match (wanted.differential || wanted.log, database.unlocked.clone()) {
             (true, None) => keys.open().ok(),
             (_, unlocked) => unlocked,
         };
@@ -190,6 +202,7 @@ impl Job<'_> {
             before_publish: Some(&log),
             layout: if places.len() > 1 { Layout::Stripes } else { Layout::Mirrors },
             mode: if replace { Mode::Replace } else { Mode::Append },
+            log: wanted.log,
             differential: wanted.differential,
             copy_only: wanted.copy_only,
             compression: match wanted.compression {
@@ -247,8 +260,15 @@ fn not_chosen(failure: &RunError, selectors: &[String]) -> Error {
     }
 }
 
-fn not_made(failure: &RunError, wanted: &Backup) -> Error {
+fn not_made(failure: &RunError, wanted: &Backup, out: &mut Progress<'_>) -> Error {
     match failure {
+        RunError::NoBase { reason } if wanted.log => {
+            let text = format!(
+                "A log backup stands behind a full backup, in the same media set: {reason}."
+            );
+            out.tell(Told::Own { text }.message());
+            ServerError::NoLogBase {}.into()
+        }
         RunError::NoBase { .. } => ServerError::NoBase { name: wanted.database.clone() }.into(),
         failure => fault::of_run(failure),
     }

@@ -13,9 +13,10 @@ use rusqlite::{Connection, OpenFlags};
 use tdekit_sqlite_convert::{FileKind, SIDE_SUFFIXES, file_uri, register, with_suffix};
 use tdekit_wire_endpoint::Sessions;
 use tdekit_wire_tds::messages::ServerError;
-use tdekit_wire_tsql::{Database, Error};
+use tdekit_wire_tsql::{Database, Error, Recovery};
 
 use super::gate::{Gate, Replacing};
+use super::noted::{self, Noted, Restoring};
 use super::{fault, kept};
 
 /// Databases that every server has, and their numbers.
@@ -114,8 +115,20 @@ impl Databases {
     /// Returns a user's database by its name, ignoring case.
     ///
     /// # Errors
-    /// 911.
+    /// 911; 927 while it is restored.
     pub(crate) fn find(&self, name: &str) -> Result<Found, Error> {
+        let found = self.find_any(name)?;
+        match noted::read(&found.path)?.restoring {
+            Some(_) => Err(ServerError::Restoring { name: found.name }.into()),
+            None => Ok(found),
+        }
+    }
+
+    /// As [`Self::find`], also for one that is restored.
+    ///
+    /// # Errors
+    /// 911.
+    pub(crate) fn find_any(&self, name: &str) -> Result<Found, Error> {
         let lower = name.to_lowercase();
         let found = self.found()?.into_iter().find(|known| known.name.to_lowercase() == lower);
         found.ok_or_else(|| fault::unknown_database(name))
@@ -130,13 +143,19 @@ impl Databases {
                 id: *id,
                 uri: self.system_uri(name),
                 encrypted: false,
+                restoring: false,
+                recovery: Recovery::Simple,
             })
             .collect();
         for Found { name, id, path } in self.found()? {
             let encrypted = kind(&path) == FileKind::Encrypted;
             // A database that was dropped in the meantime must not come back empty.
             let uri = file_uri(&path) + "?mode=rw";
-            all.push(Database { name, id, uri, encrypted });
+            // Where the note cannot be read, the others are served; `find` has the reason.
+            let unknown = Noted { restoring: Some(Restoring::Interrupted), ..Noted::default() };
+            let Noted { recovery, restoring } = noted::read(&path).unwrap_or(unknown);
+            let restoring = restoring.is_some();
+            all.push(Database { name, id, uri, encrypted, restoring, recovery });
         }
         Ok(all)
     }
@@ -144,7 +163,7 @@ impl Databases {
     /// Starts opening a database's file; it is open when the returned value is dropped.
     ///
     /// # Errors
-    /// 952 while it is being replaced, 911 if it is gone.
+    /// 952 while it is being replaced, 911 if it is gone, 927 while it is restored.
     pub(crate) fn opening(&self, name: &str) -> Result<Box<dyn Any>, Error> {
         let opening = self.gate.open(name)?;
         if !is_system(name) {
@@ -185,7 +204,7 @@ impl Databases {
     pub(crate) fn create(&self, name: &str) -> Result<(), Error> {
         let path = self.path_for(name)?;
         let exists = || Error::DatabaseExists { name: name.to_owned() };
-        if is_system(name) || self.find(name).is_ok() {
+        if is_system(name) || self.find_any(name).is_ok() {
             return Err(exists());
         }
         let told =
@@ -196,6 +215,8 @@ impl Databases {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(exists()),
             Err(error) => return Err(told(error.to_string())),
         }
+        // Of an earlier database of this name.
+        noted::write(&path, &Noted::default())?;
         fill(&path).map_err(|failure| {
             let _ = fs::remove_file(&path);
             told(failure.to_string())
@@ -211,7 +232,7 @@ impl Databases {
             return Err(ServerError::SystemDatabase { name: name.to_owned() }.into());
         }
         let missing = || Error::DropMissing { kind: "database".to_owned(), name: name.to_owned() };
-        let found = self.find(name).map_err(|_| missing())?;
+        let found = self.find_any(name).map_err(|_| missing())?;
         let Some(_taken) = self.take(&found) else {
             return Err(Error::DatabaseInUse { name: found.name });
         };
@@ -220,7 +241,7 @@ impl Databases {
         for suffix in SIDE_SUFFIXES {
             let _ = fs::remove_file(with_suffix(&found.path, suffix));
         }
-        Ok(())
+        noted::write(&found.path, &Noted::default())
     }
 
     /// Returns the path of a new database.

@@ -19,13 +19,13 @@ use tdekit_sqlite_convert::{
 };
 use tdekit_sqlite_page::Header;
 use tdekit_wire_tds::messages::{ServerError, Told};
-use tdekit_wire_tsql::{AlterDatabase, EncryptionKey, Error, Progress};
+use tdekit_wire_tsql::{AlterDatabase, EncryptionKey, Error, Progress, Recovery};
 
 use super::certificates::warn_of;
 use super::databases::{Databases, Found, is_system};
 use super::keys::Keys;
 use super::scan::Scans;
-use super::{fault, kept};
+use super::{fault, kept, noted};
 
 /// The future encryption of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,15 +155,19 @@ impl Encryption {
                 }
             }
             AlterDatabase::Recovery(model) => {
-                databases.find(name)?;
-                let model = model.to_uppercase();
-                if !["FULL", "BULK_LOGGED", "SIMPLE"].contains(&model.as_str()) {
-                    return Err(Error::NotARecognizedOption { name: model });
+                let found = user_database(databases, name)?;
+                let model = Recovery::of(model)
+                    .ok_or_else(|| Error::NotARecognizedOption { name: model.to_uppercase() })?;
+                let noted = noted::read(&found.path)?;
+                noted::write(&found.path, &noted::Noted { recovery: model, ..noted })?;
+                match model {
+                    Recovery::Simple => Ok(()),
+                    Recovery::Full | Recovery::BulkLogged => tell(
+                        out,
+                        "BACKUP LOG can be used from now on. Each log backup holds the database as \
+                         it is then: no point between two of them can be restored.",
+                    ),
                 }
-                tell(
-                    out,
-                    &format!("SET RECOVERY {model} changes nothing: there is no log to back up."),
-                )
             }
             AlterDatabase::ModifyFile(_) => {
                 databases.find(name)?;

@@ -14,6 +14,7 @@ mod gate;
 mod kept;
 mod keys;
 mod media;
+mod noted;
 mod restore;
 mod rows;
 mod scan;
@@ -135,6 +136,7 @@ impl Host for ServeHost {
             "msdb.dbo.backupset" => views::backupset(&self.keys)?,
             "msdb.dbo.backupmediafamily" => views::media_family(&self.keys)?,
             "msdb.dbo.backupmediaset" => views::media_set(&self.keys)?,
+            "msdb.dbo.restorehistory" => views::restores(&self.keys)?,
             "sys.dm_exec_connections" => match self.sessions.connections() {
                 // Without an endpoint's sessions: the front end knows its own.
                 none if none.is_empty() => return Ok(None),
@@ -168,7 +170,7 @@ impl Host for ServeHost {
     }
 
     fn drop_database(&self, name: &str) -> Result<()> {
-        let found = self.databases.find(name).ok();
+        let found = self.databases.find_any(name).ok();
         self.databases.remove(name)?;
         found.map_or(Ok(()), |found| self.keys.forget_file(&found.path))
     }
@@ -260,7 +262,12 @@ impl Host for ServeHost {
 
     fn restore(&self, wanted: &Restore, mut out: Progress<'_>) -> Result<Option<Rows>> {
         match wanted.kind {
-            RestoreKind::Database => restore::run(self.both(), wanted, &mut out).map(|()| None),
+            RestoreKind::Database if wanted.devices.is_empty() => {
+                restore::recover(&self.databases, wanted).map(|()| None)
+            }
+            RestoreKind::Database | RestoreKind::Log => {
+                restore::run(self.both(), wanted, &mut out).map(|()| None)
+            }
             RestoreKind::VerifyOnly => {
                 media::verify(&self.databases, &self.keys, wanted, &mut out).map(|()| None)
             }

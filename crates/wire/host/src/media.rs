@@ -2,7 +2,7 @@
 
 use tdekit_backup_run::FindingReport;
 use tdekit_backup_run::history;
-use tdekit_backup_run::{CatalogUse, Compression, SetInfo, SetKind, UnwrapSecret};
+use tdekit_backup_run::{CatalogUse, Compression, Media, SetInfo, SetKind, UnwrapSecret};
 use tdekit_wire_tds::messages::{ServerError, Told};
 use tdekit_wire_tds::{SqlType, Value};
 use tdekit_wire_tsql::{Error, Progress, Restore, Rows};
@@ -129,7 +129,8 @@ pub(crate) fn header(databases: &Databases, wanted: &Restore) -> Result<Rows, Er
         None => opened.media.sets().iter().collect(),
     };
     let family = opened.media.id();
-    Ok(rows(HEADER, sets.into_iter().map(|set| header_row(set, family)).collect()))
+    let row = |set| header_row(&opened.media, set, family);
+    Ok(rows(HEADER, sets.into_iter().map(row).collect()))
 }
 
 /// `RESTORE FILELISTONLY`: a database is one file.
@@ -219,7 +220,30 @@ pub(crate) fn verify(
     Ok(())
 }
 
-fn header_row(set: &SetInfo, family: [u8; 16]) -> Named {
+/// Returns the number of a set's state: it rises from set to set of a media set.
+pub(crate) fn lsn_of(begun_ms: i64, position: u32) -> u64 {
+    u64::try_from(begun_ms).unwrap_or(0).saturating_mul(1_000_000).saturating_add(position.into())
+}
+
+/// First and last number of a set, that of the full set it stands on, and the recovery model.
+fn lsns(media: &Media, set: &SetInfo) -> Named {
+    let lsn = |set: &SetInfo| size(lsn_of(set.begun_ms, set.position));
+    let chain: Vec<&SetInfo> = media.with_base(set).collect();
+    let base = chain.iter().rev().nth(1);
+    let full = chain.first().filter(|first| first.kind == SetKind::Full);
+    let log = set.kind == SetKind::Log;
+    let maybe = |set: Option<&&SetInfo>| set.map_or(Value::Null, |set| lsn(set));
+    vec![
+        ("FirstLSN", if log { maybe(base) } else { lsn(set) }),
+        ("LastLSN", lsn(set)),
+        ("CheckpointLSN", if log { maybe(full) } else { lsn(set) }),
+        ("DatabaseBackupLSN", if set.base.is_some() { maybe(full) } else { Value::Null }),
+        ("RecoveryModel", if log { string("FULL") } else { Value::Null }),
+        ("BeginsLogChain", Value::Bit(log && base.is_some_and(|set| set.kind == SetKind::Full))),
+    ]
+}
+
+fn header_row(media: &Media, set: &SetInfo, family: [u8; 16]) -> Named {
     let (kind, described) = match set.kind {
         SetKind::Full => (1, "Database"),
         SetKind::Differential => (5, "Database Differential"),
@@ -233,7 +257,7 @@ fn header_row(set: &SetInfo, family: [u8; 16]) -> Named {
     let expires = Some(set.expires_ms).filter(|ms| *ms != 0);
     let recipient = set.recipients.first();
     let no = || Value::Bit(false);
-    vec![
+    let mut row = vec![
         ("BackupName", string(&*set.name)),
         ("BackupDescription", maybe(Some(set.description.as_str()).filter(|d| !d.is_empty()))),
         ("BackupType", int(kind)),
@@ -255,11 +279,9 @@ fn header_row(set: &SetInfo, family: [u8; 16]) -> Named {
         ("IsSingleUser", no()),
         ("HasBackupChecksums", Value::Bit(true)),
         ("IsDamaged", Value::Bit(set.damage.is_some())),
-        ("BeginsLogChain", no()),
         ("HasIncompleteMetaData", no()),
         ("IsForceOffline", no()),
         ("IsCopyOnly", Value::Bit(set.copy_only)),
-        ("RecoveryModel", string("SIMPLE")),
         ("DifferentialBaseGUID", set.base.map_or(Value::Null, guid)),
         ("BackupTypeDescription", string(described)),
         ("BackupSetGUID", guid(set.set_id)),
@@ -273,5 +295,7 @@ fn header_row(set: &SetInfo, family: [u8; 16]) -> Named {
         ("EncryptorType", maybe(set.algorithm.map(|_| "CERTIFICATE"))),
         ("TimeZone", int(0)),
         ("CompressionAlgorithm", maybe(compression)),
-    ]
+    ];
+    row.append(&mut lsns(media, set));
+    row
 }

@@ -1,5 +1,10 @@
-//! `RESTORE DATABASE`.
+//! `RESTORE DATABASE` and `RESTORE LOG`.
+//!
+//! Each statement makes the whole database anew, from the set that it names and those that this one
+//! stands on. So a database that is RESTORING is always as one set says, and a restore that ends in
+//! between leaves what was there.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,19 +18,23 @@ use tdekit_backup_run::inherit::certificates_for;
 use tdekit_backup_run::logged::key_of;
 use tdekit_backup_run::place::{Opened, Place, open};
 use tdekit_backup_run::signature::{is_our_own, refuse_wrong, require_signed};
-use tdekit_backup_run::{CatalogUse, Chain, Media, RunError, SetInfo, SourceKind, UnwrapSecret};
+use tdekit_backup_run::{
+    CatalogUse, Chain, Media, RunError, SetInfo, SetKind, SourceKind, UnwrapSecret, date_of_ms,
+};
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::{CertificateInfo, StoreError, Unlocked};
 use tdekit_sqlite_convert::{CancelledBy, DatabaseError, Form, Watch, find_certificates};
 use tdekit_wire_tds::messages::{ServerError, Told};
-use tdekit_wire_tsql::{Error, Progress, Restore};
+use tdekit_wire_tsql::{Error, Progress, Restore, RestoreKind, unix_ms};
 
 use super::backup::{places, succeeded};
 use super::certificates::warn_of;
-use super::databases::{Databases, is_system};
-use super::fault;
+use super::databases::{Databases, Found, is_system};
 use super::keys::Keys;
+use super::media::lsn_of;
+use super::noted::{self, Noted, RestoredTo, Restoring};
 use super::steer::steer;
+use super::{fault, files};
 
 /// Opens the media set of a statement.
 pub(crate) fn media(
@@ -51,44 +60,54 @@ pub(crate) fn set_of<'a>(media: &'a Media, wanted: &Restore) -> Result<&'a SetIn
     })
 }
 
-/// Restores a database into the served directory.
+/// Restores a database into the served directory, from a full set, a differential one, or a log
+/// backup.
 pub(crate) fn run(
     (databases, keys): (&Databases, &Keys),
     wanted: &Restore,
     out: &mut Progress<'_>,
 ) -> Result<(), Error> {
     let name = wanted.database.as_deref().unwrap_or_default();
-    check(wanted, name)?;
+    if is_system(name) {
+        return Err(fault::feature("RESTORE of a system database"));
+    }
     let (places, opened) = media(databases, wanted)?;
     let set = set_of(&opened.media, wanted)?;
     if set.source == SourceKind::Stream {
         return Err(fault::own("The backup set holds a stream of bytes and no database."));
     }
-    let (path, _taken) = match databases.find(name) {
+    let log = wanted.kind == RestoreKind::Log;
+    if log != (set.kind == SetKind::Log) {
+        return Err(fault::own(match log {
+            true => "The backup set is not a log backup: RESTORE DATABASE restores it.",
+            false => "The backup set is a log backup: RESTORE LOG restores it.",
+        }));
+    }
+    let there = databases.find_any(name);
+    let noted = there.as_ref().map_or_else(|_| Ok(Noted::default()), |it| noted::read(&it.path))?;
+    if log {
+        refuse_log(&noted, &opened.media, set, there.as_ref().map_err(Error::clone)?)?;
+    }
+    let before_stop = before_stop(wanted, set, noted.restoring.as_ref())?;
+    let (path, _taken) = match there {
         Ok(there) => {
-            refuse_existing(wanted, set, name)?;
+            if noted.restoring.is_none() {
+                refuse_existing(wanted, set, name)?;
+            }
             let taken = databases.take(&there).ok_or_else(in_use)?;
             (there.path, taken)
         }
         Err(_) => (databases.path_for(name)?, databases.claim(name).ok_or_else(in_use)?),
     };
+    check_moves(databases, wanted, set, &path, out)?;
     // The statement names its set by position: faults elsewhere are reported.
     for finding in FindingReport::all(keys.operator(), &opened.media) {
         out.tell(Told::Own { text: finding.message }.message());
     }
     let begun = Instant::now();
     let work = Work { keys, media: &opened.media, set, places: &places };
-    let replace = wanted.replace || path.exists();
-    let cancel = out.cancel_flag();
-    let made = steer(wanted.stats_percent, out, |run| {
-        work.run((&path, replace), &CancelledBy(cancel), run)
-    });
-    let done = made.map_err(|failure| match failure {
-        RunError::DatabaseFile(DatabaseError::InUse { .. } | DatabaseError::Converting { .. }) => {
-            in_use()
-        }
-        failure => fault::of_run(&failure),
-    })?;
+    let recovers = wanted.recovery && !before_stop;
+    let done = work.noted(&path, (&noted, wanted, recovers), out)?;
     history::record_use(
         keys.operator(),
         &opened.media,
@@ -99,23 +118,113 @@ pub(crate) fn run(
     warn_of(keys.operator(), &done.certificates, out);
     let (position, pages) = (set.position, done.pages);
     out.tell(Told::Processed { name: name.to_owned(), pages, position }.message());
-    out.tell(succeeded("RESTORE DATABASE", pages, done.bytes, begun));
+    if before_stop {
+        out.tell(Told::BeforeStop {}.message());
+    }
+    let verb = if log { "RESTORE LOG" } else { "RESTORE DATABASE" };
+    out.tell(succeeded(verb, pages, done.bytes, begun));
     Ok(())
 }
 
-fn check(wanted: &Restore, name: &str) -> Result<(), Error> {
+/// `RESTORE DATABASE d WITH RECOVERY`: a database that was restored is used as it is.
+pub(crate) fn recover(databases: &Databases, wanted: &Restore) -> Result<(), Error> {
+    let name = wanted.database.as_deref().unwrap_or_default();
     if is_system(name) {
         return Err(fault::feature("RESTORE of a system database"));
     }
-    if !wanted.recovery {
-        return Err(fault::feature(
-            "RESTORE WITH NORECOVERY (a differential set is restored together with its base)",
-        ));
+    let found = databases.find_any(name)?;
+    let _taken = databases.take(&found).ok_or_else(in_use)?;
+    let noted = noted::read(&found.path)?;
+    match &noted.restoring {
+        None => Err(ServerError::IsRecovered {}.into()),
+        Some(Restoring::Interrupted) => {
+            Err(ServerError::RestoreInterrupted { name: found.name }.into())
+        }
+        Some(Restoring::At(_)) if !wanted.recovery || wanted.stop_at.is_some() => Ok(()),
+        Some(Restoring::At(_)) => noted::write(&found.path, &Noted { restoring: None, ..noted }),
     }
-    if !wanted.moves.is_empty() {
-        return Err(fault::feature(
-            "RESTORE WITH MOVE (a database is one file of the served directory)",
-        ));
+}
+
+/// Fails unless the database is as some set before a log backup left it, and not before the set
+/// that the log backup stands on.
+fn refuse_log(noted: &Noted, media: &Media, set: &SetInfo, found: &Found) -> Result<(), Error> {
+    let to = match &noted.restoring {
+        None => return Err(ServerError::NotRestoring {}.into()),
+        Some(Restoring::Interrupted) => {
+            return Err(ServerError::RestoreInterrupted { name: found.name.clone() }.into());
+        }
+        Some(Restoring::At(to)) => to,
+    };
+    let other = || Error::from(ServerError::OtherPath {});
+    if media.id() != to.media_id {
+        return Err(other());
+    }
+    let at = media.sets().iter().find(|it| it.set_id == to.set_id && it.position == to.position);
+    let at = at.ok_or_else(other)?;
+    if (&at.database_name, at.database_id) != (&set.database_name, set.database_id) {
+        return Err(other());
+    }
+    let lsn = |set: &SetInfo| lsn_of(set.begun_ms, set.position);
+    if set.position <= at.position {
+        return Err(ServerError::LogTooEarly { last: lsn(set), at: lsn(at) }.into());
+    }
+    let before = media.with_base(set).find(|it| Some(it.set_id) == set.base).ok_or_else(other)?;
+    if before.position > at.position {
+        return Err(ServerError::LogTooRecent { first: lsn(before), at: lsn(at) }.into());
+    }
+    Ok(())
+}
+
+/// Returns true if STOPAT names a time behind the set's state: then the database is left as it is,
+/// for the next log backup.
+fn before_stop(
+    wanted: &Restore,
+    set: &SetInfo,
+    restoring: Option<&Restoring>,
+) -> Result<bool, Error> {
+    let Some(text) = &wanted.stop_at else { return Ok(false) };
+    let stop_ms = unix_ms(text)
+        .ok_or_else(|| fault::own(format!("STOPAT = '{text}' is not a date and a time.")))?;
+    if stop_ms >= set.begun_ms {
+        return Ok(stop_ms > set.begun_ms);
+    }
+    match restoring {
+        Some(Restoring::At(to)) if wanted.kind == RestoreKind::Log => {
+            let error = match stop_ms < to.time_ms {
+                true => ServerError::RolledBeyond {},
+                false => ServerError::OnePoint {
+                    from: date_of_ms(to.time_ms),
+                    at: date_of_ms(set.begun_ms),
+                },
+            };
+            Err(error.into())
+        }
+        _ => Err(ServerError::StopTooEarly {}.into()),
+    }
+}
+
+/// Refuses MOVE to another place than the one that the database's name gives it: it is one file of
+/// the served directory. The log stands beside it, wherever a statement would have it.
+fn check_moves(
+    databases: &Databases,
+    wanted: &Restore,
+    set: &SetInfo,
+    path: &Path,
+    out: &mut Progress<'_>,
+) -> Result<(), Error> {
+    for (from, to) in &wanted.moves {
+        if from.eq_ignore_ascii_case(&format!("{}_log", set.database_name)) {
+            let text = "MOVE of the log changes nothing: it stands beside the database.";
+            out.tell(Told::Own { text: text.to_owned() }.message());
+        } else if !from.eq_ignore_ascii_case(&set.database_name) {
+            let (logical, name) = (from.clone(), set.database_name.clone());
+            return Err(ServerError::NoLogicalFile { logical, name }.into());
+        } else if files::resolve(databases.dir(), to).as_deref() != Some(path) {
+            return Err(fault::feature(&format!(
+                "RESTORE WITH MOVE to another file than {} (its name is the database's)",
+                path.display()
+            )));
+        }
     }
     Ok(())
 }
@@ -152,9 +261,45 @@ struct Done {
 }
 
 impl Work<'_> {
+    /// Restores, and notes that the database is restored: before its file changes, and when it has.
+    fn noted(
+        &self,
+        path: &Path,
+        (noted, wanted, recovers): (&Noted, &Restore, bool),
+        out: &mut Progress<'_>,
+    ) -> Result<Done, Error> {
+        let replace = wanted.replace || path.exists();
+        let note = |restoring| noted::write(path, &Noted { restoring, ..noted.clone() });
+        if !recovers && noted.restoring.is_none() {
+            note(Some(Restoring::Interrupted))?;
+        }
+        let cancel = out.cancel_flag();
+        let made = steer(wanted.stats_percent, out, |run| {
+            self.run((path, replace), &CancelledBy(cancel), run)
+        });
+        let done = match made {
+            Ok(done) => done,
+            Err(failure) => {
+                // The file is as it was.
+                note(noted.restoring.clone())?;
+                return Err(match failure {
+                    RunError::DatabaseFile(
+                        DatabaseError::InUse { .. } | DatabaseError::Converting { .. },
+                    ) => in_use(),
+                    failure => fault::of_run(&failure),
+                });
+            }
+        };
+        let (media_id, set) = (self.media.id(), self.set);
+        let (set_id, position, time_ms) = (set.set_id, set.position, set.begun_ms);
+        let to = RestoredTo { media_id, set_id, position, time_ms };
+        note((!recovers).then_some(Restoring::At(to)))?;
+        Ok(done)
+    }
+
     fn run(
         &self,
-        (path, replace): (&std::path::Path, bool),
+        (path, replace): (&Path, bool),
         watch: &dyn Watch,
         run: &tdekit_backup_run::Run<'_>,
     ) -> Result<Done, RunError> {
@@ -163,10 +308,7 @@ impl Work<'_> {
         if self.places.iter().any(|place| place.is_file(&path)) {
             return Err(RunError::OntoMedia { path });
         }
-        let base = self.set.base;
-        let base = base.and_then(|base| self.media.sets().iter().find(|each| each.set_id == base));
-        let sealed =
-            [Some(self.set), base].into_iter().flatten().any(|set| set.algorithm.is_some());
+        let sealed = self.media.with_base(self.set).any(|set| set.algorithm.is_some());
         let unlocked = match sealed || self.set.source_encrypted {
             true => Some(self.keys.open()?),
             false => None,
@@ -200,7 +342,7 @@ impl Work<'_> {
     fn refuse(
         &self,
         (chain, unlocked): (&mut Chain<'_>, Option<&Unlocked>),
-        (path, form): (&std::path::Path, &Form),
+        (path, form): (&Path, &Form),
         run: &tdekit_backup_run::Run<'_>,
     ) -> Result<(), RunError> {
         let operator = self.keys.operator();
@@ -222,11 +364,7 @@ impl Work<'_> {
     }
 
     /// Returns encrypted if the database was, otherwise plain.
-    fn form(
-        &self,
-        path: &std::path::Path,
-        unlocked: Option<&Arc<Unlocked>>,
-    ) -> Result<Form, RunError> {
+    fn form(&self, path: &Path, unlocked: Option<&Arc<Unlocked>>) -> Result<Form, RunError> {
         let Some(unlocked) = unlocked.filter(|_| self.set.source_encrypted) else {
             return Ok(Form::Plain);
         };

@@ -13,7 +13,7 @@ use tdekit_wire_tsql::{Device, Error, Restore, RestoreKind, Rows};
 use super::databases::Databases;
 use super::keys::Keys;
 use super::rows::{INT, Named, TINY, int, rows, string, text};
-use super::{fault, files, restore};
+use super::{fault, files, noted, restore};
 
 /// Unit of file sizes in SQL Server.
 const PAGE_BYTES: u64 = 8192;
@@ -36,6 +36,7 @@ const MASTER_FILES: &[(&str, SqlType)] = &[
 pub(crate) fn master_files(databases: &Databases) -> Result<Rows, Error> {
     let mut found = Vec::new();
     for database in databases.found()? {
+        let restoring = noted::read(&database.path)?.restoring.is_some();
         let log = with_suffix(&database.path, "-wal");
         let parts = [(&database.path, (0, "ROWS"), ""), (&log, (1, "LOG"), "_log")];
         for (number, (path, (kind, described), suffix)) in (1..).zip(parts) {
@@ -48,8 +49,8 @@ pub(crate) fn master_files(databases: &Databases) -> Result<Rows, Error> {
                 ("data_space_id", int(1 - kind)),
                 ("name", string(format!("{}{suffix}", database.name))),
                 ("physical_name", string(path.display().to_string())),
-                ("state", int(0)),
-                ("state_desc", string("ONLINE")),
+                ("state", int(i64::from(restoring))),
+                ("state_desc", string(if restoring { "RESTORING" } else { "ONLINE" })),
                 ("size", int(i32::try_from(facts.len().div_ceil(PAGE_BYTES)).unwrap_or(i32::MAX))),
                 ("max_size", int(-1)),
             ];
@@ -81,6 +82,7 @@ pub(crate) fn delete_backup(databases: &Databases, keys: &Keys, file: &str) -> R
         position: None,
         replace: false,
         recovery: true,
+        stop_at: None,
         checksum: None,
         stats_percent: None,
         moves: Vec::new(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tdekit_backup_run::{Catalog, CatalogFilter, CatalogSet};
+use tdekit_backup_run::{Catalog, CatalogFilter, CatalogRestore, CatalogSet, RunError};
 use tdekit_key_crypto::Algorithm;
 use tdekit_sqlite_convert::{DatabaseError, key_change_percent};
 use tdekit_sqlite_page::Header;
@@ -16,9 +16,10 @@ use time::format_description::well_known::Rfc3339;
 use super::databases::Databases;
 use super::encryption::{Encryption, header, thumbprint_of};
 use super::keys::Keys;
+use super::media::lsn_of;
 use super::rows::{
-    BIG, BIT, DATETIME, GUID, INT, Named, REAL, SIZE, TINY, binary, datetime, guid, guid_of, int,
-    maybe, rows, size, string, text, thumbprint,
+    BIG, BIT, DATETIME, GUID, INT, LSN, Named, REAL, SIZE, TINY, binary, datetime, guid, guid_of,
+    int, maybe, rows, size, string, text, thumbprint,
 };
 use super::scan::Scan;
 use super::switches::context_switches;
@@ -101,12 +102,32 @@ const BACKUPSET: &[(&str, SqlType)] = &[
     ("has_backup_checksums", BIT),
     ("is_damaged", BIT),
     ("is_copy_only", BIT),
+    ("first_lsn", LSN),
+    ("last_lsn", LSN),
+    ("checkpoint_lsn", LSN),
+    ("database_backup_lsn", LSN),
     ("differential_base_guid", GUID),
     ("compressed_backup_size", SIZE),
     ("key_algorithm", text(32)),
     ("encryptor_thumbprint", binary(20)),
     ("encryptor_type", text(32)),
     ("compression_algorithm", text(32)),
+];
+
+const RESTORES: &[(&str, SqlType)] = &[
+    ("restore_history_id", INT),
+    ("restore_date", DATETIME),
+    ("destination_database_name", text(128)),
+    ("user_name", text(128)),
+    ("backup_set_id", INT),
+    ("restore_type", SqlType::Char(1)),
+    ("replace", BIT),
+    ("recovery", BIT),
+    ("restart", BIT),
+    ("stop_at", DATETIME),
+    ("device_count", TINY),
+    ("stop_at_mark_name", text(128)),
+    ("stop_before", BIT),
 ];
 
 const MEDIA_FAMILY: &[(&str, SqlType)] = &[
@@ -273,7 +294,7 @@ pub(crate) fn backupset(keys: &Keys) -> Result<Rows, Error> {
     let row = |(at, set): (usize, &CatalogSet)| -> Named {
         let families = set.devices.iter().map(|device| device.family_sequence_number).max();
         let base = set.differential_base_guid.as_deref();
-        vec![
+        let mut row = vec![
             ("backup_set_id", int(at + 1)),
             ("backup_set_uuid", guid_of(&set.backup_set_uuid)),
             ("media_set_id", int(media.get(&set.media_uuid).copied().unwrap_or(0))),
@@ -291,7 +312,7 @@ pub(crate) fn backupset(keys: &Keys) -> Result<Rows, Error> {
             ("database_name", string(&*set.database_name)),
             ("server_name", string(&*set.server_name)),
             ("machine_name", string(&*set.server_name)),
-            ("recovery_model", string("SIMPLE")),
+            ("recovery_model", maybe((set.kind == "L").then_some("FULL"))),
             ("has_backup_checksums", Value::Bit(set.has_backup_checksums)),
             ("is_damaged", Value::Bit(false)),
             ("is_copy_only", Value::Bit(set.is_copy_only)),
@@ -304,9 +325,60 @@ pub(crate) fn backupset(keys: &Keys) -> Result<Rows, Error> {
             ),
             ("encryptor_type", maybe(set.encryptor_type.as_deref())),
             ("compression_algorithm", maybe(set.compression_algorithm.as_deref())),
-        ]
+        ];
+        row.append(&mut lsns(&sets, set));
+        row
     };
     Ok(rows(BACKUPSET, sets.iter().enumerate().map(row).collect()))
+}
+
+/// The numbers of a set's state, as `RESTORE HEADERONLY` has them, as far as the history knows the
+/// sets that it stands on.
+fn lsns(sets: &[CatalogSet], set: &CatalogSet) -> Named {
+    let lsn = |set: &CatalogSet| {
+        unix_ms_of(&set.backup_start_date)
+            .map_or(Value::Null, |begun_ms| size(lsn_of(begun_ms, set.position)))
+    };
+    let before = |of: &&CatalogSet| {
+        let base = of.differential_base_guid.as_deref()?;
+        let position = of.position;
+        sets.iter().find(|set| set.backup_set_uuid == base && set.position < position)
+    };
+    let maybe = |set: Option<&CatalogSet>| set.map_or(Value::Null, lsn);
+    let log = set.kind == "L";
+    let chain = std::iter::successors(Some(set), before);
+    let full = chain.last().filter(|first| first.kind == "D");
+    vec![
+        ("first_lsn", if log { maybe(before(&set)) } else { lsn(set) }),
+        ("last_lsn", lsn(set)),
+        ("checkpoint_lsn", if log { maybe(full) } else { lsn(set) }),
+        ("database_backup_lsn", if set.kind == "D" { Value::Null } else { maybe(full) }),
+    ]
+}
+
+/// `msdb.dbo.restorehistory`.
+pub(crate) fn restores(keys: &Keys) -> Result<Rows, Error> {
+    let (sets, _) = history(keys)?;
+    let of_run = |failure: RunError| fault::of_run(&failure);
+    let restores = match Catalog::open_existing(&keys.dir()?).map_err(of_run)? {
+        Some(catalog) => catalog.restores().map_err(of_run)?,
+        None => Vec::new(),
+    };
+    let row = |restore: &CatalogRestore| -> Named {
+        let at = sets.iter().position(|set| set.backup_set_uuid == restore.backup_set_uuid);
+        let kind = at.and_then(|at| sets.get(at)).map(|set| set.kind.as_str());
+        let path = restore.destination.as_deref().map(Path::new);
+        let name = path.and_then(Path::file_stem).map(|name| name.to_string_lossy().into_owned());
+        vec![
+            ("restore_history_id", int(restore.id)),
+            ("restore_date", moment(&restore.restore_date)),
+            ("destination_database_name", maybe(name.as_deref())),
+            ("user_name", string(&*restore.user_name)),
+            ("backup_set_id", at.map_or(Value::Null, |at| int(at + 1))),
+            ("restore_type", string(kind.unwrap_or("D"))),
+        ]
+    };
+    Ok(rows(RESTORES, restores.iter().map(row).collect()))
 }
 
 /// `msdb.dbo.backupmediafamily`.
@@ -438,9 +510,12 @@ fn seconds(seconds: i64) -> Value<'static> {
 
 /// Converts a time of the history.
 fn moment(text: &str) -> Value<'static> {
-    let parsed = OffsetDateTime::parse(text, &Rfc3339).ok();
-    let ms = parsed.and_then(|at| i64::try_from(at.unix_timestamp_nanos() / 1_000_000).ok());
-    ms.map_or(Value::Null, datetime)
+    unix_ms_of(text).map_or(Value::Null, datetime)
+}
+
+fn unix_ms_of(text: &str) -> Option<i64> {
+    let at = OffsetDateTime::parse(text, &Rfc3339).ok()?;
+    i64::try_from(at.unix_timestamp_nanos() / 1_000_000).ok()
 }
 
 #[cfg(test)]

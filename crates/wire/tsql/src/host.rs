@@ -23,6 +23,51 @@ pub struct Database {
     pub uri: String,
     /// True if encrypted at rest, or being encrypted.
     pub encrypted: bool,
+    /// True while it is restored and cannot be used.
+    pub restoring: bool,
+    /// Its recovery model.
+    pub recovery: Recovery,
+}
+
+/// The recovery models.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Recovery {
+    /// Log backups can be made.
+    Full,
+    /// As `Full`.
+    BulkLogged,
+    /// There are no log backups.
+    #[default]
+    Simple,
+}
+
+impl Recovery {
+    /// Returns the model with this name, regardless of case.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        let all = [Self::Full, Self::BulkLogged, Self::Simple];
+        all.into_iter().find(|model| model.name().eq_ignore_ascii_case(name))
+    }
+
+    /// Returns its name, as in `sys.databases.recovery_model_desc`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Full => "FULL",
+            Self::BulkLogged => "BULK_LOGGED",
+            Self::Simple => "SIMPLE",
+        }
+    }
+
+    /// Returns its number, as in `sys.databases.recovery_model`.
+    #[must_use]
+    pub fn number(self) -> i64 {
+        match self {
+            Self::Full => 1,
+            Self::BulkLogged => 2,
+            Self::Simple => 3,
+        }
+    }
 }
 
 /// `CREATE CERTIFICATE`: `name` and the options of its WITH.
@@ -113,7 +158,7 @@ pub enum Device<S> {
     Url(S),
 }
 
-/// `BACKUP DATABASE`. `S` is a string, or the operand that evaluates to one.
+/// `BACKUP DATABASE` and `BACKUP LOG`. `S` is a string, or the operand that evaluates to one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backup<S = String> {
     /// The database.
@@ -126,6 +171,8 @@ pub struct Backup<S = String> {
     pub format: bool,
     /// `COMPRESSION` or `NO_COMPRESSION`, if specified.
     pub compression: Option<bool>,
+    /// `BACKUP LOG`.
+    pub log: bool,
     /// `DIFFERENTIAL`.
     pub differential: bool,
     /// `COPY_ONLY`.
@@ -149,8 +196,10 @@ pub struct Backup<S = String> {
 /// The kinds of `RESTORE`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestoreKind {
-    /// `RESTORE DATABASE`.
+    /// `RESTORE DATABASE`; without devices it ends a restore.
     Database,
+    /// `RESTORE LOG`.
+    Log,
     /// `RESTORE HEADERONLY`.
     HeaderOnly,
     /// `RESTORE VERIFYONLY`.
@@ -166,7 +215,7 @@ pub enum RestoreKind {
 pub struct Restore<S = String> {
     /// The kind of `RESTORE`.
     pub kind: RestoreKind,
-    /// The database, for [`RestoreKind::Database`].
+    /// The database, for [`RestoreKind::Database`] and [`RestoreKind::Log`].
     pub database: Option<S>,
     /// `FROM`.
     pub devices: Vec<Device<S>>,
@@ -176,6 +225,8 @@ pub struct Restore<S = String> {
     pub replace: bool,
     /// `RECOVERY` (true) or `NORECOVERY`.
     pub recovery: bool,
+    /// `STOPAT`.
+    pub stop_at: Option<S>,
     /// `CHECKSUM`, if specified.
     pub checksum: Option<bool>,
     /// `STATS`.

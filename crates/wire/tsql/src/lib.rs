@@ -21,3 +21,4 @@ pub use error::Error;
 pub use host::*;
 pub use run::session::TsqlEngine;
 pub use sqlite_memory::count_sqlite_memory;
+pub use value::dateparse::unix_ms;

@@ -23,15 +23,18 @@ pub const MAX_BLOCK_SIZE: u32 = 8 * 1024 * 1024 - 4096;
 const FIXED_LEN: usize = 112;
 /// Place of the type in a header.
 const TYPE_AT: usize = COMMON_LEN + 4;
-/// The type of a log set, and the bytes that only such a set has behind `base trailer`.
+/// The type of a log set of an archive, and the bytes that only such a set has behind
+/// `base trailer`.
 const LOG_TYPE: u8 = 3;
 const LOG_LEN: usize = 40;
+/// The type of a log backup in a media set.
+const LOG_STATE_TYPE: u8 = 4;
 const MAX_WRAPPED_LEN: usize = 4096;
 const COPY_ONLY: u8 = 1;
 const SOURCE_ENCRYPTED: u8 = 2;
 const HAS_PAGE_MAP: u8 = 4;
 
-/// The full set on which a differential set is based.
+/// The set on which a differential set, or a log backup, is based.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Base {
     /// Its set id.
@@ -63,8 +66,11 @@ pub enum SetKind {
     Full,
     /// The pages that changed since a full set.
     Differential(Base),
-    /// The transactions that were committed since the set before.
+    /// The transactions that were committed since the set before, in an archive.
     Log(LogLink),
+    /// A log backup in a media set: the pages that changed since the full set, or the log backup,
+    /// before it.
+    LogState(Base),
 }
 
 impl SetKind {
@@ -74,6 +80,7 @@ impl SetKind {
             Self::Full => 1,
             Self::Differential(_) => 2,
             Self::Log(_) => LOG_TYPE,
+            Self::LogState(_) => LOG_STATE_TYPE,
         }
     }
 
@@ -81,7 +88,7 @@ impl SetKind {
     fn base(self) -> Option<Base> {
         match self {
             Self::Full => None,
-            Self::Differential(base) => Some(base),
+            Self::Differential(base) | Self::LogState(base) => Some(base),
             Self::Log(link) => Some(link.before),
         }
     }
@@ -318,7 +325,10 @@ impl SetHeader {
             1 if no_base => SetKind::Full,
             2 if !no_base => SetKind::Differential(base),
             LOG_TYPE if !no_base => SetKind::Log(read_link(reader, base)?),
-            1..=LOG_TYPE => return Err(MediaError::malformed(PART, "type and base do not agree")),
+            LOG_STATE_TYPE if !no_base => SetKind::LogState(base),
+            1..=LOG_STATE_TYPE => {
+                return Err(MediaError::malformed(PART, "type and base do not agree"));
+            }
             _ => return Err(MediaError::malformed(PART, "there is no such type of set")),
         };
         let source = match source {

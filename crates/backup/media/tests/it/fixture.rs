@@ -64,8 +64,8 @@ fn every_set_opens_and_holds_what_it_held() {
             Content::Full(bytes) => assert!(bytes == base, "{}", set.position),
             Content::Stream(bytes) => assert!(bytes == base && set.position == STREAM),
             Content::Log { .. } => panic!("a log set in a media set of version 1"),
-            Content::Changed { pages, changed: pages_changed, base: named } => {
-                assert_eq!(set.position, DIFFERENTIAL);
+            Content::Changed { pages, changed: pages_changed, base: named, log } => {
+                assert_eq!((set.position, log), (DIFFERENTIAL, false));
                 assert!(apply(&base, pages, &pages_changed) == changed);
                 let of = &scanned.records[AES_256_ZSTD as usize - 1];
                 assert_eq!(named.trailer_sha256, of.digest());
@@ -245,6 +245,70 @@ fn make_version_2() {
     std::fs::write(to.join("signed.bak"), &media).unwrap();
 }
 
+/// Returns the content of a differential set, or of a log backup, from one state to the other.
+fn differing((old, new): (&[u8], &[u8]), base: Base, log: bool) -> Content {
+    let pages = old.chunks(PAGE).map(Some).chain(std::iter::repeat(None));
+    let changed = (new.chunks(PAGE).zip(pages).zip(1..))
+        .filter(|((new, old), _)| Some(*new) != *old)
+        .map(|((new, _), number)| (number, new.to_vec()))
+        .collect();
+    Content::Changed { pages: u32::try_from(new.len() / PAGE).unwrap(), changed, base, log }
+}
+
+#[test]
+fn log_backups_apply_one_behind_the_other() {
+    let (media, store) = (read("../../3/media/log-backups.bak"), store());
+    let scanned = scan(&media).unwrap();
+    assert_eq!((scanned.records.len(), scanned.gaps.len()), (3, 0));
+    let (base, changed) = (read("base.db"), read("changed.db"));
+    let mut state = Vec::new();
+    for (at, expected) in [&base, &changed, &base].into_iter().enumerate() {
+        let record = &scanned.records[at];
+        let secret = unwrap(&store, record.header.as_ref().unwrap().as_set().unwrap());
+        match read_set_with(&media, record, &secret).unwrap() {
+            Content::Full(bytes) if at == 0 => state = bytes,
+            Content::Changed { pages, changed, base, log: true } if at > 0 => {
+                assert_eq!(base.trailer_sha256, scanned.records[at - 1].digest());
+                state = apply(&state, pages, &changed);
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(state == *expected, "{at}");
+    }
+}
+
+/// Makes the log backups of version 3, once.
+#[test]
+fn make_log_backups() {
+    let to = dir().join("../../3/media/log-backups.bak");
+    if std::env::var_os("TDEKIT_MAKE_FIXTURE_LOG").is_none() {
+        return;
+    }
+    assert!(!to.exists(), "the fixture of this version is there");
+    let (base, changed, store) = (read("base.db"), read("changed.db"), store());
+    let mut media = new_media();
+    let mut before: Option<Vec<u8>> = None;
+    for (id, state) in (1..).zip([&base, &changed, &base]) {
+        let content = match before {
+            None => Content::Full(state.clone()),
+            Some(old) => {
+                let last = scan(&media).unwrap().records.pop().unwrap();
+                let set_id = last.header.as_ref().unwrap().place.set_id;
+                let base = Base { set_id, trailer_sha256: last.digest() };
+                differing((&old, state), base, true)
+            }
+        };
+        let secret = SetSecret::random().unwrap();
+        let wrapped = store.wrap_dek(CERTIFICATE, secret.as_bytes()).unwrap();
+        let recipients = vec![Recipient { name: CERTIFICATE.into(), wrapped }];
+        let spec = Spec::new(content, Some(Algorithm::Aes256), Compression::Zstd(1));
+        let spec = Spec { state: Some(state.clone()), recipients, ..spec };
+        append_with(&mut media, &spec, id, id.into(), &secret);
+        before = Some(state.clone());
+    }
+    std::fs::write(to, &media).unwrap();
+}
+
 /// Makes the files anew, for a new format version, from `base.db` and `changed.db`. The files of a
 /// released version stay. Run it with `TDEKIT_MAKE_FIXTURE=1`.
 #[test]
@@ -278,13 +342,7 @@ fn make() {
     let of = AES_256_ZSTD as usize - 1;
     let named =
         Base { set_id: [12; 16], trailer_sha256: scan(&media).unwrap().records[of].digest() };
-    let pages = base.chunks(PAGE).map(Some).chain(std::iter::repeat(None));
-    let differing = (changed.chunks(PAGE).zip(pages).zip(1..))
-        .filter(|((new, old), _)| Some(*new) != *old)
-        .map(|((new, _), number)| (number, new.to_vec()))
-        .collect();
-    let total = u32::try_from(changed.len() / PAGE).unwrap();
-    let content = Content::Changed { pages: total, changed: differing, base: named };
+    let content = differing((&base, &changed), named, false);
     let spec = Spec::new(content, Some(Algorithm::Aes256), Compression::Zstd(1));
     let (spec, secret) = seal(Spec { state: Some(changed), ..spec });
     append_with(&mut media, &spec, 22, DIFFERENTIAL, &secret);

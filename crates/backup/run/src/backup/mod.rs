@@ -39,9 +39,9 @@ pub struct BackupOutcome {
     pub position: u32,
     /// Full, differential or log.
     pub kind: SetKind,
-    /// Position of the base of a differential set.
+    /// Position of the base of a differential set, or of the set before a log backup.
     pub base_position: Option<u32>,
-    /// Set id of that base.
+    /// Set id of that set.
     pub base: Option<[u8; 16]>,
     /// The certificates that open it.
     pub recipients: Vec<Recipient>,
@@ -147,9 +147,10 @@ pub(crate) fn backup_begun(
         refuse_mixed(media.as_ref(), job.encryption.is_some())?;
     }
     let (source, begun_ms, archive_number) = Opened::of(job.source, begun)?;
-    let base = match (&source, job.differential) {
+    let base = match (&source, job.differential || job.log) {
         (Opened::Database(snapshot), true) => {
-            Some(open_base(media.as_ref(), snapshot, &job.labels, job.base_keys)?)
+            let wanted = (&job.labels, job.log);
+            Some(open_base(media.as_ref(), snapshot, wanted, job.base_keys)?)
         }
         _ => None,
     };
@@ -164,7 +165,7 @@ pub(crate) fn backup_begun(
     let map_key = source.map_key(base.as_ref(), job.page_map && !job.copy_only)?;
     let header = SetHeader {
         position: plan.position,
-        kind: source.kind(base.as_ref()),
+        kind: source.kind(base.as_ref(), job.log),
         source: source.stored(),
         compression: stored_compression(job.compression),
         algorithm: job.encryption.map(|encryption| encryption.algorithm),
@@ -244,7 +245,9 @@ impl Opened {
                 (Self::Log(batch), begun_ms, None)
             }
             (None, Some(Source::Database(source))) => {
-                (Self::Database(Box::new(Snapshot::open(source)?)), begun_ms, None)
+                let snapshot = Box::new(Snapshot::open(source)?);
+                // Nothing that is committed later is in it.
+                (Self::Database(snapshot), now_ms(), None)
             }
             (None, Some(Source::Stream(source))) => (Self::Stream(source.reader), begun_ms, None),
             (None, None) => return Err(RunError::Internal("a backup of nothing")),
@@ -264,9 +267,10 @@ impl Opened {
         })
     }
 
-    fn kind(&self, base: Option<&OpenBase<'_>>) -> StoredKind {
+    fn kind(&self, base: Option<&OpenBase<'_>>, log: bool) -> StoredKind {
         match (self, base) {
             (Self::Log(batch), _) => StoredKind::Log(batch.link()),
+            (_, Some(base)) if log => StoredKind::LogState(base.base),
             (_, Some(base)) => StoredKind::Differential(base.base),
             (_, None) => StoredKind::Full,
         }
@@ -308,7 +312,7 @@ fn kind_of(kind: StoredKind) -> SetKind {
     match kind {
         StoredKind::Full => SetKind::Full,
         StoredKind::Differential(_) => SetKind::Differential,
-        StoredKind::Log(_) => SetKind::Log,
+        StoredKind::Log(_) | StoredKind::LogState(_) => SetKind::Log,
     }
 }
 
@@ -319,13 +323,13 @@ fn check_options(job: &BackupJob<'_>) -> Result<(), RunError> {
     {
         return refuse("compression", "levels of zstd are -7 to -1 and 1 to 22");
     }
-    match (&job.source, job.differential) {
-        (Some(Source::Stream(_)), true) => {
-            refuse("differential", "a stream has no pages to compare")
-        }
-        (_, true) if job.copy_only => refuse("differential", "a set that is no base has none"),
+    let what = if job.log { "log" } else { "differential" };
+    match (&job.source, job.differential || job.log) {
+        _ if job.differential && job.log => refuse(what, "a differential set is another set"),
+        (Some(Source::Stream(_)), true) => refuse(what, "a stream has no pages to compare"),
+        (_, true) if job.copy_only && !job.log => refuse(what, "a set that is no base has none"),
         (_, true) if job.mode != Mode::Append => {
-            refuse("differential", "it is appended to the media set of its base")
+            refuse(what, "it is appended to the media set of its base")
         }
         _ => Ok(()),
     }
@@ -346,14 +350,14 @@ fn refuse_mixed(media: Option<&Media>, encrypted: bool) -> Result<(), RunError> 
 fn open_base<'a>(
     media: Option<&'a Media>,
     snapshot: &Snapshot,
-    labels: &Labels,
+    (labels, log): (&Labels, bool),
     keys: Option<&dyn UnwrapSecret>,
 ) -> Result<OpenBase<'a>, RunError> {
     let none = |reason: &str| RunError::NoBase { reason: reason.to_owned() };
     let media = media.ok_or_else(|| none("the media set is new"))?;
     let database_id = snapshot.encrypted_file_id().unwrap_or([0; 16]);
     let name = clean_text(&labels.database_name);
-    let info = base::find(media.sets(), &name, &database_id)?;
+    let info = base::find(media.sets(), (&name, &database_id), log)?;
     let base = OpenBase::open(media.volumes(), info, keys)?;
     if base.page_size() != snapshot.page_size() {
         return Err(none("the database's page size has changed since"));

@@ -81,6 +81,21 @@ pub struct CatalogFilter {
     pub database: Option<String>,
 }
 
+/// A restore of a database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CatalogRestore {
+    /// Its number.
+    pub id: i64,
+    /// Its time, as [`date_of_ms`].
+    pub restore_date: String,
+    /// The set's id.
+    pub backup_set_uuid: String,
+    /// Path of the restored database.
+    pub destination: Option<String>,
+    /// Who restored it.
+    pub user_name: String,
+}
+
 /// The history, open.
 #[derive(Debug)]
 pub struct Catalog {
@@ -167,6 +182,10 @@ impl Catalog {
         let known = "SELECT count(*) FROM backupset WHERE backup_set_uuid = ?1";
         let known: i64 = transaction.query_row(known, [&set.backup_set_uuid], |row| row.get(0))?;
         set.write(&mut transaction.prepare(UPSERT)?)?;
+        if set.kind == "L" {
+            let sql = "INSERT OR IGNORE INTO logset VALUES(?1)";
+            transaction.execute(sql, [&set.backup_set_uuid])?;
+        }
         for (ordinal, encryptor) in (1i64..).zip(&set.encryptors) {
             transaction.execute(
                 "INSERT OR IGNORE INTO backupsetencryptor VALUES(?1, ?2, ?3, ?4, ?5)",
@@ -221,6 +240,31 @@ impl Catalog {
         Ok(())
     }
 
+    /// Returns the restores of databases, in their order.
+    ///
+    /// # Errors
+    /// `Database`.
+    pub fn restores(&self) -> Result<Vec<CatalogRestore>, RunError> {
+        let read = || {
+            let mut list = self.db.prepare(
+                "SELECT restore_history_id, restore_date, backup_set_uuid,
+                    destination_database_name, user_name
+                 FROM restorehistory WHERE restore_type = 'D' ORDER BY restore_history_id",
+            )?;
+            let restores = list.query_map([], |row| {
+                Ok(CatalogRestore {
+                    id: row.get(0)?,
+                    restore_date: row.get(1)?,
+                    backup_set_uuid: row.get(2)?,
+                    destination: row.get(3)?,
+                    user_name: row.get(4)?,
+                })
+            })?;
+            restores.collect::<rusqlite::Result<_>>()
+        };
+        read().map_err(failed("read", &self.path))
+    }
+
     /// Removes the sets of the databases with this name, ignoring case, and their restores from the
     /// history. The sets themselves stay. Returns their number.
     ///
@@ -233,7 +277,7 @@ impl Catalog {
     fn remove(&mut self, name: &str) -> rusqlite::Result<usize> {
         let transaction = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let of = "SELECT backup_set_uuid FROM backupset WHERE database_name = ?1 COLLATE NOCASE";
-        for table in ["restorehistory", "backupsetencryptor"] {
+        for table in ["restorehistory", "backupsetencryptor", "logset"] {
             let sql = format!("DELETE FROM {table} WHERE backup_set_uuid IN ({of})");
             transaction.execute(&sql, [name])?;
         }
@@ -334,7 +378,11 @@ impl Catalog {
             pruned::GONE
         );
         let mut pruned = self.db.prepare(&sql)?;
+        let mut logs = self.db.prepare("SELECT 1 FROM logset WHERE backup_set_uuid = ?1")?;
         for set in &mut sets {
+            if logs.exists([&set.backup_set_uuid])? {
+                "L".clone_into(&mut set.kind);
+            }
             set.prune_date = pruned.query_row([&set.backup_set_uuid], |row| row.get(0))?;
             set.encryptors = encryptors
                 .query_map([&set.backup_set_uuid], CatalogEncryptor::read)?

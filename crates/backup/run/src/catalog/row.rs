@@ -30,7 +30,7 @@ pub struct CatalogSet {
     pub description: String,
     /// Its place in the media set, from 1.
     pub position: u32,
-    /// `D` full, `I` differential.
+    /// `D` full, `I` differential, `L` log backup.
     #[serde(rename = "type")]
     pub kind: String,
     /// Name of the database.
@@ -77,7 +77,7 @@ pub struct CatalogSet {
     pub page_size: u32,
     /// Pages of the database; 0 for a stream.
     pub pages: u64,
-    /// Id of the full set on which a differential one is based.
+    /// Id of the full set on which a differential one is based, or of the set before a log backup.
     pub differential_base_guid: Option<String>,
     /// All certificates that open it.
     pub encryptors: Vec<CatalogEncryptor>,
@@ -174,7 +174,8 @@ impl CatalogSet {
             self.name,
             self.description,
             self.position,
-            self.kind,
+            // Of a log backup, `logset` has a row.
+            if self.kind == "L" { "I" } else { &self.kind },
             self.database_name,
             self.database_path,
             self.database_guid,

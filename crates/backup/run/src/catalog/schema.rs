@@ -5,10 +5,10 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::APPLICATION_ID;
 
 /// `PRAGMA user_version` of the newest tables.
-pub(super) const VERSION: u16 = 3;
+pub(super) const VERSION: u16 = 4;
 
 /// The migration from each version to the next one; the first makes the tables.
-pub(super) const STEPS: [&str; VERSION as usize] = [TABLES, CHECKS, PRUNED];
+pub(super) const STEPS: [&str; VERSION as usize] = [TABLES, CHECKS, PRUNED, LOGS];
 
 const TABLES: &str = "
     CREATE TABLE backupset(
@@ -85,6 +85,10 @@ const PRUNED: &str = "
         prune_date TEXT,
         user_name TEXT NOT NULL,
         PRIMARY KEY(media_uuid, physical_device_name)) WITHOUT ROWID;";
+
+/// Version 4: the sets of type `I` that are log backups.
+const LOGS: &str = "
+    CREATE TABLE logset(backup_set_uuid TEXT NOT NULL PRIMARY KEY) WITHOUT ROWID;";
 
 /// Completes a history of an older version for this connection alone, which may not write it: the
 /// additions of later versions are present but empty.

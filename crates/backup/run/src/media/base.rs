@@ -1,4 +1,4 @@
-//! The full set on which a differential set is based.
+//! The set on which a differential set, or a log backup, is based.
 
 use tdekit_backup_media::payload::{MAP_PAGES_PER_BLOCK, PageMapBlock};
 use tdekit_backup_media::{Base, BlockKind};
@@ -19,15 +19,16 @@ pub(crate) struct OpenBase<'a> {
     maps: Vec<u32>,
 }
 
-/// Finds the last full set on which a differential one of this database can be based.
+/// Finds the last full set on which a differential one of this database can be based; for a log
+/// backup the last full set or log backup.
 pub(crate) fn find<'a>(
     sets: &'a [SetInfo],
-    database_name: &str,
-    database_id: &[u8; 16],
+    (database_name, database_id): (&str, &[u8; 16]),
+    log: bool,
 ) -> Result<&'a SetInfo, RunError> {
     let full = |set: &&SetInfo| {
         set.source == SourceKind::Database
-            && set.kind == SetKind::Full
+            && (set.kind == SetKind::Full || log && set.is_log_backup())
             && !set.copy_only
             && set.damage.is_none()
             && set.database_id == *database_id

@@ -32,7 +32,7 @@ impl<'a> Chain<'a> {
     }
 
     /// Returns the sets: a full one, then perhaps the differential one based on it, or the log sets
-    /// behind it.
+    /// or log backups behind it.
     pub fn sets(&self) -> impl Iterator<Item = &'a SetInfo> + '_ {
         self.sets.iter().map(|(info, _)| *info)
     }

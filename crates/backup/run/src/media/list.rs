@@ -319,7 +319,7 @@ fn info(ordinal: u32, set_id: Id, set: &SetHeader) -> SetInfo {
         kind: match set.kind {
             StoredKind::Full => SetKind::Full,
             StoredKind::Differential(_) => SetKind::Differential,
-            StoredKind::Log(_) => SetKind::Log,
+            StoredKind::Log(_) | StoredKind::LogState(_) => SetKind::Log,
         },
         source: match set.source {
             StoredSource::Database { .. } => SourceKind::Database,
@@ -343,12 +343,12 @@ fn info(ordinal: u32, set_id: Id, set: &SetHeader) -> SetInfo {
         database_id: set.database_id,
         base: match set.kind {
             StoredKind::Full => None,
-            StoredKind::Differential(base) => Some(base.set_id),
+            StoredKind::Differential(base) | StoredKind::LogState(base) => Some(base.set_id),
             StoredKind::Log(link) => Some(link.before.set_id),
         },
         log: match set.kind {
             StoredKind::Log(link) => Some(link),
-            StoredKind::Full | StoredKind::Differential(_) => None,
+            StoredKind::Full | StoredKind::Differential(_) | StoredKind::LogState(_) => None,
         },
         name: texts.name.clone(),
         database_name: texts.database.clone(),

@@ -23,7 +23,7 @@ use self::list::Volumes;
 use self::opened::OpenSet;
 use crate::archive::ArchiveError;
 use crate::file::FileMedia;
-use crate::{Finding, MediaSource, PageSink, Run, RunError, SetInfo, SetKind, UnwrapSecret};
+use crate::{Finding, MediaSource, PageSink, Run, RunError, SetInfo, UnwrapSecret};
 
 /// A media set that is read.
 pub struct Media {
@@ -189,15 +189,20 @@ impl Media {
     /// `file_id` is zeros for a plain database.
     #[must_use]
     pub fn base_for(&self, database_name: &str, file_id: &[u8; 16]) -> Option<&SetInfo> {
-        base::find(&self.sets, database_name, file_id).ok()
+        base::find(&self.sets, (database_name, file_id), false).ok()
     }
 
-    /// Returns the sets that restoring a set reads: the base of a differential set, if it exists,
-    /// then the set.
+    /// Returns the sets that restoring a set reads: the bases of a differential set or of a log
+    /// backup, as far as they exist, then the set.
     pub fn with_base<'a>(&'a self, set: &'a SetInfo) -> impl Iterator<Item = &'a SetInfo> {
-        let is_base =
-            |info: &&SetInfo| Some(info.set_id) == set.base && info.ordinal != set.ordinal;
-        self.sets.iter().find(is_base).into_iter().chain([set])
+        let base = |of: &&SetInfo| {
+            let (base, ordinal) = (of.base, of.ordinal);
+            let is_base = |info: &&SetInfo| Some(info.set_id) == base && info.ordinal < ordinal;
+            self.sets.iter().find(is_base)
+        };
+        let mut chain: Vec<&SetInfo> = std::iter::successors(Some(set), base).collect();
+        chain.reverse();
+        chain.into_iter()
     }
 
     /// Checks a set: with keys (or for a plain set) every block of every mirror is opened, without
@@ -224,7 +229,8 @@ impl Media {
         Ok(report)
     }
 
-    /// Restores a database: a full set, or a differential one with its base.
+    /// Restores a database: a full set, a differential one with its base, or a log backup with all
+    /// that it stands on.
     ///
     /// # Errors
     /// Any error that prevents restoring the complete set; the sink is not finished then.
@@ -239,7 +245,7 @@ impl Media {
         self.chain(position, keys)?.restore_database(sink, run)
     }
 
-    /// Opens a set for reading, with its base. Their headers, trailers and indexes are checked
+    /// Opens a set for reading, with its bases. Their headers, trailers and indexes are checked
     /// here, once.
     ///
     /// # Errors
@@ -250,14 +256,19 @@ impl Media {
         keys: Option<&dyn UnwrapSecret>,
     ) -> Result<Chain<'_>, RunError> {
         let info = self.set(position)?;
-        if info.kind == SetKind::Log {
+        if info.log.is_some() {
             let media = self.names().into_iter().next().unwrap_or_default();
             return Err(ArchiveError::LogAlone { media }.into());
         }
-        let set = OpenSet::open_readable(&self.volumes, info, keys)?;
-        let Some(base) = self.base_of(&set)? else { return Ok(Chain::new(vec![(info, set)])) };
-        let base_set = OpenSet::open_readable(&self.volumes, base, keys)?;
-        Ok(Chain::new(vec![(base, base_set), (info, set)]))
+        let mut sets = Vec::new();
+        let mut next = Some(info);
+        while let Some(info) = next {
+            let set = OpenSet::open_readable(&self.volumes, info, keys)?;
+            next = self.base_of(&set)?;
+            sets.push((info, set));
+        }
+        sets.reverse();
+        Ok(Chain::new(sets))
     }
 
     /// Restores a stream. Bytes are written in order as their blocks are opened, so the bytes
@@ -280,12 +291,13 @@ impl Media {
         &self.volumes
     }
 
-    /// Returns the base of a differential set, if it is one: it must exist, and be the very set on
-    /// which it was made.
+    /// Returns the base of a differential set or of a log backup, if it is one: it must exist before
+    /// the set, and be the very set on which it was made.
     fn base_of(&self, set: &OpenSet<'_>) -> Result<Option<&SetInfo>, RunError> {
-        let base = match set.header.kind {
+        let (base, log) = match set.header.kind {
             StoredKind::Full | StoredKind::Log(_) => return Ok(None),
-            StoredKind::Differential(base) => base,
+            StoredKind::Differential(base) => (base, false),
+            StoredKind::LogState(base) => (base, true),
         };
         let damaged = |reason: &str| {
             let media = self.names().into_iter().next().unwrap_or_default();
@@ -300,7 +312,8 @@ impl Media {
             let header = self.volumes.header(0, info.ordinal);
             header.is_some_and(|(_, placed)| placed.record.digest() == base.trailer_sha256)
                 && info.page_size == set.header.source.page_size()
-                && info.base.is_none()
+                && info.position < set.position
+                && (info.base.is_none() || log && info.is_log_backup())
         };
         found
             .find(is_base)

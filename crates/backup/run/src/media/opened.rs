@@ -104,7 +104,7 @@ impl<'a> OpenSet<'a> {
     pub(crate) fn log_transactions(&self) -> Option<u32> {
         match self.header.kind {
             SetKind::Log(link) => Some(link.transactions),
-            SetKind::Full | SetKind::Differential(_) => None,
+            SetKind::Full | SetKind::Differential(_) | SetKind::LogState(_) => None,
         }
     }
 

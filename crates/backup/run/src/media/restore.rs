@@ -37,7 +37,7 @@ struct Restoring<'a> {
     written: Option<&'a Written>,
 }
 
-/// Restores a full set, or a differential one over its base.
+/// Restores a full set, and what follows it: a differential one, or log backups in their order.
 pub(super) fn database(
     chain: &[&OpenSet<'_>],
     sink: &mut dyn PageSink,
@@ -170,7 +170,7 @@ impl Restoring<'_> {
         let pages = ChangedPages::decode(index, payload, self.page_size);
         let pages = pages.map_err(|error| at.error(error))?;
         let (first, last) = pages.bounds();
-        if first != first_page || last > self.pages {
+        if first != first_page || last > self.set.header.source.pages() {
             return Err(misplaced());
         }
         for (number, page) in pages.iter() {

@@ -214,7 +214,11 @@ impl<'a> Worker<'a> {
             (BlockKind::Data, Source::Database { page_size, .. }, SetKind::Log(_)) => {
                 LogPages::decode(index, &self.payload, page_size).map(|_| first_page)
             }
-            (BlockKind::Data, Source::Database { page_size, .. }, SetKind::Differential(_)) => {
+            (
+                BlockKind::Data,
+                Source::Database { page_size, .. },
+                SetKind::Differential(_) | SetKind::LogState(_),
+            ) => {
                 ChangedPages::decode(index, &self.payload, page_size).map(|pages| pages.bounds().0)
             }
         };

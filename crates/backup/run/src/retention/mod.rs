@@ -232,8 +232,8 @@ impl Candidates<'_> {
             rows: media
                 .sets()
                 .iter()
-                // The history has no log sets.
-                .filter(|set| set.kind != SetKind::Log)
+                // The history has no log sets of archives.
+                .filter(|set| set.log.is_none())
                 .map(|set| CatalogSet::of(set, &media.id(), &opened.devices))
                 .collect(),
             fate: MediaFate {

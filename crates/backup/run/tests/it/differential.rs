@@ -18,6 +18,85 @@ fn restored_equals(dir: &Dir, bak: &Path, position: u32, expected: &Path) {
     fs::remove_file(&to).unwrap();
 }
 
+fn log(path: &Path) -> BackupJob<'static> {
+    BackupJob { log: true, ..job(path) }
+}
+
+#[test]
+fn each_log_backup_restores_its_own_state() {
+    for (page_size, journal) in [(512, "delete"), (4096, "wal"), (65536, "wal")] {
+        let dir = Dir::new();
+        let (db, bak) = (dir.path("a.db"), dir.path("a.bak"));
+        let open_db = database(&db, page_size, journal, 3000);
+        let mut before = back_up(job(&db), &[&bak]).unwrap();
+        let changes = [
+            ("UPDATE a SET n=n+1 WHERE id=1500; UPDATE b SET n=n+1 WHERE id=1500", true),
+            ("INSERT INTO a(n,pad) SELECT 1,randomblob(600) FROM a", true),
+            // Shorter than those around it.
+            ("DELETE FROM a WHERE id>100; DELETE FROM b WHERE id>100; VACUUM", true),
+            ("UPDATE a SET n=n+5 WHERE id=7", false),
+            // The page is again as it was two sets before.
+            ("UPDATE a SET n=n-5 WHERE id=7", true),
+            ("INSERT INTO a(n,pad) SELECT 1,randomblob(900) FROM a,b LIMIT 3000", true),
+        ];
+        let mut copies = Vec::new();
+        for (n, (sql, is_log)) in changes.iter().enumerate() {
+            open_db.execute_batch(sql).unwrap();
+            let made = if *is_log { log(&db) } else { differential(&db) };
+            let outcome = back_up(made, &[&bak]).unwrap();
+            if *is_log {
+                assert_eq!((outcome.kind, outcome.base), (SetKind::Log, Some(before.set_id)));
+                assert_eq!(outcome.base_position, Some(before.position));
+                before = outcome;
+            }
+            let copy = dir.path(&format!("copy{n}.db"));
+            open_db.execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();
+            copies.push(copy);
+        }
+        for (position, copy) in (2..).zip(&copies) {
+            restored_equals(&dir, &bak, position, copy);
+            let report = open(&[&bak]).unwrap();
+            let report = report.verify(Some(position), Some(&KEY), &Run::default()).unwrap();
+            assert_eq!(report.damages, Vec::<String>::new());
+        }
+        let media = open(&[&bak]).unwrap();
+        let last = media.set(Some(7)).unwrap();
+        let chain: Vec<u32> = media.with_base(last).map(|set| set.position).collect();
+        assert_eq!(chain, [1, 2, 3, 4, 6, 7]);
+    }
+}
+
+#[test]
+fn a_log_backup_without_its_chain_is_refused() {
+    let dir = Dir::new();
+    let (db, bak) = (dir.path("a.db"), dir.path("a.bak"));
+    let open_db = database(&db, 4096, "wal", 100);
+    assert!(matches!(back_up(log(&db), &[&bak]), Err(RunError::NoBase { .. })));
+    assert_eq!(dir.names().iter().filter(|name| name.ends_with("bak")).count(), 0);
+    let copy_only = BackupJob { copy_only: true, ..job(&db) };
+    back_up(copy_only, &[&bak]).unwrap();
+    assert!(matches!(back_up(log(&db), &[&bak]), Err(RunError::NoBase { .. })));
+    back_up(BackupJob { mode: Mode::Append, ..job(&db) }, &[&bak]).unwrap();
+    for n in 0..2 {
+        open_db.execute("UPDATE a SET n=n+?1 WHERE id=5", [n + 1]).unwrap();
+        back_up(log(&db), &[&bak]).unwrap();
+    }
+    let keyless = BackupJob { base_keys: None, ..log(&db) };
+    assert!(back_up(keyless, &[&bak]).is_err());
+    // A flipped bit in the middle of the chain: the last set is not restored, the one before is.
+    let mut bytes = fs::read(&bak).unwrap();
+    let sets: Vec<usize> =
+        bytes.windows(8).enumerate().filter(|it| it.1 == b"tdekset\n").map(|it| it.0).collect();
+    let block = bytes[sets[2]..].windows(4).position(|it| it == b"tblk").unwrap();
+    bytes[sets[2] + block + 100] ^= 1;
+    fs::write(&bak, &bytes).unwrap();
+    let media = open(&[&bak]).unwrap();
+    let to = dir.path("to.db");
+    assert!(restore(&media, Some(4), &to).is_err());
+    assert!(!to.exists());
+    restore(&media, Some(2), &to).unwrap();
+}
+
 #[test]
 fn each_differential_set_restores_its_own_state() {
     for (page_size, journal) in [(512, "delete"), (4096, "wal"), (65536, "wal")] {

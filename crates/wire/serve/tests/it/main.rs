@@ -18,5 +18,6 @@ mod serve_crowd;
 mod serve_damage;
 mod serve_documents;
 mod serve_exclusive;
+mod serve_log_backups;
 mod serve_memory;
 mod serve_rotate;

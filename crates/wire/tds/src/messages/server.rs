@@ -7,6 +7,8 @@ use crate::Message;
 table! {
     /// An error of a host.
     ServerError;
+    Restoring { name: String } = 927, 14, 2, Statement,
+        "Database '{name}' cannot be opened. It is in the middle of a restore.";
     Replaced { name: String } = 952, 16, 1, Statement,
         "Database '{name}' is in transition. Try the statement later.";
     NotCreated { name: String, detail: String } = 1802, 16, 1, Statement,
@@ -26,11 +28,15 @@ table! {
         in your BACKUP statement.";
     Exclusive {} = 3101, 16, 1, Statement,
         "Exclusive access could not be obtained because the database is in use.";
+    NotRestoring {} = 3117, 16, 1, Statement,
+        "The log or differential backup cannot be restored because no files are ready to \
+        rollforward.";
     OtherDevices { reason: String } = 3132, 16, 1, Statement,
         "The media set does not fit the devices that are specified: {reason}.";
     MissingFamily { family: u16, families: u16 } = 3132, 16, 1, Statement,
         "The media set has {families} media families but only some are provided: family {family} \
         is missing. All members must be provided.";
+    IsRecovered {} = 3153, 16, 1, Statement, "The database is already fully recovered.";
     OtherDatabase { name: String } = 3154, 16, 1, Statement,
         "The backup set holds a backup of a database other than the existing '{name}' database.";
     NotReplaced { name: String } = 3159, 16, 1, Statement,
@@ -47,6 +53,9 @@ table! {
         "Read on \"{media}\" failed: {what}: {reason}";
     Forged { detail: String } = 3203, 16, 1, Statement, "{detail}";
     Aborted {} = 3204, 16, 1, Statement, "The backup or restore was aborted.";
+    NoLogicalFile { logical: String, name: String } = 3234, 16, 2, Statement,
+        "Logical file '{logical}' is not part of database '{name}'. Use RESTORE FILELISTONLY to \
+        list the logical file names.";
     NoMedia { device: String } = 3241, 16, 1, Statement,
         "The media family on device '{device}' is incorrectly formed. SQL Server cannot process \
         this media family.";
@@ -59,6 +68,39 @@ table! {
         "Cannot find file ID {position} on device.";
     NoSetOn { position: String, device: String } = 4038, 16, 1, Statement,
         "Cannot find file ID {position} on device '{device}'.";
+    SimpleRecovery {} = 4208, 16, 1, Statement,
+        "The statement BACKUP LOG is not allowed while the recovery model is SIMPLE. Use BACKUP \
+        DATABASE or change the recovery model using ALTER DATABASE.";
+    LogOfMaster {} = 4212, 16, 1, Statement,
+        "Cannot back up the log of the master database. Use BACKUP DATABASE instead.";
+    NoLogBase {} = 4214, 16, 1, Statement,
+        "BACKUP LOG cannot be performed because there is no current database backup.";
+    LogTooRecent { first: u64, at: u64 } = 4305, 16, 1, Statement,
+        "The log in this backup set begins at LSN {first}, which is too recent to apply to the \
+        database. An earlier log backup that includes LSN {at} can be restored.";
+    RestoreInterrupted { name: String } = 4319, 16, 1, Statement,
+        "A previous restore operation was interrupted and did not complete processing on file \
+        '{name}'. Either restore the backup set that was interrupted or restart the restore \
+        sequence.";
+    LogTooEarly { last: u64, at: u64 } = 4326, 16, 1, Statement,
+        "The log in this backup set terminates at LSN {last}, which is too early to apply to the \
+        database. A more recent log backup that includes LSN {at} can be restored.";
+    OtherPath {} = 4330, 16, 1, Statement,
+        "This backup set cannot be applied because it is on a recovery path that is inconsistent \
+        with the database: it is not a log backup behind the set that the database was restored \
+        from, in the same media set.";
+    RolledBeyond {} = 4335, 16, 1, Statement,
+        "The specified STOPAT time is too early. All or part of the database is already rolled \
+        forward beyond that point.";
+    StopTooEarly {} = 4338, 16, 1, Statement,
+        "The STOPAT clause specifies a point too early to allow this backup set to be restored. \
+        Choose a different stop point or use RESTORE DATABASE WITH RECOVERY to recover at the \
+        current point.";
+    /// SQL Server has this number for log backups with bulk-logged changes.
+    OnePoint { from: String, at: String } = 4341, 16, 1, Statement,
+        "This log backup holds the database as it was at {at} (UTC), and no point between {from} \
+        and then. It cannot be used to stop at an arbitrary point in time: stop before it or \
+        behind it.";
     NotLocked { name: String } = 5061, 16, 1, Statement,
         "ALTER DATABASE failed because a lock could not be placed on database '{name}'. Try again \
         later.";

@@ -43,6 +43,10 @@ table! {
         "The backup set on file {position} is valid.";
     Processed { name: String, pages: u64, position: u32 } = 4035, 0, 1, Nothing,
         "Processed {pages} pages for database '{name}', file '{name}' on file {position}.";
+    BeforeStop {} = 4322, 0, 1, Nothing,
+        "This backup set contains records that were logged before the designated point in time. \
+        The database is being left in the restoring state so that more roll forward can be \
+        performed.";
     Database { name: String } = 5701, 0, 2, Nothing, "Changed database context to '{name}'.";
     Language { name: String } = 5703, 0, 1, Nothing, "Changed language setting to {name}.";
     NotBackedUp {} = 33091, 0, 1, Nothing,

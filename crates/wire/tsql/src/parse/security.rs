@@ -277,7 +277,8 @@ impl Parser<'_> {
             };
             return Ok(Kind::Act(Action::Security(Security::BackupMasterKey { file, password })));
         }
-        if !self.is("DATABASE") {
+        let log = self.is("LOG");
+        if !log && !self.is("DATABASE") {
             return Err(Error::feature(format!("BACKUP {}", self.word()?)));
         }
         self.advance();
@@ -296,6 +297,7 @@ impl Parser<'_> {
             init: false,
             format: false,
             compression: None,
+            log,
             differential: false,
             copy_only: false,
             checksum: None,
@@ -321,7 +323,7 @@ impl Parser<'_> {
             "NOFORMAT" => backup.format = false,
             "COMPRESSION" => backup.compression = Some(true),
             "NO_COMPRESSION" => backup.compression = Some(false),
-            "DIFFERENTIAL" => backup.differential = true,
+            "DIFFERENTIAL" if !backup.log => backup.differential = true,
             "COPY_ONLY" => backup.copy_only = true,
             "CHECKSUM" => backup.checksum = Some(true),
             "NO_CHECKSUM" => backup.checksum = Some(false),
@@ -376,6 +378,7 @@ impl Parser<'_> {
         self.advance();
         let kind = match self.word()?.as_str() {
             "DATABASE" => RestoreKind::Database,
+            "LOG" => RestoreKind::Log,
             "HEADERONLY" => RestoreKind::HeaderOnly,
             "VERIFYONLY" => RestoreKind::VerifyOnly,
             "FILELISTONLY" => RestoreKind::FileListOnly,
@@ -383,11 +386,17 @@ impl Parser<'_> {
             other => return Err(Error::unsupported(format!("RESTORE {other}"))),
         };
         let database = match kind {
-            RestoreKind::Database => Some(self.database_operand()?),
+            RestoreKind::Database | RestoreKind::Log => Some(self.database_operand()?),
             _ => None,
         };
-        self.expect("FROM")?;
-        let devices = self.commas(Self::device)?;
+        // `RESTORE DATABASE d WITH RECOVERY` reads no device.
+        let devices = match kind == RestoreKind::Database && !self.is("FROM") {
+            true => Vec::new(),
+            false => {
+                self.expect("FROM")?;
+                self.commas(Self::device)?
+            }
+        };
         let mut restore = Restore {
             kind,
             database,
@@ -395,6 +404,7 @@ impl Parser<'_> {
             position: None,
             replace: false,
             recovery: true,
+            stop_at: None,
             checksum: None,
             stats_percent: None,
             moves: Vec::new(),
@@ -411,6 +421,7 @@ impl Parser<'_> {
             "REPLACE" => restore.replace = true,
             "RECOVERY" => restore.recovery = true,
             "NORECOVERY" => restore.recovery = false,
+            "STOPAT" => restore.stop_at = Some(self.equal_operand()?),
             "CHECKSUM" => restore.checksum = Some(true),
             "NO_CHECKSUM" => restore.checksum = Some(false),
             "REWIND" | "NOREWIND" | "UNLOAD" | "NOUNLOAD" | "LOADHISTORY" | "STOP_ON_ERROR" => {}

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use tdekit_wire_tds::messages::Told;
+use tdekit_wire_tds::messages::{ServerError, Told};
 use tdekit_wire_tds::{Column, Command, EnvChange, Flow, Message, SqlType, Value};
 
 use super::messages;
@@ -48,6 +48,9 @@ impl Run<'_> {
         let all = self.s.db.host.databases()?;
         let found = all.iter().find(|database| database.name.eq_ignore_ascii_case(name));
         let new = found.ok_or_else(|| Error::UnknownDatabase { name: name.to_owned() })?;
+        if new.restoring {
+            return Err(ServerError::Restoring { name: new.name.clone() }.into());
+        }
         let old = std::mem::replace(&mut self.s.state.database, new.name.clone());
         self.sink.env_change(EnvChange::Database { new: &new.name, old: &old });
         if self.sink.message(&Told::Database { name: new.name.clone() }.message()) == Flow::Stop {
@@ -268,7 +271,8 @@ impl Run<'_> {
                 let backup = self.resolved_backup(backup, frame)?;
                 let told = refuse_within();
                 let told = told.and_then(|()| self.told(|out| host.backup(&backup, out)));
-                let told = told.or_else(|error| self.terminated(error, "BACKUP DATABASE", frame));
+                let verb = if backup.log { "BACKUP LOG" } else { "BACKUP DATABASE" };
+                let told = told.or_else(|error| self.terminated(error, verb, frame));
                 if let Some(signal) = told? {
                     return Ok(signal);
                 }
@@ -287,6 +291,7 @@ impl Run<'_> {
                 });
                 let verb = match restore.kind {
                     RestoreKind::Database => "RESTORE DATABASE",
+                    RestoreKind::Log => "RESTORE LOG",
                     RestoreKind::HeaderOnly => "RESTORE HEADERONLY",
                     RestoreKind::VerifyOnly => "RESTORE VERIFYONLY",
                     RestoreKind::FileListOnly => "RESTORE FILELISTONLY",
@@ -296,7 +301,7 @@ impl Run<'_> {
                 if let Some(signal) = told? {
                     return Ok(signal);
                 }
-                if let (Some(name), RestoreKind::Database) = (&restore.database, restore.kind) {
+                if let Some(name) = &restore.database {
                     self.s.given.forget(name);
                 }
                 self.s.db.changed();
@@ -358,6 +363,7 @@ impl Run<'_> {
             init: backup.init,
             format: backup.format,
             compression: backup.compression,
+            log: backup.log,
             differential: backup.differential,
             copy_only: backup.copy_only,
             checksum: backup.checksum,
@@ -386,6 +392,7 @@ impl Run<'_> {
             position: maybe(&restore.position)?,
             replace: restore.replace,
             recovery: restore.recovery,
+            stop_at: maybe(&restore.stop_at)?,
             checksum: restore.checksum,
             stats_percent: restore.stats_percent,
             moves,

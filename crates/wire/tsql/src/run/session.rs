@@ -67,7 +67,7 @@ impl TsqlEngine {
         let wanted = if caller.database.is_empty() { "master" } else { &caller.database };
         let all = self.host.databases().map_err(|error| error.message(1, ""))?;
         let found = all.iter().find(|database| database.name.eq_ignore_ascii_case(wanted));
-        let Some(found) = found else {
+        let Some(found) = found.filter(|found| !found.restoring) else {
             let error = Error::CannotOpenDatabase { name: wanted.to_owned() };
             return Err(error.message(1, ""));
         };

@@ -11,7 +11,7 @@ use tdekit_wire_tds::{Caller, Length, Session, SqlType, Value};
 use super::session::TsqlEngine;
 use crate::bind::Variables;
 use crate::error::Result;
-use crate::host::{Database, Host};
+use crate::host::{Database, Host, Recovery};
 use crate::run::silent::Silent;
 use crate::run::state::Frame;
 use crate::run::work::Inner;
@@ -29,6 +29,8 @@ impl Host for Files {
                 id,
                 uri: self.0.join(name).display().to_string(),
                 encrypted: false,
+                restoring: false,
+                recovery: Recovery::Simple,
             })
             .collect())
     }

@@ -77,6 +77,16 @@ pub(crate) fn parse(text: &str, order: Order) -> Option<Moment> {
     })
 }
 
+/// Returns the time that a text names, as T-SQL reads it, in milliseconds since 1970-01-01 UTC. The
+/// server's time zone is UTC.
+#[must_use]
+pub fn unix_ms(text: &str) -> Option<i64> {
+    const DAYS_1970: i64 = DAYS_1900 + 25_567;
+    let Moment { days, ticks, offset_min } = parse(text, Order::Mdy)?;
+    let minutes = (days - DAYS_1970).checked_mul(24 * 60)?.checked_sub(offset_min)?;
+    minutes.checked_mul(60_000)?.checked_add(ticks / 10_000)
+}
+
 /// Splits the text before the first word that has a colon, or AM or PM.
 fn split(text: &str) -> Option<(&str, &str)> {
     if let Some((date, time)) = text.split_once(['T', 't'])

@@ -19,8 +19,18 @@ const MAP_KEY: [u8; 32] = [0x5C; 32];
 pub(crate) enum Content {
     Stream(Vec<u8>),
     Full(Vec<u8>),
-    Changed { pages: u32, changed: Vec<(u32, Vec<u8>)>, base: Base },
-    Log { pages: u32, logged: Vec<(LogEntry, Vec<u8>)>, link: LogLink },
+    /// Of a differential set, or with `log` of a log backup.
+    Changed {
+        pages: u32,
+        changed: Vec<(u32, Vec<u8>)>,
+        base: Base,
+        log: bool,
+    },
+    Log {
+        pages: u32,
+        logged: Vec<(LogEntry, Vec<u8>)>,
+        link: LogLink,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -138,7 +148,8 @@ pub(crate) fn recipient(name: &str) -> Recipient {
 
 pub(crate) fn header(spec: &Spec, position: u32) -> SetHeader {
     let kind = match &spec.content {
-        Content::Changed { base, .. } => SetKind::Differential(*base),
+        Content::Changed { base, log: false, .. } => SetKind::Differential(*base),
+        Content::Changed { base, log: true, .. } => SetKind::LogState(*base),
         Content::Log { link, .. } => SetKind::Log(*link),
         _ => SetKind::Full,
     };
@@ -309,7 +320,11 @@ pub(crate) fn read_set_with(
                 assert_eq!(pages.first_page, entry.first_page);
                 bytes.extend_from_slice(pages.bytes);
             }
-            (BlockKind::Data, SetKind::Differential(_), Source::Database { page_size, .. }) => {
+            (
+                BlockKind::Data,
+                SetKind::Differential(_) | SetKind::LogState(_),
+                Source::Database { page_size, .. },
+            ) => {
                 let pages = ChangedPages::decode(number, &payload, page_size)?;
                 assert_eq!(pages.bounds().0, entry.first_page);
                 changed.extend(pages.iter().map(|(number, page)| (number, page.to_vec())));
@@ -333,7 +348,10 @@ pub(crate) fn read_set_with(
         (_, Source::Stream) => Content::Stream(bytes),
         (SetKind::Full, _) => Content::Full(bytes),
         (SetKind::Differential(base), source) => {
-            Content::Changed { pages: source.pages(), changed, base }
+            Content::Changed { pages: source.pages(), changed, base, log: false }
+        }
+        (SetKind::LogState(base), source) => {
+            Content::Changed { pages: source.pages(), changed, base, log: true }
         }
         (SetKind::Log(link), source) => {
             assert_eq!(order.whole(), Some(link.transactions));
@@ -402,7 +420,7 @@ pub(crate) fn contents() -> [Content; 4] {
     [
         Content::Stream(sample(9000)),
         Content::Full(sample(19 * PAGE)),
-        Content::Changed { pages: 21, changed, base },
+        Content::Changed { pages: 21, changed, base, log: false },
         log_content(),
     ]
 }

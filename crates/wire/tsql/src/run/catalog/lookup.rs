@@ -230,12 +230,12 @@ impl Snapshot {
     fn database_property(&self, args: &[Value<'_>]) -> Val {
         let name = given(args, 0).unwrap_or_default();
         let found = self.databases.iter().find(|known| known.name.eq_ignore_ascii_case(&name));
-        let (Some(_), Some(property)) = (found, given(args, 1)) else { return Value::Null };
+        let (Some(found), Some(property)) = (found, given(args, 1)) else { return Value::Null };
         match property.to_lowercase().as_str() {
             "collation" => text(product::COLLATION),
-            "status" => text("ONLINE"),
+            "status" => text(if found.restoring { "RESTORING" } else { "ONLINE" }),
             "updateability" => text("READ_WRITE"),
-            "recovery" => text("SIMPLE"),
+            "recovery" => text(found.recovery.name()),
             "useraccess" => text("MULTI_USER"),
             "version" => text("904"),
             "isautoclose" | "isautoshrink" | "isinstandby" | "isfulltextenabled" => text("0"),

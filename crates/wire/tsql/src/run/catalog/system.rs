@@ -46,7 +46,7 @@ pub(crate) fn find(name: &Name, current: &str) -> Option<String> {
 fn is_history(name: &Name, object: &str) -> bool {
     let usual = ["backupfile", "backupfilegroup", "backupmediafamily", "backupmediaset"];
     object.starts_with("backup") && name.part(1).is_some()
-        || object == "backupset"
+        || ["backupset", "restorehistory"].contains(&object)
         || usual.contains(&object)
 }
 

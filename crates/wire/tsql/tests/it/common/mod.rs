@@ -12,7 +12,7 @@ use tdekit_wire_tds::{
 };
 use tdekit_wire_tsql::{
     AlterDatabase, Backup, CertificateBackup, CreateCertificate, Database, EncryptionKey, Error,
-    Host, Progress, Restore, RestoreKind, Rows, TsqlEngine,
+    Host, Progress, Recovery, Restore, RestoreKind, Rows, TsqlEngine,
 };
 
 type Result<T> = std::result::Result<T, Error>;
@@ -38,6 +38,8 @@ impl Host for TestHost {
             id: i32::try_from(at).unwrap() + 1,
             uri: self.directory.join(format!("{name}.db")).display().to_string(),
             encrypted: false,
+            restoring: false,
+            recovery: Recovery::Simple,
         };
         Ok(names.iter().enumerate().map(database).collect())
     }

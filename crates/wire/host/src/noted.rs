@@ -1,0 +1,169 @@
+//! What is noted beside a database, in `NAME-tsql`: its recovery model, and how far it is restored
+//! while it is RESTORING. The database itself has no place for that which a backup would not take.
+//!
+//! Lines of text: `tdekit tsql 1`, then `recovery FULL`, `recovery BULK_LOGGED`, and `restoring`
+//! with nothing behind it (a restore was interrupted) or with the media set, the set, its position
+//! and the time of its state.
+
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use tdekit_key_store::Workplace;
+use tdekit_sqlite_convert::with_suffix;
+use tdekit_wire_tsql::{Error, Recovery};
+
+use super::fault;
+
+const SUFFIX: &str = "-tsql";
+const FIRST_LINE: &str = "tdekit tsql 1";
+/// Longer files are not ours.
+const MAX_LEN: u64 = 4096;
+
+/// What is noted of a database.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Noted {
+    pub(crate) recovery: Recovery,
+    /// `None` for a database that is online.
+    pub(crate) restoring: Option<Restoring>,
+}
+
+/// The state of a database that is being restored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Restoring {
+    /// A restore was begun, and did not end.
+    Interrupted,
+    /// It is as a set says.
+    At(RestoredTo),
+}
+
+/// The set that a database was restored from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RestoredTo {
+    pub(crate) media_id: [u8; 16],
+    pub(crate) set_id: [u8; 16],
+    pub(crate) position: u32,
+    /// Time of its state, milliseconds since 1970.
+    pub(crate) time_ms: i64,
+}
+
+/// Returns the path of the note.
+pub(crate) fn path_of(database: &Path) -> PathBuf {
+    with_suffix(database, SUFFIX)
+}
+
+/// Reads what is noted of a database.
+///
+/// # Errors
+/// If there is a note that cannot be read: then nothing shows whether the database may be used.
+pub(crate) fn read(database: &Path) -> Result<Noted, Error> {
+    let path = path_of(database);
+    let failed = |what: &str| fault::own(format!("{}: {what}", path.display()));
+    let text = match std::fs::metadata(&path) {
+        Ok(facts) if facts.is_file() && facts.len() <= MAX_LEN => std::fs::read_to_string(&path),
+        Ok(_) => return Err(failed("it is not a note of T-SQL")),
+        Err(error) => Err(error),
+    };
+    match text {
+        Ok(text) => parse(&text).ok_or_else(|| failed("it is not a note of T-SQL")),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Noted::default()),
+        Err(error) => Err(failed(&error.to_string())),
+    }
+}
+
+/// Notes something of a database. A database of which nothing is to be noted has no file.
+///
+/// # Errors
+/// Those of the file.
+pub(crate) fn write(database: &Path, noted: &Noted) -> Result<(), Error> {
+    let path = path_of(database);
+    let failed = |what: String| fault::own(format!("{}: {what}", path.display()));
+    if *noted == Noted::default() {
+        return match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(failed(error.to_string())),
+            _ => Ok(()),
+        };
+    }
+    let of_store = |error: tdekit_key_store::StoreError| failed(error.to_string());
+    let place = Workplace::beside(&path).map_err(of_store)?;
+    let mut file = place.create().map_err(of_store)?;
+    let written = file.write_all(text(noted).as_bytes()).and_then(|()| file.sync_all());
+    written.map_err(|error| failed(error.to_string()))?;
+    place.replace().and_then(|()| place.sync_name()).map_err(of_store)
+}
+
+fn text(noted: &Noted) -> String {
+    let mut text = format!("{FIRST_LINE}\n");
+    if noted.recovery != Recovery::Simple {
+        text += &format!("recovery {}\n", noted.recovery.name());
+    }
+    match &noted.restoring {
+        None => {}
+        Some(Restoring::Interrupted) => text += "restoring\n",
+        Some(Restoring::At(RestoredTo { media_id, set_id, position, time_ms })) => {
+            let (media, set) = (hex::encode(media_id), hex::encode(set_id));
+            text += &format!("restoring {media} {set} {position} {time_ms}\n");
+        }
+    }
+    text
+}
+
+fn parse(text: &str) -> Option<Noted> {
+    let mut lines = text.lines();
+    if lines.next() != Some(FIRST_LINE) {
+        return None;
+    }
+    let mut noted = Noted::default();
+    for line in lines {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["recovery", model] => noted.recovery = Recovery::of(model)?,
+            ["restoring"] => noted.restoring = Some(Restoring::Interrupted),
+            ["restoring", media, set, position, time_ms] => {
+                let mut to = RestoredTo {
+                    media_id: [0; 16],
+                    set_id: [0; 16],
+                    position: position.parse().ok()?,
+                    time_ms: time_ms.parse().ok()?,
+                };
+                hex::decode_to_slice(media, &mut to.media_id).ok()?;
+                hex::decode_to_slice(set, &mut to.set_id).ok()?;
+                noted.restoring = Some(Restoring::At(to));
+            }
+            _ => return None,
+        }
+    }
+    Some(noted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_noted_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = dir.path().join("a.db");
+        assert_eq!(read(&database), Ok(Noted::default()));
+        let to = RestoredTo { media_id: [7; 16], set_id: [0xab; 16], position: 12, time_ms: -5 };
+        for restoring in [None, Some(Restoring::Interrupted), Some(Restoring::At(to))] {
+            for recovery in [Recovery::Full, Recovery::BulkLogged, Recovery::Simple] {
+                let noted = Noted { recovery, restoring: restoring.clone() };
+                write(&database, &noted).unwrap();
+                assert_eq!(read(&database), Ok(noted));
+            }
+        }
+        write(&database, &Noted::default()).unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        write(&database, &Noted::default()).unwrap();
+    }
+
+    #[test]
+    fn a_note_that_cannot_be_read_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = dir.path().join("a.db");
+        for wrong in ["", "tdekit tsql 2\n", "tdekit tsql 1\nrestoring x y 1 2\n", "\0"] {
+            std::fs::write(path_of(&database), wrong).unwrap();
+            assert!(read(&database).is_err(), "{wrong:?}");
+        }
+    }
+}
