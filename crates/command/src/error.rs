@@ -236,6 +236,10 @@ fn mariadb_hint(error: &MariadbError) -> Option<String> {
             "the server goes on; `tdekit mariadb verify` shows the versions in use, and \
              `tdekit mariadb rotate --existing` waits again"
         }
+        MariadbError::OtherBinlogs { .. } => "name another archive with --to",
+        MariadbError::NoServer => {
+            "--socket, --host, --user or --defaults-file say how the server is reached"
+        }
         MariadbError::NoData { .. } | MariadbError::OtherHost { .. } => {
             "name the data directory with --datadir, or a server with --socket and --user"
         }

@@ -389,6 +389,15 @@ const MARIADB: &[Entry] = &[
         &[("Read a binary log", "tdekit mariadb binlog binlog.000001")],
         &["mariadb status"],
     ),
+    entry(
+        "mariadb archive",
+        &[(
+            "Every minute",
+            "tdekit mariadb archive --socket mysqld.sock --to binlogs --certificate AppCert \
+             --every 1m",
+        )],
+        &["mariadb binlog", "restore"],
+    ),
 ];
 
 #[cfg(not(feature = "mysql"))]

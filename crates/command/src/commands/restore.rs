@@ -1,5 +1,6 @@
 //! `tdekit restore`: a database or a stream from a backup set, a database from an archive.
 
+pub(crate) mod binlogs;
 mod from_archive;
 
 use std::ffi::OsString;
@@ -69,7 +70,8 @@ pub(crate) struct RestoreArgs {
     /// Restore the newest set that can still be read whole, and name those that are passed over
     #[arg(long, conflicts_with = "position")]
     latest_readable: bool,
-    /// The file to make; - writes a stream to standard output
+    /// The file to make, or of an archive of binary logs the directory; - writes a stream to standard
+    /// output
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
     /// Replace the file that is there
@@ -169,6 +171,9 @@ enum Passed {
 /// Runs the command.
 pub(crate) fn run(args: &RestoreArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     heed_signals();
+    if let Some(found) = binlogs::found(&args.media)? {
+        return binlogs::restore(args, global, found);
+    }
     if let Some(archive) = archive::place_of(&args.media, args.at.is_some())? {
         return from_archive::restore(args, global, &archive);
     }

@@ -69,6 +69,7 @@ const COMMANDS: &[(&str, &str, i32)] = &[
     ("mariadb key create", "--key-id 10 --certificate AppCert", 3),
     ("mariadb key rewrap", "--certificate AppCert", 3),
     ("mariadb binlog", "app.db", 3),
+    ("mariadb archive", "--socket none.sock --to logs --certificate AppCert --once", 3),
     ("mysql install", "--certificate AppCert --plugin-dir . --mysqld app.db", 3),
     ("mysql uninstall", "--force --plugin-dir . --mysqld app.db", 0),
     ("mysql status", "", 3),

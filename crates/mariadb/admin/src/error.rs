@@ -108,6 +108,15 @@ pub enum MariadbError {
         /// The files.
         files: Vec<String>,
     },
+    /// The binary logs of an archive are not those of the server.
+    #[error("the archive is of another server, or its binary logs were begun anew: {reason}")]
+    OtherBinlogs {
+        /// What differs.
+        reason: String,
+    },
+    /// No server was named.
+    #[error("no server is named")]
+    NoServer,
     /// The files of a server that runs on another machine cannot be read.
     #[error("the server runs on {host}, so its files are not here")]
     OtherHost {
@@ -168,6 +177,7 @@ impl MariadbError {
             | Self::ForeignFile { .. }
             | Self::NoData { .. }
             | Self::OtherHost { .. }
+            | Self::OtherBinlogs { .. }
             | Self::Behind { .. }
             | Self::Server(_)
             | Self::Answer { .. }
@@ -177,7 +187,7 @@ impl MariadbError {
             | Self::Stalled { .. }
             | Self::StillRead { .. }
             | Self::OtherPlugin { .. } => Kind::Refused,
-            Self::NoUser(_) | Self::UnwritablePath { .. } => Kind::Usage,
+            Self::NoServer | Self::NoUser(_) | Self::UnwritablePath { .. } => Kind::Usage,
             Self::NoServerKeys => Kind::Key,
             Self::Findings { .. } => Kind::Damaged,
             Self::Program { .. } | Self::Io { .. } => Kind::Io,

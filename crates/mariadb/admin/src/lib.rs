@@ -4,6 +4,7 @@
 //! The engine does not know the command: it reports finished steps to a closure and its progress to
 //! a [`Progress`], and returns a [`MariadbError`] when it stops.
 
+mod archive;
 mod binlog;
 mod client;
 mod error;
@@ -17,6 +18,7 @@ mod rotate;
 mod status;
 mod verify;
 
+pub use archive::{BinaryLog, BinaryLogs, Due, Ended, LogEnd, PlainLog};
 pub use binlog::decrypt_to_file;
 pub use client::{Client, Connection};
 pub use error::MariadbError;

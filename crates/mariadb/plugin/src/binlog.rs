@@ -24,6 +24,9 @@ const START_ENCRYPTION: u8 = 164;
 /// An event that readers skip, if its flag is set as well.
 const IGNORABLE: u8 = 28;
 const IGNORABLE_FLAG: u8 = 0x80;
+/// The fault of a log whose last event is not whole.
+pub(crate) const SHORT: &str =
+    "the log ends inside an event, as it does when the server was stopped hard";
 /// Scheme, key version, nonce.
 const START_LEN: usize = 1 + 4 + NONCE_LEN;
 const NONCE_LEN: usize = 12;
@@ -129,7 +132,7 @@ impl Reader {
         if header == 0 {
             return Ok(false);
         }
-        let ends = "the log ends inside an event, as it does when the server was stopped hard";
+        let ends = SHORT;
         let len: [u8; 4] = event
             .get(LEN_AT..LEN_AT + 4)
             .and_then(|len| len.try_into().ok())

@@ -107,6 +107,12 @@ pub enum PluginError {
 }
 
 impl PluginError {
+    /// Returns true for a binary log that ends inside an event: what was read before is whole.
+    #[must_use]
+    pub fn is_short_binlog(&self) -> bool {
+        matches!(self, Self::Binlog { reason, .. } if *reason == crate::binlog::SHORT)
+    }
+
     /// Returns the kind of the error, by which a caller decides how to react.
     #[must_use]
     pub fn kind(&self) -> Kind {

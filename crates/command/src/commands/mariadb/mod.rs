@@ -1,5 +1,6 @@
 //! `tdekit mariadb`: the plugin for MariaDB, its keys, its binary logs.
 
+mod archive;
 mod binlog;
 pub(super) mod connection;
 mod install;
@@ -11,6 +12,7 @@ mod verify;
 use clap::Subcommand;
 
 use crate::error::CommandError;
+use archive::ArchiveArgs;
 use binlog::BinlogArgs;
 use install::{InstallArgs, UninstallArgs};
 use keys::KeyCommand;
@@ -37,6 +39,8 @@ pub(crate) enum MariadbCommand {
     Key(KeyCommand),
     /// Decrypt a binary log for reading without the server
     Binlog(BinlogArgs),
+    /// Ship binary logs to an archive as they are closed, encrypted for certificates
+    Archive(ArchiveArgs),
 }
 
 /// Runs a verb.
@@ -49,5 +53,6 @@ pub(crate) fn run(command: &MariadbCommand, global: &GlobalArgs) -> Result<(), C
         MariadbCommand::Rotate(args) => rotate::run(args, global),
         MariadbCommand::Key(command) => keys::run(command, global),
         MariadbCommand::Binlog(args) => binlog::run(args, global),
+        MariadbCommand::Archive(args) => archive::run(args, global),
     }
 }

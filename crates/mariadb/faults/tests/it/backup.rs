@@ -11,7 +11,7 @@ use tdekit_private_mariadb::Server;
 
 /// Runs mariadb-backup. For `--prepare` it finds the plugin's options in the backup itself;
 /// otherwise it reads the same file as the server.
-fn mariadb_backup(rig: &Rig, program: &Path, arguments: &[String]) {
+pub(crate) fn mariadb_backup(rig: &Rig, program: &Path, arguments: &[String]) {
     let mut command = Command::new(program);
     let prepares = arguments.iter().any(|word| word == "--prepare");
     match rig.option_file() {

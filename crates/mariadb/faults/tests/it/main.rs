@@ -4,6 +4,7 @@
 mod backup;
 mod bench;
 mod bench_server;
+mod binlogs;
 mod cluster;
 mod crash;
 mod documents;

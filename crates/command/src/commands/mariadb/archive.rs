@@ -1,0 +1,299 @@
+//! `tdekit mariadb archive`: ships binary logs, each as a media set of one stream.
+
+use std::cell::OnceCell;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use tdekit_backup_run::archive::wait_after;
+use tdekit_backup_run::database::source::{Chosen, Wrapping, choose};
+use tdekit_backup_run::labels::{host, program, user};
+use tdekit_backup_run::place::{self, Place, targets};
+use tdekit_backup_run::signature::Signer;
+use tdekit_backup_run::uses::note_uses;
+use tdekit_backup_run::{
+    BackupJob, CertificateNames, Compression, Encryption, Labels, Mode, Root, RunError, Sign,
+    Source, StreamSource, backup, downgrade, history, sign,
+};
+use tdekit_console::{Failure, GlobalArgs, output, session};
+use tdekit_key_crypto::Kind;
+use tdekit_mariadb::Keyring;
+use tdekit_mariadb_admin::{
+    BinaryLog, BinaryLogs, Client, Connection, Ended, MariadbError, PlainLog,
+};
+
+use super::connection::ConnectionArgs;
+use crate::backup::progress::run as steer;
+use crate::backup::report::size;
+use crate::backup::value::parse_compression;
+use crate::commands::restore::binlogs::{Held, SUFFIX, description_of, held};
+use crate::error::CommandError;
+use crate::progress::{heed_signals, stop_flag};
+use crate::when::parse_length;
+
+/// Interval of questions to the server.
+const LOOK: Duration = Duration::from_secs(2);
+/// Interval of looks at the flag that ends the process.
+const NAP: Duration = Duration::from_millis(100);
+
+/// Arguments of `mariadb archive`.
+#[derive(Debug, Args)]
+pub(crate) struct ArchiveArgs {
+    #[command(flatten)]
+    connection: ConnectionArgs,
+    /// The archive: a directory, or a prefix such as s3://BUCKET/NAME; it is made if there is none
+    #[arg(long, value_name = "ARCHIVE")]
+    to: OsString,
+    /// Certificate that opens the archive, by name or thumbprint; may be given repeatedly, and then
+    /// each opens it
+    #[arg(long, value_name = "NAME", required = true)]
+    certificate: Vec<String>,
+    /// Have the server begin a new log so often, if anything was committed [default: never]
+    #[arg(long, value_name = "LENGTH", value_parser = parse_length)]
+    every: Option<Duration>,
+    /// Ship the logs that are closed now, and end; with --every, begin a new log first
+    #[arg(long)]
+    once: bool,
+    /// none, lz4, zstd or zstd:LEVEL (-7 to 19)
+    #[arg(long, value_name = "HOW", default_value = "zstd", value_parser = parse_compression)]
+    compression: Compression,
+    /// Do not sign the sets
+    #[arg(long)]
+    no_sign: bool,
+    /// Say nothing of single logs
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// Ships until the process is told to end; with --once what is there.
+pub(crate) fn run(args: &ArchiveArgs, global: &GlobalArgs) -> Result<(), CommandError> {
+    heed_signals();
+    let connection = args.connection.connection();
+    let mut shipper = Shipper::new(args, global, &connection)?;
+    if args.once {
+        if args.every.is_some() {
+            shipper.begin_log()?;
+        }
+        return shipper.ship();
+    }
+    let (mut failures, mut due) = (0, Instant::now());
+    let mut flushes = args.every.map(|every| Instant::now() + every);
+    while !stop_flag().load(Ordering::Relaxed) {
+        if Instant::now() < due {
+            sleep(NAP);
+            continue;
+        }
+        let flush = flushes.is_some_and(|at| at <= Instant::now());
+        let shipped = match flush {
+            true => shipper.begin_log().and_then(|()| shipper.ship()),
+            false => shipper.ship(),
+        };
+        match shipped {
+            Ok(()) => {
+                (failures, due) = (0, Instant::now() + LOOK);
+                if let Some(every) = args.every.filter(|_| flush) {
+                    flushes = Some(Instant::now() + every);
+                }
+            }
+            Err(error) if may_pass(&error) => {
+                let wait = wait_after(failures);
+                output::warning(format_args!("{error}; the next try follows in {wait:.0?}"));
+                (failures, due) = (failures.saturating_add(1), Instant::now() + wait);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Returns true for a failure of the network, of a disk, or of a server that is away.
+fn may_pass(error: &CommandError) -> bool {
+    let away = matches!(error, CommandError::Mariadb(MariadbError::Server(_)));
+    away || matches!(error.kind(), Kind::Io | Kind::Busy)
+}
+
+/// What ships the logs of a server.
+struct Shipper<'a> {
+    args: &'a ArchiveArgs,
+    global: &'a GlobalArgs,
+    client: Client<'a>,
+    /// What opens the sets, and what signs them.
+    seals: (Chosen, Wrapping),
+    signer: Option<Signer>,
+    /// Keys of encrypted logs, once they are needed.
+    keyring: OnceCell<Arc<Keyring>>,
+    /// The archive's last log.
+    last: Option<BinaryLog>,
+    /// The first number of a gap that was reported.
+    told: Option<u64>,
+    /// The last transaction when a new log was begun.
+    begun_at: Option<String>,
+}
+
+impl<'a> Shipper<'a> {
+    fn new(
+        args: &'a ArchiveArgs,
+        global: &'a GlobalArgs,
+        connection: &'a Connection,
+    ) -> Result<Self, CommandError> {
+        // Before the server is asked: that the certificates are there.
+        let wrapping = || Wrapping::open(global);
+        let seals = choose(None, &args.certificate, None, None, (global, wrapping))?;
+        let seals = seals.ok_or(RunError::CertificateNeeded)?;
+        let signer = match args.no_sign {
+            true => None,
+            false => Signer::of_sealed(Some(&seals))?,
+        };
+        downgrade::refuse_backup(&downgrade::policy(global)?, true, signer.as_ref())?;
+        let client = connection.client().ok_or(MariadbError::NoServer)?;
+        if let Place::File(path) = Place::of(&args.to)
+            && !path.exists()
+        {
+            let mut dir = std::fs::DirBuilder::new();
+            std::os::unix::fs::DirBuilderExt::mode(&mut dir, 0o700);
+            dir.create(&path).map_err(|error| CommandError::io("make", &path, error))?;
+        }
+        let root = match Place::of(&args.to) {
+            Place::Object(address) => Root::Prefix(format!("{}/", address.trim_end_matches('/'))),
+            _ => Root::of(&args.to)?,
+        };
+        if matches!(root, Root::Media(_)) {
+            return Err(CommandError::usage("--to takes a directory or a prefix"));
+        }
+        let Held { logs, unreadable } = held(&root)?;
+        for told in unreadable {
+            output::warning(format_args!("{told}"));
+        }
+        let last = logs.into_values().next_back();
+        let last = last.map(|log| BinaryLog { name: log.name, bytes: log.bytes });
+        Ok(Self {
+            args,
+            global,
+            client,
+            seals,
+            signer,
+            keyring: OnceCell::new(),
+            last,
+            told: None,
+            begun_at: None,
+        })
+    }
+
+    /// Has the server begin a new log, if there is a transaction in the one that it writes.
+    fn begin_log(&mut self) -> Result<(), CommandError> {
+        let rows = self.client.rows("SELECT @@gtid_binlog_pos")?;
+        let at = rows.first().and_then(|row| row.first()).cloned().unwrap_or_default();
+        if self.begun_at.as_ref() == Some(&at) {
+            return Ok(());
+        }
+        self.client.rows("FLUSH LOCAL BINARY LOGS")?;
+        self.begun_at = Some(at);
+        Ok(())
+    }
+
+    /// Ships the closed logs that the archive lacks.
+    fn ship(&mut self) -> Result<(), CommandError> {
+        let server = BinaryLogs::of(&self.client)?;
+        let due = server.due(self.last.as_ref())?;
+        if let Some((first, last)) = due.gap
+            && self.told != Some(first)
+        {
+            self.told = Some(first);
+            output::warning(format_args!(
+                "binary logs {first} to {last} were purged before they were shipped: nothing is \
+                 replayed across that. Make a new full backup of the server"
+            ));
+        }
+        for log in due.logs {
+            if stop_flag().load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            self.ship_log(&server.directory.join(&log.name), log)?;
+            self.last = Some(log.clone());
+        }
+        Ok(())
+    }
+
+    fn ship_log(&self, path: &Path, log: &BinaryLog) -> Result<(), CommandError> {
+        let (args, global) = (self.args, self.global);
+        let plain = PlainLog::open(path, || self.keyring())?;
+        let (reader, end) = plain.split();
+        let (chosen, wrapping) = &self.seals;
+        let signer = self.signer.as_ref();
+        let names: Vec<_> = chosen.certificates.iter().map(|info| info.thumbprint()).collect();
+        let recipients = CertificateNames { store: wrapping.store(), names: &names };
+        let places = [Place::of(&self.object(&log.name))];
+        let (end, ended) = (Mutex::new(Some(end)), Mutex::new(None));
+        let take = |it: &Mutex<Option<_>>| it.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // The set counts only if its bytes are those of the whole log.
+        let whole = || {
+            let Some(end) = take(&end) else { return Err(RunError::Internal("a log of two ends")) };
+            let result = end.wait();
+            let failed = result.is_err();
+            *ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+            if failed { Err(RunError::Cancelled) } else { Ok(()) }
+        };
+        let job = BackupJob {
+            before_publish: Some(&whole),
+            mode: Mode::Create,
+            compression: args.compression,
+            encryption: Some(Encryption { algorithm: chosen.algorithm, recipients: &recipients }),
+            signer: signer.map(|signer| signer as &dyn Sign),
+            labels: Labels {
+                set_name: log.name.clone(),
+                database_name: log.name.clone(),
+                path: path.to_string_lossy().into_owned(),
+                host: host(),
+                user: user(),
+                description: description_of(log.bytes),
+                program: program(),
+            },
+            ..BackupJob::new(Source::Stream(StreamSource { reader: Box::new(reader) }))
+        };
+        let made = backup(job, targets(&places, log.bytes)?, &steer(0, None, &|_| {}));
+        let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let ended = ended.transpose().map_err(CommandError::from)?;
+        let outcome = made?;
+        if let Some(signer) = signer.filter(|_| !outcome.signed) {
+            sign(targets(&places, 0)?, &outcome, signer)?;
+        }
+        note_uses(global, wrapping.store(), &chosen.certificates, (outcome.media_id, &places));
+        let opened = place::open(&places)?;
+        history::record(global, &opened.media, &opened.devices, &[outcome.position]);
+        if ended == Some(Ended::Short) {
+            output::warning(format_args!(
+                "{} ends inside an event, as when a server was stopped hard; what is before that \
+                 was shipped",
+                log.name
+            ));
+        }
+        if !args.quiet {
+            let (bytes, stored) = (size(outcome.payload_bytes), size(outcome.media_bytes));
+            output::line(format_args!("Shipped {}: {bytes}, {stored} stored", log.name))?;
+        }
+        Ok(())
+    }
+
+    /// Returns the place of a log in the archive.
+    fn object(&self, name: &str) -> OsString {
+        match Place::of(&self.args.to) {
+            Place::Object(address) => {
+                format!("{}/{name}{SUFFIX}", address.trim_end_matches('/')).into()
+            }
+            _ => PathBuf::from(&self.args.to).join(format!("{name}{SUFFIX}")).into(),
+        }
+    }
+
+    fn keyring(&self) -> Result<Arc<Keyring>, CommandError> {
+        if let Some(keyring) = self.keyring.get() {
+            return Ok(Arc::clone(keyring));
+        }
+        let store = session::open_unlocked_store(self.global)?;
+        let keyring = Arc::new(Keyring::of(store).map_err(MariadbError::from)?);
+        Ok(Arc::clone(self.keyring.get_or_init(|| keyring)))
+    }
+}

@@ -1,0 +1,238 @@
+//! Which binary logs of a server are due for its archive, and their bytes in the clear.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, PipeReader, Write, pipe};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{JoinHandle, spawn};
+
+use tdekit_mariadb::{Keyring, PluginError, binlog};
+
+use crate::client::Client;
+use crate::error::{MariadbError, failed};
+
+/// A binary log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BinaryLog {
+    /// Its name, such as `mariadb-bin.000007`.
+    pub name: String,
+    /// Its length in bytes.
+    pub bytes: u64,
+}
+
+impl BinaryLog {
+    /// Returns its number: that behind the last dot of its name.
+    #[must_use]
+    pub fn number(&self) -> Option<u64> {
+        split(&self.name).map(|(_, number)| number)
+    }
+}
+
+/// Splits the name of a binary log into what all logs of the server have, and its number.
+fn split(name: &str) -> Option<(&str, u64)> {
+    let (stem, digits) = name.rsplit_once('.')?;
+    let plain = digits.len() >= 6 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    Some((stem, digits.parse().ok().filter(|_| plain && !stem.is_empty() && !stem.contains('/'))?))
+}
+
+/// The binary logs of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BinaryLogs {
+    /// Their directory.
+    pub directory: PathBuf,
+    /// In order; the last one is being written.
+    pub logs: Vec<BinaryLog>,
+}
+
+/// The logs that are to be shipped.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Due<'a> {
+    /// Numbers of the first and the last log that the archive lacks and the server has purged.
+    pub gap: Option<(u64, u64)>,
+    /// Closed logs behind the archive's last one.
+    pub logs: Vec<&'a BinaryLog>,
+}
+
+impl BinaryLogs {
+    /// Asks a server.
+    ///
+    /// # Errors
+    /// Those of the client; `Answer`. A server without binary logs reports an error of its own.
+    pub fn of(client: &Client<'_>) -> Result<Self, MariadbError> {
+        let what = "its binary logs";
+        let answer = || MariadbError::Answer { what };
+        let rows = client.rows("SHOW BINARY LOGS")?;
+        let logs: Option<Vec<_>> = rows
+            .iter()
+            .map(|row| {
+                let [name, bytes, ..] = &row[..] else { return None };
+                let log = BinaryLog { name: name.clone(), bytes: bytes.parse().ok()? };
+                log.number().map(|_| log)
+            })
+            .collect();
+        let base = client.rows("SELECT @@log_bin_basename")?;
+        let base = base.first().and_then(|row| row.first()).map(Path::new);
+        let directory = base.and_then(Path::parent).ok_or_else(answer)?.to_owned();
+        Ok(Self { directory, logs: logs.filter(|logs| !logs.is_empty()).ok_or_else(answer)? })
+    }
+
+    /// Returns what is due, if `last` is the last log of the archive.
+    ///
+    /// # Errors
+    /// `OtherBinlogs` where the logs of the server are not those that the archive goes on with.
+    pub fn due(&self, last: Option<&BinaryLog>) -> Result<Due<'_>, MariadbError> {
+        let (current, closed) =
+            self.logs.split_last().ok_or(MariadbError::Answer { what: "its binary logs" })?;
+        let Some(last) = last else {
+            return Ok(Due { gap: None, logs: closed.iter().collect() });
+        };
+        let other = |reason: String| Err(MariadbError::OtherBinlogs { reason });
+        let (Some((stem, due)), Some((own, number))) = (split(&last.name), split(&current.name))
+        else {
+            return Err(MariadbError::Answer { what: "its binary logs" });
+        };
+        if stem != own {
+            return other(format!("it has {}, and the server writes {}", last.name, current.name));
+        }
+        if number <= due {
+            return other(format!("it has {}, and the server is at {}", last.name, current.name));
+        }
+        if let Some(same) = closed.iter().find(|log| log.name == last.name)
+            && same.bytes != last.bytes
+        {
+            let (here, there) = (same.bytes, last.bytes);
+            return other(format!("{} has {here} bytes here and {there} there", last.name));
+        }
+        let logs: Vec<_> =
+            closed.iter().filter(|log| log.number().is_some_and(|it| it > due)).collect();
+        let first = logs.first().and_then(|log| log.number()).unwrap_or(number);
+        let gap = (first > due + 1).then_some((due + 1, first - 1));
+        Ok(Due { gap, logs })
+    }
+}
+
+/// A binary log that is read in the clear, event by event.
+#[derive(Debug)]
+pub struct PlainLog {
+    /// Its bytes.
+    pub reader: PipeReader,
+    thread: JoinHandle<Result<binlog::Summary, PluginError>>,
+}
+
+impl PlainLog {
+    /// Opens a log; `keyring` is asked for the server's keys if it is encrypted.
+    ///
+    /// # Errors
+    /// `Io`; those of the plugin's code for a file that is not a binary log; those of `keyring`.
+    pub fn open<E: From<MariadbError>>(
+        path: &Path,
+        keyring: impl FnOnce() -> Result<Arc<Keyring>, E>,
+    ) -> Result<Self, E> {
+        let open = || File::open(path).map_err(failed("open", path));
+        let encrypted =
+            binlog::is_encrypted(&mut BufReader::new(open()?)).map_err(MariadbError::from)?;
+        let keyring = if encrypted { Some(keyring()?) } else { None };
+        let mut input = BufReader::new(open()?);
+        let (reader, writer) = pipe().map_err(failed("make a pipe for", path))?;
+        let thread = spawn(move || {
+            let mut out = BufWriter::new(writer);
+            let key = |id, version| match &keyring {
+                Some(keyring) => keyring.key(id, version),
+                None => Err(PluginError::NoKey { id, version }),
+            };
+            let read = binlog::decrypt_with(&mut input, &mut out, &key);
+            let flushed = out.flush();
+            let summary = read?;
+            flushed?;
+            Ok(summary)
+        });
+        Ok(Self { reader, thread })
+    }
+
+    /// Splits it into its bytes, and what tells whether these are all of it.
+    #[must_use]
+    pub fn split(self) -> (PipeReader, LogEnd) {
+        (self.reader, LogEnd(self.thread))
+    }
+}
+
+/// The end of a log that is read.
+#[derive(Debug)]
+pub struct LogEnd(JoinHandle<Result<binlog::Summary, PluginError>>);
+
+/// How a log ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// With an event.
+    Whole,
+    /// Inside an event, as when the server was stopped hard: the whole ones before it were read.
+    Short,
+}
+
+impl LogEnd {
+    /// Waits for the end.
+    ///
+    /// # Errors
+    /// Those of the plugin's code: then what was read is not the log.
+    pub fn wait(self) -> Result<Ended, MariadbError> {
+        match self.0.join() {
+            Ok(Ok(_)) => Ok(Ended::Whole),
+            Ok(Err(error)) if error.is_short_binlog() => Ok(Ended::Short),
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => Err(MariadbError::Answer { what: "the reading of a binary log" }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(name: &str, bytes: u64) -> BinaryLog {
+        BinaryLog { name: name.to_owned(), bytes }
+    }
+
+    fn server(first: u64, last: u64) -> BinaryLogs {
+        let logs = (first..=last).map(|n| log(&format!("bin.{n:06}"), 100 + n)).collect();
+        BinaryLogs { directory: PathBuf::from("/data"), logs }
+    }
+
+    fn due(first: u64, last: u64, known: Option<BinaryLog>) -> (Option<(u64, u64)>, Vec<u64>) {
+        let server = server(first, last);
+        let due = server.due(known.as_ref()).unwrap();
+        (due.gap, due.logs.iter().filter_map(|log| log.number()).collect())
+    }
+
+    #[test]
+    fn closed_logs_behind_the_last_one_are_due() {
+        assert_eq!(due(3, 6, None), (None, vec![3, 4, 5]));
+        assert_eq!(due(3, 6, Some(log("bin.000004", 104))), (None, vec![5]));
+        assert_eq!(due(3, 6, Some(log("bin.000005", 105))), (None, vec![]));
+        assert_eq!(due(5, 6, Some(log("bin.000004", 104))), (None, vec![5]));
+        // Numbers grow beyond six digits.
+        assert_eq!(due(999_999, 1_000_001, None), (None, vec![999_999, 1_000_000]));
+    }
+
+    #[test]
+    fn what_was_purged_is_a_gap() {
+        assert_eq!(due(5, 7, Some(log("bin.000002", 9))), (Some((3, 4)), vec![5, 6]));
+        assert_eq!(due(7, 7, Some(log("bin.000002", 9))), (Some((3, 6)), vec![]));
+        assert_eq!(due(3, 3, Some(log("bin.000002", 9))), (None, vec![]));
+    }
+
+    #[test]
+    fn logs_of_another_server_are_refused() {
+        for known in [
+            log("other.000004", 104),
+            // RESET MASTER, or an older copy of the server.
+            log("bin.000006", 106),
+            log("bin.000009", 109),
+            log("bin.000004", 103),
+        ] {
+            assert!(server(3, 6).due(Some(&known)).is_err(), "{known:?}");
+        }
+        for name in ["bin", "bin.00007", "bin.00000x", ".000007", "a/b.000007"] {
+            assert_eq!(log(name, 1).number(), None, "{name}");
+        }
+    }
+}
