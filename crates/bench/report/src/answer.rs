@@ -31,6 +31,8 @@ pub(crate) fn answer(results: &Results) -> Option<Piece> {
             over("all", Metric::Throughput, "throughput")
         }
         Experiment::Oltp => over("all", shown.layout.wanted[0], shown.layout.wanted[0].label()),
+        // What a follower costs is not the price of encryption.
+        Experiment::Replicate => None,
         Experiment::Backup => over("backup/all", Metric::Elapsed, "a backup's time"),
         Experiment::Messages => {
             let cell = &report.cells.first()?.id;

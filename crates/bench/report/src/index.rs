@@ -82,7 +82,7 @@ fn pools(report: &Report) -> Vec<Pool> {
         cells: report.cells.iter().filter(|cell| fits(cell)).map(|cell| cell.id.clone()).collect(),
     };
     match report.experiment {
-        Experiment::Messages => Vec::new(),
+        Experiment::Messages | Experiment::Replicate => Vec::new(),
         // A scan of pages is a separate question.
         Experiment::Oltp => {
             let mut all = pool("all", String::new(), &|cell| cell.unit == "transaction");

@@ -4,9 +4,9 @@
 use crate::format::As;
 use crate::metric::Metric::{
     self, Bytes, ClientCpu, ClientElapsed, ClientSwitches, Cpu, CpuEach, DeviceRead, DeviceWrite,
-    Elapsed, HistoryElapsed, Instructions, InvoluntarySwitches, MedianLatency, OwnCpu, P95Latency,
-    Packets, PagesRead, PagesWritten, PeakMemory, ServerCpu, ServerSwitches, Size, SwitchesEach,
-    System, TailLatency, Throughput, User, VoluntarySwitches, WireBytes,
+    Elapsed, HistoryElapsed, Instructions, InvoluntarySwitches, MaxLatency, MedianLatency, OwnCpu,
+    P95Latency, Packets, PagesRead, PagesWritten, PeakMemory, ServerCpu, ServerSwitches, Size,
+    SwitchesEach, System, TailLatency, Throughput, User, VoluntarySwitches, WireBytes,
 };
 use crate::model::Experiment;
 use crate::piece::{Piece, number, text};
@@ -131,6 +131,7 @@ const EMBEDDED_COSTS: &[Metric] = &[Elapsed, Cpu, User, System, Instructions];
 const BACKUP_COSTS: &[Metric] = &[Elapsed, Cpu, User, System, Size];
 const OLTP_COSTS: &[Metric] = &[Throughput, CpuEach, MedianLatency, P95Latency, TailLatency];
 const OLTP_COSTS_AT_RATE: &[Metric] = &[CpuEach, MedianLatency, P95Latency, TailLatency];
+const REPLICATE_COSTS: &[Metric] = &[Elapsed, MedianLatency, TailLatency, Cpu, Size];
 const MESSAGES_COSTS: &[Metric] = &[Elapsed, ServerCpu, ServerSwitches, ClientCpu, ClientSwitches];
 
 const EMBEDDED: Layout = Layout {
@@ -270,6 +271,31 @@ const MESSAGES: Layout = Layout {
     figures_note: "Medians of the batches.",
 };
 
+const REPLICATE: Layout = Layout {
+    title: "Followers of a database",
+    cell: "What",
+    ratios: REPLICATE_COSTS,
+    wanted: [Elapsed, Cpu],
+    way: Way::Mean,
+    pooled: &[],
+    pooled_note: "",
+    costs: REPLICATE_COSTS,
+    costs_in_terminal: true,
+    figures: &[
+        ("Elapsed", Elapsed, Of::Median),
+        ("A second", Throughput, Of::Median),
+        ("Median", MedianLatency, Of::Median),
+        ("p99", TailLatency, Of::Median),
+        ("Most", MaxLatency, Of::Most),
+        ("Follower's CPU", Cpu, Of::Median),
+        ("Shipped", Size, Of::Median),
+    ],
+    figures_note: "Medians of the trials. Of writers: their time, that of one transaction, the CPU \
+                   of the follower while they write and until everything is shipped, and the bytes \
+                   of the objects that it made meanwhile. Of commits: the time until an object \
+                   holds each. Of restores: their time; what is restored is compared.",
+};
+
 impl Experiment {
     /// Returns its ratios and presentation.
     pub(crate) fn layout(self) -> &'static Layout {
@@ -284,6 +310,7 @@ impl Experiment {
             Self::Backup => &BACKUP,
             Self::Oltp => &OLTP,
             Self::Messages => &MESSAGES,
+            Self::Replicate => &REPLICATE,
         }
     }
 }

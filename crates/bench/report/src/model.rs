@@ -52,6 +52,9 @@ pub struct Results {
     /// Messages over TDS, if run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<Report>,
+    /// Followers of a database, if run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicate: Option<Report>,
     /// Other work of the machine during the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Noise>,
@@ -66,13 +69,14 @@ impl Results {
             ("oltp", &self.oltp),
             ("messages", &self.messages),
             ("backup", &self.backup),
+            ("replicate", &self.replicate),
         ];
         all.into_iter().filter_map(|(name, report)| Some((name, report.as_ref()?)))
     }
 
     pub(crate) fn reports_mut(&mut self) -> impl Iterator<Item = &mut Report> {
-        let Self { embedded, server, oltp, messages, backup, .. } = self;
-        [embedded, server, oltp, messages, backup].into_iter().flatten()
+        let Self { embedded, server, oltp, messages, backup, replicate, .. } = self;
+        [embedded, server, oltp, messages, backup, replicate].into_iter().flatten()
     }
 
     /// Returns the report whose classes are the subject of a page's head, with its name in the
@@ -348,6 +352,8 @@ pub enum Experiment {
     Oltp,
     /// Messages over TDS.
     Messages,
+    /// Followers that ship a database's log.
+    Replicate,
 }
 
 impl Experiment {
@@ -365,6 +371,7 @@ impl Experiment {
             Self::Backup => "backup matrix",
             Self::Oltp => "OLTP workloads",
             Self::Messages => "messages",
+            Self::Replicate => "followers",
         }
     }
 }

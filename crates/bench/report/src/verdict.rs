@@ -27,6 +27,7 @@ pub(crate) fn answers(results: &Results) -> Vec<Piece> {
             Experiment::Oltp => of_threads(&shown),
             Experiment::Messages => of_messages(&shown),
             Experiment::Backup => of_backups(&shown, &results.settings.algorithm),
+            Experiment::Replicate => of_followers(&shown),
             _ => of_headline(&shown),
         }
     };
@@ -153,6 +154,35 @@ fn of_messages(shown: &Shown<'_>) -> Vec<Piece> {
     };
     let of = |cell| shown.report.others().filter_map(move |side| sentence(cell, side));
     shown.report.cells.iter().flat_map(of).collect()
+}
+
+/// What a follower costs writers, and its own figures against those of the other one.
+fn of_followers(shown: &Shown<'_>) -> Vec<Piece> {
+    let report = shown.report;
+    let (Some(base), Some(ours)) = (report.base(), report.ours()) else { return Vec::new() };
+    let against = |side: &Side| {
+        let of = |cell: &Class| {
+            let over = |metric| shown.comparison(&cell.id, metric, (&ours.id, &side.id));
+            let wanted = [
+                (Metric::Elapsed, "elapsed "),
+                (Metric::TailLatency, "p99 "),
+                (Metric::Cpu, "follower's CPU "),
+                (Metric::Size, "bytes shipped "),
+            ];
+            let found: Vec<Piece> = wanted
+                .into_iter()
+                .filter_map(|(metric, name)| Some(all![name, over(metric)?.told()]))
+                .collect();
+            if found.is_empty() {
+                return None;
+            }
+            let names = all![shown.names(&cell.id, &[&ours.id]), " against "];
+            Some(all![names, shown.side(&side.id), ": ", Piece::parted(found, ", "), "."])
+        };
+        report.cells.iter().filter_map(of).collect::<Vec<_>>()
+    };
+    let others = report.sides.iter().filter(|side| side.role == Role::Reference);
+    std::iter::once(base).chain(others).flat_map(against).collect()
 }
 
 /// The cost in backups of the run's cipher, or of the last one: a sentence for each compression.

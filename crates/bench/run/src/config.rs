@@ -27,6 +27,7 @@ pub(crate) struct Experiments {
     pub(crate) backup: bool,
     pub(crate) oltp: bool,
     pub(crate) messages: bool,
+    pub(crate) replicate: bool,
     /// On a SQL Server, in databases created for the run.
     pub(crate) server: bool,
     /// The user's own statements.

@@ -40,6 +40,7 @@ mod peers;
 mod private;
 mod process;
 mod progress;
+mod replicate;
 mod schedule;
 mod script;
 mod server_options;

@@ -199,6 +199,7 @@ fn links(results: &Results) -> Vec<(&'static str, &'static str)> {
         ("oltp", "OLTP by threads", results.oltp.is_some()),
         ("messages", "Messages", results.messages.is_some()),
         ("backup", "Backups", results.backup.is_some()),
+        ("replicate", "Followers", results.replicate.is_some()),
         ("opening", "Opening, memory, size", differences),
         ("latency", "Latency", sides && timed),
         ("volumes", "Reads and writes", sides),

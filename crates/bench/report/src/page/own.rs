@@ -24,6 +24,7 @@ pub(super) fn section(
     let (first, last) = match report.experiment {
         Experiment::Backup => (heat::maps(&shown), published::of_backups(&shown)),
         Experiment::Messages => (charts::of_messages(&shown)?, published::of_messages()),
+        Experiment::Replicate => (html! {}, html! {}),
         _ => (charts::by_threads(&shown)?, html! {}),
     };
     let layout = shown.layout;

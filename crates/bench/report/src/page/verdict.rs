@@ -77,6 +77,7 @@ fn tiles(shown: &Shown<'_>) -> Vec<(&'static str, Piece)> {
         Experiment::Oltp => OF_THREADS,
         Experiment::Backup => OF_BACKUPS,
         Experiment::Messages => return of_messages(shown, pair),
+        Experiment::Replicate => return Vec::new(),
         _ => OF_CLASSES,
     };
     let ratios = wanted.iter().filter_map(|(id, metric, name)| {

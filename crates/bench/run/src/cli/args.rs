@@ -30,8 +30,8 @@ pub(super) struct BenchArgs {
     /// (statements derived from the database, rebuild of its indexes, full backups), `scans`,
     /// `speedtest1` (SQLite's own program, built from the distribution's source), `backup` (the
     /// matrix of ciphers, compressions and devices), `oltp` (sysbench's workloads by threads, the
-    /// only one on a MySQL server), `messages` (over TDS), `all` (of a database: not `messages`
-    /// and `speedtest1`). On a SQL Server: `operations`, `crud`, `backup` and `messages`. Default:
+    /// only one on a MySQL server), `messages` (over TDS), `replicate` (what follows a database,
+    /// beside Litestream), `all` (of a database: not `messages`, `replicate` and `speedtest1`). On a SQL Server: `operations`, `crud`, `backup` and `messages`. Default:
     /// `crud`, `operations` and `scans`, with DB the last two. May be repeated.
     #[arg(long, value_enum)]
     pub(super) experiment: Vec<ExperimentName>,
@@ -166,6 +166,7 @@ pub(super) enum ExperimentName {
     Backup,
     Oltp,
     Messages,
+    Replicate,
     All,
 }
 

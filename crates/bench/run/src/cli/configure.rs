@@ -151,7 +151,9 @@ fn check_drop_caches() -> Result<()> {
 }
 
 fn experiments(args: &BenchArgs) -> Result<Experiments> {
-    use ExperimentName::{All, Backup, Crud, Messages, Oltp, Operations, Scans, Speedtest1};
+    use ExperimentName::{
+        All, Backup, Crud, Messages, Oltp, Operations, Replicate, Scans, Speedtest1,
+    };
     let names = &args.experiment;
     let alone =
         |fits: &[ExperimentName], found: Experiments, reason: &str| match args.database.is_none()
@@ -202,6 +204,7 @@ fn experiments(args: &BenchArgs) -> Result<Experiments> {
         backup: named(Backup),
         oltp: named(Oltp),
         messages: names.contains(&Messages),
+        replicate: names.contains(&Replicate),
         server: false,
         script,
     })

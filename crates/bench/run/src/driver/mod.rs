@@ -33,6 +33,7 @@ use crate::noise::NoiseMeter;
 use crate::oltp;
 use crate::private;
 use crate::progress::Progress;
+use crate::replicate;
 use crate::schedule::{self, Ended, Steering, Surroundings};
 use crate::tools::Tools;
 use crate::twin;
@@ -104,6 +105,7 @@ fn own_experiments(config: &Config) -> Vec<(Experiment, RunExperiment)> {
         (experiments.backup && !experiments.server, Experiment::Backup, backup::run),
         (experiments.oltp, Experiment::Oltp, oltp::run),
         (experiments.messages, Experiment::Messages, messages::run),
+        (experiments.replicate, Experiment::Replicate, replicate::run),
     ];
     all.into_iter().filter(|(wanted, ..)| *wanted).map(|(_, name, run)| (name, run)).collect()
 }

@@ -87,6 +87,7 @@ fn the_commands_run_as_they_stand() {
             .replace("/etc/tdekit.key", key.to_str().unwrap())
             .replace("/run/mysqld/mysqld.sock", socket.to_str().unwrap())
             .replace("binlog.000007", "binlog.000001")
+            .replace("/srv", rig.directory.path().to_str().unwrap())
             .replace("/var/lib/mysql", data.to_str().unwrap());
         run(&rig, &directory, &line);
         if section == "Keys" {

@@ -1,0 +1,7 @@
+//! Followers that ship a database's log while programs write: ours, beside Litestream, beside none.
+
+mod followers;
+mod run;
+mod writers;
+
+pub(crate) use run::run;
