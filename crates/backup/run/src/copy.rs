@@ -2,6 +2,7 @@
 
 use tdekit_backup_media::{MEDIA_HEADER_LEN, TRAILER_LEN};
 
+use crate::archive::{ArchiveError, is_object_name};
 use crate::media::volume::Volume;
 use crate::place::{Place, targets};
 use crate::progress::Meter;
@@ -33,10 +34,12 @@ impl Copied {
 /// bytes are durable. Nothing may be there. The caller verifies it.
 ///
 /// # Errors
-/// `Unsound` if the media set has a finding; `MissingFamily`; `Option` for a wrong number of
+/// `Unsound` if the media set has a finding; `NoBackupThere`; `MissingFamily`; `Option` for a wrong number of
 /// targets; `Exists`; those of reading and writing.
 pub fn copy(media: &Media, to: &[Place], run: &Run<'_>) -> Result<Copied, RunError> {
     refuse_unsound(media)?;
+    let object = to.iter().map(Place::shown).find(|name| is_object_name(name));
+    object.map_or(Ok(()), |object| Err(ArchiveError::NoBackupThere { object }))?;
     let volumes = media.volumes();
     let families = volumes.families;
     if families > 1 && usize::from(families) != to.len() {

@@ -126,6 +126,10 @@ struct Chain {
     begun: String,
     finished: String,
     bytes: u64,
+    host: String,
+    database: String,
+    /// Why it was begun.
+    why: String,
 }
 
 /// Verifies an archive and reports it.
@@ -144,6 +148,9 @@ pub(crate) fn verify(
     let report = archive.verify(keys, &steered, &|_| {});
     reporter.end();
     let report = report?;
+    if let Some(missing) = &report.no_key {
+        output::warning(format_args!("of some, only structure and checksums: {missing}"));
+    }
     if !check.structure_only {
         history::record_readings(global, &report.readings);
     }
@@ -194,6 +201,9 @@ fn as_json(archive: &Archive, verdict: &'static str, report: &ArchiveReport) -> 
         begun: date_of_ms(chain.begun_ms),
         finished: date_of_ms(chain.finished_ms),
         bytes: chain.bytes,
+        host: chain.database.0.clone(),
+        database: chain.database.1.clone(),
+        why: chain.why.clone(),
     };
     Verified {
         archive: archive.shown(),
@@ -209,15 +219,24 @@ fn as_json(archive: &Archive, verdict: &'static str, report: &ArchiveReport) -> 
 }
 
 fn print(archive: &Archive, report: &ArchiveReport) -> Result<(), CommandError> {
+    let mut database = report.chains.first().map(|chain| &chain.database);
     for chain in &report.chains {
+        // Another one than before, as behind `--take-over`.
+        let (host, path) = &chain.database;
+        let of = match database.replace(&chain.database) {
+            Some(before) if before == &chain.database => String::new(),
+            _ => format!(" of {path} on {host}"),
+        };
+        let why = if chain.why.is_empty() { "" } else { ": " };
         output::line(format_args!(
-            "Objects {} to {}: {} transactions from {} to {}, {}",
+            "Objects {} to {}: {} transactions{of} from {} to {}, {}{why}{}",
             chain.first,
             chain.last,
             chain.transactions,
             date_of_ms(chain.begun_ms),
             date_of_ms(chain.finished_ms),
-            size(chain.bytes)
+            size(chain.bytes),
+            chain.why
         ))?;
     }
     for (first, last) in &report.gaps {

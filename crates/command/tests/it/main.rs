@@ -54,6 +54,8 @@ mod prompt;
 mod prune;
 mod prune_objects;
 mod replicate;
+mod replicate_exchange;
+mod replicate_ground;
 mod replicate_ledger;
 mod replicate_many;
 mod replicate_watch;

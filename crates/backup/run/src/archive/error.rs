@@ -15,6 +15,12 @@ pub enum ArchiveError {
         /// Its journal mode.
         mode: String,
     },
+    /// The database has no page.
+    #[error("{} is empty: there is nothing to ship", .path.display())]
+    NoDatabase {
+        /// The database.
+        path: PathBuf,
+    },
     /// Another process follows the database.
     #[error("another process ships the log of {}", .path.display())]
     Followed {
@@ -170,6 +176,7 @@ impl ArchiveError {
     pub fn kind(&self) -> Kind {
         match self {
             Self::NotWal { .. }
+            | Self::NoDatabase { .. }
             | Self::Foreign { .. }
             | Self::TooEarly { .. }
             | Self::Hole { .. }
@@ -200,6 +207,7 @@ impl ArchiveError {
                  \"PRAGMA journal_mode = WAL\"",
                 path.display()
             ),
+            Self::NoDatabase { .. } => "restore it, or make its tables first".to_owned(),
             Self::NotARecord { .. } => "give that file another name".to_owned(),
             Self::Followed { .. } => "end that process first; one is enough".to_owned(),
             Self::Foreign { .. } => "name another archive, or --take-over where nothing ships to \

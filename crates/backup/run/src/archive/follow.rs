@@ -10,17 +10,20 @@ use tdekit_key_crypto::Kind;
 use super::chain::Point;
 use super::error::ArchiveError;
 use super::gate::Gate;
+use super::ground::{Found, empty_log};
 use super::pending::Captured;
 use super::ship::Shipper;
 use super::source::{Source, Turned};
-use super::state::State;
+use super::state::{FileStamp, State};
 use super::store::Place;
 use crate::labels::now_ms;
 use crate::{Compression, Encryption, Labels, RunError, Sign};
 
 /// Interval of looks at the index of the log. A look costs no system call.
 const LOOK: Duration = Duration::from_millis(10);
-/// Interval of looks at the file and at the header of its key.
+/// Age of the last write from which a file that was overwritten counts as written.
+const WRITTEN: Duration = Duration::from_secs(1);
+/// Interval of looks at the header of the key.
 const LOOK_AT_FILE: Duration = Duration::from_secs(1);
 /// Frames in the log at which its transactions are shipped at once, and others may then start it
 /// anew. Stock SQLite checkpoints at 1,000 frames: below that, no writer has that work.
@@ -74,6 +77,10 @@ pub enum Why {
     Gap,
     /// Another file is under the path.
     Replaced,
+    /// Something else than SQLite wrote to the database's file, or cut it.
+    Overwritten,
+    /// The log was removed, or another one is under its path.
+    LogGone,
     /// The chain is old.
     Age,
     /// The log sets of the chain are larger than its full set.
@@ -94,6 +101,8 @@ impl fmt::Display for Why {
             Self::Absence => "the database changed while nobody followed it",
             Self::Gap => "the log was started anew before all of it was read",
             Self::Replaced => "another file took the place of the database",
+            Self::Overwritten => "the file of the database was overwritten in place",
+            Self::LogGone => "the log of the database was removed or replaced",
             Self::Age => "the last full set is old",
             Self::Size => "the log sets are larger than the full set",
             Self::LogLimit => "the log became too long while the archive could not be reached",
@@ -130,6 +139,9 @@ pub enum Event {
     KeyChange,
     /// The process follows the log from here on, and the chain goes on.
     Goes(u64),
+    /// The database's file was replaced or overwritten while another process has it open, which
+    /// sees both.
+    StillOpen,
 }
 
 /// Follows a database.
@@ -190,7 +202,7 @@ impl<'a> Follower<'a> {
         let (mut failures, mut next) = (0_u32, Instant::now());
         loop {
             let ends = once || stop.load(Ordering::Relaxed);
-            let long = self.look(failures > 0);
+            let long = self.look(failures > 0, tell);
             let due = ends || Instant::now() >= next;
             let long = long && failures == 0;
             if due || long {
@@ -205,7 +217,8 @@ impl<'a> Follower<'a> {
                             next = Instant::now() + self.shipper.settings.every;
                         }
                     }
-                    Err(error) if ends || !may_pass(&error) => {
+                    // A file that is being written anew is opened again later.
+                    Err(error) if ends || (self.source.is_some() && !may_pass(&error)) => {
                         self.shipper.failed(&error);
                         return Err(error);
                     }
@@ -233,9 +246,14 @@ impl<'a> Follower<'a> {
         self.why.is_some() && self.key_change.is_none()
     }
 
-    /// Notes the time of commits. Returns true if the log is long. While shipping fails, it is
-    /// given up at its limit.
-    fn look(&mut self, fails: bool) -> bool {
+    /// Notes the time of commits, and whether the file is still that below the log. Returns true if
+    /// the log is long. While shipping fails, it is given up at its limit.
+    fn look(&mut self, fails: bool, tell: &mut dyn FnMut(Event)) -> bool {
+        // A failure is that of the next step.
+        let found = self.source.as_mut().and_then(|source| source.glance().ok());
+        if found.is_some_and(|found| self.gives_up(found, tell)) {
+            return false;
+        }
         let Some(source) = &mut self.source else { return false };
         let frames = source.note();
         let (max, page) = (self.shipper.settings.max_log_bytes, source.page_size());
@@ -244,6 +262,41 @@ impl<'a> Follower<'a> {
             source.let_go();
         }
         frames >= TURN_FRAMES && Instant::now() >= self.turn_at && self.why.is_none()
+    }
+
+    /// Gives the database up where its file is not that below the log: nothing that was read since
+    /// the last look is shipped, and no frame is copied. Returns true if so.
+    fn gives_up(&mut self, found: Found, tell: &mut dyn FnMut(Event)) -> bool {
+        let why = match found {
+            Found::Sound | Found::NotNow => return false,
+            Found::Overwritten => Why::Overwritten,
+            Found::Replaced => Why::Replaced,
+            Found::LogGone => Why::LogGone,
+        };
+        if let Some(source) = self.source.take() {
+            let (path, log) = (source.path().to_owned(), source.log());
+            // Closed before the file is opened again.
+            drop(source);
+            if why != Why::LogGone && !matches!(empty_log(&path, log), Ok(true)) {
+                tell(Event::StillOpen);
+            }
+        }
+        self.why = Some(why);
+        self.key_change = None;
+        true
+    }
+
+    /// Opens the database again, once it was not written to for some time.
+    fn open_again(&mut self) -> Result<bool, RunError> {
+        if self.source.is_none() {
+            let path = &self.shipper.path;
+            let age = FileStamp::of(path).map_err(RunError::io("read", path))?.age();
+            if age < WRITTEN {
+                return Ok(false);
+            }
+            self.source = Some(Source::open(&self.shipper.open)?);
+        }
+        Ok(true)
     }
 
     /// Starts a long log anew, while its transactions wait in memory.
@@ -262,10 +315,11 @@ impl<'a> Follower<'a> {
 
     /// Reads and ships everything that was committed.
     fn step(&mut self, tell: &mut dyn FnMut(Event)) -> Result<(), RunError> {
-        self.look_at_file(tell)?;
-        if self.source.is_none() {
-            self.source = Some(Source::open(&self.shipper.open)?);
+        if !self.open_again()? {
+            return Ok(());
         }
+        self.shipper.keep_record()?;
+        self.look_at_key(tell)?;
         let Some(source) = &mut self.source else {
             return Err(RunError::Internal("a source that was opened"));
         };
@@ -286,6 +340,12 @@ impl<'a> Follower<'a> {
                 Err(error) => return Err(error),
             }
         }
+        // Behind the reading, and before anything of it is shipped.
+        let found = source.look()?;
+        if self.gives_up(found, tell) {
+            return Ok(());
+        }
+        let Some(source) = &mut self.source else { return Ok(()) };
         if self.why.is_none() && !self.shipper.is_last_there()? {
             self.why = Some(Why::Archive);
         }
@@ -302,7 +362,7 @@ impl<'a> Follower<'a> {
             let gate = self.shipper.settings.gate;
             let Some(_permit) = gate.enter() else { return Ok(()) };
             tell(Event::NewChain(why.clone()));
-            self.shipper.begin_chain(source, tell)?;
+            self.shipper.begin_chain(source, why, tell)?;
             self.why = None;
             return Ok(());
         }
@@ -317,20 +377,13 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// Notices another file under the path, and a change of keys: that empties the log, so it is
-    /// not held meanwhile.
-    fn look_at_file(&mut self, tell: &mut dyn FnMut(Event)) -> Result<(), RunError> {
+    /// Notes a change of keys: that empties the log, so it is not held meanwhile.
+    fn look_at_key(&mut self, tell: &mut dyn FnMut(Event)) -> Result<(), RunError> {
         let Some(source) = &mut self.source else { return Ok(()) };
         if self.looked.elapsed() < LOOK_AT_FILE {
             return Ok(());
         }
         self.looked = Instant::now();
-        if !source.is_there()? {
-            // Closed before the other file is opened.
-            self.source = None;
-            self.why = Some(Why::Replaced);
-            return Ok(());
-        }
         let changing = source.is_key_changing();
         if changing && self.key_change.is_none() {
             tell(Event::KeyChange);

@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 use rusqlite::ffi::{
     SQLITE_BUSY, SQLITE_OK, SQLITE_SHM_EXCLUSIVE, SQLITE_SHM_LOCK, SQLITE_SHM_SHARED,
     SQLITE_SHM_UNLOCK,
@@ -34,6 +35,9 @@ const SUMMED: usize = 10;
 /// Places of numbers behind the two copies.
 const BACKFILL: usize = 24;
 const MARKS: usize = 25;
+const ATTEMPTED: usize = 32;
+/// The lock of who copies frames into the main file.
+const COPYING_LOCK: c_int = 1;
 /// The lock of the first mark; the second and following belong to readers of the log.
 const FIRST_MARK_LOCK: usize = 3;
 /// Marks that may be taken, in the order of trying. Readers begin with the first.
@@ -57,6 +61,8 @@ pub(super) struct Index {
     pub(super) salts: [u8; 8],
     /// Frames that were copied into the main file.
     pub(super) copied: u32,
+    /// Frames of which some may have been copied beyond that.
+    pub(super) attempted: u32,
 }
 
 /// The connection. It begins no transaction once a lock is held: SQLite must not use that lock.
@@ -72,7 +78,7 @@ impl Keeper {
     /// Takes a new connection to the database at `path`.
     ///
     /// # Errors
-    /// `NotWal`, `NoIndex`; those of SQLite.
+    /// `NoDatabase`, `NotWal`, `NoIndex`; those of SQLite.
     pub(super) fn new(connection: Connection, path: &Path) -> Result<Self, RunError> {
         let failed = |source| RunError::from(DatabaseError::sqlite("read", path, None)(source));
         connection.busy_timeout(Duration::from_secs(10)).map_err(failed)?;
@@ -84,6 +90,11 @@ impl Keeper {
         let mode: String = connection
             .pragma_query_value(None, "journal_mode", |row| row.get(0))
             .map_err(failed)?;
+        let pages: u32 =
+            connection.pragma_query_value(None, "page_count", |row| row.get(0)).map_err(failed)?;
+        if pages == 0 {
+            return Err(ArchiveError::NoDatabase { path: path.to_owned() }.into());
+        }
         if mode != "wal" {
             return Err(ArchiveError::NotWal { path: path.to_owned(), mode }.into());
         }
@@ -132,6 +143,7 @@ impl Keeper {
                     checksum: [first[6], first[7]],
                     salts,
                     copied: region.get(BACKFILL).map_or(0, number),
+                    attempted: region.get(ATTEMPTED).map_or(0, number),
                 });
             }
             std::thread::yield_now();
@@ -206,6 +218,39 @@ impl Keeper {
         }
     }
 
+    /// Keeps others from copying frames into the main file until [`Self::admit_copying`]. Returns
+    /// false while another one does.
+    pub(super) fn keep_from_copying(&mut self) -> bool {
+        let file = MainFile::of(&mut self.connection);
+        let lock = SQLITE_SHM_LOCK | SQLITE_SHM_EXCLUSIVE;
+        file.is_some_and(|file| file.lock_index(COPYING_LOCK, 1, lock) == SQLITE_OK)
+    }
+
+    pub(super) fn admit_copying(&mut self) {
+        if let Some(file) = MainFile::of(&mut self.connection) {
+            file.lock_index(COPYING_LOCK, 1, SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE);
+        }
+    }
+
+    /// Reads a page of the main file; `None` if it cannot be read.
+    pub(super) fn main_page(&mut self, page: u32) -> Option<Vec<u8>> {
+        let len = usize::try_from(self.page_size).ok()?;
+        let mut bytes = vec![0; len];
+        let at = u64::from(page.checked_sub(1)?) * u64::from(self.page_size);
+        MainFile::of(&mut self.connection)?.read(&mut bytes, at, len).then_some(bytes)
+    }
+
+    /// Returns the sequences in the header of an encrypted database; `None` of a plain one.
+    pub(super) fn header_sequences(&mut self) -> Option<[u64; 2]> {
+        MainFile::of(&mut self.connection)?.header_sequences()
+    }
+
+    /// Has the log stay as it is when the connection ends.
+    pub(super) fn leave_log(&self) {
+        // It fails for no connection.
+        let _ = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+    }
+
     /// Copies frames of the log into the main file, as far as readers allow that.
     ///
     /// # Errors
@@ -254,6 +299,14 @@ impl Keeper {
     /// Returns the page of the frame that was last read.
     pub(super) fn page(&self) -> &[u8] {
         self.frame.get(FRAME_HEADER_LEN..).unwrap_or_default()
+    }
+
+    /// Returns the page number of the frame that was last read, and the size of the database behind
+    /// it if it ends a transaction, else 0.
+    pub(super) fn head(&self) -> (u32, u32) {
+        let field = |at: usize| self.frame.get(at..at + 4).and_then(|bytes| bytes.first_chunk());
+        let [page, commit] = [0, 4].map(|at| field(at).copied().map_or(0, u32::from_be_bytes));
+        (page, commit)
     }
 
     /// Returns true if the frame that was last read holds this page.

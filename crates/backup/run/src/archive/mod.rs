@@ -17,6 +17,7 @@ mod error;
 mod follow;
 mod frames;
 mod gate;
+mod ground;
 mod keeper;
 mod names;
 mod pending;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::frames::LogHeader;
+use super::ground::Frames;
 use super::keeper::{Index, Keeper};
 use crate::RunError;
 use crate::labels::now_ms;
@@ -86,12 +87,21 @@ pub(super) struct Pending {
     seen_salts: [u8; 8],
     /// The latest time that was given.
     last_ms: i64,
+    /// The frames of the log that were read.
+    pub(super) frames: Frames,
 }
 
 impl Pending {
     pub(super) fn new(position: Position, last_ms: i64) -> Self {
         let seen_salts = position.salts;
-        Self { position, transactions: VecDeque::new(), seen: Vec::new(), seen_salts, last_ms }
+        Self {
+            position,
+            transactions: VecDeque::new(),
+            seen: Vec::new(),
+            seen_salts,
+            last_ms,
+            frames: Frames::default(),
+        }
     }
 
     /// Returns the bytes of pages that are held here; `None` if some are in the log only.
@@ -176,7 +186,8 @@ impl Pending {
             return Err(keeper.unreadable("its header and its index differ".to_owned()));
         }
         let begin = if from.frames == 0 { header.checksum } else { from.checksum };
-        let (found, checksum) = read(keeper, &header, (from, begin, index), hold)?;
+        let frames = &mut self.frames;
+        let (found, checksum) = read(keeper, &header, (from, begin, index), (hold, frames))?;
         if checksum != index.checksum {
             return Err(keeper.unreadable("its checksum and its index differ".to_owned()));
         }
@@ -205,13 +216,14 @@ fn read(
     keeper: &mut Keeper,
     header: &LogHeader,
     (from, mut checksum, index): (Position, [u32; 2], Index),
-    hold: bool,
+    (hold, frames): (bool, &mut Frames),
 ) -> Result<(Vec<Transaction>, [u32; 2]), RunError> {
     let (mut found, mut pages) = (Vec::new(), BTreeMap::new());
     let mut commits = from.commits;
     for number in from.frames..index.frames {
         let frame = keeper.frame(header, number, checksum)?;
         checksum = frame.checksum;
+        frames.add(index.salts, number, (frame.page, frame.commit));
         let at = if hold { PageAt::Held(keeper.page().into()) } else { PageAt::Frame(number) };
         pages.insert(frame.page, at);
         if frame.commit == 0 {

@@ -10,6 +10,9 @@ use super::error::ArchiveError;
 use super::store::{Place, Store};
 use crate::{Chain, Media, Run, RunError, SetInfo, SetKind, UnwrapSecret};
 
+/// Most objects behind a full set that are asked whether they belong to it.
+const MOST_BEHIND: usize = 4;
+
 /// The fault of a plain chain.
 const PLAIN: &str = "is plain, and the archive is encrypted";
 
@@ -42,6 +45,8 @@ pub struct HeldChain {
     pub host: String,
     /// The path of the database.
     pub database: String,
+    /// Why it was begun; empty if an older version did.
+    pub why: String,
 }
 
 /// An object behind the last one up to which everything is whole.
@@ -62,6 +67,8 @@ pub struct OpenChain {
     medias: Vec<(u64, Media)>,
     /// The object behind, where a time was asked for: it must begin later.
     next: Option<(u64, Media)>,
+    /// Where the point is in a full set: objects behind it that say that they belong to its chain.
+    behind: Vec<(u64, Media)>,
     /// For a restore to a time: the archive, and the first and last of the objects missing right
     /// behind the last one.
     hole: Option<(String, u64, u64)>,
@@ -134,16 +141,18 @@ impl Archive {
             let (Ok(info), Ok(first)) = (media.only_info(), self.first_of(last, &media)) else {
                 continue;
             };
-            let begun = self.media(first).and_then(|full| Ok(full.only_info()?.begun_ms));
+            let full = self.media(first);
+            let full = full.as_ref().ok().and_then(|full| full.only_info().ok());
             chains.push(HeldChain {
                 first,
                 last,
                 bytes: self.objects.range(first..=last).map(|(_, bytes)| *bytes).sum(),
-                begun_ms: begun.unwrap_or(info.begun_ms),
+                begun_ms: full.unwrap_or(info).begun_ms,
                 finished_ms: info.finished_ms,
                 encrypted: info.algorithm.is_some(),
                 host: info.host.clone(),
                 database: info.path.clone(),
+                why: full.map(|full| full.description.clone()).unwrap_or_default(),
             });
             below = first;
         }
@@ -190,7 +199,22 @@ impl Archive {
             medias.push((number, self.media(number)?));
         }
         medias.push((number, media));
-        Ok(OpenChain { at, medias, next: None, hole: None })
+        let behind = if first == number { self.behind(number) } else { Vec::new() };
+        Ok(OpenChain { at, medias, next: None, behind, hole: None })
+    }
+
+    /// Returns the first objects behind a full set that say that they belong to its chain.
+    fn behind(&self, first: u64) -> Vec<(u64, Media)> {
+        let mut found = Vec::new();
+        for (number, _) in self.objects.range(first.saturating_add(1)..).take(MOST_BEHIND) {
+            let Ok(media) = self.media(*number) else { continue };
+            match media.only_info().map(|info| info.log) {
+                Ok(Some(link)) if link.first == first => found.push((*number, media)),
+                Ok(_) => break,
+                Err(_) => {}
+            }
+        }
+        found
     }
 
     /// Returns the number of the full set that the chain of an object begins with.
@@ -276,7 +300,7 @@ impl Archive {
             if let Some(number) = good {
                 let chain = self.chain_of(number, At::LatestGood)?;
                 let plain = if sealed { chain.refuse_plain() } else { Ok(()) };
-                match plain {
+                match plain.and_then(|()| chain.refuse_unbound(keys)) {
                     Ok(()) => return Ok((chain, self.passed_over(number, &wrong))),
                     Err(error) => drop(wrong.insert(first, error)),
                 }
@@ -346,6 +370,25 @@ impl OpenChain {
         }
     }
 
+    /// Refuses a full set that took the place of another: the log sets behind it are authentic, and
+    /// name that one.
+    ///
+    /// # Errors
+    /// `Misplaced`; those of the key store but that it lacks the key.
+    pub(super) fn refuse_unbound(&self, keys: Option<&dyn UnwrapSecret>) -> Result<(), RunError> {
+        let [(first, full)] = &self.medias[..] else { return Ok(()) };
+        let set_id = full.only_info()?.set_id;
+        for (number, media) in &self.behind {
+            // What cannot be opened says nothing.
+            let Ok((info, _)) = media.only(keys) else { continue };
+            if info.log.is_some_and(|link| link.first == *first && link.chain != set_id) {
+                let (object, reason) = (object_of(full), format!("is not what {number} goes on"));
+                return Err(ArchiveError::Misplaced { object, reason }.into());
+            }
+        }
+        Ok(())
+    }
+
     /// Returns what the header of the full set says. Nothing is verified yet.
     ///
     /// # Errors
@@ -365,6 +408,7 @@ impl OpenChain {
         for (number, media) in &self.medias {
             sets.push(links.add((*number, &object_of(media)), media, keys)?);
         }
+        self.refuse_unbound(keys)?;
         let Some((number, media)) = self.medias.last() else {
             return Err(RunError::Internal("a chain of no object"));
         };

@@ -1,6 +1,8 @@
 //! Sets on their way to an archive, and the record of them.
 
+use std::cell::RefCell;
 use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use tdekit_backup_media::{Base, LogLink};
@@ -10,6 +12,7 @@ use super::batch::LogBatch;
 use super::chain::Point;
 use super::error::ArchiveError;
 use super::follow::{Event, Settings, Why, is_large};
+use super::ground::Found;
 use super::source::{Open, Source};
 use super::state::{FileStamp, Intent, Shipped, State, StateFile};
 use super::store::{Place, Store};
@@ -32,6 +35,7 @@ pub(super) struct Shipper<'a> {
     store: Store,
     pub(super) open: Open<'a>,
     pub(super) settings: Settings<'a>,
+    pub(super) path: PathBuf,
     file: StateFile,
     /// The last number that is in use.
     last: u64,
@@ -56,6 +60,7 @@ impl<'a> Shipper<'a> {
             store,
             open,
             settings,
+            path: source.path().to_owned(),
             file,
             last: last.map_or(0, |it| it.0),
             seen: None,
@@ -73,6 +78,11 @@ impl<'a> Shipper<'a> {
     /// Returns the state as it is recorded.
     pub(super) fn state(&self) -> &State {
         &self.file.state
+    }
+
+    /// Makes the record anew where it was removed; ends if another process has made one.
+    pub(super) fn keep_record(&mut self) -> Result<(), RunError> {
+        self.file.keep(&self.path)
     }
 
     /// Returns false if the last object is not there any more, or another one is in its place: what
@@ -223,7 +233,8 @@ impl<'a> Shipper<'a> {
     pub(super) fn resume(&mut self, source: &mut Source) -> Result<bool, RunError> {
         let clean = self.file.state.clean.take();
         let Some(shipped) = &self.file.state.shipped else { return Ok(false) };
-        let resumed = source.resume(shipped, clean)?;
+        let resumed = source.resume(shipped, (clean, self.file.state.ground))?;
+        self.file.state.ground = Some(source.stamp_below());
         // What is written from now on is no longer what the stamp stands for.
         self.file.write()?;
         Ok(resumed)
@@ -301,7 +312,8 @@ impl<'a> Shipper<'a> {
             encrypted_file_id: source.encrypted_file_id(),
         };
         let intent = Intent { begun_ms, transactions: count, then };
-        let bytes = self.publish(intent, Begun::Log(Box::new(batch)))?;
+        self.file.state.ground = Some(source.stamp_below());
+        let bytes = self.publish(intent, Begun::Log(Box::new(batch)), None)?;
         source.pending.transactions.drain(..usize::try_from(count).unwrap_or(0));
         let end = Point { number, transaction: count, time_ms: last.time_ms };
         tell(Event::Log { end, bytes });
@@ -312,9 +324,12 @@ impl<'a> Shipper<'a> {
     pub(super) fn begin_chain(
         &mut self,
         source: &mut Source,
+        why: &Why,
         tell: &mut dyn FnMut(Event),
     ) -> Result<(), RunError> {
-        let last_ms = self.file.state.shipped.as_ref().map_or(0, |shipped| shipped.time_ms);
+        self.settings.labels.description = why.to_string();
+        let shipped = self.file.state.shipped.as_ref();
+        let (last_ms, before) = (shipped.map_or(0, |it| it.time_ms), shipped.map(|it| it.first));
         let (snapshot, time_ms) = source.snapshot(last_ms)?;
         let number = self.last.saturating_add(1);
         let (pages, position) = (snapshot.pages(), source.pending.position);
@@ -331,15 +346,31 @@ impl<'a> Shipper<'a> {
             ..Shipped::default()
         };
         let intent = Intent { begun_ms: time_ms, transactions: 0, then };
-        let from = Begun::Snapshot(Box::new(snapshot), time_ms, number);
-        let bytes = self.publish(intent, from)?;
+        self.file.state.ground = Some(source.stamp_below());
+        let from = Begun::Snapshot(Box::new(snapshot), time_ms, (number, before));
+        let path = source.path().to_owned();
+        let source = RefCell::new(source);
+        let look = || match source.borrow_mut().look()? {
+            Found::Sound => Ok(()),
+            _ => {
+                let reason = "another one was written over it".to_owned();
+                Err(RunError::SourceChanged { path: path.clone(), reason })
+            }
+        };
+        let bytes = self.publish(intent, from, Some(&look))?;
         self.is_current(time_ms);
         tell(Event::Full { number, bytes, pages: pages.into() });
         Ok(())
     }
 
     /// Makes an object, and records it. Returns its bytes.
-    fn publish(&mut self, intent: Intent, from: Begun) -> Result<u64, RunError> {
+    fn publish(
+        &mut self,
+        intent: Intent,
+        from: Begun,
+        before_publish: Option<&dyn Fn() -> Result<(), RunError>>,
+    ) -> Result<u64, RunError> {
+        self.keep_record()?;
         let (number, is_full) = (intent.then.number, intent.transactions == 0);
         let mut then = intent.then.clone();
         self.file.state.intent = Some(intent);
@@ -347,6 +378,7 @@ impl<'a> Shipper<'a> {
         let job = BackupJob {
             page_map: false,
             check: is_full,
+            before_publish,
             compression: self.settings.compression,
             encryption: self.settings.encryption,
             signer: self.settings.signer,
@@ -409,6 +441,7 @@ impl<'a> Shipper<'a> {
         // What was read under the exclusion would be lost otherwise: there is nothing then.
         if let Ok(Some(stamp)) = &stamp {
             self.file.state.clean = Some(*stamp);
+            self.file.state.ground = Some(*stamp);
             self.file.write()?;
         }
         source.admit_writers()?;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
 use tdekit_key_crypto::sha256;
 use tdekit_sqlite_convert::{DatabaseError, is_key_changing, with_suffix};
@@ -13,9 +14,10 @@ use tdekit_sqlite_page::RESERVE_LEN;
 use tdekit_sqlite_page::wal::{FRAME_PREFIX_LEN, WAL_HEADER_AREA_LEN};
 
 use super::frames::{FRAME_HEADER_LEN, HEADER_LEN};
+use super::ground::{Found, Ground, is_below};
 use super::keeper::Keeper;
 use super::pending::{Captured, Pending, Position};
-use super::state::{FileStamp, Shipped};
+use super::state::{CLOCK_STEP, FileStamp, Shipped};
 use crate::database::source::{Database, connect};
 use crate::labels::now_ms;
 use crate::output::lock;
@@ -35,8 +37,8 @@ const COPY_WAIT: Duration = Duration::from_millis(50);
 const COPY_PAUSE: Duration = Duration::from_millis(1);
 /// Bytes of pages that wait in memory to be shipped, before the log has to keep them.
 const MAX_WAITING_BYTES: u64 = 16 << 20;
-/// Time between a write and the time of a file's last change from which the two are told apart.
-const CLOCK_STEP: Duration = Duration::from_millis(50);
+/// Time for which another process's checkpoint is waited for before the main file is looked at.
+const LOOK_WAIT: Duration = Duration::from_secs(10);
 
 /// The database.
 pub(super) struct Source {
@@ -45,6 +47,7 @@ pub(super) struct Source {
     /// Excludes writers for moments, and starts the log anew.
     writer: Connection,
     pub(super) pending: Pending,
+    ground: Ground,
     file: (u64, u64),
     encrypted_file_id: Option<[u8; 16]>,
     page_size: u32,
@@ -81,7 +84,9 @@ impl Source {
         };
         let index = keeper.index().ok_or(RunError::Internal("an index that was there"))?;
         keeper.hold()?;
+        let ground = Ground::new(&path, &mut keeper, &index)?;
         Ok(Self {
+            ground,
             page_size: keeper.page_size(),
             keeper: Arc::new(Mutex::new(keeper)),
             writer,
@@ -114,13 +119,34 @@ impl Source {
         if self.encrypted_file_id.is_some() { RESERVE_LEN } else { 0 }
     }
 
-    /// Returns true if the database is still under its path.
-    pub(super) fn is_there(&self) -> Result<bool, RunError> {
-        match std::fs::metadata(&self.path) {
-            Ok(metadata) => Ok((metadata.dev(), metadata.ino()) == self.file),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(RunError::io("read", &self.path)(error)),
+    /// Looks by one `stat` whether the main file is still that below the log.
+    pub(super) fn glance(&mut self) -> Result<Found, RunError> {
+        self.ground.look(&mut lock(&self.keeper), None)
+    }
+
+    /// Looks thoroughly whether the main file is still that below the log.
+    pub(super) fn look(&mut self) -> Result<Found, RunError> {
+        let begun = std::time::Instant::now();
+        loop {
+            let found = self.ground.look(&mut lock(&self.keeper), Some(&self.pending.frames))?;
+            if found != Found::NotNow {
+                return Ok(found);
+            }
+            if begun.elapsed() > LOOK_WAIT {
+                return Err(RunError::Locked { path: self.path.clone() });
+            }
+            std::thread::sleep(COPY_PAUSE);
         }
+    }
+
+    /// Returns the main file as it was when it was last looked at.
+    pub(super) fn stamp_below(&self) -> FileStamp {
+        self.ground.stamp()
+    }
+
+    /// Returns device and inode of the log.
+    pub(super) fn log(&self) -> Option<(u64, u64)> {
+        self.ground.log()
     }
 
     /// Returns true while another process changes the key of the database.
@@ -157,7 +183,7 @@ impl Source {
     pub(super) fn resume(
         &mut self,
         shipped: &Shipped,
-        clean: Option<FileStamp>,
+        (clean, ground): (Option<FileStamp>, Option<FileStamp>),
     ) -> Result<bool, RunError> {
         if (shipped.file, shipped.page_size) != (self.file, self.page_size) {
             return Ok(false);
@@ -170,6 +196,10 @@ impl Source {
             && index.frames >= shipped.frames;
         let commits = index.commits;
         if same && self.frame_sha256(shipped.frames) == shipped.frame_sha256 {
+            let known = ground.is_some_and(|it| it.is_written_as(&self.ground.stamp()));
+            if !known && !is_below(&self.path, &mut keeper)? {
+                return Ok(false);
+            }
             let frames = shipped.frames;
             let checksum = match frames.checked_sub(1) {
                 Some(last) => keeper.stored_checksum(last)?,
@@ -234,6 +264,7 @@ impl Source {
         };
         let snapshot = Snapshot::open(source)?;
         self.page_size = snapshot.page_size();
+        self.ground = Ground::new(&self.path, &mut lock(&self.keeper), &index)?;
         self.pending = Pending::new(Position::end_of(&index), time_ms);
         Ok((snapshot, time_ms))
     }
@@ -253,7 +284,7 @@ impl Source {
     /// Only who writes can start the log anew, and only where all of it was copied before its
     /// transaction began.
     pub(super) fn turn(&mut self) -> Result<Turned, RunError> {
-        if self.pending.held_bytes().is_none() {
+        if self.pending.held_bytes().is_none() || self.look()? != Found::Sound {
             return Ok(Turned::NotNow);
         }
         lock(&self.keeper).checkpoint()?;
@@ -280,9 +311,12 @@ impl Source {
 
     /// Copies the rest of the log, under exclusion of writers: after another process that is about
     /// it. Returns false if a reader prevents it.
-    fn copy_rest(&self) -> Result<bool, RunError> {
+    fn copy_rest(&mut self) -> Result<bool, RunError> {
         let begun = std::time::Instant::now();
         loop {
+            if self.look()? != Found::Sound {
+                return Ok(false);
+            }
             let mut keeper = lock(&self.keeper);
             keeper.checkpoint()?;
             if keeper.index().is_some_and(|index| index.copied == index.frames) {
@@ -308,11 +342,16 @@ impl Source {
     }
 
     fn begin_anew(&mut self) -> Result<Turned, RunError> {
-        let failed = |source| DatabaseError::sqlite("write", &self.path, None)(source);
+        let path = self.path.clone();
+        let failed = |source| DatabaseError::sqlite("write", &path, None)(source);
         let version: i64 = self
             .writer
             .pragma_query_value(None, "user_version", |row| row.get(0))
             .map_err(failed)?;
+        if self.look()? != Found::Sound {
+            self.admit_writers()?;
+            return Ok(Turned::NotNow);
+        }
         lock(&self.keeper).let_go();
         let written = self
             .writer
@@ -323,7 +362,9 @@ impl Source {
             self.admit_writers()?;
             return Err(failed(error).into());
         }
-        match self.capture(true)? {
+        let captured = self.capture(true)?;
+        self.look()?;
+        match captured {
             _ if !held => Ok(Turned::NotNow),
             Captured::Gap => Ok(Turned::Gap),
             _ => Ok(Turned::Anew),
@@ -354,8 +395,14 @@ impl Source {
     /// Returns what identifies the main file, if all is in there and everything was read: under
     /// exclusion of writers.
     pub(super) fn stamp(&mut self) -> Result<Option<FileStamp>, RunError> {
+        if self.look()? != Found::Sound {
+            return Ok(None);
+        }
         lock(&self.keeper).checkpoint()?;
-        if !self.is_all_copied()? || !self.pending.transactions.is_empty() {
+        if !self.is_all_copied()?
+            || self.look()? != Found::Sound
+            || !self.pending.transactions.is_empty()
+        {
             return Ok(None);
         }
         let stamp = || FileStamp::of(&self.path).map_err(RunError::io("read", &self.path));
@@ -365,5 +412,18 @@ impl Source {
         }
         let second = stamp()?;
         Ok(Some(second).filter(|second| *second == first))
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        // The last connection that ends copies the log into the main file: not into another one.
+        if matches!(self.look(), Ok(Found::Sound)) {
+            return;
+        }
+        lock(&self.keeper).leave_log();
+        let kept = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+        // It fails for no connection.
+        let _ = self.writer.set_db_config(kept, true);
     }
 }

@@ -21,6 +21,8 @@ const VERSION: u32 = 1;
 const FIRST_KEY: &[u8] = b"{\"version\":";
 /// Longer files are not records.
 const MAX_LEN: u64 = 1 << 20;
+/// Time between a write and the time of a file's last change from which the two are told apart.
+pub(super) const CLOCK_STEP: std::time::Duration = std::time::Duration::from_millis(50);
 /// Tries of the lock, and the pause between them.
 const LOCK_TRIES: u32 = 10;
 const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
@@ -42,6 +44,9 @@ pub struct State {
     /// The archive has everything that was committed by then, milliseconds since 1970.
     #[serde(default)]
     pub current_ms: Option<i64>,
+    /// The main file when it was last found to be that below the log.
+    #[serde(default)]
+    pub ground: Option<FileStamp>,
 }
 
 /// What holds once an object was shipped.
@@ -113,6 +118,21 @@ impl FileStamp {
         })
     }
 
+    /// Returns true if both are of one file.
+    pub(super) fn is_of_file(&self, other: &Self) -> bool {
+        self.file == other.file
+    }
+
+    /// Returns true if the file was not written to between the two.
+    pub(super) fn is_written_as(&self, other: &Self) -> bool {
+        (self.file, self.len, self.modified) == (other.file, other.len, other.modified)
+    }
+
+    /// Returns the length of the file in bytes.
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
     /// Returns the age of the last write.
     pub(super) fn age(&self) -> std::time::Duration {
         let (seconds, nanoseconds) = self.modified.max(self.changed);
@@ -170,6 +190,35 @@ impl StateFile {
             state => state.unwrap_or_default(),
         };
         Ok(Self { file, path, state })
+    }
+
+    /// Makes the record anew where its name is gone: its lock, which a second process looks for, is
+    /// that of the name.
+    ///
+    /// # Errors
+    /// `Followed` if another file has the name, `Io`.
+    pub(super) fn keep(&mut self, database: &Path) -> Result<(), RunError> {
+        let own = self.file.metadata().map_err(RunError::io("examine", &self.path))?;
+        let failed = || RunError::io("make", &self.path);
+        match std::fs::symlink_metadata(&self.path) {
+            Ok(there) if (there.dev(), there.ino()) == (own.dev(), own.ino()) => return Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed()(error)),
+            Ok(_) => return Err(ArchiveError::Followed { path: database.to_owned() }.into()),
+        }
+        let mut options = OpenOptions::new();
+        let made =
+            match options.read(true).write(true).create_new(true).mode(0o600).open(&self.path) {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                    return Err(ArchiveError::Followed { path: database.to_owned() }.into());
+                }
+                made => made.map_err(failed())?,
+            };
+        if made.try_lock().is_err() {
+            return Err(ArchiveError::Followed { path: database.to_owned() }.into());
+        }
+        self.file = made;
+        self.write()
     }
 
     /// Writes the record. It is not synced: after a power cut an older one, or none, may be there,

@@ -1,9 +1,18 @@
 //! Whether all objects of an archive are there and whole.
 
+use std::path::Path;
+
+use tdekit_key_store::StoreError;
+
+use super::chain::At;
 use super::check::{Links, log_ends};
 use super::error::ArchiveError;
 use super::read::Archive;
+use super::state::state_of;
 use crate::{Media, Run, RunError, SetKind, SignatureCheck, UnwrapSecret, VerifyReport};
+
+/// Most objects from the end of which one is to be readable, to find the database's record.
+const MOST_READ: usize = 8;
 
 /// A fault of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +38,10 @@ pub struct ChainReport {
     pub finished_ms: i64,
     /// Bytes of all objects.
     pub bytes: u64,
+    /// The host that shipped it, and the path of the database there.
+    pub database: (String, String),
+    /// Why it was begun; empty if its full set is not there, or an older version began it.
+    pub why: String,
 }
 
 /// The outcome of verifying.
@@ -40,6 +53,8 @@ pub struct ArchiveReport {
     pub bytes: u64,
     /// Objects whose blocks were not opened, for lack of a key.
     pub closed: u64,
+    /// What the key store said of the first object for which it has no key.
+    pub no_key: Option<String>,
     /// The chains, as far as headers can be read.
     pub chains: Vec<ChainReport>,
     /// Faults.
@@ -133,7 +148,12 @@ impl Archive {
                     links.cut();
                     return Err(ArchiveError::MissingObject { object: self.object(first) }.into());
                 }
-                self.verify_object((number, *bytes), &media, &mut links, (keys, run, &mut report))
+                let with = (keys, run, &mut report);
+                self.verify_object((number, *bytes), &media, &mut links, with, gap)?;
+                if is_full {
+                    self.chain_of(number, At::Latest)?.refuse_unbound(keys)?;
+                }
+                Ok(())
             });
             if let Some((set_id, is_full)) = set
                 && report.closed == closed
@@ -158,6 +178,7 @@ impl Archive {
             }
             told(number);
         }
+        self.compare_with_record(&mut report)?;
         Ok(report)
     }
 
@@ -167,6 +188,7 @@ impl Archive {
         media: &Media,
         links: &mut Links,
         (keys, run, report): (Option<&dyn UnwrapSecret>, &Run<'_>, &mut ArchiveReport),
+        gap: Option<(u64, u64)>,
     ) -> Result<(), RunError> {
         let info = media.only_info()?;
         let transactions = info.log.map_or(0, |log| u64::from(log.transactions));
@@ -184,9 +206,21 @@ impl Archive {
                 begun_ms: info.begun_ms,
                 finished_ms: info.finished_ms,
                 bytes,
+                database: (info.host.clone(), info.path.clone()),
+                why: match info.log {
+                    None => info.description.clone(),
+                    Some(_) => String::new(),
+                },
             }),
         }
-        let VerifyReport { opened, damages, signatures, .. } = media.verify(Some(1), keys, run)?;
+        let verified = match media.verify(Some(1), keys, run) {
+            Err(RunError::Store(error @ StoreError::CertificateMissing { .. })) => {
+                report.no_key.get_or_insert(error.to_string());
+                media.verify(Some(1), None, run)?
+            }
+            verified => verified?,
+        };
+        let VerifyReport { opened, damages, signatures, .. } = verified;
         if let Some(reason) = damages.into_iter().next() {
             let media = self.object(number);
             return Err(RunError::Damaged { media, what: "the object".to_owned(), reason });
@@ -203,6 +237,53 @@ impl Archive {
         let (_, set) = links.add((number, &self.object(number)), media, keys)?;
         if info.kind == SetKind::Log {
             log_ends(&set)?;
+            return Ok(());
+        }
+        // What it was made behind is not there any more: a chain is removed as a whole.
+        if let (Some((first, _)), Some(before)) = (gap, set.metadata()?.archive_before)
+            && before < first
+            && self.objects.contains_key(&before)
+        {
+            let object = self.object(first);
+            let message = format!("{object} is missing: object {number} was shipped behind it");
+            report.findings.push(ObjectFinding { number: first, message });
+        }
+        Ok(())
+    }
+
+    /// Compares the last object with what is recorded beside the database, if that is on this
+    /// machine: the record says what was shipped last.
+    fn compare_with_record(&self, report: &mut ArchiveReport) -> Result<(), RunError> {
+        let Some((last, _)) = self.objects.last_key_value() else { return Ok(()) };
+        let infos = self.objects.keys().rev().take(MOST_READ).filter_map(|number| {
+            let media = self.media(*number).ok()?;
+            let info = media.only_info().ok()?;
+            Some((*number, info.set_id, info.host.clone(), info.path.clone()))
+        });
+        let Some((number, set_id, host, path)) = infos.into_iter().next() else { return Ok(()) };
+        if host != crate::labels::host() || host.is_empty() {
+            return Ok(());
+        }
+        // A record that cannot be read says nothing.
+        let Ok(Some(state)) = state_of(Path::new(&path)) else { return Ok(()) };
+        let Some(shipped) = state.shipped.filter(|_| state.archive == self.store.place.recorded())
+        else {
+            return Ok(());
+        };
+        let object = self.object(shipped.number);
+        let message = if shipped.number > *last {
+            // It may have been shipped since the objects were listed.
+            match self.store.list()?.contains_key(&shipped.number) {
+                true => return Ok(()),
+                false => format!("{object} is missing: {path}-replica says that it was shipped"),
+            }
+        } else if shipped.number == number && shipped.set_id != hex::encode(set_id) {
+            format!("{object} is not the object that {path}-replica says was shipped")
+        } else {
+            return Ok(());
+        };
+        if report.findings.iter().all(|finding| finding.number != shipped.number) {
+            report.findings.push(ObjectFinding { number: shipped.number, message });
         }
         Ok(())
     }

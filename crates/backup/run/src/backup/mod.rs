@@ -146,7 +146,7 @@ pub(crate) fn backup_begun(
     if !job.allow_mixed {
         refuse_mixed(media.as_ref(), job.encryption.is_some())?;
     }
-    let (source, begun_ms, archive_number) = Opened::of(job.source, begun)?;
+    let (source, begun_ms, archive) = Opened::of(job.source, begun)?;
     let base = match (&source, job.differential || job.log) {
         (Opened::Database(snapshot), true) => {
             let wanted = (&job.labels, job.log);
@@ -186,7 +186,7 @@ pub(crate) fn backup_begun(
     let record = Record::begin(&mut plan, header, secret.as_ref(), job.signer)?;
     drop(secret);
     let last = write::Last { check: job.check, before_publish: job.before_publish };
-    let keep = write::Keep { map_key, archive_number };
+    let keep = write::Keep { map_key, archive };
     let body = record.write(source, base.as_ref(), keep, (run, last))?;
     Ok(BackupOutcome {
         media_id: plan.media_id,
@@ -215,11 +215,14 @@ pub(crate) fn backup_begun(
 
 /// What an archive has begun.
 pub(crate) enum Begun {
-    /// A snapshot, its time, and the number of the object.
-    Snapshot(Box<Snapshot>, i64, u64),
+    /// A snapshot, its time, and its place.
+    Snapshot(Box<Snapshot>, i64, PlaceOfFull),
     /// Transactions.
     Log(Box<LogBatch>),
 }
+
+/// Number of a full set's object in its archive, and that of the full set before it.
+pub(crate) type PlaceOfFull = (u64, Option<u64>);
 
 /// A source that is being read.
 enum Opened {
@@ -229,16 +232,15 @@ enum Opened {
 }
 
 impl Opened {
-    /// Opens a source. Returns the time of that too, and the number of a full set's object in its
-    /// archive.
+    /// Opens a source. Returns the time of that too, and the place of a full set in its archive.
     fn of(
         source: Option<Source>,
         begun: Option<Begun>,
-    ) -> Result<(Self, i64, Option<u64>), RunError> {
+    ) -> Result<(Self, i64, Option<PlaceOfFull>), RunError> {
         let begun_ms = now_ms();
         Ok(match (begun, source) {
-            (Some(Begun::Snapshot(snapshot, at_ms, number)), _) => {
-                (Self::Database(snapshot), at_ms, Some(number))
+            (Some(Begun::Snapshot(snapshot, at_ms, place)), _) => {
+                (Self::Database(snapshot), at_ms, Some(place))
             }
             (Some(Begun::Log(batch)), _) => {
                 let begun_ms = batch.begun_ms();

@@ -10,7 +10,7 @@ use tdekit_key_crypto::{SecretBytes, random_bytes};
 use super::plan::Plan;
 use super::publish::{Unpublished, publish, settle};
 use super::record::signature_record;
-use super::{Checked, Opened, Signable, now_ms};
+use super::{Checked, Opened, PlaceOfFull, Signable, now_ms};
 use crate::archive::LogFeed;
 use crate::error::At;
 use crate::feed::{BaseMap, ChangedFeed, FullFeed, StreamFeed};
@@ -50,8 +50,8 @@ pub(super) struct Last<'a> {
 pub(super) struct Keep {
     /// Key of the page map's fingerprints.
     pub(super) map_key: Option<SecretBytes>,
-    /// Number of a full set's object in its archive.
-    pub(super) archive_number: Option<u64>,
+    /// Place of a full set in its archive.
+    pub(super) archive: Option<PlaceOfFull>,
 }
 
 /// Result of writing.
@@ -114,7 +114,7 @@ impl<'r> Record<'r> {
         self,
         source: Opened,
         base: Option<&OpenBase<'_>>,
-        Keep { map_key, archive_number }: Keep,
+        Keep { map_key, archive }: Keep,
         (run, last): (&Run<'_>, Last<'_>),
     ) -> Result<Body, RunError> {
         let (meter, fate) = (Meter::new(run, source.bytes()), Fate::default());
@@ -154,7 +154,11 @@ impl<'r> Record<'r> {
             }
         };
         let map_key = map_key.filter(|_| self.header.has_page_map);
-        let metadata = Metadata { archive_number, ..metadata(snapshot.as_deref(), map_key) };
+        let metadata = Metadata {
+            archive_number: archive.map(|(number, _)| number),
+            archive_before: archive.and_then(|(_, before)| before),
+            ..metadata(snapshot.as_deref(), map_key)
+        };
         let mut body = self.finish(&metadata, snapshot.as_deref(), (run, last))?;
         (body.pages_stored, body.source_bytes) = (pages_stored, source_bytes);
         Ok(body)
@@ -286,5 +290,6 @@ fn metadata(snapshot: Option<&Snapshot>, map_key: Option<SecretBytes>) -> Metada
         journal_mode: Some(facts.journal_mode.clone()),
         encoding: Some(facts.encoding.clone()),
         archive_number: None,
+        archive_before: None,
     }
 }

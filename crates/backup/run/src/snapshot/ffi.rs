@@ -80,7 +80,7 @@ impl<'a> MainFile<'a> {
 
     /// Returns the sequences of the header's slots in the file of an encrypted database. Read
     /// through the connection's own descriptor: closing another would drop its locks.
-    pub(super) fn header_sequences(&self) -> Option<[u64; 2]> {
+    pub(crate) fn header_sequences(&self) -> Option<[u64; 2]> {
         let mut found = [0; 2];
         let control = method!(self, xFileControl)?;
         let place: *mut [u64; 2] = &raw mut found;

@@ -292,6 +292,9 @@ pub(super) fn tell(wanted: &Wanted, who: &str, quiet: bool, event: &Event) {
         Event::KeyChange => output::note(format_args!(
             "{at} {who}the key of the database is being changed, which needs the log"
         )),
+        Event::StillOpen => output::warning(format_args!(
+            "{at} {who}a program has the database open, and sees its log over the new file: stop it"
+        )),
         Event::Goes(number) => {
             output::note(format_args!("{at} {archive} goes on behind object {number}"));
         }

@@ -72,6 +72,8 @@ struct HeldChain {
     encrypted: bool,
     host: String,
     database: String,
+    /// Why it was begun.
+    why: String,
 }
 
 /// A database or an archive.
@@ -218,6 +220,7 @@ impl Held {
             encrypted: chain.encrypted,
             host: chain.host,
             database: chain.database,
+            why: chain.why,
         };
         let chains = archive.chains()?.into_iter().map(held).collect();
         let (objects, bytes) = (archive.objects().len(), archive.objects().values().sum());
@@ -227,14 +230,16 @@ impl Held {
     fn print(&self) -> Result<(), CommandError> {
         for chain in &self.chains {
             output::line(format_args!(
-                "Objects {} to {}: {} from {} to {}, {}, {}",
+                "Objects {} to {}: {} from {} to {}, {}, {}{}{}",
                 chain.first,
                 chain.last,
                 chain.database,
                 chain.begun,
                 chain.finished,
                 size(chain.bytes),
-                if chain.encrypted { "encrypted" } else { "plain" }
+                if chain.encrypted { "encrypted" } else { "plain" },
+                if chain.why.is_empty() { "" } else { ": " },
+                chain.why
             ))?;
         }
         Ok(output::line(format_args!(

@@ -1,0 +1,331 @@
+//! The main file below a log: whether anything but copies of the log's frames was written to it.
+//!
+//! In WAL mode SQLite writes to the main file only to copy frames of the log into it, and says so
+//! in the log's index: `nBackfillAttempted` before the first of these writes, `nBackfill` after the
+//! last. Who overwrites or cuts the file in place, as `cp other.db app.db` does, leaves log and
+//! index as they are, and SQLite takes no notice: the log's frames then lie over another database.
+//!
+//! - A write without copying between two looks is one of those: certain, for one `stat` a look.
+//! - Where frames were copied meanwhile, pages of the file are compared with the frames that they
+//!   are copies of, and page 1 with what it was. The lock of checkpoints keeps others from writing
+//!   then.
+//!
+//! So what is not noticed is a copy of the same database that differs in no page compared, and that
+//! is written between two looks that a checkpoint falls between too.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, fcntl_lock};
+use tdekit_sqlite_convert::with_suffix;
+
+use super::keeper::{Index, Keeper};
+use super::state::{CLOCK_STEP, FileStamp};
+use crate::RunError;
+
+/// Most pages that are compared at a time.
+const COMPARED: usize = 64;
+/// Longest log that is read as a whole to compare the file with it.
+const MAX_LEARNT_FRAMES: u32 = 1 << 16;
+
+/// What is found below the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    /// The file that the log belongs to.
+    Sound,
+    /// Another process copies frames just now.
+    NotNow,
+    /// A file that was written to, or cut, by other ways than the log.
+    Overwritten,
+    /// Another file, or none, is under the path of the database.
+    Replaced,
+    /// Another file, or none, is under the path of the log or of its index.
+    LogGone,
+}
+
+/// The frames of one log that were read.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Frames {
+    salts: [u8; 8],
+    /// The last frame, from 0, of each page.
+    newest: HashMap<u32, u32>,
+    /// The frames that are in `newest`: from the first number up to the second.
+    begin: u32,
+    end: u32,
+    /// The smallest size, in pages, that the database had after a commit. Pages behind it may not
+    /// have been copied.
+    smallest: u32,
+}
+
+impl Frames {
+    /// Takes note of a frame of the log with these salts.
+    pub(super) fn add(&mut self, salts: [u8; 8], number: u32, (page, commit): (u32, u32)) {
+        if salts != self.salts {
+            *self = Self { salts, begin: number, smallest: u32::MAX, ..Self::default() };
+        }
+        self.newest.insert(page, number);
+        self.end = number.saturating_add(1);
+        if commit > 0 {
+            self.smallest = self.smallest.min(commit);
+        }
+    }
+
+    /// Returns true if these are all frames of the log.
+    fn is_all_of(&self, index: &Index) -> bool {
+        self.salts == index.salts && self.begin == 0 && self.end >= index.frames
+    }
+
+    /// Returns pages that are as they are in the frame named with them, where so many frames were
+    /// copied: a page that has a later frame may have been passed over.
+    fn copies(&self, index: &Index) -> Vec<(u32, u32)> {
+        // Not all of the log was read: a page may have a later frame.
+        if self.salts != index.salts || self.end < index.frames {
+            return Vec::new();
+        }
+        let mut all: Vec<(u32, u32)> = self.newest.iter().map(|(page, at)| (*at, *page)).collect();
+        all.retain(|(at, page)| *at < index.copied && *page <= self.smallest.min(index.pages));
+        all.sort_unstable();
+        let step = all.len().div_ceil(COMPARED).max(1);
+        // With the last one, which is the likeliest to be wrong.
+        all.into_iter().rev().step_by(step).collect()
+    }
+}
+
+/// The main file as it was when it was looked at last.
+#[derive(Debug)]
+pub(super) struct Ground {
+    path: PathBuf,
+    stamp: FileStamp,
+    /// False while another write could have the same time.
+    settled: bool,
+    salts: [u8; 8],
+    copied: u32,
+    attempted: u32,
+    /// `None` if it could not be read.
+    page_1: Option<Vec<u8>>,
+    /// Sequences in the header of an encrypted file, which a change of its key writes.
+    header: Option<[u64; 2]>,
+    /// Device and inode of the log and of its index.
+    sides: [Option<(u64, u64)>; 2],
+}
+
+impl Ground {
+    /// Takes the file as it is now.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(super) fn new(path: &Path, keeper: &mut Keeper, index: &Index) -> Result<Self, RunError> {
+        let header = keeper.header_sequences();
+        let stamp = FileStamp::of(path).map_err(RunError::io("read", path))?;
+        Ok(Self {
+            path: path.to_owned(),
+            stamp,
+            settled: stamp.age() >= CLOCK_STEP,
+            salts: index.salts,
+            copied: index.copied,
+            attempted: index.attempted,
+            page_1: (index.copied == index.attempted).then(|| keeper.main_page(1)).flatten(),
+            header,
+            sides: sides(path),
+        })
+    }
+
+    /// Returns what identifies the file.
+    pub(super) fn stamp(&self) -> FileStamp {
+        self.stamp
+    }
+
+    /// Returns device and inode of the log.
+    pub(super) fn log(&self) -> Option<(u64, u64)> {
+        self.sides[0]
+    }
+
+    /// Looks by one `stat`; with `frames`, those of the log that were read, thoroughly.
+    ///
+    /// # Errors
+    /// `Io`, `Log`.
+    pub(super) fn look(
+        &mut self,
+        keeper: &mut Keeper,
+        frames: Option<&Frames>,
+    ) -> Result<Found, RunError> {
+        // Before the stamp: what was copied by then is in it.
+        let before = keeper.index();
+        let stamp = match FileStamp::of(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Replaced),
+            stamp => stamp.map_err(RunError::io("read", &self.path))?,
+        };
+        if !stamp.is_of_file(&self.stamp) {
+            return Ok(Found::Replaced);
+        }
+        if frames.is_some() && sides(&self.path) != self.sides {
+            return Ok(Found::LogGone);
+        }
+        let written = !stamp.is_written_as(&self.stamp);
+        if let Some(before) = before.filter(|_| !written) {
+            self.note(&before);
+        }
+        if !written && (self.settled || frames.is_none()) {
+            return Ok(Found::Sound);
+        }
+        // Read behind the stamp: copies that it shows are announced there.
+        let Some(index) = keeper.index() else { return Ok(Found::NotNow) };
+        let is_odd = written && self.is_as_known(&index);
+        if is_odd && index.copied == index.attempted && keeper.header_sequences() == self.header {
+            return Ok(Found::Overwritten);
+        }
+        if frames.is_none() && !is_odd {
+            return Ok(Found::Sound);
+        }
+        // Where fewer were copied than attempted, one copies now, or did not end that.
+        if !keeper.keep_from_copying() {
+            return Ok(Found::NotNow);
+        }
+        let found = self.look_alone(keeper, frames, written);
+        keeper.admit_copying();
+        found
+    }
+
+    /// Looks while nobody copies.
+    fn look_alone(
+        &mut self,
+        keeper: &mut Keeper,
+        frames: Option<&Frames>,
+        written: bool,
+    ) -> Result<Found, RunError> {
+        let Some(index) = keeper.index() else { return Ok(Found::NotNow) };
+        if written && self.is_as_known(&index) && keeper.header_sequences() == self.header {
+            return Ok(Found::Overwritten);
+        }
+        frames.map_or(Ok(Found::Sound), |frames| self.compare(keeper, frames, &index))
+    }
+
+    /// Returns true if as much is copied as when the file had the stamp that is known.
+    fn is_as_known(&self, index: &Index) -> bool {
+        (index.salts, index.copied, index.attempted) == (self.salts, self.copied, self.attempted)
+    }
+
+    /// Notes what was copied when the file had the stamp that is known.
+    fn note(&mut self, index: &Index) {
+        (self.salts, self.copied, self.attempted) = (index.salts, index.copied, index.attempted);
+    }
+
+    /// Compares pages, while nobody copies, and takes the file as it is now.
+    fn compare(
+        &mut self,
+        keeper: &mut Keeper,
+        frames: &Frames,
+        index: &Index,
+    ) -> Result<Found, RunError> {
+        let now = Self::new(&self.path, keeper, index)?;
+        if agrees(keeper, frames, index, now.stamp.len())?.is_none() {
+            return Ok(Found::Overwritten);
+        }
+        let lacks_page_1 = frames.is_all_of(index) && !frames.newest.contains_key(&1);
+        if index.salts == self.salts
+            && (index.attempted == 0 || lacks_page_1)
+            && let (Some(before), Some(page)) = (&self.page_1, &now.page_1)
+            && before != page
+        {
+            return Ok(Found::Overwritten);
+        }
+        let again = FileStamp::of(&self.path).map_err(RunError::io("read", &self.path))?;
+        if !again.is_written_as(&now.stamp) {
+            // A change of the key, or what the next look finds.
+            return Ok(Found::NotNow);
+        }
+        *self = Self { page_1: now.page_1.or(self.page_1.take()), sides: self.sides, ..now };
+        Ok(Found::Sound)
+    }
+}
+
+/// Compares pages of the main file with the frames that they are copies of. Returns their number;
+/// `None` if one is another.
+fn agrees(
+    keeper: &mut Keeper,
+    frames: &Frames,
+    index: &Index,
+    len: u64,
+) -> Result<Option<usize>, RunError> {
+    let copies = frames.copies(index);
+    for (frame, page) in &copies {
+        // What lies behind the end cannot be read without harm where the file is mapped.
+        if u64::from(*page) * u64::from(keeper.page_size()) > len {
+            return Ok(None);
+        }
+        let copy = keeper.main_page(*page);
+        keeper.load(*frame)?;
+        if !keeper.is_of(*page) {
+            return Err(keeper.unreadable(format!("frame {frame} has changed")));
+        }
+        if copy.as_deref() != Some(keeper.page()) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(copies.len()))
+}
+
+/// Returns true if the main file, of which nothing else is known, is that below the log: pages of
+/// it are copies of frames.
+///
+/// # Errors
+/// `Io`, `Log`.
+pub(super) fn is_below(path: &Path, keeper: &mut Keeper) -> Result<bool, RunError> {
+    if !keeper.keep_from_copying() {
+        return Ok(false);
+    }
+    let looked = look_below(path, keeper);
+    keeper.admit_copying();
+    looked
+}
+
+fn look_below(path: &Path, keeper: &mut Keeper) -> Result<bool, RunError> {
+    let index = keeper.index().filter(|index| index.copied > 0);
+    let Some(index) = index.filter(|index| index.frames <= MAX_LEARNT_FRAMES) else {
+        return Ok(false);
+    };
+    let mut frames = Frames::default();
+    for number in 0..index.frames {
+        keeper.load(number)?;
+        frames.add(index.salts, number, keeper.head());
+    }
+    let len = FileStamp::of(path).map_err(RunError::io("read", path))?.len();
+    Ok(agrees(keeper, &frames, &index, len)?.is_some_and(|compared| compared > 0))
+}
+
+/// Empties the log `log` of a file that was overwritten or replaced: SQLite would lay it over the
+/// new one. Returns false if a process has the database open, which then sees both. This one has
+/// no connection to it.
+///
+/// # Errors
+/// `Io`.
+pub(super) fn empty_log(path: &Path, log: Option<(u64, u64)>) -> Result<bool, RunError> {
+    let name = with_suffix(path, "-wal");
+    if log.is_none() || sides(path)[0] != log {
+        return Ok(true);
+    }
+    let failed = |error| RunError::io("empty", &name)(error);
+    let index = match File::options().read(true).write(true).open(with_suffix(path, "-shm")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        index => Some(index.map_err(failed)?),
+    };
+    if let Some(index) = &index
+        && fcntl_lock(index, FlockOperation::NonBlockingLockExclusive).is_err()
+    {
+        // Who has the database open keeps a shared lock on a byte of the index.
+        return Ok(false);
+    }
+    let emptied = File::options().write(true).open(&name).and_then(|file| file.set_len(0));
+    emptied.map_err(failed)?;
+    Ok(true)
+}
+
+fn sides(path: &Path) -> [Option<(u64, u64)>; 2] {
+    ["-wal", "-shm"].map(|side| {
+        let found = fs::metadata(with_suffix(path, side)).ok()?;
+        Some((found.dev(), found.ino()))
+    })
+}
