@@ -143,15 +143,27 @@ impl Listed {
     }
 }
 
-/// Stores the number of findings for `tdekit overview`, if there is a place for it already.
+/// Returns the number of faults that the examination found in the database itself. `None` if it had
+/// no key, or could not read: then it does not know.
+fn faults(findings: &[Finding]) -> Option<usize> {
+    let has = |kind| findings.iter().filter(|one| one.kind == kind).count();
+    match has(Kind::Damaged) {
+        0 if has(Kind::Key) + has(Kind::Io) + has(Kind::Busy) > 0 => None,
+        0 => Some(findings.len()),
+        damaged => Some(damaged),
+    }
+}
+
+/// Stores the number of faults for `tdekit overview`, if there is a place for it already.
 fn record(listed: &Listed, global: &GlobalArgs) {
     let path = match listed {
         Listed::Examined(found) => found.status.path.clone(),
         Listed::Failed { path, .. } => std::path::absolute(path).unwrap_or_else(|_| path.clone()),
     };
-    if session::store_dir(global).is_ok_and(|dir| dir.is_dir()) {
-        let (path, findings) = (path.to_string_lossy(), listed.findings().len() as u64);
-        history::record_check(global, CheckedKind::Database, &path, findings, None);
+    let faults = faults(listed.findings());
+    if let Some(found) = faults.filter(|_| session::store_dir(global).is_ok_and(|it| it.is_dir())) {
+        let path = path.to_string_lossy();
+        history::record_check(global, CheckedKind::Database, &path, found as u64, None);
     }
 }
 

@@ -1,15 +1,16 @@
 //! `tdekit init`: a key store, a certificate with its backup, and encrypted databases in one go.
 //! Each step is a command of its own as well.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
 use tdekit_console::session::{self, Ask};
 use tdekit_console::{ConsoleError, GlobalArgs, output};
 use tdekit_key_store::{
-    KeyStore, PasswordParams, SecretBytes, StoreError, Unlock, read_password_file,
+    KeyStore, PasswordParams, SecretBytes, StoreError, Unlock, open_ordinary, read_password_file,
 };
+use tdekit_sqlite_convert::{DatabaseError, FileKind, read_area};
 
 use crate::commands::cert::{self, CreateArgs};
 use crate::commands::encrypt::{self, EncryptArgs, refuse_encrypted};
@@ -59,7 +60,13 @@ pub(crate) fn run(args: &InitArgs, global: &GlobalArgs) -> Result<(), CommandErr
         std::fs::metadata(database)
             .map_err(|source| CommandError::io("examine", database.clone(), source))?;
         refuse_encrypted(database)?;
+        refuse_other(database)?;
     }
+    // The same limits as for each of the steps, before the first.
+    CreateArgs::named(&args.certificate)?.new_certificate()?;
+    let place = backup.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let place = place.unwrap_or(Path::new("."));
+    std::fs::metadata(place).map_err(|source| CommandError::io("use", place, source))?;
     let secret = session::secret_to_set(global)?;
     let password = args.backup_password(&secret)?;
     let mut store = KeyStore::create(&dir, &secret, PasswordParams::default())?;
@@ -77,10 +84,26 @@ pub(crate) fn run(args: &InitArgs, global: &GlobalArgs) -> Result<(), CommandErr
     if args.database.is_empty() {
         return Ok(output::line(format_args!("Next: tdekit encrypt app.db --certificate {name}"))?);
     }
-    encrypt::run_with(&EncryptArgs::new(args.database.clone(), name.clone()), &unlocked)?;
+    encrypt::run_with(&EncryptArgs::new(args.database.clone(), name.clone()), &unlocked)
+        .inspect_err(|_| {
+            output::warning(format_args!(
+                "key store and certificate are made; go on with tdekit encrypt DATABASE \
+                 --certificate {name}"
+            ));
+        })?;
     let first = args.database.first().map(|path| quoted(path)).unwrap_or_default();
     output::line(format_args!("Next: tdekit backup {first} --to MEDIA --certificate {name}"))?;
     Ok(output::line("      tdekit overview DIRECTORY    shows how all databases stand")?)
+}
+
+/// Refuses a file that is not a database.
+fn refuse_other(path: &Path) -> Result<(), CommandError> {
+    let area = open_ordinary(path).and_then(|file| read_area(&file));
+    let area = area.map_err(|source| CommandError::io("read", path, source))?;
+    match FileKind::of(&area) {
+        FileKind::Other => Err(DatabaseError::NotADatabase { path: path.to_owned() }.into()),
+        FileKind::Plain | FileKind::Encrypted | FileKind::Empty => Ok(()),
+    }
 }
 
 impl InitArgs {

@@ -126,9 +126,9 @@ fn look(args: &OverviewArgs, global: &GlobalArgs) -> Result<Estate, CommandError
     }
     // Nothing is opened, so no key is needed or requested.
     let store = lazy_store(global, no_key);
-    let catalog = Catalog::open_existing(&dir)?;
-    let sources = Sources { store: &store, catalog: catalog.as_ref(), costs, now: now_seconds() };
-    let mut estate = Estate::look(&paths, rules, &sources)?;
+    let catalog = Catalog::open_existing(&dir).map_err(|error| error.to_string());
+    let sources = Sources { store: &store, catalog, costs, now: now_seconds() };
+    let mut estate = Estate::look(&paths, rules, &sources);
     if estate.databases.is_empty() && estate.servers.is_empty() {
         let named: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
         let verb = if named.len() == 1 { "holds" } else { "hold" };

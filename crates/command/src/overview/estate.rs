@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tdekit_backup_run::archive::state_of;
-use tdekit_backup_run::{Catalog, CheckedKind, LastCheck, NewestBackup};
-use tdekit_key_store::KeyStore;
+use tdekit_backup_run::{Catalog, CheckedKind, LastCheck, NewestBackup, RunError};
+use tdekit_key_store::{KeyStore, ServerKeys};
 use tdekit_sqlite_convert::{
     Audited, Policy, Search, Store, audit, databases_in, lost_in, resolved_path, unread_list,
 };
@@ -121,7 +121,8 @@ pub(crate) struct Certificate {
 /// Sources of the data.
 pub(crate) struct Sources<'a, 's> {
     pub(crate) store: &'a Store<'s>,
-    pub(crate) catalog: Option<&'a Catalog>,
+    /// None where there is no history yet; or the reason why it cannot be read.
+    pub(crate) catalog: Result<Option<Catalog>, String>,
     pub(crate) costs: Costs,
     pub(crate) now: i64,
 }
@@ -131,23 +132,30 @@ pub(crate) struct Sources<'a, 's> {
 struct Past {
     backups: BTreeMap<String, NewestBackup>,
     examined: BTreeMap<String, LastCheck>,
+    /// Data directories of MariaDB.
+    servers: BTreeMap<String, LastCheck>,
+}
+
+impl Past {
+    fn of(catalog: &Catalog) -> Result<Self, RunError> {
+        Ok(Self {
+            backups: catalog.newest_backups()?,
+            examined: catalog.last_checks(CheckedKind::Database)?,
+            servers: catalog.last_checks(CheckedKind::Mariadb)?,
+        })
+    }
 }
 
 impl Estate {
     /// Examines databases, and directories with all databases in and below them.
     ///
-    /// # Errors
-    /// Those of a history that cannot be read.
-    pub(crate) fn look(
-        paths: &[PathBuf],
-        rules: Rules,
-        sources: &Sources<'_, '_>,
-    ) -> Result<Self, crate::error::CommandError> {
-        let mut past = Past::default();
-        if let Some(catalog) = sources.catalog {
-            past.backups = catalog.newest_backups()?;
-            past.examined = catalog.last_checks(CheckedKind::Database)?;
-        }
+    /// Of a history that cannot be read, it says so, and judges the rest.
+    pub(crate) fn look(paths: &[PathBuf], rules: Rules, sources: &Sources<'_, '_>) -> Self {
+        let past = sources.catalog.as_ref().map(|catalog| match catalog {
+            Some(catalog) => Past::of(catalog).map_err(|error| error.to_string()),
+            None => Ok(Past::default()),
+        });
+        let past = past.unwrap_or_else(|reason| Err(reason.clone()));
         let mut estate = Self {
             at: sources.now,
             rules,
@@ -159,8 +167,12 @@ impl Estate {
             not_looked_at: Vec::new(),
             list_unread: false,
         };
-        if sources.catalog.is_none() {
+        if let Ok(None) = sources.catalog {
             estate.not_looked_at.push("backups: there is no history yet".to_owned());
+        }
+        if let Err(reason) = &past {
+            estate.not_looked_at.push(format!("backups and verifications: {reason}"));
+            estate.level = Level::Warning;
         }
         if let Err(reason) = &*sources.store.store {
             estate.not_looked_at.push(format!("certificates and known files: {reason}"));
@@ -171,18 +183,18 @@ impl Estate {
             estate.level = Level::Warning;
         }
         for path in paths {
-            estate.add(path, &past, sources);
+            estate.add(path, past.as_ref().ok(), sources);
         }
         estate.databases.sort_by(|a, b| a.path.cmp(&b.path));
         estate.databases.dedup_by(|a, b| a.path == b.path);
-        estate.servers = servers(sources, &estate.rules)?;
+        estate.servers = servers(sources, past.as_ref().ok(), &estate.rules);
         let rows = estate.databases.iter().map(|row| row.level);
         let worst = rows.chain(estate.servers.iter().map(|server| server.level)).max();
         estate.level = estate.level.max(worst.unwrap_or(Level::Good));
-        Ok(estate)
+        estate
     }
 
-    fn add(&mut self, path: &Path, past: &Past, sources: &Sources<'_, '_>) {
+    fn add(&mut self, path: &Path, past: Option<&Past>, sources: &Sources<'_, '_>) {
         let policy = Policy { oldest_key: Some(self.rules.oldest_key) };
         for found in audit_all(path, sources.store, policy) {
             self.databases.push(row(found, past, sources, &self.rules));
@@ -219,7 +231,7 @@ pub(crate) fn audit_all(path: &Path, store: &Store<'_>, policy: Policy) -> Vec<A
     audited.chain(unread.into_iter().map(|(path, error)| Audited::unread(path, &error))).collect()
 }
 
-fn row(found: Audited, past: &Past, sources: &Sources<'_, '_>, rules: &Rules) -> Row {
+fn row(found: Audited, past: Option<&Past>, sources: &Sources<'_, '_>, rules: &Rules) -> Row {
     let resolved = found.status.as_ref().map(|status| status.path.clone());
     let resolved =
         resolved.or_else(|| resolved_path(&found.path)).unwrap_or_else(|| found.path.clone());
@@ -251,8 +263,10 @@ fn row(found: Audited, past: &Past, sources: &Sources<'_, '_>, rules: &Rules) ->
     };
     let file_id = encryption.map(|encryption| encryption.file_id.clone());
     row.findings.extend(found.breaches.into_iter().map(Finding::from));
-    row.judge_backups(past.backups.get(&key), file_id.as_deref(), (sources, rules));
-    row.judge_examination(past.examined.get(&key));
+    if let Some(past) = past {
+        row.judge_backups(past.backups.get(&key), file_id.as_deref(), (sources, rules));
+        row.judge_examination(past.examined.get(&key));
+    }
     row.level = row.findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Good);
     row
 }
@@ -390,26 +404,23 @@ fn certificates(store: &Store<'_>) -> Vec<Certificate> {
 
 /// Returns the servers that have keys in the store: one row for each verified data directory,
 /// otherwise one.
-fn servers(
-    sources: &Sources<'_, '_>,
-    rules: &Rules,
-) -> Result<Vec<Server>, crate::error::CommandError> {
-    let keys = sources.store.store.as_ref().ok().map(KeyStore::server_keys);
-    let Some(Ok(Some(keys))) = keys else { return Ok(Vec::new()) };
+fn servers(sources: &Sources<'_, '_>, past: Option<&Past>, rules: &Rules) -> Vec<Server> {
+    let Ok(store) = &*sources.store.store else { return Vec::new() };
+    let Ok(Some(keys)) = store.server_keys() else { return Vec::new() };
+    let unsaved = unsaved(store, &keys);
     let keys: BTreeMap<u32, u32> =
         keys.ids().filter_map(|id| Some((id, keys.latest(id)?))).collect();
-    let checks = match sources.catalog {
-        Some(catalog) => catalog.last_checks(CheckedKind::Mariadb)?,
-        None => BTreeMap::new(),
-    };
-    if checks.is_empty() {
+    let checks = past.map(|past| &past.servers).filter(|checks| !checks.is_empty());
+    let Some(checks) = checks else {
         let told = "`tdekit mariadb verify` has not looked at its files";
-        let findings = vec![Finding::new(Level::Warning, "verify-missing", told)];
-        let (level, data, facts, last_verify_at) = (Level::Warning, None, None, None);
-        return Ok(vec![Server { level, data, keys, facts, last_verify_at, findings }]);
-    }
-    let server = |(data, last): (String, LastCheck)| {
-        let mut findings = Vec::new();
+        let missing = past.map(|_| Finding::new(Level::Warning, "verify-missing", told));
+        let findings: Vec<Finding> = unsaved.into_iter().chain(missing).collect();
+        let level = findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Good);
+        let (data, facts, last_verify_at) = (None, None, None);
+        return vec![Server { level, data, keys, facts, last_verify_at, findings }];
+    };
+    let server = |(data, last): (&String, &LastCheck)| {
+        let mut findings: Vec<Finding> = unsaved.clone().into_iter().collect();
         if last.findings > 0 {
             let told = format!("`tdekit mariadb verify` had {} findings", last.findings);
             findings.push(Finding::new(Level::Bad, "verify-failed", told));
@@ -420,14 +431,26 @@ fn servers(
         }
         Server {
             level: findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Good),
-            data: Some(data),
+            data: Some(data.clone()),
             keys: keys.clone(),
-            facts: last.facts.and_then(|facts| serde_json::from_str(&facts).ok()),
+            facts: last.facts.as_ref().and_then(|facts| serde_json::from_str(facts).ok()),
             last_verify_at: Some(last.checked_at),
             findings,
         }
     };
-    Ok(checks.into_iter().map(server).collect())
+    checks.iter().map(server).collect()
+}
+
+/// Returns a finding where no certificate with a backup opens a server's key.
+fn unsaved(store: &KeyStore, keys: &ServerKeys) -> Option<Finding> {
+    let is_saved = |sha256: &[u8; 32]| {
+        let mut known = store.certificates().iter().filter(|info| info.sha256 == *sha256);
+        known.any(|info| info.backed_up_at.is_some())
+    };
+    let versions = keys.ids().flat_map(|id| keys.versions(id));
+    let lacks = versions.filter(|version| !version.wrapped.iter().any(|it| is_saved(&it.sha256)));
+    let told = "the certificate of its keys was never backed up";
+    lacks.map(|_| Finding::new(Level::Warning, "certificate-not-backed-up", told)).next()
 }
 
 fn paths_text<S: serde::Serializer>(paths: &[PathBuf], to: S) -> Result<S::Ok, S::Error> {

@@ -108,7 +108,11 @@ impl Finding {
 impl From<Breach> for Finding {
     fn from(breach: Breach) -> Self {
         let level = match breach.what {
-            "key-age" | "key-change" | "header" | "certificate-not-backed-up" => Level::Warning,
+            "key-age"
+            | "key-change"
+            | "header"
+            | "certificate-not-backed-up"
+            | "not-a-database" => Level::Warning,
             _ => Level::Bad,
         };
         Self { level, what: breach.what, message: breach.message }

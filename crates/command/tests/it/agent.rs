@@ -113,6 +113,9 @@ fn an_agent_changes_nothing_that_opens_the_store() {
     let (mut place, password) = place();
     let agent = Agent::start(&place, &["--password-file", password.to_str().unwrap()]);
     with(&mut place, &agent);
+    place.ok(["cert", "create", "Other"]);
+    crate::databases::fill(&place.path("app.db"), 3);
+    place.ok(["encrypt", "app.db", "--certificate", "AppCert"]);
     let new = place.secret_file("new", b"another\n");
     let (before, new) = (fs::read(place.store_file()).unwrap(), new.to_str().unwrap());
     for words in [
@@ -123,12 +126,19 @@ fn an_agent_changes_nothing_that_opens_the_store() {
         &["key", "rotate", "--password-only", "--new-password-file", new],
         &["key", "rotate"],
         &["key", "backup", "--out", "copy.tdk", "--backup-password-file", new],
+        &["cert", "backup", "AppCert", "--pkcs12", "copy.p12", "--backup-password-file", new],
+        &["cert", "drop", "AppCert", "--force"],
+        &["rewrap", "app.db", "--certificate", "Other"],
     ] {
         let refused = place.fails(3, words);
         assert!(refused.contains("an agent only opens"), "{words:?} {refused}");
         assert_eq!(fs::read(place.store_file()).unwrap(), before, "{words:?}");
     }
-    assert!(!place.path("new.key").exists() && !place.path("copy.tdk").exists());
+    for name in ["new.key", "copy.tdk", "copy.p12"] {
+        assert!(!place.path(name).exists(), "{name}");
+    }
+    // The same certificates open it.
+    place.ok(["rewrap", "app.db"]);
     place.ok(["cert", "create", "New"]);
 }
 

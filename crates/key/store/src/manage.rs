@@ -109,12 +109,13 @@ impl Unlocked {
     /// # Errors
     /// Unless `force`: `CertificateInUse` when it wraps keys of known files, `NotBackedUp` when its
     /// private key is in no backup (an unknown file may need it). `InvalidValue` for the thumbprint
-    /// of an active generation that has older ones; `CertificateMissing`.
+    /// of an active generation that has older ones; `CertificateMissing`, `AgentOnlyOpens`.
     pub fn drop_certificate(
         &mut self,
         name_or_thumbprint: &str,
         force: bool,
     ) -> Result<Vec<CertificateInfo>, StoreError> {
+        self.refuse_agent()?;
         self.update(|file, current| {
             let doomed = current.find_all(name_or_thumbprint)?;
             let (mut files, mut forgotten) = (Vec::new(), 0);

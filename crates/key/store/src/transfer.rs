@@ -174,12 +174,13 @@ impl Unlocked {
     /// [`Self::mark_backed_up`].
     ///
     /// # Errors
-    /// `CertificateMissing`, `PrivateKeyMissing`, `BadSecret` for an empty password.
+    /// `AgentOnlyOpens`, `CertificateMissing`, `PrivateKeyMissing`, `BadSecret` for an empty password.
     pub fn export_pem(
         &self,
         name_or_thumbprint: &str,
         password: &SecretBytes,
     ) -> Result<PemBackup, StoreError> {
+        self.refuse_agent()?;
         refuse_empty(password)?;
         let info = self.store().find(name_or_thumbprint)?;
         let key = self.private_key(info)?;
@@ -201,6 +202,7 @@ impl Unlocked {
         name_or_thumbprint: &str,
         password: &SecretBytes,
     ) -> Result<Vec<u8>, StoreError> {
+        self.refuse_agent()?;
         refuse_empty(password)?;
         let info = self.store().find(name_or_thumbprint)?;
         let key = self.private_key(info)?;

@@ -74,8 +74,12 @@ impl Unlocked {
         self
     }
 
-    /// Fails if an agent opened the store; called by operations that change its protectors.
-    pub(crate) fn refuse_agent(&self) -> Result<(), StoreError> {
+    /// Fails if an agent opened the store; called by operations that change who opens the store or
+    /// a file, or that give a private key away.
+    ///
+    /// # Errors
+    /// `AgentOnlyOpens`.
+    pub fn refuse_agent(&self) -> Result<(), StoreError> {
         match self.by_agent {
             true => Err(StoreError::AgentOnlyOpens),
             false => Ok(()),

@@ -58,7 +58,10 @@ pub fn audit(name: &Path, store: &Store<'_>, policy: Policy) -> Audited {
     match &told.encryption {
         None if told.problem.is_some() => {}
         None => found.breach("plain", "it is not encrypted".to_owned()),
-        Some(encryption) => found.judge(encryption, policy, now_seconds()),
+        Some(encryption) => {
+            let unread = store.store.as_ref().err().map(String::as_str);
+            found.judge(encryption, policy, (now_seconds(), unread));
+        }
     }
     found.status = Some(told);
     found
@@ -77,7 +80,14 @@ impl Audited {
         self.breaches.push(Breach { what, message });
     }
 
-    fn judge(&mut self, encryption: &Encryption, policy: Policy, now: i64) {
+    /// `unread` is the reason why the key store cannot be read: it does not say then which
+    /// certificates there are.
+    fn judge(
+        &mut self,
+        encryption: &Encryption,
+        policy: Policy,
+        (now, unread): (i64, Option<&str>),
+    ) {
         if encryption.intact_header_slots < 2 {
             self.breach("header", "one of the header's two copies is damaged".to_owned());
         }
@@ -103,7 +113,10 @@ impl Audited {
         for certificate in &encryption.certificates {
             let thumbprint = &certificate.thumbprint;
             let (Some(name), Some(not_after)) = (&certificate.name, certificate.not_after) else {
-                let message = format!("certificate {thumbprint} is not in the key store");
+                let message = match unread {
+                    Some(why) => format!("certificate {thumbprint} cannot be looked up: {why}"),
+                    None => format!("certificate {thumbprint} is not in the key store"),
+                };
                 self.breach("certificate-unknown", message);
                 continue;
             };

@@ -1,6 +1,7 @@
 //! The examination of a database: header, keys, certificates, and every page as its users read it.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -121,12 +122,26 @@ pub fn databases_in(directory: &Path) -> Search<(PathBuf, FileKind)> {
     let mut found = Vec::new();
     for path in files {
         match kind_of(&path) {
+            // It may be a database that was overwritten.
+            Ok(FileKind::Other) if has_usual_extension(&path) => {
+                unread.push((path.clone(), DatabaseError::NotADatabase { path }));
+            }
             Ok(FileKind::Empty | FileKind::Other) => {}
             Ok(kind) => found.push((path, kind)),
             Err(error) => unread.push((path, error)),
         }
     }
     Search { found, unread }
+}
+
+/// Usual file extensions of SQLite databases, and of those of its encrypting forks.
+const EXTENSIONS: [&str; 8] =
+    ["db", "db3", "sqlite", "sqlite3", "sqlitedb", "s3db", "sl3", "sqlcipher"];
+
+/// Returns true if the file has a usual extension of databases.
+pub(crate) fn has_usual_extension(path: &Path) -> bool {
+    let extension = path.extension().map(OsStr::to_ascii_lowercase);
+    extension.is_some_and(|found| EXTENSIONS.iter().any(|known| found == *known))
 }
 
 fn kind_of(path: &Path) -> Result<FileKind, DatabaseError> {

@@ -5,7 +5,6 @@
 //! returns a whole database, it fills pages that it cannot read with zeros; so finally every row
 //! that the library reads by itself is compared with the copy's.
 
-use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
@@ -22,7 +21,7 @@ use tdekit_sqlite_client::{Connection as Peer, SqliteError, Statement};
 use crate::convert::{Form, Options, copy_encrypted};
 use crate::copy::{Unknown, unknown_names};
 use crate::error::{DatabaseError, io_error};
-use crate::examine::files_in;
+use crate::examine::{files_in, has_usual_extension};
 use crate::ffi::{open_image, register};
 use crate::foreign::{Foreign, refused};
 use crate::inspect::{FileKind, read_area};
@@ -33,10 +32,6 @@ use crate::target::{SIDE_SUFFIXES, Target, sync_directory, with_suffix};
 use crate::verify::{stored_columns, tables};
 use crate::watch::{Phase, Watch, go_on};
 use tdekit_sqlite_client::file_uri;
-
-/// Usual file extensions of SQLite databases, and of those of its encrypting forks.
-const EXTENSIONS: [&str; 8] =
-    ["db", "db3", "sqlite", "sqlite3", "sqlitedb", "s3db", "sl3", "sqlcipher"];
 
 /// Offsets in a database's header of the versions that show whether its journal is a log.
 const VERSIONS: Range<usize> = 18..20;
@@ -166,9 +161,7 @@ pub fn importable_in(directory: &Path, foreign: &Foreign<'_>) -> Result<Importab
 
 /// Returns true if the file has a usual extension of databases, or SQLite's files beside it.
 fn is_named_as_database(path: &Path) -> bool {
-    let extension = path.extension().map(OsStr::to_ascii_lowercase);
-    let usual = |extension: OsString| EXTENSIONS.iter().any(|known| extension == *known);
-    extension.is_some_and(usual) || SIDE_SUFFIXES.iter().any(|it| with_suffix(path, it).exists())
+    has_usual_extension(path) || SIDE_SUFFIXES.iter().any(|it| with_suffix(path, it).exists())
 }
 
 /// Returns the resolved path of a new file; neither the file nor a journal of its name may exist.

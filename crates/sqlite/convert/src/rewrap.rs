@@ -45,6 +45,9 @@ pub fn rewrap(
     unlocked: &Arc<Unlocked>,
     watch: &dyn Watch,
 ) -> Result<Rewrapped, DatabaseError> {
+    if !certificates.is_empty() {
+        unlocked.refuse_agent()?;
+    }
     keyring::set_unlocked(Arc::clone(unlocked));
     let path = database_path(name)?;
     // Checked before SQLite opens it: these errors say more than a result code.

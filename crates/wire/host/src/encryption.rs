@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tdekit_backup_run::RunError;
 use tdekit_key_crypto::Algorithm;
-use tdekit_key_store::{StoreError, Unlocked};
+use tdekit_key_store::{KeyStore, StoreError, Unlocked};
 use tdekit_sqlite_convert::{
     CancelledBy, DatabaseError, FileKind, Form, Options, convert, find_certificates, header_of,
     rewrap, wrapped_of,
@@ -300,6 +300,21 @@ pub(crate) fn header(path: &Path) -> Result<Option<Header>, Error> {
         FileKind::Encrypted => header_of(path, &area).map(Some).map_err(|failure| failed(&failure)),
         _ => Ok(None),
     }
+}
+
+/// Returns 33111 if the key store has the private key of no certificate that wraps the key in force.
+pub(crate) fn missing_certificate(path: &Path, keys: &Keys) -> Option<Error> {
+    let header = header(path).ok()??;
+    let wrapped = wrapped_of(&header.dek(header.current)?.recipients).ok()?;
+    let store = keys.store().ok()?;
+    let all = store.as_ref().map(KeyStore::certificates).unwrap_or_default();
+    let has =
+        |sha256: &[u8; 32]| all.iter().any(|info| info.has_private_key && info.sha256 == *sha256);
+    if wrapped.iter().any(|one| has(&one.sha256)) {
+        return None;
+    }
+    let thumbprint = wrapped.first()?.thumbprint();
+    Some(ServerError::NoThumbprint { thumbprint }.into())
 }
 
 /// Returns the SHA-1 thumbprint of the first certificate that wraps the key in force.

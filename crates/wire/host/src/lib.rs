@@ -126,6 +126,11 @@ impl Host for ServeHost {
         self.databases.opening(database)
     }
 
+    fn why_closed(&self, database: &str) -> Option<Error> {
+        let path = self.databases.find(database).ok()?.path;
+        encryption::missing_certificate(&path, &self.keys)
+    }
+
     fn view(&self, name: &str, _spid: u16) -> Result<Option<Rows>> {
         let rows = match name {
             "sys.certificates" => views::certificates(&self.keys)?,

@@ -312,6 +312,13 @@ pub trait Host: Send + Sync {
         Ok(Box::new(()))
     }
 
+    /// Returns the reason why a database's file does not open, where the host knows a better one
+    /// than SQLite.
+    fn why_closed(&self, database: &str) -> Option<Error> {
+        let _ = database;
+        None
+    }
+
     /// Returns the rows for `SELECT .. FROM` a view that only the server can answer: the name as
     /// `sys.dm_os_wait_stats` or `msdb.dbo.backupset`, in lower case. None for an unknown view.
     ///

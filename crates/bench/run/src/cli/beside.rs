@@ -26,7 +26,7 @@ pub(super) fn order(args: &BenchArgs) -> Result<Outcome> {
 
 /// Compares two results documents.
 pub(super) fn compare_files((old, new): (&Path, &Path), files: &Files) -> Result<Outcome> {
-    files.check()?;
+    files.check_reckoned()?;
     let read = |path: &Path| -> Result<_> {
         let text = std::fs::read_to_string(path).map_err(BenchError::file("cannot read", path))?;
         from_json(&text).map_err(|source| BenchError::Document { path: path.to_owned(), source })

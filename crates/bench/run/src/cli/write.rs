@@ -19,10 +19,17 @@ pub(super) struct Files {
     pub(super) short: Vec<(PathBuf, PathBuf)>,
 }
 
+/// The beginning of a document, with its schema.
+const SCHEMA_BYTES: u64 = 64;
+/// The schema of results, without its version.
+const RESULTS: &str = "\"tdekit-bench/";
+
 /// Kinds of files that a bench writes, by their first bytes.
 #[derive(Clone, Copy)]
 enum Written {
     Document,
+    /// A document other than the results of a run, which is not replaced by one.
+    Reckoned,
     Page,
     Table,
 }
@@ -30,7 +37,7 @@ enum Written {
 impl Written {
     fn begin(self) -> &'static str {
         match self {
-            Self::Document => "{\n",
+            Self::Document | Self::Reckoned => "{\n",
             Self::Page => "<!",
             Self::Table => "experiment,",
         }
@@ -44,6 +51,12 @@ impl Files {
             given.map_or_else(|| Path::new(name).with_extension(extension), Path::to_owned)
         };
         Self { json: named(json, "json"), html: named(html, "html"), short: Vec::new() }
+    }
+
+    /// As [`Self::check`], for a document that is made from results, and replaces none.
+    pub(super) fn check_reckoned(&self) -> Result<()> {
+        check_writable(&self.json, Written::Reckoned)?;
+        check_writable(&self.html, Written::Page)
     }
 
     /// Fails before long work if an output could not be written after it.
@@ -148,8 +161,10 @@ fn check_writable(path: &Path, kind: Written) -> Result<()> {
     if path.is_file() {
         let mut begin = String::new();
         let found = std::fs::File::open(path).map_err(BenchError::file("cannot read", path))?;
-        let read = found.take(kind.begin().len() as u64).read_to_string(&mut begin);
-        if read.is_err() || !(begin.is_empty() || begin == kind.begin()) {
+        let read = found.take(SCHEMA_BYTES).read_to_string(&mut begin);
+        let is_results = matches!(kind, Written::Reckoned) && begin.contains(RESULTS);
+        let fits = begin.is_empty() || begin.starts_with(kind.begin()) && !is_results;
+        if read.is_err() || !fits {
             let reason = format!("{} is there, and is not what it would write", path.display());
             return Err(BenchError::option("--json, --html, --csv", reason));
         }

@@ -212,7 +212,10 @@ impl Db {
                 let sql = format!("PRAGMA {}.cache_size = {CACHE_KIB}", quote(&schema));
                 connection.execute_batch(&sql)
             })
-            .map_err(|error| failure(&kernels, &error, database))?;
+            .map_err(|error| {
+                let reason = failure(&kernels, &error, database);
+                host.why_closed(&found.name).unwrap_or(reason)
+            })?;
         let noted = self.connection.as_ref().map(|open| self.schemas.note(open, &schema));
         noted.transpose().map_err(|error| failure(&kernels, &error, database))?;
         self.attached.insert(key, schema.clone());
