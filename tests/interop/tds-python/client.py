@@ -44,7 +44,36 @@ class Work:
         self.refusals()
         self.results()
         self.cancel()
+        if self.driver.log_backups:
+            self.log_backups()
         self.connection.close()
+
+    def log_backups(self):
+        """A full backup and log backups, restored to a state between two of them."""
+        name = f"log_{self.suffix}"
+
+        def run(text):
+            cursor = self.connection.cursor()
+            # Drivers begin a transaction by themselves; these statements are refused in one.
+            cursor.execute(f"IF @@TRANCOUNT > 0 COMMIT; {text}")
+            while cursor.nextset():
+                pass
+
+        run(f"CREATE DATABASE {name}")
+        run(f"ALTER DATABASE {name} SET RECOVERY FULL")
+        run(f"CREATE TABLE {name}.dbo.t (n int)")
+        for number, what in enumerate(["DATABASE", "LOG", "LOG"]):
+            run(f"INSERT {name}.dbo.t VALUES ({number})")
+            run(f"BACKUP {what} {name} TO DISK = '{name}.bak'")
+        run(f"DROP DATABASE {name}")
+        media = f"FROM DISK = '{name}.bak' WITH FILE ="
+        run(f"RESTORE DATABASE {name} {media} 1, NORECOVERY")
+        self.refused(927, f"SELECT n FROM {name}.dbo.t")
+        run(f"RESTORE LOG {name} {media} 2, NORECOVERY")
+        run(f"RESTORE DATABASE {name} WITH RECOVERY")
+        rows = one(self.connection.cursor(), f"SELECT COUNT(*) FROM {name}.dbo.t")
+        same(rows, 2, "rows of the log backup")
+        run(f"DROP DATABASE {name}")
 
     def marks(self, count):
         return ", ".join([self.driver.mark] * count)

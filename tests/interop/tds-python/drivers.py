@@ -19,6 +19,8 @@ class Driver:
     typed_nulls = True
     """Whether None goes into a column of bytes; ODBC sends it as varchar, which does not."""
     modes = ("off", "login", "on")
+    log_backups = False
+    """Whether log backups are made and restored through it, too."""
     endless = ("DECLARE @i bigint = 0; WHILE 1 = 1 SET @i += 1", "WAITFOR DELAY '00:01:00'")
     """Statements to cancel."""
 
@@ -76,6 +78,7 @@ class Driver:
 
 
 class Pytds(Driver):
+    log_backups = True
     mark = "%s"
 
     def connect(self, password, certificate=None):
@@ -151,6 +154,7 @@ class Pytds(Driver):
 
 
 class Pymssql(Driver):
+    log_backups = True
     mark = "%s"
 
     def connect(self, password, certificate=None):

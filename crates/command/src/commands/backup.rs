@@ -447,8 +447,8 @@ impl BackupArgs {
         Ok(Some(Signer::new(unlocked, selector, global)?))
     }
 
-    /// Returns the key of the base of a differential set or of a log backup, if that is encrypted: the key store, if it
-    /// opens.
+    /// Returns the key of the base of a differential set or of a log backup, if that is encrypted:
+    /// the key store, if it opens.
     fn base_keys(
         &self,
         global: &GlobalArgs,

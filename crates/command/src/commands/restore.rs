@@ -70,8 +70,8 @@ pub(crate) struct RestoreArgs {
     /// Restore the newest set that can still be read whole, and name those that are passed over
     #[arg(long, conflicts_with = "position")]
     latest_readable: bool,
-    /// The file to make, or of an archive of binary logs the directory; - writes a stream to standard
-    /// output
+    /// The file to make, or of an archive of binary logs the directory; - writes a stream to
+    /// standard output
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
     /// Replace the file that is there

@@ -291,8 +291,8 @@ impl Media {
         &self.volumes
     }
 
-    /// Returns the base of a differential set or of a log backup, if it is one: it must exist before
-    /// the set, and be the very set on which it was made.
+    /// Returns the base of a differential set or of a log backup, if it is one: it must exist
+    /// before the set, and be the very set on which it was made.
     fn base_of(&self, set: &OpenSet<'_>) -> Result<Option<&SetInfo>, RunError> {
         let (base, log) = match set.header.kind {
             StoredKind::Full | StoredKind::Log(_) => return Ok(None),

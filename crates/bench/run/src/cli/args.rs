@@ -31,8 +31,9 @@ pub(super) struct BenchArgs {
     /// `speedtest1` (SQLite's own program, built from the distribution's source), `backup` (the
     /// matrix of ciphers, compressions and devices), `oltp` (sysbench's workloads by threads, the
     /// only one on a MySQL server), `messages` (over TDS), `replicate` (what follows a database,
-    /// beside Litestream), `all` (of a database: not `messages`, `replicate` and `speedtest1`). On a SQL Server: `operations`, `crud`, `backup` and `messages`. Default:
-    /// `crud`, `operations` and `scans`, with DB the last two. May be repeated.
+    /// beside Litestream), `all` (of a database: not `messages`, `replicate` and `speedtest1`). On
+    /// a SQL Server: `operations`, `crud`, `backup` and `messages`. Default: `crud`, `operations`
+    /// and `scans`, with DB the last two. May be repeated.
     #[arg(long, value_enum)]
     pub(super) experiment: Vec<ExperimentName>,
     /// A mix of the crud experiment: READS/UPDATES/INSERTS of every 10 loops, `load`, or `all` for

@@ -27,6 +27,7 @@ pub(crate) const SUFFIX: &str = ".binlog";
 const DESCRIPTION: &str = "MariaDB binary log of bytes: ";
 
 /// Returns the description of the set of a log.
+#[cfg(feature = "mariadb")]
 pub(crate) fn description_of(bytes: u64) -> String {
     format!("{DESCRIPTION}{bytes}")
 }
@@ -37,6 +38,7 @@ pub(crate) struct HeldLog {
     /// The log's name.
     pub(crate) name: String,
     /// Length of the server's file in bytes.
+    #[cfg_attr(not(feature = "mariadb"), allow(dead_code))]
     pub(crate) bytes: u64,
 }
 
@@ -216,7 +218,8 @@ fn tell(to: &Path, logs: &[(u64, PathBuf)], stop: Option<i64>) -> Result<(), Com
     for run in logs.chunk_by(follows) {
         let files: Vec<_> = run.iter().map(|(_, path)| quoted(path)).collect();
         output::line(format_args!(
-            "  TZ=UTC mariadb-binlog --start-position=POSITION --stop-datetime='{stop}' {} | mariadb",
+            "  TZ=UTC mariadb-binlog --start-position=POSITION --stop-datetime='{stop}' {} \
+             | mariadb",
             files.join(" ")
         ))?;
     }
