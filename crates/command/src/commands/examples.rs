@@ -296,6 +296,7 @@ const BACKUPS: &[Entry] = &[
                 "As it was at a time, from an archive",
                 "tdekit restore archive --at 2026-11-22T10:15:00Z --to restored.db",
             ),
+            ("A standby that keeps up", "tdekit restore archive --follow --to standby.db"),
         ],
         &["backup", "verify", "inspect"],
     ),

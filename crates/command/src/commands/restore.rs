@@ -2,11 +2,13 @@
 
 pub(crate) mod binlogs;
 mod from_archive;
+mod standby;
 
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -42,6 +44,7 @@ use crate::backup::value::{parse_bytes, parse_mode};
 use crate::commands::encrypt::page_algorithms;
 use crate::error::CommandError;
 use crate::progress::{Shown, heed_signals};
+use crate::when::parse_length;
 
 /// The name of standard output.
 const STANDARD: &str = "-";
@@ -63,6 +66,12 @@ pub(crate) struct RestoreArgs {
     #[arg(long, value_name = "POINT", value_parser = parse_at,
         conflicts_with_all = ["position", "latest_readable"])]
     at: Option<At>,
+    /// Keep the database as the archive is, until Ctrl-C or SIGTERM; programs read it meanwhile
+    #[arg(long, conflicts_with_all = ["at", "position", "latest_readable", "database", "json"])]
+    follow: bool,
+    /// With --follow: how often the archive is asked for more
+    #[arg(long, value_name = "LENGTH", default_value = "1s", value_parser = parse_length)]
+    every: Duration,
     /// Restore the newest set of this database, by its name or path in the media set; its place may
     /// be another database's file then
     #[arg(long, value_name = "NAME")]
@@ -174,8 +183,11 @@ pub(crate) fn run(args: &RestoreArgs, global: &GlobalArgs) -> Result<(), Command
     if let Some(found) = binlogs::found(&args.media)? {
         return binlogs::restore(args, global, found);
     }
-    if let Some(archive) = archive::place_of(&args.media, args.at.is_some())? {
-        return from_archive::restore(args, global, &archive);
+    if let Some(archive) = archive::place_of(&args.media, args.at.is_some() || args.follow)? {
+        return match args.follow {
+            true => standby::follow(args, global, &archive),
+            false => from_archive::restore(args, global, &archive).map(drop),
+        };
     }
     let places = Place::all(&args.media)?;
     let ended = restore_from(args, global, &places);

@@ -109,7 +109,9 @@ fn wanted(
             wanted.extend(if is_file { vec![name.clone()] } else { lost });
             continue;
         }
-        let Search { found, unread } = databases_in(name);
+        let Search { found, mut unread } = databases_in(name);
+        // A list of databases does not judge files by their names.
+        unread.retain(|(_, error)| !matches!(error, DatabaseError::NotADatabase { .. }));
         if found.is_empty() && lost.is_empty() && unread.is_empty() {
             let reason = format!("{} holds no database that tdekit knows", name.display());
             return Err(CommandError::Nothing { reason });

@@ -86,7 +86,7 @@ fn certificates_must_be_known_and_backed_up() {
     let empty = crate::common::Place::empty();
     let run = empty.run([Path::new("audit"), &path]);
     assert_eq!(run.code, 1, "{run:?}");
-    assert!(run.out.contains("is not in the key store"), "{run:?}");
+    assert!(run.out.contains("cannot be looked up: there is no key store"), "{run:?}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod databases;
 mod driven;
 mod media;
 mod powercut;
+mod s3_of_test;
 mod service;
 mod shell;
 
@@ -58,6 +59,7 @@ mod replicate_exchange;
 mod replicate_ground;
 mod replicate_ledger;
 mod replicate_many;
+mod replicate_standby;
 mod replicate_watch;
 mod restore_owner;
 mod restore_test;

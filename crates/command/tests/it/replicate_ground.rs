@@ -146,7 +146,7 @@ fn an_older_copy_of_the_database_itself_is_noticed() {
 fn a_file_that_is_cut_to_nothing_is_named_and_what_takes_its_place_is_followed() {
     let mut followed = Followed::new(false);
     File::options().write(true).open(&followed.pair.db).unwrap().set_len(0).unwrap();
-    followed.says("is empty");
+    followed.says("there is nothing to ship");
     assert_eq!(followed.pair.objects(), 2);
     let status = place().ok(["replicate", "status", text(&followed.pair.db)]);
     assert!(status.out.contains("a process follows it"), "{status:?}");

@@ -12,8 +12,9 @@ use rusqlite::Connection;
 use serde_json::Value;
 
 use crate::bench::signal;
-use crate::common::tdekit;
+use crate::common::{Run, tdekit};
 use crate::databases::{Dir, create, encrypt, one, place};
+use crate::s3_of_test::OwnServer;
 
 /// Commits transactions until it is killed; says of each when it was begun and committed.
 const WRITER: &str = r#"
@@ -39,8 +40,10 @@ while True:
     time.sleep(0.002 if n % 1000 < 700 else 0)
 "#;
 
-/// Time by which the follower may see a commit later, on a busy machine.
+/// Time by which the follower may see a commit later, on a busy machine; and where it waits for a
+/// store, which it does not look meanwhile.
 const SLACK_MS: i64 = 4000;
+const STORE_SLACK_MS: i64 = 40_000;
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -53,7 +56,9 @@ fn now_ms() -> i64 {
 struct Ledger {
     dir: Dir,
     db: PathBuf,
-    archive: PathBuf,
+    /// A directory or a prefix.
+    archive: String,
+    server: Option<OwnServer>,
     script: PathBuf,
     encrypted: bool,
     running: Vec<Child>,
@@ -69,10 +74,14 @@ impl Drop for Ledger {
 }
 
 impl Ledger {
-    fn new(encrypted: bool) -> Self {
+    fn new(encrypted: bool, on_store: bool) -> Self {
         let dir = Dir::new();
-        let (db, archive, script) =
-            (dir.path("app.db"), dir.path("archive"), dir.path("writer.py"));
+        let server = on_store.then(|| OwnServer::start(&dir).expect("an S3 server"));
+        let (db, script) = (dir.path("app.db"), dir.path("writer.py"));
+        let archive = match on_store {
+            true => format!("s3://{}/ledger", std::env::var("TDEKIT_TEST_S3_BUCKET").unwrap()),
+            false => text(&dir.path("archive")).to_owned(),
+        };
         drop(create(
             &db,
             "PRAGMA page_size = 1024; PRAGMA journal_mode = WAL;
@@ -84,14 +93,38 @@ impl Ledger {
             encrypt(&db, &[]);
         }
         fs::write(&script, WRITER).unwrap();
-        Self { dir, db, archive, script, encrypted, running: Vec::new() }
+        Self { dir, db, archive, server, script, encrypted, running: Vec::new() }
+    }
+
+    /// The command, which finds the store.
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = place().command(words);
+        let variable = |name: &str| std::env::var(format!("TDEKIT_TEST_S3_{name}")).unwrap();
+        if let Some(server) = &self.server {
+            command
+                .env("AWS_ENDPOINT_URL", server.endpoint())
+                .env("AWS_ALLOW_HTTP", "true")
+                .env("AWS_ACCESS_KEY_ID", variable("KEY_ID"))
+                .env("AWS_SECRET_ACCESS_KEY", variable("SECRET"));
+        }
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> Run {
+        Run::of(&self.command(words).output().unwrap())
+    }
+
+    fn json(&self, words: &[&str]) -> Value {
+        let run = self.run(words);
+        assert_eq!(run.code, 0, "{words:?}: {run:?}");
+        serde_json::from_str(&run.out).unwrap()
     }
 
     fn follower(&self) -> Child {
-        let words = ["replicate", text(&self.db), "--to", text(&self.archive), "--every", "1s"];
+        let words = ["replicate", text(&self.db), "--to", &self.archive, "--every", "1s"];
         let said = File::options().append(true).create(true).open(self.dir.path("said")).unwrap();
         let more = ["--certificate", "AppCert", "--no-sign"];
-        place().command([&words[..], &more].concat()).stderr(said).spawn().unwrap()
+        self.command(&[&words[..], &more].concat()).stderr(said).spawn().unwrap()
     }
 
     fn writer(&self, number: usize) -> Child {
@@ -131,9 +164,9 @@ impl Ledger {
     fn restored(&self, at: &str) -> (i64, Value) {
         let to = self.dir.path("restored.db");
         let _ = fs::remove_file(&to);
-        let words = ["restore", text(&self.archive), "--at", at, "--to", text(&to), "--json"];
+        let words = ["restore", &self.archive, "--at", at, "--to", text(&to), "--json"];
         let plain = if self.encrypted { &["--plain"][..] } else { &[] };
-        let told = place().json([&words[..], plain].concat());
+        let told = self.json(&[&words[..], plain].concat());
         let db = Connection::open(&to).unwrap();
         let (rows, last): (i64, i64) = db
             .query_row("SELECT count(*), coalesce(max(n), 0) FROM ledger", [], |row| {
@@ -148,8 +181,8 @@ impl Ledger {
 }
 
 /// Runs for some seconds, then restores so many points.
-fn ledger(encrypted: bool, seconds: u64, points: u32) {
-    let mut ledger = Ledger::new(encrypted);
+fn ledger((encrypted, on_store): (bool, bool), seconds: u64, points: u32) {
+    let mut ledger = Ledger::new(encrypted, on_store);
     let seed = u64::try_from(now_ms()).unwrap();
     let mut random = fastrand::Rng::with_seed(seed);
     let first = ledger.follower();
@@ -182,6 +215,13 @@ fn ledger(encrypted: bool, seconds: u64, points: u32) {
                 db.execute_batch("VACUUM").unwrap();
             }
             7 if encrypted => drop(place().ok(["rotate", text(&ledger.db)])),
+            8 => {
+                if let Some(server) = &mut ledger.server {
+                    server.kill();
+                    sleep(Duration::from_millis(random.u64(0..5000)));
+                    server.again();
+                }
+            }
             _ => {}
         }
     }
@@ -189,7 +229,7 @@ fn ledger(encrypted: bool, seconds: u64, points: u32) {
         writer.kill().unwrap();
         writer.wait().unwrap();
     }
-    sleep(Duration::from_secs(5));
+    sleep(Duration::from_secs(if on_store { 20 } else { 5 }));
     signal(ledger.running[0].id(), "TERM");
     let ended = ledger.running[0].wait().unwrap();
     assert!(ended.success(), "seed {seed}: {}", ledger.said());
@@ -202,14 +242,16 @@ fn check(ledger: &Ledger, points: u32, random: &mut fastrand::Rng, seed: u64) {
     assert!(commits.len() > 100, "{} commits; {said}", commits.len());
     let cries = fs::read_to_string(ledger.dir.path("cries")).unwrap_or_default();
     assert_eq!(cries, "", "the writers were disturbed");
-    place().ok(["verify", text(&ledger.archive)]);
-    let status = place().json(["replicate", "status", text(&ledger.archive), "--json"]);
+    let verified = ledger.run(&["verify", &ledger.archive]);
+    assert_eq!(verified.code, 0, "seed {seed}: {verified:?}");
+    let status = ledger.json(&["replicate", "status", &ledger.archive, "--json"]);
     let chains = status["chains"].as_array().unwrap();
     let (last, _) = ledger.restored("latest");
     let newest = commits.last().unwrap()[0];
     // A writer that was killed may have committed without an answer.
     assert!(last >= newest, "seed {seed}: {last} of {newest}; {said}");
     let span = (commits[0][2], commits.last().unwrap()[2]);
+    let slack_ms = if ledger.server.is_some() { STORE_SLACK_MS } else { SLACK_MS };
     let mut compared = 0;
     for _ in 0..points {
         let at_ms = random.i64(span.0..=span.1);
@@ -217,9 +259,9 @@ fn check(ledger: &Ledger, points: u32, random: &mut fastrand::Rng, seed: u64) {
         let at = tdekit_key_store::iso8601(seconds);
         let at = format!("{}.{millis:03}Z", at.trim_end_matches('Z'));
         let to = ledger.dir.path("restored.db");
-        let words = ["restore", text(&ledger.archive), "--at", &at, "--to", text(&to), "--json"];
+        let words = ["restore", &ledger.archive, "--at", &at, "--to", text(&to), "--json"];
         let _ = fs::remove_file(&to);
-        let early = place().run([&words[..], &["--plain"]].concat());
+        let early = ledger.run(&[&words[..], &["--plain"]].concat());
         if early.err.contains("begins later") {
             continue;
         }
@@ -230,7 +272,7 @@ fn check(ledger: &Ledger, points: u32, random: &mut fastrand::Rng, seed: u64) {
         }
         // Everything is in it that was committed before, unless the follower was away: then the
         // point is the last one before that.
-        let due = commits.iter().filter(|commit| commit[2] + SLACK_MS < at_ms);
+        let due = commits.iter().filter(|commit| commit[2] + slack_ms < at_ms);
         let due = due.map(|commit| commit[0]).max().unwrap_or(0);
         let number: u64 =
             told["transaction"].as_str().unwrap().split('.').next().unwrap().parse().unwrap();
@@ -246,18 +288,22 @@ fn check(ledger: &Ledger, points: u32, random: &mut fastrand::Rng, seed: u64) {
 
 #[test]
 fn a_plain_ledger_is_restored_to_any_point() {
-    ledger(false, 12, 12);
+    ledger((false, false), 12, 12);
 }
 
 #[test]
 fn an_encrypted_ledger_is_restored_to_any_point() {
-    ledger(true, 12, 12);
+    ledger((true, false), 12, 12);
 }
 
 #[test]
-#[ignore = "full: twenty minutes of kills, and two hundred restores"]
-fn long_ledgers_are_restored_to_any_point() {
-    for encrypted in [false, true] {
-        ledger(encrypted, 600, 100);
-    }
+#[ignore = "full: ten minutes of kills, of the S3 server too, and a hundred restores"]
+fn a_long_plain_ledger_on_a_store_is_restored_to_any_point() {
+    ledger((false, true), 600, 100);
+}
+
+#[test]
+#[ignore = "full: ten minutes of kills, of the S3 server too, and a hundred restores"]
+fn a_long_encrypted_ledger_on_a_store_is_restored_to_any_point() {
+    ledger((true, true), 600, 100);
 }

@@ -386,6 +386,7 @@ impl DatabaseError {
     pub fn finding_name(&self) -> &'static str {
         match self {
             Self::Lost { .. } => "lost",
+            Self::NotADatabase { .. } => "not-a-database",
             _ => "unreadable",
         }
     }

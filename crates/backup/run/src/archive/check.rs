@@ -8,11 +8,12 @@ use crate::media::opened::{BlockReader, OpenSet};
 use crate::{Media, RunError, SetInfo, SetKind, UnwrapSecret};
 
 /// The object before, and the chain that it belongs to.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(super) struct Links {
     before: Option<Before>,
 }
 
+#[derive(Clone)]
 struct Before {
     number: u64,
     set_id: [u8; 16],
@@ -85,6 +86,11 @@ impl Links {
             encrypted,
         });
         Ok((info, set))
+    }
+
+    /// Returns true if the object before has this set id, in hexadecimal.
+    pub(super) fn is_at(&self, set_id: &str) -> bool {
+        self.before.as_ref().is_some_and(|before| hex::encode(before.set_id) == set_id)
     }
 
     /// Forgets the object before, because one could not be read.

@@ -27,6 +27,30 @@ pub enum ArchiveError {
         /// The database.
         path: PathBuf,
     },
+    /// Another process keeps a standby up.
+    #[error("another process keeps {} up", .path.display())]
+    KeptUp {
+        /// The standby.
+        path: PathBuf,
+    },
+    /// A standby follows another archive.
+    #[error("{} is a standby of {archive}", .path.display())]
+    OtherArchive {
+        /// The standby.
+        path: PathBuf,
+        /// Its archive.
+        archive: String,
+    },
+    /// A database has another page size in the archive.
+    #[error("{} has pages of {own} bytes, and the archive's new chain of {page_size}", .path.display())]
+    OtherPageSize {
+        /// The standby.
+        path: PathBuf,
+        /// Its page size.
+        own: u32,
+        /// That of the archive.
+        page_size: u32,
+    },
     /// This process follows the database already.
     #[error("{} is a file that this process follows under another name", .path.display())]
     FollowedTwice {
@@ -177,6 +201,8 @@ impl ArchiveError {
         match self {
             Self::NotWal { .. }
             | Self::NoDatabase { .. }
+            | Self::OtherArchive { .. }
+            | Self::OtherPageSize { .. }
             | Self::Foreign { .. }
             | Self::TooEarly { .. }
             | Self::Hole { .. }
@@ -185,6 +211,7 @@ impl ArchiveError {
             | Self::NoTransaction { .. } => Kind::Refused,
             Self::NotSigned { .. } => Kind::Key,
             Self::Followed { .. }
+            | Self::KeptUp { .. }
             | Self::FollowedTwice { .. }
             | Self::Overtaken { .. }
             | Self::NoIndex { .. } => Kind::Busy,
@@ -209,7 +236,12 @@ impl ArchiveError {
             ),
             Self::NoDatabase { .. } => "restore it, or make its tables first".to_owned(),
             Self::NotARecord { .. } => "give that file another name".to_owned(),
-            Self::Followed { .. } => "end that process first; one is enough".to_owned(),
+            Self::OtherArchive { .. } | Self::OtherPageSize { .. } => {
+                "remove its file and the one with the ending -standby, and begin anew".to_owned()
+            }
+            Self::Followed { .. } | Self::KeptUp { .. } => {
+                "end that process first; one is enough".to_owned()
+            }
             Self::Foreign { .. } => "name another archive, or --take-over where nothing ships to \
                                      this one any more: a new chain begins behind what is there"
                 .to_owned(),

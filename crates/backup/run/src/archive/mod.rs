@@ -2,7 +2,8 @@
 //! (`docs/format/archive.md`).
 //!
 //! [`Follower`] ships what is committed to a database in WAL mode. [`Archive`] reads: the points
-//! that can be restored, and whether everything is there.
+//! that can be restored, and whether everything is there. [`Standby`] keeps a database as the
+//! archive is.
 //!
 //! The log of the database is read through SQLite's own file (`keeper`), so an encrypted one is
 //! opened as always. Nobody starts the log anew before its transactions are here: the follower
@@ -20,10 +21,12 @@ mod gate;
 mod ground;
 mod keeper;
 mod names;
+mod pages;
 mod pending;
 mod read;
 mod ship;
 mod source;
+mod standby;
 mod state;
 mod store;
 mod verify;
@@ -34,7 +37,10 @@ pub use follow::{Event, Follower, Settings, Why, wait_after};
 pub use gate::Gate;
 pub use read::{Archive, HeldChain, OpenChain, PassedObject};
 pub use source::Open;
-pub use state::{FileStamp, Intent, Shipped, State, is_followed, note_failure, state_of};
+pub use standby::{Accept, Resync, Standby, StandbyEvent, StandbyRecord, StandbyWith};
+pub use state::{
+    FileStamp, Intent, Shipped, State, is_followed, note_failure, standby_of, state_of,
+};
 pub use store::Place as ArchivePlace;
 pub use verify::{ArchiveReport, ChainReport, ObjectFinding, Reading};
 

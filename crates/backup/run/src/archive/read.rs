@@ -217,6 +217,19 @@ impl Archive {
         found
     }
 
+    /// Checks headers, MACs and links of the chain of an object, up to it.
+    pub(super) fn links_up_to(
+        &self,
+        number: u64,
+        keys: Option<&dyn UnwrapSecret>,
+    ) -> Result<Links, RunError> {
+        let mut links = Links::default();
+        for (number, media) in self.chain_of(number, At::Latest)?.medias {
+            links.add((number, &object_of(&media)), &media, keys)?;
+        }
+        Ok(links)
+    }
+
     /// Returns the number of the full set that the chain of an object begins with.
     pub(super) fn first_of(&self, number: u64, media: &Media) -> Result<u64, RunError> {
         let info = media.only_info()?;

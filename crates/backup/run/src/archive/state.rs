@@ -16,6 +16,8 @@ use super::error::ArchiveError;
 use crate::RunError;
 
 const SUFFIX: &str = "-replica";
+/// That of the record of a standby.
+pub(super) const STANDBY: &str = "-standby";
 const VERSION: u32 = 1;
 /// A record begins with it.
 const FIRST_KEY: &[u8] = b"{\"version\":";
@@ -164,7 +166,12 @@ impl StateFile {
     /// # Errors
     /// `Followed`, `NotARecord`, `Io`.
     pub(super) fn open(database: &Path) -> Result<Self, RunError> {
-        let path = path_of(database);
+        Self::open_beside(database, SUFFIX)
+    }
+
+    /// As [`Self::open`], of the record with this ending.
+    pub(super) fn open_beside(database: &Path, suffix: &str) -> Result<Self, RunError> {
+        let path = with_suffix(database, suffix);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let nofollow = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
@@ -176,7 +183,12 @@ impl StateFile {
                 // It may be `is_followed` that looks.
                 Err(TryLockError::WouldBlock) if left > 0 => std::thread::sleep(LOCK_PAUSE),
                 Err(TryLockError::WouldBlock) => {
-                    return Err(ArchiveError::Followed { path: database.to_owned() }.into());
+                    let path = database.to_owned();
+                    return Err(match suffix {
+                        SUFFIX => ArchiveError::Followed { path },
+                        _ => ArchiveError::KeptUp { path },
+                    }
+                    .into());
                 }
                 Err(TryLockError::Error(source)) => {
                     return Err(RunError::io("lock", &path)(source));
@@ -190,6 +202,12 @@ impl StateFile {
             state => state.unwrap_or_default(),
         };
         Ok(Self { file, path, state })
+    }
+
+    /// Removes the record.
+    pub(super) fn remove(self) {
+        // One that stays is taken up again.
+        let _ = std::fs::remove_file(&self.path);
     }
 
     /// Makes the record anew where its name is gone: its lock, which a second process looks for, is
@@ -257,11 +275,26 @@ pub fn note_failure(database: &Path, archive: &str, error: &str) {
 /// # Errors
 /// `Io`.
 pub fn state_of(database: &Path) -> Result<Option<State>, RunError> {
-    let path = path_of(database);
-    match File::open(&path) {
+    state_in(&path_of(database))
+}
+
+/// Returns the record of a standby, and whether a process keeps it up; `None` if it is none.
+///
+/// # Errors
+/// `Io`.
+pub fn standby_of(database: &Path) -> Result<Option<(State, bool)>, RunError> {
+    let path = with_suffix(database, STANDBY);
+    match state_in(&path)? {
+        Some(state) => Ok(Some((state, is_locked(&path)?))),
+        None => Ok(None),
+    }
+}
+
+fn state_in(path: &Path) -> Result<Option<State>, RunError> {
+    match File::open(path) {
         Ok(file) => Ok(read(&file)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(RunError::io("open", &path)(error)),
+        Err(error) => Err(RunError::io("open", path)(error)),
     }
 }
 
@@ -270,16 +303,19 @@ pub fn state_of(database: &Path) -> Result<Option<State>, RunError> {
 /// # Errors
 /// `Io`.
 pub fn is_followed(database: &Path) -> Result<bool, RunError> {
-    let path = path_of(database);
-    let file = match File::open(&path) {
+    is_locked(&path_of(database))
+}
+
+fn is_locked(path: &Path) -> Result<bool, RunError> {
+    let file = match File::open(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-        file => file.map_err(RunError::io("open", &path))?,
+        file => file.map_err(RunError::io("open", path))?,
     };
     match file.try_lock_shared() {
         // The lock ends with the file.
         Ok(()) => Ok(false),
         Err(TryLockError::WouldBlock) => Ok(true),
-        Err(TryLockError::Error(source)) => Err(RunError::io("lock", &path)(source)),
+        Err(TryLockError::Error(source)) => Err(RunError::io("lock", path)(source)),
     }
 }
 

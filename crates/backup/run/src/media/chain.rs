@@ -80,6 +80,21 @@ impl<'a> Chain<'a> {
         }
     }
 
+    /// Writes the pages of the last set, a log set, each once and in its last state.
+    ///
+    /// # Errors
+    /// Any error that prevents that; the sink is not finished then.
+    pub(crate) fn replay_log(
+        &self,
+        sink: &mut dyn PageSink,
+        run: &Run<'_>,
+    ) -> Result<(), RunError> {
+        match (self.sets.last(), self.cut) {
+            (Some((_, set)), Some(cut)) => replay::log(set, cut, sink, run),
+            _ => Err(RunError::Internal("a chain of no log set")),
+        }
+    }
+
     /// Restores a stream. Bytes are written in order as their blocks are opened, so the bytes
     /// written before an error are correct but incomplete: the caller publishes only on `Ok`.
     ///

@@ -116,6 +116,25 @@ pub(super) fn database(
     })
 }
 
+/// Writes the pages of one log set, up to a transaction of it: its number, and the pages of the
+/// database behind it.
+pub(super) fn log(
+    set: &OpenSet<'_>,
+    (transaction, pages): (u32, u32),
+    sink: &mut dyn PageSink,
+    run: &Run<'_>,
+) -> Result<(), RunError> {
+    sink.begin(set.header.source.page_size(), pages.into())?;
+    let written = Written::new(pages);
+    let meter = Meter::new(run, Some(set.data_bytes()));
+    let mut write = |page: u32, bytes: &[u8]| match written.mark(page) {
+        true => sink.write(page, bytes),
+        false => Ok(()),
+    };
+    replay(set, Some(transaction), &meter, &mut write)?;
+    sink.finish()
+}
+
 /// Takes a page, by its number.
 type Write<'a> = dyn FnMut(u32, &[u8]) -> Result<(), RunError> + 'a;
 

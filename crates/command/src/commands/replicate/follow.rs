@@ -197,7 +197,10 @@ fn follow_to_the_end(
 }
 
 /// Opens the database at a path.
-fn open_with(path: &Path, unlocked: Option<&Arc<Unlocked>>) -> Result<Database, RunError> {
+pub(crate) fn open_with(
+    path: &Path,
+    unlocked: Option<&Arc<Unlocked>>,
+) -> Result<Database, RunError> {
     let (path, area) = look(path)?;
     open_database(path.clone(), &area, || {
         unlocked.cloned().ok_or(RunError::SourceChanged {

@@ -15,6 +15,7 @@ use tdekit_backup_run::Compression;
 use tdekit_backup_run::database::source::EncryptionChoice;
 use tdekit_console::GlobalArgs;
 
+pub(crate) use self::follow::open_with;
 use self::follow::{Shared, Wanted, follow, tell};
 use self::status::StatusArgs;
 use crate::backup::value::{parse_bytes, parse_compression, parse_encryption};

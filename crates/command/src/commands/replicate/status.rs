@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
-use tdekit_backup_run::archive::{Archive, ArchivePlace, State, is_followed, state_of};
+use tdekit_backup_run::archive::{Archive, ArchivePlace, State, is_followed, standby_of, state_of};
 use tdekit_backup_run::date_of_ms;
 use tdekit_backup_run::labels::now_ms;
 use tdekit_console::output;
@@ -76,11 +76,28 @@ struct HeldChain {
     why: String,
 }
 
-/// A database or an archive.
+/// A standby, as JSON.
+#[derive(Serialize)]
+struct Kept {
+    #[serde(serialize_with = "tdekit_sqlite_convert::path_text")]
+    standby: PathBuf,
+    archive: String,
+    /// True if a process keeps it up.
+    running: bool,
+    /// It has everything that the archive had then.
+    current: Option<String>,
+    /// The last object in it, and the time of its last transaction.
+    object: Option<u64>,
+    last_transaction: Option<String>,
+    error: Option<String>,
+}
+
+/// A database, a standby or an archive.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Found {
     Followed(Box<Followed>),
+    Kept(Kept),
     Held(Held),
 }
 
@@ -96,6 +113,10 @@ pub(super) fn run(args: &StatusArgs) -> Result<(), CommandError> {
     if args.prometheus {
         let followed = |found: &Found| match found {
             Found::Followed(followed) => Ok((**followed).clone()),
+            Found::Kept(kept) => Err(CommandError::usage(format!(
+                "{} is a standby: metrics are of databases that are followed",
+                kept.standby.display()
+            ))),
             Found::Held(held) => Err(CommandError::usage(format!(
                 "{} is an archive: metrics are of databases that are followed",
                 held.archive
@@ -109,6 +130,7 @@ pub(super) fn run(args: &StatusArgs) -> Result<(), CommandError> {
         (all, true) => Ok(output::json(&all)?),
         (all, false) => all.iter().try_for_each(|found| match found {
             Found::Followed(followed) => followed.print(),
+            Found::Kept(kept) => kept.print(),
             Found::Held(held) => held.print(),
         }),
     }
@@ -121,6 +143,9 @@ fn found(name: &OsString) -> Result<Found, CommandError> {
         ArchivePlace::Directory(path) if !path.is_dir() => path,
         _ => return Ok(Found::Held(Held::of(&place)?)),
     };
+    if let Some(kept) = Kept::of(path)? {
+        return Ok(Found::Kept(kept));
+    }
     let known = Followed::of(path)?.ok_or_else(|| {
         let path = path.display();
         CommandError::usage(format!(
@@ -203,6 +228,41 @@ impl Followed {
                 Ok(output::line(format_args!("  the last try failed: {error}"))?)
             }
             Some(error) => Ok(output::line(format_args!("  {error}"))?),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Kept {
+    fn of(path: &Path) -> Result<Option<Self>, CommandError> {
+        let standby = database_path(path)?;
+        let Some((state, running)) = standby_of(&standby)? else { return Ok(None) };
+        let shipped = state.shipped.as_ref();
+        Ok(Some(Self {
+            running,
+            current: state.current_ms.map(date_of_ms),
+            object: shipped.map(|shipped| shipped.number),
+            last_transaction: shipped.map(|it| it.time_ms).filter(|ms| *ms > 0).map(date_of_ms),
+            error: state.error,
+            archive: state.archive,
+            standby,
+        }))
+    }
+
+    fn print(&self) -> Result<(), CommandError> {
+        let process = if self.running { "a process keeps it up" } else { "NO PROCESS KEEPS IT UP" };
+        let path = self.standby.display();
+        output::line(format_args!("{path}, a standby of {}: {process}", self.archive))?;
+        if let Some(current) = &self.current {
+            output::line(format_args!("  it has all that the archive had at {current}"))?;
+        }
+        if let Some(object) = self.object {
+            let of =
+                self.last_transaction.as_ref().map(|at| format!(", its last transaction of {at}"));
+            output::line(format_args!("  up to object {object}{}", of.unwrap_or_default()))?;
+        }
+        match &self.error {
+            Some(error) => Ok(output::line(format_args!("  the last try failed: {error}"))?),
             None => Ok(()),
         }
     }

@@ -1,7 +1,7 @@
 //! A database from an archive, as it was at a point.
 
 use tdekit_backup_run::UnwrapSecret;
-use tdekit_backup_run::archive::{Archive, ArchivePlace, At, PassedObject};
+use tdekit_backup_run::archive::{Archive, ArchivePlace, At, PassedObject, Point};
 use tdekit_backup_run::place::{Place, open};
 use tdekit_console::{GlobalArgs, output};
 
@@ -9,12 +9,12 @@ use super::{Passed, RestoreArgs, Work, warn_expired};
 use crate::backup::progress::{Reporter, run as steer};
 use crate::error::CommandError;
 
-/// Restores from an archive. Of what is asked for, everything must be whole.
+/// Restores from an archive, and returns the point. Of what is asked for, everything must be whole.
 pub(super) fn restore(
     args: &RestoreArgs,
     global: &GlobalArgs,
     place: &ArchivePlace,
-) -> Result<(), CommandError> {
+) -> Result<Point, CommandError> {
     let archive = Archive::open(place)?;
     let at = args.at.unwrap_or(At::Latest);
     let sealed = archive.is_encrypted()?;
@@ -67,5 +67,6 @@ pub(super) fn restore(
         point: Some((place.shown(), point)),
     };
     work.check_policy()?;
-    work.database(&[full])
+    work.database(&[full])?;
+    Ok(point)
 }

@@ -1,0 +1,128 @@
+//! A standby: a database that is kept as an archive is.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tdekit_backup_run::archive::{
+    Archive, ArchivePlace, At, Standby, StandbyEvent, StandbyRecord, StandbyWith,
+};
+use tdekit_backup_run::database::publish::{Over, destination};
+use tdekit_backup_run::database::source::look;
+use tdekit_backup_run::downgrade;
+use tdekit_backup_run::labels::now_ms;
+use tdekit_backup_run::signature::{refuse_wrong, require_signed};
+use tdekit_backup_run::{Chain, Run, RunError, UnwrapSecret, date_of_ms};
+use tdekit_console::{GlobalArgs, output, session};
+use tdekit_sqlite_convert::{FileKind, database_path};
+
+use super::{RestoreArgs, from_archive};
+use crate::backup::progress::run as steer;
+use crate::commands::replicate::open_with;
+use crate::error::CommandError;
+use crate::open::open_store_for;
+use crate::progress::stop_flag;
+
+/// Restores the archive's last point, unless that was done, and keeps the database up from then on.
+pub(super) fn follow(
+    args: &RestoreArgs,
+    global: &GlobalArgs,
+    place: &ArchivePlace,
+) -> Result<(), CommandError> {
+    let path = match args.to.exists() {
+        true => database_path(&args.to)?,
+        false => destination(&args.to, Over::Nothing)?,
+    };
+    refuse_other_layout(args, place)?;
+    let mut record = StandbyRecord::open(&path, place)?;
+    if !record.existed || !path.exists() {
+        match from_archive::restore(args, global, place) {
+            Ok(point) => record.made(&path, place, point.number)?,
+            Err(error) => {
+                if !record.existed {
+                    record.remove();
+                }
+                return Err(error);
+            }
+        }
+    }
+    keep_up(args, global, place, (&path, record))
+}
+
+fn keep_up(
+    args: &RestoreArgs,
+    global: &GlobalArgs,
+    place: &ArchivePlace,
+    (path, record): (&Path, StandbyRecord),
+) -> Result<(), CommandError> {
+    let keys = match Archive::open(place)?.is_encrypted()? {
+        true => Some(args.keys.open(global)?),
+        false => None,
+    };
+    let own = args.keys.for_store(global);
+    let policy = downgrade::policy(&own)?;
+    let store = session::open_store(&own).ok();
+    let signed_by = args.signed_by.as_ref().or(policy.signed_by.as_ref());
+    let accept = |chain: &mut Chain<'_>, run: &Run<'_>| -> Result<(), RunError> {
+        if args.allow_unauthenticated {
+            return Ok(());
+        }
+        downgrade::refuse_plain(&policy, &chain.sets().collect::<Vec<_>>())?;
+        match signed_by {
+            Some(certificate) => require_signed(chain, certificate, store.as_ref(), run),
+            None => refuse_wrong(chain, run),
+        }
+    };
+    let (path, area) = look(path)?;
+    let unlocked = match FileKind::of(&area) {
+        FileKind::Encrypted => Some(open_store_for(&path, &own)?),
+        _ => None,
+    };
+    let opened = path.clone();
+    let open = Box::new(move || open_with(&opened, unlocked.as_ref().map(Arc::clone).as_ref()));
+    let run = steer(args.threads, args.throttle, &|_| {});
+    let with = StandbyWith {
+        place: place.clone(),
+        open,
+        keys: keys.as_ref().map(|keys| keys as &dyn UnwrapSecret),
+        accept: &accept,
+        every: args.every,
+        run: &run,
+    };
+    let mut standby = Standby::begin(&path, record, with)?;
+    Ok(standby.run(stop_flag(), &mut |event| tell(&path, place, &event))?)
+}
+
+/// Refuses a standby whose pages are not those of the archive: pages are taken as they are.
+fn refuse_other_layout(args: &RestoreArgs, place: &ArchivePlace) -> Result<(), CommandError> {
+    if args.certificate.is_empty() {
+        return Ok(());
+    }
+    let found = Archive::open(place)?.chain(At::Latest)?;
+    match found.full()?.source_encrypted {
+        true => Ok(()),
+        false => Err(CommandError::usage(
+            "the database of the archive is plain, and pages of an encrypted one have less room: \
+             --follow makes a plain standby of it",
+        )),
+    }
+}
+
+fn tell(path: &Path, place: &ArchivePlace, event: &StandbyEvent) {
+    let (at, archive, path) = (date_of_ms(now_ms()), place.shown(), path.display());
+    match event {
+        StandbyEvent::Synced { why, point, pages } => output::note(format_args!(
+            "{at} {path}: compared with {archive}, as {why}: {pages} pages written, up to \
+             transaction {point}"
+        )),
+        StandbyEvent::Goes(number) => {
+            output::note(format_args!("{at} {path} goes on behind object {number} of {archive}"));
+        }
+        StandbyEvent::Applied(point) => {
+            output::note(format_args!("{at} {path}: up to transaction {point}"));
+        }
+        StandbyEvent::Failed(error, wait) => output::warning(format_args!(
+            "{at} {path} is not kept up: {error}; again in {:.1} s",
+            wait.as_secs_f64()
+        )),
+    }
+}
