@@ -200,3 +200,30 @@ fn build() -> Result<PathBuf> {
     run(go.env_remove("GOFLAGS"))?;
     Ok(path)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finished_objects_count_and_compactions_are_not_new() {
+        let archive = tempfile::tempdir().unwrap();
+        let put = |name: &str| {
+            let path = archive.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, [0; 7]).unwrap();
+            path
+        };
+        let ours = put("0000000000000001.tdekit");
+        let new = put("ltx/0/0000000000000002-0000000000000002.ltx");
+        let compacted = put("ltx/1/0000000000000001-0000000000000002.ltx");
+        put("tdekit-new.77/0000000000000002.tdekit");
+        put("ltx/0/0000000000000003-0000000000000003.ltx.tmp");
+        let litestream = Follower::Litestream(PathBuf::new());
+        let found = litestream.objects(archive.path()).unwrap();
+        let wanted: BTreeMap<_, _> = [&ours, &new, &compacted].map(|path| (path.clone(), 7)).into();
+        assert_eq!(found, wanted);
+        assert!(litestream.is_new(&new) && !litestream.is_new(&compacted));
+        assert!(Follower::Nobody.is_new(&ours) && !Follower::Nobody.ships());
+    }
+}
