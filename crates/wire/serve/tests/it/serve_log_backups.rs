@@ -237,4 +237,12 @@ fn restoring_survives_the_server_and_a_damaged_log_backup() {
     // A note that nobody wrote: the database is not used.
     fs::write(served.data("d.db-tsql"), "tdekit tsql 9").unwrap();
     assert_eq!(client_error(c, "SELECT * FROM d.dbo.t"), 50000);
+    // As a restore that was killed leaves it.
+    fs::write(served.data("d.db-tsql"), "tdekit tsql 1\nrestoring\n").unwrap();
+    assert_eq!(client_error(c, "USE d"), 927);
+    assert_eq!(restore(c, "DATABASE d WITH RECOVERY"), [4319, 3013]);
+    assert_eq!(restore(c, "LOG d FROM DISK = 'd.bak' WITH FILE = 2"), [4319, 3013]);
+    assert_eq!(restore(c, "DATABASE d FROM DISK = 'd.bak' WITH FILE = 1"), [0; 0]);
+    assert_eq!(rows(c, "d"), 1);
+    assert!(!served.data("d.db-tsql").exists());
 }
