@@ -151,7 +151,7 @@ fn server_line(server: &Server, now: i64) -> Markup {
         ", key versions in the store: "
         @for (id, version) in &server.keys { (id) "." (version) " " }
         @match server.last_verify_at {
-            Some(at) => { "verified " (ago(now - at)) " ago" },
+            Some(at) => { "verified: " (ago(now - at)) },
             None => { "never verified" },
         }
     }
