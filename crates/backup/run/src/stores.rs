@@ -33,14 +33,14 @@ pub(crate) fn source(address: &str) -> Result<Arc<dyn MediaSource>, RunError> {
     Ok(Arc::new(ObjectMedia::open(address, &ObjectOptions::default())?))
 }
 
-/// Returns the objects under a prefix.
+/// Returns the objects under a prefix; `claimant` is what its writer's claims are recognized by.
 ///
 /// # Errors
 /// As [`target`].
 #[cfg(feature = "object-stores")]
-pub(crate) fn objects(address: &str) -> Result<Arc<dyn Objects>, RunError> {
+pub(crate) fn objects(address: &str, claimant: Option<&str>) -> Result<Arc<dyn Objects>, RunError> {
     known(address)?;
-    Ok(Arc::new(Prefix::new(address)?))
+    Ok(Arc::new(Prefix::new(address, claimant)?))
 }
 
 /// Refuses the address: this build has no object stores.
@@ -48,7 +48,7 @@ pub(crate) fn objects(address: &str) -> Result<Arc<dyn Objects>, RunError> {
 /// # Errors
 /// `Option`, always.
 #[cfg(not(feature = "object-stores"))]
-pub(crate) fn objects(address: &str) -> Result<Arc<dyn Objects>, RunError> {
+pub(crate) fn objects(address: &str, _: Option<&str>) -> Result<Arc<dyn Objects>, RunError> {
     Err(absent(address))
 }
 

@@ -48,6 +48,8 @@ pub struct Settings<'a> {
     /// Bytes of the log at which it is given up, where the archive cannot be reached: a new chain
     /// begins later.
     pub max_log_bytes: u64,
+    /// Most bytes of pages that are shipped in a second.
+    pub throttle_bytes_per_s: Option<u64>,
     /// Compression.
     pub compression: Compression,
     /// Encryption; `None` writes plaintext.

@@ -80,7 +80,7 @@ impl Archive {
     /// # Errors
     /// `Empty`; `Io`, those of an object store.
     pub fn open(place: &Place) -> Result<Self, RunError> {
-        let store = Store::open(place, false)?;
+        let store = Store::open(place, None)?;
         let objects = store.list()?;
         if objects.is_empty() {
             return Err(ArchiveError::Empty { archive: place.shown() }.into());

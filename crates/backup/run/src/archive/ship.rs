@@ -53,7 +53,7 @@ impl<'a> Shipper<'a> {
         settings: Settings<'a>,
     ) -> Result<(Self, Option<Why>), RunError> {
         let file = StateFile::open(source.path())?;
-        let store = Store::open(place, true)?;
+        let store = Store::open(place, Some(&file.state.claimant))?;
         let objects = store.list()?;
         let last = objects.last_key_value().map(|(number, bytes)| (*number, *bytes));
         let mut shipper = Self {
@@ -153,7 +153,9 @@ impl<'a> Shipper<'a> {
         let archive = self.store.place.recorded();
         let known = self.file.state.archive == archive;
         if !known {
+            let claimant = std::mem::take(&mut self.file.state.claimant);
             self.file.state = State::of(archive);
+            self.file.state.claimant = claimant;
         }
         let Some((number, bytes)) = last else {
             let gone = self.file.state.shipped.take();
@@ -387,7 +389,9 @@ impl<'a> Shipper<'a> {
         };
         // A log set is small, and nearly in the archive.
         let cancel = is_full.then_some(self.settings.stop);
-        let run = Run { threads: usize::from(!is_full), cancel, ..Run::default() };
+        let throttle_bytes_per_s = self.settings.throttle_bytes_per_s;
+        let threads = usize::from(!is_full);
+        let run = Run { threads, cancel, throttle_bytes_per_s, ..Run::default() };
         let made = match backup_begun(job, Some(from), vec![self.store.target(number)?], &run) {
             // An answer may have been lost: then the object is ours.
             Err(RunError::Exists { .. }) => return self.taken(number),

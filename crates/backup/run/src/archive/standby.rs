@@ -173,7 +173,7 @@ impl<'a> Standby<'a> {
         with: StandbyWith<'a>,
     ) -> Result<Self, RunError> {
         let StandbyRecord { mut file, .. } = record;
-        let store = Store::open(&with.place, false)?;
+        let store = Store::open(&with.place, None)?;
         let clean = file.state.clean.take();
         let log = std::fs::metadata(with_suffix(path, "-wal")).map_or(0, |log| log.len());
         let same = FileStamp::of(path).is_ok_and(|stamp| clean == Some(stamp)) && log == 0;

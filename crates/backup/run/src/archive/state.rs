@@ -5,6 +5,7 @@
 //! damaged or older than the archive, a new chain begins.
 
 use std::fs::{File, OpenOptions, TryLockError};
+use std::hash::{BuildHasher, RandomState};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -49,6 +50,9 @@ pub struct State {
     /// The main file when it was last found to be that below the log.
     #[serde(default)]
     pub ground: Option<FileStamp>,
+    /// What the claims of who has the record are recognized by.
+    #[serde(default)]
+    pub claimant: String,
 }
 
 /// What holds once an object was shipped.
@@ -201,7 +205,12 @@ impl StateFile {
             }
             state => state.unwrap_or_default(),
         };
-        Ok(Self { file, path, state })
+        let mut file = Self { file, path, state };
+        if file.state.claimant.is_empty() {
+            let random = RandomState::new().hash_one(std::process::id());
+            file.state.claimant = format!("{random:016x}");
+        }
+        Ok(file)
     }
 
     /// Removes the record.
@@ -355,7 +364,8 @@ mod tests {
         let database = dir.path().join("a.db");
         assert_eq!(state_of(&database).unwrap(), None);
         let mut file = StateFile::open(&database).unwrap();
-        assert_eq!(file.state, State::default());
+        let claimant = file.state.claimant.clone();
+        assert_eq!(file.state, State { claimant, ..State::default() });
         let shipped = Shipped { number: 7, ..Shipped::default() };
         file.state.shipped = Some(shipped);
         file.state.error = Some("a long text that is not there later".to_owned());

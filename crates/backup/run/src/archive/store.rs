@@ -93,19 +93,19 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Opens a place. With `make`, a directory is made.
+    /// Opens a place; for `writer`, by which its claims are recognized, a directory is made.
     ///
     /// # Errors
     /// `Io`, those of an object store.
-    pub(super) fn open(place: &Place, make: bool) -> Result<Self, RunError> {
+    pub(super) fn open(place: &Place, writer: Option<&str>) -> Result<Self, RunError> {
         let objects: Arc<dyn Objects> = match place {
             Place::Directory(path) => {
-                if make && !path.exists() {
+                if writer.is_some() && !path.exists() {
                     make_directory(path)?;
                 }
                 Arc::new(Directory(path.clone()))
             }
-            Place::Prefix(address) => stores::objects(address)?,
+            Place::Prefix(address) => stores::objects(address, writer)?,
         };
         Ok(Self { place: place.clone(), objects, kept: Arc::default() })
     }

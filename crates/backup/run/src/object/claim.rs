@@ -50,18 +50,35 @@ impl Access {
     async fn claim_once(&self, key: &Path) -> Result<Option<Path>, ObjectFault> {
         let random = RandomState::new().hash_one(std::process::id());
         let beginning = format!("{key}.claim-");
-        let own = Path::parse(format!("{beginning}{random:016x}")).map_err(|error| {
+        let claimant = self.options.claimant.as_deref();
+        let ours = claimant.map(|claimant| format!("{beginning}{claimant}-"));
+        let start = ours.as_ref().unwrap_or(&beginning);
+        let own = Path::parse(format!("{start}{random:016x}")).map_err(|error| {
             ObjectFault::Refused { reason: format!("no name for a claim: {error}") }
         })?;
         let store = &self.connection.store;
         self.tries(0).make(|| store.put(&own, PutPayload::from_static(b"\n"))).await?;
         let claims = self.tries(0).make(|| self.claims(key, &beginning)).await;
-        let others = claims.map(|claims| others_of(&claims, &own));
-        if let Ok(false) = others {
+        let claims = match claims {
+            Ok(claims) => claims,
+            Err(fault) => {
+                self.release(&own).await;
+                return Err(fault);
+            }
+        };
+        let (left, claims): (Vec<_>, Vec<_>) = claims.into_iter().partition(|claim| {
+            let name = claim.location.as_ref();
+            claim.location != own && ours.as_ref().is_some_and(|ours| name.starts_with(ours))
+        });
+        // Of a process that was killed: there is one at a time.
+        for claim in left {
+            self.release(&claim.location).await;
+        }
+        if !others_of(&claims, &own) {
             return Ok(Some(own));
         }
         self.release(&own).await;
-        others.map(|_| None)
+        Ok(None)
     }
 
     /// Ends a claim. A claim that remains becomes stale after some time.

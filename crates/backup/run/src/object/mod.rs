@@ -51,6 +51,9 @@ pub struct ObjectOptions {
     pub piece_bytes: usize,
     /// Number of pieces being uploaded at once, while the next is filled.
     pub pieces_in_flight: usize,
+    /// What the caller's claims on names are recognized by, where it makes sure that no other
+    /// process has it: those of one that was killed are then removed at once.
+    pub claimant: Option<String>,
 }
 
 impl Default for ObjectOptions {
@@ -61,6 +64,7 @@ impl Default for ObjectOptions {
             expected_bytes: 0,
             piece_bytes: 8 << 20,
             pieces_in_flight: 2,
+            claimant: None,
         }
     }
 }

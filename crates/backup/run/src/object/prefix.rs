@@ -20,12 +20,13 @@ pub(crate) struct Prefix {
 }
 
 impl Prefix {
-    /// Takes an address without a slash at its end.
+    /// Takes an address without a slash at its end, and what its writer's claims are recognized by.
     ///
     /// # Errors
     /// [`RunError::Object`] for an unusable address or settings.
-    pub(crate) fn new(address: &str) -> Result<Self, RunError> {
-        let options = ObjectOptions { patience: PATIENCE, ..ObjectOptions::default() };
+    pub(crate) fn new(address: &str, claimant: Option<&str>) -> Result<Self, RunError> {
+        let claimant = claimant.map(str::to_owned);
+        let options = ObjectOptions { patience: PATIENCE, claimant, ..ObjectOptions::default() };
         Ok(Self { client: Client::new(address, &options)? })
     }
 

@@ -347,6 +347,29 @@ fn a_claim_keeps_others_out_until_it_is_stale() {
     assert_eq!(bucket.keys(), [KEY, "dir/shop.bak.0001.claim-0123456789abcdef"]);
 }
 
+/// Who makes sure that it is the only one of its name takes over what it left when it was killed.
+#[test]
+fn a_claimant_takes_its_own_claims_over_and_no_others() {
+    for (left, taken) in [("cafe-0123", true), ("beef-0123", false), ("cafe", false)] {
+        let bucket = Bucket::new();
+        let connection = Connection {
+            store: Arc::clone(&bucket.store) as _,
+            list: None,
+            only_new: None,
+            keeps_conditions: false,
+        };
+        let claimant = Some("cafe".to_owned());
+        let options = ObjectOptions { claimant, ..ObjectOptions::default() };
+        let client = Client::with(ADDRESS, Path::from(KEY), connection, &options).unwrap();
+        let left = format!("dir/shop.bak.claim-{left}");
+        bucket.put(&left, b"x");
+        let done = append(&mut ObjectTarget::with(client), NEW, b"first");
+        assert_eq!(done.is_ok(), taken, "{left}: {done:?}");
+        let keys = bucket.keys();
+        assert_eq!(keys, if taken { vec![KEY.to_owned()] } else { vec![left] });
+    }
+}
+
 #[test]
 fn what_is_not_published_leaves_nothing() {
     let bucket = Bucket::new();

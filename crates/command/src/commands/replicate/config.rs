@@ -21,13 +21,14 @@ const LIST: &str = "database";
 /// Keys of a database that say which it is.
 const OWN: [&str; 1] = ["path"];
 /// Keys of a database; before the list they hold for all that say nothing else.
-const COMMON: [&str; 9] = [
+const COMMON: [&str; 10] = [
     "to",
     "certificates",
     "encryption",
     "every",
     "snapshot_every",
     "log_limit",
+    "throttle",
     "compression",
     "sign",
     "no_sign",
@@ -126,6 +127,7 @@ impl<'a> Keys<'a> {
             every: self.parsed("every", parse_length)?.unwrap_or(every),
             snapshot_every: self.parsed("snapshot_every", parse_length)?.unwrap_or(day),
             log_limit: self.parsed("log_limit", parse_bytes)?.unwrap_or(1_000_000_000),
+            throttle: self.parsed("throttle", parse_bytes)?,
             compression: match self.parsed("compression", parse_compression)? {
                 Some(compression) => compression,
                 None => parse_compression("zstd").unwrap_or(Compression::None),

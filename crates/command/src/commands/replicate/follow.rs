@@ -42,6 +42,7 @@ pub(super) struct Wanted {
     pub(super) every: Duration,
     pub(super) snapshot_every: Duration,
     pub(super) log_limit: u64,
+    pub(super) throttle: Option<u64>,
     pub(super) compression: Compression,
     pub(super) sign: Option<String>,
     pub(super) no_sign: bool,
@@ -160,6 +161,7 @@ fn follow_to_the_end(
         every: wanted.every,
         snapshot_every: wanted.snapshot_every,
         max_log_bytes: wanted.log_limit,
+        throttle_bytes_per_s: wanted.throttle,
         compression: wanted.compression,
         encryption: encryption.map(|((chosen, _), recipients)| Encryption {
             algorithm: chosen.algorithm,

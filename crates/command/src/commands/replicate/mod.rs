@@ -51,8 +51,8 @@ struct FollowArgs {
     to: Option<OsString>,
     /// Follow the databases of this file, which has for each what is an option here
     #[arg(long, value_name = "FILE", conflicts_with_all = ["database", "to", "certificate",
-        "encryption", "every", "snapshot_every", "log_limit", "compression", "sign", "no_sign",
-        "take_over"])]
+        "encryption", "every", "snapshot_every", "log_limit", "throttle", "compression", "sign",
+        "no_sign", "take_over"])]
     config: Option<PathBuf>,
     /// Certificate that opens the archive, by name or thumbprint; may be given repeatedly, and then
     /// each opens it [default: those of an encrypted database]
@@ -74,6 +74,9 @@ struct FollowArgs {
     /// Length of the log up to which it is kept while the archive cannot be reached
     #[arg(long, value_name = "BYTES", default_value = "1GB", value_parser = parse_bytes)]
     log_limit: u64,
+    /// Most bytes of pages to ship in a second, before compression, such as 5MB
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    throttle: Option<u64>,
     /// none, lz4, zstd or zstd:LEVEL (-7 to 19)
     #[arg(long, value_name = "HOW", default_value = "zstd", value_parser = parse_compression)]
     compression: Compression,
@@ -117,6 +120,7 @@ impl FollowArgs {
             every: self.every,
             snapshot_every: self.snapshot_every,
             log_limit: self.log_limit,
+            throttle: self.throttle,
             compression: self.compression,
             sign: self.sign.clone(),
             no_sign: self.no_sign,
