@@ -76,7 +76,7 @@ impl Drop for Ledger {
 impl Ledger {
     fn new(encrypted: bool, on_store: bool) -> Self {
         let dir = Dir::new();
-        let server = on_store.then(|| OwnServer::start(&dir).expect("an S3 server"));
+        let server = on_store.then(|| OwnServer::start(&dir).unwrap());
         let (db, script) = (dir.path("app.db"), dir.path("writer.py"));
         let archive = match on_store {
             true => format!("s3://{}/ledger", std::env::var("TDEKIT_TEST_S3_BUCKET").unwrap()),
