@@ -34,8 +34,8 @@ impl Copied {
 /// bytes are durable. Nothing may be there. The caller verifies it.
 ///
 /// # Errors
-/// `Unsound` if the media set has a finding; `NoBackupThere`; `MissingFamily`; `Option` for a wrong number of
-/// targets; `Exists`; those of reading and writing.
+/// `Unsound` if the media set has a finding; `NoBackupThere`; `MissingFamily`; `Option` for a wrong
+/// number of targets; `Exists`; those of reading and writing.
 pub fn copy(media: &Media, to: &[Place], run: &Run<'_>) -> Result<Copied, RunError> {
     refuse_unsound(media)?;
     let object = to.iter().map(Place::shown).find(|name| is_object_name(name));

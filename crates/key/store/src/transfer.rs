@@ -174,7 +174,8 @@ impl Unlocked {
     /// [`Self::mark_backed_up`].
     ///
     /// # Errors
-    /// `AgentOnlyOpens`, `CertificateMissing`, `PrivateKeyMissing`, `BadSecret` for an empty password.
+    /// `AgentOnlyOpens`, `CertificateMissing`, `PrivateKeyMissing`; `BadSecret` for an empty
+    /// password.
     pub fn export_pem(
         &self,
         name_or_thumbprint: &str,

@@ -302,7 +302,7 @@ pub(crate) fn header(path: &Path) -> Result<Option<Header>, Error> {
     }
 }
 
-/// Returns 33111 if the key store has the private key of no certificate that wraps the key in force.
+/// Returns 33111 if the key store has no private key of a certificate that wraps the key in force.
 pub(crate) fn missing_certificate(path: &Path, keys: &Keys) -> Option<Error> {
     let header = header(path).ok()??;
     let wrapped = wrapped_of(&header.dek(header.current)?.recipients).ok()?;

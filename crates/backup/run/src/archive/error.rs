@@ -42,7 +42,7 @@ pub enum ArchiveError {
         archive: String,
     },
     /// A database has another page size in the archive.
-    #[error("{} has pages of {own} bytes, and the archive's new chain of {page_size}", .path.display())]
+    #[error("{} has pages of {own} bytes, the archive's new chain of {page_size}", .path.display())]
     OtherPageSize {
         /// The standby.
         path: PathBuf,

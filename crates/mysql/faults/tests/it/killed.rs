@@ -72,8 +72,8 @@ fn killer(calls: &str, at: u32) -> Vec<OsString> {
     words.map(OsString::from).collect()
 }
 
-/// Makes tables and keys in one connection, and so in one thread, until the server ends. Returns the
-/// number of acknowledged rows, and of all.
+/// Makes tables and keys in one connection, and so in one thread, until the server ends. Returns
+/// the number of acknowledged rows, and of all.
 fn work(server: &Server) -> (usize, usize) {
     let round = |round: u32| {
         [
