@@ -5,7 +5,8 @@
 //! | the C interface, without a server | `library` |
 //! | tables, logs, restarts, rotation, reloads, leaks; two servers; a store away | `life` |
 //! | keys that are damaged, foreign or gone | `damage` |
-//! | killed while keys are made and stored | `killed` |
+//! | a remote clone and a group, each server with a store of its own | `groups` |
+//! | killed while keys are made and stored, and in each call that stores them | `killed` |
 //! | the verbs of `tdekit mysql` | `verbs` |
 //!
 //! Where no MySQL server was fetched (`cargo xtask mysql true` does), all but `library` skip, and
