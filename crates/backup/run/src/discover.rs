@@ -35,8 +35,9 @@ pub struct Unreadable {
     pub error: String,
 }
 
-/// A media set on an object store by its address, or why it cannot be read as one.
-pub(crate) type Below = (String, Result<MediaHeader, RunError>);
+/// An object by its address: the header of a media set, `None` if it does not begin like one, or why
+/// it cannot be read as one.
+pub(crate) type Below = (String, Result<Option<MediaHeader>, RunError>);
 
 /// The media sets at a root.
 #[derive(Debug, Default)]
@@ -47,6 +48,8 @@ pub(crate) struct Discovered {
     pub(crate) media: BTreeMap<[u8; 16], Vec<Place>>,
     /// What could not be read.
     pub(crate) unreadable: Vec<Unreadable>,
+    /// Files and objects that do not begin like media sets, as users name them.
+    pub(crate) others: Vec<String>,
 }
 
 impl Root {
@@ -124,7 +127,7 @@ impl Root {
                         header.ok_or(RunError::NotMedia { media: place.shown() })
                     })
                 });
-                found.add(place.clone(), header);
+                found.add(place.clone(), header.map(Some));
             }
         }
         Ok(found)
@@ -153,6 +156,12 @@ impl MediaSets {
     #[must_use]
     pub fn unreadable(&self) -> &[Unreadable] {
         &self.found.unreadable
+    }
+
+    /// Returns the files and objects that do not begin like media sets, as users name them.
+    #[must_use]
+    pub fn others(&self) -> &[String] {
+        &self.found.others
     }
 }
 
@@ -192,9 +201,8 @@ impl Discovered {
                 continue;
             }
             match metadata.is_file().then(|| header_of(&path)) {
-                Some(Ok(Some(header))) => self.add(Place::File(path), Ok(header)),
-                Some(Err(error)) => self.add(Place::File(path), Err(error)),
-                Some(Ok(None)) | None => {}
+                Some(header) => self.add(Place::File(path), header),
+                None => {}
             }
         }
         Ok(())
@@ -221,9 +229,10 @@ impl Discovered {
         self.unreadable.push(Unreadable { path: path.to_owned(), error: error.to_string() });
     }
 
-    fn add(&mut self, place: Place, header: Result<MediaHeader, RunError>) {
+    fn add(&mut self, place: Place, header: Result<Option<MediaHeader>, RunError>) {
         match header {
-            Ok(header) => {
+            Ok(None) => self.others.push(place.shown()),
+            Ok(Some(header)) => {
                 self.files += 1;
                 self.media.entry(header.media_id).or_default().push(place);
             }

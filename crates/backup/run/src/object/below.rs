@@ -15,7 +15,8 @@ use crate::discover::{Below, decode};
 use crate::remove::{Expected, State};
 use crate::{ObjectFault, RunError};
 
-/// Finds the media sets whose address begins with `prefix`, which ends with a slash.
+/// Finds the media sets whose address begins with `prefix`, which ends with a slash, and the other
+/// objects there.
 ///
 /// # Errors
 /// [`RunError::Object`].
@@ -42,14 +43,14 @@ pub(crate) fn media_below(prefix: &str, options: &ObjectOptions) -> Result<Vec<B
     Ok(media_of(access, found))
 }
 
-/// Returns the media sets of the objects that begin like one.
+/// Returns the objects, without the later parts of media sets.
 fn media_of(access: &Access, found: Vec<(Path, Vec<u8>)>) -> Vec<Below> {
     let mut media: Vec<(Path, String, Result<MediaHeader, RunError>)> = Vec::new();
-    let mut parts = Vec::new();
+    let (mut parts, mut others) = (Vec::new(), Vec::new());
     for (key, head) in found {
         let address = access.address_of(&key);
         match decode(&head, &address) {
-            Ok(None) => {}
+            Ok(None) => others.push((address, Ok(None))),
             Ok(Some(header)) if header.part > 0 => parts.push((key, address, header)),
             Ok(Some(header)) => media.push((key, address, Ok(header))),
             Err(error) => media.push((key, address, Err(error))),
@@ -62,8 +63,8 @@ fn media_of(access: &Access, found: Vec<(Path, Vec<u8>)>) -> Vec<Below> {
         base.is_none_or(|base| part_of(base, key) != Some(header.part))
     });
     drop(bases);
-    let mut media: Vec<Below> =
-        media.into_iter().map(|(_, address, header)| (address, header)).collect();
+    let media = media.into_iter().map(|(_, address, header)| (address, header.map(Some)));
+    let mut media: Vec<Below> = media.chain(others).collect();
     media.extend(parts.into_iter().map(|(_, address, _)| {
         let error = RunError::NoPart { media: address.clone(), part: 0 };
         (address, Err(error))

@@ -23,6 +23,10 @@ use crate::{
     date_of_ms,
 };
 
+/// The beginning of the description of a set that holds a binary log of MariaDB; the length of the
+/// server's file follows. Rules of retention do not apply to it.
+pub const BINARY_LOG: &str = "MariaDB binary log of bytes: ";
+
 pub use self::rules::Rules;
 
 /// What to prune, and how.
@@ -298,12 +302,14 @@ impl Candidates<'_> {
 }
 
 /// Returns a text that is the same for all sets of a database: its file id, which it keeps when it
-/// is moved, otherwise where it was and on which machine.
+/// is moved, otherwise where it was and on which machine. `None` for a binary log, which the backups
+/// of another place need.
 fn database_of(set: &SetInfo) -> Option<String> {
     let SetInfo { database_id, database_name: name, path, host, .. } = set;
     match set.source {
         SourceKind::Database if *database_id != [0; 16] => Some(hex::encode(database_id)),
         _ if name.is_empty() => None,
+        SourceKind::Stream if set.description.starts_with(BINARY_LOG) => None,
         SourceKind::Database => Some(format!("database\0{host}\0{path}\0{name}")),
         SourceKind::Stream => Some(format!("stream\0{host}\0{name}")),
     }

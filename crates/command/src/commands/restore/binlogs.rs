@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use tdekit_backup_run::archive::{Archive, ArchivePlace, At};
 use tdekit_backup_run::place::{Opened, Place, is_missing};
+use tdekit_backup_run::retention::BINARY_LOG;
 use tdekit_backup_run::signature::{refuse_wrong, require_signed};
 use tdekit_backup_run::stream::StreamFile;
 use tdekit_backup_run::{
@@ -23,13 +24,10 @@ use crate::error::CommandError;
 
 /// The end of the names of the archive's files and objects.
 pub(crate) const SUFFIX: &str = ".binlog";
-/// The beginning of the description of its sets; the length of the server's file follows.
-const DESCRIPTION: &str = "MariaDB binary log of bytes: ";
-
 /// Returns the description of the set of a log.
 #[cfg(feature = "mariadb")]
 pub(crate) fn description_of(bytes: u64) -> String {
-    format!("{DESCRIPTION}{bytes}")
+    format!("{BINARY_LOG}{bytes}")
 }
 
 /// A binary log in an archive.
@@ -72,7 +70,7 @@ pub(super) fn found(arguments: &[OsString]) -> Result<Option<Root>, CommandError
 }
 
 fn is_log(set: &SetInfo) -> bool {
-    set.source == SourceKind::Stream && set.description.starts_with(DESCRIPTION)
+    set.source == SourceKind::Stream && set.description.starts_with(BINARY_LOG)
 }
 
 /// Lists an archive.
@@ -81,12 +79,20 @@ fn is_log(set: &SetInfo) -> bool {
 /// Those of its place; `Usage` for two logs of one number.
 pub(crate) fn held(root: &Root) -> Result<Held, CommandError> {
     let mut sets = MediaSets::find(root, &Shown::default())?;
-    let mut logs = BTreeMap::new();
-    for (_, opened) in sets.by_ref() {
-        let [set] = opened.media.sets() else { continue };
+    let (mut logs, mut wrong) = (BTreeMap::new(), Vec::new());
+    for (places, opened) in sets.by_ref() {
+        let [set] = opened.media.sets() else {
+            wrong.extend(places.iter().map(Place::shown).filter(|it| is_named_as_log(it)));
+            continue;
+        };
+        let own = format!("{}{SUFFIX}", set.name);
+        let is_own = |name: &String| name.rsplit('/').next() == Some(own.as_str());
+        wrong.extend(
+            places.iter().map(Place::shown).filter(|it| is_named_as_log(it) && !is_own(it)),
+        );
         let number = set.name.rsplit_once('.').and_then(|(_, digits)| digits.parse::<u64>().ok());
         let Some(number) = number.filter(|_| is_log(set)) else { continue };
-        let length = set.description.strip_prefix(DESCRIPTION).and_then(|it| it.parse().ok());
+        let length = set.description.strip_prefix(BINARY_LOG).and_then(|it| it.parse().ok());
         let (name, bytes) = (set.name.clone(), length.unwrap_or(set.payload_bytes));
         if let Some(HeldLog { name: other, .. }) =
             logs.insert(number, HeldLog { opened, name: name.clone(), bytes })
@@ -96,8 +102,14 @@ pub(crate) fn held(root: &Root) -> Result<Held, CommandError> {
         }
     }
     let unreadable = sets.unreadable().iter();
-    let unreadable = unreadable.map(|it| format!("{}: {}", it.path.display(), it.error)).collect();
-    Ok(Held { logs, unreadable })
+    let unreadable = unreadable.map(|it| format!("{}: {}", it.path.display(), it.error));
+    wrong.extend(sets.others().iter().filter(|it| is_named_as_log(it)).cloned());
+    let wrong = wrong.into_iter().map(|name| format!("{name} does not hold the log of its name"));
+    Ok(Held { logs, unreadable: unreadable.chain(wrong).collect() })
+}
+
+fn is_named_as_log(name: &str) -> bool {
+    name.ends_with(SUFFIX)
 }
 
 /// Writes the logs to a new directory, and shows how they are replayed.
@@ -106,6 +118,7 @@ pub(super) fn restore(
     global: &GlobalArgs,
     root: Root,
 ) -> Result<(), CommandError> {
+    refuse_options(args)?;
     let stop = match args.at {
         None | Some(At::Latest) => None,
         Some(At::Time(time_ms)) => Some(time_ms),
@@ -154,6 +167,29 @@ pub(super) fn restore(
             ),
         }
         .into()),
+    }
+}
+
+/// Refuses options that mean nothing for a directory of logs.
+fn refuse_options(args: &RestoreArgs) -> Result<(), CommandError> {
+    let given = [
+        (args.json, "--json"),
+        (args.follow, "--follow"),
+        (args.position.is_some(), "--position"),
+        (args.latest_readable, "--latest-readable"),
+        (args.database.is_some(), "--database"),
+        (args.replace, "--replace"),
+        (args.plain, "--plain"),
+        (!args.certificate.is_empty(), "--certificate"),
+        (args.check, "--check"),
+        (args.to == Path::new("-"), "--to -"),
+    ];
+    match given.into_iter().find(|(is_given, _)| *is_given) {
+        Some((_, option)) => {
+            let told = format!("{option} is not for an archive of binary logs");
+            Err(CommandError::usage(told))
+        }
+        None => Ok(()),
     }
 }
 

@@ -1,8 +1,8 @@
 //! A database from an archive, as it was at a point.
 
-use tdekit_backup_run::UnwrapSecret;
-use tdekit_backup_run::archive::{Archive, ArchivePlace, At, PassedObject, Point};
+use tdekit_backup_run::archive::{Archive, ArchivePlace, At, HeldChain, PassedObject, Point};
 use tdekit_backup_run::place::{Place, open};
+use tdekit_backup_run::{UnwrapSecret, date_of_ms};
 use tdekit_console::{GlobalArgs, output};
 
 use super::{Passed, RestoreArgs, Work, warn_expired};
@@ -49,6 +49,9 @@ pub(super) fn restore(
         found.refuse_plain()?;
     }
     let (chain, point) = found.open(unwrap)?;
+    if let At::Time(asked_ms) = at {
+        warn_of_seam(&archive, unwrap, (point, asked_ms))?;
+    }
     let full = Place::of(archive.object(found.first()).as_ref());
     let opened = open(std::slice::from_ref(&full))?;
     if let Some(keys) = &keys {
@@ -69,4 +72,27 @@ pub(super) fn restore(
     work.check_policy()?;
     work.database(&[full])?;
     Ok(point)
+}
+
+/// Says that transactions may be missing: the time lies between the end of a chain and the full set
+/// of the next one.
+fn warn_of_seam(
+    archive: &Archive,
+    unwrap: Option<&dyn UnwrapSecret>,
+    (point, asked_ms): (Point, i64),
+) -> Result<(), CommandError> {
+    let chains = archive.chains()?;
+    let ends = |pair: &&[HeldChain]| pair.first().is_some_and(|chain| chain.last == point.number);
+    let Some([_, next]) = chains.windows(2).find(ends) else { return Ok(()) };
+    let (_, last) = archive.chain(At::Transaction(point.number, None))?.open(unwrap)?;
+    if asked_ms > point.time_ms && last.transaction == point.transaction {
+        output::warning(format_args!(
+            "whatever was committed after {} and before {}, when the next chain began ({}), is not \
+             in this state: no log set has it",
+            date_of_ms(point.time_ms),
+            date_of_ms(next.begun_ms),
+            next.why
+        ));
+    }
+    Ok(())
 }

@@ -108,13 +108,36 @@ fn closed_logs_are_shipped_once_and_a_gap_is_told() {
 
     // A flipped bit: nothing is written.
     let broken = logs.join(&shipped[0]);
-    let mut bytes = fs::read(&broken).unwrap();
+    let intact = fs::read(&broken).unwrap();
+    let mut bytes = intact.clone();
     let block = bytes.windows(4).position(|it| it == b"tblk").unwrap();
     bytes[block + 100] ^= 1;
     fs::write(&broken, bytes).unwrap();
     let none = rig.path("none");
-    assert_eq!(rig.run_tdekit(&["restore", text(&logs), "--to", text(&none)]).code, 4);
-    assert!(!none.exists());
+    let refused = || {
+        let run = rig.run_tdekit(&["restore", text(&logs), "--to", text(&none)]);
+        assert_eq!(run.code, 4, "{}", run.err);
+        assert!(!none.exists());
+    };
+    refused();
+    // As little with an object that is not a log any more, or holds another one.
+    fs::write(&broken, &intact).unwrap();
+    let last = logs.join(shipped.last().unwrap());
+    let other = [intact.as_slice(), &intact[..intact.len() / 2], b"XXXX", &[]];
+    for (object, skipped) in [(&broken, 1), (&last, 0)] {
+        let whole = fs::read(object).unwrap();
+        // The first log is no other log in its own place.
+        for bytes in other.iter().skip(skipped) {
+            fs::write(object, bytes).unwrap();
+            refused();
+        }
+        fs::write(object, whole).unwrap();
+    }
+    for (option, value) in [("--position", "1"), ("--json", ""), ("--database", "app")] {
+        let more = [option, value].into_iter().filter(|word| !word.is_empty());
+        let words = ["restore", text(&logs), "--to", text(&none)].into_iter().chain(more);
+        assert_eq!(rig.run_tdekit(&words.collect::<Vec<_>>()).code, 2, "{option}");
+    }
     // The server begins anew: nothing is mixed.
     server.sql("RESET MASTER; FLUSH BINARY LOGS").unwrap();
     let run = rig.run_tdekit(&archive(&socket, &logs, &["--once"]));
