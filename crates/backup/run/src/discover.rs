@@ -35,8 +35,8 @@ pub struct Unreadable {
     pub error: String,
 }
 
-/// An object by its address: the header of a media set, `None` if it does not begin like one, or why
-/// it cannot be read as one.
+/// An object by its address: the header of a media set, `None` if it does not begin like one, or
+/// why it cannot be read as one.
 pub(crate) type Below = (String, Result<Option<MediaHeader>, RunError>);
 
 /// The media sets at a root.
@@ -200,9 +200,9 @@ impl Discovered {
                 }
                 continue;
             }
-            match metadata.is_file().then(|| header_of(&path)) {
-                Some(header) => self.add(Place::File(path), header),
-                None => {}
+            if metadata.is_file() {
+                let header = header_of(&path);
+                self.add(Place::File(path), header);
             }
         }
         Ok(())

@@ -302,8 +302,8 @@ impl Candidates<'_> {
 }
 
 /// Returns a text that is the same for all sets of a database: its file id, which it keeps when it
-/// is moved, otherwise where it was and on which machine. `None` for a binary log, which the backups
-/// of another place need.
+/// is moved, otherwise where it was and on which machine. `None` for a binary log, which backups of
+/// another place need.
 fn database_of(set: &SetInfo) -> Option<String> {
     let SetInfo { database_id, database_name: name, path, host, .. } = set;
     match set.source {

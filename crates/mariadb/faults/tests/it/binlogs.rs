@@ -106,6 +106,17 @@ fn closed_logs_are_shipped_once_and_a_gap_is_told() {
     assert!(run.err.contains("nothing is replayed across that"), "{}", run.err);
     assert_eq!(names(&gap).len(), shipped.len() + 1, "what is there was written out");
 
+    damage_is_refused(&rig, &logs, &shipped);
+    // The server begins anew: nothing is mixed.
+    server.sql("RESET MASTER; FLUSH BINARY LOGS").unwrap();
+    let run = rig.run_tdekit(&archive(&socket, &logs, &["--once"]));
+    assert_eq!(run.code, 1, "{}", run.err);
+    assert!(run.err.contains("begun anew"), "{}", run.err);
+    server.stop().unwrap();
+}
+
+/// Damages objects of an archive in turn: nothing is written out.
+fn damage_is_refused(rig: &Rig, logs: &Path, shipped: &[String]) {
     // A flipped bit: nothing is written.
     let broken = logs.join(&shipped[0]);
     let intact = fs::read(&broken).unwrap();
@@ -115,7 +126,7 @@ fn closed_logs_are_shipped_once_and_a_gap_is_told() {
     fs::write(&broken, bytes).unwrap();
     let none = rig.path("none");
     let refused = || {
-        let run = rig.run_tdekit(&["restore", text(&logs), "--to", text(&none)]);
+        let run = rig.run_tdekit(&["restore", text(logs), "--to", text(&none)]);
         assert_eq!(run.code, 4, "{}", run.err);
         assert!(!none.exists());
     };
@@ -135,15 +146,9 @@ fn closed_logs_are_shipped_once_and_a_gap_is_told() {
     }
     for (option, value) in [("--position", "1"), ("--json", ""), ("--database", "app")] {
         let more = [option, value].into_iter().filter(|word| !word.is_empty());
-        let words = ["restore", text(&logs), "--to", text(&none)].into_iter().chain(more);
+        let words = ["restore", text(logs), "--to", text(&none)].into_iter().chain(more);
         assert_eq!(rig.run_tdekit(&words.collect::<Vec<_>>()).code, 2, "{option}");
     }
-    // The server begins anew: nothing is mixed.
-    server.sql("RESET MASTER; FLUSH BINARY LOGS").unwrap();
-    let run = rig.run_tdekit(&archive(&socket, &logs, &["--once"]));
-    assert_eq!(run.code, 1, "{}", run.err);
-    assert!(run.err.contains("begun anew"), "{}", run.err);
-    server.stop().unwrap();
 }
 
 /// Backs up a server through `tdekit backup --stdin`. `lsn` gets what the next incremental backup
