@@ -299,7 +299,7 @@ fn a_redirect_is_not_followed() {
 fn a_service_that_is_slow_or_gone_is_told_in_time() {
     let silence = |_: &crate::service::Asked| Answer::Silence(Duration::from_secs(30));
     let (told, took, _) = opened_with("2", silence);
-    assert!(told.contains("away, tried once in 1.9 s: no answer"), "{told}");
+    assert!(told.contains("away, tried once in 1.") && told.contains(" s: no answer"), "{told}");
     assert!(took < Duration::from_secs(20), "{took:?}");
 
     let transit = Transit::new("aes256-gcm96");
