@@ -4,10 +4,10 @@ use tdekit_backup_media::{MEDIA_HEADER_LEN, TRAILER_LEN};
 
 use crate::archive::{ArchiveError, is_object_name};
 use crate::media::volume::Volume;
-use crate::place::{Place, targets};
+use crate::place::{Place, targets_kept};
 use crate::progress::Meter;
-use crate::target::{Append, AppendAt};
-use crate::{FindingReport, Media, Run, RunError};
+use crate::target::{Append, AppendAt, Target};
+use crate::{FindingReport, Media, Run, RunError, Storage};
 
 /// Bytes that are read at once.
 const PIECE_LEN: usize = 1 << 20;
@@ -36,7 +36,12 @@ impl Copied {
 /// # Errors
 /// `Unsound` if the media set has a finding; `NoBackupThere`; `MissingFamily`; `Option` for a wrong
 /// number of targets; `Exists`; those of reading and writing.
-pub fn copy(media: &Media, to: &[Place], run: &Run<'_>) -> Result<Copied, RunError> {
+pub fn copy(
+    media: &Media,
+    to: &[Place],
+    storage: &Storage,
+    run: &Run<'_>,
+) -> Result<Copied, RunError> {
     refuse_unsound(media)?;
     let object = to.iter().map(Place::shown).find(|name| is_object_name(name));
     object.map_or(Ok(()), |object| Err(ArchiveError::NoBackupThere { object }))?;
@@ -61,7 +66,8 @@ pub fn copy(media: &Media, to: &[Place], run: &Run<'_>) -> Result<Copied, RunErr
     let meter = Meter::new(run, Some(total));
     let mut prepared = Vec::new();
     for ((volume, places), bytes) in pairs.into_iter().zip(sizes) {
-        prepared.push(write(volume, places, bytes, &meter)?);
+        let targets = targets_kept(places, bytes, storage)?;
+        prepared.push(write(volume, targets, &meter)?);
     }
     let mut done = Copied { bytes: total, copies: Vec::new() };
     for Written { copies, trailer } in prepared {
@@ -100,12 +106,11 @@ fn refuse_unsound(media: &Media) -> Result<(), RunError> {
 /// Writes all but the trailer at the end, and waits until it is durable.
 fn write(
     volume: &Volume,
-    places: &[Place],
-    bytes: u64,
+    targets: Vec<Box<dyn Target>>,
     meter: &Meter<'_>,
 ) -> Result<Written, RunError> {
     let mut copies = Vec::new();
-    for mut target in targets(places, bytes)? {
+    for mut target in targets {
         if target.open()?.is_some() {
             return Err(RunError::Exists { path: target.name().into() });
         }

@@ -66,7 +66,8 @@ pub use media::{Chain, Media, RestoreOutcome, SignatureCheck, VerifyReport};
 pub use object::{ObjectMedia, ObjectOptions, ObjectTarget, is_object_address};
 pub use operator::{Notice, Operator};
 pub use options::{
-    BackupJob, Compression, DatabaseSource, Encryption, Labels, Layout, Mode, Source, StreamSource,
+    BackupJob, Compression, DatabaseSource, Encryption, Labels, Layout, Mode, ObjectLock, Source,
+    Storage, StreamSource,
 };
 pub use sink::PageSink;
 pub use target::{Append, AppendAt, MediaSource, Target};

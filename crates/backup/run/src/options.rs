@@ -186,3 +186,21 @@ impl fmt::Debug for BackupJob<'_> {
             .finish_non_exhaustive()
     }
 }
+
+/// How a store keeps new objects.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Storage {
+    /// Storage class, such as `STANDARD_IA`; `None` for the bucket's own.
+    pub class: Option<String>,
+    /// Lock of each object.
+    pub lock: Option<ObjectLock>,
+}
+
+/// The time for which nobody can remove or replace an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ObjectLock {
+    /// Number of days from when the object is made.
+    pub days: u32,
+    /// True if no right of any user ends it early.
+    pub compliance: bool,
+}

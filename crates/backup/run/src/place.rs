@@ -11,7 +11,7 @@ use tdekit_backup_media::{MEDIA_HEADER_LEN, MediaHeader};
 
 use crate::{
     Append, AppendAt, CatalogDevice, FileMedia, FileTarget, Media, MediaSource, ObjectFault,
-    RunError, Target, stores,
+    RunError, Storage, Target, stores,
 };
 
 /// The name of standard output and input.
@@ -67,10 +67,13 @@ impl Place {
     ///
     /// # Errors
     /// `Option` for an address of an unknown store, `Object` for one without credentials.
-    fn target(&self, expected_bytes: u64) -> Result<Box<dyn Target>, RunError> {
+    fn target(&self, expected_bytes: u64, storage: &Storage) -> Result<Box<dyn Target>, RunError> {
+        if !matches!(self, Self::Object(_)) {
+            refuse_storage(&self.shown(), storage)?;
+        }
         Ok(match self {
             Self::File(path) => Box::new(FileTarget::new(path)),
-            Self::Object(address) => stores::target(address, expected_bytes)?,
+            Self::Object(address) => stores::target(address, expected_bytes, storage)?,
             Self::Standard => Box::new(StandardOutput),
         })
     }
@@ -170,7 +173,31 @@ pub fn is_media(path: &Path) -> bool {
 /// # Errors
 /// As [`Place::source`].
 pub fn targets(places: &[Place], expected_bytes: u64) -> Result<Vec<Box<dyn Target>>, RunError> {
-    places.iter().map(|place| place.target(expected_bytes)).collect()
+    targets_kept(places, expected_bytes, &Storage::default())
+}
+
+/// As [`targets`], for objects that are kept in the given way.
+///
+/// # Errors
+/// As there; `Option` for a file if there is a way.
+pub fn targets_kept(
+    places: &[Place],
+    expected_bytes: u64,
+    storage: &Storage,
+) -> Result<Vec<Box<dyn Target>>, RunError> {
+    places.iter().map(|place| place.target(expected_bytes, storage)).collect()
+}
+
+/// Refuses a storage class and a lock for a place that is not on an object store.
+///
+/// # Errors
+/// `Option`.
+pub(crate) fn refuse_storage(place: &str, storage: &Storage) -> Result<(), RunError> {
+    if *storage == Storage::default() {
+        return Ok(());
+    }
+    let reason = format!("{place} is not on an object store, which alone has locks and classes");
+    Err(RunError::Option { what: "storage", reason })
 }
 
 fn is_address(text: &str) -> bool {

@@ -7,7 +7,7 @@ use crate::discover::Below;
 #[cfg(feature = "object-stores")]
 use crate::object::Prefix;
 use crate::remove::{Expected, State};
-use crate::{MediaSource, RunError, Target};
+use crate::{MediaSource, RunError, Storage, Target};
 #[cfg(feature = "object-stores")]
 use crate::{ObjectMedia, ObjectOptions, ObjectTarget, is_object_address};
 
@@ -17,9 +17,14 @@ use crate::{ObjectMedia, ObjectOptions, ObjectTarget, is_object_address};
 /// # Errors
 /// `Option` for an address of an unknown store, `Object` for one without credentials.
 #[cfg(feature = "object-stores")]
-pub(crate) fn target(address: &str, expected_bytes: u64) -> Result<Box<dyn Target>, RunError> {
+pub(crate) fn target(
+    address: &str,
+    expected_bytes: u64,
+    storage: &Storage,
+) -> Result<Box<dyn Target>, RunError> {
     known(address)?;
-    let options = ObjectOptions { expected_bytes, ..ObjectOptions::default() };
+    let storage = storage.clone();
+    let options = ObjectOptions { expected_bytes, storage, ..ObjectOptions::default() };
     Ok(Box::new(ObjectTarget::new(address, &options)?))
 }
 
@@ -38,9 +43,13 @@ pub(crate) fn source(address: &str) -> Result<Arc<dyn MediaSource>, RunError> {
 /// # Errors
 /// As [`target`].
 #[cfg(feature = "object-stores")]
-pub(crate) fn objects(address: &str, claimant: Option<&str>) -> Result<Arc<dyn Objects>, RunError> {
+pub(crate) fn objects(
+    address: &str,
+    claimant: Option<&str>,
+    storage: &Storage,
+) -> Result<Arc<dyn Objects>, RunError> {
     known(address)?;
-    Ok(Arc::new(Prefix::new(address, claimant)?))
+    Ok(Arc::new(Prefix::new(address, claimant, storage)?))
 }
 
 /// Refuses the address: this build has no object stores.
@@ -48,7 +57,11 @@ pub(crate) fn objects(address: &str, claimant: Option<&str>) -> Result<Arc<dyn O
 /// # Errors
 /// `Option`, always.
 #[cfg(not(feature = "object-stores"))]
-pub(crate) fn objects(address: &str, _: Option<&str>) -> Result<Arc<dyn Objects>, RunError> {
+pub(crate) fn objects(
+    address: &str,
+    _: Option<&str>,
+    _: &Storage,
+) -> Result<Arc<dyn Objects>, RunError> {
     Err(absent(address))
 }
 
@@ -101,7 +114,7 @@ fn known(address: &str) -> Result<(), RunError> {
 /// # Errors
 /// `Option`, always.
 #[cfg(not(feature = "object-stores"))]
-pub(crate) fn target(address: &str, _: u64) -> Result<Box<dyn Target>, RunError> {
+pub(crate) fn target(address: &str, _: u64, _: &Storage) -> Result<Box<dyn Target>, RunError> {
     Err(absent(address))
 }
 

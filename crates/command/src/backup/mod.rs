@@ -6,5 +6,6 @@ pub(crate) mod many;
 pub(crate) mod new_store;
 pub(crate) mod progress;
 pub(crate) mod report;
+pub(crate) mod storage;
 pub(crate) mod trial;
 pub(crate) mod value;

@@ -20,7 +20,7 @@ use tdekit_backup_run::input::Input;
 use tdekit_backup_run::labels::{host, now_ms, program, user};
 use tdekit_backup_run::logged::BackupEntry;
 use tdekit_backup_run::place;
-use tdekit_backup_run::place::{Opened, Place, is_missing, open, targets};
+use tdekit_backup_run::place::{Opened, Place, is_missing, open, targets_kept};
 use tdekit_backup_run::signature::Signer;
 use tdekit_backup_run::uses::{forget_uses, known_databases, note_uses, uses_of};
 use tdekit_backup_run::{
@@ -35,6 +35,7 @@ use tdekit_sqlite_convert::{FileKind, header_of, is_another, refuse_lost};
 use crate::backup::many::{self, Subject};
 use crate::backup::progress::{Reporter, rate, run as steer};
 use crate::backup::report::{SetReport, compression_of, ratio, size, warn_findings};
+use crate::backup::storage::StorageArgs;
 use crate::backup::value::{parse_bytes, parse_compression, parse_encryption, parse_expire};
 use crate::error::CommandError;
 use crate::open::open_store_for;
@@ -128,6 +129,8 @@ pub(crate) struct BackupArgs {
     /// ones
     #[arg(long)]
     mixed: bool,
+    #[command(flatten)]
+    storage: StorageArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -279,11 +282,12 @@ fn back_up_one(args: &BackupArgs, global: &GlobalArgs) -> Result<Option<Made>, C
     let expected = expected.map_or(0, |file| file.len());
     let reporter = Reporter::new("backup", args.stats);
     let report = |progress| reporter.at(progress);
-    let outcome =
-        backup(job, targets(&places, expected)?, &steer(args.threads, args.throttle, &report))?;
+    let storage = args.storage.storage();
+    let to = targets_kept(&places, expected, &storage)?;
+    let outcome = backup(job, to, &steer(args.threads, args.throttle, &report))?;
     let elapsed = reporter.end();
     if let Some(signer) = signer.as_ref().filter(|_| !outcome.signed) {
-        sign(targets(&places, 0)?, &outcome, signer)?;
+        sign(targets_kept(&places, 0, &storage)?, &outcome, signer)?;
     }
     let chosen = chosen.as_ref().map(|(chosen, wrapping)| (chosen, wrapping.store()));
     forget_uses(global, &replaced);

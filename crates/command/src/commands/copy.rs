@@ -18,6 +18,7 @@ use tdekit_key_store::KeyStore;
 
 use crate::backup::progress::{Reporter, run as steer};
 use crate::backup::report::size;
+use crate::backup::storage::StorageArgs;
 use crate::backup::value::parse_bytes;
 use crate::error::CommandError;
 use crate::progress::heed_signals;
@@ -36,6 +37,8 @@ pub(crate) struct CopyArgs {
     /// Most bytes to copy in a second, such as 50MB
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     throttle: Option<u64>,
+    #[command(flatten)]
+    storage: StorageArgs,
     /// Threads that verify the copy [default: as many as there are cores]
     #[arg(long, value_name = "COUNT", default_value = "0", hide_default_value = true)]
     threads: usize,
@@ -73,7 +76,12 @@ pub(crate) fn run(args: &CopyArgs, global: &GlobalArgs) -> Result<(), CommandErr
     refuse_older(global, &source, &from)?;
     let reporter = Reporter::new("copy", None);
     let report = |progress| reporter.at(progress);
-    let copied = copy(&source.media, &to, &steer(args.threads, args.throttle, &report));
+    let copied = copy(
+        &source.media,
+        &to,
+        &args.storage.storage(),
+        &steer(args.threads, args.throttle, &report),
+    );
     reporter.end();
     let copied: Copied = copied?;
     let bytes = copied.bytes;

@@ -50,6 +50,7 @@ mod key_provider_crash;
 mod key_service;
 mod key_token;
 mod mariadb;
+mod object_kept;
 mod overview;
 mod prompt;
 mod prune;

@@ -27,6 +27,11 @@ impl Drop for OwnServer {
 impl OwnServer {
     /// Starts one with its files in `dir`; `None` where the tests have no server.
     pub(crate) fn start(dir: &Dir) -> Option<Self> {
+        Self::start_with(dir, &[])
+    }
+
+    /// As [`Self::start`], with more arguments.
+    pub(crate) fn start_with(dir: &Dir, more: &[String]) -> Option<Self> {
         let endpoint = std::env::var("TDEKIT_TEST_S3_ENDPOINT").ok()?;
         let port = format!("-s3.port={}", endpoint.rsplit(':').next()?);
         let template = processes().find(|arguments| arguments.contains(&port))?;
@@ -48,7 +53,8 @@ impl OwnServer {
                 _ => argument,
             }
         };
-        let arguments: Vec<String> = template.into_iter().map(own).collect();
+        let own = template.into_iter().map(own);
+        let arguments: Vec<String> = own.chain(more.iter().cloned()).collect();
         drop(held);
         let child = spawn(&arguments);
         let server = Self { arguments, child, ports };

@@ -6,14 +6,9 @@ use std::path::{Path, PathBuf};
 
 use object_store::RetryConfig;
 use object_store::aws::{AmazonS3Builder, AwsCredential};
-use tdekit_key_store::{
-    AwsKmsKey, as_header, check_token_file, read_private_file, trimmed_variables,
-};
-use zeroize::Zeroizing;
+use tdekit_key_store::{AwsKmsKey, AwsProfile, as_header, check_token_file, trimmed_variables};
 
 use crate::error::RemoteError;
-
-const MAX_FILE_BYTES: u64 = 256 << 10;
 
 /// Returns the credentials for `key`, in the order of AWS's own programs: a named profile, the
 /// variables, a web identity, the default profile, the role of the container or the machine.
@@ -83,65 +78,12 @@ fn fits_headers(found: &AwsCredential) -> bool {
 }
 
 fn from_file(path: &Path, profile: &str) -> Result<Option<AwsCredential>, RemoteError> {
-    let fault = |reason: String| RemoteError::File { path: path.to_owned(), reason };
-    let bytes =
-        read_private_file(path, MAX_FILE_BYTES).map_err(|error| fault(error.to_string()))?;
-    let Some(bytes) = bytes.map(Zeroizing::new) else { return Ok(None) };
-    let text = std::str::from_utf8(&bytes).map_err(|_| fault("is no text".to_owned()))?;
-    let found = profile_of(text, profile);
-    if !found.iter().all(fits_headers) {
-        return Err(fault("has a control character in a value".to_owned()));
-    }
-    Ok(found)
-}
-
-/// The keys of a profile in a shared credentials file.
-fn profile_of(text: &str, profile: &str) -> Option<AwsCredential> {
-    let (mut key_id, mut secret_key, mut token) = (None, None, None);
-    let mut within = false;
-    for line in text.lines().map(str::trim) {
-        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            within = name.trim() == profile;
-        } else if let (true, Some((name, value))) = (within, line.split_once('=')) {
-            let value = Some(value.trim().to_owned());
-            match name.trim() {
-                "aws_access_key_id" => key_id = value,
-                "aws_secret_access_key" => secret_key = value,
-                "aws_session_token" => token = value,
-                _ => {}
-            }
-        }
-    }
-    Some(AwsCredential { key_id: key_id?, secret_key: secret_key?, token })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_value_that_is_none_of_a_header_is_refused() {
-        use std::os::unix::fs::PermissionsExt;
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("credentials");
-        let keys = "[default]\naws_access_key_id = A\naws_secret_access_key = S\n";
-        for (more, fits) in [("", true), ("aws_session_token = a\u{1}b\n", false)] {
-            std::fs::write(&path, format!("{keys}{more}")).unwrap();
-            std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
-            assert_eq!(from_file(&path, "default").is_ok(), fits, "{more:?}");
-        }
-    }
-
-    #[test]
-    fn a_profile_gives_its_own_keys() {
-        let text = "# comment\n[default]\naws_access_key_id = A\naws_secret_access_key=S=+/\n\n\
-                    [ prod ]\r\naws_access_key_id=B\naws_secret_access_key = T\n\
-                    aws_session_token = X\nregion = eu-west-1\n[half]\naws_access_key_id=C\n";
-        let default = profile_of(text, "default").unwrap();
-        assert_eq!((default.key_id.as_str(), default.secret_key.as_str()), ("A", "S=+/"));
-        assert_eq!(default.token, None);
-        let prod = profile_of(text, "prod").unwrap();
-        assert_eq!((prod.key_id.as_str(), prod.token.as_deref()), ("B", Some("X")));
-        assert!(profile_of(text, "half").is_none() && profile_of(text, "none").is_none());
-    }
+    let found = AwsProfile::read(path, profile)
+        .map_err(|error| RemoteError::File { path: path.to_owned(), reason: error.to_string() })?;
+    let found = found.unwrap_or_default();
+    let (Some(key_id), Some(secret_key)) = (found.key_id, found.secret_key) else {
+        return Ok(None);
+    };
+    let token = found.token.map(|token| token.to_string());
+    Ok(Some(AwsCredential { key_id, secret_key: secret_key.to_string(), token }))
 }

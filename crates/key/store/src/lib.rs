@@ -54,13 +54,13 @@ pub use named_keys::{
     is_key_listing, namespace_of,
 };
 pub use provider::{
-    AGENT_VARIABLE, AgentKey, AgentQuestion, AwsKmsKey, BackupPolicy, Binding, CONFIG_FILE_NAME,
-    KeyService, MIN_KEY_BYTES, OverviewConfig, Pin, Provider, RetentionConfig, ServiceAccess,
-    ServiceAnswer, ServiceKeyName, ServiceOperation, ServiceRequest, TokenAccess, TokenKey, Unlock,
-    VaultKey, ask_services_by_this_program, backup_policy, check_code_file, check_private_file,
-    generate_key_file, generate_token_key, overview_config, password_cost, read_key_file,
-    read_password_file, read_private_file, retention_config, service_key, service_unlock,
-    token_key, unlocks_from_configuration, unlocks_from_environment,
+    AGENT_VARIABLE, AgentKey, AgentQuestion, AwsKmsKey, AwsProfile, BackupPolicy, Binding,
+    CONFIG_FILE_NAME, KeyService, MIN_KEY_BYTES, OverviewConfig, Pin, Provider, RetentionConfig,
+    ServiceAccess, ServiceAnswer, ServiceKeyName, ServiceOperation, ServiceRequest, TokenAccess,
+    TokenKey, Unlock, VaultKey, ask_services_by_this_program, backup_policy, check_code_file,
+    check_private_file, generate_key_file, generate_token_key, overview_config, password_cost,
+    read_key_file, read_password_file, read_private_file, retention_config, service_key,
+    service_unlock, token_key, unlocks_from_configuration, unlocks_from_environment,
 };
 pub use server_keys::{
     FIRST_DERIVATION, NEWEST_DERIVATION, SERVER_KEY_LEN, SERVER_KEYS_FILE_NAME, ServerKeyVersion,

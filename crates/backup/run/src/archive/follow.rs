@@ -17,7 +17,7 @@ use super::source::{Source, Turned};
 use super::state::{FileStamp, State};
 use super::store::Place;
 use crate::labels::now_ms;
-use crate::{Compression, Encryption, Labels, RunError, Sign};
+use crate::{Compression, Encryption, Labels, RunError, Sign, Storage};
 
 /// Interval of looks at the index of the log. A look costs no system call.
 const LOOK: Duration = Duration::from_millis(10);
@@ -56,6 +56,8 @@ pub struct Settings<'a> {
     pub encryption: Option<Encryption<'a>>,
     /// Signs the sets.
     pub signer: Option<&'a dyn Sign>,
+    /// How a store keeps the objects.
+    pub storage: Storage,
     /// Texts.
     pub labels: Labels,
     /// True to begin a chain behind objects that were not shipped from here.

@@ -8,7 +8,7 @@ use super::chain::{At, Point};
 use super::check::{Links, log_ends};
 use super::error::ArchiveError;
 use super::store::{Place, Store};
-use crate::{Chain, Media, Run, RunError, SetInfo, SetKind, UnwrapSecret};
+use crate::{Chain, Media, Run, RunError, SetInfo, SetKind, Storage, UnwrapSecret};
 
 /// Most objects behind a full set that are asked whether they belong to it.
 const MOST_BEHIND: usize = 4;
@@ -80,7 +80,7 @@ impl Archive {
     /// # Errors
     /// `Empty`; `Io`, those of an object store.
     pub fn open(place: &Place) -> Result<Self, RunError> {
-        let store = Store::open(place, None)?;
+        let store = Store::open(place, None, &Storage::default())?;
         let objects = store.list()?;
         if objects.is_empty() {
             return Err(ArchiveError::Empty { archive: place.shown() }.into());

@@ -53,7 +53,7 @@ impl<'a> Shipper<'a> {
         settings: Settings<'a>,
     ) -> Result<(Self, Option<Why>), RunError> {
         let file = StateFile::open(source.path())?;
-        let store = Store::open(place, Some(&file.state.claimant))?;
+        let store = Store::open(place, Some(&file.state.claimant), &settings.storage)?;
         let objects = store.list()?;
         let last = objects.last_key_value().map(|(number, bytes)| (*number, *bytes));
         let mut shipper = Self {

@@ -29,7 +29,7 @@ use super::state::{FileStamp, STANDBY, Shipped, StateFile};
 use super::store::{Place, Store};
 use crate::labels::now_ms;
 use crate::place::is_missing;
-use crate::{Chain, Media, Run, RunError, SetKind, UnwrapSecret};
+use crate::{Chain, Media, Run, RunError, SetKind, Storage, UnwrapSecret};
 
 /// Interval of looks whether the process is to end.
 const LOOK: Duration = Duration::from_millis(50);
@@ -173,7 +173,7 @@ impl<'a> Standby<'a> {
         with: StandbyWith<'a>,
     ) -> Result<Self, RunError> {
         let StandbyRecord { mut file, .. } = record;
-        let store = Store::open(&with.place, None)?;
+        let store = Store::open(&with.place, None, &Storage::default())?;
         let clean = file.state.clean.take();
         let log = std::fs::metadata(with_suffix(path, "-wal")).map_or(0, |log| log.len());
         let same = FileStamp::of(path).is_ok_and(|stamp| clean == Some(stamp)) && log == 0;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use super::names::{name_of, number_of};
 use super::state::FileStamp;
 use crate::output::lock;
-use crate::{FileMedia, FileTarget, Media, MediaSource, RunError, Target, place, stores};
+use crate::{FileMedia, FileTarget, Media, MediaSource, RunError, Storage, Target, place, stores};
 
 /// Largest object that is read as a whole.
 const MAX_WHOLE_BYTES: u64 = 8 << 20;
@@ -97,15 +97,20 @@ impl Store {
     ///
     /// # Errors
     /// `Io`, those of an object store.
-    pub(super) fn open(place: &Place, writer: Option<&str>) -> Result<Self, RunError> {
+    pub(super) fn open(
+        place: &Place,
+        writer: Option<&str>,
+        storage: &Storage,
+    ) -> Result<Self, RunError> {
         let objects: Arc<dyn Objects> = match place {
             Place::Directory(path) => {
+                place::refuse_storage(&path.display().to_string(), storage)?;
                 if writer.is_some() && !path.exists() {
                     make_directory(path)?;
                 }
                 Arc::new(Directory(path.clone()))
             }
-            Place::Prefix(address) => stores::objects(address, writer)?,
+            Place::Prefix(address) => stores::objects(address, writer, storage)?,
         };
         Ok(Self { place: place.clone(), objects, kept: Arc::default() })
     }

@@ -93,7 +93,8 @@ pub(crate) fn is_prefix(text: &str) -> bool {
 pub(super) fn is_work(key: &Path) -> bool {
     let digits = |rest: &str| rest.len() == 16 && rest.bytes().all(|it| it.is_ascii_hexdigit());
     let is = |marker: &str| key.as_ref().rsplit_once(marker).is_some_and(|(_, rest)| digits(rest));
-    is(".claim-") || is(".unfinished-")
+    let claims = |(_, rest): (&str, &str)| digits(rest.rsplit('-').next().unwrap_or_default());
+    key.as_ref().rsplit_once(".claim-").is_some_and(claims) || is(".unfinished-")
 }
 
 /// Returns the key of a part: the key itself, then `KEY.0001`, `KEY.0002`, ...

@@ -192,9 +192,14 @@ impl Access {
         Ok((state, found))
     }
 
-    /// Deletes an object, and checks that it is gone: a store may keep what a lock protects and
+    /// Deletes an object that no lock keeps, and checks that it is gone: a store may keep what a lock protects and
     /// answer with success.
     async fn delete_seen(&self, key: &Path) -> Result<(), ObjectFault> {
+        // On a bucket with versions the deletion would succeed, and only hide it.
+        if let Some(until) = self.locked_until(key).await? {
+            let reason = format!("a lock of the object keeps it until {until}");
+            return Err(ObjectFault::Denied { reason });
+        }
         self.delete(key).await?;
         match self.exists(key).await? {
             false => Ok(()),

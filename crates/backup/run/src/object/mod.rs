@@ -10,12 +10,15 @@
 mod access;
 mod address;
 mod ahead;
+mod aws_files;
 mod below;
 mod claim;
 mod connect;
+mod lock;
 mod media;
 mod pieces;
 mod prefix;
+mod s3;
 mod said;
 mod target;
 #[cfg(test)]
@@ -25,7 +28,7 @@ mod upload;
 use std::fmt;
 use std::time::Duration;
 
-use crate::ObjectFault;
+use crate::{ObjectFault, Storage};
 
 pub use address::is_object_address;
 pub(crate) use address::is_prefix;
@@ -54,6 +57,8 @@ pub struct ObjectOptions {
     /// What the caller's claims on names are recognized by, where it makes sure that no other
     /// process has it: those of one that was killed are then removed at once.
     pub claimant: Option<String>,
+    /// How new objects are kept; only S3 has other ways than its own.
+    pub storage: Storage,
 }
 
 impl Default for ObjectOptions {
@@ -65,6 +70,7 @@ impl Default for ObjectOptions {
             piece_bytes: 8 << 20,
             pieces_in_flight: 2,
             claimant: None,
+            storage: Storage::default(),
         }
     }
 }

@@ -9,7 +9,7 @@ use object_store::path::Path;
 use super::access::{Access, Client, Part};
 use super::{ObjectFault, ObjectMedia, ObjectOptions, ObjectTarget};
 use crate::archive::Objects;
-use crate::{MediaSource, RunError, Target};
+use crate::{MediaSource, RunError, Storage, Target};
 
 /// Time for which a request is retried: who waits for it tries again anyway.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -24,9 +24,14 @@ impl Prefix {
     ///
     /// # Errors
     /// [`RunError::Object`] for an unusable address or settings.
-    pub(crate) fn new(address: &str, claimant: Option<&str>) -> Result<Self, RunError> {
-        let claimant = claimant.map(str::to_owned);
-        let options = ObjectOptions { patience: PATIENCE, claimant, ..ObjectOptions::default() };
+    pub(crate) fn new(
+        address: &str,
+        claimant: Option<&str>,
+        storage: &Storage,
+    ) -> Result<Self, RunError> {
+        let (claimant, storage) = (claimant.map(str::to_owned), storage.clone());
+        let options =
+            ObjectOptions { patience: PATIENCE, claimant, storage, ..ObjectOptions::default() };
         Ok(Self { client: Client::new(address, &options)? })
     }
 

@@ -22,6 +22,14 @@ impl ObjectFault {
     pub(super) fn of(error: &Error) -> Self {
         let said = Said::by(error);
         let reason = said.reason.clone();
+        if said.transport && reason.contains("certificate") {
+            // It will not go away.
+            let reason = format!(
+                "the server's certificate is not accepted: {reason}; AWS_CA_BUNDLE names the file \
+                 of a private authority for S3"
+            );
+            return Self::Configuration { reason };
+        }
         match error {
             Error::NotFound { .. } if said.names_a_bucket() => Self::NoBucket,
             Error::NotFound { .. } => Self::NoObject,

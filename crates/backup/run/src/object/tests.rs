@@ -40,6 +40,7 @@ impl Bucket {
             list: None,
             only_new: None,
             keeps_conditions: true,
+            locks: None,
         };
         let client = Client::with(ADDRESS, Path::from(KEY), connection, &options).unwrap();
         Self { store, client }
@@ -280,8 +281,13 @@ fn append_at_once(keeps_conditions: bool) -> (Vec<u8>, Vec<usize>, Vec<Path>) {
     const WRITERS: usize = 3;
     let met = tokio::sync::Barrier::new(WRITERS);
     let store = Arc::new(Careless { inner: InMemory::new(), writers: WRITERS, met });
-    let connection =
-        Connection { store: Arc::clone(&store) as _, list: None, only_new: None, keeps_conditions };
+    let connection = Connection {
+        store: Arc::clone(&store) as _,
+        list: None,
+        only_new: None,
+        keeps_conditions,
+        locks: None,
+    };
     let options = ObjectOptions::default();
     let clients: Vec<_> = (0..WRITERS)
         .map(|_| Client::with(ADDRESS, Path::from(KEY), connection.clone(), &options).unwrap())
@@ -333,6 +339,7 @@ fn a_claim_keeps_others_out_until_it_is_stale() {
         list: None,
         only_new: None,
         keeps_conditions: false,
+        locks: None,
     };
     let options = ObjectOptions::default();
     let client = Client::with(ADDRESS, Path::from(KEY), connection, &options).unwrap();
@@ -357,6 +364,7 @@ fn a_claimant_takes_its_own_claims_over_and_no_others() {
             list: None,
             only_new: None,
             keeps_conditions: false,
+            locks: None,
         };
         let claimant = Some("cafe".to_owned());
         let options = ObjectOptions { claimant, ..ObjectOptions::default() };

@@ -9,7 +9,10 @@ use std::time::Duration;
 
 use object_store::multipart::PartId;
 use object_store::path::Path;
-use object_store::{MultipartId, ObjectStoreExt, PutMode, PutOptions, PutPayload};
+use object_store::{
+    Attribute, Attributes, MultipartId, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions,
+    PutPayload,
+};
 use tokio::task::JoinHandle;
 
 use super::ObjectFault;
@@ -106,7 +109,12 @@ impl Upload {
             none => {
                 let key = access.uploaded_as(&self.key, self.goal.replaces);
                 let store = &access.connection.store;
-                let create = access.tries(0).make(|| store.create_multipart(&key));
+                let make = || {
+                    let attributes = access.attributes();
+                    let options = PutMultipartOptions { attributes, ..Default::default() };
+                    store.create_multipart_opts(&key, options)
+                };
+                let create = access.tries(0).make(make);
                 let id = Arc::new(self.client.runtime.block_on(create)?);
                 let (coming, done) = (VecDeque::new(), Vec::new());
                 none.insert(Begun { key, id, coming, done, completed: false })
@@ -133,7 +141,8 @@ impl Upload {
         let runtime = Arc::clone(&self.client.runtime);
         runtime.block_on(async {
             if self.goal.replaces {
-                return self.make(trailer).await;
+                self.make(trailer).await?;
+                return self.client.access.check_lock(&self.key).await;
             }
             let access = Arc::clone(&self.client.access);
             let Some(claim) = access.claim(&self.key).await? else {
@@ -147,6 +156,10 @@ impl Upload {
                     true => Ok(()),
                     false => Err(ObjectFault::Exists),
                 }),
+                refused => refused,
+            };
+            let done = match done {
+                Ok(()) => access.check_lock(&self.key).await,
                 refused => refused,
             };
             access.release(&claim).await;
@@ -181,6 +194,7 @@ impl Upload {
 
     /// Removes the uploaded data, and returns the error to report.
     fn fail(&mut self, action: &'static str, fault: ObjectFault) -> RunError {
+        let fault = self.client.access.explained(fault);
         let fault = match self.abandon() {
             Ok(()) => fault,
             Err(_) => {
@@ -315,6 +329,15 @@ impl Access {
         Path::parse(format!("{key}.unfinished-{random:016x}")).unwrap_or_else(|_| key.clone())
     }
 
+    /// Returns the attributes of new objects.
+    fn attributes(&self) -> Attributes {
+        let mut attributes = Attributes::new();
+        if let Some(class) = &self.options.storage.class {
+            attributes.insert(Attribute::StorageClass, class.clone().into());
+        }
+        attributes
+    }
+
     /// Puts a small object with one request.
     async fn put(
         &self,
@@ -325,7 +348,8 @@ impl Access {
         let store = &self.connection.store;
         let put = || {
             let mode = if replaces { PutMode::Overwrite } else { PutMode::Create };
-            store.put_opts(made.key, payload.clone(), PutOptions::from(mode))
+            let options = PutOptions { attributes: self.attributes(), ..PutOptions::from(mode) };
+            store.put_opts(made.key, payload.clone(), options)
         };
         self.tries(made.bytes).make_once(put, || self.is_there(made)).await
     }

@@ -10,5 +10,6 @@ mod differential;
 mod keys;
 mod live;
 mod object_backup;
+mod object_kept;
 mod object_s3;
 mod round_trip;

@@ -6,12 +6,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tdekit_backup_run::Compression;
 use tdekit_backup_run::archive::ArchivePlace;
+use tdekit_backup_run::{Compression, Storage};
 use toml::{Table, Value};
 
 use super::follow::Wanted;
 use crate::backup::many::name_of;
+use crate::backup::storage::{LockMode, days, parse_lock_mode, storage};
 use crate::backup::value::{parse_bytes, parse_compression, parse_encryption};
 use crate::error::CommandError;
 use crate::when::parse_length;
@@ -21,7 +22,7 @@ const LIST: &str = "database";
 /// Keys of a database that say which it is.
 const OWN: [&str; 1] = ["path"];
 /// Keys of a database; before the list they hold for all that say nothing else.
-const COMMON: [&str; 10] = [
+const COMMON: [&str; 13] = [
     "to",
     "certificates",
     "encryption",
@@ -29,6 +30,9 @@ const COMMON: [&str; 10] = [
     "snapshot_every",
     "log_limit",
     "throttle",
+    "object_lock",
+    "object_lock_mode",
+    "storage_class",
     "compression",
     "sign",
     "no_sign",
@@ -128,6 +132,7 @@ impl<'a> Keys<'a> {
             snapshot_every: self.parsed("snapshot_every", parse_length)?.unwrap_or(day),
             log_limit: self.parsed("log_limit", parse_bytes)?.unwrap_or(1_000_000_000),
             throttle: self.parsed("throttle", parse_bytes)?,
+            storage: self.storage()?,
             compression: match self.parsed("compression", parse_compression)? {
                 Some(compression) => compression,
                 None => parse_compression("zstd").unwrap_or(Compression::None),
@@ -143,6 +148,22 @@ impl<'a> Keys<'a> {
             },
             take_over: false,
         })
+    }
+
+    fn storage(&self) -> Result<Storage, String> {
+        let days = match self.value("object_lock") {
+            None => None,
+            Some(Value::Integer(number)) => {
+                Some(days(*number).map_err(|told| format!("object_lock of {}: {told}", self.who))?)
+            }
+            Some(_) => return Err(format!("object_lock of {} is not a number", self.who)),
+        };
+        let mode = self.parsed("object_lock_mode", parse_lock_mode)?;
+        if days.is_none() && mode.is_some() {
+            return Err(format!("{} has object_lock_mode, and no object_lock", self.who));
+        }
+        let class = self.text("storage_class")?.map(str::to_owned);
+        Ok(storage(days, mode.unwrap_or(LockMode::Governance), class))
     }
 
     /// Returns the archive: `{name}` stands for the name of the database's file.
@@ -235,6 +256,29 @@ mod tests {
         assert_eq!((&all[1].to, all[1].every.as_secs()), (&"/etc/tdekit/x".into(), 120));
         assert!(all[1].certificates.is_empty() && all[1].no_sign);
         assert_eq!((all[0].log_limit, all[1].log_limit), (1_000_000_000, 5_000_000));
+    }
+
+    #[test]
+    fn a_lock_and_a_class_are_of_an_object_store() {
+        let of = |more: &str| {
+            of(&format!("{more}\n[[database]]\npath = 'a'\nto = 's3://b/a'\n"))
+                .map(|all| all[0].storage.clone())
+        };
+        assert_eq!(of("").unwrap(), Storage::default());
+        let found = of("object_lock = 30\nstorage_class = 'STANDARD_IA'").unwrap();
+        assert_eq!(found.class.as_deref(), Some("STANDARD_IA"));
+        assert!(found.lock.is_some_and(|lock| lock.days == 30 && !lock.compliance));
+        let strict = of("object_lock = 1\nobject_lock_mode = 'COMPLIANCE'").unwrap();
+        assert!(strict.lock.is_some_and(|lock| lock.compliance));
+        for (text, told) in [
+            ("object_lock = 0", "from 1 to 36500"),
+            ("object_lock = '30'", "not a number"),
+            ("object_lock_mode = 'compliance'", "no object_lock"),
+            ("object_lock = 1\nobject_lock_mode = 'legal'", "neither governance nor compliance"),
+        ] {
+            let refused = of(text).unwrap_err();
+            assert!(refused.contains(told), "{refused}");
+        }
     }
 
     #[test]

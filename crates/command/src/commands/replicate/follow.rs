@@ -19,7 +19,7 @@ use tdekit_backup_run::place::{Place, open};
 use tdekit_backup_run::signature::Signer;
 use tdekit_backup_run::uses::note_uses;
 use tdekit_backup_run::{
-    CertificateNames, Compression, Encryption, Labels, Notice, Operator, RunError, Sign,
+    CertificateNames, Compression, Encryption, Labels, Notice, Operator, RunError, Sign, Storage,
     date_of_ms, downgrade, history,
 };
 use tdekit_console::{Failure, GlobalArgs, output, session};
@@ -43,6 +43,7 @@ pub(super) struct Wanted {
     pub(super) snapshot_every: Duration,
     pub(super) log_limit: u64,
     pub(super) throttle: Option<u64>,
+    pub(super) storage: Storage,
     pub(super) compression: Compression,
     pub(super) sign: Option<String>,
     pub(super) no_sign: bool,
@@ -162,6 +163,7 @@ fn follow_to_the_end(
         snapshot_every: wanted.snapshot_every,
         max_log_bytes: wanted.log_limit,
         throttle_bytes_per_s: wanted.throttle,
+        storage: wanted.storage.clone(),
         compression: wanted.compression,
         encryption: encryption.map(|((chosen, _), recipients)| Encryption {
             algorithm: chosen.algorithm,

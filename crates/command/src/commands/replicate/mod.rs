@@ -18,6 +18,7 @@ use tdekit_console::GlobalArgs;
 pub(crate) use self::follow::open_with;
 use self::follow::{Shared, Wanted, follow, tell};
 use self::status::StatusArgs;
+use crate::backup::storage::StorageArgs;
 use crate::backup::value::{parse_bytes, parse_compression, parse_encryption};
 use crate::error::CommandError;
 use crate::progress::heed_signals;
@@ -52,7 +53,7 @@ struct FollowArgs {
     /// Follow the databases of this file, which has for each what is an option here
     #[arg(long, value_name = "FILE", conflicts_with_all = ["database", "to", "certificate",
         "encryption", "every", "snapshot_every", "log_limit", "throttle", "compression", "sign",
-        "no_sign", "take_over"])]
+        "no_sign", "take_over", "object_lock", "storage_class"])]
     config: Option<PathBuf>,
     /// Certificate that opens the archive, by name or thumbprint; may be given repeatedly, and then
     /// each opens it [default: those of an encrypted database]
@@ -77,6 +78,8 @@ struct FollowArgs {
     /// Most bytes of pages to ship in a second, before compression, such as 5MB
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     throttle: Option<u64>,
+    #[command(flatten)]
+    storage: StorageArgs,
     /// none, lz4, zstd or zstd:LEVEL (-7 to 19)
     #[arg(long, value_name = "HOW", default_value = "zstd", value_parser = parse_compression)]
     compression: Compression,
@@ -121,6 +124,7 @@ impl FollowArgs {
             snapshot_every: self.snapshot_every,
             log_limit: self.log_limit,
             throttle: self.throttle,
+            storage: self.storage.storage(),
             compression: self.compression,
             sign: self.sign.clone(),
             no_sign: self.no_sign,

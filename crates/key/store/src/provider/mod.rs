@@ -1,6 +1,7 @@
 //! Providers, which open the master key. One file each.
 
 mod agent;
+mod aws_profile;
 mod environment;
 mod key_material;
 mod password;
@@ -16,6 +17,7 @@ use tdekit_key_crypto::password::PasswordParams;
 
 pub(crate) use agent::knows as agent_knows;
 pub use agent::{AGENT_VARIABLE, AgentKey, AgentQuestion};
+pub use aws_profile::AwsProfile;
 pub use environment::{
     BackupPolicy, CONFIG_FILE_NAME, OverviewConfig, RetentionConfig, backup_policy,
     overview_config, retention_config, service_unlock, unlocks_from_configuration,

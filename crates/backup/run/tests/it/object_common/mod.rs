@@ -7,7 +7,8 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use object_store::aws::{AmazonS3, AmazonS3Builder};
+use object_store::aws::{AmazonS3, AmazonS3Builder, AwsAuthorizer, AwsCredential};
+use object_store::client::{HttpRequest, HttpRequestBody};
 use object_store::path::Path;
 use object_store::signer::{SignedUrlOptions, Signer};
 use object_store::{ObjectStoreExt, PutPayload};
@@ -109,6 +110,47 @@ impl Server {
     pub fn delete(&self, name: &str) {
         let path = self.path(name);
         self.runtime.block_on(self.store.delete(&path)).unwrap();
+    }
+
+    /// Makes a bucket of this test, for locks or without them, and uses it from now on.
+    pub fn own_bucket(&mut self, locks: bool) {
+        self.bucket = self.prefix.to_ascii_lowercase();
+        let header = ("x-amz-bucket-object-lock-enabled", if locks { "true" } else { "false" });
+        let made = self.ask("PUT", &format!("/{}", self.bucket), &[header]);
+        assert!(made.starts_with("HTTP/1.1 200"), "{made}");
+    }
+
+    /// Returns the metadata of an object.
+    pub fn head(&self, name: &str) -> String {
+        self.ask("HEAD", &format!("/{}/{}/{name}", self.bucket, self.prefix), &[])
+    }
+
+    /// Sends a signed request without a body, and returns the whole answer.
+    fn ask(&self, method: &str, path: &str, headers: &[(&'static str, &str)]) -> String {
+        let mut request = HttpRequest::new(HttpRequestBody::empty());
+        *request.method_mut() = method.parse().unwrap();
+        *request.uri_mut() = format!("{}{path}", self.endpoint).parse().unwrap();
+        for (name, value) in headers {
+            request.headers_mut().insert(*name, value.parse().unwrap());
+        }
+        let credential = AwsCredential {
+            key_id: variable("KEY_ID").unwrap(),
+            secret_key: variable("SECRET").unwrap(),
+            token: None,
+        };
+        let signer = AwsAuthorizer::new(&credential, "s3", "us-east-1");
+        signer.try_authorize(&mut request, None).unwrap();
+        let host = self.endpoint.strip_prefix("http://").unwrap();
+        let mut stream = TcpStream::connect(host).unwrap();
+        write!(stream, "{method} {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\n")
+            .unwrap();
+        for (name, value) in request.headers() {
+            write!(stream, "{name}: {}\r\n", value.to_str().unwrap()).unwrap();
+        }
+        write!(stream, "Connection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
     }
 
     /// Returns the number of uploads of this test that were neither completed nor aborted.
