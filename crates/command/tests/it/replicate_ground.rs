@@ -48,7 +48,11 @@ impl Followed {
     }
 
     fn says(&self, told: &str) {
-        wait_for(|| self.said().contains(told));
+        let begun = std::time::Instant::now();
+        while !self.said().contains(told) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{told}: {}", self.said());
+            sleep(Duration::from_millis(20));
+        }
     }
 
     fn end(&mut self) {
