@@ -57,6 +57,7 @@ mod prune;
 mod prune_objects;
 mod replicate;
 mod replicate_exchange;
+mod replicate_exec;
 mod replicate_ground;
 mod replicate_ledger;
 mod replicate_many;

@@ -139,6 +139,8 @@ pub enum Event {
     },
     /// A try failed; the next one follows after this time.
     Failed(RunError, Duration),
+    /// Everything that was committed is in the archive: for the first time, or again after failures.
+    UpToDate,
     /// The key of the database is being changed: the log is not kept meanwhile.
     KeyChange,
     /// The process follows the log from here on, and the chain goes on.
@@ -203,7 +205,7 @@ impl<'a> Follower<'a> {
         if let (None, Some(number)) = (&self.why, self.shipper.number()) {
             tell(Event::Goes(number));
         }
-        let (mut failures, mut next) = (0_u32, Instant::now());
+        let (mut failures, mut next, mut works) = (0_u32, Instant::now(), false);
         loop {
             let ends = once || stop.load(Ordering::Relaxed);
             let long = self.look(failures > 0, tell);
@@ -217,6 +219,9 @@ impl<'a> Follower<'a> {
                 match done {
                     Ok(()) => {
                         if due {
+                            if !std::mem::replace(&mut works, true) {
+                                tell(Event::UpToDate);
+                            }
                             failures = 0;
                             next = Instant::now() + self.shipper.settings.every;
                         }
@@ -228,6 +233,7 @@ impl<'a> Follower<'a> {
                     }
                     Err(error) => {
                         let wait = wait_after(failures);
+                        works = false;
                         self.shipper.failed(&error);
                         failures = failures.saturating_add(1);
                         next = Instant::now() + wait;

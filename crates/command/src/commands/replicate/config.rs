@@ -22,7 +22,7 @@ const LIST: &str = "database";
 /// Keys of a database that say which it is.
 const OWN: [&str; 1] = ["path"];
 /// Keys of a database; before the list they hold for all that say nothing else.
-const COMMON: [&str; 13] = [
+const COMMON: [&str; 14] = [
     "to",
     "certificates",
     "encryption",
@@ -33,6 +33,7 @@ const COMMON: [&str; 13] = [
     "object_lock",
     "object_lock_mode",
     "storage_class",
+    "exec",
     "compression",
     "sign",
     "no_sign",
@@ -133,6 +134,7 @@ impl<'a> Keys<'a> {
             log_limit: self.parsed("log_limit", parse_bytes)?.unwrap_or(1_000_000_000),
             throttle: self.parsed("throttle", parse_bytes)?,
             storage: self.storage()?,
+            exec: self.text("exec")?.map(OsString::from),
             compression: match self.parsed("compression", parse_compression)? {
                 Some(compression) => compression,
                 None => parse_compression("zstd").unwrap_or(Compression::None),

@@ -27,6 +27,7 @@ use tdekit_key_crypto::Kind;
 use tdekit_key_store::{KeyStore, Unlocked};
 use tdekit_sqlite_convert::FileKind;
 
+use super::exec::Alarm;
 use crate::backup::report::size;
 use crate::error::CommandError;
 use crate::open::open_store_for;
@@ -44,6 +45,7 @@ pub(super) struct Wanted {
     pub(super) log_limit: u64,
     pub(super) throttle: Option<u64>,
     pub(super) storage: Storage,
+    pub(super) exec: Option<OsString>,
     pub(super) compression: Compression,
     pub(super) sign: Option<String>,
     pub(super) no_sign: bool,
@@ -112,19 +114,25 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Follows the database with this index until the process is told to stop; with `once`, ships what
-/// is there. A failure is recorded for `status`.
+/// is there. A failure is recorded for `status`, and told to the alarm.
 pub(super) fn follow(
     wanted: &Wanted,
     which: (usize, bool),
     shared: &Shared<'_>,
+    alarm: &mut Alarm<'_>,
     tell: &mut dyn FnMut(Event),
 ) -> Result<(), CommandError> {
-    let done = follow_to_the_end(wanted, which, shared, tell);
+    let mut heed = |event: Event| {
+        alarm.heed(&event);
+        tell(event);
+    };
+    let done = follow_to_the_end(wanted, which, shared, &mut heed);
     let failed =
         |error: &&CommandError| !stop_flag().load(Ordering::Relaxed) && error.kind() != Kind::Busy;
     if let Some(error) = done.as_ref().err().filter(failed) {
         let archive = ArchivePlace::of(&wanted.to).recorded();
         note_failure(&wanted.database, &archive, &error.to_string());
+        alarm.failed(&error.to_string());
     }
     done
 }
@@ -291,7 +299,7 @@ pub(super) fn tell(wanted: &Wanted, who: &str, quiet: bool, event: &Event) {
         Event::Log { end, bytes } if !quiet => {
             output::note(format_args!("{at} {archive}: up to transaction {end}, {}", size(*bytes)))
         }
-        Event::Log { .. } => {}
+        Event::Log { .. } | Event::UpToDate => {}
         Event::Failed(error, wait) => output::warning(format_args!(
             "{at} {who}not shipped: {error}; again in {:.1} s",
             wait.as_secs_f64()

@@ -12,6 +12,7 @@ use tdekit_console::{ConsoleError, Failure, GlobalArgs, output};
 use tdekit_key_crypto::Kind;
 
 use super::config;
+use super::exec::Alarm;
 use super::follow::{Shared, Wanted, follow, tell};
 use crate::backup::many::worst;
 use crate::error::CommandError;
@@ -71,14 +72,15 @@ impl One<'_> {
     /// with one.
     fn follow(&self) -> Option<Kind> {
         let who = format!("{}: ", self.wanted.database.display());
-        let mut failures = 0;
+        let (mut failures, mut alarm) = (0, Alarm::new(self.wanted));
         loop {
             let mut shipped = false;
             let mut heed = |event| {
                 shipped = true;
                 tell(self.wanted, &who, self.quiet, &event);
             };
-            let ended = follow(self.wanted, (self.index, self.once), self.shared, &mut heed);
+            let which = (self.index, self.once);
+            let ended = follow(self.wanted, which, self.shared, &mut alarm, &mut heed);
             let Err(error) = ended else { return None };
             if shipped {
                 failures = 0;

@@ -1,6 +1,7 @@
 //! `tdekit replicate`: ships what is committed to databases, and shows how far that is.
 
 mod config;
+mod exec;
 mod follow;
 mod many;
 mod prometheus;
@@ -15,6 +16,7 @@ use tdekit_backup_run::Compression;
 use tdekit_backup_run::database::source::EncryptionChoice;
 use tdekit_console::GlobalArgs;
 
+use self::exec::Alarm;
 pub(crate) use self::follow::open_with;
 use self::follow::{Shared, Wanted, follow, tell};
 use self::status::StatusArgs;
@@ -53,7 +55,7 @@ struct FollowArgs {
     /// Follow the databases of this file, which has for each what is an option here
     #[arg(long, value_name = "FILE", conflicts_with_all = ["database", "to", "certificate",
         "encryption", "every", "snapshot_every", "log_limit", "throttle", "compression", "sign",
-        "no_sign", "take_over", "object_lock", "storage_class"])]
+        "no_sign", "take_over", "object_lock", "storage_class", "exec"])]
     config: Option<PathBuf>,
     /// Certificate that opens the archive, by name or thumbprint; may be given repeatedly, and then
     /// each opens it [default: those of an encrypted database]
@@ -80,6 +82,9 @@ struct FollowArgs {
     throttle: Option<u64>,
     #[command(flatten)]
     storage: StorageArgs,
+    /// Command of the shell to run when a failure begins, and when it ends: variables say which
+    #[arg(long, value_name = "COMMAND")]
+    exec: Option<OsString>,
     /// none, lz4, zstd or zstd:LEVEL (-7 to 19)
     #[arg(long, value_name = "HOW", default_value = "zstd", value_parser = parse_compression)]
     compression: Compression,
@@ -125,12 +130,15 @@ impl FollowArgs {
             log_limit: self.log_limit,
             throttle: self.throttle,
             storage: self.storage.storage(),
+            exec: self.exec.clone(),
             compression: self.compression,
             sign: self.sign.clone(),
             no_sign: self.no_sign,
             take_over: self.take_over,
         };
         let shared = Shared::new(global, 1);
-        follow(&wanted, (0, self.once), &shared, &mut |event| tell(&wanted, "", self.quiet, &event))
+        let (mut alarm, which) = (Alarm::new(&wanted), (0, self.once));
+        let mut heed = |event| tell(&wanted, "", self.quiet, &event);
+        follow(&wanted, which, &shared, &mut alarm, &mut heed)
     }
 }
