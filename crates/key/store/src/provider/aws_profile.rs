@@ -137,7 +137,8 @@ mod tests {
         let text = "# comment\n[default]\naws_access_key_id = A\naws_secret_access_key=S=+/\n\n\
                     [ prod ]\r\naws_access_key_id=B\naws_secret_access_key = T\n\
                     aws_session_token = X\nregion = eu-west-1\n[half]\naws_access_key_id=C\n\
-                    [profile long]\nregion = r1\ns3 =\n  endpoint_url = https://nested\n\n  region = no\n\
+                    [profile long]\nregion = r1\ns3 =\n\x20 endpoint_url = https://nested\n\n\
+                    \x20 region = no\n\
                     endpoint_url = https://own:1\n[profiled]\nregion=p\n";
         let of = |name: &str| AwsProfile::parse(text, name);
         let default = of("default").unwrap();
