@@ -139,7 +139,7 @@ pub enum Event {
     },
     /// A try failed; the next one follows after this time.
     Failed(RunError, Duration),
-    /// Everything that was committed is in the archive: for the first time, or again after failures.
+    /// All that was committed is in the archive, for the first time or again after failures.
     UpToDate,
     /// The key of the database is being changed: the log is not kept meanwhile.
     KeyChange,

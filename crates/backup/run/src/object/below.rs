@@ -192,8 +192,8 @@ impl Access {
         Ok((state, found))
     }
 
-    /// Deletes an object that no lock keeps, and checks that it is gone: a store may keep what a lock
-    /// protects and answer with success.
+    /// Deletes an object that no lock keeps, and checks that it is gone: a store may keep what a
+    /// lock protects and answer with success.
     async fn delete_seen(&self, key: &Path) -> Result<(), ObjectFault> {
         // On a bucket with versions the deletion would succeed, and only hide it.
         if let Some(until) = self.locked_until(key).await? {
