@@ -200,6 +200,10 @@ impl Ground {
         if written && self.is_as_known(&index) && keeper.header_sequences() == self.header {
             return Ok(Found::Overwritten);
         }
+        // A copy that has just begun has no header yet.
+        if self.header.is_some() && keeper.header_sequences().is_none() {
+            return Ok(Found::NotNow);
+        }
         frames.map_or(Ok(Found::Sound), |frames| self.compare(keeper, frames, &index))
     }
 
@@ -225,11 +229,14 @@ impl Ground {
             return Ok(Found::Overwritten);
         }
         let lacks_page_1 = frames.is_all_of(index) && !frames.newest.contains_key(&1);
-        if index.salts == self.salts
-            && (index.attempted == 0 || lacks_page_1)
-            && let (Some(before), Some(page)) = (&self.page_1, &now.page_1)
-            && before != page
-        {
+        let is_kept = index.salts == self.salts && (index.attempted == 0 || lacks_page_1);
+        let is_other = match (&self.page_1, &now.page_1) {
+            (Some(before), Some(page)) => before != page,
+            // It opened before, and a change of the key does not change that.
+            (Some(_), None) => true,
+            (None, _) => false,
+        };
+        if is_kept && is_other {
             return Ok(Found::Overwritten);
         }
         let again = FileStamp::of(&self.path).map_err(RunError::io("read", &self.path))?;
