@@ -15,7 +15,7 @@ use tdekit_sqlite_convert::{
 };
 
 use super::cost::{Cost, Costs};
-use super::rules::{Finding, Level, Rules};
+use super::rules::{Finding, HISTORY, Level, Rules};
 
 const DAY_S: i64 = 24 * 3600;
 
@@ -263,9 +263,15 @@ fn row(found: Audited, past: Option<&Past>, sources: &Sources<'_, '_>, rules: &R
     };
     let file_id = encryption.map(|encryption| encryption.file_id.clone());
     row.findings.extend(found.breaches.into_iter().map(Finding::from));
-    if let Some(past) = past {
-        row.judge_backups(past.backups.get(&key), file_id.as_deref(), (sources, rules));
-        row.judge_examination(past.examined.get(&key));
+    match past {
+        Some(past) => {
+            row.judge_backups(past.backups.get(&key), file_id.as_deref(), (sources, rules));
+            row.judge_examination(past.examined.get(&key));
+        }
+        None => {
+            let told = "its backups are not known: the history cannot be read";
+            row.find(Level::Warning, HISTORY, told.to_owned());
+        }
     }
     row.level = row.findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Good);
     row

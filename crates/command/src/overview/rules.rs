@@ -88,12 +88,15 @@ impl Rules {
     }
 }
 
+/// The name of the finding where the history cannot be read.
+pub(crate) const HISTORY: &str = "history";
+
 /// A violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
     pub(crate) level: Level,
     /// Its name, for programs: those of `tdekit audit`, and `backup-missing`, `backup-age`,
-    /// `backup-plain`, `verify-missing`, `verify-age`, `verify-failed`, `doctor`.
+    /// `backup-plain`, `verify-missing`, `verify-age`, `verify-failed`, `doctor`, `history`.
     pub(crate) what: &'static str,
     /// The same in words.
     pub(crate) message: String,

@@ -8,7 +8,7 @@ use time::macros::format_description;
 
 use super::cost::Cost;
 use super::estate::{Backup, Estate, Row, Server, State};
-use super::rules::Level;
+use super::rules::{HISTORY, Level};
 
 const HEADER: [(&str, Fit); 8] = [
     ("", Fit::Keep),
@@ -95,13 +95,15 @@ fn cells_of(row: &Row, now: i64, root: Option<&Path>) -> Vec<String> {
         },
         (_, None) => none(),
     };
+    let unknown = row.findings.iter().any(|finding| finding.what == HISTORY);
+    let no_backup = if unknown { "?" } else { "never" };
     vec![
         row.level.mark().to_owned(),
         name_of(&row.path, root),
         state,
         row.key_age_s.map_or_else(none, |age| format!("{} d", age.div_euclid(DAY_S))),
         saved.to_owned(),
-        row.last_backup.as_ref().map_or("never".to_owned(), |backup| backup_cell(backup, now)),
+        row.last_backup.as_ref().map_or(no_backup.to_owned(), |backup| backup_cell(backup, now)),
         verified,
         match (&row.cost, row.state) {
             (Some(cost), _) => cost_cell(cost),

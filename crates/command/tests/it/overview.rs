@@ -474,6 +474,22 @@ fn what_could_not_be_looked_at_is_named() {
 }
 
 #[test]
+fn a_history_that_cannot_be_read_hides_no_database_and_calls_nothing_in_order() {
+    let place = Place::with_store();
+    fill(&place.path("a.db"), 10);
+    place.ok(["cert", "create", "AppCert"]);
+    place.ok(["cert", "backup", "AppCert", "--pkcs12", "b.p12"]);
+    place.ok(["encrypt", "a.db", "--certificate", "AppCert"]);
+    fs::write(Path::new(&place.home()).join("history.db"), "no history").unwrap();
+    let (code, told) = json(&place, &["a.db"]);
+    let row = &told["databases"][0];
+    assert_eq!((code, &row["state"]), (1, &"encrypted".into()), "{told}");
+    assert_eq!(row["findings"][0]["what"], "history", "{told}");
+    let shown = place.run(["overview", "a.db"]);
+    assert!(!shown.out.contains("never") && !shown.out.contains('\u{2714}'), "{shown:?}");
+}
+
+#[test]
 #[ignore = "full: 10,000 databases"]
 fn ten_thousand_databases_are_looked_at() {
     let place = Place::with_store();
