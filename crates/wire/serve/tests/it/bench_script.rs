@@ -180,7 +180,7 @@ fn what_is_cut_edited_or_of_two_runs_is_refused() {
     let run = bench.bench("import large.txt");
     assert!(run.code == 1 && run.err.contains("MiB"), "{run:?}");
     let run = bench.bench("import nothing.txt");
-    assert!(run.code == 1 && run.err.contains("nothing.txt"), "{run:?}");
+    assert!(run.code == 7 && run.err.contains("nothing.txt"), "{run:?}");
     for (words, wanted) in [
         ("--experiment crud", "only operations"),
         ("--experiment all", "only operations"),
