@@ -75,7 +75,7 @@ fn index_page(layout: &Layout, page: &[u8]) {
     let _ = (PageHeader::of(page), IndexHeader::of(page, layout.space));
     let _ = layout.single_pages(page, usize::from(page[0]) << 8);
     let (_, at) = layout.doublewrite_segment(page);
-    let _ = (layout.single_pages(page, at), layout.segments(page));
+    let _ = (layout.single_pages(page, at), layout.segment_page(page, layout.space));
     for pointer in pointers(page).unwrap_or_default() {
         let _ = pointer.may_be(page, layout.space);
     }

@@ -1,17 +1,18 @@
-//! The lists of extents of a tablespace: each extent must be in exactly one, and in the right one.
+//! The lists of a tablespace: each extent must be in exactly one, and in the right one, and so each
+//! page that describes segments.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use tdekit_mariadb::datafile::{Extent, List, Place, Segment, SpaceLists, State};
+use tdekit_mariadb::datafile::{Extent, List, Node, Place, SegmentPage, SpaceLists, State};
 
 use super::report::Finding;
 
-/// The extents of a tablespace, and the lists that link them.
+/// The extents and segments of a tablespace, and the lists that link them.
 pub(super) struct Lists {
     space: SpaceLists,
     pub(super) extents: Vec<Extent>,
     /// `None` if some are unknown.
-    pub(super) segments: Option<Vec<Segment>>,
+    pub(super) segment_pages: Option<Vec<SegmentPage>>,
 }
 
 /// Condition for each extent of a list.
@@ -35,7 +36,7 @@ struct Walk<'a> {
 
 impl Lists {
     pub(super) fn new(space: SpaceLists) -> Self {
-        Self { space, extents: Vec::new(), segments: None }
+        Self { space, extents: Vec::new(), segment_pages: None }
     }
 
     /// Follows each list. An extent that is in none is reported if all lists are intact.
@@ -51,7 +52,8 @@ impl Lists {
         );
         walk.count("extents with free single pages", used, space.single_used);
         walk.list("extents of single pages", &space.all_pages, rule(State::AllPages, USED));
-        for segment in self.segments.iter().flatten() {
+        let pages = self.segment_pages.as_deref();
+        for segment in pages.unwrap_or_default().iter().flat_map(|page| &page.segments) {
             let state = State::Segment(segment.id);
             let name = |which| format!("{which} extents of segment {}", segment.id);
             let [free, some, all] = &segment.lists;
@@ -60,60 +62,120 @@ impl Lists {
             walk.count(&name("partly used"), used, segment.some_used);
             walk.list(&name("wholly used"), all, rule(state, USED));
         }
-        if walk.findings.is_empty() {
-            walk.unlisted(self.segments.is_some());
+        if let Some(pages) = pages {
+            walk.segment_pages(space, pages);
         }
-        if let (true, Some(segments)) = (walk.findings.is_empty(), &self.segments) {
-            walk.single_pages(segments);
+        if walk.findings.is_empty() {
+            walk.unlisted(pages.is_some());
+        }
+        if let (true, Some(pages)) = (walk.findings.is_empty(), pages) {
+            walk.single_pages(pages);
         }
         walk.findings
     }
 }
 
+/// Name of an element: its kind, and a page's number.
+struct Name(&'static str, u32);
+
+/// Follows a list: `visit` judges the element at a place, and returns its node and its name.
+fn follow(
+    list: &List,
+    mut visit: impl FnMut(Place) -> Result<(Node, Name), String>,
+) -> Result<(), String> {
+    let (mut len, mut prev, mut next) = (0, None, list.first);
+    while let Some(place) = next {
+        let (node, Name(kind, page)) = visit(place)?;
+        if node.prev != prev {
+            return Err(format!("has {kind}{page}, which names another as the one before it"));
+        }
+        (len, prev, next) = (len + 1, Some(place), node.next);
+    }
+    if (len, prev) == (list.len, list.last) {
+        return Ok(());
+    }
+    let List { len: noted, .. } = list;
+    Err(match len == *noted {
+        true => "ends with another element than its base says".to_owned(),
+        false => format!("has {len} elements, and its base says {noted}"),
+    })
+}
+
 impl<'a> Walk<'a> {
     fn new(extents: &'a [Extent]) -> Self {
-        let index = extents.iter().enumerate().map(|(at, extent)| (extent.place, at)).collect();
+        let index = extents.iter().enumerate().map(|(at, one)| (one.node.place, at)).collect();
         Self { extents, index, is_listed: vec![false; extents.len()], findings: Vec::new() }
     }
 
-    fn find(&mut self, name: &str, what: std::fmt::Arguments<'_>) {
+    fn find(&mut self, name: &str, what: impl std::fmt::Display) {
         self.findings.push(Finding::whole("map", format!("its list of {name} {what}")));
     }
 
-    /// Follows a list; returns the number of used pages in its extents, if it is intact.
+    /// Follows a list of extents; returns the number of used pages in them, if it is intact.
     fn list(&mut self, name: &str, list: &List, rule: Rule) -> Option<u32> {
-        let (mut prev, mut next) = (None, list.first);
-        let (mut len, mut used) = (0, 0_u32);
-        while let Some(place) = next {
+        let mut used = 0_u32;
+        let followed = follow(list, |place| {
             let Some(&at) = self.index.get(&place) else {
                 let Place { page, at } = place;
-                self.find(name, format_args!("leads to byte {at} of page {page}, no extent's"));
-                return None;
+                return Err(format!("leads to byte {at} of page {page}, no extent's"));
             };
             let extent = &self.extents[at];
-            let (page, is_first) = (extent.first_page, !self.is_listed[at]);
-            self.is_listed[at] = true;
-            let fault = if !is_first {
+            used = used.saturating_add(extent.used);
+            let page = extent.first_page;
+            let fault = if std::mem::replace(&mut self.is_listed[at], true) {
                 "which a list had before"
-            } else if extent.prev != prev {
-                "which names another as the one before it"
             } else if extent.state != rule.state {
                 "whose state is another"
             } else if !(rule.is_right)(extent) {
                 "of which other pages are in use"
             } else {
-                (prev, next) = (Some(place), extent.next);
-                (len, used) = (len + 1, used.saturating_add(extent.used));
+                return Ok((extent.node, Name("the extent of page ", page)));
+            };
+            Err(format!("has the extent of page {page}, {fault}"))
+        });
+        followed.map_err(|fault| self.find(name, fault)).ok().map(|()| used)
+    }
+
+    /// Follows the lists of pages that describe segments. Each page is in one of the two, and no
+    /// two segments have one number, nor the next one's.
+    fn segment_pages(&mut self, space: &SpaceLists, pages: &[SegmentPage]) {
+        let index: BTreeMap<Place, &SegmentPage> =
+            pages.iter().map(|page| (page.node.place, page)).collect();
+        let mut listed = BTreeSet::new();
+        let names = ["pages without room for a segment", "pages with room for a segment"];
+        for (name, (list, has_room)) in
+            names.into_iter().zip(space.segment_pages.iter().zip([false, true]))
+        {
+            let followed = follow(list, |place| {
+                let Place { page, at } = place;
+                match index.get(&place) {
+                    None => Err(format!("leads to byte {at} of page {page}, no such page's")),
+                    Some(_) if !listed.insert(place) => {
+                        Err(format!("has page {page}, which a list had before"))
+                    }
+                    Some(one) if (one.segments.len() < one.room) != has_room => {
+                        Err(format!("has page {page}, which has {} segments", one.segments.len()))
+                    }
+                    Some(one) => Ok((one.node, Name("page ", page))),
+                }
+            });
+            if let Err(fault) = followed {
+                self.find(name, fault);
+            }
+        }
+        let mut ids = BTreeSet::new();
+        for segment in pages.iter().flat_map(|page| &page.segments) {
+            let next = space.next_segment;
+            let fault = if !ids.insert(segment.id) {
+                "another segment has it, too".to_owned()
+            } else if segment.id >= next {
+                format!("the next one's is {next}")
+            } else {
                 continue;
             };
-            self.find(name, format_args!("has the extent of page {page}, {fault}"));
-            return None;
+            let text = format!("its segment has the number {}, and {fault}", segment.id);
+            self.findings.push(Finding::of_tree(segment.place.page, "map", text));
         }
-        if (len, prev) != (list.len, list.last) {
-            self.find(name, format_args!("has {len} extents, and its base says {}", list.len));
-            return None;
-        }
-        Some(used)
     }
 
     fn count(&mut self, name: &str, used: Option<u32>, noted: u32) {
@@ -128,15 +190,15 @@ impl<'a> Walk<'a> {
         {
             if with_segments || !matches!(extent.state, State::Segment(_)) {
                 let text = format!("no list has the extent of page {}", extent.first_page);
-                self.findings.push(Finding::of_tree(extent.place.page, "map", text));
+                self.findings.push(Finding::of_tree(extent.node.place.page, "map", text));
             }
         }
     }
 
     /// Single pages of segments are in extents of single pages, each in one segment.
-    fn single_pages(&mut self, segments: &[Segment]) {
+    fn single_pages(&mut self, pages: &[SegmentPage]) {
         let mut of = BTreeMap::new();
-        for segment in segments {
+        for segment in pages.iter().flat_map(|page| &page.segments) {
             for page in &segment.single {
                 let at = self.extents.partition_point(|extent| extent.first_page <= *page);
                 let extent = at.checked_sub(1).and_then(|at| self.extents.get(at));

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use tdekit_mariadb::datafile::{
     Format, IndexHeader, KIND_BLOB, KIND_BUFFERED, KIND_INDEX, KIND_INODES, KIND_INSTANT, KIND_MAP,
-    KIND_SPATIAL, Layout, NO_PAGE, PageHeader, TRX_SYS_PAGE,
+    KIND_SPATIAL, Layout, NO_PAGE, PageHeader, Place, SegmentLink, TRX_SYS_PAGE,
 };
 
 use super::lists::Lists;
@@ -137,6 +137,8 @@ impl Note {
 pub(super) struct Notes {
     pub(super) pages: Vec<Note>,
     pub(super) checkpoint: Checkpoint,
+    /// The segments of each root.
+    roots: BTreeMap<u32, [SegmentLink; 2]>,
     space: u32,
     /// Number of pages according to the first page.
     told: u32,
@@ -169,7 +171,8 @@ impl Notes {
             return Err(LARGE);
         }
         pages.resize(count as usize, UNSEEN);
-        Ok(Self { pages, checkpoint, space: layout.space, told: layout.pages })
+        let roots = BTreeMap::new();
+        Ok(Self { pages, checkpoint, roots, space: layout.space, told: layout.pages })
     }
 
     /// Returns true if a page was cut off with the file's end, which is a separate finding.
@@ -190,6 +193,9 @@ impl Notes {
             (note.index, note.level) = (header.index, header.level);
             (note.records, note.is_root) = (header.records, header.is_root);
             note.is_instant = header.is_instant;
+            if header.is_root {
+                self.roots.insert(number, header.segments);
+            }
         }
         if matches!(note.what, What::Read | What::Shut) && lsn > self.checkpoint.lsn {
             note.what = What::Newer;
@@ -347,11 +353,11 @@ impl Notes {
         let of_inodes = |note: &Note| note.used && note.kind == KIND_INODES;
         for (number, _) in (0..).zip(&self.pages).filter(|(_, note)| of_inodes(note)) {
             if let Some(page) = (ground.read)(number)? {
-                segments.extend(layout.segments(&page));
+                segments.extend(layout.segment_page(&page, number));
                 read += 1;
             }
         }
-        lists.segments = (read == layout.inode_pages).then_some(segments);
+        lists.segment_pages = (read == layout.inode_pages).then_some(segments);
         Ok(Some(lists))
     }
 
@@ -404,9 +410,9 @@ impl Notes {
         }
     }
 
-    /// Checks that the segment pages are as many as the first page lists, and describe two segments
-    /// for each root. Nothing is known of that if a page was not read, or a tree is being made or
-    /// dropped.
+    /// Checks that the segment pages are as many as the first page lists, and that each segment
+    /// belongs to one root, and each root has two. Nothing is known of that if a page was not read,
+    /// or a tree is being made or dropped.
     fn judge_segments(
         &self,
         ground: &mut Ground<'_>,
@@ -417,11 +423,13 @@ impl Notes {
             return Ok(());
         }
         let of_inodes = |note: &Note| note.used && note.kind == KIND_INODES;
-        let (mut pages, mut segments) = (0_u32, 0_u64);
+        let (mut pages, mut segments) = (0_u32, BTreeMap::new());
         for (number, _) in (0..).zip(&self.pages).filter(|(_, note)| of_inodes(note)) {
             let Some(page) = (ground.read)(number)? else { return Ok(()) };
             pages += 1;
-            segments += ground.layout.segments(&page).len() as u64;
+            let described = ground.layout.segment_page(&page, number);
+            let described = described.into_iter().flat_map(|page| page.segments);
+            segments.extend(described.map(|segment| (segment.place, None)));
         }
         let listed = ground.layout.inode_pages;
         if pages != listed {
@@ -430,10 +438,25 @@ impl Notes {
             findings.push(Finding::whole("kind", text));
             return Ok(());
         }
-        let roots = self.used().filter(|note| note.is_root).count() as u64;
-        if segments != 2 * roots {
-            let text = format!("it has {segments} segments, two for an index, and {roots} roots");
+        let roots = self.roots.iter().filter(|(root, _)| self.pages[**root as usize].used);
+        let count = roots.clone().count();
+        if segments.len() != 2 * count {
+            let of = segments.len();
+            let text = format!("it has {of} segments, two for an index, and {count} roots");
             findings.push(Finding::whole("kind", text));
+            return Ok(());
+        }
+        for (root, link) in roots.flat_map(|(root, links)| links.map(|link| (*root, link))) {
+            let Place { page, at } = link.place;
+            let text = match segments.get_mut(&link.place).filter(|_| link.space == self.space) {
+                Some(owner @ None) => {
+                    *owner = Some(root);
+                    continue;
+                }
+                Some(Some(other)) => format!("it has a segment that is page {other}'s, too"),
+                None => format!("it leads to byte {at} of page {page}, no segment's"),
+            };
+            findings.push(Finding::of_tree(root, "tree", text));
         }
         Ok(())
     }

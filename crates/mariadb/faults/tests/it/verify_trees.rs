@@ -104,10 +104,15 @@ const T: &str = "test/t.ibd";
 const DEEP: &str = "test/deep.ibd";
 /// Offsets in the first page: the list of extents with free single pages, and the extents.
 const FREE_SINGLE: usize = 38 + 40;
+/// There, too: the number of the next segment, and the list of pages with room for a segment.
+const NEXT_SEGMENT: usize = 38 + 72;
+const SEGMENT_PAGES: usize = 38 + 96;
 const EXTENTS: usize = 38 + 112;
 /// Offsets of the segments in their page, each of 192 bytes.
 const FIRST_SEGMENT: usize = 38 + 12;
 const SEGMENT: usize = 192;
+/// Offset of the number of a page of segments, in the root of a tree: of the leaves' segment.
+const LEAF_SEGMENT: usize = 38 + 36 + 4;
 const EMPTY_LIST: [u8; 16] = *b"\0\0\0\0\xff\xff\xff\xff\0\0\xff\xff\xff\xff\0\0";
 
 /// Returns the list of fully used extents of a segment that has one.
@@ -124,7 +129,7 @@ fn list_offset(list: usize) -> usize {
 type Change = fn(&mut Vec<u8>, &[usize]);
 
 /// Changes to the pages of a file, given the leaves of `t`. A, B, C stand for the leaves 4, 5, 6.
-const CHANGES: [(&str, &str, &[&str], Change); 26] = [
+const CHANGES: [(&str, &str, &[&str], Change); 32] = [
     ("a leaf is left out of the chain", T, &["t.ibd: B: tree"], |bytes, leaf| {
         put(page(bytes, leaf[4]), NEXT, number(leaf[6]));
         put(page(bytes, leaf[6]), PREV, number(leaf[4]));
@@ -226,6 +231,32 @@ const CHANGES: [(&str, &str, &[&str], Change); 26] = [
         let segments = page(bytes, 2);
         let single = word(segments, FIRST_SEGMENT + 64);
         put(segments, FIRST_SEGMENT + SEGMENT + 64, single);
+    }),
+    (
+        "the list of pages of segments leads elsewhere",
+        DEEP,
+        &["deep.ibd: null: map"],
+        |bytes, _| {
+            put(page(bytes, 0), SEGMENT_PAGES + 4, 1);
+        },
+    ),
+    ("the list of pages of segments ends elsewhere", DEEP, &["deep.ibd: null: map"], |bytes, _| {
+        page(bytes, 0)[SEGMENT_PAGES + 15] ^= 1;
+        mend(page(bytes, 0));
+    }),
+    ("a page of segments is linked", DEEP, &["deep.ibd: null: map"], |bytes, _| {
+        put(page(bytes, 2), 38, 7);
+    }),
+    ("the next segment has the number of another", DEEP, &["deep.ibd: 2: map"; 10], |bytes, _| {
+        put(page(bytes, 0), NEXT_SEGMENT + 4, 1);
+    }),
+    ("a root leads to no segment", DEEP, &["deep.ibd: 3: tree"], |bytes, _| {
+        put(page(bytes, 3), LEAF_SEGMENT, 1);
+    }),
+    ("a root has one segment twice", DEEP, &["deep.ibd: 3: tree"], |bytes, _| {
+        let root = page(bytes, 3);
+        root.copy_within(LEAF_SEGMENT..LEAF_SEGMENT + 6, LEAF_SEGMENT + 10);
+        mend(root);
     }),
     ("what is buffered by page is empty", "test/deep.ibd", &["deep.ibd: 1: empty"], |bytes, _| {
         page(bytes, 1).fill(0);

@@ -1,6 +1,9 @@
-//! The extents of a tablespace, and the lists that contain them (`fsp0fsp.h`, `fut0lst.h`).
+//! The extents and segments of a tablespace, and the lists that contain them (`fsp0fsp.h`,
+//! `fut0lst.h`).
 
-use super::layout::{BITMAP_AT, EXTENTS_AT, HEADER_AT, Layout, SINGLE_PAGES_AT};
+use super::layout::{
+    BITMAP_AT, EXTENTS_AT, HEADER_AT, INODES_FREE_AT, INODES_FULL_AT, Layout, SINGLE_PAGES_AT,
+};
 use super::{is_empty, number, short_number};
 
 /// Number of allocated pages in the extents of the list [`SpaceLists::some_pages`].
@@ -8,10 +11,12 @@ const SINGLE_USED_AT: usize = HEADER_AT + 20;
 const FREE_AT: usize = HEADER_AT + 24;
 const SOME_PAGES_AT: usize = HEADER_AT + 40;
 const ALL_PAGES_AT: usize = HEADER_AT + 56;
+const NEXT_SEGMENT_AT: usize = HEADER_AT + 72;
 /// Offsets in a descriptor: its list node, and its state.
-const NODE_AT: usize = 8;
+const EXTENT_NODE_AT: usize = 8;
 const STATE_AT: usize = 20;
-/// Offset of the segments in a page that describes them.
+/// Offsets in a page that describes segments: its list node, and the segments.
+const SEGMENT_PAGE_NODE_AT: usize = HEADER_AT;
 const SEGMENTS_AT: usize = HEADER_AT + 12;
 const PAGE_END_LEN: usize = 10;
 
@@ -35,7 +40,7 @@ pub struct List {
     pub last: Option<Place>,
 }
 
-/// The lists of extents in the first page.
+/// The lists in the first page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpaceLists {
     /// Unused extents.
@@ -46,6 +51,10 @@ pub struct SpaceLists {
     pub all_pages: List,
     /// Number of allocated pages in the extents of `some_pages`.
     pub single_used: u32,
+    /// Pages that describe segments, without and with room for another.
+    pub segment_pages: [List; 2],
+    /// Number of the next segment.
+    pub next_segment: u64,
 }
 
 /// The state of an extent.
@@ -63,19 +72,26 @@ pub enum State {
     Unknown(u32),
 }
 
+/// An element's node in a list (`FLST_NODE`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Node {
+    /// Its place, to which the neighbours link.
+    pub place: Place,
+    /// The element before it.
+    pub prev: Option<Place>,
+    /// The next element.
+    pub next: Option<Place>,
+}
+
 /// An extent in the allocation map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// Place of its list node.
-    pub place: Place,
+    /// Its list node.
+    pub node: Node,
     /// Its first page.
     pub first_page: u32,
     /// Its state.
     pub state: State,
-    /// The one before it in its list.
-    pub prev: Option<Place>,
-    /// The next one in its list.
-    pub next: Option<Place>,
     /// Number of its allocated pages.
     pub used: u32,
     /// Number of its pages.
@@ -85,6 +101,8 @@ pub struct Extent {
 /// A segment (`fseg_inode_t`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
+    /// Its place, to which a tree's root links.
+    pub place: Place,
     /// Its number in the tablespace.
     pub id: u64,
     /// Its extents without a used page, with some, and with all pages used.
@@ -93,6 +111,17 @@ pub struct Segment {
     pub some_used: u32,
     /// Its single pages.
     pub single: Vec<u32>,
+}
+
+/// A page that describes segments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentPage {
+    /// Its list node.
+    pub node: Node,
+    /// Its used segments. Each tree has two.
+    pub segments: Vec<Segment>,
+    /// Number of segments for which it has room.
+    pub room: usize,
 }
 
 impl Layout {
@@ -104,6 +133,8 @@ impl Layout {
             some_pages: list(first, SOME_PAGES_AT),
             all_pages: list(first, ALL_PAGES_AT),
             single_used: number(first, SINGLE_USED_AT),
+            segment_pages: [list(first, INODES_FULL_AT), list(first, INODES_FREE_AT)],
+            next_segment: long_number(first, NEXT_SEGMENT_AT),
         }
     }
 
@@ -126,11 +157,9 @@ impl Layout {
             // Of the two bits of each page, the first is set if it is free.
             let free: u32 = bytes[BITMAP_AT..].iter().map(|byte| (byte & 0x55).count_ones()).sum();
             Some(Extent {
-                place: Place { page: map_page, at: u16::try_from(at + NODE_AT).ok()? },
+                node: node(map, map_page, at + EXTENT_NODE_AT)?,
                 first_page,
                 state,
-                prev: place(bytes, NODE_AT),
-                next: place(bytes, NODE_AT + 6),
                 used: pages.saturating_sub(free),
                 pages,
             })
@@ -142,21 +171,30 @@ impl Layout {
             .collect()
     }
 
-    /// Returns the used segments that a page of the kind [`KIND_INODES`](super::KIND_INODES)
-    /// describes. Each tree has two.
+    /// Reads page `page_number`, of the kind [`KIND_INODES`](super::KIND_INODES). `None` if it is
+    /// longer than any page.
     #[must_use]
-    pub fn segments(&self, inodes: &[u8]) -> Vec<Segment> {
-        let slots = self.extent_pages / 2;
+    pub fn segment_page(&self, inodes: &[u8], page_number: u32) -> Option<SegmentPage> {
+        let len = SINGLE_PAGES_AT + self.extent_pages / 2 * 4;
         let end = inodes.len().saturating_sub(PAGE_END_LEN);
-        let all = inodes.get(SEGMENTS_AT..end).unwrap_or_default();
-        let segments = all.chunks_exact(SINGLE_PAGES_AT + slots * 4);
-        let segment = |bytes: &[u8]| Segment {
-            id: long_number(bytes, 0),
-            lists: [list(bytes, 12), list(bytes, 28), list(bytes, 44)],
-            some_used: number(bytes, 8),
-            single: self.single_pages(bytes, 0),
+        let all = inodes.get(SEGMENTS_AT..end).unwrap_or_default().chunks_exact(len);
+        let segment = |(index, bytes): (usize, &[u8])| {
+            let at = u16::try_from(SEGMENTS_AT + index * len).ok()?;
+            Some(Segment {
+                place: Place { page: page_number, at },
+                id: long_number(bytes, 0),
+                lists: [list(bytes, 12), list(bytes, 28), list(bytes, 44)],
+                some_used: number(bytes, 8),
+                single: self.single_pages(bytes, 0),
+            })
         };
-        segments.filter(|bytes| !is_empty(&bytes[..8])).map(segment).collect()
+        let room = all.len();
+        let used = all.enumerate().filter(|(_, bytes)| !is_empty(&bytes[..8]));
+        Some(SegmentPage {
+            node: node(inodes, page_number, SEGMENT_PAGE_NODE_AT)?,
+            segments: used.filter_map(segment).collect(),
+            room,
+        })
     }
 
     /// Returns the single pages of the segment that `inodes` describes at an offset: those outside
@@ -167,6 +205,11 @@ impl Layout {
         let slots = slots.chunks_exact(4).take(self.extent_pages / 2);
         slots.map(|slot| number(slot, 0)).filter(|page| *page != super::NO_PAGE).collect()
     }
+}
+
+fn node(page: &[u8], page_number: u32, at: usize) -> Option<Node> {
+    let place_of = Place { page: page_number, at: u16::try_from(at).ok()? };
+    Some(Node { place: place_of, prev: place(page, at), next: place(page, at + 6) })
 }
 
 fn list(bytes: &[u8], at: usize) -> List {

@@ -4,6 +4,7 @@
 
 use std::ops::Range;
 
+use super::extents::Place;
 use super::layout::{kind, lsn, own_number};
 use super::{number, short_number};
 
@@ -43,7 +44,8 @@ const INSTANT_AT: usize = HEADER_AT + 12;
 const RECORDS_AT: usize = HEADER_AT + 16;
 const LEVEL_AT: usize = HEADER_AT + 26;
 const INDEX_AT: usize = HEADER_AT + 28;
-/// The segment of the upper levels, which only the root has.
+/// The segments of the leaves and of the upper levels, which only the root has.
+const LEAF_SEGMENT_AT: usize = HEADER_AT + 36;
 const TOP_SEGMENT_AT: usize = HEADER_AT + 46;
 const RECORDS_FROM: usize = HEADER_AT + 56;
 
@@ -83,6 +85,15 @@ impl PageHeader {
     }
 }
 
+/// A root's link to a segment (`fseg_header_t`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentLink {
+    /// The tablespace.
+    pub space: u32,
+    /// Place of the segment.
+    pub place: Place,
+}
+
 /// The place of a page in a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexHeader {
@@ -94,6 +105,8 @@ pub struct IndexHeader {
     pub records: u16,
     /// True if it names the tree's segments, as the root does.
     pub is_root: bool,
+    /// The segments of the leaves and of the upper levels, if it is a root.
+    pub segments: [SegmentLink; 2],
     /// True if it has the number of columns before others were added instantly, as only roots of
     /// the kind [`KIND_INSTANT`] do.
     pub is_instant: bool,
@@ -104,12 +117,16 @@ impl IndexHeader {
     #[must_use]
     pub fn of(page: &[u8], space: u32) -> Self {
         let index = u64::from(number(page, INDEX_AT)) << 32 | u64::from(number(page, INDEX_AT + 4));
-        let segment_page = number(page, TOP_SEGMENT_AT + 4);
+        let segments = [LEAF_SEGMENT_AT, TOP_SEGMENT_AT].map(|at| SegmentLink {
+            space: number(page, at),
+            place: Place { page: number(page, at + 4), at: short_number(page, at + 8) },
+        });
         Self {
             index,
             level: short_number(page, LEVEL_AT),
             records: short_number(page, RECORDS_AT),
-            is_root: number(page, TOP_SEGMENT_AT) == space && segment_page != 0,
+            is_root: segments[1].space == space && segments[1].place.page != 0,
+            segments,
             is_instant: short_number(page, INSTANT_AT) >> 3 != 0,
         }
     }

@@ -17,8 +17,8 @@ const SIZE_AT: usize = HEADER_AT + 8;
 const FREE_LIMIT_AT: usize = HEADER_AT + 12;
 const FLAGS_AT: usize = HEADER_AT + 16;
 /// The lists of segment pages: full ones, and the others.
-const INODES_FULL_AT: usize = HEADER_AT + 80;
-const INODES_FREE_AT: usize = HEADER_AT + 96;
+pub(super) const INODES_FULL_AT: usize = HEADER_AT + 80;
+pub(super) const INODES_FREE_AT: usize = HEADER_AT + 96;
 /// Offset of the descriptors of extents in page 0 and in each page of the allocation map.
 pub(super) const EXTENTS_AT: usize = HEADER_AT + 112;
 /// Offset of the bitmap in a descriptor.

@@ -16,10 +16,10 @@ mod page;
 pub use crate::page::MAX_PAGE_LEN;
 pub use aria::{AriaFile, AriaTable};
 pub use checksum::full as crc32c;
-pub use extents::{Extent, List, Place, Segment, SpaceLists, State};
+pub use extents::{Extent, List, Node, Place, Segment, SegmentPage, SpaceLists, State};
 pub use index::{
     IndexHeader, KIND_BLOB, KIND_BUFFERED, KIND_FIRST, KIND_INDEX, KIND_INODES, KIND_INSTANT,
-    KIND_MAP, KIND_SPATIAL, KINDS_PACKED_BLOB, NO_PAGE, PageHeader, Pointer, pointers,
+    KIND_MAP, KIND_SPATIAL, KINDS_PACKED_BLOB, NO_PAGE, PageHeader, Pointer, SegmentLink, pointers,
 };
 pub use keys::TableKeys;
 pub use layout::{CryptData, Format, Layout, LayoutError, Mode, TRX_SYS_PAGE};
