@@ -7,6 +7,8 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use comfy_table::{ContentArrangement, Table, presets};
@@ -67,6 +69,31 @@ pub fn single(text: &str) -> Cow<'_, str> {
         false => format!("\\u{{{:x}}}", u32::from(c)),
     });
     Cow::Owned(shown.collect())
+}
+
+/// Returns a path as one word that a shell reads back as it is: bash, zsh, and others that know
+/// `$'..'` (POSIX.1-2024, 2.2.4), which names that [`single`] would change need.
+#[must_use]
+pub fn shell_path(path: &Path) -> String {
+    let bytes = path.as_os_str().as_bytes();
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+:@%".contains(byte);
+    // No program takes it for an option.
+    let before = if bytes.starts_with(b"-") { "./" } else { "" };
+    match path.to_str() {
+        Some(text) if !text.is_empty() && bytes.iter().all(is_plain) => format!("{before}{text}"),
+        Some(text) if single(text) == text => {
+            format!("'{before}{}'", text.replace('\'', "'\\''"))
+        }
+        _ => {
+            let escaped = bytes.iter().map(|byte| match byte {
+                b'\'' | b'\\' => format!("\\{}", char::from(*byte)),
+                b' '..=b'~' => char::from(*byte).to_string(),
+                // Always three digits: one that follows is not taken for part of the number.
+                _ => format!("\\{byte:03o}"),
+            });
+            format!("$'{before}{}'", escaped.collect::<String>())
+        }
+    }
 }
 
 fn escaped(text: &str, escape: impl Fn(char) -> String) -> Cow<'_, str> {
@@ -208,5 +235,24 @@ mod tests {
         assert!(matches!(printable("plain"), Cow::Borrowed("plain")));
         assert_eq!(single("a\n✔\t\u{202e}b"), "a\\u{a}✔\\u{9}\\u{202e}b");
         assert!(matches!(single("plain ü"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn a_shell_reads_a_path_back_and_no_program_takes_it_for_an_option() {
+        use std::ffi::OsStr;
+        use std::process::Command;
+
+        assert_eq!(shell_path(Path::new("/srv/a-1.db")), "/srv/a-1.db");
+        assert_eq!(shell_path(Path::new("it's ü")), "'it'\\''s ü'");
+        let names: [&[u8]; 7] =
+            [b"a b", b"$HOME", b"line\n1", b"\xff\x017", b"'\\\t", "\u{202e}x".as_bytes(), b""];
+        for name in names {
+            let word = shell_path(Path::new(OsStr::from_bytes(name)));
+            assert_eq!(single(&word), word);
+            let said = Command::new("bash").args(["-c", &format!("printf %s {word}")]).output();
+            assert_eq!(said.unwrap().stdout, name, "{word}");
+        }
+        assert_eq!(shell_path(Path::new("-x.db")), "./-x.db");
+        assert_eq!(shell_path(Path::new("- .db")), "'./- .db'");
     }
 }

@@ -17,7 +17,6 @@ use tdekit_sqlite_page::PageSize;
 
 use crate::commands::freshness;
 use crate::error::CommandError;
-use crate::overview::text::quoted;
 use crate::processor::{Kind, advice};
 use crate::progress::{Shown, StopAfter, heed_signals, stop_flag};
 
@@ -183,7 +182,7 @@ fn tell_encrypted(path: &Path, form: &Form) -> Result<(), CommandError> {
     ))?;
     Ok(output::line(format_args!(
         "  To open it: eval \"$(tdekit shell-init bash)\"; sqlite3 {}",
-        quoted(path)
+        output::shell_path(path)
     ))?)
 }
 

@@ -16,7 +16,6 @@ use crate::commands::cert::{self, CreateArgs};
 use crate::commands::encrypt::{self, EncryptArgs, refuse_encrypted};
 use crate::commands::key::shown;
 use crate::error::CommandError;
-use crate::overview::text::quoted;
 
 /// Arguments of `init`.
 #[derive(Debug, Args)]
@@ -91,7 +90,7 @@ pub(crate) fn run(args: &InitArgs, global: &GlobalArgs) -> Result<(), CommandErr
                  --certificate {name}"
             ));
         })?;
-    let first = args.database.first().map(|path| quoted(path)).unwrap_or_default();
+    let first = args.database.first().map(|path| output::shell_path(path)).unwrap_or_default();
     output::line(format_args!("Next: tdekit backup {first} --to MEDIA --certificate {name}"))?;
     Ok(output::line("      tdekit overview DIRECTORY    shows how all databases stand")?)
 }

@@ -182,12 +182,12 @@ pub(crate) fn commands(rows: &[&Row]) -> Vec<String> {
     rows.sort_by_key(|row| std::cmp::Reverse(row.level));
     let mut all = Vec::new();
     for row in rows {
-        let path = quoted(&row.path);
+        let path = output::shell_path(&row.path);
         for finding in &row.findings {
             all.push(match finding.what {
                 "plain" => format!("tdekit encrypt {path} --certificate NAME"),
                 "lost" => {
-                    let known = quoted(&row.resolved);
+                    let known = output::shell_path(&row.resolved);
                     let restore = format!("tdekit restore MEDIA --database {known} --to {path}");
                     match row.path.symlink_metadata() {
                         Ok(_) => restore,
@@ -219,16 +219,6 @@ pub(crate) fn commands(rows: &[&Row]) -> Vec<String> {
         all.push(format!("and {left} more; --json names what is wrong with each"));
     }
     all
-}
-
-/// Quotes a path as one word for a shell.
-pub(crate) fn quoted(path: &Path) -> String {
-    let text = output::single(&path.display().to_string()).into_owned();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
-    match !text.is_empty() && text.chars().all(is_plain) {
-        true => text,
-        false => format!("'{}'", text.replace('\'', "'\\''")),
-    }
 }
 
 #[cfg(test)]
@@ -264,11 +254,5 @@ mod tests {
         assert_eq!(cost_cell(&cost(1.09, 0.97, 1.15)), "? (24 Nov)");
         assert_eq!(cost_cell(&cost(1.002, 0.99, 1.01)), "about 0 % (24 Nov)");
         assert_eq!(cost_cell(&cost(3.0, 1.2, 45.0)), "? (24 Nov)");
-    }
-
-    #[test]
-    fn paths_are_one_word_of_a_shell() {
-        assert_eq!(quoted(Path::new("/srv/a.db")), "/srv/a.db");
-        assert_eq!(quoted(Path::new("/srv/it's.db")), "'/srv/it'\\''s.db'");
     }
 }

@@ -269,6 +269,16 @@ fn ages_damage_and_unsaved_certificates_are_told() {
     let new = row(&told, "/new.db");
     assert_eq!(findings(new), ["certificate-not-backed-up", "backup-missing"], "{new}");
     assert_eq!(new["certificates_saved"], false);
+
+    place.ok(["mariadb", "key", "create", "--key-id", "1", "--certificate", "Unsaved"]);
+    let of_server = || findings_of_server(&json(&place, &["srv/shop.db"]).1);
+    assert_eq!(of_server(), ["certificate-not-backed-up", "verify-missing"]);
+    place.ok(["cert", "backup", "Unsaved", "--pkcs12", "Unsaved.p12"]);
+    assert_eq!(of_server(), ["verify-missing"]);
+}
+
+fn findings_of_server(told: &Value) -> Vec<String> {
+    findings(&told["servers"][0]).into_iter().map(str::to_owned).collect()
 }
 
 #[test]

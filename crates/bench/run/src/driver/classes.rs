@@ -131,7 +131,7 @@ pub(super) fn script(statements: &[String], writes: &[bool], times: u64) -> (Tas
     );
     let all = class(
         SCRIPT,
-        &format!("all {} statements", statements.len()),
+        "the whole script",
         format!("The script from its first to its last statement, {how}"),
     );
     let each = (1..)

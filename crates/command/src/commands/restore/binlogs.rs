@@ -252,7 +252,7 @@ fn tell(to: &Path, logs: &[(u64, PathBuf)], stop: Option<i64>) -> Result<(), Com
     )?;
     let follows = |a: &(u64, PathBuf), b: &(u64, PathBuf)| a.0.checked_add(1) == Some(b.0);
     for run in logs.chunk_by(follows) {
-        let files: Vec<_> = run.iter().map(|(_, path)| quoted(path)).collect();
+        let files: Vec<_> = run.iter().map(|(_, path)| output::shell_path(path)).collect();
         output::line(format_args!(
             "  TZ=UTC mariadb-binlog --start-position=POSITION --stop-datetime='{stop}' {} \
              | mariadb",
@@ -260,14 +260,4 @@ fn tell(to: &Path, logs: &[(u64, PathBuf)], stop: Option<i64>) -> Result<(), Com
         ))?;
     }
     Ok(())
-}
-
-/// Returns a path as a word of the shell.
-fn quoted(path: &Path) -> String {
-    let text = path.to_string_lossy();
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
-    match text.bytes().all(plain) {
-        true => text.into_owned(),
-        false => format!("'{}'", text.replace('\'', "'\\''")),
-    }
 }

@@ -75,6 +75,22 @@ fn what_is_left_of_an_encrypted_database_is_not_backed_up() {
 }
 
 #[test]
+fn a_database_whose_certificate_is_missing_names_it() {
+    let other = Served::new();
+    let mut client = other.client_in("app");
+    ok(&mut client, "CREATE TABLE t(n int); INSERT t VALUES (7)");
+    encrypt_app(&mut client);
+    ok(&mut client, "USE master");
+    let served = Served::new();
+    fs::copy(other.data("app.db"), served.data("moved.db")).unwrap();
+    for batch in ["USE moved; SELECT * FROM t", "SELECT * FROM moved.dbo.t"] {
+        let answer = served.client().batch(batch);
+        assert_eq!(answer.errors().first(), Some(&33111), "{batch}: {answer:?}");
+        assert!(format!("{answer:?}").contains("thumbprint"), "{answer:?}");
+    }
+}
+
+#[test]
 fn an_encrypted_database_does_not_become_plain() {
     let served = Served::new();
     let mut client = served.client_in("app");
