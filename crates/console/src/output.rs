@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -71,19 +72,25 @@ pub fn single(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown.collect())
 }
 
-/// Returns a path as one word that a shell reads back as it is: bash, zsh, and others that know
-/// `$'..'` (POSIX.1-2024, 2.2.4), which names that [`single`] would change need.
+/// Returns a path as one word of a shell, as [`shell_word`] does; no program takes it for an
+/// option.
 #[must_use]
 pub fn shell_path(path: &Path) -> String {
-    let bytes = path.as_os_str().as_bytes();
+    match path.as_os_str().as_bytes().starts_with(b"-") {
+        true => shell_word(Path::new(".").join(path)),
+        false => shell_word(path),
+    }
+}
+
+/// Returns a text as one word that a shell reads back as it is: bash, zsh, and others that know
+/// `$'..'` (POSIX.1-2024, 2.2.4), which is needed where [`single`] would change the text.
+#[must_use]
+pub fn shell_word(word: impl AsRef<OsStr>) -> String {
+    let bytes = word.as_ref().as_bytes();
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+:@%".contains(byte);
-    // No program takes it for an option.
-    let before = if bytes.starts_with(b"-") { "./" } else { "" };
-    match path.to_str() {
-        Some(text) if !text.is_empty() && bytes.iter().all(is_plain) => format!("{before}{text}"),
-        Some(text) if single(text) == text => {
-            format!("'{before}{}'", text.replace('\'', "'\\''"))
-        }
+    match word.as_ref().to_str() {
+        Some(text) if !text.is_empty() && bytes.iter().all(is_plain) => text.to_owned(),
+        Some(text) if single(text) == text => format!("'{}'", text.replace('\'', "'\\''")),
         _ => {
             let escaped = bytes.iter().map(|byte| match byte {
                 b'\'' | b'\\' => format!("\\{}", char::from(*byte)),
@@ -91,7 +98,7 @@ pub fn shell_path(path: &Path) -> String {
                 // Always three digits: one that follows is not taken for part of the number.
                 _ => format!("\\{byte:03o}"),
             });
-            format!("$'{before}{}'", escaped.collect::<String>())
+            format!("$'{}'", escaped.collect::<String>())
         }
     }
 }
@@ -183,7 +190,7 @@ fn warn_not_backed_up(store: &KeyStore, info: &CertificateInfo) {
     ));
     // An unreadable list must not suppress the warning.
     tell_uses(&store.uses_of(&info.sha256).unwrap_or_default());
-    note(format_args!("hint: tdekit cert backup {:?} --pkcs12 FILE", info.name));
+    note(format_args!("hint: tdekit cert backup {} --pkcs12 FILE", shell_word(&info.name)));
 }
 
 /// Lists the files that were recorded last, each path once, and counts the others.

@@ -75,23 +75,24 @@ pub(crate) fn run(args: &InitArgs, global: &GlobalArgs) -> Result<(), CommandErr
     let info = store.create_certificate(&CreateArgs::named(name)?.new_certificate()?)?;
     cert::back_up_pkcs12(&mut store, &info, &backup, &password)?;
     output::line(format_args!("Made certificate {name}; its backup is {}", backup.display()))?;
+    let word = output::shell_word(name);
     output::line(
         "  Keep that file and its password elsewhere: they open your data without this \
                   machine.",
     )?;
     let unlocked = Arc::new(store);
     if args.database.is_empty() {
-        return Ok(output::line(format_args!("Next: tdekit encrypt app.db --certificate {name}"))?);
+        return Ok(output::line(format_args!("Next: tdekit encrypt app.db --certificate {word}"))?);
     }
     encrypt::run_with(&EncryptArgs::new(args.database.clone(), name.clone()), &unlocked)
         .inspect_err(|_| {
             output::warning(format_args!(
                 "key store and certificate are made; go on with tdekit encrypt DATABASE \
-                 --certificate {name}"
+                 --certificate {word}"
             ));
         })?;
     let first = args.database.first().map(|path| output::shell_path(path)).unwrap_or_default();
-    output::line(format_args!("Next: tdekit backup {first} --to MEDIA --certificate {name}"))?;
+    output::line(format_args!("Next: tdekit backup {first} --to MEDIA --certificate {word}"))?;
     Ok(output::line("      tdekit overview DIRECTORY    shows how all databases stand")?)
 }
 

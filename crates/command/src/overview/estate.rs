@@ -1,7 +1,7 @@
 //! What is known of each database, from its header, the key store, the backup history, the last
 //! examination and results of the bench. Nothing is opened, and no key is needed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -9,15 +9,17 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use tdekit_backup_run::archive::state_of;
 use tdekit_backup_run::{Catalog, CheckedKind, LastCheck, NewestBackup, RunError};
-use tdekit_key_store::{KeyStore, ServerKeys};
+use tdekit_key_store::KeyStore;
 use tdekit_sqlite_convert::{
-    Audited, Policy, Search, Store, audit, databases_in, lost_in, resolved_path, unread_list,
+    Audited, Encryption, Policy, Search, Store, audit, databases_in, is_over_link, lost_in,
+    resolved_path, unread_list,
 };
 
 use super::cost::{Cost, Costs};
 use super::rules::{Finding, HISTORY, Level, Rules};
+use super::servers::{Server, servers};
 
-const DAY_S: i64 = 24 * 3600;
+pub(super) const DAY_S: i64 = 24 * 3600;
 
 /// Result for all databases.
 #[derive(Debug, Serialize)]
@@ -35,9 +37,13 @@ pub(crate) struct Estate {
     pub(crate) looked_at: Vec<PathBuf>,
     /// Places that could not be examined, in words.
     pub(crate) not_looked_at: Vec<String>,
-    /// True if the key store's list of encrypted files cannot be read.
+    /// True if databases that are gone cannot be seen: the key store's list of encrypted files
+    /// cannot be read, or is not whole.
     #[serde(skip)]
     pub(crate) list_unread: bool,
+    /// True if there is a key store that can be read.
+    #[serde(skip)]
+    pub(crate) has_store: bool,
 }
 
 /// A database.
@@ -53,8 +59,11 @@ pub(crate) struct Row {
     /// The algorithm of an encrypted one.
     pub(crate) algorithm: Option<String>,
     pub(crate) key_age_s: Option<i64>,
-    /// True if all certificates that open it are in a backup.
+    /// True if all certificates that open it are in a backup; `None` if that is not known.
     pub(crate) certificates_saved: Option<bool>,
+    /// The names of those that the store knows, each with true if it is in a backup.
+    #[serde(skip)]
+    pub(crate) certificates: Vec<(String, bool)>,
     pub(crate) last_backup: Option<Backup>,
     /// Time of the last complete reading of one of its backups, with its key.
     pub(crate) last_verify_at: Option<i64>,
@@ -92,20 +101,6 @@ pub(crate) struct Backup {
     /// True if `replicate` shipped it: an archive has everything that was committed by then.
     pub(crate) shipped: bool,
     pub(crate) encrypted: bool,
-}
-
-/// A MariaDB server that has keys in the key store.
-#[derive(Debug, Serialize)]
-pub(crate) struct Server {
-    pub(crate) level: Level,
-    /// Its data directory, once `tdekit mariadb verify` has checked it.
-    pub(crate) data: Option<String>,
-    /// The newest version of each key, by number.
-    pub(crate) keys: BTreeMap<u32, u32>,
-    /// Counts of the last verification, as reported.
-    pub(crate) facts: Option<serde_json::Value>,
-    pub(crate) last_verify_at: Option<i64>,
-    pub(crate) findings: Vec<Finding>,
 }
 
 /// A certificate of the key store.
@@ -166,6 +161,7 @@ impl Estate {
             looked_at: paths.to_vec(),
             not_looked_at: Vec::new(),
             list_unread: false,
+            has_store: sources.store.store.is_ok(),
         };
         if let Ok(None) = sources.catalog {
             estate.not_looked_at.push("backups: there is no history yet".to_owned());
@@ -187,7 +183,12 @@ impl Estate {
         }
         estate.databases.sort_by(|a, b| a.path.cmp(&b.path));
         estate.databases.dedup_by(|a, b| a.path == b.path);
-        estate.servers = servers(sources, past.as_ref().ok(), &estate.rules);
+        // One database under two names, unless it stands in another's place.
+        let mut seen = HashSet::new();
+        estate.databases.retain(|row| row.has("lost") || seen.insert(row.resolved.clone()));
+        estate.judge_list(sources);
+        let checks = past.as_ref().map(|past| &past.servers).ok();
+        estate.servers = servers(sources, checks, &estate.rules);
         let rows = estate.databases.iter().map(|row| row.level);
         let worst = rows.chain(estate.servers.iter().map(|server| server.level)).max();
         estate.level = estate.level.max(worst.unwrap_or(Level::Good));
@@ -199,6 +200,24 @@ impl Estate {
         for found in audit_all(path, sources.store, policy) {
             self.databases.push(row(found, past, sources, &self.rules));
         }
+    }
+
+    /// Each encrypted database that is opened or made gets into the key store's list. A list
+    /// without any, beside one, was emptied or removed.
+    fn judge_list(&mut self, sources: &Sources<'_, '_>) {
+        if self.list_unread || !self.has_store || !sources.store.known.is_empty() {
+            return;
+        }
+        let Some(one) = self.databases.iter().find(|row| !row.certificates.is_empty()) else {
+            return;
+        };
+        self.not_looked_at.push(format!(
+            "databases that are gone: the key store's list of encrypted files knows none, not \
+             even {}, which its certificate opens; `tdekit rewrap` puts a database on it",
+            one.path.display()
+        ));
+        self.list_unread = true;
+        self.level = Level::Warning;
     }
 
     /// Returns the number of rows of a level.
@@ -223,6 +242,8 @@ pub(crate) fn audit_all(path: &Path, store: &Store<'_>, policy: Policy) -> Vec<A
     // The key store has resolved paths; these are named as the directory was.
     let resolved = fs::canonicalize(path).unwrap_or_default();
     let named = |lost: PathBuf| match lost.strip_prefix(&resolved) {
+        // By this name, the key store knows what a link replaced.
+        _ if is_over_link(&lost) => lost,
         Ok(below) => path.join(below),
         Err(_) => lost,
     };
@@ -250,7 +271,9 @@ fn row(found: Audited, past: Option<&Past>, sources: &Sources<'_, '_>, rules: &R
         algorithm: encryption.map(|encryption| encryption.algorithms.join(", ")),
         key_age_s: encryption.and_then(|it| it.key_created).map(|made| sources.now - made),
         certificates_saved: encryption
+            .filter(|_| sources.store.store.is_ok())
             .map(|it| it.certificates.iter().all(|each| each.backed_up_at.is_some())),
+        certificates: encryption.map(names_of).unwrap_or_default(),
         last_backup: None,
         last_verify_at: None,
         last_restore_test_at: None,
@@ -277,7 +300,18 @@ fn row(found: Audited, past: Option<&Past>, sources: &Sources<'_, '_>, rules: &R
     row
 }
 
+/// Returns the certificates that the store knows, each with true if it is in a backup.
+fn names_of(encryption: &Encryption) -> Vec<(String, bool)> {
+    let known = encryption.certificates.iter();
+    known.filter_map(|it| Some((it.name.clone()?, it.backed_up_at.is_some()))).collect()
+}
+
 impl Row {
+    /// Returns true if it has a finding of this name.
+    pub(crate) fn has(&self, what: &str) -> bool {
+        self.findings.iter().any(|finding| finding.what == what)
+    }
+
     fn find(&mut self, level: Level, what: &'static str, message: String) {
         self.findings.push(Finding::new(level, what, message));
     }
@@ -368,6 +402,9 @@ impl Row {
         } else if newest.verified_at < Some(rules.oldest_verify) {
             let told = format!("no backup of it was verified within {}", rules.max_verify_age);
             self.find(Level::Warning, "verify-age", told);
+        } else if newest.verified_at > Some(sources.now + DAY_S) {
+            let told = "the last verification of a backup of it has a date in the future";
+            self.find(Level::Warning, "verify-age", told.to_owned());
         }
     }
 
@@ -395,7 +432,7 @@ fn shipped(path: &Path) -> Option<(Backup, Option<String>)> {
     Some((backup, state.error))
 }
 
-fn certificates(store: &Store<'_>) -> Vec<Certificate> {
+pub(super) fn certificates(store: &Store<'_>) -> Vec<Certificate> {
     let all = store.store.as_ref().ok().map(KeyStore::certificates).unwrap_or_default();
     all.iter()
         .map(|info| Certificate {
@@ -406,57 +443,6 @@ fn certificates(store: &Store<'_>) -> Vec<Certificate> {
             not_after: info.not_after,
         })
         .collect()
-}
-
-/// Returns the servers that have keys in the store: one row for each verified data directory,
-/// otherwise one.
-fn servers(sources: &Sources<'_, '_>, past: Option<&Past>, rules: &Rules) -> Vec<Server> {
-    let Ok(store) = &*sources.store.store else { return Vec::new() };
-    let Ok(Some(keys)) = store.server_keys() else { return Vec::new() };
-    let unsaved = unsaved(store, &keys);
-    let keys: BTreeMap<u32, u32> =
-        keys.ids().filter_map(|id| Some((id, keys.latest(id)?))).collect();
-    let checks = past.map(|past| &past.servers).filter(|checks| !checks.is_empty());
-    let Some(checks) = checks else {
-        let told = "`tdekit mariadb verify` has not looked at its files";
-        let missing = past.map(|_| Finding::new(Level::Warning, "verify-missing", told));
-        let findings: Vec<Finding> = unsaved.into_iter().chain(missing).collect();
-        let level = findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Good);
-        let (data, facts, last_verify_at) = (None, None, None);
-        return vec![Server { level, data, keys, facts, last_verify_at, findings }];
-    };
-    let server = |(data, last): (&String, &LastCheck)| {
-        let mut findings: Vec<Finding> = unsaved.clone().into_iter().collect();
-        if last.findings > 0 {
-            let told = format!("`tdekit mariadb verify` had {} findings", last.findings);
-            findings.push(Finding::new(Level::Bad, "verify-failed", told));
-        }
-        if last.checked_at < rules.oldest_verify {
-            let told = format!("its files were not verified within {}", rules.max_verify_age);
-            findings.push(Finding::new(Level::Warning, "verify-age", told));
-        }
-        Server {
-            level: findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Good),
-            data: Some(data.clone()),
-            keys: keys.clone(),
-            facts: last.facts.as_ref().and_then(|facts| serde_json::from_str(facts).ok()),
-            last_verify_at: Some(last.checked_at),
-            findings,
-        }
-    };
-    checks.iter().map(server).collect()
-}
-
-/// Returns a finding where no certificate with a backup opens a server's key.
-fn unsaved(store: &KeyStore, keys: &ServerKeys) -> Option<Finding> {
-    let is_saved = |sha256: &[u8; 32]| {
-        let mut known = store.certificates().iter().filter(|info| info.sha256 == *sha256);
-        known.any(|info| info.backed_up_at.is_some())
-    };
-    let versions = keys.ids().flat_map(|id| keys.versions(id));
-    let lacks = versions.filter(|version| !version.wrapped.iter().any(|it| is_saved(&it.sha256)));
-    let told = "the certificate of its keys was never backed up";
-    lacks.map(|_| Finding::new(Level::Warning, "certificate-not-backed-up", told)).next()
 }
 
 fn paths_text<S: serde::Serializer>(paths: &[PathBuf], to: S) -> Result<S::Ok, S::Error> {

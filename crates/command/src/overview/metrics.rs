@@ -76,6 +76,12 @@ pub(crate) fn of(estate: &Estate) -> String {
         let (Some(data), Some(at)) = (&server.data, server.last_verify_at) else { continue };
         let _ = writeln!(out, "{name}{{data=\"{}\"}} {at}", label(data.as_ref()));
     }
+    let name = "tdekit_mariadb_level";
+    head(&mut out, name, "0 in order, 1 something is due, 2 in danger.");
+    for server in &estate.servers {
+        let data = label(server.data.as_deref().unwrap_or_default().as_ref());
+        let _ = writeln!(out, "{name}{{data=\"{data}\"}} {}", server.level as i64);
+    }
     for (name, help, value) in [
         ("tdekit_overview_timestamp_seconds", "When this was written.", estate.at),
         (

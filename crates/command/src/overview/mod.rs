@@ -5,4 +5,5 @@ pub(crate) mod estate;
 pub(crate) mod metrics;
 pub(crate) mod page;
 pub(crate) mod rules;
+pub(crate) mod servers;
 pub(crate) mod text;

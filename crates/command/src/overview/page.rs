@@ -1,10 +1,14 @@
 //! The overview as evidence for an auditor: one file, without scripts, that prints on A4.
 
+use std::path::Path;
+
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use tdekit_console::output;
 use tdekit_key_store::iso8601;
 
-use super::estate::{Estate, Row, Server, State};
+use super::estate::{Estate, Row, State};
 use super::rules::{Finding, Level};
+use super::servers::Server;
 use super::text::ago;
 
 const STYLE: &str = "
@@ -83,7 +87,7 @@ fn about(estate: &Estate, program: &str) -> Markup {
         ul {
             li { "At " (iso8601(estate.at)) ", by " (program) ", without a key: headers, the key \
                   store's list, the backup history and the last examinations." }
-            @for path in &estate.looked_at { li { code { (path.display()) } } }
+            @for path in &estate.looked_at { li { code { (name(path)) } } }
             li { "A key may be " (rules.max_key_age) " old, a backup " (rules.max_backup_age)
                  ", its verification " (rules.max_verify_age) "." }
             @for left in &estate.not_looked_at { li.bad { "Not looked at: " (left) } }
@@ -119,16 +123,30 @@ fn database(row: &Row, now: i64) -> Markup {
     html! {
         tr {
             td class=(class(row.level)) { (row.level.mark()) }
-            td.path { (row.path.display()) }
+            td.path { (name(&row.path)) }
             td { (state) }
             td { (row.key_age_s.map_or("-".to_owned(), |age| format!("{} d", age / 86_400))) }
-            td { (row.certificates_saved.map_or("-", |saved| if saved { "yes" } else { "no" })) }
+            td { (saved(row)) }
             td { (since(row.last_backup.as_ref().map(|backup| backup.at))) }
             td { @if row.verify_ok == Some(false) { "damaged" }
                  @else { (since(row.last_verify_at)) } }
             td { (since(row.last_examined_at)) }
         }
     }
+}
+
+fn saved(row: &Row) -> &'static str {
+    match (row.certificates_saved, row.state) {
+        (Some(true), _) => "yes",
+        (Some(false), _) => "no",
+        (None, State::Encrypted) => "not known",
+        (None, _) => "-",
+    }
+}
+
+/// Returns a path on one line, as a shell reads it: no two look the same.
+fn name(path: &Path) -> String {
+    output::shell_word(path)
 }
 
 fn servers(estate: &Estate) -> Markup {
@@ -151,7 +169,7 @@ fn server_line(server: &Server, now: i64) -> Markup {
         ", key versions in the store: "
         @for (id, version) in &server.keys { (id) "." (version) " " }
         @match server.last_verify_at {
-            Some(at) => { "verified: " (ago(now - at)) },
+            Some(at) => { "verified: " (ago(now - at)) @if server.verify_ok == Some(false) { ", damaged" } },
             None => { "never verified" },
         }
     }
@@ -164,7 +182,7 @@ fn findings(estate: &Estate) -> Markup {
     let all: Vec<(String, &Vec<Finding>)> = estate
         .databases
         .iter()
-        .map(|row| (row.path.display().to_string(), &row.findings))
+        .map(|row| (name(&row.path), &row.findings))
         .chain(of_servers)
         .filter(|(_, findings)| !findings.is_empty())
         .collect();

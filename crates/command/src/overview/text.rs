@@ -7,8 +7,9 @@ use time::OffsetDateTime;
 use time::macros::format_description;
 
 use super::cost::Cost;
-use super::estate::{Backup, Estate, Row, Server, State};
+use super::estate::{Backup, Estate, Row, State};
 use super::rules::{HISTORY, Level};
+use super::servers::Server;
 
 const HEADER: [(&str, Fit); 8] = [
     ("", Fit::Keep),
@@ -46,10 +47,11 @@ pub(crate) fn print(estate: &Estate, quiet: bool) -> Result<(), ConsoleError> {
             output::line(format_args!("{} {name}: {message}", finding.level.mark()))?;
         }
     }
-    for server in servers {
+    for server in &servers {
         for finding in &server.findings {
             let (mark, name) = (finding.level.mark(), server.data.as_deref().unwrap_or("MariaDB"));
-            output::line(format_args!("{mark} {name}: {}", finding.message))?;
+            let message = output::single(&finding.message);
+            output::line(format_args!("{mark} {name}: {message}"))?;
         }
     }
     for left in &estate.not_looked_at {
@@ -57,7 +59,7 @@ pub(crate) fn print(estate: &Estate, quiet: bool) -> Result<(), ConsoleError> {
     }
     let [good, warning, bad] = [Level::Good, Level::Warning, Level::Bad].map(|it| estate.count(it));
     output::line(format_args!("{good} in order, {warning} with something due, {bad} in danger."))?;
-    let commands = commands(&rows);
+    let commands = commands(estate, &rows, &servers);
     match commands.is_empty() {
         true => Ok(()),
         false => output::line(format_args!("Do: {}", commands.join("\n    "))),
@@ -74,6 +76,7 @@ fn common_root(looked_at: &[PathBuf]) -> Option<PathBuf> {
 
 fn name_of(path: &Path, root: Option<&Path>) -> String {
     let short = root.and_then(|root| path.strip_prefix(root).ok());
+    let short = short.filter(|short| !short.as_os_str().is_empty());
     output::single(&short.unwrap_or(path).display().to_string()).into_owned()
 }
 
@@ -85,7 +88,12 @@ fn cells_of(row: &Row, now: i64, root: Option<&Path>) -> Vec<String> {
         State::Gone => "GONE".to_owned(),
         State::Unreadable => "UNREADABLE".to_owned(),
     };
-    let saved = row.certificates_saved.map_or("-", |saved| if saved { "yes" } else { "NO" });
+    let saved = match (row.certificates_saved, row.state) {
+        (Some(true), _) => "yes",
+        (Some(false), _) => "NO",
+        (None, State::Encrypted) => "?",
+        (None, _) => "-",
+    };
     let verified = match (row.verify_ok, row.last_verify_at) {
         (Some(false), _) => "DAMAGED".to_owned(),
         (_, Some(at)) => match row.last_restore_test_at {
@@ -128,7 +136,10 @@ fn cells_of_server(server: &Server, now: i64) -> Vec<String> {
         format!("keys {}", keys.collect::<Vec<_>>().join(" ")),
         none(),
         none(),
-        server.last_verify_at.map_or_else(none, |at| ago(now - at)),
+        match (server.verify_ok, server.last_verify_at) {
+            (Some(false), _) => "DAMAGED".to_owned(),
+            (_, at) => at.map_or_else(none, |at| ago(now - at)),
+        },
         none(),
     ]
 }
@@ -177,48 +188,88 @@ pub(crate) fn ago(seconds: i64) -> String {
 }
 
 /// Returns the suggested commands, those for the worst rows first.
-pub(crate) fn commands(rows: &[&Row]) -> Vec<String> {
+pub(crate) fn commands(estate: &Estate, rows: &[&Row], servers: &[&Server]) -> Vec<String> {
     let mut rows: Vec<_> = rows.iter().filter(|row| row.level > Level::Good).collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.level));
-    let mut all = Vec::new();
-    for row in rows {
-        let path = output::shell_path(&row.path);
-        for finding in &row.findings {
-            all.push(match finding.what {
-                "plain" => format!("tdekit encrypt {path} --certificate NAME"),
-                "lost" => {
-                    let known = output::shell_path(&row.resolved);
-                    let restore = format!("tdekit restore MEDIA --database {known} --to {path}");
-                    match row.path.symlink_metadata() {
-                        Ok(_) => restore,
-                        Err(_) => format!(
-                            "{restore}, or, if it was removed on purpose, \
-                                           tdekit cert forget {path}"
-                        ),
-                    }
-                }
-                "key-age" | "key-change" => format!("tdekit rotate {path}"),
-                "certificate-not-backed-up" => "tdekit cert backup NAME --pkcs12 FILE".to_owned(),
-                "replicate-failed" => format!("tdekit replicate status {path}"),
-                "backup-missing" | "backup-age" | "backup-plain" if row.state != State::Gone => {
-                    format!("tdekit backup {path} --to MEDIA --certificate NAME")
-                }
-                "verify-missing" | "verify-age" | "verify-failed" => {
-                    "tdekit verify MEDIA".to_owned()
-                }
-                "doctor" | "header" => format!("tdekit doctor {path}"),
-                _ => continue,
-            });
-        }
-    }
+    let of_rows = rows.iter().flat_map(|row| {
+        row.findings.iter().flat_map(|finding| commands_of(estate, row, finding.what))
+    });
+    let of_servers = servers.iter().flat_map(|server| {
+        server.findings.iter().filter_map(|finding| command_of_server(server, finding.what))
+    });
+    let mut all: Vec<String> = of_rows.chain(of_servers).collect();
     let mut seen = std::collections::HashSet::new();
     all.retain(|command| seen.insert(command.clone()));
     let left = all.len().saturating_sub(MAX_COMMANDS);
     all.truncate(MAX_COMMANDS);
     if left > 0 {
-        all.push(format!("and {left} more; --json names what is wrong with each"));
+        all.push(format!("# and {left} more; --json names what is wrong with each"));
     }
     all
+}
+
+/// Returns the commands that mend a finding. Words in capitals are not known here.
+fn commands_of(estate: &Estate, row: &Row, what: &str) -> Vec<String> {
+    let path = output::shell_path(&row.path);
+    let one = match what {
+        "plain" if !estate.has_store => format!("tdekit init {path}"),
+        "plain" => format!("tdekit encrypt {path} --certificate {}", certificate(estate, row)),
+        "lost" => return commands_of_lost(row, &path),
+        "key-age" | "key-change" => format!("tdekit rotate {path}"),
+        "certificate-not-backed-up" => {
+            let unsaved = row.certificates.iter().filter(|(_, is_saved)| !is_saved);
+            let backup = |(name, _): &(String, bool)| cert_backup(&output::shell_word(name));
+            let all: Vec<_> = unsaved.map(backup).collect();
+            return if all.is_empty() { vec![cert_backup("NAME")] } else { all };
+        }
+        "replicate-failed" => format!("tdekit replicate status {path}"),
+        "backup-missing" | "backup-age" | "backup-plain" if row.state != State::Gone => {
+            let name = certificate(estate, row);
+            format!("tdekit backup {path} --to MEDIA --certificate {name}")
+        }
+        "verify-missing" | "verify-age" | "verify-failed" => "tdekit verify MEDIA".to_owned(),
+        "doctor" | "header" => format!("tdekit doctor {path}"),
+        _ => return Vec::new(),
+    };
+    vec![one]
+}
+
+/// A database that is gone was lost, or removed on purpose.
+fn commands_of_lost(row: &Row, path: &str) -> Vec<String> {
+    let known = output::shell_path(&row.resolved);
+    let mut all = Vec::new();
+    if row.last_backup.is_some() {
+        all.push(format!("tdekit restore MEDIA --database {known} --to {path}"));
+    }
+    if row.path.symlink_metadata().is_err() {
+        all.push(format!("tdekit cert forget {path}    # if it was removed on purpose"));
+    }
+    all
+}
+
+fn command_of_server(server: &Server, what: &str) -> Option<String> {
+    match what {
+        "certificate-not-backed-up" => Some(cert_backup("NAME")),
+        "verify-missing" | "verify-age" | "verify-failed" => Some(match &server.data {
+            Some(data) => {
+                format!("tdekit mariadb verify --datadir {}", output::shell_path(data.as_ref()))
+            }
+            None => "tdekit mariadb verify".to_owned(),
+        }),
+        _ => None,
+    }
+}
+
+fn cert_backup(name: &str) -> String {
+    format!("tdekit cert backup {name} --pkcs12 FILE")
+}
+
+/// Returns the name of a row's certificate, or that of the only one there is.
+fn certificate(estate: &Estate, row: &Row) -> String {
+    let mut active = estate.certificates.iter().filter(|one| one.active).map(|one| &one.name);
+    let only = active.next().filter(|_| active.next().is_none());
+    let name = row.certificates.first().map(|(name, _)| name).or(only);
+    name.map_or_else(|| "NAME".to_owned(), |name| output::shell_word(name))
 }
 
 #[cfg(test)]

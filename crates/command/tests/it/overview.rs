@@ -278,7 +278,8 @@ fn ages_damage_and_unsaved_certificates_are_told() {
 }
 
 fn findings_of_server(told: &Value) -> Vec<String> {
-    findings(&told["servers"][0]).into_iter().map(str::to_owned).collect()
+    let servers = told["servers"].as_array().unwrap();
+    servers.iter().flat_map(findings).map(str::to_owned).collect()
 }
 
 #[test]
@@ -321,7 +322,7 @@ fn metrics_are_prometheus_text_and_the_page_is_whole() {
     let page = overview(&place, &["srv", "--html"]).out;
     assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
     assert!(!page.contains("<script") && !page.contains("http"), "{page}");
-    for part in ["2 of 4 databases are encrypted.", "&quot;b\\c", "below/hr.db"] {
+    for part in ["2 of 4 databases are encrypted.", "&quot;b\\\\c", "below/hr.db"] {
         assert!(page.contains(part), "{part}: {page}");
     }
     // Evidence is read elsewhere, and by keyboard.
@@ -497,6 +498,77 @@ fn a_history_that_cannot_be_read_hides_no_database_and_calls_nothing_in_order() 
     assert_eq!(row["findings"][0]["what"], "history", "{told}");
     let shown = place.run(["overview", "a.db"]);
     assert!(!shown.out.contains("never") && !shown.out.contains('\u{2714}'), "{shown:?}");
+}
+
+/// A link in the place of a known database, and a list of known ones that was emptied.
+#[test]
+fn links_and_an_emptied_list_hide_no_database() {
+    let place = estate();
+    let hr = place.path("srv/below/hr.db");
+    fs::rename(&hr, place.path("srv/kept.db")).unwrap();
+    std::os::unix::fs::symlink("../kept.db", &hr).unwrap();
+    let (_, told) = json(&place, &["srv"]);
+    assert!(!findings(row(&told, "/hr.db")).contains(&"lost"), "{told}");
+    assert_eq!(told["databases"].as_array().unwrap().len(), 4, "{told}");
+    for other in ["../notes.db", "../shop.db"] {
+        fs::remove_file(&hr).unwrap();
+        std::os::unix::fs::symlink(other, &hr).unwrap();
+        for looked_at in ["srv", "srv/below", "srv/below/hr.db"] {
+            let (code, told) = json(&place, &[looked_at]);
+            let hr = row(&told, "/hr.db");
+            assert!(code == 1 && findings(hr).contains(&"lost"), "{looked_at} {other} {told}");
+        }
+        assert_eq!(place.run(["audit", "srv/below"]).code, 1);
+    }
+    fs::remove_file(&hr).unwrap();
+    fs::remove_dir(place.path("srv/below")).unwrap();
+    fs::create_dir(place.path("aside")).unwrap();
+    fs::copy(place.path("srv/notes.db"), place.path("aside/hr.db")).unwrap();
+    std::os::unix::fs::symlink("../aside", place.path("srv/below")).unwrap();
+    let (code, told) = json(&place, &["srv"]);
+    assert!(code == 1 && findings(row(&told, "/hr.db")).contains(&"lost"), "{told}");
+
+    fs::remove_file(place.home().join("uses.json")).unwrap();
+    let (code, told) = json(&place, &["srv/shop.db"]);
+    assert!(code == 1 && told["not_looked_at"].to_string().contains("knows none"), "{told}");
+    place.ok(["rewrap", "srv/shop.db"]);
+    let (code, told) = json(&place, &["srv/shop.db"]);
+    assert_eq!((code, &told["not_looked_at"]), (0, &serde_json::json!([])), "{told}");
+}
+
+#[test]
+fn a_servers_lost_keys_and_data_are_told() {
+    let place = estate();
+    let keys = place.home().join("server-keys.json");
+    let look = || {
+        let (code, told) = json(&place, &["srv/shop.db"]);
+        (code, findings_of_server(&told))
+    };
+    assert_eq!(look(), (0, vec![]));
+    place.ok(["mariadb", "key", "create", "--key-id", "1", "--certificate", "AppCert"]);
+    let whole = fs::read(&keys).unwrap();
+    fs::write(&keys, &whole[..40]).unwrap();
+    let lost = vec!["server-keys".to_owned(), "verify-missing".to_owned()];
+    assert_eq!(look(), (1, lost.clone()));
+    fs::remove_file(&keys).unwrap();
+    assert_eq!(look(), (1, lost));
+    fs::write(&keys, whole).unwrap();
+    let data = place.path("data");
+    let verified = || {
+        let db = rusqlite::Connection::open(place.home().join("history.db")).unwrap();
+        let row =
+            "INSERT OR REPLACE INTO lastcheck VALUES('M', ?1, datetime('now'), 0, NULL, 'me')";
+        db.execute(row, [data.to_str().unwrap()]).unwrap();
+    };
+    verified();
+    assert_eq!(look(), (1, vec!["data-gone".to_owned()]));
+    fs::create_dir(&data).unwrap();
+    assert_eq!(look(), (1, vec!["data-gone".to_owned()]));
+    fs::write(data.join("ibdata1"), "").unwrap();
+    assert_eq!(look(), (0, vec![]));
+    let db = rusqlite::Connection::open(place.home().join("history.db")).unwrap();
+    db.execute("UPDATE lastcheck SET check_date = '2090-01-01 00:00:00'", []).unwrap();
+    assert_eq!(look(), (1, vec!["verify-age".to_owned()]));
 }
 
 #[test]

@@ -51,8 +51,8 @@ pub fn unread_list(store: &Store<'_>) -> Option<(PathBuf, DatabaseError)> {
 }
 
 /// Returns the paths below `directory`, which may itself be gone, where the store knows an
-/// encrypted database, but nothing exists now, or a file that is neither a database nor another
-/// file of ours; and `directory` itself, if it stands in the place of a database.
+/// encrypted database, but nothing exists now, or a link, or a file that is neither a database nor
+/// another file of ours; and `directory` itself, if it stands in the place of a database.
 #[must_use]
 pub fn lost_in(directory: &Path, store: &Store<'_>) -> Vec<PathBuf> {
     let Some(directory) = resolved_path(directory) else { return Vec::new() };
@@ -95,20 +95,35 @@ pub fn resolved_path(name: &Path) -> Option<PathBuf> {
     Some(resolved_path(parent)?.join(file_name))
 }
 
-/// Returns the fault, in words, of a file whose properties show remains of an encrypted database.
-pub(crate) fn problem(status: &Status, store: &Store<'_>) -> Option<&'static str> {
+/// Returns true if the path of a known file leads elsewhere now, over a link in its place or in
+/// that of a directory above.
+#[must_use]
+pub fn is_over_link(known: &Path) -> bool {
+    fs::canonicalize(known).is_ok_and(|leads_to| leads_to != known)
+}
+
+/// Returns the fault, in words, of the file `name` whose properties show remains of an encrypted
+/// database. Where a link leads to it, those that the store knows in the link's place count, too.
+pub(crate) fn problem(name: &Path, status: &Status, store: &Store<'_>) -> Option<&'static str> {
     let has_log = status.wal_bytes.is_some_and(|bytes| bytes > 0);
-    let known = store.known.get(&status.path);
+    let places = [Some(status.path.clone()), std::path::absolute(name).ok(), in_directory(name)];
+    let known: Vec<_> = places.iter().flatten().filter_map(|it| store.known.get(it)).collect();
     let (kind, is_other) = match (&status.encryption, status.page_size) {
         (Some(encryption), _) => {
-            let is_other = known.is_some_and(|ids| !ids.contains(&encryption.file_id));
+            let is_other = known.iter().any(|ids| !ids.contains(&encryption.file_id));
             (FileKind::Encrypted, is_other)
         }
         (None, None) => (FileKind::Empty, false),
         (None, Some(_)) => (FileKind::Plain, false),
     };
-    let problem = problem_of(kind, (status.size_bytes, has_log), known.is_some());
+    let problem = problem_of(kind, (status.size_bytes, has_log), !known.is_empty());
     problem.or(is_other.then_some(OTHER))
+}
+
+/// Returns a path with its directory resolved.
+fn in_directory(name: &Path) -> Option<PathBuf> {
+    let parent = name.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Some(fs::canonicalize(parent).ok()?.join(name.file_name()?))
 }
 
 /// Returns the error `Lost` in place of `error`, if the key store knows an encrypted file at
@@ -136,9 +151,12 @@ fn problem_of(kind: FileKind, (len, has_log): (u64, bool), is_known: bool) -> Op
     }
 }
 
-/// Returns true if nothing is there, or a file that is neither a database nor begins like a file of
-/// ours.
+/// Returns true if nothing is there, or a link, or a file that is neither a database nor begins
+/// like a file of ours.
 fn is_lost(path: &Path) -> bool {
+    if is_over_link(path) {
+        return true;
+    }
     // A pipe in its place must not block.
     match fs::metadata(path) {
         Ok(facts) if !facts.is_file() => return true,

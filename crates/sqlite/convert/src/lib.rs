@@ -55,7 +55,9 @@ pub use import::{Importable, Imported, import, importable_in};
 pub use inspect::{
     FileKind, certificates_of, header_of, open_header, read_area, without_store, wrapped_of,
 };
-pub use known::{Known, is_another, known_of, lost_in, refuse_lost, resolved_path, unread_list};
+pub use known::{
+    Known, is_another, is_over_link, known_of, lost_in, refuse_lost, resolved_path, unread_list,
+};
 pub use logged::audited_target;
 pub use online::{Online, encrypt_online};
 pub use origin::Origin;

@@ -168,7 +168,7 @@ pub type Lazy<'a, T> = LazyCell<Result<T, String>, Box<dyn FnOnce() -> Result<T,
 /// `Header` when neither slot is intact, `Io`.
 pub fn status(name: &Path, store: &Store<'_>) -> Result<Status, DatabaseError> {
     let mut status = facts(name, store).map_err(|error| lost(name, error, store))?;
-    status.problem = problem(&status, store);
+    status.problem = problem(name, &status, store);
     Ok(status)
 }
 
