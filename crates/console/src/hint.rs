@@ -48,7 +48,10 @@ pub fn store_hint(error: &StoreError) -> Option<String> {
         }
         StoreError::InsecureFile { path, threat, .. } => {
             let bits = if *threat == "read" { "600" } else { "go-w" };
-            return Some(format!("chmod {bits} {}", path.display()));
+            return Some(format!("chmod {bits} {}", crate::output::shell_path(path)));
+        }
+        StoreError::ForeignOwner { path, .. } => {
+            return Some(format!("chown it: {}", crate::output::shell_path(path)));
         }
         StoreError::CertificateMissing { .. } => {
             "`tdekit cert list` shows what is there; `tdekit cert restore` takes one from a backup"
@@ -287,6 +290,9 @@ pub(crate) fn run_hint(error: &RunError) -> Option<String> {
         }
         RunError::CorruptSource { .. } => {
             "`tdekit doctor` names all faults; `tdekit backup --no-check` backs it up all the same"
+        }
+        RunError::NotCompared { is_busy: true, .. } => {
+            "another program writes history.db: try again when it is done"
         }
         RunError::NotCompared { .. } => {
             "move history.db away; `tdekit history --scan DIRECTORY` makes it anew"

@@ -434,6 +434,8 @@ pub enum RunError {
         media: String,
         /// The finding.
         finding: String,
+        /// True if another program writes the history.
+        is_busy: bool,
     },
     /// Media sets found by a scan are damaged, or could not be read.
     #[error(
@@ -588,6 +590,12 @@ impl At<'_> {
 }
 
 impl RunError {
+    /// Returns true if another program holds the lock of a database of SQLite.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self, Self::Database { source, .. }
+            if source.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy))
+    }
+
     /// Returns the kind of the error, which determines exit codes and hints.
     #[must_use]
     pub fn kind(&self) -> Kind {

@@ -7,6 +7,8 @@ use crate::operator::Operator;
 use crate::{CatalogSet, Finding, Media, RunError};
 
 const NOT_COMPARED: &str = "history_not_read";
+/// As [`NOT_COMPARED`]: another program writes the history.
+const IN_USE: &str = "history_in_use";
 
 /// A finding of a reader.
 #[derive(Debug, Clone, Serialize)]
@@ -108,13 +110,19 @@ impl FindingReport {
             "the backup history cannot be read, so nothing shows whether newer sets were removed: \
              {error}"
         );
-        Self { kind: NOT_COMPARED, message }
+        Self { kind: if error.is_busy() { IN_USE } else { NOT_COMPARED }, message }
     }
 
     /// Returns true if it says that something was not checked, and not that it is wrong.
     #[must_use]
     pub fn is_not_compared(&self) -> bool {
-        self.kind == NOT_COMPARED
+        self.kind == NOT_COMPARED || self.is_in_use()
+    }
+
+    /// Returns true if it says that another program writes the history.
+    #[must_use]
+    pub fn is_in_use(&self) -> bool {
+        self.kind == IN_USE
     }
 
     /// Returns true if it says that the history knows a newer set.

@@ -8,7 +8,7 @@ use tdekit_backup_run::database::source::{Wrapping, refuse_expired};
 use tdekit_backup_run::history;
 use tdekit_backup_run::place::{Place, open, targets};
 use tdekit_backup_run::uses::note_uses;
-use tdekit_backup_run::{CertificateNames, SetInfo, add_recipients};
+use tdekit_backup_run::{CertificateNames, Keys, SetInfo, add_recipients};
 use tdekit_console::{GlobalArgs, output};
 use tdekit_key_store::CertificateInfo;
 
@@ -79,6 +79,9 @@ fn add(args: &AddArgs, global: &GlobalArgs) -> Result<(), CommandError> {
         }
     }
     let keys = args.keys.open(global)?;
+    if let Keys::Store(unlocked) = &keys {
+        unlocked.refuse_agent()?;
+    }
     let mut done = Vec::new();
     for set in sets.iter().filter(|set| set.algorithm.is_some()) {
         let opens = |info: &&CertificateInfo| {

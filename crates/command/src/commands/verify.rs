@@ -344,8 +344,8 @@ impl VerifyArgs {
             return Err(RunError::NotVerified { closed, sets: sets.len() }.into());
         }
         if let Some(finding) = findings.first() {
-            let finding = finding.message.clone();
-            return Err(RunError::NotCompared { media, finding }.into());
+            let (finding, is_busy) = (finding.message.clone(), finding.is_in_use());
+            return Err(RunError::NotCompared { media, finding, is_busy }.into());
         }
         Ok(())
     }

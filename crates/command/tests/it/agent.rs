@@ -116,6 +116,9 @@ fn an_agent_changes_nothing_that_opens_the_store() {
     place.ok(["cert", "create", "Other"]);
     crate::databases::fill(&place.path("app.db"), 3);
     place.ok(["encrypt", "app.db", "--certificate", "AppCert"]);
+    place.ok(["backup", "app.db", "--to", "app.bak", "--certificate", "AppCert"]);
+    place.ok(["mariadb", "key", "create", "--key-id", "1", "--certificate", "AppCert"]);
+    let media = fs::read(place.path("app.bak")).unwrap();
     let new = place.secret_file("new", b"another\n");
     let (before, new) = (fs::read(place.store_file()).unwrap(), new.to_str().unwrap());
     for words in [
@@ -128,12 +131,16 @@ fn an_agent_changes_nothing_that_opens_the_store() {
         &["key", "backup", "--out", "copy.tdk", "--backup-password-file", new],
         &["cert", "backup", "AppCert", "--pkcs12", "copy.p12", "--backup-password-file", new],
         &["cert", "drop", "AppCert", "--force"],
+        &["cert", "rotate", "AppCert"],
         &["rewrap", "app.db", "--certificate", "Other"],
+        &["mariadb", "key", "rewrap", "--certificate", "Other"],
+        &["backup-key", "add", "app.bak", "--certificate", "Other"],
     ] {
         let refused = place.fails(3, words);
         assert!(refused.contains("an agent only opens"), "{words:?} {refused}");
         assert_eq!(fs::read(place.store_file()).unwrap(), before, "{words:?}");
     }
+    assert_eq!(fs::read(place.path("app.bak")).unwrap(), media);
     for name in ["new.key", "copy.tdk", "copy.p12"] {
         assert!(!place.path(name).exists(), "{name}");
     }

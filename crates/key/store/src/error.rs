@@ -95,6 +95,14 @@ pub enum StoreError {
         /// The key and its service.
         service: String,
     },
+    /// A file with a secret, or a directory above it, belongs to another user.
+    #[error("{} belongs to user {owner}, who could change it", .path.display())]
+    ForeignOwner {
+        /// The file or directory.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+    },
     /// Others could read or change a file with a secret.
     #[error("{} has mode {mode:04o}: others could {threat} it", .path.display())]
     InsecureFile {
@@ -309,6 +317,7 @@ impl StoreError {
             | Self::OtherServiceKey { .. }
             | Self::NoServiceProgram { .. }
             | Self::InsecureFile { .. }
+            | Self::ForeignOwner { .. }
             | Self::CertificateMissing { .. }
             | Self::PrivateKeyMissing { .. }
             | Self::OtherCertificate { .. }

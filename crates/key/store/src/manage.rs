@@ -71,8 +71,9 @@ impl Unlocked {
     /// unwrapping.
     ///
     /// # Errors
-    /// `CertificateMissing`; those of [`Self::create_certificate`].
+    /// `AgentOnlyOpens`, `CertificateMissing`; those of [`Self::create_certificate`].
     pub fn rotate_certificate(&mut self, new: &NewCertificate<'_>) -> Result<Rotation, StoreError> {
+        self.refuse_agent()?;
         let old = active_of(self.store(), new.name)?.clone();
         let inherited = old.common_name.as_deref().unwrap_or(&old.name);
         let key_type = new.key_type.unwrap_or_else(|| old.key_type());

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use crate::disk::{read_limited, replace_with_mode};
+use crate::disk::{read_ordinary, replace_with_mode};
 use crate::error::StoreError;
 
 /// The mark's file in a data directory: `docs/format/mariadb.md`.
@@ -21,7 +21,7 @@ const MODE: u32 = 0o660;
 /// `Corrupt` for a file that is not a mark, `Io`.
 pub fn read_mark(data_directory: &Path) -> Result<Option<[u8; 16]>, StoreError> {
     let path = data_directory.join(MARK_FILE);
-    let Some(bytes) = read_limited(&path, MAX_BYTES)? else { return Ok(None) };
+    let Some(bytes) = read_ordinary(&path, MAX_BYTES)? else { return Ok(None) };
     let id = std::str::from_utf8(&bytes)
         .ok()
         .and_then(|text| text.strip_prefix(BEGIN)?.strip_suffix('\n'))

@@ -353,12 +353,13 @@ impl Unlocked {
     /// alone, which signs. Serves a rotated certificate.
     ///
     /// # Errors
-    /// As [`Self::add_named_key`].
+    /// `AgentOnlyOpens`; those of [`Self::add_named_key`].
     pub fn rewrap_named_keys(
         &self,
         namespace: &str,
         certificate: &str,
     ) -> Result<NamedKeys, StoreError> {
+        self.refuse_agent()?;
         let before = self.store().named_keys(namespace)?;
         let (after, ()) = self.change_named_keys(namespace, certificate, |keys| {
             let (old_key, old) = (self.open_named_keys(keys)?, keys.clone());

@@ -187,8 +187,9 @@ impl Unlocked {
     /// the new generation of a rotated certificate.
     ///
     /// # Errors
-    /// As [`Self::server_key`] and [`Self::create_server_key`].
+    /// `AgentOnlyOpens`; those of [`Self::server_key`] and [`Self::create_server_key`].
     pub fn rewrap_server_keys(&self, name_or_thumbprint: &str) -> Result<ServerKeys, StoreError> {
+        self.refuse_agent()?;
         let before = self.store().server_keys()?;
         let after = self.change_server_keys(name_or_thumbprint, |keys| {
             let current = keys.clone();

@@ -31,6 +31,10 @@ pub use tdekit_key_store::HISTORY_FILE_NAME as CATALOG_FILE_NAME;
 
 /// `PRAGMA application_id`: "tdkh".
 const APPLICATION_ID: i64 = 0x7464_6b68;
+/// Mark of a file without tables.
+const NEW: i64 = 0;
+/// Stands for tables without a mark: those of another program.
+const FOREIGN: i64 = -1;
 /// Maximum wait for another writer.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 
@@ -407,7 +411,7 @@ impl Catalog {
         let catalog = Self { db, path: path.clone() };
         let (application, version) = catalog.marks().map_err(failed())?;
         match (application, version) {
-            (0, 0) | (APPLICATION_ID, 1..=schema::VERSION) => Ok(catalog),
+            (NEW, 0) | (APPLICATION_ID, 1..=schema::VERSION) => Ok(catalog),
             (APPLICATION_ID, version) if version > schema::VERSION => {
                 Err(RunError::FutureVersion { media: path.display().to_string(), version })
             }
@@ -418,12 +422,18 @@ impl Catalog {
         }
     }
 
-    /// Both values are of one state: another process may be making the tables.
+    /// Returns the application's mark and the version; [`FOREIGN`] for tables without marks. Both
+    /// values are of one state: another process may be making the tables.
     fn marks(&self) -> rusqlite::Result<(i64, u16)> {
         let state = self.db.unchecked_transaction()?;
         let pragma = |name| state.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
         let version = u16::try_from(pragma("user_version")?).unwrap_or(u16::MAX);
-        Ok((pragma("application_id")?, version))
+        let application = pragma("application_id")?;
+        let sql = "SELECT EXISTS(SELECT * FROM sqlite_schema)";
+        match application == NEW && state.query_row(sql, [], |row| row.get(0))? {
+            true => Ok((FOREIGN, version)),
+            false => Ok((application, version)),
+        }
     }
 
     /// Makes the tables if they do not exist, and migrates those of an older version.

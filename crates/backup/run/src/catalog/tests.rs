@@ -167,6 +167,9 @@ fn what_is_no_history_is_refused_and_left_alone() {
     let foreign = Connection::open(&path).unwrap();
     foreign.execute_batch("PRAGMA application_id = 7; CREATE TABLE t(a)").unwrap();
     assert!(matches!(Catalog::open(dir.path()), Err(RunError::Database { .. })));
+    foreign.pragma_update(None, "application_id", 0).unwrap();
+    assert!(matches!(Catalog::open(dir.path()), Err(RunError::Database { .. })));
+    assert!(matches!(Catalog::open_existing(dir.path()), Err(RunError::Database { .. })));
     foreign.execute_batch("DROP TABLE t").unwrap();
     foreign.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
     assert!(matches!(Catalog::open(dir.path()), Err(RunError::Database { .. })));

@@ -77,7 +77,7 @@ fn check_private(path: &Path, metadata: &Metadata) -> Result<(), StoreError> {
 /// change or replace it.
 ///
 /// # Errors
-/// `InsecureFile`, `Io`.
+/// `InsecureFile`, `ForeignOwner`, `Io`.
 pub fn check_private_file(path: &Path) -> Result<(), StoreError> {
     check_private(path, &fs::metadata(path).map_err(StoreError::io("open", path))?)
 }
@@ -86,7 +86,7 @@ pub fn check_private_file(path: &Path) -> Result<(), StoreError> {
 /// others could change or replace it.
 ///
 /// # Errors
-/// `InsecureFile`, `Io`.
+/// `InsecureFile`, `ForeignOwner`, `Io`.
 pub fn check_code_file(path: &Path) -> Result<(), StoreError> {
     let metadata = fs::metadata(path).map_err(StoreError::io("open", path))?;
     check_not_changeable(path, &metadata)?;
@@ -99,8 +99,7 @@ pub fn check_code_file(path: &Path) -> Result<(), StoreError> {
     for place in real.ancestors().take(2) {
         let facts = fs::metadata(place).map_err(StoreError::io("examine", place))?;
         if facts.uid() != 0 {
-            let (path, mode) = (place.to_owned(), facts.permissions().mode() & 0o7777);
-            return Err(StoreError::InsecureFile { path, mode, threat: "change" });
+            return Err(foreign_owner(place, &facts));
         }
     }
     Ok(())
@@ -125,15 +124,16 @@ pub fn read_private_file(path: &Path, max: u64) -> Result<Option<Vec<u8>>, Store
 fn check_place(path: &Path) -> Result<(), StoreError> {
     let named = std::path::absolute(path).map_err(StoreError::io("find", path))?;
     let real = fs::canonicalize(path).map_err(StoreError::io("open", path))?;
-    let me = rustix::process::geteuid().as_raw();
-    let foreign = |facts: &Metadata| me != 0 && facts.uid() != me && facts.uid() != 0;
     for place in named.ancestors().chain(real.ancestors()) {
         let facts = fs::symlink_metadata(place).map_err(StoreError::io("examine", place))?;
         let mode = facts.permissions().mode() & 0o7777;
         let open = facts.is_dir() && mode & 0o022 != 0 && mode & 0o1000 == 0;
-        if open || foreign(&facts) {
+        if open {
             let path = place.to_owned();
             return Err(StoreError::InsecureFile { path, mode, threat: "change" });
+        }
+        if is_foreign(&facts) {
+            return Err(foreign_owner(place, &facts));
         }
     }
     Ok(())
@@ -142,12 +142,23 @@ fn check_place(path: &Path) -> Result<(), StoreError> {
 /// Refuses a file that others could change.
 pub(super) fn check_not_changeable(path: &Path, metadata: &Metadata) -> Result<(), StoreError> {
     let mode = metadata.permissions().mode() & 0o7777;
-    let me = rustix::process::geteuid().as_raw();
-    let foreign = me != 0 && metadata.uid() != me && metadata.uid() != 0;
-    if mode & 0o022 != 0 || foreign {
+    if mode & 0o022 != 0 {
         return Err(StoreError::InsecureFile { path: path.to_owned(), mode, threat: "change" });
     }
-    Ok(())
+    match is_foreign(metadata) {
+        true => Err(foreign_owner(path, metadata)),
+        false => Ok(()),
+    }
+}
+
+/// Returns true if a file belongs to neither root nor this process' user.
+fn is_foreign(metadata: &Metadata) -> bool {
+    let me = rustix::process::geteuid().as_raw();
+    me != 0 && metadata.uid() != me && metadata.uid() != 0
+}
+
+fn foreign_owner(path: &Path, metadata: &Metadata) -> StoreError {
+    StoreError::ForeignOwner { path: path.to_owned(), owner: metadata.uid() }
 }
 
 fn bad(path: &Path, reason: &'static str) -> StoreError {
