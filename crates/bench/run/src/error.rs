@@ -22,6 +22,9 @@ pub(crate) enum BenchError {
     /// A database that tdekit encrypted could not be read.
     #[error("{} is encrypted, and does not open: {message}", path.display())]
     Sealed { path: PathBuf, message: String },
+    /// A database that tdekit encrypted opens, and could not be read whole.
+    #[error("{} is encrypted, and cannot be read: {message}", path.display())]
+    Damaged { path: PathBuf, message: String },
     /// SQLite refused a preparation.
     #[error("{doing}: {source}")]
     Sqlite { doing: String, source: rusqlite::Error },
@@ -209,6 +212,7 @@ impl BenchError {
                 "the key store is opened as by other programs: TDEKIT_HOME, and TDEKIT_PASSWORD, \
                  TDEKIT_PASSWORD_FILE, TDEKIT_KEY_FILE or `tdekit agent`",
             ),
+            Self::Damaged { .. } => said("tdekit doctor DATABASE names what is damaged"),
             Self::Space { .. } => said(
                 "--dir DIR puts the copies on another file system, --device those of the \
                  backup matrix, and --size makes its database smaller",
@@ -282,7 +286,7 @@ impl BenchError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Sealed { .. } => 3,
-            Self::File { .. } => 7,
+            Self::File { .. } | Self::NotADatabase { .. } | Self::Damaged { .. } => 7,
             _ => 1,
         }
     }

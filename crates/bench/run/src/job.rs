@@ -131,6 +131,13 @@ pub(crate) struct Ran {
 /// An answer: the requested value, or the reason why there is none. Further requests may follow.
 pub(crate) type Reply = Result<serde_json::Value, String>;
 
+/// Answers `CopyOut`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct CopiedOut {
+    /// The reason why the database's key did not open; it was not copied then.
+    pub(crate) locked: Option<String>,
+}
+
 /// Answers `Setup`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Ready {

@@ -43,7 +43,16 @@ struct Stamp {
 
 impl Stamp {
     fn of(path: &Path) -> Result<Self> {
-        let state = std::fs::metadata(path).map_err(BenchError::file("cannot read", path))?;
+        let failed = BenchError::file("cannot read", path);
+        let state = match std::fs::metadata(path) {
+            Ok(state) if state.is_dir() => {
+                return Err(failed(std::io::ErrorKind::IsADirectory.into()));
+            }
+            Ok(state) if !state.is_file() => {
+                return Err(BenchError::NotADatabase { path: path.to_owned() });
+            }
+            state => state.map_err(failed)?,
+        };
         let length =
             |suffix: &str| std::fs::metadata(beside(path, suffix)).map_or(0, |state| state.len());
         Ok(Self {
@@ -258,6 +267,10 @@ mod tests {
         std::fs::write(&source, [7_u8; 8192]).unwrap();
         let target = directory.path().join("copy.db");
         let error = copy_database(&source, &target, None).unwrap_err();
+        assert!(matches!(error, BenchError::NotADatabase { .. }), "{error}");
+        let error = copy_database(directory.path(), &target, None).unwrap_err();
+        assert!(error.to_string().contains("is a directory"), "{error}");
+        let error = copy_database(Path::new("/dev/null"), &target, None).unwrap_err();
         assert!(matches!(error, BenchError::NotADatabase { .. }), "{error}");
         assert!(error.hint().is_some());
         let missing = directory.path().join("missing.db");

@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::environment::free_bytes;
 use crate::error::{BenchError, Result};
 use crate::interrupt;
-use crate::job::{Ready, Request};
+use crate::job::{CopiedOut, Ready, Request};
 use crate::key_store::{KeyEnvironment, OTHER_KEYS};
 use crate::private;
 use crate::process::WorkerProcess;
@@ -104,14 +104,17 @@ pub(crate) fn make(config: &Config, tools: &Tools, source: &Path, target: &Path)
         // Nobody writes, and nothing is made beside it.
         uri.push_str("&immutable=1");
     }
-    let copied = worker.do_it(&Request::CopyOut { uri, to: target.to_owned() });
+    let copied = worker.ask::<CopiedOut>(&Request::CopyOut { uri, to: target.to_owned() });
     drop(worker);
-    copied.map_err(|error| match error {
+    let copied = copied.map_err(|error| match error {
         BenchError::WorkerFailed { message, .. } => {
-            BenchError::Sealed { path: source.to_owned(), message }
+            BenchError::Damaged { path: source.to_owned(), message }
         }
         error => error,
     })?;
+    if let Some(message) = copied.locked {
+        return Err(BenchError::Sealed { path: source.to_owned(), message });
+    }
     run(Command::new(&tools.tdekit).arg("decrypt").arg(target))?;
     settle(target, config.given.page_size)
 }

@@ -32,6 +32,14 @@ pub(super) fn compare_files((old, new): (&Path, &Path), files: &Files) -> Result
         from_json(&text).map_err(|source| BenchError::Document { path: path.to_owned(), source })
     };
     let mut changes = compare(&read(old)?, &read(new)?);
+    if changes.changes.is_empty() {
+        let reason = format!(
+            "{} and {} have no cost in common: name two runs of one kind",
+            old.display(),
+            new.display()
+        );
+        return Err(BenchError::option("compare", reason));
+    }
     changes.command = own_line();
     files.leave(&pretty(&changes)?, &changes_html(&changes)?, &changes_text(&changes))?;
     Ok(Outcome::Complete)

@@ -81,8 +81,11 @@ pub(super) fn last_two() -> Result<(PathBuf, PathBuf)> {
     let here = Path::new(".");
     let mut found = Vec::new();
     for entry in fs::read_dir(here).map_err(BenchError::file("cannot read", here))? {
-        let name = entry.map_err(BenchError::file("cannot read", here))?.file_name();
+        let entry = entry.map_err(BenchError::file("cannot read", here))?;
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        let name = entry.file_name();
         let is_one = name.to_str().is_some_and(|it| it.starts_with(&begin) && it.ends_with("json"));
+        let is_one = is_one && is_file;
         found.extend(is_one.then(|| PathBuf::from(name)));
     }
     found.sort();

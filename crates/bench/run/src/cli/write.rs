@@ -73,7 +73,11 @@ impl Files {
         }
         let html = write_or_print(&self.html, page)?;
         for (short, own) in &self.short {
-            if let Err(error) = newest::lead(short, own) {
+            let kind = if *own == self.html { Written::Page } else { Written::Document };
+            let is_other = short.is_file() && !short.is_symlink() && !fits(short, kind)?;
+            if is_other {
+                eprintln!("note: {} is yours; this run is in {}", short.display(), own.display());
+            } else if let Err(error) = newest::lead(short, own) {
                 eprintln!("note: {} does not lead to {}: {error}", short.display(), own.display());
             }
         }
@@ -148,6 +152,24 @@ fn write_or_print(path: &Path, text: &str) -> Result<bool> {
     if is_stdout(path) { print(text).map(|()| false) } else { replace(path, text).map(|()| true) }
 }
 
+/// Returns true if a file is empty, or begins like one of this kind that a bench wrote.
+fn fits(path: &Path, kind: Written) -> Result<bool> {
+    let mut begin = String::new();
+    let found = std::fs::File::open(path).map_err(BenchError::file("cannot read", path))?;
+    let read = found.take(SCHEMA_BYTES).read_to_string(&mut begin);
+    let is_results = matches!(kind, Written::Reckoned) && begin.contains(RESULTS);
+    Ok(read.is_ok() && (begin.is_empty() || begin.starts_with(kind.begin()) && !is_results))
+}
+
+/// Returns the file whose log or journal of SQLite, or whose seals, would have this name.
+fn database_beside(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    let suffixes = ["-wal", "-shm", "-journal", "-seals"];
+    let base = suffixes.iter().find_map(|suffix| name.strip_suffix(suffix))?;
+    let database = path.with_file_name(base);
+    database.is_file().then_some(database)
+}
+
 fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
@@ -158,16 +180,17 @@ fn check_writable(path: &Path, kind: Written) -> Result<()> {
     if is_stdout(path) {
         return Ok(());
     }
-    if path.is_file() {
-        let mut begin = String::new();
-        let found = std::fs::File::open(path).map_err(BenchError::file("cannot read", path))?;
-        let read = found.take(SCHEMA_BYTES).read_to_string(&mut begin);
-        let is_results = matches!(kind, Written::Reckoned) && begin.contains(RESULTS);
-        let fits = begin.is_empty() || begin.starts_with(kind.begin()) && !is_results;
-        if read.is_err() || !fits {
-            let reason = format!("{} is there, and is not what it would write", path.display());
-            return Err(BenchError::option("--json, --html, --csv", reason));
-        }
+    if let Some(database) = database_beside(path) {
+        let reason = format!(
+            "{} has a name that SQLite gives to a file beside {}, and deletes",
+            path.display(),
+            database.display()
+        );
+        return Err(BenchError::option("--json, --html, --csv", reason));
+    }
+    if path.is_file() && !fits(path, kind)? {
+        let reason = format!("{} is there, and is not what it would write", path.display());
+        return Err(BenchError::option("--json, --html, --csv", reason));
     }
     if path.is_dir() || path.file_name().is_none() {
         let kind = std::io::ErrorKind::IsADirectory;

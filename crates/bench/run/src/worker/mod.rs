@@ -10,12 +10,14 @@ mod toll;
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 
-use rusqlite::ffi::{SQLITE_OPEN_READONLY, SQLITE_OPEN_URI};
+use rusqlite::ffi::{SQLITE_AUTH, SQLITE_OPEN_READONLY, SQLITE_OPEN_URI};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::BenchError;
-use crate::job::{CrudRequest, DatabaseState, LibraryChoice, Planned, Ready, Reply, Request};
+use crate::job::{
+    CopiedOut, CrudRequest, DatabaseState, LibraryChoice, Planned, Ready, Reply, Request,
+};
 use crate::measure::Meter;
 use crate::oltp::{Oltp, OltpShare};
 use crate::subject::remove_database;
@@ -106,16 +108,24 @@ fn open(library: Library, path: &Path, on_open: &[String]) -> Result<Connection,
 
 /// Copies a database that is opened by its URI: compact, or page by page where that needs what only
 /// its application has.
-fn copy_out(library: Library, uri: &str, to: &Path) -> Result<(), WorkerError> {
+fn copy_out(library: Library, uri: &str, to: &Path) -> Result<CopiedOut, WorkerError> {
     let flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_URI;
-    let connection = library.open_with(uri.as_ref(), None, flags)?;
-    connection.query_text("SELECT count(*) FROM sqlite_schema")?;
+    let opened = library.open_with(uri.as_ref(), None, flags).and_then(|connection| {
+        connection.query_text("SELECT count(*) FROM sqlite_schema")?;
+        Ok(connection)
+    });
+    let connection = match opened {
+        Err(error) if error.primary() == SQLITE_AUTH => {
+            return Ok(CopiedOut { locked: Some(error.to_string()) });
+        }
+        opened => opened?,
+    };
     let name = to.to_string_lossy().replace('\'', "''");
     if connection.execute(&format!("VACUUM INTO '{name}'")).is_err() {
         remove_database(to)?;
         connection.backup_to(&library.open(to)?)?;
     }
-    Ok(())
+    Ok(CopiedOut { locked: None })
 }
 
 fn answer(found: impl Serialize) -> Result<Value, WorkerError> {
