@@ -6,7 +6,6 @@ use crate::form::by_form;
 use crate::ledger::{Config, Journal, Synchronous};
 use crate::top::Top;
 
-const TRANSACTIONS: u32 = 8;
 const SEEDS: [u64; 1] = [7];
 const MORE_SEEDS: [u64; 3] = [7, 8, 9];
 
@@ -15,19 +14,14 @@ const MORE_SEEDS: [u64; 3] = [7, 8, 9];
 pub fn configs(top: Top, journal: Journal) -> Vec<Config> {
     let mut configs = Vec::new();
     let wanted: fn(&Config) -> bool = by_form(in_short, in_full, |_| true);
+    // Six have a reopening and a checkpoint before the last one.
+    let transactions = by_form(6, 8, 8);
     let levels = [Synchronous::Off, Synchronous::Normal, Synchronous::Full, Synchronous::Extra];
     for synchronous in levels {
         for page_size in [1024, 4096, 65536] {
             for (spill, databases) in [(false, 1), (true, 1), (false, 2), (true, 2)] {
-                let config = Config {
-                    top,
-                    journal,
-                    synchronous,
-                    page_size,
-                    spill,
-                    databases,
-                    transactions: TRANSACTIONS,
-                };
+                let config =
+                    Config { top, journal, synchronous, page_size, spill, databases, transactions };
                 if wanted(&config) {
                     configs.push(config);
                 }

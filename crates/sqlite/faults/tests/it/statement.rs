@@ -65,7 +65,7 @@ fn scene(top: Top, journal: Journal, page_size: u32, directory: &Path) -> Scene 
 
 /// Runs each plan with each of the application's actions, and returns the reports.
 fn run(scene: &Scene) -> Vec<(FaultPlan, Report)> {
-    let each = by_form(4, 6, 40);
+    let each = by_form(3, 6, 40);
     let mut reports = Vec::new();
     for plan in plans() {
         for &end in ends(&plan) {
@@ -157,7 +157,7 @@ fn wal() {
 #[test]
 fn random() {
     for top in [Top::Plain, Top::Beside, Top::Tdekit, Top::Fresh] {
-        let seeds = by_form(50, 150, 5000);
+        let seeds = by_form(30, 150, 5000);
         let (mut faults, mut refused, mut failures) = (0, 0, Vec::new());
         for seed in 0..seeds {
             let directory = scratch().unwrap();
