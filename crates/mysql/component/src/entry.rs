@@ -198,10 +198,16 @@ pub(crate) unsafe extern "C" fn generate(
     })
 }
 
-/// Runs `f`; an error or a panic is written to the server's log and returns `failed`.
+/// Runs `f`; an error or a panic is written to the server's log and returns `failed`. A name that
+/// is taken is no error for InnoDB: it makes its first master key without asking whether it is
+/// there, then reads it.
 pub(crate) fn guarded<T>(failed: T, f: impl FnOnce() -> Result<T, ComponentError>) -> T {
     match catch_unwind(AssertUnwindSafe(f)) {
         Ok(Ok(value)) => value,
+        Ok(Err(error @ ComponentError::Taken { .. })) => {
+            report::note(error);
+            failed
+        }
         Ok(Err(error)) => {
             report::error(error);
             failed

@@ -65,6 +65,12 @@ pub enum ComponentError {
         /// The argument.
         what: &'static str,
     },
+    /// There is a key of this name, which stays.
+    #[error("there is a key {id:?} already, which stays")]
+    Taken {
+        /// Its identifier.
+        id: String,
+    },
     /// A key that a cipher needs does not exist, or is not for it.
     #[error("there is no AES key {id:?}")]
     NoAesKey {
@@ -91,7 +97,7 @@ impl ComponentError {
             | Self::Gone
             | Self::NoAesKey { .. } => Kind::Key,
             Self::Older { .. } => Kind::Damaged,
-            Self::Argument { .. } => Kind::Refused,
+            Self::Argument { .. } | Self::Taken { .. } => Kind::Refused,
             Self::Store(error) => error.kind(),
             Self::Crypto(error) => error.kind(),
         }

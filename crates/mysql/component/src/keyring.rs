@@ -86,18 +86,25 @@ impl Keyring {
     /// Stores a key. When this returns, it is on disk.
     ///
     /// # Errors
-    /// `Store` for a name that is taken and for what the key store refuses; `Gone`, `Older`,
-    /// `OtherSigner` if somebody else changed the stored keys.
+    /// `Taken`; `Store` for what the key store refuses; `Gone`, `Older`, `OtherSigner` if somebody
+    /// else changed the stored keys.
     pub fn add(
         &mut self,
         name: &KeyName,
         kind: &str,
         secret: &SecretBytes,
     ) -> Result<(), ComponentError> {
-        self.change(|unlocked, config| {
+        let added = self.change(|unlocked, config| {
             let (space, certificate) = (&config.namespace, &config.certificate);
             unlocked.add_named_key(space, certificate, name, kind, secret).map(Some)
-        })?;
+        });
+        match added {
+            // The store refused the name, and the keys were read again.
+            Err(ComponentError::Store(StoreError::InvalidValue { .. })) if self.has(name) => {
+                return Err(ComponentError::Taken { id: name.id.clone() });
+            }
+            other => other?,
+        }
         self.prove(name);
         Ok(())
     }
@@ -124,6 +131,10 @@ impl Keyring {
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    fn has(&self, name: &KeyName) -> bool {
+        self.current.as_ref().is_some_and(|current| current.keys.contains(name))
     }
 
     fn change(

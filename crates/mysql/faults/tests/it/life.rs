@@ -193,3 +193,25 @@ fn a_keyring_is_reloaded_and_rotated_under_load() {
     });
     assert_eq!(count(&server), "82");
 }
+
+/// InnoDB makes its first master key in each life of the server, without asking whether it is there.
+#[test]
+fn a_master_key_that_is_there_is_not_an_error() {
+    let Some(rig) = Rig::new() else { return };
+    let keys = rig.keys("home");
+    let (programs, data) = (rig.with("server", &text(&keys.config())), rig.fresh("data"));
+    let mut log = String::new();
+    for _ in 0..2 {
+        let server = rig.start_plain(&programs, &data);
+        server
+            .sql(
+                "CREATE DATABASE IF NOT EXISTS app; CREATE TABLE app.e (i INT) ENCRYPTION='Y';
+                 DROP TABLE app.e",
+            )
+            .unwrap();
+        log = server.log();
+        assert!(!log.contains("[ERROR] [tdekit]"), "{log}");
+        server.stop().unwrap();
+    }
+    assert!(log.contains("already, which stays"), "{log}");
+}
