@@ -312,7 +312,11 @@ fn mysql_hint(error: &MysqlError) -> Option<String> {
         MysqlError::Server(error) => return mariadb_hint(error),
         MysqlError::Store(error) => return store_hint(error),
         MysqlError::KeyringFile { .. } => {
-            "name the file that `path` in component_keyring_file.cnf names"
+            "`path` in component_keyring_file.cnf names the file, or keyring_file_data of the plugin \
+             keyring_file"
+        }
+        MysqlError::ClosedFormat { .. } => {
+            "MySQL's own mysql_migrate_keyring moves its keys: docs/mysql.md, \"From another keyring\""
         }
         MysqlError::NoKeys { .. } => "`tdekit mysql keys` shows the namespaces",
         MysqlError::NoData { .. } => "SELECT @@datadir shows it",

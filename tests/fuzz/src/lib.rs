@@ -11,6 +11,7 @@
 mod binlog;
 mod datafile;
 mod media;
+mod mysql;
 mod script_output;
 pub mod seeds;
 mod tsql;
@@ -20,6 +21,7 @@ mod wire_seeds;
 pub use binlog::binlog;
 pub use datafile::datafile;
 pub use media::{media, media_block};
+pub use mysql::{mysql_files, mysql_keyring};
 pub use script_output::script_output;
 pub use tsql::tsql;
 pub use wire::{tds_login, tds_packet, tds_rpc, tds_token};
@@ -295,6 +297,8 @@ mod tests {
                 "media" => read_media(&seed),
                 "binlog" => binlog::is_read(&seed),
                 "datafile" => datafile::is_read(&seed),
+                "mysql_files" => mysql::is_read_file(&seed),
+                "mysql_keyring" => mysql::is_read_keyring(&seed),
                 "tds_packet" => read_packets(&seed),
                 "tds_login" => tdekit_wire_tds::login::Login::decode(&seed).is_ok(),
                 "tds_rpc" => read_request(&seed),

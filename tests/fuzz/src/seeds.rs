@@ -42,6 +42,7 @@ pub fn seeds() -> Vec<Seed> {
     seeds.push(("media", log_payload()));
     seeds.extend(crate::binlog::seeds());
     seeds.extend(crate::datafile::seeds());
+    seeds.extend(crate::mysql::seeds());
     seeds.extend(crate::wire_seeds::seeds());
     seeds.extend(crate::script_output::seeds());
     seeds

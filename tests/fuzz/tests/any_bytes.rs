@@ -100,6 +100,12 @@ proptest! {
     fn datafile(data in input("datafile")) { tdekit_fuzz::datafile(&data); }
 
     #[test]
+    fn mysql_files(data in input("mysql_files")) { tdekit_fuzz::mysql_files(&data); }
+
+    #[test]
+    fn mysql_keyring(data in input("mysql_keyring")) { tdekit_fuzz::mysql_keyring(&data); }
+
+    #[test]
     fn tds_packet(data in input("tds_packet")) { tdekit_fuzz::tds_packet(&data); }
 
     #[test]

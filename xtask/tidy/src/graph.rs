@@ -169,6 +169,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "tdekit-key-store",
             "tdekit-sqlite-page",
             "tdekit-mariadb-plugin",
+            "tdekit-mysql-admin",
             "tdekit-backup-media",
             "tdekit-wire-tds",
             "tdekit-wire-tsql",

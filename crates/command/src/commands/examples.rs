@@ -443,7 +443,8 @@ const MYSQL: &[Entry] = &[
         "mysql migrate",
         &[(
             "Take the keys of a stopped server",
-            "tdekit mysql migrate --from-file /var/lib/mysql-keyring/keyring --certificate MyCert",
+            "tdekit mysql migrate --from component_keyring_file \
+             --file /var/lib/mysql-keyring/keyring --certificate MyCert",
         )],
         &["mysql install"],
     ),

@@ -77,7 +77,7 @@ const COMMANDS: &[(&str, &str, i32)] = &[
     ("mysql keys", "", 3),
     ("mysql verify", "--datadir .", 1),
     ("mysql rewrap", "--certificate AppCert", 3),
-    ("mysql migrate", "--from-file app.db --certificate AppCert", 3),
+    ("mysql migrate", "--from keyring_file --file app.db --certificate AppCert", 3),
     ("serve", "app.db --listen 127.0.0.1:0", 2),
     ("serve login add", "sa", 3),
     ("serve login list", "", 0),

@@ -65,6 +65,12 @@ pub enum MysqlError {
         /// The fault, in words.
         reason: String,
     },
+    /// The keyring's file has no public format.
+    #[error("the format of the file of {keyring} is not public, so its keys are not read")]
+    ClosedFormat {
+        /// The keyring.
+        keyring: &'static str,
+    },
     /// There are no keys to write.
     #[error("the key store has no keys in namespace {namespace}")]
     NoKeys {
@@ -129,6 +135,7 @@ impl MysqlError {
             | Self::OtherKeyring { .. }
             | Self::NotStored { .. }
             | Self::NoData { .. }
+            | Self::ClosedFormat { .. }
             | Self::Answer { .. } => Kind::Refused,
             Self::Findings { .. } | Self::KeyringFile { .. } | Self::NotTheSame { .. } => {
                 Kind::Damaged

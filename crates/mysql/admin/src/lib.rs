@@ -1,6 +1,6 @@
 //! Administration of a MySQL server whose keys lie in a tdekit key store: install the keyring
 //! component, show the state of encryption, rotate master keys, list keys, take them from MySQL's
-//! own keyring and give them back, and check its files for what is in the clear.
+//! own keyrings and give them back, and check its files for what is in the clear.
 //!
 //! The engine does not know the command: it reports finished steps to a closure, and returns a
 //! [`MysqlError`] when it stops. Servers are asked through `tdekit-mariadb-admin`'s client.
@@ -17,8 +17,8 @@ mod verify;
 pub use error::MysqlError;
 pub use install::{Done, Installation, Options};
 pub use keys::{KeyShown, NamespaceShown, keys};
-pub use migrate::{export_keyring_file, import_keyring_file};
+pub use migrate::{FileKeyring, export_keyring_file, import_keyring_file};
 pub use rotate::{Outcome, rotate};
 pub use server::{CLIENT, refuse_encrypted};
 pub use status::{ServerStatus, SpacesShown, Status, status};
-pub use verify::{Checked, CheckedFile, Finding, Verify, verify};
+pub use verify::{Checked, CheckedFile, Finding, Verify, format, verify};

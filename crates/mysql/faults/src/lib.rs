@@ -7,6 +7,7 @@
 //! | keys that are damaged, foreign or gone | `damage` |
 //! | a remote clone and a group, each server with a store of its own | `groups` |
 //! | killed while keys are made and stored, and in each call that stores them | `killed` |
+//! | a key store that Vault opens, and Vault away | `service` |
 //! | the verbs of `tdekit mysql` | `verbs` |
 //!
 //! Where no MySQL server was fetched (`cargo xtask mysql true` does), all but `library` skip, and

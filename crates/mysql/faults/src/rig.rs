@@ -199,6 +199,17 @@ pub fn command() -> Option<PathBuf> {
     found
 }
 
+/// Returns a file of MySQL's own tests; `None`, with a note on standard error, where they were not
+/// fetched.
+pub fn suite_file(name: &str) -> Option<PathBuf> {
+    let tests = target_directory().join("mysql-suite/root/usr/lib/mysql-test");
+    let file = Some(tests.join(name)).filter(|path| path.is_file());
+    if file.is_none() {
+        eprintln!("skipped: no {name} of MySQL's tests; `cargo xtask mtr --mysql` fetches them");
+    }
+    file
+}
+
 /// The test program is in `target/PROFILE/deps`.
 fn target_directory() -> PathBuf {
     std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned()

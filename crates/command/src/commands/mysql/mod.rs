@@ -34,7 +34,7 @@ pub(crate) enum MysqlCommand {
     Keys(KeysArgs),
     /// Wrap the keys of a namespace by one certificate, such as one that was rotated
     Rewrap(RewrapArgs),
-    /// Take the keys of MySQL's own keyring in a file, or write them to one
+    /// Take the keys of a keyring of MySQL's own, or write them to its file
     Migrate(MigrateArgs),
     /// Check the files of a stopped server for what is in the clear though it should not be
     Verify(VerifyArgs),

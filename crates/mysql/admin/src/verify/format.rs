@@ -7,13 +7,13 @@
 use std::ops::Range;
 
 /// Length of the first page that [`Space::read`] needs: that of the smallest page.
-pub(crate) const SMALLEST_PAGE: usize = 1024;
+pub const SMALLEST_PAGE: usize = 1024;
 /// Length of a block of the redo log.
-pub(crate) const REDO_BLOCK: usize = 512;
+pub const REDO_BLOCK: usize = 512;
 /// Blocks at the start of a file of the redo log that are its header.
-pub(crate) const REDO_HEADER_BLOCKS: usize = 4;
+pub const REDO_HEADER_BLOCKS: usize = 4;
 /// Length of the start of a binary log that [`BinaryLog::read`] needs.
-pub(crate) const BINARY_LOG_HEAD: usize = 512;
+pub const BINARY_LOG_HEAD: usize = 512;
 
 /// Page size that a tablespace's flags do not name.
 const USUAL_PAGE: usize = 16 * 1024;
@@ -39,31 +39,34 @@ const ENCRYPTED_BINARY_LOG: &[u8] = b"\xfdbin";
 
 /// The header of a tablespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Space {
+pub struct Space {
     /// Its number.
-    pub(crate) id: u32,
+    pub id: u32,
     /// Number of its pages.
-    pub(crate) pages: u32,
+    pub pages: u32,
     /// Length of a page in the file, in bytes.
-    pub(crate) page_size: usize,
+    pub page_size: usize,
     /// True if new pages are encrypted.
-    pub(crate) is_encrypted: bool,
+    pub is_encrypted: bool,
     /// The name of the master key that wraps its key, if the header has a key.
-    pub(crate) master_key: Option<String>,
+    pub master_key: Option<String>,
 }
 
 /// What a page shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Page {
+pub enum Page {
     /// All bytes are 0.
     Empty,
+    /// Its type says that it is encrypted.
     Encrypted,
+    /// Anything else.
     Clear,
 }
 
 /// The head of a binary log or a relay log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum BinaryLog {
+pub enum BinaryLog {
+    /// In the clear.
     Clear,
     /// With the name of the key that wraps its key.
     Encrypted(String),
@@ -72,7 +75,8 @@ pub(crate) enum BinaryLog {
 impl Space {
     /// Reads the first page; at least [`SMALLEST_PAGE`] bytes, and the whole page for the key.
     /// `None` if it is not the first page of a tablespace.
-    pub(crate) fn read(page: &[u8]) -> Option<Self> {
+    #[must_use]
+    pub fn read(page: &[u8]) -> Option<Self> {
         if half(page, PAGE_TYPE)? != SPACE_HEADER {
             return None;
         }
@@ -95,7 +99,9 @@ impl Space {
 }
 
 impl Page {
-    pub(crate) fn of(page: &[u8]) -> Self {
+    /// Returns what a page of a tablespace shows.
+    #[must_use]
+    pub fn of(page: &[u8]) -> Self {
         if page.iter().all(|byte| *byte == 0) {
             return Self::Empty;
         }
@@ -106,7 +112,8 @@ impl Page {
     }
 
     /// Returns what a block of the redo log shows. Blocks that were never written are empty.
-    pub(crate) fn of_redo_block(block: &[u8]) -> Self {
+    #[must_use]
+    pub fn of_redo_block(block: &[u8]) -> Self {
         let (hdr_no, len) = (number(block, 0..4).unwrap_or(0), half(block, 4..6).unwrap_or(0));
         match (hdr_no, len) {
             (0, _) | (_, 0) => Self::Empty,
@@ -117,8 +124,10 @@ impl Page {
 }
 
 impl BinaryLog {
-    /// `None` if the file is not a binary log.
-    pub(crate) fn read(head: &[u8]) -> Option<Self> {
+    /// Reads the head of a file, [`BINARY_LOG_HEAD`] bytes if there are as many. `None` if it is not
+    /// a binary log.
+    #[must_use]
+    pub fn read(head: &[u8]) -> Option<Self> {
         if head.starts_with(BINARY_LOG) {
             return Some(Self::Clear);
         }

@@ -2,7 +2,7 @@
 //! be. It needs no key of the server and opens no page.
 
 mod files;
-mod format;
+pub mod format;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

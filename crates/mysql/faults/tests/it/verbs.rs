@@ -5,8 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+use component_keyring_tdekit::Config;
 use serde_json::Value;
-use tdekit_faults_mysql::rig::command;
+use tdekit_faults_mysql::rig::{command, suite_file};
 use tdekit_faults_mysql::{CERTIFICATE, Keys, NAMESPACE, Rig, Run, library};
 use tdekit_private_mariadb::Server;
 
@@ -37,7 +38,7 @@ fn run(keys: &Keys, words: &[&str]) -> Run {
     }
 }
 
-fn ok(keys: &Keys, words: &[&str]) -> String {
+pub(crate) fn ok(keys: &Keys, words: &[&str]) -> String {
     let done = run(keys, words);
     assert_eq!(done.code, 0, "{words:?}: {}{}", done.out, done.err);
     done.out
@@ -309,8 +310,8 @@ fn keys_move_from_the_servers_own_keyring_and_back() {
     let file = rig.path("before").join("keyring");
     let old = fs::read(&file).unwrap();
     let migrate = ["mysql", "migrate", "--namespace", NAMESPACE];
-    let from = ["--certificate", CERTIFICATE, "--from-file", file.to_str().unwrap()];
-    let words = [&migrate[..], &from].concat();
+    let from = ["--certificate", CERTIFICATE, "--from", "component_keyring_file", "--file"];
+    let words = [&migrate[..], &from, &[file.to_str().unwrap()]].concat();
     let told = ok(&keys, &words);
     assert!(told.contains("each compared") && fs::read(&file).unwrap() == old, "{told}");
     let stored = fs::read(keys.stored()).unwrap();
@@ -325,11 +326,64 @@ fn keys_move_from_the_servers_own_keyring_and_back() {
 
     let after = rig.with_file_keyring("after");
     let file = rig.path("after").join("keyring");
-    let words = [&migrate[..], &["--to-file", file.to_str().unwrap()]].concat();
+    let to = ["--to", "component_keyring_file", "--file", file.to_str().unwrap()];
+    let words = [&migrate[..], &to].concat();
     ok(&keys, &words);
     assert_eq!(mode(&file), 0o600);
     assert!(run(&keys, &words).err.contains("exists already"));
     assert_eq!(count(&rig.start(&after, &data)), "2");
+}
+
+/// No server that can be had writes this file any more. The one of MySQL's own tests, which an old
+/// server wrote, is read where the suite was fetched; else only what the command itself writes.
+#[test]
+fn keys_move_through_the_file_of_the_old_plugin() {
+    let (Some(rig), Some(_)) = (Rig::new(), command()) else { return };
+    let keys = rig.keys("home");
+    let data = rig.fresh("data");
+    let server = rig.start(&rig.with("server", &tdekit_faults_mysql::text(&keys.config())), &data);
+    make_rows(&server);
+    server.stop().unwrap();
+    let file = rig.path("keyring");
+    let words = |direction: &'static str, file: &Path, namespace: &'static str| -> Vec<String> {
+        let words = ["mysql", "migrate", direction, "keyring_file", "--namespace", namespace];
+        let mut words: Vec<_> = words.map(str::to_owned).into();
+        words.extend(["--file".to_owned(), file.display().to_string()]);
+        if direction == "--from" {
+            words.extend(["--certificate", CERTIFICATE].map(str::to_owned));
+        }
+        words
+    };
+    let migrate = |direction, file: &Path, namespace| {
+        let words = words(direction, file, namespace);
+        run(&keys, &words.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    assert_eq!(migrate("--to", &file, NAMESPACE).code, 0);
+    assert_eq!(mode(&file), 0o600);
+    // As a server leaves it that was killed while it wrote.
+    let backup = rig.path("keyring.backup");
+    fs::write(&backup, "").unwrap();
+    let refused = migrate("--from", &file, "moved");
+    assert!(refused.code != 0 && refused.err.contains("did not end"), "{refused:?}");
+    fs::remove_file(&backup).unwrap();
+    let moved = migrate("--from", &file, "moved");
+    assert_eq!(moved.code, 0, "{moved:?}");
+    fs::remove_file(data.join("tdekit-keys")).unwrap();
+    let config = Config { namespace: "moved".to_owned(), ..keys.config() };
+    let server = rig.start(&rig.with("moved", &tdekit_faults_mysql::text(&config)), &data);
+    assert_eq!(count(&server), "2");
+    server.stop().unwrap();
+
+    let Some(old) = suite_file("std_data/plugin_keyring_file_data") else { return };
+    assert_eq!(migrate("--from", &old, "old").code, 0);
+    let shown = json(&keys, &["mysql", "keys", "--namespace", "old", "--json"]);
+    let shown = shown["namespaces"][0]["keys"].as_array().unwrap().clone();
+    let names: Vec<_> =
+        shown.iter().map(|key| (key["id"].clone(), key["len_bytes"].clone())).collect();
+    assert_eq!(
+        names,
+        [("key1".into(), 8.into()), ("key2".into(), 8.into()), ("key3".into(), 16.into())]
+    );
 }
 
 #[test]
@@ -341,13 +395,19 @@ fn what_is_not_there_is_said_with_a_hint() {
     let keys = Keys::make(place.path(), "home");
     let shown = json(&keys, &["mysql", "keys", "--json"]);
     assert_eq!(shown["namespaces"], Value::Array(Vec::new()));
+    let from = ["mysql", "migrate", "--certificate", CERTIFICATE, "--from"];
+    let closed = run(
+        &keys,
+        &[&from[..], &["component_keyring_encrypted_file", "--file", "/nowhere/keyring"]].concat(),
+    );
+    assert!(closed.code == 1 && closed.err.contains("is not public"), "{closed:?}");
     for words in [
         &["mysql", "rotate"][..],
         &["mysql", "uninstall"],
         &["mysql", "install", "--certificate", CERTIFICATE, "--mysqld", "/nowhere/mysqld"],
         &["mysql", "rewrap", "--certificate", CERTIFICATE],
-        &["mysql", "migrate", "--to-file", "/nowhere/keyring"],
-        &["mysql", "migrate", "--certificate", CERTIFICATE, "--from-file", "/nowhere/keyring"],
+        &["mysql", "migrate", "--to", "keyring_file", "--file", "/nowhere/keyring"],
+        &[&from[..], &["keyring_file", "--file", "/nowhere/keyring"]].concat(),
         &["mysql", "keys", "--namespace", "a/b"],
     ] {
         let refused = run(&keys, words);
