@@ -11,15 +11,15 @@ use tdekit_private_mariadb::ServerError;
 use crate::life::{count, files, make_rows};
 use tdekit_faults_mysql::{Keys, NAMESPACE, Rig, text};
 
-struct Estate {
-    rig: Rig,
-    keys: Keys,
-    data: PathBuf,
+pub(crate) struct Estate {
+    pub(crate) rig: Rig,
+    pub(crate) keys: Keys,
+    pub(crate) data: PathBuf,
 }
 
 impl Estate {
     /// A server that was stopped, with encrypted data.
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         let rig = Rig::new()?;
         let keys = rig.keys("home");
         let data = rig.fresh("data");
@@ -30,7 +30,7 @@ impl Estate {
     }
 
     /// A server with this configuration stops, names the fault, and leaves the data as it is.
-    fn is_refused(&self, directory: &str, config: &str, fault: &str) {
+    pub(crate) fn is_refused(&self, directory: &str, config: &str, fault: &str) {
         let programs = self.rig.with(directory, config);
         let before = contents(&self.data);
         let outcome = self.rig.try_start(&programs, &self.data);

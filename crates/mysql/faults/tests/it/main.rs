@@ -6,4 +6,8 @@ mod groups;
 mod killed;
 mod library;
 mod life;
+mod service;
+// The stand-in for Vault.
+#[path = "../../../../command/tests/it/service/mod.rs"]
+mod vault;
 mod verbs;
