@@ -131,15 +131,9 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
         command: Vec<String>,
     },
-    /// Run the encryption suite of Debian's mariadb-test with the plugin in the place of the
-    /// server's own, and tell what differs from what is known.
-    Mtr {
-        /// Only these tests, such as `encryption.tempfiles`; without any the whole suite.
-        tests: Vec<String>,
-        /// With the server's own plugin: checks the suite itself.
-        #[arg(long)]
-        stock: bool,
-    },
+    /// Run the encryption suite of Debian's mariadb-test, or MySQL's of keyrings, with our library
+    /// in the place of the server's own, and tell what differs from what is known.
+    Mtr(mtr::Arguments),
     /// Make a book of the documents, with a search, in `target/book`.
     Book,
     /// Make packages of the shipped programs, or make them and prove each in an empty environment.
@@ -204,7 +198,7 @@ fn run(task: Task) -> Result<()> {
         }
         Task::S3 { command } => beside_s3(&command),
         Task::Mysql { without_keyring, command } => mysql::beside_mysql(&command, !without_keyring),
-        Task::Mtr { tests, stock } => mtr::mtr(&tests, stock),
+        Task::Mtr(arguments) => mtr::mtr(&arguments),
         Task::Book => book::make().map(|to| println!("{}", to.join("index.html").display())),
         Task::Package(arguments) => package::package(&arguments),
         Task::SqliteSuite(arguments) => sqlite_suite::sqlite_suite(&arguments),

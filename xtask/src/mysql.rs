@@ -15,7 +15,9 @@ use tdekit_private_mariadb::{Programs, Server, ServerConfig, initialise};
 
 use crate::process::{output, run, run_quietly, target_dir};
 
-const PACKAGE: &str = "mysql-server-core";
+const SERVER: &[&str] = &["mysql-server-core"];
+/// The server, its clients and its own tests.
+const WITH_SUITE: &[&str] = &["mysql-server-core", "mysql-client-core", "mysql-testsuite"];
 const SUITE: &str = "sid";
 /// The database that exists when the server has started.
 const DATABASE: &str = "app";
@@ -72,11 +74,25 @@ impl MysqlServer {
 }
 
 /// Returns the directory of the packages, which are fetched and unpacked if necessary.
-fn unpacked() -> Result<PathBuf> {
-    let base = target_dir().join("mysql");
+///
+/// # Errors
+/// When they cannot be fetched.
+pub(crate) fn unpacked() -> Result<PathBuf> {
+    unpack(&target_dir().join("mysql"), SERVER)
+}
+
+/// As [`unpacked`], with the server's own tests.
+///
+/// # Errors
+/// As there.
+pub(crate) fn unpacked_with_suite() -> Result<PathBuf> {
+    unpack(&target_dir().join("mysql-suite"), WITH_SUITE)
+}
+
+fn unpack(base: &Path, packages: &[&str]) -> Result<PathBuf> {
     let unpacked = base.join("root");
     if !unpacked.is_dir() {
-        let archives = fetch(&base).context("fetch MySQL by apt")?;
+        let archives = fetch(base, packages).context("fetch MySQL by apt")?;
         let unfinished = base.join(format!("unfinished-{}", std::process::id()));
         for archive in archives {
             run_quietly(Command::new("dpkg-deb").arg("-x").arg(archive).arg(&unfinished))?;
@@ -91,7 +107,7 @@ fn unpacked() -> Result<PathBuf> {
 }
 
 /// Downloads the packages, signatures checked. Returns their paths.
-fn fetch(base: &Path) -> Result<Vec<PathBuf>> {
+fn fetch(base: &Path, packages: &[&str]) -> Result<Vec<PathBuf>> {
     let apt = base.join("apt");
     let archives = apt.join("cache/archives");
     for directory in [apt.join("lists/partial"), apt.join("none"), archives.join("partial")] {
@@ -120,7 +136,8 @@ fn fetch(base: &Path) -> Result<Vec<PathBuf>> {
     };
     run_quietly(apt_get().arg("update"))?;
     let mut install = apt_get();
-    install.args(["install", "--yes", "--download-only", "--no-install-recommends", PACKAGE]);
+    install.args(["install", "--yes", "--download-only", "--no-install-recommends"]);
+    install.args(packages);
     run_quietly(&mut install)?;
     let found = fs::read_dir(&archives)?.flatten().map(|entry| entry.path());
     let found: Vec<_> =

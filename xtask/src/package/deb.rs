@@ -1,6 +1,6 @@
-//! The Debian packages: `tdekit`, `tdekit-serve` and `tdekit-mariadb`. `cargo deb` builds one of
-//! one crate: these contain programs of several, which were built for an older C library and for
-//! two processors, and manuals and completions printed by the command itself.
+//! The Debian packages: `tdekit`, `tdekit-serve`, `tdekit-mariadb` and `tdekit-mysql`. `cargo deb`
+//! builds one of one crate: these contain programs of several, which were built for an older C
+//! library and for two processors, and manuals and completions printed by the command itself.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -11,11 +11,17 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::debian_root::Root;
 use super::{Built, glibc, names};
-use crate::book;
 use crate::process::{output, root, run, run_quietly, target_dir};
+use crate::{book, mysql};
 
 const LIBRARIES: &str = "usr/lib/tdekit";
+/// The plugin directory of the packages of both MariaDB and MySQL.
 const PLUGIN_DIR: &str = "usr/lib/mysql/plugin";
+/// The packages for a server: name, library, and the library's name in the plugin directory.
+const FOR_SERVERS: [(&str, &str, &str); 2] = [
+    ("tdekit-mariadb", "libtdekit_mariadb.so", "tdekit.so"),
+    ("tdekit-mysql", "libcomponent_keyring_tdekit.so", "component_keyring_tdekit.so"),
+];
 /// Maximum size of the extension: 5.5 MiB. Two thirds are the ciphers' libraries with their kernels
 /// for each processor.
 const MOST_EXTENSION_BYTES: u64 = 11 << 19;
@@ -49,13 +55,21 @@ pub(super) fn make(built: &Built, speaker: &Path, to: &Path) -> Result<()> {
     let stage = Stage::begin("tdekit-serve", built, speaker)?;
     stage.program("tdekit-serve", &format!("{LIBRARIES}/tdekit-serve"))?;
     stage.finish(to)?;
-    let stage = Stage::begin("tdekit-mariadb", built, speaker)?;
-    stage.program("libtdekit_mariadb.so", &format!("{PLUGIN_DIR}/tdekit.so"))?;
-    // The command finds the plugin by this name.
-    let link = stage.place(&format!("{LIBRARIES}/libtdekit_mariadb.so"))?;
-    symlink("../mysql/plugin/tdekit.so", &link)
-        .with_context(|| format!("make {}", link.display()))?;
-    stage.finish(to)
+    for_servers(built, speaker, to)
+}
+
+/// Builds the packages with a library that a server loads.
+fn for_servers(built: &Built, speaker: &Path, to: &Path) -> Result<()> {
+    for (package, library, name) in FOR_SERVERS {
+        let stage = Stage::begin(package, built, speaker)?;
+        stage.program(library, &format!("{PLUGIN_DIR}/{name}"))?;
+        // The command finds the library by this name.
+        let link = stage.place(&format!("{LIBRARIES}/{library}"))?;
+        symlink(format!("../mysql/plugin/{name}"), &link)
+            .with_context(|| format!("make {}", link.display()))?;
+        stage.finish(to)?;
+    }
+    Ok(())
 }
 
 /// Installs the packages for this machine's processor in a root of Debian's packages, checks that
@@ -67,12 +81,14 @@ pub(crate) fn prove(packages: &Path) -> Result<()> {
     let ending = format!("_{}.deb", debian_arch(std::env::consts::ARCH)?);
     let found: Vec<_> =
         names(packages)?.into_iter().filter(|name| name.ends_with(&ending)).collect();
-    ensure!(found.len() == 3, "three packages *{ending} are to be proved, not {found:?}");
+    ensure!(found.len() == 4, "four packages *{ending} are to be proved, not {found:?}");
     let place = Root::fresh("debian", &BESIDE)?;
     for name in &found {
         place.add(&packages.join(name), "packages")?;
     }
     place.add(&root().join("packages/debian/prove.sh"), "packages")?;
+    // Its packages and MariaDB's exclude each other, so this server is not installed.
+    place.add(&mysql::unpacked()?, "mysql")?;
     let mut proof = place.command("root", &["HOME=/root".to_owned()])?;
     proof.args(["sh", "/packages/prove.sh"]);
     run(proof.args(found.iter().map(|name| format!("/packages/{name}"))))
@@ -327,8 +343,32 @@ mod tests {
     }
 
     #[test]
+    fn a_servers_library_is_where_the_server_and_the_command_look() {
+        let dir = tempfile::tempdir().unwrap();
+        for (_, library, _) in FOR_SERVERS {
+            // Any program; its libraries are those of the C library.
+            fs::copy("/bin/true", dir.path().join(library)).unwrap();
+        }
+        let built = Built::here(dir.path().to_owned());
+        let Ok(arch) = debian_arch(built.arch) else { return };
+        let to = dir.path().join("packages");
+        make_dir(&to).unwrap();
+        for_servers(&built, Path::new("/bin/true"), &to).unwrap();
+        for (package, library, name) in FOR_SERVERS {
+            let file = to.join(format!("{package}_{}_{arch}.deb", version()));
+            let listed = output(Command::new("dpkg-deb").arg("--contents").arg(&file)).unwrap();
+            let link = format!("./usr/lib/tdekit/{library} -> ../mysql/plugin/{name}");
+            for wanted in [&format!(" ./usr/lib/mysql/plugin/{name}\n"), &link] {
+                assert!(listed.contains(wanted), "{wanted}: {listed}");
+            }
+            let depends = output(Command::new("dpkg-deb").arg("--field").arg(&file)).unwrap();
+            assert!(depends.contains(&format!("Depends: tdekit (= {})", version())), "{depends}");
+        }
+    }
+
+    #[test]
     fn control_files_hold_what_is_filled_in() {
-        for name in ["tdekit", "tdekit-mariadb", "tdekit-serve"] {
+        for name in ["tdekit", "tdekit-mariadb", "tdekit-mysql", "tdekit-serve"] {
             let path = root().join("packages/debian").join(name).join("DEBIAN/control");
             let control = fs::read_to_string(path).unwrap();
             for mark in ["@VERSION@", "@ARCHITECTURE@", "@SIZE@", "@LIBRARIES@"] {

@@ -1,10 +1,10 @@
-//! `cargo xtask mtr`: the encryption suite of Debian's mariadb-test with the plugin in place of
-//! file_key_management.
+//! `cargo xtask mtr`: the servers' own suites of encryption, with our library in place of theirs.
 //!
-//! The suite and the server remain in the packages' directories. Below the target directory a tree
-//! of links is created, with a copy of the encryption suite whose one include file loads our
-//! plugin, and a plugin directory that contains it. docs/mariadb-mtr.md explains the differences;
-//! `xtask/mtr-differs.txt` has the same list for this program.
+//! Tests that are known to differ are in a list, each with its reason; anything else that fails,
+//! and a listed test that passes, is an error.
+
+mod mariadb;
+mod mysql;
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,61 +12,54 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use clap::Args;
 
 use crate::process::{output, root, shown, target_dir};
 use crate::shipped;
 
-/// The package's own program.
-pub(crate) const RUNNER: &str = "/usr/share/mysql/mysql-test/mariadb-test-run.pl";
-const SUITE: &str = "/usr/share/mysql/mysql-test";
-const PLUGINS: &str = "/usr/lib/mysql/plugin";
-/// Tests whose outcome differs, each with the reason.
-const DIFFERS: &str = "xtask/mtr-differs.txt";
+pub(crate) use mariadb::RUNNER;
+
 const PASSWORD: &str = "only for the suite";
 
-/// Runs the suite, or the named tests.
+/// A server's suite, ready to run.
+struct Suite {
+    /// The copy of `mysql-test`.
+    directory: PathBuf,
+    /// The program in it that runs tests.
+    runner: &'static str,
+    name: &'static str,
+    options: &'static [&'static str],
+    /// The list of tests whose outcome differs, each with the reason.
+    differs: &'static str,
+}
+
+/// Arguments of `mtr`.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Only these tests, such as `encryption.tempfiles`; without any the whole suite
+    tests: Vec<String>,
+    /// MySQL's suite `component_keyring_file`, of Debian's unstable suite, with the component
+    #[arg(long)]
+    mysql: bool,
+    /// With the server's own plugin or component: checks the suite itself
+    #[arg(long)]
+    stock: bool,
+}
+
+/// Runs a suite, or the named tests of it.
 ///
 /// # Errors
 /// When it cannot be run, or a test fails that is not known to differ, or passes although it is.
-pub(crate) fn mtr(tests: &[String], stock: bool) -> Result<()> {
-    if !Path::new(RUNNER).is_file() {
-        bail!("{RUNNER} is missing: `cargo xtask setup` installs mariadb-test");
-    }
-    let base = target_dir().join("mtr");
+pub(crate) fn mtr(arguments: &Arguments) -> Result<()> {
+    let base = target_dir().join(if arguments.mysql { "mtr-mysql" } else { "mtr" });
     if base.exists() {
         fs::remove_dir_all(&base).context("remove the last run's tree")?;
     }
-    let suite = link_tree(&base)?;
-    if !stock {
-        install(&base, &suite, &command()?)?;
-    }
-    let outcomes = run_suite(&base, &suite, tests)?;
-    let known = if stock { Vec::new() } else { known_differences()? };
-    judge(&outcomes, &known, tests.is_empty())
-}
-
-/// Creates `base/usr` with links to everything; a real copy of the encryption suite. Returns the
-/// copy of `mysql-test`.
-fn link_tree(base: &Path) -> Result<PathBuf> {
-    let usr = base.join("usr");
-    let suite = usr.join("share/mysql/mysql-test");
-    for directory in [suite.join("suite"), usr.join("lib/mysql/plugin")] {
-        fs::create_dir_all(&directory)?;
-    }
-    for name in ["bin", "sbin"] {
-        symlink(Path::new("/usr").join(name), usr.join(name))?;
-    }
-    link_all(Path::new("/usr/share/mysql"), &usr.join("share/mysql"), &["mysql-test"])?;
-    link_all(Path::new(SUITE), &suite, &["suite"])?;
-    link_all(&Path::new(SUITE).join("suite"), &suite.join("suite"), &["encryption"])?;
-    link_all(Path::new(PLUGINS), &usr.join("lib/mysql/plugin"), &[])?;
-    // It uses its own location, so it must not be a link.
-    let runner = suite.join("mariadb-test-run.pl");
-    fs::remove_file(&runner)?;
-    fs::copy(RUNNER, &runner)?;
-    let copy = Path::new(SUITE).join("suite/encryption");
-    output(Command::new("cp").arg("-r").arg(copy).arg(suite.join("suite")))?;
-    Ok(suite)
+    let prepare = if arguments.mysql { mysql::prepare } else { mariadb::prepare };
+    let suite = prepare(&base, arguments.stock)?;
+    let outcomes = run_suite(&base, &suite, &arguments.tests)?;
+    let known = if arguments.stock { Vec::new() } else { known_differences(suite.differs)? };
+    judge(&outcomes, &known, arguments.tests.is_empty())
 }
 
 /// Links to every entry of `from` except those in `without`.
@@ -77,65 +70,6 @@ fn link_all(from: &Path, to: &Path, without: &[&str]) -> Result<()> {
             symlink(from.join(&name), to.join(&name))?;
         }
     }
-    Ok(())
-}
-
-/// Creates a key store, installs the plugin beside the packages' own, and the include file that
-/// loads it.
-fn install(base: &Path, suite: &Path, command: &Path) -> Result<()> {
-    let home = base.join("home");
-    let password = base.join("password");
-    fs::write(&password, PASSWORD)?;
-    output(Command::new("chmod").arg("600").arg(&password))?;
-    for words in [&["key", "init"][..], &["cert", "create", "ServerCert"]] {
-        tdekit(command, &home, words)?;
-    }
-    let plugins = base.join("usr/lib/mysql/plugin");
-    let options = base.join("tdekit.cnf");
-    let (plugin_dir, option_file) = (plugins.to_string_lossy(), options.to_string_lossy());
-    let mut place = vec!["--plugin-dir", &plugin_dir, "--option-file", &option_file];
-    let user = output(Command::new("id").arg("-un"))?;
-    if user == "root" {
-        place.extend(["--server-user", &user]);
-    }
-    let words = ["mariadb", "install", "--certificate", "ServerCert"];
-    tdekit(command, &home, &[&words[..], &place[..]].concat())?;
-    // Numbers below 10 are the server's own, so 3 to 9 in the suite are replaced by 23 to 29.
-    let shift = r"s/(encryption_key_id`? *=? *'?)([3-9])\b/\12\2/I";
-    let copy = suite.join("suite/encryption");
-    let mut sed = Command::new("sed");
-    sed.args(["-i", "-E", shift]);
-    for folder in ["t", "r"] {
-        for entry in fs::read_dir(copy.join(folder))? {
-            let entry = entry?;
-            // These load the other plugin, with its own keys.
-            if !entry.file_name().to_string_lossy().starts_with("filekeys") {
-                sed.arg(entry.path());
-            }
-        }
-    }
-    output(&mut sed)?;
-    for number in ["19", "24", "25", "26", "33"] {
-        tdekit(command, &home, &["mariadb", "key", "create", "--key-id", number])?;
-    }
-    let include = suite.join("suite/encryption/include");
-    fs::write(
-        include.join("have_file_key_management_plugin.combinations"),
-        format!(
-            "[tdekit]\nplugin-load-add=tdekit\ntdekit-key-store={}\ntdekit-password-file={}\n\
-             loose-file-key-management\n",
-            home.display(),
-            password.display()
-        ),
-    )?;
-    let name = "LOWER(PLUGIN_NAME) LIKE 'tdekit%' AND PLUGIN_TYPE = 'ENCRYPTION'";
-    fs::write(
-        include.join("have_file_key_management_plugin.inc"),
-        format!(
-            "if (`SELECT COUNT(*)=0 FROM INFORMATION_SCHEMA.PLUGINS WHERE {name} \
-             AND PLUGIN_STATUS='ACTIVE'`)\n{{\n  --skip the plugin is not active\n}}\n"
-        ),
-    )?;
     Ok(())
 }
 
@@ -162,16 +96,16 @@ enum Outcome {
 }
 
 /// Runs the suite and reads its output.
-fn run_suite(base: &Path, suite: &Path, tests: &[String]) -> Result<Vec<(String, Outcome)>> {
+fn run_suite(base: &Path, suite: &Suite, tests: &[String]) -> Result<Vec<(String, Outcome)>> {
     let mut command = Command::new("perl");
     command
-        .current_dir(suite)
-        .arg("mariadb-test-run.pl")
+        .current_dir(&suite.directory)
+        .arg(suite.runner)
         .arg(format!("--vardir={}", base.join("var").display()))
-        .args(["--force", "--max-test-fail=0", "--retry=0", "--parallel=2"])
-        .args(["--testcase-timeout=5", "--suite-timeout=120", "--nocheck-testcases"]);
+        .args(["--force", "--max-test-fail=0", "--retry=0", "--nocheck-testcases"])
+        .args(suite.options);
     if tests.is_empty() {
-        command.arg("--suite=encryption");
+        command.arg(format!("--suite={}", suite.name));
     }
     command.args(tests).stdin(Stdio::null());
     eprintln!("$ {}", shown(&command));
@@ -187,7 +121,9 @@ fn run_suite(base: &Path, suite: &Path, tests: &[String]) -> Result<Vec<(String,
 }
 
 /// A line such as `encryption.tempfiles 'cbc,innodb'  w1 [ pass ]  1234`: name with combinations.
+/// MySQL's begin with a share of the whole, `[ 40%]`.
 fn read_line(line: &str) -> Option<(String, Outcome)> {
+    let line = line.split_once("%] ").map_or(line, |(_, line)| line);
     let (left, right) = line.split_once(" [ ")?;
     let outcome = match right.split_whitespace().next()? {
         "pass" => Outcome::Passed,
@@ -203,8 +139,8 @@ fn read_line(line: &str) -> Option<(String, Outcome)> {
 }
 
 /// Lines `test<TAB>reason`; a test's name without its combinations.
-fn known_differences() -> Result<Vec<(String, String)>> {
-    let text = fs::read_to_string(root().join(DIFFERS)).context("read the known differences")?;
+fn known_differences(list: &str) -> Result<Vec<(String, String)>> {
+    let text = fs::read_to_string(root().join(list)).context("read the known differences")?;
     Ok(text
         .lines()
         .filter(|line| !line.starts_with('#'))
@@ -260,6 +196,11 @@ mod tests {
             read("encryption.aria_tiny                     w1 [ skipped ]  Test requires"),
             Some(("encryption.aria_tiny".to_owned(), Outcome::Skipped))
         );
+        assert_eq!(
+            read("[ 72%] component_keyring_file.udf_test           [ pass ]   4318"),
+            Some(("component_keyring_file.udf_test".to_owned(), Outcome::Passed))
+        );
+        assert_eq!(read("[100%] shutdown_report                 [ pass ]       "), None);
         assert_eq!(read("Completed: All 3 tests were successful."), None);
         assert_eq!(read("worker[1] mysql-test-run: WARNING: [ x ]"), None);
     }
