@@ -99,16 +99,27 @@ impl Programs {
         library: &Path,
         config: &str,
     ) -> Result<Self, ServerError> {
-        let Some(unpacked) = &self.unpacked else { return Ok(self.clone()) };
+        let placed = self.placed(directory)?;
+        let Some(Unpacked { plugins, .. }) = &placed.unpacked else { return Ok(placed) };
         let wrong = || ServerError::file("cannot write in", directory);
-        let plugins = directory.join("plugins");
-        let server = directory.join("mysqld");
         let manifest = format!(r#"{{"components": "file://{name}"}}"#);
-        std::fs::create_dir_all(&plugins).map_err(wrong())?;
-        symlink(&self.server, &server).map_err(wrong())?;
         symlink(library, plugins.join(format!("{name}.so"))).map_err(wrong())?;
         std::fs::write(directory.join("mysqld.my"), manifest).map_err(wrong())?;
         std::fs::write(plugins.join(format!("{name}.cnf")), config).map_err(wrong())?;
+        Ok(placed)
+    }
+
+    /// Returns the same server with a name for its program in `directory`, and a plugin directory
+    /// `plugins` there: a component can be installed without a change of the server's own files.
+    ///
+    /// # Errors
+    /// If `directory` cannot be written.
+    pub fn placed(&self, directory: &Path) -> Result<Self, ServerError> {
+        let Some(unpacked) = &self.unpacked else { return Ok(self.clone()) };
+        let wrong = || ServerError::file("cannot write in", directory);
+        let (plugins, server) = (directory.join("plugins"), directory.join("mysqld"));
+        std::fs::create_dir_all(&plugins).map_err(wrong())?;
+        symlink(&self.server, &server).map_err(wrong())?;
         let unpacked = Some(Unpacked { plugins, ..unpacked.clone() });
         Ok(Self { server, unpacked, ..self.clone() })
     }

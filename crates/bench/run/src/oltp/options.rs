@@ -225,14 +225,35 @@ pub(crate) enum AnyPeer {
 
 /// MySQL's server, in the directory that was named.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct MysqlPeer(Option<PathBuf>);
+pub(crate) struct MysqlPeer {
+    root: Option<PathBuf>,
+    /// Also with tdekit's keyring component.
+    pub(super) tdekit: bool,
+}
 
 impl MysqlPeer {
+    /// `mysql`, `mysql:DIR`, `mysql-tdekit`, `mysql-tdekit:DIR`; `None` for anything else.
+    fn parse(text: &str) -> Option<Result<Self, String>> {
+        let (name, root) = match text.split_once(':') {
+            Some((name, root)) => (name, Some(root)),
+            None => (text, None),
+        };
+        let tdekit = match name {
+            "mysql" => false,
+            "mysql-tdekit" => true,
+            _ => return None,
+        };
+        if root == Some("") {
+            return Some(Err(format!("expected {name}:DIR")));
+        }
+        Some(Ok(Self { root: root.map(PathBuf::from), tdekit }))
+    }
+
     /// Returns the server: in the directory that was named, else that of the environment, else
     /// where it is installed.
     pub(super) fn programs(&self) -> Result<Programs> {
         let named = || std::env::var_os(MYSQL_VARIABLE).filter(|value| !value.is_empty());
-        if let Some(root) = self.0.clone().or_else(|| named().map(PathBuf::from)) {
+        if let Some(root) = self.root.clone().or_else(|| named().map(PathBuf::from)) {
             return Ok(Programs::mysql(&root)?);
         }
         let mut found = MYSQL_PLACES.iter().map(|root| Programs::mysql(Path::new(root)));
@@ -247,12 +268,11 @@ impl std::str::FromStr for AnyPeer {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text.split_once(':') {
-            None if text == "mysql" => return Ok(Self::Mysql(MysqlPeer::default())),
-            Some(("mysql", "")) => return Err("expected mysql:DIR".to_owned()),
-            Some(("directory", path)) => return path.parse().map(Self::Directory),
-            Some(("mysql", root)) => return Ok(Self::Mysql(MysqlPeer(Some(root.into())))),
-            _ => {}
+        if let Some(peer) = MysqlPeer::parse(text) {
+            return peer.map(Self::Mysql);
+        }
+        if let Some(path) = text.strip_prefix("directory:") {
+            return path.parse().map(Self::Directory);
         }
         match text.strip_prefix("file_key_management") {
             Some("") => Ok(Self::Plugins(&PLUGIN_CIPHERS)),
@@ -261,7 +281,7 @@ impl std::str::FromStr for AnyPeer {
             Some(_) => Err("file_key_management has the ciphers `cbc` and `ctr`".to_owned()),
             None if PeerLibrary::is_named(text) => text.parse().map(Self::Library),
             None => Err(format!(
-                "expected one of {}, file_key_management, mysql and directory:PATH",
+                "expected one of {}, file_key_management, mysql, mysql-tdekit and directory:PATH",
                 PeerLibrary::names()
             )),
         }
@@ -489,6 +509,8 @@ mod tests {
             (&["--target", "mariadb"][..], &["directory:/tmp"][..]),
             (&[][..], &["directory:"][..]),
             (&["--target", "mariadb"][..], &["mysql:"][..]),
+            (&["--target", "mariadb"][..], &["mysql-tdekit:"][..]),
+            (&["--target", "mariadb"][..], &["mysql-other"][..]),
             (&["--target", "postgres"][..], &[][..]),
             (&["--workload", "tpcc"][..], &[][..]),
             (&["--threads", "0"][..], &[][..]),

@@ -1,5 +1,5 @@
 //! The encryption of a side: none, the shipped plugin set up as by a user, the key plugin that
-//! comes with the server, or MySQL's own with its file keyring.
+//! comes with the server, or MySQL's own with its file keyring or with tdekit's keyring component.
 
 use std::path::{Path, PathBuf};
 
@@ -33,8 +33,9 @@ const ENCRYPT_MYSQL: [&str; 4] = [
     "innodb-undo-log-encrypt=ON",
     "binlog-encryption=ON",
 ];
-/// MySQL's sides, the plain one first.
-const MYSQL: [&str; 2] = ["mysql-base", "mysql"];
+/// MySQL's sides, the plain one first, the one with tdekit's component last.
+const MYSQL: [&str; 3] = ["mysql-base", "mysql", "mysql-tdekit"];
+const MYSQL_CIPHER: &str = "MySQL's tablespace encryption (AES-256 CBC)";
 
 /// A side of private servers.
 #[derive(Debug, Clone)]
@@ -91,7 +92,11 @@ pub(super) fn set_up(
         sides.push(file_key_management(&programs, plugin, directory)?);
     }
     if let Some(peer) = &plan.mysql {
-        sides.extend(mysql(&peer.programs()?, directory)?);
+        let programs = peer.programs()?;
+        sides.extend(mysql(&programs, directory)?);
+        if peer.tdekit {
+            sides.push(mysql_tdekit(&programs, tools, directory)?);
+        }
     }
     Ok(sides)
 }
@@ -148,24 +153,45 @@ fn file_key_management(
 /// MySQL's own encryption, its keys in a plain file, and MySQL without it for comparison: another
 /// engine than the base.
 fn mysql(programs: &Programs, directory: &Path) -> Result<[ServerSide; 2]> {
-    let [base, encrypted] = MYSQL;
+    let [base, encrypted, _] = MYSQL;
     let keys = directory.join("mysql");
     private::make(&keys)?;
     let keyed = programs.with_keyring(&keys)?;
     let names = (encrypted, "MySQL, keyring");
-    let (role, cipher) = (Role::Peer, Some("MySQL's tablespace encryption (AES-256 CBC)"));
-    let mut sides = [
-        ServerSide::new(programs, (base, "MySQL, plain"), Role::PeerPlain, None),
-        ServerSide::new(&keyed, names, role, cipher),
-    ];
-    for side in &mut sides {
-        side.clause = Clause::MySql;
+    let mut plain = ServerSide::new(programs, (base, "MySQL, plain"), Role::PeerPlain, None);
+    plain.clause = Clause::MySql;
+    Ok([plain, encrypted_mysql(&keyed, names)])
+}
+
+/// The same encryption with tdekit's keyring component, which `mysql install` sets up.
+fn mysql_tdekit(programs: &Programs, tools: &Tools, directory: &Path) -> Result<ServerSide> {
+    let [.., id] = MYSQL;
+    let place = directory.join(id);
+    private::make(&place)?;
+    let keys = key_store::make(&tools.tdekit, &place)?;
+    let placed = programs.placed(&place)?;
+    let mut install = key_store::command(&tools.tdekit, &keys);
+    install.args(["mysql", "install", "--certificate", CERTIFICATE]);
+    install.arg("--mysqld").arg(&placed.server).arg("--plugin-dir").arg(place.join("plugins"));
+    if rustix::process::geteuid().is_root() {
+        // The private servers run as this user, not as the system's.
+        install.args(["--server-user", "root"]);
     }
-    let [_, side] = &mut sides;
+    run(&mut install)?;
+    let mut side = encrypted_mysql(&placed, (id, "MySQL, tdekit's keyring"));
+    side.config.environment = keys;
+    Ok(side)
+}
+
+/// A server of MySQL that encrypts everything under a keyring.
+fn encrypted_mysql(keyed: &Programs, names: (&str, &str)) -> ServerSide {
+    let mut side = ServerSide::new(keyed, names, Role::Peer, Some(MYSQL_CIPHER));
+    side.clause = Clause::MySql;
+    let [base, ..] = MYSQL;
     side.side.plain = Some(base.to_owned());
     side.side.facts.insert("options".to_owned(), ENCRYPT_MYSQL.join(" ").into());
     side.config.options.extend(ENCRYPT_MYSQL.map(str::to_owned));
-    Ok(sides)
+    side
 }
 
 /// Returns the settings of an option file, without comments, sections and paths of this machine.

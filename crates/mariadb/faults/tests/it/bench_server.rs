@@ -392,18 +392,23 @@ fn mysql_is_asked_for_a_keyring_and_trusted_when_that_is_said() {
 fn mysql_stands_beside_mariadb_against_its_own_plain_tables() {
     let Some((root, _)) = mysql() else { return };
     let Some(rig) = ready() else { return };
-    let peer = format!("mysql:{}", root.display());
+    let peer = format!("mysql-tdekit:{}", root.display());
     let work = rig.path("work");
     std::fs::create_dir(&work).unwrap();
     let words = ["--target", "mariadb", "--threads", "1", "--rows", "300", "--peer", &peer];
     let more = ["--peer", "file_key_management:cbc", "--dir", work.to_str().unwrap()];
     let oltp = results(&rig, &[&words[..], &SHORT, &more].concat());
-    let sides = ["base", "tdekit", "file_key_management:cbc", "mysql-base", "mysql"];
+    let sides =
+        ["base", "tdekit", "file_key_management:cbc", "mysql-base", "mysql", "mysql-tdekit"];
     assert_eq!(names(&oltp["sides"]), sides);
-    assert_eq!(oltp["sides"][4]["plain"], "mysql-base");
-    assert!(oltp["sides"][4]["facts"]["version"].as_str().unwrap().starts_with("MySQL "));
+    for at in [4, 5] {
+        let side = &oltp["sides"][at];
+        assert_eq!(side["plain"], "mysql-base");
+        assert!(side["facts"]["version"].as_str().unwrap().starts_with("MySQL "));
+    }
     let pooled = oltp["summary"]["pooled"].as_array().unwrap();
-    for pair in [("mysql", "mysql-base"), ("tdekit", "base"), (sides[2], "base")] {
+    let mysql = ["mysql", "mysql-tdekit"].map(|side| (side, "mysql-base"));
+    for pair in mysql.into_iter().chain([("tdekit", "base"), (sides[2], "base")]) {
         let is = |one: &&Value| one["side"] == pair.0 && one["against"] == pair.1;
         assert!(pooled.iter().any(|one| is(&one)), "{pair:?}");
     }
