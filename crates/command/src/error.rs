@@ -312,11 +312,12 @@ fn mysql_hint(error: &MysqlError) -> Option<String> {
         MysqlError::Server(error) => return mariadb_hint(error),
         MysqlError::Store(error) => return store_hint(error),
         MysqlError::KeyringFile { .. } => {
-            "`path` in component_keyring_file.cnf names the file, or keyring_file_data of the plugin \
-             keyring_file"
+            "component_keyring_file.cnf names the file as `path`, and the plugin keyring_file as \
+             keyring_file_data"
         }
         MysqlError::ClosedFormat { .. } => {
-            "MySQL's own mysql_migrate_keyring moves its keys: docs/mysql.md, \"From another keyring\""
+            "MySQL's own mysql_migrate_keyring moves its keys: docs/mysql.md has how under \"From \
+             another keyring\""
         }
         MysqlError::NoKeys { .. } => "`tdekit mysql keys` shows the namespaces",
         MysqlError::NoData { .. } => "SELECT @@datadir shows it",

@@ -202,7 +202,7 @@ pub fn command() -> Option<PathBuf> {
 /// Returns a file of MySQL's own tests; `None`, with a note on standard error, where they were not
 /// fetched.
 pub fn suite_file(name: &str) -> Option<PathBuf> {
-    let tests = target_directory().join("mysql-suite/root/usr/lib/mysql-test");
+    let tests = target_directory().join("mysql-suite").join("root/usr/lib/mysql-test");
     let file = Some(tests.join(name)).filter(|path| path.is_file());
     if file.is_none() {
         eprintln!("skipped: no {name} of MySQL's tests; `cargo xtask mtr --mysql` fetches them");

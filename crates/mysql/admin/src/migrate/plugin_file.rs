@@ -4,11 +4,13 @@
 //! | bytes | what |
 //! |---|---|
 //! | 24 | `Keyring file version:`, then `1.0` or `2.0` |
-//! | 8 each | lengths, little-endian: of the whole key with these lengths and its padding; of its identifier, its type, its owner, its bytes |
-//! | those | identifier, type, owner, and the key's bytes XORed with a text that the plugin has |
+//! | 5 times 8 | lengths, little-endian: the whole key, identifier, type, owner, the key's bytes |
+//! | those | identifier, type, owner, the key's bytes XORed with a text that the plugin has |
 //! | 0 to 7 | padding to a multiple of 8, of any content |
 //! | 3 | `EOF`, after the last key |
 //! | 32 | version 2.0 only: SHA-256 of all keys, from the first length to the last padding |
+//!
+//! The length of the whole key counts the lengths and the padding.
 
 use tdekit_key_crypto::sha256;
 use tdekit_key_store::{KeyName, MAX_NAMED_KEY_LEN, NewKey, SecretBytes};

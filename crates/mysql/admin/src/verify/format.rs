@@ -124,8 +124,8 @@ impl Page {
 }
 
 impl BinaryLog {
-    /// Reads the head of a file, [`BINARY_LOG_HEAD`] bytes if there are as many. `None` if it is not
-    /// a binary log.
+    /// Reads the head of a file, [`BINARY_LOG_HEAD`] bytes if it has as many. `None` if it is not a
+    /// binary log.
     #[must_use]
     pub fn read(head: &[u8]) -> Option<Self> {
         if head.starts_with(BINARY_LOG) {

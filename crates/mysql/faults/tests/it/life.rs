@@ -194,7 +194,8 @@ fn a_keyring_is_reloaded_and_rotated_under_load() {
     assert_eq!(count(&server), "82");
 }
 
-/// InnoDB makes its first master key in each life of the server, without asking whether it is there.
+/// InnoDB makes its first master key in each life of the server, and does not ask whether it is
+/// there.
 #[test]
 fn a_master_key_that_is_there_is_not_an_error() {
     let Some(rig) = Rig::new() else { return };
