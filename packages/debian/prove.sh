@@ -148,37 +148,41 @@ printf '%s;\n' 'CREATE DATABASE d' 'CREATE TABLE d.t(name CHAR(99)) ENGINE=InnoD
 ! grep -rqa 'a name that no raw' /tmp/maria || fail "the server's files show a name"
 
 # The keyring component, in a MySQL server that is unpacked in /mysql, with its own loader.
-libraries=$(echo /mysql/usr/lib/*-linux-gnu)
+mysql=/mysql/root/usr
 plugins=/usr/lib/mysql/plugin
-chmod a+x "$libraries"/ld-linux-*.so.*
-# The server looks for its manifest beside the name by which it is started.
-ln -s /mysql/usr/sbin/mysqld /usr/local/sbin/mysqld
 mysqld() {
     "$libraries"/ld-linux-*.so.* --library-path "$libraries" /usr/local/sbin/mysqld --no-defaults \
-        --user=mysql --plugin-dir=$plugins --lc-messages-dir=/mysql/usr/share/mysql \
+        --user=mysql --plugin-dir=$plugins --lc-messages-dir=$mysql/share/mysql \
         --datadir=/tmp/my "$@" >/tmp/said 2>&1
 }
-mkdir /tmp/my && chown mysql: /tmp/my
-tdekit mysql install --certificate ServerCert --mysqld /usr/local/sbin/mysqld \
-    --plugin-dir $plugins >/tmp/said || fail "mysql install: $(cat /tmp/said)"
-grep -q "component_keyring_tdekit.so belongs to the system's package" /tmp/said ||
-    fail "mysql install: $(cat /tmp/said)"
-printf '%s;\n' 'CREATE DATABASE d' "CREATE TABLE d.t(name CHAR(99)) ENCRYPTION='Y'" \
-    "INSERT INTO d.t VALUES('a name that no raw file may show')" >/tmp/init.sql
-mysqld --initialize-insecure --innodb-redo-log-encrypt=ON --innodb-undo-log-encrypt=ON \
-    --innodb-doublewrite=OFF --init-file=/tmp/init.sql ||
-    fail "MySQL with the component: $(tail -20 /tmp/said)"
-[ -s /tmp/my/d/t.ibd ] || fail "MySQL made no table"
-! grep -qa 'a name that no raw' /tmp/my/d/t.ibd || fail "MySQL's files show a name"
-tdekit mysql keys | grep -q INNODBKey || fail "the key store has no key of MySQL"
+prove_component() {
+    libraries=$(echo $mysql/lib/*-linux-gnu)
+    chmod a+x "$libraries"/ld-linux-*.so.*
+    # The server looks for its manifest beside the name by which it is started.
+    ln -s $mysql/sbin/mysqld /usr/local/sbin/mysqld
+    mkdir /tmp/my && chown mysql: /tmp/my
+    tdekit mysql install --certificate ServerCert --mysqld /usr/local/sbin/mysqld \
+        --plugin-dir $plugins >/tmp/said || fail "mysql install: $(cat /tmp/said)"
+    grep -q "component_keyring_tdekit.so belongs to the system's package" /tmp/said ||
+        fail "mysql install: $(cat /tmp/said)"
+    printf '%s;\n' 'CREATE DATABASE d' "CREATE TABLE d.t(name CHAR(99)) ENCRYPTION='Y'" \
+        "INSERT INTO d.t VALUES('a name that no raw file may show')" >/tmp/init.sql
+    mysqld --initialize-insecure --innodb-redo-log-encrypt=ON --innodb-undo-log-encrypt=ON \
+        --innodb-doublewrite=OFF --init-file=/tmp/init.sql ||
+        fail "MySQL with the component: $(tail -20 /tmp/said)"
+    [ -s /tmp/my/d/t.ibd ] || fail "MySQL made no table"
+    ! grep -qa 'a name that no raw' /tmp/my/d/t.ibd || fail "MySQL's files show a name"
+    tdekit mysql keys | grep -q INNODBKey || fail "the key store has no key of MySQL"
+    ln -s /usr/local/sbin/mysqld.my /usr/sbin/mysqld.my
+    dpkg --remove tdekit-mysql >/tmp/said 2>&1 && fail "the component of a server was removed"
+    grep -q 'tdekit mysql uninstall' /tmp/said || fail "refused without a hint: $(cat /tmp/said)"
+    rm /usr/sbin/mysqld.my
+    tdekit mysql uninstall --force --mysqld /usr/local/sbin/mysqld --plugin-dir $plugins >/dev/null
+    [ -e $plugins/component_keyring_tdekit.so ] || fail "uninstall took a file of the package"
+}
+[ ! -d $mysql ] || prove_component
 
 # Removal.
-ln -s /usr/local/sbin/mysqld.my /usr/sbin/mysqld.my
-dpkg --remove tdekit-mysql >/tmp/said 2>&1 && fail "the component of a server was removed"
-grep -q 'tdekit mysql uninstall' /tmp/said || fail "refused without a hint: $(cat /tmp/said)"
-rm /usr/sbin/mysqld.my
-tdekit mysql uninstall --force --mysqld /usr/local/sbin/mysqld --plugin-dir $plugins >/dev/null
-[ -e $plugins/component_keyring_tdekit.so ] || fail "uninstall took a file of the package"
 dpkg --remove tdekit-mariadb >/tmp/said 2>&1 && fail "the plugin of a server was removed"
 grep -q 'tdekit mariadb uninstall' /tmp/said || fail "refused without a hint: $(cat /tmp/said)"
 # No server runs that could be asked.

@@ -52,9 +52,9 @@ pub(super) struct BenchArgs {
     /// Another way to encrypt to run beside ours: a library, `sqlcipher`, `sqlite3mc[:CIPHER]`,
     /// `sqlite3mc-wheel[:CIPHER]`; `directory:PATH[=LABEL]`, a directory that you encrypt yourself
     /// (LUKS, fscrypt, gocryptfs), where the same database lies plain; with `--target mariadb`
-    /// `file_key_management[:cbc|:ctr]` and `mysql[:DIR]`, private MySQL servers plain and with the
-    /// file keyring, of the server below DIR or $TDEKIT_MYSQL_DIR. May be repeated; see `bench
-    /// peers`.
+    /// `file_key_management[:cbc|:ctr]`, `mysql[:DIR]`, private MySQL servers plain and with the
+    /// file keyring, and `mysql-tdekit[:DIR]`, these and one with our keyring component, of the
+    /// server below DIR or $TDEKIT_MYSQL_DIR. May be repeated; see `bench peers`.
     #[arg(long, add = ArgValueCandidates::new(peer_names))]
     pub(super) peer: Vec<AnyPeer>,
     /// SQLite library of both sides: `system`, `bundled`, or a path. Default: the system's if there
@@ -176,8 +176,15 @@ fn peer_names() -> Vec<CompletionCandidate> {
     PEERS.into_iter().map(CompletionCandidate::new).collect()
 }
 
-const PEERS: [&str; 6] =
-    ["sqlcipher", "sqlite3mc", "sqlite3mc-wheel", "directory:", "file_key_management", "mysql"];
+const PEERS: [&str; 7] = [
+    "sqlcipher",
+    "sqlite3mc",
+    "sqlite3mc-wheel",
+    "directory:",
+    "file_key_management",
+    "mysql",
+    "mysql-tdekit",
+];
 
 /// The value of `--mix`: one, or all.
 pub(super) type Mixes = Vec<Mix>;

@@ -413,8 +413,7 @@ fn mysql_stands_beside_mariadb_against_its_own_plain_tables() {
         assert!(pooled.iter().any(|one| is(&one)), "{pair:?}");
     }
     let page = std::fs::read_to_string(rig.path("report.html")).unwrap();
-    for wanted in
-        ["Side by side: each against its own plain side", "MySQL with its keyring is held"]
+    for wanted in ["Side by side, each against its own plain one", "MySQL with its keyring is held"]
     {
         assert!(page.contains(wanted), "{wanted}");
     }

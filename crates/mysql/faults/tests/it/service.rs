@@ -16,7 +16,7 @@ use tdekit_faults_mysql::{Keys, text};
 use crate::damage::Estate;
 use crate::life::count;
 use crate::vault::{Answer, Server, TOKEN, Transit};
-use crate::verbs::ok;
+use crate::verbs::{install, ok, run_by, user};
 
 /// Writes the key store's own settings, which name the service, the file of its token, and the
 /// command, which asks it.
@@ -52,7 +52,15 @@ fn a_running_server_goes_on_without_vault_and_a_start_without_it_stops_first() {
     configure(keys, &program, &token, &url);
     let by_vault = text(&Config { key_file: None, ..keys.config() });
 
-    let programs = rig.with("by-vault", &by_vault);
+    // `install` opens the store by Vault, too, and names no other secret.
+    let (programs, place) = (rig.with("installed", "{}"), rig.path("installed"));
+    let (mysqld, plugins) = (place.join("mysqld"), place.join("plugins"));
+    fs::remove_file(place.join("mysqld.my")).unwrap();
+    fs::remove_file(plugins.join("component_keyring_tdekit.so")).unwrap();
+    let user = user();
+    let words = install(mysqld.to_str().unwrap(), plugins.to_str().unwrap(), &user);
+    let done = run_by(keys, &words);
+    assert!(done.code == 0 && !done.out.contains("key_file"), "{done:?}");
     let asked = vault.asked().len();
     let server = rig.start(&programs, &estate.data);
     assert!(vault.asked().len() > asked, "the server asks Vault for its start");

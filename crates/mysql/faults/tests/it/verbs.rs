@@ -15,6 +15,12 @@ use crate::life::{count, make_rows};
 
 /// Runs the command on a key store, with its key file.
 fn run(keys: &Keys, words: &[&str]) -> Run {
+    let key_file = keys.key_file.to_str().unwrap();
+    run_by(keys, &[&["--key-file", key_file], words].concat())
+}
+
+/// As [`run`]; only `words` and the key store's settings say what opens it.
+pub(crate) fn run_by(keys: &Keys, words: &[&str]) -> Run {
     let mut command = Command::new(command().unwrap());
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("TDEKIT_") {
@@ -23,8 +29,6 @@ fn run(keys: &Keys, words: &[&str]) -> Run {
     }
     // `install` writes the file that it was given into the component's configuration.
     let output = command
-        .arg("--key-file")
-        .arg(&keys.key_file)
         .args(words)
         .env("TDEKIT_HOME", &keys.home)
         .env("TDEKIT_MYSQL_COMPONENT", library())
@@ -54,13 +58,13 @@ fn at<'a>(server: &'a Server, socket: &'a str) -> [&'a str; 4] {
 }
 
 /// The words of `install`, for a server's program in `directory`.
-fn install<'a>(program: &'a str, plugins: &'a str, user: &'a str) -> Vec<&'a str> {
+pub(crate) fn install<'a>(program: &'a str, plugins: &'a str, user: &'a str) -> Vec<&'a str> {
     let words = ["mysql", "install", "--certificate", CERTIFICATE, "--namespace", NAMESPACE];
     let places = ["--mysqld", program, "--plugin-dir", plugins, "--server-user", user];
     [&words[..], &places].concat()
 }
 
-fn user() -> String {
+pub(crate) fn user() -> String {
     let output = Command::new("id").arg("-un").output().unwrap();
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
