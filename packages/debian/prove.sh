@@ -148,7 +148,7 @@ printf '%s;\n' 'CREATE DATABASE d' 'CREATE TABLE d.t(name CHAR(99)) ENGINE=InnoD
 ! grep -rqa 'a name that no raw' /tmp/maria || fail "the server's files show a name"
 
 # The keyring component, in a MySQL server that is unpacked in /mysql, with its own loader.
-mysql=/mysql/root/usr
+mysql=$(echo /mysql/*/usr)
 plugins=/usr/lib/mysql/plugin
 mysqld() {
     "$libraries"/ld-linux-*.so.* --library-path "$libraries" /usr/local/sbin/mysqld --no-defaults \
