@@ -169,7 +169,10 @@ fn server_line(server: &Server, now: i64) -> Markup {
         ", key versions in the store: "
         @for (id, version) in &server.keys { (id) "." (version) " " }
         @match server.last_verify_at {
-            Some(at) => { "verified: " (ago(now - at)) @if server.verify_ok == Some(false) { ", damaged" } },
+            Some(at) => {
+                "verified: " (ago(now - at))
+                @if server.verify_ok == Some(false) { ", damaged" }
+            },
             None => { "never verified" },
         }
     }
