@@ -1,10 +1,14 @@
 //! Hints for errors of the libraries. The libraries do not know the command, so the texts that name
 //! its options are here.
 
+use std::path::Path;
+
 use tdekit_backup_run::{Notice, ObjectFault, RunError};
 use tdekit_key_store::{StoreError, USES_FILE_NAME};
 use tdekit_sqlite_convert::{CutShort, DatabaseError};
 use tdekit_sqlite_page::PageError;
+
+use crate::output;
 
 const NO_AGENT: &str =
     "`tdekit agent` starts one; unset TDEKIT_AGENT_SOCK to give the password itself";
@@ -46,13 +50,8 @@ pub fn store_hint(error: &StoreError) -> Option<String> {
         StoreError::NoServiceProgram { .. } => {
             "`tdekit` itself needs none: this is for what loads the extension or the plugin"
         }
-        StoreError::InsecureFile { path, threat, .. } => {
-            let bits = if *threat == "read" { "600" } else { "go-w" };
-            return Some(format!("chmod {bits} {}", crate::output::shell_path(path)));
-        }
-        StoreError::ForeignOwner { path, .. } => {
-            return Some(format!("chown it: {}", crate::output::shell_path(path)));
-        }
+        StoreError::InsecureFile { path, threat, .. } => return Some(chmod(path, threat)),
+        StoreError::ForeignOwner { .. } => "`chown` it: it must be root's, or yours",
         StoreError::CertificateMissing { .. } => {
             "`tdekit cert list` shows what is there; `tdekit cert restore` takes one from a backup"
         }
@@ -102,6 +101,11 @@ pub fn store_hint(error: &StoreError) -> Option<String> {
         | StoreError::Crypto(_) => return None,
     };
     Some(hint.to_owned())
+}
+
+fn chmod(path: &Path, threat: &str) -> String {
+    let bits = if threat == "read" { "600" } else { "go-w" };
+    format!("chmod {bits} {}", output::shell_path(path))
 }
 
 /// Remedy if the audit log cannot be written.
