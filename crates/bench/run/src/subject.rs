@@ -9,6 +9,16 @@ use tdekit_sqlite_client::file_uri;
 use crate::error::{BenchError, Result};
 use crate::interrupt;
 
+/// Refuses a directory, and what is not a file and may never have anything to read, such as a pipe.
+pub(crate) fn check(path: &Path) -> Result<std::fs::Metadata> {
+    let failed = BenchError::file("cannot read", path);
+    match std::fs::metadata(path) {
+        Ok(state) if state.is_dir() => Err(failed(std::io::ErrorKind::IsADirectory.into())),
+        Ok(state) if !state.is_file() => Err(BenchError::NotADatabase { path: path.to_owned() }),
+        state => state.map_err(failed),
+    }
+}
+
 /// Copies the database at `source` to `target`, compact, with `page_size_bytes` if given. Returns a
 /// note if the copy could not be made compact.
 pub(crate) fn copy_database(
@@ -43,16 +53,7 @@ struct Stamp {
 
 impl Stamp {
     fn of(path: &Path) -> Result<Self> {
-        let failed = BenchError::file("cannot read", path);
-        let state = match std::fs::metadata(path) {
-            Ok(state) if state.is_dir() => {
-                return Err(failed(std::io::ErrorKind::IsADirectory.into()));
-            }
-            Ok(state) if !state.is_file() => {
-                return Err(BenchError::NotADatabase { path: path.to_owned() });
-            }
-            state => state.map_err(failed)?,
-        };
+        let state = check(path)?;
         let length =
             |suffix: &str| std::fs::metadata(beside(path, suffix)).map_or(0, |state| state.len());
         Ok(Self {

@@ -18,7 +18,7 @@ use crate::job::{CopiedOut, Ready, Request};
 use crate::key_store::{KeyEnvironment, OTHER_KEYS};
 use crate::private;
 use crate::process::WorkerProcess;
-use crate::subject::{has_log, settle};
+use crate::subject::{self, has_log, settle};
 use crate::tools::Tools;
 
 /// A file system in memory.
@@ -36,6 +36,9 @@ pub(crate) fn settled(
     named: bool,
     needed_bytes: fn(&Config) -> Result<u64>,
 ) -> Result<Config> {
+    if let Some(path) = config.database.as_deref() {
+        subject::check(path)?;
+    }
     let Some(path) = config.database.as_deref().filter(|path| !is_plain(path)) else {
         return Ok(config);
     };

@@ -12,7 +12,7 @@ use tdekit_sqlite_convert::{Audited, Policy, unread_list};
 use crate::commands::audit_log::{self, AuditCommand};
 use crate::commands::status::lazy_store;
 use crate::error::CommandError;
-use crate::overview::estate::audit_all;
+use crate::overview::estate::{audit_all, emptied_list};
 use crate::when::parse_age;
 
 /// Arguments of `audit`.
@@ -58,8 +58,9 @@ pub(crate) fn run(args: &AuditArgs, global: &GlobalArgs) -> Result<(), CommandEr
         }
         audited.extend(found);
     }
-    if let Some((path, error)) = unread_list(&store) {
-        audited.push(Audited::unread(path, &error));
+    match unread_list(&store) {
+        Some((path, error)) => audited.push(Audited::unread(path, &error)),
+        None => audited.extend(emptied_list(&audited, &store)),
     }
     let breached = audited.iter().filter(|one| !one.breaches.is_empty()).count();
     if args.json {

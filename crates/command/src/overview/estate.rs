@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use tdekit_backup_run::archive::state_of;
 use tdekit_backup_run::{Catalog, CheckedKind, LastCheck, NewestBackup, RunError};
-use tdekit_key_store::KeyStore;
+use tdekit_key_store::{KeyStore, USES_FILE_NAME};
 use tdekit_sqlite_convert::{
-    Audited, Encryption, Policy, Search, Store, audit, databases_in, is_over_link, lost_in,
+    Audited, Breach, Encryption, Policy, Search, Store, audit, databases_in, is_over_link, lost_in,
     resolved_path, unread_list,
 };
 
@@ -211,11 +211,7 @@ impl Estate {
         let Some(one) = self.databases.iter().find(|row| !row.certificates.is_empty()) else {
             return;
         };
-        self.not_looked_at.push(format!(
-            "databases that are gone: the key store's list of encrypted files knows none, not \
-             even {}, which its certificate opens; `tdekit rewrap` puts a database on it",
-            one.path.display()
-        ));
+        self.not_looked_at.push(format!("databases that are gone: {}", emptied(&one.path)));
         self.list_unread = true;
         self.level = Level::Warning;
     }
@@ -298,6 +294,28 @@ fn row(found: Audited, past: Option<&Past>, sources: &Sources<'_, '_>, rules: &R
     }
     row.level = row.findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Good);
     row
+}
+
+/// Returns a breach of the key store's list of encrypted files, if it knows none, and one of the
+/// audited databases should be there.
+pub(crate) fn emptied_list(audited: &[Audited], store: &Store<'_>) -> Option<Audited> {
+    let keys = store.store.as_ref().ok()?;
+    let is_ours = |one: &&Audited| {
+        let encryption = one.status.as_ref().and_then(|status| status.encryption.as_ref());
+        encryption.is_some_and(|encryption| !names_of(encryption).is_empty())
+    };
+    let one = audited.iter().find(is_ours).filter(|_| store.known.is_empty())?;
+    let breach = Breach { what: "list", message: emptied(&one.path) };
+    let path = keys.dir().join(USES_FILE_NAME);
+    Some(Audited { path, status: None, key_age_days: None, breaches: vec![breach] })
+}
+
+fn emptied(one: &Path) -> String {
+    format!(
+        "the key store's list of encrypted files knows none, not even {}, which its certificate \
+         opens; `tdekit rewrap` puts a database on it",
+        one.display()
+    )
 }
 
 /// Returns the certificates that the store knows, each with true if it is in a backup.

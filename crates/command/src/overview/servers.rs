@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use tdekit_backup_run::LastCheck;
-use tdekit_key_store::{KeyStore, ServerKeys, is_key_listing};
+use tdekit_key_store::{KeyStore, ServerKeys, is_key_listing, read_mark};
 
 use super::estate::{DAY_S, Sources};
 use super::rules::{Finding, Level, Rules};
@@ -37,8 +37,12 @@ pub(super) fn servers(
 ) -> Vec<Server> {
     let Ok(store) = &*sources.store.store else { return Vec::new() };
     let is_verified = checks.is_some_and(|checks| !checks.is_empty());
+    let mut file_id = None;
     let (keys, of_store) = match store.server_keys() {
-        Ok(Some(keys)) => (newest(&keys), unsaved(store, &keys)),
+        Ok(Some(keys)) => {
+            file_id = Some(*keys.file_id());
+            (newest(&keys), unsaved(store, &keys))
+        }
         Ok(None) if !is_verified && !has_had_keys(store) => return Vec::new(),
         Ok(None) => {
             let told = "the key store has no keys of a server, and it had";
@@ -52,7 +56,7 @@ pub(super) fn servers(
     let row = |data: Option<&String>, last: Option<&LastCheck>| {
         let mut findings: Vec<Finding> = of_store.clone().into_iter().collect();
         if let Some(data) = data {
-            findings.extend(without_data(Path::new(data)));
+            findings.extend(without_data(Path::new(data), file_id));
         }
         match last {
             Some(last) => findings.extend(judge(last, sources.now, rules)),
@@ -109,8 +113,9 @@ fn judge(last: &LastCheck, now: i64, rules: &Rules) -> Vec<Finding> {
 }
 
 /// Returns a finding where the data directory is gone, or has lost the system tablespace and the
-/// server's own tables. A directory that may not be searched may have them.
-fn without_data(data: &Path) -> Option<Finding> {
+/// server's own tables, or is not marked as that of the keys `file_id`. A directory that may not be
+/// searched may have them.
+fn without_data(data: &Path, file_id: Option<[u8; 16]>) -> Option<Finding> {
     let is_gone = |path: &Path| {
         let state = fs::symlink_metadata(path);
         state.is_err_and(|error| {
@@ -122,9 +127,21 @@ fn without_data(data: &Path) -> Option<Finding> {
         () if is_gone(&data.join("ibdata1")) && is_gone(&data.join("mysql")) => {
             "its data directory holds no server's data"
         }
+        () if is_of_others(data, file_id) => {
+            "its data directory is not marked as one of these keys: other data may stand there"
+        }
         () => return None,
     };
     Some(Finding::new(Level::Bad, "data-gone", told))
+}
+
+/// Returns true if a directory has no mark of these keys, though the plugin writes one.
+fn is_of_others(data: &Path, file_id: Option<[u8; 16]>) -> bool {
+    match (read_mark(data), file_id) {
+        (Ok(mark), Some(_)) => mark != file_id,
+        // Not readable for this user, or reported with the keys.
+        _ => false,
+    }
 }
 
 /// Returns a finding where no certificate with a backup opens a server's key.

@@ -223,7 +223,8 @@ fn commands_of(estate: &Estate, row: &Row, what: &str) -> Vec<String> {
             return if all.is_empty() { vec![cert_backup("NAME")] } else { all };
         }
         "replicate-failed" => format!("tdekit replicate status {path}"),
-        "backup-missing" | "backup-age" | "backup-plain" if row.state != State::Gone => {
+        // Of what stands in the place of a lost one there is nothing to keep.
+        "backup-missing" | "backup-age" | "backup-plain" if !row.has("lost") => {
             let name = certificate(estate, row);
             format!("tdekit backup {path} --to MEDIA --certificate {name}")
         }
@@ -238,6 +239,9 @@ fn commands_of(estate: &Estate, row: &Row, what: &str) -> Vec<String> {
 fn commands_of_lost(row: &Row, path: &str) -> Vec<String> {
     let known = output::shell_path(&row.resolved);
     let mut all = Vec::new();
+    if row.path.is_symlink() {
+        all.push(format!("rm {path}    # a link, and not the database"));
+    }
     if row.last_backup.is_some() {
         all.push(format!("tdekit restore MEDIA --database {known} --to {path}"));
     }
@@ -269,7 +273,7 @@ fn certificate(estate: &Estate, row: &Row) -> String {
     let mut active = estate.certificates.iter().filter(|one| one.active).map(|one| &one.name);
     let only = active.next().filter(|_| active.next().is_none());
     let name = row.certificates.first().map(|(name, _)| name).or(only);
-    name.map_or_else(|| "NAME".to_owned(), |name| output::shell_word(name))
+    name.map_or_else(|| "NAME".to_owned(), output::shell_word)
 }
 
 #[cfg(test)]

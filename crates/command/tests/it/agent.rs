@@ -119,6 +119,10 @@ fn an_agent_changes_nothing_that_opens_the_store() {
     place.ok(["backup", "app.db", "--to", "app.bak", "--certificate", "AppCert"]);
     place.ok(["mariadb", "key", "create", "--key-id", "1", "--certificate", "AppCert"]);
     let media = fs::read(place.path("app.bak")).unwrap();
+    let other = Place::with_store();
+    other.ok(["cert", "create", "Foreign"]);
+    other.ok(["cert", "backup", "Foreign", "--out", "other.pem", "--key-out", "other.key"]);
+    fs::copy(other.path("other.pem"), place.path("other.pem")).unwrap();
     let new = place.secret_file("new", b"another\n");
     let (before, new) = (fs::read(place.store_file()).unwrap(), new.to_str().unwrap());
     for words in [
@@ -132,6 +136,7 @@ fn an_agent_changes_nothing_that_opens_the_store() {
         &["cert", "backup", "AppCert", "--pkcs12", "copy.p12", "--backup-password-file", new],
         &["cert", "drop", "AppCert", "--force"],
         &["cert", "rotate", "AppCert"],
+        &["cert", "restore", "Foreign", "--in", "other.pem"],
         &["rewrap", "app.db", "--certificate", "Other"],
         &["mariadb", "key", "rewrap", "--certificate", "Other"],
         &["backup-key", "add", "app.bak", "--certificate", "Other"],

@@ -519,7 +519,14 @@ fn links_and_an_emptied_list_hide_no_database() {
             assert!(code == 1 && findings(hr).contains(&"lost"), "{looked_at} {other} {told}");
         }
         assert_eq!(place.run(["audit", "srv/below"]).code, 1);
+        // Its own backups count, not those of the file to which the link leads.
+        let shown = place.run(["overview", "srv"]).out;
+        let known = hr.canonicalize().unwrap();
+        assert!(!shown.contains(&format!("--database {}", known.display())), "{shown}");
+        assert_eq!(place.run(["doctor", "srv/below/hr.db"]).code, 4);
     }
+    let (_, told) = json(&place, &["srv/shop.db"]);
+    assert_eq!(findings(row(&told, "/shop.db")), [""; 0], "{told}");
     fs::remove_file(&hr).unwrap();
     fs::remove_dir(place.path("srv/below")).unwrap();
     fs::create_dir(place.path("aside")).unwrap();
@@ -527,11 +534,18 @@ fn links_and_an_emptied_list_hide_no_database() {
     std::os::unix::fs::symlink("../aside", place.path("srv/below")).unwrap();
     let (code, told) = json(&place, &["srv"]);
     assert!(code == 1 && findings(row(&told, "/hr.db")).contains(&"lost"), "{told}");
+    fs::remove_file(place.path("aside/hr.db")).unwrap();
+    for verb in ["overview", "audit", "doctor", "status"] {
+        let run = place.run([verb, "srv/below"]);
+        assert!(run.code != 0 && format!("{run:?}").contains("hr.db"), "{verb} {run:?}");
+    }
 
     fs::remove_file(place.home().join("uses.json")).unwrap();
     let (code, told) = json(&place, &["srv/shop.db"]);
     assert!(code == 1 && told["not_looked_at"].to_string().contains("knows none"), "{told}");
+    assert_eq!(place.run(["audit", "srv/shop.db"]).code, 1);
     place.ok(["rewrap", "srv/shop.db"]);
+    place.ok(["audit", "srv/shop.db"]);
     let (code, told) = json(&place, &["srv/shop.db"]);
     assert_eq!((code, &told["not_looked_at"]), (0, &serde_json::json!([])), "{told}");
 }
@@ -565,6 +579,16 @@ fn a_servers_lost_keys_and_data_are_told() {
     fs::create_dir(&data).unwrap();
     assert_eq!(look(), (1, vec!["data-gone".to_owned()]));
     fs::write(data.join("ibdata1"), "").unwrap();
+    assert_eq!(look(), (1, vec!["data-gone".to_owned()]));
+    // A signature follows.
+    let text = fs::read_to_string(&keys).unwrap();
+    let mut parts = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
+    let file = parts.next().unwrap().unwrap();
+    let id = file["file_id"].as_str().unwrap();
+    let mark = data.join("tdekit-keys");
+    fs::write(&mark, format!("tdekit server keys {}\n", "07".repeat(16))).unwrap();
+    assert_eq!(look(), (1, vec!["data-gone".to_owned()]));
+    fs::write(&mark, format!("tdekit server keys {id}\n")).unwrap();
     assert_eq!(look(), (0, vec![]));
     let db = rusqlite::Connection::open(place.home().join("history.db")).unwrap();
     db.execute("UPDATE lastcheck SET check_date = '2090-01-01 00:00:00'", []).unwrap();

@@ -199,7 +199,9 @@ pub(crate) fn seal_private_key(
 }
 
 pub(crate) fn refuse_bad_name(name: &str) -> Result<(), StoreError> {
-    check_name(name).map_err(|reason| StoreError::InvalidValue {
+    // Commands would take it for an option. Stores that are read may have one.
+    let dashed = name.starts_with('-').then_some("begins with a dash");
+    check_name(name).and(dashed.map_or(Ok(()), Err)).map_err(|reason| StoreError::InvalidValue {
         what: "certificate name",
         value: name.to_owned(),
         reason,

@@ -217,13 +217,14 @@ impl Unlocked {
     /// backup.
     ///
     /// # Errors
-    /// `CertificateExists` for a name or certificate that is already here, `InvalidValue`,
-    /// `Locked`, `MasterKeyChanged`, `Io`.
+    /// `AgentOnlyOpens`, `CertificateExists` for a name or certificate that is already here,
+    /// `InvalidValue`, `Locked`, `MasterKeyChanged`, `Io`.
     pub fn import_certificate(
         &mut self,
         name: &str,
         backup: &CertificateBackup,
     ) -> Result<CertificateInfo, StoreError> {
+        self.refuse_agent()?;
         refuse_bad_name(name)?;
         let digest = sha256(&[&backup.der]);
         let sealed = match &backup.key {

@@ -55,9 +55,12 @@ pub fn unread_list(store: &Store<'_>) -> Option<(PathBuf, DatabaseError)> {
 /// another file of ours; and `directory` itself, if it stands in the place of a database.
 #[must_use]
 pub fn lost_in(directory: &Path, store: &Store<'_>) -> Vec<PathBuf> {
-    let Some(directory) = resolved_path(directory) else { return Vec::new() };
-    let is_one = directory.is_dir();
-    let is_below = |path: &Path| path.starts_with(&directory) && (is_one || path != directory);
+    let Some(resolved) = resolved_path(directory) else { return Vec::new() };
+    let is_one = resolved.is_dir();
+    // Where a link has taken the directory's place, the store knows what was there before.
+    let named = std::path::absolute(directory).unwrap_or_else(|_| resolved.clone());
+    let is_in = |path: &Path, of: &Path| path.starts_with(of) && (is_one || path != of);
+    let is_below = |path: &Path| is_in(path, &resolved) || is_in(path, &named);
     let below = store.known.keys().filter(|path| is_below(path));
     below.filter(|path| is_lost(path)).cloned().collect()
 }
@@ -100,6 +103,13 @@ pub fn resolved_path(name: &Path) -> Option<PathBuf> {
 #[must_use]
 pub fn is_over_link(known: &Path) -> bool {
     fs::canonicalize(known).is_ok_and(|leads_to| leads_to != known)
+}
+
+/// Returns the path of a known database in whose place a link leads elsewhere now, if `name` is it.
+pub(crate) fn place_under_link(name: &Path, store: &Store<'_>) -> Option<PathBuf> {
+    let places = [std::path::absolute(name).ok(), in_directory(name)];
+    let mut known = places.into_iter().flatten().filter(|it| store.known.contains_key(it));
+    known.find(|path| is_over_link(path))
 }
 
 /// Returns the fault, in words, of the file `name` whose properties show remains of an encrypted

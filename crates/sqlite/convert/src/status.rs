@@ -17,7 +17,7 @@ use tdekit_sqlite_page::{Header, PageCodec, PageSize, SLOT_COUNT, SLOT_LEN};
 
 use crate::error::{DatabaseError, io_error};
 use crate::inspect::{FileKind, header_of, open_header, read_area, serving_slots, wrapped_of};
-use crate::known::{Known, lost, problem};
+use crate::known::{Known, lost, place_under_link, problem};
 use crate::source::database_path;
 use crate::system::SystemSqlite;
 use crate::target::with_suffix;
@@ -169,6 +169,10 @@ pub type Lazy<'a, T> = LazyCell<Result<T, String>, Box<dyn FnOnce() -> Result<T,
 pub fn status(name: &Path, store: &Store<'_>) -> Result<Status, DatabaseError> {
     let mut status = facts(name, store).map_err(|error| lost(name, error, store))?;
     status.problem = problem(name, &status, store);
+    // It is the known one's problem, not that of the file to which the link leads.
+    if let (Some(_), Some(place)) = (status.problem, place_under_link(name, store)) {
+        status.path = place;
+    }
     Ok(status)
 }
 
