@@ -28,7 +28,13 @@ pub(crate) async fn credential(
         Some(credential) => Ok(credential),
         None if key.profile.is_some() || key.credentials_file.is_some() => {
             let file = file.unwrap_or_else(|| PathBuf::from("~/.aws/credentials"));
-            let reason = format!("{} has no profile {wanted:?} with keys", file.display());
+            let config = env::var_os("AWS_CONFIG_FILE").map(PathBuf::from);
+            let config = config.or_else(|| Some(env::home_dir()?.join(".aws/config")));
+            // Only for the reason: what cannot be read has none.
+            let read = |path: &Path| AwsProfile::read(path, wanted).ok().flatten();
+            let profiles = [read(&file), config.as_deref().and_then(read)];
+            let profiles: Vec<_> = profiles.iter().flatten().collect();
+            let reason = AwsProfile::no_keys(&file, wanted, &profiles);
             Err(RemoteError::Credentials { reason })
         }
         None => from_environment(region).await,
@@ -81,6 +87,10 @@ fn from_file(path: &Path, profile: &str) -> Result<Option<AwsCredential>, Remote
     let found = AwsProfile::read(path, profile)
         .map_err(|error| RemoteError::File { path: path.to_owned(), reason: error.to_string() })?;
     let found = found.unwrap_or_default();
+    if found.has_keys() && found.has_role() {
+        let reason = AwsProfile::no_keys(path, profile, &[&found]);
+        return Err(RemoteError::Credentials { reason });
+    }
     let (Some(key_id), Some(secret_key)) = (found.key_id, found.secret_key) else {
         return Ok(None);
     };

@@ -45,9 +45,10 @@ pub(super) fn with_profile(options: &ObjectOptions) -> Result<ObjectOptions, Obj
     }
     let config = read(&file(CONFIG, ".aws/config"))?.unwrap_or_default();
     let keys = if credentials.has_keys() { &credentials } else { &config };
-    let (Some(key_id), Some(secret_key)) = (&keys.key_id, &keys.secret_key) else {
+    let has_role = credentials.has_role() || config.has_role();
+    let (Some(key_id), Some(secret_key), false) = (&keys.key_id, &keys.secret_key, has_role) else {
         let path = path.unwrap_or_else(|| PathBuf::from("~/.aws/credentials"));
-        let reason = format!("{} has no profile {wanted:?} with keys", path.display());
+        let reason = AwsProfile::no_keys(&path, wanted, &[&credentials, &config]);
         return Err(ObjectFault::Configuration { reason });
     };
     let mut added = vec![
@@ -112,7 +113,9 @@ mod tests {
         write(&keys, "[prod]\naws_access_key_id = A\naws_secret_access_key = S\n", 0o600);
         let text = "[profile prod]\nregion = eu-west-1\nendpoint_url = https://own:1\n\
                     [profile whole]\naws_access_key_id = B\naws_secret_access_key = T\n\
-                    aws_session_token = X\n[profile role]\nrole_arn = arn:aws:iam::1:role/r\n";
+                    aws_session_token = X\n[profile role]\nrole_arn = arn:aws:iam::1:role/r\n\
+                    [profile both]\nrole_arn = arn:two\naws_access_key_id = C\n\
+                    aws_secret_access_key = U\n";
         write(&config, text, 0o600);
         let files = [(CREDENTIALS, keys.to_str().unwrap()), (CONFIG, config.to_str().unwrap())];
         let with = |more: &[(&str, &str)]| with_profile(&options(&[&files, more].concat()));
@@ -128,9 +131,11 @@ mod tests {
         assert_eq!(of(&own, "AWS_ENDPOINT_URL").as_deref(), Some("https://two:2"));
         assert_eq!(of(&[(PROFILE, "whole")], "AWS_SESSION_TOKEN").as_deref(), Some("X"));
         assert_eq!(of(&[(key, "mine")], key).as_deref(), Some("mine"));
-        for name in ["role", "none"] {
+        for (name, reason) in
+            [("role", "the role arn:aws:iam::1:role/r"), ("none", "with keys"), ("both", "arn:two")]
+        {
             let refused = with(&[(PROFILE, name)]).unwrap_err().to_string();
-            assert!(refused.contains(name) && refused.contains("with keys"), "{refused}");
+            assert!(refused.contains(name) && refused.contains(reason), "{refused}");
         }
         for file in [&keys, &config] {
             fs::set_permissions(file, fs::Permissions::from_mode(0o644)).unwrap();

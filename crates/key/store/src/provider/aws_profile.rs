@@ -1,7 +1,7 @@
 //! Profiles of AWS's programs: the shared files `~/.aws/credentials` and `~/.aws/config`.
 //!
-//! Keys, region and endpoint are read. Profiles that name a role, a single sign-on or a program
-//! have no keys here.
+//! Keys, region and endpoint are read. A profile that names a role, a single sign-on or a program
+//! is recognized, so that its user learns that nothing here follows it.
 
 use std::fmt;
 use std::path::Path;
@@ -27,6 +27,10 @@ pub struct AwsProfile {
     pub region: Option<String>,
     /// Address of a server other than Amazon's.
     pub endpoint: Option<String>,
+    /// Name of the role that the profile assumes.
+    role: Option<String>,
+    /// The setting that names a single sign-on or a program.
+    other: Option<&'static str>,
 }
 
 impl fmt::Debug for AwsProfile {
@@ -42,6 +46,31 @@ impl AwsProfile {
     #[must_use]
     pub fn has_keys(&self) -> bool {
         self.key_id.is_some() && self.secret_key.is_some()
+    }
+
+    /// Returns true if the profile assumes a role. AWS's own programs then use its keys for nothing
+    /// else.
+    #[must_use]
+    pub fn has_role(&self) -> bool {
+        self.role.is_some()
+    }
+
+    fn elsewhere(&self) -> Option<String> {
+        let role = self.role.as_ref().map(|role| format!("the role {role} (role_arn)"));
+        role.or_else(|| self.other.map(|setting| format!("its setting {setting}")))
+    }
+
+    /// Returns the reason why a profile, which may stand in several files, gives no keys.
+    #[must_use]
+    pub fn no_keys(path: &Path, name: &str, found: &[&Self]) -> String {
+        match found.iter().find_map(|profile| profile.elsewhere()) {
+            Some(elsewhere) => format!(
+                "profile {name:?} takes its credentials from {elsewhere}, which is not supported: \
+                 name a profile with keys; for a role, set AWS_WEB_IDENTITY_TOKEN_FILE and \
+                 AWS_ROLE_ARN, or the keys and the token that it gives"
+            ),
+            None => format!("{} has no profile {name:?} with keys", path.display()),
+        }
     }
 
     /// Reads a profile from a shared file, whose sections are `[NAME]` or, but for the default one,
@@ -96,6 +125,10 @@ impl AwsProfile {
             "aws_session_token" => self.token = value.map(Zeroizing::new),
             "region" => self.region = value,
             "endpoint_url" => self.endpoint = value,
+            "role_arn" => self.role = value,
+            "credential_process" => self.other = value.and(Some("credential_process")),
+            "sso_session" => self.other = value.and(Some("sso_session")),
+            "sso_start_url" => self.other = value.and(Some("sso_start_url")),
             _ => {}
         }
     }
@@ -152,6 +185,14 @@ mod tests {
         let long = of("long").unwrap();
         assert_eq!(long.region.as_deref(), Some("r1"));
         assert_eq!(long.endpoint.as_deref(), Some("https://own:1"));
+        assert_eq!(prod.elsewhere(), None);
+        let role = "[role]\nrole_arn = arn:r\nsource_profile = prod\naws_access_key_id = A\n\
+                    aws_secret_access_key = S\n[sso]\nsso_session = own\n";
+        let of_role = AwsProfile::parse(role, "role").unwrap();
+        let told = AwsProfile::no_keys(Path::new("f"), "role", &[&prod, &of_role]);
+        assert!(told.contains("\"role\"") && told.contains("the role arn:r"), "{told}");
+        let of_sso = AwsProfile::parse(role, "sso").unwrap();
+        assert!(of_sso.elsewhere().unwrap().contains("sso_session"));
         let shown = format!("{prod:?}");
         assert!(!shown.contains('X') && !shown.contains('T'), "{shown}");
     }
