@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::common::Place;
 use crate::databases::{fill, open_plain};
+use crate::s3_of_test;
 
 fn with_media(place: &Place, media: &str) {
     let _ = fs::remove_file(place.path("app.db"));
@@ -102,20 +103,12 @@ fn stripes_are_copied_one_by_one() {
 
 #[test]
 fn copies_go_to_object_stores_and_back() {
-    let variable = |name: &str| std::env::var(format!("TDEKIT_TEST_S3_{name}")).ok();
-    let Some(endpoint) = variable("ENDPOINT") else {
-        let hint = "no S3 server: run the tests by `make test` or `cargo xtask s3 -- cargo test`";
-        assert!(std::env::var_os("CI").is_none(), "{hint}");
-        return eprintln!("copy: passed over: {hint}");
-    };
+    let Some(endpoint) = s3_of_test::endpoint("copy") else { return };
     let mut place = with_store();
-    place.set("AWS_ENDPOINT_URL", &endpoint);
-    place.set("AWS_ALLOW_HTTP", "true");
-    place.set("AWS_ACCESS_KEY_ID", &variable("KEY_ID").unwrap());
-    place.set("AWS_SECRET_ACCESS_KEY", &variable("SECRET").unwrap());
-    let address = |name: &str| {
-        format!("s3://{}/copy-{}/{name}", variable("BUCKET").unwrap(), std::process::id())
-    };
+    for (name, value) in s3_of_test::variables(&endpoint) {
+        place.set(name, &value);
+    }
+    let address = |name: &str| format!("{}/{name}", s3_of_test::prefix("copy"));
     let (parts, whole, other) = (address("parts.bak"), address("whole.bak"), address("other.bak"));
     with_media(&place, &parts);
     with_media(&place, "a.bak");

@@ -6,25 +6,15 @@ use std::process::Command;
 
 use crate::common::{Place, openssl};
 use crate::databases::{Dir, create};
-use crate::s3_of_test::OwnServer;
-
-fn variable(name: &str) -> String {
-    std::env::var(format!("TDEKIT_TEST_S3_{name}")).unwrap()
-}
+use crate::s3_of_test::{OwnServer, endpoint, variable, variables};
 
 /// Returns a store whose commands use the tests' server; `None` without one.
 fn place(test: &str) -> Option<Place> {
-    let Ok(endpoint) = std::env::var("TDEKIT_TEST_S3_ENDPOINT") else {
-        let hint = "no S3 server: run the tests by `make test` or `cargo xtask s3 -- cargo test`";
-        assert!(std::env::var_os("CI").is_none(), "{hint}");
-        eprintln!("{test}: passed over: {hint}");
-        return None;
-    };
+    let endpoint = endpoint(test)?;
     let mut place = Place::with_store();
-    place.set("AWS_ENDPOINT_URL", &endpoint);
-    place.set("AWS_ALLOW_HTTP", "true");
-    place.set("AWS_ACCESS_KEY_ID", &variable("KEY_ID"));
-    place.set("AWS_SECRET_ACCESS_KEY", &variable("SECRET"));
+    for (name, value) in variables(&endpoint) {
+        place.set(name, &value);
+    }
     place.ok(["cert", "create", "C"]);
     let sql = "PRAGMA journal_mode = WAL; CREATE TABLE t(a); INSERT INTO t VALUES(1)";
     drop(create(&place.path("app.db"), sql));

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::common::Place;
 use crate::databases::create;
+use crate::s3_of_test;
 
 /// What happens to a request that removes an object.
 #[derive(Clone)]
@@ -30,18 +31,9 @@ struct Server {
     fate: Arc<Mutex<Fate>>,
 }
 
-fn variable(name: &str) -> Option<String> {
-    std::env::var(format!("TDEKIT_TEST_S3_{name}")).ok()
-}
-
 /// A proxy of the tests' server, and a store whose commands use it; `None` without a server.
 fn server(test: &str) -> Option<(Server, Place)> {
-    let Some(upstream) = variable("ENDPOINT") else {
-        let hint = "no S3 server: run the tests by `make test` or `cargo xtask s3 -- cargo test`";
-        assert!(std::env::var_os("CI").is_none(), "{hint}");
-        eprintln!("{test}: passed over: {hint}");
-        return None;
-    };
+    let upstream = s3_of_test::endpoint(test)?;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let fate = Arc::new(Mutex::new(Fate::Pass));
@@ -57,12 +49,11 @@ fn server(test: &str) -> Option<(Server, Place)> {
             std::thread::spawn(move || carry(client, server, &shared));
         }
     });
-    let prefix = format!("s3://{}/{test}-{}/", variable("BUCKET").unwrap(), std::process::id());
+    let prefix = format!("{}/", s3_of_test::prefix(test));
     let mut place = Place::with_store();
-    place.set("AWS_ENDPOINT_URL", &endpoint);
-    place.set("AWS_ALLOW_HTTP", "true");
-    place.set("AWS_ACCESS_KEY_ID", &variable("KEY_ID").unwrap());
-    place.set("AWS_SECRET_ACCESS_KEY", &variable("SECRET").unwrap());
+    for (name, value) in s3_of_test::variables(&endpoint) {
+        place.set(name, &value);
+    }
     place.ok(["cert", "create", "C"]);
     drop(create(&place.path("app.db"), "CREATE TABLE t(a); INSERT INTO t VALUES(1)"));
     Some((Server { endpoint, prefix, fate }, place))

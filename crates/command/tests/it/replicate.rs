@@ -14,6 +14,7 @@ use crate::common::Run;
 use crate::databases::{
     Dir, MARKER, SmallDisk, create, encrypt, is_encrypted, is_plain, open, place,
 };
+use crate::s3_of_test::{self, variable};
 
 pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -582,22 +583,12 @@ fn a_time_whose_objects_are_gone_is_refused() {
 /// The same on an object store: a second writer is refused, a damaged object is named.
 #[test]
 fn an_archive_on_an_object_store_is_restored_and_has_one_writer() {
-    let variable = |name: &str| std::env::var(format!("TDEKIT_TEST_S3_{name}")).ok();
-    let Some(endpoint) = variable("ENDPOINT") else {
-        let hint = "no S3 server: run the tests by `make test` or `cargo xtask s3 -- cargo test`";
-        assert!(std::env::var_os("CI").is_none(), "{hint}");
-        return eprintln!("passed over: {hint}");
-    };
+    let Some(endpoint) = s3_of_test::endpoint("replicate") else { return };
     let pair = Pair::new(true);
-    let address = format!("s3://{}/archive-{}", variable("BUCKET").unwrap(), std::process::id());
+    let address = s3_of_test::prefix("archive");
     let run = |words: &[&str]| {
         let mut command = place().command(words);
-        command
-            .env("AWS_ENDPOINT_URL", &endpoint)
-            .env("AWS_ALLOW_HTTP", "true")
-            .env("AWS_ACCESS_KEY_ID", variable("KEY_ID").unwrap())
-            .env("AWS_SECRET_ACCESS_KEY", variable("SECRET").unwrap());
-        Run::of(&command.output().unwrap())
+        Run::of(&command.envs(s3_of_test::variables(&endpoint)).output().unwrap())
     };
     let ship = ["replicate", text(&pair.db), "--to", &address, "--once"];
     let keep = pair.db();
@@ -629,7 +620,7 @@ fn an_archive_on_an_object_store_is_restored_and_has_one_writer() {
     assert_eq!(run(&wrong).code, 1);
     let media = other.dir.path("other.bak");
     place().ok(["backup", text(&other.db), "--to", text(&media), "--no-sign"]);
-    let user = format!("{}:{}", variable("KEY_ID").unwrap(), variable("SECRET").unwrap());
+    let user = format!("{}:{}", variable("KEY_ID"), variable("SECRET"));
     let to = format!("{endpoint}/{}", object.trim_start_matches("s3://"));
     let mut put = Command::new("curl");
     put.args(["--fail", "--silent", "--aws-sigv4", "aws:amz:us-east-1:s3", "--user", &user]);

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::bench::signal;
 use crate::common::{Run, tdekit};
 use crate::databases::{Dir, create, encrypt, one, place};
-use crate::s3_of_test::OwnServer;
+use crate::s3_of_test::{OwnServer, variables};
 
 /// Commits transactions until it is killed; says of each when it was begun and committed.
 const WRITER: &str = r#"
@@ -99,13 +99,8 @@ impl Ledger {
     /// The command, which finds the store.
     fn command(&self, words: &[&str]) -> Command {
         let mut command = place().command(words);
-        let variable = |name: &str| std::env::var(format!("TDEKIT_TEST_S3_{name}")).unwrap();
         if let Some(server) = &self.server {
-            command
-                .env("AWS_ENDPOINT_URL", server.endpoint())
-                .env("AWS_ALLOW_HTTP", "true")
-                .env("AWS_ACCESS_KEY_ID", variable("KEY_ID"))
-                .env("AWS_SECRET_ACCESS_KEY", variable("SECRET"));
+            command.envs(variables(&server.endpoint()));
         }
         command
     }

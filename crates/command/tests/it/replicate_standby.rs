@@ -11,6 +11,7 @@ use rusqlite::Connection;
 use crate::bench::signal;
 use crate::databases::{create, encrypt, is_encrypted, one, open, place};
 use crate::replicate::{Pair, WaitBy, text, wait_for};
+use crate::s3_of_test;
 
 /// A standby that a process keeps up.
 struct Standby {
@@ -294,22 +295,12 @@ fn what_a_standby_cannot_be_is_refused() {
 /// The same from an object store, which is not there for a while.
 #[test]
 fn a_standby_of_an_archive_on_an_object_store() {
-    let variable = |name: &str| std::env::var(format!("TDEKIT_TEST_S3_{name}")).ok();
-    let Some(endpoint) = variable("ENDPOINT") else {
-        let hint = "no S3 server: run the tests by `make test` or `cargo xtask s3 -- cargo test`";
-        assert!(std::env::var_os("CI").is_none(), "{hint}");
-        return eprintln!("passed over: {hint}");
-    };
+    let Some(endpoint) = s3_of_test::endpoint("standby") else { return };
     let pair = Pair::new(true);
-    let id = std::process::id();
-    let address = format!("s3://{}/standby-{id}", variable("BUCKET").unwrap());
+    let address = s3_of_test::prefix("standby");
     let command = |words: &[&str]| {
         let mut command = place().command(words);
-        command
-            .env("AWS_ENDPOINT_URL", &endpoint)
-            .env("AWS_ALLOW_HTTP", "true")
-            .env("AWS_ACCESS_KEY_ID", variable("KEY_ID").unwrap())
-            .env("AWS_SECRET_ACCESS_KEY", variable("SECRET").unwrap());
+        command.envs(s3_of_test::variables(&endpoint));
         command
     };
     let ship = || {

@@ -11,6 +11,37 @@ use std::time::{Duration, Instant};
 
 use crate::databases::Dir;
 
+/// Returns the endpoint of the tests' server; `None` without one, which is told.
+pub(crate) fn endpoint(test: &str) -> Option<String> {
+    let endpoint = std::env::var("TDEKIT_TEST_S3_ENDPOINT").ok();
+    if endpoint.is_none() {
+        let hint = "no S3 server: run the tests by `make test` or `cargo xtask s3 -- cargo test`";
+        assert!(std::env::var_os("CI").is_none(), "{hint}");
+        eprintln!("{test}: passed over: {hint}");
+    }
+    endpoint
+}
+
+/// Returns a variable about the tests' server.
+pub(crate) fn variable(name: &str) -> String {
+    std::env::var(format!("TDEKIT_TEST_S3_{name}")).unwrap()
+}
+
+/// Returns the variables by which commands use the server at `endpoint`.
+pub(crate) fn variables(endpoint: &str) -> [(&'static str, String); 4] {
+    [
+        ("AWS_ENDPOINT_URL", endpoint.to_owned()),
+        ("AWS_ALLOW_HTTP", "true".to_owned()),
+        ("AWS_ACCESS_KEY_ID", variable("KEY_ID")),
+        ("AWS_SECRET_ACCESS_KEY", variable("SECRET")),
+    ]
+}
+
+/// Returns a prefix of addresses that no other test uses, without a slash at its end.
+pub(crate) fn prefix(test: &str) -> String {
+    format!("s3://{}/{test}-{}", variable("BUCKET"), std::process::id())
+}
+
 /// The server. When dropped, it is killed.
 pub(crate) struct OwnServer {
     arguments: Vec<String>,
