@@ -87,7 +87,7 @@ pub(crate) fn open_keys(
     Ok(None)
 }
 
-/// How an archive is verified.
+/// Options and keys for verifying an archive.
 pub(crate) struct Check<'a> {
     pub(crate) keys: Option<&'a Keys>,
     /// The certificate by which each set must be signed, and the store that knows it.

@@ -1,4 +1,4 @@
-//! What is noted beside a database, in `NAME-tsql`: its recovery model, and how far it is restored
+//! The note beside a database, `NAME-tsql`: its recovery model, and how far it is restored
 //! while it is RESTORING. The database itself has no place for that which a backup would not take.
 //!
 //! Lines of text: `tdekit tsql 1`, then `recovery FULL`, `recovery BULK_LOGGED`, and `restoring`
@@ -19,7 +19,7 @@ const FIRST_LINE: &str = "tdekit tsql 1";
 /// Longer files are not ours.
 const MAX_LEN: u64 = 4096;
 
-/// What is noted of a database.
+/// The note on a database.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Noted {
     pub(crate) recovery: Recovery,

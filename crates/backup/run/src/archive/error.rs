@@ -48,7 +48,7 @@ pub enum ArchiveError {
         path: PathBuf,
         /// Its page size.
         own: u32,
-        /// That of the archive.
+        /// The archive's page size.
         page_size: u32,
     },
     /// This process follows the database already.

@@ -56,7 +56,7 @@ pub struct Settings<'a> {
     pub encryption: Option<Encryption<'a>>,
     /// Signs the sets.
     pub signer: Option<&'a dyn Sign>,
-    /// How a store keeps the objects.
+    /// Lock and storage class of the objects.
     pub storage: Storage,
     /// Texts.
     pub labels: Labels,
@@ -116,7 +116,7 @@ impl fmt::Display for Why {
     }
 }
 
-/// What happened.
+/// An event, for the caller to report.
 #[derive(Debug)]
 pub enum Event {
     /// A new chain begins, with a full set.
@@ -195,7 +195,7 @@ impl<'a> Follower<'a> {
     /// Ships until `stop` becomes true; with `once`, what is there now.
     ///
     /// # Errors
-    /// What cannot be waited for: `Overtaken`, errors of keys; with `once` any failure.
+    /// Failures that waiting does not end: `Overtaken`, errors of keys; with `once` any failure.
     pub fn run(
         &mut self,
         once: bool,
@@ -398,7 +398,7 @@ impl<'a> Follower<'a> {
         if changing && self.key_change.is_none() {
             tell(Event::KeyChange);
             self.key_change = Some(Instant::now());
-            // What is there is read before others may start the log anew.
+            // The log is read to its end before others may start it anew.
             source.let_go();
         } else if !changing && self.key_change.take().is_some() {
             source.hold()?;

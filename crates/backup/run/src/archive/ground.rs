@@ -2,16 +2,16 @@
 //!
 //! In WAL mode SQLite writes to the main file only to copy frames of the log into it, and says so
 //! in the log's index: `nBackfillAttempted` before the first of these writes, `nBackfill` after the
-//! last. Who overwrites or cuts the file in place, as `cp other.db app.db` does, leaves log and
-//! index as they are, and SQLite takes no notice: the log's frames then lie over another database.
+//! last. A program that overwrites or cuts the file in place, as `cp other.db app.db` does, leaves
+//! log and index as they are, and SQLite takes no notice: the log's frames then lie over another database.
 //!
 //! - A write without copying between two looks is one of those: certain, for one `stat` a look.
 //! - Where frames were copied meanwhile, pages of the file are compared with the frames that they
 //!   are copies of, and page 1 with what it was. The lock of checkpoints keeps others from writing
 //!   then.
 //!
-//! So what is not noticed is a copy of the same database that differs in no page compared, and that
-//! is written between two looks that a checkpoint falls between too.
+//! One change is not noticed: a copy of the same database that differs in no page compared, written
+//! between two looks that a checkpoint falls between too.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -31,7 +31,7 @@ const COMPARED: usize = 64;
 /// Longest log that is read as a whole to compare the file with it.
 const MAX_LEARNT_FRAMES: u32 = 1 << 16;
 
-/// What is found below the log.
+/// The file below the log, as a look found it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
     /// The file that the log belongs to.
@@ -180,7 +180,7 @@ impl Ground {
         if frames.is_none() && !is_odd {
             return Ok(Found::Sound);
         }
-        // Where fewer were copied than attempted, one copies now, or did not end that.
+        // If fewer frames were copied than attempted, a process copies now, or was killed doing so.
         if !keeper.keep_from_copying() {
             return Ok(Found::NotNow);
         }
@@ -259,7 +259,7 @@ fn agrees(
 ) -> Result<Option<usize>, RunError> {
     let copies = frames.copies(index);
     for (frame, page) in &copies {
-        // What lies behind the end cannot be read without harm where the file is mapped.
+        // Reading behind the end of a mapped file kills the process.
         if u64::from(*page) * u64::from(keeper.page_size()) > len {
             return Ok(None);
         }
@@ -322,7 +322,7 @@ pub(super) fn empty_log(path: &Path, log: Option<(u64, u64)>) -> Result<bool, Ru
     if let Some(index) = &index
         && fcntl_lock(index, FlockOperation::NonBlockingLockExclusive).is_err()
     {
-        // Who has the database open keeps a shared lock on a byte of the index.
+        // A process that has the database open keeps a shared lock on a byte of the index.
         return Ok(false);
     }
     let emptied = File::options().write(true).open(&name).and_then(|file| file.set_len(0));
@@ -335,4 +335,37 @@ fn sides(path: &Path) -> [Option<(u64, u64)>; 2] {
         let found = fs::metadata(with_suffix(path, side)).ok()?;
         Some((found.dev(), found.ino()))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use rusqlite::Connection;
+
+    use super::*;
+
+    #[test]
+    fn a_file_whose_header_is_half_written_is_looked_at_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.db");
+        let db = Connection::open(&path).unwrap();
+        let sql = "PRAGMA journal_mode = WAL; CREATE TABLE t(n); INSERT INTO t VALUES (1)";
+        db.execute_batch(sql).unwrap();
+        let mut keeper = Keeper::new(Connection::open(&path).unwrap(), &path).unwrap();
+        let index = keeper.index().unwrap();
+        let mut ground = Ground::new(&path, &mut keeper, &index).unwrap();
+        let frames = Frames::default();
+        assert_eq!(ground.look(&mut keeper, Some(&frames)).unwrap(), Found::Sound);
+        // The file was encrypted, and what a copy over it has written has no whole header yet.
+        ground.header = Some([1, 2]);
+        std::thread::sleep(CLOCK_STEP);
+        File::options().write(true).open(&path).unwrap().write_all_at(b"S", 0).unwrap();
+        for _ in 0..2 {
+            assert_eq!(ground.look(&mut keeper, Some(&frames)).unwrap(), Found::NotNow);
+        }
+        // The look goes on where there is nothing to wait for.
+        ground.header = None;
+        assert_eq!(ground.look(&mut keeper, Some(&frames)).unwrap(), Found::Overwritten);
+    }
 }

@@ -36,7 +36,7 @@ const SUMMED: usize = 10;
 const BACKFILL: usize = 24;
 const MARKS: usize = 25;
 const ATTEMPTED: usize = 32;
-/// The lock of who copies frames into the main file.
+/// The lock for copying frames into the main file.
 const COPYING_LOCK: c_int = 1;
 /// The lock of the first mark; the second and following belong to readers of the log.
 const FIRST_MARK_LOCK: usize = 3;

@@ -31,7 +31,7 @@ pub(super) struct Pages {
     before: u32,
 }
 
-/// What was written, and page 1, which is written last: it has SQLite read its tables anew.
+/// The pages written, and page 1, which is written last: it makes SQLite read its tables anew.
 #[derive(Default)]
 struct Held {
     page_1: Option<Vec<u8>>,

@@ -12,7 +12,7 @@ use crate::labels::now_ms;
 /// Maximum bytes of pages that are held in memory when the log is started anew.
 const MAX_HELD_BYTES: u64 = 16 << 20;
 
-/// Where the content of a page is.
+/// The place of a page's content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PageAt {
     /// In the log, in the frame with this number, from 0.
@@ -79,7 +79,7 @@ pub(super) enum Captured {
 /// The transactions, in order.
 #[derive(Debug)]
 pub(super) struct Pending {
-    /// What was read.
+    /// The end of what was read.
     pub(super) position: Position,
     pub(super) transactions: VecDeque<Arc<Transaction>>,
     /// Numbers of frames, ascending, and when they were seen first: of the log with these salts.

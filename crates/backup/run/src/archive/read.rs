@@ -67,7 +67,7 @@ pub struct OpenChain {
     medias: Vec<(u64, Media)>,
     /// The object behind, where a time was asked for: it must begin later.
     next: Option<(u64, Media)>,
-    /// Where the point is in a full set: objects behind it that say that they belong to its chain.
+    /// For a point in a full set: the objects behind it whose headers name its chain.
     behind: Vec<(u64, Media)>,
     /// For a restore to a time: the archive, and the first and last of the objects missing right
     /// behind the last one.
@@ -392,7 +392,7 @@ impl OpenChain {
         let [(first, full)] = &self.medias[..] else { return Ok(()) };
         let set_id = full.only_info()?.set_id;
         for (number, media) in &self.behind {
-            // What cannot be opened says nothing.
+            // An object that does not open proves nothing.
             let Ok((info, _)) = media.only(keys) else { continue };
             if info.log.is_some_and(|link| link.first == *first && link.chain != set_id) {
                 let (object, reason) = (object_of(full), format!("is not what {number} goes on"));

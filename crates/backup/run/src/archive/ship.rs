@@ -237,7 +237,7 @@ impl<'a> Shipper<'a> {
         let Some(shipped) = &self.file.state.shipped else { return Ok(false) };
         let resumed = source.resume(shipped, (clean, self.file.state.ground))?;
         self.file.state.ground = Some(source.stamp_below());
-        // What is written from now on is no longer what the stamp stands for.
+        // Later writes change the file that the stamp stands for.
         self.file.write()?;
         Ok(resumed)
     }
@@ -442,7 +442,7 @@ impl<'a> Shipper<'a> {
             return Ok(());
         }
         let stamp = source.stamp();
-        // What was read under the exclusion would be lost otherwise: there is nothing then.
+        // Transactions read under the exclusion would be lost: with a stamp there are none.
         if let Ok(Some(stamp)) = &stamp {
             self.file.state.clean = Some(*stamp);
             self.file.state.ground = Some(*stamp);

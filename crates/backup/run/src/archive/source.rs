@@ -279,9 +279,9 @@ impl Source {
     }
 
     /// Copies the log into the main file and starts it anew, by a transaction that changes nothing.
-    /// What was read before is shipped, or in memory.
+    /// Everything read before is shipped, or in memory.
     ///
-    /// Only who writes can start the log anew, and only where all of it was copied before its
+    /// Only a writer can start the log anew, and only if all of it was copied before its
     /// transaction began.
     pub(super) fn turn(&mut self) -> Result<Turned, RunError> {
         if self.pending.held_bytes().is_none() || self.look()? != Found::Sound {

@@ -4,10 +4,10 @@
 //! standby's log: one for each object, or one for a whole chain, of which only pages that differ
 //! are written. So readers see the database as it was behind some transaction, and a process that
 //! is killed leaves the last of these states. Between two of them the writer's lock is held, so
-//! that nobody else writes; who did all the same is noticed by SQLite's count of changes.
+//! that nobody else writes; a write all the same shows in SQLite's count of changes.
 //!
-//! What is recorded beside the database is trusted only after a clean end, and if the file is the
-//! one that was left then. Otherwise the standby is compared with the archive and made equal.
+//! The record beside the database is trusted only after a clean end, and if the file is the one
+//! that was left then. Otherwise the standby is compared with the archive and made equal.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,7 +40,7 @@ const WRITER_WAIT: Duration = Duration::from_secs(10);
 /// Checks sets before they are taken, by their signatures.
 pub type Accept<'a> = &'a dyn Fn(&mut Chain<'_>, &Run<'_>) -> Result<(), RunError>;
 
-/// What a standby works with.
+/// Options and keys of a standby.
 pub struct StandbyWith<'a> {
     /// The archive.
     pub place: Place,
@@ -77,7 +77,7 @@ impl std::fmt::Display for Resync {
     }
 }
 
-/// What happened to a standby.
+/// An event of a standby, for the caller to report.
 #[derive(Debug)]
 pub enum StandbyEvent {
     /// It was compared with the archive, and made equal.
@@ -205,7 +205,7 @@ impl<'a> Standby<'a> {
     /// Keeps it up until `stop` becomes true.
     ///
     /// # Errors
-    /// What cannot be waited for: errors of keys, another process that keeps it up.
+    /// Failures that waiting does not end: errors of keys, another process that keeps it up.
     pub fn run(
         &mut self,
         stop: &AtomicBool,
@@ -471,7 +471,7 @@ fn is_for_good(error: &RunError) -> bool {
     error.kind() == Kind::Key || matches!(error, RunError::Archive(ArchiveError::KeptUp { .. }))
 }
 
-/// What follows in the archive.
+/// The next step in the archive.
 enum Next {
     Nothing,
     Chain(Resync),

@@ -17,7 +17,7 @@ use super::error::ArchiveError;
 use crate::RunError;
 
 const SUFFIX: &str = "-replica";
-/// That of the record of a standby.
+/// Suffix of a standby's record.
 pub(super) const STANDBY: &str = "-standby";
 const VERSION: u32 = 1;
 /// A record begins with it.
@@ -50,12 +50,12 @@ pub struct State {
     /// The main file when it was last found to be that below the log.
     #[serde(default)]
     pub ground: Option<FileStamp>,
-    /// What the claims of who has the record are recognized by.
+    /// Identifies the claims on objects that the owner of the record has made.
     #[serde(default)]
     pub claimant: String,
 }
 
-/// What holds once an object was shipped.
+/// The state behind an object that was shipped.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Shipped {
     /// Number of the object.
@@ -100,11 +100,11 @@ pub struct Intent {
     pub begun_ms: i64,
     /// Number of its transactions; 0 for a full set.
     pub transactions: u32,
-    /// What holds then; its digests are not known yet.
+    /// The state behind it; its digests are not known yet.
     pub then: Shipped,
 }
 
-/// What identifies an unchanged file.
+/// Identifies a file that was not written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStamp {
     file: (u64, u64),

@@ -1,4 +1,4 @@
-//! Where the objects of an archive are: in a directory, or under a prefix of an object store.
+//! The objects of an archive: in a directory, or under a prefix of an object store.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{OsStr, OsString};

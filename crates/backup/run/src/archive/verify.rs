@@ -53,7 +53,7 @@ pub struct ArchiveReport {
     pub bytes: u64,
     /// Objects whose blocks were not opened, for lack of a key.
     pub closed: u64,
-    /// What the key store said of the first object for which it has no key.
+    /// The key store's error about the first object for which it has no key.
     pub no_key: Option<String>,
     /// The chains, as far as headers can be read.
     pub chains: Vec<ChainReport>,
@@ -239,7 +239,7 @@ impl Archive {
             log_ends(&set)?;
             return Ok(());
         }
-        // What it was made behind is not there any more: a chain is removed as a whole.
+        // The chain before it is gone: a chain is removed as a whole.
         if let (Some((first, _)), Some(before)) = (gap, set.metadata()?.archive_before)
             && before < first
             && self.objects.contains_key(&before)

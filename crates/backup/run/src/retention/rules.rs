@@ -1,4 +1,4 @@
-//! Which sets the rules keep: a pure function of sets, rules and the time.
+//! The sets that rules keep: a pure function of sets, rules and the time.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};

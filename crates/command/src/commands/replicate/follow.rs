@@ -52,7 +52,7 @@ pub(super) struct Wanted {
     pub(super) take_over: bool,
 }
 
-/// What the followers of one process share.
+/// State that the followers of one process share.
 pub(super) struct Shared<'a> {
     global: &'a GlobalArgs,
     /// The key store, once one of them opened it.

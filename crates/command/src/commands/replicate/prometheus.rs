@@ -1,4 +1,4 @@
-//! How far databases are shipped, in the text format of Prometheus.
+//! The state of replication in the text format of Prometheus.
 
 use std::fmt::Write;
 

@@ -38,7 +38,7 @@ pub(super) struct StatusArgs {
     output: Option<PathBuf>,
 }
 
-/// What is known of a database that is followed.
+/// The state of a database that is followed.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Followed {
     #[serde(serialize_with = "tdekit_sqlite_convert::path_text")]
