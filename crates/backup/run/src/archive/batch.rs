@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use tdekit_backup_media::payload::{LogEnd, LogEntry, LogPagesBuilder};
+use tdekit_backup_media::payload::{LOG_ENTRY_LEN, LogEnd, LogEntry, LogPagesBuilder};
 use tdekit_backup_media::{Id, LogLink};
 
 use super::keeper::Keeper;
@@ -51,6 +51,11 @@ impl LogBatch {
     /// Returns the number of pages in the set.
     pub(crate) fn pages_stored(&self) -> u64 {
         self.transactions.iter().map(|each| each.pages.len() as u64).sum()
+    }
+
+    /// Returns the length of all pages with their entries.
+    pub(crate) fn block_bytes(&self) -> u64 {
+        self.pages_stored() * u64::from(self.page_size.saturating_add(LOG_ENTRY_LEN))
     }
 
     /// Writes the content of a page to `out`.

@@ -103,6 +103,9 @@ const BLOCK_SIZE: u32 = 1 << 20;
 /// Number of blocks above which they grow, so that the index stays small in memory.
 const MANY_BLOCKS: u64 = 256 << 10;
 const MAX_BLOCK_SIZE: u32 = 4 << 20;
+/// The format's limit, as a multiple of every page size.
+const MAX_LOG_BLOCK_SIZE: u32 = (8 << 20) - MAX_PAGE_SIZE;
+const MAX_PAGE_SIZE: u32 = 64 << 10;
 
 /// Makes a backup set at one or more targets: all or nothing.
 ///
@@ -175,7 +178,7 @@ pub(crate) fn backup_begun(
         has_page_map: map_key.is_some()
             && (job.encryption.is_some() || !base.as_ref().is_some_and(OpenBase::is_encrypted)),
         family: Family::SINGLE,
-        block_size: block_size(source.bytes().unwrap_or(0)),
+        block_size: source.block_size(),
         begun_ms,
         expires_ms: job.expires_ms,
         database_id: source.encrypted_file_id().unwrap_or([0; 16]),
@@ -298,6 +301,13 @@ impl Opened {
         }
     }
 
+    fn block_size(&self) -> u32 {
+        match self {
+            Self::Log(batch) => log_block_size(batch.block_bytes()),
+            Self::Database(_) | Self::Stream(_) => block_size(self.bytes().unwrap_or(0)),
+        }
+    }
+
     /// `None` for a stream, whose end is not known.
     fn bytes(&self) -> Option<u64> {
         match self {
@@ -395,6 +405,13 @@ fn block_size(bytes: u64) -> u32 {
     size
 }
 
+/// Returns the block size of a log set: where it can be, all of it is one block. States of a page
+/// compress to their differences only within a block.
+fn log_block_size(bytes: u64) -> u32 {
+    let wanted = bytes.next_multiple_of(MAX_PAGE_SIZE.into());
+    u32::try_from(wanted).unwrap_or(u32::MAX).clamp(BLOCK_SIZE, MAX_LOG_BLOCK_SIZE)
+}
+
 fn now_ms() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
@@ -414,5 +431,9 @@ mod tests {
         assert_eq!(block_size(256 << 30), 1 << 20);
         assert_eq!(block_size(300 << 30), 2 << 20);
         assert_eq!(block_size(1 << 60), 4 << 20);
+        for (bytes, size) in [(0, 1 << 20), ((3 << 20) + 1, (3 << 20) + (64 << 10))] {
+            assert_eq!(log_block_size(bytes), size);
+        }
+        assert_eq!(log_block_size(u64::MAX >> 1), (8 << 20) - (64 << 10));
     }
 }
