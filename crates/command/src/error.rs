@@ -84,6 +84,15 @@ pub(crate) enum CommandError {
     /// Nothing shows whether a certificate was changed.
     #[error("nothing shows whether the certificate was changed: it did not sign itself")]
     UnverifiedCertificate,
+    /// The place of a binary log in an archive is taken by something else.
+    #[cfg(feature = "mariadb")]
+    #[error("{object} is damaged: {reason}")]
+    DamagedLog {
+        /// The file or object.
+        object: String,
+        /// The fault in words.
+        reason: String,
+    },
     /// An error of MariaDB.
     #[cfg(feature = "mariadb")]
     #[error(transparent)]
@@ -131,6 +140,8 @@ impl Failure for CommandError {
             | Self::UnverifiedCertificate
             | Self::Nothing { .. } => Kind::Refused,
             Self::AuditLog { .. } => Kind::Damaged,
+            #[cfg(feature = "mariadb")]
+            Self::DamagedLog { .. } => Kind::Damaged,
         }
     }
 
@@ -141,6 +152,12 @@ impl Failure for CommandError {
             Self::Mariadb(error) => mariadb_hint(error),
             #[cfg(feature = "mysql")]
             Self::Mysql(error) => mysql_hint(error),
+            #[cfg(feature = "mariadb")]
+            Self::DamagedLog { .. } => Some(
+                "move it to another place, with its parts; while the server has the log, the next \
+                 call ships it again"
+                    .to_owned(),
+            ),
             Self::NoExtension { .. } => Some(
                 "name it with TDEKIT_EXTENSION, or install it beside the command or in \
                  ../lib/tdekit"

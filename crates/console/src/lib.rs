@@ -13,6 +13,7 @@ pub mod output;
 mod prompt;
 pub mod serve;
 pub mod session;
+pub mod storage;
 
 pub use error::{ConsoleError, Exit, Failure, report};
 pub use global::GlobalArgs;

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use crate::storage::StorageArgs;
+
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -33,6 +35,9 @@ pub struct ServeArgs {
     /// Memory that a session may hold, in MiB [default: a quarter of --memory-mib]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(16..))]
     pub session_memory_mib: Option<u32>,
+    /// How BACKUP TO URL keeps its objects
+    #[command(flatten)]
+    pub storage: StorageArgs,
 }
 
 /// How much of the connection is encrypted.

@@ -180,8 +180,8 @@ pub enum RunError {
         /// The mismatch.
         reason: String,
     },
-    /// The base of a differential set is missing or not usable.
-    #[error("no base for a differential set: {reason}")]
+    /// The base of a differential set or of a log backup is missing or not usable.
+    #[error("there is no set that it could stand on: {reason}")]
     NoBase {
         /// The reason.
         reason: String,

@@ -8,7 +8,7 @@ use tdekit_key_store::{KeyStore, now_seconds, thumbprint};
 
 use crate::operator::{Notice, Operator};
 use crate::place::{Place, is_missing, open};
-use crate::{RunError, SetInfo};
+use crate::{Media, RunError, SetInfo};
 
 /// Encryption of the newest encrypted set of a media set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,8 +36,20 @@ impl Inherited {
             }
             Err(error) => return Err(error),
         };
-        let mut sets = opened.media.sets().iter().rev();
-        Ok(sets.find_map(|set| {
+        Ok(Self::of_media(&opened.media))
+    }
+
+    /// Reads it from the media sets that the new set stands on, if there is none at `places`.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub fn of_chain(places: &[Place], bases: &[Media]) -> Result<Option<Self>, RunError> {
+        Ok(Self::of(places)?.or_else(|| bases.iter().find_map(Self::of_media)))
+    }
+
+    fn of_media(media: &Media) -> Option<Self> {
+        let mut sets = media.sets().iter().rev();
+        sets.find_map(|set| {
             let told = |name: &str, sha256: &[u8; 32]| format!("{name} ({})", thumbprint(sha256));
             let recipients = set.recipients.iter();
             Some(Self {
@@ -45,7 +57,7 @@ impl Inherited {
                 certificates: recipients.clone().map(|each| each.wrapped.sha256).collect(),
                 names: recipients.map(|each| told(&each.name, &each.wrapped.sha256)).collect(),
             })
-        }))
+        })
     }
 
     /// Warns of certificates that the store does not have, so that they cannot open the new set.

@@ -14,6 +14,7 @@ pub mod copy;
 pub mod database;
 mod discover;
 pub mod downgrade;
+pub mod elsewhere;
 mod error;
 mod fault;
 mod feed;

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use rusqlite::Connection;
 use tdekit_key_crypto::Algorithm;
 
-use crate::RunError;
 use crate::keys::{Sign, UnwrapSecret, WrapSecret};
+use crate::{Media, RunError};
 
 /// Compression of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,11 +113,11 @@ pub struct BackupJob<'a> {
     pub layout: Layout,
     /// The treatment of existing files at the targets.
     pub mode: Mode,
-    /// True for a set of the pages that changed since the last full set of the same media set that
-    /// is not copy-only.
+    /// True for a set of the pages that changed since the last full set that is not copy-only, of
+    /// the same media set or of [`Self::bases`].
     pub differential: bool,
-    /// True for a log backup: the pages that changed since the last full set, or log backup, of the
-    /// same media set that is not copy-only.
+    /// True for a log backup: the pages that changed since the last full set, or log backup, there
+    /// that is not copy-only.
     pub log: bool,
     /// True if the set must not be a base of later differential ones.
     pub copy_only: bool,
@@ -129,6 +129,9 @@ pub struct BackupJob<'a> {
     pub compression: Compression,
     /// Encryption; `None` writes plaintext.
     pub encryption: Option<Encryption<'a>>,
+    /// Other media sets: those in which the base of a differential set or of a log backup is looked
+    /// for if the targets have none, and those that it stands on.
+    pub bases: Vec<Media>,
     /// Opens the base of a differential set or of a log backup, if that is encrypted.
     pub base_keys: Option<&'a dyn UnwrapSecret>,
     /// True if an encrypted set may join plain ones in a media set, and the reverse.
@@ -164,6 +167,7 @@ impl<'a> BackupJob<'a> {
             check: true,
             compression: Compression::Zstd { level: 1 },
             encryption: None,
+            bases: Vec::new(),
             base_keys: None,
             allow_mixed: false,
             signer: None,

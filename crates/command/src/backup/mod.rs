@@ -1,11 +1,11 @@
 //! Shared parts of the commands on backups: arguments, progress, output.
 
 pub(crate) mod archive;
+pub(crate) mod binlogs;
 pub(crate) mod keys;
 pub(crate) mod many;
 pub(crate) mod new_store;
 pub(crate) mod progress;
 pub(crate) mod report;
-pub(crate) mod storage;
 pub(crate) mod trial;
 pub(crate) mod value;

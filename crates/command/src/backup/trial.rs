@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::Serialize;
+use tdekit_backup_run::elsewhere::attach;
 use tdekit_backup_run::place::{Opened, Place, open};
 use tdekit_backup_run::trial::{Trial, restore_on_trial};
 use tdekit_backup_run::{
@@ -82,7 +83,8 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
     let scratch = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
     let wanted = chosen(args, candidates(args, &media)?)?;
     for (number, places) in media.iter().enumerate() {
-        let opened = open(places).map_err(|error| history::explain(global, places, error))?;
+        let mut opened = open(places).map_err(|error| history::explain(global, places, error))?;
+        attach(global, &mut opened.media);
         let findings = FindingReport::all(global, &opened.media);
         warn_reports(&findings);
         trials.findings.extend(findings);

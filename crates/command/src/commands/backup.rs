@@ -14,6 +14,7 @@ use tdekit_backup_run::database::source::{
     Chosen, Database, EncryptionChoice, Wrapping, choose, look, open as open_database,
 };
 use tdekit_backup_run::downgrade;
+use tdekit_backup_run::elsewhere::bases_for;
 use tdekit_backup_run::history;
 use tdekit_backup_run::inherit::{Inherited, refuse_downgrade};
 use tdekit_backup_run::input::Input;
@@ -25,8 +26,10 @@ use tdekit_backup_run::signature::Signer;
 use tdekit_backup_run::uses::{forget_uses, known_databases, note_uses, uses_of};
 use tdekit_backup_run::{
     BackupJob, BackupOutcome, CertificateNames, Checked, Compression, Encryption, Labels, Layout,
-    Mode, RunError, SetKind, Sign, Source, StreamSource, UnwrapSecret, backup, date_of_ms, sign,
+    Media, Mode, RunError, SetKind, Sign, Source, StreamSource, UnwrapSecret, backup, date_of_ms,
+    sign,
 };
+use tdekit_console::storage::StorageArgs;
 use tdekit_console::{ConsoleError, Failure, GlobalArgs, output, session};
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::{BackupPolicy, KeyStore, Unlocked};
@@ -35,7 +38,6 @@ use tdekit_sqlite_convert::{FileKind, header_of, is_another, refuse_lost};
 use crate::backup::many::{self, Subject};
 use crate::backup::progress::{Reporter, rate, run as steer};
 use crate::backup::report::{SetReport, compression_of, ratio, size, warn_findings};
-use crate::backup::storage::StorageArgs;
 use crate::backup::value::{parse_bytes, parse_compression, parse_encryption, parse_expire};
 use crate::error::CommandError;
 use crate::open::open_store_for;
@@ -234,7 +236,11 @@ fn back_up_one(args: &BackupArgs, global: &GlobalArgs) -> Result<Option<Made>, C
         None => None,
     };
     let mode = args.mode(&places)?;
-    let inherited = if mode == Mode::Append { Inherited::of(&places)? } else { None };
+    let bases = args.bases(global, &places, database.as_ref())?;
+    let inherited = match mode {
+        Mode::Append => Inherited::of_chain(&places, &bases)?,
+        Mode::Create | Mode::Replace => None,
+    };
     if mode == Mode::Append {
         history::refuse_cut(global, &places)?;
     }
@@ -253,7 +259,7 @@ fn back_up_one(args: &BackupArgs, global: &GlobalArgs) -> Result<Option<Made>, C
     let entry = BackupEntry::of(database.as_ref(), chosen.as_ref(), &places);
     let log = || entry.as_ref().map_or(Ok(()), |entry| entry.write(global));
     let (source, labels, unlocked) = args.source(database)?;
-    let base_keys = args.base_keys(global, unlocked)?;
+    let base_keys = args.base_keys(global, unlocked, &bases)?;
     let names: Vec<_> = chosen.iter().flat_map(|(chosen, _)| &chosen.certificates).collect();
     let names: Vec<_> = names.iter().map(|info| info.thumbprint()).collect();
     let recipients = chosen
@@ -271,6 +277,7 @@ fn back_up_one(args: &BackupArgs, global: &GlobalArgs) -> Result<Option<Made>, C
         encryption: chosen.as_ref().zip(recipients.as_ref()).map(|((chosen, _), recipients)| {
             Encryption { algorithm: chosen.algorithm, recipients }
         }),
+        bases,
         base_keys: base_keys.as_deref().map(|keys| keys as &dyn UnwrapSecret),
         allow_mixed: args.mixed,
         signer: signer.as_ref().map(|signer| signer as &dyn Sign),
@@ -342,6 +349,21 @@ impl BackupArgs {
     /// Returns true for a set that stands on another one of the same media set.
     fn builds_on(&self) -> bool {
         self.differential || self.log
+    }
+
+    /// Returns media sets beside the places that the set may stand on.
+    fn bases(
+        &self,
+        global: &GlobalArgs,
+        places: &[Place],
+        database: Option<&Database>,
+    ) -> Result<Vec<Media>, CommandError> {
+        let Some(Database { source, .. }) = database.filter(|_| self.builds_on()) else {
+            return Ok(Vec::new());
+        };
+        let path = &source.path;
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+        Ok(bases_for(global, places, (path, &name, source.encrypted_file_id), self.log)?)
     }
 
     /// Returns the treatment of existing files at the places.
@@ -457,15 +479,17 @@ impl BackupArgs {
         &self,
         global: &GlobalArgs,
         unlocked: Option<Arc<Unlocked>>,
+        bases: &[Media],
     ) -> Result<Option<Arc<Unlocked>>, CommandError> {
         if !self.builds_on() || unlocked.is_some() {
             return Ok(unlocked);
         }
         let places = Place::all(&self.to)?;
+        let sealed = |media: &Media| media.sets().iter().any(|set| set.algorithm.is_some());
         let encrypted = match open(&places) {
-            Ok(opened) => opened.media.sets().iter().any(|set| set.algorithm.is_some()),
+            Ok(opened) => sealed(&opened.media) || bases.iter().any(sealed),
             // The engine reports that there is no base.
-            Err(error) if is_missing(&error) => false,
+            Err(error) if is_missing(&error) => bases.iter().any(sealed),
             Err(error) => return Err(error.into()),
         };
         match encrypted {
@@ -513,6 +537,7 @@ impl BackupArgs {
             return Ok(Some(Made {
                 set: SetReport::of(media.set(Some(outcome.position))?, media, devices, store),
                 differential_base_position: outcome.base_position,
+                differential_base_media: outcome.base_media.clone(),
                 pages_stored: outcome.pages_stored,
                 checked: matches!(outcome.checked, Checked::Sound),
                 elapsed_s: elapsed.as_secs_f64(),
@@ -523,9 +548,12 @@ impl BackupArgs {
             output::line(format_args!("  {}", device.physical_device_name))?;
         }
         if let Some(base) = outcome.base_position {
+            let media = outcome.base_media.as_ref().map(|media| format!(" of {media}"));
             output::line(format_args!(
-                "  {} of {} pages changed since set {base}",
-                outcome.pages_stored, outcome.pages
+                "  {} of {} pages changed since set {base}{}",
+                outcome.pages_stored,
+                outcome.pages,
+                media.unwrap_or_default()
             ))?;
         }
         if let Some(expires) = self.expire {
@@ -557,6 +585,9 @@ struct Made {
     #[serde(flatten)]
     set: SetReport,
     differential_base_position: Option<u32>,
+    /// File or object of the base, if it is in another media set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    differential_base_media: Option<String>,
     /// Pages in the set.
     pages_stored: u64,
     /// True if SQLite's quick_check found nothing.

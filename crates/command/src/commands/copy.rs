@@ -6,19 +6,20 @@ use std::sync::Arc;
 use clap::Args;
 use serde::Serialize;
 use tdekit_backup_run::copy::{Copied, copy};
+use tdekit_backup_run::elsewhere::attach;
 use tdekit_backup_run::place::{Opened, Place, open};
 use tdekit_backup_run::signature::Signature;
 use tdekit_backup_run::uses::note_uses;
 use tdekit_backup_run::{
     FindingReport, Keys, Operator, RunError, SetInfo, UnwrapSecret, VerifyReport, history,
 };
+use tdekit_console::storage::StorageArgs;
 use tdekit_console::{GlobalArgs, output};
 use tdekit_key_crypto::Kind;
 use tdekit_key_store::KeyStore;
 
 use crate::backup::progress::{Reporter, run as steer};
 use crate::backup::report::size;
-use crate::backup::storage::StorageArgs;
 use crate::backup::value::parse_bytes;
 use crate::error::CommandError;
 use crate::progress::heed_signals;
@@ -135,7 +136,8 @@ fn verify(
     source: &Opened,
     to: &[Place],
 ) -> Result<(Opened, Vec<u32>), CommandError> {
-    let copy = open(to)?;
+    let mut copy = open(to)?;
+    attach(global, &mut copy.media);
     let media = to.first().map(Place::shown).unwrap_or_default();
     if copy.media.sets() != source.media.sets() || copy.media.id() != source.media.id() {
         let (findings, first) = (1, "its sets are not those of the source".to_owned());

@@ -1,6 +1,6 @@
 //! `tdekit restore`: a database or a stream from a backup set, a database from an archive.
 
-pub(crate) mod binlogs;
+mod binlogs;
 mod from_archive;
 mod standby;
 
@@ -19,10 +19,11 @@ use tdekit_backup_run::database::ownership::Ownership;
 use tdekit_backup_run::database::publish::{Over, destination};
 use tdekit_backup_run::database::sink::{DatabaseSink, Wanted};
 use tdekit_backup_run::downgrade::{self, Consent};
+use tdekit_backup_run::elsewhere::open_chain;
 use tdekit_backup_run::history;
 use tdekit_backup_run::inherit::certificates_for;
 use tdekit_backup_run::logged::{key_of, log_restored_stream};
-use tdekit_backup_run::place::{Opened, Place, open};
+use tdekit_backup_run::place::{Opened, Place};
 use tdekit_backup_run::signature::{is_our_own, refuse_wrong, require_signed};
 use tdekit_backup_run::stream::StreamFile;
 use tdekit_backup_run::{
@@ -52,8 +53,8 @@ const STANDARD: &str = "-";
 /// Arguments of `restore`.
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArgs {
-    /// The media set: its file or address, any of its mirrors, all of its stripes; or an archive:
-    /// its directory, or with --at its prefix
+    /// The media set: its file or address, any of its mirrors, all of its stripes, behind other
+    /// media that it stands on; or an archive: its directory, or with --at its prefix
     #[arg(required = true)]
     media: Vec<OsString>,
     /// The set to restore; a differential one with the full one that it stands on [default: the
@@ -180,7 +181,7 @@ enum Passed {
 /// Runs the command.
 pub(crate) fn run(args: &RestoreArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     heed_signals();
-    if let Some(found) = binlogs::found(&args.media)? {
+    if let Some(found) = crate::backup::binlogs::found(&args.media)? {
         return binlogs::restore(args, global, found);
     }
     if let Some(archive) = archive::place_of(&args.media, args.at.is_some() || args.follow)? {
@@ -202,8 +203,12 @@ fn restore_from(
     global: &GlobalArgs,
     places: &[Place],
 ) -> Result<(), CommandError> {
-    let opened = open(places).map_err(|error| history::explain(global, places, error))?;
+    let opened =
+        open_chain(global, places).map_err(|error| history::explain(global, places, error))?;
     let media = &opened.media;
+    if args.position.is_none() && !args.latest_readable {
+        refuse_newer_elsewhere(media)?;
+    }
     let findings = FindingReport::all(global, media);
     warn_reports(&findings);
     let named = match args.latest_readable {
@@ -277,11 +282,10 @@ impl RestoreArgs {
         media: &Media,
         named: Option<&SetInfo>,
     ) -> Result<Option<Keys>, CommandError> {
-        let is_wanted = |set: &&SetInfo| {
-            let uses = |it| media.with_base(it).any(|each| each.ordinal == set.ordinal);
-            named.is_none_or(uses)
+        let mut wanted: Box<dyn Iterator<Item = &SetInfo>> = match named {
+            Some(set) => Box::new(media.with_base(set)),
+            None => Box::new(media.all().flat_map(Media::sets)),
         };
-        let mut wanted = media.sets().iter().filter(is_wanted);
         if let Some(sealed) = wanted.find(|set| set.algorithm.is_some()) {
             return match self.keys.open(global) {
                 Ok(keys) => Ok(Some(keys)),
@@ -320,6 +324,25 @@ fn without_store(error: CommandError, set: &SetInfo) -> CommandError {
             RunError::NoStoreHere { position: set.position, certificates }.into()
         }
         error => error,
+    }
+}
+
+/// Refuses a newest set if another media set that is named has a newer one of the database.
+fn refuse_newer_elsewhere(media: &Media) -> Result<(), CommandError> {
+    let Some(newest) = media.sets().last() else { return Ok(()) };
+    let is_newer = |set: &&SetInfo| {
+        set.database_name == newest.database_name
+            && set.path == newest.path
+            && set.begun_ms > newest.begun_ms
+    };
+    let newer = media.all().skip(1).find(|other| other.sets().iter().any(|set| is_newer(&set)));
+    match newer.and_then(|other| other.names().into_iter().next()) {
+        None => Ok(()),
+        Some(other) => {
+            let media = media.names().into_iter().next().unwrap_or_default();
+            let reason = format!("{other} has a newer set: name that media set last");
+            Err(RunError::NewestUnknown { media, reason }.into())
+        }
     }
 }
 
@@ -610,7 +633,15 @@ impl Work<'_> {
                 transaction_time: self.point.as_ref().map(|(_, it)| date_of_ms(it.time_ms)),
             })?);
         }
-        let positions: Vec<_> = outcome.positions.iter().map(u32::to_string).collect();
+        let media = &self.opened.media;
+        let named = |set: &SetInfo| {
+            let of = media.media_of(set);
+            match of.id() == media.id() {
+                true => set.position.to_string(),
+                false => format!("{} of {}", set.position, of.names().join(", ")),
+            }
+        };
+        let positions: Vec<_> = self.chain.sets().map(named).collect();
         let sealed = match algorithm {
             Some(algorithm) => {
                 format!("encrypted with {algorithm}, certificate {}", certificates.join(", "))

@@ -1,5 +1,7 @@
 //! `tdekit verify`: checks that the sets of a media set contain what was written.
 
+mod binlogs;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -7,8 +9,9 @@ use clap::Args;
 use serde::Serialize;
 use tdekit_backup_run::archive::ArchivePlace;
 use tdekit_backup_run::downgrade;
+use tdekit_backup_run::elsewhere::open_chain;
 use tdekit_backup_run::history;
-use tdekit_backup_run::place::{Opened, Place, open};
+use tdekit_backup_run::place::{Opened, Place};
 use tdekit_backup_run::signature::{Signature, refuse_unsigned};
 use tdekit_backup_run::{
     FindingReport, Keys, RunError, SetInfo, UnwrapSecret, VerifyReport, date_of_ms,
@@ -29,9 +32,9 @@ use crate::progress::heed_signals;
 /// Arguments of `verify`.
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
-    /// The media set: its file or address, any of its mirrors, all of its stripes; or an archive:
-    /// its directory or prefix. With --restore-test also a directory, or a prefix of addresses
-    /// such as s3://BUCKET/app/
+    /// The media set: its file or address, any of its mirrors, all of its stripes, behind other
+    /// media that it stands on; or an archive, also one of binary logs: its directory or prefix.
+    /// With --restore-test also a directory, or a prefix of addresses such as s3://BUCKET/app/
     #[arg(required = true)]
     pub(crate) media: Vec<OsString>,
     /// The set to verify; a differential one with the full one that it stands on [default: all]
@@ -84,6 +87,9 @@ struct Verified {
 #[derive(Serialize)]
 struct VerifiedSet {
     position: u32,
+    /// File or object, if it is in another media set that this one stands on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    media: Option<String>,
     /// `null` if the header cannot be read.
     backup_set_uuid: Option<String>,
     /// True if no fault was found.
@@ -104,6 +110,7 @@ impl VerifiedSet {
     fn unreadable(position: u32, error: &RunError) -> Self {
         Self {
             position,
+            media: None,
             backup_set_uuid: None,
             ok: false,
             opened: false,
@@ -125,6 +132,9 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
     heed_signals();
     if args.restore_test {
         return trial::run(args, global);
+    }
+    if let Some(root) = crate::backup::binlogs::found(&args.media)? {
+        return binlogs::verify(args, global, &root);
     }
     if let Some(place) = archive::place_of(&args.media, false)? {
         return args.verify_archive(global, &place);
@@ -157,7 +167,8 @@ fn verify_all(
     places: &[Place],
     whole: &mut Vec<String>,
 ) -> Result<(), CommandError> {
-    let opened = open(places).map_err(|error| history::explain(global, places, error))?;
+    let opened =
+        open_chain(global, places).map_err(|error| history::explain(global, places, error))?;
     let media = &opened.media;
     let (mut chosen, mut sets): (Vec<&SetInfo>, _) = (Vec::new(), Vec::new());
     match args.position.map(|position| (position, media.set(Some(position)))) {
@@ -167,7 +178,14 @@ fn verify_all(
             sets.push(VerifiedSet::unreadable(position, &error));
         }
         Some((_, Err(error))) => return Err(error.into()),
-        None => chosen.extend(media.sets()),
+        None => {
+            // What they stand on in other media first.
+            for set in media.sets().iter().flat_map(|set| media.with_base(set)) {
+                if chosen.iter().all(|it| it.set_id != set.set_id || it.ordinal != set.ordinal) {
+                    chosen.push(set);
+                }
+            }
+        }
     }
     let keys = args.open_keys(global, &chosen)?;
     if let Some(keys) = &keys {
@@ -189,7 +207,8 @@ fn verify_all(
         sets.push(verified);
     }
     let policy = downgrade::policy(&args.keys.for_store(global))?;
-    let refused = args.refusal((places, &findings, &policy), &chosen, &sets);
+    let media_name = places.first().map(Place::shown).unwrap_or_default();
+    let refused = args.refusal((&media_name, &findings, &policy), &chosen, &sets);
     // A fault of the media set concerns all its sets, and a base's concerns the sets based on it.
     if findings.iter().all(FindingReport::is_not_compared) {
         let is_whole = |set: &&&SetInfo| {
@@ -203,14 +222,15 @@ fn verify_all(
         };
         let signed = refused.as_ref().map_or_else(|error| error.kind() != Kind::Key, |()| true);
         let found: Vec<_> = chosen.iter().filter(is_whole).filter(|_| signed).collect();
-        let positions: Vec<_> = found.iter().map(|set| set.position).collect();
+        let own = found.iter().filter(|set| media.media_of(set).id() == media.id());
+        let positions: Vec<_> = own.map(|set| set.position).collect();
         history::record_verified(global, media, &positions);
         whole.extend(found.iter().map(|set| hex::encode(set.set_id)));
     }
     if args.json {
         output::json(&Verified {
             media_uuid: hex::encode(media.id()),
-            verdict: verdict(&findings, &sets),
+            verdict: verdict(&findings, sets.iter()),
             findings,
             sets,
         })?;
@@ -282,7 +302,10 @@ impl VerifyArgs {
         let report = |progress| reporter.at(progress);
         let steered = steer(self.threads, self.throttle, &report);
         let keys = keys.map(|keys| keys as &dyn UnwrapSecret);
-        let checked = opened.media.verify(Some(set.position), keys, &steered);
+        let of = opened.media.media_of(set);
+        let elsewhere = of.id() != opened.media.id();
+        let elsewhere = of.names().into_iter().next().filter(|_| elsewhere);
+        let checked = opened.media.verify_set(set, keys, &steered);
         reporter.end();
         // Damage that prevents finding any block: of one set, not of the others.
         let VerifyReport {
@@ -302,6 +325,7 @@ impl VerifyArgs {
         let signed = signatures.iter().all(|signature| signature.valid == Some(true));
         Ok(VerifiedSet {
             position: set.position,
+            media: elsewhere,
             backup_set_uuid: Some(hex::encode(set.set_id)),
             ok: damages.is_empty() && signed,
             opened,
@@ -315,12 +339,12 @@ impl VerifyArgs {
 
     fn refusal(
         &self,
-        (places, findings, policy): (&[Place], &[FindingReport], &BackupPolicy),
+        (media, findings, policy): (&str, &[FindingReport], &BackupPolicy),
         chosen: &[&SetInfo],
         sets: &[VerifiedSet],
     ) -> Result<(), CommandError> {
         let damaged = sets.iter().filter(|set| !set.damages.is_empty()).count();
-        let media = places.first().map(Place::shown).unwrap_or_default();
+        let media = media.to_owned();
         if damaged > 0 {
             return Err(RunError::DamagedSets { media, damaged, sets: sets.len() }.into());
         }
@@ -352,12 +376,15 @@ impl VerifyArgs {
 }
 
 /// Returns the verdict on all checks. A set that is damaged or wrongly signed is not ok.
-fn verdict(findings: &[FindingReport], sets: &[VerifiedSet]) -> &'static str {
+fn verdict<'a>(
+    findings: &[FindingReport],
+    mut sets: impl Iterator<Item = &'a VerifiedSet> + Clone,
+) -> &'static str {
     let (unknown, wrong): (Vec<_>, Vec<_>) =
         findings.iter().partition(|finding| finding.is_not_compared());
-    if !wrong.is_empty() || sets.iter().any(|set| !set.ok) {
+    if !wrong.is_empty() || sets.clone().any(|set| !set.ok) {
         "damaged"
-    } else if !unknown.is_empty() || sets.iter().any(|set| !set.opened) {
+    } else if !unknown.is_empty() || sets.any(|set| !set.opened) {
         "not_verified"
     } else {
         "whole"
@@ -375,8 +402,9 @@ fn print(set: &SetInfo, verified: &VerifiedSet) -> Result<(), CommandError> {
         (true, false) => "not verified",
     };
     output::line(format_args!(
-        "Set {} ({} of {}, {}): {found}; {} blocks, {}, {depth}",
+        "Set {}{} ({} of {}, {}): {found}; {} blocks, {}, {depth}",
         verified.position,
+        verified.media.as_ref().map(|media| format!(" of {media}")).unwrap_or_default(),
         kind_of(set),
         set.database_name,
         date_of_ms(set.begun_ms),

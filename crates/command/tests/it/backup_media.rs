@@ -188,6 +188,148 @@ fn log_backups_follow_each_other() {
 }
 
 #[test]
+fn no_log_backup_goes_behind_a_set_that_cannot_be_read() {
+    let dir = Dir::new();
+    let (path, media) = (dir.path("app.db"), dir.path("app.bak"));
+    fill(&path, 1000);
+    backup(&path, &[&media], &[]);
+    let one = fs::read(&media).unwrap();
+    backup(&path, &[&media], &["--log"]);
+    let two = fs::read(&media).unwrap();
+    backup(&path, &[&media], &["--log"]);
+    let whole = fs::read(&media).unwrap();
+    let refused = |bytes: &[u8], reason: &str| {
+        fs::write(&media, bytes).unwrap();
+        let told = place().fails(1, backup_args(&path, &[&media], &["--log"]));
+        assert!(told.contains(reason), "{reason}: {told}");
+        assert_eq!(fs::read(&media).unwrap(), bytes);
+    };
+    // The header of the last set; of the one before it; a set that was cut out.
+    for (at, reason) in [(two.len(), "set 3 is missing"), (one.len(), "set 3 stands on")] {
+        let mut bytes = whole.clone();
+        bytes[at + 40] ^= 1;
+        refused(&bytes, reason);
+    }
+    refused(&[&one[..], &whole[two.len()..]].concat(), "set 3 stands on");
+    // What was never finished is cut off, as everywhere.
+    fs::write(&media, [&whole[..], &whole[two.len()..whole.len() - 300]].concat()).unwrap();
+    backup(&path, &[&media], &["--log"]);
+    restore(&[&media], &dir.path("r.db"), &[]);
+    // A full set begins anew.
+    let mut bytes = fs::read(&media).unwrap();
+    bytes[two.len() + 40] ^= 1;
+    refused(&bytes, "set 4 stands on");
+    backup(&path, &[&media], &["--append"]);
+    backup(&path, &[&media], &["--log"]);
+}
+
+#[test]
+fn a_chain_lies_on_several_media() {
+    for sealed in [false, true] {
+        let dir = Dir::new();
+        let path = dir.path("app.db");
+        fill(&path, 1000);
+        if sealed {
+            encrypt(&path, &[]);
+        }
+        let [full, one, two] = ["full.bak", "one.bak", "two.bak"].map(|name| dir.path(name));
+        let key: &[&str] = if sealed { &[] } else { &["--certificate", "AppCert"] };
+        backup(&path, &[&full], key);
+        let mut states = Vec::new();
+        for (n, to) in (1..).zip([&one, &two, &one, &two]) {
+            let change = format!("UPDATE t SET a = a || '{n}' WHERE id = {n}");
+            open(&path).execute_batch(&change).unwrap();
+            // Without options, encrypted as what it stands on.
+            let kind = if n == 4 { "--differential" } else { "--log" };
+            let made = backup(&path, &[to], &[kind]);
+            if n == 1 {
+                assert!(made.out.contains(&format!("since set 1 of {}", text(&full))), "{made:?}");
+            }
+            states.push(dump_of(&path));
+        }
+        // The history knows the other media; without it they are named, the one meant at the end.
+        for (media, position, state) in [
+            (&[&one][..], "1", 0),
+            (&[&two], "2", 3),
+            (&[&full, &one], "2", 2),
+            (&[&full, &one, &two], "1", 1),
+            (&[&one, &full, &two], "2", 3),
+        ] {
+            let media: Vec<&Path> = media.iter().map(|it| it.as_path()).collect();
+            let restored = dir.path(&format!("r{}-{position}.db", media.len()));
+            restore(&media, &restored, &["--position", position, "--check"]);
+            assert_eq!(dump_of(&restored), states[state]);
+        }
+        let json = place().json(["verify", text(&two), "--json"]);
+        assert_eq!(
+            (&json["verdict"], json["sets"].as_array().unwrap().len()),
+            (&"whole".into(), 4)
+        );
+        let tried =
+            place().json(["verify", text(dir.path("").as_path()), "--restore-test", "--json"]);
+        assert_eq!(
+            (&tried["verdict"], tried["sets"].as_array().unwrap().len()),
+            (&"whole".into(), 5)
+        );
+        let copy = dir.path("copy.bak");
+        place().ok(["copy", text(&two), text(&copy)]);
+        // Media that have nothing to do with each other, and the wrong order.
+        let to = dir.path("never.db");
+        place().fails(2, ["restore", text(&one), text(&full), "--to", text(&to)]);
+        // Gone: the error says so, and nothing is made.
+        let away = dir.path("away");
+        fs::rename(&full, &away).unwrap();
+        let told = place().fails(4, ["restore", text(&two), "--to", text(&to)]);
+        assert!(told.contains("on other media"), "{told}");
+        assert!(!to.exists());
+        assert_eq!(place().run(["verify", text(&two)]).code, 4);
+        fs::rename(&away, &full).unwrap();
+        // A newer full set alone is kept for its own sake; the first one for media elsewhere.
+        let old = dir.path("old");
+        fs::create_dir(&old).unwrap();
+        let (moved, newer) = (old.join("full.bak"), old.join("newer.bak"));
+        fs::rename(&full, &moved).unwrap();
+        place().ok(["history", "--scan", text(&old)]);
+        backup(&path, &[&newer], key);
+        place().ok(["verify", text(&newer)]);
+        let prune = ["prune", text(&old), "--keep-last", "1"];
+        place().ok(prune);
+        assert!(moved.exists() && newer.exists());
+        for media in [&one, &two, &copy] {
+            fs::remove_file(media).unwrap();
+        }
+        place().ok(prune);
+        assert!(!moved.exists() && newer.exists());
+    }
+}
+
+#[test]
+fn the_chain_of_an_encrypted_database_goes_on_when_it_was_restored() {
+    let dir = Dir::new();
+    let (path, media) = (dir.path("app.db"), dir.path("app.bak"));
+    fill(&path, 1000);
+    encrypt(&path, &[]);
+    backup(&path, &[&media], &[]);
+    backup(&path, &[&media], &["--log"]);
+    restore(&[&media], &path, &["--position", "1", "--replace"]);
+    open(&path).execute_batch("UPDATE t SET a = 'restored' WHERE id = 1").unwrap();
+    let expected = dump_of(&path);
+    backup(&path, &[&media], &["--log"]);
+    backup(&path, &[&media], &["--differential"]);
+    for position in ["3", "4"] {
+        let restored = dir.path(&format!("r{position}.db"));
+        restore(&[&media], &restored, &["--position", position, "--check"]);
+        assert_eq!(dump_of(&restored), expected);
+    }
+    // At another path it is another database.
+    let moved = dir.path("moved");
+    fs::create_dir(&moved).unwrap();
+    let other = moved.join("app.db");
+    restore(&[&media], &other, &["--position", "1"]);
+    place().fails(1, backup_args(&other, &[&media], &["--log"]));
+}
+
+#[test]
 fn media_are_not_overwritten_before_their_sets_expire() {
     let dir = Dir::new();
     let path = dir.path("app.db");

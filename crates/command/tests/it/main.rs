@@ -29,6 +29,7 @@ mod bench_oltp;
 mod bench_run;
 mod bench_run_nasty;
 mod bench_sides;
+mod binlogs;
 mod cert;
 mod complete;
 mod copy;

@@ -8,16 +8,17 @@ use tdekit_backup_run::database::source::{
     self, Chosen, Database, EncryptionChoice, Wrapping, choose,
 };
 use tdekit_backup_run::downgrade;
+use tdekit_backup_run::elsewhere::bases_for;
 use tdekit_backup_run::history;
 use tdekit_backup_run::inherit::{Inherited, refuse_downgrade};
 use tdekit_backup_run::labels::{host, program, user};
 use tdekit_backup_run::logged::BackupEntry;
-use tdekit_backup_run::place::{self, Place, targets};
+use tdekit_backup_run::place::{self, Place, targets_kept};
 use tdekit_backup_run::signature::Signer;
 use tdekit_backup_run::uses::{forget_uses, known_databases, note_uses, uses_of};
 use tdekit_backup_run::{
     BackupJob, BackupOutcome, CertificateNames, Compression, Encryption as Sealed, Labels, Layout,
-    Mode, RunError, SetKind, Sign, Source, UnwrapSecret, backup, sign,
+    Media, Mode, RunError, SetKind, Sign, Source, Storage, UnwrapSecret, backup, sign,
 };
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::StoreError;
@@ -33,7 +34,7 @@ use super::{fault, files, kept, noted};
 
 /// Makes a backup set.
 pub(crate) fn run(
-    (databases, keys): (&Databases, &Keys),
+    (databases, keys, storage): (&Databases, &Keys, &Storage),
     wanted: &Backup,
     out: &mut Progress<'_>,
 ) -> Result<(), Error> {
@@ -57,8 +58,14 @@ pub(crate) fn run(
     let selectors: Vec<_> = wanted.encryption.iter().map(|with| with.certificate.clone()).collect();
     let appends = !(wanted.init || wanted.format);
     let of_command = |failure| fault::of_run(&failure);
+    let subject = (&*found.path, &*found.name, database.source.encrypted_file_id);
+    let bases = match wanted.differential || wanted.log {
+        true => bases_for(keys.operator(), &places, subject, wanted.log)
+            .map_err(|failure| not_made(&failure, wanted, out))?,
+        false => Vec::new(),
+    };
     let inherited = match appends {
-        true => Inherited::of(&places).map_err(of_command)?,
+        true => Inherited::of_chain(&places, &bases).map_err(of_command)?,
         false => None,
     };
     let chosen = choose(
@@ -76,19 +83,23 @@ pub(crate) fn run(
         }
     }
     let replaced = if wanted.init || wanted.format { uses_of(&places) } else { Vec::new() };
-    let job = Job { wanted, found: &found, places: &places, chosen: chosen.as_ref(), keys };
-    let made = steer(wanted.stats_percent, out, |run| job.run(database, run));
+    // Files have neither locks nor classes.
+    let on_store = places.iter().all(|place| matches!(place, Place::Object(_)));
+    let storage = if on_store { storage.clone() } else { Storage::default() };
+    let (found, places) = (&found, places.as_slice());
+    let job = Job { wanted, found, places, chosen: chosen.as_ref(), keys, storage };
+    let made = steer(wanted.stats_percent, out, |run| job.run((database, bases), run));
     let outcome = made.map_err(|failure| not_made(&failure, wanted, out))?;
     if let Some((chosen, wrapping)) = &chosen {
-        let media = (outcome.media_id, places.as_slice());
+        let media = (outcome.media_id, places);
         note_uses(keys.operator(), wrapping.store(), &chosen.certificates, media);
         warn_of(keys.operator(), &chosen.certificates, out);
     }
     forget_uses(keys.operator(), &replaced);
-    if let Ok(opened) = place::open(&places) {
+    if let Ok(opened) = place::open(places) {
         history::record(keys.operator(), &opened.media, &opened.devices, &[outcome.position]);
     }
-    tell(&found, &outcome, begun, out);
+    tell(found, &outcome, begun, out);
     Ok(())
 }
 
@@ -116,8 +127,7 @@ fn check(wanted: &Backup) -> Result<(), Error> {
     }
     if wanted.log && (wanted.init || wanted.format) {
         return Err(fault::feature(
-            "BACKUP LOG WITH INIT or FORMAT (a log backup stands behind its base, in the same \
-             media set)",
+            "BACKUP LOG WITH INIT or FORMAT (a log backup is appended, or begins new media)",
         ));
     }
     if wanted.differential && (wanted.init || wanted.format) {
@@ -159,15 +169,16 @@ struct Job<'a> {
     places: &'a [Place],
     chosen: Option<&'a (Chosen, Wrapping)>,
     keys: &'a Keys,
+    storage: Storage,
 }
 
 impl Job<'_> {
     fn run(
         &self,
-        database: Database,
+        (database, bases): (Database, Vec<Media>),
         run: &tdekit_backup_run::Run<'_>,
     ) -> Result<BackupOutcome, RunError> {
-        let Job { wanted, found, places, chosen, keys } = self;
+        let Job { wanted, found, places, chosen, keys, storage } = self;
         let policy = downgrade::policy(keys.operator())?;
         let signer = match &policy.signed_by {
             Some(name) => Some(Signer::new(keys.open()?, name, keys.operator())?),
@@ -214,14 +225,15 @@ impl Job<'_> {
                 recipients,
             }),
             signer: signer.as_ref().map(|signer| signer as &dyn Sign),
+            bases,
             base_keys: base_keys.as_deref().map(|keys| keys as &dyn UnwrapSecret),
             labels,
             ..BackupJob::new(Source::Database(database.source))
         };
         let expected = std::fs::metadata(&found.path).map_or(0, |file| file.len());
-        let outcome = backup(job, targets(places, expected)?, run)?;
+        let outcome = backup(job, targets_kept(places, expected, storage)?, run)?;
         if let Some(signer) = signer.as_ref().filter(|_| !outcome.signed) {
-            sign(targets(places, 0)?, &outcome, signer)?;
+            sign(targets_kept(places, 0, storage)?, &outcome, signer)?;
         }
         Ok(outcome)
     }
@@ -264,7 +276,7 @@ fn not_made(failure: &RunError, wanted: &Backup, out: &mut Progress<'_>) -> Erro
     match failure {
         RunError::NoBase { reason } if wanted.log => {
             let text = format!(
-                "A log backup stands behind a full backup, in the same media set: {reason}."
+                "A log backup stands on a full backup, or on the log backup before it: {reason}."
             );
             out.tell(Told::Own { text }.message());
             ServerError::NoLogBase {}.into()

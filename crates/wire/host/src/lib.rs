@@ -32,10 +32,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{Advice, fadvise};
-use tdekit_backup_run::{Operator, RunError};
+use tdekit_backup_run::{Operator, RunError, Storage};
 use tdekit_key_store::{PasswordParams, StoreError};
 use tdekit_sqlite_convert::{DatabaseError, FileKind, io_error, register};
 use tdekit_wire_endpoint::Sessions;
+use tdekit_wire_tds::messages::ServerError;
 use tdekit_wire_tsql::{
     AlterDatabase, Backup, CertificateBackup, CreateCertificate, Database, EncryptionKey, Error,
     Host, Progress, Restore, RestoreKind, Rows,
@@ -52,6 +53,7 @@ pub struct ServeHost {
     encryption: Encryption,
     sessions: Sessions,
     locked: bool,
+    storage: Storage,
 }
 
 impl ServeHost {
@@ -92,7 +94,14 @@ impl ServeHost {
             Err(StoreError::NoProvider { .. }) => true,
             Err(failure) => return Err(failure.into()),
         };
-        Ok(Self { databases, keys, encryption, sessions, locked })
+        let storage = Storage::default();
+        Ok(Self { databases, keys, encryption, sessions, locked, storage })
+    }
+
+    /// Has `BACKUP TO URL` keep its objects in this way.
+    #[must_use]
+    pub fn keeping(self, storage: Storage) -> Self {
+        Self { storage, ..self }
     }
 
     /// Returns true if a key store exists that no secret given at the start opens.
@@ -254,7 +263,7 @@ impl Host for ServeHost {
     }
 
     fn backup(&self, wanted: &Backup, mut out: Progress<'_>) -> Result<()> {
-        backup::run(self.both(), wanted, &mut out)
+        backup::run((&self.databases, &self.keys, &self.storage), wanted, &mut out)
     }
 
     fn delete_backup_history(&self, database: &str) -> Result<()> {
@@ -266,6 +275,10 @@ impl Host for ServeHost {
     }
 
     fn restore(&self, wanted: &Restore, mut out: Progress<'_>) -> Result<Option<Rows>> {
+        if wanted.conflicting {
+            let (option, with) = ("norecovery", "recovery");
+            return Err(ServerError::OptionConflict { option, with }.into());
+        }
         match wanted.kind {
             RestoreKind::Database if wanted.devices.is_empty() => {
                 restore::recover(&self.databases, wanted).map(|()| None)
@@ -276,9 +289,9 @@ impl Host for ServeHost {
             RestoreKind::VerifyOnly => {
                 media::verify(&self.databases, &self.keys, wanted, &mut out).map(|()| None)
             }
-            RestoreKind::HeaderOnly => media::header(&self.databases, wanted).map(Some),
-            RestoreKind::FileListOnly => media::file_list(&self.databases, wanted).map(Some),
-            RestoreKind::LabelOnly => media::label(&self.databases, wanted).map(Some),
+            RestoreKind::HeaderOnly => media::header(self.both(), wanted).map(Some),
+            RestoreKind::FileListOnly => media::file_list(self.both(), wanted).map(Some),
+            RestoreKind::LabelOnly => media::label(self.both(), wanted).map(Some),
         }
     }
 }

@@ -122,8 +122,11 @@ const LABEL: &[(&str, SqlType)] = &[
 ];
 
 /// `RESTORE HEADERONLY`. Needs no key.
-pub(crate) fn header(databases: &Databases, wanted: &Restore) -> Result<Rows, Error> {
-    let (_, opened) = media(databases, wanted)?;
+pub(crate) fn header(
+    (databases, keys): (&Databases, &Keys),
+    wanted: &Restore,
+) -> Result<Rows, Error> {
+    let (_, opened) = media((databases, keys), wanted)?;
     let sets: Vec<_> = match wanted.position {
         Some(_) => vec![set_of(&opened.media, wanted)?],
         None => opened.media.sets().iter().collect(),
@@ -134,8 +137,11 @@ pub(crate) fn header(databases: &Databases, wanted: &Restore) -> Result<Rows, Er
 }
 
 /// `RESTORE FILELISTONLY`: a database is one file.
-pub(crate) fn file_list(databases: &Databases, wanted: &Restore) -> Result<Rows, Error> {
-    let (_, opened) = media(databases, wanted)?;
+pub(crate) fn file_list(
+    (databases, keys): (&Databases, &Keys),
+    wanted: &Restore,
+) -> Result<Rows, Error> {
+    let (_, opened) = media((databases, keys), wanted)?;
     let set = set_of(&opened.media, wanted)?;
     let recipient = set.recipients.first().filter(|_| set.source_encrypted);
     let row: Named = vec![
@@ -159,8 +165,11 @@ pub(crate) fn file_list(databases: &Databases, wanted: &Restore) -> Result<Rows,
 }
 
 /// `RESTORE LABELONLY`.
-pub(crate) fn label(databases: &Databases, wanted: &Restore) -> Result<Rows, Error> {
-    let (_, opened) = media(databases, wanted)?;
+pub(crate) fn label(
+    (databases, keys): (&Databases, &Keys),
+    wanted: &Restore,
+) -> Result<Rows, Error> {
+    let (_, opened) = media((databases, keys), wanted)?;
     let id = opened.media.id();
     let first = opened.media.sets().first();
     let row: Named = vec![
@@ -188,7 +197,7 @@ pub(crate) fn verify(
     wanted: &Restore,
     out: &mut Progress<'_>,
 ) -> Result<(), Error> {
-    let (_, opened) = media(databases, wanted)?;
+    let (_, opened) = media((databases, keys), wanted)?;
     let set = set_of(&opened.media, wanted)?;
     let sets: Vec<_> = opened.media.with_base(set).collect();
     let unlocked = match sets.iter().any(|set| set.algorithm.is_some()) {
@@ -198,7 +207,7 @@ pub(crate) fn verify(
     for each in sets {
         let checked = steer(wanted.stats_percent, out, |run| {
             let keys = unlocked.as_deref().map(|keys| keys as &dyn UnwrapSecret);
-            opened.media.verify(Some(each.position), keys, run)
+            opened.media.verify_set(each, keys, run)
         });
         let report = checked.map_err(|failure| fault::of_run(&failure))?;
         if let Some(damage) = report.damages.first() {

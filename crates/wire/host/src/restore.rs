@@ -13,10 +13,11 @@ use tdekit_backup_run::database::ownership::Ownership;
 use tdekit_backup_run::database::publish::{Over, destination};
 use tdekit_backup_run::database::sink::{DatabaseSink, Wanted};
 use tdekit_backup_run::downgrade::{self, Consent};
+use tdekit_backup_run::elsewhere::{attach_set, open_chain};
 use tdekit_backup_run::history;
 use tdekit_backup_run::inherit::certificates_for;
 use tdekit_backup_run::logged::key_of;
-use tdekit_backup_run::place::{Opened, Place, open};
+use tdekit_backup_run::place::{Opened, Place};
 use tdekit_backup_run::signature::{is_our_own, refuse_wrong, require_signed};
 use tdekit_backup_run::{
     CatalogUse, Chain, Media, RunError, SetInfo, SetKind, SourceKind, UnwrapSecret, date_of_ms,
@@ -38,11 +39,11 @@ use super::{fault, files};
 
 /// Opens the media set of a statement.
 pub(crate) fn media(
-    databases: &Databases,
+    (databases, keys): (&Databases, &Keys),
     wanted: &Restore,
 ) -> Result<(Vec<Place>, Opened), Error> {
     let places = places(databases.dir(), &wanted.devices)?;
-    let opened = open(&places).map_err(|failure| fault::of_run(&failure))?;
+    let opened = open_chain(keys.operator(), &places).map_err(|failure| fault::of_run(&failure))?;
     Ok((places, opened))
 }
 
@@ -71,7 +72,12 @@ pub(crate) fn run(
     if is_system(name) {
         return Err(fault::feature("RESTORE of a system database"));
     }
-    let (places, opened) = media(databases, wanted)?;
+    let (places, mut opened) = media((databases, keys), wanted)?;
+    let there = databases.find_any(name);
+    let noted = there.as_ref().map_or_else(|_| Ok(Noted::default()), |it| noted::read(&it.path))?;
+    if let (RestoreKind::Log, Some(Restoring::At(to))) = (&wanted.kind, &noted.restoring) {
+        attach_set(keys.operator(), &mut opened.media, to.set_id);
+    }
     let set = set_of(&opened.media, wanted)?;
     if set.source == SourceKind::Stream {
         return Err(fault::own("The backup set holds a stream of bytes and no database."));
@@ -83,8 +89,6 @@ pub(crate) fn run(
             false => "The backup set is a log backup: RESTORE LOG restores it.",
         }));
     }
-    let there = databases.find_any(name);
-    let noted = there.as_ref().map_or_else(|_| Ok(Noted::default()), |it| noted::read(&it.path))?;
     if log {
         refuse_log(&noted, &opened.media, set, there.as_ref().map_err(Error::clone)?)?;
     }
@@ -156,20 +160,25 @@ fn refuse_log(noted: &Noted, media: &Media, set: &SetInfo, found: &Found) -> Res
         Some(Restoring::At(to)) => to,
     };
     let other = || Error::from(ServerError::OtherPath {});
-    if media.id() != to.media_id {
-        return Err(other());
-    }
-    let at = media.sets().iter().find(|it| it.set_id == to.set_id && it.position == to.position);
+    let restored_from = media.all().find(|it| it.id() == to.media_id).ok_or_else(other)?;
+    let mut sets = restored_from.sets().iter();
+    let at = sets.find(|it| it.set_id == to.set_id && it.position == to.position);
     let at = at.ok_or_else(other)?;
-    if (&at.database_name, at.database_id) != (&set.database_name, set.database_id) {
+    // A database that was restored in between has a new file id.
+    let full = |set: &SetInfo| media.with_base(set).next().map(|first| first.set_id);
+    if at.database_name != set.database_name || full(at) != full(set) {
         return Err(other());
     }
     let lsn = |set: &SetInfo| lsn_of(set.begun_ms, set.position);
-    if set.position <= at.position {
+    let is_behind = |set: &SetInfo| match media.media_of(set).id() == to.media_id {
+        true => set.position > at.position,
+        false => set.begun_ms > at.begun_ms,
+    };
+    if !is_behind(set) {
         return Err(ServerError::LogTooEarly { last: lsn(set), at: lsn(at) }.into());
     }
     let before = media.with_base(set).find(|it| Some(it.set_id) == set.base).ok_or_else(other)?;
-    if before.position > at.position {
+    if before.set_id != at.set_id && is_behind(before) {
         return Err(ServerError::LogTooRecent { first: lsn(before), at: lsn(at) }.into());
     }
     Ok(())

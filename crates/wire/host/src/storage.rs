@@ -82,12 +82,13 @@ pub(crate) fn delete_backup(databases: &Databases, keys: &Keys, file: &str) -> R
         position: None,
         replace: false,
         recovery: true,
+        conflicting: false,
         stop_at: None,
         checksum: None,
         stats_percent: None,
         moves: Vec::new(),
     };
-    restore::media(databases, &wanted)?;
+    restore::media((databases, keys), &wanted)?;
     remove(&path).map_err(|failure| fault::own(format!("{}: {failure}", path.display())))?;
     keys.forget_file(&path)
 }

@@ -170,6 +170,7 @@ fn from_disk(kind: RestoreKind, database: Option<&str>, file: &str) -> Restore {
         position: None,
         replace: false,
         recovery: true,
+        conflicting: false,
         stop_at: None,
         checksum: None,
         stats_percent: None,

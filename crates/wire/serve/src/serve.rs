@@ -105,7 +105,7 @@ fn run_endpoint(
     })?;
     limit_memory(args)?;
     let sessions = Sessions::default();
-    let (engine, host) = engine(path, global, sessions.clone())?;
+    let (engine, host) = engine(args, path, global, sessions.clone())?;
     let config = Config {
         listen: args.listen,
         mode: mode(args.encrypt),
@@ -137,12 +137,14 @@ fn run_endpoint(
 /// Returns the engine that runs requests on the databases of `path`, a directory or one file.
 /// `sessions` are those of the endpoint.
 fn engine(
+    args: &ServeArgs,
     path: &Path,
     global: &GlobalArgs,
     sessions: Sessions,
 ) -> Result<(Arc<dyn Engine>, Arc<ServeHost>), ServeError> {
     let host = ServeHost::new(path, Arc::new(global.clone()), sessions);
-    let host = Arc::new(host.map_err(ConsoleError::from)?);
+    let host = host.map_err(ConsoleError::from)?.keeping(args.storage.storage());
+    let host = Arc::new(host);
     if host.is_locked() {
         output::warning(
             "the key store is locked: encrypted databases open once a client has run OPEN MASTER \

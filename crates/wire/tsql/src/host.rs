@@ -223,8 +223,10 @@ pub struct Restore<S = String> {
     pub position: Option<S>,
     /// `REPLACE`.
     pub replace: bool,
-    /// `RECOVERY` (true) or `NORECOVERY`.
+    /// False with `NORECOVERY`.
     pub recovery: bool,
+    /// True if both `RECOVERY` and `NORECOVERY` are specified.
+    pub conflicting: bool,
     /// `STOPAT`.
     pub stop_at: Option<S>,
     /// `CHECKSUM`, if specified.

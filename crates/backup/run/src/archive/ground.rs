@@ -3,7 +3,8 @@
 //! In WAL mode SQLite writes to the main file only to copy frames of the log into it, and says so
 //! in the log's index: `nBackfillAttempted` before the first of these writes, `nBackfill` after the
 //! last. A program that overwrites or cuts the file in place, as `cp other.db app.db` does, leaves
-//! log and index as they are, and SQLite takes no notice: the log's frames then lie over another database.
+//! log and index as they are, and SQLite takes no notice: the log's frames then lie over another
+//! database.
 //!
 //! - A write without copying between two looks is one of those: certain, for one `stat` a look.
 //! - Where frames were copied meanwhile, pages of the file are compared with the frames that they

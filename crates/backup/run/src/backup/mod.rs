@@ -43,6 +43,8 @@ pub struct BackupOutcome {
     pub base_position: Option<u32>,
     /// Set id of that set.
     pub base: Option<[u8; 16]>,
+    /// Its file or object, if it is in another media set.
+    pub base_media: Option<String>,
     /// The certificates that open it.
     pub recipients: Vec<Recipient>,
     /// Pages of the database; 0 for a stream.
@@ -153,7 +155,7 @@ pub(crate) fn backup_begun(
     let base = match (&source, job.differential || job.log) {
         (Opened::Database(snapshot), true) => {
             let wanted = (&job.labels, job.log);
-            Some(open_base(media.as_ref(), snapshot, wanted, job.base_keys)?)
+            Some(open_base((media.as_ref(), &job.bases), snapshot, wanted, job.base_keys)?)
         }
         _ => None,
     };
@@ -199,6 +201,7 @@ pub(crate) fn backup_begun(
         kind,
         base_position: base.as_ref().map(OpenBase::position),
         base: base.as_ref().map(|base| base.base.set_id),
+        base_media: base.as_ref().and_then(|base| base.elsewhere.clone()),
         recipients,
         pages: body.pages,
         page_size: body.page_size,
@@ -359,21 +362,26 @@ fn refuse_mixed(media: Option<&Media>, encrypted: bool) -> Result<(), RunError> 
     }
 }
 
+/// Opens the base.
 fn open_base<'a>(
-    media: Option<&'a Media>,
+    (own, others): (Option<&'a Media>, &'a [Media]),
     snapshot: &Snapshot,
     (labels, log): (&Labels, bool),
     keys: Option<&dyn UnwrapSecret>,
 ) -> Result<OpenBase<'a>, RunError> {
-    let none = |reason: &str| RunError::NoBase { reason: reason.to_owned() };
-    let media = media.ok_or_else(|| none("the media set is new"))?;
     let database_id = snapshot.encrypted_file_id().unwrap_or([0; 16]);
-    let name = clean_text(&labels.database_name);
-    let info = base::find(media.sets(), (&name, &database_id), log)?;
-    let base = OpenBase::open(media.volumes(), info, keys)?;
+    let (name, path) = (clean_text(&labels.database_name), clean_text(&labels.path));
+    let path = Some(path.as_str()).filter(|path| !path.is_empty());
+    let wanted = base::Wanted { name: &name, database_id: &database_id, path };
+    let all: Vec<&Media> = own.into_iter().chain(others).collect();
+    let (media, info) = base::find(&all, wanted, log)?;
+    let mut base = OpenBase::open(media.volumes(), info, keys)?;
     if base.page_size() != snapshot.page_size() {
-        return Err(none("the database's page size has changed since"));
+        let reason = "the database's page size has changed since".to_owned();
+        return Err(RunError::NoBase { reason });
     }
+    let elsewhere = own.is_none_or(|own| own.id() != media.id());
+    base.elsewhere = media.names().into_iter().next().filter(|_| elsewhere);
     Ok(base)
 }
 

@@ -4,11 +4,12 @@ use tdekit_backup_media::payload::{MAP_PAGES_PER_BLOCK, PageMapBlock};
 use tdekit_backup_media::{Base, BlockKind};
 use tdekit_key_crypto::SecretBytes;
 
+use super::Media;
 use super::list::Volumes;
 use super::opened::{BlockReader, OpenSet};
 use crate::error::At;
 use crate::feed::Print;
-use crate::{RunError, SetInfo, SetKind, SourceKind, UnwrapSecret};
+use crate::{Finding, FindingReport, RunError, SetInfo, SetKind, SourceKind, UnwrapSecret};
 
 /// A base whose page map can be read.
 pub(crate) struct OpenBase<'a> {
@@ -17,30 +18,122 @@ pub(crate) struct OpenBase<'a> {
     pub(crate) map_key: SecretBytes,
     /// Indexes of the map blocks, in family 0.
     maps: Vec<u32>,
+    /// The file or object of its media set, if that is another one than the new set's.
+    pub(crate) elsewhere: Option<String>,
 }
 
-/// Finds the last full set on which a differential one of this database can be based; for a log
-/// backup the last full set or log backup.
-pub(crate) fn find<'a>(
-    sets: &'a [SetInfo],
-    (database_name, database_id): (&str, &[u8; 16]),
+/// The database of a new set.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) name: &'a str,
+    /// File id of an encrypted database, otherwise zeros.
+    pub(crate) database_id: &'a [u8; 16],
+    /// Its path, if a database with another file id may be the same one.
+    pub(crate) path: Option<&'a str>,
+}
+
+impl Wanted<'_> {
+    /// Compares by file id and name. A restored database gets a new file id: at the same path it is
+    /// the same one, as a plain one is.
+    fn is_of(&self, set: &SetInfo) -> bool {
+        let encrypted = |id: &[u8; 16]| *id != [0; 16];
+        let both = encrypted(&set.database_id) && encrypted(self.database_id);
+        let same = set.database_id == *self.database_id
+            || both && self.path.is_some_and(|path| set.path == path);
+        same && set.database_name == self.name
+    }
+}
+
+/// Returns the base of a set, in one of the media sets: in its own one it comes before it.
+pub(super) fn of<'a>(all: &[&'a Media], set: &SetInfo) -> Option<&'a SetInfo> {
+    let base = set.base?;
+    let is_own = |media: &Media| {
+        media.sets().iter().any(|it| (it.set_id, it.ordinal) == (set.set_id, set.ordinal))
+    };
+    all.iter().find_map(|media| {
+        let own = is_own(media);
+        let is_base = |it: &&SetInfo| it.set_id == base && (!own || it.ordinal < set.ordinal);
+        media.sets().iter().find(is_base)
+    })
+}
+
+/// Returns a set and those that it stands on, the first one first.
+pub(super) fn chain<'a>(all: &[&'a Media], set: &'a SetInfo) -> Vec<&'a SetInfo> {
+    // Headers that somebody wrote may name each other in a circle.
+    let most = all.iter().map(|media| media.sets().len()).sum();
+    let sets = std::iter::successors(Some(set), |set| of(all, set));
+    let mut chain: Vec<&SetInfo> = sets.take(most).collect();
+    chain.reverse();
+    chain
+}
+
+/// Returns the last full set of a media set on which a differential one of this database could be
+/// based; for a log backup the last full set or log backup.
+pub(crate) fn candidate<'a>(
+    media: &'a Media,
+    wanted: Wanted<'_>,
     log: bool,
-) -> Result<&'a SetInfo, RunError> {
+) -> Option<&'a SetInfo> {
     let full = |set: &&SetInfo| {
         set.source == SourceKind::Database
             && (set.kind == SetKind::Full || log && set.is_log_backup())
             && !set.copy_only
             && set.damage.is_none()
-            && set.database_id == *database_id
-            && set.database_name == database_name
+            && wanted.is_of(set)
     };
+    media.sets().iter().rev().find(full)
+}
+
+/// Finds the base of a differential set or of a log backup: in the first media set that has one.
+/// The others may have what that one stands on.
+pub(crate) fn find<'a>(
+    all: &[&'a Media],
+    wanted: Wanted<'_>,
+    log: bool,
+) -> Result<(&'a Media, &'a SetInfo), RunError> {
     let none = |reason: String| RunError::NoBase { reason };
-    let found = sets.iter().rev().find(full).ok_or_else(|| {
-        none(format!("the media set has no full set of database {database_name:?}"))
+    let found = all.iter().find_map(|media| Some((*media, candidate(media, wanted, log)?)));
+    let (media, found) = found.ok_or_else(|| match all.is_empty() {
+        true => none("the media set is new".to_owned()),
+        false => none(format!("the media set has no full set of database {:?}", wanted.name)),
     })?;
+    if log {
+        refuse_broken(all, media, found)?;
+    }
     match found.page_map {
-        true => Ok(found),
+        true => Ok((media, found)),
         false => Err(none(format!("set {} has no page map", found.position))),
+    }
+}
+
+/// Refuses a log backup behind a set that does not stand on whole headers down to a full set, and
+/// one behind which a set is missing or cannot be read: that may be a newer one of the database.
+fn refuse_broken(all: &[&Media], media: &Media, found: &SetInfo) -> Result<(), RunError> {
+    let broken = |reason: String| Err(RunError::NoBase { reason });
+    let chain = chain(all, found);
+    if let Some(set) = chain.iter().find(|set| set.damage.is_some()) {
+        let damage = set.damage.as_deref().unwrap_or_default();
+        return broken(format!("set {} is damaged: {damage}", set.position));
+    }
+    if let Some(first) = chain.first().filter(|set| set.base.is_some()) {
+        return broken(format!("the set that set {} stands on is not there", first.position));
+    }
+    for position in found.position.saturating_add(1)..=media.last {
+        let set = media.sets().iter().find(|set| set.position == position);
+        match set.map(|set| &set.damage) {
+            Some(None) => {}
+            Some(Some(damage)) => return broken(format!("set {position} is damaged: {damage}")),
+            None => return broken(format!("set {position} is missing, or cannot be read")),
+        }
+    }
+    let behind = |finding: &&Finding| match finding {
+        Finding::DamagedRecord { ordinal, .. } => ordinal.is_none_or(|it| it > found.ordinal),
+        Finding::BrokenChain { ordinal, .. } => *ordinal > found.ordinal,
+        _ => false,
+    };
+    match media.findings().iter().find(behind) {
+        Some(finding) => broken(FindingReport::of(finding).message),
+        None => Ok(()),
     }
 }
 
@@ -61,7 +154,7 @@ impl<'a> OpenBase<'a> {
         let maps = maps.map(|(_, index)| index).collect();
         let trailer_sha256 = trailer_digest(&set);
         let base = Base { set_id: set.set_id, trailer_sha256 };
-        Ok(Self { set, base, map_key, maps })
+        Ok(Self { set, base, map_key, maps, elsewhere: None })
     }
 
     /// Returns the number of pages of the base.

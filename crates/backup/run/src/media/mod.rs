@@ -13,6 +13,7 @@ pub(crate) mod volume;
 
 pub use chain::Chain;
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub struct Media {
     /// The last position, whether or not its set is readable.
     last: u32,
     findings: Vec<Finding>,
+    /// Other media sets, with sets that those of this one stand on.
+    others: Vec<Media>,
 }
 
 /// Result of verifying. Damage is an entry, not an error.
@@ -101,7 +104,7 @@ impl Media {
         let volumes = Volumes::open(sources)?;
         let (found, mut findings) = (volumes.sets(), volumes.findings());
         findings.extend(found.findings);
-        Ok(Self { volumes, sets: found.sets, last: found.last, findings })
+        Ok(Self { volumes, sets: found.sets, last: found.last, findings, others: Vec::new() })
     }
 
     /// As [`Self::open`], for appending: every file is readable.
@@ -189,20 +192,66 @@ impl Media {
     /// `file_id` is zeros for a plain database.
     #[must_use]
     pub fn base_for(&self, database_name: &str, file_id: &[u8; 16]) -> Option<&SetInfo> {
-        base::find(&self.sets, (database_name, file_id), false).ok()
+        let wanted = base::Wanted { name: database_name, database_id: file_id, path: None };
+        base::candidate(self, wanted, false).filter(|set| set.page_map)
+    }
+
+    /// Adds a media set that sets of this one may stand on.
+    pub fn add_other(&mut self, other: Self) {
+        if self.all().all(|media| media.id() != other.id()) {
+            self.others.push(other);
+        }
+    }
+
+    pub(crate) fn take_others(&mut self) -> Vec<Self> {
+        std::mem::take(&mut self.others)
+    }
+
+    pub(crate) fn into_others(self) -> Vec<Self> {
+        self.others
+    }
+
+    /// Returns this media set, then the others that were added.
+    pub fn all(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(&self.others)
+    }
+
+    /// Returns true if sets stand on each of the others.
+    pub(crate) fn uses_others(&self) -> bool {
+        let all: Vec<&Self> = self.all().collect();
+        let stands_on = |media: &Self, set: &SetInfo| {
+            let base = base::of(&all, set);
+            base.is_some_and(|base| media.sets.iter().any(|it| std::ptr::eq(it, base)))
+        };
+        self.others.iter().all(|other| {
+            let mut above = self.all().filter(|media| media.id() != other.id());
+            above.any(|media| media.sets.iter().any(|set| stands_on(other, set)))
+        })
+    }
+
+    /// Returns the media set that a set of [`Self::all`] is in.
+    #[must_use]
+    pub fn media_of(&self, set: &SetInfo) -> &Self {
+        let holds = |media: &&Self| {
+            media.sets.iter().any(|it| (it.set_id, it.ordinal) == (set.set_id, set.ordinal))
+        };
+        self.all().find(holds).unwrap_or(self)
+    }
+
+    /// Returns a set that the base of a set must be, if it is in none of [`Self::all`].
+    pub(crate) fn missing_base(&self, except: &BTreeSet<[u8; 16]>) -> Option<[u8; 16]> {
+        let all: Vec<&Self> = self.all().collect();
+        let mut sets = all.iter().flat_map(|media| &media.sets).filter(|set| set.log.is_none());
+        sets.find_map(|set| {
+            let base = set.base.filter(|base| !except.contains(base))?;
+            base::of(&all, set).is_none().then_some(base)
+        })
     }
 
     /// Returns the sets that restoring a set reads: the bases of a differential set or of a log
     /// backup, as far as they exist, then the set.
     pub fn with_base<'a>(&'a self, set: &'a SetInfo) -> impl Iterator<Item = &'a SetInfo> {
-        let base = |of: &&SetInfo| {
-            let (base, ordinal) = (of.base, of.ordinal);
-            let is_base = |info: &&SetInfo| Some(info.set_id) == base && info.ordinal < ordinal;
-            self.sets.iter().find(is_base)
-        };
-        let mut chain: Vec<&SetInfo> = std::iter::successors(Some(set), base).collect();
-        chain.reverse();
-        chain.into_iter()
+        base::chain(&self.all().collect::<Vec<_>>(), set).into_iter()
     }
 
     /// Checks a set: with keys (or for a plain set) every block of every mirror is opened, without
@@ -218,12 +267,25 @@ impl Media {
         keys: Option<&dyn UnwrapSecret>,
         run: &Run<'_>,
     ) -> Result<VerifyReport, RunError> {
+        self.verify_set(self.set(position)?, keys, run)
+    }
+
+    /// As [`Self::verify`], for a set of [`Self::all`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn verify_set(
+        &self,
+        info: &SetInfo,
+        keys: Option<&dyn UnwrapSecret>,
+        run: &Run<'_>,
+    ) -> Result<VerifyReport, RunError> {
         run.check()?;
-        let info = self.set(position)?;
-        let set = OpenSet::open(&self.volumes, info, keys)?;
+        let volumes = &self.media_of(info).volumes;
+        let set = OpenSet::open(volumes, info, keys)?;
         let (mut report, _) = verify::verify(&set, info, false, run)?;
-        report.damages.extend(verify::check_recipients(&self.volumes, &set));
-        if let Err(error) = self.base_of(&set) {
+        report.damages.extend(verify::check_recipients(volumes, &set));
+        if let Err(error) = self.base_of(info, &set) {
             report.damages.push(error.to_string());
         }
         Ok(report)
@@ -263,8 +325,8 @@ impl Media {
         let mut sets = Vec::new();
         let mut next = Some(info);
         while let Some(info) = next {
-            let set = OpenSet::open_readable(&self.volumes, info, keys)?;
-            next = self.base_of(&set)?;
+            let set = OpenSet::open_readable(&self.media_of(info).volumes, info, keys)?;
+            next = self.base_of(info, &set)?;
             sets.push((info, set));
         }
         sets.reverse();
@@ -292,33 +354,38 @@ impl Media {
     }
 
     /// Returns the base of a differential set or of a log backup, if it is one: it must exist
-    /// before the set, and be the very set on which it was made.
-    fn base_of(&self, set: &OpenSet<'_>) -> Result<Option<&SetInfo>, RunError> {
+    /// before the set, or on other media, and be the very set on which it was made.
+    fn base_of(&self, info: &SetInfo, set: &OpenSet<'_>) -> Result<Option<&SetInfo>, RunError> {
         let (base, log) = match set.header.kind {
             StoredKind::Full | StoredKind::Log(_) => return Ok(None),
             StoredKind::Differential(base) => (base, false),
             StoredKind::LogState(base) => (base, true),
         };
+        let own = self.media_of(info);
         let damaged = |reason: &str| {
-            let media = self.names().into_iter().next().unwrap_or_default();
+            let media = own.names().into_iter().next().unwrap_or_default();
             let what = format!("set {}", set.position);
             RunError::Damaged { media, what, reason: reason.to_owned() }
         };
-        let mut found = self.sets.iter().filter(|info| info.set_id == base.set_id).peekable();
+        let all = self.all().flat_map(|media| media.sets.iter().map(move |info| (media, info)));
+        let mut found = all.filter(|(_, info)| info.set_id == base.set_id).peekable();
         if found.peek().is_none() {
-            return Err(damaged("its base is not in the media set, or cannot be read"));
+            return Err(damaged(
+                "its base is not in the media set, or cannot be read; if it is on other media, \
+                 name these first",
+            ));
         }
-        let is_base = |info: &&SetInfo| {
-            let header = self.volumes.header(0, info.ordinal);
+        let is_base = |(media, info): &(&Self, &SetInfo)| {
+            let header = media.volumes.header(0, info.ordinal);
             header.is_some_and(|(_, placed)| placed.record.digest() == base.trailer_sha256)
                 && info.page_size == set.header.source.page_size()
-                && info.position < set.position
+                && (media.id() != own.id() || info.position < set.position)
                 && (info.base.is_none() || log && info.is_log_backup())
         };
-        found
-            .find(is_base)
-            .map(Some)
-            .ok_or_else(|| damaged("its base is not the one it was made on"))
+        match found.find(is_base) {
+            Some((_, info)) => Ok(Some(info)),
+            None => Err(damaged("its base is not the one it was made on")),
+        }
     }
 }
 

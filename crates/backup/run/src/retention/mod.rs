@@ -13,14 +13,14 @@ use std::fs::File;
 use serde::Serialize;
 use tdekit_sqlite_convert::{Watch, go_on};
 
-use self::rules::{Point, Reason, decide};
+use self::rules::{Point, Reason, SetId, decide};
 use crate::catalog::Doomed;
 use crate::discover::{Discovered, Root, Unreadable};
 use crate::labels::now_ms;
 use crate::place::{Opened, Place};
 use crate::{
-    Catalog, CatalogSet, FindingReport, Operator, RunError, SetInfo, SetKind, SourceKind,
-    date_of_ms,
+    Catalog, CatalogDevice, CatalogFilter, CatalogSet, FindingReport, Operator, RunError, SetInfo,
+    SetKind, SourceKind, date_of_ms,
 };
 
 /// The beginning of the description of a set that holds a binary log of MariaDB; the length of the
@@ -29,7 +29,7 @@ pub const BINARY_LOG: &str = "MariaDB binary log of bytes: ";
 
 pub use self::rules::Rules;
 
-/// What to prune, and how.
+/// A request to prune.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
     /// The rules for each database.
@@ -49,7 +49,7 @@ pub struct Pruned {
     pub dry_run: bool,
     /// All media sets there.
     pub media: Vec<MediaFate>,
-    /// What could not be read as a media set: it was kept.
+    /// Files and objects that could not be read as a media set: they were kept.
     pub unreadable: Vec<Unreadable>,
     /// Places of media sets that the history knows, and that nobody recorded as removed.
     pub missing: Vec<String>,
@@ -187,7 +187,11 @@ pub fn prune(
         }
     }
     pruned.unreadable.append(&mut found.unreadable);
-    let mut doomed = candidates.decide(root)?;
+    let needed = match &catalog {
+        Some(catalog) => needed_elsewhere(catalog, root)?,
+        None => BTreeSet::new(),
+    };
+    let mut doomed = candidates.decide(root, needed)?;
     if let Some(catalog) = catalog.as_mut().filter(|_| !wanted.dry_run) {
         apply::remove_all(operator, catalog, &mut doomed, watch)?;
     }
@@ -277,7 +281,7 @@ impl Candidates<'_> {
     }
 
     /// Decides on all media sets. The newest comes first: what needs others goes before them.
-    fn decide(mut self, root: &Root) -> Result<Vec<Candidate>, RunError> {
+    fn decide(mut self, root: &Root, needed: BTreeSet<SetId>) -> Result<Vec<Candidate>, RunError> {
         let points: Vec<Point> =
             self.media.iter().flat_map(|media| media.points.iter().cloned()).collect();
         if let Some(database) = self.wanted.database.filter(|_| !points.iter().any(|it| it.asked)) {
@@ -295,9 +299,48 @@ impl Candidates<'_> {
                 set.keep = reasons.iter().map(ToString::to_string).collect();
             }
         }
+        keep_needed(&mut self.media, needed);
         let newest = |media: &Candidate| media.points.iter().map(|point| point.at_ms).max();
         self.media.sort_by_key(|media| std::cmp::Reverse(newest(media)));
         Ok(self.media)
+    }
+}
+
+/// Returns the sets that sets in other places stand on, as far as the history knows these and they
+/// are still there.
+fn needed_elsewhere(catalog: &Catalog, root: &Root) -> Result<BTreeSet<SetId>, RunError> {
+    let is_there =
+        |device: &CatalogDevice| match crate::remove::place_of(&device.physical_device_name) {
+            Place::File(path) => path.exists(),
+            Place::Object(_) | Place::Standard => true,
+        };
+    let all = catalog.sets(&CatalogFilter::default())?;
+    let elsewhere = all.iter().filter(|set| {
+        let mut devices = set.devices.iter();
+        set.prune_date.is_none()
+            && devices.any(|it| !root.contains(&it.physical_device_name) && is_there(it))
+    });
+    let base = |set: &CatalogSet| {
+        let mut id = SetId::default();
+        hex::decode_to_slice(set.differential_base_guid.as_ref()?, &mut id).ok()?;
+        Some(id)
+    };
+    Ok(elsewhere.filter_map(base).collect())
+}
+
+/// Keeps media sets with sets that are needed, and what these stand on.
+fn keep_needed(all: &mut [Candidate], mut needed: BTreeSet<SetId>) {
+    let mut changed = true;
+    while std::mem::take(&mut changed) {
+        for media in all.iter_mut().filter(|media| media.fate.fate == Fate::Remove) {
+            for (point, set) in media.points.iter().zip(&mut media.fate.sets) {
+                if needed.contains(&point.set) {
+                    set.keep.push("needed by a set in another place".to_owned());
+                    needed.extend(&point.needs);
+                    (media.fate.fate, changed) = (Fate::Keep, true);
+                }
+            }
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! `tdekit mariadb archive`: ships binary logs, each as a media set of one stream.
 
 use std::cell::OnceCell;
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
@@ -12,13 +12,14 @@ use clap::Args;
 use tdekit_backup_run::archive::wait_after;
 use tdekit_backup_run::database::source::{Chosen, Wrapping, choose};
 use tdekit_backup_run::labels::{host, program, user};
-use tdekit_backup_run::place::{self, Place, targets};
+use tdekit_backup_run::place::{self, Place, targets_kept};
 use tdekit_backup_run::signature::Signer;
 use tdekit_backup_run::uses::note_uses;
 use tdekit_backup_run::{
-    BackupJob, CertificateNames, Compression, Encryption, Labels, Mode, Root, RunError, Sign,
-    Source, StreamSource, backup, downgrade, history, sign,
+    BackupJob, CertificateNames, Compression, Encryption, Labels, Mode, ObjectFault, Root,
+    RunError, Sign, Source, StreamSource, backup, downgrade, history, sign,
 };
+use tdekit_console::storage::StorageArgs;
 use tdekit_console::{Failure, GlobalArgs, output, session};
 use tdekit_key_crypto::Kind;
 use tdekit_mariadb::Keyring;
@@ -27,10 +28,10 @@ use tdekit_mariadb_admin::{
 };
 
 use super::connection::ConnectionArgs;
+use crate::backup::binlogs::{Held, SUFFIX, description_of, held, is_log_named};
 use crate::backup::progress::run as steer;
 use crate::backup::report::size;
 use crate::backup::value::parse_compression;
-use crate::commands::restore::binlogs::{Held, SUFFIX, description_of, held};
 use crate::error::CommandError;
 use crate::progress::{heed_signals, stop_flag};
 use crate::when::parse_length;
@@ -64,6 +65,8 @@ pub(crate) struct ArchiveArgs {
     /// Do not sign the sets
     #[arg(long)]
     no_sign: bool,
+    #[command(flatten)]
+    storage: StorageArgs,
     /// Say nothing of single logs
     #[arg(long)]
     quiet: bool,
@@ -116,12 +119,12 @@ fn may_pass(error: &CommandError) -> bool {
     away || matches!(error.kind(), Kind::Io | Kind::Busy)
 }
 
-/// What ships the logs of a server.
+/// Ships the logs of a server.
 struct Shipper<'a> {
     args: &'a ArchiveArgs,
     global: &'a GlobalArgs,
     client: Client<'a>,
-    /// What opens the sets, and what signs them.
+    /// The certificates that open the sets, and the store that wraps for them.
     seals: (Chosen, Wrapping),
     signer: Option<Signer>,
     /// Keys of encrypted logs, once they are needed.
@@ -149,6 +152,8 @@ impl<'a> Shipper<'a> {
             false => Signer::of_sealed(Some(&seals))?,
         };
         downgrade::refuse_backup(&downgrade::policy(global)?, true, signer.as_ref())?;
+        let place = Place::of(&object_of(&args.to, "binlog.000001"));
+        targets_kept(&[place], 0, &args.storage.storage())?;
         let client = connection.client().ok_or(MariadbError::NoServer)?;
         if let Place::File(path) = Place::of(&args.to)
             && !path.exists()
@@ -226,7 +231,7 @@ impl<'a> Shipper<'a> {
         let signer = self.signer.as_ref();
         let names: Vec<_> = chosen.certificates.iter().map(|info| info.thumbprint()).collect();
         let recipients = CertificateNames { store: wrapping.store(), names: &names };
-        let places = [Place::of(&self.object(&log.name))];
+        let places = [Place::of(&object_of(&args.to, &log.name))];
         let (end, ended) = (Mutex::new(Some(end)), Mutex::new(None));
         let take = |it: &Mutex<Option<_>>| it.lock().unwrap_or_else(PoisonError::into_inner).take();
         // The set counts only if its bytes are those of the whole log.
@@ -254,12 +259,14 @@ impl<'a> Shipper<'a> {
             },
             ..BackupJob::new(Source::Stream(StreamSource { reader: Box::new(reader) }))
         };
-        let made = backup(job, targets(&places, log.bytes)?, &steer(0, None, &|_| {}));
+        let storage = args.storage.storage();
+        let to = targets_kept(&places, log.bytes, &storage)?;
+        let made = backup(job, to, &steer(0, None, &|_| {}));
         let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
         let ended = ended.transpose().map_err(CommandError::from)?;
-        let outcome = made?;
+        let outcome = made.map_err(|error| taken(error, &places, &log.name))?;
         if let Some(signer) = signer.filter(|_| !outcome.signed) {
-            sign(targets(&places, 0)?, &outcome, signer)?;
+            sign(targets_kept(&places, 0, &storage)?, &outcome, signer)?;
         }
         note_uses(global, wrapping.store(), &chosen.certificates, (outcome.media_id, &places));
         let opened = place::open(&places)?;
@@ -278,16 +285,6 @@ impl<'a> Shipper<'a> {
         Ok(())
     }
 
-    /// Returns the place of a log in the archive.
-    fn object(&self, name: &str) -> OsString {
-        match Place::of(&self.args.to) {
-            Place::Object(address) => {
-                format!("{}/{name}{SUFFIX}", address.trim_end_matches('/')).into()
-            }
-            _ => PathBuf::from(&self.args.to).join(format!("{name}{SUFFIX}")).into(),
-        }
-    }
-
     fn keyring(&self) -> Result<Arc<Keyring>, CommandError> {
         if let Some(keyring) = self.keyring.get() {
             return Ok(Arc::clone(keyring));
@@ -296,4 +293,33 @@ impl<'a> Shipper<'a> {
         let keyring = Arc::new(Keyring::of(store).map_err(MariadbError::from)?);
         Ok(Arc::clone(self.keyring.get_or_init(|| keyring)))
     }
+}
+
+/// Returns the place of a log in an archive.
+fn object_of(archive: &OsStr, name: &str) -> OsString {
+    match Place::of(archive) {
+        Place::Object(address) => {
+            format!("{}/{name}{SUFFIX}", address.trim_end_matches('/')).into()
+        }
+        _ => Path::new(archive).join(format!("{name}{SUFFIX}")).into(),
+    }
+}
+
+/// Returns the error for a log that cannot be shipped. Where its name is taken, but not by the log,
+/// what is there is damaged: it is named, with the way out.
+fn taken(error: RunError, places: &[Place], name: &str) -> CommandError {
+    let exists = matches!(
+        error,
+        RunError::Exists { .. } | RunError::Object { fault: ObjectFault::Exists, .. }
+    );
+    if !exists {
+        return error.into();
+    }
+    let reason = match place::open(places) {
+        Ok(opened) if is_log_named(&opened.media, name) => return error.into(),
+        Ok(_) => "it does not hold the log of its name".to_owned(),
+        Err(found) => found.to_string(),
+    };
+    let object = places.first().map(Place::shown).unwrap_or_default();
+    CommandError::DamagedLog { object, reason }
 }

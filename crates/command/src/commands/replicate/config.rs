@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use tdekit_backup_run::archive::ArchivePlace;
 use tdekit_backup_run::{Compression, Storage};
+use tdekit_console::storage::{LockMode, days, parse_lock_mode, storage};
 use toml::{Table, Value};
 
 use super::follow::Wanted;
 use crate::backup::many::name_of;
-use crate::backup::storage::{LockMode, days, parse_lock_mode, storage};
 use crate::backup::value::{parse_bytes, parse_compression, parse_encryption};
 use crate::error::CommandError;
 use crate::when::parse_length;

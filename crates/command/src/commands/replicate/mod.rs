@@ -15,12 +15,12 @@ use clap::{Args, Subcommand};
 use tdekit_backup_run::Compression;
 use tdekit_backup_run::database::source::EncryptionChoice;
 use tdekit_console::GlobalArgs;
+use tdekit_console::storage::StorageArgs;
 
 use self::exec::Alarm;
 pub(crate) use self::follow::open_with;
 use self::follow::{Shared, Wanted, follow, tell};
 use self::status::StatusArgs;
-use crate::backup::storage::StorageArgs;
 use crate::backup::value::{parse_bytes, parse_compression, parse_encryption};
 use crate::error::CommandError;
 use crate::progress::heed_signals;

@@ -107,7 +107,11 @@ fn closed_logs_are_shipped_once_and_a_gap_is_told() {
     assert!(run.err.contains("nothing is replayed across that"), "{}", run.err);
     assert_eq!(names(&gap).len(), shipped.len() + 1, "what is there was written out");
 
+    let run = rig.run_tdekit(&["verify", text(&logs)]);
+    assert_eq!(run.code, 4, "{}", run.err);
+    assert!(run.err.contains("nothing is replayed across that"), "{}", run.err);
     damage_is_refused(&rig, &logs, &shipped);
+    damaged_next(&rig, &server, &logs);
     // The server begins anew: nothing is mixed.
     server.sql("RESET MASTER; FLUSH BINARY LOGS").unwrap();
     let run = rig.run_tdekit(&archive(&socket, &logs, &["--once"]));
@@ -126,6 +130,28 @@ fn purge(server: &Server, first: &str) {
         std::thread::sleep(Duration::from_millis(50));
     }
     panic!("logs before {first} stay");
+}
+
+/// Where something else has the name of the next log, the error names it. Once it is moved away,
+/// the log is shipped.
+fn damaged_next(rig: &Rig, server: &Server, logs: &Path) {
+    let socket = text(&server.socket()).to_owned();
+    let writing = server.sql("SHOW MASTER STATUS").unwrap();
+    let next = logs.join(format!("{}.binlog", writing.split('\t').next().unwrap()));
+    let last = logs.join(names(logs).last().unwrap());
+    let whole = fs::read(&last).unwrap();
+    server.sql("FLUSH BINARY LOGS").unwrap();
+    // Cut short, another log, and no media set.
+    for bytes in [&whole[..whole.len() / 2], &whole, b"nothing"] {
+        fs::write(&next, bytes).unwrap();
+        let run = rig.run_tdekit(&archive(&socket, logs, &["--once"]));
+        assert_eq!(run.code, 4, "{}", run.err);
+        assert!(run.err.contains(&format!("{} is damaged", text(&next))), "{}", run.err);
+        assert!(run.err.contains("move it to another place"), "{}", run.err);
+    }
+    fs::remove_file(&next).unwrap();
+    rig.tdekit(&archive(&socket, logs, &["--once"]));
+    assert!(next.exists());
 }
 
 /// Damages objects of an archive in turn: nothing is written out.

@@ -59,6 +59,10 @@ fn log_backups_are_restored_one_behind_the_other() {
         // A database that is online takes no log backup.
         assert_eq!(restore(c, &format!("LOG d {}", from(2))), [3117, 3013]);
         assert_eq!(restore(c, &format!("DATABASE d {}, NORECOVERY", from(1))), [3159, 3013]);
+        let both = format!("DATABASE d {}, REPLACE, NORECOVERY, RECOVERY", from(1));
+        assert_eq!(restore(c, &both), [3031, 3013]);
+        assert_eq!(restore(c, "DATABASE d WITH RECOVERY, NORECOVERY"), [3031, 3013]);
+        assert_eq!(rows(c, "d"), 5);
         let full = format!("DATABASE d {}, REPLACE, NORECOVERY", from(1));
         assert_eq!(restore(c, &full), [0; 0]);
         assert_eq!(state(c, "d"), "RESTORING");
@@ -93,6 +97,18 @@ fn log_backups_are_restored_one_behind_the_other() {
         assert_eq!(text(&one(c, recovery)), "FULL");
         let head = fs::read(served.data("d.db")).unwrap();
         assert_eq!(head.starts_with(b"SQLite format 3"), !encrypted);
+        // The chain goes on behind a restored database, without another full backup.
+        ok(c, "INSERT d.dbo.t VALUES (9); BACKUP LOG d TO DISK = 'd.bak'");
+        assert_eq!(restore(c, &full), [0; 0]);
+        assert_eq!(restore(c, &format!("LOG d {}", from(6))), [4305, 3013]);
+        for (at, with) in [(2, "NORECOVERY"), (4, "NORECOVERY"), (5, "NORECOVERY"), (6, "RECOVERY")]
+        {
+            assert_eq!(restore(c, &format!("LOG d {}, {with}", from(at))), [0; 0]);
+        }
+        assert_eq!(rows(c, "d"), 5);
+        ok(c, "BACKUP DATABASE d TO DISK = 'd.bak' WITH DIFFERENTIAL");
+        assert_eq!(restore(c, &format!("DATABASE d {}, REPLACE", from(7))), [0; 0]);
+        assert_eq!(rows(c, "d"), 5);
     }
 }
 
@@ -146,13 +162,12 @@ fn a_log_backup_needs_the_full_model_and_a_full_backup() {
     assert_eq!(int(c, model), 2);
     assert_eq!(text(&one(c, "SELECT DATABASEPROPERTYEX('d', 'Recovery')")), "BULK_LOGGED");
     assert_eq!(c.batch(log).errors(), [4214, 3013]);
-    ok(c, "BACKUP DATABASE d TO DISK = 'other.bak'");
-    assert_eq!(c.batch(log).errors(), [4214, 3013], "it is in another media set");
     ok(c, "BACKUP DATABASE d TO DISK = 'd.bak' WITH COPY_ONLY");
     assert_eq!(c.batch(log).errors(), [4214, 3013]);
+    ok(c, "BACKUP DATABASE d TO DISK = 'other.bak'");
     ok(c, "BACKUP DATABASE d TO DISK = 'd.bak'");
     ok(c, log);
-    // Of another media set, or another database.
+    // Of another chain, or another database.
     ok(c, "RESTORE DATABASE n FROM DISK = 'other.bak' WITH NORECOVERY");
     assert_eq!(restore(c, "LOG n FROM DISK = 'd.bak' WITH FILE = 3"), [4330, 3013]);
     assert_eq!(restore(c, "LOG none FROM DISK = 'd.bak' WITH FILE = 3"), [911, 3013]);
@@ -161,6 +176,38 @@ fn a_log_backup_needs_the_full_model_and_a_full_backup() {
     ok(c, "ALTER DATABASE d SET RECOVERY SIMPLE");
     assert_eq!(c.batch(log).errors(), [4208, 3013]);
     assert!(!served.data("d.db-tsql").exists());
+}
+
+#[test]
+fn log_backups_lie_on_other_media_than_their_full_backup() {
+    for encrypted in [false, true] {
+        let served = Served::new();
+        let mut client = served.client_in("d");
+        if encrypted {
+            ok(&mut client, ENCRYPT);
+            ok(&mut client, "ALTER DATABASE d SET ENCRYPTION ON; USE d");
+        }
+        let c = &mut client;
+        ok(c, "CREATE TABLE t (id int); USE master; ALTER DATABASE d SET RECOVERY FULL");
+        ok(c, "BACKUP DATABASE d TO DISK = 'full.bak'");
+        for (at, file) in ["one", "two", "one"].into_iter().enumerate() {
+            ok(c, &format!("INSERT d.dbo.t VALUES ({at}); BACKUP LOG d TO DISK = '{file}.bak'"));
+        }
+        ok(c, "RESTORE DATABASE d FROM DISK = 'full.bak' WITH REPLACE, NORECOVERY");
+        let log = |file: &str, at: u32| format!("LOG d FROM DISK = '{file}.bak' WITH FILE = {at}");
+        assert_eq!(restore(c, &log("two", 1)), [4305, 3013]);
+        assert_eq!(restore(c, &format!("{}, NORECOVERY", log("one", 1))), [0; 0]);
+        assert_eq!(restore(c, &format!("{}, NORECOVERY", log("one", 1))), [4326, 3013]);
+        assert_eq!(restore(c, &format!("{}, NORECOVERY", log("two", 1))), [0; 0]);
+        assert_eq!(restore(c, &log("one", 2)), [0; 0]);
+        assert_eq!(rows(c, "d"), 3);
+        let head = ok(c, "RESTORE HEADERONLY FROM DISK = 'two.bak'").values();
+        let one = ok(c, "RESTORE HEADERONLY FROM DISK = 'one.bak' WITH FILE = 1").values();
+        assert_eq!(head[0][13], one[0][14], "it begins where the one before ended");
+        ok(c, "RESTORE VERIFYONLY FROM DISK = 'two.bak'");
+        fs::remove_file(served.data("full.bak")).unwrap();
+        assert_eq!(restore(c, "VERIFYONLY FROM DISK = 'two.bak'"), [3189, 3013]);
+    }
 }
 
 #[test]

@@ -17,6 +17,9 @@ table! {
         "Cannot perform a differential backup for database \"{name}\", because a current \
         database backup does not exist. Perform a full database backup by reissuing BACKUP \
         DATABASE, omitting the WITH DIFFERENTIAL option.";
+    OptionConflict { option: &'static str, with: &'static str } = 3031, 16, 1, Statement,
+        "Option '{option}' conflicts with option(s) '{with}'. Remove the conflicting option and \
+        reissue the statement.";
     PlainMedia {} = 3095, 16, 1, Statement,
         "The backup cannot be performed because 'ENCRYPTION' was requested after the media was \
         formatted with an incompatible structure. To append to this media set, either omit \

@@ -404,13 +404,19 @@ impl Parser<'_> {
             position: None,
             replace: false,
             recovery: true,
+            conflicting: false,
             stop_at: None,
             checksum: None,
             stats_percent: None,
             moves: Vec::new(),
         };
         if self.eat("WITH") {
-            self.commas(|parser| parser.restore_option(&mut restore))?;
+            let mut recovery = false;
+            self.commas(|parser| {
+                recovery |= parser.is("RECOVERY");
+                parser.restore_option(&mut restore)
+            })?;
+            restore.conflicting = recovery && !restore.recovery;
         }
         Ok(Kind::Act(Action::Security(Security::Restore(Box::new(restore)))))
     }
@@ -419,7 +425,7 @@ impl Parser<'_> {
         let option = self.word()?;
         match option.as_str() {
             "REPLACE" => restore.replace = true,
-            "RECOVERY" => restore.recovery = true,
+            "RECOVERY" => {}
             "NORECOVERY" => restore.recovery = false,
             "STOPAT" => restore.stop_at = Some(self.equal_operand()?),
             "CHECKSUM" => restore.checksum = Some(true),

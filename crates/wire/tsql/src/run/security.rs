@@ -392,6 +392,7 @@ impl Run<'_> {
             position: maybe(&restore.position)?,
             replace: restore.replace,
             recovery: restore.recovery,
+            conflicting: restore.conflicting,
             stop_at: maybe(&restore.stop_at)?,
             checksum: restore.checksum,
             stats_percent: restore.stats_percent,

@@ -8,7 +8,7 @@ const MAX_DAYS: i64 = 36_500;
 
 /// Options for targets on an object store.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct StorageArgs {
+pub struct StorageArgs {
     /// On S3: lock each object for so many days, in which nobody can remove or replace it; the
     /// bucket must have been made for locks
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=MAX_DAYS))]
@@ -23,7 +23,7 @@ pub(crate) struct StorageArgs {
 
 /// Whether a lock can be ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LockMode {
+pub enum LockMode {
     /// By users with the right s3:BypassGovernanceRetention.
     Governance,
     /// By nobody.
@@ -31,13 +31,16 @@ pub(crate) enum LockMode {
 }
 
 impl StorageArgs {
-    pub(crate) fn storage(&self) -> Storage {
+    /// Returns the way in which objects are kept.
+    #[must_use]
+    pub fn storage(&self) -> Storage {
         storage(self.object_lock, self.object_lock_mode, self.storage_class.clone())
     }
 }
 
 /// Returns the way in which objects are kept.
-pub(crate) fn storage(days: Option<u32>, mode: LockMode, class: Option<String>) -> Storage {
+#[must_use]
+pub fn storage(days: Option<u32>, mode: LockMode, class: Option<String>) -> Storage {
     let compliance = mode == LockMode::Compliance;
     Storage { class, lock: days.map(|days| ObjectLock { days, compliance }) }
 }
@@ -46,7 +49,7 @@ pub(crate) fn storage(days: Option<u32>, mode: LockMode, class: Option<String>) 
 ///
 /// # Errors
 /// The fault, in words.
-pub(crate) fn days(number: i64) -> Result<u32, String> {
+pub fn days(number: i64) -> Result<u32, String> {
     let days = Some(number).filter(|number| (1..=MAX_DAYS).contains(number));
     days.and_then(|days| u32::try_from(days).ok())
         .ok_or_else(|| format!("{number} is no number of days from 1 to {MAX_DAYS}"))
@@ -56,6 +59,6 @@ pub(crate) fn days(number: i64) -> Result<u32, String> {
 ///
 /// # Errors
 /// The fault, in words.
-pub(crate) fn parse_lock_mode(text: &str) -> Result<LockMode, String> {
+pub fn parse_lock_mode(text: &str) -> Result<LockMode, String> {
     LockMode::from_str(text, true).map_err(|_| "it is neither governance nor compliance".to_owned())
 }

@@ -1,0 +1,158 @@
+//! Sets that stand on sets of other media: found among the media that are named, or where the
+//! history knows them. A set names its base by its id and the digest of its trailer, so a place
+//! that the history names wrongly gives an error and never another base.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use tdekit_backup_media::clean_text;
+
+use crate::media::base::{self, Wanted};
+use crate::operator::Operator;
+use crate::place::{Opened, Place, is_missing, open};
+use crate::remove::place_of;
+use crate::{Catalog, CatalogSet, Media, RunError};
+
+/// Most media sets that one chain is looked for in.
+const MOST: usize = 1000;
+
+/// Opens one media set, or several of which the last one is meant and the others have what its sets
+/// stand on. Those that are not named are taken from the history.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_chain(operator: &dyn Operator, places: &[Place]) -> Result<Opened, RunError> {
+    let mut opened = match open(places) {
+        Err(error @ RunError::OtherMedia { .. }) => {
+            let opened = open_several(places)?;
+            if !opened.media.uses_others() {
+                return Err(error);
+            }
+            opened
+        }
+        opened => opened?,
+    };
+    attach(operator, &mut opened.media);
+    Ok(opened)
+}
+
+fn open_several(places: &[Place]) -> Result<Opened, RunError> {
+    let mut groups: Vec<([u8; 16], Vec<Place>)> = Vec::new();
+    for place in places {
+        let id = open(std::slice::from_ref(place))?.media.id();
+        let at = groups.iter().position(|(other, _)| *other == id);
+        let (_, mut group) = at.map_or((id, Vec::new()), |at| groups.remove(at));
+        group.push(place.clone());
+        groups.push((id, group));
+    }
+    let (_, last) = groups.pop().ok_or(RunError::Internal("media of no place"))?;
+    let mut opened = open(&last)?;
+    for (_, group) in groups {
+        opened.media.add_other(open(&group)?.media);
+    }
+    Ok(opened)
+}
+
+/// Adds the media sets that the history knows to hold what sets of `media` stand on. A history that
+/// cannot be read adds none: reading the chain then names what is missing.
+pub fn attach(operator: &dyn Operator, media: &mut Media) {
+    let mut tried = BTreeSet::new();
+    if media.missing_base(&tried).is_none() {
+        return;
+    }
+    let known = known_sets(operator).unwrap_or_default();
+    while let Some(missing) = media.missing_base(&tried).filter(|_| tried.len() < MOST) {
+        tried.insert(missing);
+        let uuid = hex::encode(missing);
+        let found = known.iter().find(|set| set.backup_set_uuid == uuid);
+        if let Some(other) = found.and_then(|set| open_known(set).ok()) {
+            media.add_other(other);
+        }
+    }
+}
+
+/// Returns media sets beside `places` for a differential set or a log backup of a database: those
+/// that hold what the sets there stand on, or where nothing there is a base, those with the newest
+/// base that the history knows.
+///
+/// # Errors
+/// Those of `places`; `NoBase` if the newest base cannot be read.
+pub fn bases_for(
+    operator: &dyn Operator,
+    places: &[Place],
+    (path, name, database_id): (&Path, &str, Option<[u8; 16]>),
+    log: bool,
+) -> Result<Vec<Media>, RunError> {
+    let (shown, name) = (clean_text(&path.to_string_lossy()), clean_text(name));
+    let database_id = database_id.unwrap_or_default();
+    let wanted = Wanted { name: &name, database_id: &database_id, path: Some(&shown) };
+    match open(places) {
+        Ok(Opened { mut media, .. }) => {
+            attach(operator, &mut media);
+            if base::candidate(&media, wanted, log).is_some() {
+                return Ok(media.into_others());
+            }
+        }
+        // The engine reports an empty file.
+        Err(error) if is_missing(&error) || matches!(error, RunError::NotMedia { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    let is_base = |set: &&CatalogSet| {
+        (set.kind == "D" || log && set.kind == "L")
+            && !set.is_copy_only
+            && !set.is_stream
+            && set.database_name == name
+            && set.database_path == shown
+    };
+    let known = known_sets(operator).unwrap_or_default();
+    let Some(newest) = known.iter().rev().find(is_base) else { return Ok(Vec::new()) };
+    let mut found = open_known(newest).map_err(|error| {
+        let (position, uuid) = (newest.position, &newest.media_uuid);
+        let reason = format!("the newest one, set {position} of media set {uuid}: {error}");
+        RunError::NoBase { reason }
+    })?;
+    attach(operator, &mut found);
+    let mut others = found.take_others();
+    others.insert(0, found);
+    Ok(others)
+}
+
+/// Adds the media set that the history knows to hold this set, if it is in none yet.
+pub fn attach_set(operator: &dyn Operator, media: &mut Media, set_id: [u8; 16]) {
+    if media.all().flat_map(Media::sets).any(|set| set.set_id == set_id) {
+        return;
+    }
+    let (known, uuid) = (known_sets(operator).unwrap_or_default(), hex::encode(set_id));
+    let found = known.iter().find(|set| set.backup_set_uuid == uuid);
+    if let Some(other) = found.and_then(|set| open_known(set).ok()) {
+        media.add_other(other);
+        attach(operator, media);
+    }
+}
+
+fn known_sets(operator: &dyn Operator) -> Result<Vec<CatalogSet>, RunError> {
+    let dir = operator.access().dir()?;
+    let catalog = Catalog::open_existing(&dir)?;
+    catalog.map_or_else(|| Ok(Vec::new()), |catalog| catalog.sets(&crate::CatalogFilter::default()))
+}
+
+/// Opens the media set of a set that the history knows, at those of its places where it is.
+fn open_known(set: &CatalogSet) -> Result<Media, RunError> {
+    let mut failure = None;
+    let mut places = Vec::new();
+    for device in &set.devices {
+        let place = place_of(&device.physical_device_name);
+        match open(std::slice::from_ref(&place)) {
+            Ok(opened) if hex::encode(opened.media.id()) == set.media_uuid => places.push(place),
+            Ok(_) => {}
+            Err(error) => failure = Some(error),
+        }
+    }
+    match places.is_empty() {
+        false => Ok(open(&places)?.media),
+        true => Err(failure.unwrap_or_else(|| {
+            let reason = "it is at none of its places any more".to_owned();
+            RunError::NoBase { reason }
+        })),
+    }
+}

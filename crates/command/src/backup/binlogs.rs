@@ -1,0 +1,139 @@
+//! Archives of binary logs of MariaDB, which `mariadb archive` makes: one media set a log.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+
+use tdekit_backup_run::archive::{Archive, ArchivePlace};
+use tdekit_backup_run::place::{Opened, Place, is_missing};
+use tdekit_backup_run::retention::BINARY_LOG;
+use tdekit_backup_run::{Media, MediaSets, Root, RunError, SetInfo, SourceKind};
+
+use crate::error::CommandError;
+use crate::progress::Shown;
+
+/// The end of the names of the archive's files and objects.
+pub(crate) const SUFFIX: &str = ".binlog";
+
+/// Returns the description of the set of a log.
+#[cfg(feature = "mariadb")]
+pub(crate) fn description_of(bytes: u64) -> String {
+    format!("{BINARY_LOG}{bytes}")
+}
+
+/// Returns true if a media set holds the log of this name, and nothing else.
+#[cfg(feature = "mariadb")]
+pub(crate) fn is_log_named(media: &Media, name: &str) -> bool {
+    let whole = media.findings().is_empty();
+    matches!(media.sets(), [set] if whole && is_log(set) && set.name == name)
+}
+
+/// A binary log in an archive.
+pub(crate) struct HeldLog {
+    pub(crate) places: Vec<Place>,
+    pub(crate) opened: Opened,
+    /// The log's name.
+    pub(crate) name: String,
+    /// Length of the server's file in bytes.
+    #[cfg_attr(not(feature = "mariadb"), allow(dead_code))]
+    pub(crate) bytes: u64,
+}
+
+/// The binary logs of an archive, by their numbers, and what could not be read.
+pub(crate) struct Held {
+    pub(crate) logs: BTreeMap<u64, HeldLog>,
+    pub(crate) unreadable: Vec<String>,
+}
+
+/// Returns the archive of binary logs that arguments name, if they do.
+pub(crate) fn found(arguments: &[OsString]) -> Result<Option<Root>, CommandError> {
+    let [only] = arguments else { return Ok(None) };
+    let path = Path::new(only);
+    if path.is_dir() {
+        let named = |entry: fs::DirEntry| entry.file_name().to_string_lossy().ends_with(SUFFIX);
+        let mut entries =
+            fs::read_dir(path).map_err(|error| CommandError::io("read", path, error))?;
+        let any = entries.any(|entry| entry.is_ok_and(named));
+        return Ok(if any { Some(Root::of(only).map_err(CommandError::from)?) } else { None });
+    }
+    let place = Place::of(only);
+    let missing = matches!(place, Place::Object(_))
+        && place.source().err().is_some_and(|error| is_missing(&error));
+    if !missing || Archive::open(&ArchivePlace::of(only)).is_ok() {
+        return Ok(None);
+    }
+    let root = Root::of(only)?;
+    let any = MediaSets::find(&root, &Shown::default())?
+        .any(|(_, opened)| opened.media.sets().iter().any(is_log));
+    Ok(any.then_some(root))
+}
+
+fn is_log(set: &SetInfo) -> bool {
+    set.source == SourceKind::Stream && set.description.starts_with(BINARY_LOG)
+}
+
+/// Lists an archive.
+///
+/// # Errors
+/// Those of its place; `Usage` for two logs of one number.
+pub(crate) fn held(root: &Root) -> Result<Held, CommandError> {
+    let mut sets = MediaSets::find(root, &Shown::default())?;
+    let (mut logs, mut wrong) = (BTreeMap::new(), Vec::new());
+    for (places, opened) in sets.by_ref() {
+        let [set] = opened.media.sets() else {
+            wrong.extend(places.iter().map(Place::shown).filter(|it| is_named_as_log(it)));
+            continue;
+        };
+        let own = format!("{}{SUFFIX}", set.name);
+        let is_own = |name: &String| name.rsplit('/').next() == Some(own.as_str());
+        wrong.extend(
+            places.iter().map(Place::shown).filter(|it| is_named_as_log(it) && !is_own(it)),
+        );
+        let number = set.name.rsplit_once('.').and_then(|(_, digits)| digits.parse::<u64>().ok());
+        let Some(number) = number.filter(|_| is_log(set)) else { continue };
+        let length = set.description.strip_prefix(BINARY_LOG).and_then(|it| it.parse().ok());
+        let (name, bytes) = (set.name.clone(), length.unwrap_or(set.payload_bytes));
+        if let Some(HeldLog { name: other, .. }) =
+            logs.insert(number, HeldLog { places, opened, name: name.clone(), bytes })
+        {
+            let told = format!("{} holds two logs {number}: {other} and {name}", root.shown());
+            return Err(CommandError::usage(told));
+        }
+    }
+    let unreadable = sets.unreadable().iter();
+    let unreadable = unreadable.map(|it| format!("{}: {}", it.path.display(), it.error));
+    wrong.extend(sets.others().iter().filter(|it| is_named_as_log(it)).cloned());
+    let wrong = wrong.into_iter().map(|name| format!("{name} does not hold the log of its name"));
+    Ok(Held { logs, unreadable: unreadable.chain(wrong).collect() })
+}
+
+fn is_named_as_log(name: &str) -> bool {
+    name.ends_with(SUFFIX)
+}
+
+impl HeldLog {
+    pub(crate) fn set(&self) -> Option<&SetInfo> {
+        self.opened.media.sets().first()
+    }
+}
+
+/// Returns the ranges of numbers that lie between logs and are not there.
+pub(crate) fn gaps(numbers: impl Iterator<Item = u64>) -> Vec<(u64, u64)> {
+    let numbers: Vec<u64> = numbers.collect();
+    let pairs = numbers.windows(2).filter_map(|pair| match pair {
+        [a, b] if a + 1 < *b => Some((a + 1, b - 1)),
+        _ => None,
+    });
+    pairs.collect()
+}
+
+/// Describes such a range.
+pub(crate) fn gap_text((first, last): (u64, u64)) -> String {
+    format!("logs {first} to {last} are not in it: nothing is replayed across that")
+}
+
+/// Returns the error about an archive with a fault.
+pub(crate) fn damaged(root: &Root, reason: String) -> RunError {
+    RunError::Damaged { media: root.shown(), what: "the archive".to_owned(), reason }
+}

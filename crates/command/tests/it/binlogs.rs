@@ -1,0 +1,87 @@
+//! An archive of binary logs without a server: verified as a whole, and written out.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use crate::common::Place;
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// A store, and an archive with the logs of these numbers, as `mariadb archive` makes them.
+fn archive(numbers: &[u32]) -> (Place, PathBuf) {
+    let place = Place::with_store();
+    place.ok(["cert", "create", "Logs"]);
+    let logs = place.path("logs");
+    fs::create_dir(&logs).unwrap();
+    for number in numbers {
+        let input = place.secret_file("log", format!("log {number}").repeat(5000).as_bytes());
+        let bytes = fs::metadata(&input).unwrap().len();
+        let (name, to) = (format!("binlog.{number:06}"), object(&logs, *number));
+        let description = format!("MariaDB binary log of bytes: {bytes}");
+        let words = ["backup", "--stdin", "--name", &name, "--description", &description];
+        let mut command = place.command(words);
+        command.args(["--certificate", "Logs", "--to", text(&to)]);
+        let input = Stdio::from(fs::File::open(input).unwrap());
+        assert!(command.stdin(input).output().unwrap().status.success());
+    }
+    (place, logs)
+}
+
+fn object(logs: &Path, number: u32) -> PathBuf {
+    logs.join(format!("binlog.{number:06}.binlog"))
+}
+
+/// Expects the exit code and the verdict of `verify`, and returns its report.
+fn verdict(place: &Place, logs: &Path, code: i32, verdict: &str) -> serde_json::Value {
+    let run = place.run(["verify", text(logs), "--json"]);
+    assert_eq!(run.code, code, "{run:?}");
+    let report: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(report["verdict"], verdict, "{run:?}");
+    let shown = place.run(["verify", text(logs)]);
+    assert_eq!(shown.code, code, "{shown:?}");
+    let word = if verdict == "not_verified" { "not verified" } else { verdict };
+    assert!(shown.out.to_lowercase().contains(word), "{shown:?}");
+    report
+}
+
+#[test]
+fn an_archive_of_binary_logs_is_verified() {
+    let (mut place, logs) = archive(&[7, 8, 9]);
+    let report = verdict(&place, &logs, 0, "whole");
+    let names: Vec<_> = report["logs"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
+    assert_eq!(names, ["binlog.000007", "binlog.000008", "binlog.000009"]);
+    assert_eq!((&report["logs"][1]["ok"], &report["logs"][1]["number"]), (&true.into(), &8.into()));
+    place.fails(2, ["verify", text(&logs), "--position", "1"]);
+    assert_eq!(place.run(["verify", text(&logs), "--signed-by", "Other"]).code, 3);
+    place.ok(["verify", text(&logs), "--signed-by", "Logs"]);
+    // Flipped bits anywhere in an object, in turn.
+    let middle = object(&logs, 8);
+    let whole = fs::read(&middle).unwrap();
+    for at in (0..whole.len()).step_by(whole.len() / 23) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        fs::write(&middle, bytes).unwrap();
+        let report = verdict(&place, &logs, 4, "damaged");
+        let told = report.to_string();
+        assert!(told.contains("binlog.000008") || told.contains("logs 8 to 8"), "{at}: {told}");
+    }
+    // Another log in its place, something else, and nothing.
+    fs::copy(object(&logs, 7), &middle).unwrap();
+    verdict(&place, &logs, 4, "damaged");
+    fs::write(&middle, "nothing").unwrap();
+    verdict(&place, &logs, 4, "damaged");
+    fs::remove_file(&middle).unwrap();
+    let report = verdict(&place, &logs, 4, "damaged");
+    assert_eq!(report["missing"], serde_json::json!([[8, 8]]));
+    // Those at the beginning may be gone.
+    fs::remove_file(object(&logs, 7)).unwrap();
+    verdict(&place, &logs, 0, "whole");
+    place.ok(["restore", text(&logs), "--to", text(&place.path("out"))]);
+    // Without a key only structure and checksums are checked.
+    place.set("TDEKIT_PASSWORD", "");
+    verdict(&place, &logs, 6, "not_verified");
+    place.ok(["verify", text(&logs), "--checksums-only"]);
+}
