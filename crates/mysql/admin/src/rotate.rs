@@ -51,9 +51,13 @@ pub fn rotate(store: &KeyStore, client: &Client<'_>) -> Result<Outcome, MysqlErr
         client.rows("ALTER INSTANCE ROTATE BINLOG MASTER KEY")?;
     }
     let after = ids()?;
+    let uuid = client.rows("SELECT @@GLOBAL.server_uuid")?.into_iter().flatten().next();
+    let uuid = uuid.ok_or(MysqlError::Answer { what: "its UUID" })?;
+    // Other servers may have keys in the namespace; and the server keeps more there than keys.
     let made = |prefix: &str, what: &'static str| {
-        let new = after.difference(&before).filter(|id| id.starts_with(prefix));
-        match new.last() {
+        let numbered = |id: &&String| number_of(id, prefix, &uuid);
+        let new = after.difference(&before).filter(|id| numbered(id).is_some());
+        match new.max_by_key(numbered) {
             Some(id) => Ok(Some(id.clone())),
             None if !keys_checked => Ok(None),
             None => Err(MysqlError::NotStored { what, namespace: keyring.namespace.clone() }),
@@ -68,6 +72,12 @@ pub fn rotate(store: &KeyStore, client: &Client<'_>) -> Result<Outcome, MysqlErr
         namespace: keyring.namespace.clone(),
         keys_checked,
     })
+}
+
+/// Returns the number of a master key of the server with this UUID.
+fn number_of(id: &str, prefix: &str, uuid: &str) -> Option<u64> {
+    let rest = id.strip_prefix(prefix)?.strip_prefix(['-', '_'])?.strip_prefix(uuid)?;
+    rest.strip_prefix(['-', '_'])?.parse().ok()
 }
 
 /// Returns true if both are the same directory.
@@ -86,6 +96,16 @@ pub(crate) fn is_innodb_key(id: &str, uuid: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_else_the_server_keeps_is_not_a_master_key() {
+        let of = |id: &str| number_of(id, BINLOG, "ab-cd");
+        assert_eq!(of("MySQLReplicationKey_ab-cd_12"), Some(12));
+        for other in ["_ab-cd", "_ab-cd_last_purged", "_ab-cd_old", "_ab-ce_3", "_ab-cd_"] {
+            assert_eq!(of(&format!("{BINLOG}{other}")), None, "{other}");
+        }
+        assert_eq!(number_of("INNODBKey-ab-cd-3", INNODB, "ab-cd"), Some(3));
+    }
 
     #[test]
     fn a_servers_own_master_keys_are_known_by_its_uuid() {

@@ -1,13 +1,17 @@
 //! Questions to a server.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use component_keyring_tdekit::COMPONENT_NAME;
 use tdekit_mariadb_admin::Client;
 
 use crate::error::{MysqlError, failed};
+use crate::verify::format::{Page, REDO_BLOCK, REDO_HEADER_BLOCKS, RedoHeader, is_redo_block_at};
 
 /// MySQL's client.
 pub const CLIENT: &str = "mysql";
@@ -25,6 +29,9 @@ pub(crate) struct Keyring {
     pub(crate) store: String,
     pub(crate) namespace: String,
 }
+
+/// Time within which a server that has little to do makes a checkpoint.
+const CHECKPOINT_WAIT: Duration = Duration::from_secs(30);
 
 /// The settings by which a server encrypts what it writes, and what each encrypts.
 pub(crate) const SETTINGS: [(&str, &str); 4] = [
@@ -122,10 +129,60 @@ pub fn refuse_encrypted(client: &Client<'_>) -> Result<PathBuf, MysqlError> {
     if !undo.is_empty() {
         needs.push(format!("undo tablespaces that were encrypted: {}", undo.join(", ")));
     }
+    let mut redo = encrypted_redo(client, &data)?;
+    // Nothing else is in the way: the server soon makes a checkpoint.
+    let since = Instant::now();
+    while needs.is_empty() && !redo.is_empty() && since.elapsed() < CHECKPOINT_WAIT {
+        thread::sleep(CHECKPOINT_WAIT / 60);
+        redo = encrypted_redo(client, &data)?;
+    }
+    if !redo.is_empty() {
+        let names = redo.join(", ");
+        needs.push(format!(
+            "the redo log since the last checkpoint, which a recovery needs: {names}"
+        ));
+    }
     if !needs.is_empty() {
         return Err(MysqlError::StillNeeded { needs });
     }
     Ok(data)
+}
+
+/// Returns the files of the redo log with encrypted blocks that the server needs when it recovers
+/// from a crash now: those written since the last checkpoint, whatever the setting is by now.
+fn encrypted_redo(client: &Client<'_>, data: &Path) -> Result<Vec<String>, MysqlError> {
+    let home = client.rows("SELECT @@GLOBAL.innodb_log_group_home_dir")?.into_iter().flatten();
+    let home = home.into_iter().next().unwrap_or_default();
+    let directory = data.join(home).join("#innodb_redo");
+    let mut logs = Vec::new();
+    for entry in fs::read_dir(&directory).map_err(failed("read", &directory))? {
+        let path = entry.map_err(failed("read", &directory))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.ends_with("_tmp") {
+            continue;
+        }
+        match fs::read(&path) {
+            Ok(bytes) => {
+                logs.extend(RedoHeader::read(&bytes).map(|header| (name, header, bytes)));
+            }
+            // The server has taken it away meanwhile.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(failed("read", &path)(error)),
+        }
+    }
+    let checkpoint = logs.iter().map(|(_, header, _)| header.checkpoint_lsn).max().unwrap_or(0);
+    logs.retain(|(_, header, bytes)| {
+        let blocks = bytes.chunks_exact(REDO_BLOCK).skip(REDO_HEADER_BLOCKS);
+        let mut placed = (header.start_lsn..).step_by(REDO_BLOCK).zip(blocks);
+        placed.any(|(lsn, block)| {
+            lsn + REDO_BLOCK as u64 > checkpoint
+                && is_redo_block_at(block, lsn)
+                && Page::of_redo_block(block) == Page::Encrypted
+        })
+    });
+    let mut names: Vec<_> = logs.into_iter().map(|(name, ..)| name).collect();
+    names.sort();
+    Ok(names)
 }
 
 /// Returns the files of undo tablespaces whose header has a key. The server says that they are in

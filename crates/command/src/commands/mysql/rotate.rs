@@ -37,5 +37,12 @@ pub(crate) fn run(args: &RotateArgs, global: &GlobalArgs) -> Result<(), CommandE
             output::line(format_args!("New master key of {what}: {key}"))?;
         }
     }
-    Ok(output::line("Old keys stay: backups, and binary logs of before, need them.")?)
+    output::line("InnoDB's old keys stay: backups of before need them.")?;
+    if outcome.binlog_key.is_some() {
+        output::line(
+            "MySQL removes the old key of binary logs: copies of logs made before cannot be opened \
+             by it any more; copy them anew.",
+        )?;
+    }
+    Ok(())
 }

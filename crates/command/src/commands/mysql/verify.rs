@@ -25,7 +25,9 @@ pub(crate) struct VerifyArgs {
 /// Checks a server's files. It needs no key; with a key store, the names of master keys are looked
 /// up there.
 pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandError> {
-    let store = match session::store_dir(global).is_ok_and(|dir| dir.is_dir()) {
+    // A store that was named must be there.
+    let is_named = global.store.is_some();
+    let store = match is_named || session::store_dir(global).is_ok_and(|dir| dir.is_dir()) {
         true => Some(session::open_store(global)?),
         false => None,
     };

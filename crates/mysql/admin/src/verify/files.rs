@@ -16,10 +16,14 @@ pub(super) struct Files {
     pub(super) temporary: Vec<PathBuf>,
     /// Files of the redo log.
     pub(super) redo: Vec<PathBuf>,
+    /// Spare files of the redo log, which may hold what it had before.
+    pub(super) spare_redo: Vec<PathBuf>,
     /// Files of the doublewrite buffer.
     pub(super) doublewrite: Vec<PathBuf>,
     /// Binary logs and relay logs.
     pub(super) logs: Vec<PathBuf>,
+    /// Links, which are not followed, though the server follows them.
+    pub(super) links: Vec<PathBuf>,
 }
 
 /// Searches a data directory and the directories in it. Links are not followed; tables in other
@@ -39,6 +43,8 @@ pub(super) fn find(data: &Path) -> Result<Files, MysqlError> {
                 left.push(entry.path());
             } else if kind.is_file() {
                 files.take(entry.path());
+            } else if kind.is_symlink() {
+                files.links.push(entry.path());
             }
         }
     }
@@ -47,6 +53,8 @@ pub(super) fn find(data: &Path) -> Result<Files, MysqlError> {
         &mut files.system,
         &mut files.temporary,
         &mut files.redo,
+        &mut files.spare_redo,
+        &mut files.links,
         &mut files.doublewrite,
         &mut files.logs,
     ] {
@@ -65,6 +73,7 @@ impl Files {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let extension = path.extension().unwrap_or_default().to_string_lossy().into_owned();
         let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+        let is_spare = |name: &str| name.strip_prefix("#ib_redo").is_some_and(is_number);
         let numbered = |word: &str| name.strip_prefix(word).is_some_and(is_number);
         let kind = match extension.as_str() {
             "ibd" | "ibu" => &mut self.tablespaces,
@@ -73,8 +82,8 @@ impl Files {
             _ if numbered("undo_") => &mut self.tablespaces,
             _ if numbered("ibdata") => &mut self.system,
             _ if numbered("ibtmp") => &mut self.temporary,
-            // Spare files of the log end in `_tmp`.
             _ if numbered("#ib_redo") => &mut self.redo,
+            _ if name.strip_suffix("_tmp").is_some_and(is_spare) => &mut self.spare_redo,
             // `binlog.000001`, `HOST-relay-bin.000001`, whatever their names are.
             number if number.len() >= 6 && is_number(number) => &mut self.logs,
             _ => return,
@@ -110,6 +119,7 @@ mod tests {
             "app/t.sdi",
         ];
         all.iter().for_each(|name| fs::write(dir.path().join(name), "x").unwrap());
+        std::os::unix::fs::symlink("/nowhere", dir.path().join("elsewhere")).unwrap();
         let found = find(dir.path()).unwrap();
         let names = |paths: &[PathBuf]| -> Vec<String> {
             let short = |path: &PathBuf| path.strip_prefix(dir.path()).unwrap().to_owned();
@@ -120,6 +130,8 @@ mod tests {
         assert_eq!(names(&found.system), ["ibdata1"]);
         assert_eq!(names(&found.temporary), ["#innodb_temp/temp_1.ibt", "ibtmp1"]);
         assert_eq!(names(&found.redo), ["#innodb_redo/#ib_redo7"]);
+        assert_eq!(names(&found.spare_redo), ["#innodb_redo/#ib_redo8_tmp"]);
+        assert_eq!(names(&found.links), ["elsewhere"]);
         assert_eq!(names(&found.logs), ["bin.000001"]);
         assert_eq!(found.doublewrite.len(), 1);
         assert_eq!(doublewrite_page_size(&found.doublewrite[0]), Some(16_384));

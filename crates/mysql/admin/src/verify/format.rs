@@ -12,6 +12,8 @@ pub const SMALLEST_PAGE: usize = 1024;
 pub const REDO_BLOCK: usize = 512;
 /// Blocks at the start of a file of the redo log that are its header.
 pub const REDO_HEADER_BLOCKS: usize = 4;
+/// The block of that header with the log's key (`LOG_ENCRYPTION`).
+const REDO_KEY: Range<usize> = 2 * REDO_BLOCK..3 * REDO_BLOCK;
 /// Length of the start of a binary log that [`BinaryLog::read`] needs.
 pub const BINARY_LOG_HEAD: usize = 512;
 
@@ -140,6 +142,44 @@ impl BinaryLog {
     }
 }
 
+/// Returns the name of the master key that wraps the redo log's key, by the header of one of its
+/// files, [`REDO_HEADER_BLOCKS`] blocks. `None` if its blocks are in the clear.
+#[must_use]
+pub fn redo_master_key(header: &[u8]) -> Option<String> {
+    header.get(REDO_KEY).and_then(master_key)
+}
+
+/// A header of the redo log (`log0constants.h`): the position of the file's first block, and the
+/// newest checkpoint that it knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RedoHeader {
+    /// The LSN of the first block behind the header.
+    pub start_lsn: u64,
+    /// The LSN from which the server recovers.
+    pub checkpoint_lsn: u64,
+}
+
+impl RedoHeader {
+    /// Reads a header of [`REDO_HEADER_BLOCKS`] blocks; `None` if it is shorter.
+    #[must_use]
+    pub fn read(header: &[u8]) -> Option<Self> {
+        let long = |at: usize| Some(u64::from_be_bytes(header.get(at..at + 8)?.try_into().ok()?));
+        // Checkpoints are written to the second and the fourth block in turn.
+        let checkpoint_lsn = long(REDO_BLOCK + 8)?.max(long(3 * REDO_BLOCK + 8)?);
+        Some(Self { start_lsn: long(8)?, checkpoint_lsn })
+    }
+}
+
+/// Returns true if a block of the redo log is the one at an LSN, and not from an earlier use of the
+/// file.
+#[must_use]
+pub fn is_redo_block_at(block: &[u8], lsn: u64) -> bool {
+    const NUMBERS: u64 = 1 << 30;
+    let wanted = 1 + lsn / REDO_BLOCK as u64 % NUMBERS;
+    // The highest bit marks the first block of a write.
+    number(block, 0..4).is_some_and(|own| u64::from(own & (u32::MAX >> 1)) == wanted)
+}
+
 /// Returns the name of the master key that wraps a tablespace's key: magic, the key's number, and,
 /// but in the first version, the server's UUID.
 fn master_key(page: &[u8]) -> Option<String> {
@@ -164,6 +204,16 @@ mod tests {
     use super::*;
 
     const UUID: &str = "5b1e3d0a-8a3c-11f0-9d53-0242ac110002";
+
+    #[test]
+    fn the_redo_logs_key_is_in_its_third_block() {
+        let mut header = vec![0; REDO_BLOCK * REDO_HEADER_BLOCKS];
+        assert_eq!(redo_master_key(&header), None);
+        let info = [b"lCC", &1_u32.to_be_bytes()[..], UUID.as_bytes()].concat();
+        header[1072..1072 + info.len()].copy_from_slice(&info);
+        assert_eq!(redo_master_key(&header), Some(format!("INNODBKey-{UUID}-1")));
+        assert_eq!(redo_master_key(&header[..1100]), None);
+    }
 
     fn first_page(flags: u32, key: bool) -> Vec<u8> {
         let mut page = vec![0; USUAL_PAGE];

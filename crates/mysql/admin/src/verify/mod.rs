@@ -15,6 +15,7 @@ use tdekit_key_store::KeyStore;
 use self::files::{Files, find};
 use self::format::{
     BINARY_LOG_HEAD, BinaryLog, Page, REDO_BLOCK, REDO_HEADER_BLOCKS, SMALLEST_PAGE, Space,
+    redo_master_key,
 };
 use crate::error::{MysqlError, failed};
 
@@ -41,7 +42,7 @@ pub struct Checked {
 pub struct CheckedFile {
     /// Its path below the data directory.
     pub file: String,
-    /// `tablespace`, `redo log`, `binary log`, `doublewrite`.
+    /// `tablespace`, `redo log`, `spare redo log`, `binary log`, `doublewrite`.
     pub kind: &'static str,
     /// True if its header says that it is encrypted.
     pub encrypted: bool,
@@ -86,10 +87,12 @@ pub fn verify(data: &Path, how: &Verify<'_>) -> Result<Checked, MysqlError> {
     if found.tablespaces.is_empty() {
         return Err(MysqlError::NoData { path: data.to_owned() });
     }
-    let mut check = Check { data, how, spaces: BTreeMap::new(), report: Checked::default() };
+    let (spaces, report) = (BTreeMap::new(), Checked::default());
+    let mut check = Check { data, how, spaces, is_redo_encrypted: false, report };
     check.report.data_directory = data.display().to_string();
     found.tablespaces.iter().try_for_each(|path| check.tablespace(path))?;
     found.redo.iter().try_for_each(|path| check.redo(path))?;
+    found.spare_redo.iter().try_for_each(|path| check.spare_redo(path))?;
     found.doublewrite.iter().try_for_each(|path| check.doublewrite(path))?;
     found.logs.iter().try_for_each(|path| check.binary_log(path))?;
     check.keys()?;
@@ -105,6 +108,7 @@ struct Check<'a> {
     how: &'a Verify<'a>,
     /// Whether the tablespace of each number is encrypted.
     spaces: BTreeMap<u32, bool>,
+    is_redo_encrypted: bool,
     report: Checked,
 }
 
@@ -167,7 +171,9 @@ impl Check<'_> {
     fn redo(&mut self, path: &Path) -> Result<(), MysqlError> {
         let mut file = File::open(path).map_err(failed("open", path))?;
         let mut header = vec![0; REDO_BLOCK * REDO_HEADER_BLOCKS];
-        fill(&mut file, &mut header, path)?;
+        if fill(&mut file, &mut header, path)? < header.len() {
+            self.finding(path, "damaged", "it ends within the header of a redo log");
+        }
         let mut tally = Tally::default();
         let seen = |block: &[u8]| tally.take(REDO_HEADER_BLOCKS as u64, Page::of_redo_block(block));
         each(&mut file, path, REDO_BLOCK, seen)?;
@@ -179,7 +185,22 @@ impl Check<'_> {
             let what = if tally.encrypted > 0 { "clear" } else { "plain" };
             self.finding(path, what, message);
         }
-        self.list(path, ("redo log", tally.encrypted > 0, None), &tally);
+        let key = redo_master_key(&header).filter(|_| tally.encrypted > 0);
+        self.is_redo_encrypted |= tally.encrypted > 0;
+        self.list(path, ("redo log", tally.encrypted > 0, key), &tally);
+        Ok(())
+    }
+
+    /// A spare file of the redo log keeps its old blocks until the server writes over them.
+    fn spare_redo(&mut self, path: &Path) -> Result<(), MysqlError> {
+        let mut file = File::open(path).map_err(failed("open", path))?;
+        let mut tally = Tally::default();
+        each(&mut file, path, REDO_BLOCK, |block| tally.take(0, Page::of_redo_block(block)))?;
+        if tally.clear > 0 && (self.is_redo_encrypted || !self.how.allow_plain) {
+            let message = format!("{} old blocks of the redo log are in the clear", tally.clear);
+            self.finding(path, "clear", message);
+        }
+        self.list(path, ("spare redo log", tally.encrypted > 0, None), &tally);
         Ok(())
     }
 
@@ -291,6 +312,12 @@ impl Check<'_> {
         }
         if !found.temporary.is_empty() {
             left.push(format!("{}: temporary tablespaces", names(&found.temporary)));
+        }
+        if !found.links.is_empty() {
+            left.push(format!("{}: links, which are not followed", names(&found.links)));
+        }
+        if found.redo.is_empty() {
+            left.push("the redo log: it is elsewhere, or gone".to_owned());
         }
         left.push("whether pages open: no key was used, and MySQL's pages have no seal".to_owned());
         self.report.not_checked.extend(left);
