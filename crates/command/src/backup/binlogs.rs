@@ -16,10 +16,13 @@ use crate::progress::Shown;
 /// The end of the names of the archive's files and objects.
 pub(crate) const SUFFIX: &str = ".binlog";
 
+/// Between the length and the beginning of a log.
+const BEGINS: &str = ", first event: ";
+
 /// Returns the description of the set of a log.
 #[cfg(feature = "mariadb")]
-pub(crate) fn description_of(bytes: u64) -> String {
-    format!("{BINARY_LOG}{bytes}")
+pub(crate) fn description_of(bytes: u64, begins: &str) -> String {
+    format!("{BINARY_LOG}{bytes}{BEGINS}{begins}")
 }
 
 /// Returns true if a media set holds the log of this name, and nothing else.
@@ -38,6 +41,9 @@ pub(crate) struct HeldLog {
     /// Length of the server's file in bytes.
     #[cfg_attr(not(feature = "mariadb"), allow(dead_code))]
     pub(crate) bytes: u64,
+    /// The beginning of the server's file.
+    #[cfg_attr(not(feature = "mariadb"), allow(dead_code))]
+    pub(crate) begins: Option<String>,
 }
 
 /// The binary logs of an archive, by their numbers, and what could not be read.
@@ -92,10 +98,14 @@ pub(crate) fn held(root: &Root) -> Result<Held, CommandError> {
         );
         let number = set.name.rsplit_once('.').and_then(|(_, digits)| digits.parse::<u64>().ok());
         let Some(number) = number.filter(|_| is_log(set)) else { continue };
-        let length = set.description.strip_prefix(BINARY_LOG).and_then(|it| it.parse().ok());
-        let (name, bytes) = (set.name.clone(), length.unwrap_or(set.payload_bytes));
+        let described = set.description.strip_prefix(BINARY_LOG).unwrap_or_default();
+        let (length, begins) = match described.split_once(BEGINS) {
+            Some((length, begins)) => (length, Some(begins.to_owned())),
+            None => (described, None),
+        };
+        let (name, bytes) = (set.name.clone(), length.parse().unwrap_or(set.payload_bytes));
         if let Some(HeldLog { name: other, .. }) =
-            logs.insert(number, HeldLog { places, opened, name: name.clone(), bytes })
+            logs.insert(number, HeldLog { places, opened, name: name.clone(), bytes, begins })
         {
             let told = format!("{} holds two logs {number}: {other} and {name}", root.shown());
             return Err(CommandError::usage(told));

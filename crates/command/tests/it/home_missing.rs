@@ -75,7 +75,7 @@ const COMMANDS: &[(&str, &str, i32)] = &[
     ("mysql status", "", 3),
     ("mysql rotate", "--socket none.sock", 3),
     ("mysql keys", "", 3),
-    ("mysql verify", "--datadir .", 1),
+    ("mysql verify", "--datadir .", 3),
     ("mysql rewrap", "--certificate AppCert", 3),
     ("mysql migrate", "--from keyring_file --file app.db --certificate AppCert", 3),
     ("serve", "app.db --listen 127.0.0.1:0", 2),

@@ -243,3 +243,36 @@ fn the_next_run_finishes_what_a_killed_one_began() {
     assert!(images > 20 && finished > 0 && untouched > 0);
     place.ok(["restore", "media/z.bak", "--to", "r.db", "--check"]);
 }
+
+/// A disk that is not mounted does not make the sets on it forgotten.
+#[test]
+fn a_base_of_log_sets_that_are_out_of_reach_is_kept() {
+    let place = Place::with_store();
+    for directory in ["g", "h"] {
+        fs::create_dir(place.path(directory)).unwrap();
+    }
+    crate::databases::fill(&place.path("a.db"), 5);
+    let change = || {
+        let db = rusqlite::Connection::open(place.path("a.db")).unwrap();
+        db.execute_batch("CREATE TABLE IF NOT EXISTS more(n); INSERT INTO more VALUES (1)")
+            .unwrap();
+    };
+    place.ok(["backup", "a.db", "--to", "g/f1.bak"]);
+    change();
+    place.ok(["backup", "a.db", "--log", "--to", "h/l1.bak"]);
+    change();
+    place.ok(["backup", "a.db", "--to", "g/f2.bak"]);
+    let prune = || place.ok(["prune", "g", "--keep-last", "1"]);
+    fs::rename(place.path("h"), place.path("away")).unwrap();
+    prune();
+    fs::create_dir(place.path("h")).unwrap();
+    prune();
+    fs::remove_dir(place.path("h")).unwrap();
+    fs::rename(place.path("away"), place.path("h")).unwrap();
+    place.ok(["restore", "h/l1.bak", "--to", "r.db"]);
+    // It was removed, and its directory is there.
+    fs::write(place.path("h/other"), "").unwrap();
+    fs::remove_file(place.path("h/l1.bak")).unwrap();
+    prune();
+    assert!(!place.path("g/f1.bak").exists() && place.path("g/f2.bak").exists());
+}

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, PipeReader, Write, pipe};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{JoinHandle, spawn};
@@ -18,6 +19,9 @@ pub struct BinaryLog {
     pub name: String,
     /// Its length in bytes.
     pub bytes: u64,
+    /// Its first event's header, hexadecimal, without the flags, which change when it is closed:
+    /// the time and the server that began it. `None` if it is not known.
+    pub begins: Option<String>,
 }
 
 impl BinaryLog {
@@ -66,7 +70,8 @@ impl BinaryLogs {
             .iter()
             .map(|row| {
                 let [name, bytes, ..] = &row[..] else { return None };
-                let log = BinaryLog { name: name.clone(), bytes: bytes.parse().ok()? };
+                let bytes = bytes.parse().ok()?;
+                let log = BinaryLog { name: name.clone(), bytes, begins: None };
                 log.number().map(|_| log)
             })
             .collect();
@@ -103,11 +108,35 @@ impl BinaryLogs {
             let (here, there) = (same.bytes, last.bytes);
             return other(format!("{} has {here} bytes here and {there} there", last.name));
         }
+        if let (Some(begins), true) = (&last.begins, closed.iter().any(|log| log.name == last.name))
+            && self.begins(&last.name)? != *begins
+        {
+            return other(format!("{} was begun at another time, or by another server", last.name));
+        }
         let logs: Vec<_> =
             closed.iter().filter(|log| log.number().is_some_and(|it| it > due)).collect();
         let first = logs.first().and_then(|log| log.number()).unwrap_or(number);
         let gap = (first > due + 1).then_some((due + 1, first - 1));
         Ok(Due { gap, logs })
+    }
+}
+
+impl BinaryLogs {
+    /// Reads the beginning of a log; see [`BinaryLog::begins`]. It is in the clear in encrypted
+    /// logs, too.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn begins(&self, name: &str) -> Result<String, MariadbError> {
+        /// Length of the magic before the first event (`log_event.h`).
+        const MAGIC: u64 = 4;
+        const HEADER_WITHOUT_FLAGS: usize = 17;
+        let path = self.directory.join(name);
+        let mut header = [0; HEADER_WITHOUT_FLAGS];
+        File::open(&path)
+            .and_then(|file| file.read_exact_at(&mut header, MAGIC))
+            .map_err(failed("read", &path))?;
+        Ok(hex::encode(header))
     }
 }
 
@@ -189,7 +218,7 @@ mod tests {
     use super::*;
 
     fn log(name: &str, bytes: u64) -> BinaryLog {
-        BinaryLog { name: name.to_owned(), bytes }
+        BinaryLog { name: name.to_owned(), bytes, begins: None }
     }
 
     fn server(first: u64, last: u64) -> BinaryLogs {

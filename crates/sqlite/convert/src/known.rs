@@ -57,10 +57,13 @@ pub fn unread_list(store: &Store<'_>) -> Option<(PathBuf, DatabaseError)> {
 pub fn lost_in(directory: &Path, store: &Store<'_>) -> Vec<PathBuf> {
     let Some(resolved) = resolved_path(directory) else { return Vec::new() };
     let is_one = resolved.is_dir();
-    // Where a link has taken the directory's place, the store knows what was there before.
+    // Where a link has taken the directory's place, the store knows what was there before: by the
+    // directory's name, or by that name in the resolved directory above.
     let named = std::path::absolute(directory).unwrap_or_else(|_| resolved.clone());
+    let named_in = in_directory(directory).unwrap_or_else(|| resolved.clone());
     let is_in = |path: &Path, of: &Path| path.starts_with(of) && (is_one || path != of);
-    let is_below = |path: &Path| is_in(path, &resolved) || is_in(path, &named);
+    let is_below =
+        |path: &Path| is_in(path, &resolved) || is_in(path, &named) || is_in(path, &named_in);
     let below = store.known.keys().filter(|path| is_below(path));
     below.filter(|path| is_lost(path)).cloned().collect()
 }

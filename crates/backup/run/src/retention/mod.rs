@@ -8,7 +8,9 @@ mod apply;
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
 
 use serde::Serialize;
 use tdekit_sqlite_convert::{Watch, go_on};
@@ -306,12 +308,21 @@ impl Candidates<'_> {
     }
 }
 
+/// Returns true if a file was removed, rather than being out of reach: its directory has others. An
+/// unmounted disk leaves an empty directory, or none.
+fn was_removed(path: &Path) -> bool {
+    let is_absent = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
+    let others = path.parent().and_then(|directory| fs::read_dir(directory).ok());
+    fs::symlink_metadata(path).is_err_and(is_absent)
+        && others.is_some_and(|mut others| others.next().is_some())
+}
+
 /// Returns the sets that sets in other places stand on, as far as the history knows these and they
-/// are still there.
+/// were not removed.
 fn needed_elsewhere(catalog: &Catalog, root: &Root) -> Result<BTreeSet<SetId>, RunError> {
     let is_there =
         |device: &CatalogDevice| match crate::remove::place_of(&device.physical_device_name) {
-            Place::File(path) => path.exists(),
+            Place::File(path) => !was_removed(&path),
             Place::Object(_) | Place::Standard => true,
         };
     let all = catalog.sets(&CatalogFilter::default())?;

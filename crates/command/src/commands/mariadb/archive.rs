@@ -174,7 +174,8 @@ impl<'a> Shipper<'a> {
             output::warning(format_args!("{told}"));
         }
         let last = logs.into_values().next_back();
-        let last = last.map(|log| BinaryLog { name: log.name, bytes: log.bytes });
+        let last =
+            last.map(|log| BinaryLog { name: log.name, bytes: log.bytes, begins: log.begins });
         Ok(Self {
             args,
             global,
@@ -217,8 +218,9 @@ impl<'a> Shipper<'a> {
             if stop_flag().load(Ordering::Relaxed) {
                 return Ok(());
             }
-            self.ship_log(&server.directory.join(&log.name), log)?;
-            self.last = Some(log.clone());
+            let log = BinaryLog { begins: Some(server.begins(&log.name)?), ..log.clone() };
+            self.ship_log(&server.directory.join(&log.name), &log)?;
+            self.last = Some(log);
         }
         Ok(())
     }
@@ -254,7 +256,7 @@ impl<'a> Shipper<'a> {
                 path: path.to_string_lossy().into_owned(),
                 host: host(),
                 user: user(),
-                description: description_of(log.bytes),
+                description: description_of(log.bytes, log.begins.as_deref().unwrap_or_default()),
                 program: program(),
             },
             ..BackupJob::new(Source::Stream(StreamSource { reader: Box::new(reader) }))

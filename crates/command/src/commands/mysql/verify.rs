@@ -26,7 +26,8 @@ pub(crate) struct VerifyArgs {
 /// up there.
 pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     // A store that was named must be there.
-    let is_named = global.store.is_some();
+    let home = std::env::var_os("TDEKIT_HOME").filter(|home| !home.is_empty());
+    let is_named = global.store.is_some() || home.is_some();
     let store = match is_named || session::store_dir(global).is_ok_and(|dir| dir.is_dir()) {
         true => Some(session::open_store(global)?),
         false => None,
