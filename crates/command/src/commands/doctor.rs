@@ -45,6 +45,11 @@ pub(crate) fn run(args: &DoctorArgs, global: &GlobalArgs) -> Result<(), CommandE
     heed_signals();
     let store = lazy_store(global, session::open_unlocked_store);
     let Wanted { paths, plain, unread } = wanted(&args.database, &store);
+    if paths.is_empty() && unread.is_empty() && plain == 0 {
+        let named: Vec<_> = args.database.iter().map(|path| path.display().to_string()).collect();
+        let reason = format!("no database that tdekit knows is in {}", named.join(", "));
+        return Err(CommandError::Nothing { reason });
+    }
     let mut listed = Vec::new();
     let examined = paths.into_iter().map(|path| one(path, &store));
     let unread = unread.into_iter().map(|(path, error)| Ok(Listed::failed(path, &error)));

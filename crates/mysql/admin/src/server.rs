@@ -111,6 +111,14 @@ pub fn refuse_encrypted(client: &Client<'_>) -> Result<PathBuf, MysqlError> {
             needs.push(format!("{name}, which encrypts {what}"));
         }
     }
+    let names = SETTINGS.map(|(name, _)| format!("'{name}'")).join(", ");
+    let persisted = client.rows(&format!(
+        "SELECT VARIABLE_NAME FROM performance_schema.persisted_variables \
+         WHERE VARIABLE_VALUE IN ('ON', '1') AND VARIABLE_NAME IN ({names}) ORDER BY 1"
+    ))?;
+    for name in persisted.into_iter().flatten() {
+        needs.push(format!("{name}, which is persisted for the next start"));
+    }
     let logs = binary_logs(client)?;
     let encrypted = logs.iter().filter(|(_, encrypted)| *encrypted).count();
     if encrypted > 0 {

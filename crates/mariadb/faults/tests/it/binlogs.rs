@@ -112,21 +112,25 @@ fn closed_logs_are_shipped_once_and_a_gap_is_told() {
     assert!(run.err.contains("nothing is replayed across that"), "{}", run.err);
     damage_is_refused(&rig, &logs, &shipped);
     damaged_next(&rig, &server, &logs);
-    // Logs of the same names and lengths that were begun at another time are not mixed in.
-    let again = rig.path("again");
-    server.sql("RESET MASTER; FLUSH BINARY LOGS").unwrap();
-    let run = rig.run_tdekit(&archive(&socket, &again, &["--once"]));
-    assert_eq!(run.code, 0, "{}", run.err);
-    std::thread::sleep(std::time::Duration::from_millis(1100));
-    server.sql("RESET MASTER; FLUSH BINARY LOGS; FLUSH BINARY LOGS").unwrap();
-    let run = rig.run_tdekit(&archive(&socket, &again, &["--once"]));
-    assert!(run.code == 1 && run.err.contains("another time"), "{}", run.err);
+    logs_begun_anew_are_told_apart(&rig, &server, &socket);
     // The server begins anew: nothing is mixed.
     server.sql("RESET MASTER; FLUSH BINARY LOGS").unwrap();
     let run = rig.run_tdekit(&archive(&socket, &logs, &["--once"]));
     assert_eq!(run.code, 1, "{}", run.err);
     assert!(run.err.contains("begun anew"), "{}", run.err);
     server.stop().unwrap();
+}
+
+/// Logs of the same names and lengths that were begun at another time are not mixed in.
+fn logs_begun_anew_are_told_apart(rig: &Rig, server: &Server, socket: &str) {
+    let again = rig.path("again");
+    server.sql("RESET MASTER; FLUSH BINARY LOGS").unwrap();
+    let run = rig.run_tdekit(&archive(socket, &again, &["--once"]));
+    assert_eq!(run.code, 0, "{}", run.err);
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    server.sql("RESET MASTER; FLUSH BINARY LOGS; FLUSH BINARY LOGS").unwrap();
+    let run = rig.run_tdekit(&archive(socket, &again, &["--once"]));
+    assert!(run.code == 1 && run.err.contains("another time"), "{}", run.err);
 }
 
 /// Has the server remove the logs before this one: it keeps those that InnoDB has not settled yet.

@@ -212,6 +212,10 @@ fn a_decrypted_server_is_left_and_starts_without_the_component() {
     let with_log = |on| format!("SET GLOBAL innodb_redo_log_encrypt={on}; {insert}");
     server.sql(&format!("{}; {}", with_log("ON"), with_log("OFF"))).unwrap();
     server.sql("DELETE FROM app.t WHERE text = 'more'").unwrap();
+    server.sql("SET PERSIST_ONLY binlog_encryption=ON").unwrap();
+    let refused = run(&keys, &words);
+    assert!(refused.code != 0 && refused.err.contains("persisted"), "{}", refused.err);
+    server.sql("RESET PERSIST").unwrap();
     let told = ok(&keys, &words);
     assert!(told.contains("Removed") && told.contains("tdekit-keys"), "{told}");
     server.kill().unwrap();
