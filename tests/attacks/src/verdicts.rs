@@ -21,6 +21,16 @@ const BY_A_PIPE: [(&str, &[&str]); 5] = [
     ("home/uses.json", &["cert", "list"]),
 ];
 
+/// Commands that cannot do what they are asked, each with the word of its error. None needs a
+/// secret to know that.
+const IN_VAIN: [(&[&str], &str); 5] = [
+    (&["status", "nosuch.db"], "nosuch.db"),
+    (&["doctor", "nosuch.db"], "nosuch.db"),
+    (&["rotate", "nosuch.db"], "nosuch.db"),
+    (&["encrypt", "app.db", "--certificate", CERTIFICATE], "encrypted"),
+    (&["decrypt", "notes.txt"], "notes.txt"),
+];
+
 /// Returns all of them, in one place.
 ///
 /// # Errors
@@ -49,6 +59,17 @@ pub(crate) fn attacks(place: &Place) -> Result<Vec<Attack<'_>>> {
         Attack::new("a pipe in the place of a file of ours", move |rng| {
             let (name, words) = BY_A_PIPE[rng.usize(..BY_A_PIPE.len())];
             piped(place, name, words)
+        }),
+        Attack::new("a command in vain: one error with its cause", move |rng| {
+            let (words, cause) = IN_VAIN[rng.usize(..IN_VAIN.len())];
+            let mut command = place.command("tdekit");
+            let ended = ended(command.env_remove("TDEKIT_PASSWORD"), words)?;
+            let errors = ended.stderr.matches("error:").count();
+            let told = format!("{}{}", ended.stdout, ended.stderr).contains(cause);
+            Ok(match !ended.is_ok() && !ended.has_crashed() && errors == 1 && told {
+                true => Outcome::Refused,
+                false => Outcome::Wrong(format!("{words:?}: {ended:?}")),
+            })
         }),
         Attack::new("an encrypted database where there is no key store", move |rng| {
             let word = ["decrypt", "rotate"][rng.usize(..2)];
