@@ -76,7 +76,7 @@ pub fn attach(operator: &dyn Operator, media: &mut Media) {
 /// base that the history knows.
 ///
 /// # Errors
-/// Those of `places`; `NoBase` if the newest base cannot be read.
+/// Errors of opening `places`; `NoBase` if the newest base cannot be read.
 pub fn bases_for(
     operator: &dyn Operator,
     places: &[Place],

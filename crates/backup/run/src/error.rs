@@ -181,7 +181,7 @@ pub enum RunError {
         reason: String,
     },
     /// The base of a differential set or of a log backup is missing or not usable.
-    #[error("there is no set that it could stand on: {reason}")]
+    #[error("it has no base: {reason}")]
     NoBase {
         /// The reason.
         reason: String,

@@ -82,7 +82,7 @@ fn is_log(set: &SetInfo) -> bool {
 /// Lists an archive.
 ///
 /// # Errors
-/// Those of its place; `Usage` for two logs of one number.
+/// Errors of reading its place; `Usage` for two logs with the same number.
 pub(crate) fn held(root: &Root) -> Result<Held, CommandError> {
     let mut sets = MediaSets::find(root, &Shown::default())?;
     let (mut logs, mut wrong) = (BTreeMap::new(), Vec::new());
@@ -107,7 +107,8 @@ pub(crate) fn held(root: &Root) -> Result<Held, CommandError> {
         if let Some(HeldLog { name: other, .. }) =
             logs.insert(number, HeldLog { places, opened, name: name.clone(), bytes, begins })
         {
-            let told = format!("{} holds two logs {number}: {other} and {name}", root.shown());
+            let told =
+                format!("{} has two logs with number {number}: {other}, {name}", root.shown());
             return Err(CommandError::usage(told));
         }
     }

@@ -179,7 +179,7 @@ fn verify_all(
         }
         Some((_, Err(error))) => return Err(error.into()),
         None => {
-            // What they stand on in other media first.
+            // Their bases in other media come first.
             for set in media.sets().iter().flat_map(|set| media.with_base(set)) {
                 if chosen.iter().all(|it| it.set_id != set.set_id || it.ordinal != set.ordinal) {
                     chosen.push(set);

@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// The beginning of the description of a set that holds a binary log of MariaDB; the length of the
-/// server's file follows. Rules of retention do not apply to it.
+/// server's file and the header of its first event follow. Rules of retention do not apply to it.
 pub const BINARY_LOG: &str = "MariaDB binary log of bytes: ";
 
 pub use self::rules::Rules;

@@ -44,15 +44,21 @@ fn state(client: &mut Client, name: &str) -> String {
     text(&one(client, &format!("SELECT state_desc {named}")))
 }
 
+/// Returns a client in the new database `d`, which may be encrypted.
+fn database_d(served: &Served, encrypted: bool) -> Client {
+    let mut client = served.client_in("d");
+    if encrypted {
+        ok(&mut client, ENCRYPT);
+        ok(&mut client, "ALTER DATABASE d SET ENCRYPTION ON; USE d");
+    }
+    client
+}
+
 #[test]
 fn log_backups_are_restored_one_behind_the_other() {
     for encrypted in [false, true] {
         let served = Served::new();
-        let mut client = served.client_in("d");
-        if encrypted {
-            ok(&mut client, ENCRYPT);
-            ok(&mut client, "ALTER DATABASE d SET ENCRYPTION ON; USE d");
-        }
+        let mut client = database_d(&served, encrypted);
         backed_up(&mut client, "d");
         let c = &mut client;
         let from = |at: u32| format!("FROM DISK = 'd.bak' WITH FILE = {at}");
@@ -182,11 +188,7 @@ fn a_log_backup_needs_the_full_model_and_a_full_backup() {
 fn log_backups_lie_on_other_media_than_their_full_backup() {
     for encrypted in [false, true] {
         let served = Served::new();
-        let mut client = served.client_in("d");
-        if encrypted {
-            ok(&mut client, ENCRYPT);
-            ok(&mut client, "ALTER DATABASE d SET ENCRYPTION ON; USE d");
-        }
+        let mut client = database_d(&served, encrypted);
         let c = &mut client;
         ok(c, "CREATE TABLE t (id int); USE master; ALTER DATABASE d SET RECOVERY FULL");
         ok(c, "BACKUP DATABASE d TO DISK = 'full.bak'");
