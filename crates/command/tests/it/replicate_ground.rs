@@ -3,6 +3,7 @@
 //! old log is copied into the new file.
 
 use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::thread::sleep;
@@ -76,6 +77,15 @@ fn other(dir: &Dir, encrypted: bool, rows: &[u32]) -> PathBuf {
     path
 }
 
+/// Overwrites the file at `to` in steps, between which it is looked at.
+fn copy_slowly(bytes: &[u8], to: &Path) {
+    let mut file = File::options().write(true).truncate(true).open(to).unwrap();
+    for part in bytes.chunks(4096) {
+        sleep(Duration::from_millis(25));
+        file.write_all(part).unwrap();
+    }
+}
+
 fn rows(db: &Connection) -> Vec<u32> {
     assert_eq!(one::<String>(db, "PRAGMA integrity_check"), "ok");
     let mut query = db.prepare("SELECT n FROM t ORDER BY n").unwrap();
@@ -97,28 +107,50 @@ fn is_told(followed: &Followed, why: &str, new: &[u32]) {
     assert_eq!(json["chains"][1]["first"], 3);
 }
 
+/// Overwrites the database by `copy`; the new chain is the new file, which stays as it is.
+fn is_noticed(encrypted: bool, other: impl Fn(&Dir) -> PathBuf, copy: impl Fn(&Path, &Path)) {
+    let mut followed = Followed::new(encrypted);
+    let other = other(&followed.pair.dir);
+    let bytes = fs::read(&other).unwrap();
+    copy(&other, &followed.pair.db);
+    let why = "the file of the database was overwritten in place";
+    followed.says(why);
+    wait_for(|| followed.pair.object(3).exists());
+    assert!(fs::read(&followed.pair.db).unwrap() == bytes, "it was written to");
+    let db = open(&followed.pair.db);
+    assert_eq!(rows(&db), [101, 102]);
+    followed.pair.add(103);
+    wait_for(|| followed.pair.object(4).exists());
+    drop(db);
+    followed.end();
+    is_told(&followed, why, &[101, 102]);
+    assert_eq!(followed.pair.restored("latest"), [101, 102, 103]);
+    assert_eq!(rows(&open(&followed.pair.db)), [101, 102, 103]);
+}
+
 #[test]
 fn a_file_that_is_overwritten_in_place_begins_a_new_chain_and_stays_as_it_is() {
     for encrypted in [false, true] {
-        let mut followed = Followed::new(encrypted);
-        let other = other(&followed.pair.dir, encrypted, &[101, 102]);
-        let bytes = fs::read(&other).unwrap();
+        let made = |dir: &Dir| other(dir, encrypted, &[101, 102]);
         // Into the same file, as `cp` does it.
-        fs::copy(&other, &followed.pair.db).unwrap();
-        let why = "the file of the database was overwritten in place";
-        followed.says(why);
-        wait_for(|| followed.pair.object(3).exists());
-        assert!(fs::read(&followed.pair.db).unwrap() == bytes, "{encrypted}: it was written to");
-        let db = open(&followed.pair.db);
-        assert_eq!(rows(&db), [101, 102]);
-        followed.pair.add(103);
-        wait_for(|| followed.pair.object(4).exists());
-        drop(db);
-        followed.end();
-        is_told(&followed, why, &[101, 102]);
-        assert_eq!(followed.pair.restored("latest"), [101, 102, 103]);
-        assert_eq!(rows(&open(&followed.pair.db)), [101, 102, 103]);
+        let copy = |from: &Path, to: &Path| assert!(fs::copy(from, to).unwrap() > 0);
+        is_noticed(encrypted, made, copy);
     }
+}
+
+/// While it is written it is shorter than the process's mapping of it, and then of another kind.
+#[test]
+fn a_file_that_is_overwritten_slowly_by_one_of_another_kind_is_noticed() {
+    let slowly = |from: &Path, to: &Path| copy_slowly(&fs::read(from).unwrap(), to);
+    is_noticed(true, |dir| other(dir, true, &[101, 102]), slowly);
+    is_noticed(true, |dir| other(dir, false, &[101, 102]), slowly);
+    // Its header has been written more often.
+    let rotated = |dir: &Dir| {
+        let path = other(dir, true, &[101, 102]);
+        place().ok(["rotate", text(&path)]);
+        path
+    };
+    is_noticed(true, rotated, slowly);
 }
 
 /// An older copy of the same database, whose page 1 may be the same.

@@ -196,9 +196,9 @@ pub fn commitment(
     Ok(out)
 }
 
-/// Returns the range of a slot's bytes with its sequence number.
-pub const fn slot_sequence() -> std::ops::Range<usize> {
-    24..32
+/// Returns the range of a slot's bytes with its sequence number and the file's identity.
+pub const fn slot_id() -> std::ops::Range<usize> {
+    24..48
 }
 
 /// Returns true if a file that starts with `bytes` (16 or more) is an encrypted database.

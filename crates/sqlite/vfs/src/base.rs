@@ -164,6 +164,13 @@ impl BaseFile {
         self.mapping.len > 0
     }
 
+    /// Drops a mapping whose file another program truncated, if a reader beside this one found that.
+    pub(crate) fn drop_lost(&mut self) {
+        if self.guard.as_ref().is_some_and(|guard| guard.mapped().is_lost()) {
+            self.lose();
+        }
+    }
+
     /// Drops a mapping whose file another program truncated.
     #[cold]
     fn lose(&mut self) {
@@ -416,7 +423,7 @@ impl HeaderReader {
             None => (read(), false),
         };
         match code {
-            // The owner drops its mapping at its next read; after that reads succeed.
+            // The owner drops its mapping at its next read or lock; after that reads succeed.
             _ if lost => Err(VfsError::Base(ffi::IOERR_READ)),
             ffi::OK => Ok(Read::Full),
             ffi::IOERR_SHORT_READ => Ok(Read::Short),

@@ -10,6 +10,7 @@ use crate::base::{BaseFile, Read};
 use crate::child::ChildJournal;
 use crate::ffi::{self, Sqlite3};
 use crate::journal::JournalFile;
+use crate::live_keys::SlotIds;
 use crate::main_db::MainFile;
 use crate::new_db::NewFile;
 use crate::plain::PlainFile;
@@ -158,10 +159,10 @@ impl Kind {
                 ffi::FCNTL_CKPT_DONE => main.set_checkpoint(false)?,
                 ffi::FCNTL_SYNC => main.commit()?,
                 ffi::FCNTL_COMMIT_PHASETWO => main.committed()?,
-                ffi::FCNTL_TDEKIT_SEQUENCES => {
-                    let Some(found) = main.shared.live.sequences()? else { return Ok(None) };
-                    // SAFETY: the argument of this control is two 64-bit integers.
-                    unsafe { *argument.cast::<[u64; 2]>() = found };
+                ffi::FCNTL_TDEKIT_SLOTS => {
+                    let Some(found) = main.slot_ids()? else { return Ok(None) };
+                    // SAFETY: the argument of this control is a place for these bytes.
+                    unsafe { *argument.cast::<SlotIds>() = found };
                     return Ok(Some(ffi::OK));
                 }
                 _ => {}

@@ -49,8 +49,9 @@ mod wal;
 
 pub use entry::{sqlite3_extension_init, sqlite3_tdekitsqlite_init};
 pub use error::VfsError;
-pub use ffi::FCNTL_TDEKIT_SEQUENCES;
+pub use ffi::FCNTL_TDEKIT_SLOTS;
 pub use functions::last_error_of;
+pub use live_keys::SlotIds;
 
 /// Name under which the VFS is registered.
 pub const VFS_NAME: &str = "tdekit";

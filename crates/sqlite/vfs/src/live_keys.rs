@@ -7,18 +7,20 @@
 use std::cell::{Cell, Ref, RefCell};
 use std::sync::Arc;
 
-use tdekit_sqlite_page::header::{read_all_slots, slot_sequence};
+use tdekit_sqlite_page::header::{read_all_slots, slot_id};
 use tdekit_sqlite_page::{FileKeys, HEADER_AREA_LEN, Header, PageError, SLOT_COUNT, SLOT_LEN};
 
 use crate::VfsError;
 use crate::base::{HeaderReader, Read};
 use crate::keyring::{Keyring, OpenFile, OpenedHeader};
 
-/// Offset of a slot's sequence number, and its length.
-const SEQUENCE_AT: u64 = slot_sequence().start as u64;
-const SEQUENCE_LEN: usize = slot_sequence().end - slot_sequence().start;
+/// Offset of a slot's identity, and its length.
+const ID_AT: u64 = slot_id().start as u64;
+const ID_LEN: usize = slot_id().end - slot_id().start;
 
-type Sequences = [[u8; SEQUENCE_LEN]; SLOT_COUNT];
+/// The identities of the header's slots: of each, the sequence number (8 bytes) and that of the file
+/// (16 bytes).
+pub type SlotIds = [[u8; ID_LEN]; SLOT_COUNT];
 
 /// The keys of one database, shared by the files of a connection.
 pub(crate) struct LiveKeys {
@@ -30,8 +32,8 @@ pub(crate) struct LiveKeys {
     keys: RefCell<FileKeys>,
     /// Incremented with each change of the keys.
     generation: Cell<u64>,
-    /// The slots' sequence numbers when the header was last read and both slots were whole.
-    seen: Cell<Option<Sequences>>,
+    /// The slots' identities when the header was last read and both slots were whole.
+    seen: Cell<Option<SlotIds>>,
 }
 
 impl LiveKeys {
@@ -90,8 +92,8 @@ impl LiveKeys {
         if file.size()? < HEADER_AREA_LEN {
             return Ok(false);
         }
-        let Some(sequences) = sequences(file)? else { return Ok(false) };
-        if self.seen.get() == Some(sequences) {
+        let Some(ids) = slot_ids(file)? else { return Ok(false) };
+        if self.seen.get() == Some(ids) {
             return Ok(false);
         }
         let mut area = vec![0; usize::try_from(HEADER_AREA_LEN).unwrap_or(0)];
@@ -105,7 +107,7 @@ impl LiveKeys {
         }
         // A slot that is being written has its new number before it is whole.
         let whole = read_all_slots(&area)?.len() == SLOT_COUNT;
-        self.seen.set(sequences_of(&area).filter(|_| whole));
+        self.seen.set(slot_ids_of(&area).filter(|_| whole));
         let changed = versions_of(&opened.header) != versions_of(&known);
         *self.header.borrow_mut() = opened.header;
         if changed {
@@ -115,11 +117,10 @@ impl LiveKeys {
         Ok(changed)
     }
 
-    /// Returns the slots' sequence numbers in the file; `None` if it ends before them.
-    pub(crate) fn sequences(&self) -> Result<Option<[u64; SLOT_COUNT]>, VfsError> {
+    /// Returns the slots' identities in the file; `None` if it ends before them.
+    pub(crate) fn slot_ids(&self) -> Result<Option<SlotIds>, VfsError> {
         let mut file = self.file.borrow_mut();
-        let Some(file) = file.as_mut() else { return Ok(None) };
-        Ok(sequences(file)?.map(|found| found.map(u64::from_le_bytes)))
+        file.as_mut().map_or(Ok(None), slot_ids)
     }
 }
 
@@ -135,21 +136,21 @@ fn versions_of(header: &Header) -> (u32, Vec<(u32, [u8; 32])>) {
     (header.current, header.deks.iter().map(|dek| (dek.version, dek.commitment)).collect())
 }
 
-/// Returns the slots' sequence numbers in the file; `None` if it ends before them.
-fn sequences(file: &mut HeaderReader) -> Result<Option<Sequences>, VfsError> {
-    let mut found = Sequences::default();
-    for (slot, sequence) in (0..).zip(&mut found) {
-        if file.read(sequence, slot * SLOT_LEN as u64 + SEQUENCE_AT)? == Read::Short {
+/// Returns the slots' identities in the file; `None` if it ends before them.
+fn slot_ids(file: &mut HeaderReader) -> Result<Option<SlotIds>, VfsError> {
+    let mut found = SlotIds::default();
+    for (slot, id) in (0..).zip(&mut found) {
+        if file.read(id, slot * SLOT_LEN as u64 + ID_AT)? == Read::Short {
             return Ok(None);
         }
     }
     Ok(Some(found))
 }
 
-fn sequences_of(area: &[u8]) -> Option<Sequences> {
-    let mut found = Sequences::default();
-    for (slot, sequence) in area.chunks_exact(SLOT_LEN).zip(&mut found) {
-        sequence.copy_from_slice(slot.get(slot_sequence())?);
+fn slot_ids_of(area: &[u8]) -> Option<SlotIds> {
+    let mut found = SlotIds::default();
+    for (slot, id) in area.chunks_exact(SLOT_LEN).zip(&mut found) {
+        id.copy_from_slice(slot.get(slot_id())?);
     }
     Some(found)
 }

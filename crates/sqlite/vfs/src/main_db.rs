@@ -17,6 +17,7 @@ use crate::children::Children;
 use crate::ffi;
 use crate::fresh::{Fresh, Place};
 use crate::freshness::{is_suspended, refuse_anchored};
+use crate::live_keys::SlotIds;
 use crate::resize::Resize;
 use crate::shared::Shared;
 use spilled::Spilled;
@@ -300,7 +301,8 @@ impl MainFile {
     }
 
     /// Reads what others changed before we got the lock `level`.
-    fn learn(&self, level: c_int) -> Result<(), VfsError> {
+    fn learn(&mut self, level: c_int) -> Result<(), VfsError> {
+        self.base.drop_lost();
         let writes = level >= ffi::LOCK_RESERVED;
         if writes {
             self.shared.live.learn()?;
@@ -352,13 +354,20 @@ impl MainFile {
         Ok(code)
     }
 
+    /// Returns what identifies the header's slots in the file.
+    pub(crate) fn slot_ids(&mut self) -> Result<Option<SlotIds>, VfsError> {
+        self.base.drop_lost();
+        self.shared.live.slot_ids()
+    }
+
     /// Records that SQLite has released the WAL index.
     pub(crate) fn shm_unmapped(&mut self) {
         self.reads_log = false;
     }
 
     /// Reads what others changed before we got a lock of the log.
-    fn learn_log(&self, writes: bool) -> Result<(), VfsError> {
+    fn learn_log(&mut self, writes: bool) -> Result<(), VfsError> {
+        self.base.drop_lost();
         if writes {
             self.shared.live.learn()?;
         }

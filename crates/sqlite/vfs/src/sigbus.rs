@@ -89,7 +89,13 @@ impl Mapped {
         let end = End(&self.reading);
         let result = read();
         drop(end);
-        (result, self.lost.load(Ordering::Relaxed))
+        (result, self.is_lost())
+    }
+
+    /// Returns true if a page was lost and not dealt with.
+    #[inline]
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
     }
 
     /// Records that the lost page was dealt with.

@@ -14,15 +14,13 @@ use super::ground::{Found, empty_log};
 use super::pending::Captured;
 use super::ship::Shipper;
 use super::source::{Source, Turned};
-use super::state::{FileStamp, State};
+use super::state::{FileStamp, State, WRITTEN};
 use super::store::Place;
 use crate::labels::now_ms;
 use crate::{Compression, Encryption, Labels, RunError, Sign, Storage};
 
 /// Interval of looks at the index of the log. A look costs no system call.
 const LOOK: Duration = Duration::from_millis(10);
-/// Age of the last write from which a file that was overwritten counts as written.
-const WRITTEN: Duration = Duration::from_secs(1);
 /// Interval of looks at the header of the key.
 const LOOK_AT_FILE: Duration = Duration::from_secs(1);
 /// Frames in the log at which its transactions are shipped at once, and others may then start it

@@ -21,10 +21,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, fcntl_lock};
+use tdekit_sqlite::SlotIds;
 use tdekit_sqlite_convert::with_suffix;
 
 use super::keeper::{Index, Keeper};
-use super::state::{CLOCK_STEP, FileStamp};
+use super::state::{CLOCK_STEP, FileStamp, WRITTEN};
 use crate::RunError;
 
 /// Most pages that are compared at a time.
@@ -107,8 +108,8 @@ pub(super) struct Ground {
     attempted: u32,
     /// `None` if it could not be read.
     page_1: Option<Vec<u8>>,
-    /// Sequences in the header of an encrypted file, which a change of its key writes.
-    header: Option<[u64; 2]>,
+    /// The slots of an encrypted file's header, which a change of its key writes.
+    header: Option<SlotIds>,
     /// Device and inode of the log and of its index.
     sides: [Option<(u64, u64)>; 2],
 }
@@ -119,7 +120,7 @@ impl Ground {
     /// # Errors
     /// `Io`.
     pub(super) fn new(path: &Path, keeper: &mut Keeper, index: &Index) -> Result<Self, RunError> {
-        let header = keeper.header_sequences();
+        let header = keeper.slot_ids();
         let stamp = FileStamp::of(path).map_err(RunError::io("read", path))?;
         Ok(Self {
             path: path.to_owned(),
@@ -175,7 +176,16 @@ impl Ground {
         // Read behind the stamp: copies that it shows are announced there.
         let Some(index) = keeper.index() else { return Ok(Found::NotNow) };
         let is_odd = written && self.is_as_known(&index);
-        if is_odd && index.copied == index.attempted && keeper.header_sequences() == self.header {
+        let slots = keeper.slot_ids();
+        if is_odd && index.copied == index.attempted && slots == self.header {
+            return Ok(Found::Overwritten);
+        }
+        // A copy that has just begun has no header yet; a plain database never has one.
+        if self.header.is_some() && slots.is_none() && stamp.age() >= WRITTEN {
+            return Ok(Found::Overwritten);
+        }
+        // The VFS gives no lock on a file that its keys do not open.
+        if slots.zip(self.header).is_some_and(|(now, known)| is_other_file(&now, &known)) {
             return Ok(Found::Overwritten);
         }
         if frames.is_none() && !is_odd {
@@ -198,11 +208,10 @@ impl Ground {
         written: bool,
     ) -> Result<Found, RunError> {
         let Some(index) = keeper.index() else { return Ok(Found::NotNow) };
-        if written && self.is_as_known(&index) && keeper.header_sequences() == self.header {
+        if written && self.is_as_known(&index) && keeper.slot_ids() == self.header {
             return Ok(Found::Overwritten);
         }
-        // A copy that has just begun has no header yet.
-        if self.header.is_some() && keeper.header_sequences().is_none() {
+        if self.header.is_some() && keeper.slot_ids().is_none() {
             return Ok(Found::NotNow);
         }
         frames.map_or(Ok(Found::Sound), |frames| self.compare(keeper, frames, &index))
@@ -248,6 +257,12 @@ impl Ground {
         *self = Self { page_1: now.page_1.or(self.page_1.take()), sides: self.sides, ..now };
         Ok(Found::Sound)
     }
+}
+
+/// Returns true if no slot of a header has the identity of the file that one known had.
+fn is_other_file(now: &SlotIds, known: &SlotIds) -> bool {
+    let file = |slot: &[u8; 24]| slot[8..].to_vec();
+    now.iter().all(|slot| known.iter().all(|known| file(slot) != file(known)))
 }
 
 /// Compares pages of the main file with the frames that they are copies of. Returns their number;
@@ -359,7 +374,7 @@ mod tests {
         let frames = Frames::default();
         assert_eq!(ground.look(&mut keeper, Some(&frames)).unwrap(), Found::Sound);
         // The file was encrypted, and what a copy over it has written has no whole header yet.
-        ground.header = Some([1, 2]);
+        ground.header = Some([[1; 24]; 2]);
         std::thread::sleep(CLOCK_STEP);
         File::options().write(true).open(&path).unwrap().write_all_at(b"S", 0).unwrap();
         for _ in 0..2 {

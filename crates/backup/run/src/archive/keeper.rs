@@ -18,6 +18,7 @@ use rusqlite::ffi::{
     SQLITE_BUSY, SQLITE_OK, SQLITE_SHM_EXCLUSIVE, SQLITE_SHM_LOCK, SQLITE_SHM_SHARED,
     SQLITE_SHM_UNLOCK,
 };
+use tdekit_sqlite::SlotIds;
 use tdekit_sqlite_convert::DatabaseError;
 
 use super::error::ArchiveError;
@@ -240,9 +241,9 @@ impl Keeper {
         MainFile::of(&mut self.connection)?.read(&mut bytes, at, len).then_some(bytes)
     }
 
-    /// Returns the sequences in the header of an encrypted database; `None` of a plain one.
-    pub(super) fn header_sequences(&mut self) -> Option<[u64; 2]> {
-        MainFile::of(&mut self.connection)?.header_sequences()
+    /// Returns the identities of the header's slots in an encrypted database; `None` of a plain one.
+    pub(super) fn slot_ids(&mut self) -> Option<SlotIds> {
+        MainFile::of(&mut self.connection)?.slot_ids()
     }
 
     /// Has the log stay as it is when the connection ends.

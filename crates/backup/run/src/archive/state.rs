@@ -26,6 +26,8 @@ const FIRST_KEY: &[u8] = b"{\"version\":";
 const MAX_LEN: u64 = 1 << 20;
 /// Time between a write and the time of a file's last change from which the two are told apart.
 pub(super) const CLOCK_STEP: std::time::Duration = std::time::Duration::from_millis(50);
+/// Age of the last write from which a file that was overwritten counts as written.
+pub(super) const WRITTEN: std::time::Duration = std::time::Duration::from_secs(1);
 /// Tries of the lock, and the pause between them.
 const LOCK_TRIES: u32 = 10;
 const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);

@@ -11,7 +11,7 @@ use rusqlite::ffi::{
     SQLITE_FCNTL_FILE_POINTER, SQLITE_FCNTL_JOURNAL_POINTER, SQLITE_IOERR, SQLITE_OK, sqlite3_file,
     sqlite3_file_control, sqlite3_io_methods,
 };
-use tdekit_sqlite::FCNTL_TDEKIT_SEQUENCES;
+use tdekit_sqlite::{FCNTL_TDEKIT_SLOTS, SlotIds};
 
 /// The first version with shared memory. Files whose bytes differ from SQLite's view have no later
 /// version, because they cannot be mapped.
@@ -78,15 +78,15 @@ impl<'a> MainFile<'a> {
         u64::try_from(size).ok().filter(|_| code == SQLITE_OK)
     }
 
-    /// Returns the sequences of the header's slots in the file of an encrypted database. Read
+    /// Returns the identities of the header's slots in the file of an encrypted database. Read
     /// through the connection's own descriptor: closing another would drop its locks.
-    pub(crate) fn header_sequences(&self) -> Option<[u64; 2]> {
-        let mut found = [0; 2];
+    pub(crate) fn slot_ids(&self) -> Option<SlotIds> {
+        let mut found = SlotIds::default();
         let control = method!(self, xFileControl)?;
-        let place: *mut [u64; 2] = &raw mut found;
-        // SAFETY: the file is open, nobody else uses the connection, and this control takes a place
-        // for two such numbers. Other files do not know this control.
-        let code = unsafe { control(self.file, FCNTL_TDEKIT_SEQUENCES, place.cast()) };
+        let place: *mut SlotIds = &raw mut found;
+        // SAFETY: the file is open, nobody else uses the connection, and this control takes such a
+        // place. Other files do not know this control.
+        let code = unsafe { control(self.file, FCNTL_TDEKIT_SLOTS, place.cast()) };
         (code == SQLITE_OK).then_some(found)
     }
 

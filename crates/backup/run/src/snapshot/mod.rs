@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, Row};
 use tdekit_backup_media::Id;
+use tdekit_sqlite::SlotIds;
 use tdekit_sqlite_convert::{DatabaseError, pass_over_constraints, stand_in_for_collations};
 
 pub(crate) use self::direct::open_kept;
@@ -69,15 +70,15 @@ struct Seen {
     identity: (u64, u64),
     len: u64,
     modified: (i64, i64),
-    /// The sequences of the header's slots, for an encrypted file.
-    header: Option<[u64; 2]>,
+    /// The identities of the header's slots, for an encrypted file.
+    header: Option<SlotIds>,
 }
 
 impl Seen {
     /// The header is read before the time, so that a change between the two is detected.
     fn of(path: &Path, connection: &mut Connection, encrypted: bool) -> io::Result<Self> {
         let file = MainFile::of(connection).filter(|_| encrypted);
-        let header = file.and_then(|file| file.header_sequences());
+        let header = file.and_then(|file| file.slot_ids());
         let metadata = fs::metadata(path)?;
         Ok(Self {
             identity: (metadata.dev(), metadata.ino()),
