@@ -164,7 +164,7 @@ impl BaseFile {
         self.mapping.len > 0
     }
 
-    /// Drops a mapping whose file another program truncated, if a reader beside this one found that.
+    /// Drops a mapping whose file another program truncated, if a [`HeaderReader`] found that.
     pub(crate) fn drop_lost(&mut self) {
         if self.guard.as_ref().is_some_and(|guard| guard.mapped().is_lost()) {
             self.lose();

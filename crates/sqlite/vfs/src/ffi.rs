@@ -85,8 +85,8 @@ pub(crate) const FCNTL_RESERVE_BYTES: c_int = 38;
 pub(crate) const FCNTL_CKPT_START: c_int = 39;
 /// Private: stores a pointer to our file, through any number of shims above it ("tdek").
 pub(crate) const FCNTL_TDEKIT_FILE: c_int = 0x7464_656b;
-/// Private: stores [`SlotIds`](crate::SlotIds), as they are in the file. Only for the main file of an
-/// encrypted database.
+/// Private: stores [`SlotIds`](crate::SlotIds), as they are in the file. Only for the main file of
+/// an encrypted database.
 pub const FCNTL_TDEKIT_SLOTS: c_int = 0x7464_656c;
 /// Private: stores 1 in an integer if the main file is refused.
 pub(crate) const FCNTL_TDEKIT_REFUSED: c_int = 0x7464_656d;

@@ -241,7 +241,7 @@ impl Keeper {
         MainFile::of(&mut self.connection)?.read(&mut bytes, at, len).then_some(bytes)
     }
 
-    /// Returns the identities of the header's slots in an encrypted database; `None` of a plain one.
+    /// Returns the identities of the slots in an encrypted database's header; `None` if plain.
     pub(super) fn slot_ids(&mut self) -> Option<SlotIds> {
         MainFile::of(&mut self.connection)?.slot_ids()
     }
