@@ -71,3 +71,34 @@ pub(super) fn prove(packages: &Path) -> Result<()> {
     eprintln!("crate with sqlx: ok");
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(path: &str) -> toml::Table {
+        toml::from_str(&fs::read_to_string(root().join(path)).unwrap()).unwrap()
+    }
+
+    /// A build with `--locked` fails otherwise.
+    #[test]
+    fn the_lock_file_has_each_dependency_of_our_packages() {
+        let (workspace, lock) = (read("Cargo.toml"), read("packages/rust/Cargo.lock"));
+        let named = workspace["workspace"]["dependencies"].as_table().unwrap();
+        let mut ours = 0;
+        for package in lock["package"].as_array().unwrap() {
+            let of = package["name"].as_str().unwrap();
+            let Some(path) = named.get(of).and_then(|it| it.get("path")) else { continue };
+            ours += 1;
+            let manifest = read(&format!("{}/Cargo.toml", path.as_str().unwrap()));
+            let locked = package["dependencies"].as_array().unwrap();
+            for (name, how) in manifest["dependencies"].as_table().unwrap() {
+                let optional = how.get("optional").is_some_and(|it| it.as_bool() == Some(true));
+                let is = |it: &toml::Value| it.as_str().unwrap().split(' ').next() == Some(name);
+                let hint = "run `cargo metadata` in packages/rust";
+                assert!(optional || locked.iter().any(is), "{of} needs {name}: {hint}");
+            }
+        }
+        assert!(ours > 3, "{ours}");
+    }
+}
