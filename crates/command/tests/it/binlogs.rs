@@ -68,6 +68,12 @@ fn an_archive_of_binary_logs_is_verified() {
         let told = report.to_string();
         assert!(told.contains("binlog.000008") || told.contains("logs 8 to 8"), "{at}: {told}");
     }
+    // Cut inside the signature, which is the last record: nothing is written out either.
+    fs::write(&middle, &whole[..whole.len() - 100]).unwrap();
+    verdict(&place, &logs, 4, "damaged");
+    let to = place.path("none");
+    let told = place.fails(4, ["restore", text(&logs), "--to", text(&to)]);
+    assert!(told.contains("binlog.000008") && !to.exists(), "{told}");
     // Another log in its place, something else, and nothing.
     fs::copy(object(&logs, 7), &middle).unwrap();
     verdict(&place, &logs, 4, "damaged");

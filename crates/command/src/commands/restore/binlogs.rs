@@ -34,6 +34,7 @@ pub(super) fn restore(
     if let Some(first) = unreadable.into_iter().next() {
         return Err(damaged(&root, first).into());
     }
+    logs.values().try_for_each(|log| log.refuse_findings(global, &root))?;
     let sealed = logs.values().any(|log| log.set().is_some_and(|set| set.algorithm.is_some()));
     let keys: Option<Keys> = if sealed { Some(args.keys.open(global)?) } else { None };
     DirBuilder::new()
@@ -83,6 +84,16 @@ fn refuse_options(args: &RestoreArgs) -> Result<(), CommandError> {
 }
 
 impl HeldLog {
+    /// Refuses an object with a finding, as `verify` does: its one set is the whole object.
+    fn refuse_findings(&self, global: &GlobalArgs, root: &Root) -> Result<(), CommandError> {
+        let mut findings = FindingReport::all(global, &self.opened.media);
+        findings.retain(|finding| !finding.is_not_compared());
+        match findings.into_iter().next() {
+            Some(first) => Err(damaged(root, first.message).into()),
+            None => Ok(()),
+        }
+    }
+
     fn write(
         &self,
         args: &RestoreArgs,
