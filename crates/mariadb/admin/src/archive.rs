@@ -51,10 +51,13 @@ pub struct BinaryLogs {
 /// The logs that are to be shipped.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Due<'a> {
-    /// Numbers of the first and the last log that the archive lacks and the server has purged.
-    pub gap: Option<(u64, u64)>,
+    /// Numbers of the first and the last of logs that the archive lacks and the server does not
+    /// have any more.
+    pub gaps: Vec<(u64, u64)>,
     /// Closed logs behind the archive's last one.
     pub logs: Vec<&'a BinaryLog>,
+    /// Closed logs that the archive lacks before its last one.
+    pub again: Vec<&'a BinaryLog>,
 }
 
 impl BinaryLogs {
@@ -81,15 +84,21 @@ impl BinaryLogs {
         Ok(Self { directory, logs: logs.filter(|logs| !logs.is_empty()).ok_or_else(answer)? })
     }
 
-    /// Returns what is due, if `last` is the last log of the archive.
+    /// Returns what is due, if `last` is the last log of the archive, and the logs with the numbers
+    /// of `lacking`, from one to another, are not in it.
     ///
     /// # Errors
     /// `OtherBinlogs` where the logs of the server are not those that the archive goes on with.
-    pub fn due(&self, last: Option<&BinaryLog>) -> Result<Due<'_>, MariadbError> {
+    pub fn due(
+        &self,
+        last: Option<&BinaryLog>,
+        lacking: &[(u64, u64)],
+    ) -> Result<Due<'_>, MariadbError> {
         let (current, closed) =
             self.logs.split_last().ok_or(MariadbError::Answer { what: "its binary logs" })?;
         let Some(last) = last else {
-            return Ok(Due { gap: None, logs: closed.iter().collect() });
+            let logs = closed.iter().collect();
+            return Ok(Due { gaps: Vec::new(), logs, again: Vec::new() });
         };
         let other = |reason: String| Err(MariadbError::OtherBinlogs { reason });
         let (Some((stem, due)), Some((own, number))) = (split(&last.name), split(&current.name))
@@ -113,12 +122,33 @@ impl BinaryLogs {
         {
             return other(format!("{} was begun at another time, or by another server", last.name));
         }
-        let logs: Vec<_> =
-            closed.iter().filter(|log| log.number().is_some_and(|it| it > due)).collect();
-        let first = logs.first().and_then(|log| log.number()).unwrap_or(number);
-        let gap = (first > due + 1).then_some((due + 1, first - 1));
-        Ok(Due { gap, logs })
+        let among = |(first, last): (u64, u64)| {
+            let in_range = move |log: &&BinaryLog| {
+                log.number().is_some_and(|number| (first..=last).contains(&number))
+            };
+            closed.iter().filter(in_range).collect::<Vec<_>>()
+        };
+        let new = (due.saturating_add(1), number.saturating_sub(1));
+        let wanted = lacking.iter().copied().chain([new]);
+        let gaps = wanted.flat_map(|range| not_among(range, &among(range))).collect();
+        let again = lacking.iter().flat_map(|range| among(*range)).collect();
+        Ok(Due { gaps, logs: among(new), again })
     }
+}
+
+/// Returns the ranges of numbers from one to another that none of these logs has.
+fn not_among((first, last): (u64, u64), logs: &[&BinaryLog]) -> Vec<(u64, u64)> {
+    let (mut next, mut gaps) = (first, Vec::new());
+    for number in logs.iter().filter_map(|log| log.number()) {
+        if number > next {
+            gaps.push((next, number - 1));
+        }
+        next = number.saturating_add(1);
+    }
+    if next <= last {
+        gaps.push((next, last));
+    }
+    gaps
 }
 
 impl BinaryLogs {
@@ -226,27 +256,37 @@ mod tests {
         BinaryLogs { directory: PathBuf::from("/data"), logs }
     }
 
-    fn due(first: u64, last: u64, known: Option<BinaryLog>) -> (Option<(u64, u64)>, Vec<u64>) {
+    /// The gaps, and the numbers of the logs that are due.
+    fn due(first: u64, last: u64, known: Option<BinaryLog>) -> (Vec<(u64, u64)>, Vec<u64>) {
         let server = server(first, last);
-        let due = server.due(known.as_ref()).unwrap();
-        (due.gap, due.logs.iter().filter_map(|log| log.number()).collect())
+        let due = server.due(known.as_ref(), &[]).unwrap();
+        (due.gaps, due.logs.iter().filter_map(|log| log.number()).collect())
     }
 
     #[test]
     fn closed_logs_behind_the_last_one_are_due() {
-        assert_eq!(due(3, 6, None), (None, vec![3, 4, 5]));
-        assert_eq!(due(3, 6, Some(log("bin.000004", 104))), (None, vec![5]));
-        assert_eq!(due(3, 6, Some(log("bin.000005", 105))), (None, vec![]));
-        assert_eq!(due(5, 6, Some(log("bin.000004", 104))), (None, vec![5]));
+        assert_eq!(due(3, 6, None), (vec![], vec![3, 4, 5]));
+        assert_eq!(due(3, 6, Some(log("bin.000004", 104))), (vec![], vec![5]));
+        assert_eq!(due(3, 6, Some(log("bin.000005", 105))), (vec![], vec![]));
+        assert_eq!(due(5, 6, Some(log("bin.000004", 104))), (vec![], vec![5]));
         // Numbers grow beyond six digits.
-        assert_eq!(due(999_999, 1_000_001, None), (None, vec![999_999, 1_000_000]));
+        assert_eq!(due(999_999, 1_000_001, None), (vec![], vec![999_999, 1_000_000]));
     }
 
     #[test]
     fn what_was_purged_is_a_gap() {
-        assert_eq!(due(5, 7, Some(log("bin.000002", 9))), (Some((3, 4)), vec![5, 6]));
-        assert_eq!(due(7, 7, Some(log("bin.000002", 9))), (Some((3, 6)), vec![]));
-        assert_eq!(due(3, 3, Some(log("bin.000002", 9))), (None, vec![]));
+        assert_eq!(due(5, 7, Some(log("bin.000002", 9))), (vec![(3, 4)], vec![5, 6]));
+        assert_eq!(due(7, 7, Some(log("bin.000002", 9))), (vec![(3, 6)], vec![]));
+        assert_eq!(due(3, 3, Some(log("bin.000002", 9))), (vec![], vec![]));
+    }
+
+    #[test]
+    fn what_the_archive_lacks_is_due_again_or_a_gap() {
+        let server = server(5, 9);
+        let due = server.due(Some(&log("bin.000007", 107)), &[(2, 2), (4, 6)]).unwrap();
+        let numbers = |logs: &[&BinaryLog]| logs.iter().filter_map(|log| log.number()).collect();
+        let (logs, again): (Vec<_>, Vec<_>) = (numbers(&due.logs), numbers(&due.again));
+        assert_eq!((due.gaps, logs, again), (vec![(2, 2), (4, 4)], vec![8], vec![5, 6]));
     }
 
     #[test]
@@ -258,7 +298,7 @@ mod tests {
             log("bin.000009", 109),
             log("bin.000004", 103),
         ] {
-            assert!(server(3, 6).due(Some(&known)).is_err(), "{known:?}");
+            assert!(server(3, 6).due(Some(&known), &[]).is_err(), "{known:?}");
         }
         for name in ["bin", "bin.00007", "bin.00000x", ".000007", "a/b.000007"] {
             assert_eq!(log(name, 1).number(), None, "{name}");

@@ -1,6 +1,7 @@
 //! `tdekit mariadb archive`: ships binary logs, each as a media set of one stream.
 
 use std::cell::OnceCell;
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -28,7 +29,7 @@ use tdekit_mariadb_admin::{
 };
 
 use super::connection::ConnectionArgs;
-use crate::backup::binlogs::{Held, SUFFIX, description_of, held, is_log_named};
+use crate::backup::binlogs::{Held, SUFFIX, description_of, gaps, held, is_log_named};
 use crate::backup::progress::run as steer;
 use crate::backup::report::size;
 use crate::backup::value::parse_compression;
@@ -81,7 +82,8 @@ pub(crate) fn run(args: &ArchiveArgs, global: &GlobalArgs) -> Result<(), Command
         if args.every.is_some() {
             shipper.begin_log()?;
         }
-        return shipper.ship();
+        shipper.ship()?;
+        return shipper.taken.map_or(Ok(()), Err);
     }
     let (mut failures, mut due) = (0, Instant::now());
     let mut flushes = args.every.map(|every| Instant::now() + every);
@@ -131,8 +133,12 @@ struct Shipper<'a> {
     keyring: OnceCell<Arc<Keyring>>,
     /// The archive's last log.
     last: Option<BinaryLog>,
-    /// The first number of a gap that was reported.
-    told: Option<u64>,
+    /// The numbers of the logs in it.
+    held: BTreeSet<u64>,
+    /// Gaps that were reported.
+    told: BTreeSet<(u64, u64)>,
+    /// The first error of a log that was to be shipped again to a place that is taken.
+    taken: Option<CommandError>,
     /// The last transaction when a new log was begun.
     begun_at: Option<String>,
 }
@@ -173,6 +179,7 @@ impl<'a> Shipper<'a> {
         for told in unreadable {
             output::warning(format_args!("{told}"));
         }
+        let held = logs.keys().copied().collect();
         let last = logs.into_values().next_back();
         let last =
             last.map(|log| BinaryLog { name: log.name, bytes: log.bytes, begins: log.begins });
@@ -184,7 +191,9 @@ impl<'a> Shipper<'a> {
             signer,
             keyring: OnceCell::new(),
             last,
-            told: None,
+            held,
+            told: BTreeSet::new(),
+            taken: None,
             begun_at: None,
         })
     }
@@ -201,28 +210,54 @@ impl<'a> Shipper<'a> {
         Ok(())
     }
 
-    /// Ships the closed logs that the archive lacks.
+    /// Ships the closed logs that the archive lacks: new ones, then those that are gone from it.
+    /// Logs before its first one may have been removed.
     fn ship(&mut self) -> Result<(), CommandError> {
         let server = BinaryLogs::of(&self.client)?;
-        let due = server.due(self.last.as_ref())?;
-        if let Some((first, last)) = due.gap
-            && self.told != Some(first)
-        {
-            self.told = Some(first);
+        let due = server.due(self.last.as_ref(), &gaps(self.held.iter().copied()))?;
+        for (first, last) in due.gaps.iter().filter(|gap| self.told.insert(**gap)) {
             output::warning(format_args!(
-                "binary logs {first} to {last} were purged before they were shipped: nothing is \
-                 replayed across that. Make a new full backup of the server"
+                "binary logs {first} to {last} are not in the archive, and were purged on the \
+                 server: nothing is replayed across that. Make a new full backup of the server"
             ));
         }
         for log in due.logs {
-            if stop_flag().load(Ordering::Relaxed) {
-                return Ok(());
+            if let Some(log) = self.ship_one(&server, log)? {
+                self.last = Some(log);
             }
-            let log = BinaryLog { begins: Some(server.begins(&log.name)?), ..log.clone() };
-            self.ship_log(&server.directory.join(&log.name), &log)?;
-            self.last = Some(log);
+        }
+        for log in due.again {
+            match self.ship_one(&server, log) {
+                // What is damaged in the middle of the archive holds nothing up.
+                Err(error @ CommandError::DamagedLog { .. }) => {
+                    output::warning(format_args!("{error}"));
+                    self.taken.get_or_insert(error);
+                    self.held.extend(log.number());
+                }
+                shipped => {
+                    if let Some(BinaryLog { name, .. }) = shipped? {
+                        let told = "was gone from the archive, and was shipped again";
+                        output::warning(format_args!("{name} {told}"));
+                    }
+                }
+            }
         }
         Ok(())
+    }
+
+    /// Ships a log, unless the process is to end.
+    fn ship_one(
+        &mut self,
+        server: &BinaryLogs,
+        log: &BinaryLog,
+    ) -> Result<Option<BinaryLog>, CommandError> {
+        if stop_flag().load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let log = BinaryLog { begins: Some(server.begins(&log.name)?), ..log.clone() };
+        self.ship_log(&server.directory.join(&log.name), &log)?;
+        self.held.extend(log.number());
+        Ok(Some(log))
     }
 
     fn ship_log(&self, path: &Path, log: &BinaryLog) -> Result<(), CommandError> {

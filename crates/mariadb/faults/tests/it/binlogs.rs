@@ -92,6 +92,7 @@ fn closed_logs_are_shipped_once_and_a_gap_is_told() {
     let run = rig.run_tdekit(&["restore", text(&logs), "--to", text(&out)]);
     assert_ne!(run.code, 0, "the directory is there");
 
+    gone_are_shipped_again(&rig, &socket, (&logs, &shipped));
     // Logs that were purged before they were shipped.
     server.sql("FLUSH BINARY LOGS; FLUSH BINARY LOGS").unwrap();
     let last = server.sql("SHOW MASTER STATUS").unwrap();
@@ -100,7 +101,7 @@ fn closed_logs_are_shipped_once_and_a_gap_is_told() {
     server.sql("FLUSH BINARY LOGS").unwrap();
     let run = rig.run_tdekit(&archive(&socket, &logs, &["--once"]));
     assert_eq!(run.code, 0, "{}", run.err);
-    assert!(run.err.contains("were purged before they were shipped"), "{}", run.err);
+    assert!(run.err.contains("were purged on the server"), "{}", run.err);
     let gap = rig.path("gap");
     let run = rig.run_tdekit(&["restore", text(&logs), "--to", text(&gap)]);
     assert_eq!(run.code, 4, "{}", run.err);
@@ -119,6 +120,32 @@ fn closed_logs_are_shipped_once_and_a_gap_is_told() {
     assert_eq!(run.code, 1, "{}", run.err);
     assert!(run.err.contains("begun anew"), "{}", run.err);
     server.stop().unwrap();
+}
+
+/// Objects in the middle of an archive that are gone are shipped again, behind what is new; those
+/// at its beginning are not.
+fn gone_are_shipped_again(rig: &Rig, socket: &str, (logs, shipped): (&Path, &[String])) {
+    let object = |at: usize| logs.join(&shipped[at]);
+    let whole = fs::read(object(2)).unwrap();
+    for at in [0, 2] {
+        fs::remove_file(object(at)).unwrap();
+    }
+    let run = rig.run_tdekit(&archive(socket, logs, &["--once"]));
+    assert_eq!(run.code, 0, "{}", run.err);
+    let told = format!("{} was gone", shipped[2].trim_end_matches(".binlog"));
+    assert!(run.err.contains(&told), "{}", run.err);
+    assert_eq!(names(logs), shipped[1..]);
+    rig.tdekit(&["verify", text(logs)]);
+    // Something else at its place is named, and stays.
+    fs::write(object(2), &whole[..whole.len() / 2]).unwrap();
+    let run = rig.run_tdekit(&archive(socket, logs, &["--once"]));
+    assert!(run.code == 4 && run.err.contains(&shipped[2]), "{} {}", run.code, run.err);
+    fs::remove_file(object(2)).unwrap();
+    rig.tdekit(&archive(socket, logs, &["--once"]));
+    // The next steps have all of them.
+    let first = rig.path("first");
+    rig.tdekit(&archive(socket, &first, &["--once"]));
+    fs::rename(first.join(&shipped[0]), object(0)).unwrap();
 }
 
 /// Logs of the same names and lengths that were begun at another time are not mixed in.
