@@ -130,6 +130,15 @@ pub fn attach_set(operator: &dyn Operator, media: &mut Media, set_id: [u8; 16]) 
     }
 }
 
+/// Returns the places that the history knows of a media set, whether or not it is there.
+#[must_use]
+pub fn places_of(operator: &dyn Operator, media_id: [u8; 16]) -> Vec<Place> {
+    let (known, uuid) = (known_sets(operator).unwrap_or_default(), hex::encode(media_id));
+    let mut sets = known.into_iter().filter(|set| set.media_uuid == uuid);
+    let devices = sets.next().map_or_else(Vec::new, |set| set.devices);
+    devices.iter().map(|device| place_of(&device.physical_device_name)).collect()
+}
+
 fn known_sets(operator: &dyn Operator) -> Result<Vec<CatalogSet>, RunError> {
     let dir = operator.access().dir()?;
     let catalog = Catalog::open_existing(&dir)?;

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::Serialize;
-use tdekit_backup_run::elsewhere::attach;
+use tdekit_backup_run::elsewhere::{attach, places_of};
 use tdekit_backup_run::place::{Opened, Place, open};
 use tdekit_backup_run::trial::{Trial, restore_on_trial};
 use tdekit_backup_run::{
-    Checked, CheckedKind, FindingReport, Keys, MediaSets, Root, RunError, SetInfo, Unreadable,
-    UnwrapSecret, date_of_ms, downgrade, history,
+    Checked, CheckedKind, Finding, FindingReport, Keys, MediaSets, Root, RunError, SetInfo,
+    Unreadable, UnwrapSecret, date_of_ms, downgrade, history,
 };
 use tdekit_console::{GlobalArgs, output};
 use tdekit_key_crypto::{Kind, random_bytes};
@@ -24,7 +24,7 @@ use crate::progress::Shown;
 #[derive(Serialize)]
 struct Trials {
     place: String,
-    /// `whole` or `damaged`.
+    /// `whole`, `damaged`, or `not_verified` if a set could not be tried.
     verdict: &'static str,
     sets: Vec<TriedSet>,
     /// Faults of the media sets.
@@ -40,6 +40,8 @@ struct TriedSet {
     position: u32,
     backup_set_uuid: String,
     database_name: String,
+    /// False if it could not be tried: its key is not at hand. This says nothing about the set.
+    tried: bool,
     ok: bool,
     bytes: u64,
     pages: u64,
@@ -63,6 +65,7 @@ struct Candidate {
 /// Runs `verify --restore-test`.
 pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     let (place, media, mut unreadable) = find(args)?;
+    let media: Vec<_> = media.into_iter().map(|places| with_stripes(global, places)).collect();
     let named = media.len() == 1 && unreadable.is_empty();
     let mut sound = Vec::new();
     for places in media {
@@ -81,6 +84,7 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
     let mut trials =
         Trials { place, verdict: "whole", sets: Vec::new(), findings: Vec::new(), unreadable };
     let scratch = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
+    let mut first_closed = None;
     let wanted = chosen(args, candidates(args, &media)?)?;
     for (number, places) in media.iter().enumerate() {
         let mut opened = open(places).map_err(|error| history::explain(global, places, error))?;
@@ -90,18 +94,21 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
         trials.findings.extend(findings);
         for set in opened.media.sets() {
             if wanted.contains(&(number, set.position)) {
-                let tried = try_one(args, global, (places, &opened, set), &scratch)?;
+                let (tried, error) = try_one(args, global, (places, &opened, set), &scratch)?;
                 trials.sets.push(tried);
+                first_closed = first_closed.or(error);
             }
         }
     }
     // Of several copies of a set, one that is damaged counts.
-    for set in trials.sets.iter().filter(|set| !set.ok) {
+    for set in trials.sets.iter().filter(|set| set.tried && !set.ok) {
         history::record_check(global, CheckedKind::Backup, &set.backup_set_uuid, 1, None);
     }
-    let failed = trials.sets.iter().filter(|set| !set.ok).count();
+    let failed = trials.sets.iter().filter(|set| set.tried && !set.ok).count();
     if failed + trials.findings.len() + trials.unreadable.len() > 0 {
         trials.verdict = "damaged";
+    } else if first_closed.is_some() {
+        trials.verdict = "not_verified";
     }
     for each in trials.unreadable.iter().filter(|_| !args.json) {
         output::warning(format_args!("{}: {}", each.path.display(), each.error));
@@ -109,7 +116,8 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
     if args.json {
         output::json(&trials)?;
     }
-    refuse(&trials, failed)
+    refuse(&trials, failed)?;
+    first_closed.map_or(Ok(()), |error| Err(error.into()))
 }
 
 fn refuse(trials: &Trials, failed: usize) -> Result<(), CommandError> {
@@ -154,10 +162,34 @@ fn find(args: &VerifyArgs) -> Result<Found, CommandError> {
 /// Splits mirrors and copies: one that is whole must not hide that another one is damaged. Stripes
 /// stay together.
 fn each_alone(places: Vec<Place>) -> Vec<Vec<Place>> {
-    let opens = |place: &Place| open(std::slice::from_ref(place)).is_ok();
-    match places.len() > 1 && places.iter().all(opens) {
+    let is_whole = |place: &Place| {
+        open(std::slice::from_ref(place)).is_ok_and(|opened| !lacks_stripes(&opened))
+    };
+    match places.len() > 1 && places.iter().all(is_whole) {
         true => places.into_iter().map(|place| vec![place]).collect(),
         false => vec![places],
+    }
+}
+
+fn lacks_stripes(opened: &Opened) -> bool {
+    let is_lack = |finding: &Finding| matches!(finding, Finding::MissingFamily { .. });
+    opened.media.findings().iter().any(is_lack)
+}
+
+/// Adds the files of a striped media set that are not among its places and that the history knows.
+fn with_stripes(global: &GlobalArgs, places: Vec<Place>) -> Vec<Place> {
+    let Some(opened) = open(&places).ok().filter(lacks_stripes) else { return places };
+    let mut all = places.clone();
+    for place in places_of(global, opened.media.id()) {
+        let is_named = all.iter().any(|it| it.recorded() == place.recorded());
+        let goes_with = |place: &Place| open(&[&all[..], &[place.clone()]].concat()).is_ok();
+        if !is_named && goes_with(&place) {
+            all.push(place);
+        }
+    }
+    match open(&all) {
+        Ok(opened) if !lacks_stripes(&opened) => all,
+        _ => places,
     }
 }
 
@@ -218,14 +250,14 @@ fn chosen(
     Ok(chosen)
 }
 
-/// Restores a set on trial, tells its result, and records it. Only damage is a result; what
-/// prevents the trial, such as a missing key or a full disk, is an error.
+/// Restores a set on trial, tells its result, and records it. Damage is a result; so is a key that
+/// is not at hand, with its error. What else prevents the trial, such as a full disk, is an error.
 fn try_one(
     args: &VerifyArgs,
     global: &GlobalArgs,
     (places, opened, set): (&[Place], &Opened, &SetInfo),
     scratch: &Path,
-) -> Result<TriedSet, CommandError> {
+) -> Result<(TriedSet, Option<RunError>), CommandError> {
     let media = &opened.media;
     let policy = downgrade::policy(&args.keys.for_store(global))?;
     downgrade::refuse_plain(&policy, &media.with_base(set).collect::<Vec<_>>())?;
@@ -242,6 +274,7 @@ fn try_one(
         position: set.position,
         backup_set_uuid: hex::encode(set.set_id),
         database_name: set.database_name.clone(),
+        tried: true,
         ok: true,
         bytes: 0,
         pages: 0,
@@ -249,6 +282,7 @@ fn try_one(
         quick_check: false,
         error: None,
     };
+    let mut closed = None;
     match tried {
         Ok(Trial { bytes, pages, compared, checked }) => {
             told.quick_check = checked == Checked::Sound;
@@ -258,7 +292,13 @@ fn try_one(
             (told.bytes, told.pages, told.compared_pages) = (bytes, pages, compared);
             history::record_trial(global, (media, &opened.devices), set.position, scratch);
         }
-        Err(error) if error.kind() == Kind::Damaged => {
+        Err(error) if error.kind() == Kind::Key => {
+            (told.tried, told.ok, told.error) = (false, false, Some(error.to_string()));
+            closed = Some(error);
+        }
+        Err(error)
+            if error.kind() == Kind::Damaged || matches!(error, RunError::MissingFamily { .. }) =>
+        {
             (told.ok, told.error) = (false, Some(error.to_string()));
             history::record(global, media, &opened.devices, &[set.position]);
             let kind = CheckedKind::Backup;
@@ -269,11 +309,12 @@ fn try_one(
     if !args.json {
         print(set, &told)?;
     }
-    Ok(told)
+    Ok((told, closed))
 }
 
 fn print(set: &SetInfo, told: &TriedSet) -> Result<(), CommandError> {
     let mut result = match &told.error {
+        Some(error) if !told.tried => format!("not tried: {error}"),
         Some(error) => format!("NOT RESTORED: {error}"),
         None => format!("restored; {}", size(told.bytes)),
     };
@@ -282,8 +323,8 @@ fn print(set: &SetInfo, told: &TriedSet) -> Result<(), CommandError> {
     }
     match (told.compared_pages, told.pages) {
         (Some(pages), _) => result.push_str(&format!(", {pages} pages as they were backed up")),
-        (None, 1..) => result.push_str(", without fingerprints to compare"),
-        (None, 0) => {}
+        (None, 1..) if told.ok => result.push_str(", without fingerprints to compare"),
+        (None, _) => {}
     }
     Ok(output::line(format_args!(
         "{}: set {} ({} of {}, {}): {result}",

@@ -170,3 +170,45 @@ fn each_copy_is_tried_alone_and_an_archive_is_no_obstacle() {
     assert!(!failed.is_empty(), "{report}");
     assert!(failed.iter().all(|set| set["places"][0].as_str().unwrap().ends_with("copy.bak")));
 }
+
+/// Striped sets are tried whole, also with files of another directory; one that lacks a file is
+/// named, and the others are tried all the same.
+#[test]
+fn striped_sets_are_tried_whole() {
+    let dir = with_media();
+    fs::create_dir(dir.path("other")).unwrap();
+    let stripes = ["media/a.str", "media/b.str", "other/c.str"].map(|name| dir.path(name));
+    let database = dir.path("plain.db");
+    let to = stripes.iter().flat_map(|stripe| ["--to", text(stripe)]);
+    let words = ["backup", text(&database), "--stripe", "--certificate", "AppCert"];
+    place().ok(words.into_iter().chain(to));
+    let report = tried(&dir, "media", &[], 0);
+    let sets = report["sets"].as_array().unwrap();
+    assert_eq!(sets.len(), 5, "{report}");
+    let of = |set: &Value| set["places"].as_array().unwrap().len();
+    let striped: Vec<_> = sets.iter().filter(|set| of(set) == 3).collect();
+    assert!(striped.len() == 1 && striped[0]["ok"] == true, "{report}");
+    fs::remove_file(&stripes[2]).unwrap();
+    let report = tried(&dir, "media", &[], 4);
+    let sets = report["sets"].as_array().unwrap();
+    assert_eq!((sets.len(), &report["verdict"]), (5, &"damaged".into()), "{report}");
+    let failed: Vec<_> = sets.iter().filter(|set| set["ok"] == false).collect();
+    assert_eq!(failed.len(), 1, "{report}");
+    assert!(failed[0]["error"].as_str().unwrap().contains("is missing"), "{report}");
+}
+
+/// A set whose key is not here stops no other one.
+#[test]
+fn sets_without_a_key_are_named() {
+    let dir = with_media();
+    let there = crate::common::Place::with_store();
+    there.ok(["cert", "create", "Elsewhere"]);
+    let foreign = dir.path("media/0.bak");
+    let database = dir.path("plain.db");
+    there.ok(["backup", text(&database), "--to", text(&foreign), "--certificate", "Elsewhere"]);
+    let report = tried(&dir, "media", &[], 3);
+    let sets = report["sets"].as_array().unwrap();
+    assert_eq!((sets.len(), &report["verdict"]), (5, &"not_verified".into()), "{report}");
+    let untried: Vec<_> = sets.iter().filter(|set| set["tried"] == false).collect();
+    assert!(untried.len() == 1 && untried[0]["ok"] == false, "{report}");
+}
