@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use tdekit_backup_run::{Notice, ObjectFault, RunError};
-use tdekit_key_store::{StoreError, USES_FILE_NAME};
+use tdekit_key_store::{NAMED_KEYS, StoreError, USES_FILE_NAME};
 use tdekit_sqlite_convert::{CutShort, DatabaseError};
 use tdekit_sqlite_page::PageError;
 
@@ -72,6 +72,10 @@ pub fn store_hint(error: &StoreError) -> Option<String> {
         StoreError::Corrupt { field, .. } if *field == USES_FILE_NAME => {
             "move it away; `tdekit rewrap` and `tdekit backup` note a database or a media set \
              again, and until then `tdekit cert drop` does not know of them"
+        }
+        StoreError::Corrupt { field, .. } if *field == NAMED_KEYS => {
+            "put named-keys-NAMESPACE.json back from a copy of the store's directory; a file of \
+             `tdekit key backup` does not hold it"
         }
         StoreError::Corrupt { .. } => {
             "`tdekit key restore --replace` puts a backup in its place and keeps the damaged file"

@@ -50,7 +50,7 @@ pub use file::{
 pub use manage::{NewCertificate, Rotation};
 pub use mark::{MARK_FILE, read_mark, write_mark};
 pub use named_keys::{
-    FileKey, KeyName, MAX_KEY_NAME_LEN, MAX_NAMED_KEY_LEN, NamedKey, NamedKeys, NewKey,
+    FileKey, KeyName, MAX_KEY_NAME_LEN, MAX_NAMED_KEY_LEN, NAMED_KEYS, NamedKey, NamedKeys, NewKey,
     is_key_listing, namespace_of,
 };
 pub use provider::{

@@ -26,11 +26,14 @@ pub const MAX_KEY_NAME_LEN: usize = 1024;
 /// Maximum length of a namespace in bytes.
 const MAX_NAMESPACE_LEN: usize = 64;
 
+/// Field of [`StoreError::Corrupt`] for a damaged file of named keys.
+pub const NAMED_KEYS: &str = "named keys";
+
 const FILE_PREFIX: &str = "named-keys-";
 const FILE_SUFFIX: &str = ".json";
 const FILE_KEY_LEN: usize = 32;
 const KIND: SignedFormat = SignedFormat {
-    field: "named keys",
+    field: NAMED_KEYS,
     format: "tdekit named keys",
     version: 1,
     label: b"tdekit named keys v1 signature\n",

@@ -14,6 +14,9 @@ pub(crate) struct VerifyArgs {
     /// Data directory of the server
     #[arg(long, value_name = "DIR")]
     datadir: PathBuf,
+    /// Directory of the redo log, if it is outside that one (innodb_log_group_home_dir)
+    #[arg(long, value_name = "DIR")]
+    redo_directory: Option<PathBuf>,
     /// Tablespaces, redo log and binary logs that are not encrypted at all are right
     #[arg(long)]
     allow_plain: bool,
@@ -32,7 +35,11 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
         true => Some(session::open_store(global)?),
         false => None,
     };
-    let how = Verify { allow_plain: args.allow_plain, store: store.as_ref() };
+    let how = Verify {
+        allow_plain: args.allow_plain,
+        redo: args.redo_directory.as_deref(),
+        store: store.as_ref(),
+    };
     let report = verify(&args.datadir, &how)?;
     match args.json {
         true => output::json(&report)?,

@@ -22,8 +22,12 @@ pub(super) struct Files {
     pub(super) doublewrite: Vec<PathBuf>,
     /// Binary logs and relay logs.
     pub(super) logs: Vec<PathBuf>,
+    /// Lists of binary logs and relay logs.
+    pub(super) indexes: Vec<PathBuf>,
     /// Links, which are not followed, though the server follows them.
     pub(super) links: Vec<PathBuf>,
+    /// Directories, pipes and others with the name of a file.
+    pub(super) no_files: Vec<PathBuf>,
 }
 
 /// Searches a data directory and the directories in it. Links are not followed; tables in other
@@ -39,12 +43,21 @@ pub(super) fn find(data: &Path) -> Result<Files, MysqlError> {
         for entry in fs::read_dir(&directory).map_err(&failed)? {
             let entry = entry.map_err(&failed)?;
             let kind = entry.file_type().map_err(&failed)?;
-            if kind.is_dir() {
-                left.push(entry.path());
-            } else if kind.is_file() {
-                files.take(entry.path());
+            let path = entry.path();
+            if kind.is_file() {
+                let kind = files.kind(&path);
+                kind.into_iter().for_each(|kind| kind.push(path.clone()));
             } else if kind.is_symlink() {
-                files.links.push(entry.path());
+                files.links.push(path);
+            } else {
+                // Names of databases have no point: their directories are not taken for files.
+                let is_named = path.extension().is_some() || !kind.is_dir();
+                if is_named && files.kind(&path).is_some() {
+                    files.no_files.push(path.clone());
+                }
+                if kind.is_dir() {
+                    left.push(path);
+                }
             }
         }
     }
@@ -55,6 +68,8 @@ pub(super) fn find(data: &Path) -> Result<Files, MysqlError> {
         &mut files.redo,
         &mut files.spare_redo,
         &mut files.links,
+        &mut files.indexes,
+        &mut files.no_files,
         &mut files.doublewrite,
         &mut files.logs,
     ] {
@@ -69,16 +84,18 @@ pub(super) fn doublewrite_page_size(path: &Path) -> Option<usize> {
 }
 
 impl Files {
-    fn take(&mut self, path: PathBuf) {
+    /// Returns where a file of this name belongs; `None` if it is not one of those that are read.
+    fn kind(&mut self, path: &Path) -> Option<&mut Vec<PathBuf>> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let extension = path.extension().unwrap_or_default().to_string_lossy().into_owned();
         let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
         let is_spare = |name: &str| name.strip_prefix("#ib_redo").is_some_and(is_number);
         let numbered = |word: &str| name.strip_prefix(word).is_some_and(is_number);
-        let kind = match extension.as_str() {
+        Some(match extension.as_str() {
             "ibd" | "ibu" => &mut self.tablespaces,
             "ibt" => &mut self.temporary,
             "dblwr" | "bdblwr" => &mut self.doublewrite,
+            "index" => &mut self.indexes,
             _ if numbered("undo_") => &mut self.tablespaces,
             _ if numbered("ibdata") => &mut self.system,
             _ if numbered("ibtmp") => &mut self.temporary,
@@ -86,9 +103,8 @@ impl Files {
             _ if name.strip_suffix("_tmp").is_some_and(is_spare) => &mut self.spare_redo,
             // `binlog.000001`, `HOST-relay-bin.000001`, whatever their names are.
             number if number.len() >= 6 && is_number(number) => &mut self.logs,
-            _ => return,
-        };
-        kind.push(path);
+            _ => return None,
+        })
     }
 }
 
@@ -99,7 +115,7 @@ mod tests {
     #[test]
     fn every_kind_of_file_is_found_once() {
         let dir = tempfile::tempdir().unwrap();
-        for inner in ["app", "#innodb_redo", "#innodb_temp"] {
+        for inner in ["app", "app/odd.ibd", "undo_007", "#innodb_redo", "#innodb_temp"] {
             fs::create_dir(dir.path().join(inner)).unwrap();
         }
         let all = [
@@ -133,6 +149,8 @@ mod tests {
         assert_eq!(names(&found.spare_redo), ["#innodb_redo/#ib_redo8_tmp"]);
         assert_eq!(names(&found.links), ["elsewhere"]);
         assert_eq!(names(&found.logs), ["bin.000001"]);
+        assert_eq!(names(&found.indexes), ["bin.index"]);
+        assert_eq!(names(&found.no_files), ["app/odd.ibd"]);
         assert_eq!(found.doublewrite.len(), 1);
         assert_eq!(doublewrite_page_size(&found.doublewrite[0]), Some(16_384));
         assert!(find(&dir.path().join("none")).is_err());

@@ -142,6 +142,17 @@ impl BinaryLog {
     }
 }
 
+/// Returns true if the first block of a file of the redo log can be its header: a format's number,
+/// the LSN of a block, and the name of the program that made it (`log0constants.h`).
+#[must_use]
+pub fn is_redo_header(header: &[u8]) -> bool {
+    const MOST_FORMAT: u32 = 255;
+    let format = number(header, 0..4).unwrap_or(0);
+    let start = RedoHeader::read(header).map_or(0, |header| header.start_lsn);
+    let is_named = header.get(16).is_some_and(u8::is_ascii_graphic);
+    (1..=MOST_FORMAT).contains(&format) && start > 0 && start % REDO_BLOCK as u64 == 0 && is_named
+}
+
 /// Returns the name of the master key that wraps the redo log's key, by the header of one of its
 /// files, [`REDO_HEADER_BLOCKS`] blocks. `None` if its blocks are in the clear.
 #[must_use]
@@ -213,6 +224,20 @@ mod tests {
         header[1072..1072 + info.len()].copy_from_slice(&info);
         assert_eq!(redo_master_key(&header), Some(format!("INNODBKey-{UUID}-1")));
         assert_eq!(redo_master_key(&header[..1100]), None);
+        assert!(!is_redo_header(&header));
+        header[3] = 6;
+        header[8..16].copy_from_slice(&8192_u64.to_be_bytes());
+        header[16..21].copy_from_slice(b"MySQL");
+        assert!(is_redo_header(&header));
+        assert!(!is_redo_header(&header[..1100]));
+        for (at, byte) in [(0, 1), (3, 0), (15, 1), (14, 0), (16, 0)] {
+            let mut other = header.clone();
+            other[at] = byte;
+            if at == 14 {
+                other[8..16].fill(0);
+            }
+            assert!(!is_redo_header(&other), "{at}");
+        }
     }
 
     fn first_page(flags: u32, key: bool) -> Vec<u8> {

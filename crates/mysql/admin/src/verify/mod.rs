@@ -15,12 +15,14 @@ use tdekit_key_store::KeyStore;
 use self::files::{Files, find};
 use self::format::{
     BINARY_LOG_HEAD, BinaryLog, Page, REDO_BLOCK, REDO_HEADER_BLOCKS, SMALLEST_PAGE, Space,
-    redo_master_key,
+    is_redo_header, redo_master_key,
 };
 use crate::error::{MysqlError, failed};
 
 /// Pages in the clear of one file that are named.
 const MAX_NAMED: usize = 10;
+/// Longest list of logs that is read.
+const MAX_INDEX_BYTES: u64 = 1 << 20;
 
 /// The report of a check.
 #[derive(Debug, Default, Serialize)]
@@ -73,6 +75,8 @@ pub struct Finding {
 pub struct Verify<'a> {
     /// Accept files of which nothing is encrypted.
     pub allow_plain: bool,
+    /// The directory of the redo log, if it is outside the data directory.
+    pub redo: Option<&'a Path>,
     /// The key store, in which the master keys are looked for by name.
     pub store: Option<&'a KeyStore>,
 }
@@ -83,7 +87,12 @@ pub struct Verify<'a> {
 /// # Errors
 /// `NoData`; `Io` for a directory or file that cannot be read; errors of the key store.
 pub fn verify(data: &Path, how: &Verify<'_>) -> Result<Checked, MysqlError> {
-    let found = find(data)?;
+    let mut found = find(data)?;
+    if let Some(redo) = how.redo {
+        let Files { redo, spare_redo, .. } = find(redo)?;
+        found.redo.extend(redo);
+        found.spare_redo.extend(spare_redo);
+    }
     if found.tablespaces.is_empty() {
         return Err(MysqlError::NoData { path: data.to_owned() });
     }
@@ -96,6 +105,7 @@ pub fn verify(data: &Path, how: &Verify<'_>) -> Result<Checked, MysqlError> {
     found.doublewrite.iter().try_for_each(|path| check.doublewrite(path))?;
     found.logs.iter().try_for_each(|path| check.binary_log(path))?;
     check.keys()?;
+    check.missing(&found);
     check.left_out(&found);
     let mut report = check.report;
     report.clean = report.findings.is_empty();
@@ -136,8 +146,8 @@ impl Check<'_> {
         self.spaces.insert(space.id, space.is_encrypted);
         let mut tally = Tally::default();
         each(&mut file, path, space.page_size, |page| tally.take(1, Page::of(page)))?;
-        // The first page was read before.
-        let there = tally.seen + 1;
+        let bytes = file.metadata().map_err(failed("read", path))?.len();
+        let there = bytes / space.page_size as u64;
         if there < u64::from(space.pages) {
             let message = format!("{there} of its {} pages are there", space.pages);
             self.finding(path, "damaged", message);
@@ -173,6 +183,8 @@ impl Check<'_> {
         let mut header = vec![0; REDO_BLOCK * REDO_HEADER_BLOCKS];
         if fill(&mut file, &mut header, path)? < header.len() {
             self.finding(path, "damaged", "it ends within the header of a redo log");
+        } else if !is_redo_header(&header) {
+            self.finding(path, "damaged", "it does not begin like a redo log");
         }
         let mut tally = Tally::default();
         let seen = |block: &[u8]| tally.take(REDO_HEADER_BLOCKS as u64, Page::of_redo_block(block));
@@ -186,14 +198,19 @@ impl Check<'_> {
             self.finding(path, what, message);
         }
         let key = redo_master_key(&header).filter(|_| tally.encrypted > 0);
+        if key.is_none() && tally.encrypted > 0 {
+            self.finding(path, "key", "its blocks are encrypted, and its header has no key");
+        }
         self.is_redo_encrypted |= tally.encrypted > 0;
         self.list(path, ("redo log", tally.encrypted > 0, key), &tally);
         Ok(())
     }
 
-    /// A spare file of the redo log keeps its old blocks until the server writes over them.
+    /// A spare file of the redo log keeps its old blocks, behind its old header, until the server
+    /// writes over them.
     fn spare_redo(&mut self, path: &Path) -> Result<(), MysqlError> {
         let mut file = File::open(path).map_err(failed("open", path))?;
+        fill(&mut file, &mut [0; REDO_BLOCK * REDO_HEADER_BLOCKS], path)?;
         let mut tally = Tally::default();
         each(&mut file, path, REDO_BLOCK, |block| tally.take(0, Page::of_redo_block(block)))?;
         if tally.clear > 0 && (self.is_redo_encrypted || !self.how.allow_plain) {
@@ -225,7 +242,7 @@ impl Check<'_> {
             let is_sealed = page_no > 0 && spaces.get(&space) == Some(&true);
             let seen = Page::of(page);
             if is_sealed || seen != Page::Clear {
-                tally.take(at, seen);
+                tally.take_at(at, seen);
             }
             at += 1;
         })?;
@@ -245,8 +262,16 @@ impl Check<'_> {
             self.finding(path, "damaged", "it does not begin like a binary log");
             return Ok(());
         };
-        if log == BinaryLog::Clear && !self.how.allow_plain {
-            self.finding(path, "plain", "the binary log is not encrypted");
+        match &log {
+            BinaryLog::Clear if self.how.allow_plain => {}
+            BinaryLog::Clear => self.finding(path, "plain", "the binary log is not encrypted"),
+            BinaryLog::Encrypted(_) if len < head.len() => {
+                self.finding(path, "damaged", "it ends within the header of an encrypted log");
+            }
+            BinaryLog::Encrypted(key) if key.is_empty() => {
+                self.finding(path, "key", "its header says that it is encrypted, and has no key");
+            }
+            BinaryLog::Encrypted(_) => {}
         }
         let key = match log {
             BinaryLog::Encrypted(key) => Some(key),
@@ -301,6 +326,32 @@ impl Check<'_> {
         Ok(())
     }
 
+    /// Finds what a server does not start without, and what cannot be read.
+    fn missing(&mut self, found: &Files) {
+        for path in &found.no_files {
+            self.finding(path, "damaged", "it is not a file");
+        }
+        let redo = self.data.join("#innodb_redo");
+        if found.redo.is_empty() && !found.links.contains(&redo) {
+            let message = "no file of the redo log in use is here; --redo-directory names another \
+                           place (innodb_log_group_home_dir)";
+            self.finding(&redo, "damaged", message);
+        }
+    }
+
+    /// Returns the logs outside the data directory that an index names.
+    fn logs_elsewhere(&self, index: &Path) -> Vec<String> {
+        let mut text = Vec::new();
+        let read = File::open(index).map(|file| file.take(MAX_INDEX_BYTES).read_to_end(&mut text));
+        if !matches!(read, Ok(Ok(_))) {
+            return vec![format!("{}: it cannot be read", self.name(index))];
+        }
+        let text = String::from_utf8_lossy(&text);
+        let lines = text.lines().map(Path::new).filter(|line| line.is_absolute());
+        let elsewhere = lines.filter(|line| !line.starts_with(self.data));
+        elsewhere.map(|line| format!("{}: a log elsewhere", line.display())).collect()
+    }
+
     fn left_out(&mut self, found: &Files) {
         let names = |paths: &[PathBuf]| {
             paths.iter().map(|path| self.name(path)).collect::<Vec<_>>().join(", ")
@@ -316,9 +367,7 @@ impl Check<'_> {
         if !found.links.is_empty() {
             left.push(format!("{}: links, which are not followed", names(&found.links)));
         }
-        if found.redo.is_empty() {
-            left.push("the redo log: it is elsewhere, or gone".to_owned());
-        }
+        left.extend(found.indexes.iter().flat_map(|index| self.logs_elsewhere(index)));
         left.push("whether pages open: no key was used, and MySQL's pages have no seal".to_owned());
         self.report.not_checked.extend(left);
     }
@@ -340,6 +389,11 @@ impl Tally {
     fn take(&mut self, first: u64, page: Page) {
         let number = first + self.seen;
         self.seen += 1;
+        self.take_at(number, page);
+    }
+
+    /// Counts the page with this number.
+    fn take_at(&mut self, number: u64, page: Page) {
         match page {
             Page::Encrypted => self.encrypted += 1,
             Page::Empty => self.empty += 1,

@@ -236,6 +236,26 @@ fn verified(keys: &Keys, data: &Path, more: &[&str]) -> (i32, Vec<String>, Value
     (done.code, found.collect(), report)
 }
 
+/// A binary log within its header, a table within its last page, and a directory for a table.
+fn is_damaged_when_cut(keys: &Keys, data: &Path) {
+    let cut = |name: &str, len: usize| {
+        let path = data.join(name);
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, &whole[..len]).unwrap();
+        let (code, found, _) = verified(keys, data, &["--allow-plain"]);
+        assert_eq!((code, found), (4, vec![format!("{name}: damaged")]), "{len}");
+        fs::write(&path, whole).unwrap();
+    };
+    cut("bin.000001", 5);
+    cut("bin.000001", 300);
+    cut("app/t.ibd", fs::read(data.join("app/t.ibd")).unwrap().len() - 100);
+    let odd = data.join("app/odd.ibd");
+    fs::create_dir(&odd).unwrap();
+    let (code, found, _) = verified(keys, data, &["--allow-plain"]);
+    assert_eq!((code, found), (4, vec!["app/odd.ibd: damaged".to_owned()]));
+    fs::remove_dir(odd).unwrap();
+}
+
 #[test]
 fn what_is_in_the_clear_on_the_disk_is_found() {
     let (Some(rig), Some(_)) = (Rig::new(), command()) else { return };
@@ -277,7 +297,11 @@ fn what_is_in_the_clear_on_the_disk_is_found() {
     let redo = redo.unwrap();
     assert!(redo["master_key"].as_str().unwrap().starts_with("INNODBKey-"), "{redo}");
     let spare = data.join("#innodb_redo/#ib_redo999_tmp");
-    fs::write(&spare, [&[0, 0, 0, 7, 0, 90], &[b'x'; 506][..]].concat()).unwrap();
+    let block = [&[0, 0, 0, 7, 0, 90], &[b'x'; 506][..]].concat();
+    // Its header is in the clear, as each is.
+    fs::write(&spare, [&block.repeat(4)[..], &[0; 512]].concat()).unwrap();
+    assert_eq!(verified(&keys, &data, &["--allow-plain"]).0, 0);
+    fs::write(&spare, block.repeat(5)).unwrap();
     let (code, found, _) = verified(&keys, &data, &["--allow-plain"]);
     assert_eq!((code, found), (4, vec!["#innodb_redo/#ib_redo999_tmp: clear".to_owned()]));
     fs::remove_file(spare).unwrap();
@@ -286,7 +310,22 @@ fn what_is_in_the_clear_on_the_disk_is_found() {
     fs::write(&log, "").unwrap();
     let (code, found, _) = verified(&keys, &data, &["--allow-plain"]);
     assert!(code == 4 && found[0].ends_with(": damaged"), "{found:?}");
+    for (at, blocks, what) in [(0, 4, "damaged"), (0, 1, "damaged"), (2, 1, "key")] {
+        let mut other = whole.clone();
+        other[at * 512..(at + blocks) * 512].fill(0);
+        fs::write(&log, other).unwrap();
+        let (code, found, _) = verified(&keys, &data, &["--allow-plain"]);
+        assert!(code == 4 && found[0].ends_with(what), "{at}: {found:?}");
+    }
     fs::write(&log, whole).unwrap();
+    let (redo, elsewhere) = (data.join("#innodb_redo"), rig.path("elsewhere"));
+    fs::rename(&redo, &elsewhere).unwrap();
+    let (code, found, _) = verified(&keys, &data, &["--allow-plain"]);
+    assert_eq!((code, found), (4, vec!["#innodb_redo: damaged".to_owned()]));
+    let named = ["--allow-plain", "--redo-directory", elsewhere.to_str().unwrap()];
+    assert_eq!(verified(&keys, &data, &named).0, 0);
+    fs::rename(&elsewhere, &redo).unwrap();
+    is_damaged_when_cut(&keys, &data);
     // The keys of another store.
     let (code, found, _) = verified(&others, &data, &["--allow-plain"]);
     assert!(code == 4 && found.contains(&"app/t.ibd: key".to_owned()), "{found:?}");
