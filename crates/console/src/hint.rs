@@ -17,6 +17,8 @@ const ONLY_SERVICE: &str =
     "`tdekit key provider add` adds a second secret, which opens the key store without the service";
 const OTHER_SECRET: &str = "give another secret that opens it, such as by --password-file or \
      --key-file; `tdekit key provider list` shows them";
+const COPY_OF_NAMED_KEYS: &str = "put named-keys-NAMESPACE.json back from a copy of the store's \
+    directory; a file of `tdekit key backup` does not hold it";
 const ONLY_FORGOTTEN: &str = "if none of them exists any more, --force drops it; a file that does \
      needs it, or a backup of it";
 const STILL_NEEDED: &str = "wrap these files' keys by another certificate first; --force drops it \
@@ -73,10 +75,7 @@ pub fn store_hint(error: &StoreError) -> Option<String> {
             "move it away; `tdekit rewrap` and `tdekit backup` note a database or a media set \
              again, and until then `tdekit cert drop` does not know of them"
         }
-        StoreError::Corrupt { field, .. } if *field == NAMED_KEYS => {
-            "put named-keys-NAMESPACE.json back from a copy of the store's directory; a file of \
-             `tdekit key backup` does not hold it"
-        }
+        StoreError::Corrupt { field, .. } if *field == NAMED_KEYS => COPY_OF_NAMED_KEYS,
         StoreError::Corrupt { .. } => {
             "`tdekit key restore --replace` puts a backup in its place and keeps the damaged file"
         }

@@ -182,7 +182,8 @@ fn with_stripes(global: &GlobalArgs, places: Vec<Place>) -> Vec<Place> {
     let mut all = places.clone();
     for place in places_of(global, opened.media.id()) {
         let is_named = all.iter().any(|it| it.recorded() == place.recorded());
-        let goes_with = |place: &Place| open(&[&all[..], &[place.clone()]].concat()).is_ok();
+        let goes_with =
+            |place: &Place| open(&[&all[..], std::slice::from_ref(place)].concat()).is_ok();
         if !is_named && goes_with(&place) {
             all.push(place);
         }

@@ -150,7 +150,10 @@ pub fn is_redo_header(header: &[u8]) -> bool {
     let format = number(header, 0..4).unwrap_or(0);
     let start = RedoHeader::read(header).map_or(0, |header| header.start_lsn);
     let is_named = header.get(16).is_some_and(u8::is_ascii_graphic);
-    (1..=MOST_FORMAT).contains(&format) && start > 0 && start % REDO_BLOCK as u64 == 0 && is_named
+    (1..=MOST_FORMAT).contains(&format)
+        && start > 0
+        && start.is_multiple_of(REDO_BLOCK as u64)
+        && is_named
 }
 
 /// Returns the name of the master key that wraps the redo log's key, by the header of one of its

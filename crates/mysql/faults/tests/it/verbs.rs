@@ -236,6 +236,38 @@ fn verified(keys: &Keys, data: &Path, more: &[&str]) -> (i32, Vec<String>, Value
     (done.code, found.collect(), report)
 }
 
+/// A spare file in the clear, a redo log without header or key, and one that is gone or elsewhere.
+fn is_found_in_the_redo_log(keys: &Keys, data: &Path, log: &Path) {
+    let spare = data.join("#innodb_redo/#ib_redo999_tmp");
+    let block = [&[0, 0, 0, 7, 0, 90], &[b'x'; 506][..]].concat();
+    // Its header is in the clear, as each is.
+    fs::write(&spare, [&block.repeat(4)[..], &[0; 512]].concat()).unwrap();
+    assert_eq!(verified(keys, data, &["--allow-plain"]).0, 0);
+    fs::write(&spare, block.repeat(5)).unwrap();
+    let (code, found, _) = verified(keys, data, &["--allow-plain"]);
+    assert_eq!((code, found), (4, vec!["#innodb_redo/#ib_redo999_tmp: clear".to_owned()]));
+    fs::remove_file(spare).unwrap();
+    let whole = fs::read(log).unwrap();
+    fs::write(log, "").unwrap();
+    let (code, found, _) = verified(keys, data, &["--allow-plain"]);
+    assert!(code == 4 && found[0].ends_with(": damaged"), "{found:?}");
+    for (at, blocks, what) in [(0, 4, "damaged"), (0, 1, "damaged"), (2, 1, "key")] {
+        let mut other = whole.clone();
+        other[at * 512..(at + blocks) * 512].fill(0);
+        fs::write(log, other).unwrap();
+        let (code, found, _) = verified(keys, data, &["--allow-plain"]);
+        assert!(code == 4 && found[0].ends_with(what), "{at}: {found:?}");
+    }
+    fs::write(log, whole).unwrap();
+    let (redo, elsewhere) = (data.join("#innodb_redo"), data.with_extension("redo"));
+    fs::rename(&redo, &elsewhere).unwrap();
+    let (code, found, _) = verified(keys, data, &["--allow-plain"]);
+    assert_eq!((code, found), (4, vec!["#innodb_redo: damaged".to_owned()]));
+    let named = ["--allow-plain", "--redo-directory", elsewhere.to_str().unwrap()];
+    assert_eq!(verified(keys, data, &named).0, 0);
+    fs::rename(&elsewhere, &redo).unwrap();
+}
+
 /// A binary log within its header, a table within its last page, and a directory for a table.
 fn is_damaged_when_cut(keys: &Keys, data: &Path) {
     let cut = |name: &str, len: usize| {
@@ -296,35 +328,7 @@ fn what_is_in_the_clear_on_the_disk_is_found() {
     let redo = report["files"].as_array().unwrap().iter().find(|file| file["kind"] == "redo log");
     let redo = redo.unwrap();
     assert!(redo["master_key"].as_str().unwrap().starts_with("INNODBKey-"), "{redo}");
-    let spare = data.join("#innodb_redo/#ib_redo999_tmp");
-    let block = [&[0, 0, 0, 7, 0, 90], &[b'x'; 506][..]].concat();
-    // Its header is in the clear, as each is.
-    fs::write(&spare, [&block.repeat(4)[..], &[0; 512]].concat()).unwrap();
-    assert_eq!(verified(&keys, &data, &["--allow-plain"]).0, 0);
-    fs::write(&spare, block.repeat(5)).unwrap();
-    let (code, found, _) = verified(&keys, &data, &["--allow-plain"]);
-    assert_eq!((code, found), (4, vec!["#innodb_redo/#ib_redo999_tmp: clear".to_owned()]));
-    fs::remove_file(spare).unwrap();
-    let log = data.join(redo["file"].as_str().unwrap());
-    let whole = fs::read(&log).unwrap();
-    fs::write(&log, "").unwrap();
-    let (code, found, _) = verified(&keys, &data, &["--allow-plain"]);
-    assert!(code == 4 && found[0].ends_with(": damaged"), "{found:?}");
-    for (at, blocks, what) in [(0, 4, "damaged"), (0, 1, "damaged"), (2, 1, "key")] {
-        let mut other = whole.clone();
-        other[at * 512..(at + blocks) * 512].fill(0);
-        fs::write(&log, other).unwrap();
-        let (code, found, _) = verified(&keys, &data, &["--allow-plain"]);
-        assert!(code == 4 && found[0].ends_with(what), "{at}: {found:?}");
-    }
-    fs::write(&log, whole).unwrap();
-    let (redo, elsewhere) = (data.join("#innodb_redo"), rig.path("elsewhere"));
-    fs::rename(&redo, &elsewhere).unwrap();
-    let (code, found, _) = verified(&keys, &data, &["--allow-plain"]);
-    assert_eq!((code, found), (4, vec!["#innodb_redo: damaged".to_owned()]));
-    let named = ["--allow-plain", "--redo-directory", elsewhere.to_str().unwrap()];
-    assert_eq!(verified(&keys, &data, &named).0, 0);
-    fs::rename(&elsewhere, &redo).unwrap();
+    is_found_in_the_redo_log(&keys, &data, &data.join(redo["file"].as_str().unwrap()));
     is_damaged_when_cut(&keys, &data);
     // The keys of another store.
     let (code, found, _) = verified(&others, &data, &["--allow-plain"]);
