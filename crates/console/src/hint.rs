@@ -18,7 +18,7 @@ const ONLY_SERVICE: &str =
 const OTHER_SECRET: &str = "give another secret that opens it, such as by --password-file or \
      --key-file; `tdekit key provider list` shows them";
 const COPY_OF_NAMED_KEYS: &str = "put named-keys-NAMESPACE.json back from a copy of the store's \
-    directory; a file of `tdekit key backup` does not hold it";
+     directory; `tdekit key backup` does not include it";
 const ONLY_FORGOTTEN: &str = "if none of them exists any more, --force drops it; a file that does \
      needs it, or a backup of it";
 const STILL_NEEDED: &str = "wrap these files' keys by another certificate first; --force drops it \

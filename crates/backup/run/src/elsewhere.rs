@@ -130,7 +130,8 @@ pub fn attach_set(operator: &dyn Operator, media: &mut Media, set_id: [u8; 16]) 
     }
 }
 
-/// Returns the places that the history knows of a media set, whether or not it is there.
+/// Returns the places of a media set in the history, whether or not its files exist. There are none
+/// if the history cannot be read.
 #[must_use]
 pub fn places_of(operator: &dyn Operator, media_id: [u8; 16]) -> Vec<Place> {
     let (known, uuid) = (known_sets(operator).unwrap_or_default(), hex::encode(media_id));

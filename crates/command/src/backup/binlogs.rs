@@ -107,9 +107,9 @@ pub(crate) fn held(root: &Root) -> Result<Held, CommandError> {
         if let Some(HeldLog { name: other, .. }) =
             logs.insert(number, HeldLog { places, opened, name: name.clone(), bytes, begins })
         {
-            let told =
+            let message =
                 format!("{} has two logs with number {number}: {other}, {name}", root.shown());
-            return Err(CommandError::usage(told));
+            return Err(CommandError::usage(message));
         }
     }
     let unreadable = sets.unreadable().iter();

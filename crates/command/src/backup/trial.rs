@@ -40,7 +40,7 @@ struct TriedSet {
     position: u32,
     backup_set_uuid: String,
     database_name: String,
-    /// False if it could not be tried: its key is not at hand. This says nothing about the set.
+    /// False if the set was not tried because its key is missing. It may be whole.
     tried: bool,
     ok: bool,
     bytes: u64,
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
     let mut trials =
         Trials { place, verdict: "whole", sets: Vec::new(), findings: Vec::new(), unreadable };
     let scratch = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
-    let mut first_closed = None;
+    let mut first_without_key = None;
     let wanted = chosen(args, candidates(args, &media)?)?;
     for (number, places) in media.iter().enumerate() {
         let mut opened = open(places).map_err(|error| history::explain(global, places, error))?;
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
             if wanted.contains(&(number, set.position)) {
                 let (tried, error) = try_one(args, global, (places, &opened, set), &scratch)?;
                 trials.sets.push(tried);
-                first_closed = first_closed.or(error);
+                first_without_key = first_without_key.or(error);
             }
         }
     }
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
     let failed = trials.sets.iter().filter(|set| set.tried && !set.ok).count();
     if failed + trials.findings.len() + trials.unreadable.len() > 0 {
         trials.verdict = "damaged";
-    } else if first_closed.is_some() {
+    } else if first_without_key.is_some() {
         trials.verdict = "not_verified";
     }
     for each in trials.unreadable.iter().filter(|_| !args.json) {
@@ -117,7 +117,7 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
         output::json(&trials)?;
     }
     refuse(&trials, failed)?;
-    first_closed.map_or(Ok(()), |error| Err(error.into()))
+    first_without_key.map_or(Ok(()), |error| Err(error.into()))
 }
 
 fn refuse(trials: &Trials, failed: usize) -> Result<(), CommandError> {
@@ -172,11 +172,11 @@ fn each_alone(places: Vec<Place>) -> Vec<Vec<Place>> {
 }
 
 fn lacks_stripes(opened: &Opened) -> bool {
-    let is_lack = |finding: &Finding| matches!(finding, Finding::MissingFamily { .. });
-    opened.media.findings().iter().any(is_lack)
+    let is_missing = |finding: &Finding| matches!(finding, Finding::MissingFamily { .. });
+    opened.media.findings().iter().any(is_missing)
 }
 
-/// Adds the files of a striped media set that are not among its places and that the history knows.
+/// Adds the missing files of a striped media set from the places that the history names.
 fn with_stripes(global: &GlobalArgs, places: Vec<Place>) -> Vec<Place> {
     let Some(opened) = open(&places).ok().filter(lacks_stripes) else { return places };
     let mut all = places.clone();
@@ -251,8 +251,9 @@ fn chosen(
     Ok(chosen)
 }
 
-/// Restores a set on trial, tells its result, and records it. Damage is a result; so is a key that
-/// is not at hand, with its error. What else prevents the trial, such as a full disk, is an error.
+/// Restores a set on trial, prints the outcome and records it. Damage is an outcome. So is a
+/// missing key, whose error is returned beside it. Anything else that prevents the trial, such as a
+/// full disk, is an error.
 fn try_one(
     args: &VerifyArgs,
     global: &GlobalArgs,
@@ -270,7 +271,7 @@ fn try_one(
     let steered = steer(args.threads, args.throttle, &report);
     let tried = restore_on_trial(media, set, keys, (scratch, &steered));
     reporter.end();
-    let mut told = TriedSet {
+    let mut outcome = TriedSet {
         places: places.iter().map(Place::shown).collect(),
         position: set.position,
         backup_set_uuid: hex::encode(set.set_id),
@@ -283,56 +284,56 @@ fn try_one(
         quick_check: false,
         error: None,
     };
-    let mut closed = None;
+    let mut no_key = None;
     match tried {
         Ok(Trial { bytes, pages, compared, checked }) => {
-            told.quick_check = checked == Checked::Sound;
+            outcome.quick_check = checked == Checked::Sound;
             if let Checked::Failed(reason) = checked {
                 output::warning(format_args!("SQLite's quick_check could not be run: {reason}"));
             }
-            (told.bytes, told.pages, told.compared_pages) = (bytes, pages, compared);
+            (outcome.bytes, outcome.pages, outcome.compared_pages) = (bytes, pages, compared);
             history::record_trial(global, (media, &opened.devices), set.position, scratch);
         }
         Err(error) if error.kind() == Kind::Key => {
-            (told.tried, told.ok, told.error) = (false, false, Some(error.to_string()));
-            closed = Some(error);
+            (outcome.tried, outcome.ok, outcome.error) = (false, false, Some(error.to_string()));
+            no_key = Some(error);
         }
         Err(error)
             if error.kind() == Kind::Damaged || matches!(error, RunError::MissingFamily { .. }) =>
         {
-            (told.ok, told.error) = (false, Some(error.to_string()));
+            (outcome.ok, outcome.error) = (false, Some(error.to_string()));
             history::record(global, media, &opened.devices, &[set.position]);
             let kind = CheckedKind::Backup;
-            history::record_check(global, kind, &told.backup_set_uuid, 1, None);
+            history::record_check(global, kind, &outcome.backup_set_uuid, 1, None);
         }
         Err(error) => return Err(error.into()),
     }
     if !args.json {
-        print(set, &told)?;
+        print(set, &outcome)?;
     }
-    Ok((told, closed))
+    Ok((outcome, no_key))
 }
 
-fn print(set: &SetInfo, told: &TriedSet) -> Result<(), CommandError> {
-    let mut result = match &told.error {
-        Some(error) if !told.tried => format!("not tried: {error}"),
+fn print(set: &SetInfo, outcome: &TriedSet) -> Result<(), CommandError> {
+    let mut result = match &outcome.error {
+        Some(error) if !outcome.tried => format!("not tried: {error}"),
         Some(error) => format!("NOT RESTORED: {error}"),
-        None => format!("restored; {}", size(told.bytes)),
+        None => format!("restored; {}", size(outcome.bytes)),
     };
-    if told.quick_check {
+    if outcome.quick_check {
         result.push_str(", quick_check ok");
     }
-    match (told.compared_pages, told.pages) {
+    match (outcome.compared_pages, outcome.pages) {
         (Some(pages), _) => result.push_str(&format!(", {pages} pages as they were backed up")),
-        (None, 1..) if told.ok => result.push_str(", without fingerprints to compare"),
+        (None, 1..) if outcome.ok => result.push_str(", without fingerprints to compare"),
         (None, _) => {}
     }
     Ok(output::line(format_args!(
         "{}: set {} ({} of {}, {}): {result}",
-        told.places.join(", "),
-        told.position,
+        outcome.places.join(", "),
+        outcome.position,
         kind_of(set),
-        told.database_name,
+        outcome.database_name,
         date_of_ms(set.begun_ms),
     ))?)
 }

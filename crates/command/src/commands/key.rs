@@ -28,8 +28,8 @@ pub(crate) enum KeyCommand {
     /// Have several passwords or keys open the key store
     #[command(subcommand)]
     Provider(ProviderCommand),
-    /// Write master key and certificates to a backup file under a password of its own; files of
-    /// servers' keys beside the store are to be copied as they are
+    /// Write the master key and the certificates to a backup file under a password of its own;
+    /// files with servers' keys are copied separately
     Backup(BackupArgs),
     /// Restore a key store from a backup file, or use the file to set a new password
     Restore(RestoreArgs),
@@ -216,9 +216,8 @@ fn backup(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     store.mark_all_backed_up(opened.store())?;
     for namespace in store.store().namespaces()? {
         output::warning(format_args!(
-            "it does not hold named-keys-{namespace}.json of {}, which has MySQL's keys: copy that \
-             file, too",
-            store.store().dir().display()
+            "the backup does not contain MySQL's keys: copy {}, too",
+            store.store().named_keys_path(&namespace)?.display()
         ));
     }
     Ok(output::line(format_args!(

@@ -77,7 +77,7 @@ fn other(dir: &Dir, encrypted: bool, rows: &[u32]) -> PathBuf {
     path
 }
 
-/// Overwrites the file at `to` in steps, between which it is looked at.
+/// Overwrites the file at `to` in steps, with pauses that are longer than the follower's.
 fn copy_slowly(bytes: &[u8], to: &Path) {
     let mut file = File::options().write(true).truncate(true).open(to).unwrap();
     for part in bytes.chunks(4096) {
@@ -138,7 +138,7 @@ fn a_file_that_is_overwritten_in_place_begins_a_new_chain_and_stays_as_it_is() {
     }
 }
 
-/// While it is written it is shorter than the process's mapping of it, and then of another kind.
+/// While the file is written, it is shorter than the follower's mapping of it.
 #[test]
 fn a_file_that_is_overwritten_slowly_by_one_of_another_kind_is_noticed() {
     let slowly = |from: &Path, to: &Path| copy_slowly(&fs::read(from).unwrap(), to);

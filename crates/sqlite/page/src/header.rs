@@ -196,7 +196,7 @@ pub fn commitment(
     Ok(out)
 }
 
-/// Returns the range of a slot's bytes with its sequence number and the file's identity.
+/// Returns the range of a slot's bytes with its sequence number and the file's ID.
 pub const fn slot_id() -> std::ops::Range<usize> {
     24..48
 }

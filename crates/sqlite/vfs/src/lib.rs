@@ -51,7 +51,7 @@ pub use entry::{sqlite3_extension_init, sqlite3_tdekitsqlite_init};
 pub use error::VfsError;
 pub use ffi::FCNTL_TDEKIT_SLOTS;
 pub use functions::last_error_of;
-pub use live_keys::SlotIds;
+pub use live_keys::{FILE_ID_AT, SlotIds};
 
 /// Name under which the VFS is registered.
 pub const VFS_NAME: &str = "tdekit";

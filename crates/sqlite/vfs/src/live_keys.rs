@@ -18,6 +18,9 @@ use crate::keyring::{Keyring, OpenFile, OpenedHeader};
 const ID_AT: u64 = slot_id().start as u64;
 const ID_LEN: usize = slot_id().end - slot_id().start;
 
+/// Offset of the file's ID in the identity of a slot, behind the sequence number.
+pub const FILE_ID_AT: usize = 8;
+
 /// The identities of the header's slots: of each, its sequence number (8 bytes) and the file's ID
 /// (16 bytes).
 pub type SlotIds = [[u8; ID_LEN]; SLOT_COUNT];

@@ -21,7 +21,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, fcntl_lock};
-use tdekit_sqlite::SlotIds;
+use tdekit_sqlite::{FILE_ID_AT, SlotIds};
 use tdekit_sqlite_convert::with_suffix;
 
 use super::keeper::{Index, Keeper};
@@ -259,10 +259,10 @@ impl Ground {
     }
 }
 
-/// Returns true if no slot of a header has the identity of the file that one known had.
+/// Returns true if no slot of a header has the file's ID in common with a known one.
 fn is_other_file(now: &SlotIds, known: &SlotIds) -> bool {
-    let file = |slot: &[u8; 24]| slot[8..].to_vec();
-    now.iter().all(|slot| known.iter().all(|known| file(slot) != file(known)))
+    let is_same = |one: &[u8], other: &[u8]| one.get(FILE_ID_AT..) == other.get(FILE_ID_AT..);
+    !now.iter().any(|slot| known.iter().any(|known| is_same(slot, known)))
 }
 
 /// Compares pages of the main file with the frames that they are copies of. Returns their number;

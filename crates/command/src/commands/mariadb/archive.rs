@@ -83,7 +83,7 @@ pub(crate) fn run(args: &ArchiveArgs, global: &GlobalArgs) -> Result<(), Command
             shipper.begin_log()?;
         }
         shipper.ship()?;
-        return shipper.taken.map_or(Ok(()), Err);
+        return shipper.occupied.map_or(Ok(()), Err);
     }
     let (mut failures, mut due) = (0, Instant::now());
     let mut flushes = args.every.map(|every| Instant::now() + every);
@@ -133,12 +133,12 @@ struct Shipper<'a> {
     keyring: OnceCell<Arc<Keyring>>,
     /// The archive's last log.
     last: Option<BinaryLog>,
-    /// The numbers of the logs in it.
+    /// The numbers of the archive's logs.
     held: BTreeSet<u64>,
     /// Gaps that were reported.
-    told: BTreeSet<(u64, u64)>,
-    /// The first error of a log that was to be shipped again to a place that is taken.
-    taken: Option<CommandError>,
+    reported: BTreeSet<(u64, u64)>,
+    /// The first error of a missing log whose place in the archive holds something else.
+    occupied: Option<CommandError>,
     /// The last transaction when a new log was begun.
     begun_at: Option<String>,
 }
@@ -176,8 +176,8 @@ impl<'a> Shipper<'a> {
             return Err(CommandError::usage("--to takes a directory or a prefix"));
         }
         let Held { logs, unreadable } = held(&root)?;
-        for told in unreadable {
-            output::warning(format_args!("{told}"));
+        for reason in unreadable {
+            output::warning(format_args!("{reason}"));
         }
         let held = logs.keys().copied().collect();
         let last = logs.into_values().next_back();
@@ -192,8 +192,8 @@ impl<'a> Shipper<'a> {
             keyring: OnceCell::new(),
             last,
             held,
-            told: BTreeSet::new(),
-            taken: None,
+            reported: BTreeSet::new(),
+            occupied: None,
             begun_at: None,
         })
     }
@@ -210,12 +210,12 @@ impl<'a> Shipper<'a> {
         Ok(())
     }
 
-    /// Ships the closed logs that the archive lacks: new ones, then those that are gone from it.
-    /// Logs before its first one may have been removed.
+    /// Ships the closed logs that the archive lacks: new ones, then those that are gone from its
+    /// middle. Logs before its first one may have been removed on purpose.
     fn ship(&mut self) -> Result<(), CommandError> {
         let server = BinaryLogs::of(&self.client)?;
         let due = server.due(self.last.as_ref(), &gaps(self.held.iter().copied()))?;
-        for (first, last) in due.gaps.iter().filter(|gap| self.told.insert(**gap)) {
+        for (first, last) in due.gaps.iter().filter(|gap| self.reported.insert(**gap)) {
             output::warning(format_args!(
                 "binary logs {first} to {last} are not in the archive, and were purged on the \
                  server: nothing is replayed across that. Make a new full backup of the server"
@@ -228,16 +228,16 @@ impl<'a> Shipper<'a> {
         }
         for log in due.again {
             match self.ship_one(&server, log) {
-                // What is damaged in the middle of the archive holds nothing up.
+                // A damaged object in the middle must not keep later logs from being shipped.
                 Err(error @ CommandError::DamagedLog { .. }) => {
                     output::warning(format_args!("{error}"));
-                    self.taken.get_or_insert(error);
+                    self.occupied.get_or_insert(error);
                     self.held.extend(log.number());
                 }
                 shipped => {
                     if let Some(BinaryLog { name, .. }) = shipped? {
-                        let told = "was gone from the archive, and was shipped again";
-                        output::warning(format_args!("{name} {told}"));
+                        let what = "was gone from the archive, and was shipped again";
+                        output::warning(format_args!("{name} {what}"));
                     }
                 }
             }

@@ -26,8 +26,8 @@ pub(super) struct Files {
     pub(super) indexes: Vec<PathBuf>,
     /// Links, which are not followed, though the server follows them.
     pub(super) links: Vec<PathBuf>,
-    /// Directories, pipes and others with the name of a file.
-    pub(super) no_files: Vec<PathBuf>,
+    /// Directories, pipes and others that have a file's name.
+    pub(super) not_files: Vec<PathBuf>,
 }
 
 /// Searches a data directory and the directories in it. Links are not followed; tables in other
@@ -45,15 +45,16 @@ pub(super) fn find(data: &Path) -> Result<Files, MysqlError> {
             let kind = entry.file_type().map_err(&failed)?;
             let path = entry.path();
             if kind.is_file() {
-                let kind = files.kind(&path);
-                kind.into_iter().for_each(|kind| kind.push(path.clone()));
+                if let Some(kind) = files.kind(&path) {
+                    kind.push(path);
+                }
             } else if kind.is_symlink() {
                 files.links.push(path);
             } else {
-                // Names of databases have no point: their directories are not taken for files.
+                // MySQL encodes a dot in a database's name, so its directory has no extension.
                 let is_named = path.extension().is_some() || !kind.is_dir();
                 if is_named && files.kind(&path).is_some() {
-                    files.no_files.push(path.clone());
+                    files.not_files.push(path.clone());
                 }
                 if kind.is_dir() {
                     left.push(path);
@@ -69,7 +70,7 @@ pub(super) fn find(data: &Path) -> Result<Files, MysqlError> {
         &mut files.spare_redo,
         &mut files.links,
         &mut files.indexes,
-        &mut files.no_files,
+        &mut files.not_files,
         &mut files.doublewrite,
         &mut files.logs,
     ] {
@@ -150,7 +151,7 @@ mod tests {
         assert_eq!(names(&found.links), ["elsewhere"]);
         assert_eq!(names(&found.logs), ["bin.000001"]);
         assert_eq!(names(&found.indexes), ["bin.index"]);
-        assert_eq!(names(&found.no_files), ["app/odd.ibd"]);
+        assert_eq!(names(&found.not_files), ["app/odd.ibd"]);
         assert_eq!(found.doublewrite.len(), 1);
         assert_eq!(doublewrite_page_size(&found.doublewrite[0]), Some(16_384));
         assert!(find(&dir.path().join("none")).is_err());

@@ -326,9 +326,9 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Finds what a server does not start without, and what cannot be read.
+    /// Finds the redo log missing, and other things under the names of files.
     fn missing(&mut self, found: &Files) {
-        for path in &found.no_files {
+        for path in &found.not_files {
             self.finding(path, "damaged", "it is not a file");
         }
         let redo = self.data.join("#innodb_redo");
@@ -346,9 +346,12 @@ impl Check<'_> {
         if !matches!(read, Ok(Ok(_))) {
             return vec![format!("{}: it cannot be read", self.name(index))];
         }
+        // The server writes absolute names.
+        let data = self.data.canonicalize().unwrap_or_else(|_| self.data.to_owned());
         let text = String::from_utf8_lossy(&text);
         let lines = text.lines().map(Path::new).filter(|line| line.is_absolute());
-        let elsewhere = lines.filter(|line| !line.starts_with(self.data));
+        let elsewhere =
+            lines.filter(|line| !line.starts_with(self.data) && !line.starts_with(&data));
         elsewhere.map(|line| format!("{}: a log elsewhere", line.display())).collect()
     }
 

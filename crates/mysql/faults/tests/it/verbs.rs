@@ -454,6 +454,19 @@ fn keys_move_through_the_file_of_the_old_plugin() {
     assert_eq!(count(&server), "2");
     server.stop().unwrap();
 
+    // The backup of the store does not contain them.
+    let (backup, password) = (rig.path("store.backup"), rig.path("password"));
+    fs::write(&password, "of the backup alone\n").unwrap();
+    fs::set_permissions(&password, fs::Permissions::from_mode(0o600)).unwrap();
+    let [to, by] = [&backup, &password].map(|path| path.to_str().unwrap());
+    let done = run(&keys, &["key", "backup", "--out", to, "--backup-password-file", by]);
+    assert!(done.code == 0 && done.err.contains("named-keys-moved.json"), "{done:?}");
+    let whole = fs::read_to_string(keys.stored()).unwrap();
+    fs::write(keys.stored(), whole.replacen("INNODB", "INNODA", 1)).unwrap();
+    let damaged = run(&keys, &["mysql", "keys", "--namespace", NAMESPACE]);
+    assert!(damaged.code == 4 && damaged.err.contains("copy of the store"), "{damaged:?}");
+    fs::write(keys.stored(), whole).unwrap();
+
     let Some(old) = suite_file("std_data/plugin_keyring_file_data") else { return };
     assert_eq!(migrate("--from", &old, "old").code, 0);
     let shown = json(&keys, &["mysql", "keys", "--namespace", "old", "--json"]);
