@@ -17,7 +17,7 @@ mod verify;
 pub use error::MysqlError;
 pub use install::{Done, Installation, Options};
 pub use keys::{KeyShown, NamespaceShown, keys};
-pub use migrate::{FileKeyring, export_keyring_file, import_keyring_file};
+pub use migrate::{FileKeyring, export_keyring_file, import_keyring_file, process_with};
 pub use rotate::{Outcome, rotate};
 pub use server::{CLIENT, refuse_encrypted};
 pub use status::{ServerStatus, SpacesShown, Status, status};

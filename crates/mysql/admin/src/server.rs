@@ -119,6 +119,13 @@ pub fn refuse_encrypted(client: &Client<'_>) -> Result<PathBuf, MysqlError> {
     for name in persisted.into_iter().flatten() {
         needs.push(format!("{name}, which is persisted for the next start"));
     }
+    let schemas = client.rows(
+        "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE DEFAULT_ENCRYPTION = 'YES' \
+         ORDER BY 1",
+    )?;
+    for name in schemas.into_iter().flatten() {
+        needs.push(format!("the schema {name}, whose new tables are encrypted"));
+    }
     let logs = binary_logs(client)?;
     let encrypted = logs.iter().filter(|(_, encrypted)| *encrypted).count();
     if encrypted > 0 {

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use tdekit_console::{GlobalArgs, output, session};
-use tdekit_mysql_admin::{FileKeyring, MysqlError, export_keyring_file, import_keyring_file};
+use tdekit_mysql_admin::{
+    FileKeyring, MysqlError, export_keyring_file, import_keyring_file, process_with,
+};
 
 use crate::error::CommandError;
 
@@ -61,6 +63,7 @@ pub(crate) fn run(args: &MigrateArgs, global: &GlobalArgs) -> Result<(), Command
     if let (Some(from), Some(certificate)) = (args.from, &args.certificate) {
         let keyring = from.file_keyring()?;
         let store = session::open_unlocked_store(global)?;
+        warn_of_server(keyring);
         let count = import_keyring_file(&store, keyring, file, namespace, certificate)?;
         output::warn_of_certificate(store.store(), store.store().find(certificate)?);
         return Ok(output::line(format_args!(
@@ -81,4 +84,14 @@ pub(crate) fn run(args: &MigrateArgs, global: &GlobalArgs) -> Result<(), Command
         file.display(),
         keyring.name()
     ))?)
+}
+
+/// A server that runs may add keys to its keyring after they were taken.
+fn warn_of_server(keyring: FileKeyring) {
+    let Some(process) = process_with(keyring) else { return };
+    output::warning(format_args!(
+        "process {process} runs with {}: if this is its file, stop it and migrate again into \
+         another namespace, because keys that it makes from now on are not taken",
+        keyring.name()
+    ));
 }

@@ -3,11 +3,14 @@
 mod component_file;
 mod plugin_file;
 
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use tdekit_key_store::{NamedKeys, NewKey, Unlocked, read_ordinary, write_new};
+use tdekit_key_store::{
+    NamedKeys, NewKey, Unlocked, give_to_owner_of_directory, read_ordinary, write_new,
+};
 
-use crate::error::MysqlError;
+use crate::error::{MysqlError, failed};
 
 const MAX_BYTES: u64 = 64 << 20;
 
@@ -84,11 +87,25 @@ pub fn import_keyring_file(
     Ok(keys.len())
 }
 
+/// Returns a process of this machine that has the keyring loaded, if one can be seen: its keys may
+/// change after they were taken. Root sees all processes, others their own.
+#[must_use]
+pub fn process_with(keyring: FileKeyring) -> Option<u32> {
+    let library = format!("/{}.so", keyring.name());
+    let processes = fs::read_dir("/proc").ok()?.filter_map(Result::ok);
+    let mut ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    ids.find(|id| {
+        let maps = fs::read_to_string(format!("/proc/{id}/maps")).unwrap_or_default();
+        maps.lines().any(|line| line.trim_end_matches(" (deleted)").ends_with(&library))
+    })
+}
+
 /// Writes all keys of a namespace to a new file for a keyring, in the clear, readable by its owner
-/// only. Reads it back and compares each key. Returns the number of keys.
+/// only: the directory's owner, if root writes it. Reads it back and compares each key. Returns the
+/// number of keys.
 ///
 /// # Errors
-/// `NoKeys`, `NotTheSame`; `Store` if the file exists.
+/// `NoKeys`, `NotTheSame`; `Store` if the file exists; `Io`.
 pub fn export_keyring_file(
     store: &Unlocked,
     keyring: FileKeyring,
@@ -110,6 +127,9 @@ pub fn export_keyring_file(
         return Err(MysqlError::NotTheSame { place: file.display().to_string() });
     }
     compare(store, &stored, &keys, &file.display().to_string())?;
+    File::open(file)
+        .and_then(|written| give_to_owner_of_directory(&written, file))
+        .map_err(failed("change the owner of", file))?;
     Ok(keys.len())
 }
 

@@ -188,7 +188,7 @@ fn a_decrypted_server_is_left_and_starts_without_the_component() {
     server
         .sql(
             "ALTER TABLE app.t ENCRYPTION='N'; ALTER TABLESPACE mysql ENCRYPTION='N';
-             ALTER DATABASE app DEFAULT ENCRYPTION='N'",
+             ALTER DATABASE app DEFAULT ENCRYPTION='N'; CREATE DATABASE later ENCRYPTION='Y'",
         )
         .unwrap();
     server.stop().unwrap();
@@ -215,7 +215,8 @@ fn a_decrypted_server_is_left_and_starts_without_the_component() {
     server.sql("SET PERSIST_ONLY binlog_encryption=ON").unwrap();
     let refused = run(&keys, &words);
     assert!(refused.code != 0 && refused.err.contains("persisted"), "{}", refused.err);
-    server.sql("RESET PERSIST").unwrap();
+    assert!(refused.err.contains("the schema later"), "{}", refused.err);
+    server.sql("RESET PERSIST; ALTER DATABASE later DEFAULT ENCRYPTION='N'").unwrap();
     let told = ok(&keys, &words);
     assert!(told.contains("Removed") && told.contains("tdekit-keys"), "{told}");
     server.kill().unwrap();
@@ -386,11 +387,15 @@ fn keys_move_from_the_servers_own_keyring_and_back() {
     let server = rig.start(&rig.with_file_keyring("before"), &data);
     make_rows(&server);
     server.sql("ALTER INSTANCE ROTATE INNODB MASTER KEY").unwrap();
-    server.stop().unwrap();
     let file = rig.path("before").join("keyring");
+    let from = ["--certificate", CERTIFICATE, "--from", "component_keyring_file", "--file"];
+    let words = [&["mysql", "migrate", "--namespace", "early"][..], &from];
+    let early = run(&keys, &[&words.concat()[..], &[file.to_str().unwrap()]].concat());
+    let warning = "runs with component_keyring_file";
+    assert!(early.code == 0 && early.err.contains(warning), "{early:?}");
+    server.stop().unwrap();
     let old = fs::read(&file).unwrap();
     let migrate = ["mysql", "migrate", "--namespace", NAMESPACE];
-    let from = ["--certificate", CERTIFICATE, "--from", "component_keyring_file", "--file"];
     let words = [&migrate[..], &from, &[file.to_str().unwrap()]].concat();
     let told = ok(&keys, &words);
     assert!(told.contains("each compared") && fs::read(&file).unwrap() == old, "{told}");
