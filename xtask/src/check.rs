@@ -21,10 +21,14 @@ pub(crate) fn check(tests: bool) -> Result<()> {
     let mut doc = cargo();
     doc.args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
     let clippy = ["clippy", "--workspace", "--all-targets", "--keep-going", "--", "-D", "warnings"];
+    // The build of `make bench`, which nothing else compiles.
+    let bench = ["clippy", "--no-default-features", "-p", "tdekit", "-p", "tdekit-bench-run"];
+    let denied = ["--", "-D", "warnings"];
     let mut steps = vec![
         ("fmt", run(cargo().args(["fmt", "--all", "--check"]))),
         ("tidy", tidy()),
         ("clippy", run(cargo().args(clippy))),
+        ("clippy of the bench", run(cargo().args(bench).args(denied))),
         ("doc", run(&mut doc)),
     ];
     if tests {

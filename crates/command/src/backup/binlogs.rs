@@ -8,7 +8,7 @@ use std::path::Path;
 use tdekit_backup_run::archive::{Archive, ArchivePlace};
 use tdekit_backup_run::place::{Opened, Place, is_missing};
 use tdekit_backup_run::retention::BINARY_LOG;
-use tdekit_backup_run::{Media, MediaSets, Root, RunError, SetInfo, SourceKind};
+use tdekit_backup_run::{MediaSets, Root, RunError, SetInfo, SourceKind};
 
 use crate::error::CommandError;
 use crate::progress::Shown;
@@ -27,7 +27,7 @@ pub(crate) fn description_of(bytes: u64, begins: &str) -> String {
 
 /// Returns true if a media set holds the log of this name, and nothing else.
 #[cfg(feature = "mariadb")]
-pub(crate) fn is_log_named(media: &Media, name: &str) -> bool {
+pub(crate) fn is_log_named(media: &tdekit_backup_run::Media, name: &str) -> bool {
     let whole = media.findings().is_empty();
     matches!(media.sets(), [set] if whole && is_log(set) && set.name == name)
 }
