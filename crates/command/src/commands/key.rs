@@ -8,9 +8,9 @@ use serde::Serialize;
 use tdekit_console::session::{self, Ask};
 use tdekit_console::{ConsoleError, GlobalArgs, output};
 use tdekit_key_store::{
-    KeyStore, MAX_FILE_BYTES, PasswordParams, Protector, ProtectorKind, Restored, StoreError,
-    Unlock, generate_key_file, iso8601, password_cost, read_limited, restore, service_key,
-    token_key, write_new,
+    KeyStore, MAX_FILE_BYTES, PasswordParams, Protector, ProtectorKind, Restored,
+    SERVER_KEYS_FILE_NAME, StoreError, Unlock, generate_key_file, iso8601, password_cost,
+    read_limited, restore, service_key, token_key, write_new,
 };
 
 use super::key_provider::{self, ProviderCommand};
@@ -214,17 +214,28 @@ fn backup(args: &BackupArgs, global: &GlobalArgs) -> Result<(), CommandError> {
         }
     };
     store.mark_all_backed_up(opened.store())?;
-    for namespace in store.store().namespaces()? {
-        output::warning(format_args!(
-            "the backup does not contain MySQL's keys: copy {}, too",
-            store.store().named_keys_path(&namespace)?.display()
-        ));
-    }
+    warn_of_listings(store.store())?;
     Ok(output::line(format_args!(
         "Backed up the master key and {} certificates to {}",
         opened.store().certificates().len(),
         args.out.display()
     ))?)
+}
+
+/// The keys of servers lie beside the store, and no server opens its data without them.
+fn warn_of_listings(store: &KeyStore) -> Result<(), CommandError> {
+    let of_mariadb = store.dir().join(SERVER_KEYS_FILE_NAME);
+    let mut files = Vec::from_iter(of_mariadb.exists().then_some(("MariaDB", of_mariadb)));
+    for namespace in store.namespaces()? {
+        files.push(("MySQL", store.named_keys_path(&namespace)?));
+    }
+    for (server, path) in files {
+        output::warning(format_args!(
+            "the backup does not contain {server}'s keys: copy {}, too",
+            path.display()
+        ));
+    }
+    Ok(())
 }
 
 fn restore_backup(args: &RestoreArgs, global: &GlobalArgs) -> Result<(), CommandError> {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::common::Place;
+use crate::common::{CHEAP, Place};
 
 /// Stand-in for the plugin: nothing here loads it.
 /// An ELF header without sections, then what the plugin has.
@@ -72,6 +72,9 @@ fn keys_are_made_rotated_and_shown() {
     place.ok(["mariadb", "key", "create", "--key-id", "1", "--certificate", "Server"]);
     let told = place.ok(["mariadb", "key", "create", "--key-id", "17"]).out;
     assert!(told.contains("ENCRYPTION_KEY_ID=17"), "{told}");
+    let copied = place.ok([&["key", "backup", "--out", "store.backup"][..], &CHEAP].concat());
+    let warning = "does not contain MariaDB's keys: copy";
+    assert!(copied.err.contains(warning) && copied.err.contains("server-keys.json"), "{copied:?}");
     place.fails(2, ["mariadb", "key", "create", "--key-id", "17"]);
     place.fails(2, ["mariadb", "key", "create", "--key-id", "0"]);
     place.fails(2, ["mariadb", "rotate", "--key-id", "5"]);
