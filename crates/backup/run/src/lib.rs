@@ -52,7 +52,7 @@ pub mod uses;
 pub use backup::{BackupOutcome, Checked, Signable, add_recipients, backup, sign};
 pub use catalog::{
     CATALOG_FILE_NAME, Catalog, CatalogDevice, CatalogEncryptor, CatalogFilter, CatalogRestore,
-    CatalogSet, CatalogUse, Check, CheckedKind, LastCheck, NewestBackup, date_of_ms,
+    CatalogSet, CatalogUse, Check, CheckedKind, LastCheck, NewestBackup, Undated, date_of_ms,
 };
 pub use control::{Progress, Run};
 pub use discover::{MediaSets, Root, Unreadable};

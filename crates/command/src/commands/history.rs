@@ -36,13 +36,15 @@ pub(crate) fn run(args: &HistoryArgs, global: &GlobalArgs) -> Result<(), Command
 }
 
 fn list(args: &HistoryArgs, global: &GlobalArgs) -> Result<(), CommandError> {
-    let sets = match Catalog::open_existing(&session::store_dir(global)?)? {
-        Some(catalog) => match &args.database {
-            Some(database) => catalog.sets_of(database)?,
-            None => catalog.sets(&CatalogFilter::default())?,
-        },
-        None => Vec::new(),
+    let catalog = Catalog::open_existing(&session::store_dir(global)?)?;
+    let sets = match (&catalog, &args.database) {
+        (Some(catalog), Some(database)) => catalog.sets_of(database)?,
+        (Some(catalog), None) => catalog.sets(&CatalogFilter::default())?,
+        (None, _) => Vec::new(),
     };
+    for undated in catalog.as_ref().map_or_else(|| Ok(Vec::new()), Catalog::undated)? {
+        output::warning(format_args!("history: {undated}"));
+    }
     if args.json {
         return Ok(output::json(&sets)?);
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tdekit_backup_run::archive::state_of;
-use tdekit_backup_run::{Catalog, CheckedKind, LastCheck, NewestBackup, RunError};
+use tdekit_backup_run::{Catalog, CheckedKind, LastCheck, NewestBackup, RunError, Undated};
 use tdekit_key_store::{KeyStore, USES_FILE_NAME};
 use tdekit_sqlite_convert::{
     Audited, Breach, Encryption, Policy, Search, Store, audit, databases_in, is_over_link, lost_in,
@@ -20,6 +20,8 @@ use super::rules::{Finding, HISTORY, Level, Rules};
 use super::servers::{Server, servers};
 
 pub(super) const DAY_S: i64 = 24 * 3600;
+/// Number of rows of the history that are named, of those without a readable date.
+const MOST_NAMED: usize = 10;
 
 /// Result for all databases.
 #[derive(Debug, Serialize)]
@@ -129,6 +131,8 @@ struct Past {
     examined: BTreeMap<String, LastCheck>,
     /// Data directories of MariaDB.
     servers: BTreeMap<String, LastCheck>,
+    /// The rows that are in none of them, because their dates cannot be read.
+    undated: Vec<Undated>,
 }
 
 impl Past {
@@ -137,6 +141,7 @@ impl Past {
             backups: catalog.newest_backups()?,
             examined: catalog.last_checks(CheckedKind::Database)?,
             servers: catalog.last_checks(CheckedKind::Mariadb)?,
+            undated: catalog.undated()?,
         })
     }
 }
@@ -170,6 +175,7 @@ impl Estate {
             estate.not_looked_at.push(format!("backups and verifications: {reason}"));
             estate.level = Level::Warning;
         }
+        estate.name_undated(past.as_ref().map_or(&[], |past| past.undated.as_slice()));
         if let Err(reason) = &*sources.store.store {
             estate.not_looked_at.push(format!("certificates and known files: {reason}"));
         }
@@ -199,6 +205,20 @@ impl Estate {
         let policy = Policy { oldest_key: Some(self.rules.oldest_key) };
         for found in audit_all(path, sources.store, policy) {
             self.databases.push(row(found, past, sources, &self.rules));
+        }
+    }
+
+    fn name_undated(&mut self, undated: &[Undated]) {
+        if undated.is_empty() {
+            return;
+        }
+        self.level = Level::Warning;
+        let named = undated.iter().take(MOST_NAMED).map(|row| format!("history: {row}"));
+        self.not_looked_at.extend(named);
+        if let more @ 1.. = undated.len().saturating_sub(MOST_NAMED) {
+            let told =
+                format!("history: {more} more rows without a date; `tdekit history` has all");
+            self.not_looked_at.push(told);
         }
     }
 

@@ -500,6 +500,36 @@ fn a_history_that_cannot_be_read_hides_no_database_and_calls_nothing_in_order() 
     assert!(!shown.out.contains("never") && !shown.out.contains('\u{2714}'), "{shown:?}");
 }
 
+#[test]
+fn a_row_of_the_history_without_a_date_hides_no_other_and_is_named() {
+    let place = estate();
+    let newest = |told: &Value| row(told, "/shop.db")["last_backup"]["at"].as_i64();
+    let (code, before) = json(&place, &["srv/shop.db"]);
+    assert_eq!(code, 0, "{before}");
+    let db = rusqlite::Connection::open(place.home().join("history.db")).unwrap();
+    let copy = "INSERT INTO backupset SELECT NULL, 'feed', media_uuid, name, description, position,
+        type, database_name, database_path, database_guid, server_name, user_name, software_name,
+        backup_start_date, 'soon', expiration_date, backup_size, compressed_backup_size,
+        compression_algorithm, key_algorithm, encryptor_thumbprint, encryptor_type, is_copy_only,
+        is_source_encrypted, is_stream, is_signed, has_backup_checksums, page_size, pages,
+        differential_base_guid FROM backupset WHERE database_name = 'shop.db' LIMIT 1";
+    assert_eq!(db.execute(copy, []).unwrap(), 1);
+    let checks = "INSERT INTO lastcheck VALUES('D', '/elsewhere.db', x'FF', 0, NULL, 'me'),
+        ('M', '/data', 'now', 0, NULL, 'me')";
+    db.execute(checks, []).unwrap();
+    let (code, told) = json(&place, &["srv/shop.db"]);
+    assert_eq!((code, newest(&told)), (1, newest(&before)), "{told}");
+    assert_eq!(findings(row(&told, "/shop.db")), [""; 0], "{told}");
+    for what in
+        ["row of feed, of ", "\\\"soon\\\"", "row of /elsewhere.db in lastcheck", "row of /data"]
+    {
+        assert!(told["not_looked_at"].to_string().contains(what), "{what} {told}");
+    }
+    let shown = place.run(["history"]);
+    assert!(shown.code == 0 && shown.err.contains("row of feed"), "{shown:?}");
+    assert!(shown.out.contains("shop.db"), "{shown:?}");
+}
+
 /// A link in the place of a known database, and a list of known ones that was emptied.
 #[test]
 fn links_and_an_emptied_list_hide_no_database() {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::params;
 
+use super::dates::is_date;
 use super::pruned::GONE;
 use super::{Catalog, date_of_ms, failed};
 use crate::RunError;
@@ -119,7 +120,7 @@ impl Catalog {
         read().map_err(failed("read", &self.path))
     }
 
-    /// Returns the last check of each subject of a kind.
+    /// Returns the last check of each subject of a kind, without those whose date cannot be read.
     ///
     /// # Errors
     /// `Database`.
@@ -128,7 +129,8 @@ impl Catalog {
     }
 
     /// Returns the newest backup of each database, by the database's path. Streams have none, and
-    /// what `prune` removed does not count.
+    /// what `prune` removed does not count; nor does a set or a reading whose date cannot be read,
+    /// except as damage.
     ///
     /// # Errors
     /// `Database`.
@@ -151,9 +153,12 @@ impl Catalog {
     }
 
     fn read_checks(&self, kind: CheckedKind) -> rusqlite::Result<BTreeMap<String, LastCheck>> {
-        let sql = "SELECT subject, unixepoch(check_date), finding_count, facts FROM lastcheck
-             WHERE subject_type = ?1";
-        let mut list = self.db.prepare(sql)?;
+        let sql = format!(
+            "SELECT subject, unixepoch(check_date), finding_count, facts FROM lastcheck
+             WHERE subject_type = ?1 AND {}",
+            is_date("check_date")
+        );
+        let mut list = self.db.prepare(&sql)?;
         let rows = list.query_map([kind.code()], |row| {
             let findings: i64 = row.get(2)?;
             let last = LastCheck {
@@ -171,7 +176,9 @@ impl Catalog {
         let sql = format!(
             "SELECT database_path, unixepoch(max(backup_finish_date)), type = 'D',
                  key_algorithm IS NOT NULL, database_guid, encryptor_thumbprint
-             FROM backupset WHERE NOT is_stream AND NOT {GONE} GROUP BY database_path"
+             FROM backupset WHERE NOT is_stream AND NOT {GONE} AND {}
+             GROUP BY database_path",
+            is_date("backup_finish_date")
         );
         let mut list = self.db.prepare(&sql)?;
         let rows = list.query_map([], |row| {
@@ -192,7 +199,8 @@ impl Catalog {
             "SELECT database_path, unixepoch(max(restore_date)) FROM restorehistory
              JOIN backupset USING(backup_set_uuid)
              WHERE restore_type = 'V' AND destination_database_name IS NOT NULL AND NOT {GONE}
-             GROUP BY database_path"
+                 AND {} GROUP BY database_path",
+            is_date("restore_date")
         );
         let mut list = self.db.prepare(&sql)?;
         let mut rows = list.query([])?;
@@ -208,12 +216,15 @@ impl Catalog {
               FROM restorehistory JOIN backupset USING(backup_set_uuid) WHERE NOT {GONE}
               UNION ALL SELECT database_path, backup_finish_date, check_date, finding_count > 0
               FROM lastcheck JOIN backupset ON subject_type = 'B' AND subject = backup_set_uuid
-              WHERE NOT {GONE})
-             SELECT database_path, failed, unixepoch(max(at)) FROM reading AS one
-             WHERE NOT failed OR NOT EXISTS(SELECT * FROM reading AS later
-                 WHERE NOT later.failed AND later.database_path = one.database_path
-                   AND later.made >= one.made AND later.at > one.at)
-             GROUP BY database_path, failed ORDER BY failed"
+              WHERE NOT {GONE}),
+             success AS (SELECT * FROM reading AS one WHERE NOT failed AND {dated})
+             SELECT database_path, failed, unixepoch(max(at)) FROM
+             (SELECT * FROM success UNION ALL SELECT * FROM reading AS one
+              WHERE failed AND NOT EXISTS(SELECT * FROM success AS later
+                 WHERE {dated} AND later.database_path = one.database_path
+                   AND later.made >= one.made AND later.at > one.at))
+             GROUP BY database_path, failed ORDER BY failed",
+            dated = format_args!("{} AND {}", is_date("one.at"), is_date("one.made"))
         );
         let mut list = self.db.prepare(&sql)?;
         let mut rows = list.query([])?;

@@ -5,6 +5,7 @@
 //! available media sets rebuilds it. Several processes may write at once.
 
 mod checks;
+mod dates;
 mod pruned;
 mod row;
 mod schema;
@@ -21,6 +22,7 @@ use tdekit_key_store::{give_to_owner_of_directory, open_ordinary};
 use tdekit_sqlite_convert::file_uri;
 
 pub use checks::{Check, CheckedKind, LastCheck, NewestBackup};
+pub use dates::Undated;
 pub(crate) use pruned::Doomed;
 pub use row::{CatalogDevice, CatalogEncryptor, CatalogSet, date_of_ms};
 
@@ -258,7 +260,7 @@ impl Catalog {
             let restores = list.query_map([], |row| {
                 Ok(CatalogRestore {
                     id: row.get(0)?,
-                    restore_date: row.get(1)?,
+                    restore_date: dates::lossy(row, "restore_date")?,
                     backup_set_uuid: row.get(2)?,
                     destination: row.get(3)?,
                     user_name: row.get(4)?,
@@ -297,7 +299,7 @@ impl Catalog {
         Ok(count)
     }
 
-    /// Returns the sets, by their start time.
+    /// Returns the sets, by their start time; first those whose start time cannot be read.
     ///
     /// # Errors
     /// `Database`.
@@ -361,11 +363,13 @@ impl Catalog {
     }
 
     fn read_sets(&self, filter: &CatalogFilter) -> rusqlite::Result<Vec<CatalogSet>> {
-        let mut list = self.db.prepare(
+        let sql = format!(
             "SELECT * FROM backupset
              WHERE ?1 IS NULL OR database_name = ?1 OR database_path = ?1
-             ORDER BY backup_start_date, backup_set_id",
-        )?;
+             ORDER BY {}, backup_start_date, backup_set_id",
+            dates::is_date("backup_start_date")
+        );
+        let mut list = self.db.prepare(&sql)?;
         let sets = list.query_map([&filter.database], CatalogSet::read)?;
         let mut sets = sets.collect::<rusqlite::Result<Vec<_>>>()?;
         let mut encryptors = self.db.prepare(
@@ -377,7 +381,7 @@ impl Catalog {
              WHERE media_uuid = ?1 ORDER BY family_sequence_number, physical_device_name",
         )?;
         let sql = format!(
-            "SELECT max(prune_date) FROM backupset JOIN prunedmedia USING(media_uuid)
+            "SELECT max(prune_date) AS pruned FROM backupset JOIN prunedmedia USING(media_uuid)
              WHERE backup_set_uuid = ?1 AND {}",
             pruned::GONE
         );
@@ -387,7 +391,8 @@ impl Catalog {
             if logs.exists([&set.backup_set_uuid])? {
                 "L".clone_into(&mut set.kind);
             }
-            set.prune_date = pruned.query_row([&set.backup_set_uuid], |row| row.get(0))?;
+            set.prune_date = pruned
+                .query_row([&set.backup_set_uuid], |row| dates::lossy_or_null(row, "pruned"))?;
             set.encryptors = encryptors
                 .query_map([&set.backup_set_uuid], CatalogEncryptor::read)?
                 .collect::<rusqlite::Result<_>>()?;

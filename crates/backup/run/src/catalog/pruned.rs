@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::{TransactionBehavior, params};
 
+use super::dates::is_date;
 use super::{Catalog, date_of_ms, failed};
 use crate::RunError;
 
@@ -136,12 +137,18 @@ impl Catalog {
     /// last of these readings found no fault.
     pub(crate) fn last_readings(&self) -> Result<BTreeMap<String, bool>, RunError> {
         let read = || {
-            // Damage counts before a success at the same time.
-            let sql = "SELECT backup_set_uuid, substr(max(at || failed), -1) = '0' FROM
+            // Damage counts before a success at the same time. At a time that cannot be read, a
+            // success does not count, and damage was not seen to end.
+            let sql = format!(
+                "WITH reading AS
                  (SELECT backup_set_uuid, restore_date AS at, 0 AS failed FROM restorehistory
                   UNION ALL SELECT subject, check_date, finding_count > 0 FROM lastcheck
-                  WHERE subject_type = 'B') GROUP BY backup_set_uuid";
-            let mut list = self.db.prepare(sql)?;
+                  WHERE subject_type = 'B')
+                 SELECT backup_set_uuid, substr(max(iif({dated}, at, '~') || failed), -1) = '0'
+                 FROM reading WHERE failed OR {dated} GROUP BY backup_set_uuid",
+                dated = is_date("at")
+            );
+            let mut list = self.db.prepare(&sql)?;
             let rows = list.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
             rows.collect::<rusqlite::Result<_>>()
         };

@@ -4,6 +4,7 @@ use rusqlite::{Row, Statement, params};
 use serde::Serialize;
 use tdekit_key_store::{iso8601, thumbprint};
 
+use super::dates::{lossy, lossy_or_null};
 use crate::{Compression, SetInfo, SetKind, SourceKind};
 
 /// Formats milliseconds since 1970 as ISO 8601 in UTC, such as `2036-11-21T00:00:00.000Z`.
@@ -217,9 +218,9 @@ impl CatalogSet {
             server_name: row.get("server_name")?,
             user_name: row.get("user_name")?,
             software_name: row.get("software_name")?,
-            backup_start_date: row.get("backup_start_date")?,
-            backup_finish_date: row.get("backup_finish_date")?,
-            expiration_date: row.get("expiration_date")?,
+            backup_start_date: lossy(row, "backup_start_date")?,
+            backup_finish_date: lossy(row, "backup_finish_date")?,
+            expiration_date: lossy_or_null(row, "expiration_date")?,
             backup_size: unsigned(row.get("backup_size")?),
             compressed_backup_size: unsigned(row.get("compressed_backup_size")?),
             compression_algorithm: row.get("compression_algorithm")?,

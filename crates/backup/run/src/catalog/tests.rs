@@ -230,6 +230,52 @@ fn a_step_is_taken_once_and_whole_or_not_at_all() {
     assert_eq!(fs::read(&path).unwrap(), before);
 }
 
+/// A row whose date cannot be read counts as nothing but damage, and hides no other.
+#[test]
+fn a_date_that_is_not_one_hides_its_row_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut catalog = Catalog::open(dir.path()).unwrap();
+    for position in 1..=3 {
+        catalog.record(&row(position, "/backups/app.bak")).unwrap();
+    }
+    let [first, bad] = [1, 3].map(|position| row(position, "").backup_set_uuid);
+    catalog.record_use(&first, CatalogUse::Verified, None, "me", 1_700_000_100_000).unwrap();
+    let (kind, user) = (CheckedKind::Backup, "me");
+    let check = Check { kind, subject: &first, findings: 1, facts: None, user, at_ms: 0 };
+    for (kind, subject) in [(CheckedKind::Backup, &*first), (CheckedKind::Database, "/data/app.db")]
+    {
+        catalog.record_check(&Check { kind, subject, at_ms: 1_700_000_200_000, ..check }).unwrap();
+    }
+    let newest = catalog.newest_backups().unwrap();
+    assert_eq!(newest["/data/app.db"].verify_ok, Some(false));
+    let doctor = catalog.last_checks(CheckedKind::Database).unwrap();
+    for date in ["'soon'", "'now'", "''", "x'FFFE'", "'2460000.5'", "'2023-11-14T25:00:00Z'"] {
+        let sql = format!(
+            "UPDATE backupset SET backup_start_date = {date}, backup_finish_date = {date}
+                 WHERE backup_set_uuid = '{bad}';
+             DELETE FROM restorehistory WHERE user_name = 'other';
+             INSERT INTO restorehistory VALUES(NULL, {date}, 'V', '{first}', '/s', 'other');
+             INSERT OR REPLACE INTO lastcheck VALUES('D', '/other.db', {date}, 0, NULL, 'me');"
+        );
+        catalog.db.execute_batch(&sql).unwrap();
+        assert_eq!(catalog.newest_backups().unwrap(), newest, "{date}");
+        assert_eq!(catalog.last_checks(CheckedKind::Database).unwrap(), doctor, "{date}");
+        assert!(!catalog.last_readings().unwrap()[&first], "{date}");
+        // The last of the sets is still the newest one with a date.
+        let sets: Vec<_> = all(&catalog).iter().map(|set| set.position).collect();
+        assert_eq!(sets, [3, 1, 2], "{date}");
+        let named: Vec<_> = catalog.undated().unwrap();
+        let columns: Vec<_> = named.iter().map(|row| (row.column, row.subject.as_str())).collect();
+        let starts = [("backup_start_date", &*bad), ("backup_finish_date", &*bad)];
+        let others = [("restore_date", &*first), ("check_date", "/other.db")];
+        assert_eq!(columns, [starts, others].concat(), "{date}");
+    }
+    // Damage without a date is not taken for mended.
+    catalog.db.execute_batch("UPDATE lastcheck SET check_date = ''").unwrap();
+    assert!(!catalog.last_readings().unwrap()[&first]);
+    assert_eq!(catalog.newest_backups().unwrap()["/data/app.db"].verify_ok, Some(false));
+}
+
 #[test]
 fn the_newest_backup_of_a_database_has_its_last_good_and_bad_reading() {
     let dir = tempfile::tempdir().unwrap();
