@@ -54,13 +54,19 @@ fn open_several(places: &[Place]) -> Result<Opened, RunError> {
 }
 
 /// Adds the media sets that the history knows to hold what sets of `media` stand on. A history that
-/// cannot be read adds none: reading the chain then names what is missing.
+/// cannot be read adds none: reading a set whose base is missing then gives the history's error.
 pub fn attach(operator: &dyn Operator, media: &mut Media) {
+    if let Err(error) = attach_known(operator, media) {
+        media.note_unsearched(&error);
+    }
+}
+
+fn attach_known(operator: &dyn Operator, media: &mut Media) -> Result<(), RunError> {
     let mut tried = BTreeSet::new();
     if media.missing_base(&tried).is_none() {
-        return;
+        return Ok(());
     }
-    let known = known_sets(operator).unwrap_or_default();
+    let known = known_sets(operator)?;
     while let Some(missing) = media.missing_base(&tried).filter(|_| tried.len() < MOST) {
         tried.insert(missing);
         let uuid = hex::encode(missing);
@@ -69,6 +75,7 @@ pub fn attach(operator: &dyn Operator, media: &mut Media) {
             media.add_other(other);
         }
     }
+    Ok(())
 }
 
 /// Returns media sets beside `places` for a differential set or a log backup of a database: those
@@ -76,7 +83,8 @@ pub fn attach(operator: &dyn Operator, media: &mut Media) {
 /// base that the history knows.
 ///
 /// # Errors
-/// Errors of opening `places`; `NoBase` if the newest base cannot be read.
+/// Errors of opening `places`; those of a history without which no base is found; `NoBase` if the
+/// newest base cannot be read.
 pub fn bases_for(
     operator: &dyn Operator,
     places: &[Place],
@@ -88,9 +96,13 @@ pub fn bases_for(
     let wanted = Wanted { name: &name, database_id: &database_id, path: Some(&shown) };
     match open(places) {
         Ok(Opened { mut media, .. }) => {
-            attach(operator, &mut media);
-            if base::candidate(&media, wanted, log).is_some() {
-                return Ok(media.into_others());
+            let searched = attach_known(operator, &mut media);
+            if let Some(found) = base::candidate(&media, wanted, log) {
+                let is_whole = media.with_base(found).next().is_some_and(|it| it.base.is_none());
+                return match (searched, is_whole) {
+                    (Err(error), false) => Err(error),
+                    _ => Ok(media.into_others()),
+                };
             }
         }
         // The engine reports an empty file.
@@ -104,14 +116,14 @@ pub fn bases_for(
             && set.database_name == name
             && set.database_path == shown
     };
-    let known = known_sets(operator).unwrap_or_default();
+    let known = known_sets(operator)?;
     let Some(newest) = known.iter().rev().find(is_base) else { return Ok(Vec::new()) };
     let mut found = open_known(newest).map_err(|error| {
         let (position, uuid) = (newest.position, &newest.media_uuid);
         let reason = format!("the newest one, set {position} of media set {uuid}: {error}");
         RunError::NoBase { reason }
     })?;
-    attach(operator, &mut found);
+    attach_known(operator, &mut found)?;
     let mut others = found.take_others();
     others.insert(0, found);
     Ok(others)
@@ -122,7 +134,11 @@ pub fn attach_set(operator: &dyn Operator, media: &mut Media, set_id: [u8; 16]) 
     if media.all().flat_map(Media::sets).any(|set| set.set_id == set_id) {
         return;
     }
-    let (known, uuid) = (known_sets(operator).unwrap_or_default(), hex::encode(set_id));
+    let known = known_sets(operator).unwrap_or_else(|error| {
+        media.note_unsearched(&error);
+        Vec::new()
+    });
+    let uuid = hex::encode(set_id);
     let found = known.iter().find(|set| set.backup_set_uuid == uuid);
     if let Some(other) = found.and_then(|set| open_known(set).ok()) {
         media.add_other(other);
@@ -140,8 +156,9 @@ pub fn places_of(operator: &dyn Operator, media_id: [u8; 16]) -> Vec<Place> {
     devices.iter().map(|device| place_of(&device.physical_device_name)).collect()
 }
 
+/// Returns all sets of the history; none without one.
 fn known_sets(operator: &dyn Operator) -> Result<Vec<CatalogSet>, RunError> {
-    let dir = operator.access().dir()?;
+    let Ok(dir) = operator.access().dir() else { return Ok(Vec::new()) };
     let catalog = Catalog::open_existing(&dir)?;
     catalog.map_or_else(|| Ok(Vec::new()), |catalog| catalog.sets(&crate::CatalogFilter::default()))
 }

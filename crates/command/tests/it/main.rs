@@ -17,6 +17,7 @@ mod audit_databases;
 mod audit_log;
 mod backup_attack;
 mod backup_crash;
+mod backup_elsewhere;
 mod backup_keys;
 mod backup_live;
 mod backup_many;

@@ -35,6 +35,8 @@ pub struct Media {
     findings: Vec<Finding>,
     /// Other media sets, with sets that those of this one stand on.
     others: Vec<Media>,
+    /// The reason why no others were looked for.
+    unsearched: Option<String>,
 }
 
 /// Result of verifying. Damage is an entry, not an error.
@@ -104,7 +106,8 @@ impl Media {
         let volumes = Volumes::open(sources)?;
         let (found, mut findings) = (volumes.sets(), volumes.findings());
         findings.extend(found.findings);
-        Ok(Self { volumes, sets: found.sets, last: found.last, findings, others: Vec::new() })
+        let (sets, last) = (found.sets, found.last);
+        Ok(Self { volumes, sets, last, findings, others: Vec::new(), unsearched: None })
     }
 
     /// As [`Self::open`], for appending: every file is readable.
@@ -201,6 +204,11 @@ impl Media {
         if self.all().all(|media| media.id() != other.id()) {
             self.others.push(other);
         }
+    }
+
+    /// Notes that the history, which knows the media sets with missing bases, cannot be read.
+    pub(crate) fn note_unsearched(&mut self, error: &RunError) {
+        self.unsearched = Some(error.to_string());
     }
 
     pub(crate) fn take_others(&mut self) -> Vec<Self> {
@@ -370,10 +378,14 @@ impl Media {
         let all = self.all().flat_map(|media| media.sets.iter().map(move |info| (media, info)));
         let mut found = all.filter(|(_, info)| info.set_id == base.set_id).peekable();
         if found.peek().is_none() {
-            return Err(damaged(
-                "its base is not in the media set, or cannot be read; if it is on other media, \
-                 name these first",
-            ));
+            let told = "its base is not in the media set, or cannot be read; if it is on other \
+                        media, name these first";
+            return Err(match &self.unsearched {
+                None => damaged(told),
+                Some(error) => {
+                    damaged(&format!("{told}, because the history is not read: {error}"))
+                }
+            });
         }
         let is_base = |(media, info): &(&Self, &SetInfo)| {
             let header = media.volumes.header(0, info.ordinal);
