@@ -265,6 +265,9 @@ pub(crate) fn run_hint(error: &RunError) -> Option<String> {
         RunError::MixedEncryption { .. } => {
             "name other media with --to, or begin anew with --init once all sets have expired"
         }
+        RunError::Needed { .. } => {
+            "name other media with --to; --init --replace replaces it all the same"
+        }
         RunError::NotExpired { .. } => {
             "--append keeps them and adds a set; --init --replace overwrites them"
         }

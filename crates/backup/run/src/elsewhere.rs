@@ -8,6 +8,7 @@ use std::path::Path;
 use tdekit_backup_media::clean_text;
 
 use crate::media::base::{self, Wanted};
+use crate::needed::refuse_damaged;
 use crate::operator::Operator;
 use crate::place::{Opened, Place, is_missing, open};
 use crate::remove::place_of;
@@ -84,7 +85,7 @@ fn attach_known(operator: &dyn Operator, media: &mut Media) -> Result<(), RunErr
 ///
 /// # Errors
 /// Errors of opening `places`; those of a history without which no base is found; `NoBase` if the
-/// newest base cannot be read.
+/// newest base cannot be read, or what it stands on was damaged when it was last read.
 pub fn bases_for(
     operator: &dyn Operator,
     places: &[Place],
@@ -99,10 +100,11 @@ pub fn bases_for(
             let searched = attach_known(operator, &mut media);
             if let Some(found) = base::candidate(&media, wanted, log) {
                 let is_whole = media.with_base(found).next().is_some_and(|it| it.base.is_none());
-                return match (searched, is_whole) {
-                    (Err(error), false) => Err(error),
-                    _ => Ok(media.into_others()),
-                };
+                if !is_whole {
+                    searched?;
+                }
+                refuse_damaged(operator, &media, found)?;
+                return Ok(media.into_others());
             }
         }
         // The engine reports an empty file.
@@ -124,6 +126,9 @@ pub fn bases_for(
         RunError::NoBase { reason }
     })?;
     attach_known(operator, &mut found)?;
+    if let Some(base) = base::candidate(&found, wanted, log) {
+        refuse_damaged(operator, &found, base)?;
+    }
     let mut others = found.take_others();
     others.insert(0, found);
     Ok(others)

@@ -1,13 +1,14 @@
 //! The crate's error type.
 
+mod kind;
+
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rusqlite::ErrorCode;
 use tdekit_backup_media::MediaError;
-use tdekit_key_crypto::{CryptoError, Kind};
+use tdekit_key_crypto::CryptoError;
 use tdekit_key_store::StoreError;
-use tdekit_sqlite_convert::{DatabaseError, sqlite_kind};
+use tdekit_sqlite_convert::DatabaseError;
 
 use crate::ObjectFault;
 use crate::archive::ArchiveError;
@@ -184,6 +185,14 @@ pub enum RunError {
     #[error("it has no base: {reason}")]
     NoBase {
         /// The reason.
+        reason: String,
+    },
+    /// A media set that others need would be replaced, or changed.
+    #[error("{media} is needed: {reason}")]
+    Needed {
+        /// The media set.
+        media: String,
+        /// What needs it.
         reason: String,
     },
     /// An encrypted set would join plain ones, or the reverse.
@@ -596,83 +605,6 @@ impl RunError {
             if source.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy))
     }
 
-    /// Returns the kind of the error, which determines exit codes and hints.
-    #[must_use]
-    pub fn kind(&self) -> Kind {
-        match self {
-            Self::Io { .. }
-            | Self::NoSpace { .. }
-            | Self::Missing { .. }
-            | Self::Thread { .. }
-            | Self::Stream { .. }
-            | Self::Pruned { .. } => Kind::Io,
-            Self::Locked { .. } | Self::SourceChanged { .. } | Self::ChangedMeanwhile { .. } => {
-                Kind::Busy
-            }
-            Self::Exists { .. }
-            | Self::NoSet { .. }
-            | Self::SeveralDatabases { .. }
-            | Self::NoSuchDatabase { .. }
-            | Self::OtherDatabase { .. }
-            | Self::MissingFamily { .. }
-            | Self::TargetsDiffer { .. }
-            | Self::NoBase { .. }
-            | Self::MixedEncryption { .. }
-            | Self::Cancelled
-            | Self::Internal(_)
-            | Self::Crypto(_)
-            | Self::NotExpired { .. }
-            | Self::WasEncrypted { .. }
-            | Self::OntoMedia { .. }
-            | Self::SideFile { .. }
-            | Self::NotReplaced { .. }
-            | Self::Downgrade { .. }
-            | Self::Unauthenticated { .. }
-            | Self::WouldBeRefused { .. }
-            | Self::SetsStay { .. }
-            | Self::PlainSet { .. } => Kind::Refused,
-            Self::NoPart { .. }
-            | Self::ShortRead { .. }
-            | Self::NotMedia { .. }
-            | Self::FutureVersion { .. }
-            | Self::NewestUnknown { .. }
-            | Self::WrongKey { .. }
-            | Self::Damaged { .. }
-            | Self::Tampered { .. }
-            | Self::DamagedSets { .. }
-            | Self::WrongSignature { .. }
-            | Self::Unsound { .. }
-            | Self::MirrorsDiffer { .. }
-            | Self::LacksNewest { .. }
-            | Self::CutsFinished { .. }
-            | Self::NothingReadable { .. } => Kind::Damaged,
-            Self::KeyNeeded { .. }
-            | Self::NoCertificate { .. }
-            | Self::NoStoreYet { .. }
-            | Self::NoStoreHere { .. }
-            | Self::NotSigned { .. } => Kind::Key,
-            Self::NotVerified { .. } | Self::NotCompared { .. } => Kind::NotVerified,
-            Self::ScanUnsound { .. } | Self::CorruptSource { .. } | Self::KeptUnsound { .. } => {
-                Kind::Damaged
-            }
-            Self::NotPruned { first, .. } => first.kind(),
-            Self::OtherMedia { .. }
-            | Self::WrongSource { .. }
-            | Self::Option { .. }
-            | Self::GivenTwice { .. }
-            | Self::StandardInput
-            | Self::CertificateUnused
-            | Self::CertificateNeeded
-            | Self::NoRule
-            | Self::TooManyRecipients { .. } => Kind::Usage,
-            Self::Database { source, .. } => database_kind(source),
-            Self::Store(error) => error.kind(),
-            Self::DatabaseFile(error) => error.kind(),
-            Self::Object { fault, .. } => fault.kind(),
-            Self::Archive(error) => error.kind(),
-        }
-    }
-
     /// For `map_err`: a failed system call on a path.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
         let path = path.to_path_buf();
@@ -680,14 +612,5 @@ impl RunError {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace { path },
             _ => Self::Io { action, path, source },
         }
-    }
-}
-
-fn database_kind(error: &rusqlite::Error) -> Kind {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Kind::Busy,
-        Some(ErrorCode::DiskFull) => Kind::Io,
-        Some(ErrorCode::NotADatabase) => Kind::Damaged,
-        _ => sqlite_kind(error),
     }
 }

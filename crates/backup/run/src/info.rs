@@ -4,6 +4,7 @@ use tdekit_backup_media::{ContentHash, LogLink, Recipient};
 use tdekit_key_crypto::Algorithm;
 
 use crate::Compression;
+use crate::retention::BINARY_LOG;
 
 /// The content of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,6 +124,12 @@ pub struct SetInfo {
 }
 
 impl SetInfo {
+    /// Returns true for a binary log of MariaDB in an archive.
+    #[must_use]
+    pub fn is_binary_log(&self) -> bool {
+        self.source == SourceKind::Stream && self.description.starts_with(BINARY_LOG)
+    }
+
     /// Returns true for a log backup in a media set, false for a log set of an archive.
     #[must_use]
     pub fn is_log_backup(&self) -> bool {

@@ -8,7 +8,7 @@ use std::path::Path;
 use tdekit_backup_run::archive::{Archive, ArchivePlace};
 use tdekit_backup_run::place::{Opened, Place, is_missing};
 use tdekit_backup_run::retention::BINARY_LOG;
-use tdekit_backup_run::{MediaSets, Root, RunError, SetInfo, SourceKind};
+use tdekit_backup_run::{MediaSets, Root, RunError, SetInfo};
 
 use crate::error::CommandError;
 use crate::progress::Shown;
@@ -29,7 +29,7 @@ pub(crate) fn description_of(bytes: u64, begins: &str) -> String {
 #[cfg(feature = "mariadb")]
 pub(crate) fn is_log_named(media: &tdekit_backup_run::Media, name: &str) -> bool {
     let whole = media.findings().is_empty();
-    matches!(media.sets(), [set] if whole && is_log(set) && set.name == name)
+    matches!(media.sets(), [set] if whole && set.is_binary_log() && set.name == name)
 }
 
 /// A binary log in an archive.
@@ -71,12 +71,8 @@ pub(crate) fn found(arguments: &[OsString]) -> Result<Option<Root>, CommandError
     }
     let root = Root::of(only)?;
     let any = MediaSets::find(&root, &Shown::default())?
-        .any(|(_, opened)| opened.media.sets().iter().any(is_log));
+        .any(|(_, opened)| opened.media.sets().iter().any(SetInfo::is_binary_log));
     Ok(any.then_some(root))
-}
-
-fn is_log(set: &SetInfo) -> bool {
-    set.source == SourceKind::Stream && set.description.starts_with(BINARY_LOG)
 }
 
 /// Lists an archive.
@@ -97,7 +93,7 @@ pub(crate) fn held(root: &Root) -> Result<Held, CommandError> {
             places.iter().map(Place::shown).filter(|it| is_named_as_log(it) && !is_own(it)),
         );
         let number = set.name.rsplit_once('.').and_then(|(_, digits)| digits.parse::<u64>().ok());
-        let Some(number) = number.filter(|_| is_log(set)) else { continue };
+        let Some(number) = number.filter(|_| set.is_binary_log()) else { continue };
         let described = set.description.strip_prefix(BINARY_LOG).unwrap_or_default();
         let (length, begins) = match described.split_once(BEGINS) {
             Some((length, begins)) => (length, Some(begins.to_owned())),

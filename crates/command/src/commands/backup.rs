@@ -20,6 +20,7 @@ use tdekit_backup_run::inherit::{Inherited, refuse_downgrade};
 use tdekit_backup_run::input::Input;
 use tdekit_backup_run::labels::{host, now_ms, program, user};
 use tdekit_backup_run::logged::BackupEntry;
+use tdekit_backup_run::needed::{refuse_binary_log, refuse_needed};
 use tdekit_backup_run::place;
 use tdekit_backup_run::place::{Opened, Place, is_missing, open, targets_kept};
 use tdekit_backup_run::signature::Signer;
@@ -235,7 +236,7 @@ fn back_up_one(args: &BackupArgs, global: &GlobalArgs) -> Result<Option<Made>, C
         }
         None => None,
     };
-    let mode = args.mode(&places)?;
+    let mode = args.mode(global, &places)?;
     let bases = args.bases(global, &places, database.as_ref())?;
     let inherited = match mode {
         Mode::Append => Inherited::of_chain(&places, &bases)?,
@@ -367,16 +368,27 @@ impl BackupArgs {
     }
 
     /// Returns the treatment of existing files at the places.
-    fn mode(&self, places: &[Place]) -> Result<Mode, CommandError> {
-        if self.append || self.builds_on() {
-            return Ok(Mode::Append);
-        }
-        if !self.init {
+    fn mode(&self, global: &GlobalArgs, places: &[Place]) -> Result<Mode, CommandError> {
+        let appends = self.append || self.builds_on();
+        if !appends && !self.init {
             return Ok(Mode::Create);
         }
+        let kept = refuse_binary_log(places);
+        let needed = || match self.builds_on() {
+            true => Ok(()),
+            false => refuse_needed(global, places),
+        };
+        if appends {
+            kept?;
+            // Nothing is taken away; but from then on the newest set is here.
+            needed().unwrap_or_else(output::warning);
+            return Ok(Mode::Append);
+        }
         if self.replace {
+            kept.and_then(|()| needed()).unwrap_or_else(output::warning);
             return Ok(Mode::Replace);
         }
+        kept.and_then(|()| needed())?;
         for place in places {
             let opened = match open(std::slice::from_ref(place)) {
                 Ok(opened) => opened,

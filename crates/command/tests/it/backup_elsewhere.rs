@@ -49,3 +49,65 @@ fn a_history_that_cannot_be_read_is_the_error_of_what_needs_it() {
     place.ok(["verify", "log.bak"]);
     place.ok(["backup", "app.db", "--differential", "--to", "new.bak"]);
 }
+
+#[test]
+fn media_that_other_media_need_are_not_replaced_unseen() {
+    let place = with_database();
+    place.ok(["backup", "app.db", "--to", "full.bak", "--expire", "2020-01-01"]);
+    fs::copy(place.path("full.bak"), place.path("copy.bak")).unwrap();
+    change(&place);
+    place.ok(["backup", "app.db", "--differential", "--to", "own.bak"]);
+    let whole = fs::read(place.path("full.bak")).unwrap();
+    let init = ["backup", "app.db", "--init", "--to", "full.bak"];
+    let told = place.fails(1, init);
+    assert!(told.contains("own.bak, stands on it") && told.contains("--init --replace"), "{told}");
+    assert_eq!(fs::read(place.path("full.bak")).unwrap(), whole);
+    // An append takes nothing away, but the newest set is there from then on.
+    let append = ["backup", "app.db", "--append", "--to", "full.bak", "--expire", "2020-01-01"];
+    assert!(place.ok(append).err.contains("own.bak, stands on it"));
+    place.ok(["restore", "own.bak", "--position", "1", "--to", "r.db"]);
+    let told = place.ok([&init[..], &["--replace"]].concat());
+    assert!(told.err.contains("own.bak, stands on it"), "{told:?}");
+    place.fails(4, ["restore", "own.bak", "--to", "s.db"]);
+    // Nothing stands on the new one; and what stood on the old one is gone.
+    place.ok(["backup", "app.db", "--init", "--replace", "--to", "full.bak", "--expire", "1d"]);
+    // A copy of the same media set holds the base itself.
+    place.ok(["backup", "app.db", "--to", "both.bak", "--expire", "2020-01-01"]);
+    let more = ["--differential", "--expire", "2020-01-01"];
+    place.ok([&["backup", "app.db", "--to", "both.bak"], &more[..]].concat());
+    place.ok(["copy", "both.bak", "again.bak"]);
+    place.ok(["backup", "app.db", "--init", "--to", "both.bak"]);
+}
+
+/// A verification found the base damaged; its headers are whole.
+#[test]
+fn no_set_is_begun_behind_one_that_is_known_to_be_damaged() {
+    let place = with_database();
+    place.ok(["backup", "app.db", "--to", "full.bak"]);
+    let path = place.path("full.bak");
+    let whole = fs::read(&path).unwrap();
+    let flip = || {
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[whole.len() / 2] ^= 1;
+        fs::write(&path, bytes).unwrap();
+    };
+    flip();
+    change(&place);
+    place.ok(["backup", "app.db", "--log", "--to", "log.bak"]);
+    assert_eq!(place.run(["verify", "full.bak"]).code, 4);
+    let backup = ["backup", "app.db", "--to"];
+    for (to, kind) in [("own.bak", "--log"), ("full.bak", "--log"), ("own.bak", "--differential")] {
+        let told = place.fails(1, [&backup[..], &[to, kind]].concat());
+        assert!(told.contains("set 1 of") && told.contains("full.bak was damaged"), "{told}");
+        assert!(told.contains("make a full set first"), "{told}");
+    }
+    // The set before it was made unseen, on a damaged one.
+    place.fails(1, [&backup[..], &["log.bak", "--log"]].concat());
+    let told = place.ok([&backup[..], &["full.bak", "--differential-after", "7d"]].concat());
+    assert!(told.err.contains("a full set is made") && told.err.contains("damaged"), "{told:?}");
+    place.ok([&backup[..], &["own.bak", "--log"]].concat());
+    // Whole again, when that was seen.
+    flip();
+    place.ok(["verify", "full.bak"]);
+    place.ok([&backup[..], &["log.bak", "--log"]].concat());
+}

@@ -47,6 +47,22 @@ fn verdict(place: &Place, logs: &Path, code: i32, verdict: &str) -> serde_json::
     report
 }
 
+/// An object of an archive holds one log, and `prune` keeps it.
+#[test]
+fn no_backup_goes_to_the_place_of_a_binary_log() {
+    let (place, logs) = archive(&[7]);
+    crate::databases::fill(&place.path("app.db"), 10);
+    let object = object(&logs, 7);
+    let whole = fs::read(&object).unwrap();
+    for how in [&["--append"][..], &["--init"], &["--differential"]] {
+        let words = ["backup", "app.db", "--to", text(&object), "--certificate", "Logs"];
+        let told = place.fails(1, [&words[..], how].concat());
+        assert!(told.contains("the binary log binlog.000007 of an archive"), "{how:?} {told}");
+    }
+    assert_eq!(fs::read(&object).unwrap(), whole);
+    verdict(&place, &logs, 0, "whole");
+}
+
 #[test]
 fn an_archive_of_binary_logs_is_verified() {
     let (mut place, logs) = archive(&[7, 8, 9]);

@@ -13,6 +13,7 @@ use tdekit_backup_run::history;
 use tdekit_backup_run::inherit::{Inherited, refuse_downgrade};
 use tdekit_backup_run::labels::{host, program, user};
 use tdekit_backup_run::logged::BackupEntry;
+use tdekit_backup_run::needed::{refuse_binary_log, refuse_needed};
 use tdekit_backup_run::place::{self, Place, targets_kept};
 use tdekit_backup_run::signature::Signer;
 use tdekit_backup_run::uses::{forget_uses, known_databases, note_uses, uses_of};
@@ -82,7 +83,14 @@ pub(crate) fn run(
             refuse_downgrade(keys.operator(), &places).map_err(of_command)?;
         }
     }
-    let replaced = if wanted.init || wanted.format { uses_of(&places) } else { Vec::new() };
+    let kept = refuse_binary_log(&places);
+    if appends {
+        kept.map_err(of_command)?;
+    } else if let Err(failure) = kept.and_then(|()| refuse_needed(keys.operator(), &places)) {
+        // As in SQL Server, whatever is there is replaced.
+        out.tell(Told::Own { text: failure.to_string() }.message());
+    }
+    let replaced = if appends { Vec::new() } else { uses_of(&places) };
     // Files have neither locks nor classes.
     let on_store = places.iter().all(|place| matches!(place, Place::Object(_)));
     let storage = if on_store { storage.clone() } else { Storage::default() };

@@ -317,26 +317,35 @@ fn was_removed(path: &Path) -> bool {
         && others.is_some_and(|mut others| others.next().is_some())
 }
 
-/// Returns the sets that sets in other places stand on, as far as the history knows these and they
-/// were not removed.
+/// Returns the sets that sets in other places stand on.
 fn needed_elsewhere(catalog: &Catalog, root: &Root) -> Result<BTreeSet<SetId>, RunError> {
+    let all = catalog.sets(&CatalogFilter::default())?;
+    let here = |device: &str| root.contains(device);
+    let bases = standing_elsewhere(&all, &here);
+    Ok(bases.map(|(base, _)| base).collect())
+}
+
+/// Returns the sets of the history that stand on another one and are somewhere that is not `here`,
+/// as far as they were not removed from there, each behind its base.
+pub(crate) fn standing_elsewhere<'a>(
+    all: &'a [CatalogSet],
+    here: &dyn Fn(&str) -> bool,
+) -> impl Iterator<Item = (SetId, &'a CatalogSet)> {
     let is_there =
         |device: &CatalogDevice| match crate::remove::place_of(&device.physical_device_name) {
             Place::File(path) => !was_removed(&path),
             Place::Object(_) | Place::Standard => true,
         };
-    let all = catalog.sets(&CatalogFilter::default())?;
-    let elsewhere = all.iter().filter(|set| {
+    let elsewhere = move |set: &&CatalogSet| {
         let mut devices = set.devices.iter();
         set.prune_date.is_none()
-            && devices.any(|it| !root.contains(&it.physical_device_name) && is_there(it))
-    });
-    let base = |set: &CatalogSet| {
+            && devices.any(|it| !here(&it.physical_device_name) && is_there(it))
+    };
+    all.iter().filter(elsewhere).filter_map(|set| {
         let mut id = SetId::default();
         hex::decode_to_slice(set.differential_base_guid.as_ref()?, &mut id).ok()?;
-        Some(id)
-    };
-    Ok(elsewhere.filter_map(base).collect())
+        Some((id, set))
+    })
 }
 
 /// Keeps media sets with sets that are needed, and what these stand on.
@@ -363,7 +372,7 @@ fn database_of(set: &SetInfo) -> Option<String> {
     match set.source {
         SourceKind::Database if *database_id != [0; 16] => Some(hex::encode(database_id)),
         _ if name.is_empty() => None,
-        SourceKind::Stream if set.description.starts_with(BINARY_LOG) => None,
+        SourceKind::Stream if set.is_binary_log() => None,
         SourceKind::Database => Some(format!("database\0{host}\0{path}\0{name}")),
         SourceKind::Stream => Some(format!("stream\0{host}\0{name}")),
     }

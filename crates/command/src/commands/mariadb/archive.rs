@@ -13,6 +13,7 @@ use clap::Args;
 use tdekit_backup_run::archive::wait_after;
 use tdekit_backup_run::database::source::{Chosen, Wrapping, choose};
 use tdekit_backup_run::labels::{host, program, user};
+use tdekit_backup_run::needed::damaged_sets;
 use tdekit_backup_run::place::{self, Place, targets_kept};
 use tdekit_backup_run::signature::Signer;
 use tdekit_backup_run::uses::note_uses;
@@ -29,7 +30,7 @@ use tdekit_mariadb_admin::{
 };
 
 use super::connection::ConnectionArgs;
-use crate::backup::binlogs::{Held, SUFFIX, description_of, gaps, held, is_log_named};
+use crate::backup::binlogs::{Held, HeldLog, SUFFIX, description_of, gaps, held, is_log_named};
 use crate::backup::progress::run as steer;
 use crate::backup::report::size;
 use crate::backup::value::parse_compression;
@@ -179,6 +180,7 @@ impl<'a> Shipper<'a> {
         for reason in unreadable {
             output::warning(format_args!("{reason}"));
         }
+        warn_of_damaged(global, logs.values())?;
         let held = logs.keys().copied().collect();
         let last = logs.into_values().next_back();
         let last =
@@ -330,6 +332,26 @@ impl<'a> Shipper<'a> {
         let keyring = Arc::new(Keyring::of(store).map_err(MariadbError::from)?);
         Ok(Arc::clone(self.keyring.get_or_init(|| keyring)))
     }
+}
+
+/// Warns of logs of the archive that were damaged when they were last read: what is shipped behind
+/// one can be replayed only when it was shipped again, or behind a new backup.
+fn warn_of_damaged<'a>(
+    global: &GlobalArgs,
+    logs: impl Iterator<Item = &'a HeldLog>,
+) -> Result<(), CommandError> {
+    let damaged = damaged_sets(global)?;
+    let is_damaged =
+        |log: &&HeldLog| log.set().is_some_and(|set| damaged.contains(&hex::encode(set.set_id)));
+    for log in logs.filter(is_damaged) {
+        let object = log.places.first().map(Place::shown).unwrap_or_default();
+        output::warning(format_args!(
+            "{object} was damaged when it was last read: nothing is replayed across it. Move it to \
+             another place, and the log is shipped again while the server has it; otherwise make a \
+             new full backup of the server"
+        ));
+    }
+    Ok(())
 }
 
 /// Returns the place of a log in an archive.

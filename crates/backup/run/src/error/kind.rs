@@ -1,0 +1,96 @@
+//! The kinds of errors.
+
+use rusqlite::ErrorCode;
+use tdekit_key_crypto::Kind;
+use tdekit_sqlite_convert::sqlite_kind;
+
+use crate::RunError;
+
+impl RunError {
+    /// Returns the kind of the error, which determines exit codes and hints.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Io { .. }
+            | Self::NoSpace { .. }
+            | Self::Missing { .. }
+            | Self::Thread { .. }
+            | Self::Stream { .. }
+            | Self::Pruned { .. } => Kind::Io,
+            Self::Locked { .. } | Self::SourceChanged { .. } | Self::ChangedMeanwhile { .. } => {
+                Kind::Busy
+            }
+            Self::Exists { .. }
+            | Self::NoSet { .. }
+            | Self::SeveralDatabases { .. }
+            | Self::NoSuchDatabase { .. }
+            | Self::OtherDatabase { .. }
+            | Self::MissingFamily { .. }
+            | Self::TargetsDiffer { .. }
+            | Self::NoBase { .. }
+            | Self::MixedEncryption { .. }
+            | Self::Cancelled
+            | Self::Internal(_)
+            | Self::Crypto(_)
+            | Self::NotExpired { .. }
+            | Self::Needed { .. }
+            | Self::WasEncrypted { .. }
+            | Self::OntoMedia { .. }
+            | Self::SideFile { .. }
+            | Self::NotReplaced { .. }
+            | Self::Downgrade { .. }
+            | Self::Unauthenticated { .. }
+            | Self::WouldBeRefused { .. }
+            | Self::SetsStay { .. }
+            | Self::PlainSet { .. } => Kind::Refused,
+            Self::NoPart { .. }
+            | Self::ShortRead { .. }
+            | Self::NotMedia { .. }
+            | Self::FutureVersion { .. }
+            | Self::NewestUnknown { .. }
+            | Self::WrongKey { .. }
+            | Self::Damaged { .. }
+            | Self::Tampered { .. }
+            | Self::DamagedSets { .. }
+            | Self::WrongSignature { .. }
+            | Self::Unsound { .. }
+            | Self::MirrorsDiffer { .. }
+            | Self::LacksNewest { .. }
+            | Self::CutsFinished { .. }
+            | Self::NothingReadable { .. } => Kind::Damaged,
+            Self::KeyNeeded { .. }
+            | Self::NoCertificate { .. }
+            | Self::NoStoreYet { .. }
+            | Self::NoStoreHere { .. }
+            | Self::NotSigned { .. } => Kind::Key,
+            Self::NotVerified { .. } | Self::NotCompared { .. } => Kind::NotVerified,
+            Self::ScanUnsound { .. } | Self::CorruptSource { .. } | Self::KeptUnsound { .. } => {
+                Kind::Damaged
+            }
+            Self::NotPruned { first, .. } => first.kind(),
+            Self::OtherMedia { .. }
+            | Self::WrongSource { .. }
+            | Self::Option { .. }
+            | Self::GivenTwice { .. }
+            | Self::StandardInput
+            | Self::CertificateUnused
+            | Self::CertificateNeeded
+            | Self::NoRule
+            | Self::TooManyRecipients { .. } => Kind::Usage,
+            Self::Database { source, .. } => database_kind(source),
+            Self::Store(error) => error.kind(),
+            Self::DatabaseFile(error) => error.kind(),
+            Self::Object { fault, .. } => fault.kind(),
+            Self::Archive(error) => error.kind(),
+        }
+    }
+}
+
+fn database_kind(error: &rusqlite::Error) -> Kind {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Kind::Busy,
+        Some(ErrorCode::DiskFull) => Kind::Io,
+        Some(ErrorCode::NotADatabase) => Kind::Damaged,
+        _ => sqlite_kind(error),
+    }
+}
