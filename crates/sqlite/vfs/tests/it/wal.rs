@@ -134,39 +134,3 @@ fn a_log_with_salts_of_zero_keeps_what_is_committed() {
     }
     assert_eq!(one::<String>(&db, "PRAGMA integrity_check"), "ok");
 }
-
-/// Back at an empty log, SQLite begins it anew within the transaction, with other salts, and at
-/// first without any in frames whose headers it will rewrite.
-#[test]
-fn a_savepoint_that_was_spilled_to_an_empty_log_loses_no_commit() {
-    let dir = TempDir::new().unwrap();
-    let path =
-        database(&dir, "CREATE TABLE t(id INTEGER PRIMARY KEY, k, x); CREATE INDEX i ON t(k)");
-    connect(&path)
-        .execute_batch(
-            "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c LIMIT 300)
-             INSERT INTO t(k, x) SELECT 0, randomblob(500) FROM c",
-        )
-        .unwrap();
-    for round in 1..=5 {
-        // The last connection to close removed the log.
-        let db = connect(&path);
-        db.execute_batch(&format!(
-            "BEGIN; SAVEPOINT s; UPDATE t SET k = -1, x = randomblob(500); ROLLBACK TO s;
-             UPDATE t SET k = {round} - 1 WHERE id % 3 = 0;
-             UPDATE t SET k = {round} WHERE id % 3 < 2;
-             UPDATE t SET k = {round}, x = randomblob(500); COMMIT"
-        ))
-        .unwrap();
-        // As all processes leave it when they are killed now.
-        let image = TempDir::new().unwrap();
-        for name in ["a.db", "a.db-wal"] {
-            fs::copy(dir.path().join(name), image.path().join(name)).unwrap();
-        }
-        let killed = connect(&image.path().join("a.db"));
-        let count = format!("SELECT count(*) FROM t WHERE k = {round}");
-        assert_eq!(one::<i64>(&killed, &count), 300, "round {round}: the commit is not in the log");
-        assert_eq!(one::<String>(&killed, "PRAGMA integrity_check"), "ok");
-        assert_eq!(one::<i64>(&db, &count), 300);
-    }
-}
