@@ -84,6 +84,16 @@ pub(crate) enum CommandError {
     /// Nothing shows whether a certificate was changed.
     #[error("nothing shows whether the certificate was changed: it did not sign itself")]
     UnverifiedCertificate,
+    /// Binary logs of an archive are damaged, or lie between others and are not there.
+    #[error("the binary logs of {archive} have {findings} finding(s): {first}")]
+    UnsoundLogs {
+        /// The archive.
+        archive: String,
+        /// The first finding.
+        first: String,
+        /// Number of findings.
+        findings: usize,
+    },
     /// The place of a binary log in an archive is taken by something else.
     #[cfg(feature = "mariadb")]
     #[error("{object} is damaged: {reason}")]
@@ -139,7 +149,7 @@ impl Failure for CommandError {
             | Self::NoExtension { .. }
             | Self::UnverifiedCertificate
             | Self::Nothing { .. } => Kind::Refused,
-            Self::AuditLog { .. } => Kind::Damaged,
+            Self::AuditLog { .. } | Self::UnsoundLogs { .. } => Kind::Damaged,
             #[cfg(feature = "mariadb")]
             Self::DamagedLog { .. } => Kind::Damaged,
         }
@@ -156,6 +166,12 @@ impl Failure for CommandError {
             Self::DamagedLog { .. } => Some(
                 "move it to another place, with its parts; while the server has the log, the next \
                  call ships it again"
+                    .to_owned(),
+            ),
+            Self::UnsoundLogs { .. } => Some(
+                "`tdekit verify --json` lists all findings; `tdekit mariadb archive` ships logs \
+                 again that are not in the archive, while the server has them: move damaged ones \
+                 to another place first"
                     .to_owned(),
             ),
             Self::NoExtension { .. } => Some(

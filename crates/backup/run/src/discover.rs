@@ -12,7 +12,7 @@ use tdekit_key_store::is_workplace;
 use tdekit_sqlite_convert::{Watch, go_on};
 
 use crate::place::{Opened, Place, is_missing, open};
-use crate::{RunError, stores};
+use crate::{MediaSource, RunError, stores};
 
 /// A place of media sets, as the user named it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub enum Root {
     Prefix(String),
     /// One media set.
     Media(Place),
+    /// Media sets that were named one by one.
+    Several(Vec<Place>),
 }
 
 /// A file, an object or a directory that could not be read as a media set.
@@ -91,6 +93,11 @@ impl Root {
             Self::Directory(path) => path.display().to_string(),
             Self::Prefix(address) => address.clone(),
             Self::Media(place) => place.shown(),
+            Self::Several(places) => match places.split_first() {
+                Some((first, [])) => first.shown(),
+                Some((first, more)) => format!("{} and {} more", first.shown(), more.len()),
+                None => String::new(),
+            },
         }
     }
 
@@ -100,7 +107,8 @@ impl Root {
         match self {
             Self::Directory(path) => Path::new(recorded).starts_with(path),
             Self::Prefix(address) => recorded.starts_with(address.as_str()),
-            Self::Media(place) => place.recorded().is_some_and(|own| own == Path::new(recorded)),
+            Self::Media(place) => is_recorded_as(place, recorded),
+            Self::Several(places) => places.iter().any(|place| is_recorded_as(place, recorded)),
         }
     }
 
@@ -120,18 +128,32 @@ impl Root {
                 }
             }
             Self::Media(place) => {
-                let mut head = vec![0; MEDIA_HEADER_LEN];
-                let source = place.source()?;
-                let header = source.read_at(0, 0, &mut head).and_then(|()| {
-                    decode(&head, &place.shown()).and_then(|header| {
-                        header.ok_or(RunError::NotMedia { media: place.shown() })
-                    })
-                });
+                let header = named_header(place, &*place.source()?);
                 found.add(place.clone(), header.map(Some));
+            }
+            Self::Several(places) => {
+                for place in places {
+                    go_on(watch)?;
+                    let source = place.source();
+                    let header = source.and_then(|source| named_header(place, &*source));
+                    found.add(place.clone(), header.map(Some));
+                }
             }
         }
         Ok(found)
     }
+}
+
+fn is_recorded_as(place: &Place, recorded: &str) -> bool {
+    place.recorded().is_some_and(|own| own == Path::new(recorded))
+}
+
+/// Reads the header of a media set that was named.
+fn named_header(place: &Place, source: &dyn MediaSource) -> Result<MediaHeader, RunError> {
+    let mut head = vec![0; MEDIA_HEADER_LEN];
+    source.read_at(0, 0, &mut head)?;
+    let header = decode(&head, &place.shown())?;
+    header.ok_or(RunError::NotMedia { media: place.shown() })
 }
 
 /// The media sets at a root, one after the other.

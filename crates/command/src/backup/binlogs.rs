@@ -1,14 +1,14 @@
 //! Archives of binary logs of MariaDB, which `mariadb archive` makes: one media set a log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
 use tdekit_backup_run::archive::{Archive, ArchivePlace};
-use tdekit_backup_run::place::{Opened, Place, is_missing};
+use tdekit_backup_run::place::{Opened, Place, is_missing, open};
 use tdekit_backup_run::retention::BINARY_LOG;
-use tdekit_backup_run::{MediaSets, Root, RunError, SetInfo};
+use tdekit_backup_run::{Media, MediaSets, Root, SetInfo};
 
 use crate::error::CommandError;
 use crate::progress::Shown;
@@ -27,7 +27,7 @@ pub(crate) fn description_of(bytes: u64, begins: &str) -> String {
 
 /// Returns true if a media set holds the log of this name, and nothing else.
 #[cfg(feature = "mariadb")]
-pub(crate) fn is_log_named(media: &tdekit_backup_run::Media, name: &str) -> bool {
+pub(crate) fn is_log_named(media: &Media, name: &str) -> bool {
     let whole = media.findings().is_empty();
     matches!(media.sets(), [set] if whole && set.is_binary_log() && set.name == name)
 }
@@ -52,9 +52,9 @@ pub(crate) struct Held {
     pub(crate) unreadable: Vec<String>,
 }
 
-/// Returns the archive of binary logs that arguments name, if they do.
+/// Returns the archive of binary logs that arguments name, or several objects of one, if they do.
 pub(crate) fn found(arguments: &[OsString]) -> Result<Option<Root>, CommandError> {
-    let [only] = arguments else { return Ok(None) };
+    let [only] = arguments else { return found_several(arguments) };
     let path = Path::new(only);
     if path.is_dir() {
         let named = |entry: fs::DirEntry| entry.file_name().to_string_lossy().ends_with(SUFFIX);
@@ -75,6 +75,23 @@ pub(crate) fn found(arguments: &[OsString]) -> Result<Option<Root>, CommandError
     Ok(any.then_some(root))
 }
 
+/// Several logs. One that cannot be opened is named later; copies of one log are its mirrors.
+fn found_several(arguments: &[OsString]) -> Result<Option<Root>, CommandError> {
+    let places = Place::all(arguments)?;
+    let mut ids = BTreeSet::new();
+    for place in &places {
+        match open(std::slice::from_ref(place)) {
+            Ok(Opened { media, .. }) if media.sets().iter().any(SetInfo::is_binary_log) => {
+                ids.insert(media.id());
+            }
+            Ok(_) => return Ok(None),
+            Err(error) if is_missing(&error) => return Err(error.into()),
+            Err(_) => {}
+        }
+    }
+    Ok((ids.len() > 1).then_some(Root::Several(places)))
+}
+
 /// Lists an archive.
 ///
 /// # Errors
@@ -92,8 +109,7 @@ pub(crate) fn held(root: &Root) -> Result<Held, CommandError> {
         wrong.extend(
             places.iter().map(Place::shown).filter(|it| is_named_as_log(it) && !is_own(it)),
         );
-        let number = set.name.rsplit_once('.').and_then(|(_, digits)| digits.parse::<u64>().ok());
-        let Some(number) = number.filter(|_| set.is_binary_log()) else { continue };
+        let Some((_, number)) = numbered(set) else { continue };
         let described = set.description.strip_prefix(BINARY_LOG).unwrap_or_default();
         let (length, begins) = match described.split_once(BEGINS) {
             Some((length, begins)) => (length, Some(begins.to_owned())),
@@ -113,6 +129,30 @@ pub(crate) fn held(root: &Root) -> Result<Held, CommandError> {
     wrong.extend(sets.others().iter().filter(|it| is_named_as_log(it)).cloned());
     let wrong = wrong.into_iter().map(|name| format!("{name} does not hold the log of its name"));
     Ok(Held { logs, unreadable: unreadable.chain(wrong).collect() })
+}
+
+/// Returns the name that all logs of a server have, and the number, of the set of a binary log.
+fn numbered(set: &SetInfo) -> Option<(&str, u64)> {
+    let (stem, digits) = set.name.rsplit_once('.').filter(|_| set.is_binary_log())?;
+    Some((stem, digits.parse().ok()?))
+}
+
+/// Returns a text for each range of logs that are not among media sets, between two that are there:
+/// of the same server, in the same directory.
+pub(crate) fn lacking<'a>(media: impl Iterator<Item = (&'a Place, &'a Media)>) -> Vec<String> {
+    let mut archives: BTreeMap<(String, String), BTreeSet<u64>> = BTreeMap::new();
+    for (place, media) in media {
+        let shown = place.shown();
+        let directory = shown.rsplit_once('/').map_or("", |(directory, _)| directory).to_owned();
+        for (stem, number) in media.sets().iter().filter_map(numbered) {
+            archives.entry((directory.clone(), stem.to_owned())).or_default().insert(number);
+        }
+    }
+    let gaps_of = |((directory, stem), numbers): ((String, String), BTreeSet<u64>)| {
+        let told = move |gap| format!("{directory}, {stem}: {}", gap_text(gap));
+        gaps(numbers.into_iter()).into_iter().map(told)
+    };
+    archives.into_iter().flat_map(gaps_of).collect()
 }
 
 fn is_named_as_log(name: &str) -> bool {
@@ -140,7 +180,7 @@ pub(crate) fn gap_text((first, last): (u64, u64)) -> String {
     format!("logs {first} to {last} are not in it: nothing is replayed across that")
 }
 
-/// Returns the error about an archive with a fault.
-pub(crate) fn damaged(root: &Root, reason: String) -> RunError {
-    RunError::Damaged { media: root.shown(), what: "the archive".to_owned(), reason }
+/// Returns the error about an archive with faults.
+pub(crate) fn unsound(root: &Root, first: String, findings: usize) -> CommandError {
+    CommandError::UnsoundLogs { archive: root.shown(), first, findings }
 }

@@ -14,6 +14,7 @@ use tdekit_backup_run::{
 use tdekit_console::{GlobalArgs, output};
 use tdekit_key_crypto::{Kind, random_bytes};
 
+use crate::backup::binlogs;
 use crate::backup::progress::{Reporter, run as steer};
 use crate::backup::report::{kind_of, size, warn_reports};
 use crate::commands::verify::VerifyArgs;
@@ -84,6 +85,7 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
     let mut trials =
         Trials { place, verdict: "whole", sets: Vec::new(), findings: Vec::new(), unreadable };
     let scratch = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
+    trials.findings.extend(lacking_logs(&media)?);
     let mut first_without_key = None;
     let wanted = chosen(args, candidates(args, &media)?)?;
     for (number, places) in media.iter().enumerate() {
@@ -141,18 +143,30 @@ fn refuse(trials: &Trials, failed: usize) -> Result<(), CommandError> {
     }
 }
 
+/// Returns findings on binary logs that lie between others and are not there.
+fn lacking_logs(media: &[Vec<Place>]) -> Result<Vec<FindingReport>, CommandError> {
+    let mut opened = Vec::new();
+    for places in media {
+        opened.extend(places.first().cloned().zip(Some(open(places)?.media)));
+    }
+    let texts = binlogs::lacking(opened.iter().map(|(place, media)| (place, media)));
+    let report = |message| FindingReport { kind: "missing_logs", message };
+    Ok(texts.into_iter().map(report).collect())
+}
+
 /// The name of what is tried, the places of each media set, and what cannot be read.
 type Found = (String, Vec<Vec<Place>>, Vec<Unreadable>);
 
 fn find(args: &VerifyArgs) -> Result<Found, CommandError> {
-    if let [only] = &args.media[..] {
-        let root = Root::of(only)?;
-        if !matches!(root, Root::Media(_)) {
-            let mut found = MediaSets::find(&root, &Shown::default())?;
-            let media: Vec<Vec<Place>> =
-                found.by_ref().flat_map(|(places, _)| each_alone(places)).collect();
-            return Ok((root.shown(), media, found.unreadable().to_vec()));
-        }
+    let root = match &args.media[..] {
+        [only] => Some(Root::of(only)?),
+        several => binlogs::found(several)?,
+    };
+    if let Some(root) = root.filter(|root| !matches!(root, Root::Media(_))) {
+        let mut found = MediaSets::find(&root, &Shown::default())?;
+        let media: Vec<Vec<Place>> =
+            found.by_ref().flat_map(|(places, _)| each_alone(places)).collect();
+        return Ok((root.shown(), media, found.unreadable().to_vec()));
     }
     let places = Place::all(&args.media)?;
     let name = places.first().map(Place::shown).unwrap_or_default();

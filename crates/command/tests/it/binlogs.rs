@@ -47,6 +47,36 @@ fn verdict(place: &Place, logs: &Path, code: i32, verdict: &str) -> serde_json::
     report
 }
 
+/// Objects of an archive that are named one by one are judged together.
+#[test]
+fn a_log_that_is_missing_between_several_is_named() {
+    let (place, logs) = archive(&[7, 8, 9]);
+    let objects = [7, 8, 9].map(|number| object(&logs, number));
+    let [first, middle, last] = objects.each_ref().map(|object| text(object));
+    place.ok(["verify", first, last, middle]);
+    place.ok(["restore", first, middle, last, "--to", text(&place.path("all"))]);
+    assert_eq!(fs::read_dir(place.path("all")).unwrap().count(), 3);
+    let gap = "logs 8 to 8 are not in it: nothing is replayed across that";
+    let run = place.run(["verify", first, last]);
+    assert!(run.code == 4 && run.err.contains(gap), "{run:?}");
+    assert!(run.err.contains("`tdekit mariadb archive`") && !run.err.contains("--position"));
+    let run = place.run(["verify", "--restore-test", last, first]);
+    assert!(run.code == 4 && run.err.contains(gap), "{run:?}");
+    let out = place.path("out");
+    let run = place.run(["restore", last, first, "--to", text(&out)]);
+    assert!(run.code == 4 && run.err.contains(gap), "{run:?}");
+    assert!(!run.err.contains("mirror"), "{run:?}");
+    // What is there was written out, in two lines.
+    assert_eq!(fs::read_dir(&out).unwrap().count(), 2);
+    assert_eq!(run.out.matches("mariadb-binlog").count(), 2, "{run:?}");
+    fs::write(middle, "nothing").unwrap();
+    let run = place.run(["restore", first, middle, last, "--to", text(&place.path("none"))]);
+    assert!(run.code == 4 && run.err.contains("binlog.000008"), "{run:?}");
+    assert!(!place.path("none").exists());
+    fs::remove_file(middle).unwrap();
+    assert_eq!(place.run(["verify", first, middle, last]).code, 7);
+}
+
 /// An object of an archive holds one log, and `prune` keeps it.
 #[test]
 fn no_backup_goes_to_the_place_of_a_binary_log() {
@@ -98,6 +128,8 @@ fn an_archive_of_binary_logs_is_verified() {
     fs::remove_file(&middle).unwrap();
     let report = verdict(&place, &logs, 4, "damaged");
     assert_eq!(report["missing"], serde_json::json!([[8, 8]]));
+    let run = place.run(["verify", text(&logs), "--restore-test"]);
+    assert!(run.code == 4 && run.err.contains("logs 8 to 8 are not in it"), "{run:?}");
     // Those at the beginning may be gone.
     fs::remove_file(object(&logs, 7)).unwrap();
     verdict(&place, &logs, 0, "whole");

@@ -13,7 +13,7 @@ use tdekit_backup_run::{
 use tdekit_console::{GlobalArgs, output, session};
 
 use super::RestoreArgs;
-use crate::backup::binlogs::{Held, HeldLog, damaged, gap_text, gaps, held};
+use crate::backup::binlogs::{Held, HeldLog, gap_text, gaps, held, unsound};
 use crate::backup::progress::{Reporter, run as steer};
 use crate::backup::report::warn_reports;
 use crate::error::CommandError;
@@ -31,8 +31,9 @@ pub(super) fn restore(
         Some(_) => return Err(CommandError::usage("--at takes a time, of binary logs")),
     };
     let Held { logs, unreadable } = held(&root)?;
+    let faults = unreadable.len();
     if let Some(first) = unreadable.into_iter().next() {
-        return Err(damaged(&root, first).into());
+        return Err(unsound(&root, first, faults));
     }
     logs.values().try_for_each(|log| log.refuse_findings(global, &root))?;
     let sealed = logs.values().any(|log| log.set().is_some_and(|set| set.algorithm.is_some()));
@@ -54,9 +55,10 @@ pub(super) fn restore(
         }
     }
     tell(&args.to, &logs.keys().copied().zip(written).collect::<Vec<_>>(), stop)?;
-    match gaps(logs.keys().copied()).first() {
+    let missing = gaps(logs.keys().copied());
+    match missing.first() {
         None => Ok(()),
-        Some(gap) => Err(damaged(&root, gap_text(*gap)).into()),
+        Some(gap) => Err(unsound(&root, gap_text(*gap), missing.len())),
     }
 }
 
@@ -88,8 +90,8 @@ impl HeldLog {
     fn refuse_findings(&self, global: &GlobalArgs, root: &Root) -> Result<(), CommandError> {
         let mut findings = FindingReport::all(global, &self.opened.media);
         findings.retain(|finding| !finding.is_not_compared());
-        match findings.into_iter().next() {
-            Some(first) => Err(damaged(root, first.message).into()),
+        match findings.first() {
+            Some(first) => Err(unsound(root, first.message.clone(), findings.len())),
             None => Ok(()),
         }
     }

@@ -8,7 +8,7 @@ use tdekit_key_crypto::Kind;
 use tdekit_key_store::{BackupPolicy, KeyStore};
 
 use super::{VerifiedSet, VerifyArgs, verdict};
-use crate::backup::binlogs::{Held, HeldLog, gap_text, gaps, held};
+use crate::backup::binlogs::{Held, HeldLog, gap_text, gaps, held, unsound};
 use crate::backup::report::{size, warn_reports};
 use crate::error::CommandError;
 
@@ -168,8 +168,7 @@ fn ended(
     let damaged = damaged.map(|(name, error)| format!("{name}: {error}"));
     let faults: Vec<String> = findings.iter().cloned().chain(damaged).collect();
     if let Some(first) = faults.first() {
-        let (media, findings, first) = (root.shown(), faults.len(), first.clone());
-        return Err(RunError::Unsound { media, findings, first }.into());
+        return Err(unsound(root, first.clone(), faults.len()));
     }
     let (closed, mut others): (Vec<_>, Vec<_>) =
         refused.into_iter().map(|(_, error)| error).partition(is_closed);
