@@ -94,6 +94,13 @@ pub(crate) enum CommandError {
         /// Number of findings.
         findings: usize,
     },
+    /// A binary log was shipped meanwhile, by another process.
+    #[cfg(feature = "mariadb")]
+    #[error("{object} was not there before, and holds its log: another process ships to it")]
+    LogTaken {
+        /// The file or object.
+        object: String,
+    },
     /// The place of a binary log in an archive is taken by something else.
     #[cfg(feature = "mariadb")]
     #[error("{object} is damaged: {reason}")]
@@ -152,6 +159,8 @@ impl Failure for CommandError {
             Self::AuditLog { .. } | Self::UnsoundLogs { .. } => Kind::Damaged,
             #[cfg(feature = "mariadb")]
             Self::DamagedLog { .. } => Kind::Damaged,
+            #[cfg(feature = "mariadb")]
+            Self::LogTaken { .. } => Kind::Refused,
         }
     }
 
@@ -162,6 +171,10 @@ impl Failure for CommandError {
             Self::Mariadb(error) => mariadb_hint(error),
             #[cfg(feature = "mysql")]
             Self::Mysql(error) => mysql_hint(error),
+            #[cfg(feature = "mariadb")]
+            Self::LogTaken { .. } => Some(
+                "let one process ship to an archive; the next run goes on behind it".to_owned(),
+            ),
             #[cfg(feature = "mariadb")]
             Self::DamagedLog { .. } => Some(
                 "move it to another place, with its parts; while the server has the log, the next \

@@ -1,6 +1,8 @@
 //! Shared parts of the commands on backups: arguments, progress, output.
 
 pub(crate) mod archive;
+#[cfg(feature = "mariadb")]
+pub(crate) mod binlog_gaps;
 pub(crate) mod binlogs;
 pub(crate) mod keys;
 pub(crate) mod many;

@@ -10,6 +10,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use serde::Serialize;
 use tdekit_backup_run::archive::wait_after;
 use tdekit_backup_run::database::source::{Chosen, Wrapping, choose};
 use tdekit_backup_run::labels::{host, program, user};
@@ -30,6 +31,7 @@ use tdekit_mariadb_admin::{
 };
 
 use super::connection::ConnectionArgs;
+use crate::backup::binlog_gaps::{Gap, ReportedGaps};
 use crate::backup::binlogs::{Held, HeldLog, SUFFIX, description_of, gaps, held, is_log_named};
 use crate::backup::progress::run as steer;
 use crate::backup::report::size;
@@ -72,6 +74,38 @@ pub(crate) struct ArchiveArgs {
     /// Say nothing of single logs
     #[arg(long)]
     quiet: bool,
+    /// Print JSON when everything is shipped
+    #[arg(long, requires = "once")]
+    json: bool,
+}
+
+/// Result of a run with --once, as JSON.
+#[derive(Debug, Default, Serialize)]
+struct Report {
+    archive: String,
+    shipped: Vec<ShippedLog>,
+    /// Ranges of logs that are not in the archive and were purged on the server.
+    gaps: Vec<ReportedGap>,
+    /// What is in the place of a log and does not hold it.
+    damaged: Vec<String>,
+}
+
+/// A log that was shipped.
+#[derive(Debug, Serialize)]
+struct ShippedLog {
+    name: String,
+    bytes: u64,
+    stored_bytes: u64,
+    /// True if it was gone from the middle of the archive.
+    again: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct ReportedGap {
+    first: u64,
+    last: u64,
+    /// False if an earlier run reported it.
+    new: bool,
 }
 
 /// Ships until the process is told to end; with --once what is there.
@@ -84,6 +118,9 @@ pub(crate) fn run(args: &ArchiveArgs, global: &GlobalArgs) -> Result<(), Command
             shipper.begin_log()?;
         }
         shipper.ship()?;
+        if args.json {
+            output::json(&shipper.report)?;
+        }
         return shipper.occupied.map_or(Ok(()), Err);
     }
     let (mut failures, mut due) = (0, Instant::now());
@@ -136,8 +173,11 @@ struct Shipper<'a> {
     last: Option<BinaryLog>,
     /// The numbers of the archive's logs.
     held: BTreeSet<u64>,
-    /// Gaps that were reported.
-    reported: BTreeSet<(u64, u64)>,
+    /// Gaps that this run reported.
+    reported: BTreeSet<Gap>,
+    /// Those that earlier runs reported.
+    before: ReportedGaps,
+    report: Report,
     /// The first error of a missing log whose place in the archive holds something else.
     occupied: Option<CommandError>,
     /// The last transaction when a new log was begun.
@@ -195,6 +235,8 @@ impl<'a> Shipper<'a> {
             last,
             held,
             reported: BTreeSet::new(),
+            before: ReportedGaps::of(global, &Place::of(&args.to)),
+            report: Report { archive: root.shown(), ..Report::default() },
             occupied: None,
             begun_at: None,
         })
@@ -217,12 +259,7 @@ impl<'a> Shipper<'a> {
     fn ship(&mut self) -> Result<(), CommandError> {
         let server = BinaryLogs::of(&self.client)?;
         let due = server.due(self.last.as_ref(), &gaps(self.held.iter().copied()))?;
-        for (first, last) in due.gaps.iter().filter(|gap| self.reported.insert(**gap)) {
-            output::warning(format_args!(
-                "binary logs {first} to {last} are not in the archive, and were purged on the \
-                 server: nothing is replayed across that. Make a new full backup of the server"
-            ));
-        }
+        self.tell_gaps(&due.gaps);
         for log in due.logs {
             if let Some(log) = self.ship_one(&server, log)? {
                 self.last = Some(log);
@@ -233,11 +270,15 @@ impl<'a> Shipper<'a> {
                 // A damaged object in the middle must not keep later logs from being shipped.
                 Err(error @ CommandError::DamagedLog { .. }) => {
                     output::warning(format_args!("{error}"));
+                    self.report.damaged.push(error.to_string());
                     self.occupied.get_or_insert(error);
                     self.held.extend(log.number());
                 }
                 shipped => {
                     if let Some(BinaryLog { name, .. }) = shipped? {
+                        if let Some(last) = self.report.shipped.last_mut() {
+                            last.again = true;
+                        }
                         let what = "was gone from the archive, and was shipped again";
                         output::warning(format_args!("{name} {what}"));
                     }
@@ -245,6 +286,29 @@ impl<'a> Shipper<'a> {
             }
         }
         Ok(())
+    }
+
+    /// A gap is a warning of the first run that finds it, and a status of those after it.
+    fn tell_gaps(&mut self, gaps: &[Gap]) {
+        let args = self.args;
+        for gap in gaps.iter().filter(|gap| self.reported.insert(**gap)) {
+            let ((first, last), new) = (*gap, !self.before.has(*gap));
+            self.report.gaps.push(ReportedGap { first, last, new });
+            if new {
+                output::warning(format_args!(
+                    "binary logs {first} to {last} are not in the archive, and were purged on the \
+                     server: nothing is replayed across that. Make a new full backup of the server"
+                ));
+            } else if !args.quiet && !args.json {
+                output::note(format_args!(
+                    "note: as reported before, nothing is replayed across the missing binary logs \
+                     {first} to {last}"
+                ));
+            }
+        }
+        if let Err(error) = self.before.record(gaps) {
+            output::warning(format_args!("the next run warns of the gaps again: {error}"));
+        }
     }
 
     /// Ships a log, unless the process is to end.
@@ -262,7 +326,7 @@ impl<'a> Shipper<'a> {
         Ok(Some(log))
     }
 
-    fn ship_log(&self, path: &Path, log: &BinaryLog) -> Result<(), CommandError> {
+    fn ship_log(&mut self, path: &Path, log: &BinaryLog) -> Result<(), CommandError> {
         let (args, global) = (self.args, self.global);
         let plain = PlainLog::open(path, || self.keyring())?;
         let (reader, end) = plain.split();
@@ -317,7 +381,13 @@ impl<'a> Shipper<'a> {
                 log.name
             ));
         }
-        if !args.quiet {
+        self.report.shipped.push(ShippedLog {
+            name: log.name.clone(),
+            bytes: outcome.payload_bytes,
+            stored_bytes: outcome.media_bytes,
+            again: false,
+        });
+        if !args.quiet && !args.json {
             let (bytes, stored) = (size(outcome.payload_bytes), size(outcome.media_bytes));
             output::line(format_args!("Shipped {}: {bytes}, {stored} stored", log.name))?;
         }
@@ -375,7 +445,10 @@ fn taken(error: RunError, places: &[Place], name: &str) -> CommandError {
         return error.into();
     }
     let reason = match place::open(places) {
-        Ok(opened) if is_log_named(&opened.media, name) => return error.into(),
+        Ok(opened) if is_log_named(&opened.media, name) => {
+            let object = places.first().map(Place::shown).unwrap_or_default();
+            return CommandError::LogTaken { object };
+        }
         Ok(_) => "it does not hold the log of its name".to_owned(),
         Err(found) => found.to_string(),
     };

@@ -102,11 +102,22 @@ fn closed_logs_are_shipped_once_and_a_gap_is_told() {
     let run = rig.run_tdekit(&archive(&socket, &logs, &["--once"]));
     assert_eq!(run.code, 0, "{}", run.err);
     assert!(run.err.contains("were purged on the server"), "{}", run.err);
+    // Once: from then on it is a status.
+    let run = rig.run_tdekit(&archive(&socket, &logs, &["--once"]));
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(!run.err.contains("warning"), "{}", run.err);
+    assert!(run.err.contains("note: as reported before, nothing is replayed"), "{}", run.err);
+    let run = rig.run_tdekit(&archive(&socket, &logs, &["--once", "--json"]));
+    let report = run.out.replace([' ', '\n'], "");
+    assert!(run.code == 0 && run.err.is_empty(), "{}", run.err);
+    assert!(report.contains("\"shipped\":[],\"gaps\":[{\"first\":"), "{}", run.out);
+    assert!(report.contains("\"new\":false}]"), "{}", run.out);
+    taken_meanwhile(&rig, &server, &logs);
     let gap = rig.path("gap");
     let run = rig.run_tdekit(&["restore", text(&logs), "--to", text(&gap)]);
     assert_eq!(run.code, 4, "{}", run.err);
     assert!(run.err.contains("nothing is replayed across that"), "{}", run.err);
-    assert_eq!(names(&gap).len(), shipped.len() + 1, "what is there was written out");
+    assert_eq!(names(&gap).len(), names(&logs).len(), "what is there was written out");
 
     let run = rig.run_tdekit(&["verify", text(&logs)]);
     assert_eq!(run.code, 4, "{}", run.err);
@@ -170,6 +181,31 @@ fn purge(server: &Server, first: &str) {
         std::thread::sleep(Duration::from_millis(50));
     }
     panic!("logs before {first} stay");
+}
+
+/// Another process shipped the next log; the hint has options of this command only.
+fn taken_meanwhile(rig: &Rig, server: &Server, logs: &Path) {
+    let socket = text(&server.socket()).to_owned();
+    let process = Command::new(command().unwrap())
+        .args(archive(&socket, logs, &[]))
+        .envs(rig.environment.iter().map(|(name, value)| (name, value)))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    let id = process.id().to_string();
+    let signal = |name: &str| {
+        assert!(Command::new("kill").args([name, id.as_str()]).status().unwrap().success());
+    };
+    signal("-STOP");
+    server.sql("FLUSH BINARY LOGS").unwrap();
+    rig.tdekit(&archive(&socket, logs, &["--once"]));
+    signal("-CONT");
+    let ended = process.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(ended.status.code() == Some(1) && told.contains("another process ships"), "{told}");
+    assert!(!told.contains("--append"), "{told}");
 }
 
 /// Where something else has the name of the next log, the error names it. Once it is moved away,
