@@ -244,6 +244,32 @@ fn the_next_run_finishes_what_a_killed_one_began() {
     place.ok(["restore", "media/z.bak", "--to", "r.db", "--check"]);
 }
 
+/// Each directory is pruned by itself, and the other one's sets count.
+#[test]
+fn a_base_in_one_directory_is_kept_for_a_differential_set_in_another() {
+    let place = Place::with_store();
+    for directory in ["g", "h"] {
+        fs::create_dir(place.path(directory)).unwrap();
+    }
+    crate::databases::fill(&place.path("a.db"), 5);
+    place.ok(["backup", "a.db", "--to", "g/f1.bak"]);
+    place.ok(["backup", "a.db", "--differential", "--to", "h/d1.bak"]);
+    place.ok(["backup", "a.db", "--to", "g/f2.bak"]);
+    let prune = |directory: &str| {
+        place.json(["prune", directory, "--keep-last", "1", "--json"])["media"].clone()
+    };
+    let kept = prune("g").to_string();
+    assert!(kept.contains("needed by a set in another place"), "{kept}");
+    prune("h");
+    place.ok(["restore", "h/d1.bak", "--to", "r.db"]);
+    // Removed by hand, beside a newer set: nothing stands on it any more.
+    place.ok(["backup", "a.db", "--differential", "--to", "h/d2.bak"]);
+    fs::remove_file(place.path("h/d1.bak")).unwrap();
+    prune("g");
+    assert!(!place.path("g/f1.bak").exists() && place.path("g/f2.bak").exists());
+    place.ok(["restore", "h/d2.bak", "--to", "s.db"]);
+}
+
 /// A disk that is not mounted does not make the sets on it forgotten.
 #[test]
 fn a_base_of_log_sets_that_are_out_of_reach_is_kept() {
