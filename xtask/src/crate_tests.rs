@@ -21,8 +21,6 @@ use crate::s3_server::S3Server;
 use crate::tally::Tally;
 use crate::times::Times;
 
-/// Time without output after which a test counts as hanging: it is killed, and is a failure.
-const SILENCE_LIMIT: Duration = Duration::from_mins(10);
 /// Test programs that run side by side; each runs as many tests as there are processors.
 const LANES: usize = 2;
 /// Packages with the longest tests: they begin first, so that no lane waits for one at the end.
@@ -44,6 +42,17 @@ pub(crate) enum Form {
     Short,
     /// With the tests that the short form ignores, and `TDEKIT_FULL` for those with more cases.
     Full,
+}
+
+impl Form {
+    /// Time without output after which a test counts as hanging: it is killed, and is a failure.
+    /// The longest tests of the full form write for ten minutes before they check what they wrote.
+    fn silence_limit(self) -> Duration {
+        match self {
+            Self::Short => Duration::from_mins(10),
+            Self::Full => Duration::from_mins(25),
+        }
+    }
 }
 
 /// The workspace's programs and test programs, compiled for tests.
@@ -134,7 +143,7 @@ impl TestBuild {
                 // Buffered, so that one program's lines stay together.
                 let mut said = format!("$ {}\n", shown(&command)).into_bytes();
                 let begun = Instant::now();
-                let tally = run_counted(&mut command, SILENCE_LIMIT, &mut said)?;
+                let tally = run_counted(&mut command, form.silence_limit(), &mut said)?;
                 if let Ok(mut total) = total.lock() {
                     std::io::stdout().write_all(&said)?;
                     total.0.add(tally);
