@@ -4,7 +4,10 @@ use tdekit_backup_media::{ContentHash, LogLink, Recipient};
 use tdekit_key_crypto::Algorithm;
 
 use crate::Compression;
-use crate::retention::BINARY_LOG;
+
+/// The beginning of the description of a set that holds a binary log of MariaDB; the length of the
+/// server's file and the header of its first event follow. Rules of retention do not apply to it.
+pub const BINARY_LOG: &str = "MariaDB binary log of bytes: ";
 
 /// The content of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

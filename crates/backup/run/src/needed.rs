@@ -1,5 +1,5 @@
-//! Media sets that others need, before one is replaced or appended to; and bases that are known to be
-//! damaged, before a set is made that stands on one.
+//! Media sets that others need, before one is replaced or appended to; and bases that are known to
+//! be damaged, before a set is made that stands on one.
 
 use std::collections::BTreeSet;
 

@@ -25,11 +25,8 @@ use crate::{
     SetKind, SourceKind, date_of_ms,
 };
 
-/// The beginning of the description of a set that holds a binary log of MariaDB; the length of the
-/// server's file and the header of its first event follow. Rules of retention do not apply to it.
-pub const BINARY_LOG: &str = "MariaDB binary log of bytes: ";
-
 pub use self::rules::Rules;
+pub use crate::info::BINARY_LOG;
 
 /// A request to prune.
 #[derive(Debug, Clone, Copy)]

@@ -99,19 +99,7 @@ fn closed_logs_are_shipped_once_and_a_gap_is_told() {
     let last = last.split('\t').next().unwrap().to_owned();
     purge(&server, &last);
     server.sql("FLUSH BINARY LOGS").unwrap();
-    let run = rig.run_tdekit(&archive(&socket, &logs, &["--once"]));
-    assert_eq!(run.code, 0, "{}", run.err);
-    assert!(run.err.contains("were purged on the server"), "{}", run.err);
-    // Once: from then on it is a status.
-    let run = rig.run_tdekit(&archive(&socket, &logs, &["--once"]));
-    assert_eq!(run.code, 0, "{}", run.err);
-    assert!(!run.err.contains("warning"), "{}", run.err);
-    assert!(run.err.contains("note: as reported before, nothing is replayed"), "{}", run.err);
-    let run = rig.run_tdekit(&archive(&socket, &logs, &["--once", "--json"]));
-    let report = run.out.replace([' ', '\n'], "");
-    assert!(run.code == 0 && run.err.is_empty(), "{}", run.err);
-    assert!(report.contains("\"shipped\":[],\"gaps\":[{\"first\":"), "{}", run.out);
-    assert!(report.contains("\"new\":false}]"), "{}", run.out);
+    a_lasting_gap_is_reported_once(&rig, &socket, &logs);
     taken_meanwhile(&rig, &server, &logs);
     let gap = rig.path("gap");
     let run = rig.run_tdekit(&["restore", text(&logs), "--to", text(&gap)]);
@@ -131,6 +119,22 @@ fn closed_logs_are_shipped_once_and_a_gap_is_told() {
     assert_eq!(run.code, 1, "{}", run.err);
     assert!(run.err.contains("begun anew"), "{}", run.err);
     server.stop().unwrap();
+}
+
+fn a_lasting_gap_is_reported_once(rig: &Rig, socket: &str, logs: &Path) {
+    let run = rig.run_tdekit(&archive(socket, logs, &["--once"]));
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(run.err.contains("were purged on the server"), "{}", run.err);
+    // Once: from then on it is a status.
+    let run = rig.run_tdekit(&archive(socket, logs, &["--once"]));
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(!run.err.contains("warning"), "{}", run.err);
+    assert!(run.err.contains("note: as reported before, nothing is replayed"), "{}", run.err);
+    let run = rig.run_tdekit(&archive(socket, logs, &["--once", "--json"]));
+    let report = run.out.replace([' ', '\n'], "");
+    assert!(run.code == 0 && run.err.is_empty(), "{}", run.err);
+    assert!(report.contains("\"shipped\":[],\"gaps\":[{\"first\":"), "{}", run.out);
+    assert!(report.contains("\"new\":false}]"), "{}", run.out);
 }
 
 /// Objects in the middle of an archive that are gone are shipped again, behind what is new; those
