@@ -21,6 +21,8 @@ use super::{fault, kept};
 
 /// Databases that every server has, and their numbers.
 const SYSTEM: [(&str, i32); 4] = [("master", 1), ("tempdb", 2), ("model", 3), ("msdb", 4)];
+/// The file of the database master in the served directory.
+const MASTER: &str = "master.db";
 /// The number of the first database of a user.
 const FIRST_ID: i32 = 5;
 /// Extensions of database files. The first is used for new ones.
@@ -166,8 +168,14 @@ impl Databases {
     /// 952 while it is being replaced, 911 if it is gone, 927 while it is restored.
     pub(crate) fn opening(&self, name: &str) -> Result<Box<dyn Any>, Error> {
         let opening = self.gate.open(name)?;
-        if !is_system(name) {
-            self.find(name)?;
+        match &self.place {
+            _ if !is_system(name) => drop(self.find(name)?),
+            Place::Directory(dir) if name.eq_ignore_ascii_case("master") => {
+                let mut own = OpenOptions::new();
+                // SQLite would let others read it. Where it cannot be made, SQLite reports why.
+                let _ = own.write(true).create_new(true).mode(0o600).open(dir.join(MASTER));
+            }
+            Place::Directory(_) | Place::File(_) => {}
         }
         Ok(Box::new(opening))
     }
@@ -261,7 +269,7 @@ impl Databases {
 
     fn system_uri(&self, name: &str) -> String {
         match &self.place {
-            Place::Directory(dir) if name == "master" => file_uri(&dir.join("master.db")),
+            Place::Directory(dir) if name == "master" => file_uri(&dir.join(MASTER)),
             // In memory, shared by the connections of this process.
             _ => format!("file:/tdekit-{name}?vfs=memdb"),
         }

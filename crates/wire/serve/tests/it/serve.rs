@@ -1,6 +1,8 @@
 //! `tdekit serve` from outside: who may log in, the contents of the disk, and what sessions see of
 //! each other.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::thread;
 
 use crate::served::{
@@ -93,6 +95,20 @@ fn what_is_encrypted_stands_nowhere_in_the_clear() {
     served.start();
     let mut client = served.client_in("sealed");
     assert_eq!(int(&mut client, &format!("SELECT COUNT(*) FROM t WHERE n = N'{MARKER}'")), 3);
+}
+
+#[test]
+fn what_the_server_makes_is_its_users_alone() {
+    let served = Served::new();
+    let mut client = served.client_in("made");
+    plant(&mut client);
+    ok(&mut client, "USE master");
+    plant(&mut client);
+    ok(&mut client, "BACKUP DATABASE made TO DISK = 'made.bak' WITH INIT");
+    for name in ["made.db", "made.bak", "master.db"] {
+        let mode = fs::metadata(served.data(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o77, 0, "{name}: {mode:o}");
+    }
 }
 
 #[test]

@@ -327,9 +327,7 @@ impl Parser<'_> {
         if super::sequence::in_expr(&expr) {
             return Err(Error::NextHere {});
         }
-        if expr.any(&|part| part.query().is_some()) {
-            return Err(Error::SubqueryHere {});
-        }
+        refuse_subquery(&expr)?;
         let end = self.at.checked_sub(1).map_or(start, |at| self.tokens[at].end);
         let text = self.text.get(start..end).unwrap_or_default().to_owned();
         let persisted = self.eat("PERSISTED");
@@ -358,7 +356,7 @@ impl Parser<'_> {
         let start = self.token().start;
         // a value of a sequence is allowed here, and is taken by other statements
         let outside = self.next_values;
-        self.expression()?;
+        refuse_subquery(&self.expression()?)?;
         self.next_values = outside;
         let end = self.at.checked_sub(1).map_or(start, |at| self.tokens[at].end);
         Ok(self.text[start..end].to_owned())
@@ -371,6 +369,7 @@ impl Parser<'_> {
         if super::sequence::in_expr(&condition) {
             return Err(Error::NextHere {});
         }
+        refuse_subquery(&condition)?;
         let end = self.at.checked_sub(1).map_or(start, |at| self.tokens[at].end);
         Ok((condition, self.text.get(start..end).unwrap_or_default().to_owned()))
     }
@@ -617,5 +616,13 @@ impl Parser<'_> {
         }
         self.expect("CERTIFICATE")?;
         self.create_certificate()
+    }
+}
+
+/// Computed columns, defaults and conditions of a table have its own row alone.
+fn refuse_subquery(expr: &Expr) -> Result<()> {
+    match expr.any(&|part| part.query().is_some()) {
+        true => Err(Error::SubqueryHere {}),
+        false => Ok(()),
     }
 }
