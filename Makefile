@@ -19,14 +19,14 @@ help:
 	@echo '               and a report file; make bench DB=app.db does so on a database of yours,'
 	@echo '               which is only read; ARGS="..." is passed to tdekit bench'
 	@echo 'make build     build all that is shipped in release, in target/release'
-	@echo 'make test      install what the tests need, and run the short form of all (half an hour)'
+	@echo 'make test      install what the tests need, and run the short form of all (20 minutes)'
 	@echo 'make test-all  run everything in full, packages and FIPS too (hours)'
 	@echo 'make check     format, rules, lints, documents, unit tests; every warning is an error'
 	@echo 'cargo xtask --help shows the rest'
 
 bench:
 	@xtask/bootstrap.sh bench
-	@echo 'bench: building the extension and the bench, once: some 8 minutes on 2 processors' >&2
+	@echo 'bench: building the extension and the bench, once: some 6 minutes on 2 processors' >&2
 	cargo build --release --no-default-features $(BENCH) $(MARIADB) $(TDS)
 	@$(BUILT)/tdekit bench $(if $(DB),"$(DB)") $(or $(ARGS),$(if $(DB),,--max-time 60))
 
