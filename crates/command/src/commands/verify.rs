@@ -14,7 +14,7 @@ use tdekit_backup_run::history;
 use tdekit_backup_run::place::{Opened, Place};
 use tdekit_backup_run::signature::{Signature, refuse_unsigned};
 use tdekit_backup_run::{
-    FindingReport, Keys, RunError, SetInfo, UnwrapSecret, VerifyReport, date_of_ms,
+    CheckedKind, FindingReport, Keys, RunError, SetInfo, UnwrapSecret, VerifyReport, date_of_ms,
 };
 use tdekit_console::{ConsoleError, Failure, GlobalArgs, output, session};
 use tdekit_key_crypto::Kind;
@@ -203,6 +203,12 @@ fn verify_all(
         let verified = args.verify(&opened, set, keys.as_ref(), store.as_ref())?;
         if !args.json {
             print(set, &verified)?;
+        }
+        // Of those in the named media, `run` records it.
+        if let (Some(_), Some(id), false) =
+            (&verified.media, &verified.backup_set_uuid, verified.damages.is_empty())
+        {
+            history::record_check(global, CheckedKind::Backup, id, 1, None);
         }
         sets.push(verified);
     }

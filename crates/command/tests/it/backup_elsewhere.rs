@@ -111,3 +111,25 @@ fn no_set_is_begun_behind_one_that_is_known_to_be_damaged() {
     place.ok(["verify", "full.bak"]);
     place.ok([&backup[..], &["log.bak", "--log"]].concat());
 }
+
+/// The damaged one is not named: it is the base of the set that is verified.
+#[test]
+fn damage_of_a_base_on_other_media_is_remembered() {
+    let place = with_database();
+    place.ok(["backup", "app.db", "--to", "older.bak"]);
+    change(&place);
+    place.ok(["backup", "app.db", "--to", "full.bak"]);
+    change(&place);
+    place.ok(["backup", "app.db", "--differential", "--to", "own.bak"]);
+    let path = place.path("full.bak");
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    assert_eq!(place.run(["verify", "own.bak"]).code, 4);
+    let told = place.fails(1, ["backup", "app.db", "--differential", "--to", "next.bak"]);
+    assert!(told.contains("full.bak was damaged"), "{told}");
+    place.run(["prune", ".", "--keep-last", "1"]);
+    assert!(place.path("older.bak").exists(), "the last whole backup was removed");
+    place.ok(["verify", "older.bak"]);
+}
