@@ -192,7 +192,7 @@ pub enum RunError {
     Needed {
         /// The media set.
         media: String,
-        /// What needs it.
+        /// The set that stands on it, or the reason to keep it.
         reason: String,
     },
     /// An encrypted set would join plain ones, or the reverse.

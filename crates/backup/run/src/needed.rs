@@ -27,7 +27,7 @@ pub fn refuse_binary_log(places: &[Place]) -> Result<(), RunError> {
 /// media.
 ///
 /// # Errors
-/// `Needed`; those of reading the history.
+/// `Needed`; errors of reading the history.
 pub fn refuse_needed(operator: &dyn Operator, places: &[Place]) -> Result<(), RunError> {
     let media: Vec<Media> = media_at(places).collect();
     let catalog = match operator.access().dir() {
@@ -86,7 +86,7 @@ pub(crate) fn refuse_damaged(
 /// Returns the identifiers of the sets that were damaged when they were last read.
 ///
 /// # Errors
-/// Those of reading the history.
+/// Errors of reading the history.
 pub fn damaged_sets(operator: &dyn Operator) -> Result<BTreeSet<String>, RunError> {
     let Ok(dir) = operator.access().dir() else { return Ok(BTreeSet::new()) };
     let Some(catalog) = Catalog::open_existing(&dir)? else { return Ok(BTreeSet::new()) };

@@ -55,7 +55,7 @@ impl ReportedGaps {
     /// Records the gaps of the archive, each of which was reported.
     ///
     /// # Errors
-    /// Those of writing the file.
+    /// Errors of writing the file.
     pub(crate) fn record(&mut self, gaps: &[Gap]) -> Result<(), CommandError> {
         let known = self.record.archives.get(&self.archive).map_or(&[][..], Vec::as_slice);
         if known == gaps {

@@ -378,13 +378,11 @@ impl Media {
         let all = self.all().flat_map(|media| media.sets.iter().map(move |info| (media, info)));
         let mut found = all.filter(|(_, info)| info.set_id == base.set_id).peekable();
         if found.peek().is_none() {
-            let told = "its base is not in the media set, or cannot be read; if it is on other \
-                        media, name these first";
+            let message = "its base is not in the media set, or cannot be read; if it is on other \
+                           media, name these first";
             return Err(match &self.unsearched {
-                None => damaged(told),
-                Some(error) => {
-                    damaged(&format!("{told}, because the history is not read: {error}"))
-                }
+                None => damaged(message),
+                Some(error) => damaged(&format!("{message}; the history cannot be read: {error}")),
             });
         }
         let is_base = |(media, info): &(&Self, &SetInfo)| {
