@@ -63,8 +63,8 @@ pub use provider::{
     service_unlock, token_key, unlocks_from_configuration, unlocks_from_environment,
 };
 pub use server_keys::{
-    FIRST_DERIVATION, NEWEST_DERIVATION, SERVER_KEY_LEN, SERVER_KEYS_FILE_NAME, ServerKeyVersion,
-    ServerKeys,
+    FIRST_DERIVATION, NEWEST_DERIVATION, PageCipher, SERVER_KEY_LEN, SERVER_KEYS_FILE_NAME,
+    ServerKeyVersion, ServerKeys,
 };
 pub use store::{HISTORY_FILE_NAME, KeyStore, STORE_FILE_NAME, default_dir, is_history};
 pub use tdekit_key_crypto::password::PasswordParams;

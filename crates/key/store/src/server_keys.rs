@@ -23,8 +23,11 @@ pub const SERVER_KEY_LEN: usize = 32;
 
 /// The derivation of versions that were made when it was the only one.
 pub const FIRST_DERIVATION: u8 = 1;
-/// The derivation of new versions.
+/// The newest derivation, which new versions have where nothing else is asked for.
 pub const NEWEST_DERIVATION: u8 = 3;
+
+/// The newest derivation whose pages are under HCTR2.
+const HCTR2_DERIVATION: u8 = 2;
 
 const KIND: SignedFormat = SignedFormat {
     field: SERVER_KEYS_FILE_NAME,
@@ -60,6 +63,44 @@ pub struct ServerKeyVersion {
     /// The key, wrapped by one or more certificates.
     pub wrapped: Vec<WrappedDek>,
     commitment: [u8; 32],
+}
+
+/// Cipher of pages under new versions of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PageCipher {
+    /// The wide block over GMAC, of our own: `docs/crypto.md`.
+    Gmac,
+    /// HCTR2, published and reviewed (Crowley, Huckleberry, Biggers 2021), at twice the time.
+    Hctr2,
+}
+
+impl PageCipher {
+    /// Returns the cipher of a derivation.
+    #[must_use]
+    pub const fn of_derivation(derivation: u8) -> Self {
+        match derivation {
+            FIRST_DERIVATION | HCTR2_DERIVATION => Self::Hctr2,
+            _ => Self::Gmac,
+        }
+    }
+
+    /// Returns its name in listings and options.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Gmac => "gmac",
+            Self::Hctr2 => "hctr2",
+        }
+    }
+
+    /// Returns the newest derivation with this cipher.
+    const fn derivation(self) -> u8 {
+        match self {
+            Self::Gmac => NEWEST_DERIVATION,
+            Self::Hctr2 => HCTR2_DERIVATION,
+        }
+    }
 }
 
 impl ServerKeys {
@@ -148,7 +189,8 @@ impl Unlocked {
         Ok(Some(key))
     }
 
-    /// Makes the first version of key `id`, wrapped by a certificate.
+    /// Makes the first version of key `id`, wrapped by a certificate, with the cipher of pages that
+    /// is asked for: by default the one of the newest version of the key with the least number.
     ///
     /// # Errors
     /// `InvalidValue` for a number that is in use or not allowed; `CertificateMissing`,
@@ -157,18 +199,20 @@ impl Unlocked {
         &self,
         id: u32,
         name_or_thumbprint: &str,
+        pages: Option<PageCipher>,
     ) -> Result<ServerKeys, StoreError> {
         if id == 0 || id == u32::MAX {
             return Err(invalid(id, "is 1 to 4294967294"));
         }
         self.change_server_keys(name_or_thumbprint, |keys| match keys.keys.contains_key(&id) {
             true => Err(invalid(id, "is there already; `rotate` adds a version")),
-            false => self.push_version(keys, id, name_or_thumbprint),
+            false => self.push_version(keys, id, name_or_thumbprint, pages),
         })
     }
 
-    /// Adds a version to key `id`. The older ones stay: files that were written under them, and
-    /// backups of those files, need them for ever.
+    /// Adds a version to key `id`, with the cipher of pages that is asked for: by default the one of
+    /// the newest version, unless that has counter mode for logs. The older ones stay: files that
+    /// were written under them, and backups of those files, need them for ever.
     ///
     /// # Errors
     /// `InvalidValue` for a key that does not exist; as [`Self::create_server_key`].
@@ -176,10 +220,11 @@ impl Unlocked {
         &self,
         id: u32,
         name_or_thumbprint: &str,
+        pages: Option<PageCipher>,
     ) -> Result<ServerKeys, StoreError> {
         self.change_server_keys(name_or_thumbprint, |keys| match keys.keys.contains_key(&id) {
             false => Err(invalid(id, "is not there; `key create` makes it")),
-            true => self.push_version(keys, id, name_or_thumbprint),
+            true => self.push_version(keys, id, name_or_thumbprint, pages),
         })
     }
 
@@ -212,7 +257,11 @@ impl Unlocked {
         keys: &mut ServerKeys,
         id: u32,
         name_or_thumbprint: &str,
+        pages: Option<PageCipher>,
     ) -> Result<(), StoreError> {
+        let like = keys.versions(id).last().or_else(|| keys.keys.values().next()?.last());
+        let like = like.filter(|newest| newest.derivation != FIRST_DERIVATION);
+        let like = like.map_or(PageCipher::Gmac, |it| PageCipher::of_derivation(it.derivation));
         let versions = keys.keys.entry(id).or_default();
         let newest = versions.last().map_or(0, |newest| newest.version);
         let version = newest.checked_add(1).filter(|version| *version < u32::MAX);
@@ -221,7 +270,7 @@ impl Unlocked {
         versions.push(ServerKeyVersion {
             version,
             created_at: now_seconds(),
-            derivation: NEWEST_DERIVATION,
+            derivation: pages.unwrap_or(like).derivation(),
             commitment: commitment(&key, id, version)?,
             wrapped: vec![self.wrap_dek(name_or_thumbprint, &key)?],
         });

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tdekit_key_store::{Unlocked, replace_with_mode};
+use tdekit_key_store::{PageCipher, Unlocked, replace_with_mode};
 use tdekit_mariadb::{MARK_FILE, SYSTEM_KEY_ID, TEMPORARY_KEY_ID};
 
 use crate::error::{MariadbError, failed};
@@ -36,6 +36,8 @@ pub enum Tables {
 pub struct Options {
     /// Certificate that wraps the keys.
     pub certificate: String,
+    /// Cipher of pages under keys that are made; by default as under key 1.
+    pub page_cipher: Option<PageCipher>,
     /// User that runs the server; by default `mysql`, if root asks.
     pub server_user: Option<String>,
     /// The tables that are encrypted.
@@ -124,7 +126,7 @@ impl Installation {
         let keys = store.store().server_keys()?;
         for id in [SYSTEM_KEY_ID, TEMPORARY_KEY_ID] {
             if keys.as_ref().is_none_or(|keys| keys.latest(id).is_none()) {
-                store.create_server_key(id, &options.certificate)?;
+                store.create_server_key(id, &options.certificate, options.page_cipher)?;
                 tell(Done::KeyMade(id));
             }
         }

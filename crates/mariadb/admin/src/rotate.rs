@@ -9,7 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tdekit_key_store::Unlocked;
+use tdekit_key_store::{PageCipher, Unlocked};
 use tdekit_mariadb::SYSTEM_KEY_ID;
 
 use crate::client::Client;
@@ -72,6 +72,8 @@ pub struct Rotate {
     pub key_ids: Vec<u32>,
     /// The certificate that wraps new versions; by default the one that signed the last ones.
     pub certificate: Option<String>,
+    /// Cipher of pages under new versions; by default as under the last ones.
+    pub page_cipher: Option<PageCipher>,
     /// The server's `innodb_encryption_rotate_key_age`, if no server is named.
     pub rotate_key_age: u32,
     /// True to make no version, and make the server use the existing ones.
@@ -181,7 +183,7 @@ fn add_versions(
         let mut new_version = old_version;
         let count = if wanted.existing { 0 } else { age + 1 };
         for _ in 0..count {
-            let keys = store.rotate_server_key(id, &certificate)?;
+            let keys = store.rotate_server_key(id, &certificate, wanted.page_cipher)?;
             new_version = keys.latest(id).unwrap_or(new_version);
         }
         rotated.push(Rotated { key_id: id, old_version, new_version });

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::Serialize;
-use tdekit_key_store::{FIRST_DERIVATION, KeyStore, ServerKeys, iso8601, thumbprint};
+use tdekit_key_store::{FIRST_DERIVATION, KeyStore, PageCipher, ServerKeys, iso8601, thumbprint};
 use tdekit_mariadb::SYSTEM_KEY_ID;
 
 use crate::client::Client;
@@ -36,9 +36,11 @@ pub struct KeyStatus {
     pub key_id: u32,
     /// Its newest version.
     pub latest_version: u32,
-    /// Derivation of keys from the newest version, which determines the cipher of logs:
+    /// Derivation of keys from the newest version, which determines the ciphers:
     /// `docs/format/mariadb.md`.
     pub derivation: u8,
+    /// Cipher of pages under the newest version.
+    pub page_cipher: PageCipher,
     /// Creation time of that version.
     pub created_at: String,
     /// Certificates that wrap its versions.
@@ -117,7 +119,15 @@ fn key_shown(store: &KeyStore, keys: &ServerKeys, id: u32) -> Option<KeyStatus> 
     }
     let (latest_version, created_at) = (newest.version, iso8601(newest.created_at));
     let derivation = newest.derivation;
-    Some(KeyStatus { key_id: id, latest_version, derivation, created_at, certificates })
+    let page_cipher = PageCipher::of_derivation(derivation);
+    Some(KeyStatus {
+        key_id: id,
+        latest_version,
+        derivation,
+        page_cipher,
+        created_at,
+        certificates,
+    })
 }
 
 fn server_shown(client: &Client<'_>) -> Result<ServerStatus, MariadbError> {

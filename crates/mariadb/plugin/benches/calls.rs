@@ -115,7 +115,7 @@ fn main() {
     // Version 1 of each key is of the first derivation, version 2 of the newest.
     let store = copy_fixture(1, dir.path());
     for id in [1, 2, 17] {
-        store.rotate_server_key(id, "Fixture").unwrap();
+        store.rotate_server_key(id, "Fixture", None).unwrap();
     }
     let plugin = Plugin::load();
     let (home, key) = (dir.path().join("store"), dir.path().join("key"));

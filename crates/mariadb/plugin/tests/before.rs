@@ -72,7 +72,7 @@ fn make_the_fixture() {
     if home.join("store").is_dir() {
         let store = open_store(&home);
         for id in [1, 2] {
-            store.rotate_server_key(id, "Server").unwrap();
+            store.rotate_server_key(id, "Server", None).unwrap();
         }
         answers = read_answers(&home);
     } else {

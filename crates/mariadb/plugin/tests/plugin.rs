@@ -348,7 +348,7 @@ fn a_new_version_is_seen_and_the_old_one_stays() {
     let store = server().store.lock().unwrap();
     let before = functions.latest_version(2);
     let old = functions.get_key(2, before).unwrap();
-    store.rotate_server_key(2, "Server").unwrap();
+    store.rotate_server_key(2, "Server", None).unwrap();
     let begun = Instant::now();
     while functions.latest_version(2) == before {
         assert!(begun.elapsed() < Duration::from_secs(20), "the new version is not seen");

@@ -9,6 +9,7 @@ use tdekit_console::{GlobalArgs, output, session};
 use tdekit_mariadb_admin::{Done, Installation, MariadbError, Options, Tables};
 
 use super::connection::ConnectionArgs;
+use super::keys::PageCipherArg;
 use crate::commands::sqlite::find_beside;
 use crate::error::CommandError;
 
@@ -38,6 +39,9 @@ pub(crate) struct InstallArgs {
     /// Certificate that wraps the keys
     #[arg(long, value_name = "NAME")]
     certificate: String,
+    /// Cipher of pages under keys that are made [default: gmac]
+    #[arg(long, value_enum, value_name = "CIPHER")]
+    page_cipher: Option<PageCipherArg>,
     /// User that the server runs as: the key store becomes this user's [default: mysql, for root]
     #[arg(long, value_name = "USER")]
     server_user: Option<String>,
@@ -72,6 +76,7 @@ pub(crate) fn install(args: &InstallArgs, global: &GlobalArgs) -> Result<(), Com
     let store = session::open_unlocked_store(global)?;
     let options = Options {
         certificate: args.certificate.clone(),
+        page_cipher: args.page_cipher.map(PageCipherArg::cipher),
         server_user: args.server_user.clone(),
         tables: match args.tables {
             TablesArg::Force => Tables::Force,

@@ -6,6 +6,7 @@ use tdekit_console::{GlobalArgs, output, session};
 use tdekit_mariadb_admin::{Outcome, Progress, Rotate, Rotated, Untold, rotate};
 
 use super::connection::ConnectionArgs;
+use super::keys::PageCipherArg;
 use crate::error::CommandError;
 
 const TEMPLATE: &str = "re-encrypted {bar:24} {pos}/{len} tablespaces  {msg}";
@@ -19,6 +20,9 @@ pub(crate) struct RotateArgs {
     /// Certificate that wraps the new versions [default: the one that signed the last ones]
     #[arg(long, value_name = "NAME")]
     certificate: Option<String>,
+    /// Cipher of pages under the new versions [default: as under the last ones]
+    #[arg(long, value_enum, value_name = "CIPHER", conflicts_with = "existing")]
+    page_cipher: Option<PageCipherArg>,
     /// The server's `innodb_encryption_rotate_key_age`, where no server is named
     #[arg(long, value_name = "AGE", default_value_t = 1)]
     rotate_key_age: u32,
@@ -69,6 +73,7 @@ pub(crate) fn run(args: &RotateArgs, global: &GlobalArgs) -> Result<(), CommandE
     let wanted = Rotate {
         key_ids: args.key_id.clone(),
         certificate: args.certificate.clone(),
+        page_cipher: args.page_cipher.map(PageCipherArg::cipher),
         rotate_key_age: args.rotate_key_age,
         existing: args.existing,
         encryption_threads: args.encryption_threads,

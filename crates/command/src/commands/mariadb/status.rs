@@ -32,9 +32,10 @@ pub(crate) fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<(), CommandE
 fn print(status: Status) -> Result<(), CommandError> {
     let rows = status.keys.iter().map(|key| {
         let (id, version) = (key.key_id.to_string(), key.latest_version.to_string());
-        vec![id, version, key.created_at.clone(), key.certificates.join(", ")]
+        let pages = key.page_cipher.name().to_owned();
+        vec![id, version, pages, key.created_at.clone(), key.certificates.join(", ")]
     });
-    output::table(&["key", "version", "made", "certificate"], rows.collect())?;
+    output::table(&["key", "version", "pages", "made", "certificate"], rows.collect())?;
     let Some(server) = status.server else { return Ok(()) };
     output::line("")?;
     output::line(format_args!("server          {}", server.version))?;

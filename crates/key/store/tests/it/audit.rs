@@ -90,8 +90,8 @@ fn every_change_has_its_entry_and_no_secret_is_in_the_log() {
 fn a_server_key_has_its_entries() {
     let dir = tempfile::tempdir().unwrap();
     let store = store_with(dir.path(), &["A"]);
-    store.create_server_key(1, "A").unwrap();
-    store.rotate_server_key(1, "A").unwrap();
+    store.create_server_key(1, "A", None).unwrap();
+    store.rotate_server_key(1, "A", None).unwrap();
     store.rewrap_server_keys("A").unwrap();
     let ids: Vec<_> = store.verify_audit_log().unwrap().entries.into_iter().map(|e| e.id).collect();
     assert_eq!(ids[3..], ["1.1", "1.2", "1.1", "1.2"]);

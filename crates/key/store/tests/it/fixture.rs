@@ -154,7 +154,7 @@ fn server_keys_of_version_1_open_and_keep_their_derivation() {
     let path = store.store().server_keys_path();
     assert!(fs::read_to_string(&path).unwrap().contains("\"version\":1,\"file_id\""));
     let old = store.server_key(&before, 1, 1).unwrap().unwrap();
-    let after = store.rotate_server_key(1, "Fixture").unwrap();
+    let after = store.rotate_server_key(1, "Fixture", None).unwrap();
     let newest = format!("\"version\":{NEWEST_DERIVATION},\"file_id\"");
     assert!(fs::read_to_string(&path).unwrap().contains(&newest));
     let derivations: Vec<u8> = after.versions(1).iter().map(|one| one.derivation).collect();

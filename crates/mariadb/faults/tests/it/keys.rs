@@ -103,3 +103,43 @@ fn another_key_store_opens_nothing() {
     }
     refuses(&rig, &data, &["key", "decrypt", "corrupt"]);
 }
+
+/// Returns the ciphers of pages under the newest version of each key, each once.
+fn page_ciphers(rig: &Rig) -> Vec<String> {
+    let status = rig.tdekit(&["mariadb", "status", "--json"]);
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    let keys = status["keys"].as_array().unwrap().iter();
+    let mut ciphers: Vec<_> =
+        keys.map(|key| key["page_cipher"].as_str().unwrap().to_owned()).collect();
+    ciphers.dedup();
+    ciphers
+}
+
+#[test]
+fn pages_go_to_the_cipher_that_is_asked_for_and_back() {
+    let Some(rig) = Rig::new() else { return };
+    if rig.keeper != Keeper::Tdekit {
+        return;
+    }
+    let data = filled(&rig, "data");
+    assert_eq!(page_ciphers(&rig), ["gmac"]);
+    let server = rig.start(&data, &[]);
+    rig.rotate_and_wait(&server, &["--page-cipher", "hctr2"]);
+    assert_eq!(page_ciphers(&rig), ["hctr2"]);
+    // A version without the option keeps the cipher, as does a key that is made.
+    rig.rotate_and_wait(&server, &[]);
+    rig.tdekit(&["mariadb", "key", "create", "--key-id", "33"]);
+    assert_eq!(page_ciphers(&rig), ["hctr2"]);
+    server.sql("UPDATE test.t SET v = REPEAT(n, 20) WHERE n > 100").unwrap();
+    server.kill().unwrap();
+    let server = rig.start(&data, &[]);
+    let found = server.sql("SELECT COUNT(*), SUM(v = REPEAT(n, 20)) FROM test.t").unwrap();
+    assert_eq!(found.trim(), "300\t300");
+    rig.rotate_and_wait(&server, &["--page-cipher", "gmac"]);
+    assert_eq!(page_ciphers(&rig), ["gmac"]);
+    server.stop().unwrap();
+    let server = rig.start(&data, &[]);
+    let found = server.sql("SELECT COUNT(*), SUM(v = REPEAT(n, 20)) FROM test.t").unwrap();
+    assert_eq!(found.trim(), "300\t300");
+    server.stop().unwrap();
+}

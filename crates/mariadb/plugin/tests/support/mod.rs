@@ -225,7 +225,7 @@ pub fn make_store_for(dir: &Path, days: i64) -> Unlocked {
     let new = NewCertificate { name: "Server", subject: None, key_type: None, expires_at };
     store.create_certificate(&new).unwrap();
     for id in [1, 2, 17] {
-        store.create_server_key(id, "Server").unwrap();
+        store.create_server_key(id, "Server", None).unwrap();
     }
     store
 }
