@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustls::ServerConfig;
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tdekit_key_crypto::tls::self_signed_server;
+use tdekit_key_crypto::{GcmLibrary, gcm_library};
 use zeroize::Zeroizing;
 
 use crate::error::EndpointError;
@@ -67,7 +68,7 @@ impl TlsOffer {
         let pem = read(&files.key)?;
         let key = PrivateKeyDer::from_pem_slice(&pem)
             .map_err(|error| identity("private key", &files.key, error.to_string()))?;
-        let provider = Arc::new(aws_lc_rs::default_provider());
+        let provider = Arc::new(provider(gcm_library()));
         let build = |versions: &[&'static rustls::SupportedProtocolVersion]| {
             config(&provider, versions, chain.clone(), key.clone_key()).map_err(|error| {
                 identity("certificate or key", &files.certificate, error.to_string())
@@ -77,6 +78,18 @@ impl TlsOffer {
         let mut strict = build(&[&rustls::version::TLS13, &rustls::version::TLS12])?;
         strict.alpn_protocols = vec![ALPN_TDS8.to_vec()];
         Ok(TlsOffer { wrapped: Arc::new(wrapped), strict: Arc::new(strict) })
+    }
+}
+
+/// Returns AWS-LC's algorithms, with the ciphers of records from this library.
+fn provider(records: GcmLibrary) -> CryptoProvider {
+    let provider = aws_lc_rs::default_provider();
+    match records {
+        GcmLibrary::AwsLc => provider,
+        GcmLibrary::Ring => {
+            let cipher_suites = ring::default_provider().cipher_suites;
+            CryptoProvider { cipher_suites, ..provider }
+        }
     }
 }
 
@@ -156,6 +169,8 @@ pub(crate) fn refuse_foreign(path: &Path, bits: u32) -> Result<(), EndpointError
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
 
     #[test]
@@ -182,5 +197,56 @@ mod tests {
         assert!(crate::Logins::open(&logins).is_err());
         set(&logins, 0o600);
         assert_eq!(crate::Logins::open(&logins).unwrap().names(), ["sa"]);
+    }
+
+    /// Passes what one side has to send to the other.
+    fn pass(from: &mut rustls::Connection, to: &mut rustls::Connection) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while from.wants_write() {
+            from.write_tls(&mut bytes).unwrap();
+        }
+        let (mut rest, mut plain) = (bytes.as_slice(), Vec::new());
+        while !rest.is_empty() {
+            to.read_tls(&mut rest).unwrap();
+            let waiting = to.process_new_packets().unwrap().plaintext_bytes_to_read();
+            let start = plain.len();
+            plain.resize(start + waiting, 0);
+            to.reader().read_exact(&mut plain[start..]).unwrap();
+        }
+        plain
+    }
+
+    #[test]
+    fn each_librarys_records_open_in_the_other() {
+        let own = self_signed_server(&["localhost".to_owned()], 0, i64::from(u32::MAX)).unwrap();
+        let chain = vec![CertificateDer::from_pem_slice(own.certificate_pem.as_bytes()).unwrap()];
+        let key = PrivateKeyDer::from_pem_slice(own.key_pem.as_bytes()).unwrap();
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(chain[0].clone()).unwrap();
+        let (tls12, tls13) = (&rustls::version::TLS12, &rustls::version::TLS13);
+        let libraries = [GcmLibrary::AwsLc, GcmLibrary::Ring];
+        for (versions, at) in [(tls12, 0), (tls12, 1), (tls13, 0), (tls13, 1)] {
+            let [ours, theirs] = [at, 1 - at].map(|at: usize| Arc::new(provider(libraries[at])));
+            let server = config(&ours, &[versions], chain.clone(), key.clone_key()).unwrap();
+            let client = rustls::ClientConfig::builder_with_provider(theirs)
+                .with_protocol_versions(&[versions])
+                .unwrap()
+                .with_root_certificates(roots.clone())
+                .with_no_client_auth();
+            let server = rustls::ServerConnection::new(Arc::new(server)).unwrap();
+            let name = "localhost".try_into().unwrap();
+            let client = rustls::ClientConnection::new(Arc::new(client), name).unwrap();
+            let mut server = rustls::Connection::from(server);
+            let mut client = rustls::Connection::from(client);
+            while client.is_handshaking() || server.is_handshaking() {
+                pass(&mut client, &mut server);
+                pass(&mut server, &mut client);
+            }
+            let text: Vec<u8> = (0..40_000_u32).map(|at| at.to_le_bytes()[0]).collect();
+            server.writer().write_all(&text).unwrap();
+            assert!(pass(&mut server, &mut client) == text, "{versions:?} {:?}", libraries[at]);
+            client.writer().write_all(&text).unwrap();
+            assert!(pass(&mut client, &mut server) == text, "{versions:?} {:?}", libraries[at]);
+        }
     }
 }
