@@ -8,12 +8,13 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tdekit_console::GlobalArgs;
 use tdekit_console::serve::ServeArgs;
 
-#[cfg(not(feature = "mysql"))]
+#[cfg(not(all(feature = "manual", feature = "mysql")))]
 use crate::commands::absent::AbsentArgs;
 use crate::commands::agent::AgentArgs;
 use crate::commands::audit::AuditArgs;
 use crate::commands::backup::BackupArgs;
 use crate::commands::backup_key::BackupKeyCommand;
+#[cfg(feature = "manual")]
 use crate::commands::complete::CompletionsArgs;
 use crate::commands::copy::CopyArgs;
 use crate::commands::decrypt::DecryptArgs;
@@ -24,6 +25,7 @@ use crate::commands::history::HistoryArgs;
 use crate::commands::import::ImportArgs;
 use crate::commands::init::InitArgs;
 use crate::commands::inspect::InspectArgs;
+#[cfg(feature = "manual")]
 use crate::commands::manual::ManPagesArgs;
 #[cfg(feature = "mariadb")]
 use crate::commands::mariadb::MariadbCommand;
@@ -142,8 +144,13 @@ pub(crate) enum Command {
     /// Print how a shell or a language loads the SQLite extension
     ShellInit(ShellInitArgs),
     /// Print what completes this command's words in a shell
+    #[cfg(feature = "manual")]
     Completions(CompletionsArgs),
+    /// Print what completes this command's words in a shell, which this build cannot
+    #[cfg(not(feature = "manual"))]
+    Completions(AbsentArgs),
     /// Write the manual pages into a directory, for packages
+    #[cfg(feature = "manual")]
     #[command(hide = true)]
     ManPages(ManPagesArgs),
     /// Ask a key service what standard input says, for a process that opens a key store

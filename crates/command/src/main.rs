@@ -18,6 +18,7 @@ use tdekit_console::{harden, report};
 fn main() -> ExitCode {
     harden::outlive_size_limit();
     harden::no_core_dumps();
+    #[cfg(feature = "manual")]
     commands::complete::answer();
     tdekit_key_store::ask_services_by_this_program();
     let cli = cli::parse();

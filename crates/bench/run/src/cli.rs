@@ -3,6 +3,7 @@
 mod args;
 mod beside;
 mod configure;
+#[cfg(feature = "manual")]
 mod manual;
 #[cfg(feature = "servers")]
 mod mssql_script;
@@ -13,8 +14,7 @@ mod write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
-use clap_complete::CompleteEnv;
+use clap::Parser;
 use time::OffsetDateTime;
 
 use crate::driver;
@@ -37,9 +37,6 @@ use write::{Files, Reports};
 /// Makes the clocks coarse, to test runs on such machines.
 const STEP_VARIABLE: &str = "TDEKIT_BENCH_CLOCK_STEP_NS";
 
-/// Variable in which a shell's script for `tdekit` names the shell.
-const COMPLETE_VARIABLE: &str = "_TDEKIT_COMPLETE";
-
 /// Tell what encryption costs, on a database of yours or on one made for it
 #[derive(Debug, Parser)]
 #[command(name = "tdekit-bench", bin_name = "tdekit bench", version)]
@@ -58,7 +55,10 @@ struct Cli {
 /// that this command names, or `TDEKIT_EXTENSION`. Either may be set to an empty value, for a run
 /// that needs none, such as `--aa`.
 pub fn main() -> ExitCode {
-    CompleteEnv::with_factory(Cli::command).var(COMPLETE_VARIABLE).complete();
+    #[cfg(feature = "manual")]
+    if let Some(code) = manual::answer() {
+        return code;
+    }
     let step = std::env::var(STEP_VARIABLE).ok().and_then(|text| text.parse().ok());
     step.into_iter().for_each(tdekit_system_use::set_clock_step);
     let failed = |error: &dyn std::fmt::Display| {
@@ -68,13 +68,6 @@ pub fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|word| word == "bench-worker") {
         let served = worker::serve(std::io::stdin().lock(), std::io::stdout().lock());
         return served.map_or_else(|error| failed(&error), |()| ExitCode::SUCCESS);
-    }
-    let mut words = std::env::args_os().skip(1);
-    if let (Some(word), Some(directory)) = (words.next(), words.next())
-        && word == "man-pages"
-    {
-        let written = manual::write_pages(Cli::command(), directory.as_ref());
-        return written.map_or_else(|error| failed(&error), |()| ExitCode::SUCCESS);
     }
     let Cli { args, wide } = Cli::parse();
     tdekit_bench_report::fit_to(tdekit_columns::room().filter(|_| !wide));

@@ -1,6 +1,6 @@
 //! The commands, one file per plane.
 
-#[cfg(not(feature = "mysql"))]
+#[cfg(not(all(feature = "manual", feature = "mysql")))]
 pub(crate) mod absent;
 pub(crate) mod agent;
 pub(crate) mod audit;
@@ -8,11 +8,13 @@ pub(crate) mod audit_log;
 pub(crate) mod backup;
 pub(crate) mod backup_key;
 pub(crate) mod cert;
+#[cfg(feature = "manual")]
 pub(crate) mod complete;
 pub(crate) mod copy;
 pub(crate) mod decrypt;
 pub(crate) mod doctor;
 pub(crate) mod encrypt;
+#[cfg(feature = "manual")]
 mod examples;
 pub(crate) mod freshness;
 pub(crate) mod history;
@@ -21,6 +23,7 @@ pub(crate) mod init;
 pub(crate) mod inspect;
 pub(crate) mod key;
 pub(crate) mod key_provider;
+#[cfg(feature = "manual")]
 pub(crate) mod manual;
 #[cfg(feature = "mariadb")]
 pub(crate) mod mariadb;
@@ -81,7 +84,11 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode, CommandError> {
         Command::Mysql(_) => absent::refuse("`tdekit mysql`", "mysql"),
         Command::Sqlite(command) => sqlite::run(command),
         Command::ShellInit(args) => shell_init::run(args),
+        #[cfg(feature = "manual")]
         Command::Completions(args) => complete::completions(args),
+        #[cfg(not(feature = "manual"))]
+        Command::Completions(_) => absent::refuse("`tdekit completions`", "manual"),
+        #[cfg(feature = "manual")]
         Command::ManPages(args) => manual::man_pages(args),
         Command::KeyService => tdekit_console::key_service::run().map_err(Into::into),
     }?;

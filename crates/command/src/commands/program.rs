@@ -37,6 +37,7 @@ pub(crate) fn serve() -> Result<Infallible, CommandError> {
 ///
 /// # Errors
 /// As [`bench()`].
+#[cfg(feature = "manual")]
 pub(crate) fn complete_bench(
     words: &[OsString],
     (variable, index): (&str, usize),
@@ -50,6 +51,7 @@ pub(crate) fn complete_bench(
 ///
 /// # Errors
 /// `Io` if it cannot.
+#[cfg(feature = "manual")]
 pub(crate) fn write_pages_of_bench(command: &Path, directory: &Path) -> Result<(), CommandError> {
     let Ok(path) = find_beside(command, BENCH) else { return Ok(()) };
     let failed = |source| CommandError::io("run", &path, source);

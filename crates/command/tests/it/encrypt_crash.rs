@@ -177,7 +177,7 @@ fn at_every_call(work: Work) {
     for call in CALLS {
         // Names change a few times; writes and syncs are many and similar.
         let alike = call.contains("write") || call.contains("sync");
-        let step = if alike { by_form(7, 1, 1) } else { 1 };
+        let step = if alike { by_form(11, 1, 1) } else { 1 };
         for nth in (1..).step_by(step) {
             let dir = Dir::new();
             let content = work.prepare(&dir);

@@ -283,12 +283,12 @@ fn check(ledger: &Ledger, points: u32, random: &mut fastrand::Rng, seed: u64) {
 
 #[test]
 fn a_plain_ledger_is_restored_to_any_point() {
-    ledger((false, false), 12, 12);
+    ledger((false, false), 8, 8);
 }
 
 #[test]
 fn an_encrypted_ledger_is_restored_to_any_point() {
-    ledger((true, false), 12, 12);
+    ledger((true, false), 8, 8);
 }
 
 #[test]

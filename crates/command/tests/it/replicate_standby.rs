@@ -7,6 +7,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use rusqlite::Connection;
+use tdekit_faults_sqlite::form::by_form;
 
 use crate::bench::signal;
 use crate::databases::{create, encrypt, is_encrypted, one, open, place};
@@ -146,6 +147,7 @@ fn a_standby_keeps_up_and_refuses_writers() {
 /// Readers and kills at any point: each state is that behind a transaction.
 #[test]
 fn a_standby_that_is_killed_is_whole_and_goes_on() {
+    let rounds = by_form(80, 200, 200);
     for encrypted in [false, true] {
         let pair = Pair::new(encrypted);
         let db = pair.db();
@@ -157,7 +159,7 @@ fn a_standby_that_is_killed_is_whole_and_goes_on() {
         let mut standby = Standby::of(&pair);
         let mut random = fastrand::Rng::with_seed(u64::from(encrypted) + 7);
         let (mut last, mut states) = (0, 0);
-        for round in 1..=200_u32 {
+        for round in 1..=rounds {
             db.execute_batch(&format!(
                 "BEGIN; INSERT INTO t VALUES ({round}, hex(randomblob({})));
                  UPDATE total SET n = n + 1, b = hex(randomblob({})); COMMIT",
@@ -165,7 +167,7 @@ fn a_standby_that_is_killed_is_whole_and_goes_on() {
                 random.u32(10..9000),
             ))
             .unwrap();
-            if round == 120 {
+            if round == rounds / 2 {
                 db.execute_batch("VACUUM").unwrap();
             }
             if round % 12 == 0 {
@@ -188,7 +190,7 @@ fn a_standby_that_is_killed_is_whole_and_goes_on() {
             }
             sleep(Duration::from_millis(30));
         }
-        standby.has(&(1..=200).collect::<Vec<_>>());
+        standby.has(&(1..=rounds).collect::<Vec<_>>());
         assert!(states > 3, "{states} states were seen");
         standby.end();
         signal(follower.id(), "TERM");

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 
 #[cfg(feature = "servers")]
 use super::mssql_script::ScriptArgs;
@@ -55,7 +54,8 @@ pub(super) struct BenchArgs {
     /// `file_key_management[:cbc|:ctr]`, `mysql[:DIR]`, private MySQL servers plain and with the
     /// file keyring, and `mysql-tdekit[:DIR]`, these and one with our keyring component, of the
     /// server below DIR or $TDEKIT_MYSQL_DIR. May be repeated; see `bench peers`.
-    #[arg(long, add = ArgValueCandidates::new(peer_names))]
+    #[arg(long)]
+    #[cfg_attr(feature = "manual", arg(add = super::manual::peer_names()))]
     pub(super) peer: Vec<AnyPeer>,
     /// SQLite library of both sides: `system`, `bundled`, or a path. Default: the system's if there
     /// is one.
@@ -170,21 +170,6 @@ pub(super) enum ExperimentName {
     Replicate,
     All,
 }
-
-/// Returns what a shell completes `--peer` with.
-fn peer_names() -> Vec<CompletionCandidate> {
-    PEERS.into_iter().map(CompletionCandidate::new).collect()
-}
-
-const PEERS: [&str; 7] = [
-    "sqlcipher",
-    "sqlite3mc",
-    "sqlite3mc-wheel",
-    "directory:",
-    "file_key_management",
-    "mysql",
-    "mysql-tdekit",
-];
 
 /// The value of `--mix`: one, or all.
 pub(super) type Mixes = Vec<Mix>;

@@ -1,12 +1,31 @@
-//! The manual pages of the bench, for packages: `tdekit man-pages` has them written.
+//! The manual pages of the bench, which `tdekit man-pages` has written for packages, and the
+//! completion of its words in a shell.
 
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::process::ExitCode;
 
-use clap::Command;
+use clap::{Command, CommandFactory};
+use clap_complete::CompleteEnv;
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
+
+use super::Cli;
+
+/// Variable in which a shell's script for `tdekit` names the shell.
+const COMPLETE_VARIABLE: &str = "_TDEKIT_COMPLETE";
+
+const PEERS: [&str; 7] = [
+    "sqlcipher",
+    "sqlite3mc",
+    "sqlite3mc-wheel",
+    "directory:",
+    "file_key_management",
+    "mysql",
+    "mysql-tdekit",
+];
 
 /// What each example does, and its line.
 const EXAMPLES: &[(&str, &str)] = &[
@@ -18,11 +37,30 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("What does a backup cost?", "tdekit bench --experiment backup"),
 ];
 
+/// Completes words, or writes the manual pages, if that is asked for. Returns the exit code.
+pub(super) fn answer() -> Option<ExitCode> {
+    CompleteEnv::with_factory(Cli::command).var(COMPLETE_VARIABLE).complete();
+    let mut words = std::env::args_os().skip(1);
+    let directory = words.next().filter(|word| word == "man-pages").and(words.next())?;
+    Some(match write_pages(Cli::command(), directory.as_ref()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    })
+}
+
+/// Returns what a shell completes `--peer` with.
+pub(super) fn peer_names() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| PEERS.into_iter().map(CompletionCandidate::new).collect())
+}
+
 /// Writes `tdekit-bench.1` and a page for each command below it into `directory`.
 ///
 /// # Errors
 /// When a page cannot be written.
-pub(super) fn write_pages(command: Command, directory: &Path) -> io::Result<()> {
+fn write_pages(command: Command, directory: &Path) -> io::Result<()> {
     let mut command = command.disable_help_subcommand(true);
     command.build();
     write_page(&command, true, directory)
@@ -53,9 +91,6 @@ fn write_page(command: &Command, is_top: bool, directory: &Path) -> io::Result<(
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use clap::CommandFactory;
-
-    use super::super::Cli;
     use super::*;
 
     #[test]
