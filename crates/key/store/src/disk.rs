@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{
     DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown,
 };
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
@@ -41,10 +41,10 @@ pub(crate) fn go_on(_: Step) -> io::Result<()> {
     Ok(())
 }
 
-/// Replaces the file at `path` by `bytes`, readable by its owner only. On an error the old file is
-/// still in force.
+/// Replaces the file at `path` by `bytes`, readable by its owner only. A link stays, and what it
+/// leads to is replaced. On an error the old file is still in force.
 pub(crate) fn replace(path: &Path, bytes: &[u8], on_step: OnStep<'_>) -> Result<(), StoreError> {
-    let work = Workplace::beside(path)?;
+    let work = Workplace::beside(&linked(path)?)?;
     match replace_in(&work, bytes, on_step) {
         Err(Stopped::Crash(error)) => {
             work.abandon();
@@ -133,12 +133,12 @@ pub fn write_new(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
 }
 
 /// Replaces the file at `path` by `bytes`, with these permissions, and waits until it is on disk. A
-/// process that has the old file open keeps it.
+/// link stays, and what it leads to is replaced. A process that has the old file open keeps it.
 ///
 /// # Errors
 /// `BeingWritten`, `Io`; the old file is then unchanged.
 pub fn replace_with_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<(), StoreError> {
-    let work = Workplace::beside(path)?;
+    let work = Workplace::beside(&linked(path)?)?;
     let mut file = work.create()?;
     file.write_all(bytes)
         .and_then(|()| file.set_permissions(fs::Permissions::from_mode(mode)))
@@ -146,6 +146,24 @@ pub fn replace_with_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Sto
         .map_err(StoreError::io("write", path))?;
     work.replace()?;
     work.sync_name()
+}
+
+/// Returns the file that is written for `path`: that at the end of its links, as it is the one that
+/// is read, or `path` itself.
+fn linked(path: &Path) -> Result<PathBuf, StoreError> {
+    let failed = || StoreError::io("write", path);
+    match fs::symlink_metadata(path) {
+        Ok(facts) if facts.is_symlink() => match fs::canonicalize(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(failed()(gone_link())),
+            real => real.map_err(failed()),
+        },
+        // What else is there is found out when it is replaced.
+        _ => Ok(path.to_owned()),
+    }
+}
+
+fn gone_link() -> io::Error {
+    io::Error::other("it is a link to a file that is gone")
 }
 
 /// Reads a whole file of at most `max` bytes. Returns `None` if there is no file.
@@ -184,9 +202,7 @@ pub fn open_ordinary(path: &Path) -> io::Result<File> {
     let nonblock = OFlags::NONBLOCK.bits().cast_signed();
     let opened = OpenOptions::new().read(true).custom_flags(nonblock).open(path);
     let file = opened.map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound if path.is_symlink() => {
-            io::Error::other("it is a link to a file that is gone")
-        }
+        io::ErrorKind::NotFound if path.is_symlink() => gone_link(),
         _ => error,
     })?;
     match file.metadata()?.is_file() {
@@ -324,6 +340,27 @@ mod tests {
             assert_eq!(fs::read(&path).unwrap(), b"newest");
             assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "{last:?}");
         }
+    }
+
+    #[test]
+    fn a_link_stays_and_what_it_leads_to_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("real")).unwrap();
+        let (real, link) = (dir.path().join("real/f"), dir.path().join("f"));
+        let second = dir.path().join("g");
+        fs::write(&real, "old").unwrap();
+        std::os::unix::fs::symlink("real/f", &link).unwrap();
+        std::os::unix::fs::symlink("f", &second).unwrap();
+        replace(&link, b"new", &go_on).unwrap();
+        assert_eq!(fs::read(&real).unwrap(), b"new");
+        replace_with_mode(&second, b"newer", 0o640).unwrap();
+        assert_eq!(fs::read(&real).unwrap(), b"newer");
+        assert!(link.is_symlink() && second.is_symlink());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
+        fs::remove_file(&real).unwrap();
+        let told = replace(&link, b"x", &go_on).unwrap_err().to_string();
+        assert!(told.contains("a link to a file that is gone"), "{told}");
+        assert!(link.is_symlink() && !real.exists());
     }
 
     /// Only root can give a file away; for other users the test has nothing to check.

@@ -135,9 +135,15 @@ pub fn ensure_own_identity(
     Ok((files, true))
 }
 
-/// Writes a file that only its owner can read, atomically.
+/// Writes a file that only its owner can read, atomically. A link stays, and what it leads to is
+/// replaced.
 pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), EndpointError> {
     let failed = |source| EndpointError::File { action: "write", path: path.to_owned(), source };
+    let real = match path.is_symlink() {
+        true => fs::canonicalize(path).map_err(failed)?,
+        false => path.to_owned(),
+    };
+    let path = real.as_path();
     let dir = path.parent().unwrap_or(Path::new("."));
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
     let mut file = tempfile::NamedTempFile::new_in(dir).map_err(failed)?;
@@ -248,5 +254,16 @@ mod tests {
             client.writer().write_all(&text).unwrap();
             assert!(pass(&mut client, &mut server) == text, "{versions:?} {:?}", libraries[at]);
         }
+    }
+
+    #[test]
+    fn a_link_to_a_list_of_logins_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let (real, link) = (dir.path().join("real"), dir.path().join("logins"));
+        crate::Logins::open(&real).unwrap().set("sa", "long enough").unwrap();
+        std::os::unix::fs::symlink("real", &link).unwrap();
+        crate::Logins::open(&link).unwrap().set("two", "long enough").unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(crate::Logins::open(&real).unwrap().names(), ["sa", "two"]);
     }
 }
