@@ -223,7 +223,17 @@ pub(crate) fn run_hint(error: &RunError) -> Option<String> {
         RunError::NoSpace { .. } => "free some space, then try again; earlier sets are whole",
         RunError::SourceChanged { .. } => "find out what writes to it besides SQLite",
         RunError::FutureVersion { .. } => "use the newer tdekit that wrote it",
-        RunError::NotMedia { .. } => "`tdekit status` shows what a database file is",
+        RunError::NotMedia { .. } => {
+            "`tdekit status FILE` shows whether it is a database; a backup goes to another name"
+        }
+        RunError::Taken { .. } => "name another place, or move away what is there",
+        RunError::Unclear { .. } => {
+            "`tdekit verify FILE` shows what is left of it; --init --replace overwrites it all the \
+             same"
+        }
+        RunError::Emptied { .. } => {
+            "put a copy of it back; a full set with --init --replace begins a new media set there"
+        }
         RunError::Damaged { .. } => "name its mirror as well, or restore an earlier set",
         RunError::NewestUnknown { .. } => {
             "--position names a set; --latest-readable takes the newest that is left"

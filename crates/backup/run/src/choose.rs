@@ -161,8 +161,8 @@ fn no_such_database(media: &Media, choice: Choice<'_>) -> RunError {
 /// over. Every block is read: the chain restores exactly those.
 ///
 /// # Errors
-/// `SeveralDatabases`, `NoSuchDatabase`; `NothingReadable`; any error other than damage, such as a
-/// missing key.
+/// `SeveralDatabases`, `NoSuchDatabase`; `NothingReadable`; `NotCompared` if that is so because the
+/// history cannot be read; any error other than damage, such as a missing key.
 pub fn latest_readable<'a>(
     media: &'a Media,
     choice: Choice<'_>,
@@ -170,7 +170,7 @@ pub fn latest_readable<'a>(
     run: &Run<'_>,
 ) -> Result<(Chain<'a>, Vec<PassedOver>), RunError> {
     refuse_several(media, choice)?;
-    let mut passed_over = Vec::new();
+    let (mut passed_over, mut unsearched) = (Vec::new(), None);
     for set in media.sets().iter().rev().filter(|set| choice.allows(set)) {
         let reason = match readable(media, set, keys, run) {
             Ok(Ok(chain)) => return Ok((chain, passed_over)),
@@ -181,6 +181,12 @@ pub fn latest_readable<'a>(
                 | RunError::ShortRead { .. }
                 | RunError::WrongKey { .. }),
             ) => error.to_string(),
+            // Its base may be whole, and is not at hand.
+            Err(error @ RunError::NotCompared { .. }) => {
+                let reason = error.to_string();
+                unsearched = Some(error);
+                reason
+            }
             Err(error) => return Err(error),
         };
         passed_over.push(PassedOver {
@@ -189,7 +195,7 @@ pub fn latest_readable<'a>(
             reason,
         });
     }
-    Err(RunError::NothingReadable { media: name_of(media) })
+    Err(unsearched.unwrap_or_else(|| RunError::NothingReadable { media: name_of(media) }))
 }
 
 /// Returns the set and its base, or the fault of a block.

@@ -112,7 +112,8 @@ fn write(
     let mut copies = Vec::new();
     for mut target in targets {
         if target.open()?.is_some() {
-            return Err(RunError::Exists { path: target.name().into() });
+            let why = "a copy replaces nothing";
+            return Err(RunError::Taken { place: target.name(), why });
         }
         copies.push(target.append(AppendAt::New { replace: false })?);
     }

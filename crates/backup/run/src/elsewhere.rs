@@ -8,6 +8,7 @@ use std::path::Path;
 use tdekit_backup_media::clean_text;
 
 use crate::media::base::{self, Wanted};
+use crate::media::{Loss, LostBase};
 use crate::needed::refuse_damaged;
 use crate::operator::Operator;
 use crate::place::{Opened, Place, is_missing, open};
@@ -63,20 +64,40 @@ pub fn attach(operator: &dyn Operator, media: &mut Media) {
 }
 
 fn attach_known(operator: &dyn Operator, media: &mut Media) -> Result<(), RunError> {
-    let mut tried = BTreeSet::new();
-    if media.missing_base(&tried).is_none() {
-        return Ok(());
+    if media.missing_base(&BTreeSet::new()).is_some() {
+        attach_among(&known_sets(operator)?, media);
     }
-    let known = known_sets(operator)?;
+    Ok(())
+}
+
+/// As [`attach`], for the sets of the history.
+pub(crate) fn attach_among(known: &[CatalogSet], media: &mut Media) {
+    let mut tried = BTreeSet::new();
     while let Some(missing) = media.missing_base(&tried).filter(|_| tried.len() < MOST) {
         tried.insert(missing);
         let uuid = hex::encode(missing);
-        let found = known.iter().find(|set| set.backup_set_uuid == uuid);
-        if let Some(other) = found.and_then(|set| open_known(set).ok()) {
-            media.add_other(other);
-        }
+        let Some(found) = known.iter().find(|set| set.backup_set_uuid == uuid) else { continue };
+        let why = match open_known(found) {
+            Ok(other) => {
+                let (is_sound, id) = (other.findings().is_empty(), other.id());
+                media.add_other(other);
+                let mut others = media.all().filter(|media| media.id() == id);
+                if others.any(|media| media.sets().iter().any(|set| set.set_id == missing)) {
+                    continue;
+                }
+                // An older state, or a record that cannot be read.
+                if is_sound { Loss::Absent } else { Loss::Damaged }
+            }
+            Err(error) if error.is_damage() || matches!(error, RunError::NotMedia { .. }) => {
+                Loss::Damaged
+            }
+            Err(error) if is_missing(&error) || matches!(error, RunError::NoBase { .. }) => {
+                Loss::Absent
+            }
+            Err(_) => Loss::OutOfReach,
+        };
+        media.note_lost(LostBase { set_id: missing, why });
     }
-    Ok(())
 }
 
 /// Returns media sets beside `places` for a differential set or a log backup of a database: those
@@ -177,7 +198,8 @@ fn open_known(set: &CatalogSet) -> Result<Media, RunError> {
         match open(std::slice::from_ref(&place)) {
             Ok(opened) if hex::encode(opened.media.id()) == set.media_uuid => places.push(place),
             Ok(_) => {}
-            Err(error) => failure = Some(error),
+            Err(error) if failure.is_none() || error.is_damage() => failure = Some(error),
+            Err(_) => {}
         }
     }
     match places.is_empty() {

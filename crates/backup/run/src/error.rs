@@ -309,6 +309,30 @@ pub enum RunError {
         /// Number of these sets.
         sets: usize,
     },
+    /// Media to overwrite cannot be read whole, so it is not known that all sets have expired.
+    #[error("{media} cannot be read whole, so nothing shows that its sets have expired: {reason}")]
+    Unclear {
+        /// The media.
+        media: String,
+        /// The fault.
+        reason: String,
+    },
+    /// Nothing is left of media that the history knows.
+    #[error("{media} is empty, and the backup history knows {sets} set(s) there")]
+    Emptied {
+        /// The media.
+        media: String,
+        /// Number of these sets.
+        sets: usize,
+    },
+    /// What is at a place is written over by nothing.
+    #[error("{place} exists already, and {why}")]
+    Taken {
+        /// The place.
+        place: String,
+        /// The reason in words.
+        why: &'static str,
+    },
     /// An encrypted database would be restored, but no recipient is known.
     #[error("{} was encrypted, and no certificate that it could be encrypted with again is in the \
              key store", .path.display())]
@@ -436,7 +460,8 @@ pub enum RunError {
         /// The first problem that SQLite found.
         problem: String,
     },
-    /// The existing sets are whole, but the history could not confirm that they are complete.
+    /// The history cannot be read, and it alone shows that no set is lacking, or where the base of
+    /// a set is.
     #[error("{media}: {finding}")]
     NotCompared {
         /// Name of the media set.

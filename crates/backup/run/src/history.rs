@@ -2,12 +2,17 @@
 
 use std::path::Path;
 
+use tdekit_key_store::thumbprint;
+
 use crate::archive::Reading;
 use crate::labels::{now_ms, user};
 use crate::operator::{Notice, Operator};
 use crate::place::{Place, is_missing, open};
+use crate::readings::recorded;
+use crate::target::MediaSource;
 use crate::{
-    Catalog, CatalogDevice, CatalogSet, CatalogUse, Check, CheckedKind, Finding, Media, RunError,
+    Catalog, CatalogDevice, CatalogFilter, CatalogSet, CatalogUse, Check, CheckedKind, Finding,
+    Media, RunError, SetInfo,
 };
 
 /// Records the sets of `media` at `positions`.
@@ -39,6 +44,43 @@ pub fn newer(operator: &dyn Operator, media: &Media) -> Result<Vec<CatalogSet>, 
     }
 }
 
+/// Returns what the history knows of other copies of this media set that went on from another
+/// state: sets, signatures and certificates that this one does not have.
+///
+/// # Errors
+/// Those of reading the history.
+pub fn other_states(operator: &dyn Operator, media: &Media) -> Result<Vec<String>, RunError> {
+    let Ok(dir) = operator.access().dir() else { return Ok(Vec::new()) };
+    let Some(catalog) = Catalog::open_existing(&dir)? else { return Ok(Vec::new()) };
+    let uuid = hex::encode(media.id());
+    let known = catalog.sets(&CatalogFilter::default())?.into_iter();
+    let name = media.names().into_iter().next().unwrap_or_default();
+    let mut told = Vec::new();
+    for known in known.filter(|known| known.media_uuid == uuid && known.prune_date.is_none()) {
+        let CatalogSet { position, backup_finish_date, .. } = &known;
+        let here = media.sets().iter().find(|it| hex::encode(it.set_id) == known.backup_set_uuid);
+        let Some(here) = here else {
+            told.push(format!(
+                "another copy of {name} has another set {position}, finished {backup_finish_date}"
+            ));
+            continue;
+        };
+        if known.is_signed && here.signatures.is_empty() {
+            told.push(format!("another copy of {name} has a signature on set {position}"));
+        }
+        let lacks = |sha256: &String| {
+            here.recipients.iter().all(|it| thumbprint(&it.wrapped.sha256) != *sha256)
+        };
+        for more in known.encryptors.iter().filter(|it| lacks(&it.thumbprint_sha256)) {
+            let certificate = &more.certificate_name;
+            told.push(format!(
+                "set {position} of another copy of {name} opens with certificate {certificate} too"
+            ));
+        }
+    }
+    Ok(told)
+}
+
 /// Returns the error of opening the media at `places`; that `prune` removed them, if that is why
 /// they are missing.
 #[must_use]
@@ -59,8 +101,10 @@ pub fn explain(operator: &dyn Operator, places: &[Place], error: RunError) -> Ru
 /// whole record of `places` that look unfinished, while a newer set is known.
 ///
 /// # Errors
-/// `CutsFinished`; those of opening a media set.
+/// `CutsFinished`; `Emptied` if nothing is left of media that the history knows there; those of
+/// opening a media set.
 pub fn refuse_cut(operator: &dyn Operator, places: &[Place]) -> Result<(), RunError> {
+    refuse_emptied(operator, places)?;
     let opened = match open(places) {
         Ok(opened) => opened,
         // The engine reports an empty file.
@@ -87,6 +131,38 @@ pub fn refuse_cut(operator: &dyn Operator, places: &[Place]) -> Result<(), RunEr
     }
 }
 
+/// Fails if one of `places` is empty and the history knows sets there: media were lost. Any other
+/// empty file is taken for a new media set.
+///
+/// # Errors
+/// `Emptied`.
+pub fn refuse_emptied(operator: &dyn Operator, places: &[Place]) -> Result<(), RunError> {
+    places.iter().try_for_each(|place| refuse_emptied_at(operator, place))
+}
+
+fn refuse_emptied_at(operator: &dyn Operator, place: &Place) -> Result<(), RunError> {
+    let is_empty =
+        |source: &dyn MediaSource| source.parts() == 1 && matches!(source.part_len(0), Ok(0));
+    if *place == Place::Standard || !place.source().is_ok_and(|source| is_empty(&*source)) {
+        return Ok(());
+    }
+    let known = || match operator.access().dir() {
+        Ok(dir) => match Catalog::open_existing(&dir)? {
+            Some(catalog) => catalog.sets_at(&recorded(std::slice::from_ref(place))),
+            None => Ok(Vec::new()),
+        },
+        Err(_) => Ok(Vec::new()),
+    };
+    match known() {
+        Ok(known) if known.is_empty() => Ok(()),
+        Ok(known) => Err(RunError::Emptied { media: place.shown(), sets: known.len() }),
+        Err(error) => {
+            operator.tell(&Notice::NotCompared { error: &error });
+            Ok(())
+        }
+    }
+}
+
 /// Records that the set at `position` was used.
 pub fn record_use(
     operator: &dyn Operator,
@@ -104,10 +180,10 @@ pub fn record_use(
     warn(operator, recorded);
 }
 
-/// Records that the sets at `positions` were verified and are whole.
-pub fn record_verified(operator: &dyn Operator, media: &Media, positions: &[u32]) {
-    if !positions.is_empty() {
-        note_verified(operator, media, positions, None);
+/// Records that sets, on whatever media, were verified and are whole.
+pub fn record_verified(operator: &dyn Operator, sets: &[&SetInfo]) {
+    if !sets.is_empty() {
+        note_verified(operator, sets, None);
     }
 }
 
@@ -115,25 +191,19 @@ pub fn record_verified(operator: &dyn Operator, media: &Media, positions: &[u32]
 pub fn record_trial(
     operator: &dyn Operator,
     (media, devices): (&Media, &[CatalogDevice]),
-    position: u32,
+    set: &SetInfo,
     scratch: &Path,
 ) {
-    record(operator, media, devices, &[position]);
-    note_verified(operator, media, &[position], Some(scratch));
+    record(operator, media, devices, &[set.position]);
+    note_verified(operator, &[set], Some(scratch));
 }
 
-fn note_verified(
-    operator: &dyn Operator,
-    media: &Media,
-    positions: &[u32],
-    destination: Option<&Path>,
-) {
+fn note_verified(operator: &dyn Operator, sets: &[&SetInfo], destination: Option<&Path>) {
     let recorded = with_catalog(operator, |catalog| {
         let (user, at_ms) = (user(), now_ms());
         let destination = destination.map(|path| path.to_string_lossy().into_owned());
-        for position in positions {
-            let set = CatalogSet::of(media.set(Some(*position))?, &media.id(), &[]);
-            let subject = &set.backup_set_uuid;
+        for set in sets {
+            let subject = &hex::encode(set.set_id);
             let destination = destination.as_deref();
             catalog.record_use(subject, CatalogUse::Verified, destination, &user, at_ms)?;
             let kind = CheckedKind::Backup;
@@ -180,28 +250,7 @@ pub fn record_readings(operator: &dyn Operator, readings: &[Reading]) {
     warn(operator, recorded);
 }
 
-/// Records that the media at `places` are damaged or gone: for each set that the history knows
-/// there, except those of `whole`.
-pub fn record_damage(operator: &dyn Operator, places: &[Place], whole: &[String]) {
-    let places: Vec<_> = places
-        .iter()
-        .filter_map(Place::recorded)
-        .map(|place| place.to_string_lossy().into_owned())
-        .collect();
-    let recorded = with_catalog(operator, |catalog| {
-        let (user, at_ms) = (user(), now_ms());
-        let all = catalog.sets_at(&places)?;
-        for subject in all.iter().filter(|set| !whole.contains(set)) {
-            let kind = CheckedKind::Backup;
-            let check = Check { kind, subject, findings: 1, facts: None, user: &user, at_ms };
-            catalog.record_check(&check)?;
-        }
-        Ok(())
-    });
-    warn(operator, recorded);
-}
-
-fn with_catalog(
+pub(crate) fn with_catalog(
     operator: &dyn Operator,
     work: impl FnOnce(&mut Catalog) -> Result<(), RunError>,
 ) -> Result<(), RunError> {
@@ -209,7 +258,7 @@ fn with_catalog(
     work(&mut Catalog::open(&dir)?)
 }
 
-fn warn(operator: &dyn Operator, recorded: Result<(), RunError>) {
+pub(crate) fn warn(operator: &dyn Operator, recorded: Result<(), RunError>) {
     if let Err(error) = recorded {
         operator.tell(&Notice::NotRecorded { error: &error });
     }

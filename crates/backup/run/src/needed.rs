@@ -1,12 +1,15 @@
-//! Media sets that others need, before one is replaced or appended to; and bases that are known to
-//! be damaged, before a set is made that stands on one.
+//! Media sets that others need, or that may hold sets that have not expired, before one is replaced
+//! or appended to; and bases that are known to be damaged, before a set is made that stands on one.
 
 use std::collections::BTreeSet;
 
 use crate::operator::{Notice, Operator};
-use crate::place::{Place, open};
+use crate::place::{Place, is_missing, open};
+use crate::readings::recorded;
 use crate::retention::standing_elsewhere;
-use crate::{Catalog, CatalogFilter, Media, RunError, SetInfo};
+use crate::{
+    Catalog, CatalogFilter, CatalogSet, Finding, FindingReport, Media, Run, RunError, SetInfo,
+};
 
 /// Refuses to change a media set at `places` that holds a binary log: it stands alone there, and is
 /// kept, as by `prune`. Places without a media set are not refused.
@@ -14,73 +17,154 @@ use crate::{Catalog, CatalogFilter, Media, RunError, SetInfo};
 /// # Errors
 /// `Needed`.
 pub fn refuse_binary_log(places: &[Place]) -> Result<(), RunError> {
-    for media in media_at(places) {
-        if let Some(set) = media.sets().iter().find(|set| set.is_binary_log()) {
+    for place in places {
+        let Ok(opened) = open(std::slice::from_ref(place)) else { continue };
+        if let Some(set) = opened.media.sets().iter().find(|set| set.is_binary_log()) {
             let reason = format!("it is the binary log {} of an archive", set.name);
-            return Err(needed(&media, reason));
+            return Err(RunError::Needed { media: place.shown(), reason });
         }
     }
     Ok(())
 }
 
-/// Refuses to replace media sets at `places` on which sets stand that the history knows on other
-/// media.
+/// Refuses to replace media at `places` of which a set has not expired, or that cannot be read
+/// whole: what cannot be read may not have expired.
 ///
 /// # Errors
-/// `Needed`; errors of reading the history.
-pub fn refuse_needed(operator: &dyn Operator, places: &[Place]) -> Result<(), RunError> {
-    let media: Vec<Media> = media_at(places).collect();
-    let catalog = match operator.access().dir() {
-        Ok(dir) if !media.is_empty() => Catalog::open_existing(&dir)?,
-        _ => None,
-    };
-    let Some(catalog) = catalog else { return Ok(()) };
-    let all = catalog.sets(&CatalogFilter::default())?;
-    let recorded = places.iter().filter_map(Place::recorded);
-    let here: BTreeSet<String> = recorded.map(|path| path.to_string_lossy().into_owned()).collect();
-    let here = |device: &str| here.contains(device);
-    for (base, by) in standing_elsewhere(&all, &here) {
-        let is_held = |one: &&Media| {
-            // A copy of the same media set has the base as well.
-            by.media_uuid != hex::encode(one.id()) && one.sets().iter().any(|it| it.set_id == base)
+/// `NotExpired`, `Unclear`; `NotMedia` for what is no media set; those of opening a media set.
+pub fn refuse_unexpired(places: &[Place], now_ms: i64) -> Result<(), RunError> {
+    for place in places {
+        let unclear = |reason| Err(RunError::Unclear { media: place.shown(), reason });
+        let media = match open(std::slice::from_ref(place)) {
+            Ok(opened) => opened.media,
+            Err(error) if is_missing(&error) => continue,
+            Err(error) if error.is_damage() => return unclear(error.to_string()),
+            Err(error) => return Err(error),
         };
-        let Some(one) = media.iter().find(is_held) else { continue };
-        let mut elsewhere = by.devices.iter().map(|device| device.physical_device_name.as_str());
-        let at = elsewhere.find(|device| !here(device)).unwrap_or_default();
-        let reason = format!("set {} of {}, at {at}, stands on it", by.position, by.database_name);
-        return Err(needed(one, reason));
+        let wanted = |expires_ms| expires_ms == 0 || expires_ms > now_ms;
+        let sets = media.sets().iter().filter(|set| wanted(set.expires_ms)).count();
+        if sets > 0 {
+            return Err(RunError::NotExpired { media: place.shown(), sets });
+        }
+        if let Some(fault) = fault_of(&media) {
+            return unclear(fault);
+        }
     }
     Ok(())
 }
 
-fn media_at(places: &[Place]) -> impl Iterator<Item = Media> {
-    places.iter().filter_map(|place| Some(open(std::slice::from_ref(place)).ok()?.media))
+/// Returns the first fault of a file of a media set: it may hide a set.
+pub(crate) fn fault_of(media: &Media) -> Option<String> {
+    // The other stripes have places of their own.
+    let hides = |finding: &&Finding| !matches!(finding, Finding::MissingFamily { .. });
+    let finding = media.findings().iter().find(hides).map(|it| FindingReport::of(it).message);
+    finding.or_else(|| media.sets().iter().find_map(|set| set.damage.clone()))
 }
 
-fn needed(media: &Media, reason: String) -> RunError {
-    RunError::Needed { media: media.names().into_iter().next().unwrap_or_default(), reason }
+/// Refuses to replace media sets at `places` on which sets stand that the history knows on other
+/// media. Of what cannot be read there, the history says what it holds.
+///
+/// # Errors
+/// `Needed`; errors of reading the history.
+pub fn refuse_needed(operator: &dyn Operator, places: &[Place]) -> Result<(), RunError> {
+    let found: Vec<(&Place, Result<Media, RunError>)> = places
+        .iter()
+        .filter(|place| **place != Place::Standard)
+        .map(|place| (place, open(std::slice::from_ref(place)).map(|opened| opened.media)))
+        .filter(|(_, media)| !media.as_ref().is_err_and(is_missing))
+        .collect();
+    let catalog = match operator.access().dir() {
+        Ok(dir) if !found.is_empty() => Catalog::open_existing(&dir)?,
+        _ => None,
+    };
+    let Some(catalog) = catalog else { return Ok(()) };
+    let all = catalog.sets(&CatalogFilter::default())?;
+    let here: BTreeSet<String> = recorded(places).into_iter().collect();
+    let here = |device: &str| here.contains(device);
+    let held: Vec<Held<'_>> =
+        found.iter().map(|(place, media)| Held::of(place, media.as_ref().ok(), &all)).collect();
+    for (base, by) in standing_elsewhere(&all, &here) {
+        // A copy of the same media set has the base as well.
+        let is_held = |one: &&Held<'_>| by.media_uuid != one.media_uuid && one.sets.contains(&base);
+        let Some(one) = held.iter().find(is_held) else { continue };
+        let mut elsewhere = by.devices.iter().map(|device| device.physical_device_name.as_str());
+        let at = elsewhere.find(|device| !here(device)).unwrap_or_default();
+        let reason = format!("set {} of {}, at {at}, stands on it", by.position, by.database_name);
+        return Err(RunError::Needed { media: one.place.shown(), reason });
+    }
+    Ok(())
+}
+
+/// The media set at a place, as far as it can be read, and otherwise as the history knows it.
+struct Held<'a> {
+    place: &'a Place,
+    media_uuid: String,
+    sets: BTreeSet<[u8; 16]>,
+}
+
+impl<'a> Held<'a> {
+    fn of(place: &'a Place, media: Option<&Media>, all: &[CatalogSet]) -> Self {
+        let at = recorded(std::slice::from_ref(place));
+        let is_here = |set: &&CatalogSet| {
+            let mut devices = set.devices.iter();
+            devices.any(|device| at.contains(&device.physical_device_name))
+        };
+        let media_uuid = match media {
+            Some(media) => hex::encode(media.id()),
+            // The last one that was made there.
+            None => {
+                let mut there = all.iter().filter(|set| set.prune_date.is_none());
+                let newest = there.rfind(is_here);
+                newest.map(|set| set.media_uuid.clone()).unwrap_or_default()
+            }
+        };
+        let mut sets: BTreeSet<[u8; 16]> =
+            media.iter().flat_map(|media| media.sets()).map(|set| set.set_id).collect();
+        if media.is_none_or(|media| fault_of(media).is_some()) {
+            let known = all.iter().filter(|set| set.media_uuid == media_uuid).filter(is_here);
+            sets.extend(known.filter_map(|set| {
+                let mut id = [0; 16];
+                hex::decode_to_slice(&set.backup_set_uuid, &mut id).ok()?;
+                Some(id)
+            }));
+        }
+        Self { place, media_uuid, sets }
+    }
 }
 
 /// Refuses to stand on a set of `media` if it, or one that it stands on, was damaged when it was
-/// last read.
+/// last read. Where the history cannot say that, they are read now: checksums need no key.
 pub(crate) fn refuse_damaged(
     operator: &dyn Operator,
     media: &Media,
     base: &SetInfo,
 ) -> Result<(), RunError> {
-    let damaged = damaged_sets(operator).unwrap_or_else(|error| {
-        operator.tell(&Notice::NotCompared { error: &error });
-        BTreeSet::new()
-    });
-    match media.with_base(base).find(|set| damaged.contains(&hex::encode(set.set_id))) {
-        Some(set) => {
-            let of = media.media_of(set).names().into_iter().next().unwrap_or_default();
-            let position = set.position;
-            let reason = format!("set {position} of {of} was damaged when it was last read");
-            Err(RunError::NoBase { reason })
+    let known = damaged_sets(operator);
+    let damage_of = |set: &SetInfo| -> Result<Option<String>, RunError> {
+        let error = match &known {
+            Ok(damaged) => {
+                let is_damaged = damaged.contains(&hex::encode(set.set_id));
+                return Ok(is_damaged.then(|| "was damaged when it was last read".to_owned()));
+            }
+            Err(error) => error,
+        };
+        operator.tell(&Notice::NotCompared { error });
+        match media.verify_set(set, None, &Run::default()) {
+            Ok(report) => {
+                let damage = report.damages.into_iter().next();
+                Ok(damage.map(|damage| format!("is damaged: {damage}")))
+            }
+            Err(error) if error.is_damage() => Ok(Some(format!("is damaged: {error}"))),
+            Err(error) => Err(error),
         }
-        None => Ok(()),
+    };
+    for set in media.with_base(base) {
+        let Some(damage) = damage_of(set)? else { continue };
+        let of = media.media_of(set).names().into_iter().next().unwrap_or_default();
+        let reason = format!("set {} of {of} {damage}", set.position);
+        return Err(RunError::NoBase { reason });
     }
+    Ok(())
 }
 
 /// Returns the identifiers of the sets that were damaged when they were last read.

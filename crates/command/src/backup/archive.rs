@@ -9,7 +9,7 @@ use tdekit_backup_run::archive::{
 };
 use tdekit_backup_run::place::{Place, is_missing};
 use tdekit_backup_run::signature::Signature;
-use tdekit_backup_run::{Keys, RunError, UnwrapSecret, date_of_ms, history};
+use tdekit_backup_run::{Keys, RunError, UnwrapSecret, date_of_ms, history, readings};
 use tdekit_console::{ConsoleError, GlobalArgs, output};
 use tdekit_key_store::{KeyStore, StoreError};
 
@@ -153,6 +153,11 @@ pub(crate) fn verify(
     }
     if !check.structure_only {
         history::record_readings(global, &report.readings);
+        // Those of which not even the set is known.
+        let unread = report.findings.iter().filter(|finding| !finding.is_of_reading);
+        let unread: Vec<_> =
+            unread.map(|it| Place::of(archive.object(it.number).as_ref())).collect();
+        readings::record_unopened(global, &unread);
     }
     let verdict = match (report.findings.is_empty(), report.closed) {
         (false, _) => "damaged",

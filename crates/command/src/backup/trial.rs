@@ -9,7 +9,7 @@ use tdekit_backup_run::place::{Opened, Place, open};
 use tdekit_backup_run::trial::{Trial, restore_on_trial};
 use tdekit_backup_run::{
     Checked, CheckedKind, Finding, FindingReport, Keys, MediaSets, Root, RunError, SetInfo,
-    Unreadable, UnwrapSecret, date_of_ms, downgrade, history,
+    Unreadable, UnwrapSecret, date_of_ms, downgrade, history, readings,
 };
 use tdekit_console::{GlobalArgs, output};
 use tdekit_key_crypto::{Kind, random_bytes};
@@ -41,7 +41,8 @@ struct TriedSet {
     position: u32,
     backup_set_uuid: String,
     database_name: String,
-    /// False if the set was not tried because its key is missing. It may be whole.
+    /// False if the set was not tried because its key is missing, or the history, which knows where
+    /// its base is, cannot be read. It may be whole.
     tried: bool,
     ok: bool,
     bytes: u64,
@@ -51,6 +52,9 @@ struct TriedSet {
     /// True if SQLite's quick_check found nothing.
     quick_check: bool,
     error: Option<String>,
+    /// The sets that it was found damaged for.
+    #[serde(skip)]
+    damaged: Vec<String>,
 }
 
 /// A set that may be tried.
@@ -72,8 +76,14 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
     for places in media {
         match open(&places) {
             Ok(_) => sound.push(places),
-            Err(error) if named => return Err(history::explain(global, &places, error).into()),
             Err(error) => {
+                let error = history::explain(global, &places, error);
+                if !matches!(error, RunError::Pruned { .. }) {
+                    readings::record_unopened(global, &places);
+                }
+                if named {
+                    return Err(error.into());
+                }
                 unreadable.extend(places.iter().map(|place| Unreadable {
                     path: place.shown().into(),
                     error: error.to_string(),
@@ -86,7 +96,7 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
         Trials { place, verdict: "whole", sets: Vec::new(), findings: Vec::new(), unreadable };
     let scratch = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
     trials.findings.extend(lacking_logs(&media)?);
-    let mut first_without_key = None;
+    let mut first_not_tried = None;
     let wanted = chosen(args, candidates(args, &media)?)?;
     for (number, places) in media.iter().enumerate() {
         let mut opened = open(places).map_err(|error| history::explain(global, places, error))?;
@@ -98,18 +108,20 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
             if wanted.contains(&(number, set.position)) {
                 let (tried, error) = try_one(args, global, (places, &opened, set), &scratch)?;
                 trials.sets.push(tried);
-                first_without_key = first_without_key.or(error);
+                first_not_tried = first_not_tried.or(error);
             }
         }
     }
     // Of several copies of a set, one that is damaged counts.
-    for set in trials.sets.iter().filter(|set| set.tried && !set.ok) {
-        history::record_check(global, CheckedKind::Backup, &set.backup_set_uuid, 1, None);
+    for set in trials.sets.iter().flat_map(|tried| &tried.damaged) {
+        history::record_check(global, CheckedKind::Backup, set, 1, None);
     }
     let failed = trials.sets.iter().filter(|set| set.tried && !set.ok).count();
-    if failed + trials.findings.len() + trials.unreadable.len() > 0 {
+    let (unknown, wrong): (Vec<&FindingReport>, Vec<_>) =
+        trials.findings.iter().partition(|finding| finding.is_not_compared());
+    if failed + wrong.len() + trials.unreadable.len() > 0 {
         trials.verdict = "damaged";
-    } else if first_without_key.is_some() {
+    } else if first_not_tried.is_some() || !unknown.is_empty() {
         trials.verdict = "not_verified";
     }
     for each in trials.unreadable.iter().filter(|_| !args.json) {
@@ -119,7 +131,16 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
         output::json(&trials)?;
     }
     refuse(&trials, failed)?;
-    first_without_key.map_or(Ok(()), |error| Err(error.into()))
+    if let Some(error) = first_not_tried {
+        return Err(error.into());
+    }
+    match trials.findings.first() {
+        Some(unknown) => {
+            let (finding, is_busy) = (unknown.message.clone(), unknown.is_in_use());
+            Err(RunError::NotCompared { media: trials.place, finding, is_busy }.into())
+        }
+        None => Ok(()),
+    }
 }
 
 fn refuse(trials: &Trials, failed: usize) -> Result<(), CommandError> {
@@ -128,8 +149,9 @@ fn refuse(trials: &Trials, failed: usize) -> Result<(), CommandError> {
         let (damaged, sets) = (failed, trials.sets.len());
         return Err(RunError::DamagedSets { media, damaged, sets }.into());
     }
-    if let Some(first) = trials.findings.first() {
-        let (first, findings) = (first.message.clone(), trials.findings.len());
+    let wrong: Vec<_> = trials.findings.iter().filter(|it| !it.is_not_compared()).collect();
+    if let Some(first) = wrong.first() {
+        let (first, findings) = (first.message.clone(), wrong.len());
         return Err(RunError::Unsound { media, findings, first }.into());
     }
     match trials.unreadable.first() {
@@ -265,9 +287,9 @@ fn chosen(
     Ok(chosen)
 }
 
-/// Restores a set on trial, prints the outcome and records it. Damage is an outcome. So is a
-/// missing key, whose error is returned beside it. Anything else that prevents the trial, such as a
-/// full disk, is an error.
+/// Restores a set on trial, prints the outcome and records it. Damage is an outcome. So are a
+/// missing key and an unreadable history, whose error is returned beside it. Anything else that
+/// prevents the trial, such as a full disk, is an error.
 fn try_one(
     args: &VerifyArgs,
     global: &GlobalArgs,
@@ -297,8 +319,9 @@ fn try_one(
         compared_pages: None,
         quick_check: false,
         error: None,
+        damaged: Vec::new(),
     };
-    let mut no_key = None;
+    let mut not_tried = None;
     match tried {
         Ok(Trial { bytes, pages, compared, checked }) => {
             outcome.quick_check = checked == Checked::Sound;
@@ -306,26 +329,26 @@ fn try_one(
                 output::warning(format_args!("SQLite's quick_check could not be run: {reason}"));
             }
             (outcome.bytes, outcome.pages, outcome.compared_pages) = (bytes, pages, compared);
-            history::record_trial(global, (media, &opened.devices), set.position, scratch);
+            history::record_trial(global, (media, &opened.devices), set, scratch);
+            readings::record_restored(global, media, set);
         }
-        Err(error) if error.kind() == Kind::Key => {
+        Err(error) if matches!(error.kind(), Kind::Key | Kind::NotVerified) => {
             (outcome.tried, outcome.ok, outcome.error) = (false, false, Some(error.to_string()));
-            no_key = Some(error);
+            not_tried = Some(error);
         }
         Err(error)
             if error.kind() == Kind::Damaged || matches!(error, RunError::MissingFamily { .. }) =>
         {
             (outcome.ok, outcome.error) = (false, Some(error.to_string()));
             history::record(global, media, &opened.devices, &[set.position]);
-            let kind = CheckedKind::Backup;
-            history::record_check(global, kind, &outcome.backup_set_uuid, 1, None);
+            outcome.damaged = readings::record_unrestored(global, media, set);
         }
         Err(error) => return Err(error.into()),
     }
     if !args.json {
         print(set, &outcome)?;
     }
-    Ok((outcome, no_key))
+    Ok((outcome, not_tried))
 }
 
 fn print(set: &SetInfo, outcome: &TriedSet) -> Result<(), CommandError> {

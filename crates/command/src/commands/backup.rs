@@ -20,7 +20,7 @@ use tdekit_backup_run::inherit::{Inherited, refuse_downgrade};
 use tdekit_backup_run::input::Input;
 use tdekit_backup_run::labels::{host, now_ms, program, user};
 use tdekit_backup_run::logged::BackupEntry;
-use tdekit_backup_run::needed::{refuse_binary_log, refuse_needed};
+use tdekit_backup_run::needed::{refuse_binary_log, refuse_needed, refuse_unexpired};
 use tdekit_backup_run::place;
 use tdekit_backup_run::place::{Opened, Place, is_missing, open, targets_kept};
 use tdekit_backup_run::signature::Signer;
@@ -374,10 +374,7 @@ impl BackupArgs {
             return Ok(Mode::Create);
         }
         let kept = refuse_binary_log(places);
-        let needed = || match self.builds_on() {
-            true => Ok(()),
-            false => refuse_needed(global, places),
-        };
+        let needed = || refuse_needed(global, places);
         if appends {
             kept?;
             // Nothing is taken away; but from then on the newest set is here.
@@ -388,20 +385,13 @@ impl BackupArgs {
             kept.and_then(|()| needed()).unwrap_or_else(output::warning);
             return Ok(Mode::Replace);
         }
-        kept.and_then(|()| needed())?;
-        for place in places {
-            let opened = match open(std::slice::from_ref(place)) {
-                Ok(opened) => opened,
-                Err(error) if is_missing(&error) => continue,
-                Err(error) => return Err(error.into()),
-            };
-            let now = now_ms();
-            let wanted = |expires_ms| expires_ms == 0 || expires_ms > now;
-            let sets = opened.media.sets().iter().filter(|set| wanted(set.expires_ms)).count();
-            if sets > 0 {
-                return Err(RunError::NotExpired { media: place.shown(), sets }.into());
-            }
+        history::refuse_emptied(global, places)?;
+        let unexpired = refuse_unexpired(places, now_ms());
+        let is_media = !matches!(unexpired, Err(RunError::NotMedia { .. }));
+        if is_media {
+            kept.and_then(|()| needed())?;
         }
+        unexpired?;
         Ok(Mode::Replace)
     }
 

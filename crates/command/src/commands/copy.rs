@@ -11,7 +11,8 @@ use tdekit_backup_run::place::{Opened, Place, open};
 use tdekit_backup_run::signature::Signature;
 use tdekit_backup_run::uses::note_uses;
 use tdekit_backup_run::{
-    FindingReport, Keys, Operator, RunError, SetInfo, UnwrapSecret, VerifyReport, history,
+    FindingReport, Keys, NoBaseHere, Operator, RunError, SetInfo, UnwrapSecret, VerifyReport,
+    history,
 };
 use tdekit_console::storage::StorageArgs;
 use tdekit_console::{GlobalArgs, output};
@@ -108,6 +109,9 @@ pub(crate) fn run(args: &CopyArgs, global: &GlobalArgs) -> Result<(), CommandErr
     }
     let depth = match sets - opened_sets.len() {
         0 => "every block opened".to_owned(),
+        closed if opened.media.is_unsearched() => {
+            format!("structure and checksums hold; of {closed} the base is not known")
+        }
         closed => format!("structure and checksums hold; {closed} not opened, there is no key"),
     };
     Ok(output::line(format_args!(
@@ -118,14 +122,20 @@ pub(crate) fn run(args: &CopyArgs, global: &GlobalArgs) -> Result<(), CommandErr
 }
 
 /// Refuses a media set of which the history knows a newer set: it would pass for whole elsewhere.
+/// Warns of other states that the history knows, and where it cannot be read.
 fn refuse_older(global: &GlobalArgs, source: &Opened, from: &[Place]) -> Result<(), CommandError> {
     let findings = FindingReport::all(global, &source.media);
+    findings.iter().filter(|it| it.is_not_compared()).for_each(|it| output::warning(&it.message));
     match findings.into_iter().find(FindingReport::is_newer) {
         Some(newer) => {
             let media = from.first().map(Place::shown).unwrap_or_default();
             Err(RunError::LacksNewest { media, told: newer.message }.into())
         }
-        None => Ok(()),
+        None => {
+            let others = history::other_states(global, &source.media).unwrap_or_default();
+            others.iter().for_each(output::warning);
+            Ok(())
+        }
     }
 }
 
@@ -159,9 +169,10 @@ fn verify(
         let wrong = |signature: &Signature| signature.valid != Some(true);
         let signatures: Vec<_> =
             report.signatures.iter().map(|it| Signature::checked(it, store.as_ref())).collect();
-        if !report.damages.is_empty() || signatures.iter().any(wrong) {
+        let lacks_base = matches!(report.base, Some(NoBaseHere::Lost(_)));
+        if !report.damages.is_empty() || lacks_base || signatures.iter().any(wrong) {
             damaged += 1;
-        } else if report.opened {
+        } else if report.opened && report.base.is_none() {
             opened.push(set.position);
         }
     }
@@ -198,7 +209,8 @@ fn record(global: &GlobalArgs, copy: &Opened, opened: &[u32], to: &[Place]) {
     let Opened { media, devices } = copy;
     let positions: Vec<u32> = media.sets().iter().map(|set| set.position).collect();
     history::record(global, media, devices, &positions);
-    history::record_verified(global, media, opened);
+    let whole = media.sets().iter().filter(|set| opened.contains(&set.position));
+    history::record_verified(global, &whole.collect::<Vec<_>>());
     let operator: &dyn Operator = global;
     let Ok(store) = operator.open_store() else { return };
     let opens = |sha256: &[u8; 32]| {

@@ -2,6 +2,7 @@
 
 mod binlogs;
 mod from_archive;
+mod readings;
 mod standby;
 
 use std::ffi::OsString;
@@ -19,7 +20,6 @@ use tdekit_backup_run::database::ownership::Ownership;
 use tdekit_backup_run::database::publish::{Over, destination};
 use tdekit_backup_run::database::sink::{DatabaseSink, Wanted};
 use tdekit_backup_run::downgrade::{self, Consent};
-use tdekit_backup_run::elsewhere::open_chain;
 use tdekit_backup_run::history;
 use tdekit_backup_run::inherit::certificates_for;
 use tdekit_backup_run::logged::{key_of, log_restored_stream};
@@ -30,8 +30,8 @@ use tdekit_backup_run::{
     CatalogUse, Chain, FindingReport, Keys, Media, Recipient, RestoreOutcome, Run, RunError,
     SetInfo, SourceKind, UnwrapSecret, date_of_ms,
 };
-use tdekit_console::{ConsoleError, Failure, GlobalArgs, output, session};
-use tdekit_key_crypto::{Algorithm, Kind};
+use tdekit_console::{ConsoleError, GlobalArgs, output, session};
+use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::{StoreError, Unlocked, open_ordinary, thumbprint};
 use tdekit_sqlite::keyring;
 use tdekit_sqlite_convert::{FileKind, Form, find_certificates, read_area};
@@ -191,20 +191,18 @@ pub(crate) fn run(args: &RestoreArgs, global: &GlobalArgs) -> Result<(), Command
         };
     }
     let places = Place::all(&args.media)?;
-    let ended = restore_from(args, global, &places);
-    if ended.as_ref().is_err_and(|error| error.kind() == Kind::Damaged) {
-        history::record_damage(global, &places, &[]);
-    }
-    ended
+    readings::restore(global, &places, |opened, asked| {
+        restore_from(args, global, (&places, opened), asked)
+    })
 }
 
-fn restore_from(
+/// Restores a set; `asked` receives it once it is chosen.
+fn restore_from<'a>(
     args: &RestoreArgs,
     global: &GlobalArgs,
-    places: &[Place],
+    (places, opened): (&[Place], &'a Opened),
+    asked: &mut Option<&'a SetInfo>,
 ) -> Result<(), CommandError> {
-    let opened =
-        open_chain(global, places).map_err(|error| history::explain(global, places, error))?;
     let media = &opened.media;
     if args.position.is_none() && !args.latest_readable {
         refuse_newer_elsewhere(media)?;
@@ -219,6 +217,7 @@ fn restore_from(
         // Before a password is requested.
         destination(&args.to, args.over(set.source))?;
     }
+    *asked = named;
     let keys = args.open_keys(global, media, named)?;
     let unwrap = keys.as_ref().map(|keys| keys as &dyn UnwrapSecret);
     let (chain, passed_over) = match named {
@@ -228,23 +227,14 @@ fn restore_from(
     let Some(set) = chain.sets().last() else {
         return Err(RunError::Internal("a chain of no set").into());
     };
+    *asked = Some(set);
     if let Some(keys) = &keys {
         warn_expired(keys, &chain, global);
     }
     let passed_over = passed_over.into_iter().map(Passed::Set).collect();
     let (signed, point) = (false, None);
-    let mut work = Work {
-        args,
-        global,
-        opened: &opened,
-        set,
-        keys,
-        chain,
-        signed,
-        findings,
-        passed_over,
-        point,
-    };
+    let mut work =
+        Work { args, global, opened, set, keys, chain, signed, findings, passed_over, point };
     work.check_policy()?;
     match set.source {
         SourceKind::Stream => work.stream(places),

@@ -12,9 +12,11 @@ use tdekit_backup_run::downgrade;
 use tdekit_backup_run::elsewhere::open_chain;
 use tdekit_backup_run::history;
 use tdekit_backup_run::place::{Opened, Place};
+use tdekit_backup_run::readings;
 use tdekit_backup_run::signature::{Signature, refuse_unsigned};
 use tdekit_backup_run::{
-    CheckedKind, FindingReport, Keys, RunError, SetInfo, UnwrapSecret, VerifyReport, date_of_ms,
+    FindingReport, Keys, Media, NoBaseHere, RunError, SetInfo, UnwrapSecret, VerifyReport,
+    date_of_ms,
 };
 use tdekit_console::{ConsoleError, Failure, GlobalArgs, output, session};
 use tdekit_key_crypto::Kind;
@@ -100,6 +102,15 @@ struct VerifiedSet {
     blocks: u64,
     payload_bytes: u64,
     damages: Vec<String>,
+    /// The reason why its base could not be looked for: the set is not verified then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_verified: Option<String>,
+    /// True if another program caused that.
+    #[serde(skip)]
+    is_busy: bool,
+    /// True if all that is wrong with it is that its base is not at hand.
+    #[serde(skip)]
+    lacks_base: bool,
     /// Blocks that are damaged in one mirror and whole in another.
     healed_blocks: u64,
     signatures: Vec<Signature>,
@@ -117,6 +128,9 @@ impl VerifiedSet {
             blocks: 0,
             payload_bytes: 0,
             damages: vec![error.to_string()],
+            not_verified: None,
+            is_busy: false,
+            lacks_base: false,
             healed_blocks: 0,
             signatures: Vec::new(),
         }
@@ -140,35 +154,33 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
         return args.verify_archive(global, &place);
     }
     let places = Place::all(&args.media)?;
-    let mut whole = Vec::new();
-    let ended = verify_all(args, global, &places, &mut whole);
-    // A missing file of it is as good as damaged.
-    let is_gone = |place: &Place| match place {
-        Place::File(path) => !path.exists(),
-        Place::Object(_) | Place::Standard => false,
+    let opened = match open_chain(global, &places) {
+        Ok(opened) => opened,
+        Err(error) => {
+            let error = history::explain(global, &places, error);
+            if !matches!(error, RunError::Pruned { .. }) {
+                readings::record_unopened(global, &places);
+            }
+            return Err(error.into());
+        }
     };
-    if let Err(error) = &ended
-        && (error.kind() == Kind::Damaged || places.iter().any(is_gone))
-        && !is_pruned(error)
-    {
-        history::record_damage(global, &places, &whole);
+    let mut judged = Vec::new();
+    let ended = verify_all(args, global, (&places, &opened), &mut judged);
+    if ended.as_ref().is_err_and(|error| error.kind() == Kind::Damaged) {
+        readings::record_damage(global, &places, &judged);
+        readings::record_met(global, &opened.media);
     }
     ended
 }
 
-fn is_pruned(error: &CommandError) -> bool {
-    matches!(error, CommandError::Console(ConsoleError::Run(RunError::Pruned { .. })))
-}
-
-/// Verifies, and records the whole sets; `whole` receives their identifiers.
+/// Verifies, and records the sets that are whole, and those that only lack a base. `judged`
+/// receives their identifiers.
 fn verify_all(
     args: &VerifyArgs,
     global: &GlobalArgs,
-    places: &[Place],
-    whole: &mut Vec<String>,
+    (places, opened): (&[Place], &Opened),
+    judged: &mut Vec<String>,
 ) -> Result<(), CommandError> {
-    let opened =
-        open_chain(global, places).map_err(|error| history::explain(global, places, error))?;
     let media = &opened.media;
     let (mut chosen, mut sets): (Vec<&SetInfo>, _) = (Vec::new(), Vec::new());
     match args.position.map(|position| (position, media.set(Some(position)))) {
@@ -200,15 +212,9 @@ fn verify_all(
         set.print_damages()?;
     }
     for set in &chosen {
-        let verified = args.verify(&opened, set, keys.as_ref(), store.as_ref())?;
+        let verified = args.verify(opened, set, keys.as_ref(), store.as_ref())?;
         if !args.json {
             print(set, &verified)?;
-        }
-        // Of those in the named media, `run` records it.
-        if let (Some(_), Some(id), false) =
-            (&verified.media, &verified.backup_set_uuid, verified.damages.is_empty())
-        {
-            history::record_check(global, CheckedKind::Backup, id, 1, None);
         }
         sets.push(verified);
     }
@@ -217,21 +223,8 @@ fn verify_all(
     let refused = args.refusal((&media_name, &findings, &policy), &chosen, &sets);
     // A fault of the media set concerns all its sets, and a base's concerns the sets based on it.
     if findings.iter().all(FindingReport::is_not_compared) {
-        let is_whole = |set: &&&SetInfo| {
-            let own = |id: &[u8; 16]| {
-                let id = hex::encode(id);
-                let mut all = sets.iter();
-                let verified = all.find(|one| one.backup_set_uuid.as_ref() == Some(&id));
-                verified.is_some_and(|one| one.ok && one.opened)
-            };
-            media.with_base(set).all(|each| own(&each.set_id)) && set.base.as_ref().is_none_or(own)
-        };
         let signed = refused.as_ref().map_or_else(|error| error.kind() != Kind::Key, |()| true);
-        let found: Vec<_> = chosen.iter().filter(is_whole).filter(|_| signed).collect();
-        let own = found.iter().filter(|set| media.media_of(set).id() == media.id());
-        let positions: Vec<_> = own.map(|set| set.position).collect();
-        history::record_verified(global, media, &positions);
-        whole.extend(found.iter().map(|set| hex::encode(set.set_id)));
+        judged.extend(record_judged(global, media, (&chosen, &sets), signed));
     }
     if args.json {
         output::json(&Verified {
@@ -242,6 +235,44 @@ fn verify_all(
         })?;
     }
     refused
+}
+
+/// Records the sets that are whole, and those that only lack a base; returns their identifiers.
+fn record_judged(
+    global: &GlobalArgs,
+    media: &Media,
+    (chosen, sets): (&[&SetInfo], &[VerifiedSet]),
+    signed: bool,
+) -> Vec<String> {
+    let of = |id: &[u8; 16]| {
+        let id = hex::encode(id);
+        sets.iter().find(move |one| one.backup_set_uuid.as_ref() == Some(&id))
+    };
+    let own = |id: &[u8; 16]| {
+        of(id).is_some_and(|one| one.ok && one.opened && one.not_verified.is_none())
+    };
+    let is_sound = |set: &SetInfo| {
+        let of = media.media_of(set);
+        of.id() == media.id() || of.findings().is_empty()
+    };
+    let is_whole = |set: &SetInfo| {
+        media.with_base(set).all(|each| own(&each.set_id) && is_sound(each))
+            && set.base.as_ref().is_none_or(own)
+    };
+    let lacks = |set: &SetInfo| {
+        let only =
+            |each: &SetInfo| own(&each.set_id) || of(&each.set_id).is_some_and(|it| it.lacks_base);
+        media.lacks_base(set) && media.with_base(set).all(only)
+    };
+    let whole: Vec<&SetInfo> =
+        chosen.iter().copied().filter(|set| signed && is_whole(set)).collect();
+    history::record_verified(global, &whole);
+    let lacking = chosen.iter().filter(|set| lacks(set));
+    let lacking: Vec<String> = lacking.map(|set| hex::encode(set.set_id)).collect();
+    if !readings::is_out_of_reach(media) && !media.is_unsearched() {
+        readings::record_lacking(global, &lacking);
+    }
+    whole.iter().map(|set| hex::encode(set.set_id)).chain(lacking).collect()
 }
 
 impl VerifyArgs {
@@ -315,7 +346,14 @@ impl VerifyArgs {
         reporter.end();
         // Damage that prevents finding any block: of one set, not of the others.
         let VerifyReport {
-            opened, blocks, payload_bytes, damages, healed_blocks, signatures, ..
+            opened,
+            blocks,
+            payload_bytes,
+            mut damages,
+            healed_blocks,
+            signatures,
+            base,
+            ..
         } = match checked {
             Err(
                 error @ (RunError::Damaged { .. }
@@ -329,6 +367,18 @@ impl VerifyArgs {
         let signatures: Vec<_> =
             signatures.iter().map(|each| Signature::checked(each, store)).collect();
         let signed = signatures.iter().all(|signature| signature.valid == Some(true));
+        let sound = damages.is_empty() && signed;
+        let (mut not_verified, mut is_busy, mut lacks_base) = (None, false, false);
+        match base {
+            None => {}
+            Some(NoBaseHere::Lost(reason)) => {
+                damages.push(reason);
+                lacks_base = sound;
+            }
+            Some(NoBaseHere::NotSearched { reason, is_busy: busy }) => {
+                (not_verified, is_busy) = (Some(reason), busy);
+            }
+        }
         Ok(VerifiedSet {
             position: set.position,
             media: elsewhere,
@@ -338,6 +388,9 @@ impl VerifyArgs {
             blocks,
             payload_bytes,
             damages,
+            not_verified,
+            is_busy,
+            lacks_base,
             healed_blocks,
             signatures,
         })
@@ -369,6 +422,10 @@ impl VerifyArgs {
                 refuse_unsigned(set, &verified.signatures, certificate)?;
             }
         }
+        let unsearched = sets.iter().find_map(|set| Some((set.not_verified.clone()?, set.is_busy)));
+        if let Some((finding, is_busy)) = unsearched {
+            return Err(RunError::NotCompared { media, finding, is_busy }.into());
+        }
         let closed = sets.iter().filter(|set| !set.opened).count();
         if closed > 0 && !self.checksums_only {
             return Err(RunError::NotVerified { closed, sets: sets.len() }.into());
@@ -390,7 +447,7 @@ fn verdict<'a>(
         findings.iter().partition(|finding| finding.is_not_compared());
     if !wrong.is_empty() || sets.clone().any(|set| !set.ok) {
         "damaged"
-    } else if !unknown.is_empty() || sets.any(|set| !set.opened) {
+    } else if !unknown.is_empty() || sets.any(|set| !set.opened || set.not_verified.is_some()) {
         "not_verified"
     } else {
         "whole"
@@ -402,7 +459,8 @@ fn print(set: &SetInfo, verified: &VerifiedSet) -> Result<(), CommandError> {
         true => "every block opened",
         false => "structure and checksums hold, and its content was not looked at",
     };
-    let found = match (verified.damages.is_empty(), verified.opened) {
+    let is_verified = verified.opened && verified.not_verified.is_none();
+    let found = match (verified.damages.is_empty(), is_verified) {
         (false, _) => "DAMAGED",
         (true, true) => "whole",
         (true, false) => "not verified",
@@ -418,6 +476,9 @@ fn print(set: &SetInfo, verified: &VerifiedSet) -> Result<(), CommandError> {
         size(verified.payload_bytes),
     ))?;
     verified.print_damages()?;
+    if let Some(reason) = &verified.not_verified {
+        output::line(format_args!("  {reason}"))?;
+    }
     if verified.healed_blocks > 0 {
         output::line(format_args!(
             "  {} blocks are damaged in one mirror and whole in another",

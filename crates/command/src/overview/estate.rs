@@ -73,6 +73,9 @@ pub(crate) struct Row {
     pub(crate) last_restore_test_at: Option<i64>,
     /// True if that reading found no fault.
     pub(crate) verify_ok: Option<bool>,
+    /// True if that is not so because a set was not there.
+    #[serde(skip)]
+    pub(crate) absent: bool,
     /// The last examination by `tdekit doctor`.
     pub(crate) last_examined_at: Option<i64>,
     pub(crate) cost: Option<Cost>,
@@ -294,6 +297,7 @@ fn row(found: Audited, past: Option<&Past>, sources: &Sources<'_, '_>, rules: &R
         last_verify_at: None,
         last_restore_test_at: None,
         verify_ok: None,
+        absent: false,
         last_examined_at: None,
         cost: sources.costs.of(&key),
         findings: Vec::new(),
@@ -431,7 +435,11 @@ impl Row {
             self.find(Level::Warning, "certificate-not-backed-up", told);
         }
         self.verify_ok = newest.verify_ok;
-        if newest.verify_ok == Some(false) {
+        self.absent = newest.absent;
+        if newest.absent {
+            let told = "a backup of it was not there when it was last to be verified".to_owned();
+            self.find(Level::Bad, "verify-absent", told);
+        } else if newest.verify_ok == Some(false) {
             let told = "the last verification of a backup of it found damage".to_owned();
             self.find(Level::Bad, "verify-failed", told);
         } else if newest.verified_at.is_none() {

@@ -128,7 +128,7 @@ fn database(row: &Row, now: i64) -> Markup {
             td { (row.key_age_s.map_or("-".to_owned(), |age| format!("{} d", age / 86_400))) }
             td { (saved(row)) }
             td { (since(row.last_backup.as_ref().map(|backup| backup.at))) }
-            td { @if row.verify_ok == Some(false) { "damaged" }
+            td { @if row.absent { "absent" } @else if row.verify_ok == Some(false) { "damaged" }
                  @else { (since(row.last_verify_at)) } }
             td { (since(row.last_examined_at)) }
         }

@@ -95,6 +95,7 @@ fn cells_of(row: &Row, now: i64, root: Option<&Path>) -> Vec<String> {
         (None, _) => "-",
     };
     let verified = match (row.verify_ok, row.last_verify_at) {
+        (Some(false), _) if row.absent => "ABSENT".to_owned(),
         (Some(false), _) => "DAMAGED".to_owned(),
         (_, Some(at)) => match row.last_restore_test_at {
             Some(restored) if restored + MINUTE_S >= at => format!("{}, restored", ago(now - at)),
@@ -228,7 +229,9 @@ fn commands_of(estate: &Estate, row: &Row, what: &str) -> Vec<String> {
             let name = certificate(estate, row);
             format!("tdekit backup {path} --to MEDIA --certificate {name}")
         }
-        "verify-missing" | "verify-age" | "verify-failed" => "tdekit verify MEDIA".to_owned(),
+        "verify-missing" | "verify-age" | "verify-failed" | "verify-absent" => {
+            "tdekit verify MEDIA".to_owned()
+        }
         "doctor" | "header" => format!("tdekit doctor {path}"),
         _ => return Vec::new(),
     };

@@ -35,10 +35,21 @@ fn a_history_that_cannot_be_read_is_the_error_of_what_needs_it() {
     // Its base is not on the same media.
     let told = place.fails(4, ["backup", "app.db", "--log", "--to", "log.bak"]);
     assert!(told.contains("history.db") && !told.contains("no base"), "{told}");
-    let told = place.fails(4, ["restore", "log.bak", "--position", "1", "--to", "r.db"]);
-    assert!(told.contains("history.db"), "{told}");
-    let told = place.run(["verify", "log.bak"]);
-    assert!(told.code == 4 && told.out.contains("history.db"), "{told:?}");
+    // The set may be whole: nothing is damaged.
+    for more in [&["--position", "1", "--to", "r.db"][..], &[], &["--restore-test"]] {
+        let verb = if more.len() > 1 { "restore" } else { "verify" };
+        let told = place.run([&[verb, "log.bak"], more].concat());
+        assert!(told.code == 6 && told.err.contains("history.db"), "{told:?}");
+        let all = told.out + &told.err;
+        assert!(all.contains("cannot be read") && !all.contains("DAMAGED"), "{all}");
+    }
+    place.fails(6, ["restore", "log.bak", "--latest-readable", "--to", "r.db"]);
+    let told = place.run(["verify", "log.bak", "--json"]);
+    let found: serde_json::Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!((&found["verdict"], told.code), (&"not_verified".into(), 6), "{found}");
+    let told = place.ok(["copy", "log.bak", "copy.bak"]);
+    assert!(told.err.contains("cannot be read") && told.out.contains("base is not known"));
+    fs::remove_file(place.path("copy.bak")).unwrap();
     assert!(!place.path("new.bak").exists() && !place.path("r.db").exists());
     // What needs no other media needs no history.
     for kind in ["--differential", "--log"] {

@@ -132,3 +132,25 @@ fn copies_go_to_object_stores_and_back() {
     place.ok(["copy", &whole, "c.bak"]);
     place.ok(["verify", "c.bak"]);
 }
+
+/// The copies of one media set went on from the same state.
+#[test]
+fn a_copy_of_another_state_is_told() {
+    let place = with_store();
+    with_media(&place, "a.bak");
+    place.ok(["copy", "a.bak", "b.bak"]);
+    assert_eq!(place.ok(["copy", "a.bak", "c.bak"]).err, "");
+    place.ok(["cert", "create", "D"]);
+    place.ok(["cert", "backup", "D", "--pkcs12", "D.p12"]);
+    place.ok(["backup-key", "add", "b.bak", "--certificate", "D"]);
+    // Of three copies, two lack records.
+    assert_eq!(place.run(["history", "--scan", "."]).code, 4);
+    let told = place.ok(["copy", "a.bak", "d.bak"]).err;
+    assert!(told.contains("opens with certificate D too"), "{told}");
+    let append = ["backup", "app.db", "--append", "--to"];
+    place.ok([&append[..], &["b.bak"]].concat());
+    assert!(place.fails(4, ["copy", "a.bak", "e.bak"]).contains("lacks its newest set"));
+    place.ok([&append[..], &["a.bak"]].concat());
+    let told = place.ok(["copy", "a.bak", "f.bak"]).err;
+    assert!(told.contains("another copy of a.bak has another set 3"), "{told}");
+}

@@ -25,6 +25,7 @@ mod backup_media;
 mod backup_restore;
 mod backup_tell;
 mod backup_trust;
+mod backup_unread;
 mod bench_backup;
 mod bench_oltp;
 mod bench_run;

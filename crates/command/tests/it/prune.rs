@@ -302,3 +302,60 @@ fn a_base_of_log_sets_that_are_out_of_reach_is_kept() {
     prune();
     assert!(!place.path("g/f1.bak").exists() && place.path("g/f2.bak").exists());
 }
+
+/// A differential set counts by its age, wherever its base is; without a base it counts for no
+/// rule.
+#[test]
+fn differential_sets_go_when_their_base_is_elsewhere() {
+    let place = with_database();
+    place.ok(["backup", "app.db", "--to", "full.bak", "--certificate", "C"]);
+    for name in ["d1.bak", "d2.bak", "d3.bak"] {
+        backup(&place, name, &["--differential"]);
+    }
+    let full = place.path("full.bak");
+    let whole = fs::read(&full).unwrap();
+    let keep_last = ["prune", "media", "--keep-last", "2"];
+    let faults = |bytes: Option<Vec<u8>>| {
+        match bytes {
+            Some(bytes) => fs::write(&full, bytes).unwrap(),
+            None => fs::remove_file(&full).unwrap(),
+        }
+        place.run(keep_last);
+        assert_eq!(names(&place), ["d1.bak", "d2.bak", "d3.bak"]);
+    };
+    faults(None);
+    faults(Some(b"other".to_vec()));
+    for at in [40, 200] {
+        fs::write(&full, &whole).unwrap();
+        flip(&full, at);
+        faults(Some(fs::read(&full).unwrap()));
+    }
+    fs::write(&full, &whole).unwrap();
+    flip(&full, whole.len() / 2);
+    assert_eq!(place.run(["verify", "media/d3.bak"]).code, 4);
+    faults(Some(fs::read(&full).unwrap()));
+    fs::write(&full, &whole).unwrap();
+    for name in ["d1.bak", "d2.bak", "d3.bak"] {
+        place.ok(["verify", &format!("media/{name}")]);
+    }
+    place.ok(keep_last);
+    assert_eq!(names(&place), ["d2.bak", "d3.bak"]);
+    place.ok(["verify", "media/d2.bak"]);
+    // The base is kept for them.
+    place.ok(["backup", "app.db", "--to", "newer.bak", "--certificate", "C"]);
+    place.ok(["prune", ".", "--keep-last", "2"]);
+    assert!(full.exists());
+}
+
+/// A media set goes as a whole: what no rule keeps of it stays, and stays restorable.
+#[test]
+fn a_base_is_kept_for_a_set_that_only_stays() {
+    let place = with_database();
+    let full = backup(&place, "full.bak", &[]);
+    backup(&place, "own.bak", &["--differential"]);
+    backup(&place, "own.bak", &["--append"]);
+    let report = place.json(["prune", "media", "--keep-last", "1", "--json"]);
+    assert!(report.to_string().contains("needed by a set that stays"), "{report}");
+    assert!(full.exists());
+    place.ok(["verify", "media/own.bak"]);
+}

@@ -2,7 +2,9 @@
 
 use tdekit_backup_run::FindingReport;
 use tdekit_backup_run::history;
-use tdekit_backup_run::{CatalogUse, Compression, Media, SetInfo, SetKind, UnwrapSecret};
+use tdekit_backup_run::{
+    CatalogUse, Compression, Media, NoBaseHere, SetInfo, SetKind, UnwrapSecret,
+};
 use tdekit_wire_tds::messages::{ServerError, Told};
 use tdekit_wire_tds::{SqlType, Value};
 use tdekit_wire_tsql::{Error, Progress, Restore, Rows};
@@ -210,8 +212,11 @@ pub(crate) fn verify(
             opened.media.verify_set(each, keys, run)
         });
         let report = checked.map_err(|failure| fault::of_run(&failure))?;
-        if let Some(damage) = report.damages.first() {
-            return Err(ServerError::DamagedSet { damage: damage.clone() }.into());
+        let base = report.base.map(|base| match base {
+            NoBaseHere::Lost(reason) | NoBaseHere::NotSearched { reason, .. } => reason,
+        });
+        if let Some(damage) = report.damages.into_iter().next().or(base) {
+            return Err(ServerError::DamagedSet { damage }.into());
         }
         if let Some(problem) = report.signatures.iter().find_map(|signature| signature.problem) {
             let damage = format!("A signature: {problem}.");

@@ -21,6 +21,8 @@ pub struct ObjectFinding {
     pub number: u64,
     /// The fault in words, which name the object.
     pub message: String,
+    /// True if one of [`ArchiveReport::readings`] is of the object's set.
+    pub is_of_reading: bool,
 }
 
 /// A chain: a full set and the log sets behind it.
@@ -155,12 +157,14 @@ impl Archive {
                 }
                 Ok(())
             });
+            let mut is_of_reading = false;
             if let Some((set_id, is_full)) = set
                 && report.closed == closed
                 && !matches!(&checked, Err(RunError::Archive(ArchiveError::MissingObject { .. })))
             {
                 let is_whole = checked.is_ok();
                 report.readings.push(Reading { set_id, is_full, is_whole });
+                is_of_reading = true;
             }
             match checked {
                 Ok(()) => report.good = Some(number),
@@ -173,7 +177,7 @@ impl Archive {
                         true => message,
                         false => format!("{object}: {message}"),
                     };
-                    report.findings.push(ObjectFinding { number, message });
+                    report.findings.push(ObjectFinding { number, message, is_of_reading });
                 }
             }
             told(number);
@@ -246,7 +250,7 @@ impl Archive {
         {
             let object = self.object(first);
             let message = format!("{object} is missing: object {number} was shipped behind it");
-            report.findings.push(ObjectFinding { number: first, message });
+            report.findings.push(ObjectFinding { number: first, message, is_of_reading: false });
         }
         Ok(())
     }
@@ -283,7 +287,11 @@ impl Archive {
             return Ok(());
         };
         if report.findings.iter().all(|finding| finding.number != shipped.number) {
-            report.findings.push(ObjectFinding { number: shipped.number, message });
+            report.findings.push(ObjectFinding {
+                number: shipped.number,
+                message,
+                is_of_reading: false,
+            });
         }
         Ok(())
     }

@@ -56,13 +56,13 @@ impl Plan {
         let mut empty = false;
         for target in &mut targets {
             let source = target.open()?;
-            if let (Some(_), Mode::Create) = (&source, mode) {
-                return Err(RunError::Exists { path: PathBuf::from(target.name()) });
-            }
             let is_empty = match &source {
                 Some(source) => source.parts() == 1 && source.part_len(0)? == 0,
                 None => false,
             };
+            if let (Some(source), Mode::Create) = (&source, mode) {
+                return Err(taken(&**source, is_empty));
+            }
             if let (Some(source), Mode::Replace, false) = (&source, mode, is_empty) {
                 refuse_other_file(&**source)?;
             }
@@ -229,6 +229,16 @@ fn next_position(media: &Media) -> u32 {
         u32::try_from(sets.count()).unwrap_or(u32::MAX)
     });
     counted.max().unwrap_or(0).max(seen).saturating_add(1)
+}
+
+/// Returns the error about what is at the place of a new media set.
+fn taken(source: &dyn MediaSource, is_empty: bool) -> RunError {
+    match refuse_other_file(source) {
+        Err(RunError::NotMedia { media: place }) if !is_empty => {
+            RunError::Taken { place, why: "is no media set of tdekit" }
+        }
+        _ => RunError::Exists { path: PathBuf::from(source.name()) },
+    }
 }
 
 /// Refuses to replace anything but media: a database may have been named by mistake.

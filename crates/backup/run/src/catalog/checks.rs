@@ -9,6 +9,10 @@ use super::pruned::GONE;
 use super::{Catalog, date_of_ms, failed};
 use crate::RunError;
 
+/// The facts of a set that was not there when it was to be read. Such a row is no reading: it says
+/// nothing of the set's bytes.
+pub(super) const ABSENT: &str = "{\"absent\":true}";
+
 /// The kind of a check's subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckedKind {
@@ -73,8 +77,10 @@ pub struct NewestBackup {
     /// Time at which a set of the database was last restored on trial.
     pub restored_at: Option<i64>,
     /// True if no set of the database is known to be damaged; `None` if none was ever read. Damage
-    /// of a set counts until it, or one at least as new, is read completely later.
+    /// of a set, and its absence, count until it, or one at least as new, is read completely later.
     pub verify_ok: Option<bool>,
+    /// True if that is not so because a set was not there, and none is known to be damaged.
+    pub absent: bool,
     /// The identifier of the encrypted database that was backed up, hexadecimal.
     pub database_guid: Option<String>,
     /// SHA-1 thumbprint of the first certificate that opens it.
@@ -93,6 +99,23 @@ impl Catalog {
         let findings = i64::try_from(findings).unwrap_or(i64::MAX);
         self.db
             .execute(sql, params![kind.code(), subject, date, findings, facts, user])
+            .map_err(failed("record a check in", &self.path))?;
+        Ok(())
+    }
+
+    /// Records that a backup set, or what it stands on, was not there when it was to be read.
+    /// Damage that is recorded stays so: only a reading shows that it ended.
+    ///
+    /// # Errors
+    /// `Database`.
+    pub fn record_absent(&mut self, set: &str, user: &str, at_ms: i64) -> Result<(), RunError> {
+        let kind = CheckedKind::Backup.code();
+        let sql = "INSERT INTO lastcheck VALUES(?1, ?2, ?3, 1, ?4, ?5)
+             ON CONFLICT(subject_type, subject) DO UPDATE SET check_date = excluded.check_date,
+                 finding_count = 1, facts = excluded.facts, user_name = excluded.user_name
+             WHERE finding_count = 0 OR facts IS excluded.facts";
+        self.db
+            .execute(sql, params![kind, set, date_of_ms(at_ms), ABSENT, user])
             .map_err(failed("record a check in", &self.path))?;
         Ok(())
     }
@@ -189,6 +212,7 @@ impl Catalog {
                 verified_at: None,
                 restored_at: None,
                 verify_ok: None,
+                absent: false,
                 database_guid: row.get(4)?,
                 encryptor_thumbprint: row.get(5)?,
             };
@@ -209,12 +233,14 @@ impl Catalog {
                 known.restored_at = row.get(1)?;
             }
         }
-        // A reading with its result: the set, its age, the time, and whether it found damage.
+        // A reading with its result: the set, its age, the time, and whether it found it absent (1)
+        // or damaged (2).
         let sql = format!(
             "WITH reading AS
              (SELECT database_path, backup_finish_date AS made, restore_date AS at, 0 AS failed
               FROM restorehistory JOIN backupset USING(backup_set_uuid) WHERE NOT {GONE}
-              UNION ALL SELECT database_path, backup_finish_date, check_date, finding_count > 0
+              UNION ALL SELECT database_path, backup_finish_date, check_date,
+                  iif(finding_count = 0, 0, iif(facts IS '{ABSENT}', 1, 2))
               FROM lastcheck JOIN backupset ON subject_type = 'B' AND subject = backup_set_uuid
               WHERE NOT {GONE}),
              success AS (SELECT * FROM reading AS one WHERE NOT failed AND {dated})
@@ -230,12 +256,13 @@ impl Catalog {
         let mut rows = list.query([])?;
         while let Some(row) = rows.next()? {
             let Some(known) = newest.get_mut(&row.get::<_, String>(0)?) else { continue };
-            let failed: bool = row.get(1)?;
-            if !failed {
+            let failed: i64 = row.get(1)?;
+            if failed == 0 {
                 known.verified_at = row.get(2)?;
             }
             // Damage comes last.
-            known.verify_ok = Some(!failed);
+            known.verify_ok = Some(failed == 0);
+            known.absent = failed == 1;
         }
         Ok(newest)
     }

@@ -40,7 +40,8 @@ const FOREIGN: i64 = -1;
 /// Maximum wait for another writer.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 
-const UPSERT: &str = "
+/// Writes a row. A date of a known one is written only where it is not one.
+const INSERT: &str = "
     INSERT INTO backupset(backup_set_uuid, media_uuid, name, description, position, type,
         database_name, database_path, database_guid, server_name, user_name, software_name,
         backup_start_date, backup_finish_date, expiration_date, backup_size,
@@ -50,6 +51,7 @@ const UPSERT: &str = "
     VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
         ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)
     ON CONFLICT(backup_set_uuid) DO UPDATE SET is_signed = max(is_signed, excluded.is_signed)";
+const DATES: [&str; 3] = ["backup_start_date", "backup_finish_date", "expiration_date"];
 
 /// The use of a set of the media, for [`Catalog::record_use`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -187,7 +189,7 @@ impl Catalog {
         let transaction = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let known = "SELECT count(*) FROM backupset WHERE backup_set_uuid = ?1";
         let known: i64 = transaction.query_row(known, [&set.backup_set_uuid], |row| row.get(0))?;
-        set.write(&mut transaction.prepare(UPSERT)?)?;
+        set.write(&mut transaction.prepare(&upsert())?)?;
         if set.kind == "L" {
             let sql = "INSERT OR IGNORE INTO logset VALUES(?1)";
             transaction.execute(sql, [&set.backup_set_uuid])?;
@@ -450,6 +452,16 @@ impl Catalog {
         schema::migrate(&mut self.db, &schema::STEPS)
             .map_err(failed("make the tables of", &self.path))
     }
+}
+
+fn upsert() -> String {
+    let mend = |column: &str| {
+        let is_date = dates::is_date(&format!("backupset.{column}"));
+        let keep = format!("{is_date} OR backupset.{column} IS NULL");
+        format!(", {column} = iif({keep}, backupset.{column}, excluded.{column})")
+    };
+    let mends: String = DATES.into_iter().map(mend).collect();
+    format!("{INSERT}{mends}")
 }
 
 /// Returns true if a history cannot be written, which only reading tolerates.

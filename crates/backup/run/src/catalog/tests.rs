@@ -313,3 +313,51 @@ fn the_newest_backup_of_a_database_has_its_last_good_and_bad_reading() {
     assert!(catalog.last_checks(CheckedKind::Mariadb).unwrap().is_empty());
     assert_eq!(catalog.media_places().unwrap(), ["/backups/app.bak".to_owned()].into());
 }
+
+/// It says nothing of the set's bytes.
+#[test]
+fn absence_hides_no_damage_and_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut catalog = Catalog::open(dir.path()).unwrap();
+    catalog.record(&row(1, "/backups/app.bak")).unwrap();
+    let set = row(1, "").backup_set_uuid;
+    let state = |catalog: &Catalog| {
+        let one = catalog.newest_backups().unwrap().remove("/data/app.db").unwrap();
+        (one.verify_ok, one.absent, catalog.last_readings().unwrap().get(&set).copied())
+    };
+    let check = |findings, at_ms| Check {
+        kind: CheckedKind::Backup,
+        subject: &set,
+        findings,
+        facts: None,
+        user: "me",
+        at_ms,
+    };
+    catalog.record_absent(&set, "me", 1_700_000_100_000).unwrap();
+    assert_eq!(state(&catalog), (Some(false), true, None));
+    catalog.record_check(&check(0, 1_700_000_200_000)).unwrap();
+    assert_eq!(state(&catalog), (Some(true), false, Some(true)));
+    catalog.record_absent(&set, "me", 1_700_000_300_000).unwrap();
+    assert_eq!(state(&catalog), (Some(false), true, None));
+    catalog.record_check(&check(1, 1_700_000_400_000)).unwrap();
+    catalog.record_absent(&set, "me", 1_700_000_500_000).unwrap();
+    assert_eq!(state(&catalog), (Some(false), false, Some(false)));
+}
+
+#[test]
+fn recording_a_set_again_mends_its_dates() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut catalog = Catalog::open(dir.path()).unwrap();
+    let mut set = row(1, "/backups/app.bak");
+    set.expiration_date = Some(date_of_ms(1_800_000_000_000));
+    catalog.record(&set).unwrap();
+    let before = all(&catalog);
+    let dates = "backup_start_date = 'x', backup_finish_date = x'FF', expiration_date = 'now'";
+    catalog.db.execute_batch(&format!("UPDATE backupset SET {dates}")).unwrap();
+    assert!(!catalog.record(&set).unwrap());
+    assert_eq!(all(&catalog), before);
+    // A date that is one stays.
+    let other = CatalogSet { backup_start_date: date_of_ms(0), ..set };
+    catalog.record(&other).unwrap();
+    assert_eq!(all(&catalog), before);
+}

@@ -21,6 +21,7 @@ impl RunError {
                 Kind::Busy
             }
             Self::Exists { .. }
+            | Self::Taken { .. }
             | Self::NoSet { .. }
             | Self::SeveralDatabases { .. }
             | Self::NoSuchDatabase { .. }
@@ -57,6 +58,8 @@ impl RunError {
             | Self::MirrorsDiffer { .. }
             | Self::LacksNewest { .. }
             | Self::CutsFinished { .. }
+            | Self::Unclear { .. }
+            | Self::Emptied { .. }
             | Self::NothingReadable { .. } => Kind::Damaged,
             Self::KeyNeeded { .. }
             | Self::NoCertificate { .. }
@@ -83,6 +86,21 @@ impl RunError {
             Self::Object { fault, .. } => fault.kind(),
             Self::Archive(error) => error.kind(),
         }
+    }
+}
+
+impl RunError {
+    /// Returns true if bytes of a set are not as they were written.
+    pub(crate) fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            Self::Damaged { .. }
+                | Self::Tampered { .. }
+                | Self::ShortRead { .. }
+                | Self::NoPart { .. }
+                | Self::WrongKey { .. }
+                | Self::WrongSignature { .. }
+        )
     }
 }
 

@@ -1,7 +1,7 @@
 //! The files of a media set together: families, mirrors, sets.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tdekit_backup_media::{
     Compression as StoredCompression, Id, RecordFields, RecordHeader, RecordKind, SetHeader,
@@ -9,6 +9,7 @@ use tdekit_backup_media::{
 };
 
 use super::volume::{Placed, Prepared, Volume};
+use crate::output::lock;
 use crate::{
     Compression, Finding, MediaSource, RunError, SetInfo, SetKind, SignatureInfo, SourceKind,
 };
@@ -30,6 +31,8 @@ pub(crate) struct Volumes {
     pub(crate) families: u16,
     /// Files whose own header is damaged, and the fault. Others are read.
     unreadable: Vec<(String, RunError)>,
+    /// Sets that a reader found damaged.
+    damaged: Mutex<BTreeSet<Id>>,
 }
 
 impl Volumes {
@@ -59,7 +62,17 @@ impl Volumes {
                 return Err(RunError::OtherMedia { first, media });
             }
         }
-        Ok(Self { all, families, unreadable })
+        Ok(Self { all, families, unreadable, damaged: Mutex::default() })
+    }
+
+    /// Notes that a reader found a set damaged.
+    pub(crate) fn note_damage(&self, set_id: Id) {
+        lock(&self.damaged).insert(set_id);
+    }
+
+    /// Returns the sets that readers found damaged so far.
+    pub(crate) fn damaged(&self) -> BTreeSet<Id> {
+        lock(&self.damaged).clone()
     }
 
     /// Fails if a file was left out: nothing may be appended then.

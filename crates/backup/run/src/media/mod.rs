@@ -35,8 +35,27 @@ pub struct Media {
     findings: Vec<Finding>,
     /// Other media sets, with sets that those of this one stand on.
     others: Vec<Media>,
-    /// The reason why no others were looked for.
-    unsearched: Option<String>,
+    /// The reason why no others were looked for, and whether another program caused it.
+    unsearched: Option<(String, bool)>,
+    /// Bases that the history knows on other media, and that are not there or cannot be read.
+    lost: Vec<LostBase>,
+}
+
+/// A base that the history knows, and that cannot be taken from where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LostBase {
+    pub(crate) set_id: [u8; 16],
+    pub(crate) why: Loss,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// Nothing, or other media, are there.
+    Absent,
+    /// What is there is not as it was written.
+    Damaged,
+    /// The place could not be looked at.
+    OutOfReach,
 }
 
 /// Result of verifying. Damage is an entry, not an error.
@@ -61,6 +80,23 @@ pub struct VerifyReport {
     pub differing_blocks: u64,
     /// The state of the set's signatures.
     pub signatures: Vec<SignatureCheck>,
+    /// The error about the set that it stands on, if that is not at hand: its own blocks say
+    /// nothing of that.
+    pub base: Option<NoBaseHere>,
+}
+
+/// The reason why the base of a set was not found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoBaseHere {
+    /// It is not there, or cannot be read.
+    Lost(String),
+    /// The history, which knows where it is, cannot be read.
+    NotSearched {
+        /// The reason in words.
+        reason: String,
+        /// True if another program writes the history.
+        is_busy: bool,
+    },
 }
 
 /// A signature that was checked against the actual blocks.
@@ -107,7 +143,8 @@ impl Media {
         let (found, mut findings) = (volumes.sets(), volumes.findings());
         findings.extend(found.findings);
         let (sets, last) = (found.sets, found.last);
-        Ok(Self { volumes, sets, last, findings, others: Vec::new(), unsearched: None })
+        let (others, lost) = (Vec::new(), Vec::new());
+        Ok(Self { volumes, sets, last, findings, others, unsearched: None, lost })
     }
 
     /// As [`Self::open`], for appending: every file is readable.
@@ -208,7 +245,34 @@ impl Media {
 
     /// Notes that the history, which knows the media sets with missing bases, cannot be read.
     pub(crate) fn note_unsearched(&mut self, error: &RunError) {
-        self.unsearched = Some(error.to_string());
+        self.unsearched = Some((error.to_string(), error.is_busy()));
+    }
+
+    /// Notes that a base which the history knows could not be taken from where it is.
+    pub(crate) fn note_lost(&mut self, lost: LostBase) {
+        self.lost.push(lost);
+    }
+
+    pub(crate) fn lost(&self) -> &[LostBase] {
+        &self.lost
+    }
+
+    /// Returns the identifiers of the sets, of [`Self::all`], that readers found damaged so far.
+    pub(crate) fn damaged(&self) -> BTreeSet<[u8; 16]> {
+        self.all().flat_map(|media| media.volumes.damaged()).collect()
+    }
+
+    /// Returns true if the history, which knows the media sets with missing bases, cannot be read.
+    #[must_use]
+    pub fn is_unsearched(&self) -> bool {
+        self.unsearched.is_some()
+    }
+
+    /// Returns true if a set, or one that it stands on, has no base at hand.
+    #[must_use]
+    pub fn lacks_base(&self, set: &SetInfo) -> bool {
+        let first = self.with_base(set).next();
+        first.is_some_and(|first| first.base.is_some() && first.log.is_none())
     }
 
     pub(crate) fn take_others(&mut self) -> Vec<Self> {
@@ -293,8 +357,18 @@ impl Media {
         let set = OpenSet::open(volumes, info, keys)?;
         let (mut report, _) = verify::verify(&set, info, false, run)?;
         report.damages.extend(verify::check_recipients(volumes, &set));
-        if let Err(error) = self.base_of(info, &set) {
-            report.damages.push(error.to_string());
+        match self.base_of(info, &set) {
+            Ok(_) => {}
+            Err(RunError::NotCompared { finding: reason, is_busy, .. }) => {
+                report.base = Some(NoBaseHere::NotSearched { reason, is_busy });
+            }
+            Err(error) if self.lacks_base(info) => {
+                report.base = Some(NoBaseHere::Lost(error.to_string()));
+            }
+            Err(error) => report.damages.push(error.to_string()),
+        }
+        if !report.damages.is_empty() {
+            set.note_damage();
         }
         Ok(report)
     }
@@ -380,10 +454,14 @@ impl Media {
         if found.peek().is_none() {
             let message = "its base is not in the media set, or cannot be read; if it is on other \
                            media, name these first";
-            return Err(match &self.unsearched {
-                None => damaged(message),
-                Some(error) => damaged(&format!("{message}; the history cannot be read: {error}")),
-            });
+            let Some((error, is_busy)) = &self.unsearched else { return Err(damaged(message)) };
+            let media = own.names().into_iter().next().unwrap_or_default();
+            let finding = format!(
+                "set {} stands on a set that is not in the media set, and the backup history, \
+                 which knows the other media, cannot be read: {error}",
+                set.position
+            );
+            return Err(RunError::NotCompared { media, finding, is_busy: *is_busy });
         }
         let is_base = |(media, info): &(&Self, &SetInfo)| {
             let header = media.volumes.header(0, info.ordinal);

@@ -19,6 +19,7 @@ pub(crate) struct OpenSet<'a> {
     pub(crate) families: Vec<OpenFamily<'a>>,
     /// True if blocks can be opened: with keys, or because they are plain.
     pub(crate) readable: bool,
+    volumes: &'a Volumes,
 }
 
 /// The part of a set in one family.
@@ -36,8 +37,21 @@ pub(crate) struct OpenFamily<'a> {
 }
 
 impl<'a> OpenSet<'a> {
-    /// Checks headers, MACs and indexes. Without keys, an encrypted set is not readable.
+    /// Checks headers, MACs and indexes. Without keys, an encrypted set is not readable. Damage is
+    /// noted.
     pub(crate) fn open(
+        volumes: &'a Volumes,
+        info: &SetInfo,
+        keys: Option<&dyn UnwrapSecret>,
+    ) -> Result<Self, RunError> {
+        Self::check(volumes, info, keys).inspect_err(|error| {
+            if error.is_damage() {
+                volumes.note_damage(info.set_id);
+            }
+        })
+    }
+
+    fn check(
         volumes: &'a Volumes,
         info: &SetInfo,
         keys: Option<&dyn UnwrapSecret>,
@@ -87,7 +101,12 @@ impl<'a> OpenSet<'a> {
         }
         let header = header.ok_or(RunError::Internal("a set of no family"))?;
         let readable = info.algorithm.is_none() || secret.is_some();
-        Ok(Self { position, set_id: info.set_id, header, families, readable })
+        Ok(Self { position, set_id: info.set_id, header, families, readable, volumes })
+    }
+
+    /// Notes that a reader found it damaged.
+    pub(crate) fn note_damage(&self) {
+        self.volumes.note_damage(self.set_id);
     }
 
     /// As [`Self::open`], for a set that must be readable.
@@ -316,7 +335,11 @@ impl BlockReader {
                 }
             }
         }
-        Err(failed.unwrap_or(RunError::Internal("a block of no file")))
+        let failed = failed.unwrap_or(RunError::Internal("a block of no file"));
+        if failed.is_damage() {
+            set.note_damage();
+        }
+        Err(failed)
     }
 
     /// Opens a block of one copy.

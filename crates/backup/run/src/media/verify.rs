@@ -102,6 +102,9 @@ pub(super) fn verify(
     let take = |(hash, table): (_, Mutex<ByFamily>)| (hash, std::mem::take(&mut *lock(&table)));
     let digests: Digests = tally.digests.into_iter().map(take).collect();
     report.signatures = check_signatures(set, info, &digests);
+    if !report.damages.is_empty() || report.signatures.iter().any(|it| it.problem.is_some()) {
+        set.note_damage();
+    }
     Ok((report, digests))
 }
 

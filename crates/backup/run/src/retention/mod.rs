@@ -18,6 +18,7 @@ use tdekit_sqlite_convert::{Watch, go_on};
 use self::rules::{Point, Reason, SetId, decide};
 use crate::catalog::Doomed;
 use crate::discover::{Discovered, Root, Unreadable};
+use crate::elsewhere::attach_among;
 use crate::labels::now_ms;
 use crate::place::{Opened, Place};
 use crate::{
@@ -177,20 +178,21 @@ pub fn prune(
     }
     found.unreadable.retain(|each| !is_left_of(&each.path.to_string_lossy(), &begun));
     let readings = catalog.as_ref().map(Catalog::last_readings).transpose()?.unwrap_or_default();
-    let mut candidates = Candidates { operator, wanted, readings, media: Vec::new() };
+    let filter = CatalogFilter::default();
+    let known = catalog.as_ref().map(|catalog| catalog.sets(&filter)).transpose()?;
+    let known = known.unwrap_or_default();
+    let mut candidates =
+        Candidates { operator, wanted, readings, media: Vec::new(), elsewhere: BTreeMap::new() };
     for mut places in std::mem::take(&mut found.media).into_values() {
         go_on(watch)?;
         places.retain(|place| !begun.contains(&recorded(place)));
-        for (places, opened) in found.open(&places) {
+        for (places, mut opened) in found.open(&places) {
+            attach_among(&known, &mut opened.media);
             candidates.add(&places, &opened)?;
         }
     }
     pruned.unreadable.append(&mut found.unreadable);
-    let needed = match &catalog {
-        Some(catalog) => needed_elsewhere(catalog, root)?,
-        None => BTreeSet::new(),
-    };
-    let mut doomed = candidates.decide(root, needed)?;
+    let mut doomed = candidates.decide(root, needed_elsewhere(&known, root))?;
     if let Some(catalog) = catalog.as_mut().filter(|_| !wanted.dry_run) {
         apply::remove_all(operator, catalog, &mut doomed, watch)?;
     }
@@ -216,6 +218,8 @@ struct Candidates<'a> {
     /// Whether the last complete reading of a set found no fault.
     readings: BTreeMap<String, bool>,
     media: Vec<Candidate>,
+    /// Sets on other media that the history knows, and that sets here stand on.
+    elsewhere: BTreeMap<SetId, Point>,
 }
 
 impl Candidates<'_> {
@@ -225,6 +229,14 @@ impl Candidates<'_> {
         // Without a history nothing is recorded, and nothing removed.
         findings.retain(|finding| !finding.is_not_compared());
         let media_uuid = hex::encode(media.id());
+        for set in media.sets().iter().flat_map(|set| media.with_base(set)) {
+            let of = media.media_of(set);
+            if of.id() != media.id() && !self.elsewhere.contains_key(&set.set_id) {
+                let findings: Vec<_> = of.findings().iter().map(FindingReport::of).collect();
+                let point = Point { database: None, asked: true, ..self.point(set, &findings) };
+                self.elsewhere.insert(set.set_id, point);
+            }
+        }
         let extents = media.extents()?;
         let places: Vec<String> = places.iter().map(recorded).collect();
         let doomed = places.iter().zip(&extents).map(|(device, (parts, bytes))| Doomed {
@@ -281,12 +293,15 @@ impl Candidates<'_> {
 
     /// Decides on all media sets. The newest comes first: what needs others goes before them.
     fn decide(mut self, root: &Root, needed: BTreeSet<SetId>) -> Result<Vec<Candidate>, RunError> {
-        let points: Vec<Point> =
+        let mut points: Vec<Point> =
             self.media.iter().flat_map(|media| media.points.iter().cloned()).collect();
         if let Some(database) = self.wanted.database.filter(|_| !points.iter().any(|it| it.asked)) {
             let (media, database) = (root.shown(), database.to_owned());
             return Err(RunError::NoSuchDatabase { media, database });
         }
+        // What stands on them is restorable; they are of other places, and count for no rule.
+        let here: BTreeSet<SetId> = points.iter().map(|point| point.set).collect();
+        points.extend(self.elsewhere.into_values().filter(|point| !here.contains(&point.set)));
         let mut reasons = decide(&points, &self.wanted.rules, now_ms()).into_iter();
         for media in &mut self.media {
             let own: Vec<BTreeSet<Reason>> = reasons.by_ref().take(media.points.len()).collect();
@@ -298,7 +313,7 @@ impl Candidates<'_> {
                 set.keep = reasons.iter().map(ToString::to_string).collect();
             }
         }
-        keep_needed(&mut self.media, needed);
+        keep_needed(&mut self.media, &needed);
         let newest = |media: &Candidate| media.points.iter().map(|point| point.at_ms).max();
         self.media.sort_by_key(|media| std::cmp::Reverse(newest(media)));
         Ok(self.media)
@@ -315,11 +330,9 @@ fn was_removed(path: &Path) -> bool {
 }
 
 /// Returns the sets that sets in other places stand on.
-fn needed_elsewhere(catalog: &Catalog, root: &Root) -> Result<BTreeSet<SetId>, RunError> {
-    let all = catalog.sets(&CatalogFilter::default())?;
+fn needed_elsewhere(all: &[CatalogSet], root: &Root) -> BTreeSet<SetId> {
     let here = |device: &str| root.contains(device);
-    let bases = standing_elsewhere(&all, &here);
-    Ok(bases.map(|(base, _)| base).collect())
+    standing_elsewhere(all, &here).map(|(base, _)| base).collect()
 }
 
 /// Returns the sets of the history that stand on another one and are somewhere that is not `here`,
@@ -345,17 +358,23 @@ pub(crate) fn standing_elsewhere<'a>(
     })
 }
 
-/// Keeps media sets with sets that are needed, and what these stand on.
-fn keep_needed(all: &mut [Candidate], mut needed: BTreeSet<SetId>) {
+/// Keeps media sets with sets that are needed in other places, or by a set that stays: as a part of
+/// a media set that is kept, whether or not a rule keeps it.
+fn keep_needed(all: &mut [Candidate], elsewhere: &BTreeSet<SetId>) {
     let mut changed = true;
     while std::mem::take(&mut changed) {
+        let kept = all.iter().filter(|media| media.fate.fate == Fate::Keep);
+        let points = kept.flat_map(|media| &media.points);
+        let staying: BTreeSet<SetId> = points.flat_map(|point| point.needs.clone()).collect();
         for media in all.iter_mut().filter(|media| media.fate.fate == Fate::Remove) {
             for (point, set) in media.points.iter().zip(&mut media.fate.sets) {
-                if needed.contains(&point.set) {
-                    set.keep.push("needed by a set in another place".to_owned());
-                    needed.extend(&point.needs);
-                    (media.fate.fate, changed) = (Fate::Keep, true);
-                }
+                let why = match (elsewhere.contains(&point.set), staying.contains(&point.set)) {
+                    (true, _) => "needed by a set in another place",
+                    (false, true) => "needed by a set that stays",
+                    (false, false) => continue,
+                };
+                set.keep.push(why.to_owned());
+                (media.fate.fate, changed) = (Fate::Keep, true);
             }
         }
     }

@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 use tdekit_backup_run::place::Place;
-use tdekit_backup_run::{FindingReport, Keys, Root, RunError, SetInfo, downgrade, history};
+use tdekit_backup_run::{
+    FindingReport, Keys, Root, RunError, SetInfo, downgrade, history, readings,
+};
 use tdekit_console::{Failure, GlobalArgs, output, session};
 use tdekit_key_crypto::Kind;
 use tdekit_key_store::{BackupPolicy, KeyStore};
@@ -124,10 +126,13 @@ impl With<'_> {
         let checked = std::slice::from_ref(&verified);
         let refusal = args.refusal((&object, &findings, &self.policy), &[set], checked);
         match refusal.as_ref().map_err(Failure::kind) {
-            Err(Kind::Damaged) => history::record_damage(self.global, &log.places, &[]),
+            Err(Kind::Damaged) => {
+                readings::record_damage(self.global, &log.places, &[]);
+                readings::record_met(self.global, &opened.media);
+            }
             Err(Kind::Key) => {}
             _ if verified.opened => {
-                history::record_verified(self.global, &opened.media, &[set.position]);
+                history::record_verified(self.global, &[set]);
             }
             _ => {}
         }

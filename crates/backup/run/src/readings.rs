@@ -1,0 +1,165 @@
+//! What readings of sets found, for the history: by set, so that damage counts wherever a set is
+//! stood on, and ends when that set was read whole, through whichever set above it.
+
+use std::collections::BTreeSet;
+
+use crate::history::{warn, with_catalog};
+use crate::labels::{now_ms, user};
+use crate::media::Loss;
+use crate::needed::fault_of;
+use crate::operator::Operator;
+use crate::place::{Place, is_missing, open};
+use crate::{Catalog, Check, CheckedKind, Media, RunError, SetInfo};
+
+/// Result of reading a set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Whole,
+    Damaged,
+    /// It, or a set that it stands on, was not there.
+    Absent,
+}
+
+/// Records the sets that readers of `media` found damaged so far, also those of other media, and
+/// the bases that were not found where the history has them.
+pub fn record_met(operator: &dyn Operator, media: &Media) {
+    write(operator, &met(media));
+}
+
+fn met(media: &Media) -> Vec<(String, Found)> {
+    let damaged = media.damaged().into_iter().map(|set| (hex::encode(set), Found::Damaged));
+    let lost = media.all().flat_map(Media::lost).filter_map(|lost| {
+        let found = match lost.why {
+            Loss::Absent => Found::Absent,
+            Loss::Damaged => Found::Damaged,
+            Loss::OutOfReach => return None,
+        };
+        Some((hex::encode(lost.set_id), found))
+    });
+    damaged.chain(lost).collect()
+}
+
+/// Records that a set of `media` could not be restored, and why: which of the sets that it stands
+/// on are damaged, or not there. A set that only lacks another one is not damaged. Returns the
+/// damaged ones.
+pub fn record_unrestored(operator: &dyn Operator, media: &Media, set: &SetInfo) -> Vec<String> {
+    let mut found = met(media);
+    let of = media.media_of(set);
+    let lacks = of.findings().is_empty() && media.lacks_base(set);
+    match lacks && !media.damaged().contains(&set.set_id) {
+        false => found.push((hex::encode(set.set_id), Found::Damaged)),
+        true if is_out_of_reach(media) => {}
+        true => found.push((hex::encode(set.set_id), Found::Absent)),
+    }
+    write(operator, &found);
+    found.retain(|(_, found)| *found == Found::Damaged);
+    found.into_iter().map(|(set, _)| set).collect()
+}
+
+/// Returns true if a base may be where the history has it: that could not be looked at.
+pub fn is_out_of_reach(media: &Media) -> bool {
+    media.all().flat_map(Media::lost).any(|lost| lost.why == Loss::OutOfReach)
+}
+
+/// Records what a restore of `set` shows of others. Damage and absence of the sets which it stands
+/// on end: they were read whole, all but those in which a reader met damage that a mirror made
+/// good. Sets that were passed over are damaged.
+pub fn record_restored(operator: &dyn Operator, media: &Media, set: &SetInfo) {
+    let damaged = media.damaged();
+    let chain: BTreeSet<_> = media.with_base(set).map(|each| each.set_id).collect();
+    let passed = damaged.difference(&chain).map(|set| (hex::encode(set), Found::Damaged));
+    write(operator, &passed.collect::<Vec<_>>());
+    let bases = chain.iter().filter(|base| **base != set.set_id && !damaged.contains(*base));
+    let whole: Vec<String> = bases.map(hex::encode).collect();
+    if whole.is_empty() {
+        return;
+    }
+    let recorded = with_catalog(operator, |catalog| {
+        let known = catalog.last_checks(CheckedKind::Backup)?;
+        let marked = |set: &String| known.get(set).is_some_and(|last| last.findings > 0);
+        let ended = whole.into_iter().filter(marked).map(|set| (set, Found::Whole));
+        write_to(catalog, &ended.collect::<Vec<_>>())
+    });
+    warn(operator, recorded);
+}
+
+/// Records that media sets could not be opened, or no set of them read: for each of `places` by
+/// itself, whether what the history knows there is gone or damaged. Media without a fault are left
+/// out.
+pub fn record_unopened(operator: &dyn Operator, places: &[Place]) {
+    let (mut gone, mut damaged) = (Vec::new(), Vec::new());
+    for place in places {
+        match open(std::slice::from_ref(place)) {
+            Ok(opened) if fault_of(&opened.media).is_some() => damaged.push(place.clone()),
+            Err(error) if is_missing(&error) => gone.push(place.clone()),
+            Err(error) if is_broken(&error) => damaged.push(place.clone()),
+            Ok(_) | Err(_) => {}
+        }
+    }
+    record_at(operator, &gone, (Found::Absent, &[]));
+    record_at(operator, &damaged, (Found::Damaged, &[]));
+}
+
+/// Records that the media at `places` are damaged: for each set that the history knows there,
+/// except those of `others`.
+pub fn record_damage(operator: &dyn Operator, places: &[Place], others: &[String]) {
+    record_at(operator, places, (Found::Damaged, others));
+}
+
+/// Records that sets were read, and that what they stand on was not there.
+pub fn record_lacking(operator: &dyn Operator, sets: &[String]) {
+    let found: Vec<_> = sets.iter().map(|set| (set.clone(), Found::Absent)).collect();
+    write(operator, &found);
+}
+
+fn record_at(operator: &dyn Operator, places: &[Place], (found, others): (Found, &[String])) {
+    let places = recorded(places);
+    if places.is_empty() {
+        return;
+    }
+    let recorded = with_catalog(operator, |catalog| {
+        let all = catalog.sets_at(&places)?;
+        let all = all.into_iter().filter(|set| !others.contains(set)).map(|set| (set, found));
+        write_to(catalog, &all.collect::<Vec<_>>())
+    });
+    warn(operator, recorded);
+}
+
+/// Returns the names of places in the history.
+pub(crate) fn recorded(places: &[Place]) -> Vec<String> {
+    let recorded = places.iter().filter_map(Place::recorded);
+    recorded.map(|place| place.to_string_lossy().into_owned()).collect()
+}
+
+/// Returns true if the error means that what is there is not as it was written.
+fn is_broken(error: &RunError) -> bool {
+    error.is_damage() || matches!(error, RunError::NotMedia { .. })
+}
+
+fn write(operator: &dyn Operator, found: &[(String, Found)]) {
+    if !found.is_empty() {
+        warn(operator, with_catalog(operator, |catalog| write_to(catalog, found)));
+    }
+}
+
+/// Writes each set once: damage comes before absence.
+fn write_to(catalog: &mut Catalog, found: &[(String, Found)]) -> Result<(), RunError> {
+    let (user, at_ms) = (user(), now_ms());
+    let mut written = BTreeSet::new();
+    for wanted in [Found::Damaged, Found::Absent, Found::Whole] {
+        for (subject, _) in found.iter().filter(|(_, found)| *found == wanted) {
+            if !written.insert(subject) {
+                continue;
+            }
+            if wanted == Found::Absent {
+                catalog.record_absent(subject, &user, at_ms)?;
+                continue;
+            }
+            let findings = u64::from(wanted == Found::Damaged);
+            let kind = CheckedKind::Backup;
+            let check = Check { kind, subject, findings, facts: None, user: &user, at_ms };
+            catalog.record_check(&check)?;
+        }
+    }
+    Ok(())
+}
