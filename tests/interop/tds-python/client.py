@@ -44,21 +44,73 @@ class Work:
         self.refusals()
         self.results()
         self.cancel()
+        self.permissions()
         if self.driver.log_backups:
             self.log_backups()
         self.connection.close()
 
+    def alone(self, text):
+        """Runs what a transaction, which drivers begin by themselves, may not have in it."""
+        cursor = self.connection.cursor()
+        cursor.execute(f"IF @@TRANCOUNT > 0 COMMIT; {text}")
+        while cursor.nextset():
+            pass
+
+    def permissions(self):
+        """A reader who cannot write, and an owner of one database who cannot see another."""
+        shelf = f"shelf_{self.suffix}"
+        reader, owner = f"reader_{self.suffix}", f"owner_{self.suffix}"
+        private = f"private_{self.suffix}"
+        self.alone(f"CREATE DATABASE {shelf}")
+        self.alone(f"USE {shelf}; CREATE TABLE book (id int); INSERT book VALUES (1); USE app")
+        self.alone(f"CREATE TABLE {private} (id int)")
+        for name in (reader, owner):
+            self.alone(f"CREATE LOGIN {name} WITH PASSWORD = '{PASSWORD}'")
+            self.alone(f"USE {shelf}; CREATE USER {name}; USE app")
+        self.alone(
+            f"USE {shelf}; ALTER ROLE db_datareader ADD MEMBER {reader};"
+            f" ALTER ROLE db_owner ADD MEMBER {owner}; USE app"
+        )
+        sa, driver = self.connection, self.driver
+        self.driver = driver.of(reader, shelf)
+        self.connection = self.driver.connect(PASSWORD)
+        same(one(self.connection.cursor(), "SELECT MAX(id) FROM book"), 1, "rows of the reader")
+        mark = self.driver.mark
+        for statement in (f"INSERT book VALUES ({mark})", f"UPDATE book SET id = {mark}"):
+            self.refused(229, statement, 2)
+        self.refused(229, "DELETE book")
+        self.refused(229, "EXEC ('DELETE book')")
+        self.refused(262, "CREATE TABLE mine (id int)")
+        self.refused(15247, f"ALTER ROLE db_owner ADD MEMBER {reader}")
+        self.refused(916, f"SELECT id FROM app.dbo.{private}")
+        self.connection.close()
+        self.driver = driver.of(owner, shelf)
+        self.connection = self.driver.connect(PASSWORD)
+        self.alone("CREATE TABLE mine (id int); INSERT mine VALUES (5); INSERT book VALUES (2)")
+        self.alone(f"GRANT INSERT ON book TO {reader}")
+        same(one(self.connection.cursor(), "SELECT COUNT(*) FROM book"), 2, "rows of the owner")
+        self.refused(916, f"SELECT id FROM app.dbo.{private}")
+        self.refused(916, "USE app")
+        self.refused(262, "RESTORE HEADERONLY FROM DISK = 'x.bak'")
+        self.refused(15247, "CREATE LOGIN another WITH PASSWORD = 'a password'")
+        self.connection.close()
+        try:
+            driver.of(owner, "app").connect(PASSWORD)
+        except Exception as error:
+            # Drivers give one of the two errors, with its number or its text alone.
+            known = ("4060", "18456", "Cannot open database", "Login failed")
+            assert any(part in repr(error) for part in known), repr(error)
+        else:
+            raise AssertionError("the owner of another database came in")
+        self.driver, self.connection = driver, sa
+        self.alone(f"DROP DATABASE {shelf}; DROP TABLE {private}")
+        for name in (reader, owner):
+            self.alone(f"DROP LOGIN {name}")
+
     def log_backups(self):
         """A full backup and log backups, restored to a state between two of them."""
         name = f"log_{self.suffix}"
-
-        def run(text):
-            cursor = self.connection.cursor()
-            # Drivers begin a transaction by themselves; these statements are refused in one.
-            cursor.execute(f"IF @@TRANCOUNT > 0 COMMIT; {text}")
-            while cursor.nextset():
-                pass
-
+        run = self.alone
         run(f"CREATE DATABASE {name}")
         run(f"ALTER DATABASE {name} SET RECOVERY FULL")
         run(f"CREATE TABLE {name}.dbo.t (n int)")

@@ -1,5 +1,6 @@
 """Python's drivers of SQL Server: what each calls the same thing."""
 
+import copy
 import glob
 import os
 import threading
@@ -24,8 +25,16 @@ class Driver:
     endless = ("DECLARE @i bigint = 0; WHILE 1 = 1 SET @i += 1", "WAITFOR DELAY '00:01:00'")
     """Statements to cancel."""
 
+    user, database = "sa", DATABASE
+
     def __init__(self, port, mode, certificate):
         self.port, self.mode, self.certificate = int(port), mode, certificate
+
+    def of(self, user, database):
+        """The same driver for another login and its database."""
+        other = copy.copy(self)
+        other.user, other.database = user, database
+        return other
 
     def connect(self, password, certificate=None):
         """A connection; with another certificate than the one to trust, if one is given."""
@@ -94,8 +103,8 @@ class Pytds(Driver):
         # password: on a busy machine the name would be locked.
         return pytds.connect(
             HOST,
-            DATABASE,
-            "sa",
+            self.database,
+            self.user,
             password,
             port=self.port,
             timeout=SECONDS,
@@ -167,9 +176,9 @@ class Pymssql(Driver):
         return pymssql.connect(
             server=HOST,
             port=str(self.port),
-            user="sa",
+            user=self.user,
             password=password,
-            database=DATABASE,
+            database=self.database,
             timeout=SECONDS,
             login_timeout=SECONDS,
             encryption={"off": "off", "login": "request", "on": "require"}[self.mode],
@@ -218,7 +227,8 @@ def odbc_string(driver, password, certificate):
     encrypt = {"off": "no", "on": "yes", "strict": "strict"}[driver.mode]
     # Only `strict` uses ServerCertificate; otherwise OpenSSL's own store is used.
     os.environ["SSL_CERT_FILE"] = str(certificate or driver.certificate)
-    text = f"SERVER={HOST},{driver.port};DATABASE={DATABASE};UID=sa;PWD={{{password}}};"
+    text = f"SERVER={HOST},{driver.port};DATABASE={driver.database};UID={driver.user};"
+    text += f"PWD={{{password}}};"
     if driver.mode == "off":
         return text + f"Encrypt={encrypt};TrustServerCertificate=yes;"
     return text + f"Encrypt={encrypt};ServerCertificate={certificate or driver.certificate};"
@@ -232,9 +242,14 @@ class MssqlPython(Driver):
     texts = {
         102: "Incorrect syntax near",
         208: "Invalid object name",
+        229: "permission was denied on the object",
+        262: "permission denied in database",
         547: "CHECK constraint",
+        916: "is not able to access the database",
         2627: "Violation of PRIMARY KEY constraint",
+        4060: "Cannot open database",
         8134: "Divide by zero",
+        15247: "User does not have permission to perform this action",
         18456: "Login failed for user",
     }
 

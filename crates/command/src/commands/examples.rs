@@ -471,7 +471,7 @@ const OTHERS: &[Entry] = &[
     ),
     entry(
         "serve login remove",
-        &[("Remove a login", "tdekit serve login remove sa")],
+        &[("Remove a login", "tdekit serve login remove ann")],
         &["serve login list"],
     ),
     entry(

@@ -52,7 +52,25 @@ pub enum EndpointError {
         /// The fault, in words.
         reason: String,
     },
-    /// A login cannot be made or does not exist.
+    /// No login has this name.
+    #[error("login {name:?}: there is none of this name")]
+    NoLogin {
+        /// The name.
+        name: String,
+    },
+    /// A login of this name is there already.
+    #[error("login {name:?}: there is one of this name already")]
+    LoginExists {
+        /// The name.
+        name: String,
+    },
+    /// The last member of sysadmin cannot go.
+    #[error("login {name:?}: it is the last member of sysadmin; make another one first")]
+    LastSysadmin {
+        /// Its name.
+        name: String,
+    },
+    /// A login has an invalid name or password.
     #[error("login {name:?}: {reason}")]
     Login {
         /// Its name.
@@ -96,7 +114,10 @@ impl EndpointError {
             Self::File { .. } | Self::System { .. } => Kind::Io,
             Self::Identity { .. } => Kind::Key,
             Self::Logins { .. } => Kind::Damaged,
-            Self::Login { .. } => Kind::Usage,
+            Self::Login { .. }
+            | Self::NoLogin { .. }
+            | Self::LoginExists { .. }
+            | Self::LastSysadmin { .. } => Kind::Usage,
             Self::Tls { .. } | Self::Crypto(_) => Kind::Refused,
         }
     }

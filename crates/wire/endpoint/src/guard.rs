@@ -4,13 +4,14 @@ use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use tdekit_key_crypto::password::PasswordParams;
 use tdekit_key_crypto::{SecretBytes, hmac_sha256, verify_hmac_sha256};
 
 use crate::answer::lock;
 use crate::error::EndpointError;
+use crate::login_file::Stamp;
 use crate::logins::{Entry, Logins};
 
 /// Number of consecutive wrong passwords after which a name is locked for an address.
@@ -34,7 +35,7 @@ pub(crate) struct Guard {
 
 struct State {
     logins: Logins,
-    modified: Option<SystemTime>,
+    modified: Option<Stamp>,
     /// Failures by name and address: a guesser, or a client with an old password, locks out no
     /// other address.
     failures: HashMap<(String, IpAddr), Failures>,
@@ -69,8 +70,9 @@ impl Failures {
 
 impl Guard {
     pub(crate) fn new(path: PathBuf) -> Result<Self, EndpointError> {
+        // The stamp first: what is written in between is read again.
+        let modified = Stamp::of(&path);
         let logins = Logins::open(&path)?;
-        let modified = modified(&path);
         Ok(Guard {
             path,
             state: Mutex::new(State {
@@ -168,7 +170,7 @@ impl Guard {
 impl State {
     /// Reads the list again if it has been written.
     fn refresh(&mut self, path: &std::path::Path) -> Result<(), EndpointError> {
-        let now = modified(path);
+        let now = Stamp::of(path);
         if now != self.modified {
             self.logins = Logins::open(path)?;
             self.modified = now;
@@ -217,10 +219,6 @@ impl State {
         failures.count = failures.count.saturating_add(1);
         failures.last = now;
     }
-}
-
-fn modified(path: &std::path::Path) -> Option<SystemTime> {
-    std::fs::metadata(path).and_then(|facts| facts.modified()).ok()
 }
 
 #[cfg(test)]
@@ -306,8 +304,42 @@ mod tests {
         let mut logins = Logins::open(&path).unwrap();
         assert!(logins.set("", "long enough").is_err());
         assert!(logins.set("sa", "short").is_err());
-        assert!(logins.remove("sa").is_err());
+        assert!(matches!(logins.remove("sa"), Err(EndpointError::NoLogin { .. })));
         std::fs::write(&path, b"{}").unwrap();
         assert!(matches!(Logins::open(&path), Err(EndpointError::Logins { .. })));
+    }
+    #[test]
+    fn a_list_without_roles_has_sysadmins_only_and_keeps_one() {
+        let (dir, guard) = guard();
+        let text = std::fs::read_to_string(&guard.path).unwrap();
+        let mut old: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let entry = old["logins"][0].as_object_mut().unwrap();
+        assert!(entry.remove("sid").is_some() && entry.remove("sysadmin").is_some());
+        let path = dir.path().join("old.json");
+        std::fs::write(&path, serde_json::to_vec(&old).unwrap()).unwrap();
+        assert!(matches!(Logins::open(&path), Err(EndpointError::Logins { .. })));
+        old["version"] = 1.into();
+        std::fs::write(&path, serde_json::to_vec(&old).unwrap()).unwrap();
+        let mut logins = Logins::open(&path).unwrap();
+        let sa = logins.named("SA").unwrap();
+        assert!(sa.sysadmin && sa.sid.len() == 32);
+        assert_eq!(Logins::open(&path).unwrap().named("sa").unwrap(), sa);
+        assert!(matches!(logins.remove("sa"), Err(EndpointError::LastSysadmin { .. })));
+        let demoted = logins.set_sysadmin("sa", false);
+        assert!(matches!(demoted, Err(EndpointError::LastSysadmin { .. })));
+        logins.add("ann", "battery staple", false).unwrap();
+        assert!(matches!(
+            logins.add("ANN", "battery staple", true),
+            Err(EndpointError::LoginExists { .. })
+        ));
+        assert!(logins.remove("sa").is_err());
+        let ann = logins.named("ann").unwrap();
+        logins.set("ann", "correct horse").unwrap();
+        assert_eq!(logins.named("ann").unwrap(), ann, "a new password changes no rights");
+        logins.set_sysadmin("ann", true).unwrap();
+        logins.remove("sa").unwrap();
+        logins.add("sa", "correct horse", false).unwrap();
+        let again = Logins::open(&path).unwrap().named("sa").unwrap();
+        assert!(!again.sysadmin && again.sid != sa.sid);
     }
 }

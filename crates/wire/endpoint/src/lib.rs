@@ -15,6 +15,7 @@ mod error;
 mod guard;
 mod handshake;
 mod login;
+mod login_file;
 mod logins;
 mod pool;
 mod prepared;
@@ -28,7 +29,8 @@ mod tls;
 
 pub use config::{Config, Limits, Mode};
 pub use error::EndpointError;
-pub use logins::Logins;
+pub use login_file::LoginFile;
+pub use logins::{LoginFacts, Logins};
 pub use server::Endpoint;
 pub use sessions::{ConnectionFacts, Sessions, Touches};
 pub use tls::{IdentityFiles, ensure_own_identity};

@@ -11,9 +11,11 @@ use tdekit_key_crypto::{hmac_sha256, random_bytes, verify_hmac_sha256};
 use crate::error::EndpointError;
 use crate::tls::{refuse_foreign, write_private};
 
-/// Version of the file format.
-const VERSION: u32 = 1;
+/// Version of the file format. Version 1 has neither `sid` nor `sysadmin`: each of its logins is a
+/// member of sysadmin.
+const VERSION: u32 = 2;
 const KEY_BYTES: usize = 32;
+const SID_BYTES: usize = 16;
 /// Maximum length of a name, in characters.
 const MAX_NAME_CHARS: usize = 128;
 /// Minimum length of a new password.
@@ -33,9 +35,26 @@ struct File {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Entry {
     name: String,
+    /// Identifier, in hex: a login that is made again under the same name has another one.
+    #[serde(default)]
+    sid: String,
+    /// Not None once the list is read.
+    #[serde(default)]
+    sysadmin: Option<bool>,
     params: [u8; PARAMS_LEN],
     salt: [u8; SALT_LEN],
     verifier: [u8; 32],
+}
+
+/// A login's name and rights.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoginFacts {
+    /// Its name.
+    pub name: String,
+    /// Its identifier, in hex.
+    pub sid: String,
+    /// True for a member of sysadmin.
+    pub sysadmin: bool,
 }
 
 /// The list of logins of an endpoint.
@@ -62,14 +81,23 @@ impl Logins {
             }
         };
         let damaged = |reason: String| EndpointError::Logins { path: path.to_owned(), reason };
-        let file: File =
+        let mut file: File =
             serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
-        if file.version != VERSION {
+        if !(1..=VERSION).contains(&file.version) {
             return Err(damaged(format!("version {} is not known", file.version)));
         }
         for entry in &file.logins {
             PasswordParams::from_bytes(&entry.params)
                 .map_err(|error| damaged(error.to_string()))?;
+        }
+        for entry in &mut file.logins {
+            match file.version {
+                1 => (entry.sid, entry.sysadmin) = (first_sid(&entry.name), Some(true)),
+                _ if entry.sid.is_empty() || entry.sysadmin.is_none() => {
+                    return Err(damaged(format!("{} has no identifier or no role", entry.name)));
+                }
+                _ => {}
+            }
         }
         Ok(Logins { path: path.to_owned(), entries: file.logins })
     }
@@ -79,50 +107,101 @@ impl Logins {
         self.entries.iter().map(|entry| entry.name.as_str()).collect()
     }
 
-    /// Adds a login, or sets the password of an existing one, and writes the list.
+    /// Returns the logins, by name.
+    pub fn facts(&self) -> Vec<LoginFacts> {
+        self.entries.iter().map(Entry::facts).collect()
+    }
+
+    /// Returns the login of this name, ignoring case.
+    pub fn named(&self, name: &str) -> Option<LoginFacts> {
+        self.find(name).map(Entry::facts)
+    }
+
+    /// Adds a member of sysadmin, or sets the password of an existing login, and writes the list.
     ///
     /// # Errors
     /// [`EndpointError::Login`] for an invalid name or password; [`EndpointError::File`].
     pub fn set(&mut self, name: &str, password: &str) -> Result<(), EndpointError> {
-        let wrong = |reason| Err(EndpointError::Login { name: name.to_owned(), reason });
-        let chars = name.chars().count();
-        if chars == 0 || chars > MAX_NAME_CHARS || name.chars().any(char::is_control) {
-            return wrong("a name has 1 to 128 characters and no control characters");
+        match self.find(name).is_some() {
+            true => self.set_password(name, password),
+            false => self.add(name, password, true),
         }
-        if password.chars().count() < MIN_PASSWORD_CHARS {
-            return wrong("a password has 8 characters at least");
+    }
+
+    /// Adds a login and writes the list.
+    ///
+    /// # Errors
+    /// [`EndpointError::LoginExists`]; [`EndpointError::Login`] for an invalid name or password;
+    /// [`EndpointError::File`].
+    pub fn add(&mut self, name: &str, password: &str, sysadmin: bool) -> Result<(), EndpointError> {
+        check(name, password)?;
+        if self.find(name).is_some() {
+            return Err(EndpointError::LoginExists { name: name.to_owned() });
         }
-        if password.encode_utf16().count() > MAX_PASSWORD_UNITS {
-            return wrong("a password has 128 characters at most");
+        let made = Entry::new(name, password, PasswordParams::default())?;
+        self.entries.push(Entry { sysadmin: Some(sysadmin), ..made });
+        self.write()
+    }
+
+    /// Sets the password of a login, which takes the name as it is written here, and writes the
+    /// list.
+    ///
+    /// # Errors
+    /// [`EndpointError::NoLogin`]; [`EndpointError::Login`] for an invalid password;
+    /// [`EndpointError::File`].
+    pub fn set_password(&mut self, name: &str, password: &str) -> Result<(), EndpointError> {
+        check(name, password)?;
+        let made = Entry::new(name, password, PasswordParams::default())?;
+        let place = self.place(name)?;
+        *place = Entry { sid: place.sid.clone(), sysadmin: place.sysadmin, ..made };
+        self.write()
+    }
+
+    /// Makes a login a member of sysadmin, or takes it out, and writes the list.
+    ///
+    /// # Errors
+    /// [`EndpointError::NoLogin`], [`EndpointError::LastSysadmin`], [`EndpointError::File`].
+    pub fn set_sysadmin(&mut self, name: &str, sysadmin: bool) -> Result<(), EndpointError> {
+        if !sysadmin {
+            self.keep_a_sysadmin(name)?;
         }
-        let entry = Entry::new(name, password, PasswordParams::default())?;
-        match self.entries.iter_mut().find(|each| same(&each.name, name)) {
-            Some(place) => *place = entry,
-            None => self.entries.push(entry),
-        }
-        self.entries.sort_by(|a, b| a.name.cmp(&b.name));
+        self.place(name)?.sysadmin = Some(sysadmin);
         self.write()
     }
 
     /// Removes a login and writes the list.
     ///
     /// # Errors
-    /// [`EndpointError::Login`] if there is none of this name; [`EndpointError::File`].
+    /// [`EndpointError::NoLogin`], [`EndpointError::LastSysadmin`], [`EndpointError::File`].
     pub fn remove(&mut self, name: &str) -> Result<(), EndpointError> {
-        let before = self.entries.len();
+        self.place(name)?;
+        self.keep_a_sysadmin(name)?;
         self.entries.retain(|entry| !same(&entry.name, name));
-        if self.entries.len() == before {
-            let reason = "there is none of this name";
-            return Err(EndpointError::Login { name: name.to_owned(), reason });
-        }
         self.write()
+    }
+
+    fn place(&mut self, name: &str) -> Result<&mut Entry, EndpointError> {
+        let found = self.entries.iter_mut().find(|entry| same(&entry.name, name));
+        found.ok_or_else(|| EndpointError::NoLogin { name: name.to_owned() })
+    }
+
+    /// Fails if nobody but this login is a member of sysadmin: nobody could make another one.
+    fn keep_a_sysadmin(&self, name: &str) -> Result<(), EndpointError> {
+        let others = || self.entries.iter().any(|own| own.is_sysadmin() && !same(&own.name, name));
+        match self.find(name) {
+            Some(own) if own.is_sysadmin() && !others() => {
+                Err(EndpointError::LastSysadmin { name: own.name.clone() })
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| same(&entry.name, name))
     }
 
-    fn write(&self) -> Result<(), EndpointError> {
+    fn write(&mut self) -> Result<(), EndpointError> {
+        self.entries.sort_by(|a, b| a.name.cmp(&b.name));
         let file = File { version: VERSION, logins: self.entries.clone() };
         let bytes = serde_json::to_vec_pretty(&file).map_err(|error| EndpointError::Logins {
             path: self.path.clone(),
@@ -137,17 +216,53 @@ pub(crate) fn same(one: &str, other: &str) -> bool {
     one == other || one.to_lowercase() == other.to_lowercase()
 }
 
+fn check(name: &str, password: &str) -> Result<(), EndpointError> {
+    let wrong = |reason| Err(EndpointError::Login { name: name.to_owned(), reason });
+    let chars = name.chars().count();
+    if chars == 0 || chars > MAX_NAME_CHARS || name.chars().any(char::is_control) {
+        return wrong("a name has 1 to 128 characters and no control characters");
+    }
+    if password.chars().count() < MIN_PASSWORD_CHARS {
+        return wrong("a password has 8 characters at least");
+    }
+    if password.encode_utf16().count() > MAX_PASSWORD_UNITS {
+        return wrong("a password has 128 characters at most");
+    }
+    Ok(())
+}
+
+/// The identifier of a login of an earlier version's list: the same each time that list is read.
+fn first_sid(name: &str) -> String {
+    let digest = hmac_sha256(b"tdekit login sid 1", &[name.to_lowercase().as_bytes()]);
+    hex_of(&digest[..SID_BYTES])
+}
+
+fn hex_of(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 impl Entry {
+    fn facts(&self) -> LoginFacts {
+        let sysadmin = self.is_sysadmin();
+        LoginFacts { name: self.name.clone(), sid: self.sid.clone(), sysadmin }
+    }
+
+    fn is_sysadmin(&self) -> bool {
+        self.sysadmin == Some(true)
+    }
+
     pub(crate) fn new(
         name: &str,
         password: &str,
         params: PasswordParams,
     ) -> Result<Entry, EndpointError> {
-        let mut salt = [0; SALT_LEN];
+        let (mut salt, mut sid) = ([0; SALT_LEN], [0; SID_BYTES]);
         random_bytes(&mut salt)?;
+        random_bytes(&mut sid)?;
         let key = derive_key(password.as_bytes(), &salt, params, KEY_BYTES)?;
         let verifier = hmac_sha256(key.expose(), &[LABEL]);
-        Ok(Entry { name: name.to_owned(), params: params.to_bytes(), salt, verifier })
+        let (name, sid, params) = (name.to_owned(), hex_of(&sid), params.to_bytes());
+        Ok(Entry { name, sid, sysadmin: Some(false), params, salt, verifier })
     }
 
     /// Returns true if the password is this login's; takes the time of its parameters.

@@ -31,7 +31,7 @@ use super::certificates::warn_of;
 use super::databases::{Databases, Found, is_system};
 use super::keys::Keys;
 use super::steer::steer;
-use super::{fault, files, kept, noted};
+use super::{fault, files, kept, noted, targets};
 
 /// Makes a backup set.
 pub(crate) fn run(
@@ -51,6 +51,7 @@ pub(crate) fn run(
         return Err(ServerError::SimpleRecovery {}.into());
     }
     let places = places(databases.dir(), &wanted.devices)?;
+    targets::refuse_own(databases, &places)?;
     let choice = choice(wanted, out)?;
     let begun = Instant::now();
     let opening = databases.opening(&found.name)?;

@@ -26,7 +26,7 @@ const MASTER: &str = "master.db";
 /// The number of the first database of a user.
 const FIRST_ID: i32 = 5;
 /// Extensions of database files. The first is used for new ones.
-const EXTENSIONS: [&str; 3] = ["db", "sqlite", "sqlite3"];
+pub(crate) const EXTENSIONS: [&str; 3] = ["db", "sqlite", "sqlite3"];
 /// SQL Server's limit on a database's name, in characters.
 const MAX_NAME_CHARS: usize = 123;
 

@@ -13,6 +13,7 @@ mod files;
 mod gate;
 mod kept;
 mod keys;
+mod logins;
 mod media;
 mod noted;
 mod restore;
@@ -23,23 +24,24 @@ mod scripts;
 mod steer;
 mod storage;
 mod switches;
+mod targets;
 #[cfg(test)]
 mod tests;
 mod views;
 
 use std::any::Any;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{Advice, fadvise};
 use tdekit_backup_run::{Operator, RunError, Storage};
 use tdekit_key_store::{PasswordParams, StoreError};
 use tdekit_sqlite_convert::{DatabaseError, FileKind, io_error, register};
-use tdekit_wire_endpoint::Sessions;
+use tdekit_wire_endpoint::{LoginFile, Sessions};
 use tdekit_wire_tds::messages::ServerError;
 use tdekit_wire_tsql::{
-    AlterDatabase, Backup, CertificateBackup, CreateCertificate, Database, EncryptionKey, Error,
-    Host, Progress, Restore, RestoreKind, Rows,
+    AlterDatabase, Backup, CertificateBackup, CreateCertificate, Database, Device, EncryptionKey,
+    Error, Host, Login, Progress, Restore, RestoreKind, Rows,
 };
 
 use self::databases::{Databases, kind};
@@ -52,27 +54,29 @@ pub struct ServeHost {
     keys: Keys,
     encryption: Encryption,
     sessions: Sessions,
+    logins: LoginFile,
     locked: bool,
     storage: Storage,
 }
 
 impl ServeHost {
     /// Serves the databases of the directory `path`, or the single database at `path`, to
-    /// `sessions`.
+    /// `sessions` of the logins in the file `logins`.
     ///
     /// # Errors
     /// `Io` if it does not exist, `DatabaseFile` if the VFS cannot be registered or the file is not
     /// a database, `Store` if the key store's given secret does not open it.
     pub fn new(
         path: &Path,
+        logins: PathBuf,
         operator: Arc<dyn Operator>,
         sessions: Sessions,
     ) -> Result<Self, RunError> {
-        Self::with_cost(path, operator, sessions, PasswordParams::default())
+        Self::with_cost((path, logins), operator, sessions, PasswordParams::default())
     }
 
     fn with_cost(
-        path: &Path,
+        (path, logins): (&Path, PathBuf),
         operator: Arc<dyn Operator>,
         sessions: Sessions,
         cost: PasswordParams,
@@ -94,8 +98,8 @@ impl ServeHost {
             Err(StoreError::NoProvider { .. }) => true,
             Err(failure) => return Err(failure.into()),
         };
-        let storage = Storage::default();
-        Ok(Self { databases, keys, encryption, sessions, locked, storage })
+        let (storage, logins) = (Storage::default(), LoginFile::new(logins));
+        Ok(Self { databases, keys, encryption, sessions, logins, locked, storage })
     }
 
     /// Has `BACKUP TO URL` keep its objects in this way.
@@ -125,6 +129,30 @@ type Result<T, E = Error> = std::result::Result<T, E>;
 impl Host for ServeHost {
     fn databases(&self) -> Result<Vec<Database>> {
         self.databases.all()
+    }
+
+    fn logins(&self) -> Result<Vec<Login>> {
+        logins::all(&self.logins)
+    }
+
+    fn login(&self, name: &str) -> Result<Option<Login>> {
+        logins::named(&self.logins, name)
+    }
+
+    fn create_login(&self, name: &str, password: &str) -> Result<()> {
+        logins::change(&self.logins, |list| list.add(name, password, false))
+    }
+
+    fn alter_login(&self, name: &str, password: &str) -> Result<()> {
+        logins::change(&self.logins, |list| list.set_password(name, password))
+    }
+
+    fn drop_login(&self, name: &str) -> Result<()> {
+        logins::change(&self.logins, |list| list.remove(name))
+    }
+
+    fn set_sysadmin(&self, login: &str, member: bool) -> Result<()> {
+        logins::change(&self.logins, |list| list.set_sysadmin(login, member))
     }
 
     fn kill(&self, spid: u16) -> Result<bool> {
@@ -264,6 +292,10 @@ impl Host for ServeHost {
 
     fn backup(&self, wanted: &Backup, mut out: Progress<'_>) -> Result<()> {
         backup::run((&self.databases, &self.keys, &self.storage), wanted, &mut out)
+    }
+
+    fn databases_on(&self, devices: &[Device<String>]) -> Result<Vec<String>> {
+        targets::databases_on(self.both(), devices)
     }
 
     fn delete_backup_history(&self, database: &str) -> Result<()> {

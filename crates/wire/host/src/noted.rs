@@ -14,7 +14,7 @@ use tdekit_wire_tsql::{Error, Recovery};
 
 use super::fault;
 
-const SUFFIX: &str = "-tsql";
+pub(crate) const SUFFIX: &str = "-tsql";
 const FIRST_LINE: &str = "tdekit tsql 1";
 /// Longer files are not ours.
 const MAX_LEN: u64 = 4096;

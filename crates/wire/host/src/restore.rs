@@ -43,8 +43,13 @@ pub(crate) fn media(
     wanted: &Restore,
 ) -> Result<(Vec<Place>, Opened), Error> {
     let places = places(databases.dir(), &wanted.devices)?;
-    let opened = open_chain(keys.operator(), &places).map_err(|failure| fault::of_run(&failure))?;
+    let opened = opened(keys, &places)?;
     Ok((places, opened))
+}
+
+/// Opens the media at these places.
+pub(crate) fn opened(keys: &Keys, places: &[Place]) -> Result<Opened, Error> {
+    open_chain(keys.operator(), places).map_err(|failure| fault::of_run(&failure))
 }
 
 /// Returns the set that a statement names: the first one, as in SQL Server, unless FILE is given.

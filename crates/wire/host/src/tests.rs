@@ -128,7 +128,8 @@ impl Operator for Silent {
 
 fn host_at(data: &Path, home: &Path) -> ServeHost {
     let operator = Arc::new(Silent(home.to_owned()));
-    ServeHost::with_cost(data, operator, Sessions::default(), cheap()).unwrap()
+    let logins = super::logins::of_sa(data);
+    ServeHost::with_cost((data, logins), operator, Sessions::default(), cheap()).unwrap()
 }
 
 /// Runs a verb whose messages do not matter.

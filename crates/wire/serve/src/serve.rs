@@ -15,7 +15,7 @@ use tdekit_key_store::{
 };
 use tdekit_serve_host::ServeHost;
 use tdekit_wire_endpoint::{
-    Config, Endpoint, EndpointError, IdentityFiles, Limits, Logins, Mode, Sessions,
+    Config, Endpoint, EndpointError, IdentityFiles, Limits, LoginFile, Logins, Mode, Sessions,
     ensure_own_identity,
 };
 use tdekit_wire_tds::{Engine, memory};
@@ -46,19 +46,24 @@ pub(crate) fn run(args: &ServeArgs, global: &GlobalArgs) -> Result<(), ServeErro
 }
 
 fn login(command: &LoginCommand, dir: &Path) -> Result<(), ServeError> {
-    let mut logins = open_logins(dir)?;
+    let logins = open_logins(dir)?;
+    let file = LoginFile::new(dir.join(LOGINS_FILE));
     match command {
         LoginCommand::Add(args) => {
             let password = login_password(args)?;
             let text = std::str::from_utf8(password.expose())
                 .map_err(|_| ServeError::usage("the password is not UTF-8"))?;
-            Ok(logins.set(&args.name, text)?)
+            Ok(file.change(|logins| logins.set(&args.name, text))?)
         }
         LoginCommand::List { json: true } => Ok(output::json(&logins.names())?),
         LoginCommand::List { json: false } => {
             Ok(logins.names().into_iter().try_for_each(output::line)?)
         }
-        LoginCommand::Remove { name } => Ok(logins.remove(name)?),
+        // No directory is made for a list that is not there.
+        LoginCommand::Remove { name } if logins.named(name).is_none() => {
+            Err(EndpointError::NoLogin { name: name.clone() }.into())
+        }
+        LoginCommand::Remove { name } => Ok(file.change(|logins| logins.remove(name))?),
     }
 }
 
@@ -105,7 +110,7 @@ fn run_endpoint(
     })?;
     limit_memory(args)?;
     let sessions = Sessions::default();
-    let (engine, host) = engine(args, path, global, sessions.clone())?;
+    let (engine, host) = engine(args, (path, dir), global, sessions.clone())?;
     let config = Config {
         listen: args.listen,
         mode: mode(args.encrypt),
@@ -135,14 +140,15 @@ fn run_endpoint(
 }
 
 /// Returns the engine that runs requests on the databases of `path`, a directory or one file.
-/// `sessions` are those of the endpoint.
+/// `sessions` are those of the endpoint, whose files are in `dir`.
 fn engine(
     args: &ServeArgs,
-    path: &Path,
+    (path, dir): (&Path, &Path),
     global: &GlobalArgs,
     sessions: Sessions,
 ) -> Result<(Arc<dyn Engine>, Arc<ServeHost>), ServeError> {
-    let host = ServeHost::new(path, Arc::new(global.clone()), sessions);
+    let logins = dir.join(LOGINS_FILE);
+    let host = ServeHost::new(path, logins, Arc::new(global.clone()), sessions);
     let host = host.map_err(ConsoleError::from)?.keeping(args.storage.storage());
     let host = Arc::new(host);
     if host.is_locked() {

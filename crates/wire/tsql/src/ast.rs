@@ -1,5 +1,6 @@
 //! The parser's output for a batch: statements with their lines.
 
+pub(crate) mod principal;
 pub(crate) mod walk;
 
 use tdekit_wire_tds::SqlType;
@@ -634,6 +635,7 @@ pub(crate) enum Action {
         options: Vec<String>,
     },
     Security(Security),
+    Principals(Box<principal::Principals>),
     Checkpoint,
     /// KILL, and the session.
     Kill(i64),

@@ -29,6 +29,17 @@ pub struct Database {
     pub recovery: Recovery,
 }
 
+/// A login of the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Login {
+    /// Its name.
+    pub name: String,
+    /// Its identifier, by which users of databases belong to it. Not empty.
+    pub sid: Vec<u8>,
+    /// True for a member of the server role sysadmin, who may do everything.
+    pub sysadmin: bool,
+}
+
 /// The recovery models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Recovery {
@@ -289,6 +300,57 @@ pub trait Host: Send + Sync {
     /// If they cannot be listed.
     fn databases(&self) -> Result<Vec<Database>>;
 
+    /// Returns every login.
+    ///
+    /// # Errors
+    /// If they cannot be listed.
+    fn logins(&self) -> Result<Vec<Login>>;
+
+    /// Returns the login of this name, ignoring case. Called for each request.
+    ///
+    /// # Errors
+    /// If they cannot be listed.
+    fn login(&self, name: &str) -> Result<Option<Login>> {
+        let lower = name.to_lowercase();
+        Ok(self.logins()?.into_iter().find(|known| known.name.to_lowercase() == lower))
+    }
+
+    /// `CREATE LOGIN`: a login that is not a member of sysadmin.
+    ///
+    /// # Errors
+    /// 15025 if it exists already, 15116 for a password that is too short or too long.
+    fn create_login(&self, name: &str, password: &str) -> Result<()> {
+        let _ = (name, password);
+        not_here("CREATE LOGIN")
+    }
+
+    /// `ALTER LOGIN .. WITH PASSWORD`.
+    ///
+    /// # Errors
+    /// 15007 if it does not exist.
+    fn alter_login(&self, name: &str, password: &str) -> Result<()> {
+        let _ = (name, password);
+        not_here("ALTER LOGIN")
+    }
+
+    /// `DROP LOGIN`.
+    ///
+    /// # Errors
+    /// 15007 if it does not exist, 15174 for the last sysadmin.
+    fn drop_login(&self, name: &str) -> Result<()> {
+        let _ = name;
+        not_here("DROP LOGIN")
+    }
+
+    /// `ALTER SERVER ROLE sysadmin ADD MEMBER` and `DROP MEMBER`.
+    ///
+    /// # Errors
+    /// 15007 if it does not exist, 15174 for the last sysadmin.
+    fn set_sysadmin(&self, login: &str, member: bool) -> Result<()> {
+        let _ = (login, member);
+        not_here("ALTER SERVER ROLE")
+    }
+
     /// Opens a connection without a file, to which databases are then ATTACHed by their
     /// [`Database::uri`].
     ///
@@ -507,6 +569,16 @@ pub trait Host: Send + Sync {
     /// 3095, 3013 and the like.
     fn backup(&self, backup: &Backup, out: Progress<'_>) -> Result<()> {
         let _ = (backup, out);
+        not_here("BACKUP DATABASE")
+    }
+
+    /// Returns the names of the databases whose backup sets are on these devices. A device that is
+    /// not there has none.
+    ///
+    /// # Errors
+    /// If a device is there and its sets cannot be read.
+    fn databases_on(&self, devices: &[Device<String>]) -> Result<Vec<String>> {
+        let _ = devices;
         not_here("BACKUP DATABASE")
     }
 

@@ -4,3 +4,11 @@
 pub(crate) fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\"").replace('\0', ""))
 }
+
+/// Splits `dbo.t` into schema and name.
+pub(crate) fn schema_and_name(stored: &str) -> (String, String) {
+    match stored.split_once('.') {
+        Some((schema, name)) => (schema.to_owned(), name.to_owned()),
+        None => ("dbo".to_owned(), stored.to_owned()),
+    }
+}

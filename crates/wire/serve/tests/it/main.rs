@@ -20,4 +20,5 @@ mod serve_documents;
 mod serve_exclusive;
 mod serve_log_backups;
 mod serve_memory;
+mod serve_permissions;
 mod serve_rotate;

@@ -5,11 +5,13 @@
 //! ([`SessionError`]). [`Told`] has the messages that are not errors.
 
 mod error;
+mod permission;
 mod server;
 mod session;
 mod statement;
 mod told;
 
+pub use permission::PermissionError;
 pub use server::ServerError;
 pub use session::SessionError;
 pub use statement::{Error, Rule};

@@ -97,7 +97,9 @@ impl Binder<'_> {
     fn note_lookup(&mut self, function: &Function, args: &[Scalar]) {
         let Some(looked) = function.looks_up().filter(|_| !args.is_empty()) else { return };
         let look_up = self.needs.looks_up.get_or_insert_default();
-        if looked == Looked::Lists {
+        look_up.principals |= looked == Looked::Principals || function.name == "HAS_PERMS_BY_NAME";
+        look_up.access |= matches!(function.name, "HAS_DBACCESS" | "HAS_PERMS_BY_NAME");
+        if looked != Looked::Objects {
             return;
         }
         match args.first() {

@@ -6,11 +6,14 @@ use tdekit_wire_tds::Column;
 
 use super::query::BoundQuery;
 use super::{Binder, Scope};
-use crate::ast::{Delete, Expr, Insert, Item, Name, Select, SetTarget, Source, TableRef, Update};
+use crate::ast::{
+    Delete, Expr, Insert, Item, Name, Select, SetItem, SetTarget, Source, TableRef, Update,
+};
 use crate::error::{Error, Result};
 use crate::functions::typing::{assign, common_of, convert};
+use crate::plan::access::Right;
 use crate::plan::change::{self as plan, Chosen, Inserted, Statement, Target};
-use crate::plan::relation::Limit;
+use crate::plan::relation::{Limit, Relation};
 use crate::plan::scalar::{Node, Scalar};
 use crate::plan::table::{Filled, Table, TableColumn, TableKind};
 use crate::plan::{Alias, ColumnRef};
@@ -30,8 +33,8 @@ pub(crate) struct Change {
 const DEFAULT_PLACES: usize = 1 << 20;
 
 impl Binder<'_> {
-    pub(super) fn target(&mut self, name: &Name) -> Result<Arc<Table>> {
-        let table = self.find_table(name)?;
+    pub(super) fn target(&mut self, name: &Name, rights: &[Right]) -> Result<Arc<Table>> {
+        let table = self.find_table(name, rights)?;
         match &table.kind {
             TableKind::Table => Ok(table),
             TableKind::View(_) => Err(Error::feature("a change through a view")),
@@ -41,7 +44,8 @@ impl Binder<'_> {
 
     pub(crate) fn insert(&mut self, insert: &Insert) -> Result<Change> {
         let with = self.common_tables(&insert.ctes)?;
-        let table = self.target(&insert.target)?;
+        let table =
+            self.target(&insert.target, &rights(Right::Insert, !insert.output.is_empty()))?;
         self.needs.hints = self.needs.hints.and(insert.hints);
         let explicit = self.catalog.identity_insert(&table);
         let identity = table.identity().cloned();
@@ -227,7 +231,10 @@ impl Binder<'_> {
             return Ok(sequential);
         }
         let scopes = std::mem::take(&mut self.scopes);
+        let known = self.needs.access.len();
         let bound = self.scalar(&expr);
+        // the table's owner is that of its sequences
+        self.needs.access.truncate(known);
         self.scopes = scopes;
         assign(bound?, column.ty, &table.full_name(), &column.name)
     }
@@ -258,18 +265,30 @@ impl Binder<'_> {
         Ok((values, columns))
     }
 
+    /// The tables of an UPDATE or DELETE. One that shows nothing of its target's rows does not
+    /// read them.
+    pub(super) fn changed_tables(&mut self, tables: &[TableRef], reads: bool) -> Result<Relation> {
+        let known = self.needs.access.len();
+        let from = self.tables_clause(tables)?;
+        if !reads {
+            self.needs.access.truncate(known);
+        }
+        Ok(from)
+    }
+
     /// The target of an UPDATE or DELETE with FROM: the table that an alias or name stands for.
     pub(crate) fn target_in(
         &mut self,
         target: &Name,
         from: &[TableRef],
+        right: Right,
     ) -> Result<(Arc<Table>, Alias)> {
         let sources = self.scopes.last().into_iter().flat_map(|scope| &scope.sources);
         let alias = sources
             .filter(|source| source.alias.eq_ignore_ascii_case(target.object()))
             .find_map(|source| source.id);
         let real = real_name(from, target).unwrap_or_else(|| target.clone());
-        let table = self.target(&real)?;
+        let table = self.target(&real, &[right])?;
         alias
             .map(|alias| (table, alias))
             .ok_or_else(|| Error::InvalidObject { name: target.text() })
@@ -283,8 +302,8 @@ impl Binder<'_> {
         self.needs.hints = self.needs.hints.and(update.hints);
         let own = [TableRef::Table(update.target.clone(), None, update.hints)];
         let tables: &[TableRef] = if update.from.is_empty() { &own } else { &update.from };
-        let from = self.tables_clause(tables)?;
-        let (table, alias) = self.target_in(&update.target, tables)?;
+        let from = self.changed_tables(tables, update_reads(update))?;
+        let (table, alias) = self.target_in(&update.target, tables, Right::Update)?;
         let mut sets = Vec::new();
         for (target, op, value) in &update.sets {
             let SetTarget::Column(name) = target else {
@@ -342,8 +361,8 @@ impl Binder<'_> {
         self.needs.hints = self.needs.hints.and(delete.hints);
         let own = [TableRef::Table(delete.target.clone(), None, delete.hints)];
         let tables: &[TableRef] = if delete.from.is_empty() { &own } else { &delete.from };
-        let from = self.tables_clause(tables)?;
-        let (table, alias) = self.target_in(&delete.target, tables)?;
+        let from = self.changed_tables(tables, delete_reads(delete))?;
+        let (table, alias) = self.target_in(&delete.target, tables, Right::Delete)?;
         let filter = self.filter(delete.filter.as_ref())?;
         let from = match joined {
             true => Some(Chosen { from, limit: self.change_limit(delete.top.as_ref())? }),
@@ -371,6 +390,31 @@ fn number_default(expr: &mut Expr, table: &Table, column: &TableColumn) -> Resul
         }
     });
     if elsewhere { Err(Error::NextDatabase {}) } else { Ok(()) }
+}
+
+/// Returns true if an UPDATE depends on rows of its target, or shows them.
+pub(super) fn update_reads(update: &Update) -> bool {
+    let column = |part: &Expr| matches!(part, Expr::Column(_)) || part.query().is_some();
+    let reads = |(_, op, value): &SetItem| {
+        op.is_some() || value.as_ref().is_some_and(|value| value.any(&column))
+    };
+    let alone = update.filter.is_none()
+        && update.from.is_empty()
+        && update.output.is_empty()
+        && update.ctes.is_empty();
+    !alone || update.sets.iter().any(reads)
+}
+
+fn delete_reads(delete: &Delete) -> bool {
+    delete.filter.is_some()
+        || !delete.from.is_empty()
+        || !delete.output.is_empty()
+        || !delete.ctes.is_empty()
+}
+
+/// What a change needs of its target, and SELECT if it shows rows of it.
+fn rights(right: Right, shows: bool) -> Vec<Right> {
+    if shows { vec![right, Right::Select] } else { vec![right] }
 }
 
 /// The next row version, for a column of a table.

@@ -9,6 +9,7 @@ use crate::ast::{Expr, Name};
 use crate::error::{Error, Result};
 use crate::functions::typing::{binary, branches, convert, folded, unary};
 use crate::plan::ColumnRef;
+use crate::plan::access::{Access, Right};
 use crate::plan::scalar::{Node, Scalar};
 use crate::value::decimal::Dec;
 use crate::value::{explicit, is_text, text, type_name};
@@ -110,6 +111,12 @@ impl Binder<'_> {
         if !self.needs.sequences.contains(&sequence) {
             self.needs.sequences.push(sequence.clone());
         }
+        self.needs.access.push(Access {
+            database: sequence.database.clone(),
+            object: sequence.name.clone(),
+            right: Right::Update,
+            within: self.context.clone(),
+        });
         Ok(Scalar::new(sequence.ty, false, Node::Next(sequence, place)))
     }
 

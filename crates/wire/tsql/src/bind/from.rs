@@ -9,6 +9,7 @@ use super::{Binder, Offered, SourceScope};
 use crate::ast::{Action, Expr, Hints, JoinKind, Kind, Name, Query, TableRef};
 use crate::error::{Error, Result};
 use crate::functions::typing::{common_of, fitted};
+use crate::plan::access::{Access, Right};
 use crate::plan::relation::{Join, Relation};
 use crate::plan::scalar::{Node, Scalar};
 use crate::plan::table::{Table, TableColumn, TableKind};
@@ -210,7 +211,7 @@ impl Binder<'_> {
                 return self.cte_reference(&cte, alias.unwrap_or(name.object()));
             }
         }
-        let table = self.find_table(name)?;
+        let table = self.find_table(name, &[Right::Select])?;
         let shown = alias.unwrap_or(name.object()).to_owned();
         let full = if alias.is_none() { Some(name.clone()) } else { None };
         match &table.kind {
@@ -270,8 +271,9 @@ impl Binder<'_> {
         }
     }
 
-    /// Returns the table of this name; table variables are included.
-    pub(crate) fn find_table(&mut self, name: &Name) -> Result<Arc<Table>> {
+    /// Returns the table of this name, which the statement may use in these ways; table variables
+    /// are included.
+    pub(crate) fn find_table(&mut self, name: &Name, rights: &[Right]) -> Result<Arc<Table>> {
         let mut wanted = name.clone();
         if name.object().starts_with('@') {
             let found = self.variables.tables.get(&name.object().to_lowercase());
@@ -286,7 +288,13 @@ impl Binder<'_> {
             let schema = name.part(1).unwrap_or_default().to_owned();
             wanted = Name(vec![context.clone(), schema, name.object().to_owned()]);
         }
-        self.catalog.table(&wanted)?.ok_or_else(|| Error::InvalidObject { name: name.text() })
+        let found = self.catalog.table(&wanted)?;
+        let table = found.ok_or_else(|| Error::InvalidObject { name: name.text() })?;
+        for right in rights {
+            let access = Access::of(&table, *right, self.context.as_deref());
+            self.needs.access.extend(access);
+        }
+        Ok(table)
     }
 
     fn view(&mut self, table: &Table, text: &str) -> Result<BoundQuery> {

@@ -14,6 +14,7 @@ use crate::ast::{
 };
 use crate::error::{Error, Result};
 use crate::functions::typing::assign;
+use crate::plan::access::Right;
 use crate::plan::relation::{self, Query, Select};
 use crate::plan::scalar::{Node, Scalar};
 use crate::plan::table::{Filled, Table, TableColumn};
@@ -71,7 +72,7 @@ impl Binder<'_> {
         if self.row_limit.is_some() {
             return Err(Error::unsupported("MERGE with SET ROWCOUNT"));
         }
-        let table = self.target(&merge.target)?;
+        let table = self.target(&merge.target, &rights(merge))?;
         let from = self.tables_clause(&[joined(merge)])?;
         let shown = merge.alias.as_deref().unwrap_or(merge.target.object());
         let sources = self.scopes.last().into_iter().flat_map(|scope| &scope.sources);
@@ -329,6 +330,15 @@ impl Binder<'_> {
 }
 
 /// Source and target as tables of FROM.
+fn rights(merge: &Merge) -> Vec<Right> {
+    let right = |when: &When| match when.action {
+        MergeAction::Update(_) => Right::Update,
+        MergeAction::Delete => Right::Delete,
+        MergeAction::Insert { .. } => Right::Insert,
+    };
+    merge.whens.iter().map(right).collect()
+}
+
 fn joined(merge: &Merge) -> TableRef {
     let target = TableRef::Table(merge.target.clone(), merge.alias.clone(), merge.hints);
     let mut source = merge.source.clone();

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use tdekit_wire_tds::{Column, SqlType};
 
-use super::dml::{set_column, version_of};
+use super::dml::{set_column, update_reads, version_of};
 use super::select::Leaves;
 use super::{Binder, Scope};
 use crate::ast::{Cte, Item, SetTarget, TableRef, Update};
 use crate::error::{Error, Result};
 use crate::functions::typing::{assign, convert};
+use crate::plan::access::Right;
 use crate::plan::relation::{self, Query, Rows, Select};
 use crate::plan::scalar::{Node, Scalar};
 use crate::plan::table::{Table, TableColumn};
@@ -68,8 +69,8 @@ impl Binder<'_> {
         self.needs.hints = self.needs.hints.and(update.hints);
         let own = [TableRef::Table(update.target.clone(), None, update.hints)];
         let tables: &[TableRef] = if update.from.is_empty() { &own } else { &update.from };
-        let from = self.tables_clause(tables)?;
-        let (table, alias) = self.target_in(&update.target, tables)?;
+        let from = self.changed_tables(tables, update_reads(update))?;
+        let (table, alias) = self.target_in(&update.target, tables, Right::Update)?;
         let mut leaves = Leaves::default();
         let mut sets: Vec<RowSet> = Vec::new();
         for (target, op, value) in &update.sets {

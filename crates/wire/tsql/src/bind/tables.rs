@@ -8,6 +8,7 @@ use crate::ast::{CmpOp, Name, TableCall};
 use crate::error::{Error, Result};
 use crate::functions::typing::{comparison, convert};
 use crate::functions::{self};
+use crate::plan::access::Right;
 use crate::plan::func::Func;
 use crate::plan::relation::Relation;
 use crate::plan::scalar::{Node, Scalar};
@@ -60,7 +61,7 @@ impl Binder<'_> {
             _ => return Err(functions::bad_argument(arg.ty, 1, NAME)),
         };
         let table = Name(vec!["master".to_owned(), "sys".to_owned(), TEXTS_NAME.to_owned()]);
-        let table = self.find_table(&table)?;
+        let table = self.find_table(&table, &[Right::Select])?;
         if let TableKind::System(name) = &table.kind {
             self.needs_system(name);
         }
@@ -86,7 +87,7 @@ impl Binder<'_> {
             true => Name(vec!["sys".to_owned(), view]),
             false => Name(vec![database, "sys".to_owned(), view]),
         };
-        let table = self.find_table(&name)?;
+        let table = self.find_table(&name, &[Right::Select])?;
         if let TableKind::System(name) = &table.kind {
             self.needs_system(name);
         }

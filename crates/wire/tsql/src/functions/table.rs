@@ -61,6 +61,8 @@ pub(crate) enum Looked {
     Objects,
     /// The list of databases, or nothing but the arguments.
     Lists,
+    /// Logins, users and permissions.
+    Principals,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +95,10 @@ impl Function {
 
     const fn of_lists(self) -> Function {
         self.looking_up(Looked::Lists)
+    }
+
+    const fn of_principals(self) -> Function {
+        self.looking_up(Looked::Principals)
     }
 
     const fn looking_up(mut self, looked: Looked) -> Function {
@@ -188,7 +194,7 @@ pub(crate) const TABLE: &[Function] = &[
     session("CURRENT_TIMESTAMP", SqlType::DateTime),
     session("CURRENT_USER", SqlType::NVarChar(Length::Of(128))),
     session("DATABASEPROPERTYEX", SqlType::NVarChar(Length::Of(128))).with(2, 2).of_lists(),
-    session("DATABASE_PRINCIPAL_ID", SqlType::Int).with(0, 1).of_lists(),
+    session("DATABASE_PRINCIPAL_ID", SqlType::Int).with(0, 1).of_principals(),
     row("DATALENGTH", 1, 1, Binding::Text(Text::DataLength)),
     row("DATEADD", 3, 3, Binding::Dated(Dated::Add)),
     row("DATEDIFF", 3, 3, Binding::Dated(Dated::Diff)),
@@ -216,8 +222,8 @@ pub(crate) const TABLE: &[Function] = &[
     session("GETDATE", SqlType::DateTime),
     session("GETUTCDATE", SqlType::DateTime),
     row("GREATEST", 1, 254, Binding::Extreme(true)),
-    session("HAS_DBACCESS", SqlType::Int).with(1, 1).of_lists(),
-    session("HAS_PERMS_BY_NAME", SqlType::Int).with(3, 5).of_lists(),
+    session("HAS_DBACCESS", SqlType::Int).with(1, 1).of_principals(),
+    session("HAS_PERMS_BY_NAME", SqlType::Int).with(3, 5).of_objects(),
     session("HOST_NAME", SqlType::NVarChar(Length::Of(128))),
     session("IDENT_CURRENT", SqlType::Decimal { precision: 38, scale: 0 }).with(1, 1).of_objects(),
     session("IDENT_INCR", SqlType::Decimal { precision: 38, scale: 0 }).with(1, 1).of_objects(),
@@ -229,9 +235,9 @@ pub(crate) const TABLE: &[Function] = &[
     row("ISJSON", 1, 1, Binding::Json(Json::Test)),
     row("ISNULL", 2, 2, Binding::IsNull),
     row("ISNUMERIC", 1, 1, Binding::IsNumeric),
-    session("IS_MEMBER", SqlType::Int).with(1, 1).of_lists(),
-    session("IS_ROLEMEMBER", SqlType::Int).with(1, 2).of_lists(),
-    session("IS_SRVROLEMEMBER", SqlType::Int).with(1, 2).of_lists(),
+    session("IS_MEMBER", SqlType::Int).with(1, 1).of_principals(),
+    session("IS_ROLEMEMBER", SqlType::Int).with(1, 2).of_principals(),
+    session("IS_SRVROLEMEMBER", SqlType::Int).with(1, 2).of_principals(),
     row("JSON_MODIFY", 3, 3, Binding::Json(Json::Modify { json: false })),
     row("JSON_QUERY", 1, 2, Binding::Json(Json::Query)),
     row("JSON_VALUE", 2, 2, Binding::Json(Json::Value)),
@@ -296,9 +302,10 @@ pub(crate) const TABLE: &[Function] = &[
     row("STUFF", 4, 4, Binding::Text(Text::Stuff)),
     row("SUBSTRING", 3, 3, Binding::Text(Text::Substring)),
     row("SUM", 1, 1, Binding::Aggregate),
-    session("SUSER_ID", SqlType::Int).with(0, 1).of_lists(),
-    session("SUSER_NAME", SqlType::NVarChar(Length::Of(128))).with(0, 1).of_lists(),
-    session("SUSER_SNAME", SqlType::NVarChar(Length::Of(128))).with(0, 1).of_lists(),
+    session("SUSER_ID", SqlType::Int).with(0, 1).of_principals(),
+    session("SUSER_NAME", SqlType::NVarChar(Length::Of(128))).with(0, 1).of_principals(),
+    session("SUSER_SID", SqlType::VarBinary(Length::Of(85))).with(0, 1).of_principals(),
+    session("SUSER_SNAME", SqlType::NVarChar(Length::Of(128))).with(0, 1).of_principals(),
     row("SWITCHOFFSET", 2, 2, Binding::Date(Date::SwitchOffset)),
     session("SYSDATETIME", SqlType::DateTime2(7)),
     session("SYSDATETIMEOFFSET", SqlType::DateTimeOffset(7)),
@@ -313,8 +320,8 @@ pub(crate) const TABLE: &[Function] = &[
     row("UNICODE", 1, 1, Binding::Text(Text::Unicode)),
     row("UPPER", 1, 1, Binding::Text(Text::Upper)),
     session("USER", SqlType::NVarChar(Length::Of(128))),
-    session("USER_ID", SqlType::Int).with(0, 1).of_lists(),
-    session("USER_NAME", SqlType::NVarChar(Length::Of(128))).with(0, 1).of_lists(),
+    session("USER_ID", SqlType::Int).with(0, 1).of_principals(),
+    session("USER_NAME", SqlType::NVarChar(Length::Of(128))).with(0, 1).of_principals(),
     row("VAR", 1, 1, Binding::Aggregate),
     row("VARP", 1, 1, Binding::Aggregate),
     session("XACT_STATE", SqlType::SmallInt),

@@ -15,7 +15,10 @@ impl Parser<'_> {
         let start = self.token().start;
         self.advance();
         match verb {
-            "DROP" => self.drop_statement(),
+            "DROP" => match self.drop_principal()? {
+                Some(kind) => Ok(kind),
+                None => self.drop_statement(),
+            },
             "ALTER" => {
                 if self.is("TABLE") {
                     return self.alter_table();
@@ -28,6 +31,9 @@ impl Parser<'_> {
                 }
                 if self.is("DATABASE") {
                     return self.alter_database().map(|made| Kind::Act(Action::Security(made)));
+                }
+                if let Some(kind) = self.alter_principal()? {
+                    return Ok(kind);
                 }
                 if self.eat_words(&["MASTER", "KEY"]) {
                     return self.alter_master_key().map(|made| Kind::Act(Action::Security(made)));
@@ -65,7 +71,7 @@ impl Parser<'_> {
         } else if self.is("MASTER") || self.is("CERTIFICATE") {
             Kind::Act(Action::Security(self.create_security()?))
         } else {
-            return Ok(None);
+            return self.create_principal();
         };
         Ok(Some(kind))
     }

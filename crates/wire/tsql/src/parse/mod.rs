@@ -5,6 +5,7 @@ mod dml;
 mod expr;
 mod merge;
 pub(crate) mod options;
+mod principal;
 mod query;
 mod security;
 mod sequence;

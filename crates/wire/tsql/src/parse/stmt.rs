@@ -145,6 +145,7 @@ impl Parser<'_> {
             "BACKUP" => self.backup(),
             "RESTORE" => self.restore(),
             "DBCC" => self.dbcc(),
+            "GRANT" | "DENY" | "REVOKE" => self.permission(&word),
             _ if super::is_reserved(&word) && self.known_elsewhere(&word) => {
                 Err(Error::unsupported(word))
             }
@@ -156,10 +157,7 @@ impl Parser<'_> {
     fn known_elsewhere(&self, word: &str) -> bool {
         matches!(
             word,
-            "GRANT"
-                | "DENY"
-                | "REVOKE"
-                | "GOTO"
+            "GOTO"
                 | "BULK"
                 | "RECONFIGURE"
                 | "SHUTDOWN"

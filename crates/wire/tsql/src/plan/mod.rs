@@ -1,6 +1,7 @@
 //! The typed plan of a statement: what the binder makes of T-SQL, before any of SQLite's text.
 //! Expressions are in [`scalar`], tables and queries in [`relation`], changes in [`change`].
 
+pub(crate) mod access;
 pub(crate) mod change;
 pub(crate) mod func;
 pub(crate) mod relation;
@@ -84,6 +85,8 @@ impl ColumnRef {
 /// What a statement needs before it runs.
 #[derive(Debug, Default)]
 pub(crate) struct Needs {
+    /// Permissions, apart from those on system views.
+    pub(crate) access: Vec<access::Access>,
     /// System views to fill.
     pub(crate) system: Vec<String>,
     /// Databases that it reads.
@@ -105,4 +108,8 @@ pub(crate) struct LookUp {
     pub(crate) names: Vec<Scalar>,
     /// True if more than those names must be known.
     pub(crate) whole: bool,
+    /// True if logins and the principals of the current database must be known.
+    pub(crate) principals: bool,
+    /// True if the rights in other databases must be known.
+    pub(crate) access: bool,
 }

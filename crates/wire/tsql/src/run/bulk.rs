@@ -10,6 +10,7 @@ use crate::ast::{Action, InsertBulk, Kind, Name};
 use crate::bind::{Binder, Variables};
 use crate::error::{Error, Result};
 use crate::functions::eval::{assigned, eval};
+use crate::plan::access::Right;
 use crate::plan::table::Filled;
 use crate::render::{Place, insert_of_row};
 use crate::run::catalog::{TableColumn, TableKind};
@@ -37,7 +38,7 @@ impl Run<'_> {
             identity_insert: identity_insert.as_deref(),
         };
         let mut binder = Binder::new(&mut view, variables);
-        let table = binder.find_table(name)?;
+        let table = binder.find_table(name, &[Right::Insert])?;
         if table.kind != TableKind::Table {
             return Err(Error::feature("rows into a view"));
         }
@@ -95,7 +96,9 @@ impl Run<'_> {
         let places = places.iter().map(|(name, place)| (name.as_str(), *place));
         let sql = insert_of_row(&table, places);
         let given = table.identity().is_some() && !made;
-        let sequences = binder.needs.sequences;
+        let sequences = std::mem::take(&mut binder.needs.sequences);
+        let access = std::mem::take(&mut binder.needs.access);
+        self.admit(&access)?;
         Ok(Target { table, columns: with_defaults, rest, sql, made, given, sequences })
     }
 
@@ -204,6 +207,7 @@ impl Run<'_> {
 impl Inner {
     pub(crate) fn load_begin(&mut self, text: &str, columns: &[Column]) -> Result<()> {
         self.load = None;
+        self.renew_who();
         let quoted = self.state.options.quoted_identifier;
         let stmts = crate::parse::parse(text, quoted).map_err(|at| at.error)?;
         let Some(Kind::Act(Action::InsertBulk(insert))) =

@@ -11,6 +11,7 @@ use crate::functions::eval::{NEXT_VALUE, SessionCalls};
 use crate::functions::table;
 use crate::host::SharedHost;
 use crate::run::catalog::model::Snapshot;
+use crate::run::catalog::principal::login_id;
 use crate::run::state::State;
 use crate::value::{Val, datetime};
 
@@ -99,6 +100,11 @@ impl Calls<'_> {
         }
     }
 
+    /// The caller's user in the current database, and its number.
+    fn user(&self) -> Option<(i64, String)> {
+        self.db.known_user(&self.state.database)
+    }
+
     fn variable(&self, name: &str) -> Val {
         match name {
             "@@DATEFIRST" => int(self.state.options.datefirst),
@@ -153,14 +159,27 @@ impl SessionCalls for Calls<'_> {
                 Some(snapshot) => snapshot.call(name, args)?,
                 None => return Err(Error::feature(format!("{name} in this place"))),
             },
-            "CURRENT_USER" | "SESSION_USER" | "USER" | "USER_NAME" => text("dbo"),
+            "CURRENT_USER" | "SESSION_USER" | "USER" | "USER_NAME" => {
+                self.user().map_or(Value::Null, |(_, name)| text(name))
+            }
+            "USER_ID" | "DATABASE_PRINCIPAL_ID" => {
+                self.user().map_or(Value::Null, |(id, _)| int(id))
+            }
+            "SUSER_ID" => {
+                let login = self.host.login(&self.caller.login)?;
+                login.map_or(Value::Null, |login| int(login_id(&login)))
+            }
+            "SUSER_SID" => {
+                let sid = self.db.who.sid.clone();
+                sid.map_or(Value::Null, |sid| Value::Binary(sid.into()))
+            }
             "ORIGINAL_LOGIN" | "SUSER_NAME" | "SUSER_SNAME" | "SYSTEM_USER" => {
                 text(self.caller.login.clone())
             }
             "DB_NAME" => text(self.state.database.clone()),
             "DB_ID" => self.database_id()?,
             "SCHEMA_NAME" => text("dbo"),
-            "SCHEMA_ID" | "SUSER_ID" | "USER_ID" | "DATABASE_PRINCIPAL_ID" => int(1),
+            "SCHEMA_ID" => int(1),
             "SCOPE_IDENTITY" => number(self.state.scope_identity),
             "SERVERPROPERTY" => Self::server_property(&arg(0).unwrap_or_default()),
             "COLLATIONPROPERTY" => match arg(1).unwrap_or_default().to_lowercase().as_str() {

@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::functions::eval::{Env, eval, test};
 use crate::functions::wanted::database_in;
 use crate::plan::LookUp;
+use crate::plan::access::Right;
 use crate::plan::change::Statement;
 use crate::render::{self, Place, Rendered, Texts};
 use crate::run::catalog::Table;
@@ -46,6 +47,17 @@ impl Run<'_> {
 
     /// As [`Run::bind`]; these parameters need no declaration, and get a type.
     pub(crate) fn bind_open(
+        &mut self,
+        kind: &Kind,
+        variables: &Variables,
+        open: Option<Arc<Undeclared>>,
+    ) -> Result<Bound> {
+        let bound = self.bind_any(kind, variables, open)?;
+        self.admit_plan(&bound.plan.needs).map(|()| bound)
+    }
+
+    /// Binds what the login may not be allowed to run.
+    fn bind_any(
         &mut self,
         kind: &Kind,
         variables: &Variables,
@@ -136,12 +148,15 @@ impl Run<'_> {
         let version = self.s.db.version();
         let database = self.s.state.database.clone();
         let row_limit = self.s.state.options.rowcount;
-        if let Some(plan) = lazy.plan.lock().unwrap_or_else(PoisonError::into_inner).as_ref()
-            && plan.version == version
-            && plan.database == database
-            && plan.row_limit == row_limit
-        {
-            return Ok(plan.bound.clone());
+        let place = (version, &database, row_limit);
+        let is_known = |plan: &&Planned| (plan.version, &plan.database, plan.row_limit) == place;
+        let plan = lazy.plan.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = plan.as_ref().filter(is_known).map(|plan| plan.bound.clone());
+        drop(plan);
+        if let Some(known) = known {
+            // rights may have been revoked since it was bound
+            self.admit_plan(&known.plan.needs)?;
+            return Ok(known);
         }
         self.s.meter.disturb();
         let bound = Arc::new(self.bind(&lazy.kind, variables)?);
@@ -227,7 +242,12 @@ impl Run<'_> {
             Some(names)
         };
         let db = &mut self.s.db;
-        let snapshot = Arc::new(db.snapshot(&current, &login, &databases, names.as_deref())?);
+        let mut snapshot = db.snapshot(&current, &login, &databases, names.as_deref())?;
+        if wanted.principals {
+            snapshot.logins = db.host.logins()?;
+            snapshot.entered = db.entered(&current, wanted.access);
+        }
+        let snapshot = Arc::new(snapshot);
         self.s.db.kernels.set_snapshot(Some(snapshot.clone()));
         self.s.snapshot = Some(snapshot);
         Ok(())
@@ -277,7 +297,7 @@ impl Run<'_> {
             let caller = self.s.caller.clone();
             let locks = self.s.locks.all().clone();
             let known = (&activities, &locks, &self.s.tallies.clone());
-            crate::run::catalog::system::fill(&plan.needs.system, &mut self.s.db, &caller, known)?;
+            self.s.db.fill(&plan.needs.system, &caller, known)?;
         }
         self.look_up(plan.needs.looks_up.as_ref(), frame)?;
         let options = &self.s.state.options;
@@ -598,6 +618,7 @@ impl Run<'_> {
         name: &crate::ast::Name,
     ) -> Result<Signal> {
         self.may_read(plan)?;
+        self.admit_new(name, Right::CreateTable)?;
         let current = self.s.state.database.clone();
         let (schema, ..) = self.s.db.place(name, &current)?;
         if self.s.state.transaction.is_doomed() {

@@ -18,6 +18,7 @@ use crate::run::catalog::facts::read;
 use crate::run::catalog::model::{Facts, Snapshot};
 use crate::run::catalog::named::has_table;
 use crate::run::catalog::{Table, TableColumn, TableKind, named, schemas, system};
+use crate::run::gate::{Rights, Who, is_own};
 use crate::run::renew::Seen;
 use crate::sqlite_pages::Pages;
 use crate::sqlite_pages::pages;
@@ -49,6 +50,10 @@ pub(crate) struct Db {
     seen: u64,
     /// Pages counted for databases and connections that were closed.
     gone: Pages,
+    /// Whom the session works for.
+    pub(crate) who: Who,
+    /// Rights that the running statement has read, by database in lower case.
+    pub(super) rights: HashMap<String, Arc<Rights>>,
     /// Cancel flag of the running request's client.
     pub(crate) cancel: Cancel,
 }
@@ -133,6 +138,8 @@ impl Db {
             let_go: 0,
             seen: 0,
             gone: Pages::default(),
+            who: Who::default(),
+            rights: HashMap::new(),
             cancel: Cancel::default(),
         }
     }
@@ -190,8 +197,20 @@ impl Db {
         self.attached.get(&database.to_lowercase()).map(String::as_str)
     }
 
-    /// Returns the database's name in SQLite's text; attaches it if needed.
+    /// Returns the database's name in SQLite's text; attaches it if needed. Every use of a database
+    /// comes through here.
+    ///
+    /// # Errors
+    /// 916 if the login may not enter it.
     pub(crate) fn schema(&mut self, database: &str) -> Result<String> {
+        if !self.who.sysadmin {
+            self.rights(database)?;
+        }
+        self.attach(database)
+    }
+
+    /// As [`Db::schema`], for whoever decides whether the login may enter.
+    pub(super) fn attach(&mut self, database: &str) -> Result<String> {
         let key = database.to_lowercase();
         if let Some(schema) = self.attached.get(&key) {
             return Ok(schema.clone());
@@ -320,6 +339,10 @@ impl Db {
             // it would be a table of another schema
             return Err(Error::feature("a name with a point in it"));
         }
+        if is_own(object) && !self.who.sysadmin {
+            // whoever changes these tables has every right
+            return Err(Error::InvalidObject { name: name.text() });
+        }
         let database = name.part(2).unwrap_or(current).to_owned();
         let schema = self.schema(&database)?;
         let object = match name.part(1) {
@@ -389,6 +412,12 @@ impl Db {
             let name = if name.is_empty() { current } else { name };
             let known = databases.iter().any(|known| known.name.eq_ignore_ascii_case(name));
             if known && !read_now.iter().any(|facts| facts.database.eq_ignore_ascii_case(name)) {
+                if self.rights_even_if_out(name).is_ok_and(|rights| rights.user.is_none()) {
+                    // nobody learns what is there
+                    let database = name.to_owned();
+                    read_now.push(Facts { database, ..Facts::default() });
+                    continue;
+                }
                 read_now.push(match names {
                     Some(names) => named::read(self, name, names)?,
                     None => read(self, name)?,
@@ -396,7 +425,7 @@ impl Db {
             }
         }
         let (current, login) = (current.to_owned(), login.to_owned());
-        Ok(Snapshot { current, login, databases, read: read_now })
+        Ok(Snapshot { current, login, databases, read: read_now, ..Snapshot::default() })
     }
 
     /// Returns the text of a procedure.

@@ -94,10 +94,11 @@ impl Run<'_> {
         }
     }
 
-    /// Sets the time of a statement, for expressions that may ask for it.
+    /// Sets the time of a statement and reads the rights, for expressions that may ask for them.
     fn clock(&mut self, code: &Code) {
         if !matches!(code, Code::Ready(ready) if ready.integer.is_some() || ready.test.is_some()) {
             self.s.state.now = datetime::now();
+            self.renew_rights();
         }
     }
 
@@ -124,11 +125,13 @@ impl Run<'_> {
         }
         if self.s.state.options.fmtonly {
             self.s.line = step.line;
+            self.renew_rights();
             return self.shape(step, frame);
         }
         if !step.op.is_control() {
             self.s.state.now = datetime::now();
             self.s.line = step.line;
+            self.renew_rights();
         }
         self.dispatch(step, frame)
     }

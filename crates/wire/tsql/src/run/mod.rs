@@ -14,6 +14,7 @@ pub(crate) mod dbcc;
 mod ddl;
 pub(crate) mod describe;
 pub(crate) mod exec;
+pub(crate) mod gate;
 pub(crate) mod given;
 pub(crate) mod holder;
 pub(crate) mod integers;
@@ -25,6 +26,7 @@ pub(crate) mod meter;
 pub(crate) mod metered;
 pub(crate) mod options;
 pub(crate) mod plan;
+mod principals;
 pub(crate) mod procedure;
 mod properties;
 pub(crate) mod renew;
@@ -92,10 +94,15 @@ impl Run<'_> {
 
     fn act(&mut self, action: &Action, frame: &mut Frame) -> Result<Signal> {
         let mut command = Command::OTHER;
+        self.admit_action(action, frame)?;
         self.refuse_within(action)?;
         match action {
             Action::Tran(op, name) => return self.tran(op, name.as_ref(), frame),
-            Action::Use(name) => return self.use_database(name, frame),
+            Action::Use(name) => {
+                let signal = self.use_database(name, frame);
+                self.renew_rights();
+                return signal;
+            }
             Action::SetOption(names, value) => return self.set_option(names, value, frame),
             Action::InsertBulk(insert) => return self.announce(insert, frame),
             Action::Dbcc { name, args, options } => return self.dbcc(name, args, options, frame),
@@ -131,11 +138,24 @@ impl Run<'_> {
                     command = Command::DROP_TABLE;
                 }
             }
+            Action::Principals(principals) => {
+                self.principals(principals)?;
+                self.renew_rights();
+            }
             Action::Kill(spid) => self.kill(*spid)?,
             Action::Checkpoint => self.checkpoint()?,
             Action::Rebuild { index, table } => self.rebuild(index.as_deref(), table)?,
         }
         Ok(self.finished(frame, command))
+    }
+
+    /// A statement about principals that a procedure stands for.
+    fn act_for(&mut self, action: &Action) -> Result<()> {
+        self.admit_action(action, &Frame::empty())?;
+        match action {
+            Action::Principals(principals) => self.principals(principals),
+            _ => Err(Error::Internal { detail: "no statement about principals".to_owned() }),
+        }
     }
 
     /// A database is created and removed at once: no ROLLBACK undoes that.

@@ -99,7 +99,7 @@ impl Run<'_> {
         let compiled = crate::parse::parse(text, quoted)
             .and_then(|stmts| compile_with(Vec::new(), stmts, Origin::of(text, "", false)))
             .map_err(|at| located(at, ""))?;
-        let called = self.body(&Arc::new(compiled), &[], "", frame.kind)?;
+        let called = self.body(&Arc::new(compiled), &[], "", frame.kind, None)?;
         Ok(match called.signal {
             Signal::Abort => Signal::Abort,
             Signal::Stop => Signal::Stop,
@@ -119,6 +119,13 @@ impl Run<'_> {
         }
         let current = self.s.state.database.clone();
         let found = self.s.db.module(name, &current, "P")?;
+        let users = found.is_some();
+        if users {
+            let (_, database, stored) = self.s.db.place(name, &current)?;
+            self.admit_procedure(&database, &stored)?;
+        } else if system && super::security::PROCEDURES.contains(&short.as_str()) {
+            self.admit_system_procedure(&short)?;
+        }
         let found = found.or_else(|| {
             let text = system.then(|| crate::run::catalog::texts::procedure(&short)).flatten();
             text.map(str::to_owned)
@@ -133,8 +140,9 @@ impl Run<'_> {
         let compiled = self.procedure(name, &text)?;
         // a procedure's names are resolved in its own database
         let own = name.part(2).map_or_else(|| current.clone(), |part| self.database_named(part));
+        let chain = users.then(|| own.clone());
         self.s.state.database = own;
-        let called = self.body(&compiled, given, name.object(), DoneKind::InProcedure);
+        let called = self.body(&compiled, given, name.object(), DoneKind::InProcedure, chain);
         self.s.state.database = current;
         called
     }
@@ -198,16 +206,18 @@ impl Run<'_> {
         given: &[Given],
     ) -> Result<Called> {
         let compiled = self.s.prepared(text, declarations).map_err(|at| located(at, ""))?;
-        self.body(&compiled, given, "", DoneKind::InProcedure)
+        self.body(&compiled, given, "", DoneKind::InProcedure, None)
     }
 
-    /// Runs a compiled body with its arguments.
+    /// Runs a compiled body with its arguments. That of a user's procedure reaches what is in the
+    /// procedure's database, the `chain`; a text does what its caller may do.
     fn body(
         &mut self,
         compiled: &Arc<Compiled>,
         given: &[Given],
         procedure: &str,
         kind: DoneKind,
+        chain: Option<String>,
     ) -> Result<Called> {
         if self.s.state.nest >= MAX_NEST {
             return Err(Error::NestLevel {});
@@ -227,7 +237,9 @@ impl Run<'_> {
         // a procedure or a text has its own scope
         self.s.state.scope_identity = None;
         let level = self.s.state.nest;
+        let chain = std::mem::replace(&mut self.s.state.chain, chain);
         let result = self.steps(&compiled.program.steps, &mut frame);
+        self.s.state.chain = chain;
         self.s.state.nest = level.saturating_sub(1);
         self.s.state.scope_identity = identity;
         // SET and USE inside of a procedure or of a text end with it

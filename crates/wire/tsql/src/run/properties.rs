@@ -7,9 +7,11 @@ use super::security::text_argument;
 use crate::ast::Name;
 use crate::error::{Error, Result};
 use crate::name::quote;
+use crate::plan::access::Right;
 use crate::run::called::Given;
 use crate::run::catalog::TableKind;
 use crate::run::catalog::named::has_table;
+use crate::run::gate::On;
 use crate::run::messages::shown;
 use crate::run::work::Run;
 
@@ -37,6 +39,13 @@ impl Run<'_> {
         };
         let levels = [level(0), level(1), level(2)];
         let owner = self.property_owner(&levels, &bad)?;
+        let on = match owner.kind {
+            "D" => On::Database,
+            "S" => On::schema(&owner.object),
+            _ => On::object(&owner.object),
+        };
+        let current = self.s.state.database.clone();
+        self.admit_on(Right::Alter, &current, &on)?;
         let named = |arg: &&Given| {
             arg.name.as_deref().is_some_and(|name| name.eq_ignore_ascii_case("@value"))
         };
@@ -155,7 +164,13 @@ impl Run<'_> {
         };
         let sql =
             format!("DELETE FROM {}.tsql_property WHERE object = ?1 AND {what}", quote(schema));
-        self.on_properties((schema, database), &sql, params![object, column])
+        self.on_properties((schema, database), &sql, params![object, column])?;
+        // what is dropped leaves no permissions behind for what gets its name
+        match (kind, column) {
+            ("S", _) => self.move_permissions((schema, database), &On::schema(object), None),
+            ("O", None) => self.move_permissions((schema, database), &On::object(object), None),
+            _ => Ok(()),
+        }
     }
 
     /// Gives the properties of a table, or of its column, the new name.

@@ -6,7 +6,8 @@ use tdekit_wire_tds::messages::{ServerError, Told};
 use tdekit_wire_tds::{Column, Command, EnvChange, Flow, Message, SqlType, Value};
 
 use super::messages;
-use crate::ast::{Name, ObjectKind, Operand, Security, SetValue};
+use crate::ast::principal::Principals;
+use crate::ast::{Action, Name, ObjectKind, Operand, Security, SetValue};
 use crate::error::{Error, Result};
 use crate::host::{AlterDatabase, Backup, Device, Restore, RestoreKind, Rows};
 use crate::run::called::{Called, Given};
@@ -183,7 +184,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn operand(&self, operand: &Operand, frame: &Frame) -> Result<String> {
+    pub(super) fn operand(&self, operand: &Operand, frame: &Frame) -> Result<String> {
         match operand {
             Operand::Text(text) => Ok(text.clone()),
             Operand::Var(name) => {
@@ -353,7 +354,11 @@ impl Run<'_> {
         Err(Error::Terminating { verb: verb.to_owned() })
     }
 
-    fn resolved_backup(&self, backup: &Backup<Operand>, frame: &Frame) -> Result<Backup> {
+    pub(super) fn resolved_backup(
+        &self,
+        backup: &Backup<Operand>,
+        frame: &Frame,
+    ) -> Result<Backup> {
         let maybe = |operand: &Option<Operand>| {
             operand.as_ref().map(|operand| self.operand(operand, frame)).transpose()
         };
@@ -428,10 +433,12 @@ impl Run<'_> {
 /// System procedures that the front end knows.
 pub(crate) const PROCEDURES: &[&str] = &[
     "sp_addextendedproperty",
+    "sp_addrolemember",
     "sp_delete_database_backuphistory",
     "sp_describe_first_result_set",
     "sp_describe_undeclared_parameters",
     "sp_dropextendedproperty",
+    "sp_droprolemember",
     "sp_executesql",
     "sp_getapplock",
     "sp_releaseapplock",
@@ -534,6 +541,19 @@ pub(crate) fn system_procedure(
         }
         "sp_addextendedproperty" | "sp_updateextendedproperty" | "sp_dropextendedproperty" => {
             run.change_property(name, given)?;
+            Ok(Some(done(Signal::Next)))
+        }
+        "sp_addrolemember" | "sp_droprolemember" => {
+            let text = |at, parameter: &str| {
+                text_argument(given, at, parameter).ok_or_else(|| Error::MissingParameter {
+                    procedure: name.to_owned(),
+                    name: parameter.to_owned(),
+                })
+            };
+            let (role, member) = (text(0, "@rolename")?, text(1, "@membername")?);
+            let add = name == "sp_addrolemember";
+            let statement = Principals::Member { role, member, add };
+            run.act_for(&Action::Principals(Box::new(statement)))?;
             Ok(Some(done(Signal::Next)))
         }
         "sp_describe_first_result_set" => run.first_result_set(given).map(Some),

@@ -248,6 +248,7 @@ impl Run<'_> {
             return Err(missing(2));
         }
         let sequence = self.sequence_named(&name)?;
+        self.admit_sequence(&sequence)?;
         let (first, last, cycles, rule) = self.take_range(&sequence, name.object(), size)?;
         let answers = [
             (2, first),

@@ -22,6 +22,7 @@ use crate::ast::Kind;
 use crate::error::{At, Error};
 use crate::host::SharedHost;
 use crate::run::called::{Called, Compiled, Given, compile_with};
+use crate::run::gate::Who;
 use crate::run::silent::Silent;
 use crate::run::state::{Frame, Signal, State};
 use crate::run::work::{Inner, Run, TextKey};
@@ -71,7 +72,12 @@ impl TsqlEngine {
             let error = Error::CannotOpenDatabase { name: wanted.to_owned() };
             return Err(error.message(1, ""));
         };
-        let db = Db::new(self.host.clone(), self.version.clone());
+        let mut db = Db::new(self.host.clone(), self.version.clone());
+        db.set_who(who(&self.host, &caller.login));
+        if db.rights(&found.name).is_err() {
+            let error = Error::CannotOpenDatabase { name: wanted.to_owned() };
+            return Err(error.message(1, ""));
+        }
         let state = State::new(&found.name);
         let meter = Meter::new();
         let isolation = &state.options.isolation;
@@ -97,6 +103,17 @@ impl TsqlEngine {
     }
 }
 
+/// Returns whom a session of a login works for: where the list of logins cannot be read, somebody
+/// without rights.
+fn who(host: &SharedHost, login: &str) -> Who {
+    let known = host.login(login).ok().flatten();
+    Who {
+        login: login.to_owned(),
+        sysadmin: known.as_ref().is_some_and(|known| known.sysadmin),
+        sid: known.map(|known| known.sid),
+    }
+}
+
 impl Engine for TsqlEngine {
     fn open(&self, caller: &Caller) -> Result<Box<dyn Session>, Message> {
         Ok(Box::new(self.enter(caller)?))
@@ -116,6 +133,7 @@ impl State {
             caught: Vec::new(),
             short: false,
             nest: 0,
+            chain: None,
             tries: 0,
             capturing: None,
             now: crate::value::datetime::now(),
@@ -165,15 +183,28 @@ impl Inner {
     fn begin(&mut self, sink: &mut dyn Sink, command: &str) {
         self.state.now = crate::value::datetime::now();
         self.state.nest = 0;
+        self.state.chain = None;
         self.state.tries = 0;
         self.state.capturing = None;
         self.state.caught.clear();
         self.snapshot = None;
+        self.renew_who();
         let (cpu_ns, at) = self.place.begin(self.state.now, command);
         self.meter.begin_request(cpu_ns, at);
         self.show();
         let mut flag = self.db.cancel.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         *flag = sink.cancel_flag();
+    }
+
+    /// Reads anew whom the session works for. A login that was made again under the same name is
+    /// another one.
+    pub(crate) fn renew_who(&mut self) {
+        let mut who = who(&self.db.host, &self.caller.login);
+        if who.sid != self.db.who.sid {
+            who = Who { login: who.login, ..Who::default() };
+        }
+        self.db.set_who(who);
+        Run { s: self, sink: &mut Silent }.renew_rights();
     }
 
     /// Shows this session's current state to other sessions.
@@ -250,6 +281,7 @@ impl Inner {
         text: &str,
         declarations: &str,
     ) -> Result<Description, At> {
+        self.renew_who();
         let compiled = self.prepared(text, declarations)?;
         let parameters = compiled
             .params

@@ -65,6 +65,8 @@ pub(crate) struct State {
     /// A statement of this request ran out of memory.
     pub(crate) short: bool,
     pub(crate) nest: u32,
+    /// The database of the procedure that is running: its objects have the procedure's owner.
+    pub(crate) chain: Option<String>,
     pub(crate) tries: u32,
     /// INSERT .. EXEC is running: the number of transactions that were open when it began,
     /// including its own.

@@ -4,30 +4,55 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tdekit_wire_tds::{Caller, Length, Session, SqlType, Value};
+use tdekit_wire_tds::{
+    Caller, Column, Command, DoneKind, EnvChange, Flow, Length, Message, Session, Sink, SqlType,
+    Value,
+};
 
 use super::session::TsqlEngine;
 use crate::bind::Variables;
 use crate::error::Result;
-use crate::host::{Database, Host, Recovery};
+use crate::host::{Database, Host, Login, Recovery};
+use crate::run::messages::shown;
 use crate::run::silent::Silent;
 use crate::run::state::Frame;
 use crate::run::work::Inner;
 use crate::run::work::Run;
 
-struct Files(PathBuf);
+/// A server on a directory. The login without a name is a member of sysadmin.
+pub(super) struct Files {
+    directory: PathBuf,
+    logins: Vec<Login>,
+}
+
+impl Files {
+    /// With these logins, which have no rights of their own.
+    pub(super) fn new(directory: &tempfile::TempDir, others: &[&str]) -> Arc<Files> {
+        let login = |(at, name): (u8, &&str)| Login {
+            name: (*name).to_owned(),
+            sid: vec![at],
+            sysadmin: at == 1,
+        };
+        let logins = (1..).zip([""].iter().chain(others)).map(login).collect();
+        Arc::new(Files { directory: directory.path().to_path_buf(), logins })
+    }
+}
 
 impl Host for Files {
+    fn logins(&self) -> Result<Vec<Login>> {
+        Ok(self.logins.clone())
+    }
+
     fn databases(&self) -> Result<Vec<Database>> {
-        let names = ["master", "tempdb", "model", "msdb", "app"];
+        let names = ["master", "tempdb", "model", "msdb", "app", "other"];
         Ok((1..)
             .zip(names)
             .map(|(id, name)| Database {
                 name: name.to_owned(),
                 id,
-                uri: self.0.join(name).display().to_string(),
+                uri: self.directory.join(name).display().to_string(),
                 encrypted: false,
                 restoring: false,
                 recovery: Recovery::Simple,
@@ -37,9 +62,64 @@ impl Host for Files {
 }
 
 fn session(directory: &tempfile::TempDir) -> Inner {
-    let engine = TsqlEngine::new(Arc::new(Files(directory.path().to_path_buf())));
-    let caller = Caller { database: "app".to_owned(), ..Caller::default() };
+    session_of(&Files::new(directory, &[]), "")
+}
+
+/// A session of a login in the database `app`.
+pub(super) fn session_of(files: &Arc<Files>, login: &str) -> Inner {
+    let engine = TsqlEngine::new(files.clone());
+    let (login, database) = (login.to_owned(), "app".to_owned());
+    let caller = Caller { login, database, ..Caller::default() };
     engine.enter(&caller).map_err(|message| message.text).unwrap()
+}
+
+/// Numbers of the errors, and texts of the values, that a session sent.
+#[derive(Default)]
+pub(super) struct Numbers {
+    pub(super) errors: Vec<i32>,
+    pub(super) values: Vec<String>,
+}
+
+impl Sink for Numbers {
+    fn columns(&mut self, _: &[Column]) -> Flow {
+        Flow::Continue
+    }
+
+    fn row(&mut self, row: &[Value<'_>]) -> Flow {
+        self.values.extend(row.iter().map(|value| shown(value, 8000)));
+        Flow::Continue
+    }
+
+    fn done(&mut self, _: DoneKind, _: Command, _: Option<u64>) -> Flow {
+        Flow::Continue
+    }
+
+    fn message(&mut self, message: &Message) -> Flow {
+        if message.is_error() {
+            self.errors.push(message.number);
+        }
+        Flow::Continue
+    }
+
+    fn return_status(&mut self, _: i32) {}
+    fn return_value(&mut self, _: u16, _: &str, _: SqlType, value: &Value<'_>) {
+        self.values.push(shown(value, 8000));
+    }
+    fn env_change(&mut self, _: EnvChange<'_>) {}
+    fn flush(&mut self) {}
+
+    fn cancelled(&self) -> bool {
+        false
+    }
+
+    fn cancel_flag(&self) -> Arc<AtomicBool> {
+        Arc::default()
+    }
+
+    fn waiting(&self, wait: &mut dyn FnMut()) -> bool {
+        wait();
+        true
+    }
 }
 
 fn batch(session: &mut Inner, text: &str) {

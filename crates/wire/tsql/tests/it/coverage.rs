@@ -188,6 +188,7 @@ const CALLS: &[(&str, &str)] = &[
     ("SUBSTRING('abc', 2, 2)", "'bc'"),
     ("SUSER_ID()", "1"),
     ("SUSER_NAME()", "'sa'"),
+    ("SUSER_SID()", "*"),
     ("SUSER_SNAME()", "'sa'"),
     ("CONVERT(varchar, SWITCHOFFSET('2024-01-01T12:00:00+00:00', '+02:00'), 126)", "*"),
     ("SYSDATETIME()", "*"),

@@ -19,6 +19,7 @@ mod json;
 mod limits;
 mod locks;
 mod merge;
+mod permissions;
 mod properties;
 mod random;
 mod results;

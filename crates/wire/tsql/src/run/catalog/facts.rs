@@ -15,13 +15,24 @@ use crate::error::Result;
 use crate::name::quote;
 use crate::run::catalog::model::{Stored, object_id};
 use crate::run::db::{Db, View, failure};
+use crate::run::gate::Hidden;
 use crate::value::sequence::Steps;
 
-/// Reads a database, with the session's temporary tables.
+/// Reads what the session's login sees of a database, with the session's temporary tables.
 ///
 /// # Errors
 /// If the file cannot be read.
 pub(crate) fn read(db: &mut Db, database: &str) -> Result<Facts> {
+    let mut facts = read_all(db, database)?;
+    facts.hide(&*db.rights(database)?);
+    Ok(facts)
+}
+
+/// As [`read`], everything: for rules that hold whether or not the login sees what they are about.
+///
+/// # Errors
+/// If the file cannot be read.
+pub(crate) fn read_all(db: &mut Db, database: &str) -> Result<Facts> {
     let schema = db.schema(database)?;
     let kernels = db.kernels.clone();
     let mut listed =

@@ -13,11 +13,11 @@ use crate::run::catalog::model::{Facts, Object, ObjectColumn, Snapshot, Trust};
 use crate::run::messages::shown;
 use crate::value::{Val, is_text};
 
-fn text(value: impl Into<String>) -> Val {
+pub(super) fn text(value: impl Into<String>) -> Val {
     Value::Text(value.into().into())
 }
 
-fn int(value: impl Into<i64>) -> Val {
+pub(super) fn int(value: impl Into<i64>) -> Val {
     Value::Int(value.into())
 }
 
@@ -41,7 +41,7 @@ impl Snapshot {
     }
 
     /// Returns the object for a name in a string.
-    fn named(&self, text: &str, function: &str) -> Result<Option<(&Facts, &Object)>> {
+    pub(super) fn named(&self, text: &str, function: &str) -> Result<Option<(&Facts, &Object)>> {
         let name = parts(text);
         let temporary = name.object().starts_with('#');
         let database = if temporary { None } else { name.part(2) };
@@ -69,15 +69,23 @@ impl Snapshot {
         Ok(self.facts(database, function)?.object(*id))
     }
 
+    /// Returns the name that a name in a string has among the system views.
+    fn system_name(&self, name: &str) -> String {
+        match super::system::find(&parts(name), &self.current) {
+            Some(view) => view.split_once('|').map_or(String::new(), |(_, view)| view.to_owned()),
+            None => String::new(),
+        }
+    }
+
+    pub(super) fn is_system_view(&self, name: &str) -> bool {
+        is_view(&self.system_name(name))
+    }
+
     fn object_id(&self, args: &[Value<'_>]) -> Result<Val> {
         let Some(name) = given(args, 0) else { return Ok(Value::Null) };
         let kind = given(args, 1).map(|kind| kind.trim().to_uppercase());
-        let full = parts(&name);
-        let full = match super::system::find(&full, &self.current) {
-            Some(view) => view.split_once('|').map_or(String::new(), |(_, view)| view.to_owned()),
-            None => String::new(),
-        };
-        if super::views::find(&full).is_some() || super::texts::find(&full).is_some() {
+        let full = self.system_name(&name);
+        if is_view(&full) {
             let fits = kind.is_none_or(|kind| kind == "V");
             return Ok(if fits { int(-object_id(&full)) } else { Value::Null });
         }
@@ -255,13 +263,7 @@ impl Snapshot {
                 let found = self.databases.iter().find(|known| i64::from(known.id) == *id);
                 found.map_or(Value::Null, |database| text(database.name.clone()))
             }
-            "HAS_DBACCESS" => match given(args, 0).map(|name| id_of(&name)) {
-                Some(Value::Int(_)) => int(1),
-                _ => Value::Null,
-            },
             "DATABASEPROPERTYEX" => self.database_property(args),
-            // every login may do everything: there are no permissions
-            "HAS_PERMS_BY_NAME" | "IS_MEMBER" | "IS_SRVROLEMEMBER" | "IS_ROLEMEMBER" => int(1),
             "TYPE_ID" => {
                 let name = given(args, 0).map(|name| parts(&name)).unwrap_or_default();
                 let found = ODBC.iter().find(|own| own.name.eq_ignore_ascii_case(name.object()));
@@ -272,32 +274,13 @@ impl Snapshot {
                 let found = ODBC.iter().find(|own| own.user_type_id == *id);
                 found.map_or(Value::Null, |own| text(own.name))
             }
-            "USER_NAME" => match args.first() {
-                Some(Value::Int(0)) => text("public"),
-                Some(Value::Int(1)) => text("dbo"),
-                Some(Value::Int(2)) => text("guest"),
-                Some(Value::Int(3)) => text("INFORMATION_SCHEMA"),
-                Some(Value::Int(4)) => text("sys"),
-                _ => Value::Null,
-            },
-            "USER_ID" | "DATABASE_PRINCIPAL_ID" => match given(args, 0).as_deref() {
-                Some("public") => int(0),
-                Some("dbo") | None => int(1),
-                Some("guest") => int(2),
-                Some(_) => Value::Null,
-            },
-            "SUSER_ID" => match given(args, 0) {
-                Some(name) if !name.eq_ignore_ascii_case(&self.login) => Value::Null,
-                _ => int(1),
-            },
-            // logins have no security identifiers here: any of them is the caller's
-            "SUSER_NAME" | "SUSER_SNAME" => match args.first() {
-                Some(Value::Int(1) | Value::Binary(_)) => text(self.login.clone()),
-                _ => Value::Null,
-            },
             _ => Value::Null,
         }
     }
+}
+
+fn is_view(full: &str) -> bool {
+    super::views::find(full).is_some() || super::texts::find(full).is_some()
 }
 
 fn char_length(ty: SqlType) -> i64 {
@@ -307,7 +290,7 @@ fn char_length(ty: SqlType) -> i64 {
     }
 }
 
-fn given(args: &[Value<'_>], at: usize) -> Option<String> {
+pub(super) fn given(args: &[Value<'_>], at: usize) -> Option<String> {
     match args.get(at) {
         None | Some(Value::Null) => None,
         Some(value) => Some(shown(value, 4000)),
@@ -356,6 +339,10 @@ impl SessionCalls for Snapshot {
                 Some(Value::Int(id)) => self.schema_name(*id).map_or(Value::Null, text),
                 _ => Value::Null,
             },
+            "HAS_PERMS_BY_NAME" => self.of_principals(name, args)?,
+            _ if table::looks_up(name) == Some(Looked::Principals) => {
+                self.of_principals(name, args)?
+            }
             _ if table::looks_up(name) == Some(Looked::Lists) => self.plain(name, args),
             _ => return Err(Error::feature(format!("{name} over a column"))),
         })

@@ -5,6 +5,7 @@ pub(crate) mod facts;
 pub(crate) mod lookup;
 pub(crate) mod model;
 pub(crate) mod named;
+pub(crate) mod principal;
 pub(crate) mod schemas;
 pub(crate) mod system;
 pub(crate) mod texts;

@@ -1,10 +1,14 @@
 //! Models of a database's objects, and the construction of their names and ids.
 
 use super::TableColumn;
+use std::sync::Arc;
+
 use tdekit_wire_tds::SqlType;
 
-use crate::host::Database;
+use crate::host::{Database, Login};
 use crate::lex::{Tok, lex};
+pub(crate) use crate::name::schema_and_name;
+use crate::run::gate::Rights;
 use crate::value::sequence::Steps;
 
 /// Suffix of the name of a unique index over columns that may be NULL: the index beside it.
@@ -151,7 +155,11 @@ pub(crate) struct Snapshot {
     pub(crate) current: String,
     pub(crate) login: String,
     pub(crate) databases: Vec<Database>,
+    /// Nothing of a database that the login may not enter.
     pub(crate) read: Vec<Facts>,
+    pub(crate) logins: Vec<Login>,
+    /// The rights in the current database, and in others if they are asked for.
+    pub(crate) entered: Vec<Arc<Rights>>,
 }
 
 /// A constraint, or an index, as stored in `tsql_constraint`.
@@ -197,14 +205,6 @@ pub(crate) fn names(condition: &str, column: &str) -> bool {
         _ => false,
     };
     tokens.windows(2).any(|pair| is_name(&pair[0].tok) && pair[1].tok != Tok::Op("("))
-}
-
-/// Splits `dbo.t` into schema and name.
-pub(crate) fn schema_and_name(stored: &str) -> (String, String) {
-    match stored.split_once('.') {
-        Some((schema, name)) => (schema.to_owned(), name.to_owned()),
-        None => ("dbo".to_owned(), stored.to_owned()),
-    }
 }
 
 /// Returns the name of a constraint that was not named.

@@ -9,6 +9,7 @@ use crate::name::quote;
 use crate::run::catalog::model::object_id;
 use crate::run::catalog::model::{Facts, Object, schema_and_name};
 use crate::run::db::{Db, failure};
+use crate::run::gate::Hidden;
 
 /// Prefixes of generated names: see [`super::model::made_name`].
 const MADE: [&str; 5] = ["pk__", "uq__", "fk__", "ck__", "df__"];
@@ -42,6 +43,7 @@ pub(crate) fn read(db: &mut Db, database: &str, names: &[String]) -> Result<Fact
             return facts::read(db, database);
         }
     }
+    found.hide(&*db.rights(database)?);
     Ok(found)
 }
 

@@ -103,12 +103,16 @@ pub(crate) fn table(view: &str, db: &mut Db) -> Result<Table> {
     })
 }
 
-/// Fills the temporary tables of views.
+/// Removes rows of a view.
+pub(crate) type Hide<'a> = dyn FnMut(&str, &mut Rows, &mut Db) -> Result<()> + 'a;
+
+/// Fills the temporary tables of views with the rows that `hide` leaves.
 pub(crate) fn fill(
     views: &[String],
     db: &mut Db,
     caller: &Caller,
     (activities, locks, tallies): (&Activities, &Locks, &Tallies),
+    hide: &mut Hide<'_>,
 ) -> Result<()> {
     let mut known: HashMap<String, Facts> = HashMap::new();
     for view in views {
@@ -125,7 +129,6 @@ pub(crate) fn fill(
                     Source::Empty => Vec::new(),
                     Source::Server(rows) => rows(&Server {
                         databases: db.host.databases()?,
-                        caller,
                         sessions: activities.list(locks),
                         tallies: tallies.clone(),
                     }),
@@ -149,6 +152,8 @@ pub(crate) fn fill(
             }
             (None, None) => return Err(Error::InvalidObject { name: name.to_owned() }),
         };
+        let mut rows = rows;
+        hide(view, &mut rows, db)?;
         put(view, &rows, db)?;
     }
     Ok(())

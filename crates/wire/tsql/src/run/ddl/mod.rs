@@ -59,6 +59,20 @@ const OWN_TABLES: &[(&str, &str)] = &[
         cycle INTEGER NOT NULL, cached INTEGER NOT NULL, cache_size INTEGER, \
         base INTEGER NOT NULL, last INTEGER, id INTEGER NOT NULL",
     ),
+    // users and roles; dbo has a row once the database has another owner than the server's
+    (
+        "tsql_principal",
+        "id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE COLLATE NOCASE, kind TEXT NOT NULL, \
+        sid BLOB",
+    ),
+    ("tsql_member", "role INTEGER NOT NULL, member INTEGER NOT NULL, PRIMARY KEY (role, member)"),
+    // class 0 is the database, 1 an object as SQLite names it, 3 a schema
+    (
+        "tsql_permission",
+        "grantee INTEGER NOT NULL, class INTEGER NOT NULL, object TEXT NOT NULL COLLATE NOCASE, \
+        permission TEXT NOT NULL, denied INTEGER NOT NULL, \
+        PRIMARY KEY (grantee, class, object, permission)",
+    ),
     // extended properties: of the database (D), a schema (S), an object (O), a column (C)
     (
         "tsql_property",

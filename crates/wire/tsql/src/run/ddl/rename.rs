@@ -16,6 +16,7 @@ use crate::name::quote;
 use crate::run::catalog::model::{DESCENDING, NULLS, SEPARATOR, Trust, schema_and_name};
 use crate::run::catalog::named::has_table;
 use crate::run::catalog::{Table, TableKind};
+use crate::run::gate::{On, is_own};
 use crate::run::work::Run;
 
 /// Our own tables that name a table of the database.
@@ -35,10 +36,12 @@ impl Run<'_> {
         match kind.as_deref() {
             Some("COLUMN") => {
                 let (table, column) = self.inside(&name, "COLUMN")?;
+                self.admit_alter(&table)?;
                 self.define(&table.schema.clone(), |run| run.rename_column(&table, &column, new))?;
             }
             Some("INDEX") => {
                 let (table, index) = self.inside(&name, "INDEX")?;
+                self.admit_alter(&table)?;
                 self.define(&table.schema.clone(), |run| run.rename_index(&table, &index, new))?;
             }
             None | Some("OBJECT") => self.rename_object(&name, new)?,
@@ -152,6 +155,7 @@ impl Run<'_> {
 
     fn rename_object(&mut self, name: &Name, new: &str) -> Result<()> {
         if let Some(table) = self.find(name)? {
+            self.admit_alter(&table)?;
             if table.kind != TableKind::Table || table.schema == "temp" {
                 return Err(Error::unsupported("sp_rename of a view or of a temporary table"));
             }
@@ -160,6 +164,7 @@ impl Run<'_> {
         let missing = || Error::RenameMissing { name: name.text() };
         let owner = self.owner_of(name)?.ok_or_else(missing)?;
         let table = self.find(&owner)?.ok_or_else(missing)?;
+        self.admit_alter(&table)?;
         let old = name.object().to_owned();
         self.define(&table.schema.clone(), |run| run.rename_constraint(&table, &old, new))
     }
@@ -192,7 +197,7 @@ impl Run<'_> {
         let stored = if schema == "dbo" { new.to_owned() } else { format!("{schema}.{new}") };
         let case_only = stored.eq_ignore_ascii_case(&table.name);
         self.refuse_taken(table, new, case_only)?;
-        if new.is_empty() || stored.starts_with("sqlite_") || stored.starts_with("tsql_") {
+        if new.is_empty() || stored.starts_with("sqlite_") || is_own(&stored) {
             return Err(Error::feature(format!("a table named {stored}")));
         }
         let beside = self.indexes_beside(table)?;
@@ -210,6 +215,7 @@ impl Run<'_> {
         self.rename_in_schema(&renamed, &moved)?;
         let place = (table.schema.as_str(), table.database.as_str());
         self.rename_properties(place, &table.name, None, &stored)?;
+        self.move_permissions(place, &On::object(&table.name), Some(&stored))?;
         for own in OWN {
             self.change_own(
                 table,

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::name::quote;
 use crate::plan::table::Sequence;
 use crate::run::catalog::model::Stored;
+use crate::run::gate::On;
 use crate::run::sequence::taken;
 use crate::run::work::Run;
 use crate::value::sequence::Steps;
@@ -142,7 +143,9 @@ impl Run<'_> {
                 format!("DELETE FROM {}.tsql_sequence WHERE name = ?1", quote(&sequence.schema));
             let kernels = run.s.db.kernels.clone();
             let result = run.s.db.connection()?.execute(&sql, [&sequence.name]);
-            result.map(|_| ()).map_err(|error| failure(&kernels, &error, &sequence.database))
+            result.map_err(|error| failure(&kernels, &error, &sequence.database))?;
+            let place = (sequence.schema.as_str(), sequence.database.as_str());
+            run.move_permissions(place, &On::object(&sequence.name), None)
         })
     }
 
@@ -153,7 +156,7 @@ impl Run<'_> {
 
     /// Returns the name of a DEFAULT that takes values of a sequence.
     fn default_with(&mut self, sequence: &Sequence) -> Result<Option<String>> {
-        let facts = crate::run::catalog::facts::read(&mut self.s.db, &sequence.database)?;
+        let facts = crate::run::catalog::facts::read_all(&mut self.s.db, &sequence.database)?;
         let is_own = |text: &str| {
             taken(text).iter().any(|name| {
                 let stored = match name.part(1) {

@@ -11,8 +11,8 @@ use tdekit_wire_tds::{
     SqlType, Value,
 };
 use tdekit_wire_tsql::{
-    AlterDatabase, Backup, CertificateBackup, CreateCertificate, Database, EncryptionKey, Error,
-    Host, Progress, Recovery, Restore, RestoreKind, Rows, TsqlEngine,
+    AlterDatabase, Backup, CertificateBackup, CreateCertificate, Database, Device, EncryptionKey,
+    Error, Host, Login, Progress, Recovery, Restore, RestoreKind, Rows, TsqlEngine,
 };
 
 type Result<T> = std::result::Result<T, Error>;
@@ -21,6 +21,8 @@ type Result<T> = std::result::Result<T, Error>;
 pub(crate) struct TestHost {
     pub(crate) directory: PathBuf,
     pub(crate) verbs: Mutex<Vec<String>>,
+    /// Changes are recorded here.
+    pub(crate) logins: Mutex<Vec<Login>>,
 }
 
 impl TestHost {
@@ -30,7 +32,38 @@ impl TestHost {
     }
 }
 
+/// The logins of a new server: `sa`, and others without any rights of their own.
+fn first_logins() -> Vec<Login> {
+    let login =
+        |(at, name): (u8, &str)| Login { name: name.to_owned(), sid: vec![at], sysadmin: at == 1 };
+    (1..).zip(["sa", "ann", "bob"]).map(login).collect()
+}
+
 impl Host for TestHost {
+    fn logins(&self) -> Result<Vec<Login>> {
+        Ok(self.logins.lock().unwrap().clone())
+    }
+
+    fn create_login(&self, name: &str, _: &str) -> Result<()> {
+        let mut logins = self.logins.lock().unwrap();
+        let sid = vec![100 + u8::try_from(logins.len()).unwrap()];
+        logins.push(Login { name: name.to_owned(), sid, sysadmin: false });
+        Ok(())
+    }
+
+    fn drop_login(&self, name: &str) -> Result<()> {
+        self.logins.lock().unwrap().retain(|login| login.name != name);
+        Ok(())
+    }
+
+    fn set_sysadmin(&self, name: &str, member: bool) -> Result<()> {
+        let mut logins = self.logins.lock().unwrap();
+        logins.iter_mut().filter(|login| login.name == name).for_each(|login| {
+            login.sysadmin = member;
+        });
+        Ok(())
+    }
+
     fn databases(&self) -> Result<Vec<Database>> {
         let names = ["master", "tempdb", "model", "msdb", "app", "other"];
         let database = |(at, name): (usize, &&str)| Database {
@@ -167,6 +200,11 @@ impl Host for TestHost {
         self.note(format!("{name} {key:?}"))
     }
 
+    fn databases_on(&self, devices: &[Device<String>]) -> Result<Vec<String>> {
+        let of_other = |device: &Device<String>| *device == Device::Disk("other.bak".to_owned());
+        Ok(devices.iter().filter(|device| of_other(device)).map(|_| "other".to_owned()).collect())
+    }
+
     fn backup(&self, backup: &Backup, mut out: Progress<'_>) -> Result<()> {
         if backup.database == "missing" {
             return Err(Error::UnknownDatabase { name: backup.database.clone() });
@@ -290,23 +328,38 @@ impl Server {
     pub(crate) fn new() -> Server {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().to_path_buf();
-        let host = Arc::new(TestHost { directory: path, verbs: Mutex::default() });
+        let logins = Mutex::new(first_logins());
+        let host = Arc::new(TestHost { directory: path, verbs: Mutex::default(), logins });
         let engine = TsqlEngine::new(host.clone());
         Server { directory, host, engine }
     }
 
     pub(crate) fn session(&self) -> Box<dyn Session> {
+        self.session_of("sa", "app").unwrap()
+    }
+
+    /// A session of this login in this database.
+    pub(crate) fn session_of(
+        &self,
+        login: &str,
+        database: &str,
+    ) -> std::result::Result<Box<dyn Session>, Message> {
         let caller = Caller {
             spid: 51,
-            login: "sa".to_owned(),
-            database: "app".to_owned(),
+            login: login.to_owned(),
+            database: database.to_owned(),
             host: "here".to_owned(),
             application: "tests".to_owned(),
             encrypted: true,
             address: "127.0.0.1".to_owned(),
             ..Caller::default()
         };
-        self.engine.open(&caller).map_err(|message| message.text).unwrap()
+        self.engine.open(&caller)
+    }
+
+    /// The number of the error that a login gets in place of a session.
+    pub(crate) fn refused(&self, login: &str, database: &str) -> i32 {
+        self.session_of(login, database).map(|_| ()).unwrap_err().number
     }
 }
 

@@ -73,12 +73,12 @@ fn four(figure: &Figure, unit: u64) -> [Val; 4] {
 }
 
 /// Returns the number of a database that the caller can see.
-fn seen(server: &Server<'_>, name: &str) -> Option<i32> {
+fn seen(server: &Server, name: &str) -> Option<i32> {
     let found = server.databases.iter().find(|known| known.name.eq_ignore_ascii_case(name));
     found.map(|database| database.id)
 }
 
-fn query_stats(server: &Server<'_>) -> Vec<Row> {
+fn query_stats(server: &Server) -> Vec<Row> {
     let row = |statement: &Statement| {
         seen(server, &statement.database)?;
         let Statement { totals, .. } = statement;
@@ -113,7 +113,7 @@ const TEXTS: Columns = &[
     ("text", LONG),
 ];
 
-fn sql_texts(server: &Server<'_>) -> Vec<Row> {
+fn sql_texts(server: &Server) -> Vec<Row> {
     let row = |known: &Text| {
         let id = seen(server, &known.database)?;
         let rest = |kind: u8| {

@@ -4,11 +4,12 @@ pub(crate) mod figures;
 mod keys;
 pub(crate) mod machine;
 mod objects;
+mod principals;
 pub(crate) mod properties;
 mod server;
 pub(crate) mod space;
 
-use tdekit_wire_tds::{Caller, Length, SqlType, Value};
+use tdekit_wire_tds::{Length, SqlType, Value};
 
 use crate::error::Result;
 use crate::host::Database;
@@ -24,9 +25,8 @@ pub(crate) type Row = Vec<Val>;
 pub(crate) type Columns = &'static [(&'static str, SqlType)];
 
 /// The server's state other than its databases.
-pub(crate) struct Server<'a> {
+pub(crate) struct Server {
     pub(crate) databases: Vec<Database>,
-    pub(crate) caller: &'a Caller,
     pub(crate) sessions: Vec<Activity>,
     pub(crate) tallies: Tallies,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Server<'a> {
 pub(crate) enum Source {
     /// Nothing of this kind exists.
     Empty,
-    Server(fn(&Server<'_>) -> Vec<Row>),
+    Server(fn(&Server) -> Vec<Row>),
     Facts(fn(&Facts) -> Vec<Row>),
     /// More of a database than its catalog.
     Read(fn(&mut Db, &str, &Facts) -> Result<Vec<Row>>),
@@ -82,7 +82,7 @@ pub(crate) fn epoch() -> Val {
 /// Returns all views.
 pub(crate) fn all() -> impl Iterator<Item = &'static View> {
     let own = objects::VIEWS.iter().chain(keys::VIEWS).chain(server::VIEWS).chain(figures::VIEWS);
-    own.chain(machine::VIEWS).chain(space::VIEWS).chain(properties::VIEWS)
+    own.chain(machine::VIEWS).chain(space::VIEWS).chain(properties::VIEWS).chain(principals::VIEWS)
 }
 
 /// Returns the view of this lower-case name.

@@ -19,16 +19,6 @@ use crate::value::datetime;
 pub(crate) const VIEWS: &[View] = &[
     View { name: "sys.databases", columns: DATABASES, source: Source::Server(databases) },
     View { name: "sys.schemas", columns: SCHEMAS, source: Source::Facts(schemas) },
-    View {
-        name: "sys.database_principals",
-        columns: PRINCIPALS,
-        source: Source::Server(|_| database_principals()),
-    },
-    View {
-        name: "sys.server_principals",
-        columns: PRINCIPALS,
-        source: Source::Server(server_principals),
-    },
     View { name: "sys.configurations", columns: SETTINGS, source: Source::Server(|_| settings()) },
     View {
         name: "sys.dm_exec_connections",
@@ -80,7 +70,7 @@ const DATABASES: Columns = &[
     ("containment_desc", DESC),
 ];
 
-fn databases(server: &Server<'_>) -> Vec<Row> {
+fn databases(server: &Server) -> Vec<Row> {
     let row = |database: &crate::host::Database| {
         vec![
             text(database.name.clone()),
@@ -121,51 +111,6 @@ fn schemas(facts: &Facts) -> Vec<Row> {
     let fixed = FIXED.iter().map(|(name, id)| vec![text(*name), int(*id), int(*id)]);
     let made = facts.schemas.iter().map(|name| vec![text(name), int(schema_id(name)), int(1)]);
     fixed.chain(made).collect()
-}
-
-const PRINCIPALS: Columns = &[
-    ("name", NAME),
-    ("principal_id", INT),
-    ("sid", SqlType::VarBinary(Length::Of(85))),
-    ("type", SqlType::Char(1)),
-    ("type_desc", DESC),
-    ("default_schema_name", NAME),
-    ("create_date", TIME),
-    ("modify_date", TIME),
-    ("is_fixed_role", BIT),
-    ("is_disabled", BIT),
-    ("default_database_name", NAME),
-];
-
-fn principal(name: &str, id: i64, (kind, described): (&str, &str), schema: Option<&str>) -> Row {
-    vec![
-        text(name),
-        int(id),
-        Value::Binary(vec![u8::try_from(id).unwrap_or(1)].into()),
-        text(kind),
-        text(described),
-        schema.map_or(Value::Null, text),
-        epoch(),
-        epoch(),
-        bit(false),
-        bit(false),
-        text("master"),
-    ]
-}
-
-fn database_principals() -> Vec<Row> {
-    let (user, role) = (("S", "SQL_USER"), ("R", "DATABASE_ROLE"));
-    vec![
-        principal("public", 0, role, None),
-        principal("dbo", 1, user, Some("dbo")),
-        principal("guest", 2, user, Some("guest")),
-        principal("INFORMATION_SCHEMA", 3, user, None),
-        principal("sys", 4, user, None),
-    ]
-}
-
-fn server_principals(server: &Server<'_>) -> Vec<Row> {
-    vec![principal(&server.caller.login, 1, ("S", "SQL_LOGIN"), None)]
 }
 
 const SETTINGS: Columns = &[
@@ -224,7 +169,7 @@ const CONNECTIONS: Columns = &[
     ("client_net_address", SqlType::VarChar(Length::Of(48))),
 ];
 
-fn connections(server: &Server<'_>) -> Vec<Row> {
+fn connections(server: &Server) -> Vec<Row> {
     let row = |own: &Activity| {
         let caller = &own.caller;
         vec![
@@ -272,7 +217,7 @@ fn big(count: u64) -> crate::value::Val {
     int(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
-fn database_id(server: &Server<'_>, name: &str) -> crate::value::Val {
+fn database_id(server: &Server, name: &str) -> crate::value::Val {
     let found = server.databases.iter().find(|known| known.name.eq_ignore_ascii_case(name));
     found.map_or(Value::Null, |database| int(database.id))
 }
@@ -287,7 +232,7 @@ fn isolation(level: &str) -> i64 {
     }
 }
 
-fn sessions(server: &Server<'_>) -> Vec<Row> {
+fn sessions(server: &Server) -> Vec<Row> {
     let row = |own: &Activity| {
         let used = own.total();
         vec![
@@ -341,7 +286,7 @@ const REQUESTS: Columns = &[
     ("row_count", BIG),
 ];
 
-fn requests(server: &Server<'_>) -> Vec<Row> {
+fn requests(server: &Server) -> Vec<Row> {
     let running = server.sessions.iter().filter(|own| own.request.is_some());
     running
         .map(|own| {
@@ -390,7 +335,7 @@ const WAITING_TASKS: Columns = &[
     ("resource_description", SqlType::NVarChar(Length::Of(3072))),
 ];
 
-fn waiting_tasks(server: &Server<'_>) -> Vec<Row> {
+fn waiting_tasks(server: &Server) -> Vec<Row> {
     let row = |own: &Activity| {
         let wait = own.wait.as_ref()?;
         let blocker = wait.blocker.map_or(Value::Null, int);

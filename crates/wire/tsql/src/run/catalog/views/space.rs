@@ -128,12 +128,13 @@ fn bytes(db: &mut Db, database: &str) -> Result<Vec<(String, i64, i64)>> {
 const SPACE: Columns =
     &[("object_id", INT), ("rows", BIG), ("data", BIG), ("indexes", BIG), ("unused", BIG)];
 
-fn space(db: &mut Db, database: &str, _: &Facts) -> Result<Vec<Row>> {
+fn space(db: &mut Db, database: &str, facts: &Facts) -> Result<Vec<Row>> {
     let row = |table: Sized| {
         let id = object_id(&table.name);
         vec![int(id), int(table.rows), int(table.data_bytes), int(table.index_bytes), int(0)]
     };
-    let mut rows: Vec<Row> = tables(db, database)?.into_iter().map(row).collect();
+    let seen = |table: &Sized| facts.object(object_id(&table.name)).is_some();
+    let mut rows: Vec<Row> = tables(db, database)?.into_iter().filter(seen).map(row).collect();
     let all = bytes(db, database)?;
     let sum = |which: fn(&(String, i64, i64)) -> i64| int(all.iter().map(which).sum::<i64>());
     let schema = quote(&db.schema(database)?);

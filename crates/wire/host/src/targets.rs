@@ -1,0 +1,104 @@
+//! Targets of backups: never a database's own file, and whose sets are on them.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use tdekit_backup_run::place::Place;
+use tdekit_sqlite_convert::SIDE_SUFFIXES;
+use tdekit_wire_tsql::{Device, Error};
+
+use super::databases::{Databases, EXTENSIONS};
+use super::keys::Keys;
+use super::{backup, fault, noted, restore};
+
+/// Refuses a target that is a database, a file beside one, or has the name of either in the served
+/// directory: WITH FORMAT would replace it.
+///
+/// # Errors
+/// 3201.
+pub(crate) fn refuse_own(databases: &Databases, places: &[Place]) -> Result<(), Error> {
+    let files = databases.found()?;
+    let dir = databases.dir();
+    let identity = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    for place in places {
+        let Place::File(path) = place else { continue };
+        let own = identity(path);
+        let is_file = own.is_some() && files.iter().any(|found| identity(&found.path) == own);
+        let parent = path.parent().and_then(|parent| fs::canonicalize(parent).ok());
+        let within = parent.is_some_and(|parent| parent == dir);
+        if is_file || within && is_name(databases, path) {
+            let denied = std::io::ErrorKind::PermissionDenied.into();
+            return Err(fault::device(&path.display().to_string(), &denied).into());
+        }
+    }
+    Ok(())
+}
+
+/// Returns true for a name of a database or of a file beside one.
+fn is_name(databases: &Databases, path: &Path) -> bool {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return true };
+    let sides = SIDE_SUFFIXES.iter().chain([&noted::SUFFIX]);
+    let base = sides.filter_map(|suffix| name.strip_suffix(suffix)).next().unwrap_or(name);
+    let extension = Path::new(base).extension().and_then(|extension| extension.to_str());
+    let only = databases.only_file().and_then(Path::file_name);
+    extension.is_some_and(|extension| EXTENSIONS.contains(&extension))
+        || only.is_some_and(|only| only == base)
+}
+
+/// Returns the names of the databases whose sets are on these devices. Devices that are not there
+/// have none.
+///
+/// # Errors
+/// 3201, 3241 and the like for a file whose sets cannot be read.
+pub(crate) fn databases_on(
+    (databases, keys): (&Databases, &Keys),
+    devices: &[Device<String>],
+) -> Result<Vec<String>, Error> {
+    let places = backup::places(databases.dir(), devices)?;
+    let there = |place: &Place| match place {
+        Place::File(path) => fs::symlink_metadata(path).is_ok(),
+        _ => true,
+    };
+    let places: Vec<Place> = places.into_iter().filter(there).collect();
+    if places.is_empty() {
+        return Ok(Vec::new());
+    }
+    let opened = restore::opened(keys, &places)?;
+    let sets = opened.media.sets().iter();
+    Ok(sets.map(|set| set.database_name.clone()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use tdekit_wire_endpoint::Sessions;
+
+    use super::*;
+
+    #[test]
+    fn a_database_is_no_target_under_any_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        fs::create_dir(&data).unwrap();
+        let databases = Databases::new(&data, Sessions::default()).unwrap();
+        databases.create("other").unwrap();
+        let beside = dir.path().join("link.bak");
+        std::os::unix::fs::symlink(data.join("other.db"), &beside).unwrap();
+        let number = |path: &Path| {
+            let place = Place::File(path.to_owned());
+            refuse_own(&databases, &[place]).err().map(|error| error.code().0)
+        };
+        for name in
+            ["other.db", "new.db", "other.db-wal", "other.db-tsql", "x.sqlite3", "master.db"]
+        {
+            assert_eq!(number(&data.join(name)), Some(3201), "{name}");
+            assert_eq!(number(&data.join("../data").join(name)), Some(3201), "{name}");
+        }
+        assert_eq!(number(&beside), Some(3201));
+        for name in ["other.bak", "other.db.bak", "wal"] {
+            assert_eq!(number(&data.join(name)), None, "{name}");
+        }
+    }
+}
