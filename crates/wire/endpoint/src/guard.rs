@@ -12,7 +12,7 @@ use tdekit_key_crypto::{SecretBytes, hmac_sha256, verify_hmac_sha256};
 use crate::answer::lock;
 use crate::error::EndpointError;
 use crate::login_file::Stamp;
-use crate::logins::{Entry, Logins};
+use crate::logins::{Entry, Logins, folded};
 
 /// Number of consecutive wrong passwords after which a name is locked for an address.
 pub(crate) const FAILURES_TO_LOCK: u32 = 5;
@@ -94,7 +94,7 @@ impl Guard {
         password: &str,
         address: IpAddr,
     ) -> Result<Option<String>, EndpointError> {
-        let folded = name.to_lowercase();
+        let folded = folded(name);
         let (entry, locked) = {
             let mut state = lock(&self.state);
             state.refresh(&self.path)?;
@@ -124,7 +124,7 @@ impl Guard {
 
     /// Returns true if the password is known to be correct without deriving a key.
     pub(crate) fn knows(&self, name: &str, password: &str, address: IpAddr) -> bool {
-        let folded = name.to_lowercase();
+        let folded = folded(name);
         let (entry, locked) = {
             let mut state = lock(&self.state);
             if state.refresh(&self.path).is_err() {
@@ -139,7 +139,7 @@ impl Guard {
 
     /// Records a login whose client did not wait for its check as a wrong password.
     pub(crate) fn given_up(&self, name: &str, address: IpAddr) {
-        lock(&self.state).note_failure(name.to_lowercase(), address);
+        lock(&self.state).note_failure(folded(name), address);
     }
 
     fn digest(&self, folded: &str, password: &str) -> [u8; 32] {
@@ -291,7 +291,7 @@ mod tests {
         let path = dir.path().join("logins.json");
         let mut logins = Logins::open(&path).unwrap();
         logins.set("SA", "battery staple").unwrap();
-        assert_eq!(logins.names(), ["SA"]);
+        assert_eq!(logins.names(), ["sa"]);
         lock(&guard.state).modified = None;
         assert_eq!(guard.check("sa", "correct horse", HOME).unwrap(), None);
         assert!(guard.check("sa", "battery staple", HOME).unwrap().is_some());

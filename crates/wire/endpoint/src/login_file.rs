@@ -12,6 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::answer::lock;
 use crate::error::EndpointError;
 use crate::logins::Logins;
+use crate::tls::remove_unfinished;
 
 /// A file of logins.
 #[derive(Debug)]
@@ -77,12 +78,16 @@ impl LoginFile {
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
         let locked = File::open(dir).map_err(failed)?;
         flock(&locked, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
+        remove_unfinished(&self.path).map_err(failed)?;
         change(&mut Logins::open(&self.path)?)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -97,6 +102,41 @@ mod tests {
         for name in ["ann", "bob", "eve"] {
             other.change(|logins| logins.add(name, "battery staple", false)).unwrap();
             assert!(file.current().unwrap().named(name).is_some_and(|found| !found.sysadmin));
+        }
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = LoginFile::new(dir.path().join("logins.json"));
+        for name in ["logins.json.tmp", "logins.json.Ab3dEftmp", "tls-key.pem.Ab3dEftmp"] {
+            fs::write(dir.path().join(name), "half").unwrap();
+        }
+        file.change(|logins| logins.add("sa", "correct horse", true)).unwrap();
+        let left = fs::read_dir(dir.path()).unwrap();
+        let mut left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["logins.json", "tls-key.pem.Ab3dEftmp"]);
+    }
+
+    /// Reading a FIFO would wait for its writer for ever.
+    #[test]
+    fn what_is_not_a_file_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, fifo) = (dir.path().join("folder"), dir.path().join("fifo"));
+        fs::create_dir(&folder).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
+        assert!(made.success());
+        for path in [folder, fifo] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+            let file = LoginFile::new(path);
+            for refused in [
+                file.current().map(drop),
+                file.change(|logins| logins.add("sa", "correct horse", true)),
+            ] {
+                let EndpointError::File { source, .. } = refused.unwrap_err() else { panic!() };
+                assert_eq!(source.to_string(), "it is not a file");
+            }
         }
     }
 }

@@ -112,7 +112,7 @@ impl Logins {
         self.entries.iter().map(Entry::facts).collect()
     }
 
-    /// Returns the login of this name, ignoring case.
+    /// Returns the login of this name, ignoring case and blanks at the end.
     pub fn named(&self, name: &str) -> Option<LoginFacts> {
         self.find(name).map(Entry::facts)
     }
@@ -143,8 +143,7 @@ impl Logins {
         self.write()
     }
 
-    /// Sets the password of a login, which takes the name as it is written here, and writes the
-    /// list.
+    /// Sets the password of a login, which keeps its name as it was written, and writes the list.
     ///
     /// # Errors
     /// [`EndpointError::NoLogin`]; [`EndpointError::Login`] for an invalid password;
@@ -153,7 +152,8 @@ impl Logins {
         check(name, password)?;
         let made = Entry::new(name, password, PasswordParams::default())?;
         let place = self.place(name)?;
-        *place = Entry { sid: place.sid.clone(), sysadmin: place.sysadmin, ..made };
+        let (name, sid) = (place.name.clone(), place.sid.clone());
+        *place = Entry { name, sid, sysadmin: place.sysadmin, ..made };
         self.write()
     }
 
@@ -211,14 +211,19 @@ impl Logins {
     }
 }
 
-/// Compares names of logins ignoring case, as under the server's collation.
-pub(crate) fn same(one: &str, other: &str) -> bool {
-    one == other || one.to_lowercase() == other.to_lowercase()
+/// Returns what names of logins have in common that are the same under the server's collation: case
+/// and blanks at the end do not count.
+pub(crate) fn folded(name: &str) -> String {
+    name.trim_end_matches(' ').to_lowercase()
+}
+
+fn same(one: &str, other: &str) -> bool {
+    one == other || folded(one) == folded(other)
 }
 
 fn check(name: &str, password: &str) -> Result<(), EndpointError> {
     let wrong = |reason| Err(EndpointError::Login { name: name.to_owned(), reason });
-    let chars = name.chars().count();
+    let chars = name.trim_end_matches(' ').chars().count();
     if chars == 0 || chars > MAX_NAME_CHARS || name.chars().any(char::is_control) {
         return wrong("a name has 1 to 128 characters and no control characters");
     }
@@ -279,5 +284,51 @@ impl Entry {
 
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_keep_their_spelling_and_are_one_without_case_and_blanks() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("logins.json");
+        let mut logins = Logins::open(&path).unwrap();
+        logins.set("Sa", "correct horse").unwrap();
+        let sid = logins.named("sa").unwrap().sid;
+        logins.set("SA  ", "battery staple").unwrap();
+        let read = Logins::open(&path).unwrap();
+        assert_eq!(read.facts(), [LoginFacts { name: "Sa".to_owned(), sid, sysadmin: true }]);
+        assert!(read.find("sA ").unwrap().fits("battery staple").unwrap());
+        let again = logins.add("sa ", "correct horse", false).unwrap_err();
+        assert!(matches!(again, EndpointError::LoginExists { .. }), "{again}");
+        assert!(matches!(
+            logins.add("  ", "correct horse", false),
+            Err(EndpointError::Login { .. })
+        ));
+    }
+
+    #[test]
+    fn a_list_of_version_1_has_sysadmins_only_and_is_written_as_version_2() {
+        let fixture = "../../../tests/fixtures/1/serve/logins.json";
+        let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join(fixture);
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("logins.json");
+        write_private(&path, &fs::read(fixture).unwrap()).unwrap();
+        let mut logins = Logins::open(&path).unwrap();
+        let first = logins.facts();
+        let known: Vec<_> =
+            first.iter().map(|own| (own.name.as_str(), own.sid.as_str(), own.sysadmin)).collect();
+        let ann = ("ann", "301475bb1e6b90469898e0a9f12122e1", true);
+        assert_eq!(known, [ann, ("sa", "1ad68456eed9b101eab33e89cd56f395", true)]);
+        assert!(logins.find("sa").unwrap().fits("correct horse").unwrap());
+        logins.set_sysadmin("ann", false).unwrap();
+        assert!(fs::read_to_string(&path).unwrap().contains("\"version\": 2"));
+        let read = Logins::open(&path).unwrap();
+        let (before, after) = (&first[1], read.named("sa").unwrap());
+        assert_eq!((&after.sid, after.sysadmin), (&before.sid, true));
+        assert!(read.named("ann").is_some_and(|ann| !ann.sysadmin && ann.sid == first[0].sid));
     }
 }

@@ -146,13 +146,36 @@ pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), EndpointErr
     let path = real.as_path();
     let dir = path.parent().unwrap_or(Path::new("."));
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
-    let mut file = tempfile::NamedTempFile::new_in(dir).map_err(failed)?;
+    let (prefix, suffix) = temporary_name(path);
+    let mut file = tempfile::Builder::new();
+    let mut file = file.prefix(&prefix).suffix(suffix).tempfile_in(dir).map_err(failed)?;
     file.as_file().set_permissions(fs::Permissions::from_mode(0o600)).map_err(failed)?;
     file.write_all(bytes).map_err(failed)?;
     file.as_file().sync_all().map_err(failed)?;
     file.persist(path).map_err(|error| failed(error.error))?;
     let open = fs::File::open(dir).map_err(failed)?;
     open.sync_all().map_err(failed)
+}
+
+/// Removes what a process that was killed has left of its writing of a file. Nobody else may write
+/// the file meanwhile.
+pub(crate) fn remove_unfinished(path: &Path) -> io::Result<()> {
+    let (prefix, suffix) = temporary_name(path);
+    for entry in fs::read_dir(path.parent().unwrap_or(Path::new(".")))? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with(&prefix) && name.ends_with(suffix) && entry.file_type()?.is_file() {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// How the name of a file begins and ends in which another one is written.
+fn temporary_name(path: &Path) -> (String, &'static str) {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    (format!("{name}."), "tmp")
 }
 
 /// Fails for a file that others own or that has one of these permission bits: somebody else may
@@ -163,10 +186,13 @@ pub(crate) fn refuse_foreign(path: &Path, bits: u32) -> Result<(), EndpointError
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         facts => facts.map_err(failed)?,
     };
+    if !facts.is_file() {
+        return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file")));
+    }
     let me = rustix::process::geteuid().as_raw();
     let foreign = me != 0 && facts.uid() != me && facts.uid() != 0;
     let mode = facts.permissions().mode() & 0o7777;
-    if facts.is_file() && !foreign && mode & bits == 0 {
+    if !foreign && mode & bits == 0 {
         return Ok(());
     }
     let told = format!("it has mode {mode:04o} and owner {}: others could reach it", facts.uid());

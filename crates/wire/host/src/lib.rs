@@ -144,11 +144,11 @@ impl Host for ServeHost {
     }
 
     fn alter_login(&self, name: &str, password: &str) -> Result<()> {
-        logins::change(&self.logins, |list| list.set_password(name, password))
+        logins::set_password(&self.logins, name, password)
     }
 
     fn drop_login(&self, name: &str) -> Result<()> {
-        logins::change(&self.logins, |list| list.remove(name))
+        logins::remove(&self.logins, name)
     }
 
     fn set_sysadmin(&self, login: &str, member: bool) -> Result<()> {

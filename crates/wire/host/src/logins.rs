@@ -25,6 +25,25 @@ pub(crate) fn change(
     file.change(change).map_err(of_endpoint)
 }
 
+/// DROP LOGIN.
+pub(crate) fn remove(file: &LoginFile, name: &str) -> Result<(), Error> {
+    of_change("drop", file.change(|list| list.remove(name)))
+}
+
+/// ALTER LOGIN.
+pub(crate) fn set_password(file: &LoginFile, name: &str, password: &str) -> Result<(), Error> {
+    of_change("alter", file.change(|list| list.set_password(name, password)))
+}
+
+fn of_change(verb: &'static str, changed: Result<(), EndpointError>) -> Result<(), Error> {
+    changed.map_err(|failure| match failure {
+        EndpointError::NoLogin { name } => {
+            PermissionError::CannotChange { verb, kind: "login", name }.into()
+        }
+        other => of_endpoint(other),
+    })
+}
+
 /// An identifier that nobody can read would belong to nobody, or to everybody.
 fn login(LoginFacts { name, sid, sysadmin }: LoginFacts) -> Result<Login, Error> {
     match hex::decode(&sid) {
@@ -76,10 +95,11 @@ mod tests {
         assert!(!ann.sysadmin && ann.sid.len() == 16);
         assert_eq!(all(&file).unwrap().len(), 2);
         assert_eq!(number(change(&file, |list| list.add("SA", "correct horse", false))), 15025);
+        assert_eq!(number(set_password(&file, "bob", "correct horse")), 15151);
         assert_eq!(number(change(&file, |list| list.add("bob", "short", false))), 15116);
-        assert_eq!(number(change(&file, |list| list.remove("bob"))), 15007);
-        assert_eq!(number(change(&file, |list| list.remove("sa"))), 15174);
-        assert_eq!(number(change(&file, |list| list.set_sysadmin("sa", false))), 15174);
+        assert_eq!(number(remove(&file, "bob")), 15151);
+        assert_eq!(number(change(&file, |list| list.remove("sa"))), 15150);
+        assert_eq!(number(change(&file, |list| list.set_sysadmin("sa", false))), 15150);
         change(&file, |list| list.remove("ann")).unwrap();
         assert_eq!(named(&file, "ann").unwrap(), None);
     }

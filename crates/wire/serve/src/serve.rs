@@ -15,8 +15,8 @@ use tdekit_key_store::{
 };
 use tdekit_serve_host::ServeHost;
 use tdekit_wire_endpoint::{
-    Config, Endpoint, EndpointError, IdentityFiles, Limits, LoginFile, Logins, Mode, Sessions,
-    ensure_own_identity,
+    Config, Endpoint, EndpointError, IdentityFiles, Limits, LoginFacts, LoginFile, Logins, Mode,
+    Sessions, ensure_own_identity,
 };
 use tdekit_wire_tds::{Engine, memory};
 use tdekit_wire_tsql::TsqlEngine;
@@ -55,9 +55,19 @@ fn login(command: &LoginCommand, dir: &Path) -> Result<(), ServeError> {
                 .map_err(|_| ServeError::usage("the password is not UTF-8"))?;
             Ok(file.change(|logins| logins.set(&args.name, text))?)
         }
-        LoginCommand::List { json: true } => Ok(output::json(&logins.names())?),
+        LoginCommand::List { json: true } => {
+            let listed = logins
+                .facts()
+                .into_iter()
+                .map(|login| serde_json::json!({ "name": login.name, "sysadmin": login.sysadmin }));
+            Ok(output::json(&listed.collect::<Vec<_>>())?)
+        }
         LoginCommand::List { json: false } => {
-            Ok(logins.names().into_iter().try_for_each(output::line)?)
+            let shown = |login: LoginFacts| match login.sysadmin {
+                true => format!("{} (sysadmin)", login.name),
+                false => login.name,
+            };
+            Ok(logins.facts().into_iter().map(shown).try_for_each(output::line)?)
         }
         // No directory is made for a list that is not there.
         LoginCommand::Remove { name } if logins.named(name).is_none() => {
@@ -70,7 +80,7 @@ fn login(command: &LoginCommand, dir: &Path) -> Result<(), ServeError> {
 /// Opens the list of logins in a directory where nobody else could have replaced it.
 fn open_logins(dir: &Path) -> Result<Logins, ServeError> {
     let path = dir.join(LOGINS_FILE);
-    if path.exists() {
+    if path.is_file() {
         check_private_file(&path).map_err(ConsoleError::Store)?;
     }
     Ok(Logins::open(&path)?)

@@ -21,6 +21,11 @@ impl Name {
         self.0.last().map_or("", String::as_str)
     }
 
+    /// The name without its last part.
+    pub(crate) fn above(&self) -> Name {
+        Name(self.0[..self.0.len().saturating_sub(1)].to_vec())
+    }
+
     /// The part at distance `back` before the object's.
     pub(crate) fn part(&self, back: usize) -> Option<&str> {
         let at = self.0.len().checked_sub(back + 1)?;

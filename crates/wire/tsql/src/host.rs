@@ -11,6 +11,7 @@ use rusqlite::Connection;
 use tdekit_wire_tds::{Message, SqlType, Value};
 
 use crate::error::{Error, Result};
+use crate::name::same;
 
 /// A database of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -306,13 +307,12 @@ pub trait Host: Send + Sync {
     /// If they cannot be listed.
     fn logins(&self) -> Result<Vec<Login>>;
 
-    /// Returns the login of this name, ignoring case. Called for each request.
+    /// Returns the login of this name, ignoring case and blanks at the end. Called for each request.
     ///
     /// # Errors
     /// If they cannot be listed.
     fn login(&self, name: &str) -> Result<Option<Login>> {
-        let lower = name.to_lowercase();
-        Ok(self.logins()?.into_iter().find(|known| known.name.to_lowercase() == lower))
+        Ok(self.logins()?.into_iter().find(|known| same(&known.name, name)))
     }
 
     /// `CREATE LOGIN`: a login that is not a member of sysadmin.

@@ -12,3 +12,10 @@ pub(crate) fn schema_and_name(stored: &str) -> (String, String) {
         None => ("dbo".to_owned(), stored.to_owned()),
     }
 }
+
+/// Compares names of logins, users and roles, as under the server's collation: without case, and
+/// without the blanks at their end.
+pub(crate) fn same(one: &str, other: &str) -> bool {
+    let (one, other) = (one.trim_end_matches(' '), other.trim_end_matches(' '));
+    one == other || one.to_lowercase() == other.to_lowercase()
+}

@@ -19,9 +19,11 @@ fn logins_are_added_listed_and_removed() {
     assert!(place.fails(3, ["serve", "login", "add", "sa"]).contains("--login-password-file"));
     add_login(&mut place);
     place.ok(["serve", "login", "add", "ann"]);
-    assert_eq!(place.ok(["serve", "login", "list"]).out, "ann\nsa\n");
+    place.ok(["serve", "login", "add", "ANN "]);
+    assert_eq!(place.ok(["serve", "login", "list"]).out, "ann (sysadmin)\nsa (sysadmin)\n");
     let listed = place.json(["serve", "login", "list", "--json"]);
-    assert_eq!(listed, serde_json::json!(["ann", "sa"]));
+    let login = |name: &str| serde_json::json!({ "name": name, "sysadmin": true });
+    assert_eq!(listed, serde_json::json!([login("ann"), login("sa")]));
     place.ok(["serve", "login", "remove", "ann"]);
     place.fails(2, ["serve", "login", "remove", "ann"]);
     place.set("TDEKIT_LOGIN_PASSWORD", "short");
@@ -31,6 +33,9 @@ fn logins_are_added_listed_and_removed() {
     assert!(!fs::read_to_string(&file).unwrap().contains(PASSWORD));
     fs::write(&file, "{}").unwrap();
     assert!(place.fails(4, ["serve", "login", "list"]).contains("hint: "));
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    assert!(place.fails(7, ["serve", "login", "list"]).contains("it is not a file"));
 }
 
 #[test]

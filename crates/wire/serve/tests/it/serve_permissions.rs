@@ -101,8 +101,8 @@ fn a_reader_reads_and_nothing_else_by_any_request() {
     assert_eq!(enter(&served, "reader", "shelf").err(), Some(vec![18456]));
     ok(&mut sa, &format!("CREATE LOGIN reader WITH PASSWORD = '{PASSWORD}'"));
     assert_eq!(enter(&served, "reader", "shelf").err(), Some(vec![4060, 18456]));
-    assert_eq!(sa.batch("DROP LOGIN sa").errors(), [15174]);
-    assert_eq!(sa.batch("ALTER SERVER ROLE sysadmin DROP MEMBER sa").errors(), [15174]);
+    assert_eq!(sa.batch("DROP LOGIN sa").errors(), [15150]);
+    assert_eq!(sa.batch("ALTER SERVER ROLE sysadmin DROP MEMBER sa").errors(), [15150]);
     served.kill();
     served.start();
     assert_eq!(enter(&served, "reader", "shelf").err(), Some(vec![4060, 18456]));

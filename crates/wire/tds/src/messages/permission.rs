@@ -35,7 +35,7 @@ table! {
         permission.";
     NotToSelf {} = 4617, 16, 1, Statement,
         "Cannot grant, deny or revoke permissions to or from special roles.";
-    Grantor {} = 4615, 16, 1, Statement,
+    Grantor {} = 4624, 16, 1, Statement,
         "Cannot grant, deny, or revoke permissions to sa, dbo, entity owner, information_schema, \
         sys, or yourself.";
     BadPermission { name: String } = 102, 15, 1, Batch, "Incorrect syntax near '{name}'.";
@@ -68,8 +68,13 @@ table! {
         "Cannot add the member: the role would be a member of itself.";
     BadLogin { reason: String } = 15116, 16, 1, Statement,
         "The login's name or password does not meet the requirements: {reason}.";
-    LastSysadmin {} = 15174, 16, 1, Statement,
-        "The last member of sysadmin can be neither dropped nor taken out of the role.";
+    LastSysadmin {} = 15150, 16, 1, Statement,
+        "Cannot drop the last member of sysadmin, nor take it out of the role.";
+    OwnsDatabase { name: String } = 15174, 16, 1, Statement,
+        "Login '{name}' owns one or more database(s). Change the owner of the database(s) before \
+        dropping the login.";
+    NotOfPrincipal { name: String } = 1202, 16, 1, Statement,
+        "The database principal '{name}' does not exist, or user is not a member.";
 }
 
 impl From<PermissionError> for Error {

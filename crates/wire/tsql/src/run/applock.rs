@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tdekit_wire_tds::messages::PermissionError;
 use tdekit_wire_tds::{Length, SqlType};
 
 use super::holder::Outcome;
@@ -70,7 +71,11 @@ impl Run<'_> {
     }
 
     /// Returns the resource, and the scope that ends its lock.
-    fn lock_of(&self, arguments: &Arguments<'_>, rest: [usize; 2]) -> Result<(Resource, Owner)> {
+    fn lock_of(
+        &mut self,
+        arguments: &Arguments<'_>,
+        rest: [usize; 2],
+    ) -> Result<(Resource, Owner)> {
         let Some(name) = arguments.text(0)? else { return arguments.bad() };
         let [owner, principal] = rest;
         let owner = match arguments.text(owner)?.map(|owner| owner.to_ascii_lowercase()) {
@@ -80,10 +85,14 @@ impl Run<'_> {
             Some(_) => return arguments.bad(),
         };
         let principal = arguments.text(principal)?.unwrap_or_else(|| "public".to_owned());
-        let principal = principal.to_ascii_lowercase();
-        if !matches!(principal.as_str(), "public" | "dbo" | "guest") {
-            return arguments.bad();
-        }
+        let current = self.s.state.database.clone();
+        let stored = self.s.db.principals(&current)?;
+        let rights = self.s.db.rights(&current)?;
+        let Some(known) = stored.named(&principal).filter(|own| rights.is_or_belongs_to(own))
+        else {
+            return Err(PermissionError::NotOfPrincipal { name: principal }.into());
+        };
+        let principal = known.name.to_lowercase();
         if owner == Owner::Transaction && !self.s.state.transaction.is_open() {
             return Err(Error::OutsideTransaction {});
         }

@@ -239,7 +239,7 @@ impl Inner {
         if run.s.state.transaction.is_doomed() {
             return Err(Error::Doomed {});
         }
-        let own = run.begin_own(&target.table.schema, false)?;
+        let own = run.begin_own(std::slice::from_ref(&target.table.schema), false)?;
         if let Err(error) = run.begin_rows(&target) {
             run.s.db.kernels.forget_counters();
             run.after_write(own, false)?;

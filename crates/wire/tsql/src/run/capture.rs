@@ -110,7 +110,7 @@ impl Run<'_> {
         if signal != Signal::Next {
             return Ok((signal, 0));
         }
-        let own = self.before_write(&target.table, None)?;
+        let own = self.before_write((&target.table, None), None)?;
         let mut count = 0;
         let mut put = || {
             self.begin_rows(target)?;

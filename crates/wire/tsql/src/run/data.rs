@@ -540,7 +540,7 @@ impl Run<'_> {
         filled: (bool, bool),
     ) -> Result<Signal> {
         self.may_read(plan)?;
-        let own = self.before_write(table, Some(plan))?;
+        let own = self.before_write((&**table, into), Some(plan))?;
         let result = self.check_schema();
         let result =
             result.and_then(|()| self.run_change(plan, frame, (table, into), command, filled));
@@ -628,7 +628,7 @@ impl Run<'_> {
             self.implicit();
         }
         // the table and its rows are one statement: neither stays without the other
-        let own = self.begin_own(&schema, plan.needs.hints.nowait)?;
+        let own = self.begin_own(&[schema], plan.needs.hints.nowait)?;
         let result = self.fill_into(plan, frame, name);
         let keep = matches!(result, Ok((Signal::Next | Signal::Break, _)));
         self.after_write(own, keep)?;

@@ -32,6 +32,9 @@ const PREPARED: usize = 64;
 /// Page cache of a connection in KiB, negative as SQLite requires.
 const CACHE_KIB: i64 = -2048;
 
+/// How the names in SQLite's text of attached databases begin; their own, in lower case, follow.
+pub(crate) const ATTACHED: &str = "db:";
+
 /// A session's connection.
 pub(crate) struct Db {
     pub(crate) host: SharedHost,
@@ -54,6 +57,9 @@ pub(crate) struct Db {
     pub(crate) who: Who,
     /// Rights that the running statement has read, by database in lower case.
     pub(super) rights: HashMap<String, Arc<Rights>>,
+    /// A connection of its own to one database, by the name in lower case, for rights in a
+    /// transaction that does not see changes of others.
+    pub(super) apart: Option<(String, Connection)>,
     /// Cancel flag of the running request's client.
     pub(crate) cancel: Cancel,
 }
@@ -140,6 +146,7 @@ impl Db {
             gone: Pages::default(),
             who: Who::default(),
             rights: HashMap::new(),
+            apart: None,
             cancel: Cancel::default(),
         }
     }
@@ -220,7 +227,7 @@ impl Db {
             .into_iter()
             .find(|known| known.name.eq_ignore_ascii_case(database))
             .ok_or_else(|| Error::UnknownDatabase { name: database.to_owned() })?;
-        let schema = format!("db:{key}");
+        let schema = format!("{ATTACHED}{key}");
         let kernels = self.kernels.clone();
         let host = self.host.clone();
         let _opening = host.opening(&found.name)?;
@@ -243,7 +250,9 @@ impl Db {
 
     /// Closes a database's file before the host changes it.
     pub(crate) fn detach(&mut self, database: &str) -> Result<()> {
-        let Some(schema) = self.attached.remove(&database.to_lowercase()) else { return Ok(()) };
+        let key = database.to_lowercase();
+        self.apart.take_if(|(known, _)| *known == key);
+        let Some(schema) = self.attached.remove(&key) else { return Ok(()) };
         let kernels = self.kernels.clone();
         self.schemas.forget(&schema);
         // plans refer to the attached database
@@ -267,7 +276,7 @@ impl Db {
 
     pub(crate) fn close(&mut self) {
         self.gone = self.pages();
-        self.connection = None;
+        (self.connection, self.apart) = (None, None);
         self.attached.clear();
         self.schemas.forget_all();
         self.temporaries.clear();

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::render::Rendered;
+use crate::run::db::ATTACHED;
 use crate::run::holder::Outcome;
 use crate::run::work::{Inner, Run};
 
@@ -63,34 +64,80 @@ impl Run<'_> {
         Ok(began && !(open && plan.needs.hints.hold))
     }
 
-    /// Takes the locks that the hints of a statement request.
+    /// Takes the locks that the hints of a statement request, of databases that the login may
+    /// write into: elsewhere it reads a snapshot.
     pub(crate) fn lock_hinted(&mut self, plan: &Rendered) -> Result<()> {
         if plan.needs.hints.wait || plan.needs.hints.hold {
-            self.lock(&plan.needs.reads, plan.needs.hints.nowait)?;
+            let mut reads = plan.needs.reads.clone();
+            reads.retain(|schema| self.may_block(schema));
+            self.lock(&reads, plan.needs.hints.nowait)?;
         }
         Ok(())
     }
 
-    /// Takes the write lock: of all open databases, if this begins SQLite's transaction, else of
-    /// these. Waits for others as long as LOCK_TIMEOUT allows.
+    /// Takes the write locks of these databases. If this begins SQLite's transaction, those of all
+    /// other open databases that the login may write into are taken too, but not for a statement by
+    /// itself that changes only temporary tables. Waits for others as long as LOCK_TIMEOUT allows.
     pub(crate) fn lock(&mut self, schemas: &[String], nowait: bool) -> Result<()> {
+        let mut wanted: Vec<String> = schemas.to_vec();
+        wanted.retain(|schema| schema != "temp");
         if !self.in_sqlite() {
-            if self.s.state.transaction.is_open() {
-                // a database opened later would be read in its state at that time, and could not be
-                // locked once others have changed it
-                let current = self.s.state.database.clone();
-                self.s.db.schema(&current)?;
-            }
-            let open = self.s.db.open();
-            return self.in_turn(open, nowait, |run| run.run_sql("BEGIN IMMEDIATE"));
+            return self.begin_locking(wanted, nowait);
         }
-        for schema in schemas.iter().filter(|schema| *schema != "temp") {
-            if !self.s.db.writes(schema) {
-                let wanted = vec![schema.clone()];
-                self.in_turn(wanted, nowait, |run| run.upgrade(schema))?;
+        for schema in wanted {
+            if !self.s.db.writes(&schema) {
+                self.in_turn(vec![schema.clone()], nowait, |run| run.upgrade(&schema))?;
             }
         }
         Ok(())
+    }
+
+    fn begin_locking(&mut self, mut wanted: Vec<String>, nowait: bool) -> Result<()> {
+        let client = self.s.state.transaction.is_open();
+        if client {
+            // a database opened later would be read in its state at that time, and could not be
+            // locked once others have changed it
+            let current = self.s.state.database.clone();
+            self.s.db.schema(&current)?;
+        }
+        let open = self.s.db.open();
+        if client || !wanted.is_empty() {
+            for schema in &open {
+                if !wanted.contains(schema) && self.may_block(schema) {
+                    wanted.push(schema.clone());
+                }
+            }
+        }
+        if open.iter().all(|schema| wanted.contains(schema)) {
+            return self.in_turn(wanted, nowait, |run| run.run_sql("BEGIN IMMEDIATE"));
+        }
+        if wanted.is_empty() {
+            return self.run_sql("BEGIN");
+        }
+        self.in_turn(wanted.clone(), nowait, |run| run.begin_some(&wanted))
+    }
+
+    /// Begins a transaction that has the write locks of some of the open databases.
+    fn begin_some(&mut self, schemas: &[String]) -> Result<()> {
+        self.run_sql("BEGIN")?;
+        let locked = schemas.iter().try_for_each(|schema| self.upgrade(schema));
+        let Err(error) = locked else { return Ok(()) };
+        self.run_sql("ROLLBACK")?;
+        Err(match error {
+            // another process wrote between the two steps of the first lock
+            Error::SnapshotConflict { .. } => Error::LockTimeout {},
+            other => other,
+        })
+    }
+
+    /// Returns true if the login, or the procedure that runs, may write into a database, and so may
+    /// make other writers wait for it.
+    fn may_block(&mut self, schema: &str) -> bool {
+        let Some(database) = schema.strip_prefix(ATTACHED) else { return false };
+        let chain = self.s.state.chain.as_deref();
+        self.s.db.who.sysadmin
+            || chain.is_some_and(|chain| chain.to_lowercase() == database)
+            || self.s.db.rights(database).is_ok_and(|rights| rights.writes())
     }
 
     /// Makes the open transaction one that writes into a database. Rewriting a number unchanged

@@ -38,7 +38,8 @@ impl Run<'_> {
         frame: &mut Frame,
     ) -> Result<Signal> {
         let returns = !merging.columns.is_empty() && into.is_none();
-        self.changing((plan, &merging.table), (Command::MERGE, returns), frame, |run, frame| {
+        let tables = (&*merging.table, into);
+        self.changing((plan, tables), (Command::MERGE, returns), frame, |run, frame| {
             run.merge_rows(plan, (merging, texts), into, frame)
         })
     }

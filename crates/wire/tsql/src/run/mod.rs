@@ -94,7 +94,9 @@ impl Run<'_> {
 
     fn act(&mut self, action: &Action, frame: &mut Frame) -> Result<Signal> {
         let mut command = Command::OTHER;
-        self.admit_action(action, frame)?;
+        if !self.admit_action(action, frame)? {
+            return Ok(self.finished(frame, command));
+        }
         self.refuse_within(action)?;
         match action {
             Action::Tran(op, name) => return self.tran(op, name.as_ref(), frame),
@@ -115,9 +117,13 @@ impl Run<'_> {
                 self.create_table(table)?;
                 command = Command::CREATE_TABLE;
             }
-            Action::AlterTable(name, change) => self.alter_table(name, change, frame)?,
+            Action::AlterTable(name, change) => {
+                let altered = self.alter_table(name, change, frame);
+                altered.map_err(|error| self.hide_values_of(name, error))?;
+            }
             Action::CreateIndex { name, table, unique, columns, filter } => {
-                self.create_index(name, table, *unique, columns, filter.as_ref())?;
+                let made = self.create_index(name, table, *unique, columns, filter.as_ref());
+                made.map_err(|error| self.hide_values_of(table, error))?;
             }
             Action::CreateView { name, query, text, may_replace, .. } => {
                 self.create_view(name, query, text, *may_replace)?;
@@ -151,8 +157,8 @@ impl Run<'_> {
 
     /// A statement about principals that a procedure stands for.
     fn act_for(&mut self, action: &Action) -> Result<()> {
-        self.admit_action(action, &Frame::empty())?;
         match action {
+            _ if !self.admit_action(action, &Frame::empty())? => Ok(()),
             Action::Principals(principals) => self.principals(principals),
             _ => Err(Error::Internal { detail: "no statement about principals".to_owned() }),
         }

@@ -5,13 +5,13 @@ use rusqlite::types::Value;
 use tdekit_wire_tds::messages::PermissionError;
 
 use super::db::failure;
-use super::gate::stored::{DBO, FIRST, GUEST, PUBLIC, Principal, same};
+use super::gate::stored::{DBO, FIRST, GUEST, INFORMATION_SCHEMA, PUBLIC, Principal, SYS};
 use super::gate::{On, Stored, is_system};
 use crate::ast::Name;
 use crate::ast::principal::{Principals, Securable, Verb};
 use crate::error::{Error, Result};
 use crate::host::Login;
-use crate::name::quote;
+use crate::name::{quote, same};
 use crate::plan::access::{DATABASE, OBJECT, RIGHTS, Right, SCHEMA};
 use crate::run::catalog::model::FIXED;
 use crate::run::catalog::named::has_table;
@@ -19,6 +19,15 @@ use crate::run::work::Run;
 
 /// The permissions of ALL on an object: those of SQL Server on a table.
 const ALL_OF_OBJECT: [&str; 5] = ["SELECT", "INSERT", "UPDATE", "DELETE", "REFERENCES"];
+
+/// How long a statement about principals waits for transactions that write into the database: an
+/// administrator learns that one of them is to be ended.
+const MOST_WAIT_MS: i64 = 30_000;
+
+/// The time that a statement about principals waits, by LOCK_TIMEOUT.
+fn bounded(limit_ms: i64) -> i64 {
+    if limit_ms < 0 { MOST_WAIT_MS } else { limit_ms.min(MOST_WAIT_MS) }
+}
 
 fn missing(kind: &'static str, name: &str) -> Error {
     PermissionError::GranteeMissing { kind, name: name.to_owned() }.into()
@@ -33,7 +42,10 @@ impl Run<'_> {
         match principals {
             Principals::CreateLogin { name, password } => host.create_login(name, password),
             Principals::AlterLogin { name, password } => host.alter_login(name, password),
-            Principals::DropLogin(name) => host.drop_login(name),
+            Principals::DropLogin(name) => {
+                self.refuse_owner(name)?;
+                host.drop_login(name)
+            }
             Principals::ServerRole { role, member, add } => {
                 if !role.eq_ignore_ascii_case("sysadmin") {
                     return Err(missing("server role", role));
@@ -73,7 +85,9 @@ impl Run<'_> {
     fn store(&mut self, database: &str, changes: &[Change<'_>]) -> Result<()> {
         let schema = self.s.db.schema(database)?;
         let kernels = self.s.db.kernels.clone();
-        self.define(&schema.clone(), |run| {
+        let limit_ms = self.s.state.options.lock_timeout_ms;
+        self.s.state.options.lock_timeout_ms = bounded(limit_ms);
+        let result = self.define(&schema.clone(), |run| {
             for (table, sql, with) in changes {
                 run.own_table(&schema, table)?;
                 let sql = sql.replace(table, &format!("{}.{table}", quote(&schema)));
@@ -83,7 +97,24 @@ impl Run<'_> {
             }
             run.s.db.rights.clear();
             Ok(())
-        })
+        });
+        self.s.state.options.lock_timeout_ms = limit_ms;
+        result
+    }
+
+    /// Refuses to drop a login that owns a database. One that cannot be read does not count.
+    fn refuse_owner(&mut self, name: &str) -> Result<()> {
+        let Some(login) = self.s.db.host.login(name)? else { return Ok(()) };
+        for database in self.s.db.host.databases()? {
+            if database.restoring || is_system(&database.name) {
+                continue;
+            }
+            let owner = self.s.db.owner(&database).ok().flatten();
+            if owner.is_some_and(|owner| owner == login.sid) {
+                return Err(PermissionError::OwnsDatabase { name: login.name }.into());
+            }
+        }
+        Ok(())
     }
 
     fn create_user(&mut self, name: &str, login: &str) -> Result<()> {
@@ -155,7 +186,9 @@ impl Run<'_> {
         let current = self.s.state.database.clone();
         let stored = self.stored_principals(&current)?;
         let Some(found) = stored.named(name).filter(|own| own.is_role == role) else {
-            return if if_exists { Ok(()) } else { Err(missing(kind, name)) };
+            let (verb, name) = ("drop", name.to_owned());
+            let missing = PermissionError::CannotChange { verb, kind, name };
+            return if if_exists { Ok(()) } else { Err(missing.into()) };
         };
         if found.is_fixed() {
             let name = found.name.clone();
@@ -218,11 +251,17 @@ impl Run<'_> {
         let (database, on, classes) = self.securable(on, &current)?;
         let stored = self.stored_principals(&database)?;
         let rights = rights(permissions, classes)?;
+        let own = self.s.db.rights(&database)?.user.as_ref().map(|(id, _)| *id);
         let mut ids = Vec::new();
         for name in grantees {
-            let found = stored.named(name).ok_or_else(|| missing("user", name))?;
+            let found = stored.named(name);
+            if found.is_none() && same(name, "sa") {
+                return Err(PermissionError::Grantor {}.into());
+            }
+            let found = found.ok_or_else(|| missing("user", name))?;
             match found.id {
-                DBO | 3 | 4 => return Err(PermissionError::Grantor {}.into()),
+                DBO | INFORMATION_SCHEMA | SYS => return Err(PermissionError::Grantor {}.into()),
+                id if own == Some(id) => return Err(PermissionError::Grantor {}.into()),
                 id if id != PUBLIC && found.is_fixed() && found.is_role => {
                     return Err(PermissionError::NotToSelf {}.into());
                 }
@@ -360,4 +399,14 @@ fn rights(names: &[String], class: u8) -> Result<Vec<Right>> {
         found.push(right);
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_of_permissions_never_waits_for_ever() {
+        assert_eq!([-1, 0, 5, i64::MAX].map(bounded), [MOST_WAIT_MS, 0, 5, MOST_WAIT_MS]);
+    }
 }

@@ -119,7 +119,9 @@ impl Run<'_> {
         }
         let current = self.s.state.database.clone();
         let found = self.s.db.module(name, &current, "P")?;
-        let users = found.is_some();
+        // a temporary procedure is the session's own, and does what its caller may do
+        let own = name.object().starts_with('#');
+        let users = found.is_some() && !own;
         if users {
             let (_, database, stored) = self.s.db.place(name, &current)?;
             self.admit_procedure(&database, &stored)?;
@@ -131,9 +133,14 @@ impl Run<'_> {
             text.map(str::to_owned)
         });
         let Some(text) = found else {
-            if system && let Some(called) = super::security::system_procedure(self, &short, given)?
-            {
-                return Ok(called);
+            if system {
+                // it does what its caller may do, not what its caller's procedure reaches
+                let chain = self.s.state.chain.take();
+                let called = super::security::system_procedure(self, &short, given);
+                self.s.state.chain = chain;
+                if let Some(called) = called? {
+                    return Ok(called);
+                }
             }
             return Err(Error::NoProcedure { name: name.text() });
         };

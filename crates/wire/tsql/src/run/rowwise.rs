@@ -30,22 +30,24 @@ impl Run<'_> {
         frame: &mut Frame,
     ) -> Result<Signal> {
         let returns = !change.columns.is_empty() && into.is_none();
-        self.changing((plan, &change.table), (Command::UPDATE, returns), frame, |run, frame| {
+        let tables = (&*change.table, into);
+        self.changing((plan, tables), (Command::UPDATE, returns), frame, |run, frame| {
             run.rowwise_rows(plan, (change, update), into, frame)
         })
     }
 
-    /// Runs a change of a table by `work`, which handles the plan's rows one by one and returns
+    /// Runs a change of a table, whose OUTPUT may go into another, by `work`, which handles the plan's rows one by one and returns
     /// their number. `returns` is true if the statement has a result.
     pub(super) fn changing(
         &mut self,
-        (plan, table): (&Rendered, &Table),
+        (plan, tables): (&Rendered, (&Table, Option<&Target>)),
         (command, returns): (Command, bool),
         frame: &mut Frame,
         work: impl FnOnce(&mut Self, &mut Frame) -> Result<(Signal, u64)>,
     ) -> Result<Signal> {
         self.may_read(plan)?;
-        let own = self.before_write(table, Some(plan))?;
+        let table = tables.0;
+        let own = self.before_write(tables, Some(plan))?;
         let result = self.begin_versions(table).and_then(|()| {
             let done = work(self, frame)?;
             self.end_versions(table).map(|()| done)

@@ -109,7 +109,7 @@ impl Run<'_> {
             return Err(Error::Doomed {});
         }
         self.implicit();
-        let own = self.begin_own(&first.schema, false)?;
+        let own = self.begin_own(std::slice::from_ref(&first.schema), false)?;
         let loaded = sequences.iter().try_for_each(|sequence| self.load_counter(sequence));
         let result = loaded.and_then(|()| work(self));
         let stored = self.store_counters(sequences);
@@ -184,20 +184,22 @@ impl Run<'_> {
         let mut seen = std::collections::HashSet::new();
         taken.retain(|value| seen.insert(value.id));
         for value in taken {
-            let written = self.begin_own(&value.sequence.schema, true).and_then(|own| {
-                let kernels = self.s.db.kernels.clone();
-                let connection = self.s.db.connection()?;
-                let there = has_table(connection, &value.sequence.schema, "tsql_sequence");
-                let there = there
-                    .map_err(|error| failure(&kernels, &error, &value.sequence.database))
-                    .unwrap_or(false);
-                let result = match there {
-                    true => self.write_last(&value.sequence, value.id, value.last),
-                    false => Ok(()),
-                };
-                self.after_write(own, result.is_ok())?;
-                result
-            });
+            let written = self
+                .begin_own(std::slice::from_ref(&value.sequence.schema), true)
+                .and_then(|own| {
+                    let kernels = self.s.db.kernels.clone();
+                    let connection = self.s.db.connection()?;
+                    let there = has_table(connection, &value.sequence.schema, "tsql_sequence");
+                    let there = there
+                        .map_err(|error| failure(&kernels, &error, &value.sequence.database))
+                        .unwrap_or(false);
+                    let result = match there {
+                        true => self.write_last(&value.sequence, value.id, value.last),
+                        false => Ok(()),
+                    };
+                    self.after_write(own, result.is_ok())?;
+                    result
+                });
             if written.is_err() || self.s.state.transaction.is_open() {
                 self.s.taken.push(value);
             }
@@ -276,7 +278,7 @@ impl Run<'_> {
         size: i64,
     ) -> Result<(i64, i64, i64, Steps)> {
         let sequences = std::slice::from_ref(sequence);
-        let own = self.begin_own(&sequence.schema, false)?;
+        let own = self.begin_own(std::slice::from_ref(&sequence.schema), false)?;
         let take = |run: &mut Self| {
             let stored = run.read_sequence(sequence)?;
             let first = stored.next();

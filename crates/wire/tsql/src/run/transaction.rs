@@ -14,6 +14,7 @@ use crate::name::quote;
 use crate::render::Rendered;
 use crate::run::catalog::Table;
 use crate::run::state::{Frame, Signal};
+use crate::run::target::Target;
 use crate::run::work::Run;
 
 /// How to undo an INSERT .. EXEC: the procedure's changes are undone with the rows.
@@ -62,16 +63,22 @@ impl Run<'_> {
         }
     }
 
-    /// Called before a change of a table.
-    pub(crate) fn before_write(&mut self, table: &Table, plan: Option<&Rendered>) -> Result<Own> {
+    /// Called before a change of a table, and of the one into which its OUTPUT goes.
+    pub(crate) fn before_write(
+        &mut self,
+        (table, into): (&Table, Option<&Target>),
+        plan: Option<&Rendered>,
+    ) -> Result<Own> {
         if self.s.state.transaction.is_doomed() {
             return Err(Error::Doomed {});
         }
-        if table.schema != "temp" {
+        let mut schemas = vec![table.schema.clone()];
+        schemas.extend(into.map(|target| target.table.schema.clone()));
+        if schemas.iter().any(|schema| schema != "temp") {
             self.implicit();
         }
         let hints = plan.map(|plan| plan.needs.hints).unwrap_or_default();
-        let own = self.begin_own(&table.schema, hints.nowait)?;
+        let own = self.begin_own(&schemas, hints.nowait)?;
         let Some(plan) = plan else { return Ok(own) };
         match self.lock_hinted(plan) {
             Ok(()) => Ok(own),
@@ -82,10 +89,10 @@ impl Run<'_> {
         }
     }
 
-    /// Begins a transaction or a savepoint for one statement that changes a database.
-    pub(crate) fn begin_own(&mut self, schema: &str, nowait: bool) -> Result<Own> {
+    /// Begins a transaction or a savepoint for one statement that changes these databases.
+    pub(crate) fn begin_own(&mut self, schemas: &[String], nowait: bool) -> Result<Own> {
         let began = !self.in_sqlite();
-        self.lock(&[schema.to_owned()], nowait)?;
+        self.lock(schemas, nowait)?;
         if began && !self.s.state.transaction.is_open() {
             return Ok(Own::Transaction);
         }

@@ -19,6 +19,7 @@ mod json;
 mod limits;
 mod locks;
 mod merge;
+mod permission_limits;
 mod permissions;
 mod properties;
 mod random;

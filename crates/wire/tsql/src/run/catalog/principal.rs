@@ -7,8 +7,9 @@ use super::model::{FIXED, Snapshot, object_id};
 use crate::error::Result;
 use crate::functions::wanted::parts;
 use crate::host::Login;
+use crate::name::same;
 use crate::plan::access::{RIGHTS, Right};
-use crate::run::gate::stored::{DB_OWNER, DBO, PUBLIC, Principal, same};
+use crate::run::gate::stored::{DB_OWNER, DBO, PUBLIC, Principal};
 use crate::run::gate::{On, Rights};
 use crate::value::Val;
 
@@ -30,7 +31,7 @@ const OF_EVERYBODY: [&str; 3] = ["ANY", "CONNECT SQL", "VIEW ANY DATABASE"];
 
 /// Returns the number of a login: 1 for `sa`, as on SQL Server.
 pub(crate) fn login_id(login: &Login) -> i64 {
-    if login.name.eq_ignore_ascii_case("sa") {
+    if same(&login.name, "sa") {
         return 1;
     }
     object_id(&login.sid.iter().map(|byte| format!("{byte:02x}")).collect::<String>())

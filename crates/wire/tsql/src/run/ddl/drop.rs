@@ -73,14 +73,8 @@ impl Run<'_> {
                 })
             }
             ObjectKind::Index => {
-                let (table, index) = match on {
-                    Some(table) => (table.clone(), name.object().to_owned()),
-                    None => {
-                        let mut parts = name.0.clone();
-                        let index = parts.pop().unwrap_or_default();
-                        (Name(parts), index)
-                    }
-                };
+                let index = name.object().to_owned();
+                let table = on.cloned().unwrap_or_else(|| name.above());
                 let Some(table) = self.find(&table)? else {
                     return if if_exists { Ok(()) } else { Err(missing("index")) };
                 };
@@ -118,6 +112,40 @@ impl Run<'_> {
             ObjectKind::Schema => self.drop_schema(name.object(), if_exists),
             _ => Err(Error::feature("this DROP")),
         }
+    }
+
+    /// Returns true if there is something of this kind and name that DROP could drop.
+    pub(crate) fn has_object(
+        &mut self,
+        kind: ObjectKind,
+        name: &Name,
+        on: Option<&Name>,
+    ) -> Result<bool> {
+        let current = self.s.state.database.clone();
+        Ok(match kind {
+            ObjectKind::Table => {
+                self.find(name)?.is_some_and(|table| table.kind == TableKind::Table)
+            }
+            ObjectKind::View => self.s.db.module(name, &current, "V")?.is_some(),
+            ObjectKind::Procedure => self.s.db.module(name, &current, "P")?.is_some(),
+            ObjectKind::Sequence => self.s.db.sequence(name, &current)?.is_some(),
+            ObjectKind::Index => {
+                let table = on.cloned().unwrap_or_else(|| name.above());
+                let Some(table) = self.find(&table)? else { return Ok(false) };
+                let named = self.named_constraints(&table)?;
+                let key = named.iter().any(|key| key.name.eq_ignore_ascii_case(name.object()));
+                let full = index_name(&table.name, name.object());
+                let kernels = self.s.db.kernels.clone();
+                let found = has_index(self.s.db.connection()?, &table.schema, &full);
+                key || found.map_err(|error| failure(&kernels, &error, &table.database))?
+            }
+            ObjectKind::Schema => self.schema_named(&current, name.object())?.is_some(),
+            ObjectKind::Database => {
+                let all = self.s.db.host.databases()?;
+                all.iter().any(|known| known.name.eq_ignore_ascii_case(name.object()))
+            }
+            ObjectKind::Certificate | ObjectKind::MasterKey | ObjectKind::EncryptionKey => true,
+        })
     }
 
     /// Removes the records of a dropped column.

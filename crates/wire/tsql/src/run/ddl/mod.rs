@@ -138,7 +138,7 @@ impl Run<'_> {
         {
             self.begin_transaction("");
         }
-        let own = self.begin_own(schema, false)?;
+        let own = self.begin_own(&[schema.to_owned()], false)?;
         let result = work(self);
         self.after_write(own, result.is_ok())?;
         self.s.db.changed();

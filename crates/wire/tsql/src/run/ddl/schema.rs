@@ -28,7 +28,7 @@ impl Run<'_> {
     }
 
     /// Returns the schema's name as originally written.
-    fn schema_named(&mut self, database: &str, name: &str) -> Result<Option<String>> {
+    pub(super) fn schema_named(&mut self, database: &str, name: &str) -> Result<Option<String>> {
         let made = self.s.db.schemas(database)?;
         let mut all = FIXED.iter().map(|(name, _)| (*name).to_owned()).chain(made);
         Ok(all.find(|known| known.eq_ignore_ascii_case(name)))

@@ -13,6 +13,8 @@ use crate::bind::{Binder, Offered, Scope, SourceScope, Variables};
 use crate::error::{Ends, Error, Result};
 use crate::name::quote;
 use crate::plan::ColumnRef;
+use crate::plan::access::{Access, Right};
+use crate::plan::table::Sequence;
 use crate::run::catalog::model::{DESCENDING, SEPARATOR, made_name, names, schema_and_name};
 use crate::run::catalog::{Table, TableColumn, TableKind};
 use crate::run::work::Run;
@@ -182,7 +184,18 @@ impl Run<'_> {
         let database = self.s.state.database.clone();
         let variables = Variables::default();
         let mut view = View { db: &mut self.s.db, database: &database, identity_insert: None };
-        match Binder::new(&mut view, &variables).default(table, column) {
+        let mut binder = Binder::new(&mut view, &variables);
+        let bound = binder.default(table, column);
+        let sequences = std::mem::take(&mut binder.needs.sequences);
+        // those who insert into the table take values without a right of theirs
+        let access = |sequence: &Arc<Sequence>| Access {
+            database: sequence.database.clone(),
+            object: sequence.name.clone(),
+            right: Right::References,
+            within: None,
+        };
+        self.admit(&sequences.iter().map(access).collect::<Vec<_>>())?;
+        match bound {
             Err(Error::InvalidColumn { name }) => Err(Error::NotForDefault { name }),
             // a value that does not convert fails when a row uses it, as in SQL Server
             Err(error) if error.ends() >= Ends::Batch && !error.undoes() => Err(error),

@@ -22,13 +22,21 @@ type Placed = Option<(String, String)>;
 
 impl Run<'_> {
     /// Refuses a statement that the login may not run. INSERT BULK is decided with its target.
+    /// Returns false if there is nothing to do: DROP IF EXISTS of what the login does not see.
     ///
     /// # Errors
     /// Those of SQL Server for the statement.
-    pub(crate) fn admit_action(&mut self, action: &Action, frame: &Frame) -> Result<()> {
+    pub(crate) fn admit_action(&mut self, action: &Action, frame: &Frame) -> Result<bool> {
         if self.s.db.who.sysadmin {
-            return Ok(());
+            return Ok(true);
         }
+        match self.admit_kind(action, frame) {
+            Err(_) if self.drops_unseen(action) => Ok(false),
+            result => result.map(|()| true),
+        }
+    }
+
+    fn admit_kind(&mut self, action: &Action, frame: &Frame) -> Result<()> {
         match action {
             Action::InsertBulk(_) | Action::DeclareTable(_) | Action::Tran(..) => Ok(()),
             Action::SetOption(_, value) => match value {
@@ -224,11 +232,7 @@ impl Run<'_> {
     fn admit_drop_index(&mut self, name: &Name, on: Option<&Name>) -> Result<()> {
         let table = match on {
             Some(table) => table.clone(),
-            None => {
-                let mut parts = name.0.clone();
-                parts.pop();
-                Name(parts)
-            }
+            None => name.above(),
         };
         let refused = PermissionError::CannotDrop { kind: "index", name: name.text() };
         let Some((database, stored)) = self.placed(&table)? else { return Ok(()) };
@@ -287,6 +291,20 @@ impl Run<'_> {
         }
     }
 
+    fn admit_change_of(
+        &self,
+        may: bool,
+        verb: &'static str,
+        kind: &'static str,
+        name: &str,
+    ) -> Result<()> {
+        let name = name.to_owned();
+        match may {
+            true => Ok(()),
+            false => Err(PermissionError::CannotChange { verb, kind, name }.into()),
+        }
+    }
+
     fn admit_alter_database(&mut self, name: &str, change: &AlterDatabase) -> Result<()> {
         let keys = match change {
             AlterDatabase::EncryptionOn
@@ -325,6 +343,41 @@ impl Run<'_> {
         }
     }
 
+    /// Returns true for DROP IF EXISTS of things of which the login knows none.
+    fn drops_unseen(&mut self, action: &Action) -> bool {
+        match action {
+            Action::Drop { kind, names, if_exists: true, on } => {
+                names.iter().all(|name| matches!(self.sees(*kind, name, on.as_ref()), Ok(false)))
+            }
+            Action::Principals(principals) => match &**principals {
+                Principals::Drop { name, role, if_exists: true } => {
+                    let current = self.s.state.database.clone();
+                    self.s.db.rights(&current).is_ok_and(|rights| {
+                        let found = rights.stored.named(name).filter(|own| own.is_role == *role);
+                        !found.is_some_and(|own| rights.knows(own))
+                    })
+                }
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// Returns true if something is there, and the login may know it.
+    fn sees(&mut self, kind: ObjectKind, name: &Name, on: Option<&Name>) -> Result<bool> {
+        if !self.has_object(kind, name, on)? {
+            return Ok(false);
+        }
+        let object = match (kind, on) {
+            (ObjectKind::Index, Some(table)) => table.clone(),
+            (ObjectKind::Index, None) => name.above(),
+            (ObjectKind::Schema | ObjectKind::Database, _) => return Ok(true),
+            _ => name.clone(),
+        };
+        let Some((database, stored)) = self.placed(&object)? else { return Ok(true) };
+        Ok(self.s.db.rights(&database)?.sees(&On::object(&stored)))
+    }
+
     fn admit_principals(&mut self, principals: &Principals) -> Result<()> {
         let current = self.s.state.database.clone();
         match principals {
@@ -339,13 +392,19 @@ impl Run<'_> {
             Principals::CreateRole(_) => {
                 self.admit_on(Right::AlterAnyRole, &current, &On::Database)
             }
-            Principals::Drop { role, .. } => {
-                let right = if *role { Right::AlterAnyRole } else { Right::AlterAnyUser };
-                self.admit_on(right, &current, &On::Database)
+            Principals::Drop { name, role, .. } => {
+                let kind = if *role { "role" } else { "user" };
+                let may = self.s.db.rights(&current)?.may_drop(name, *role);
+                self.admit_change_of(may, "drop", kind, name)
             }
             // a login has the permissions of its user, and members of a role those of the role
-            Principals::AlterUser { .. } | Principals::Member { .. } => {
-                self.admit_on(Right::Control, &current, &On::Database)
+            Principals::AlterUser { name, .. } => {
+                let may = self.s.db.rights(&current)?.is_owner();
+                self.admit_change_of(may, "alter", "user", name)
+            }
+            Principals::Member { role, .. } => {
+                let may = self.s.db.rights(&current)?.may_change_members(role);
+                self.admit_change_of(may, "alter", "role", role)
             }
             Principals::Permit { on, .. } => {
                 let (database, on) = match on {

@@ -77,14 +77,10 @@ impl Db {
         } else if self.who.sysadmin {
             Rights::of(database, &self.who, Stored::fresh())
         } else {
-            let stored = match self.attached(database).is_some() {
-                true => self.principals(database)?,
-                false => {
-                    let all = self.host.databases()?;
-                    let found = all.iter().find(|own| own.name.eq_ignore_ascii_case(database));
-                    let unknown = || Error::UnknownDatabase { name: database.to_owned() };
-                    self.principals_apart(found.ok_or_else(unknown)?)?
-                }
+            let stored = match self.attached(database).map(str::to_owned) {
+                Some(schema) if self.reads_snapshot(&schema) => self.principals_now(&key)?,
+                Some(_) => self.principals(database)?,
+                None => self.principals_apart(&self.known(database)?)?,
             };
             let rights = Rights::of(database, &self.who, stored);
             if rights.user.is_some() {
@@ -139,19 +135,59 @@ impl Db {
         Some(Arc::new(rights)).filter(|rights| rights.user.is_some())
     }
 
+    /// Returns the identifier of the login that owns a database; None if the server does.
+    pub(crate) fn owner(&self, database: &Database) -> Result<Option<Vec<u8>>> {
+        let stored = self.principals_apart(database)?;
+        Ok(stored.by_id(DBO).and_then(|own| own.sid.clone()))
+    }
+
+    fn known(&self, database: &str) -> Result<Database> {
+        let mut all = self.host.databases()?.into_iter();
+        let found = all.find(|own| own.name.eq_ignore_ascii_case(database));
+        found.ok_or_else(|| Error::UnknownDatabase { name: database.to_owned() })
+    }
+
+    /// Returns true in a transaction that reads a database and does not write into it: what it
+    /// would read of permissions may have been revoked since it began.
+    fn reads_snapshot(&self, schema: &str) -> bool {
+        self.peek().is_some_and(|open| !open.is_autocommit()) && !self.writes(schema)
+    }
+
+    /// Reads the principals of a database as they are now, by a connection that stays until the
+    /// database is detached.
+    fn principals_now(&mut self, database: &str) -> Result<Stored> {
+        if self.apart.as_ref().is_none_or(|(known, _)| known != database) {
+            let apart = self.connect_apart(&self.known(database)?)?;
+            self.apart = Some((database.to_owned(), apart));
+        }
+        match &self.apart {
+            Some((_, apart)) => self.stored_apart(apart, database),
+            None => Ok(Stored::fresh()),
+        }
+    }
+
     /// Reads the principals of a database by another connection: the session's transactions lock
     /// every database that its own has open.
     fn principals_apart(&self, database: &Database) -> Result<Stored> {
-        let name = database.name.as_str();
-        let _opening = self.host.opening(name)?;
+        self.stored_apart(&self.connect_apart(database)?, &database.name)
+    }
+
+    fn connect_apart(&self, database: &Database) -> Result<Connection> {
+        let _opening = self.host.opening(&database.name)?;
         let apart: Connection = self.host.connect()?;
-        let fail = |error: rusqlite::Error| {
-            let reason = failure(&self.kernels, &error, name);
-            self.host.why_closed(name).unwrap_or(reason)
-        };
         let sql = format!("ATTACH ?1 AS {}", quote("apart"));
-        apart.execute(&sql, [&database.uri]).map_err(fail)?;
-        stored(&apart, "apart").map_err(fail)
+        let attached = apart.execute(&sql, [&database.uri]);
+        attached.map_err(|error| self.why_apart(&error, &database.name))?;
+        Ok(apart)
+    }
+
+    fn stored_apart(&self, apart: &Connection, database: &str) -> Result<Stored> {
+        stored(apart, "apart").map_err(|error| self.why_apart(&error, database))
+    }
+
+    fn why_apart(&self, error: &rusqlite::Error, database: &str) -> Error {
+        let reason = failure(&self.kernels, error, database);
+        self.host.why_closed(database).unwrap_or(reason)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::stored::{
     DB_BACKUPOPERATOR, DB_DATAREADER, DB_DATAWRITER, DB_DDLADMIN, DB_DENYDATAREADER,
-    DB_DENYDATAWRITER, DB_OWNER, DBO, GUEST, On, PUBLIC, Rule, Stored,
+    DB_DENYDATAWRITER, DB_OWNER, DBO, GUEST, On, PUBLIC, Principal, Rule, Stored,
 };
 use crate::name::schema_and_name;
 use crate::plan::access::Right;
@@ -160,6 +160,77 @@ impl Rights {
         self.all || self.user.is_some() && !decides(true) && decides(false)
     }
 
+    /// Returns true for dbo and members of db_owner.
+    pub(crate) fn is_owner(&self) -> bool {
+        self.all || self.user.is_some() && self.roles.contains(&DB_OWNER)
+    }
+
+    /// Returns true if the login may change who is a member of a role. Only an owner of the
+    /// database does so with the fixed roles and their members; with others, only who has what any
+    /// role could have.
+    pub(crate) fn may_change_members(&self, role: &str) -> bool {
+        let found = self.stored.named(role).filter(|own| own.is_role);
+        let fixed = found.is_some_and(|own| {
+            let known = |id: i64| self.stored.by_id(id).is_some_and(Principal::is_fixed);
+            own.is_fixed() || self.stored.roles_of(own.id).into_iter().any(known)
+        });
+        self.is_owner() || !fixed && self.holds(Right::Control, &On::Database)
+    }
+
+    /// Returns true if the login may drop a user or role. Nobody but an owner of the database drops
+    /// itself, or who is denied something: as guest, or as another user, it would not be denied it.
+    pub(crate) fn may_drop(&self, name: &str, is_role: bool) -> bool {
+        let right = if is_role { Right::AlterAnyRole } else { Right::AlterAnyUser };
+        let found = self.stored.named(name).filter(|own| own.is_role == is_role);
+        let bound = found.is_some_and(|own| {
+            let mut all = self.stored.roles_of(own.id);
+            all.push(own.id);
+            let denied =
+                self.stored.rules.iter().any(|rule| rule.denies && all.contains(&rule.grantee));
+            let is_self = self.user.as_ref().is_some_and(|(id, _)| *id == own.id);
+            denied || is_self || all.iter().any(|role| fixed(*role).1)
+        });
+        self.is_owner() || self.holds(right, &On::Database) && !bound
+    }
+
+    /// Returns true if the login may know of everything about the database's principals.
+    fn knows_all(&self) -> bool {
+        [Right::ViewDefinition, Right::AlterAnyUser, Right::AlterAnyRole]
+            .into_iter()
+            .any(|right| self.holds(right, &On::Database))
+    }
+
+    /// Returns true if the login may know of a principal: those of every database, itself, its
+    /// roles.
+    pub(crate) fn knows(&self, principal: &Principal) -> bool {
+        let own = self.user.as_ref().is_some_and(|(id, _)| *id == principal.id);
+        principal.is_fixed() || own || self.roles.contains(&principal.id) || self.knows_all()
+    }
+
+    /// Returns true if the user is this principal or a member of it; dbo is a member of all.
+    pub(crate) fn is_or_belongs_to(&self, principal: &Principal) -> bool {
+        let own = self.user.as_ref().is_some_and(|(id, _)| *id == principal.id);
+        self.is_owner() || own || self.roles.contains(&principal.id)
+    }
+
+    /// Returns true if the login may write anything in the database, data or definitions.
+    pub(crate) fn writes(&self) -> bool {
+        let writes = |rule: &Rule| {
+            let reads = matches!(
+                rule.right,
+                Right::Select
+                    | Right::References
+                    | Right::ViewDefinition
+                    | Right::Connect
+                    | Right::BackupDatabase
+                    | Right::BackupLog
+                    | Right::Checkpoint
+            );
+            !rule.denies && !reads && self.holds(rule.right, &rule.on)
+        };
+        self.all || self.rules.iter().any(writes)
+    }
+
     /// Returns true if the login may know that an object exists: it has some right on it.
     pub(crate) fn sees(&self, object: &On) -> bool {
         const ANY: [Right; 9] = [
@@ -187,7 +258,6 @@ impl Rights {
 
 #[cfg(test)]
 mod tests {
-    use super::super::stored::Principal;
     use super::*;
 
     fn who() -> Who {

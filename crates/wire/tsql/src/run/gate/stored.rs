@@ -2,6 +2,7 @@
 //! `tsql_member` and `tsql_permission`. A database without these tables has the fixed principals,
 //! and nobody is granted anything.
 
+use crate::name::same;
 use crate::plan::access::Right;
 
 /// Databases of the server itself: everybody enters them, model apart, and nobody but a sysadmin
@@ -22,6 +23,8 @@ pub(crate) fn is_own(stored: &str) -> bool {
 pub(crate) const PUBLIC: i64 = 0;
 pub(crate) const DBO: i64 = 1;
 pub(crate) const GUEST: i64 = 2;
+pub(crate) const INFORMATION_SCHEMA: i64 = 3;
+pub(crate) const SYS: i64 = 4;
 /// The first id of a user or role that was made.
 pub(crate) const FIRST: i64 = 5;
 
@@ -38,8 +41,8 @@ const FIXED: &[(&str, i64, bool)] = &[
     ("public", PUBLIC, true),
     ("dbo", DBO, false),
     ("guest", GUEST, false),
-    ("INFORMATION_SCHEMA", 3, false),
-    ("sys", 4, false),
+    ("INFORMATION_SCHEMA", INFORMATION_SCHEMA, false),
+    ("sys", SYS, false),
     ("db_owner", DB_OWNER, true),
     ("db_ddladmin", DB_DDLADMIN, true),
     ("db_backupoperator", DB_BACKUPOPERATOR, true),
@@ -153,9 +156,4 @@ impl Stored {
         found.remove(0);
         found
     }
-}
-
-/// Compares names of principals, as under the server's collation.
-pub(crate) fn same(one: &str, other: &str) -> bool {
-    one == other || one.to_lowercase() == other.to_lowercase()
 }

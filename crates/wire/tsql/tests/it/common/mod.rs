@@ -52,7 +52,7 @@ impl Host for TestHost {
     }
 
     fn drop_login(&self, name: &str) -> Result<()> {
-        self.logins.lock().unwrap().retain(|login| login.name != name);
+        self.logins.lock().unwrap().retain(|login| !login.name.eq_ignore_ascii_case(name));
         Ok(())
     }
 

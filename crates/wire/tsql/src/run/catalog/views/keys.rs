@@ -8,6 +8,7 @@ use super::{
 };
 use crate::run::catalog::model::{Facts, Index, Rule, Trust};
 use crate::run::catalog::types::type_facts;
+use crate::value::Val;
 use tdekit_wire_tds::SqlType;
 
 pub(crate) const VIEWS: &[View] = &[
@@ -73,7 +74,7 @@ fn index_row(index: &Index) -> Row {
         bit(true),
         bit(true),
         bit(index.filter.is_some()),
-        index.filter.clone().map_or(Value::Null, text),
+        index.filter.as_deref().map_or(Value::Null, readable),
     ]
 }
 
@@ -256,6 +257,14 @@ const RULES: Columns = &[
     ("is_not_trusted", BIT),
 ];
 
+/// A definition; NULL for one that the caller may not read.
+pub(super) fn readable(definition: &str) -> Val {
+    match definition {
+        "" => Value::Null,
+        readable => text(readable),
+    }
+}
+
 fn rules(facts: &Facts, rules: &[Rule]) -> Vec<Row> {
     let mut rows = Vec::new();
     for rule in rules.iter().filter(|rule| shown(facts, rule.object)) {
@@ -263,7 +272,7 @@ fn rules(facts: &Facts, rules: &[Rule]) -> Vec<Row> {
         let mut row = object_row(object);
         row.extend([
             int(rule.column),
-            text(rule.text.clone()),
+            readable(&rule.text),
             bit(system_named(&rule.name)),
             bit(rule.trust == Trust::Disabled),
             bit(rule.trust != Trust::Full),

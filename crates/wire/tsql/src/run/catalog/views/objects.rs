@@ -294,6 +294,14 @@ const COMPUTED: Columns = &[
     ("uses_database_collation", BIT),
 ];
 
+/// The definition of a computed column; NULL for one that the caller may not read.
+fn readable_computed(definition: &str) -> crate::value::Val {
+    match definition {
+        "" => Value::Null,
+        readable => text(format!("({readable})")),
+    }
+}
+
 fn computed(facts: &Facts) -> Vec<Row> {
     let shown = |object: i64| facts.object(object).is_some_and(|object| !object.hidden);
     let own = facts.columns.iter().filter(|found| shown(found.object)).filter_map(|found| {
@@ -304,7 +312,7 @@ fn computed(facts: &Facts) -> Vec<Row> {
             int(found.object),
             text(found.column.name.clone()),
             int(found.id),
-            text(format!("({definition})")),
+            readable_computed(definition),
             bit(*persisted),
             bit(true),
             bit(true),

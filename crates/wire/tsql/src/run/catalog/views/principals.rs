@@ -5,7 +5,7 @@ use tdekit_wire_tds::{Length, SqlType, Value};
 use super::{BIT, Columns, DESC, INT, NAME, Row, Source, TIME, TINY, View, bit, epoch, int, text};
 use crate::error::Result;
 use crate::host::Login;
-use crate::plan::access::{RIGHTS, Right};
+use crate::plan::access::RIGHTS;
 use crate::run::catalog::model::{Facts, object_id, schema_id};
 use crate::run::catalog::principal::login_id;
 use crate::run::db::Db;
@@ -74,19 +74,6 @@ const LOGINS: Columns = &[
     ("default_schema_name", NAME),
 ];
 
-/// Returns true if a login may know of everything about a database's principals.
-fn sees_all(rights: &Rights) -> bool {
-    [Right::ViewDefinition, Right::AlterAnyUser, Right::AlterAnyRole]
-        .into_iter()
-        .any(|right| rights.holds(right, &On::Database))
-}
-
-/// Returns true if a login may know of a principal: those of every database, itself, its roles.
-fn sees(rights: &Rights, principal: &Principal) -> bool {
-    let own = rights.user.as_ref().is_some_and(|(id, _)| *id == principal.id);
-    principal.is_fixed() || own || rights.roles.contains(&principal.id) || sees_all(rights)
-}
-
 /// The rights of the caller with the principals that are stored.
 fn of(db: &mut Db, database: &str) -> Result<Rights> {
     let stored = db.principals(database)?;
@@ -96,7 +83,7 @@ fn of(db: &mut Db, database: &str) -> Result<Rights> {
 
 fn users(db: &mut Db, database: &str, _: &Facts) -> Result<Vec<Row>> {
     let rights = of(db, database)?;
-    let seen = rights.stored.principals.iter().filter(|own| sees(&rights, own));
+    let seen = rights.stored.principals.iter().filter(|own| rights.knows(own));
     Ok(seen.map(user).collect())
 }
 
@@ -129,7 +116,7 @@ fn user(own: &Principal) -> Row {
 
 fn members(db: &mut Db, database: &str, _: &Facts) -> Result<Vec<Row>> {
     let rights = of(db, database)?;
-    let known = |id: i64| rights.stored.by_id(id).is_some_and(|own| sees(&rights, own));
+    let known = |id: i64| rights.stored.by_id(id).is_some_and(|own| rights.knows(own));
     let seen = rights.stored.members.iter().filter(|(role, member)| known(*role) && known(*member));
     Ok(seen.map(|(role, member)| vec![int(*role), int(*member)]).collect())
 }
@@ -138,7 +125,7 @@ fn rules(db: &mut Db, database: &str, facts: &Facts) -> Result<Vec<Row>> {
     let rights = of(db, database)?;
     let mut rows = Vec::new();
     for rule in &rights.stored.rules {
-        if !rights.stored.by_id(rule.grantee).is_some_and(|own| sees(&rights, own)) {
+        if !rights.stored.by_id(rule.grantee).is_some_and(|own| rights.knows(own)) {
             continue;
         }
         let (class, name) = rule.on.class();
