@@ -152,3 +152,32 @@ fn an_owner_of_one_database_reaches_no_file_of_another() {
     assert_eq!(int(&mut sa, "SELECT COUNT(*) FROM secret"), 2);
     assert_eq!(int(&mut owner, "SELECT COUNT(*) FROM book"), 2);
 }
+
+/// A reader's transactions keep nobody waiting; those of a writer do, until somebody ends them.
+#[test]
+fn no_transaction_of_a_reader_keeps_others_from_writing() {
+    let served = served();
+    let mut sa = served.client_in("shelf");
+    let mut reader = enter(&served, "reader", "shelf").unwrap();
+    for batch in [
+        "CREATE TABLE #t (id int); INSERT #t SELECT id FROM book",
+        "SELECT MAX(id) FROM book WITH (TABLOCKX, HOLDLOCK)",
+        "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; SELECT MAX(id) FROM book",
+    ] {
+        ok(&mut reader, &format!("BEGIN TRAN; {batch}"));
+        ok(&mut sa, "SET LOCK_TIMEOUT 0; INSERT book VALUES (1); CREATE ROLE clerks");
+        ok(&mut sa, "GRANT INSERT ON book TO clerks; DROP ROLE clerks; DELETE TOP (1) book");
+        // Neither are his rights those of the snapshot that he reads.
+        ok(&mut sa, "ALTER ROLE db_datareader DROP MEMBER reader");
+        assert_eq!(reader.batch("SELECT id FROM book").errors(), [229], "{batch}");
+        ok(&mut sa, "ALTER ROLE db_datareader ADD MEMBER reader");
+        assert_eq!(int(&mut reader, "SELECT MAX(id) FROM book"), 1, "{batch}");
+        ok(&mut reader, "COMMIT; IF OBJECT_ID('tempdb..#t') IS NOT NULL DROP TABLE #t");
+    }
+    let mut owner = enter(&served, "owner", "shelf").unwrap();
+    let spid = int(&mut owner, "SELECT @@SPID");
+    ok(&mut owner, "BEGIN TRAN; CREATE TABLE #t (id int)");
+    assert_eq!(sa.batch("DENY CONNECT TO owner").errors(), [1222]);
+    ok(&mut sa, &format!("KILL {spid}; SET LOCK_TIMEOUT 20000; DENY CONNECT TO owner"));
+    assert_eq!(enter(&served, "owner", "shelf").err(), Some(vec![4060, 18456]));
+}
