@@ -307,7 +307,8 @@ pub trait Host: Send + Sync {
     /// If they cannot be listed.
     fn logins(&self) -> Result<Vec<Login>>;
 
-    /// Returns the login of this name, ignoring case and blanks at the end. Called for each request.
+    /// Returns the login of this name, ignoring case and blanks at the end. Called for each
+    /// request.
     ///
     /// # Errors
     /// If they cannot be listed.

@@ -36,8 +36,9 @@ impl Run<'_> {
         })
     }
 
-    /// Runs a change of a table, whose OUTPUT may go into another, by `work`, which handles the plan's rows one by one and returns
-    /// their number. `returns` is true if the statement has a result.
+    /// Runs a change of a table, whose OUTPUT may go into another, by `work`, which handles the
+    /// plan's rows one by one and returns their number. `returns` is true if the statement has a
+    /// result.
     pub(super) fn changing(
         &mut self,
         (plan, tables): (&Rendered, (&Table, Option<&Target>)),

@@ -284,7 +284,8 @@ fn drop_if_exists_is_silent_about_what_is_not_seen() {
 fn an_application_lock_is_for_members_of_its_principal() {
     let lock = |of: &str| {
         format!(
-            "DECLARE @r int; EXEC @r = sp_getapplock 'x', 'Exclusive', 'Session', 0, '{of}'; SELECT @r"
+            "DECLARE @r int; EXEC @r = sp_getapplock 'x', 'Exclusive', 'Session', 0, '{of}'; \
+             SELECT @r"
         )
     };
     let mut steps =
@@ -323,10 +324,10 @@ fn an_owner_of_a_database_keeps_his_login() {
 
 #[test]
 fn a_definition_that_may_not_be_read_is_null() {
-    let columns = "SELECT COLUMN_DEFAULT FROM INFORMATION_SCHEMA.COLUMNS WHERE TABLE_NAME = 'd' AND \
-        COLUMN_NAME = 'a'; SELECT CHECK_CLAUSE FROM INFORMATION_SCHEMA.CHECK_CONSTRAINTS; SELECT \
-        definition FROM sys.computed_columns; SELECT filter_definition FROM sys.indexes WHERE name = \
-        'ix'; SELECT definition FROM sys.default_constraints";
+    let columns = "SELECT COLUMN_DEFAULT FROM INFORMATION_SCHEMA.COLUMNS WHERE TABLE_NAME = 'd' \
+        AND COLUMN_NAME = 'a'; SELECT CHECK_CLAUSE FROM INFORMATION_SCHEMA.CHECK_CONSTRAINTS; \
+        SELECT definition FROM sys.computed_columns; SELECT filter_definition FROM sys.indexes \
+        WHERE name = 'ix'; SELECT definition FROM sys.default_constraints";
     story(
         &server(),
         &[
@@ -381,6 +382,39 @@ fn who_may_not_read_learns_nothing_in_passing() {
             ),
             ("ann", "SELECT CAST(v AS int) FROM u", DENIED),
             ("ann", "SELECT 1 FROM sales.t WHERE EXISTS (SELECT CAST(v AS int) FROM u)", DENIED),
+        ],
+    );
+}
+
+#[test]
+fn no_procedure_of_a_database_stands_in_for_one_of_the_system() {
+    let mine = "SELECT 'mine' AS a";
+    let makes = |name: &str| format!("CREATE PROCEDURE {name} AS {mine}");
+    let (tables, text) = (makes("sp_tables"), makes("dbo.sp_helptext"));
+    let (lock, other) = (makes("sp_getapplock"), makes("sales.sp_tables"));
+    story(
+        &server(),
+        &[
+            ("sa", "ALTER ROLE db_ddladmin ADD MEMBER ann", ""),
+            ("ann", &tables, ""),
+            ("ann", &text, ""),
+            ("ann", &lock, ""),
+            ("ann", &other, ""),
+            ("sa", "EXEC sp_tables 't', 'sales'", "'app' | 'sales' | 't' | 'TABLE' | NULL"),
+            ("sa", "EXEC dbo.sp_tables 't', 'sales'", "'app' | 'sales' | 't' | 'TABLE' | NULL"),
+            (
+                "sa",
+                "EXEC sp_helptext 'sp_tables'",
+                "'CREATE PROCEDURE sp_tables AS SELECT 'mine' AS a'",
+            ),
+            (
+                "sa",
+                "DECLARE @r int; EXEC @r = sp_getapplock 'x', 'Shared', 'Session'; SELECT @r",
+                "0",
+            ),
+            ("sa", "EXEC sales.sp_tables", "'mine'"),
+            ("ann", "EXEC other.dbo.sp_tables", "! 916"),
+            ("ann", "EXEC none.dbo.sp_tables", "! 911"),
         ],
     );
 }

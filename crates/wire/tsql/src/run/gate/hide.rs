@@ -1,60 +1,14 @@
 //! A catalog as a login sees it: the objects on which it has a right, and the texts of those whose
-//! definition it may read. Errors as a login sees them: without values that it may not read.
+//! definition it may read.
 
 use super::{On, Rights};
-use crate::ast::Name;
-use crate::error::Error;
-use crate::plan::access::Right;
-use crate::plan::table::{Filled, Table};
+use crate::plan::table::Filled;
 use crate::run::catalog::model::{Facts, Object};
-use crate::run::work::Run;
 
 /// A catalog from which things can be hidden.
 pub(crate) trait Hidden {
     /// Removes what the login may not see.
     fn hide(&mut self, rights: &Rights);
-}
-
-impl Run<'_> {
-    /// As [`Run::hide_values`], of a table that a statement names.
-    pub(crate) fn hide_values_of(&mut self, name: &Name, error: Error) -> Error {
-        match self.find(name) {
-            Ok(Some(table)) => self.hide_values(&table, error),
-            _ => without_values(error),
-        }
-    }
-
-    /// Takes the values of rows out of an error of a definition, for which SELECT on the table is
-    /// not needed, unless the login has it.
-    fn hide_values(&mut self, table: &Table, error: Error) -> Error {
-        if self.s.db.who.sysadmin || table.schema == "temp" {
-            return error;
-        }
-        let rights = self.s.db.rights(&table.database);
-        match rights.is_ok_and(|own| own.holds(Right::Select, &On::object(&table.name))) {
-            true => error,
-            false => without_values(error),
-        }
-    }
-}
-
-fn without_values(error: Error) -> Error {
-    let hidden = || "***".to_owned();
-    match error {
-        Error::BadConversion { from, to, .. } => Error::BadConversion { from, value: hidden(), to },
-        Error::IntOverflowText { .. } => Error::IntOverflowText { value: hidden() },
-        Error::SmallOverflowText { to, kind, .. } => {
-            Error::SmallOverflowText { value: hidden(), to, kind }
-        }
-        Error::SmallOverflow { to, .. } => Error::ResultOverflow { to },
-        Error::Truncation { table, column, .. } => {
-            Error::Truncation { table, column, value: hidden() }
-        }
-        Error::DuplicateInKey { table, index, .. } => {
-            Error::DuplicateInKey { table, index, key: hidden() }
-        }
-        other => other,
-    }
 }
 
 fn thing(object: &Object) -> On {

@@ -11,6 +11,7 @@ mod every_kind;
 mod hide;
 mod rights;
 pub(crate) mod stored;
+mod values;
 pub(crate) mod views;
 
 use std::sync::Arc;
