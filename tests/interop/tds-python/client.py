@@ -81,7 +81,7 @@ class Work:
         self.refused(229, "DELETE book")
         self.refused(229, "EXEC ('DELETE book')")
         self.refused(262, "CREATE TABLE mine (id int)")
-        self.refused(15247, f"ALTER ROLE db_owner ADD MEMBER {reader}")
+        self.refused(15151, f"ALTER ROLE db_owner ADD MEMBER {reader}")
         self.refused(916, f"SELECT id FROM app.dbo.{private}")
         self.connection.close()
         self.driver = driver.of(owner, shelf)

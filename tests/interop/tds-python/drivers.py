@@ -249,6 +249,7 @@ class MssqlPython(Driver):
         2627: "Violation of PRIMARY KEY constraint",
         4060: "Cannot open database",
         8134: "Divide by zero",
+        15151: "because it does not exist or you do not have permission",
         15247: "User does not have permission to perform this action",
         18456: "Login failed for user",
     }

@@ -224,6 +224,7 @@ impl Inner {
             self.rest();
         }
         self.settle();
+        self.db.close_apart();
         let db = &self.db;
         self.meter.begin(|| db.pages());
         self.show();
@@ -394,7 +395,9 @@ impl Session for Inner {
     }
 
     fn describe(&mut self, text: &str, declarations: &str) -> Result<Description, Message> {
-        self.describe_text(text, declarations).map_err(|at| at.error.message(at.line, ""))
+        let described = self.describe_text(text, declarations);
+        self.db.close_apart();
+        described.map_err(|at| at.error.message(at.line, ""))
     }
 
     fn transaction(&mut self, request: &Transaction, sink: &mut dyn Sink) {
@@ -443,7 +446,9 @@ impl Session for Inner {
     }
 
     fn bulk_begin(&mut self, insert_bulk: &str, columns: &[Column]) -> Result<(), Message> {
-        self.load_begin(insert_bulk, columns).map_err(|error| error.message(1, ""))
+        let begun = self.load_begin(insert_bulk, columns);
+        self.db.close_apart();
+        begun.map_err(|error| error.message(1, ""))
     }
 
     fn bulk_row(&mut self, values: &[Value<'_>]) -> Result<(), Message> {

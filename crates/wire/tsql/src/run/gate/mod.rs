@@ -154,8 +154,14 @@ impl Db {
         self.peek().is_some_and(|open| !open.is_autocommit()) && !self.writes(schema)
     }
 
+    /// Closes the connection by which rights were read, so that a session that waits for its client
+    /// has no more files open than another.
+    pub(crate) fn close_apart(&mut self) {
+        self.apart = None;
+    }
+
     /// Reads the principals of a database as they are now, by a connection that stays until the
-    /// database is detached.
+    /// request ends or the database is detached.
     fn principals_now(&mut self, database: &str) -> Result<Stored> {
         if self.apart.as_ref().is_none_or(|(known, _)| known != database) {
             let apart = self.connect_apart(&self.known(database)?)?;
