@@ -445,7 +445,11 @@ fn tls_config(certificate: &Path, key: &Path) -> std::sync::Arc<rustls::ServerCo
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};
     let certificate = CertificateDer::from_pem_file(certificate).unwrap();
     let key = PrivateKeyDer::from_pem_file(key).unwrap();
-    let config = rustls::ServerConfig::builder().with_no_client_auth();
+    let provider = std::sync::Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth();
     config.with_single_cert(vec![certificate], key).unwrap().into()
 }
 

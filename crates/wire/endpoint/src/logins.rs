@@ -9,7 +9,7 @@ use tdekit_key_crypto::password::{PARAMS_LEN, PasswordParams, SALT_LEN, derive_k
 use tdekit_key_crypto::{hmac_sha256, random_bytes, verify_hmac_sha256};
 
 use crate::error::EndpointError;
-use crate::tls::{refuse_foreign, write_private};
+use crate::tls::{refuse_foreign, refuse_open_directory, write_private};
 
 /// Version of the file format. Version 1 has neither `sid` nor `sysadmin`: each of its logins is a
 /// member of sysadmin.
@@ -71,6 +71,7 @@ impl Logins {
     /// [`EndpointError::File`], [`EndpointError::Logins`].
     pub fn open(path: &Path) -> Result<Logins, EndpointError> {
         refuse_foreign(path, 0o022)?;
+        refuse_open_directory(path)?;
         let bytes = match fs::read(path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -92,11 +93,20 @@ impl Logins {
         }
         for entry in &mut file.logins {
             match file.version {
+                1 if !entry.sid.is_empty() || entry.sysadmin.is_some() => {
+                    return Err(damaged(format!("{} has what version 1 has not", entry.name)));
+                }
                 1 => (entry.sid, entry.sysadmin) = (first_sid(&entry.name), Some(true)),
                 _ if entry.sid.is_empty() || entry.sysadmin.is_none() => {
                     return Err(damaged(format!("{} has no identifier or no role", entry.name)));
                 }
                 _ => {}
+            }
+        }
+        for (at, entry) in file.logins.iter().enumerate() {
+            let twice = |other: &Entry| same(&other.name, &entry.name) || other.sid == entry.sid;
+            if file.logins[..at].iter().any(twice) {
+                return Err(damaged(format!("{} or its identifier is there twice", entry.name)));
             }
         }
         Ok(Logins { path: path.to_owned(), entries: file.logins })
@@ -308,6 +318,47 @@ mod tests {
             logins.add("  ", "correct horse", false),
             Err(EndpointError::Login { .. })
         ));
+    }
+
+    #[test]
+    fn a_list_with_fields_of_another_version_or_a_login_twice_is_damaged() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("logins.json");
+        let mut logins = Logins::open(&path).unwrap();
+        logins.add("ann", "correct horse", false).unwrap();
+        logins.add("bob", "correct horse", true).unwrap();
+        let whole = fs::read_to_string(&path).unwrap();
+        let sid = |name| logins.named(name).unwrap().sid;
+        for text in [
+            whole.replace("\"version\": 2", "\"version\": 1"),
+            whole.replace("\"ann\"", "\"BOB \""),
+            whole.replace(&sid("ann"), &sid("bob")),
+        ] {
+            assert_ne!(text, whole);
+            fs::write(&path, text).unwrap();
+            let opened = Logins::open(&path);
+            assert!(matches!(opened, Err(EndpointError::Logins { .. })), "{opened:?}");
+        }
+    }
+
+    #[test]
+    fn a_list_that_others_could_replace_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let (own, open) = (dir.path().join("own"), dir.path().join("open"));
+        for folder in [&own, &open] {
+            fs::create_dir(folder).unwrap();
+        }
+        let path = open.join("logins.json");
+        Logins::open(&path).unwrap().add("sa", "correct horse", true).unwrap();
+        let link = own.join("logins.json");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        for (mode, refused) in [(0o777, true), (0o1777, false), (0o755, false)] {
+            fs::set_permissions(&open, fs::Permissions::from_mode(mode)).unwrap();
+            for path in [&path, &link] {
+                assert_eq!(Logins::open(path).is_err(), refused, "{mode:o}");
+            }
+        }
     }
 
     #[test]

@@ -199,6 +199,27 @@ pub(crate) fn refuse_foreign(path: &Path, bits: u32) -> Result<(), EndpointError
     Err(failed(io::Error::new(io::ErrorKind::PermissionDenied, told)))
 }
 
+/// Fails for a file that others could replace: they may write into its directory, or into the one
+/// that a link leads to. A missing file is accepted.
+pub(crate) fn refuse_open_directory(path: &Path) -> Result<(), EndpointError> {
+    /// With it, only an entry's owner replaces it.
+    const STICKY: u32 = 0o1000;
+    let failed = |source| EndpointError::File { action: "trust", path: path.to_owned(), source };
+    let real = match fs::canonicalize(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        real => real.map_err(failed)?,
+    };
+    for file in [path, &real] {
+        let dir = file.parent().filter(|dir| *dir != Path::new("")).unwrap_or(Path::new("."));
+        let mode = fs::metadata(dir).map_err(failed)?.permissions().mode() & 0o7777;
+        if mode & 0o022 != 0 && mode & STICKY == 0 {
+            let told = format!("others may write into {} (mode {mode:04o})", dir.display());
+            return Err(failed(io::Error::new(io::ErrorKind::PermissionDenied, told)));
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Read;

@@ -439,7 +439,9 @@ fn object_of(archive: &OsStr, name: &str) -> OsString {
 fn taken(error: RunError, places: &[Place], name: &str) -> CommandError {
     let exists = matches!(
         error,
-        RunError::Exists { .. } | RunError::Object { fault: ObjectFault::Exists, .. }
+        RunError::Exists { .. }
+            | RunError::Taken { .. }
+            | RunError::Object { fault: ObjectFault::Exists, .. }
     );
     if !exists {
         return error.into();

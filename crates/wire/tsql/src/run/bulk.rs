@@ -99,6 +99,10 @@ impl Run<'_> {
         let sequences = std::mem::take(&mut binder.needs.sequences);
         let access = std::mem::take(&mut binder.needs.access);
         self.admit(&access)?;
+        if any_identity && given {
+            // as SET IDENTITY_INSERT
+            self.admit_alter(&table)?;
+        }
         Ok(Target { table, columns: with_defaults, rest, sql, made, given, sequences })
     }
 

@@ -115,7 +115,7 @@ impl Run<'_> {
             schema.eq_ignore_ascii_case("sys") || schema.eq_ignore_ascii_case("dbo")
         });
         if system && short == "sp_executesql" {
-            return self.executesql(given);
+            return self.within(name.part(2), |run| run.executesql(given));
         }
         let current = self.s.state.database.clone();
         // one of a database never stands in for one of the system: who calls that may have more
@@ -147,7 +147,9 @@ impl Run<'_> {
             if system {
                 // it does what its caller may do, not what its caller's procedure reaches
                 let chain = self.s.state.chain.take();
-                let called = super::security::system_procedure(self, &short, given);
+                let called = self.within(name.part(2), |run| {
+                    super::security::system_procedure(run, &short, given)
+                });
                 self.s.state.chain = chain;
                 if let Some(called) = called? {
                     return Ok(called);
@@ -161,6 +163,21 @@ impl Run<'_> {
         let chain = users.then(|| own.clone());
         self.s.state.database = own;
         let called = self.body(&compiled, given, name.object(), DoneKind::InProcedure, chain);
+        self.s.state.database = current;
+        called
+    }
+
+    /// Runs a procedure of the system in the database that its name has, if it has one.
+    fn within<T>(
+        &mut self,
+        named: Option<&str>,
+        call: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let Some(named) = named else { return call(self) };
+        self.s.db.schema(named)?;
+        let database = self.database_named(named);
+        let current = std::mem::replace(&mut self.s.state.database, database);
+        let called = call(self);
         self.s.state.database = current;
         called
     }

@@ -418,3 +418,66 @@ fn no_procedure_of_a_database_stands_in_for_one_of_the_system() {
         ],
     );
 }
+
+#[test]
+fn a_procedure_of_the_system_works_in_the_database_that_its_name_has() {
+    let sum = "SELECT (SELECT COUNT(*) FROM app.dbo.k), (SELECT COUNT(*) FROM other.dbo.k)";
+    story(
+        &server(),
+        &[
+            ("sa", "USE other; CREATE TABLE k (a int); CREATE SEQUENCE q AS int START WITH 1", ""),
+            (
+                "sa",
+                "USE other; INSERT k VALUES (1); CREATE ROLE r; CREATE USER ann FOR LOGIN ann",
+                "",
+            ),
+            ("sa", "USE app; CREATE TABLE k (a int); INSERT k VALUES (1); CREATE ROLE r", ""),
+            ("sa", "CREATE SEQUENCE q AS int START WITH 1", ""),
+            ("sa", "EXEC other..sp_executesql N'DELETE FROM k'; SELECT DB_NAME()", "'app'"),
+            ("sa", sum, "1 | 0"),
+            ("sa", "EXEC other.sys.sp_addrolemember 'r', 'ann'", ""),
+            ("sa", "SELECT IS_ROLEMEMBER('r', 'ann')", "0"),
+            (
+                "sa",
+                "DECLARE @r sql_variant; EXEC other..sp_sequence_get_range 'q', 5, @r OUTPUT",
+                "",
+            ),
+            ("sa", "SELECT NEXT VALUE FOR q, NEXT VALUE FOR other.dbo.q", "1 | 6"),
+            ("sa", "EXEC other.dbo.sp_rename 'k', 'kk'", ""),
+            ("sa", "SELECT OBJECT_ID('k') / OBJECT_ID('k'), OBJECT_ID('other.dbo.k')", "1 | NULL"),
+            ("sa", "EXEC none..sp_executesql N'SELECT 1'", "! 911"),
+            ("bob", "EXEC other..sp_executesql N'SELECT 1'", "! 916"),
+        ],
+    );
+}
+
+/// A dot would make it an object of another schema.
+#[test]
+fn a_new_name_has_no_dot() {
+    story(
+        &server(),
+        &[
+            ("sa", "GRANT ALTER ON t TO bob; GRANT SELECT ON SCHEMA::sales TO bob", ""),
+            ("bob", "EXEC sp_rename 't', 'sales.t2'", "! 40512"),
+            ("sa", "EXEC sp_rename 't', 'dbo.t2'", "! 40512"),
+            ("sa", "EXEC sp_rename 't', 'sys.t2'", "! 40512"),
+            ("sa", "EXEC sp_rename 't', '.t2'", "! 40512"),
+            ("sa", "EXEC sp_rename 't', 't2.'", "! 40512"),
+            ("sa", "SELECT COUNT(*) FROM sys.tables WHERE name = 't' AND schema_id = 1", "1"),
+        ],
+    );
+}
+
+#[test]
+fn who_fills_an_identity_column_by_a_bulk_load_may_alter_the_table() {
+    story(
+        &server(),
+        &[
+            ("sa", "CREATE TABLE i (id int IDENTITY, a int); GRANT INSERT ON i TO ann", ""),
+            ("ann", "INSERT BULK i (a int)", ""),
+            ("ann", "INSERT BULK i (id int, a int)", "! 1088"),
+            ("sa", "GRANT ALTER ON i TO ann", ""),
+            ("ann", "INSERT BULK i (id int, a int)", ""),
+        ],
+    );
+}

@@ -281,13 +281,13 @@ fn functions_say_who_may_do_what() {
                 "ann",
                 "SELECT IS_ROLEMEMBER('db_datareader'), IS_ROLEMEMBER('clerks', 'bob'), \
               IS_ROLEMEMBER('clerks', 'ann')",
-                "1 | 0 | 1",
+                "1 | NULL | 1",
             ),
             (
                 "ann",
                 "SELECT IS_SRVROLEMEMBER('sysadmin'), IS_SRVROLEMEMBER('sysadmin', 'sa'), \
               IS_SRVROLEMEMBER('public'), IS_SRVROLEMEMBER('x')",
-                "0 | 1 | 1 | NULL",
+                "0 | NULL | 1 | NULL",
             ),
             (
                 "sa",

@@ -128,6 +128,11 @@ impl Snapshot {
             Some(at) => rights.stored.named(&given(args, at)?)?.id,
             None => rights.user.as_ref()?.0,
         };
+        let caller = rights.user.as_ref().map(|user| user.0);
+        let is_known = rights.all
+            || caller.is_some_and(|id| id == own || rights.stored.roles_of(id).contains(&own));
+        // members of roles are for those to whom the catalog shows them
+        is_known.then_some(())?;
         let is_public = role.id == PUBLIC && member.is_none();
         let is_owner = role.id == DB_OWNER && own == DBO;
         Some(bit(is_public || is_owner || rights.stored.roles_of(own).contains(&role.id)))
@@ -139,7 +144,10 @@ impl Snapshot {
             return Some(int(1));
         }
         SERVER_ROLES.contains(&role.as_str()).then_some(())?;
-        Some(bit(self.login_of(args, 1)?.sysadmin))
+        let caller = self.login_of(&[], 0)?;
+        let asked = self.login_of(args, 1)?;
+        (caller.sysadmin || same(&caller.name, &asked.name)).then_some(())?;
+        Some(bit(asked.sysadmin))
     }
 
     fn has_permission(&self, args: &[Value<'_>]) -> Result<Val> {

@@ -197,7 +197,9 @@ impl Run<'_> {
         let stored = if schema == "dbo" { new.to_owned() } else { format!("{schema}.{new}") };
         let case_only = stored.eq_ignore_ascii_case(&table.name);
         self.refuse_taken(table, new, case_only)?;
-        if new.is_empty() || stored.starts_with("sqlite_") || is_own(&stored) {
+        // A dot separates schema and name in SQLite.
+        let dotted = new.contains('.');
+        if new.is_empty() || dotted || stored.starts_with("sqlite_") || is_own(&stored) {
             return Err(Error::feature(format!("a table named {stored}")));
         }
         let beside = self.indexes_beside(table)?;
