@@ -210,9 +210,9 @@ impl Unlocked {
         })
     }
 
-    /// Adds a version to key `id`, with the cipher of pages that is asked for: by default the one of
-    /// the newest version, unless that has counter mode for logs. The older ones stay: files that
-    /// were written under them, and backups of those files, need them for ever.
+    /// Adds a version to key `id`, with the cipher of pages that is asked for: by default the one
+    /// of the newest version, unless that has counter mode for logs. The older ones stay: files
+    /// that were written under them, and backups of these files, need them for ever.
     ///
     /// # Errors
     /// `InvalidValue` for a key that does not exist; as [`Self::create_server_key`].
