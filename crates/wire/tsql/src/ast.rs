@@ -423,6 +423,8 @@ pub(crate) struct ColumnDef {
     /// DEFAULT as written.
     pub(crate) default: Option<String>,
     pub(crate) default_name: Option<String>,
+    /// WITH VALUES: rows that are there get the DEFAULT.
+    pub(crate) with_values: bool,
     pub(crate) constraints: Vec<Constraint>,
     /// Of a computed column or a `rowversion`, whose type is not in the text.
     pub(crate) filled: Filled,

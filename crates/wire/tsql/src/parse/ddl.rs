@@ -195,7 +195,7 @@ impl Parser<'_> {
                 }
                 table.constraints.push(constraint);
             } else {
-                table.columns.push(self.column_def()?);
+                table.columns.push(self.column_def(false)?);
             }
             if !self.eat_op(",") {
                 break;
@@ -264,7 +264,8 @@ impl Parser<'_> {
         ["CONSTRAINT", "PRIMARY", "UNIQUE", "FOREIGN", "CHECK"].iter().any(|word| self.is(word))
     }
 
-    fn column_def(&mut self) -> Result<ColumnDef> {
+    /// A column; one that ALTER TABLE adds may have WITH VALUES.
+    fn column_def(&mut self, adds: bool) -> Result<ColumnDef> {
         let name = self.identifier()?;
         if self.eat("AS") {
             return self.computed_def(name);
@@ -287,6 +288,7 @@ impl Parser<'_> {
             identity: None,
             default: None,
             default_name: None,
+            with_values: false,
             constraints: Vec::new(),
             filled,
         };
@@ -316,6 +318,7 @@ impl Parser<'_> {
                     column.default_name = Some(self.identifier()?);
                 }
                 column.default = Some(self.default_text()?);
+                column.with_values = adds && self.eat_words(&["WITH", "VALUES"]);
             } else if self.is("REFERENCES") || self.starts_constraint() {
                 column.constraints.push(self.constraint()?);
             } else if self.is("ROWGUIDCOL") || self.is("SPARSE") || self.is("MASKED") {
@@ -351,6 +354,7 @@ impl Parser<'_> {
             identity: None,
             default: None,
             default_name: None,
+            with_values: false,
             constraints: Vec::new(),
             filled: Filled::Computed { text, persisted },
         })
@@ -392,9 +396,8 @@ impl Parser<'_> {
             let text = self.default_text()?;
             self.expect("FOR")?;
             let column = self.identifier()?;
-            if self.is("WITH") {
-                return Err(Error::unsupported("WITH VALUES"));
-            }
+            // rows have values of a column that is there already, so this changes nothing
+            self.eat_words(&["WITH", "VALUES"]);
             return Ok(Constraint { name, kind: ConstraintKind::Default(text, column) });
         }
         if self.is("FOREIGN") || self.is("REFERENCES") {
@@ -540,7 +543,7 @@ impl Parser<'_> {
             if self.starts_constraint() || self.is("DEFAULT") {
                 constraints.push(self.constraint()?);
             } else {
-                columns.push(self.column_def()?);
+                columns.push(self.column_def(true)?);
             }
             if !self.eat_op(",") {
                 break;
@@ -554,7 +557,7 @@ impl Parser<'_> {
         if self.is_word_at(1, "ADD") || self.is_word_at(1, "DROP") {
             return Err(Error::unsupported("ALTER COLUMN ADD and DROP"));
         }
-        let column = self.column_def()?;
+        let column = self.column_def(false)?;
         let more = column.identity.is_some() || column.default.is_some();
         if more || !column.constraints.is_empty() {
             return Err(self.unexpected());

@@ -112,6 +112,38 @@ fn a_column_that_was_added_with_a_default_keeps_the_values_of_older_rows() {
 }
 
 #[test]
+fn with_values_gives_older_rows_the_default() {
+    let server = Server::new();
+    let mut session = server.session();
+    good(
+        &mut *session,
+        &[
+            ("CREATE TABLE t (a int, CHECK (a > 1)); INSERT t VALUES (2), (3)", ""),
+            (
+                "ALTER TABLE t ADD b int NULL CONSTRAINT db DEFAULT 5 WITH VALUES, c int NULL DEFAULT 6",
+                "",
+            ),
+            ("ALTER TABLE t ADD d int DEFAULT NULL WITH VALUES NULL CHECK (d < 9)", ""),
+            ("SELECT a, b, c, d FROM t ORDER BY a", "2 | 5 | NULL | NULL\n3 | 5 | NULL | NULL"),
+            ("INSERT t (a) VALUES (4); SELECT b, c, d FROM t WHERE a = 4", "5 | 6 | NULL"),
+            ("ALTER TABLE t DROP CONSTRAINT db; INSERT t (a) VALUES (5)", ""),
+            ("SELECT b FROM t WHERE a = 5", "NULL"),
+            // of a column that is there it changes nothing
+            ("ALTER TABLE t ADD CONSTRAINT db DEFAULT 7 FOR b WITH VALUES", ""),
+            ("SELECT b FROM t ORDER BY a", "5\n5\n5\nNULL"),
+        ],
+    );
+    bad(
+        &mut *session,
+        &[
+            ("ALTER TABLE t ADD e int DEFAULT 9 WITH VALUES CHECK (e < 9)", "547/16/0"),
+            ("CREATE TABLE u (a int DEFAULT 5 WITH VALUES)", "156/15/1"),
+        ],
+    );
+    healthy(&server);
+}
+
+#[test]
 fn a_filtered_index_holds_the_rows_of_its_condition() {
     let server = Server::new();
     let mut session = server.session();

@@ -308,3 +308,51 @@ fn ranges_of_values_are_taken() {
     );
     assert_eq!(rows(&mut *session, "SELECT NEXT VALUE FOR s"), "3");
 }
+
+#[test]
+fn a_column_that_is_added_takes_values_of_a_sequence() {
+    let server = Server::new();
+    let mut session = server.session();
+    good(
+        &mut *session,
+        &[
+            (
+                "CREATE SEQUENCE s START WITH 1; CREATE TABLE t (a int); INSERT t VALUES (7), (8)",
+                "",
+            ),
+            ("ALTER TABLE t ADD b int DEFAULT (NEXT VALUE FOR s); SELECT b FROM t", "NULL\nNULL"),
+            ("INSERT t (a) VALUES (9); SELECT b FROM t WHERE a = 9", "1"),
+            (
+                "ALTER TABLE t ADD c int CONSTRAINT dc DEFAULT NEXT VALUE FOR s WITH VALUES;
+                 ALTER TABLE t ADD d varchar(9) NOT NULL DEFAULT 'n' + STR(NEXT VALUE FOR s, 2);
+                 SELECT a, c, d FROM t ORDER BY a",
+                "7 | 2 | 'n 5'\n8 | 3 | 'n 6'\n9 | 4 | 'n 7'",
+            ),
+            ("INSERT t (a) VALUES (10); SELECT c, d FROM t WHERE a = 10", "8 | 'n 8'"),
+            (
+                "ALTER TABLE t ADD e uniqueidentifier NOT NULL DEFAULT NEWID();
+                 SELECT COUNT(DISTINCT e) FROM t",
+                "4",
+            ),
+            (
+                "SELECT name, is_nullable FROM sys.columns WHERE object_id = OBJECT_ID('t')
+                 AND column_id > 2 ORDER BY column_id",
+                "'c' | 1\n'd' | 0\n'e' | 0",
+            ),
+        ],
+    );
+    bad(
+        &mut *session,
+        &[
+            ("INSERT t (a, d) VALUES (1, NULL)", "515/16/2"),
+            ("DROP SEQUENCE s", "3729/16/1"),
+            (
+                "CREATE SEQUENCE z AS tinyint MINVALUE 1 MAXVALUE 2;
+                 ALTER TABLE t ADD f int NOT NULL DEFAULT NEXT VALUE FOR z",
+                "11728/16/1",
+            ),
+            ("SELECT f FROM t", "207/16/1"),
+        ],
+    );
+    healthy(&server);
+}

@@ -2,16 +2,12 @@
 
 use std::sync::Arc;
 
-use tdekit_wire_tds::Value;
-
-use super::super::db::{View, failure};
+use super::super::db::failure;
+use super::fill::Fill;
 use super::table::{NamedConstraint, column_text};
 use crate::ast::{AlterTable, ColumnDef, Filled, Name};
-use crate::bind::{Binder, Variables};
 use crate::error::{Error, Result};
-use crate::functions::eval::eval;
 use crate::name::quote;
-use crate::render::literal;
 use crate::run::catalog::model::{Index, Named, names, schema_and_name};
 use crate::run::catalog::{Table, TableColumn, TableKind};
 use crate::run::state::Frame;
@@ -160,15 +156,25 @@ impl Run<'_> {
             return self.add_version(table, &column);
         }
         let column = &column;
-        let mut text = column_text(column, false)?;
         let (schema, database) = (&table.schema, &table.database);
         self.check_defaults(schema, database, &table.name, std::slice::from_ref(column))?;
-        if column.nullable == Some(false) {
-            // existing rows get the value that the DEFAULT has now
-            text.push_str(&format!(" DEFAULT {}", self.default_now(table, column)?));
+        let fill = self.fill_of(table, column)?;
+        let nullable = column.nullable != Some(false);
+        let later = matches!(fill, Fill::Rows { .. });
+        let added = ColumnDef { nullable: Some(nullable || later), ..column.clone() };
+        let mut text = column_text(&added, false)?;
+        match &fill {
+            Fill::Value(value) if !nullable => text.push_str(&format!(" DEFAULT {value}")),
+            _ => {}
         }
         let sql = format!("ALTER TABLE {} ADD COLUMN {text}", table.sql());
-        self.ignoring_checks(|run| run.sql(&sql, &table.database))?;
+        self.ignoring_checks(|run| {
+            run.sql(&sql, &table.database)?;
+            run.fill(table, column, &fill)
+        })?;
+        if later && !nullable {
+            self.write_column(table, column, true)?;
+        }
         self.note_columns(&table.schema, &table.name, std::slice::from_ref(column))?;
         let Some(default) = &column.default else { return Ok(()) };
         let columns = vec![column.name.clone()];
@@ -195,43 +201,5 @@ impl Run<'_> {
             Some(made) => self.fill_versions(&made, &column.name),
             None => Ok(()),
         }
-    }
-
-    fn default_now(&mut self, table: &Arc<Table>, column: &ColumnDef) -> Result<String> {
-        if column.default.is_none() {
-            return Err(Error::unsupported("ALTER TABLE ADD of a NOT NULL column without DEFAULT"));
-        }
-        let described = TableColumn {
-            name: column.name.clone(),
-            ty: column.ty,
-            nullable: false,
-            identity: false,
-            default: column.default.clone(),
-            filled: Filled::Given,
-        };
-        let database = self.s.state.database.clone();
-        let variables = Variables::default();
-        let mut view = View { db: &mut self.s.db, database: &database, identity_insert: None };
-        let mut binder = Binder::new(&mut view, &variables);
-        let bound = binder.default(table, &described)?;
-        let mut pure = true;
-        bound.walk(&mut |part| {
-            let call =
-                matches!(&part.node, crate::plan::scalar::Node::Call(func, _) if func.is_random());
-            let next = matches!(&part.node, crate::plan::scalar::Node::Next(..));
-            pure &= !call && !next;
-            pure
-        });
-        if !pure {
-            return Err(Error::unsupported(
-                "ALTER TABLE ADD with a DEFAULT of another value a row",
-            ));
-        }
-        let value =
-            self.with_env(&Frame::empty(), |env| eval(&bound, env).map(Value::into_owned))?;
-        if value == Value::Null {
-            return Err(Error::unsupported("ALTER TABLE ADD of a NOT NULL column without DEFAULT"));
-        }
-        literal(&value, column.ty)
     }
 }

@@ -111,7 +111,12 @@ impl Run<'_> {
     /// Writes the column's new definition into the table's text. SQLite's own DEFAULT, which rows
     /// from before the column need, stays if the rows stay as they are; otherwise it is written
     /// into these rows first.
-    fn write_column(&mut self, table: &Table, made: &ColumnDef, keep_default: bool) -> Result<()> {
+    pub(super) fn write_column(
+        &mut self,
+        table: &Table,
+        made: &ColumnDef,
+        keep_default: bool,
+    ) -> Result<()> {
         let refused = || Error::feature("ALTER COLUMN of a column that is written in this way");
         let sql = self.table_text(table)?;
         let mut text = TableText::parse(&sql).ok_or_else(refused)?;

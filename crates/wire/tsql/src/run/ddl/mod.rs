@@ -5,6 +5,7 @@ mod column;
 mod computed;
 mod constraint;
 mod drop;
+mod fill;
 mod foreign;
 mod index;
 mod module;

@@ -472,6 +472,7 @@ impl Run<'_> {
                 identity: None,
                 default: None,
                 default_name: None,
+                with_values: false,
                 constraints: Vec::new(),
                 filled: Filled::Given,
             });

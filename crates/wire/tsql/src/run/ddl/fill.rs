@@ -1,0 +1,125 @@
+//! The values of a column that ALTER TABLE adds, in the rows that are there.
+
+use std::sync::Arc;
+
+use rusqlite::types::Value as Stored;
+use tdekit_wire_tds::Value;
+
+use super::super::db::{View, failure};
+use crate::ast::{ColumnDef, Filled};
+use crate::bind::{Binder, Variables};
+use crate::error::{Error, Result};
+use crate::functions::eval::eval;
+use crate::name::quote;
+use crate::plan::scalar::{Node, Scalar};
+use crate::plan::table::Sequence;
+use crate::render::literal;
+use crate::run::catalog::{Table, TableColumn};
+use crate::run::state::Frame;
+use crate::run::work::Run;
+use crate::value::storage;
+
+/// Rows that get values at a time.
+const CHUNK: usize = 1000;
+
+/// What the rows get.
+pub(super) enum Fill {
+    Null,
+    /// The value that the DEFAULT has now, as SQLite's text.
+    Value(String),
+    /// Another value of the DEFAULT for each row.
+    Rows {
+        value: Box<Scalar>,
+        sequences: Vec<Arc<Sequence>>,
+    },
+}
+
+impl Run<'_> {
+    /// Returns the values that rows get: those of the DEFAULT with NOT NULL, or WITH VALUES.
+    pub(super) fn fill_of(&mut self, table: &Table, column: &ColumnDef) -> Result<Fill> {
+        let nullable = column.nullable != Some(false);
+        if nullable && !column.with_values {
+            return Ok(Fill::Null);
+        }
+        let missing = || Error::unsupported("ALTER TABLE ADD of a NOT NULL column without DEFAULT");
+        if column.default.is_none() {
+            return Err(missing());
+        }
+        let described = TableColumn {
+            name: column.name.clone(),
+            ty: column.ty,
+            nullable,
+            identity: false,
+            default: column.default.clone(),
+            filled: Filled::Given,
+        };
+        let database = self.s.state.database.clone();
+        let variables = Variables::default();
+        let mut view = View { db: &mut self.s.db, database: &database, identity_insert: None };
+        let mut binder = Binder::new(&mut view, &variables);
+        let bound = binder.default(table, &described)?;
+        let sequences = std::mem::take(&mut binder.needs.sequences);
+        let mut one = true;
+        bound.walk(&mut |part| {
+            one &= match &part.node {
+                Node::Call(func, _) => !func.is_random(),
+                Node::Next(..) => false,
+                _ => true,
+            };
+            one
+        });
+        if !one {
+            return Ok(Fill::Rows { value: Box::new(bound), sequences });
+        }
+        let value =
+            self.with_env(&Frame::empty(), |env| eval(&bound, env).map(Value::into_owned))?;
+        match value {
+            Value::Null if nullable => Ok(Fill::Null),
+            Value::Null => Err(missing()),
+            value => literal(&value, column.ty).map(Fill::Value),
+        }
+    }
+
+    /// Gives the rows their values. A value that SQLite's own DEFAULT has is there already, and
+    /// would be there in later rows too: so a column that takes NULL has none.
+    pub(super) fn fill(&mut self, table: &Table, column: &ColumnDef, fill: &Fill) -> Result<()> {
+        match fill {
+            Fill::Value(value) if column.nullable != Some(false) => {
+                let name = quote(&column.name);
+                self.sql(&format!("UPDATE {} SET {name} = {value}", table.sql()), &table.database)
+            }
+            Fill::Rows { value, sequences } => {
+                self.counting(sequences, |run| run.fill_rows(table, column, value))
+            }
+            Fill::Null | Fill::Value(_) => Ok(()),
+        }
+    }
+
+    fn fill_rows(&mut self, table: &Table, column: &ColumnDef, value: &Scalar) -> Result<()> {
+        let (name, own) = (quote(&column.name), table.sql());
+        let read = format!("SELECT rowid FROM {own} WHERE rowid > ?1 ORDER BY rowid LIMIT {CHUNK}");
+        let write = format!("UPDATE {own} SET {name} = ?2 WHERE rowid = ?1");
+        let kernels = self.s.db.kernels.clone();
+        let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
+        let mut after = i64::MIN;
+        loop {
+            let rows = || -> rusqlite::Result<Vec<i64>> {
+                let connection = self.s.db.peek();
+                let Some(connection) = connection else { return Ok(Vec::new()) };
+                let mut statement = connection.prepare_cached(&read)?;
+                statement.query_map([after], |row| row.get(0))?.collect()
+            };
+            let rows = rows().map_err(fail)?;
+            let Some(last) = rows.last() else { return Ok(()) };
+            after = *last;
+            for rowid in rows {
+                let made =
+                    self.with_env(&Frame::empty(), |env| eval(value, env).map(Value::into_owned))?;
+                let with = [Stored::Integer(rowid), storage::store(&made, column.ty)?];
+                let connection = self.s.db.connection()?;
+                let statement = connection.prepare_cached(&write);
+                statement.and_then(|mut update| update.execute(with)).map_err(fail)?;
+            }
+        }
+    }
+}
