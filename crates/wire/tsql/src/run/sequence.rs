@@ -156,16 +156,15 @@ impl Run<'_> {
         self.write_last(sequence, id, last)
     }
 
+    /// Its name may have changed since the value was taken.
     fn write_last(&mut self, sequence: &Sequence, id: i64, last: i64) -> Result<()> {
         let kernels = self.s.db.kernels.clone();
-        let sql = format!(
-            "UPDATE {}.tsql_sequence SET last = ?3 WHERE name = ?1 AND id = ?2",
-            quote(&sequence.schema)
-        );
+        let sql =
+            format!("UPDATE {}.tsql_sequence SET last = ?2 WHERE id = ?1", quote(&sequence.schema));
         let connection = self.s.db.connection()?;
         connection
             .prepare_cached(&sql)
-            .and_then(|mut update| update.execute(rusqlite::params![sequence.name, id, last]))
+            .and_then(|mut update| update.execute([id, last]))
             .map(|_| ())
             .map_err(|error| failure(&kernels, &error, &sequence.database))
     }

@@ -356,3 +356,47 @@ fn a_column_that_is_added_takes_values_of_a_sequence() {
     );
     healthy(&server);
 }
+
+#[test]
+fn a_sequence_gets_another_name_unless_a_default_uses_it() {
+    let server = Server::new();
+    let mut session = server.session();
+    good(
+        &mut *session,
+        &[
+            ("CREATE SCHEMA x", ""),
+            ("CREATE SEQUENCE x.s START WITH 4; CREATE SEQUENCE used START WITH 1", ""),
+            ("CREATE TABLE t (a int DEFAULT NEXT VALUE FOR used)", ""),
+            ("CREATE ROLE r; GRANT UPDATE ON x.s TO r", ""),
+            ("SELECT NEXT VALUE FOR x.s", "4"),
+        ],
+    );
+    rows(&mut *session, "EXEC sp_rename 'x.s', 's2'");
+    good(&mut *session, &[("SELECT NEXT VALUE FOR x.s2", "5")]);
+    rows(&mut *session, "BEGIN TRAN; EXEC sp_rename 'x.s2', 's3'");
+    good(&mut *session, &[("SELECT NEXT VALUE FOR x.s3; ROLLBACK", "6\n~ rollback")]);
+    good(&mut *session, &[("SELECT NEXT VALUE FOR x.s2", "7")]);
+    rows(&mut *session, "EXEC sp_rename 'x.s2', 'S2', 'OBJECT'");
+    good(
+        &mut *session,
+        &[
+            (
+                "SELECT name, SCHEMA_NAME(schema_id), current_value FROM sys.sequences
+                 WHERE name = 's2'",
+                "'S2' | 'x' | 7",
+            ),
+            ("SELECT OBJECT_NAME(major_id) FROM sys.database_permissions WHERE class = 1", "'S2'"),
+        ],
+    );
+    bad(
+        &mut *session,
+        &[
+            ("SELECT NEXT VALUE FOR x.s", "208/16/1"),
+            ("EXEC sp_rename 'used', 'u'", "15336/16/1"),
+            ("CREATE SEQUENCE x.other; EXEC sp_rename 'x.s2', 'other'", "15335/11/1"),
+            ("EXEC sp_rename 'x.nix', 'u'", "15225/11/1"),
+        ],
+    );
+    good(&mut *session, &[("INSERT t DEFAULT VALUES; SELECT a FROM t", "1")]);
+    healthy(&server);
+}

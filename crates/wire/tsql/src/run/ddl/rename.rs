@@ -1,4 +1,4 @@
-//! `sp_rename`: columns, tables, indexes and constraints.
+//! `sp_rename`: columns, tables, indexes, constraints and sequences.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension};
 use tdekit_wire_tds::messages::Told;
 
 use super::super::db::failure;
-use super::constraint::{is_taken, set_text};
+use super::constraint::{has_object, set_text};
 use super::index::index_name;
 use super::text::TableText;
 use crate::ast::Name;
@@ -27,9 +27,14 @@ pub(super) const OWN: [&str; 5] =
 const LISTS: [(&str, &str, &str); 2] =
     [("tsql_constraint", "columns", "table_name"), ("tsql_unchecked", "parents", "parent")];
 
+/// Returns the name in SQLite of an object in a schema.
+pub(super) fn stored_name(schema: &str, object: &str) -> String {
+    if schema == "dbo" { object.to_owned() } else { format!("{schema}.{object}") }
+}
+
 impl Run<'_> {
-    /// Gives an object a new name, as `kind` says: COLUMN, INDEX, or OBJECT for tables and
-    /// constraints. The new name is taken as it is.
+    /// Gives an object a new name, as `kind` says: COLUMN, INDEX, or OBJECT for tables,
+    /// constraints and sequences. The new name is taken as it is.
     pub(crate) fn rename(&mut self, object: &str, new: &str, kind: Option<&str>) -> Result<()> {
         let name = parts(object);
         let kind = kind.map(str::to_ascii_uppercase);
@@ -161,6 +166,22 @@ impl Run<'_> {
             }
             return self.define(&table.schema.clone(), |run| run.rename_table(&table, new));
         }
+        let current = self.s.state.database.clone();
+        if let Some(sequence) = self.s.db.sequence(name, &current)? {
+            self.admit_alter_of((&sequence.schema, &sequence.database), &sequence.name)?;
+            if self.default_with(&sequence)?.is_some() {
+                return Err(Error::RenameDependent { name: name.text() });
+            }
+            let (schema, _) = schema_and_name(&sequence.name);
+            let stored = stored_name(&schema, new);
+            return self.define(&sequence.schema.clone(), |run| {
+                let place = (sequence.schema.as_str(), sequence.database.as_str());
+                let case_only = stored.eq_ignore_ascii_case(&sequence.name);
+                run.refuse_taken(place, &stored, case_only)?;
+                run.move_noted(place, "tsql_sequence", &sequence.name, &stored)?;
+                run.move_permissions(place, &On::object(&sequence.name), Some(&stored))
+            });
+        }
         let missing = || Error::RenameMissing { name: name.text() };
         let owner = self.owner_of(name)?.ok_or_else(missing)?;
         let table = self.find(&owner)?.ok_or_else(missing)?;
@@ -194,18 +215,24 @@ impl Run<'_> {
 
     fn rename_table(&mut self, table: &Arc<Table>, new: &str) -> Result<()> {
         let (schema, _) = schema_and_name(&table.name);
-        let stored = if schema == "dbo" { new.to_owned() } else { format!("{schema}.{new}") };
-        let case_only = stored.eq_ignore_ascii_case(&table.name);
-        self.refuse_taken(table, new, case_only)?;
+        let stored = stored_name(&schema, new);
+        let place = (table.schema.as_str(), table.database.as_str());
+        self.refuse_taken(place, &stored, stored.eq_ignore_ascii_case(&table.name))?;
         // A dot separates schema and name in SQLite.
         let dotted = new.contains('.');
         if new.is_empty() || dotted || stored.starts_with("sqlite_") || is_own(&stored) {
             return Err(Error::feature(format!("a table named {stored}")));
         }
+        self.move_table(table, &stored)?;
+        self.move_permissions(place, &On::object(&table.name), Some(&stored))
+    }
+
+    /// Gives a table another name in SQLite, with all that is noted of it but permissions.
+    pub(super) fn move_table(&mut self, table: &Arc<Table>, stored: &str) -> Result<()> {
         let beside = self.indexes_beside(table)?;
-        let sql = format!("ALTER TABLE {} RENAME TO {}", table.sql(), quote(&stored));
+        let sql = format!("ALTER TABLE {} RENAME TO {}", table.sql(), quote(stored));
         self.sql(&sql, &table.database)?;
-        let renamed = Table { name: stored.clone(), ..(**table).clone() };
+        let renamed = Table { name: stored.to_owned(), ..(**table).clone() };
         let moved: Vec<(String, String)> = beside
             .into_iter()
             .map(|name| {
@@ -216,18 +243,33 @@ impl Run<'_> {
             .collect();
         self.rename_in_schema(&renamed, &moved)?;
         let place = (table.schema.as_str(), table.database.as_str());
-        self.rename_properties(place, &table.name, None, &stored)?;
-        self.move_permissions(place, &On::object(&table.name), Some(&stored))?;
+        self.rename_properties(place, &table.name, None, stored)?;
         for own in OWN {
             self.change_own(
                 table,
                 own,
                 "table_name = ?2 WHERE table_name = ?1",
-                &[&table.name, &stored],
+                &[&table.name, stored],
             )?;
         }
         let set = "parent = ?2 WHERE parent = ?1";
-        self.change_own(table, "tsql_unchecked", set, &[&table.name, &stored])
+        self.change_own(table, "tsql_unchecked", set, &[&table.name, stored])
+    }
+
+    /// Gives a view, procedure or sequence another name in the table of ours that has it.
+    pub(super) fn move_noted(
+        &mut self,
+        place: (&str, &str),
+        own: &str,
+        old: &str,
+        stored: &str,
+    ) -> Result<()> {
+        let kernels = self.s.db.kernels.clone();
+        let sql =
+            format!("UPDATE {}.{own} SET name = ?2 WHERE name = ?1 COLLATE NOCASE", quote(place.0));
+        let result = self.s.db.connection()?.execute(&sql, [old, stored]);
+        result.map_err(|error| failure(&kernels, &error, place.1))?;
+        self.rename_properties(place, old, None, stored)
     }
 
     fn rename_constraint(&mut self, table: &Arc<Table>, name: &str, new: &str) -> Result<()> {
@@ -237,7 +279,10 @@ impl Run<'_> {
             .find(|found| found.kind != "I" && found.name.eq_ignore_ascii_case(name))
             .cloned()
             .ok_or_else(|| Error::RenameMissing { name: name.to_owned() })?;
-        self.refuse_taken(table, new, found.name.eq_ignore_ascii_case(new))?;
+        let (schema, _) = schema_and_name(&table.name);
+        let place = (table.schema.as_str(), table.database.as_str());
+        let case_only = found.name.eq_ignore_ascii_case(new);
+        self.refuse_taken(place, &stored_name(&schema, new), case_only)?;
         let sql = self.table_text(table)?;
         let mut text = TableText::parse(&sql);
         if found.trust == Trust::Disabled {
@@ -257,12 +302,18 @@ impl Run<'_> {
         self.change_own(table, "tsql_unchecked", set, &[&table.name, new, &found.name])
     }
 
-    fn refuse_taken(&mut self, table: &Table, new: &str, case_only: bool) -> Result<()> {
+    fn refuse_taken(
+        &mut self,
+        (schema, database): (&str, &str),
+        stored: &str,
+        case_only: bool,
+    ) -> Result<()> {
         let kernels = self.s.db.kernels.clone();
-        let taken = is_taken(self.s.db.connection()?, table, new)
-            .map_err(|error| failure(&kernels, &error, &table.database))?;
+        let taken = has_object(self.s.db.connection()?, schema, stored)
+            .map_err(|error| failure(&kernels, &error, database))?;
+        let (_, name) = schema_and_name(stored);
         match taken && !case_only {
-            true => Err(Error::RenameTaken { name: new.to_owned(), kind: "OBJECT" }),
+            true => Err(Error::RenameTaken { name, kind: "OBJECT" }),
             false => Ok(()),
         }
     }

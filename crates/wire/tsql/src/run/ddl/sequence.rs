@@ -155,7 +155,7 @@ impl Run<'_> {
     }
 
     /// Returns the name of a DEFAULT that takes values of a sequence.
-    fn default_with(&mut self, sequence: &Sequence) -> Result<Option<String>> {
+    pub(super) fn default_with(&mut self, sequence: &Sequence) -> Result<Option<String>> {
         let facts = crate::run::catalog::facts::read_all(&mut self.s.db, &sequence.database)?;
         let is_own = |text: &str| {
             taken(text).iter().any(|name| {

@@ -335,6 +335,7 @@ const CASES: &[(&str, i32, i32)] = &[
     ("EXEC dbo.sp_addrolemember 'db_owner', 'con'", 15151, 15151),
     ("EXEC sp_droprolemember 'db_datareader', 'reader'", 15151, 15151),
     ("EXEC sp_rename 'zebra', 'horse'", 1088, 1088),
+    ("EXEC sp_rename 'numbers', 'figures'", 1088, 1088),
     ("EXEC sp_rename 'zebra.stripe', 'spot', 'COLUMN'", 1088, 1088),
     ("EXEC sp_addextendedproperty 'x', 'y'", 15247, 15247),
     ("DECLARE @v bigint; EXEC sp_sequence_get_range N'numbers', 1, @v OUTPUT", 229, 229),

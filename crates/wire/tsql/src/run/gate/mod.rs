@@ -252,14 +252,23 @@ impl Run<'_> {
     /// # Errors
     /// 1088.
     pub(crate) fn admit_alter(&mut self, table: &Table) -> Result<()> {
-        if table.schema == "temp" || self.s.db.who.sysadmin {
+        self.admit_alter_of((&table.schema, &table.database), &table.name)
+    }
+
+    /// Refuses a change of an object's definition, as [`Run::admit_alter`].
+    pub(crate) fn admit_alter_of(
+        &mut self,
+        (schema, database): (&str, &str),
+        stored: &str,
+    ) -> Result<()> {
+        if schema == "temp" || self.s.db.who.sysadmin {
             return Ok(());
         }
-        let rights = self.s.db.rights(&table.database)?;
-        match rights.holds(Right::Alter, &On::object(&table.name)) && !is_own(&table.name) {
+        let rights = self.s.db.rights(database)?;
+        match rights.holds(Right::Alter, &On::object(stored)) && !is_own(stored) {
             true => Ok(()),
             false => {
-                let (_, object) = schema_and_name(&table.name);
+                let (_, object) = schema_and_name(stored);
                 Err(PermissionError::CannotAlter { object }.into())
             }
         }
