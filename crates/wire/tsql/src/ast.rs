@@ -630,6 +630,8 @@ pub(crate) enum Action {
     },
     /// CREATE SCHEMA, and the owner if it is named.
     CreateSchema(String, Option<String>),
+    /// ALTER SCHEMA, and the object that it takes.
+    Transfer(String, Name),
     Drop {
         kind: ObjectKind,
         names: Vec<Name>,

@@ -6,12 +6,14 @@
 
 mod error;
 mod permission;
+mod schema;
 mod server;
 mod session;
 mod statement;
 mod told;
 
 pub use permission::PermissionError;
+pub use schema::SchemaError;
 pub use server::ServerError;
 pub use session::SessionError;
 pub use statement::{Error, Rule};
@@ -50,6 +52,12 @@ impl Ends {
             _ => Self::Statement,
         })
     }
+}
+
+/// Returns an error of another part for the interpreter, which adds the line.
+fn raise((number, class, state): (i32, u8, u8), error: &impl std::fmt::Display) -> Error {
+    let message = Message { line: 0, ..Message::new(number, class, state, error.to_string()) };
+    Error::Raised(Box::new(message))
 }
 
 /// A part of the table: an enum with a variant for each row, its codes and extents. `...` and a

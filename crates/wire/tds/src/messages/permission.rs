@@ -1,7 +1,6 @@
 //! Errors of logins, users, roles and permissions.
 
-use super::{Error, table};
-use crate::Message;
+use super::{Error, raise, table};
 
 table! {
     /// A refusal by permissions, or an error of a statement about principals.
@@ -80,8 +79,6 @@ table! {
 impl From<PermissionError> for Error {
     /// The interpreter adds the line.
     fn from(error: PermissionError) -> Self {
-        let (number, class, state) = error.code();
-        let message = Message { line: 0, ..Message::new(number, class, state, error.to_string()) };
-        Self::Raised(Box::new(message))
+        raise(error.code(), &error)
     }
 }

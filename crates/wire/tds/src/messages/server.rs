@@ -1,8 +1,7 @@
 //! Errors of statements that the server around T-SQL executes: databases, keys, certificates,
 //! backups.
 
-use super::{Error, table};
-use crate::Message;
+use super::{Error, raise, table};
 
 table! {
     /// An error of a host.
@@ -184,8 +183,6 @@ table! {
 impl From<ServerError> for Error {
     /// The interpreter adds the line.
     fn from(error: ServerError) -> Self {
-        let (number, class, state) = error.code();
-        let message = Message { line: 0, ..Message::new(number, class, state, error.to_string()) };
-        Self::Raised(Box::new(message))
+        raise(error.code(), &error)
     }
 }

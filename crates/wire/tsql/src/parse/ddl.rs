@@ -1,6 +1,7 @@
 //! CREATE, ALTER and DROP.
 
 use super::Parser;
+use crate::ast::principal::Securable;
 use crate::ast::{
     Action, AlterTable, ColumnDef, Constraint, ConstraintKind, CreateProc, CreateTable, Expr,
     Filled, Kind, Name, ObjectKind, ProcParam, Security,
@@ -28,6 +29,9 @@ impl Parser<'_> {
                 }
                 if self.eat("SEQUENCE") {
                     return self.sequence(false);
+                }
+                if self.eat("SCHEMA") {
+                    return self.alter_schema();
                 }
                 if self.is("DATABASE") {
                     return self.alter_database().map(|made| Kind::Act(Action::Security(made)));
@@ -87,6 +91,19 @@ impl Parser<'_> {
         let named = name.or_else(|| owner.clone());
         let name = named.ok_or_else(|| self.unexpected())?;
         Ok(Kind::Act(Action::CreateSchema(name, owner)))
+    }
+
+    /// `name TRANSFER [OBJECT::]object`.
+    fn alter_schema(&mut self) -> Result<Kind> {
+        let schema = self.identifier()?;
+        self.expect("TRANSFER")?;
+        if self.is("TYPE") || self.is("XML") {
+            return Err(Error::unsupported("ALTER SCHEMA TRANSFER of a type"));
+        }
+        match self.securable()? {
+            Securable::Object(name) => Ok(Kind::Act(Action::Transfer(schema, name))),
+            _ => Err(self.unexpected()),
+        }
     }
 
     fn create_database(&mut self) -> Result<Kind> {

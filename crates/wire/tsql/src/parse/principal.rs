@@ -253,7 +253,7 @@ impl Parser<'_> {
         self.expect_op("::")
     }
 
-    fn securable(&mut self) -> Result<Securable> {
+    pub(super) fn securable(&mut self) -> Result<Securable> {
         let scoped = self.is_op_at(1, "::");
         let class = match self.tok() {
             Tok::Word(word) if scoped => word.to_ascii_uppercase(),

@@ -65,6 +65,9 @@ impl Parser<'_> {
         let by = if self.is_words(&["CREATE", "OR", "ALTER"]) { 3 } else { 1 };
         for word in ["PROCEDURE", "PROC", "VIEW", "FUNCTION", "TRIGGER", "SCHEMA"] {
             if self.is_word_at(by, word) {
+                if word == "SCHEMA" && self.is("ALTER") {
+                    return Ok(());
+                }
                 let verb = if self.is("ALTER") { "ALTER" } else { "CREATE" };
                 let word = if word == "PROC" { "PROCEDURE" } else { word };
                 return Err(Error::MustBeFirst { what: format!("{verb} {word}") });

@@ -133,6 +133,7 @@ impl Run<'_> {
             }
             Action::CreateDatabase(name) => self.s.db.host.create_database(name)?,
             Action::CreateSchema(name, owner) => self.create_schema(name, owner.as_deref())?,
+            Action::Transfer(schema, object) => self.transfer(schema, object)?,
             Action::Sequence { name, options, create: true } => {
                 self.create_sequence(name, options)?;
             }

@@ -1,6 +1,7 @@
 //! Schemas: objects are created in existing ones, and nowhere else.
 
 use crate::common::{Server, rows};
+use crate::constraints::{bad, good, healthy};
 
 #[test]
 fn nothing_is_made_in_a_schema_that_is_not_there() {
@@ -136,4 +137,85 @@ fn names_of_sqlite_tell_of_schemas() {
     assert_eq!(found, "3");
     let listed = "SELECT OBJECT_SCHEMA_NAME(object_id) FROM sys.tables";
     assert_eq!(rows(&mut *session, listed), "'old'\n'old'");
+}
+
+#[test]
+fn objects_are_transferred_with_all_that_is_theirs_but_permissions() {
+    let server = Server::new();
+    let mut session = server.session();
+    let set_up = [
+        "CREATE SCHEMA a",
+        "CREATE SCHEMA b",
+        "CREATE TABLE b.t (id int IDENTITY CONSTRAINT pk PRIMARY KEY, c int NULL UNIQUE, d AS c + 1,
+         e int DEFAULT 5, v rowversion, CONSTRAINT ck CHECK (c > 0)); CREATE INDEX ix ON b.t (e)",
+        "CREATE TABLE child (p int REFERENCES b.t (id)); INSERT b.t (c) VALUES (1); INSERT child
+         VALUES (1)",
+        "CREATE VIEW Seen AS SELECT id FROM b.t",
+        "CREATE PROCEDURE b.get AS SELECT 7 AS x",
+        "CREATE SEQUENCE b.s START WITH 3; CREATE SEQUENCE used; CREATE TABLE u (a bigint DEFAULT
+         NEXT VALUE FOR used)",
+        "CREATE TABLE a.taken (x int); CREATE TABLE taken (x int)",
+        "CREATE ROLE r; GRANT SELECT ON b.t TO r; GRANT SELECT ON seen TO r; GRANT SELECT ON child
+         TO r",
+        "EXEC sp_addextendedproperty 'note', 'kept', 'SCHEMA', 'b', 'TABLE', 't'",
+    ];
+    for batch in set_up {
+        let found = rows(&mut *session, batch);
+        assert!(!found.contains('!'), "{batch}: {found}");
+    }
+    bad(
+        &mut *session,
+        &[
+            ("ALTER SCHEMA nix TRANSFER b.t", "15151/16/1"),
+            ("ALTER SCHEMA sys TRANSFER b.t", "15151/16/1"),
+            ("ALTER SCHEMA a TRANSFER nix", "15151/16/1"),
+            ("ALTER SCHEMA a TRANSFER taken", "15530/16/1"),
+            ("ALTER SCHEMA b TRANSFER b.t", "15530/16/1"),
+            ("ALTER SCHEMA a TRANSFER used", "15348/16/1"),
+            ("ALTER SCHEMA a TRANSFER b.pk", "15347/16/1"),
+            ("ALTER SCHEMA a TRANSFER TYPE::b.t", "40517/16/1"),
+        ],
+    );
+    good(
+        &mut *session,
+        &[
+            ("ALTER SCHEMA a TRANSFER b.t; ALTER SCHEMA a TRANSFER OBJECT::dbo.SEEN", ""),
+            ("ALTER SCHEMA dbo TRANSFER b.GET; ALTER SCHEMA a TRANSFER b.s", ""),
+            (
+                "INSERT a.T (c) VALUES (2); SELECT id, c, d, e FROM a.t",
+                "1 | 1 | 2 | 5\n2 | 2 | 3 | 5",
+            ),
+            (
+                "SELECT SCHEMA_NAME(schema_id) + '.' + name FROM sys.objects
+                 WHERE type IN ('U', 'V', 'P', 'SO') AND name NOT IN ('taken', 'u', 'used')
+                 ORDER BY name",
+                "'dbo.child'\n'dbo.get'\n'a.s'\n'a.Seen'\n'a.t'",
+            ),
+            (
+                "SELECT name FROM sys.indexes WHERE object_id = OBJECT_ID('a.t') AND name = 'ix'",
+                "'ix'",
+            ),
+            (
+                "SELECT OBJECT_NAME(major_id) FROM sys.database_permissions WHERE class = 1",
+                "'child'",
+            ),
+            (
+                "SELECT value FROM sys.extended_properties WHERE major_id = OBJECT_ID('a.t')",
+                "'kept'",
+            ),
+            ("SELECT NEXT VALUE FOR a.s; DROP SCHEMA b", "3"),
+        ],
+    );
+    assert_eq!(rows(&mut *session, "EXEC get"), "7\nstatus 0");
+    bad(
+        &mut *session,
+        &[
+            ("SELECT * FROM a.seen", "208/16/1"),
+            ("INSERT child VALUES (9)", "547/16/0"),
+            ("INSERT a.t (c) VALUES (2)", "2627/14/1"),
+        ],
+    );
+    let back = "BEGIN TRAN; ALTER SCHEMA dbo TRANSFER a.t; ROLLBACK; SELECT COUNT(*) FROM a.t";
+    assert_eq!(rows(&mut *session, back), "~ begin\n~ rollback\n2");
+    healthy(&server);
 }

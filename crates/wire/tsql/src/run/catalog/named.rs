@@ -74,9 +74,14 @@ fn add(
 }
 
 /// Name, kind, the text of a module, the table of a constraint.
-type One = (String, &'static str, Option<String>, Option<String>);
+pub(crate) type One = (String, &'static str, Option<String>, Option<String>);
 
-fn one(connection: &Connection, schema: &str, stored: &str) -> rusqlite::Result<Option<One>> {
+/// Finds an object by its name in SQLite, regardless of case.
+pub(crate) fn one(
+    connection: &Connection,
+    schema: &str,
+    stored: &str,
+) -> rusqlite::Result<Option<One>> {
     if let Some((real, kind)) = table(connection, schema, stored)?
         && kind == "table"
         && !real.starts_with("sqlite_")

@@ -15,6 +15,7 @@ mod schema;
 mod sequence;
 mod table;
 mod text;
+mod transfer;
 mod trust;
 
 use std::sync::Arc;

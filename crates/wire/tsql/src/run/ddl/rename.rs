@@ -191,7 +191,7 @@ impl Run<'_> {
     }
 
     /// Returns the table that a constraint belongs to.
-    fn owner_of(&mut self, name: &Name) -> Result<Option<Name>> {
+    pub(super) fn owner_of(&mut self, name: &Name) -> Result<Option<Name>> {
         let database = self.s.state.database.clone();
         let schema = self.s.db.schema(&database)?;
         let kernels = self.s.db.kernels.clone();

@@ -1,7 +1,7 @@
 //! Statements that are neither queries nor changes: one list of all kinds. A new kind does not
 //! compile before it is decided here who may use it.
 
-use tdekit_wire_tds::messages::PermissionError;
+use tdekit_wire_tds::messages::{PermissionError, SchemaError};
 
 use super::{On, denied, is_own};
 use crate::ast::principal::{Principals, Securable};
@@ -74,6 +74,7 @@ impl Run<'_> {
                 let current = self.s.state.database.clone();
                 self.admit_database(Right::CreateSchema, &current)
             }
+            Action::Transfer(schema, object) => self.admit_transfer(schema, object),
             Action::Drop { kind, names, on, .. } => {
                 names.iter().try_for_each(|name| self.admit_drop(*kind, name, on.as_ref()))?;
                 match kind {
@@ -239,6 +240,21 @@ impl Run<'_> {
         match self.s.db.rights(&database)?.holds(Right::Alter, &On::object(&stored)) {
             true => Ok(()),
             false => Err(refused.into()),
+        }
+    }
+
+    /// CONTROL of the object, and ALTER of the schema that takes it.
+    fn admit_transfer(&mut self, schema: &str, name: &Name) -> Result<()> {
+        let current = self.s.state.database.clone();
+        let rights = self.s.db.rights(&current)?;
+        let Some((database, stored)) = self.placed(name)? else { return Ok(()) };
+        let of = self.s.db.rights(&database)?;
+        if !of.holds(Right::Control, &On::object(&stored)) || is_own(&stored) {
+            return Err(SchemaError::NoObject { name: name.object().to_owned() }.into());
+        }
+        match rights.holds(Right::Alter, &On::schema(schema)) {
+            true => Ok(()),
+            false => Err(SchemaError::NoTarget { name: schema.to_owned() }.into()),
         }
     }
 
