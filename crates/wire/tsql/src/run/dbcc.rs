@@ -1,21 +1,25 @@
 //! DBCC: checks, caches and open transactions.
 
 use tdekit_wire_tds::messages::Told;
-use tdekit_wire_tds::{Command, Flow, Message, SqlType, Value};
+use tdekit_wire_tds::{Command, Flow, Length, Message, SqlType, Value};
 
 use super::db::failure;
 use crate::error::{Error, Result};
 use crate::functions::wanted::parts;
+use crate::host::Rows;
 use crate::name::quote;
 use crate::run::activity::Activity;
 use crate::run::catalog::views::space;
 use crate::run::catalog::{Table, TableKind};
+use crate::run::ddl::Checked;
 use crate::run::state::{Frame, Signal};
 use crate::run::work::Run;
 use crate::value::{convert, dateparse::Order, datetime};
 
 /// The bytes of a page as SQL Server counts them.
 const PAGE_BYTES: i64 = 8192;
+/// The name that OPENTRAN shows of a transaction: theirs are not kept.
+const TRANSACTION: &str = "user_transaction";
 
 impl Run<'_> {
     pub(crate) fn dbcc(
@@ -27,7 +31,7 @@ impl Run<'_> {
     ) -> Result<Signal> {
         let clear = args.get(1).is_some_and(|arg| arg.eq_ignore_ascii_case("CLEAR"));
         let has = |wanted: &str| options.iter().any(|option| option == wanted);
-        let mut told = Vec::new();
+        let (mut told, mut shown) = (Vec::new(), None);
         match name {
             "SQLPERF" if clear && args[0].eq_ignore_ascii_case("sys.dm_os_wait_stats") => {
                 self.s.db.host.clear_wait_stats()?;
@@ -48,9 +52,24 @@ impl Run<'_> {
                 }
             }
             "CHECKDB" => told = self.check_database(args, has("PHYSICAL_ONLY"))?,
+            "CHECKCONSTRAINTS" => {
+                let (disabled, all_rows) = (has("ALL_CONSTRAINTS"), has("ALL_ERRORMSGS"));
+                let checked = Checked { disabled, all_rows };
+                let found = self.check_constraints(args.first().map(String::as_str), checked)?;
+                shown = Some(found).filter(|found| !found.rows.is_empty());
+            }
             "CHECKIDENT" => told = vec![self.check_identity(args)?.message()],
-            "OPENTRAN" => told = self.open_transactions(args)?,
+            "OPENTRAN" => match (self.oldest_transaction(args)?, has("TABLERESULTS")) {
+                ((_, None), _) => told = vec![Told::NoTransaction {}.message()],
+                ((_, Some(oldest)), true) => shown = Some(in_table(&oldest)?),
+                ((name, Some(oldest)), false) => told = in_messages(name, &oldest)?,
+            },
             _ => return Err(Error::unsupported(format!("DBCC {name}"))),
+        }
+        if let Some(rows) = &shown
+            && self.send(rows) == Flow::Stop
+        {
+            return Ok(Signal::Stop);
         }
         told.push(Told::DbccCompleted {}.message());
         for message in told {
@@ -59,7 +78,13 @@ impl Run<'_> {
                 return Ok(Signal::Stop);
             }
         }
-        Ok(self.finished(frame, Command::OTHER))
+        match shown {
+            Some(rows) => {
+                let count = u64::try_from(rows.rows.len()).unwrap_or(u64::MAX);
+                Ok(self.counted(frame, Command::SELECT, count, true))
+            }
+            None => Ok(self.finished(frame, Command::OTHER)),
+        }
     }
 
     /// The database that an argument names: by its name, or 0 for the current one.
@@ -169,28 +194,52 @@ impl Run<'_> {
         Ok(Told::Identity { current: shown(last), column: shown(most) })
     }
 
-    /// OPENTRAN: the transaction that began first, of the sessions in a database.
-    fn open_transactions(&mut self, args: &[String]) -> Result<Vec<Message>> {
+    /// OPENTRAN: a database, and of its sessions' open transactions the one that began first.
+    fn oldest_transaction(&mut self, args: &[String]) -> Result<(String, Option<Activity>)> {
         let name = self.checked_database(args)?;
         self.s.show();
         let mut open: Vec<Activity> = self.s.place.all().list(self.s.locks.all());
         open.retain(|own| own.database.eq_ignore_ascii_case(&name) && own.began.is_some());
         open.sort_by_key(|own| own.began.map(|began| (began.days, began.ticks)));
-        let Some(oldest) = open.first() else { return Ok(vec![Told::NoTransaction {}.message()]) };
-        let mut told = vec![
-            Told::TransactionOf { name }.message(),
-            Told::OldestTransaction {}.message(),
-            Told::TransactionSpid { spid: oldest.caller.spid }.message(),
-            Told::TransactionUid {}.message(),
-            Told::TransactionName { name: "user_transaction".to_owned() }.message(),
-        ];
-        if let Some(began) = oldest.began {
-            let moment = datetime::to_type(began, SqlType::DateTime, "datetime")?;
-            let text = SqlType::VarChar(tdekit_wire_tds::Length::Of(30));
-            let shown = convert::convert(&moment, SqlType::DateTime, text, 109, Order::Mdy)?;
-            let time = crate::run::messages::shown(&shown, 30);
-            told.push(Told::TransactionStart { time }.message());
-        }
-        Ok(told)
+        Ok((name, open.into_iter().next()))
     }
+}
+
+/// When a transaction began, as OPENTRAN shows it.
+fn start_of(open: &Activity) -> Result<Option<String>> {
+    let Some(began) = open.began else { return Ok(None) };
+    let moment = datetime::to_type(began, SqlType::DateTime, "datetime")?;
+    let text = SqlType::VarChar(Length::Of(30));
+    let shown = convert::convert(&moment, SqlType::DateTime, text, 109, Order::Mdy)?;
+    Ok(Some(crate::run::messages::shown(&shown, 30)))
+}
+
+fn in_messages(name: String, oldest: &Activity) -> Result<Vec<Message>> {
+    let mut told = vec![
+        Told::TransactionOf { name }.message(),
+        Told::OldestTransaction {}.message(),
+        Told::TransactionSpid { spid: oldest.caller.spid }.message(),
+        Told::TransactionUid {}.message(),
+        Told::TransactionName { name: TRANSACTION.to_owned() }.message(),
+    ];
+    told.extend(start_of(oldest)?.map(|time| Told::TransactionStart { time }.message()));
+    Ok(told)
+}
+
+/// As WITH TABLERESULTS shows it, in two columns without names. There is no log with an LSN.
+fn in_table(oldest: &Activity) -> Result<Rows> {
+    let mut rows = vec![
+        ("OLDACT_SPID", oldest.caller.spid.to_string()),
+        ("OLDACT_UID", "-1".to_owned()),
+        ("OLDACT_NAME", TRANSACTION.to_owned()),
+    ];
+    rows.extend(start_of(oldest)?.map(|time| ("OLDACT_STARTTIME", time)));
+    let text = SqlType::VarChar(Length::Of(256));
+    let row = |(name, value): (&str, String)| {
+        vec![Value::Text(name.to_owned().into()), Value::Text(value.into())]
+    };
+    Ok(Rows {
+        columns: vec![(String::new(), text), (String::new(), text)],
+        rows: rows.into_iter().map(row).collect(),
+    })
 }

@@ -407,6 +407,15 @@ impl Run<'_> {
 
     /// Sends rows from the host.
     pub(crate) fn give(&mut self, rows: &Rows, frame: &Frame) -> Result<Signal> {
+        if self.send(rows) == Flow::Stop {
+            return Ok(Signal::Stop);
+        }
+        let count = u64::try_from(rows.rows.len()).unwrap_or(u64::MAX);
+        Ok(self.counted(frame, Command::SELECT, count, true))
+    }
+
+    /// Sends rows; their DONE follows.
+    pub(crate) fn send(&mut self, rows: &Rows) -> Flow {
         let columns: Vec<Column> = rows
             .columns
             .iter()
@@ -418,15 +427,12 @@ impl Run<'_> {
             })
             .collect();
         if self.sink.columns(&columns) == Flow::Stop {
-            return Ok(Signal::Stop);
+            return Flow::Stop;
         }
-        for row in &rows.rows {
-            if self.sink.row(row) == Flow::Stop {
-                return Ok(Signal::Stop);
-            }
+        match rows.rows.iter().any(|row| self.sink.row(row) == Flow::Stop) {
+            true => Flow::Stop,
+            false => Flow::Continue,
         }
-        let count = u64::try_from(rows.rows.len()).unwrap_or(u64::MAX);
-        Ok(self.counted(frame, Command::SELECT, count, true))
     }
 }
 

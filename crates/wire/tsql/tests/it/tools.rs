@@ -222,7 +222,18 @@ fn checkdb_finds_damage_and_opentran_the_oldest() {
     {
         assert!(told.contains(part), "{part}\n{told}");
     }
+    let told = rows(&mut *other, "DBCC OPENTRAN WITH TABLERESULTS, NO_INFOMSGS");
+    let lines: Vec<&str> = told.lines().collect();
+    let known =
+        ["'OLDACT_SPID' | '51'", "'OLDACT_UID' | '-1'", "'OLDACT_NAME' | 'user_transaction'"];
+    assert_eq!(lines[..3], known, "{told}");
+    assert!(lines[3].starts_with("'OLDACT_STARTTIME' | '") && lines.len() == 4, "{told}");
+    let kept = "CREATE TABLE #o (a varchar(25), b varchar(99));
+         INSERT #o EXEC ('DBCC OPENTRAN WITH TABLERESULTS, NO_INFOMSGS'); SELECT COUNT(*) FROM #o";
+    assert_eq!(rows(&mut *session, kept), "4");
     run(&mut *session, "COMMIT");
+    let told = rows(&mut *other, "DBCC OPENTRAN WITH TABLERESULTS");
+    assert!(told.contains("No active open transactions."), "{told}");
     assert!(rows(&mut *other, "DBCC OPENTRAN").contains("No active open transactions."));
 }
 

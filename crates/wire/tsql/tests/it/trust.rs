@@ -170,3 +170,54 @@ fn untrusted_rows_are_not_damage_and_disabled_constraints_are_shown() {
     let told = rows(&mut *session, "EXEC sp_help 't'");
     assert!(told.contains("Enabled") && told.contains("Disabled"), "{told}");
 }
+
+#[test]
+fn checkconstraints_shows_the_rows_that_violate_a_constraint() {
+    let server = Server::new();
+    let mut session = server.session();
+    for batch in [
+        "CREATE SCHEMA x",
+        "CREATE TABLE p (i int CONSTRAINT pk_p PRIMARY KEY, j int, CONSTRAINT uq UNIQUE (i, j))",
+        "CREATE TABLE x.c (a int NULL, b nvarchar(9) NULL, d date NULL); INSERT x.c VALUES
+         (1, N'it''s', '2026-11-29'), (-2, NULL, NULL), (7, N'y', '2000-01-01')",
+        "ALTER TABLE x.c WITH NOCHECK ADD CONSTRAINT k CHECK (a > 0 AND b <> 'y'),
+         CONSTRAINT young CHECK (a < 7 OR d IS NULL), CONSTRAINT f FOREIGN KEY (a) REFERENCES p (i)",
+        "INSERT p VALUES (1, 1), (7, 7); ALTER TABLE x.c NOCHECK CONSTRAINT young",
+        "CREATE TABLE whole (a int CHECK (a > 0)); INSERT whole VALUES (1), (NULL)",
+    ] {
+        assert_eq!(rows(&mut *session, batch), "", "{batch}");
+    }
+    let quiet = |session: &mut dyn tdekit_wire_tds::Session, what: &str, options: &str| {
+        rows(session, &format!("DBCC CHECKCONSTRAINTS {what} WITH NO_INFOMSGS{options}"))
+    };
+    let k = "'[x].[c]' | '[k]' | '[a] = '-2' AND [b] IS NULL'\n\
+             '[x].[c]' | '[k]' | '[a] = '7' AND [b] = 'y''";
+    let f = "'[x].[c]' | '[f]' | '[a] = '-2''";
+    let young = "'[x].[c]' | '[young]' | '[a] = '7' AND [d] = '2000-01-01''";
+    assert_eq!(quiet(&mut *session, "", ""), format!("{k}\n{f}"));
+    assert_eq!(quiet(&mut *session, "('x.c')", ""), format!("{k}\n{f}"));
+    assert_eq!(quiet(&mut *session, "(x.c)", ", ALL_CONSTRAINTS"), format!("{k}\n{young}\n{f}"));
+    assert_eq!(quiet(&mut *session, "('x.f')", ""), f);
+    assert_eq!(quiet(&mut *session, "(young)", ""), young);
+    assert_eq!(quiet(&mut *session, "(whole)", ""), "");
+    let id = rows(&mut *session, "SELECT OBJECT_ID('x.c')");
+    assert_eq!(quiet(&mut *session, &format!("({id})"), ""), format!("{k}\n{f}"));
+    let id = rows(&mut *session, "SELECT OBJECT_ID('x.f', 'F')");
+    assert_eq!(quiet(&mut *session, &format!("({id})"), ""), f);
+    let told = rows(&mut *session, "DBCC CHECKCONSTRAINTS (f)");
+    assert!(told.starts_with(f) && told.contains("2528/0/1"), "{told}");
+    bad(
+        &mut *session,
+        &[
+            ("DBCC CHECKCONSTRAINTS (nix)", "2501/16/45"),
+            ("DBCC CHECKCONSTRAINTS (5)", "2501/16/45"),
+        ],
+    );
+    // no more than 200 rows of one constraint, unless all are wanted
+    let more =
+        "SELECT TOP (300) -1 AS a INTO #n FROM sys.all_columns; INSERT whole SELECT 1 FROM #n;
+                ALTER TABLE whole WITH NOCHECK ADD CONSTRAINT big CHECK (a > 1)";
+    rows(&mut *session, more);
+    assert_eq!(quiet(&mut *session, "(big)", "").lines().count(), 200);
+    assert!(quiet(&mut *session, "(big)", ", ALL_ERRORMSGS").lines().count() > 200);
+}

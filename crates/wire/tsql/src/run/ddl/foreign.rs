@@ -129,7 +129,7 @@ impl Run<'_> {
         let own: Vec<String> = child.columns.into_iter().map(|(name, _)| name).collect();
         if unchecked {
             self.note_trust(table, &name, Trust::Untrusted, None)?;
-        } else if self.finds(&orphans(table, &own, &there, &key), table)? {
+        } else if self.finds(&orphans("1", table, &own, &there, &key), table)? {
             return Err(conflict("FOREIGN KEY", &name, table));
         }
         let item = foreign_text(&name, &own, &key.name, &key.columns, [*on_delete, *on_update]);
@@ -205,8 +205,14 @@ fn is_alike(one: SqlType, other: SqlType) -> bool {
     std::mem::discriminant(&one) == std::mem::discriminant(&other)
 }
 
-/// Returns the query for rows whose referenced row is missing.
-pub(super) fn orphans(table: &Table, own: &[String], there: &Table, key: &Parent) -> String {
+/// Returns the query for rows whose referenced row is missing; it reads `shown` of each.
+pub(super) fn orphans(
+    shown: &str,
+    table: &Table,
+    own: &[String],
+    there: &Table,
+    key: &Parent,
+) -> String {
     let column = |alias: &str, name: &String| format!("{alias}.{}", quote(name));
     let given: Vec<String> =
         own.iter().map(|name| format!("{} IS NOT NULL", column("c", name))).collect();
@@ -216,7 +222,7 @@ pub(super) fn orphans(table: &Table, own: &[String], there: &Table, key: &Parent
         .map(|(own, there)| format!("{} = {}", column("p", there), column("c", own)))
         .collect();
     format!(
-        "SELECT 1 FROM {} AS c WHERE {} AND NOT EXISTS (SELECT 1 FROM {} AS p WHERE {})",
+        "SELECT {shown} FROM {} AS c WHERE {} AND NOT EXISTS (SELECT 1 FROM {} AS p WHERE {})",
         table.sql(),
         given.join(" AND "),
         there.sql(),

@@ -1,6 +1,7 @@
 //! Definitions: tables, indexes, views and procedures.
 
 mod alter;
+mod check;
 mod column;
 mod computed;
 mod constraint;
@@ -27,6 +28,7 @@ use crate::name::quote;
 use crate::run::catalog::Table;
 use crate::run::work::Run;
 
+pub(crate) use check::Checked;
 pub(crate) use index::{KeyKind, is_constraint, shown_name, unique_index};
 
 /// Our own tables in every database, created when first needed.

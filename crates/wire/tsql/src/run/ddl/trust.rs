@@ -88,16 +88,21 @@ impl Run<'_> {
 
     /// Returns the definition of a foreign key that SQLite enforces.
     fn reference_of(&mut self, table: &Table, found: &Named) -> Result<Reference> {
+        let mut same = self.references_of(table, found)?.into_iter();
+        match (same.next(), same.next()) {
+            (Some(key), None) => Ok(key),
+            _ => Err(Error::feature("NOCHECK CONSTRAINT of one of two keys of the same columns")),
+        }
+    }
+
+    /// Returns the foreign keys of the same columns that SQLite enforces.
+    pub(super) fn references_of(&mut self, table: &Table, found: &Named) -> Result<Vec<Reference>> {
         let kernels = self.s.db.kernels.clone();
         let keys = foreign_keys(self.s.db.connection()?, table)
             .map_err(|error| failure(&kernels, &error, &table.database))?;
         let own =
             |key: &Reference| key.columns.iter().map(|(from, _)| from).eq(found.columns.iter());
-        let mut same = keys.into_iter().filter(own);
-        match (same.next(), same.next()) {
-            (Some(key), None) => Ok(key),
-            _ => Err(Error::feature("NOCHECK CONSTRAINT of one of two keys of the same columns")),
-        }
+        Ok(keys.into_iter().filter(own).collect())
     }
 
     fn enable(&mut self, table: &Arc<Table>, found: &Named, check: bool) -> Result<()> {
@@ -120,15 +125,18 @@ impl Run<'_> {
                 Some(key) => key.clone(),
                 None => self.reference_of(table, found)?,
             };
-            let parents: Vec<String> =
-                key.columns.iter().filter_map(|(_, there)| there.clone()).collect();
             if check {
-                self.refuse_orphans(table, &found.name, &key, &parents)?;
+                let orphans = self.orphans_of("1", table, &found.name, &key)?;
+                if self.finds(&orphans, table)? {
+                    return Err(conflict("FOREIGN KEY", &found.name, table));
+                }
             }
             if disabled {
                 let action = |action: &str| (action != "NO ACTION").then(|| action.to_owned());
                 let (delete, update) = (action(&key.on_delete), action(&key.on_update));
                 let actions = [delete.as_deref(), update.as_deref()];
+                let parents: Vec<String> =
+                    key.columns.iter().filter_map(|(_, there)| there.clone()).collect();
                 let text = foreign_text(&found.name, &found.columns, &key.table, &parents, actions);
                 self.add_item(table, &text)?;
             }
@@ -137,28 +145,25 @@ impl Run<'_> {
         self.note_trust(table, &found.name, trust, None)
     }
 
-    fn refuse_orphans(
+    /// Returns the query for rows that violate a foreign key; it reads `shown` of each.
+    pub(super) fn orphans_of(
         &mut self,
-        table: &Arc<Table>,
+        shown: &str,
+        table: &Table,
         name: &str,
         key: &Reference,
-        parents: &[String],
-    ) -> Result<()> {
+    ) -> Result<String> {
         let there = self.s.db.stored(&table.schema, &table.database, &key.table)?;
         let there = there.ok_or_else(|| Error::ForeignTable {
             key: name.to_owned(),
             table: key.table.clone(),
         })?;
-        let columns = match parents {
-            [] => self.primary_key(&there)?,
-            named => named.to_vec(),
-        };
+        let named: Vec<String> =
+            key.columns.iter().filter_map(|(_, there)| there.clone()).collect();
+        let columns = if named.is_empty() { self.primary_key(&there)? } else { named };
         let own: Vec<String> = key.columns.iter().map(|(from, _)| from.clone()).collect();
         let parent = Parent { name: there.name.clone(), columns };
-        match self.finds(&orphans(table, &own, &there, &parent), table)? {
-            true => Err(conflict("FOREIGN KEY", name, table)),
-            false => Ok(()),
-        }
+        Ok(orphans(shown, table, &own, &there, &parent))
     }
 
     /// Fails with 547 if a row violates a condition.

@@ -1,0 +1,178 @@
+//! DBCC CHECKCONSTRAINTS: rows that violate a CHECK or a foreign key.
+
+use std::sync::Arc;
+
+use tdekit_wire_tds::{Length, SqlType, Value};
+
+use super::super::db::failure;
+use super::rename::stored_name;
+use super::table::offered;
+use crate::error::{Error, Result};
+use crate::functions::wanted::parts;
+use crate::host::Rows;
+use crate::name::quote;
+use crate::run::catalog::facts::read_all;
+use crate::run::catalog::model::{Named, Trust, schema_and_name};
+use crate::run::catalog::{Table, TableColumn, TableKind};
+use crate::run::work::Run;
+use crate::value::{Family, Val, convert, family, storage};
+
+/// Rows that are shown of a constraint, unless all are wanted.
+const SHOWN: usize = 200;
+
+/// The constraints to check.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Checked {
+    /// Disabled ones too.
+    pub(crate) disabled: bool,
+    /// All rows that violate them.
+    pub(crate) all_rows: bool,
+}
+
+impl Run<'_> {
+    /// Returns the rows of the current database that violate a constraint: one that is named, those
+    /// of a table that is named, or all.
+    pub(crate) fn check_constraints(
+        &mut self,
+        named: Option<&str>,
+        checked: Checked,
+    ) -> Result<Rows> {
+        let (tables, only) = self.tables_to_check(named)?;
+        let mut found = Vec::new();
+        for table in tables {
+            for constraint in self.named_constraints(&table)? {
+                let wanted = match &only {
+                    Some(only) => constraint.name.eq_ignore_ascii_case(only),
+                    None => checked.disabled || constraint.trust != Trust::Disabled,
+                };
+                if wanted && matches!(constraint.kind.as_str(), "F" | "C") {
+                    self.violations(&table, &constraint, checked, &mut found)?;
+                }
+            }
+        }
+        let text = SqlType::NVarChar(Length::Max);
+        let columns = ["Table", "Constraint", "Where"].map(|name| (name.to_owned(), text));
+        Ok(Rows { columns: columns.to_vec(), rows: found })
+    }
+
+    /// The tables, and the one constraint if it is named.
+    fn tables_to_check(
+        &mut self,
+        named: Option<&str>,
+    ) -> Result<(Vec<Arc<Table>>, Option<String>)> {
+        let database = self.s.state.database.clone();
+        let is_table = |table: &Arc<Table>| table.kind == TableKind::Table;
+        let id: Option<i64> = named.and_then(|text| text.parse().ok());
+        if let (Some(text), None) = (named, id) {
+            let name = parts(text);
+            if let Some(table) = self.find(&name)?.filter(is_table) {
+                return Ok((vec![table], None));
+            }
+            let missing = || Error::CheckMissing { name: text.to_owned() };
+            let owner = self.owner_of(&name)?.ok_or_else(missing)?;
+            let table = self.find(&owner)?.ok_or_else(missing)?;
+            return Ok((vec![table], Some(name.object().to_owned())));
+        }
+        let facts = read_all(&mut self.s.db, &database)?;
+        let object = facts.objects.iter().find(|object| Some(object.id) == id);
+        let only = object.filter(|object| object.parent != 0).map(|object| object.name.clone());
+        let of = object.map(|object| if object.parent == 0 { object.id } else { object.parent });
+        if of.is_none()
+            && let Some(text) = named
+        {
+            return Err(Error::CheckMissing { name: text.to_owned() });
+        }
+        let schema = self.s.db.schema(&database)?;
+        let mut tables = Vec::new();
+        for object in facts.objects.iter().filter(|own| own.kind == "U" && !own.hidden) {
+            if of.is_none_or(|of| of == object.id) {
+                let stored = stored_name(&object.schema, &object.name);
+                let table = self.s.db.stored(&schema, &database, &stored)?;
+                tables.extend(table.filter(is_table));
+            }
+        }
+        Ok((tables, only))
+    }
+
+    fn violations(
+        &mut self,
+        table: &Arc<Table>,
+        constraint: &Named,
+        checked: Checked,
+        found: &mut Vec<Vec<Val>>,
+    ) -> Result<()> {
+        let used = |column: &&TableColumn| !column.is_computed() && constraint.uses(&column.name);
+        let mut columns: Vec<&TableColumn> = table.columns.iter().filter(used).collect();
+        if columns.is_empty() {
+            columns = table.columns.iter().filter(|column| !column.is_computed()).collect();
+        }
+        let shown: Vec<String> =
+            columns.iter().map(|column| format!("c.{}", quote(&column.name))).collect();
+        let shown = shown.join(", ");
+        let queries = if constraint.kind == "C" {
+            let condition = crate::parse::check_condition(&constraint.text)?;
+            let condition = self.inline_condition(&condition, offered(&table.columns))?;
+            vec![format!("SELECT {shown} FROM {} AS c WHERE ({condition}) IS FALSE", table.sql())]
+        } else {
+            let keys = match &constraint.reference {
+                Some(key) => vec![key.clone()],
+                None => self.references_of(table, constraint)?,
+            };
+            let query = |key| self.orphans_of(&shown, table, &constraint.name, key);
+            keys.iter().map(query).collect::<Result<Vec<_>>>()?
+        };
+        let (schema, name) = schema_and_name(&table.name);
+        let of =
+            [format!("{}.{}", bracketed(&schema), bracketed(&name)), bracketed(&constraint.name)];
+        let most = if checked.all_rows { usize::MAX } else { SHOWN };
+        let order = self.s.state.options.dateformat;
+        let kernels = self.s.db.kernels.clone();
+        let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
+        let connection = self.s.db.connection()?;
+        let mut count = 0;
+        for query in queries {
+            let mut statement = connection.prepare(&query).map_err(fail)?;
+            let mut rows = statement.query([]).map_err(fail)?;
+            while count < most
+                && let Some(row) = rows.next().map_err(fail)?
+            {
+                count += 1;
+                let mut parts = Vec::with_capacity(columns.len());
+                for (at, column) in columns.iter().enumerate() {
+                    let stored = row.get_ref(at).map_err(fail)?;
+                    let value = storage::load_owned(stored, column.ty, &column.name)?;
+                    parts.push(assignment(column, &value, order)?);
+                }
+                let texts = of.iter().cloned().chain([parts.join(" AND ")]);
+                found.push(texts.map(|text| Value::Text(text.into())).collect());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn bracketed(name: &str) -> String {
+    format!("[{}]", name.replace(']', "]]"))
+}
+
+/// `[column] = 'value'`, for a WHERE.
+fn assignment(
+    column: &TableColumn,
+    value: &Val,
+    order: crate::value::dateparse::Order,
+) -> Result<String> {
+    let name = bracketed(&column.name);
+    let (style, quoted) = match family(column.ty) {
+        Family::Temporal => (121, true),
+        Family::Float => (3, true),
+        Family::Money => (2, true),
+        Family::Binary => (1, false),
+        _ => (0, true),
+    };
+    let text = SqlType::NVarChar(Length::Max);
+    Ok(match convert::convert(value, column.ty, text, style, order)? {
+        Value::Text(text) if quoted => format!("{name} = '{}'", text.replace('\'', "''")),
+        Value::Text(text) => format!("{name} = {text}"),
+        _ => format!("{name} IS NULL"),
+    })
+}
