@@ -98,6 +98,9 @@ pub fn system(number: i64) -> Option<(i32, &'static str)> {
             "The database name component of the object qualifier must be the name of the current \
              database.",
         )),
+        15218 => Some((15218, "Object '%s' is not a table.")),
+        15645 => Some((15645, "Column '%s' does not exist.")),
+        15646 => Some((15646, "Column '%s' is not a computed column.")),
         15252 => Some((15252, "The primary or foreign key table name must be given.")),
         _ => None,
     }

@@ -257,19 +257,28 @@ impl Run<'_> {
             Value::Int(int) => *int,
             _ => 0,
         };
-        let class = u8::try_from(int(&values[1]).clamp(0, 25)).unwrap_or(16);
-        let state = u8::try_from(int(&values[2]).clamp(0, 255)).unwrap_or(1);
+        let known = match &values[0] {
+            Value::Int(number) => system(*number),
+            _ => None,
+        };
+        // -1 is the class of a message that is known: all of those are errors of a user
+        let class = match int(&values[1]) {
+            -1 if known.is_some() => 16,
+            class => u8::try_from(class.clamp(0, 25)).unwrap_or(16),
+        };
+        let state = match int(&values[2]) {
+            ..0 => 1,
+            state => u8::try_from(state.min(255)).unwrap_or(1),
+        };
         if class >= 19 {
             return Err(Error::feature("RAISERROR above severity 18"));
         }
-        let (number, text) = match &values[0] {
-            Value::Int(number) if let Some((number, text)) = system(*number) => {
-                (number, text.to_owned())
-            }
-            Value::Int(number) => {
+        let (number, text) = match (known, &values[0]) {
+            (Some((number, text)), _) => (number, messages::format(text, &values[3..])?),
+            (None, Value::Int(number)) => {
                 return Err(Error::NoMessage { number: *number, class, state });
             }
-            other => (USER, messages::format(&messages::shown(other, 2047), &values[3..])?),
+            (None, other) => (USER, messages::format(&messages::shown(other, 2047), &values[3..])?),
         };
         let message = raised(line, &frame.procedure, (number, class, state), text);
         if class > 10 {

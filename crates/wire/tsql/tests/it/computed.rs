@@ -178,3 +178,35 @@ fn a_row_version_grows_with_each_change() {
     );
     healthy(&server);
 }
+
+#[test]
+fn procedures_show_the_text_of_a_column_and_the_row_version() {
+    let server = Server::new();
+    let mut session = server.session();
+    let made = "CREATE TABLE t (id int PRIMARY KEY, a int, total AS a * 2, v rowversion)";
+    rows(&mut *session, made);
+    rows(&mut *session, "CREATE VIEW seen AS SELECT id FROM t");
+    let version = "NULL | 'v' | -2 | 'timestamp' | 8 | 8 | NULL | 1\nstatus 0";
+    for (call, expected) in [
+        ("sp_helptext 't', 'total'", "'(a * 2)'\nstatus 0"),
+        ("sp_helptext @objname = 'dbo.t', @columnname = 'TOTAL'", "'(a * 2)'\nstatus 0"),
+        ("sp_special_columns 't', @col_type = 'V'", version),
+        ("sp_special_columns_100 N't', N'dbo', NULL, 'V', 'T', 'U', 3", version),
+        (
+            "sp_special_columns 't', @col_type = 'R'",
+            "1 | 'id' | 4 | 'int' | 10 | 4 | 0 | 1\nstatus 0",
+        ),
+        ("sp_special_columns 'seen', @col_type = 'V'", "status 0"),
+    ] {
+        assert_eq!(rows(&mut *session, &format!("EXEC {call}")), expected, "{call}");
+    }
+    for (call, error) in [
+        ("sp_helptext 'seen', 'id'", "! 15218/16/1 line 14: Object 'seen' is not a table."),
+        ("sp_helptext 't', 'nix'", "! 15645/16/1 line 19: Column 'nix' does not exist."),
+        ("sp_helptext 't', 'a'", "! 15646/16/1 line 24: Column 'a' is not a computed column."),
+    ] {
+        let told = rows(&mut *session, &format!("EXEC {call}"));
+        assert!(told.starts_with(&error[..11]), "{call}: {told}");
+        assert!(told.contains(&error[error.find(": ").unwrap()..]), "{call}: {told}");
+    }
+}

@@ -57,7 +57,10 @@ const NATIONAL: Marks = (Some("N'"), Some("'"), Some("max length"));
 const BYTES: Marks = (Some("0x"), None, Some("max length"));
 const DIGITS: Marks = (None, None, Some("precision,scale"));
 
-/// All types; `sysname` is an alias of nvarchar(128).
+/// The number of `timestamp`, the type of `rowversion` columns.
+pub(crate) const TIMESTAMP: i64 = 189;
+
+/// All types; `sysname` is an alias of nvarchar(128), and values of `timestamp` are binary(8).
 pub(crate) const ODBC: &[Odbc] = &[
     plain("image", (34, 34), (16, 0, 0), (-4, -4), (34, 34), (Some("0x"), None, None)),
     plain("text", (35, 35), (16, 0, 0), (-1, -1), (35, 35), QUOTED),
@@ -85,6 +88,7 @@ pub(crate) const ODBC: &[Odbc] = &[
     plain("varchar", (167, 167), (8000, 0, 0), (12, 12), (39, 39), LONG),
     plain("binary", (173, 173), (8000, 0, 0), (-2, -2), (45, 37), BYTES),
     plain("char", (175, 175), (8000, 0, 0), (1, 1), (47, 39), LONG),
+    plain("timestamp", (189, 189), (8, 0, 0), (-2, -2), (45, 37), (Some("0x"), None, None)),
     plain("nvarchar", (231, 231), (8000, 0, 0), (-9, -9), (39, 39), NATIONAL),
     plain("nchar", (239, 239), (8000, 0, 0), (-8, -8), (39, 39), NATIONAL),
     plain("xml", (241, 241), (-1, 0, 0), (-152, -152), (0, 0), (Some("N'"), Some("'"), None)),
@@ -236,6 +240,6 @@ mod tests {
         for ty in all {
             assert_eq!(entry(ty).name, public_name(ty));
         }
-        assert_eq!(ODBC.len(), all.len() + 2);
+        assert_eq!(ODBC.len(), all.len() + 3);
     }
 }

@@ -9,7 +9,7 @@ use super::{
 use crate::plan::table::Filled;
 use crate::run::catalog::model::schema_id;
 use crate::run::catalog::model::{Facts, Object};
-use crate::run::catalog::types::{ODBC, described, entry, public_name, type_facts};
+use crate::run::catalog::types::{ODBC, TIMESTAMP, described, entry, public_name, type_facts};
 use crate::value::is_text;
 
 pub(crate) const VIEWS: &[View] = &[
@@ -117,6 +117,7 @@ pub(super) fn columns(facts: &Facts) -> Vec<Row> {
     own.map(|found| {
         let column = &found.column;
         let (id, length, precision, scale) = type_facts(column.ty);
+        let id = if column.filled == Filled::Version { TIMESTAMP } else { id };
         vec![
             int(found.object),
             text(column.name.clone()),
@@ -183,7 +184,7 @@ fn types() -> Vec<Row> {
             int(own.precision),
             int(own.scale),
             if is_text { text(product::COLLATION) } else { Value::Null },
-            bit(own.name != "sysname"),
+            bit(!matches!(own.name, "sysname" | "timestamp")),
             bit(false),
             bit(false),
             int(0),
@@ -353,19 +354,21 @@ struct Shown<'a> {
     nullable: bool,
     definition: Option<String>,
     identity: bool,
+    version: bool,
     output: bool,
 }
 
 fn shown_row(own: &Shown<'_>) -> Row {
     let (listed, told) = (entry(own.ty), described(own.ty));
     let suffix = if own.identity { " identity" } else { "" };
+    let name = if own.version { "timestamp" } else { public_name(own.ty) };
     vec![
         int(own.object),
         text(own.name),
         int(own.ordinal),
         int(listed.odbc),
         int(listed.odbc2),
-        text(format!("{}{suffix}", public_name(own.ty))),
+        text(format!("{name}{suffix}")),
         int(told.precision),
         int(told.length),
         some(told.scale),
@@ -393,6 +396,7 @@ fn spt_columns(facts: &Facts) -> Vec<Row> {
             nullable: column.nullable,
             definition: column.default.as_deref().map(crate::run::catalog::defaults::shown),
             identity: column.identity,
+            version: column.filled == Filled::Version,
             output: false,
         })
     };
@@ -409,6 +413,7 @@ fn spt_parameters(facts: &Facts) -> Vec<Row> {
             nullable: true,
             definition: None,
             identity: false,
+            version: false,
             output: own.output,
         })
     };
