@@ -463,6 +463,7 @@ fn a_new_name_has_no_dot() {
             ("sa", "EXEC sp_rename 't', 'sys.t2'", "! 40512"),
             ("sa", "EXEC sp_rename 't', '.t2'", "! 40512"),
             ("sa", "EXEC sp_rename 't', 't2.'", "! 40512"),
+            ("sa", "CREATE SEQUENCE q; EXEC sp_rename 'q', 'sales.q'", "! 40512"),
             ("sa", "SELECT COUNT(*) FROM sys.tables WHERE name = 't' AND schema_id = 1", "1"),
         ],
     );

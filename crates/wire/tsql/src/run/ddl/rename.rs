@@ -159,6 +159,10 @@ impl Run<'_> {
     }
 
     fn rename_object(&mut self, name: &Name, new: &str) -> Result<()> {
+        if new.contains('.') {
+            // it would be an object of another schema
+            return Err(Error::feature("a name with a point in it"));
+        }
         if let Some(table) = self.find(name)? {
             self.admit_alter(&table)?;
             if table.kind != TableKind::Table || table.schema == "temp" {
@@ -218,9 +222,7 @@ impl Run<'_> {
         let stored = stored_name(&schema, new);
         let place = (table.schema.as_str(), table.database.as_str());
         self.refuse_taken(place, &stored, stored.eq_ignore_ascii_case(&table.name))?;
-        // A dot separates schema and name in SQLite.
-        let dotted = new.contains('.');
-        if new.is_empty() || dotted || stored.starts_with("sqlite_") || is_own(&stored) {
+        if new.is_empty() || stored.starts_with("sqlite_") || is_own(&stored) {
             return Err(Error::feature(format!("a table named {stored}")));
         }
         self.move_table(table, &stored)?;
