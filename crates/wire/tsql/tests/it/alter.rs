@@ -120,7 +120,8 @@ fn with_values_gives_older_rows_the_default() {
         &[
             ("CREATE TABLE t (a int, CHECK (a > 1)); INSERT t VALUES (2), (3)", ""),
             (
-                "ALTER TABLE t ADD b int NULL CONSTRAINT db DEFAULT 5 WITH VALUES, c int NULL DEFAULT 6",
+                "ALTER TABLE t ADD b int NULL CONSTRAINT db DEFAULT 5 WITH VALUES,
+                 c int NULL DEFAULT 6",
                 "",
             ),
             ("ALTER TABLE t ADD d int DEFAULT NULL WITH VALUES NULL CHECK (d < 9)", ""),

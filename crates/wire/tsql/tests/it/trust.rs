@@ -181,7 +181,8 @@ fn checkconstraints_shows_the_rows_that_violate_a_constraint() {
         "CREATE TABLE x.c (a int NULL, b nvarchar(9) NULL, d date NULL); INSERT x.c VALUES
          (1, N'it''s', '2026-11-29'), (-2, NULL, NULL), (7, N'y', '2000-01-01')",
         "ALTER TABLE x.c WITH NOCHECK ADD CONSTRAINT k CHECK (a > 0 AND b <> 'y'),
-         CONSTRAINT young CHECK (a < 7 OR d IS NULL), CONSTRAINT f FOREIGN KEY (a) REFERENCES p (i)",
+         CONSTRAINT young CHECK (a < 7 OR d IS NULL),
+         CONSTRAINT f FOREIGN KEY (a) REFERENCES p (i)",
         "INSERT p VALUES (1, 1), (7, 7); ALTER TABLE x.c NOCHECK CONSTRAINT young",
         "CREATE TABLE whole (a int CHECK (a > 0)); INSERT whole VALUES (1), (NULL)",
     ] {
