@@ -140,6 +140,13 @@ impl SetInfo {
     }
 }
 
+impl Finding {
+    /// Returns true if a set may be there whose header was not read.
+    pub(crate) fn hides_set(&self) -> bool {
+        matches!(self, Self::DamagedRecord { .. } | Self::NoSets { .. })
+    }
+}
+
 /// A finding about a media set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finding {

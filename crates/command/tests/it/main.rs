@@ -58,6 +58,7 @@ mod overview;
 mod prompt;
 mod prune;
 mod prune_objects;
+mod prune_unread;
 mod replicate;
 mod replicate_exchange;
 mod replicate_exec;

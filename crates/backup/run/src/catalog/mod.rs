@@ -23,7 +23,7 @@ use tdekit_sqlite_convert::file_uri;
 
 pub use checks::{Check, CheckedKind, LastCheck, NewestBackup};
 pub use dates::Undated;
-pub(crate) use pruned::Doomed;
+pub(crate) use pruned::{Doomed, PrunedPlaces};
 pub use row::{CatalogDevice, CatalogEncryptor, CatalogSet, date_of_ms};
 
 use crate::{RunError, SetInfo};

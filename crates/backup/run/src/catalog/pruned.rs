@@ -1,6 +1,6 @@
 //! Media sets that `prune` removed, and removals that were begun.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::{TransactionBehavior, params};
 
@@ -30,7 +30,22 @@ pub(crate) struct Doomed {
     pub(crate) bytes: u64,
 }
 
+/// Media sets by identifier, each with a place from which it was removed.
+pub(crate) type PrunedPlaces = BTreeSet<(String, String)>;
+
 impl Catalog {
+    /// Returns the media sets that were removed, each with the place.
+    pub(crate) fn pruned_places(&self) -> Result<PrunedPlaces, RunError> {
+        let read = || {
+            let sql = "SELECT media_uuid, physical_device_name FROM prunedmedia
+                 WHERE prune_date IS NOT NULL";
+            let mut list = self.db.prepare(sql)?;
+            let rows = list.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.collect::<rusqlite::Result<_>>()
+        };
+        read().map_err(failed("read", &self.path))
+    }
+
     /// Records that these will be removed, all in one transaction.
     pub(crate) fn begin_pruning(
         &mut self,

@@ -5,16 +5,17 @@
 //! goes, so that the next run finishes what a killed one has begun (`apply`).
 
 mod apply;
+mod known;
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io;
-use std::path::Path;
+use std::fs::File;
 
 use serde::Serialize;
 use tdekit_sqlite_convert::{Watch, go_on};
 
+use self::known::Known;
+pub(crate) use self::known::standing_elsewhere;
 use self::rules::{Point, Reason, SetId, decide};
 use crate::catalog::Doomed;
 use crate::discover::{Discovered, Root, Unreadable};
@@ -22,7 +23,7 @@ use crate::elsewhere::attach_among;
 use crate::labels::now_ms;
 use crate::place::{Opened, Place};
 use crate::{
-    Catalog, CatalogDevice, CatalogFilter, CatalogSet, FindingReport, Operator, RunError, SetInfo,
+    Catalog, CatalogFilter, CatalogSet, Finding, FindingReport, Operator, RunError, SetInfo,
     SetKind, SourceKind, date_of_ms,
 };
 
@@ -192,7 +193,9 @@ pub fn prune(
         }
     }
     pruned.unreadable.append(&mut found.unreadable);
-    let mut doomed = candidates.decide(root, needed_elsewhere(&known, root))?;
+    let places = catalog.as_ref().map(Catalog::pruned_places).transpose()?.unwrap_or_default();
+    let known = Known::of(&known, &places, (root, &found), (&pruned, &candidates.media));
+    let mut doomed = candidates.decide(root, &known)?;
     if let Some(catalog) = catalog.as_mut().filter(|_| !wanted.dry_run) {
         apply::remove_all(operator, catalog, &mut doomed, watch)?;
     }
@@ -210,6 +213,8 @@ struct Candidate {
     /// The rows of its sets in the history.
     rows: Vec<CatalogSet>,
     doomed: Vec<Doomed>,
+    /// True if a set of it may be there and was not read.
+    hides: bool,
 }
 
 struct Candidates<'a> {
@@ -247,6 +252,7 @@ impl Candidates<'_> {
         });
         self.media.push(Candidate {
             doomed: doomed.collect(),
+            hides: media.findings().iter().any(Finding::hides_set),
             points: media.sets().iter().map(|set| self.point(set, &findings)).collect(),
             rows: media
                 .sets()
@@ -285,14 +291,18 @@ impl Candidates<'_> {
             at_ms: set.begun_ms,
             expires_ms: set.expires_ms,
             needs: set.base.into_iter().collect(),
-            is_log: set.kind == SetKind::Log,
+            is_log: set.log.is_some(),
+            is_log_backup: set.is_log_backup(),
+            is_base: set.source == SourceKind::Database
+                && set.kind != SetKind::Differential
+                && !set.copy_only,
             verified: reading == Some(&true),
             fault,
         }
     }
 
     /// Decides on all media sets. The newest comes first: what needs others goes before them.
-    fn decide(mut self, root: &Root, needed: BTreeSet<SetId>) -> Result<Vec<Candidate>, RunError> {
+    fn decide(mut self, root: &Root, known: &Known) -> Result<Vec<Candidate>, RunError> {
         let mut points: Vec<Point> =
             self.media.iter().flat_map(|media| media.points.iter().cloned()).collect();
         if let Some(database) = self.wanted.database.filter(|_| !points.iter().any(|it| it.asked)) {
@@ -313,70 +323,10 @@ impl Candidates<'_> {
                 set.keep = reasons.iter().map(ToString::to_string).collect();
             }
         }
-        keep_needed(&mut self.media, &needed);
+        known.keep_needed(&mut self.media);
         let newest = |media: &Candidate| media.points.iter().map(|point| point.at_ms).max();
         self.media.sort_by_key(|media| std::cmp::Reverse(newest(media)));
         Ok(self.media)
-    }
-}
-
-/// Returns true if a file was removed, rather than being out of reach: its directory has others. An
-/// unmounted disk leaves an empty directory, or none.
-fn was_removed(path: &Path) -> bool {
-    let is_absent = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
-    let others = path.parent().and_then(|directory| fs::read_dir(directory).ok());
-    fs::symlink_metadata(path).is_err_and(is_absent)
-        && others.is_some_and(|mut others| others.next().is_some())
-}
-
-/// Returns the sets that sets in other places stand on.
-fn needed_elsewhere(all: &[CatalogSet], root: &Root) -> BTreeSet<SetId> {
-    let here = |device: &str| root.contains(device);
-    standing_elsewhere(all, &here).map(|(base, _)| base).collect()
-}
-
-/// Returns the sets of the history that stand on another one and are somewhere that is not `here`,
-/// as far as they were not removed from there, each behind its base.
-pub(crate) fn standing_elsewhere<'a>(
-    all: &'a [CatalogSet],
-    here: &dyn Fn(&str) -> bool,
-) -> impl Iterator<Item = (SetId, &'a CatalogSet)> {
-    let is_there =
-        |device: &CatalogDevice| match crate::remove::place_of(&device.physical_device_name) {
-            Place::File(path) => !was_removed(&path),
-            Place::Object(_) | Place::Standard => true,
-        };
-    let elsewhere = move |set: &&CatalogSet| {
-        let mut devices = set.devices.iter();
-        set.prune_date.is_none()
-            && devices.any(|it| !here(&it.physical_device_name) && is_there(it))
-    };
-    all.iter().filter(elsewhere).filter_map(|set| {
-        let mut id = SetId::default();
-        hex::decode_to_slice(set.differential_base_guid.as_ref()?, &mut id).ok()?;
-        Some((id, set))
-    })
-}
-
-/// Keeps media sets with sets that are needed in other places, or by a set that stays: as a part of
-/// a media set that is kept, whether or not a rule keeps it.
-fn keep_needed(all: &mut [Candidate], elsewhere: &BTreeSet<SetId>) {
-    let mut changed = true;
-    while std::mem::take(&mut changed) {
-        let kept = all.iter().filter(|media| media.fate.fate == Fate::Keep);
-        let points = kept.flat_map(|media| &media.points);
-        let staying: BTreeSet<SetId> = points.flat_map(|point| point.needs.clone()).collect();
-        for media in all.iter_mut().filter(|media| media.fate.fate == Fate::Remove) {
-            for (point, set) in media.points.iter().zip(&mut media.fate.sets) {
-                let why = match (elsewhere.contains(&point.set), staying.contains(&point.set)) {
-                    (true, _) => "needed by a set in another place",
-                    (false, true) => "needed by a set that stays",
-                    (false, false) => continue,
-                };
-                set.keep.push(why.to_owned());
-                (media.fate.fate, changed) = (Fate::Keep, true);
-            }
-        }
     }
 }
 

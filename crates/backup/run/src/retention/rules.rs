@@ -21,7 +21,8 @@ pub(super) type SetId = [u8; 16];
 pub struct Rules {
     /// All sets of this many seconds before now.
     pub within_s: Option<u64>,
-    /// The newest sets, whatever their age. Of log sets, this rule and those below keep none.
+    /// The newest sets, whatever their age. Of log sets of an archive, this rule and those below
+    /// keep none.
     pub last: Option<u32>,
     /// The newest set of each of the last days that have one, in UTC.
     pub daily: Option<u32>,
@@ -53,8 +54,12 @@ pub(super) struct Point {
     pub(super) expires_ms: i64,
     /// The sets without which it cannot be restored.
     pub(super) needs: Vec<SetId>,
-    /// True for a log set, which needs the whole chain before it.
+    /// True for a log set of an archive.
     pub(super) is_log: bool,
+    /// True for a log backup.
+    pub(super) is_log_backup: bool,
+    /// True if a differential set or a log backup may be made on it.
+    pub(super) is_base: bool,
     /// True if it was once read whole with its key, and never found damaged since.
     pub(super) verified: bool,
     /// The reason why it cannot be restored.
@@ -66,6 +71,8 @@ pub(super) struct Point {
 pub(super) enum Reason {
     /// It is the newest one of its database.
     Newest,
+    /// The next log backup stands on it.
+    NewestLog,
     Within,
     Last,
     /// The newest one of this day.
@@ -92,6 +99,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Newest => write!(f, "the newest"),
+            Self::NewestLog => write!(f, "the newest log backup"),
             Self::Within => write!(f, "within --keep"),
             Self::Last => write!(f, "last"),
             Self::Daily(day) => write!(f, "daily {day}"),
@@ -210,6 +218,10 @@ fn by_rules(
     if let Some(newest) = sets.first() {
         keep(newest, Reason::Newest);
     }
+    // The next log backup stands on the newest of these.
+    if let Some(log) = sets.iter().find(|point| point.is_base).filter(|it| it.is_log_backup) {
+        keep(log, Reason::NewestLog);
+    }
     if let Some(within_s) = rules.within_s {
         let within_ms = i64::try_from(within_s).unwrap_or(i64::MAX).saturating_mul(1000);
         let oldest_ms = now_ms.saturating_sub(within_ms);
@@ -218,7 +230,7 @@ fn by_rules(
             .for_each(|it| keep(it, Reason::Within));
     }
     let count = |rule: Option<u32>| usize::try_from(rule.unwrap_or(0)).unwrap_or(usize::MAX);
-    // A log set of each day would keep the whole chain of that day.
+    // A log set of an archive on each day would keep the whole chain of that day.
     let whole: Vec<&Point> = sets.iter().copied().filter(|point| !point.is_log).collect();
     whole.iter().take(count(rules.last)).for_each(|point| keep(point, Reason::Last));
     let periods: [(_, Period); 3] =

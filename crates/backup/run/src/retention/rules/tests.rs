@@ -13,6 +13,8 @@ fn point(number: u8, at_ms: i64) -> Point {
         expires_ms: 0,
         needs: Vec::new(),
         is_log: false,
+        is_log_backup: false,
+        is_base: true,
         verified: false,
         fault: None,
     }
