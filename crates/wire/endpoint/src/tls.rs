@@ -140,7 +140,7 @@ pub fn ensure_own_identity(
 pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), EndpointError> {
     let failed = |source| EndpointError::File { action: "write", path: path.to_owned(), source };
     let real = match path.is_symlink() {
-        true => fs::canonicalize(path).map_err(failed)?,
+        true => fs::canonicalize(path).map_err(|error| failed(of_link(path, error)))?,
         false => path.to_owned(),
     };
     let path = real.as_path();
@@ -179,10 +179,10 @@ fn temporary_name(path: &Path) -> (String, &'static str) {
 }
 
 /// Fails for a file that others own or that has one of these permission bits: somebody else may
-/// have put it there. A missing file is accepted.
+/// have put it there. A missing file is accepted, and a link to none is not.
 pub(crate) fn refuse_foreign(path: &Path, bits: u32) -> Result<(), EndpointError> {
     let failed = |source| EndpointError::File { action: "trust", path: path.to_owned(), source };
-    let facts = match fs::metadata(path) {
+    let facts = match fs::metadata(path).map_err(|error| of_link(path, error)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         facts => facts.map_err(failed)?,
     };
@@ -220,6 +220,16 @@ pub(crate) fn refuse_open_directory(path: &Path) -> Result<(), EndpointError> {
     Ok(())
 }
 
+/// Returns the error of opening a file: that a link leads to none is no missing file.
+fn of_link(path: &Path, error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::NotFound if path.is_symlink() => {
+            io::Error::other("it is a link to a file that is gone")
+        }
+        _ => error,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Read;
@@ -250,6 +260,12 @@ mod tests {
         assert!(crate::Logins::open(&logins).is_err());
         set(&logins, 0o600);
         assert_eq!(crate::Logins::open(&logins).unwrap().names(), ["sa"]);
+        // A link to a list that is gone is no empty list.
+        fs::remove_file(&logins).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("gone"), &logins).unwrap();
+        let told = crate::Logins::open(&logins).unwrap_err().to_string();
+        assert!(told.contains("it is a link to a file that is gone"), "{told}");
+        assert!(list.set("sb", "long enough").is_err() && logins.is_symlink());
     }
 
     /// Passes what one side has to send to the other.
