@@ -170,10 +170,10 @@ pub(crate) fn standing_elsewhere<'a>(
 
 /// Returns the sets of the history that stand on another one, each behind its base, as far as one
 /// of their places counts for `stands`.
-fn standing<'a>(
-    all: &'a [CatalogSet],
+fn standing(
+    all: &[CatalogSet],
     stands: impl Fn(&CatalogSet, &str) -> bool,
-) -> impl Iterator<Item = (SetId, &'a CatalogSet)> {
+) -> impl Iterator<Item = (SetId, &CatalogSet)> {
     let stands = move |set: &&CatalogSet| {
         let mut devices = set.devices.iter();
         set.prune_date.is_none() && devices.any(|device| stands(set, &device.physical_device_name))

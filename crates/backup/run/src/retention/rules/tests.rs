@@ -244,3 +244,27 @@ fn log_sets_are_kept_with_their_chain_and_by_time_alone() {
     sets.remove(14);
     assert_eq!(kept(&sets, &Rules { last: Some(1), ..none }), [15, 16, 17, 18, 19]);
 }
+
+/// The next log backup stands on it, as long as no full set that is a base is newer.
+#[test]
+fn the_newest_log_backup_stays_with_its_chain() {
+    let last = Rules { last: Some(1), ..Rules::default() };
+    let at = |age: u8, needs: &[u8]| Point {
+        needs: needs.iter().map(|set| [*set; 16]).collect(),
+        ..point(9 - age, NOW - i64::from(age) * DAY_MS)
+    };
+    let log = |age, needs| Point { is_log_backup: true, ..at(age, needs) };
+    let no_base = |age, needs| Point { is_base: false, ..at(age, needs) };
+    let mut sets = vec![at(9, &[]), log(8, &[0]), log(7, &[1])];
+    assert_eq!(kept(&sets, &last), [0, 1, 2]);
+    sets.push(no_base(6, &[0]));
+    assert_eq!(kept(&sets, &last), [0, 1, 2, 3]);
+    sets.push(no_base(5, &[]));
+    assert_eq!(kept(&sets, &last), [0, 1, 2, 4]);
+    sets.push(at(4, &[]));
+    assert_eq!(kept(&sets, &last), [5]);
+    // Each counts.
+    sets.push(log(3, &[5]));
+    assert_eq!(kept(&sets, &Rules { last: Some(3), ..last }), [4, 5, 6]);
+    assert_eq!(kept(&sets, &Rules { last: None, daily: Some(2), ..last }), [5, 6]);
+}
