@@ -234,6 +234,7 @@ pub(crate) fn run_hint(error: &RunError) -> Option<String> {
         RunError::Emptied { .. } => {
             "put a copy of it back; a full set with --init --replace begins a new media set there"
         }
+        RunError::BaseUnread { .. } => "make its file readable, or name a copy of it first",
         RunError::Damaged { .. } => "name its mirror as well, or restore an earlier set",
         RunError::NewestUnknown { .. } => {
             "--position names a set; --latest-readable takes the newest that is left"
@@ -292,6 +293,10 @@ pub(crate) fn run_hint(error: &RunError) -> Option<String> {
         RunError::MirrorsDiffer { .. } => "name the one whose content you trust, alone",
         RunError::LacksNewest { .. } => {
             "--position names a set; --latest-readable takes the newest that is here"
+        }
+        RunError::OlderState { .. } => {
+            "append to the newest copy, or move this one away and `tdekit copy` the newest here; \
+             another name, or a full set with --init --replace, begins a new media set"
         }
         RunError::CutsFinished { .. } => {
             "nothing was cut off: put a whole copy of the file back, or begin a new media set"

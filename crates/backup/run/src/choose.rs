@@ -177,6 +177,7 @@ pub fn latest_readable<'a>(
             Ok(Err(reason)) => reason,
             Err(
                 error @ (RunError::Damaged { .. }
+                | RunError::BaseUnread { .. }
                 | RunError::Tampered { .. }
                 | RunError::ShortRead { .. }
                 | RunError::WrongKey { .. }),

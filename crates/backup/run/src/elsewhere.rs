@@ -9,11 +9,11 @@ use tdekit_backup_media::clean_text;
 
 use crate::media::base::{self, Wanted};
 use crate::media::{Loss, LostBase};
-use crate::needed::refuse_damaged;
+use crate::needed::{fault_of, refuse_damaged};
 use crate::operator::Operator;
 use crate::place::{Opened, Place, is_missing, open};
 use crate::remove::place_of;
-use crate::{Catalog, CatalogSet, Media, RunError};
+use crate::{Catalog, CatalogSet, Media, Run, RunError};
 
 /// Most media sets that one chain is looked for in.
 const MOST: usize = 1000;
@@ -77,26 +77,35 @@ pub(crate) fn attach_among(known: &[CatalogSet], media: &mut Media) {
         tried.insert(missing);
         let uuid = hex::encode(missing);
         let Some(found) = known.iter().find(|set| set.backup_set_uuid == uuid) else { continue };
-        let why = match open_known(found) {
+        let (why, reason) = match open_known(found) {
             Ok(other) => {
                 let (is_sound, id) = (other.findings().is_empty(), other.id());
+                let name = other.names().into_iter().next().unwrap_or_default();
                 media.add_other(other);
                 let mut others = media.all().filter(|media| media.id() == id);
                 if others.any(|media| media.sets().iter().any(|set| set.set_id == missing)) {
                     continue;
                 }
                 // An older state, or a record that cannot be read.
-                if is_sound { Loss::Absent } else { Loss::Damaged }
+                let position = found.position;
+                match is_sound {
+                    true => (Loss::Absent, format!("{name} has no set {position}")),
+                    false => (Loss::Damaged, format!("set {position} of {name} is damaged")),
+                }
             }
-            Err(error) if error.is_damage() || matches!(error, RunError::NotMedia { .. }) => {
-                Loss::Damaged
-            }
-            Err(error) if is_missing(&error) || matches!(error, RunError::NoBase { .. }) => {
-                Loss::Absent
-            }
-            Err(_) => Loss::OutOfReach,
+            Err(error) => (loss_of(&error), error.to_string()),
         };
-        media.note_lost(LostBase { set_id: missing, why });
+        media.note_lost(LostBase { set_id: missing, why, reason });
+    }
+}
+
+/// Of something else in the place of media, nothing was read that is damaged.
+fn loss_of(error: &RunError) -> Loss {
+    let is_absent = matches!(error, RunError::NotMedia { .. } | RunError::NoBase { .. });
+    match error {
+        _ if is_missing(error) || is_absent => Loss::Absent,
+        _ if error.is_damage() => Loss::Damaged,
+        _ => Loss::OutOfReach,
     }
 }
 
@@ -106,12 +115,28 @@ pub(crate) fn attach_among(known: &[CatalogSet], media: &mut Media) {
 ///
 /// # Errors
 /// Errors of opening `places`; those of a history without which no base is found; `NoBase` if the
-/// newest base cannot be read, or what it stands on was damaged when it was last read.
+/// newest base cannot be read, or it or what it stands on is damaged.
 pub fn bases_for(
     operator: &dyn Operator,
     places: &[Place],
-    (path, name, database_id): (&Path, &str, Option<[u8; 16]>),
+    subject: Subject<'_>,
     log: bool,
+) -> Result<Vec<Media>, RunError> {
+    bases_read(operator, places, subject, (log, &Run::default()))
+}
+
+/// A database: its path, its name, and its file id if it is encrypted.
+pub type Subject<'a> = (&'a Path, &'a str, Option<[u8; 16]>);
+
+/// As [`bases_for`], where `run` controls the reading of the base.
+///
+/// # Errors
+/// As there, and `Cancelled`.
+pub fn bases_read(
+    operator: &dyn Operator,
+    places: &[Place],
+    (path, name, database_id): Subject<'_>,
+    (log, run): (bool, &Run<'_>),
 ) -> Result<Vec<Media>, RunError> {
     let (shown, name) = (clean_text(&path.to_string_lossy()), clean_text(name));
     let database_id = database_id.unwrap_or_default();
@@ -124,7 +149,7 @@ pub fn bases_for(
                 if !is_whole {
                     searched?;
                 }
-                refuse_damaged(operator, &media, found)?;
+                refuse_damaged(operator, &media, found, run)?;
                 return Ok(media.into_others());
             }
         }
@@ -147,8 +172,14 @@ pub fn bases_for(
         RunError::NoBase { reason }
     })?;
     attach_known(operator, &mut found)?;
-    if let Some(base) = base::candidate(&found, wanted, log) {
-        refuse_damaged(operator, &found, base)?;
+    match base::candidate(&found, wanted, log) {
+        Some(base) => refuse_damaged(operator, &found, base, run)?,
+        None => {
+            if let Some(fault) = fault_of(&found) {
+                let reason = format!("the newest one, set {}: {fault}", newest.position);
+                return Err(RunError::NoBase { reason });
+            }
+        }
     }
     let mut others = found.take_others();
     others.insert(0, found);

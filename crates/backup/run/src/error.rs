@@ -92,6 +92,16 @@ pub enum RunError {
         /// The fault in words.
         reason: String,
     },
+    /// What a set stands on is where the history has it, and cannot be opened.
+    #[error("{media}: the base of set {position} cannot be read: {reason}")]
+    BaseUnread {
+        /// The media of the set.
+        media: String,
+        /// Position of the set.
+        position: u32,
+        /// The error of opening the base.
+        reason: String,
+    },
     /// Somebody without the key changed bytes of the media set, or the key is wrong.
     #[error("{media}: {what} was changed: {reason}")]
     Tampered {
@@ -406,6 +416,19 @@ pub enum RunError {
         /// The media.
         media: String,
         /// Position of the set.
+        position: u32,
+        /// Time of its completion.
+        finished: String,
+    },
+    /// An append would go on from an older state of a media set.
+    #[error(
+        "{media} is an older state of its media set: the backup history knows set {position}, \
+             finished {finished}, which is not there"
+    )]
+    OlderState {
+        /// The media.
+        media: String,
+        /// Position of the newest set.
         position: u32,
         /// Time of its completion.
         finished: String,

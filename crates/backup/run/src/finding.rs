@@ -119,6 +119,13 @@ impl FindingReport {
         self.kind == NOT_COMPARED || self.is_in_use()
     }
 
+    /// Returns true if the sets that are there may be whole all the same: it is of what comes behind
+    /// them, or of none.
+    #[must_use]
+    pub fn spares_sets(&self) -> bool {
+        self.kind == "unfinished_tail" || self.is_newer() || self.is_not_compared()
+    }
+
     /// Returns true if it says that another program writes the history.
     #[must_use]
     pub fn is_in_use(&self) -> bool {

@@ -97,11 +97,11 @@ pub fn explain(operator: &dyn Operator, places: &[Place], error: RunError) -> Ru
     pruned.last().unwrap_or(error)
 }
 
-/// Fails if an append would cut off a set that the history knows as finished: bytes after the last
-/// whole record of `places` that look unfinished, while a newer set is known.
+/// Fails if an append would go on from an older state than the history knows, or cut off a set that
+/// it knows as finished: bytes after the last whole record of `places` that look unfinished.
 ///
 /// # Errors
-/// `CutsFinished`; `Emptied` if nothing is left of media that the history knows there; those of
+/// `OlderState`, `CutsFinished`; `Emptied` if nothing is left of media that the history knows there; those of
 /// opening a media set.
 pub fn refuse_cut(operator: &dyn Operator, places: &[Place]) -> Result<(), RunError> {
     refuse_emptied(operator, places)?;
@@ -117,18 +117,23 @@ pub fn refuse_cut(operator: &dyn Operator, places: &[Place]) -> Result<(), RunEr
         Finding::UnfinishedTail { media, .. } => Some(media.clone()),
         _ => None,
     });
-    let Some(media) = tail else { return Ok(()) };
     let known = newer(operator, &opened.media).unwrap_or_else(|error| {
         operator.tell(&Notice::NotCompared { error: &error });
         Vec::new()
     });
-    match known.first() {
-        Some(known) => {
-            let (position, finished) = (known.position, known.backup_finish_date.clone());
-            Err(RunError::CutsFinished { media, position, finished })
+    // One that is there, and cannot be read, is not lacking.
+    let hides = opened.media.findings().iter().any(Finding::hides_set);
+    let lacks =
+        |known: &&CatalogSet| tail.is_some() || !hides || known.position > opened.media.last();
+    let Some(known) = known.iter().rev().find(lacks) else { return Ok(()) };
+    let (position, finished) = (known.position, known.backup_finish_date.clone());
+    Err(match (tail, places.first()) {
+        (Some(media), _) => RunError::CutsFinished { media, position, finished },
+        (None, place) => {
+            let media = place.map(Place::shown).unwrap_or_default();
+            RunError::OlderState { media, position, finished }
         }
-        None => Ok(()),
-    }
+    })
 }
 
 /// Fails if one of `places` is empty and the history knows sets there: media were lost. Any other

@@ -1,7 +1,7 @@
 //! Media sets that others need, or that may hold sets that have not expired, before one is replaced
 //! or appended to; and bases that are known to be damaged, before a set is made that stands on one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::operator::{Notice, Operator};
 use crate::place::{Place, is_missing, open};
@@ -27,12 +27,14 @@ pub fn refuse_binary_log(places: &[Place]) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Refuses to replace media at `places` of which a set has not expired, or that cannot be read
-/// whole: what cannot be read may not have expired.
+/// Refuses to replace media at `places` of which a set has not expired, or of which a header cannot
+/// be read: what cannot be read may not have expired. Of striped media all files are needed.
 ///
 /// # Errors
 /// `NotExpired`, `Unclear`; `NotMedia` for what is no media set; those of opening a media set.
 pub fn refuse_unexpired(places: &[Place], now_ms: i64) -> Result<(), RunError> {
+    // The stripes that none of the places has, of each media set.
+    let mut lacking: BTreeMap<[u8; 16], (&Place, BTreeSet<u16>)> = BTreeMap::new();
     for place in places {
         let unclear = |reason| Err(RunError::Unclear { media: place.shown(), reason });
         let media = match open(std::slice::from_ref(place)) {
@@ -49,8 +51,19 @@ pub fn refuse_unexpired(places: &[Place], now_ms: i64) -> Result<(), RunError> {
         if let Some(fault) = fault_of(&media) {
             return unclear(fault);
         }
+        let missing = media.findings().iter().filter_map(|finding| match finding {
+            Finding::MissingFamily { family, .. } => Some(*family),
+            _ => None,
+        });
+        let missing: BTreeSet<u16> = missing.collect();
+        let (_, all) = lacking.entry(media.id()).or_insert_with(|| (place, missing.clone()));
+        all.retain(|family| missing.contains(family));
     }
-    Ok(())
+    let first =
+        lacking.into_values().find_map(|(place, all)| Some((place, all.into_iter().next()?)));
+    let Some((place, family)) = first else { return Ok(()) };
+    let reason = format!("file {} of this striped media set is missing", family + 1);
+    Err(RunError::Unclear { media: place.shown(), reason })
 }
 
 /// Returns the first fault of a file of a media set: it may hide a set.
@@ -132,32 +145,43 @@ impl<'a> Held<'a> {
     }
 }
 
-/// Refuses to stand on a set of `media` if it, or one that it stands on, was damaged when it was
-/// last read. Where the history cannot say that, they are read now: checksums need no key.
+/// Refuses to stand on a set of `media` if it, or one that it stands on, is damaged: by the history,
+/// when it was last read, or by its checksums, which need no key. Objects are read so only where
+/// the history cannot be read: nothing changes them in place.
 pub(crate) fn refuse_damaged(
     operator: &dyn Operator,
     media: &Media,
     base: &SetInfo,
+    run: &Run<'_>,
 ) -> Result<(), RunError> {
     let known = damaged_sets(operator);
-    let damage_of = |set: &SetInfo| -> Result<Option<String>, RunError> {
-        let error = match &known {
-            Ok(damaged) => {
-                let is_damaged = damaged.contains(&hex::encode(set.set_id));
-                return Ok(is_damaged.then(|| "was damaged when it was last read".to_owned()));
-            }
-            Err(error) => error,
-        };
+    if let Err(error) = &known {
         operator.tell(&Notice::NotCompared { error });
-        match media.verify_set(set, None, &Run::default()) {
-            Ok(report) => {
-                let damage = report.damages.into_iter().next();
-                Ok(damage.map(|damage| format!("is damaged: {damage}")))
-            }
+    }
+    let damage_of = |set: &SetInfo| -> Result<Option<String>, RunError> {
+        if known.as_ref().is_ok_and(|damaged| damaged.contains(&hex::encode(set.set_id))) {
+            return Ok(Some("was damaged when it was last read".to_owned()));
+        }
+        let on_store = || media.media_of(set).names().iter().all(|name| is_object(name));
+        if known.is_ok() && on_store() {
+            return Ok(None);
+        }
+        match media.check_set(set, run) {
+            Ok(damage) => Ok(damage.map(|damage| format!("is damaged: {damage}"))),
             Err(error) if error.is_damage() => Ok(Some(format!("is damaged: {error}"))),
             Err(error) => Err(error),
         }
     };
+    let first = media.with_base(base).next();
+    if let Some((first, lacks)) = first.and_then(|first| Some((first, first.base?))) {
+        let reason = match media.lost_base(lacks) {
+            Some(lost) => {
+                format!("what set {} stands on cannot be read: {}", first.position, lost.reason)
+            }
+            None => format!("the set that set {} stands on is not there", first.position),
+        };
+        return Err(RunError::NoBase { reason });
+    }
     for set in media.with_base(base) {
         let Some(damage) = damage_of(set)? else { continue };
         let of = media.media_of(set).names().into_iter().next().unwrap_or_default();
@@ -165,6 +189,10 @@ pub(crate) fn refuse_damaged(
         return Err(RunError::NoBase { reason });
     }
     Ok(())
+}
+
+fn is_object(name: &str) -> bool {
+    matches!(Place::of(name.as_ref()), Place::Object(_))
 }
 
 /// Returns the identifiers of the sets that were damaged when they were last read.

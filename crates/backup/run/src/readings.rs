@@ -9,7 +9,7 @@ use crate::media::Loss;
 use crate::needed::fault_of;
 use crate::operator::Operator;
 use crate::place::{Place, is_missing, open};
-use crate::{Catalog, Check, CheckedKind, Media, RunError, SetInfo};
+use crate::{Catalog, Check, CheckedKind, Finding, Media, RunError, SetInfo};
 
 /// Result of reading a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,8 +91,11 @@ pub fn record_unopened(operator: &dyn Operator, places: &[Place]) {
     for place in places {
         match open(std::slice::from_ref(place)) {
             Ok(opened) if fault_of(&opened.media).is_some() => damaged.push(place.clone()),
-            Err(error) if is_missing(&error) => gone.push(place.clone()),
-            Err(error) if is_broken(&error) => damaged.push(place.clone()),
+            // Of something else in their place, nothing was read that is damaged.
+            Err(error) if is_missing(&error) || matches!(error, RunError::NotMedia { .. }) => {
+                gone.push(place.clone());
+            }
+            Err(error) if error.is_damage() => damaged.push(place.clone()),
             Ok(_) | Err(_) => {}
         }
     }
@@ -101,9 +104,17 @@ pub fn record_unopened(operator: &dyn Operator, places: &[Place]) {
 }
 
 /// Records that the media at `places` are damaged: for each set that the history knows there,
-/// except those of `others`.
-pub fn record_damage(operator: &dyn Operator, places: &[Place], others: &[String]) {
-    record_at(operator, places, (Found::Damaged, others));
+/// except those of `others`. Where all that is wrong is an unfinished tail, the sets before it are
+/// not, as far as no reader found them damaged.
+pub fn record_damage(operator: &dyn Operator, places: &[Place], media: &Media, others: &[String]) {
+    let is_tail = |finding: &Finding| matches!(finding, Finding::UnfinishedTail { .. });
+    let mut others = others.to_vec();
+    if media.findings().iter().all(is_tail) {
+        let damaged = media.damaged();
+        let sound = |set: &&SetInfo| set.damage.is_none() && !damaged.contains(&set.set_id);
+        others.extend(media.sets().iter().filter(sound).map(|set| hex::encode(set.set_id)));
+    }
+    record_at(operator, places, (Found::Damaged, &others));
 }
 
 /// Records that sets were read, and that what they stand on was not there.
@@ -129,11 +140,6 @@ fn record_at(operator: &dyn Operator, places: &[Place], (found, others): (Found,
 pub(crate) fn recorded(places: &[Place]) -> Vec<String> {
     let recorded = places.iter().filter_map(Place::recorded);
     recorded.map(|place| place.to_string_lossy().into_owned()).collect()
-}
-
-/// Returns true if the error means that what is there is not as it was written.
-fn is_broken(error: &RunError) -> bool {
-    error.is_damage() || matches!(error, RunError::NotMedia { .. })
 }
 
 fn write(operator: &dyn Operator, found: &[(String, Found)]) {

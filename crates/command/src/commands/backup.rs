@@ -14,7 +14,7 @@ use tdekit_backup_run::database::source::{
     Chosen, Database, EncryptionChoice, Wrapping, choose, look, open as open_database,
 };
 use tdekit_backup_run::downgrade;
-use tdekit_backup_run::elsewhere::bases_for;
+use tdekit_backup_run::elsewhere::bases_read;
 use tdekit_backup_run::history;
 use tdekit_backup_run::inherit::{Inherited, refuse_downgrade};
 use tdekit_backup_run::input::Input;
@@ -324,6 +324,9 @@ impl BackupArgs {
     /// Checks rules that the parser cannot check.
     fn check(&self, places: &[Place]) -> Result<(), CommandError> {
         let usage = |told: &str| Err(CommandError::usage(told));
+        if self.to.iter().any(|to| to.is_empty()) {
+            return usage("--to names no file");
+        }
         if places.contains(&Place::Standard) {
             if places.len() > 1 || self.append || self.init || self.builds_on() {
                 return usage("--to - makes one new media set, and nothing beside it");
@@ -364,7 +367,13 @@ impl BackupArgs {
         };
         let path = &source.path;
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-        Ok(bases_for(global, places, (path, &name, source.encrypted_file_id), self.log)?)
+        let subject = (&**path, &*name, source.encrypted_file_id);
+        let reporter = Reporter::new("read the base", None);
+        let report = |progress| reporter.at(progress);
+        let run = steer(self.threads, self.throttle, &report);
+        let bases = bases_read(global, places, subject, (self.log, &run));
+        reporter.end();
+        Ok(bases?)
     }
 
     /// Returns the treatment of existing files at the places.

@@ -167,7 +167,7 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
     let mut judged = Vec::new();
     let ended = verify_all(args, global, (&places, &opened), &mut judged);
     if ended.as_ref().is_err_and(|error| error.kind() == Kind::Damaged) {
-        readings::record_damage(global, &places, &judged);
+        readings::record_damage(global, &places, &opened.media, &judged);
         readings::record_met(global, &opened.media);
     }
     ended
@@ -222,7 +222,7 @@ fn verify_all(
     let media_name = places.first().map(Place::shown).unwrap_or_default();
     let refused = args.refusal((&media_name, &findings, &policy), &chosen, &sets);
     // A fault of the media set concerns all its sets, and a base's concerns the sets based on it.
-    if findings.iter().all(FindingReport::is_not_compared) {
+    if findings.iter().all(FindingReport::spares_sets) {
         let signed = refused.as_ref().map_or_else(|error| error.kind() != Kind::Key, |()| true);
         judged.extend(record_judged(global, media, (&chosen, &sets), signed));
     }
@@ -253,7 +253,8 @@ fn record_judged(
     };
     let is_sound = |set: &SetInfo| {
         let of = media.media_of(set);
-        of.id() == media.id() || of.findings().is_empty()
+        let own = of.id() == media.id();
+        own || of.findings().iter().all(|it| FindingReport::of(it).spares_sets())
     };
     let is_whole = |set: &SetInfo| {
         media.with_base(set).all(|each| own(&each.set_id) && is_sound(each))
@@ -455,9 +456,12 @@ fn verdict<'a>(
 }
 
 fn print(set: &SetInfo, verified: &VerifiedSet) -> Result<(), CommandError> {
-    let depth = match verified.opened {
-        true => "every block opened",
-        false => "structure and checksums hold, and its content was not looked at",
+    let is_damaged = !verified.damages.is_empty() && !verified.lacks_base;
+    let depth = match (is_damaged, verified.opened) {
+        (false, true) => "every block opened",
+        (false, false) => "structure and checksums hold, and its content was not looked at",
+        (true, true) => "every block read",
+        (true, false) => "structure and checksums read",
     };
     let is_verified = verified.opened && verified.not_verified.is_none();
     let found = match (verified.damages.is_empty(), is_verified) {

@@ -388,6 +388,8 @@ fn mirrors_of_other_states_are_told() {
         fs::remove_file(&to).unwrap();
     }
     // It was continued separately: the newest cannot be determined.
+    let history = stores.known.home().join("history.db");
+    fs::remove_file(history).unwrap();
     stores.backup(&database, &["--to", text(&a), "--append", "--certificate", "AppCert"]);
     for files in [[&a, &b], [&b, &a]] {
         let [first, second] = files.map(|path| text(path));

@@ -193,7 +193,8 @@ fn damage_of_an_object_of_an_archive_is_recorded() {
     for at in [3, 20, 200, 0] {
         flip(&place, object, at);
         assert_eq!(place.run(["verify", "archive"]).code, 4, "{at}");
-        assert_eq!(marks(&place), [("app.db D".to_owned(), false)], "{at}");
+        // What does not begin as media is something else in its place.
+        assert_eq!(marks(&place), [("app.db D".to_owned(), at == 3)], "{at}");
         flip(&place, object, at);
         place.ok(["verify", "archive"]);
         assert_eq!(marks(&place), [], "{at}");
@@ -239,9 +240,13 @@ fn a_base_is_read_where_the_history_does_not_know_of_it() {
     let place = with_database();
     place.ok(["backup", "app.db", "--to", "full.bak"]);
     flip(&place, "full.bak", 0);
-    assert_eq!(place.run(["verify", "full.bak"]).code, 4);
+    let told = place.run(["verify", "full.bak", "--checksums-only"]);
+    assert!(told.out.contains("DAMAGED") && !told.out.contains("hold"), "{told:?}");
+    let told = place.run(["verify", "full.bak"]);
+    assert!(told.code == 4 && !told.out.contains("every block opened"), "{told:?}");
     change(&place);
     let next = ["backup", "app.db", "--differential", "--to", "full.bak"];
+    place.fails(2, ["backup", "app.db", "--to", ""]);
     history(&place).execute_batch("DROP TABLE lastcheck").unwrap();
     assert!(place.fails(1, next).contains("set 1 of full.bak is damaged"));
     fs::write(place.home().join("history.db"), "no history").unwrap();
@@ -276,4 +281,113 @@ fn a_link_to_keys_of_a_server_stays() {
     place.ok(["mariadb", "key", "create", "--key-id", "12", "--certificate", "Server"]);
     assert!(name.is_symlink());
     assert_ne!(fs::read(&real).unwrap(), before);
+}
+
+/// Nothing was read of the set that the history knows there.
+#[test]
+fn something_else_in_the_place_of_a_base_is_its_absence() {
+    let place = with_database();
+    place.ok(["backup", "app.db", "--to", "full.bak"]);
+    change(&place);
+    place.ok(["backup", "app.db", "--differential", "--to", "own.bak"]);
+    let full = place.path("full.bak");
+    let whole = fs::read(&full).unwrap();
+    for other in ["", "a letter", "directory"] {
+        fs::remove_file(&full).unwrap();
+        match other {
+            "directory" => fs::create_dir(&full).unwrap(),
+            text => fs::write(&full, text).unwrap(),
+        }
+        let told = place.run(["verify", "own.bak"]);
+        assert_eq!(told.code, 4, "{other:?} {told:?}");
+        assert!(told.out.contains("full.bak"), "{other:?} {told:?}");
+        let is_absent =
+            |marks: Vec<(String, bool)>| marks.len() > 1 && marks.iter().all(|(_, absent)| *absent);
+        assert!(is_absent(marks(&place)), "{other:?} {:?}", marks(&place));
+        place.run(["verify", "full.bak"]);
+        assert!(is_absent(marks(&place)), "{other:?} {:?}", marks(&place));
+        if full.is_dir() {
+            fs::remove_dir(&full).unwrap();
+        }
+        fs::write(&full, &whole).unwrap();
+        place.ok(["backup", "app.db", "--differential", "--to", "own.bak"]);
+        place.ok(["verify", "own.bak"]);
+    }
+}
+
+#[test]
+fn the_sets_before_an_unfinished_tail_are_whole() {
+    let place = with_database();
+    place.ok(["backup", "app.db", "--to", "m.bak"]);
+    let whole = fs::read(place.path("m.bak")).unwrap();
+    fs::write(place.path("m.bak"), [&whole[..], &whole[200..900]].concat()).unwrap();
+    change(&place);
+    for reading in [&["verify", "m.bak"][..], &["verify", "m.bak", "--position", "1"]] {
+        assert_eq!(place.run(reading).code, 4);
+        assert_eq!(marks(&place), [], "{reading:?}");
+    }
+    place.ok(["backup", "app.db", "--log", "--to", "own.bak"]);
+    place.ok(["backup", "app.db", "--differential", "--to", "m.bak"]);
+    place.ok(["verify", "m.bak"]);
+}
+
+#[test]
+fn an_older_state_is_not_appended_to() {
+    let place = with_database();
+    place.ok(["backup", "app.db", "--to", "m.bak"]);
+    let older = fs::read(place.path("m.bak")).unwrap();
+    change(&place);
+    place.ok(["backup", "app.db", "--to", "m.bak", "--append"]);
+    fs::copy(place.path("m.bak"), place.path("newest.bak")).unwrap();
+    fs::write(place.path("m.bak"), &older).unwrap();
+    for how in ["--append", "--differential", "--log"] {
+        let told = place.fails(4, ["backup", "app.db", "--to", "m.bak", how]);
+        assert!(told.contains("knows set 2") && told.contains("hint: append to"), "{told}");
+        assert_eq!(fs::read(place.path("m.bak")).unwrap(), older);
+    }
+    place.ok(["backup", "app.db", "--to", "newest.bak", "--append"]);
+    fs::remove_file(place.path("m.bak")).unwrap();
+    place.ok(["copy", "newest.bak", "m.bak"]);
+    place.ok(["backup", "app.db", "--to", "m.bak", "--append"]);
+    place.ok(["backup", "app.db", "--to", "m.bak", "--init", "--replace"]);
+}
+
+/// The stripe that is missing may hold what has not expired.
+#[test]
+fn striped_media_are_replaced_together() {
+    let place = with_database();
+    let both = ["--to", "a.bak", "--to", "b.bak", "--stripe"];
+    let backup = ["backup", "app.db"];
+    place.ok([&backup[..], &both, &["--expire", "2020-01-01"]].concat());
+    let away = place.path("away");
+    fs::rename(place.path("b.bak"), &away).unwrap();
+    let told = place.fails(4, [&backup[..], &both, &["--init"]].concat());
+    assert!(told.contains("file 2 of this striped media set is missing"), "{told}");
+    place.fails(4, ["backup", "app.db", "--to", "a.bak", "--init"]);
+    fs::rename(&away, place.path("b.bak")).unwrap();
+    place.ok([&backup[..], &both, &["--init"]].concat());
+}
+
+/// The file is named, with the reason.
+#[test]
+fn a_base_that_cannot_be_read_is_named() {
+    let place = with_database();
+    place.ok(["backup", "app.db", "--to", "full.bak"]);
+    change(&place);
+    place.ok(["backup", "app.db", "--log", "--to", "log.bak"]);
+    let (full, next) = (place.path("full.bak"), ["backup", "app.db", "--to", "next.bak"]);
+    let whole = fs::read(&full).unwrap();
+    // A link to itself cannot be opened by anybody.
+    fs::remove_file(&full).unwrap();
+    symlink(&full, &full).unwrap();
+    let told = place.fails(4, ["restore", "log.bak", "--to", "r.db"]);
+    assert!(told.contains("the base of set 1 cannot be read: cannot open"), "{told}");
+    assert!(place.run(["verify", "log.bak"]).out.contains("cannot be read: cannot open"));
+    let told = place.fails(1, [&next[..], &["--log"]].concat());
+    assert!(told.contains("cannot open") && told.contains("full.bak"), "{told}");
+    fs::remove_file(&full).unwrap();
+    fs::write(&full, whole).unwrap();
+    flip(&place, "log.bak", 100);
+    let told = place.fails(1, [&next[..], &["--log"]].concat());
+    assert!(told.contains("log.bak: record 1") && told.contains("damaged"), "{told}");
 }

@@ -150,7 +150,15 @@ fn a_copy_of_another_state_is_told() {
     let append = ["backup", "app.db", "--append", "--to"];
     place.ok([&append[..], &["b.bak"]].concat());
     assert!(place.fails(4, ["copy", "a.bak", "e.bak"]).contains("lacks its newest set"));
+    let told = place.fails(4, [&append[..], &["a.bak"]].concat());
+    assert!(told.contains("older state") && told.contains("knows set 3"), "{told}");
+    place.fails(4, ["backup", "app.db", "--log", "--to", "a.bak"]);
+    // Another machine does not know that.
+    let (history, away) = (place.home().join("history.db"), place.path("away"));
+    fs::rename(&history, &away).unwrap();
     place.ok([&append[..], &["a.bak"]].concat());
+    fs::rename(&away, &history).unwrap();
+    place.run(["history", "--scan", "."]);
     let told = place.ok(["copy", "a.bak", "f.bak"]).err;
     assert!(told.contains("another copy of a.bak has another set 3"), "{told}");
 }

@@ -58,6 +58,8 @@ impl RunError {
             | Self::MirrorsDiffer { .. }
             | Self::LacksNewest { .. }
             | Self::CutsFinished { .. }
+            | Self::OlderState { .. }
+            | Self::BaseUnread { .. }
             | Self::Unclear { .. }
             | Self::Emptied { .. }
             | Self::NothingReadable { .. } => Kind::Damaged,

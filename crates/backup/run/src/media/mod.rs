@@ -42,10 +42,12 @@ pub struct Media {
 }
 
 /// A base that the history knows, and that cannot be taken from where it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LostBase {
     pub(crate) set_id: [u8; 16],
     pub(crate) why: Loss,
+    /// The reason in words, with its place.
+    pub(crate) reason: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -203,6 +205,11 @@ impl Media {
         &self.sets
     }
 
+    /// Returns the last position, whether or not its set can be read.
+    pub(crate) fn last(&self) -> u32 {
+        self.last
+    }
+
     /// Returns the findings: unfinished tails, damaged records, missing stripes.
     #[must_use]
     pub fn findings(&self) -> &[Finding] {
@@ -255,6 +262,11 @@ impl Media {
 
     pub(crate) fn lost(&self) -> &[LostBase] {
         &self.lost
+    }
+
+    /// Returns what is known of a base that could not be taken from where the history has it.
+    pub(crate) fn lost_base(&self, set_id: [u8; 16]) -> Option<&LostBase> {
+        self.all().flat_map(Self::lost).find(|lost| lost.set_id == set_id)
     }
 
     /// Returns the identifiers of the sets, of [`Self::all`], that readers found damaged so far.
@@ -373,6 +385,24 @@ impl Media {
         Ok(report)
     }
 
+    /// Checks structure and checksums of a set of [`Self::all`], and that its base is the one that it
+    /// was made on. Nothing is opened or hashed. Returns the first damage.
+    ///
+    /// # Errors
+    /// As [`Self::verify`].
+    pub(crate) fn check_set(
+        &self,
+        info: &SetInfo,
+        run: &Run<'_>,
+    ) -> Result<Option<String>, RunError> {
+        let mut set = OpenSet::open(&self.media_of(info).volumes, info, None)?;
+        set.readable = false;
+        let unsigned = SetInfo { signatures: Vec::new(), ..info.clone() };
+        let (report, _) = verify::verify(&set, &unsigned, false, run)?;
+        self.base_of(info, &set)?;
+        Ok(report.damages.into_iter().next())
+    }
+
     /// Restores a database: a full set, a differential one with its base, or a log backup with all
     /// that it stands on.
     ///
@@ -454,7 +484,18 @@ impl Media {
         if found.peek().is_none() {
             let message = "its base is not in the media set, or cannot be read; if it is on other \
                            media, name these first";
-            let Some((error, is_busy)) = &self.unsearched else { return Err(damaged(message)) };
+            let lost = self.lost_base(base.set_id);
+            let Some((error, is_busy)) = &self.unsearched else {
+                return Err(match lost {
+                    Some(LostBase { why: Loss::OutOfReach, reason, .. }) => RunError::BaseUnread {
+                        media: own.names().into_iter().next().unwrap_or_default(),
+                        position: set.position,
+                        reason: reason.clone(),
+                    },
+                    Some(lost) => damaged(&format!("{message}: {}", lost.reason)),
+                    None => damaged(message),
+                });
+            };
             let media = own.names().into_iter().next().unwrap_or_default();
             let finding = format!(
                 "set {} stands on a set that is not in the media set, and the backup history, \

@@ -36,7 +36,7 @@ pub(super) fn restore(
             record_unrestored(global, media, set);
         }
         (Err(error), None) if error.kind() == Kind::Damaged => {
-            record_damage(global, places, &[]);
+            record_damage(global, places, media, &[]);
             record_met(global, media);
         }
         _ => {}

@@ -127,7 +127,7 @@ impl With<'_> {
         let refusal = args.refusal((&object, &findings, &self.policy), &[set], checked);
         match refusal.as_ref().map_err(Failure::kind) {
             Err(Kind::Damaged) => {
-                readings::record_damage(self.global, &log.places, &[]);
+                readings::record_damage(self.global, &log.places, &opened.media, &[]);
                 readings::record_met(self.global, &opened.media);
             }
             Err(Kind::Key) => {}
