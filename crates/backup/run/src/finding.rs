@@ -119,8 +119,8 @@ impl FindingReport {
         self.kind == NOT_COMPARED || self.is_in_use()
     }
 
-    /// Returns true if the sets that are there may be whole all the same: it is of what comes behind
-    /// them, or of none.
+    /// Returns true if the sets that are there may be whole all the same: it concerns what comes
+    /// behind them, or no set.
     #[must_use]
     pub fn spares_sets(&self) -> bool {
         self.kind == "unfinished_tail" || self.is_newer() || self.is_not_compared()

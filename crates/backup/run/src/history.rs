@@ -101,8 +101,8 @@ pub fn explain(operator: &dyn Operator, places: &[Place], error: RunError) -> Ru
 /// it knows as finished: bytes after the last whole record of `places` that look unfinished.
 ///
 /// # Errors
-/// `OlderState`, `CutsFinished`; `Emptied` if nothing is left of media that the history knows there; those of
-/// opening a media set.
+/// `OlderState`, `CutsFinished`; `Emptied` if nothing is left of media that the history knows
+/// there; those of opening a media set.
 pub fn refuse_cut(operator: &dyn Operator, places: &[Place]) -> Result<(), RunError> {
     refuse_emptied(operator, places)?;
     let opened = match open(places) {

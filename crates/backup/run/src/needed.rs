@@ -145,9 +145,9 @@ impl<'a> Held<'a> {
     }
 }
 
-/// Refuses to stand on a set of `media` if it, or one that it stands on, is damaged: by the history,
-/// when it was last read, or by its checksums, which need no key. Objects are read so only where
-/// the history cannot be read: nothing changes them in place.
+/// Refuses to stand on a set of `media` if it, or one that it stands on, is damaged: by the
+/// history, when it was last read, or by its checksums, which need no key. Objects are read so
+/// only where the history cannot be read: nothing changes them in place.
 pub(crate) fn refuse_damaged(
     operator: &dyn Operator,
     media: &Media,

@@ -385,8 +385,8 @@ impl Media {
         Ok(report)
     }
 
-    /// Checks structure and checksums of a set of [`Self::all`], and that its base is the one that it
-    /// was made on. Nothing is opened or hashed. Returns the first damage.
+    /// Checks structure and checksums of a set of [`Self::all`], and that its base is the one that
+    /// it was made on. Nothing is opened, and no signature checked. Returns the first damage.
     ///
     /// # Errors
     /// As [`Self::verify`].
