@@ -351,19 +351,20 @@ fn every_end_of_a_verification_that_finds_damage_is_kept() {
     };
     // In the newest set: of a set before an unfinished tail nothing is damaged.
     let cut = whole.len() * 3 / 4;
-    for (case, bytes) in [
-        ("its end is cut off", whole[..cut].to_vec()),
-        ("its magic", flipped(3)),
-        ("its header", flipped(40)),
-        ("a header of a set", flipped(200)),
+    for (case, bytes, finding) in [
+        ("its end is cut off", whole[..cut].to_vec(), "verify-failed"),
+        // No media set is there then.
+        ("its magic", flipped(3), "verify-absent"),
+        ("its header", flipped(40), "verify-failed"),
+        ("a header of a set", flipped(200), "verify-failed"),
     ] {
         fs::write(&media, bytes).unwrap();
         assert_eq!(place.run(["verify", "shop.bak"]).code, 4, "{case}");
-        assert_eq!(findings_of_shop(&place), ["verify-failed"], "{case}");
+        assert_eq!(findings_of_shop(&place), [finding], "{case}");
         // Findings about an older set say nothing about the newest.
         fs::write(&media, &whole).unwrap();
         place.ok(["verify", "shop.bak", "--position", "1"]);
-        assert_eq!(findings_of_shop(&place), ["verify-failed"], "{case}");
+        assert_eq!(findings_of_shop(&place), [finding], "{case}");
         place.ok(["verify", "shop.bak"]);
         assert_eq!(findings_of_shop(&place), [""; 0], "{case}");
     }
