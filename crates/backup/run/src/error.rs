@@ -92,7 +92,7 @@ pub enum RunError {
         /// The fault in words.
         reason: String,
     },
-    /// What a set stands on is where the history has it, and cannot be opened.
+    /// A set's base is at the place that the history names, but cannot be opened.
     #[error("{media}: the base of set {position} cannot be read: {reason}")]
     BaseUnread {
         /// The media of the set.
@@ -335,7 +335,7 @@ pub enum RunError {
         /// Number of these sets.
         sets: usize,
     },
-    /// What is at a place is written over by nothing.
+    /// A file is already at the place, and is never overwritten.
     #[error("{place} exists already, and {why}")]
     Taken {
         /// The place.

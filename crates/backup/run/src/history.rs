@@ -35,7 +35,7 @@ pub fn record(
 /// a history there are none.
 ///
 /// # Errors
-/// Those of reading the history.
+/// As `Catalog::open_existing`.
 pub fn newer(operator: &dyn Operator, media: &Media) -> Result<Vec<CatalogSet>, RunError> {
     let Ok(dir) = operator.access().dir() else { return Ok(Vec::new()) };
     match Catalog::open_existing(&dir)? {
@@ -48,37 +48,37 @@ pub fn newer(operator: &dyn Operator, media: &Media) -> Result<Vec<CatalogSet>, 
 /// state: sets, signatures and certificates that this one does not have.
 ///
 /// # Errors
-/// Those of reading the history.
+/// As `Catalog::open_existing`.
 pub fn other_states(operator: &dyn Operator, media: &Media) -> Result<Vec<String>, RunError> {
     let Ok(dir) = operator.access().dir() else { return Ok(Vec::new()) };
     let Some(catalog) = Catalog::open_existing(&dir)? else { return Ok(Vec::new()) };
     let uuid = hex::encode(media.id());
     let known = catalog.sets(&CatalogFilter::default())?.into_iter();
     let name = media.names().into_iter().next().unwrap_or_default();
-    let mut told = Vec::new();
+    let mut differences = Vec::new();
     for known in known.filter(|known| known.media_uuid == uuid && known.prune_date.is_none()) {
         let CatalogSet { position, backup_finish_date, .. } = &known;
         let here = media.sets().iter().find(|it| hex::encode(it.set_id) == known.backup_set_uuid);
         let Some(here) = here else {
-            told.push(format!(
+            differences.push(format!(
                 "another copy of {name} has another set {position}, finished {backup_finish_date}"
             ));
             continue;
         };
         if known.is_signed && here.signatures.is_empty() {
-            told.push(format!("another copy of {name} has a signature on set {position}"));
+            differences.push(format!("another copy of {name} has a signature on set {position}"));
         }
         let lacks = |sha256: &String| {
             here.recipients.iter().all(|it| thumbprint(&it.wrapped.sha256) != *sha256)
         };
         for more in known.encryptors.iter().filter(|it| lacks(&it.thumbprint_sha256)) {
             let certificate = &more.certificate_name;
-            told.push(format!(
+            differences.push(format!(
                 "set {position} of another copy of {name} opens with certificate {certificate} too"
             ));
         }
     }
-    Ok(told)
+    Ok(differences)
 }
 
 /// Returns the error of opening the media at `places`; that `prune` removed them, if that is why

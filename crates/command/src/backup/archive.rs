@@ -153,7 +153,7 @@ pub(crate) fn verify(
     }
     if !check.structure_only {
         history::record_readings(global, &report.readings);
-        // Those of which not even the set is known.
+        // Objects of unknown sets are recorded by their places.
         let unread = report.findings.iter().filter(|finding| !finding.is_of_reading);
         let unread: Vec<_> =
             unread.map(|it| Place::of(archive.object(it.number).as_ref())).collect();
