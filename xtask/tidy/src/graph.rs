@@ -88,10 +88,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("tdekit-system-use", &[]),
     ("tdekit-sqlite-source", &[]),
     ("tdekit-private-mariadb", &["tdekit-system-use"]),
+    ("tdekit-bench-work", &["tdekit-bench-report", "tdekit-sqlite-client", "tdekit-system-use"]),
     (
         "tdekit-bench-run",
         &[
             "tdekit-bench-report",
+            "tdekit-bench-work",
             "tdekit-columns",
             "tdekit-private-mariadb",
             "tdekit-sqlite-client",

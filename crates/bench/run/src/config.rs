@@ -11,11 +11,12 @@ use crate::backup::BackupPlan;
 use crate::control::think_time;
 use crate::directory::DirectoryPeer;
 use crate::generate::Mix;
-use crate::job::{CrudRequest, LibraryChoice};
+use crate::job::LibraryChoice;
 use crate::messages::MessagesPlan;
 use crate::mssql::MssqlPlan;
 use crate::oltp::OltpPlan;
 use crate::peers::Peer;
+use tdekit_bench_work::CrudRequest;
 
 /// Experiments to run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

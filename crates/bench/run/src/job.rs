@@ -6,12 +6,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use tdekit_bench_work::{Cost, CrudRequest, OltpShare};
 use tdekit_sqlite_client::Value;
 use tdekit_system_use::Use;
 
 use crate::command::shell_line;
-use crate::measure::Cost;
-use crate::oltp::OltpShare;
 
 /// The SQLite that a worker uses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,19 +67,6 @@ pub(crate) enum Request {
     Memory,
     /// Runs a command to its end. Needs no library. Answers [`Ran`].
     Run(RunSpec),
-}
-
-/// Loops of the CRUD experiment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct CrudRequest {
-    /// Row of the control table.
-    pub(crate) control: i64,
-    pub(crate) loops: u64,
-    /// Number of rows in each table.
-    pub(crate) rows: u64,
-    pub(crate) seed: u64,
-    /// Interval between the due times of two loops; none if they follow each other directly.
-    pub(crate) interval_ns: Option<u64>,
 }
 
 /// How a script's changes are undone.

@@ -27,8 +27,6 @@ mod generate;
 mod interrupt;
 mod job;
 mod key_store;
-mod latency;
-mod measure;
 #[cfg(feature = "servers")]
 mod messages;
 #[cfg(feature = "servers")]

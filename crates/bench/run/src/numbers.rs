@@ -1,19 +1,11 @@
 //! Counts as fractions and back, and sizes in words.
 
+pub(crate) use tdekit_bench_work::whole;
+
 /// Nanoseconds, bytes and counts, which stay far below 2^53.
 #[allow(clippy::cast_precision_loss, reason = "far below 2^53")]
 pub(crate) fn float(value: u64) -> f64 {
     value as f64
-}
-
-/// Returns the nearest integer; 0 for smaller values, the maximum for larger ones.
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a cast saturates at both ends"
-)]
-pub(crate) fn whole(value: f64) -> u64 {
-    value.round() as u64
 }
 
 /// Bytes, with kB, MB or GB (of 1,000) or KiB, MiB or GiB.

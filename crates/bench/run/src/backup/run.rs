@@ -19,7 +19,6 @@ use crate::generate::generate;
 use crate::interrupt;
 use crate::job::{Ran, RunSpec};
 use crate::key_store::{self, KeyEnvironment};
-use crate::measure::of_use;
 use crate::private;
 use crate::process::WorkerProcess;
 use crate::progress::Progress;
@@ -28,6 +27,7 @@ use crate::schedule::{
 };
 use crate::subject::{self, copy_database, page_size, write_out};
 use crate::tools::Tools;
+use tdekit_bench_work::of_use;
 
 /// The database's name on each source; restored databases have the same, in a directory.
 const DATABASE: &str = "source.db";

@@ -6,8 +6,8 @@ use tdekit_sqlite_client::{Library, Value};
 
 use super::*;
 use crate::job::{LibraryChoice, OperationCosts, Reply, Request};
-use crate::measure::Cost;
 use crate::worker::serve;
+use tdekit_bench_work::Cost;
 
 /// Contained in every text column; must never appear in a plan's SQL, words or notes.
 const SECRET: &str = "planted7marker";

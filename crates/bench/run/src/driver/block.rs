@@ -10,13 +10,14 @@ use super::restart::Restart;
 use super::sides::SideSpec;
 use super::toll::Debt;
 use crate::error::{BenchError, Result};
-use crate::job::{CrudRequest, OperationCosts, Request};
-use crate::latency::Latencies;
-use crate::measure::Cost;
+use crate::job::{OperationCosts, Request};
 use crate::process::WorkerProcess;
 use crate::schedule::{Block, Place, Steering};
 use crate::speedtest::{self, Row};
 use crate::subject::{remove, remove_database};
+use tdekit_bench_work::Cost;
+use tdekit_bench_work::CrudRequest;
+use tdekit_bench_work::Latencies;
 
 /// A block's figures, those of its statements, and the latencies of its operations if those are
 /// timed.

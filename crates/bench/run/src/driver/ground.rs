@@ -15,8 +15,8 @@ use super::toll::Added;
 use super::warm::Settled;
 use crate::config::{Config, Part};
 use crate::error::Result;
-use crate::latency::Latencies;
 use crate::schedule::{Block, Ground, Kind, Length, Place, Steering};
+use tdekit_bench_work::Latencies;
 
 /// Restarts that run regardless of the time limit: an interval needs two.
 const LEAST_RESTARTS: u32 = 2;
@@ -162,7 +162,7 @@ impl Ground for SidesGround<'_> {
         for Blocks { run, statements, latencies } in found {
             if !latencies.is_empty() {
                 let key = (run.cell.clone(), run.side.clone());
-                let known = self.measured.latencies.entry(key).or_insert_with(Latencies::new);
+                let known = self.measured.latencies.entry(key).or_default();
                 known.add(&latencies);
             }
             self.measured.runs.push(run);

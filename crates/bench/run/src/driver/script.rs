@@ -8,9 +8,9 @@ use super::restart::{operation_settings, plan_script};
 use crate::config::Config;
 use crate::error::Result;
 use crate::job::Request;
-use crate::measure::Cost;
 use crate::script::brief;
 use crate::subject::remove_database;
+use tdekit_bench_work::Cost;
 
 /// Maximum number of times that a block runs the script: each needs a fresh connection.
 const MOST_TIMES: u64 = 50;

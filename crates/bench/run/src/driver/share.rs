@@ -10,11 +10,12 @@ use super::block::crud_loops;
 use super::prepare::Prepared;
 use crate::config::Config;
 use crate::error::Result;
-use crate::job::{CrudRequest, LibraryChoice, Ready, Request};
+use crate::job::{LibraryChoice, Ready, Request};
 use crate::key_store::KeyEnvironment;
 use crate::numbers::float;
 use crate::process::WorkerProcess;
 use crate::tools::Tools;
+use tdekit_bench_work::CrudRequest;
 
 /// Number of loops of a try, and number of tries.
 const LOOPS: u64 = 20_000;

@@ -9,9 +9,9 @@ use tdekit_system_use::wall_ns;
 
 use crate::error::Result;
 use crate::job::Request;
-use crate::measure::Cost;
 use crate::numbers::float;
 use crate::process::WorkerProcess;
+use tdekit_bench_work::Cost;
 
 use super::block::at_once;
 

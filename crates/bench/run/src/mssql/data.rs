@@ -3,7 +3,8 @@
 use fastrand::Rng;
 use tdekit_bench_report::ThinkTime;
 
-use crate::generate::{Mix, business_name, card_number, city, secure_string, zip_code};
+use crate::generate::Mix;
+use tdekit_bench_work::{business_name, card_number, city, secure_string, zip_code};
 
 /// Rows of a statement that fills: the range of four digits.
 const ROWS: u64 = 10_000;

@@ -12,7 +12,7 @@ use super::server::{Counters, Used, of_session};
 use super::tds::{Connection, TdsError};
 use crate::error::{BenchError, Result};
 use crate::generate::Mix;
-use crate::latency::Latencies;
+use tdekit_bench_work::Latencies;
 
 /// Loops of every connection in a block.
 #[derive(Clone, Copy)]

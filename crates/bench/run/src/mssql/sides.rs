@@ -19,9 +19,9 @@ use crate::experiment::{Figures, class};
 use crate::generate::Mix;
 use crate::interrupt;
 use crate::job::Operation;
-use crate::latency::Latencies;
 use crate::numbers::{float, whole};
 use crate::schedule::{Block, Ground, Kind, Place, Steering, in_random_order};
+use tdekit_bench_work::Latencies;
 
 /// Number of loops to determine the length of a block.
 const TRIAL_LOOPS: u64 = 30;
@@ -242,7 +242,7 @@ impl<'a, 'h> SidesGround<'a, 'h> {
             values.insert(Metric::TailLatency, float(found.p99_ns));
         }
         let known = self.latencies.entry((cell.clone(), side.clone()));
-        known.or_insert_with(Latencies::new).add(&ran.latencies.counts());
+        known.or_default().add(&ran.latencies.counts());
         Ok(vec![place.run(&cell, &side, values)])
     }
 

@@ -2,12 +2,13 @@
 
 use super::client::MYSQL_LOGS;
 use super::home;
-use super::options::{OltpPlan, OltpTarget, Workload};
+use super::options::{OltpPlan, OltpTarget};
 use super::remote::{VERSION, announcement};
 use super::swap::{ASIDE, Clause, TableSet};
 use super::tls::STATUS;
 use crate::config::Config;
 use crate::sql_text::Text;
+use tdekit_bench_work::Workload;
 
 /// In place of the run's own 16 digits.
 const DIGITS: &str = "0123456789abcdef";

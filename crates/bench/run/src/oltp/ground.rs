@@ -7,17 +7,18 @@ use tdekit_bench_report::{Class, Experiment, Metric, RATE, Report, Results, Run,
 use tdekit_system_use::Use;
 
 use super::mariadb::MariaDb;
-use super::options::{OltpPlan, OltpTarget, Workload};
+use super::options::{OltpPlan, OltpTarget};
 use super::remote::Remote;
 use super::sqlite::Sqlite;
 use crate::config::Config;
 use crate::error::{BenchError, Result};
 use crate::experiment::{Figures, axes, class};
-use crate::latency::Percentiles;
-use crate::measure::of_use;
 use crate::numbers::whole;
 use crate::schedule::{self, Block, Ended, Ground, Kind, Place, Steering, Surroundings};
 use crate::tools::Tools;
+use tdekit_bench_work::Percentiles;
+use tdekit_bench_work::Workload;
+use tdekit_bench_work::of_use;
 
 /// The figures of a block.
 #[derive(Debug, Clone, Default)]

@@ -10,7 +10,7 @@ use tdekit_bench_report::{Report, Role};
 use tdekit_private_mariadb::{Server, ServerConfig, copy_tree, initialise};
 
 use super::ground::{Load, Measured, Target, no_side, report};
-use super::options::{OltpPlan, ROW_BYTES, Workload};
+use super::options::{OltpPlan, ROW_BYTES};
 use super::own::{ServerSide, set_up};
 use super::swap::Clause;
 use super::sysbench::Sysbench;
@@ -22,6 +22,7 @@ use crate::private;
 use crate::progress::Progress;
 use crate::schedule::in_random_order;
 use crate::tools::Tools;
+use tdekit_bench_work::Workload;
 
 const DATABASE: &str = "sbtest";
 /// Size of an empty server in bytes.

@@ -16,9 +16,7 @@ mod sqlite;
 mod swap;
 mod sysbench;
 mod tls;
-mod worker;
 
 pub(crate) use dry_run::dry_run;
 pub(crate) use ground::run;
 pub(crate) use options::{AnyPeer, OltpPlan, OltpTarget};
-pub(crate) use worker::{Oltp, OltpShare};

@@ -7,6 +7,8 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tdekit_private_mariadb::Programs;
 
+use tdekit_bench_work::Workload;
+
 use crate::address::{Protocol, ServerUrl};
 use crate::config::{Given, each_once};
 use crate::directory::DirectoryPeer;
@@ -162,41 +164,9 @@ impl std::str::FromStr for OltpTarget {
     }
 }
 
-macro_rules! workloads {
-    ($($(#[$doc:meta])* $workload:ident = $name:literal,)*) => {
-        /// A workload.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-        pub(crate) enum Workload { $($(#[$doc])* $workload,)* }
-
-        impl Workload {
-            /// Sysbench's own, in the order of the source, and the scan.
-            pub(super) const ALL: [Self; 9] = [$(Self::$workload),*];
-
-            /// Returns its name, which is also that of sysbench's script.
-            pub(crate) fn name(self) -> &'static str {
-                match self { $(Self::$workload => $name,)* }
-            }
-        }
-    };
-}
-
-workloads! {
-    PointSelect = "oltp_point_select",
-    ReadOnly = "oltp_read_only",
-    ReadWrite = "oltp_read_write",
-    WriteOnly = "oltp_write_only",
-    UpdateIndex = "oltp_update_index",
-    UpdateNonIndex = "oltp_update_non_index",
-    Insert = "oltp_insert",
-    Delete = "oltp_delete",
-    /// Every row of every table, the pages from the device.
-    FullScan = "full_scan",
-}
-
-impl Workload {
-    const USUAL: [Self; 4] =
-        [Self::PointSelect, Self::ReadWrite, Self::WriteOnly, Self::UpdateIndex];
-}
+/// Workloads unless others are chosen.
+const USUAL: [Workload; 4] =
+    [Workload::PointSelect, Workload::ReadWrite, Workload::WriteOnly, Workload::UpdateIndex];
 
 /// The value of a `--workload`: one, or all.
 type Workloads = Vec<Workload>;
@@ -349,7 +319,7 @@ impl OltpPlan {
     ) -> Result<Self> {
         let mut workloads = each_once(self.workload.iter().flatten().copied());
         if workloads.is_empty() {
-            workloads = Workload::USUAL.to_vec();
+            workloads = USUAL.to_vec();
         }
         let mut threads = each_once(self.threads.iter().copied());
         threads.sort_unstable();
@@ -495,7 +465,7 @@ mod tests {
     fn all_workloads_are_the_eight_and_the_scan() {
         let found = plan(&["--target", "mariadb", "--workload", "all,oltp_insert"], &[]).unwrap();
         assert_eq!(found.workloads.len(), 9);
-        assert_eq!(plan(&[], &[]).unwrap().workloads, Workload::USUAL);
+        assert_eq!(plan(&[], &[]).unwrap().workloads, USUAL);
     }
 
     #[test]

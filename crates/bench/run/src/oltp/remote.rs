@@ -9,7 +9,7 @@ use tdekit_bench_report::{Report, Role, Side};
 use super::client::{Client, MYSQL_LOGS};
 use super::ground::{Load, Measured, Target, no_side, report};
 use super::home::Home;
-use super::options::{OltpPlan, Workload};
+use super::options::OltpPlan;
 use super::swap::{Clause, TableSet};
 use super::sysbench::Sysbench;
 use super::tls::Channel;
@@ -17,6 +17,7 @@ use crate::address::ServerUrl;
 use crate::error::{BenchError, Result};
 use crate::private;
 use crate::progress::Progress;
+use tdekit_bench_work::Workload;
 
 const SHOWN: [&str; 8] = [
     "innodb_buffer_pool_size",

@@ -7,8 +7,7 @@ use rusqlite::{Connection, params};
 use tdekit_bench_report::{Report, Side};
 
 use super::ground::{Load, Measured, Target, no_side, report};
-use super::options::{OltpPlan, Workload};
-use super::worker::{OltpDone, OltpShare, create, create_index, text};
+use super::options::OltpPlan;
 use crate::config::Config;
 use crate::driver::sides::{self, SideChoice, SideSpec, copy_file};
 use crate::driver::{idle_time, idle_worker};
@@ -16,13 +15,14 @@ use crate::environment::check_space;
 use crate::error::{BenchError, Result};
 use crate::interrupt;
 use crate::job::Request;
-use crate::latency::Latencies;
 use crate::numbers::{float, whole};
 use crate::private;
 use crate::process::WorkerProcess;
 use crate::progress::Progress;
 use crate::subject::file_bytes;
 use crate::tools::Tools;
+use tdekit_bench_work::Latencies;
+use tdekit_bench_work::{OltpDone, OltpShare, Workload, create, create_index, text};
 
 /// Size of a row with its index in bytes.
 const ROW_BYTES: u64 = 260;
@@ -112,7 +112,7 @@ fn idle_transactions(
     for workload in plan.workloads.iter().copied().filter(|each| *each != Workload::FullScan) {
         let time = idle_time(|number| {
             let seed = config.given.basics.seed.wrapping_add(number);
-            let share = OltpShare::new(plan, workload, IDLE_NS, seed);
+            let share = share_of(plan, workload, IDLE_NS, seed);
             let done: OltpDone = worker.ask(&Request::Oltp(share))?;
             Ok((done.cost.used.cpu_ns, done.transactions))
         })?;
@@ -211,7 +211,7 @@ impl Target for Sqlite<'_> {
         let (plan, duration_ns) = (&self.config.oltp, whole(load.seconds * 1e9));
         for (number, worker) in (1_u64..).zip(seat.workers.iter_mut().take(count)) {
             let seed = load.seed.wrapping_mul(1_000_003).wrapping_add(number);
-            let share = OltpShare::new(plan, load.workload, duration_ns, seed);
+            let share = share_of(plan, load.workload, duration_ns, seed);
             worker.send(&Request::Oltp(share))?;
         }
         let (mut sum, mut times) = (OltpDone::default(), Latencies::new());
@@ -237,4 +237,9 @@ impl Target for Sqlite<'_> {
             ..Measured::default()
         })
     }
+}
+
+/// Returns a process's share of a block.
+fn share_of(plan: &OltpPlan, workload: Workload, duration_ns: u64, seed: u64) -> OltpShare {
+    OltpShare { workload, tables: plan.tables, rows: plan.rows, duration_ns, seed }
 }

@@ -14,10 +14,10 @@ use super::options::OltpPlan;
 use crate::address::Password;
 use crate::command::{failed, last_lines, last_words};
 use crate::error::{BenchError, Result};
-use crate::latency::Percentiles;
 use crate::numbers::{float, whole};
 use crate::process::{next_line, read_lines};
 use crate::server_options::CLIENT_PASSWORD_VARIABLE;
+use tdekit_bench_work::Percentiles;
 
 const PROGRAM: &str = "sysbench";
 /// Errors after which a transaction is repeated: deadlock, changed row, lock wait; and a duplicate,

@@ -18,11 +18,11 @@ use crate::experiment::{Figures, class};
 use crate::generate::generate;
 use crate::interrupt;
 use crate::key_store;
-use crate::latency::Latencies;
 use crate::private;
 use crate::schedule::{self, Block, Ended, Ground, Kind, Place, Steering, Surroundings};
 use crate::subject::{self, copy_database, write_out};
 use crate::tools::Tools;
+use tdekit_bench_work::Latencies;
 
 /// Bytes of a row of each generated table with its indexes, together.
 const ROW_BYTES: u64 = 340;

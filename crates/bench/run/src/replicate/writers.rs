@@ -9,7 +9,7 @@ use rusqlite::{Connection, params};
 
 use crate::error::{BenchError, Result};
 use crate::interrupt;
-use crate::latency::{Latencies, Percentiles};
+use tdekit_bench_work::{Latencies, Percentiles};
 
 /// Bytes of a row.
 const ROW_BYTES: usize = 300;

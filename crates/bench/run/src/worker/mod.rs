@@ -2,7 +2,6 @@
 //! has its own SQLite state, CPU and memory.
 
 mod command;
-mod crud;
 mod operations;
 mod script;
 mod toll;
@@ -15,15 +14,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::BenchError;
-use crate::job::{
-    CopiedOut, CrudRequest, DatabaseState, LibraryChoice, Planned, Ready, Reply, Request,
-};
-use crate::measure::Meter;
-use crate::oltp::{Oltp, OltpShare};
+use crate::job::{CopiedOut, DatabaseState, LibraryChoice, Planned, Ready, Reply, Request};
 use crate::subject::remove_database;
-use crud::Crud;
 use operations::Operations;
 use script::Script;
+use tdekit_bench_work::{Crud, CrudRequest, Meter, Oltp, OltpShare};
 use tdekit_sqlite_client::{Connection, Library, LibraryError, SqliteError};
 use tdekit_system_use::wall_ns;
 

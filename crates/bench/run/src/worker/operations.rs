@@ -7,7 +7,7 @@ use super::command::write_out;
 use super::{Database, WorkerError};
 use crate::error::BenchError;
 use crate::job::{Operation, OperationCosts as Costs, Planned, Rehearsal, Variant};
-use crate::measure::{Cost, Meter};
+use tdekit_bench_work::{Cost, Meter};
 
 /// Prepared statements of the plan: the measured ones and their undo.
 pub(super) struct Operations {

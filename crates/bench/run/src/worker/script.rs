@@ -8,8 +8,8 @@ use super::command::write_out;
 use super::{Database, WorkerError};
 use crate::error::BenchError;
 use crate::job::Undo;
-use crate::measure::{Cost, Meter};
 use crate::subject::remove_logs;
+use tdekit_bench_work::{Cost, Meter};
 
 /// A script that was tried.
 pub(super) struct Script {

@@ -11,32 +11,35 @@ use crate::latency::Percentiles;
 
 /// The cost of a block to one process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Cost {
+pub struct Cost {
     /// Monotonic clock at the start, comparable between processes.
-    pub(crate) start_ns: u64,
+    pub start_ns: u64,
     /// Monotonic clock at the end.
-    pub(crate) end_ns: u64,
+    pub end_ns: u64,
     /// Wall clock of the measured parts.
-    pub(crate) elapsed_ns: u64,
+    pub elapsed_ns: u64,
     /// The process's use of the machine in the measured parts.
-    pub(crate) used: Use,
-    pub(crate) logical_reads: u64,
-    pub(crate) logical_writes: u64,
-    pub(crate) retries: u64,
+    pub used: Use,
+    /// Pages that SQLite read.
+    pub logical_reads: u64,
+    /// Pages that SQLite wrote.
+    pub logical_writes: u64,
+    /// Calls that waited for a lock.
+    pub retries: u64,
     /// None if the kernel does not permit counting.
-    pub(crate) instructions: Option<u64>,
+    pub instructions: Option<u64>,
     /// Number of operations, if the block counts them.
-    pub(crate) operations: u64,
+    pub operations: u64,
     /// Latencies of single operations, if they are timed: values with their counts.
-    pub(crate) latencies: Vec<(u64, u64)>,
+    pub latencies: Vec<(u64, u64)>,
     /// Elapsed and CPU nanoseconds of each statement, in the order of the plan's class.
-    pub(crate) statements: Vec<(u64, u64)>,
+    pub statements: Vec<(u64, u64)>,
 }
 
 impl Cost {
     /// Adds the counters of `other`; its times too if it ran after this one rather than in
     /// parallel.
-    pub(crate) fn add(&mut self, other: &Self) {
+    pub fn add(&mut self, other: &Self) {
         self.elapsed_ns += other.elapsed_ns;
         self.used.add(&other.used);
         self.logical_reads += other.logical_reads;
@@ -51,7 +54,7 @@ impl Cost {
     }
 
     /// Returns the values for a report, by metric.
-    pub(crate) fn values(&self, latency: Option<Percentiles>) -> BTreeMap<Metric, f64> {
+    pub fn values(&self, latency: Option<Percentiles>) -> BTreeMap<Metric, f64> {
         let counts = [
             (Metric::Elapsed, Some(self.elapsed_ns)),
             (Metric::PagesRead, Some(self.logical_reads)),
@@ -70,7 +73,7 @@ impl Cost {
 }
 
 /// Returns the values of resource usage that every report contains.
-pub(crate) fn of_use(used: &Use) -> [(Metric, Option<u64>); 5] {
+pub fn of_use(used: &Use) -> [(Metric, Option<u64>); 5] {
     [
         (Metric::Cpu, Some(used.cpu_ns)),
         (Metric::User, Some(used.user_ns)),
@@ -81,13 +84,15 @@ pub(crate) fn of_use(used: &Use) -> [(Metric, Option<u64>); 5] {
 }
 
 /// Measures the parts of a block. Anything between the parts is not counted.
-pub(crate) struct Meter {
+pub struct Meter {
     cost: Cost,
     retries: u64,
 }
 
 impl Meter {
-    pub(crate) fn start() -> Self {
+    /// Begins a block.
+    #[must_use]
+    pub fn start() -> Self {
         let cost = Cost { start_ns: wall_ns(), ..Cost::default() };
         Self { cost, retries: retries() }
     }
@@ -95,11 +100,7 @@ impl Meter {
     /// Measures one part; returns its result, elapsed and CPU nanoseconds. The CPU clock is read
     /// outside the wall clock's window, everything coarser outside both.
     #[inline]
-    pub(crate) fn part<T>(
-        &mut self,
-        connection: &Connection,
-        work: impl FnOnce() -> T,
-    ) -> (T, u64, u64) {
+    pub fn part<T>(&mut self, connection: &Connection, work: impl FnOnce() -> T) -> (T, u64, u64) {
         connection.take_cache_counts();
         let before = Use::of_this_process();
         let retired = instructions();
@@ -123,7 +124,10 @@ impl Meter {
     }
 
     /// Returns the result and the cost of a block that has one part.
-    pub(crate) fn whole<T, E>(
+    ///
+    /// # Errors
+    /// The work's.
+    pub fn whole<T, E>(
         connection: &Connection,
         work: impl FnOnce() -> Result<T, E>,
     ) -> Result<(T, Cost), E> {
@@ -133,7 +137,7 @@ impl Meter {
     }
 
     /// Ends the block.
-    pub(crate) fn finish(mut self) -> Cost {
+    pub fn finish(mut self) -> Cost {
         self.cost.retries = retries() - self.retries;
         self.cost.end_ns = wall_ns();
         self.cost

@@ -4,21 +4,35 @@
 use std::time::Duration;
 
 use fastrand::Rng;
+use serde::{Deserialize, Serialize};
 use tdekit_sqlite_client::{Bound, Connection, SqliteError, Statement};
 use tdekit_system_use::wall_ns;
 
-use super::WorkerError;
-use crate::generate::{business_name, card_number, city, secure_string, zip_code};
-use crate::job::CrudRequest;
 use crate::latency::Latencies;
 use crate::measure::{Cost, Meter};
+use crate::texts::{business_name, card_number, city, secure_string, zip_code};
 
 /// Number of different texts to write; too many for a processor's cache lines, few enough to stay
 /// in memory.
 const TEXTS: usize = 1024;
 
+/// Loops of the CRUD experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CrudRequest {
+    /// Row of the control table.
+    pub control: i64,
+    /// Number of loops.
+    pub loops: u64,
+    /// Number of rows in each table.
+    pub rows: u64,
+    /// Of the random numbers.
+    pub seed: u64,
+    /// Interval between the due times of two loops; none if they follow each other directly.
+    pub interval_ns: Option<u64>,
+}
+
 /// The prepared statements, which correspond to the source's stored procedures.
-pub(super) struct Crud {
+pub struct Crud {
     control: Statement,
     read_card: Statement,
     update_vendor: Statement,
@@ -68,7 +82,11 @@ fn wait_until_due(due: u64, now: u64) -> u64 {
 }
 
 impl Crud {
-    pub(super) fn prepare(connection: &Connection) -> Result<Self, SqliteError> {
+    /// Prepares the statements.
+    ///
+    /// # Errors
+    /// When SQLite refuses one.
+    pub fn prepare(connection: &Connection) -> Result<Self, SqliteError> {
         Ok(Self {
             control: connection.prepare(
                 "SELECT Reads, Updates, Inserts, Loads, DelayEvery, DelayMs, Stop FROM Control \
@@ -101,11 +119,10 @@ impl Crud {
 
     /// Runs the loops, all or until the control table requests a stop: `operations` is their
     /// number.
-    pub(super) fn run(
-        &self,
-        connection: &Connection,
-        request: &CrudRequest,
-    ) -> Result<Cost, WorkerError> {
+    ///
+    /// # Errors
+    /// When a statement fails.
+    pub fn run(&self, connection: &Connection, request: &CrudRequest) -> Result<Cost, SqliteError> {
         let mut rng = Rng::with_seed(request.seed);
         let mut latencies = Latencies::new();
         let work = || self.loops(request, &mut rng, &mut latencies);

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use tdekit_sqlite_client::{Bound, Connection, SqliteError, Statement};
 use tdekit_system_use::wall_ns;
 
-use super::options::{OltpPlan, Workload};
 use crate::latency::Latencies;
 use crate::measure::{Cost, Meter};
 
@@ -18,34 +17,67 @@ const POINTS: u32 = 10;
 /// Number of different texts to write.
 const TEXTS: usize = 1024;
 
-/// A share of a block.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(crate) struct OltpShare {
-    pub(crate) workload: Workload,
-    pub(crate) tables: u32,
-    pub(crate) rows: u64,
-    pub(crate) duration_ns: u64,
-    pub(crate) seed: u64,
+macro_rules! workloads {
+    ($($(#[$doc:meta])* $workload:ident = $name:literal,)*) => {
+        /// A workload.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        pub enum Workload { $(#[doc = $name] $(#[$doc])* $workload,)* }
+
+        impl Workload {
+            /// Sysbench's own, in the order of the source, and the scan.
+            pub const ALL: [Self; 9] = [$(Self::$workload),*];
+
+            /// Returns its name, which is also that of sysbench's script.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$workload => $name,)* }
+            }
+        }
+    };
 }
 
-impl OltpShare {
-    pub(super) fn new(plan: &OltpPlan, workload: Workload, duration_ns: u64, seed: u64) -> Self {
-        Self { workload, tables: plan.tables, rows: plan.rows, duration_ns, seed }
-    }
+workloads! {
+    PointSelect = "oltp_point_select",
+    ReadOnly = "oltp_read_only",
+    ReadWrite = "oltp_read_write",
+    WriteOnly = "oltp_write_only",
+    UpdateIndex = "oltp_update_index",
+    UpdateNonIndex = "oltp_update_non_index",
+    Insert = "oltp_insert",
+    Delete = "oltp_delete",
+    /// Every row of every table, the pages from the device.
+    FullScan = "full_scan",
+}
+
+/// A share of a block.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct OltpShare {
+    /// The workload.
+    pub workload: Workload,
+    /// Number of tables.
+    pub tables: u32,
+    /// Rows of each table.
+    pub rows: u64,
+    /// Time after which no transaction begins.
+    pub duration_ns: u64,
+    /// Of the random numbers.
+    pub seed: u64,
 }
 
 /// Result of a process's share.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct OltpDone {
-    pub(crate) cost: Cost,
-    pub(crate) transactions: u64,
-    pub(crate) queries: u64,
+pub struct OltpDone {
+    /// Cost of all.
+    pub cost: Cost,
+    /// Number of transactions.
+    pub transactions: u64,
+    /// Number of statements.
+    pub queries: u64,
     /// For each transaction; see [`Latencies::counts`].
-    pub(crate) times: Vec<(u64, u64)>,
+    pub times: Vec<(u64, u64)>,
 }
 
 /// Returns statements that create one of sysbench's tables.
-pub(crate) fn create(table: u32) -> String {
+pub fn create(table: u32) -> String {
     format!(
         "CREATE TABLE sbtest{table}(id INTEGER PRIMARY KEY AUTOINCREMENT, \
          k INTEGER NOT NULL DEFAULT 0, c CHAR(120) NOT NULL DEFAULT '', \
@@ -54,12 +86,12 @@ pub(crate) fn create(table: u32) -> String {
 }
 
 /// Returns the index that sysbench creates after filling a table.
-pub(crate) fn create_index(table: u32) -> String {
+pub fn create_index(table: u32) -> String {
     format!("CREATE INDEX k_{table} ON sbtest{table}(k)")
 }
 
 /// Returns groups of eleven digits with dashes between: ten for `c`, five for `pad`.
-pub(crate) fn text(rng: &mut Rng, groups: u32) -> String {
+pub fn text(rng: &mut Rng, groups: u32) -> String {
     let mut text = String::with_capacity(groups as usize * 12);
     for group in 0..groups {
         if group > 0 {
@@ -103,7 +135,7 @@ impl Table {
 }
 
 /// Everything that a connection has prepared.
-pub(crate) struct Oltp {
+pub struct Oltp {
     tables: Vec<Table>,
     begin: Statement,
     begin_write: Statement,
@@ -115,7 +147,10 @@ pub(crate) struct Oltp {
 
 impl Oltp {
     /// Prepares the statements on `tables` tables.
-    pub(crate) fn prepare(connection: &Connection, tables: u32) -> Result<Self, SqliteError> {
+    ///
+    /// # Errors
+    /// When SQLite refuses one.
+    pub fn prepare(connection: &Connection, tables: u32) -> Result<Self, SqliteError> {
         let mut rng = Rng::with_seed(0x6f6c_7470);
         // They live as long as the worker, so that binding copies nothing.
         let mut texts = |groups: u32| -> Vec<&'static str> {
@@ -137,11 +172,10 @@ impl Oltp {
     }
 
     /// Runs transactions until the time is over.
-    pub(crate) fn run(
-        &self,
-        connection: &Connection,
-        share: &OltpShare,
-    ) -> Result<OltpDone, SqliteError> {
+    ///
+    /// # Errors
+    /// When a statement fails.
+    pub fn run(&self, connection: &Connection, share: &OltpShare) -> Result<OltpDone, SqliteError> {
         if share.workload == Workload::FullScan {
             return self.scan(connection);
         }

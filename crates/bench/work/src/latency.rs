@@ -3,8 +3,6 @@
 use hdrhistogram::Histogram;
 use tdekit_bench_report::Latency;
 
-use crate::numbers::whole;
-
 /// Values below share a bucket.
 const LEAST_NS: u64 = 16;
 /// One hour; longer values count as an hour.
@@ -14,35 +12,50 @@ const DIGITS: u8 = 3;
 
 /// Points of a distribution.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Percentiles {
-    pub(crate) min_ns: u64,
-    pub(crate) avg_ns: u64,
-    pub(crate) p50_ns: u64,
-    pub(crate) p95_ns: u64,
-    pub(crate) p99_ns: u64,
-    pub(crate) max_ns: u64,
+pub struct Percentiles {
+    /// Minimum.
+    pub min_ns: u64,
+    /// Mean.
+    pub avg_ns: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 95 of 100 are faster.
+    pub p95_ns: u64,
+    /// 99 of 100 are faster.
+    pub p99_ns: u64,
+    /// Maximum.
+    pub max_ns: u64,
 }
 
 /// Counts of latencies, each value with three significant digits.
-pub(crate) struct Latencies {
+pub struct Latencies {
     histogram: Option<Histogram<u64>>,
 }
 
+impl Default for Latencies {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Latencies {
-    pub(crate) fn new() -> Self {
+    /// Returns empty counts.
+    #[must_use]
+    pub fn new() -> Self {
         // The bounds are constant and valid: an error cannot occur.
         Self { histogram: Histogram::new_with_bounds(LEAST_NS, MOST_NS, DIGITS).ok() }
     }
 
+    /// Adds one latency.
     #[inline]
-    pub(crate) fn record(&mut self, latency_ns: u64) {
+    pub fn record(&mut self, latency_ns: u64) {
         if let Some(histogram) = &mut self.histogram {
             histogram.saturating_record(latency_ns);
         }
     }
 
     /// Returns every value that occurred, with its count.
-    pub(crate) fn counts(&self) -> Vec<(u64, u64)> {
+    pub fn counts(&self) -> Vec<(u64, u64)> {
         let Some(histogram) = &self.histogram else { return Vec::new() };
         histogram
             .iter_recorded()
@@ -51,7 +64,7 @@ impl Latencies {
     }
 
     /// Adds the counts of another process.
-    pub(crate) fn add(&mut self, counts: &[(u64, u64)]) {
+    pub fn add(&mut self, counts: &[(u64, u64)]) {
         if let Some(histogram) = &mut self.histogram {
             for (value, count) in counts {
                 histogram.saturating_record_n(*value, *count);
@@ -60,7 +73,7 @@ impl Latencies {
     }
 
     /// Returns points of the distribution, `None` if empty.
-    pub(crate) fn percentiles(&self) -> Option<Percentiles> {
+    pub fn percentiles(&self) -> Option<Percentiles> {
         let histogram = self.filled()?;
         let at = |share| histogram.value_at_quantile(share);
         Some(Percentiles {
@@ -74,7 +87,7 @@ impl Latencies {
     }
 
     /// Returns the distribution of all blocks of a class and side, `None` if empty.
-    pub(crate) fn report(&self, class: &str, side: &str) -> Option<Latency> {
+    pub fn report(&self, class: &str, side: &str) -> Option<Latency> {
         let histogram = self.filled()?;
         Some(Latency {
             class: class.to_owned(),
@@ -93,6 +106,16 @@ impl Latencies {
     fn filled(&self) -> Option<&Histogram<u64>> {
         self.histogram.as_ref().filter(|histogram| !histogram.is_empty())
     }
+}
+
+/// Returns the nearest integer; 0 for smaller values, the maximum for larger ones.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a cast saturates at both ends"
+)]
+pub fn whole(value: f64) -> u64 {
+    value.round() as u64
 }
 
 #[cfg(test)]
