@@ -62,7 +62,7 @@ pub(crate) struct Over {
     pub(crate) frame: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Call {
     pub(crate) name: Name,
     pub(crate) args: Vec<Expr>,
@@ -166,7 +166,7 @@ pub(crate) struct Top {
     pub(crate) ties: bool,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Select {
     pub(crate) distinct: bool,
     pub(crate) top: Option<Top>,
@@ -175,6 +175,8 @@ pub(crate) struct Select {
     pub(crate) from: Vec<TableRef>,
     pub(crate) filter: Option<Expr>,
     pub(crate) group: Vec<Expr>,
+    /// Grouping sets, as positions in `group`; none for a GROUP BY of expressions only.
+    pub(crate) sets: Vec<Vec<usize>>,
     pub(crate) having: Option<Expr>,
 }
 

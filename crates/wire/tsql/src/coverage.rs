@@ -27,8 +27,10 @@ pub struct Coverage {
 /// Returns the lists.
 pub fn coverage() -> Coverage {
     Coverage {
-        functions: names(|binding| !matches!(binding, Binding::Aggregate | Binding::Window(_))),
-        aggregates: names(|binding| binding == Binding::Aggregate),
+        functions: names(|binding| {
+            !matches!(binding, Binding::Aggregate | Binding::Grouping | Binding::Window(_))
+        }),
+        aggregates: names(|binding| matches!(binding, Binding::Aggregate | Binding::Grouping)),
         tables: FUNCTIONS.to_vec(),
         window: names(|binding| matches!(binding, Binding::Window(_))),
         options: SWITCHES.iter().chain(VALUES).copied().collect(),

@@ -192,6 +192,9 @@ table! {
     NotGrouped { name: String } = 8120, 16, 1, Batch,
         "Column '{name}' is invalid in the select list because it is not contained in either an \
         aggregate function or the GROUP BY clause.";
+    NotAGroup { number: usize, function: &'static str } = 8161, 15, 1, Statement,
+        "Argument {number} of the {function} function does not match any of the expressions in the \
+        GROUP BY clause.";
     NoColumnName { number: usize, of: String } = 8155, 16, 2, Statement,
         "No column name was specified for column {number} of '{of}'.";
     TooManyColumnNames { of: String } = 8159, 16, 1, Statement,

@@ -62,6 +62,9 @@ impl Binder<'_> {
             Binding::Iif => return self.iif(&call.args),
             Binding::Choose => return self.choose(&call.args),
             Binding::NewSequentialId => return Err(Error::SequentialDefault {}),
+            Binding::Grouping => {
+                return Err(Error::NotAGroup { number: 1, function: function.name });
+            }
             _ => {}
         }
         let args = call.args.iter().map(|arg| self.scalar(arg)).collect::<Result<Vec<_>>>()?;

@@ -4,6 +4,7 @@ pub(crate) mod call;
 pub(crate) mod dml;
 pub(crate) mod expr;
 pub(crate) mod from;
+mod grouping;
 pub(crate) mod json;
 pub(crate) mod merge;
 pub(crate) mod predicate;

@@ -320,7 +320,9 @@ fn gives_one_row(query: &Query) -> bool {
     let SetExpr::Select(select) = &query.body else { return false };
     let one = select.top.as_ref().is_some_and(|top| top.count == Expr::Int("1".to_owned()));
     one || select.from.is_empty()
-        || select.group.is_empty() && super::select::has_aggregates(select, &query.order)
+        || select.group.is_empty()
+            && select.sets.is_empty()
+            && super::select::has_aggregates(select, &query.order)
 }
 
 /// Returns true if a query names this table, in FROM or in a subquery of one of its expressions.

@@ -3,6 +3,7 @@
 use tdekit_wire_tds::SqlType;
 
 use super::call::sort;
+use super::grouping;
 use super::query::{BoundQuery, OutColumn, position};
 use super::{Aggregates, Binder, Scope};
 use crate::ast::{Expr, Item, OrderItem, Select};
@@ -25,7 +26,7 @@ pub(crate) fn has_aggregates(select: &Select, order: &[OrderItem]) -> bool {
     items || ordered || select.having.as_ref().is_some_and(aggregates_in)
 }
 
-fn aggregates_in(expr: &Expr) -> bool {
+pub(super) fn aggregates_in(expr: &Expr) -> bool {
     expr.any(&|part| matches!(part, Expr::Call(call) if super::call::is_aggregate(call)))
 }
 
@@ -36,10 +37,31 @@ impl Binder<'_> {
         order: &[OrderItem],
         offset: Option<&(Expr, Option<Expr>)>,
     ) -> Result<BoundQuery> {
+        if grouping::is_grouped(select, order) || grouping::is_one_group(select) {
+            return self.grouping_sets(select, order, offset);
+        }
         self.scopes.push(Scope::new());
         let result = self.select_in_scope(select, order, offset);
         self.scopes.pop();
         result
+    }
+
+    fn grouping_sets(
+        &mut self,
+        select: &Select,
+        order: &[OrderItem],
+        offset: Option<&(Expr, Option<Expr>)>,
+    ) -> Result<BoundQuery> {
+        if self.recursion.is_some() {
+            return Err(Error::feature("DISTINCT, TOP or GROUP BY in a recursive part"));
+        }
+        let columns = match select.group.as_slice() {
+            [] => Vec::new(),
+            _ => self.select(&grouping::probe(select), &[], None)?.columns,
+        };
+        let types: Vec<SqlType> = columns.iter().map(|column| column.ty).collect();
+        let (select, order) = grouping::expanded(select, order, &types)?;
+        self.select(&select, &order, offset)
     }
 
     fn select_in_scope(
@@ -265,6 +287,9 @@ impl Binder<'_> {
     ) -> Result<Assigning<relation::Query>> {
         if query.json.is_some() {
             return Err(Error::feature("FOR JSON of a SELECT that assigns"));
+        }
+        if grouping::is_grouped(select, &query.order) {
+            return Err(Error::feature("assignments with grouping sets"));
         }
         let known = self.ctes.len();
         let with = self.common_tables(&query.ctes)?;

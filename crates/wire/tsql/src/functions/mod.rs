@@ -213,6 +213,7 @@ pub(crate) fn bind(function: &Function, args: Vec<Scalar>) -> Result<Scalar> {
         | Binding::Iif
         | Binding::Choose
         | Binding::Aggregate
+        | Binding::Grouping
         | Binding::Window(_) => Err(Error::NotAFunction { name: name.to_owned() }),
     }
 }

@@ -42,6 +42,8 @@ pub(crate) enum Binding {
     Choose,
     /// Over the rows of a group, or of a window.
     Aggregate,
+    /// GROUPING, or GROUPING_ID: whether the set of a row has these expressions of GROUP BY.
+    Grouping,
     /// Over those of a window only.
     Window(AggregateFunction),
 }
@@ -222,6 +224,8 @@ pub(crate) const TABLE: &[Function] = &[
     session("GETDATE", SqlType::DateTime),
     session("GETUTCDATE", SqlType::DateTime),
     row("GREATEST", 1, 254, Binding::Extreme(true)),
+    row("GROUPING", 1, 1, Binding::Grouping),
+    row("GROUPING_ID", 1, 31, Binding::Grouping),
     session("HAS_DBACCESS", SqlType::Int).with(1, 1).of_principals(),
     session("HAS_PERMS_BY_NAME", SqlType::Int).with(3, 5).of_objects(),
     session("HOST_NAME", SqlType::NVarChar(Length::Of(128))),

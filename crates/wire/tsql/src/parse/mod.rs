@@ -3,6 +3,7 @@
 mod ddl;
 mod dml;
 mod expr;
+mod grouping;
 mod merge;
 pub(crate) mod options;
 mod principal;

@@ -222,15 +222,12 @@ impl Parser<'_> {
         let into = if self.eat("INTO") { Some(self.name()?) } else { None };
         let from = if self.eat("FROM") { self.commas(Self::table_ref)? } else { Vec::new() };
         let filter = if self.eat("WHERE") { Some(self.condition()?) } else { None };
-        let mut group = Vec::new();
-        if self.eat_words(&["GROUP", "BY"]) {
-            if self.is("ROLLUP") || self.is("CUBE") || self.is("GROUPING") || self.is("ALL") {
-                return Err(Error::unsupported(format!("GROUP BY {}", self.word()?)));
-            }
-            group = self.commas(Self::expression)?;
-        }
+        let (group, sets) = match self.eat_words(&["GROUP", "BY"]) {
+            true => self.group_by()?,
+            false => Default::default(),
+        };
         let having = if self.eat("HAVING") { Some(self.condition()?) } else { None };
-        Ok(Select { distinct, top, items, into, from, filter, group, having })
+        Ok(Select { distinct, top, items, into, from, filter, group, sets, having })
     }
 
     pub(crate) fn top(&mut self) -> Result<Option<Top>> {

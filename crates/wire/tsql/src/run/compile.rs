@@ -176,16 +176,7 @@ fn needs_query(expr: &Expr) -> bool {
 }
 
 fn select_one(expr: Expr, line: u32) -> Kind {
-    let select = Select {
-        distinct: false,
-        top: None,
-        items: vec![Item::Expr(expr, None)],
-        into: None,
-        from: Vec::new(),
-        filter: None,
-        group: Vec::new(),
-        having: None,
-    };
+    let select = Select { items: vec![Item::Expr(expr, None)], ..Select::default() };
     let body = SetExpr::Select(Box::new(select));
     let (ctes, order) = (Vec::new(), Vec::new());
     let query = Query { ctes, body, order, offset: None, json: None, max_recursion: None, line };

@@ -216,6 +216,8 @@ const OVER_ROWS: &[(&str, &str)] = &[
     ("AVG(n)", "2"),
     ("COUNT(DISTINCT t)", "2"),
     ("COUNT_BIG(*)", "3"),
+    ("GROUPING(t)", "1"),
+    ("GROUPING_ID(t, n)", "3"),
     ("MAX(t)", "'b'"),
     ("MIN(n)", "1"),
     ("STDEV(n)", "1.0"),
@@ -277,7 +279,11 @@ fn every_function_is_called() {
     }
     for (call, expected) in OVER_ROWS {
         let from = "(VALUES (1, 'a'), (2, 'b'), (3, 'b')) AS v(n, t)";
-        check(format!("SELECT {call} FROM {from}"), call, expected);
+        let sets = match call.starts_with("GROUPING") {
+            true => format!("GROUP BY ROLLUP (t, n) ORDER BY {call}"),
+            false => String::new(),
+        };
+        check(format!("SELECT {call} FROM {from} {sets}"), call, expected);
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(rows(&mut *session, "SELECT nosuch(1)").starts_with("! 195/15/10"));

@@ -38,6 +38,74 @@ fn numbers() {
 }
 
 #[test]
+fn grouping_sets() {
+    let sales = "FROM (VALUES ('n', 'x', 1), ('n', 'y', 2), ('s', 'x', 4)) AS s(r, p, n)";
+    let all = "SELECT r, p, SUM(n)";
+    let cases = [
+        (
+            format!("{all} {sales} GROUP BY ROLLUP (r, p) ORDER BY GROUPING(r), r, GROUPING(p), p"),
+            "'n' | 'x' | 1\n'n' | 'y' | 2\n'n' | NULL | 3\n's' | 'x' | 4\n's' | NULL | 4\nNULL | NULL | 7",
+        ),
+        (
+            format!("{all} {sales} GROUP BY r, p WITH CUBE HAVING GROUPING(r) = 1 ORDER BY p"),
+            "NULL | NULL | 7\nNULL | 'x' | 5\nNULL | 'y' | 2",
+        ),
+        (
+            format!("SELECT p, COUNT(p) AS c {sales} GROUP BY GROUPING SETS ((p), ()) ORDER BY c"),
+            "'y' | 1\n'x' | 2\nNULL | 3",
+        ),
+        // the type of what a set does not have is still known
+        (
+            format!("SELECT r + p, COALESCE(r, p) {sales} GROUP BY CUBE ((r, p)) ORDER BY 1 DESC"),
+            "'sx' | 's'\n'ny' | 'n'\n'nx' | 'n'\nNULL | NULL",
+        ),
+        (
+            format!(
+                "SELECT CASE GROUPING(r) WHEN 1 THEN 'all' ELSE s.r END AS r, SUM(n) {sales} \
+                     GROUP BY r, ROLLUP (s.p), () HAVING SUM(n) > 2 ORDER BY 2, GROUPING_ID(r, p)"
+            ),
+            "'n' | 3\n's' | 4\n's' | 4",
+        ),
+        (
+            format!(
+                "SELECT TOP 1 GROUPING_ID(p, r) AS g {sales} GROUP BY ROLLUP (r, p) ORDER BY g \
+                     DESC"
+            ),
+            "3",
+        ),
+        (format!("SELECT DISTINCT 1 AS one {sales} GROUP BY ROLLUP (r)"), "1"),
+        (format!("SELECT GROUPING(r), r {sales} GROUP BY r ORDER BY r"), "0 | 'n'\n0 | 's'"),
+        (format!("SELECT COUNT(*) {sales} WHERE n > 9 GROUP BY ()"), "0"),
+        (format!("SELECT 'some' {sales} HAVING COUNT(*) > 2"), "'some'"),
+        (format!("SELECT 'some' {sales} HAVING COUNT(*) > 3"), ""),
+        (
+            format!("SELECT COUNT(*) FROM (SELECT r, p, n {sales} GROUP BY CUBE (r, p, n)) AS c"),
+            "20",
+        ),
+        (
+            format!("SELECT (r), n + 1 {sales} GROUP BY (r), n + 1 ORDER BY 2"),
+            "'n' | 2\n'n' | 3\n's' | 5",
+        ),
+    ];
+    let cases: Vec<_> = cases.iter().map(|(batch, expected)| (&**batch, *expected)).collect();
+    check(&cases);
+    let server = Server::new();
+    let mut session = server.session();
+    for (tail, code) in [
+        ("SELECT GROUPING(p) {} GROUP BY r", "8161/15/1"),
+        ("SELECT GROUPING(p) {}", "8161/15/1"),
+        ("SELECT p {} GROUP BY ROLLUP (r)", "8120/16/1"),
+        ("SELECT * {} GROUP BY ROLLUP (r, p, n)", "40512/"),
+        ("SELECT RANK() OVER (ORDER BY r) {} GROUP BY ROLLUP (r)", "40512/"),
+        ("SELECT r {} GROUP BY CUBE (r, p, n, 1, 2, 3, 4, 5, 6)", "40512/"),
+        ("SELECT r {} GROUP BY ROLLUP (r", "102/15/1"),
+    ] {
+        let found = rows(&mut *session, &tail.replace("{}", sales));
+        assert!(found.starts_with(&format!("! {code}")), "{tail}: {found}");
+    }
+}
+
+#[test]
 fn errors_instead_of_values() {
     let server = Server::new();
     let mut session = server.session();
