@@ -268,7 +268,8 @@ pub(crate) fn run_hint(error: &RunError) -> Option<String> {
         }
         RunError::MissingFamily { .. } => "name all files that it was striped over",
         RunError::NoBase { .. } => {
-            "make a full set first, which begins a new chain; copy-only sets do not count"
+            "make a full set first, which begins a new chain; copy-only sets and those of an \
+             archive do not count"
         }
         RunError::MixedEncryption { wanted: "plain", .. } => {
             "without --encryption it is encrypted as they are; a plain one goes to other media"

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use tdekit_backup_media::clean_text;
 
+use crate::archive::is_object_name;
 use crate::media::base::{self, Wanted};
 use crate::media::{Loss, LostBase};
 use crate::needed::{fault_of, refuse_damaged};
@@ -164,10 +165,35 @@ pub fn bases_read(
             && set.database_name == name
             && set.database_path == shown
     };
-    let known = known_sets(operator)?;
-    let Some(newest) = known.iter().rev().find(is_base) else { return Ok(Vec::new()) };
+    let mut passed_over = None;
+    for newest in known_sets(operator)?.iter().rev().filter(is_base) {
+        match known_base(operator, newest, wanted, (log, run))? {
+            Ok(media) => return Ok(media),
+            // The newest one of an archive: older ones lie beside it.
+            Err(reason) => passed_over = passed_over.or(Some(reason)),
+        }
+    }
+    match passed_over {
+        Some(reason) => Err(RunError::NoBase { reason }),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Returns the media set of a set that the history knows, and those that it stands on; the reason
+/// if it is the full set of an archive, on which no other set stands.
+fn known_base(
+    operator: &dyn Operator,
+    newest: &CatalogSet,
+    wanted: Wanted<'_>,
+    (log, run): (bool, &Run<'_>),
+) -> Result<Result<Vec<Media>, String>, RunError> {
+    let position = newest.position;
+    let mut names = newest.devices.iter().map(|device| device.physical_device_name.as_str());
+    if let Some(object) = names.find(|name| is_object_name(name)) {
+        return Ok(Err(base::of_archive(position, object)));
+    }
     let mut found = open_known(newest).map_err(|error| {
-        let (position, uuid) = (newest.position, &newest.media_uuid);
+        let uuid = &newest.media_uuid;
         let reason = format!("the newest one, set {position} of media set {uuid}: {error}");
         RunError::NoBase { reason }
     })?;
@@ -175,15 +201,21 @@ pub fn bases_read(
     match base::candidate(&found, wanted, log) {
         Some(base) => refuse_damaged(operator, &found, base, run)?,
         None => {
+            let mut sets = found.sets().iter();
+            let own = sets.find(|set| hex::encode(set.set_id) == newest.backup_set_uuid);
+            if own.is_some_and(|set| set.damage.is_none() && set.is_of_archive()) {
+                let name = found.names().into_iter().next().unwrap_or_default();
+                return Ok(Err(base::of_archive(position, &name)));
+            }
             if let Some(fault) = fault_of(&found) {
-                let reason = format!("the newest one, set {}: {fault}", newest.position);
+                let reason = format!("the newest one, set {position}: {fault}");
                 return Err(RunError::NoBase { reason });
             }
         }
     }
     let mut others = found.take_others();
     others.insert(0, found);
-    Ok(others)
+    Ok(Ok(others))
 }
 
 /// Adds the media set that the history knows to hold this set, if it is in none yet.

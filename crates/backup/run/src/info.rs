@@ -133,6 +133,14 @@ impl SetInfo {
         self.source == SourceKind::Stream && self.description.starts_with(BINARY_LOG)
     }
 
+    /// Returns true for a set of an archive of a database: no differential set or log backup stands
+    /// on one.
+    #[must_use]
+    pub fn is_of_archive(&self) -> bool {
+        let is_full = self.source == SourceKind::Database && self.kind == SetKind::Full;
+        self.log.is_some() || is_full && !self.copy_only && !self.page_map
+    }
+
     /// Returns true for a log backup in a media set, false for a log set of an archive.
     #[must_use]
     pub fn is_log_backup(&self) -> bool {

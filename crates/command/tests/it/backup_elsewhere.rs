@@ -133,6 +133,53 @@ fn no_set_is_begun_behind_one_that_is_known_to_be_damaged() {
     place.ok([&backup[..], &["log.bak", "--log"]].concat());
 }
 
+/// It has no page map.
+#[test]
+fn no_set_stands_on_the_full_set_of_an_archive() {
+    let place = with_database();
+    change(&place);
+    let sql = "PRAGMA journal_mode = WAL";
+    rusqlite::Connection::open(place.path("app.db")).unwrap().execute_batch(sql).unwrap();
+    let replicate = ["replicate", "app.db", "--to", "archive", "--once"];
+    place.ok(replicate);
+    for kind in ["--differential", "--log"] {
+        let told = place.fails(1, ["backup", "app.db", kind, "--to", "new.bak"]);
+        assert!(told.contains("archive/0000000000000001.tdekit belongs to an archive"), "{told}");
+        assert!(told.contains("make a full set first"), "{told}");
+    }
+    let by_age = ["backup", "app.db", "--differential-after", "7d", "--to"];
+    place.ok([&by_age[..], &["full-{date}.bak"]].concat());
+    place.ok(["backup", "app.db", "--to", "full.bak"]);
+    // A newer one, which the log backup passes over.
+    fs::remove_dir_all(place.path("archive")).unwrap();
+    place.ok(replicate);
+    change(&place);
+    let expected = |to: &str| {
+        let sets = place.json(["history", "--json"]);
+        let sets = sets.as_array().unwrap();
+        let at = |set: &&serde_json::Value| {
+            set["devices"][0]["physical_device_name"].as_str().unwrap().ends_with(to)
+        };
+        sets.iter().find(at).unwrap().clone()
+    };
+    let full = &expected("full.bak")["backup_set_uuid"];
+    for (kind, to) in [("--log", "log.bak"), ("--differential", "own.bak")] {
+        place.ok(["backup", "app.db", kind, "--to", to]);
+        assert_eq!(&expected(to)["differential_base_guid"], full, "{kind}");
+        place.ok(["verify", to]);
+        place.ok(["restore", to, "--to", &format!("{to}.db")]);
+    }
+    // Not under another name either.
+    let object = fs::read_dir(place.path("archive")).unwrap().next().unwrap().unwrap().path();
+    place.ok(["copy", object.to_str().unwrap(), "object.bak"]);
+    fs::remove_file(object).unwrap();
+    place.ok(["backup", "app.db", "--log", "--to", "next.bak"]);
+    assert_eq!(
+        expected("next.bak")["differential_base_guid"],
+        expected("log.bak")["backup_set_uuid"]
+    );
+}
+
 /// The damaged one is not named: it is the base of the set that is verified.
 #[test]
 fn damage_of_a_base_on_other_media_is_remembered() {

@@ -74,14 +74,20 @@ pub(crate) fn candidate<'a>(
     wanted: Wanted<'_>,
     log: bool,
 ) -> Option<&'a SetInfo> {
-    let full = |set: &&SetInfo| {
+    let base = |set: &&SetInfo| {
         set.source == SourceKind::Database
             && (set.kind == SetKind::Full || log && set.is_log_backup())
             && !set.copy_only
+            && !set.is_of_archive()
             && set.damage.is_none()
             && wanted.is_of(set)
     };
-    media.sets().iter().rev().find(full)
+    media.sets().iter().rev().find(base)
+}
+
+/// Returns the reason why a set of an archive is no base: it has no fingerprints of pages.
+pub(crate) fn of_archive(position: u32, name: &str) -> String {
+    format!("set {position} of {name} belongs to an archive, and has no page map")
 }
 
 /// Finds the base of a differential set or of a log backup: in the first media set that has one.
@@ -95,7 +101,7 @@ pub(crate) fn find<'a>(
     let found = all.iter().find_map(|media| Some((*media, candidate(media, wanted, log)?)));
     let (media, found) = found.ok_or_else(|| match all.is_empty() {
         true => none("the media set is new".to_owned()),
-        false => none(format!("the media set has no full set of database {:?}", wanted.name)),
+        false => none(no_full_set(all, wanted)),
     })?;
     if log {
         refuse_broken(all, media, found)?;
@@ -103,6 +109,18 @@ pub(crate) fn find<'a>(
     match found.page_map {
         true => Ok((media, found)),
         false => Err(none(format!("set {} has no page map", found.position))),
+    }
+}
+
+/// Returns the reason why none of these media sets has a base of the database.
+fn no_full_set(all: &[&Media], wanted: Wanted<'_>) -> String {
+    let is_archived = |set: &&SetInfo| set.is_of_archive() && wanted.is_of(set);
+    let found = all.iter().find_map(|media| Some((media, media.sets().iter().find(is_archived)?)));
+    match found {
+        Some((media, set)) => {
+            of_archive(set.position, &media.names().into_iter().next().unwrap_or_default())
+        }
+        None => format!("the media set has no full set of database {:?}", wanted.name),
     }
 }
 

@@ -240,7 +240,7 @@ impl Media {
     #[must_use]
     pub fn base_for(&self, database_name: &str, file_id: &[u8; 16]) -> Option<&SetInfo> {
         let wanted = base::Wanted { name: database_name, database_id: file_id, path: None };
-        base::candidate(self, wanted, false).filter(|set| set.page_map)
+        base::candidate(self, wanted, false)
     }
 
     /// Adds a media set that sets of this one may stand on.

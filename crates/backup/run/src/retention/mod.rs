@@ -296,6 +296,7 @@ impl Candidates<'_> {
             is_base: set.source == SourceKind::Database
                 && set.kind != SetKind::Differential
                 && !set.copy_only,
+            in_archive: set.is_of_archive(),
             verified: reading == Some(&true),
             fault,
         }

@@ -58,8 +58,10 @@ pub(super) struct Point {
     pub(super) is_log: bool,
     /// True for a log backup.
     pub(super) is_log_backup: bool,
-    /// True if a differential set or a log backup may be made on it.
+    /// True if another set may stand on it: a differential set, a log backup or a log set.
     pub(super) is_base: bool,
+    /// True for a set of an archive: no log backup of other media stands on it.
+    pub(super) in_archive: bool,
     /// True if it was once read whole with its key, and never found damaged since.
     pub(super) verified: bool,
     /// The reason why it cannot be restored.
@@ -219,7 +221,8 @@ fn by_rules(
         keep(newest, Reason::Newest);
     }
     // The next log backup stands on the newest of these.
-    if let Some(log) = sets.iter().find(|point| point.is_base).filter(|it| it.is_log_backup) {
+    let base = sets.iter().find(|point| point.is_base && !point.in_archive);
+    if let Some(log) = base.filter(|it| it.is_log_backup) {
         keep(log, Reason::NewestLog);
     }
     if let Some(within_s) = rules.within_s {

@@ -15,6 +15,7 @@ fn point(number: u8, at_ms: i64) -> Point {
         is_log: false,
         is_log_backup: false,
         is_base: true,
+        in_archive: false,
         verified: false,
         fault: None,
     }
@@ -261,6 +262,8 @@ fn the_newest_log_backup_stays_with_its_chain() {
     assert_eq!(kept(&sets, &last), [0, 1, 2, 3]);
     sets.push(no_base(5, &[]));
     assert_eq!(kept(&sets, &last), [0, 1, 2, 4]);
+    let archived = Point { in_archive: true, ..at(4, &[]) };
+    assert_eq!(kept(&[&sets[..], &[archived]].concat(), &last), [0, 1, 2, 5]);
     sets.push(at(4, &[]));
     assert_eq!(kept(&sets, &last), [5]);
     // Each counts.
