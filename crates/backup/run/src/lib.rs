@@ -28,6 +28,7 @@ mod keys;
 pub mod labels;
 pub mod logged;
 mod media;
+mod moved;
 pub mod needed;
 #[cfg(feature = "object-stores")]
 mod object;

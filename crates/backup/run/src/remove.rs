@@ -1,6 +1,7 @@
 //! Removing a media set from one place.
 
 use std::path::Path;
+use std::{fs, io};
 
 use crate::place::Place;
 use crate::{RunError, file, stores};
@@ -62,4 +63,13 @@ pub(crate) fn remove(place: &Place, expected: &Expected) -> Result<(), RunError>
 /// Returns the place that was recorded under this name.
 pub(crate) fn place_of(recorded: &str) -> Place {
     Place::of(Path::new(recorded).as_os_str())
+}
+
+/// Returns true if a file was removed, rather than being out of reach: its directory has others. An
+/// unmounted disk leaves an empty directory, or none.
+pub(crate) fn was_removed(path: &Path) -> bool {
+    let is_absent = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
+    let others = path.parent().and_then(|directory| fs::read_dir(directory).ok());
+    fs::symlink_metadata(path).is_err_and(is_absent)
+        && others.is_some_and(|mut others| others.next().is_some())
 }

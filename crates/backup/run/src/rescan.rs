@@ -9,6 +9,7 @@ use tdekit_sqlite_convert::Watch;
 
 use crate::discover::Discovered;
 pub use crate::discover::Unreadable;
+use crate::moved::forget_left;
 use crate::place::{Opened, Place};
 use crate::{Catalog, CatalogSet, Finding, FindingReport, RunError};
 
@@ -23,6 +24,8 @@ pub struct Scanned {
     pub sets: usize,
     /// Number of sets that the history did not have.
     pub new: usize,
+    /// Places that media sets were moved from: the history does not have them any more.
+    pub left: Vec<String>,
     /// Faults of the media sets.
     pub findings: Vec<FindingReport>,
     /// Files that could not be read as media sets, with the reason.
@@ -31,8 +34,9 @@ pub struct Scanned {
 
 /// Records every set of the media sets in `dirs` and below them. Symbolic links below them are not
 /// followed. A file at the place of a media set that the history knows, and that is not one now,
-/// counts as unreadable. Log sets are counted and not recorded: an archive is its own list. `tell`
-/// receives the findings of each media set. `watch` can stop the search for files.
+/// counts as unreadable. A place that a media set was moved from is taken off. Log sets are counted
+/// and not recorded: an archive is its own list. `tell` receives the findings of each media set.
+/// `watch` can stop the search for files.
 ///
 /// # Errors
 /// As for `Catalog::record`; `Io` if one of `dirs` does not exist; `Interrupted`.
@@ -49,8 +53,10 @@ pub fn scan(
         note_ruined(&mut files, &dir, &catalog.media_places()?);
     }
     let mut found = Scanned { files: files.files, ..Scanned::default() };
-    for places in std::mem::take(&mut files.media).into_values() {
+    for (media_id, places) in std::mem::take(&mut files.media) {
         found.media_sets += 1;
+        let known = catalog.places_of(&hex::encode(media_id))?;
+        let mut now = Vec::new();
         for (_, Opened { media, devices }) in files.open(&places) {
             tell(media.findings());
             found.findings.extend(media.findings().iter().map(FindingReport::of));
@@ -62,7 +68,9 @@ pub fn scan(
                 let row = CatalogSet::of(set, &media.id(), &devices);
                 found.new += usize::from(catalog.record(&row)?);
             }
+            now.extend(devices);
         }
+        found.left.append(&mut forget_left(catalog, &media_id, &known, &now)?);
     }
     found.unreadable = files.unreadable;
     Ok(found)

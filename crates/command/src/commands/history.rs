@@ -113,6 +113,9 @@ fn scan(args: &HistoryArgs, global: &GlobalArgs) -> Result<(), CommandError> {
     for Unreadable { path, error } in &found.unreadable {
         output::warning(format_args!("{}: {error}", path.display()));
     }
+    for place in &found.left {
+        output::line(format_args!("{place}: moved from there"))?;
+    }
     output::line(format_args!(
         "{} set(s) in {} media set(s) ({} file(s)); {} new in {}",
         found.sets,

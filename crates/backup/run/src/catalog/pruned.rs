@@ -6,7 +6,7 @@ use rusqlite::{TransactionBehavior, params};
 
 use super::checks::ABSENT;
 use super::dates::is_date;
-use super::{Catalog, date_of_ms, failed};
+use super::{Catalog, CatalogDevice, date_of_ms, failed};
 use crate::RunError;
 
 /// True in SQL for a row of `backupset` whose media set was removed from all its known places.
@@ -135,6 +135,34 @@ impl Catalog {
     pub fn pruned_at(&self, place: &str) -> Result<Option<String>, RunError> {
         let sql = "SELECT max(prune_date) FROM prunedmedia WHERE physical_device_name = ?1";
         self.db.query_row(sql, [place], |row| row.get(0)).map_err(failed("read", &self.path))
+    }
+
+    /// Returns all known places of a media set.
+    pub(crate) fn places_of(&self, media_uuid: &str) -> Result<Vec<CatalogDevice>, RunError> {
+        let read = || {
+            let sql = "SELECT family_sequence_number, physical_device_name FROM backupmediafamily
+                 WHERE media_uuid = ?1";
+            let mut list = self.db.prepare(sql)?;
+            let rows = list.query_map([media_uuid], CatalogDevice::read)?;
+            rows.collect::<rusqlite::Result<_>>()
+        };
+        read().map_err(failed("read", &self.path))
+    }
+
+    /// Takes a place off that a media set was moved from.
+    pub(crate) fn forget_place(&mut self, media_uuid: &str, device: &str) -> Result<(), RunError> {
+        let path = self.path.clone();
+        let mut write = || {
+            let transaction = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            for table in ["backupmediafamily", "prunedmedia"] {
+                let sql = format!(
+                    "DELETE FROM {table} WHERE media_uuid = ?1 AND physical_device_name = ?2"
+                );
+                transaction.execute(&sql, [media_uuid, device])?;
+            }
+            transaction.commit()
+        };
+        write().map_err(failed("record what was moved in", &path))
     }
 
     /// Returns the places from which no media set was removed, with the media set's identifier.

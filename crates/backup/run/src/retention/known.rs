@@ -2,8 +2,6 @@
 //! known to be removed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-use std::{fs, io};
 
 use super::rules::{Point, SetId};
 use super::{Candidate, Fate, Pruned};
@@ -11,7 +9,7 @@ use crate::CatalogSet;
 use crate::catalog::PrunedPlaces;
 use crate::discover::{Discovered, Root};
 use crate::place::Place;
-use crate::remove::place_of;
+use crate::remove::{place_of, was_removed};
 
 /// What the history knows, beside what was read.
 pub(super) struct Known {
@@ -186,15 +184,6 @@ fn is_there(device: &str) -> bool {
         Place::File(path) => !was_removed(&path),
         Place::Object(_) | Place::Standard => true,
     }
-}
-
-/// Returns true if a file was removed, rather than being out of reach: its directory has others. An
-/// unmounted disk leaves an empty directory, or none.
-fn was_removed(path: &Path) -> bool {
-    let is_absent = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
-    let others = path.parent().and_then(|directory| fs::read_dir(directory).ok());
-    fs::symlink_metadata(path).is_err_and(is_absent)
-        && others.is_some_and(|mut others| others.next().is_some())
 }
 
 /// Returns true if the history knows a media set at a path that cannot be read, or below it.
