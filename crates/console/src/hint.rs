@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use tdekit_backup_run::{CATALOG_FILE_NAME, Notice, ObjectFault, RunError};
+use tdekit_backup_run::{Notice, ObjectFault, RunError};
 use tdekit_key_crypto::Kind;
 use tdekit_key_store::{NAMED_KEYS, StoreError, USES_FILE_NAME};
 use tdekit_sqlite_convert::{CutShort, DatabaseError};
@@ -23,6 +23,7 @@ const COPY_OF_NAMED_KEYS: &str = "put named-keys-NAMESPACE.json back from a copy
 const ONLY_FORGOTTEN: &str = "if none of them exists any more, --force drops it; a file that does \
      needs it, or a backup of it";
 const NEW_HISTORY: &str = "move history.db away; `tdekit history --scan DIRECTORY` makes it anew";
+const BUSY_HISTORY: &str = "another program writes history.db: try again when it is done";
 const STILL_NEEDED: &str = "wrap these files' keys by another certificate first; --force drops it \
      all the same, and then nothing opens them but a backup of the certificate";
 
@@ -319,15 +320,13 @@ pub(crate) fn run_hint(error: &RunError) -> Option<String> {
         RunError::CorruptSource { .. } => {
             "`tdekit doctor` names all faults; `tdekit backup --no-check` backs it up all the same"
         }
-        RunError::NotCompared { is_busy: true, .. } => {
-            "another program writes history.db: try again when it is done"
-        }
+        RunError::NotCompared { is_busy: true, .. } => BUSY_HISTORY,
         RunError::NotCompared { .. } => NEW_HISTORY,
-        RunError::Database { path, .. }
-            if path.ends_with(CATALOG_FILE_NAME) && error.kind() == Kind::Damaged =>
-        {
-            NEW_HISTORY
-        }
+        RunError::History(inner) => match error.kind() {
+            Kind::Busy => BUSY_HISTORY,
+            Kind::NotVerified => return run_hint(inner).or(Some(NEW_HISTORY.to_owned())),
+            _ => return None,
+        },
         RunError::ScanUnsound { .. } => "`tdekit verify` says of each what is wrong",
         RunError::NotVerified { .. } => {
             "--certificate-file or --pkcs12 names a key that is in no key store; \

@@ -483,6 +483,9 @@ pub enum RunError {
         /// The first problem that SQLite found.
         problem: String,
     },
+    /// An operation on the backup history failed.
+    #[error(transparent)]
+    History(Box<RunError>),
     /// The history cannot be read, and it alone shows that no set is lacking, or where the base of
     /// a set is.
     #[error("{media}: {finding}")]
@@ -649,8 +652,17 @@ impl At<'_> {
 impl RunError {
     /// Returns true if another program holds the lock of a database of SQLite.
     pub(crate) fn is_busy(&self) -> bool {
-        matches!(self, Self::Database { source, .. }
-            if source.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy))
+        let code = self.sqlite().and_then(rusqlite::Error::sqlite_error_code);
+        code == Some(rusqlite::ErrorCode::DatabaseBusy)
+    }
+
+    /// Returns SQLite's error, of the history too.
+    pub(crate) fn sqlite(&self) -> Option<&rusqlite::Error> {
+        match self {
+            Self::Database { source, .. } => Some(source),
+            Self::History(error) => error.sqlite(),
+            _ => None,
+        }
     }
 
     /// For `map_err`: a failed system call on a path.

@@ -28,12 +28,12 @@ fn a_history_that_cannot_be_read_is_the_error_of_what_needs_it() {
     fs::rename(&history, place.path("kept")).unwrap();
     fs::write(&history, "no history").unwrap();
     for kind in ["--differential", "--log"] {
-        let told = place.fails(4, ["backup", "app.db", kind, "--to", "new.bak"]);
+        let told = place.fails(6, ["backup", "app.db", kind, "--to", "new.bak"]);
         assert!(told.contains("history.db") && !told.contains("no base"), "{kind} {told}");
         assert!(told.contains("history --scan"), "{told}");
     }
     // Its base is not on the same media.
-    let told = place.fails(4, ["backup", "app.db", "--log", "--to", "log.bak"]);
+    let told = place.fails(6, ["backup", "app.db", "--log", "--to", "log.bak"]);
     assert!(told.contains("history.db") && !told.contains("no base"), "{told}");
     // The set may be whole: nothing is damaged.
     for more in [&["--position", "1", "--to", "r.db"][..], &[], &["--restore-test"]] {
@@ -59,6 +59,66 @@ fn a_history_that_cannot_be_read_is_the_error_of_what_needs_it() {
     fs::rename(place.path("kept"), history).unwrap();
     place.ok(["verify", "log.bak"]);
     place.ok(["backup", "app.db", "--differential", "--to", "new.bak"]);
+}
+
+/// One exit code for one cause, whichever command needs the history.
+#[test]
+fn the_exit_code_of_an_unreadable_history_is_the_same_everywhere() {
+    let place = with_database();
+    place.ok(["backup", "app.db", "--to", "full.bak"]);
+    change(&place);
+    place.ok(["backup", "app.db", "--log", "--to", "log.bak"]);
+    let history = place.home().join("history.db");
+    let whole = fs::read(&history).unwrap();
+    let needing: [&[&str]; 9] = [
+        &["history"],
+        &["history", "--scan", "."],
+        &["prune", ".", "--keep-last", "1"],
+        &["prune", ".", "--keep-last", "1", "--dry-run"],
+        &["backup", "app.db", "--log", "--to", "new.bak"],
+        &["verify", "full.bak"],
+        &["verify", "full.bak", "--restore-test"],
+        &["verify", "log.bak"],
+        &["restore", "log.bak", "--to", "r.db", "--position", "1"],
+    ];
+    let all = |code: i32, cause: &str| {
+        for words in needing {
+            let run = place.run(words);
+            assert_eq!(run.code, code, "{cause}: {words:?}: {run:?}");
+        }
+    };
+    let garbled = |from: usize| {
+        let mut bytes = whole.clone();
+        bytes.iter_mut().skip(from).for_each(|byte| *byte ^= 0x55);
+        bytes
+    };
+    for (cause, bytes) in
+        [("text", b"no history".to_vec()), ("head", garbled(0)), ("pages", garbled(4096))]
+    {
+        fs::write(&history, bytes).unwrap();
+        all(6, cause);
+    }
+    fs::write(&history, &whole).unwrap();
+    let db = rusqlite::Connection::open(&history).unwrap();
+    let version: u32 = db.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    db.pragma_update(None, "user_version", 99).unwrap();
+    all(6, "newer");
+    assert!(place.fails(6, ["history"]).contains("newer tdekit"));
+    db.pragma_update(None, "user_version", version).unwrap();
+    drop(db);
+    fs::remove_file(&history).unwrap();
+    fs::create_dir(&history).unwrap();
+    all(6, "directory");
+    fs::remove_dir(&history).unwrap();
+    fs::write(&history, &whole).unwrap();
+    // Each waits 5 s for the other program.
+    let db = rusqlite::Connection::open(&history).unwrap();
+    db.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    for words in [needing[0], needing[2], needing[5]] {
+        assert_eq!(place.run(words).code, 5, "{words:?}");
+    }
+    drop(db);
+    place.ok(["verify", "log.bak"]);
 }
 
 #[test]

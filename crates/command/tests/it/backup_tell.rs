@@ -255,7 +255,7 @@ fn a_history_that_cannot_be_written_is_a_warning() {
     fs::write(place.home().join("history.db"), vec![7; 4096]).unwrap();
     let run = place.ok(["backup", text(&path), "--to", text(&media)]);
     assert!(run.err.contains("warning: the backup history was not written"), "{run:?}");
-    place.fails(4, ["history"]);
+    place.fails(6, ["history"]);
     let run = place.run(["verify", text(&media)]);
     assert_eq!(run.err.matches("the backup history was not written").count(), 1, "{run:?}");
     let run = place.ok(["restore", text(&media), "--to", text(&dir.path("r.db"))]);

@@ -91,7 +91,7 @@ impl Catalog {
     /// Records a check, replacing an earlier one of its subject.
     ///
     /// # Errors
-    /// `Database`.
+    /// `History`.
     pub fn record_check(&mut self, check: &Check<'_>) -> Result<(), RunError> {
         let Check { kind, subject, findings, facts, user, at_ms } = *check;
         let date = date_of_ms(at_ms);
@@ -107,7 +107,7 @@ impl Catalog {
     /// Damage that is recorded stays so: only a reading shows that it ended.
     ///
     /// # Errors
-    /// `Database`.
+    /// `History`.
     pub fn record_absent(&mut self, set: &str, user: &str, at_ms: i64) -> Result<(), RunError> {
         let kind = CheckedKind::Backup.code();
         let sql = "INSERT INTO lastcheck VALUES(?1, ?2, ?3, 1, ?4, ?5)
@@ -124,7 +124,7 @@ impl Catalog {
     /// that `prune` removed from there.
     ///
     /// # Errors
-    /// `Database`.
+    /// `History`.
     pub fn sets_at(&self, places: &[String]) -> Result<Vec<String>, RunError> {
         let read = || {
             let sql = "SELECT DISTINCT backup_set_uuid FROM backupset
@@ -146,7 +146,7 @@ impl Catalog {
     /// Returns the last check of each subject of a kind, without those whose date cannot be read.
     ///
     /// # Errors
-    /// `Database`.
+    /// `History`.
     pub fn last_checks(&self, kind: CheckedKind) -> Result<BTreeMap<String, LastCheck>, RunError> {
         self.read_checks(kind).map_err(failed("read", &self.path))
     }
@@ -156,7 +156,7 @@ impl Catalog {
     /// except as damage.
     ///
     /// # Errors
-    /// `Database`.
+    /// `History`.
     pub fn newest_backups(&self) -> Result<BTreeMap<String, NewestBackup>, RunError> {
         self.read_newest().map_err(failed("read", &self.path))
     }
@@ -164,7 +164,7 @@ impl Catalog {
     /// Returns the places of all media sets.
     ///
     /// # Errors
-    /// `Database`.
+    /// `History`.
     pub fn media_places(&self) -> Result<BTreeSet<String>, RunError> {
         let read = || {
             let sql = "SELECT DISTINCT physical_device_name FROM backupmediafamily";

@@ -64,7 +64,7 @@ impl Catalog {
     /// Returns the rows whose date cannot be read: they count neither as a backup nor as a reading.
     ///
     /// # Errors
-    /// `Database`.
+    /// `History`.
     pub fn undated(&self) -> Result<Vec<Undated>, RunError> {
         self.read_undated().map_err(failed("read", &self.path))
     }

@@ -116,7 +116,7 @@ impl Catalog {
     /// owner only, if it does not exist.
     ///
     /// # Errors
-    /// `Io`, `Database`, `FutureVersion`.
+    /// `Io`, `History`.
     pub fn open(dir: &Path) -> Result<Self, RunError> {
         let path = dir.join(CATALOG_FILE_NAME);
         if !dir.is_dir() {
@@ -126,7 +126,7 @@ impl Catalog {
         let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         match made {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                refuse_foreign(&path).map_err(RunError::io("use", &path))?;
+                refuse_foreign(&path).map_err(unusable(&path))?;
             }
             Err(error) => return Err(RunError::io("create", &path)(error)),
             Ok(file) => give_to_owner_of_directory(&file, &path)
@@ -141,15 +141,15 @@ impl Catalog {
     /// are rolled back, and an older version is migrated, which requires a writable file.
     ///
     /// # Errors
-    /// `Io`, `Database`, `FutureVersion`.
+    /// `Io`, `History`.
     pub fn open_existing(dir: &Path) -> Result<Option<Self>, RunError> {
         let path = dir.join(CATALOG_FILE_NAME);
         if std::fs::symlink_metadata(&path).is_err() {
             return Ok(None);
         }
-        refuse_foreign(&path).map_err(RunError::io("use", &path))?;
+        refuse_foreign(&path).map_err(unusable(&path))?;
         let catalog = match Self::connect(path.clone(), OpenFlags::SQLITE_OPEN_READ_ONLY) {
-            Err(RunError::Database { source, .. }) if is_cut_short(&source) => {
+            Err(error) if error.sqlite().is_some_and(is_cut_short) => {
                 Self::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?
             }
             other => other?,
@@ -159,7 +159,7 @@ impl Catalog {
             (0, _) => Ok(None),
             (_, schema::VERSION) => Ok(Some(catalog)),
             (_, version) => match Self::open(dir) {
-                Err(RunError::Database { source, .. }) if is_read_only(&source) => {
+                Err(error) if error.sqlite().is_some_and(is_read_only) => {
                     schema::complete(&catalog.db, version)
                         .map_err(failed("read", &catalog.path))?;
                     Ok(Some(catalog))
@@ -179,7 +179,7 @@ impl Catalog {
     /// Returns true if it was new.
     ///
     /// # Errors
-    /// `Database`.
+    /// `History`.
     pub fn record(&mut self, set: &CatalogSet) -> Result<bool, RunError> {
         let path = self.path.clone();
         self.record_in_transaction(set).map_err(failed("record a set in", &path))
@@ -226,7 +226,7 @@ impl Catalog {
     /// [`CatalogSet::backup_set_uuid`]; the time is milliseconds since 1970.
     ///
     /// # Errors
-    /// `Database`.
+    /// `History`.
     pub fn record_use(
         &mut self,
         set_uuid: &str,
@@ -251,7 +251,7 @@ impl Catalog {
     /// Returns the restores of databases, in their order.
     ///
     /// # Errors
-    /// `Database`.
+    /// `History`.
     pub fn restores(&self) -> Result<Vec<CatalogRestore>, RunError> {
         let read = || {
             let mut list = self.db.prepare(
@@ -277,7 +277,7 @@ impl Catalog {
     /// history. The sets themselves stay. Returns their number.
     ///
     /// # Errors
-    /// `Database`.
+    /// `History`.
     pub fn forget(&mut self, database_name: &str) -> Result<usize, RunError> {
         self.remove(database_name).map_err(failed("change", &self.path))
     }
@@ -304,7 +304,7 @@ impl Catalog {
     /// Returns the sets, by their start time; first those whose start time cannot be read.
     ///
     /// # Errors
-    /// `Database`.
+    /// `History`.
     pub fn sets(&self, filter: &CatalogFilter) -> Result<Vec<CatalogSet>, RunError> {
         self.read_sets(filter).map_err(failed("read", &self.path))
     }
@@ -313,7 +313,7 @@ impl Catalog {
     /// those by `database` as given: a path or a name.
     ///
     /// # Errors
-    /// `Database`.
+    /// `History`.
     pub fn sets_of(&self, database: &Path) -> Result<Vec<CatalogSet>, RunError> {
         let resolved = fs::canonicalize(database).or_else(|_| std::path::absolute(database));
         for name in [resolved.ok().as_deref(), Some(database)].into_iter().flatten() {
@@ -330,7 +330,7 @@ impl Catalog {
     /// newer than all of these: finished later, or recorded later.
     ///
     /// # Errors
-    /// `Database`.
+    /// `History`.
     pub fn newer_than(
         &self,
         media_id: &[u8; 16],
@@ -409,7 +409,7 @@ impl Catalog {
         let flags = flags | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let failed = || failed("open", &path);
         // SQLite would wait for the writer of a pipe.
-        open_ordinary(&path).map_err(RunError::io("use", &path))?;
+        open_ordinary(&path).map_err(unusable(&path))?;
         // Plain, whatever the environment requires for new databases: it has only what the headers
         // of the media reveal to anyone.
         let uri = format!("{}?tdekit=plain", file_uri(&path));
@@ -420,7 +420,8 @@ impl Catalog {
         match (application, version) {
             (NEW, 0) | (APPLICATION_ID, 1..=schema::VERSION) => Ok(catalog),
             (APPLICATION_ID, version) if version > schema::VERSION => {
-                Err(RunError::FutureVersion { media: path.display().to_string(), version })
+                let media = path.display().to_string();
+                Err(RunError::History(Box::new(RunError::FutureVersion { media, version })))
             }
             _ => Err(failed()(rusqlite::Error::SqliteFailure(
                 rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_NOTADB),
@@ -480,7 +481,13 @@ fn is_cut_short(error: &rusqlite::Error) -> bool {
 /// For `map_err`: SQLite refused an operation on the catalog.
 fn failed(action: &'static str, path: &Path) -> impl FnOnce(rusqlite::Error) -> RunError + use<> {
     let path = path.to_path_buf();
-    move |source| RunError::Database { action, path, source }
+    move |source| RunError::History(Box::new(RunError::Database { action, path, source }))
+}
+
+/// For `map_err`: what is there is not a file that can be used.
+fn unusable(path: &Path) -> impl FnOnce(io::Error) -> RunError + use<> {
+    let path = path.to_path_buf();
+    move |source| RunError::History(Box::new(RunError::Io { action: "use", path, source }))
 }
 
 #[cfg(test)]

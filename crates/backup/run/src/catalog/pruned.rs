@@ -131,7 +131,7 @@ impl Catalog {
     /// none was removed there.
     ///
     /// # Errors
-    /// `Database`.
+    /// `History`.
     pub fn pruned_at(&self, place: &str) -> Result<Option<String>, RunError> {
         let sql = "SELECT max(prune_date) FROM prunedmedia WHERE physical_device_name = ?1";
         self.db.query_row(sql, [place], |row| row.get(0)).map_err(failed("read", &self.path))

@@ -68,7 +68,9 @@ impl RunError {
             | Self::NoStoreYet { .. }
             | Self::NoStoreHere { .. }
             | Self::NotSigned { .. } => Kind::Key,
+            Self::NotCompared { is_busy: true, .. } => Kind::Busy,
             Self::NotVerified { .. } | Self::NotCompared { .. } => Kind::NotVerified,
+            Self::History(error) => history_kind(error),
             Self::ScanUnsound { .. } | Self::CorruptSource { .. } | Self::KeptUnsound { .. } => {
                 Kind::Damaged
             }
@@ -103,6 +105,17 @@ impl RunError {
                 | Self::WrongKey { .. }
                 | Self::WrongSignature { .. }
         )
+    }
+}
+
+/// A history that cannot be read is of one kind, whatever the reason, unless another program writes
+/// it. One that can be read, and not written, has the kind of the failure.
+fn history_kind(error: &RunError) -> Kind {
+    let RunError::Database { action, source, .. } = error else { return Kind::NotVerified };
+    match (database_kind(source), *action) {
+        (Kind::Busy, _) => Kind::Busy,
+        (Kind::Damaged, _) | (_, "open" | "read") => Kind::NotVerified,
+        (kind, _) => kind,
     }
 }
 
