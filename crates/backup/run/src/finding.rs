@@ -10,6 +10,9 @@ const NOT_COMPARED: &str = "history_not_read";
 /// As [`NOT_COMPARED`]: another program writes the history.
 const IN_USE: &str = "history_in_use";
 
+/// The history knows a signature that is not there.
+const SIGNATURE_GONE: &str = "signature_gone";
+
 /// A finding of a reader.
 #[derive(Debug, Clone, Serialize)]
 pub struct FindingReport {
@@ -93,6 +96,15 @@ impl FindingReport {
         Self { kind: "newer_in_history", message }
     }
 
+    /// Describes a set that has lost its signature.
+    fn unsigned(set: &CatalogSet) -> Self {
+        let message = format!(
+            "the backup history knows a signature on set {} of {}, and it is not here",
+            set.position, set.database_name
+        );
+        Self { kind: SIGNATURE_GONE, message }
+    }
+
     /// Returns all findings of a media set: of its files, and of the comparison with the history.
     #[must_use]
     pub fn all(operator: &dyn Operator, media: &Media) -> Vec<Self> {
@@ -101,6 +113,9 @@ impl FindingReport {
             Ok(newer) => findings.extend(newer.iter().map(Self::newer)),
             Err(error) => findings.push(Self::not_compared(&error)),
         }
+        // Of a history that cannot be read, that is said once.
+        let unsigned = history::unsigned_here(operator, media).unwrap_or_default();
+        findings.extend(unsigned.iter().map(Self::unsigned));
         findings
     }
 
@@ -120,10 +135,11 @@ impl FindingReport {
     }
 
     /// Returns true if the sets that are there may be whole all the same: it concerns what comes
-    /// behind them, or no set.
+    /// behind them, no set, or one set's signature.
     #[must_use]
     pub fn spares_sets(&self) -> bool {
-        self.kind == "unfinished_tail" || self.is_newer() || self.is_not_compared()
+        let of_one = [SIGNATURE_GONE, "unfinished_tail"].contains(&self.kind);
+        of_one || self.is_newer() || self.is_not_compared()
     }
 
     /// Returns true if it says that another program writes the history.

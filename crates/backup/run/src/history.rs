@@ -1,5 +1,6 @@
 //! Writing to the backup history. It is only informative: a failure to write is a warning.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use tdekit_key_store::thumbprint;
@@ -42,6 +43,26 @@ pub fn newer(operator: &dyn Operator, media: &Media) -> Result<Vec<CatalogSet>, 
         Some(catalog) => catalog.newer_than(&media.id(), media.sets()),
         None => Ok(Vec::new()),
     }
+}
+
+/// Returns the sets of `media` that the history knows as signed, and that have no signature here:
+/// its record was cut off, or cannot be read. Without a history there are none.
+///
+/// # Errors
+/// As `Catalog::open_existing`.
+pub fn unsigned_here(operator: &dyn Operator, media: &Media) -> Result<Vec<CatalogSet>, RunError> {
+    let unsigned: BTreeSet<String> = media
+        .sets()
+        .iter()
+        .filter(|set| set.signatures.is_empty() && set.log.is_none())
+        .map(|set| hex::encode(set.set_id))
+        .collect();
+    let Ok(dir) = operator.access().dir() else { return Ok(Vec::new()) };
+    let catalog = if unsigned.is_empty() { None } else { Catalog::open_existing(&dir)? };
+    let Some(catalog) = catalog else { return Ok(Vec::new()) };
+    let mut known = catalog.sets(&CatalogFilter::default())?;
+    known.retain(|set| set.is_signed && unsigned.contains(&set.backup_set_uuid));
+    Ok(known)
 }
 
 /// Returns what the history knows of other copies of this media set that went on from another

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::history::{warn, with_catalog};
+use crate::history::{unsigned_here, warn, with_catalog};
 use crate::labels::{now_ms, user};
 use crate::media::Loss;
 use crate::needed::fault_of;
@@ -105,13 +105,19 @@ pub fn record_unopened(operator: &dyn Operator, places: &[Place]) {
 
 /// Records that the media at `places` are damaged: for each set that the history knows there,
 /// except those of `others`. Where all that is wrong is an unfinished tail, the sets before it are
-/// not, as far as no reader found them damaged.
+/// not, as far as no reader found them damaged, and none has lost its signature.
 pub fn record_damage(operator: &dyn Operator, places: &[Place], media: &Media, others: &[String]) {
     let is_tail = |finding: &Finding| matches!(finding, Finding::UnfinishedTail { .. });
     let mut others = others.to_vec();
     if media.findings().iter().all(is_tail) {
         let damaged = media.damaged();
-        let sound = |set: &&SetInfo| set.damage.is_none() && !damaged.contains(&set.set_id);
+        let unsigned = unsigned_here(operator, media).unwrap_or_default();
+        let unsigned: BTreeSet<_> = unsigned.into_iter().map(|set| set.backup_set_uuid).collect();
+        let sound = |set: &&SetInfo| {
+            set.damage.is_none()
+                && !damaged.contains(&set.set_id)
+                && !unsigned.contains(&hex::encode(set.set_id))
+        };
         others.extend(media.sets().iter().filter(sound).map(|set| hex::encode(set.set_id)));
     }
     record_at(operator, places, (Found::Damaged, &others));

@@ -265,8 +265,13 @@ fn record_judged(
             |each: &SetInfo| own(&each.set_id) || of(&each.set_id).is_some_and(|it| it.lacks_base);
         media.lacks_base(set) && media.with_base(set).all(only)
     };
+    let unsigned = history::unsigned_here(global, media).unwrap_or_default();
+    let is_signed = |set: &SetInfo| {
+        let id = hex::encode(set.set_id);
+        signed && unsigned.iter().all(|unsigned| unsigned.backup_set_uuid != id)
+    };
     let whole: Vec<&SetInfo> =
-        chosen.iter().copied().filter(|set| signed && is_whole(set)).collect();
+        chosen.iter().copied().filter(|set| is_signed(set) && is_whole(set)).collect();
     history::record_verified(global, &whole);
     let lacking = chosen.iter().filter(|set| lacks(set));
     let lacking: Vec<String> = lacking.map(|set| hex::encode(set.set_id)).collect();

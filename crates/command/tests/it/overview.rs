@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::common::{Place, Run};
 use crate::databases::{fill, unreadable_below};
+use crate::media::records;
 
 /// A place with a store, a certificate that is in a backup, and a directory of databases:
 /// encrypted, backed up and verified (`shop`), only encrypted (`hr`), plain with a plain backup
@@ -351,7 +352,11 @@ fn every_end_of_a_verification_that_finds_damage_is_kept() {
     };
     // In the newest set: of a set before an unfinished tail nothing is damaged.
     let cut = whole.len() * 3 / 4;
+    let signature = records(&whole).last().unwrap().start;
     for (case, bytes, finding) in [
+        // The history knows that it was signed.
+        ("the end of its signature", whole[..whole.len() - 100].to_vec(), "verify-failed"),
+        ("its signature", whole[..signature].to_vec(), "verify-failed"),
         ("its end is cut off", whole[..cut].to_vec(), "verify-failed"),
         // No media set is there then.
         ("its magic", flipped(3), "verify-absent"),
