@@ -169,7 +169,7 @@ fn verify(
         let wrong = |signature: &Signature| signature.valid != Some(true);
         let signatures: Vec<_> =
             report.signatures.iter().map(|it| Signature::checked(it, store.as_ref())).collect();
-        let lacks_base = matches!(report.base, Some(NoBaseHere::Lost(_)));
+        let lacks_base = matches!(report.base, Some(NoBaseHere::Lost { .. }));
         if !report.damages.is_empty() || lacks_base || signatures.iter().any(wrong) {
             damaged += 1;
         } else if report.opened && report.base.is_none() {

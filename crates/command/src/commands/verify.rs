@@ -111,10 +111,18 @@ struct VerifiedSet {
     /// True if all that is wrong with it is that its base is not at hand.
     #[serde(skip)]
     lacks_base: bool,
+    /// `missing` or `unreadable`: the fault of its base, which is not one of the set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base: Option<&'static str>,
     /// Blocks that are damaged in one mirror and whole in another.
     healed_blocks: u64,
     signatures: Vec<Signature>,
 }
+
+/// The base of a set is not there.
+const MISSING: &str = "missing";
+/// The base of a set is there.
+const UNREADABLE: &str = "unreadable";
 
 impl VerifiedSet {
     /// Reports an existing set of which nothing else is known.
@@ -131,6 +139,7 @@ impl VerifiedSet {
             not_verified: None,
             is_busy: false,
             lacks_base: false,
+            base: None,
             healed_blocks: 0,
             signatures: Vec::new(),
         }
@@ -374,12 +383,14 @@ impl VerifyArgs {
             signatures.iter().map(|each| Signature::checked(each, store)).collect();
         let signed = signatures.iter().all(|signature| signature.valid == Some(true));
         let sound = damages.is_empty() && signed;
-        let (mut not_verified, mut is_busy, mut lacks_base) = (None, false, false);
+        let (mut not_verified, mut is_busy) = (None, false);
+        let (mut lacks_base, mut no_base) = (false, None);
         match base {
             None => {}
-            Some(NoBaseHere::Lost(reason)) => {
+            Some(NoBaseHere::Lost { reason, is_missing }) => {
                 damages.push(reason);
                 lacks_base = sound;
+                no_base = Some(if is_missing { MISSING } else { UNREADABLE });
             }
             Some(NoBaseHere::NotSearched { reason, is_busy: busy }) => {
                 (not_verified, is_busy) = (Some(reason), busy);
@@ -397,6 +408,7 @@ impl VerifyArgs {
             not_verified,
             is_busy,
             lacks_base,
+            base: no_base,
             healed_blocks,
             signatures,
         })
@@ -469,10 +481,12 @@ fn print(set: &SetInfo, verified: &VerifiedSet) -> Result<(), CommandError> {
         (true, false) => "structure and checksums read",
     };
     let is_verified = verified.opened && verified.not_verified.is_none();
-    let found = match (verified.damages.is_empty(), is_verified) {
-        (false, _) => "DAMAGED",
-        (true, true) => "whole",
-        (true, false) => "not verified",
+    let found = match (is_damaged, verified.base) {
+        (true, _) => "DAMAGED",
+        (false, Some(UNREADABLE)) => "ITS BASE CANNOT BE READ",
+        (false, Some(_)) => "ITS BASE IS MISSING",
+        (false, None) if is_verified => "whole",
+        (false, None) => "not verified",
     };
     output::line(format_args!(
         "Set {}{} ({} of {}, {}): {found}; {} blocks, {}, {depth}",

@@ -234,6 +234,39 @@ fn what_is_not_there_is_absent_and_not_damaged() {
     place.fails(1, ["backup", "app.db", "--differential", "--to", "next.bak"]);
 }
 
+/// The set itself is whole: the fault is its base's.
+#[test]
+fn a_set_whose_base_is_gone_or_unreadable_is_not_called_damaged() {
+    let place = with_database();
+    place.ok(["backup", "app.db", "--to", "full.bak"]);
+    change(&place);
+    place.ok(["backup", "app.db", "--differential", "--to", "own.bak"]);
+    let whole = fs::read(place.path("full.bak")).unwrap();
+    for (header, base, words) in
+        [(true, "unreadable", "ITS BASE CANNOT BE READ"), (false, "missing", "ITS BASE IS MISSING")]
+    {
+        match header {
+            true => {
+                let mut bytes = whole.clone();
+                bytes[300] ^= 1;
+                fs::write(place.path("full.bak"), bytes).unwrap();
+            }
+            false => fs::remove_file(place.path("full.bak")).unwrap(),
+        }
+        let run = place.run(["verify", "own.bak"]);
+        assert_eq!(run.code, 4, "{run:?}");
+        assert!(run.out.contains(words) && !run.out.contains("DAMAGED"), "{run:?}");
+        let run = place.run(["verify", "own.bak", "--json"]);
+        let found: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+        let set = &found["sets"][0];
+        assert_eq!((&set["base"], &set["ok"]), (&base.into(), &false.into()), "{found}");
+        assert_eq!(found["verdict"], "damaged", "{found}");
+    }
+    fs::write(place.path("full.bak"), whole).unwrap();
+    let found = place.json(["verify", "own.bak", "--json"]);
+    assert!(found["sets"].as_array().unwrap().iter().all(|set| set["base"].is_null()), "{found}");
+}
+
 /// It says nothing of a base, neither that it is whole nor that it is damaged.
 #[test]
 fn a_base_is_read_where_the_history_does_not_know_of_it() {

@@ -213,7 +213,7 @@ pub(crate) fn verify(
         });
         let report = checked.map_err(|failure| fault::of_run(&failure))?;
         let base = report.base.map(|base| match base {
-            NoBaseHere::Lost(reason) | NoBaseHere::NotSearched { reason, .. } => reason,
+            NoBaseHere::Lost { reason, .. } | NoBaseHere::NotSearched { reason, .. } => reason,
         });
         if let Some(damage) = report.damages.into_iter().next().or(base) {
             return Err(ServerError::DamagedSet { damage }.into());

@@ -91,7 +91,12 @@ pub struct VerifyReport {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoBaseHere {
     /// It is not there, or cannot be read.
-    Lost(String),
+    Lost {
+        /// The reason in words.
+        reason: String,
+        /// True if it is not there, as far as is known.
+        is_missing: bool,
+    },
     /// The history, which knows where it is, cannot be read.
     NotSearched {
         /// The reason in words.
@@ -287,6 +292,15 @@ impl Media {
         first.is_some_and(|first| first.base.is_some() && first.log.is_none())
     }
 
+    /// Returns true if nothing shows that the base which a set lacks is there and cannot be read.
+    fn is_base_missing(&self, set: &SetInfo) -> bool {
+        let lacks = self.with_base(set).next().and_then(|first| first.base);
+        match lacks.and_then(|base| self.lost_base(base)) {
+            Some(lost) => lost.why == Loss::Absent,
+            None => !self.media_of(set).findings().iter().any(Finding::hides_set),
+        }
+    }
+
     pub(crate) fn take_others(&mut self) -> Vec<Self> {
         std::mem::take(&mut self.others)
     }
@@ -375,7 +389,8 @@ impl Media {
                 report.base = Some(NoBaseHere::NotSearched { reason, is_busy });
             }
             Err(error) if self.lacks_base(info) => {
-                report.base = Some(NoBaseHere::Lost(error.to_string()));
+                let is_missing = self.is_base_missing(info);
+                report.base = Some(NoBaseHere::Lost { reason: error.to_string(), is_missing });
             }
             Err(error) => report.damages.push(error.to_string()),
         }
