@@ -3,12 +3,16 @@
 
 use std::collections::BTreeSet;
 
-use crate::history::{unsigned_here, warn, with_catalog};
+use tdekit_key_crypto::Kind;
+
+use crate::archive::{ArchiveError, is_object_name};
+use crate::elsewhere::open_chain;
+use crate::history::{self, unsigned_here, warn, with_catalog};
 use crate::labels::{now_ms, user};
 use crate::media::Loss;
 use crate::needed::fault_of;
 use crate::operator::Operator;
-use crate::place::{Place, is_missing, open};
+use crate::place::{Opened, Place, is_missing, open};
 use crate::{Catalog, Check, CheckedKind, Finding, Media, RunError, SetInfo};
 
 /// Result of reading a set.
@@ -121,6 +125,65 @@ pub fn record_damage(operator: &dyn Operator, places: &[Place], media: &Media, o
         others.extend(media.sets().iter().filter(sound).map(|set| hex::encode(set.set_id)));
     }
     record_at(operator, places, (Found::Damaged, &others));
+}
+
+/// Records what a restore of media at `places` showed: damage, and that what the set stands on was
+/// read whole. `set` is the set, once it was chosen; `failure` the kind of the error that ended it.
+pub fn record_restore(
+    operator: &dyn Operator,
+    (places, media): (&[Place], &Media),
+    set: Option<&SetInfo>,
+    failure: Option<Kind>,
+) {
+    match (failure, set) {
+        (None, Some(set)) => record_restored(operator, media, set),
+        (Some(Kind::Damaged), Some(set)) => {
+            record_unrestored(operator, media, set);
+        }
+        (Some(Kind::Damaged), None) => {
+            record_damage(operator, places, media, &[]);
+            record_met(operator, media);
+        }
+        _ => {}
+    }
+}
+
+/// Opens media sets as [`open_chain`], and records damage that prevents it.
+///
+/// # Errors
+/// As there; `Pruned` if that is why they are missing.
+pub fn open_recorded(operator: &dyn Operator, places: &[Place]) -> Result<Opened, RunError> {
+    open_chain(operator, places).map_err(|error| {
+        if error.kind() == Kind::Damaged {
+            record_unopened(operator, places);
+        }
+        history::explain(operator, places, error)
+    })
+}
+
+/// Records that a restore from an archive failed by damage of the object that the error names.
+pub fn record_object(operator: &dyn Operator, error: &RunError) {
+    let object = match error {
+        RunError::Damaged { media, .. }
+        | RunError::Tampered { media, .. }
+        | RunError::ShortRead { media, .. } => media,
+        RunError::Archive(
+            ArchiveError::Misplaced { object, .. }
+            | ArchiveError::MissingObject { object }
+            | ArchiveError::WrongSignature { object },
+        ) => object,
+        _ => return,
+    };
+    let place = Place::of(object.as_ref());
+    match open(std::slice::from_ref(&place)) {
+        Ok(opened) if is_object_name(object) => {
+            let sets = opened.media.sets().iter();
+            let sets = sets.map(|set| (hex::encode(set.set_id), Found::Damaged));
+            write(operator, &sets.collect::<Vec<_>>());
+            record_at(operator, std::slice::from_ref(&place), (Found::Damaged, &[]));
+        }
+        _ => record_unopened(operator, std::slice::from_ref(&place)),
+    }
 }
 
 /// Records that sets were read, and that what they stand on was not there.

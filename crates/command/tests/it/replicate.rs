@@ -556,6 +556,31 @@ fn prune_keeps_the_good_chain_behind_a_damaged_one() {
     assert!(!pair.object(1).exists() && pair.object(2).exists());
 }
 
+/// As a restore of a media set does.
+#[test]
+fn damage_that_a_restore_meets_is_in_the_history() {
+    let pair = Pair::new(false);
+    pair.add(1);
+    pair.ship();
+    let state = || {
+        let run = place().run(["overview", text(&pair.db), "--json"]);
+        let found: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+        found["databases"][0]["verify_ok"].as_bool()
+    };
+    assert_eq!(state(), None);
+    let whole = fs::read(pair.object(1)).unwrap();
+    for at in [40, 300, whole.len() / 2] {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        fs::write(pair.object(1), bytes).unwrap();
+        assert_eq!(pair.try_restore("latest").0.code, 4, "{at}");
+        assert_eq!(state(), Some(false), "{at}");
+        fs::write(pair.object(1), &whole).unwrap();
+        pair.restored("latest");
+        assert_eq!(state(), Some(true), "{at}");
+    }
+}
+
 /// A state before the time that was asked for is not given for it.
 #[test]
 fn a_time_whose_objects_are_gone_is_refused() {

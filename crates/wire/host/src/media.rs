@@ -1,10 +1,11 @@
 //! Answers to `RESTORE HEADERONLY`, `FILELISTONLY`, `LABELONLY` and `VERIFYONLY`.
 
 use tdekit_backup_run::FindingReport;
-use tdekit_backup_run::history;
 use tdekit_backup_run::{
     CatalogUse, Compression, Media, NoBaseHere, SetInfo, SetKind, UnwrapSecret,
 };
+use tdekit_backup_run::{history, readings};
+use tdekit_key_crypto::Kind;
 use tdekit_wire_tds::messages::{ServerError, Told};
 use tdekit_wire_tds::{SqlType, Value};
 use tdekit_wire_tsql::{Error, Progress, Restore, Rows};
@@ -199,8 +200,11 @@ pub(crate) fn verify(
     wanted: &Restore,
     out: &mut Progress<'_>,
 ) -> Result<(), Error> {
-    let (_, opened) = media((databases, keys), wanted)?;
+    let (places, opened) = media((databases, keys), wanted)?;
     let set = set_of(&opened.media, wanted)?;
+    let record = |set: &SetInfo, failure| {
+        readings::record_restore(keys.operator(), (&places, &opened.media), Some(set), failure);
+    };
     let sets: Vec<_> = opened.media.with_base(set).collect();
     let unlocked = match sets.iter().any(|set| set.algorithm.is_some()) {
         true => Some(keys.open().map_err(|failure| fault::of_store(&failure))?),
@@ -211,11 +215,15 @@ pub(crate) fn verify(
             let keys = unlocked.as_deref().map(|keys| keys as &dyn UnwrapSecret);
             opened.media.verify_set(each, keys, run)
         });
-        let report = checked.map_err(|failure| fault::of_run(&failure))?;
+        let report = checked.map_err(|failure| {
+            record(each, Some(failure.kind()));
+            fault::of_run(&failure)
+        })?;
         let base = report.base.map(|base| match base {
             NoBaseHere::Lost { reason, .. } | NoBaseHere::NotSearched { reason, .. } => reason,
         });
         if let Some(damage) = report.damages.into_iter().next().or(base) {
+            record(each, Some(Kind::Damaged));
             return Err(ServerError::DamagedSet { damage }.into());
         }
         if let Some(problem) = report.signatures.iter().find_map(|signature| signature.problem) {
@@ -230,6 +238,7 @@ pub(crate) fn verify(
     }
     let done = CatalogUse::Verified;
     history::record_use(keys.operator(), &opened.media, set.position, done, None);
+    record(set, None);
     out.tell(Told::Valid { position: set.position }.message());
     Ok(())
 }

@@ -13,11 +13,12 @@ use tdekit_backup_run::database::ownership::Ownership;
 use tdekit_backup_run::database::publish::{Over, destination};
 use tdekit_backup_run::database::sink::{DatabaseSink, Wanted};
 use tdekit_backup_run::downgrade::{self, Consent};
-use tdekit_backup_run::elsewhere::{attach_set, open_chain};
+use tdekit_backup_run::elsewhere::attach_set;
 use tdekit_backup_run::history;
 use tdekit_backup_run::inherit::certificates_for;
 use tdekit_backup_run::logged::key_of;
 use tdekit_backup_run::place::{Opened, Place};
+use tdekit_backup_run::readings;
 use tdekit_backup_run::signature::{is_our_own, refuse_wrong, require_signed};
 use tdekit_backup_run::{
     CatalogUse, Chain, Media, RunError, SetInfo, SetKind, SourceKind, UnwrapSecret, date_of_ms,
@@ -49,13 +50,13 @@ pub(crate) fn media(
 
 /// Opens the media at these places.
 pub(crate) fn opened(keys: &Keys, places: &[Place]) -> Result<Opened, Error> {
-    open_chain(keys.operator(), places).map_err(|failure| fault::of_run(&failure))
+    readings::open_recorded(keys.operator(), places).map_err(|failure| fault::of_run(&failure))
 }
 
 /// Returns the set that a statement names: the first one, as in SQL Server, unless FILE is given.
 pub(crate) fn set_of<'a>(media: &'a Media, wanted: &Restore) -> Result<&'a SetInfo, Error> {
     let asked = wanted.position.as_deref().unwrap_or("1").trim();
-    let position = asked.parse::<u32>().ok().filter(|position| *position > 0);
+    let position = position_of(wanted);
     let none = || {
         let device = media.names().join(", ");
         Error::from(ServerError::NoSetOn { position: asked.to_owned(), device })
@@ -64,6 +65,11 @@ pub(crate) fn set_of<'a>(media: &'a Media, wanted: &Restore) -> Result<&'a SetIn
         RunError::NoSet { .. } => none(),
         failure => fault::of_run(&failure),
     })
+}
+
+fn position_of(wanted: &Restore) -> Option<u32> {
+    let asked = wanted.position.as_deref().unwrap_or("1").trim();
+    asked.parse().ok().filter(|position| *position > 0)
 }
 
 /// Restores a database into the served directory, from a full set, a differential one, or a log
@@ -83,7 +89,11 @@ pub(crate) fn run(
     if let (RestoreKind::Log, Some(Restoring::At(to))) = (&wanted.kind, &noted.restoring) {
         attach_set(keys.operator(), &mut opened.media, to.set_id);
     }
-    let set = set_of(&opened.media, wanted)?;
+    let set = set_of(&opened.media, wanted).inspect_err(|_| {
+        let failure = position_of(wanted).and_then(|it| opened.media.set(Some(it)).err());
+        let failure = failure.map(|failure| failure.kind());
+        readings::record_restore(keys.operator(), (&places, &opened.media), None, failure);
+    })?;
     if set.source == SourceKind::Stream {
         return Err(fault::own("The backup set holds a stream of bytes and no database."));
     }
@@ -291,6 +301,9 @@ impl Work<'_> {
         let made = steer(wanted.stats_percent, out, |run| {
             self.run((path, replace), &CancelledBy(cancel), run)
         });
+        let (operator, failure) = (self.keys.operator(), made.as_ref().err().map(RunError::kind));
+        let media = (self.places, self.media);
+        readings::record_restore(operator, media, Some(self.set), failure);
         let done = match made {
             Ok(done) => done,
             Err(failure) => {

@@ -5,12 +5,22 @@ use tdekit_backup_run::place::{Place, open};
 use tdekit_backup_run::{UnwrapSecret, date_of_ms};
 use tdekit_console::{GlobalArgs, output};
 
+use super::readings::record_archive;
 use super::{Passed, RestoreArgs, Work, warn_expired};
 use crate::backup::progress::{Reporter, run as steer};
 use crate::error::CommandError;
 
 /// Restores from an archive, and returns the point. Of what is asked for, everything must be whole.
+/// Damage is recorded.
 pub(super) fn restore(
+    args: &RestoreArgs,
+    global: &GlobalArgs,
+    place: &ArchivePlace,
+) -> Result<Point, CommandError> {
+    record_archive(global, restore_point(args, global, place))
+}
+
+fn restore_point(
     args: &RestoreArgs,
     global: &GlobalArgs,
     place: &ArchivePlace,

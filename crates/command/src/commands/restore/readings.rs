@@ -1,13 +1,9 @@
 //! What a restore shows of the sets that it read, for the history.
 
-use tdekit_backup_run::elsewhere::open_chain;
+use tdekit_backup_run::SetInfo;
 use tdekit_backup_run::place::{Opened, Place};
-use tdekit_backup_run::readings::{
-    record_damage, record_met, record_restored, record_unopened, record_unrestored,
-};
-use tdekit_backup_run::{SetInfo, history};
-use tdekit_console::{Failure, GlobalArgs};
-use tdekit_key_crypto::Kind;
+use tdekit_backup_run::readings::{open_recorded, record_object, record_restore};
+use tdekit_console::{ConsoleError, Failure, GlobalArgs};
 
 use crate::error::CommandError;
 
@@ -18,28 +14,21 @@ pub(super) fn restore(
     places: &[Place],
     work: impl for<'a> FnOnce(&'a Opened, &mut Option<&'a SetInfo>) -> Result<(), CommandError>,
 ) -> Result<(), CommandError> {
-    let opened = match open_chain(global, places) {
-        Ok(opened) => opened,
-        Err(error) => {
-            if error.kind() == Kind::Damaged {
-                record_unopened(global, places);
-            }
-            return Err(history::explain(global, places, error).into());
-        }
-    };
+    let opened = open_recorded(global, places)?;
     let mut asked = None;
     let ended = work(&opened, &mut asked);
-    let media = &opened.media;
-    match (&ended, asked) {
-        (Ok(()), Some(set)) => record_restored(global, media, set),
-        (Err(error), Some(set)) if error.kind() == Kind::Damaged => {
-            record_unrestored(global, media, set);
-        }
-        (Err(error), None) if error.kind() == Kind::Damaged => {
-            record_damage(global, places, media, &[]);
-            record_met(global, media);
-        }
-        _ => {}
+    let failure = ended.as_ref().err().map(Failure::kind);
+    record_restore(global, (places, &opened.media), asked, failure);
+    ended
+}
+
+/// Records the damage by which a restore from an archive ended.
+pub(super) fn record_archive<T>(
+    global: &GlobalArgs,
+    ended: Result<T, CommandError>,
+) -> Result<T, CommandError> {
+    if let Err(CommandError::Console(ConsoleError::Run(error))) = &ended {
+        record_object(global, error);
     }
     ended
 }

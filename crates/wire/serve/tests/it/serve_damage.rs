@@ -44,6 +44,38 @@ fn damaged_media_are_refused_by_number() {
     assert_eq!(error(&verify(2)), Some(3241));
 }
 
+/// As `tdekit restore` does: `overview` and `prune` judge by it.
+#[test]
+fn damage_that_a_statement_meets_is_in_the_history() {
+    let served = Served::new();
+    let mut client = served.client_in("app");
+    ok(&mut client, "CREATE TABLE t(n int); INSERT t VALUES (1)");
+    let disk = served.place.path("app.bak");
+    let device = format!("DISK = '{}'", disk.display());
+    ok(&mut client, &format!("BACKUP DATABASE app TO {device}"));
+    let whole = fs::read(&disk).unwrap();
+    let base = served.data("app.db");
+    let marks = || -> Option<bool> {
+        let found = served.place.run(["overview", base.to_str().unwrap(), "--json"]);
+        let found: serde_json::Value = serde_json::from_str(&found.out).unwrap();
+        found["databases"][0]["verify_ok"].as_bool()
+    };
+    let restore = format!("RESTORE DATABASE again FROM {device} WITH REPLACE");
+    let verify = format!("RESTORE VERIFYONLY FROM {device}");
+    assert_eq!(marks(), None);
+    for (statement, at) in [(&restore, whole.len() / 2), (&verify, whole.len() / 2), (&restore, 40)]
+    {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        fs::write(&disk, bytes).unwrap();
+        assert!(!client.batch(statement).errors().is_empty(), "{statement}");
+        assert_eq!(marks(), Some(false), "{statement} {at}");
+        fs::write(&disk, &whole).unwrap();
+        ok(&mut client, statement);
+        assert_eq!(marks(), Some(true), "{statement} {at}");
+    }
+}
+
 /// Encrypts the database `app`, which the client uses.
 fn encrypt_app(client: &mut Client) {
     let key = format!(
