@@ -7,7 +7,8 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use crate::common::Place;
-use crate::databases::fill;
+use crate::databases::{fill, place};
+use crate::replicate::{Pair, text};
 
 const PRUNE: [&str; 4] = ["prune", "m", "--keep-last", "1"];
 
@@ -69,6 +70,42 @@ fn a_base_is_kept_for_a_set_that_cannot_be_read() {
     place.ok(["verify", "m/new.bak"]);
     place.ok(PRUNE);
     assert!(!full.exists() && !diff.exists());
+}
+
+/// An object of an archive stands on the one before it, and on nothing else.
+#[test]
+fn an_unknown_object_of_an_archive_keeps_the_chain_before_it() {
+    for at in [3, 40, 300] {
+        let pair = Pair::new(false);
+        let _keep = pair.db();
+        let full = |name: &str| {
+            let to = pair.dir.path(name);
+            place().ok(["backup", text(&pair.db), "--to", text(&to)]);
+            to
+        };
+        let older = full("w1.bak");
+        for chain in 0..3 {
+            let _ = fs::remove_file(format!("{}-replica", text(&pair.db)));
+            for n in 0..3 {
+                pair.add(3 * chain + n);
+                pair.ship();
+            }
+        }
+        let newer = full("w2.bak");
+        let whole = fs::read(pair.object(5)).unwrap();
+        flip(&pair.object(5), at);
+        let root = pair.dir.path("");
+        let run = place().run(["prune", text(&root), "--keep-last", "1"]);
+        assert_eq!(run.code, 4, "{at}: {run:?}");
+        assert!(run.err.contains("0000000000000005.tdekit"), "{at}: {run:?}");
+        assert!(run.out.contains("may be needed by"), "{at}: {run:?}");
+        let there: Vec<u32> = (1..=9).filter(|number| pair.object(*number).exists()).collect();
+        // What stands on the unknown one is not restorable.
+        assert_eq!(there, [4, 5, 6], "{at}: {run:?}");
+        assert!(!older.exists() && newer.exists(), "{at}: {run:?}");
+        fs::write(pair.object(5), whole).unwrap();
+        assert_eq!(pair.restored("6"), (0..6).collect::<Vec<_>>(), "{at}");
+    }
 }
 
 /// The same holds for a set of a media set of which others are read, and outside of the place.

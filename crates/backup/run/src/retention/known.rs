@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::rules::{Point, SetId};
 use super::{Candidate, Fate, Pruned};
 use crate::CatalogSet;
+use crate::archive::is_object_name;
 use crate::catalog::PrunedPlaces;
 use crate::discover::{Discovered, Root};
 use crate::place::Place;
@@ -23,6 +24,8 @@ pub(super) struct Known {
     unread: BTreeSet<SetId>,
     /// What cannot be read, and of which nothing is known: it may stand on any set.
     unclear: Option<String>,
+    /// Objects of archives for which that holds: they can only stand on the object before them.
+    unclear_objects: Vec<String>,
 }
 
 impl Known {
@@ -76,10 +79,13 @@ impl Known {
             of.any(|set| !media.has(set))
         };
         let paths = pruned.unreadable.iter().map(|each| each.path.to_string_lossy().into_owned());
-        let unclear = paths.into_iter().find(|path| !is_known(path, &devices)).or_else(|| {
-            let hides = media.iter().filter(|media| media.hides && !unread_of(media));
-            hides.flat_map(|media| media.fate.places.first()).next().cloned()
-        });
+        let hides = media.iter().filter(|media| media.hides && !unread_of(media));
+        let hides = hides.filter_map(|media| media.fate.places.first().cloned());
+        let (unclear_objects, unclear): (Vec<_>, Vec<_>) = paths
+            .into_iter()
+            .filter(|path| !is_known(path, &devices))
+            .chain(hides)
+            .partition(|path| is_object_name(path));
         let based =
             all.iter().filter_map(|set| Some((id_of(&set.backup_set_uuid)?, base_of(set)?)));
         Self {
@@ -87,7 +93,8 @@ impl Known {
             sets: all.iter().filter_map(|set| id_of(&set.backup_set_uuid)).collect(),
             elsewhere: bases(&elsewhere),
             unread: bases(&unread),
-            unclear,
+            unclear: unclear.into_iter().next(),
+            unclear_objects,
         }
     }
 
@@ -111,6 +118,12 @@ impl Known {
             chain
         };
         let (elsewhere, unread) = (chain(&self.elsewhere), chain(&self.unread));
+        let mut before: BTreeMap<SetId, &str> = BTreeMap::new();
+        for object in &self.unclear_objects {
+            let sets = before_object(object, all).map(|media| media.points.iter().map(|it| it.set));
+            let sets = chain(&sets.into_iter().flatten().collect()).into_iter();
+            before.extend(sets.map(|set| (set, object.as_str())));
+        }
         let mut changed = true;
         while std::mem::take(&mut changed) {
             let kept = all.iter().filter(|media| media.fate.fate == Fate::Keep);
@@ -134,6 +147,8 @@ impl Known {
                         "needed by a set in another place".to_owned()
                     } else if unread.contains(&point.set) {
                         "needed by a set that cannot be read".to_owned()
+                    } else if let Some(object) = before.get(&point.set) {
+                        format!("may be needed by {object}, which cannot be read")
                     } else if staying.contains(&point.set) {
                         "needed by a set that stays".to_owned()
                     } else if may_be_base {
@@ -149,6 +164,18 @@ impl Known {
             }
         }
     }
+}
+
+/// Returns the last object before one of the same archive, among those that were read.
+fn before_object<'a>(object: &str, all: &'a [Candidate]) -> Option<&'a Candidate> {
+    let (archive, name) = object.rsplit_once('/')?;
+    let places = all.iter().filter_map(|media| Some((media.fate.places.first()?, media)));
+    let before = places.filter_map(|(place, media)| {
+        let (of, other) = place.rsplit_once('/')?;
+        (of == archive && is_object_name(other) && other < name && !media.points.is_empty())
+            .then_some((other, media))
+    });
+    before.max_by_key(|(other, _)| *other).map(|(_, media)| media)
 }
 
 impl Candidate {

@@ -17,6 +17,7 @@ use tdekit_sqlite_convert::{Watch, go_on};
 use self::known::Known;
 pub(crate) use self::known::standing_elsewhere;
 use self::rules::{Point, Reason, SetId, decide};
+use crate::archive::is_object_name;
 use crate::catalog::Doomed;
 use crate::discover::{Discovered, Root, Unreadable};
 use crate::elsewhere::attach_among;
@@ -174,6 +175,7 @@ pub fn prune(
     let begun: BTreeSet<String> =
         pruned.media.iter().flat_map(|media| media.places.clone()).collect();
     let mut found = root.discover(watch)?;
+    note_objects(&mut found);
     if let Some(catalog) = &catalog {
         pruned.missing = missing(catalog, root, &mut found)?;
     }
@@ -372,6 +374,14 @@ fn is_left_of(place: &str, begun: &BTreeSet<String>) -> bool {
 fn recorded(place: &Place) -> String {
     let recorded = place.recorded().map(|path| path.to_string_lossy().into_owned());
     recorded.unwrap_or_else(|| place.shown())
+}
+
+/// Notes what has the name of an archive's object and does not begin like one as unreadable.
+fn note_objects(found: &mut Discovered) {
+    for object in found.others.iter().filter(|name| is_object_name(name)) {
+        let error = "it has the name of an archive's object, and is not like one".to_owned();
+        found.unreadable.push(Unreadable { path: object.into(), error });
+    }
 }
 
 /// Returns the known places at `root` where nothing is. A file that is there and is not like a
