@@ -2,13 +2,13 @@
 
 use tdekit_backup_media::header::{HEADER_PREFIX_LEN, header_len};
 use tdekit_backup_media::payload::{
-    ChangedPages, ChangedPagesBuilder, LogOrder, LogPages, LogPagesBuilder, Metadata, PageMapBlock,
-    Pages, put_page_map, put_pages_head,
+    ChangedPages, ChangedPagesBuilder, LogOrder, LogPages, LogPagesBuilder, Metadata, Overlay,
+    PageMapBlock, Pages, put_page_map, put_pages_head,
 };
 use tdekit_backup_media::{
     BLOCK_HEADER_LEN, Block, BlockHeader, BlockKey, BlockKind, BlockOpener, BlockSealer,
-    Compression, Index, MEDIA_HEADER_LEN, MediaError, MediaHeader, RecordFields, RecordHeader,
-    Scan, Scanned, SetKeys, SetSecret, TRAILER_LEN, Trailer,
+    Compression, Index, LogForm, MEDIA_HEADER_LEN, MediaError, MediaHeader, RecordFields,
+    RecordHeader, Scan, Scanned, SetKeys, SetSecret, TRAILER_LEN, Trailer,
 };
 use tdekit_key_crypto::{Algorithm, SecretBytes, sha256};
 
@@ -152,18 +152,10 @@ fn payloads(data: &[u8]) {
             assert_eq!(builder.finish(&mut again), changed.bounds().0);
             assert_eq!(again, data);
         }
-        if let Ok(log) = LogPages::decode(0, data, page_size) {
-            let mut builder = LogPagesBuilder::new(8 * 1024 * 1024 - 4096, page_size);
-            let mut order = LogOrder::default();
-            for (entry, page) in log.iter() {
-                order.add(0, entry).unwrap();
-                builder.push(entry, page).unwrap();
+        for form in FORMS {
+            if let Ok(log) = LogPages::decode(0, data, page_size, form) {
+                log_pages(data, &log, (page_size, form));
             }
-            assert_eq!((order.ended(), order.whole().is_some()), (log.ends(), log.is_whole()));
-            assert_eq!(log.iter().rev().count(), log.iter().count());
-            let mut again = Vec::new();
-            builder.finish(&mut again);
-            assert_eq!(again, data);
         }
     }
     if let Ok(map) = PageMapBlock::decode(0, data) {
@@ -174,6 +166,42 @@ fn payloads(data: &[u8]) {
     if let Ok(metadata) = Metadata::decode(data) {
         let again = metadata.encode().unwrap();
         Metadata::decode(&again).unwrap();
+    }
+}
+
+const FORMS: [LogForm; 2] = [LogForm::Whole, LogForm::Changes];
+
+/// Returns true for a block of a log set, in either form.
+#[cfg(test)]
+pub(crate) fn reads_log(data: &[u8]) -> bool {
+    FORMS.iter().any(|form| LogPages::decode(0, data, 512, *form).is_ok())
+}
+
+/// What a block of a log set holds is the same from both ends, and makes the same block again.
+fn log_pages(data: &[u8], log: &LogPages<'_>, (page_size, form): (u32, LogForm)) {
+    let page_len = usize::try_from(page_size).unwrap();
+    let mut builder = LogPagesBuilder::new(8 * 1024 * 1024 - 4096, page_size);
+    let (mut order, mut overlay) = (LogOrder::default(), Overlay::new(page_len));
+    for (entry, page) in log.iter() {
+        order.add(0, entry).unwrap();
+        builder.push_stored(entry, &page).unwrap();
+        overlay.clear();
+        overlay.put_below(&page);
+        if let Some(whole) = page.as_whole(page_len) {
+            assert_eq!(overlay.page(), whole);
+        }
+        overlay.put_state_below(&vec![9; page_len]);
+        assert_eq!(overlay.page().len(), page_len);
+    }
+    assert_eq!((order.ended(), order.whole().is_some()), (log.ends(), log.is_whole()));
+    let mut back: Vec<_> = log.iter().rev().collect();
+    back.reverse();
+    assert_eq!(back, log.iter().collect::<Vec<_>>());
+    assert_eq!(log.entries().count(), back.len());
+    if form == LogForm::Changes {
+        let mut again = Vec::new();
+        builder.finish(&mut again);
+        assert_eq!(again, data);
     }
 }
 

@@ -3,9 +3,9 @@
 use tdekit_backup_media::header::HEADER_PREFIX_LEN;
 use tdekit_backup_media::payload::{LogEnd, LogEntry, LogPagesBuilder};
 use tdekit_backup_media::{
-    Base, Block, BlockKind, BlockSealer, Compression, ContentHash, Family, LogLink, MediaHeader,
-    Recipient, RecipientsHeader, RecordKind, RecordPlace, SetBuilder, SetHeader, SetKeys, SetKind,
-    SetSecret, SetTexts, SignatureHeader, Source, Trailer, trailer_digest,
+    Base, Block, BlockKind, BlockSealer, Compression, ContentHash, Family, LogForm, LogLink,
+    MediaHeader, Recipient, RecipientsHeader, RecordKind, RecordPlace, SetBuilder, SetHeader,
+    SetKeys, SetKind, SetSecret, SetTexts, SignatureHeader, Source, Trailer, trailer_digest,
 };
 use tdekit_key_store::{
     AUDIT_VERSION, AuditAction, AuditAnchor, AuditCertificate, AuditKey, AuditMark, AuditRecord,
@@ -40,6 +40,7 @@ pub fn seeds() -> Vec<Seed> {
     let log_backup = SetHeader { kind: SetKind::LogState(base), ..log_header() };
     seeds.push(("media", media_set_header(log_backup)));
     seeds.push(("media", log_payload()));
+    seeds.push(("media", whole_log_payload()));
     seeds.extend(crate::binlog::seeds());
     seeds.extend(crate::datafile::seeds());
     seeds.extend(crate::mysql::seeds());
@@ -156,7 +157,7 @@ pub(crate) fn media_header() -> Vec<u8> {
         part: 0,
         made_ms: 1,
         hash: ContentHash::NEW,
-        logs: false,
+        logs: None,
     };
     header.encode().unwrap().to_vec()
 }
@@ -252,7 +253,8 @@ fn media_set_header(header: SetHeader) -> Vec<u8> {
 /// The header of a log set.
 fn log_header() -> SetHeader {
     let before = Base { set_id: [1; 16], trailer_sha256: [2; 32] };
-    let link = LogLink { before, chain: [3; 16], number: 9, first: 7, transactions: 2 };
+    let form = LogForm::Changes;
+    let link = LogLink { before, chain: [3; 16], number: 9, first: 7, transactions: 2, form };
     SetHeader {
         kind: SetKind::Log(link),
         source: Source::Database { page_size: 512, pages: 5 },
@@ -264,11 +266,25 @@ fn log_header() -> SetHeader {
 fn log_payload() -> Vec<u8> {
     let mut builder = LogPagesBuilder::new(4096, 512);
     let end = Some(LogEnd { pages: 5, time_ms: 1 });
-    for (page, end) in [(1, None), (5, end), (2, None)] {
-        builder.push(LogEntry { page, end }, &[7; 512]).unwrap();
+    let mut state = [0; 512];
+    state[40] = 1;
+    for (page, end, state) in [(1, None, None), (5, end, Some(&state[..])), (2, None, None)] {
+        builder.push(LogEntry { page, end }, state, &[7; 512]).unwrap();
     }
     let mut payload = Vec::new();
     builder.finish(&mut payload);
+    payload
+}
+
+/// The same in the form of older versions.
+fn whole_log_payload() -> Vec<u8> {
+    let mut payload = [3_u32.to_le_bytes(), [0; 4]].concat();
+    for (page, pages, time_ms) in [(1_u32, 0_u32, 0_i64), (5, 5, 1), (2, 0, 0)] {
+        payload.extend_from_slice(&page.to_le_bytes());
+        payload.extend_from_slice(&pages.to_le_bytes());
+        payload.extend_from_slice(&time_ms.to_le_bytes());
+    }
+    payload.extend_from_slice(&[7; 3 * 512]);
     payload
 }
 

@@ -3,20 +3,24 @@
 
     media_reader.py MEDIA --key KEY.pem [--password TEXT] --position N --to FILE
     media_reader.py MEDIA --key KEY.pem [--password TEXT] --position N --flip
+    media_reader.py ARCHIVE --key KEY.pem [--password TEXT] --at OBJECT.TRANSACTION --to FILE
 
 It reads sets that are plain or sealed by AES_128, AES_192 or AES_256, uncompressed or compressed by
-zstd, of databases (full and differential) and streams. ``--flip`` changes one bit at many places
-of the set and of its base, and fails unless each change is refused.
+zstd, of databases (full and differential) and streams; and archives by docs/format/archive.md, from
+the full set of a chain on. ``--flip`` changes one bit at many places of the set and of its base,
+and fails unless each change is refused.
 """
 
 import argparse
 import hashlib
 import hmac
 import json
+import os
 import struct
 import sys
 
 import blake3
+import xxhash
 import zstandard
 from cryptography.exceptions import InvalidSignature, InvalidTag
 from cryptography.hazmat.primitives import hashes, serialization
@@ -33,6 +37,8 @@ ALGORITHMS = {0: None, 1: "AES_128", 2: "AES_192", 3: "AES_256"}
 KEY_LEN = {"AES_128": 16, "AES_192": 24, "AES_256": 32}
 KINDS = {b"tdekset\n": 1, b"tdekrcp\n": 2, b"tdeksig\n": 3}
 COMPRESSED, LAST = 1, 2
+# A flag of a log set.
+CHANGES = 8
 DATA, PAGE_MAP, METADATA = 0, 1, 2
 
 
@@ -204,6 +210,7 @@ class Record:
         self.begun, self.expires = fields.number("q"), fields.number("q")
         self.database_id, self.base_id = fields.take(16), fields.take(16)
         self.base_trailer = fields.take(32)
+        self.first = None
         if self.type == 3:
             self.chain = fields.take(16)
             self.number, self.first = fields.number("Q"), fields.number("Q")
@@ -241,7 +248,7 @@ def read_records(media):
     """All records, from the last to the first; checks that each follows the one before."""
     check(media[:16] == b"tdekit backup\0\0\0", "this is no media set")
     check(len(media) >= MEDIA_HEADER_LEN, "the media header is cut off")
-    check(struct.unpack_from("<H", media, 16)[0] in (1, 2, 3), "this reader knows versions 1 to 3")
+    check(struct.unpack_from("<H", media, 16)[0] in (1, 2, 3, 4), "it knows versions 1 to 4")
     check(sha256(media[:64]) == media[64:96], "the media header is damaged")
     found, end = [], len(media)
     while end > MEDIA_HEADER_LEN:
@@ -448,6 +455,111 @@ class Reader:
                     database[(number - 1) * size : number * size] = page
         check(record.type != 1 or next_page == record.pages + 1, "pages are missing")
 
+    def restore_archive(self, directory, point):
+        """The database of an archive at a point, such as 43.17 or 43."""
+        number, _, wanted = point.partition(".")
+        number = int(number)
+        first = self.object(directory, number).record.first
+        first = first or number
+        database, before = Database(), None
+        for each in range(first, number + 1):
+            opened = self.object(directory, each)
+            record = opened.record
+            if each == first:
+                check(record.type == 1, "a chain begins with a full set")
+                metadata = [p for kind, _, p in opened.open_blocks() if kind == METADATA]
+                check(json.loads(metadata[0])["archive_number"] == each, "it is of another place")
+                database.size = record.page_size
+                database.bytes = bytearray(record.pages * record.page_size)
+                self.put_pages(opened, database.bytes)
+                chain = record.set_id
+            else:
+                check(record.type == 3 and record.number == each, "an object of another place")
+                check(record.first == first and record.chain == chain, "it is of another chain")
+                check(record.base_id == before.set_id, "an object does not follow the one before")
+                check(record.base_trailer == sha256(before.trailer.data), "another set is before")
+                until = int(wanted) if wanted and each == number else record.transactions
+                check(until <= record.transactions, "there is no such transaction")
+                self.put_log(opened, database, until)
+            before = record
+        return bytes(database.bytes)
+
+    def object(self, directory, number):
+        with open(os.path.join(directory, f"{number:016}.tdekit"), "rb") as file:
+            media = file.read()
+        found = read_records(media)
+        sets = [record for record in found if record.kind == 1]
+        check(len(sets) == 1 and sets[0].families == 1, "an object does not hold one set")
+        return Set(media, found, sets[0], self.unwrap)
+
+    def put_log(self, opened, database, until):
+        record, ended, before = opened.record, 0, 0
+        check(record.page_size == database.size, "another page size")
+        for kind, first, payload in opened.open_blocks():
+            if kind != DATA:
+                continue
+            check(first == ended + 1, "a transaction is not the one of the index")
+            for page, pages, time, change in log_entries(payload, record):
+                check(page > before and bool(pages) >= bool(time), "an entry is not of a page")
+                if ended < until:
+                    database.put(page, change)
+                before = page
+                if pages > 0:
+                    check(page <= pages, "a page is beyond the end")
+                    if ended < until:
+                        database.cut(pages)
+                    ended, before = ended + 1, 0
+        check(ended == record.transactions and before == 0, "transactions are missing")
+
+
+def log_entries(payload, record):
+    """(page number, size, time, what is stored of the page) of each entry of a block."""
+    count, runs = struct.unpack_from("<II", payload)
+    check(count > 0, "a block without pages")
+    size, body = record.page_size, Fields(payload, 8)
+    if not record.flags & CHANGES:
+        check(runs == 0, "a block of whole pages has no runs")
+        entries = [struct.unpack("<IIq", body.take(16)) for _ in range(count)]
+        for page, pages, time in entries:
+            yield page, pages, time, (None, False, [(0, body.take(size))])
+        body.end()
+        return
+    entries = [struct.unpack("<IIqQHBB", body.take(28)) for _ in range(count)]
+    bounds = [struct.unpack("<HH", body.take(4)) for _ in range(runs)]
+    check(sum(entry[4] for entry in entries) == runs, "runs of no page")
+    for page, pages, time, digest, own, on_state, zero in entries:
+        check(on_state in (0, 1) and zero == 0, "a page stands on nothing that is known")
+        found, end = [], -1
+        for at, length in bounds[:own]:
+            check(at > end and at + length + 1 <= size, "the runs of a page are not in order")
+            found.append((at, body.take(length + 1)))
+            end = at + length + 1
+        del bounds[:own]
+        yield page, pages, time, (digest, on_state == 1, found)
+    body.end()
+
+
+class Database:
+    """The pages of an archive's database, going on from transaction to transaction."""
+
+    def put(self, page, change):
+        digest, on_state, runs = change
+        start = (page - 1) * self.size
+        state = bytearray(self.size)
+        if on_state:
+            check(start < len(self.bytes), "a page stands on a state that there is not")
+            state[:] = self.bytes[start : start + self.size]
+        for at, data in runs:
+            state[at : at + len(data)] = data
+        check(digest in (None, xxhash.xxh3_64_intdigest(bytes(state))), "a page is another one")
+        if start + self.size > len(self.bytes):
+            self.bytes.extend(bytes(start + self.size - len(self.bytes)))
+        self.bytes[start : start + self.size] = state
+
+    def cut(self, pages):
+        self.bytes.extend(bytes(max(pages * self.size - len(self.bytes), 0)))
+        del self.bytes[pages * self.size :]
+
 
 def flip(reader, media, position):
     """Changes one bit at a time; counts refusals."""
@@ -480,16 +592,23 @@ def main():
     parser.add_argument("media")
     parser.add_argument("--key", required=True, help="private key, PEM")
     parser.add_argument("--password", help="of the private key")
-    parser.add_argument("--position", type=int, required=True)
+    parser.add_argument("--position", type=int)
+    parser.add_argument("--at", help="a point of an archive, such as 43.17")
     parser.add_argument("--to", help="where the content goes")
     parser.add_argument("--flip", action="store_true")
     arguments = parser.parse_args()
     with open(arguments.key, "rb") as file:
         password = arguments.password.encode() if arguments.password else None
         reader = Reader(serialization.load_pem_private_key(file.read(), password))
-    with open(arguments.media, "rb") as file:
-        media = file.read()
     try:
+        if arguments.at:
+            content = reader.restore_archive(arguments.media, arguments.at)
+            with open(arguments.to, "wb") as file:
+                file.write(content)
+            print(f"media-reader: {len(content)} bytes of {arguments.at}")
+            return
+        with open(arguments.media, "rb") as file:
+            media = file.read()
         if arguments.flip:
             flip(reader, media, arguments.position)
         if arguments.to:

@@ -2,7 +2,7 @@
 //!
 //! It was written from the documents of the formats and shares no code with tdekit. It restores the
 //! sets of `tests/fixtures/1/media` and the command's backups, and refuses them with any bit
-//! changed.
+//! changed. It also restores each point of the fixtures' archives.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,6 +23,16 @@ const FIXTURE_PASSWORD: &str = "backup password";
 /// Sets of the fixture by position, with the file of their content: AES_256 with zstd, a
 /// differential set on it, a stream.
 const FIXTURES: &[(u32, &str)] = &[(12, "base.db"), (22, "changed.db"), (23, "base.db")];
+
+/// Points of the fixtures' archives, and the numbers in their table.
+const POINTS: &[(&str, &str)] = &[
+    ("1", "0"),
+    ("2.1", "0,1"),
+    ("2.2", "0,1,2"),
+    ("3.1", "0,1,3"),
+    ("3.2", "0,1,3"),
+    ("3.3", "0,1,3,4"),
+];
 
 /// The set that is flipped bit by bit: a differential one, with its base.
 const FLIPPED: u32 = 22;
@@ -56,12 +66,17 @@ impl Reader {
 
     /// The command line for a set of `media`, opened by the private key in `key`.
     fn command(&self, media: &Path, key: &Path, password: &str, position: u32) -> Command {
+        let mut command = self.open(media, key, password);
+        command.args(["--position", &position.to_string()]);
+        command
+    }
+
+    fn open(&self, media: &Path, key: &Path, password: &str) -> Command {
         let mut command = Command::new("python3");
         forget_tdekit(&mut command);
         command.env("PYTHONPATH", &self.site).env("PYTHONDONTWRITEBYTECODE", "1");
         command.arg(source(NAME).join("media_reader.py")).arg(media);
         command.arg("--key").arg(key).args(["--password", password]);
-        command.args(["--position", &position.to_string()]);
         command
     }
 
@@ -101,6 +116,18 @@ pub(super) fn fixtures(reader: &Reader, directory: &Path) -> Result<()> {
         reader.restores(command, &to, &fixtures.join(expected))?;
     }
     run(reader.command(&logs, &key, FIXTURE_PASSWORD, 3).arg("--flip"))?;
+    for version in [3, 4] {
+        let archive = root().join(format!("tests/fixtures/{version}/media/archive"));
+        for (point, numbers) in POINTS {
+            let to = directory.join(format!("{version}-{point}.restored"));
+            let mut command = reader.open(&archive, &key, FIXTURE_PASSWORD);
+            run(command.args(["--at", point]).arg("--to").arg(&to))?;
+            let found = output(&mut sql(&to, "SELECT group_concat(n) FROM t"))?;
+            if found != *numbers {
+                bail!("{} at {point} holds {found}", archive.display());
+            }
+        }
+    }
     let signed = root().join("tests/fixtures/2/media/signed.bak");
     let command = reader.command(&signed, &key, FIXTURE_PASSWORD, 1);
     reader.restores(command, &directory.join("signed.restored"), &fixtures.join("base.db"))?;

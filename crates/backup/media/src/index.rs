@@ -4,8 +4,8 @@ use crate::Digest;
 use crate::block::{BLOCK_HEADER_LEN, BlockHeader, BlockKind};
 use crate::bytes::Reader;
 use crate::error::{MediaError, Part};
-use crate::header::{Base, SetHeader, SetKind, Source};
-use crate::payload::{LOG_ENTRY_LEN, MAP_PAGES_PER_BLOCK, PAGES_HEAD_LEN};
+use crate::header::{Base, LogForm, SetHeader, SetKind, Source};
+use crate::payload::{LOG_CHANGE_LEN, MAP_PAGES_PER_BLOCK, PAGES_HEAD_LEN, WHOLE_LOG_ENTRY_LEN};
 use crate::trailer::Trailer;
 use tdekit_key_crypto::sha256;
 
@@ -231,7 +231,7 @@ impl<'a> Plan<'a> {
                         self.add_changed_pages(entry, page_size)?;
                     }
                     (Source::Database { page_size, .. }, SetKind::Log(link)) => {
-                        self.add_log(entry, page_size, link.transactions)?;
+                        self.add_log(entry, page_size, (link.transactions, link.form))?;
                     }
                 }
                 self.data += 1;
@@ -283,14 +283,19 @@ impl<'a> Plan<'a> {
         &mut self,
         entry: &IndexEntry,
         page_size: u32,
-        transactions: u32,
+        (transactions, form): (u32, LogForm),
     ) -> Result<(), MediaError> {
-        let each = u64::from(LOG_ENTRY_LEN) + u64::from(page_size);
         let bytes = u64::from(entry.payload_len).saturating_sub(PAGES_HEAD_LEN as u64);
         let first = u64::from(entry.first_page);
         let begins = if self.data == 0 { first == 1 } else { first >= self.next_page };
-        let right =
-            bytes > 0 && bytes.is_multiple_of(each) && begins && first <= u64::from(transactions);
+        let holds_pages = match form {
+            LogForm::Whole => {
+                let each = WHOLE_LOG_ENTRY_LEN as u64 + u64::from(page_size);
+                bytes > 0 && bytes.is_multiple_of(each)
+            }
+            LogForm::Changes => bytes >= LOG_CHANGE_LEN as u64,
+        };
+        let right = holds_pages && begins && first <= u64::from(transactions);
         self.next_page = first;
         self.rule(right, "the transactions of blocks")
     }

@@ -36,8 +36,8 @@ pub use compress::Compression;
 pub use error::{MediaError, Part};
 pub use hash::ContentHash;
 pub use header::{
-    Base, EncodedSet, LogLink, Recipient, RecipientsHeader, RecordFields, RecordHeader, RecordKind,
-    RecordPlace, SetHeader, SetKind, SetTexts, Source, clean_text,
+    Base, EncodedSet, LogForm, LogLink, Recipient, RecipientsHeader, RecordFields, RecordHeader,
+    RecordKind, RecordPlace, SetHeader, SetKind, SetTexts, Source, clean_text,
 };
 pub use index::{Index, IndexEntry};
 pub use keys::{SetKeys, SetSecret};

@@ -5,14 +5,15 @@ use tdekit_key_crypto::sha256;
 use crate::bytes::Reader;
 use crate::error::{MediaError, Part};
 use crate::hash::ContentHash;
-use crate::{Digest, Id};
+use crate::{Digest, Id, LogForm};
 
 /// First bytes of every file of a media set.
 pub const MAGIC: [u8; 16] = *b"tdekit backup\0\0\0";
 /// The newest format version that this build reads and writes.
-pub const FORMAT_VERSION: u16 = 3;
-/// The format version of a media set that may hold log sets.
-const LOG_VERSION: u16 = 3;
+pub const FORMAT_VERSION: u16 = 4;
+/// The format versions of media sets that may hold log sets, by their form.
+const WHOLE_VERSION: u16 = 3;
+const CHANGES_VERSION: u16 = 4;
 /// Length of the media header in bytes.
 pub const MEDIA_HEADER_LEN: usize = 96;
 /// Maximum number of files over which one media set may be striped.
@@ -71,8 +72,9 @@ pub struct MediaHeader {
     /// The hash of blocks in signatures that are made here. Without `logs` it determines the format
     /// version.
     pub hash: ContentHash,
-    /// True if it may hold log sets: programs that do not know these call it newer than themselves.
-    pub logs: bool,
+    /// The form of log sets that it may hold: programs that do not know these call it newer than
+    /// themselves.
+    pub logs: Option<LogForm>,
 }
 
 impl MediaHeader {
@@ -85,7 +87,11 @@ impl MediaHeader {
         let mut out = [0; MEDIA_HEADER_LEN];
         let (body, checksum) = out.split_at_mut(BODY_LEN);
         body[..16].copy_from_slice(&MAGIC);
-        let version = if self.logs { LOG_VERSION } else { self.hash.version().into() };
+        let version = match self.logs {
+            None => self.hash.version().into(),
+            Some(LogForm::Whole) => WHOLE_VERSION,
+            Some(LogForm::Changes) => CHANGES_VERSION,
+        };
         body[16..18].copy_from_slice(&version.to_le_bytes());
         body[20..36].copy_from_slice(&self.media_id);
         body[36..38].copy_from_slice(&self.family.index.to_le_bytes());
@@ -116,9 +122,13 @@ impl MediaHeader {
         if whole.array::<32>()? != sha256(&[body]) {
             return Err(MediaError::damaged(PART, "its checksum does not match"));
         }
-        let logs = version == LOG_VERSION;
+        let logs = match version {
+            WHOLE_VERSION => Some(LogForm::Whole),
+            CHANGES_VERSION => Some(LogForm::Changes),
+            _ => None,
+        };
         let hash = match u8::try_from(version) {
-            _ if logs => Some(ContentHash::NEW),
+            _ if logs.is_some() => Some(ContentHash::NEW),
             Ok(version) => ContentHash::of_version(version),
             Err(_) => None,
         };

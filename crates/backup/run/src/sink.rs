@@ -20,6 +20,17 @@ pub trait PageSink: Send + Sync {
     /// Those of the sink.
     fn write(&self, first: u32, bytes: &[u8]) -> Result<(), RunError>;
 
+    /// Reads the state of a page before the first [`PageSink::write`] of it, where the sink goes on
+    /// from an earlier state of the database; `bytes` is emptied if there is no such page.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    fn read(&self, page: u32, bytes: &mut Vec<u8>) -> Result<(), RunError> {
+        let _ = page;
+        bytes.clear();
+        Ok(())
+    }
+
     /// Makes everything durable and gives the database its name.
     ///
     /// # Errors

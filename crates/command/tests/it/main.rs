@@ -61,6 +61,7 @@ mod prune_moved;
 mod prune_objects;
 mod prune_unread;
 mod replicate;
+mod replicate_changes;
 mod replicate_exchange;
 mod replicate_exec;
 mod replicate_ground;

@@ -465,7 +465,6 @@ fn a_replaced_file_begins_a_new_chain() {
 #[test]
 fn the_archive_of_the_fixtures_is_restored_at_each_point() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures");
-    let archive = fixtures.join("3/media/archive");
     let mut here = crate::common::Place::empty();
     here.set("TDEKIT_PASSWORD", "fixture password");
     fs::create_dir(here.home()).unwrap();
@@ -475,7 +474,11 @@ fn the_archive_of_the_fixtures_is_restored_at_each_point() {
             fs::copy(entry.path(), here.home().join(entry.file_name())).unwrap();
         }
     }
-    here.ok(["verify", text(&archive), "--signed-by", "AppCert"]);
+    // Whole pages, and pages by what changed in them.
+    let archives = [3, 4].map(|version| fixtures.join(format!("{version}/media/archive")));
+    for archive in &archives {
+        here.ok(["verify", text(archive), "--signed-by", "AppCert"]);
+    }
     let points = [
         ("1", "0"),
         ("2.1", "0,1"),
@@ -485,13 +488,16 @@ fn the_archive_of_the_fixtures_is_restored_at_each_point() {
         ("3.3", "0,1,3,4"),
         ("latest", "0,1,3,4"),
     ];
-    for (at, rows) in points {
-        let to = here.path(&format!("at-{at}.db"));
-        here.ok(["restore", text(&archive), "--at", at, "--to", text(&to)]);
+    for ((at, rows), archive) in
+        points.iter().flat_map(|point| [0, 1].map(|at| (point, &archives[at])))
+    {
+        let to = here.path("restored.db");
+        let _ = fs::remove_file(&to);
+        here.ok(["restore", text(archive), "--at", at, "--to", text(&to)]);
         let db = Connection::open(&to).unwrap();
         let found: String =
             db.query_row("SELECT group_concat(n) FROM t", [], |row| row.get(0)).unwrap();
-        assert_eq!(found, rows, "{at}");
+        assert_eq!(found, *rows, "{at} of {}", archive.display());
     }
 }
 

@@ -33,6 +33,7 @@ const MAX_WRAPPED_LEN: usize = 4096;
 const COPY_ONLY: u8 = 1;
 const SOURCE_ENCRYPTED: u8 = 2;
 const HAS_PAGE_MAP: u8 = 4;
+const HAS_CHANGES: u8 = 8;
 
 /// The set on which a differential set, or a log backup, is based.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +42,15 @@ pub struct Base {
     pub set_id: Id,
     /// SHA-256 of its trailer in family 0.
     pub trailer_sha256: Digest,
+}
+
+/// The form of pages in a log set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LogForm {
+    /// Each is there as a whole. Nothing writes it any more.
+    Whole,
+    /// Each by what differs from zeros, or from the state that it had before.
+    Changes,
 }
 
 /// The place of a log set in an archive (`docs/format/archive.md`).
@@ -57,6 +67,8 @@ pub struct LogLink {
     pub first: u64,
     /// Number of transactions in the set, at least 1.
     pub transactions: u32,
+    /// The form of its pages.
+    pub form: LogForm,
 }
 
 /// The part of its source that a set contains.
@@ -252,6 +264,11 @@ impl SetHeader {
         BlockRules::new(self)
     }
 
+    /// Returns true if its pages stand by what changed.
+    fn has_changes(&self) -> bool {
+        matches!(self.kind, SetKind::Log(LogLink { form: LogForm::Changes, .. }))
+    }
+
     /// Returns the number of pages in each data block of a full set but the last; 0 for a stream.
     #[must_use]
     pub fn pages_per_block(&self) -> u32 {
@@ -279,7 +296,8 @@ impl SetHeader {
         let (compression, level) = self.compression.id_and_level();
         let flags = if self.copy_only { COPY_ONLY } else { 0 }
             | if self.source_encrypted { SOURCE_ENCRYPTED } else { 0 }
-            | if self.has_page_map { HAS_PAGE_MAP } else { 0 };
+            | if self.has_page_map { HAS_PAGE_MAP } else { 0 }
+            | if self.has_changes() { HAS_CHANGES } else { 0 };
         out.extend_from_slice(&self.position.to_le_bytes());
         out.push(self.kind.id());
         out.push(if self.source == Source::Stream { 2 } else { 1 });
@@ -321,10 +339,11 @@ impl SetHeader {
         let database_id = reader.array()?;
         let base = Base { set_id: reader.array()?, trailer_sha256: reader.array()? };
         let no_base = base.set_id == [0; 16] && base.trailer_sha256 == [0; 32];
+        let form = if flags & HAS_CHANGES == 0 { LogForm::Whole } else { LogForm::Changes };
         let kind = match kind {
             1 if no_base => SetKind::Full,
             2 if !no_base => SetKind::Differential(base),
-            LOG_TYPE if !no_base => SetKind::Log(read_link(reader, base)?),
+            LOG_TYPE if !no_base => SetKind::Log(read_link(reader, base, form)?),
             LOG_STATE_TYPE if !no_base => SetKind::LogState(base),
             1..=LOG_STATE_TYPE => {
                 return Err(MediaError::malformed(PART, "type and base do not agree"));
@@ -350,10 +369,10 @@ impl SetHeader {
             0 => None,
             id => Some(Algorithm::from_id(id).ok_or(MediaError::UnknownAlgorithm { id })?),
         };
-        if flags & !(COPY_ONLY | SOURCE_ENCRYPTED | HAS_PAGE_MAP) != 0 {
+        if flags & !(COPY_ONLY | SOURCE_ENCRYPTED | HAS_PAGE_MAP | HAS_CHANGES) != 0 {
             return Err(MediaError::malformed(PART, "there is no such flag"));
         }
-        Ok(Self {
+        let set = Self {
             position,
             kind,
             source,
@@ -369,7 +388,11 @@ impl SetHeader {
             database_id,
             texts: SetTexts::default(),
             recipients: Vec::new(),
-        })
+        };
+        if flags & HAS_CHANGES != 0 && !set.has_changes() {
+            return Err(MediaError::malformed(PART, "a flag of log sets"));
+        }
+        Ok(set)
     }
 
     /// Checks the rules that apply to both reading and writing.
@@ -426,12 +449,12 @@ pub(crate) fn context_len(header: &[u8]) -> Result<usize, MediaError> {
     Ok(header.len() - reader.rest_len())
 }
 
-fn read_link(reader: &mut Reader<'_>, before: Base) -> Result<LogLink, MediaError> {
+fn read_link(reader: &mut Reader<'_>, before: Base, form: LogForm) -> Result<LogLink, MediaError> {
     let chain = reader.array()?;
     let (number, first) = (reader.u64()?, reader.u64()?);
     let transactions = reader.u32()?;
     reader.zeros(4)?;
-    Ok(LogLink { before, chain, number, first, transactions })
+    Ok(LogLink { before, chain, number, first, transactions, form })
 }
 
 pub(super) fn put_recipients(

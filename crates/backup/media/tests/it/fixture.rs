@@ -141,11 +141,11 @@ fn the_log_sets_of_an_archive_hold_their_transactions() {
     let mut before =
         (full.records[0].header.as_ref().unwrap().place.set_id, full.records[0].digest());
     let chain = before.0;
-    assert!(!MediaHeader::decode(&object(1)).unwrap().logs);
+    assert_eq!(MediaHeader::decode(&object(1)).unwrap().logs, None);
     // Pages of the database behind each transaction.
     for (number, sizes) in [(2, &[2, 21][..]), (3, &[21, 2, 2])] {
         let media = object(number);
-        assert!(MediaHeader::decode(&media).unwrap().logs);
+        assert_eq!(MediaHeader::decode(&media).unwrap().logs, Some(LogForm::Whole));
         let scanned = scan(&media).unwrap();
         assert_eq!((scanned.records.len(), scanned.gaps.len()), (2, 0));
         let record = &scanned.records[0];
@@ -253,6 +253,25 @@ fn differing((old, new): (&[u8], &[u8]), base: Base, log: bool) -> Content {
         .map(|((new, _), number)| (number, new.to_vec()))
         .collect();
     Content::Changed { pages: u32::try_from(new.len() / PAGE).unwrap(), changed, base, log }
+}
+
+/// The first log set behind a full one needs no other.
+#[test]
+fn a_log_set_holds_pages_by_their_changes() {
+    let media = read("../../4/media/archive/0000000000000002.tdekit");
+    assert_eq!(MediaHeader::decode(&media).unwrap().logs, Some(LogForm::Changes));
+    let record = &scan(&media).unwrap().records[0];
+    let secret = unwrap(&store(), record.header.as_ref().unwrap().as_set().unwrap());
+    let Content::Log { pages, logged, link } = read_set_with(&media, record, &secret).unwrap()
+    else {
+        panic!("no log set")
+    };
+    let found: Vec<_> =
+        logged.iter().map(|(entry, _)| (entry.page, entry.end.map(|end| end.pages))).collect();
+    assert_eq!(found, [(2, Some(2)), (1, None), (2, None), (3, None), (4, Some(4))]);
+    assert_eq!((pages, link.form, link.transactions), (4, LogForm::Changes, 2));
+    let text = |page: &[u8], number: u8| page.iter().filter(|byte| **byte == number).count();
+    assert!(logged.iter().map(|(_, page)| text(page, b'2')).sum::<usize>() >= 10_000);
 }
 
 #[test]

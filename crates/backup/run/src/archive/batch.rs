@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use tdekit_backup_media::payload::{LOG_ENTRY_LEN, LogEnd, LogEntry, LogPagesBuilder};
+use tdekit_backup_media::payload::{LogEnd, LogEntry, LogPagesBuilder};
 use tdekit_backup_media::{Id, LogLink};
 
 use super::keeper::Keeper;
+use super::known::KnownPages;
 use super::pending::{PageAt, Transaction};
 use crate::RunError;
 use crate::error::At;
@@ -16,6 +17,8 @@ use crate::progress::Meter;
 /// The transactions of a log set.
 pub(crate) struct LogBatch {
     pub(super) keeper: Arc<Mutex<Keeper>>,
+    /// The states of pages behind the set before. They run ahead while the set is made.
+    pub(super) known: Arc<Mutex<KnownPages>>,
     /// In order, at least one.
     pub(super) transactions: Vec<Arc<Transaction>>,
     pub(super) link: LogLink,
@@ -51,11 +54,6 @@ impl LogBatch {
     /// Returns the number of pages in the set.
     pub(crate) fn pages_stored(&self) -> u64 {
         self.transactions.iter().map(|each| each.pages.len() as u64).sum()
-    }
-
-    /// Returns the length of all pages with their entries.
-    pub(crate) fn block_bytes(&self) -> u64 {
-        self.pages_stored() * u64::from(self.page_size.saturating_add(LOG_ENTRY_LEN))
     }
 
     /// Writes the content of a page to `out`.
@@ -128,7 +126,13 @@ impl Feed for LogFeed<'_> {
             let end = LogEnd { pages: transaction.size, time_ms: transaction.time_ms };
             self.batch.read(*page, at, &mut state.page)?;
             let entry = LogEntry { page: *page, end: is_last.then_some(end) };
-            let pushed = state.builder.push(entry, &state.page);
+            let mut known = lock(&self.batch.known);
+            let pushed = state.builder.push(entry, known.state(*page), &state.page);
+            known.put(*page, &state.page);
+            if is_last {
+                known.cut(transaction.size);
+            }
+            drop(known);
             pushed.map_err(|error| At { media: "the new set", position: 1 }.error(error))?;
             source_bytes += u64::from(self.batch.page_size);
             state.taken = *page;

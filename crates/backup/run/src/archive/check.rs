@@ -107,15 +107,15 @@ pub(super) fn log_ends(set: &OpenSet<'_>) -> Result<Vec<LogEnd>, RunError> {
     let name = set.families.first().and_then(|family| family.copies.first());
     let media = name.map_or("", |(volume, _)| volume.name.as_str());
     let at = At { media, position: set.position };
-    let page_size = set.header.source.page_size();
+    let (page_size, form) = (set.header.source.page_size(), set.log_form());
     let mut reader = BlockReader::new(set)?;
     let (mut payload, mut ends, mut order) = (Vec::new(), Vec::new(), LogOrder::default());
     for number in 0..set.data_blocks() {
         let block = set.data_block(number).ok_or(RunError::Internal("a block of no entry"))?;
         reader.read(set, block, &mut payload)?;
         let index = u64::from(block.1);
-        let pages = LogPages::decode(index, &payload, page_size);
-        for (entry, _) in pages.map_err(|error| at.error(error))?.iter() {
+        let pages = LogPages::decode(index, &payload, page_size, form);
+        for entry in pages.map_err(|error| at.error(error))?.entries() {
             order.add(index, entry).map_err(|error| at.error(error))?;
             ends.extend(entry.end);
         }

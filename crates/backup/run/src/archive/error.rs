@@ -120,6 +120,16 @@ pub enum ArchiveError {
         /// The faults.
         reason: String,
     },
+    /// A page does not become the one that was shipped.
+    #[error("{object}: page {page} of transaction {transaction} does not follow its state before")]
+    WrongState {
+        /// The object.
+        object: String,
+        /// The transaction.
+        transaction: String,
+        /// Number of the page.
+        page: u32,
+    },
     /// The archive does not reach back that far.
     #[error("{archive} begins later: its first point is {first}")]
     TooEarly {
@@ -220,6 +230,7 @@ impl ArchiveError {
             Self::Log { .. }
             | Self::MissingObject { .. }
             | Self::Misplaced { .. }
+            | Self::WrongState { .. }
             | Self::WrongSignature { .. }
             | Self::NotWhole { .. } => Kind::Damaged,
         }
@@ -267,6 +278,11 @@ impl ArchiveError {
             }
             Self::NoTransaction { .. } | Self::TooEarly { .. } => {
                 "`tdekit replicate status ARCHIVE` shows what is there".to_owned()
+            }
+            Self::WrongState { .. } => {
+                "--at restores an earlier transaction; `tdekit replicate` begins a new chain after \
+                 its record beside the database, with the ending -replica, is removed"
+                    .to_owned()
             }
             Self::FollowedTwice { .. }
             | Self::NotSigned { .. }

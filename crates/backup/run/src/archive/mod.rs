@@ -20,6 +20,7 @@ mod frames;
 mod gate;
 mod ground;
 mod keeper;
+mod known;
 mod names;
 mod pages;
 mod pending;

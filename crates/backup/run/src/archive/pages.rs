@@ -134,6 +134,22 @@ impl PageSink for Pages {
         Ok(())
     }
 
+    fn read(&self, page: u32, bytes: &mut Vec<u8>) -> Result<(), RunError> {
+        bytes.clear();
+        let failed = |error| DatabaseError::sqlite("read", &self.path, None)(error);
+        let database = lock(&self.database);
+        let mut query = database
+            .prepare_cached("SELECT data FROM sqlite_dbpage('main') WHERE pgno = ?1")
+            .map_err(failed)?;
+        let found = query
+            .query_row([page], |row| {
+                bytes.extend_from_slice(row.get_ref(0)?.as_blob()?);
+                Ok(())
+            })
+            .optional();
+        Ok(found.map(|_| ()).map_err(failed)?)
+    }
+
     fn finish(&mut self) -> Result<(), RunError> {
         let (page_1, beyond) = {
             let mut held = lock(&self.held);

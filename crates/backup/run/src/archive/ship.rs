@@ -3,9 +3,10 @@
 use std::cell::RefCell;
 use std::io::ErrorKind;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tdekit_backup_media::{Base, LogLink};
+use tdekit_backup_media::{Base, LogForm, LogLink};
 use tdekit_key_crypto::Kind;
 
 use super::batch::LogBatch;
@@ -13,11 +14,13 @@ use super::chain::Point;
 use super::error::ArchiveError;
 use super::follow::{Event, Settings, Why, is_large};
 use super::ground::Found;
+use super::known::KnownPages;
 use super::source::{Open, Source};
 use super::state::{FileStamp, Intent, Shipped, State, StateFile};
 use super::store::{Place, Store};
 use crate::backup::{Begun, backup_begun};
 use crate::labels::now_ms;
+use crate::output::lock;
 use crate::place::is_missing;
 use crate::{BackupJob, Media, Run, RunError, SetInfo};
 
@@ -37,6 +40,8 @@ pub(super) struct Shipper<'a> {
     pub(super) settings: Settings<'a>,
     pub(super) path: PathBuf,
     file: StateFile,
+    /// The states of pages behind the last set.
+    known: Arc<Mutex<KnownPages>>,
     /// The last number that is in use.
     last: u64,
     /// The last object as it was when it was looked at last, and when that was.
@@ -62,6 +67,7 @@ impl<'a> Shipper<'a> {
             settings,
             path: source.path().to_owned(),
             file,
+            known: Arc::default(),
             last: last.map_or(0, |it| it.0),
             seen: None,
             looked: None,
@@ -279,7 +285,7 @@ impl<'a> Shipper<'a> {
             if !transactions.is_empty() && pages > MAX_PAGES {
                 break;
             }
-            transactions.push(std::sync::Arc::clone(transaction));
+            transactions.push(Arc::clone(transaction));
         }
         let count = u32::try_from(transactions.len()).unwrap_or(u32::MAX);
         let Some(last) = transactions.last().cloned() else { return Ok(()) };
@@ -293,7 +299,9 @@ impl<'a> Shipper<'a> {
             number,
             first: before.first,
             transactions: count,
+            form: LogForm::Changes,
         };
+        lock(&self.known).begin(link.before.set_id, source.page_size());
         let everything = transactions.len() == source.pending.transactions.len();
         let end = if everything { source.pending.position } else { last.end };
         let then = Shipped {
@@ -306,7 +314,8 @@ impl<'a> Shipper<'a> {
         };
         let begun_ms = transactions.first().map_or(0, |first| first.time_ms);
         let batch = LogBatch {
-            keeper: std::sync::Arc::clone(&source.keeper),
+            keeper: Arc::clone(&source.keeper),
+            known: Arc::clone(&self.known),
             transactions,
             link,
             page_size: source.page_size(),
@@ -397,6 +406,9 @@ impl<'a> Shipper<'a> {
             Err(RunError::Exists { .. }) => return self.taken(number),
             made => made?,
         };
+        if !is_full {
+            lock(&self.known).shipped(made.set_id);
+        }
         then.set_id = hex::encode(made.set_id);
         then.trailer_sha256 = hex::encode(made.trailer_sha256);
         if is_full {

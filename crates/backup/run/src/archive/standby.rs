@@ -65,6 +65,8 @@ pub enum Resync {
     NewChain,
     /// Another program wrote to it.
     Written,
+    /// A page of it is not the one that a page of the archive stands on.
+    Differs,
 }
 
 impl std::fmt::Display for Resync {
@@ -73,6 +75,7 @@ impl std::fmt::Display for Resync {
             Self::Begin => "the last process did not end in order",
             Self::NewChain => "a new chain begins",
             Self::Written => "another program wrote to it",
+            Self::Differs => "a page of it is not that of the archive",
         })
     }
 }
@@ -384,7 +387,14 @@ impl<'a> Standby<'a> {
         let count = u32::try_from(ends.len()).unwrap_or(u32::MAX);
         let mut chain = Chain::of_archive(vec![(info, set)], Some((count, end.pages)));
         let point = Point { number, transaction: count, time_ms: end.time_ms };
-        self.take(&mut chain, false)?;
+        match self.take(&mut chain, false) {
+            // Then the chain as a whole tells which of the two is wrong.
+            Err(RunError::Archive(ArchiveError::WrongState { .. })) => {
+                self.due = Some(Resync::Differs);
+                return Ok(());
+            }
+            taken => taken?,
+        };
         self.commit(links, point, media)?;
         tell(StandbyEvent::Applied(point));
         Ok(())

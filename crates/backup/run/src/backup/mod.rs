@@ -12,8 +12,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tdekit_backup_media::payload::MAP_KEY_LEN;
 use tdekit_backup_media::{
-    Compression as StoredCompression, ContentHash, Family, Id, SetHeader, SetKind as StoredKind,
-    SetSecret, SetTexts, Source as StoredSource, clean_text,
+    Compression as StoredCompression, ContentHash, Family, Id, LogForm, SetHeader,
+    SetKind as StoredKind, SetSecret, SetTexts, Source as StoredSource, clean_text,
 };
 use tdekit_key_crypto::SecretBytes;
 
@@ -105,9 +105,6 @@ const BLOCK_SIZE: u32 = 1 << 20;
 /// Number of blocks above which they grow, so that the index stays small in memory.
 const MANY_BLOCKS: u64 = 256 << 10;
 const MAX_BLOCK_SIZE: u32 = 4 << 20;
-/// The format's limit, as a multiple of every page size.
-const MAX_LOG_BLOCK_SIZE: u32 = (8 << 20) - MAX_PAGE_SIZE;
-const MAX_PAGE_SIZE: u32 = 64 << 10;
 
 /// Makes a backup set at one or more targets: all or nothing.
 ///
@@ -138,7 +135,7 @@ pub(crate) fn backup_begun(
 ) -> Result<BackupOutcome, RunError> {
     run.check()?;
     check_options(&job)?;
-    let logs = matches!(begun, Some(Begun::Log(_)));
+    let logs = begun.as_ref().and_then(Begun::log_form);
     if begun.is_none() {
         let object = targets.iter().map(|target| target.name()).find(|name| is_object_name(name));
         refuse_object(object)?;
@@ -227,6 +224,15 @@ pub(crate) enum Begun {
     Log(Box<LogBatch>),
 }
 
+impl Begun {
+    fn log_form(&self) -> Option<LogForm> {
+        match self {
+            Self::Log(batch) => Some(batch.link().form),
+            Self::Snapshot(..) => None,
+        }
+    }
+}
+
 /// Number of a full set's object in its archive, and that of the full set before it.
 pub(crate) type PlaceOfFull = (u64, Option<u64>);
 
@@ -306,7 +312,8 @@ impl Opened {
 
     fn block_size(&self) -> u32 {
         match self {
-            Self::Log(batch) => log_block_size(batch.block_bytes()),
+            // Its pages stand by what changed in them: larger blocks would win nothing.
+            Self::Log(_) => BLOCK_SIZE,
             Self::Database(_) | Self::Stream(_) => block_size(self.bytes().unwrap_or(0)),
         }
     }
@@ -413,13 +420,6 @@ fn block_size(bytes: u64) -> u32 {
     size
 }
 
-/// Returns the block size of a log set: where it can be, all of it is one block. States of a page
-/// compress to their differences only within a block.
-fn log_block_size(bytes: u64) -> u32 {
-    let wanted = bytes.next_multiple_of(MAX_PAGE_SIZE.into());
-    u32::try_from(wanted).unwrap_or(u32::MAX).clamp(BLOCK_SIZE, MAX_LOG_BLOCK_SIZE)
-}
-
 fn now_ms() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
@@ -439,9 +439,5 @@ mod tests {
         assert_eq!(block_size(256 << 30), 1 << 20);
         assert_eq!(block_size(300 << 30), 2 << 20);
         assert_eq!(block_size(1 << 60), 4 << 20);
-        for (bytes, size) in [(0, 1 << 20), ((3 << 20) + 1, (3 << 20) + (64 << 10))] {
-            assert_eq!(log_block_size(bytes), size);
-        }
-        assert_eq!(log_block_size(u64::MAX >> 1), (8 << 20) - (64 << 10));
     }
 }

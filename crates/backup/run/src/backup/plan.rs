@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tdekit_backup_media::media::MAX_FAMILIES;
 use tdekit_backup_media::{
-    ContentHash, Family, Id, MediaHeader, RecordKind, TRAILER_LEN, is_media,
+    ContentHash, Family, Id, LogForm, MediaHeader, RecordKind, TRAILER_LEN, is_media,
 };
 use tdekit_key_crypto::random_bytes;
 
@@ -41,10 +41,10 @@ pub(super) struct FamilyPlan {
 const COPY_LEN: usize = 1 << 20;
 
 impl Plan {
-    /// Opens the targets. A new media set may hold log sets if `logs` says so.
+    /// Opens the targets. A new media set may hold log sets of the form `logs`.
     pub(super) fn open(
         mut targets: Vec<Box<dyn Target>>,
-        (layout, logs): (Layout, bool),
+        (layout, logs): (Layout, Option<LogForm>),
         mode: Mode,
         now_ms: i64,
     ) -> Result<Self, RunError> {
@@ -78,7 +78,7 @@ impl Plan {
     /// Plans a new media set.
     fn new_media(
         targets: Vec<Box<dyn Target>>,
-        (layout, logs): (Layout, bool),
+        (layout, logs): (Layout, Option<LogForm>),
         replace: bool,
         now_ms: i64,
     ) -> Result<Self, RunError> {

@@ -108,7 +108,7 @@ fn signature_header(
 
 fn open(targets: Vec<Box<dyn Target>>) -> Result<(Plan, Media), RunError> {
     let name = targets.first().map_or_else(String::new, |target| target.name());
-    let mut plan = Plan::open(targets, (Layout::Mirrors, false), Mode::Append, now_ms())?;
+    let mut plan = Plan::open(targets, (Layout::Mirrors, None), Mode::Append, now_ms())?;
     match plan.media.take() {
         Some(media) => Ok((plan, media)),
         None => Err(RunError::Missing { path: name.into() }),

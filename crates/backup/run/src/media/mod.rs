@@ -8,6 +8,7 @@ mod only;
 pub(crate) mod opened;
 mod replay;
 mod restore;
+mod states;
 mod verify;
 pub(crate) mod volume;
 

@@ -3,7 +3,8 @@
 use tdekit_backup_media::payload::Metadata;
 use tdekit_backup_media::{
     BLOCK_HEADER_LEN, BlockHeader, BlockKey, BlockKind, BlockOpener, ContentHash, Digest, Id,
-    Index, IndexEntry, RecordFields, SetHeader, SetKeys, SetKind, SetSecret, Trailer,
+    Index, IndexEntry, LogForm, LogLink, RecordFields, SetHeader, SetKeys, SetKind, SetSecret,
+    Trailer,
 };
 
 use super::list::Volumes;
@@ -121,10 +122,20 @@ impl<'a> OpenSet<'a> {
 
     /// Returns the number of transactions of a log set.
     pub(crate) fn log_transactions(&self) -> Option<u32> {
+        self.log_link().map(|link| link.transactions)
+    }
+
+    /// Returns the place of a log set in its archive.
+    pub(crate) fn log_link(&self) -> Option<LogLink> {
         match self.header.kind {
-            SetKind::Log(link) => Some(link.transactions),
+            SetKind::Log(link) => Some(link),
             SetKind::Full | SetKind::Differential(_) | SetKind::LogState(_) => None,
         }
+    }
+
+    /// Returns the form of a log set's pages.
+    pub(crate) fn log_form(&self) -> LogForm {
+        self.log_link().map_or(LogForm::Changes, |link| link.form)
     }
 
     /// Returns the number of data blocks over all families.

@@ -9,7 +9,7 @@ use tdekit_backup_media::{BlockKind, SetKind};
 
 use super::RestoreOutcome;
 use super::opened::{BlockReader, OpenSet};
-use super::replay::Written;
+use super::states::States;
 use crate::buffer::{ALIGN, Aligned};
 use crate::error::At;
 use crate::output::{Fate, InOrder, Pool, lock};
@@ -34,7 +34,7 @@ struct Restoring<'a> {
     reserved: &'a AtomicU8,
     healed: &'a AtomicU64,
     /// Pages that were written in a newer state already.
-    written: Option<&'a Written>,
+    written: Option<&'a States<'a>>,
 }
 
 /// Restores a full set, and what follows it: a differential one, or log backups in their order.
@@ -81,21 +81,15 @@ pub(super) fn database(
     })
 }
 
-/// What restoring a full set found.
-pub(super) struct OfFull {
-    /// Reserved bytes in each page.
-    pub(super) reserved: u8,
-    /// Blocks that one mirror lacked and another supplied.
-    pub(super) healed: u64,
-}
-
-/// Writes those pages of a full set that are not in `written`, for a database of this many pages.
+/// Writes those pages of a full set that are not in `states`, or on which pages there stand, for a
+/// database of this many pages. Returns the number of blocks that one mirror lacked and another
+/// supplied.
 pub(super) fn base(
     set: &OpenSet<'_>,
-    (sink, pages, written): (&dyn PageSink, u32, &Written),
+    (sink, pages, states): (&dyn PageSink, u32, &States<'_>),
     meter: &Meter<'_>,
     run: &Run<'_>,
-) -> Result<OfFull, RunError> {
+) -> Result<u64, RunError> {
     let (reserved, healed) = (AtomicU8::new(0), AtomicU64::new(0));
     let fate = Fate::default();
     let shared = Restoring {
@@ -108,11 +102,11 @@ pub(super) fn base(
         base_pages: 0,
         reserved: &reserved,
         healed: &healed,
-        written: Some(written),
+        written: Some(states),
     };
     run_threads(restoring_threads(run), &fate, &|| shared.work(meter, &fate))?;
     shared.check_coverage(set.header.source.pages())?;
-    Ok(OfFull { reserved: reserved.into_inner(), healed: healed.into_inner() })
+    Ok(healed.into_inner())
 }
 
 /// Returns the number of threads. They write what they opened, so while some wait for the disk,
@@ -198,7 +192,7 @@ impl Restoring<'_> {
         self.beyond_base.fetch_add(new, Ordering::Relaxed);
         match self.written {
             None => self.sink.write(first, bytes),
-            Some(written) => written.write_rest(self.sink, (first, page_len), bytes),
+            Some(states) => states.write_rest(first, bytes),
         }
     }
 

@@ -214,8 +214,9 @@ impl<'a> Worker<'a> {
             (BlockKind::Data, Source::Database { page_size, .. }, SetKind::Full) => {
                 Pages::decode(index, &self.payload, page_size).map(|pages| pages.first_page)
             }
-            (BlockKind::Data, Source::Database { page_size, .. }, SetKind::Log(_)) => {
-                LogPages::decode(index, &self.payload, page_size).map(|_| first_page)
+            (BlockKind::Data, Source::Database { page_size, .. }, SetKind::Log(link)) => {
+                let pages = LogPages::decode(index, &self.payload, page_size, link.form);
+                pages.map(|_| first_page)
             }
             (
                 BlockKind::Data,

@@ -1,9 +1,11 @@
 //! Media sets in memory: a writer, and a reader that accepts only what was written.
 #![allow(dead_code, clippy::unwrap_used)] // each test file uses a part of it
 
+use std::collections::BTreeMap;
+
 use tdekit_backup_media::payload::{
-    ChangedPages, ChangedPagesBuilder, LogEntry, LogOrder, LogPages, LogPagesBuilder, Metadata,
-    PageMapBlock, Pages, put_page_map, put_pages_head,
+    ChangedPages, ChangedPagesBuilder, LogEntry, LogOrder, LogPage, LogPages, LogPagesBuilder,
+    Metadata, Overlay, PageMapBlock, Pages, put_page_map, put_pages_head,
 };
 use tdekit_backup_media::*;
 use tdekit_key_crypto::{Algorithm, PageFingerprint, SecretBytes};
@@ -112,8 +114,10 @@ impl Content {
                 let mut builder = LogPagesBuilder::new(block_size, PAGE_SIZE);
                 let (mut payloads, mut out) = (Vec::new(), Vec::new());
                 let (mut transaction, mut first) = (1, 1);
+                let mut states = BTreeMap::new();
                 for (entry, page) in logged {
-                    builder.push(*entry, page).unwrap();
+                    let state = states.insert(entry.page, page).map(|state| &state[..]);
+                    builder.push(*entry, state, page).unwrap();
                     transaction += u32::from(entry.end.is_some());
                     if builder.is_full() {
                         builder.finish(&mut out);
@@ -179,7 +183,7 @@ pub(crate) fn media_header(family: Family) -> MediaHeader {
         part: 0,
         made_ms: 1_700_000_000_000,
         hash: ContentHash::NEW,
-        logs: false,
+        logs: None,
     }
 }
 
@@ -305,6 +309,7 @@ pub(crate) fn read_set_with(
     let mut opener = BlockOpener::new(set.compression)?;
     let (mut bytes, mut changed) = (Vec::new(), Vec::new());
     let (mut logged, mut order) = (Vec::new(), LogOrder::default());
+    let mut states: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
     for (entry, number) in index.entries.iter().zip(0..) {
         let block = &media[at(entry.offset)..at(entry.offset + entry.block_len())];
         let (head, stored) = block.split_first_chunk().unwrap();
@@ -329,12 +334,14 @@ pub(crate) fn read_set_with(
                 assert_eq!(pages.bounds().0, entry.first_page);
                 changed.extend(pages.iter().map(|(number, page)| (number, page.to_vec())));
             }
-            (BlockKind::Data, SetKind::Log(_), Source::Database { page_size, .. }) => {
+            (BlockKind::Data, SetKind::Log(link), Source::Database { page_size, .. }) => {
                 let begun = order.ended() + 1;
                 assert_eq!(entry.first_page, begun);
-                for (each, page) in LogPages::decode(number, &payload, page_size)?.iter() {
+                let pages = LogPages::decode(number, &payload, page_size, link.form)?;
+                for (each, page) in pages.iter() {
                     order.add(number, each)?;
-                    logged.push((each, page.to_vec()));
+                    logged.push((each, page_on(&page, page_size, states.get(&each.page))?));
+                    states.extend(logged.last().map(|(_, page)| (each.page, page.clone())));
                 }
             }
             (BlockKind::PageMap, ..) => {
@@ -358,6 +365,23 @@ pub(crate) fn read_set_with(
             Content::Log { pages: source.pages(), logged, link }
         }
     })
+}
+
+/// Returns a page of a log set, which stands on a state of the same set if on any.
+fn page_on(
+    page: &LogPage<'_>,
+    page_size: u32,
+    state: Option<&Vec<u8>>,
+) -> Result<Vec<u8>, MediaError> {
+    let mut whole = Overlay::new(page_size as usize);
+    whole.put_below(page);
+    if page.on_state {
+        whole.put_state_below(state.map_or(&[], |state| state));
+    }
+    match page.is(whole.page()) {
+        true => Ok(whole.page().to_vec()),
+        false => Err(MediaError::Disagreement { what: "a page and its state" }),
+    }
 }
 
 /// Reads every set of a file; anything that is not whole is an error.
@@ -401,10 +425,15 @@ pub(crate) const COMPRESSIONS: [Compression; 4] =
 pub(crate) fn log_content() -> Content {
     use tdekit_backup_media::payload::LogEnd;
     let before = Base { set_id: [1; 16], trailer_sha256: [2; 32] };
-    let link = LogLink { before, chain: [1; 16], number: 8, first: 7, transactions: 3 };
-    let page = |page, end: Option<(u32, i64)>| {
+    let form = LogForm::Changes;
+    let link = LogLink { before, chain: [1; 16], number: 8, first: 7, transactions: 3, form };
+    let mut states = 0;
+    let mut page = |page, end: Option<(u32, i64)>| {
         let end = end.map(|(pages, time_ms)| LogEnd { pages, time_ms });
-        (LogEntry { page, end }, sample(PAGE))
+        let mut bytes = sample(PAGE);
+        states += 1;
+        bytes[200] = states;
+        (LogEntry { page, end }, bytes)
     };
     let mut logged = vec![page(1, None), page(5, Some((9, 1_700_000_000_001)))];
     logged.extend((1..20).map(|number| page(number, None)));
