@@ -48,14 +48,6 @@ impl Compression {
     }
 }
 
-/// log2 of the longest block.
-const WINDOW_LOG: u32 = 23;
-/// log2 of the places that the fast levels remember. With their own number, some 16,000, places of
-/// a page's state before are forgotten after a few hundred KiB.
-const HASH_LOG: u32 = 18;
-/// The last level that remembers fewer.
-const LAST_FAST_LEVEL: i8 = 2;
-
 /// Compresses blocks of one set.
 pub(crate) enum Compressor {
     None,
@@ -64,9 +56,7 @@ pub(crate) enum Compressor {
 }
 
 impl Compressor {
-    /// Makes a compressor. With `repeats`, blocks hold several states of the same pages, which are
-    /// found over the whole block.
-    pub(crate) fn new(compression: Compression, repeats: bool) -> Result<Self, MediaError> {
+    pub(crate) fn new(compression: Compression) -> Result<Self, MediaError> {
         let failed = |_| MediaError::Compression { operation: "prepare zstd" };
         Ok(match compression {
             Compression::None => Self::None,
@@ -80,12 +70,6 @@ impl Compressor {
                     CParameter::ChecksumFlag(false),
                     CParameter::DictIdFlag(false),
                 ] {
-                    context.set_parameter(parameter).map_err(failed)?;
-                }
-                let window = repeats.then_some(CParameter::WindowLog(WINDOW_LOG));
-                let is_fast = repeats && level <= LAST_FAST_LEVEL;
-                let places = is_fast.then_some(CParameter::HashLog(HASH_LOG));
-                for parameter in window.into_iter().chain(places) {
                     context.set_parameter(parameter).map_err(failed)?;
                 }
                 Self::Zstd(context)
@@ -167,48 +151,5 @@ impl Decompressor {
             return Ok(());
         }
         Err(MediaError::malformed(part, "it does not decompress to its length"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// States of 250 pages of noise, one behind the other, with a few bytes changed in each.
-    fn states() -> Vec<u8> {
-        let mut seed = 1_u64;
-        let mut pages: Vec<u8> = (0..250 * 4096)
-            .map(|_| {
-                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                seed.to_le_bytes()[7]
-            })
-            .collect();
-        let mut all = Vec::new();
-        for state in 0..4 {
-            pages.iter_mut().skip(state * 7).step_by(4096).for_each(|byte| *byte ^= 1);
-            all.extend_from_slice(&pages);
-        }
-        all
-    }
-
-    #[test]
-    fn states_of_pages_in_a_block_of_a_log_are_stored_once() {
-        let all = states();
-        let mut out = vec![0; all.len()];
-        let mut len = |level: i8, repeats: bool| {
-            let mut compressor = Compressor::new(Compression::Zstd(level), repeats).unwrap();
-            let len = compressor.compress(&all, &mut out).unwrap().unwrap_or(all.len());
-            let mut again = vec![0; all.len()];
-            let mut decompressor = Decompressor::new(Compression::Zstd(level)).unwrap();
-            if len < all.len() {
-                decompressor.decompress(Part::AnyBlock, &out[..len], &mut again).unwrap();
-                assert!(again == all);
-            }
-            len
-        };
-        for level in [-5, 1, 3, 9] {
-            assert!(len(level, true) * 3 < all.len(), "{level}");
-        }
-        assert!(len(1, false) * 3 > all.len() * 2);
     }
 }

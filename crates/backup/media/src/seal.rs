@@ -120,15 +120,7 @@ impl BlockSealer {
     /// # Errors
     /// [`MediaError::Compression`].
     pub fn new(compression: Compression) -> Result<Self, MediaError> {
-        Ok(Self { compressor: Compressor::new(compression, false)?, scratch: Vec::new() })
-    }
-
-    /// As [`Self::new`], for log sets: a block holds several states of the same pages.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn for_log(compression: Compression) -> Result<Self, MediaError> {
-        Ok(Self { compressor: Compressor::new(compression, true)?, scratch: Vec::new() })
+        Ok(Self { compressor: Compressor::new(compression)?, scratch: Vec::new() })
     }
 
     /// Returns the buffer length that [`Self::seal`] needs for a payload of this length, for any

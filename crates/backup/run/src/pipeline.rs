@@ -22,8 +22,6 @@ pub(crate) struct Sealing<'a> {
     pub(crate) keys: &'a [Option<SetKeys>],
     /// Maximum payload of a data block.
     pub(crate) payload_len: usize,
-    /// True for a log set, whose blocks hold several states of the same pages.
-    pub(crate) log: bool,
     /// Key of the page map, if the set has one.
     pub(crate) map_key: Option<&'a SecretBytes>,
     /// True if the threads run at low priority.
@@ -145,10 +143,7 @@ struct Worker<'a> {
 
 impl<'a> Worker<'a> {
     fn new(sealing: &'a Sealing<'a>) -> Result<Self, RunError> {
-        let sealer = match sealing.log {
-            true => BlockSealer::for_log(sealing.compression),
-            false => BlockSealer::new(sealing.compression),
-        };
+        let sealer = BlockSealer::new(sealing.compression);
         let key = sealing.map_key.map(|key| PageFingerprint::new(key.expose()));
         Ok(Self {
             sealing,

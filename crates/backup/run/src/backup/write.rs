@@ -3,7 +3,7 @@
 use tdekit_backup_media::payload::Metadata;
 use tdekit_backup_media::{
     Block, BlockKind, BlockSealer, ContentHash, Family, Id, RecordPlace, SetBuilder, SetHeader,
-    SetKeys, SetKind, SetSecret, Source, TRAILER_LEN, trailer_digest,
+    SetKeys, SetSecret, Source, TRAILER_LEN, trailer_digest,
 };
 use tdekit_key_crypto::{SecretBytes, random_bytes};
 
@@ -171,7 +171,6 @@ impl<'r> Record<'r> {
             compression: self.header.compression,
             keys: &self.keys,
             payload_len: usize::try_from(payload_len).unwrap_or(usize::MAX),
-            log: matches!(self.header.kind, SetKind::Log(_)),
             map_key,
             nice: self.header.source != Source::Stream,
             hash: self.hash,
