@@ -4,8 +4,10 @@ use crate::Digest;
 use crate::block::{BLOCK_HEADER_LEN, BlockHeader, BlockKind};
 use crate::bytes::Reader;
 use crate::error::{MediaError, Part};
-use crate::header::{Base, LogForm, SetHeader, SetKind, Source};
-use crate::payload::{LOG_CHANGE_LEN, MAP_PAGES_PER_BLOCK, PAGES_HEAD_LEN, WHOLE_LOG_ENTRY_LEN};
+use crate::header::{Base, SetHeader, SetKind, Source};
+use crate::payload::{
+    LOG_CHANGE_LEN, LogForm, MAP_PAGES_PER_BLOCK, PAGES_HEAD_LEN, WHOLE_LOG_ENTRY_LEN,
+};
 use crate::trailer::Trailer;
 use tdekit_key_crypto::sha256;
 

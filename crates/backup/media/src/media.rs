@@ -5,7 +5,8 @@ use tdekit_key_crypto::sha256;
 use crate::bytes::Reader;
 use crate::error::{MediaError, Part};
 use crate::hash::ContentHash;
-use crate::{Digest, Id, LogForm};
+use crate::payload::LogForm;
+use crate::{Digest, Id};
 
 /// First bytes of every file of a media set.
 pub const MAGIC: [u8; 16] = *b"tdekit backup\0\0\0";

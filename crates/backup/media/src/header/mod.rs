@@ -5,8 +5,8 @@ mod text;
 
 pub(crate) use set::context_len;
 pub use set::{
-    Base, EncodedSet, LogForm, LogLink, MAX_BLOCK_SIZE, MIN_BLOCK_SIZE, Recipient, SetHeader,
-    SetKind, SetTexts, Source,
+    Base, EncodedSet, LogLink, MAX_BLOCK_SIZE, MIN_BLOCK_SIZE, Recipient, SetHeader, SetKind,
+    SetTexts, Source,
 };
 pub use text::{MAX_TEXT_LEN, clean_text};
 

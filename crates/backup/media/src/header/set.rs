@@ -11,7 +11,7 @@ use crate::compress::Compression;
 use crate::error::MediaError;
 use crate::keys::{COMMITMENT_LEN, SetKeys, SetSecret};
 use crate::media::Family;
-use crate::payload::LOG_ENTRY_LEN;
+use crate::payload::{LOG_ENTRY_LEN, LogForm};
 use crate::{Digest, Id};
 
 /// Minimum block size in bytes.
@@ -42,15 +42,6 @@ pub struct Base {
     pub set_id: Id,
     /// SHA-256 of its trailer in family 0.
     pub trailer_sha256: Digest,
-}
-
-/// The form of pages in a log set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum LogForm {
-    /// Each is there as a whole. Nothing writes it any more.
-    Whole,
-    /// Each by what differs from zeros, or from the state that it had before.
-    Changes,
 }
 
 /// The place of a log set in an archive (`docs/format/archive.md`).

@@ -31,7 +31,7 @@ pub struct LogPage<'a> {
     /// True if bytes outside the runs are those of the state that the page had before; else they
     /// are zeros.
     pub on_state: bool,
-    /// [`page_check`] of the page; `None` in a set of [`crate::LogForm::Whole`].
+    /// [`page_check`] of the page; `None` in a set of [`super::LogForm::Whole`].
     pub check: Option<u64>,
     pub(super) runs: &'a [[u8; RUN_LEN]],
     /// The bytes of all runs.

@@ -2,7 +2,6 @@
 
 use super::changes::{LogPage, RUN_LEN, bytes_of, check_runs, page_check, put_changes};
 use super::pages::PAGES_HEAD_LEN;
-use crate::LogForm;
 use crate::bytes::Reader;
 use crate::error::{MediaError, Part};
 
@@ -17,6 +16,15 @@ pub(crate) const LOG_CHANGE_LEN: usize = 28;
 const ENTRY_LEN: usize = WHOLE_LOG_ENTRY_LEN;
 const CHANGE_LEN: usize = LOG_CHANGE_LEN;
 const _: () = assert!(LOG_ENTRY_LEN as usize == CHANGE_LEN + RUN_LEN);
+
+/// The form of pages in a log set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LogForm {
+    /// Each is there as a whole. Nothing writes it any more.
+    Whole,
+    /// Each by what differs from zeros, or from the state that it had before.
+    Changes,
+}
 
 /// The fields of the last page of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

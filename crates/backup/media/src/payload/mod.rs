@@ -8,7 +8,9 @@ mod pages;
 
 pub use changes::{LogPage, MAX_UNFINISHED_BYTES, Overlay, page_check};
 pub(crate) use log::{LOG_CHANGE_LEN, WHOLE_LOG_ENTRY_LEN};
-pub use log::{LOG_ENTRY_LEN, LogEnd, LogEntry, LogOrder, LogPages, LogPagesBuilder, LogPagesIter};
+pub use log::{
+    LOG_ENTRY_LEN, LogEnd, LogEntry, LogForm, LogOrder, LogPages, LogPagesBuilder, LogPagesIter,
+};
 pub use map::{
     FINGERPRINT_LEN, MAP_PAGES_PER_BLOCK, MAX_MAP_PAYLOAD_LEN, PageMapBlock, put_page_map,
 };
