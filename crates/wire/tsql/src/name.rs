@@ -5,16 +5,6 @@ pub(crate) fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\"").replace('\0', ""))
 }
 
-/// Returns true for the name of a global temporary table, `##t`.
-pub(crate) fn is_global(object: &str) -> bool {
-    object.starts_with("##")
-}
-
-/// Returns true for the name of a temporary table of one session, `#t`.
-pub(crate) fn is_local(object: &str) -> bool {
-    object.starts_with('#') && !is_global(object)
-}
-
 /// Splits `dbo.t` into schema and name.
 pub(crate) fn schema_and_name(stored: &str) -> (String, String) {
     match stored.split_once('.') {

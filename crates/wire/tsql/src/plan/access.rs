@@ -1,7 +1,6 @@
 //! What a statement does to the tables that it names: the permissions that it needs.
 
 use super::table::Table;
-use crate::name::is_global;
 
 /// A permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -88,7 +87,7 @@ pub(crate) struct Access {
 impl Access {
     /// None for a temporary table or a system view: those need no permission on an object.
     pub(crate) fn of(table: &Table, right: Right, within: Option<&str>) -> Option<Access> {
-        let own = matches!(table.schema.as_str(), "temp" | "sys") || is_global(&table.name);
+        let own = matches!(table.schema.as_str(), "temp" | "sys");
         (!own).then(|| Access {
             database: table.database.clone(),
             object: table.name.clone(),

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionState};
 use crate::ast::Name;
 use crate::error::{Error, Result, Rule};
 use crate::host::SharedHost;
-use crate::name::{is_global, is_local, quote};
+use crate::name::quote;
 use crate::plan::table::{Catalog, Filled, Sequence};
 use crate::render::kernels::Kernels;
 use crate::run::catalog::facts::read;
@@ -19,7 +19,6 @@ use crate::run::catalog::model::{Facts, Snapshot};
 use crate::run::catalog::named::has_table;
 use crate::run::catalog::{Table, TableColumn, TableKind, named, schemas, system};
 use crate::run::gate::{Rights, Who, is_own};
-use crate::run::globals::{Globals, Mine, TEMPDB};
 use crate::run::renew::Seen;
 use crate::sqlite_pages::Pages;
 use crate::sqlite_pages::pages;
@@ -44,8 +43,6 @@ pub(crate) struct Db {
     attached: HashMap<String, String>,
     /// Temporary tables by the scopes that created them, the innermost last.
     pub(super) temporaries: Vec<Temporary>,
-    /// Global temporary tables that the session created.
-    pub(super) globals: Mine,
     tables: HashMap<(String, String), Arc<Table>>,
     /// Schemas of the attached databases.
     schemas: Seen,
@@ -80,12 +77,6 @@ pub(crate) struct Temporary {
 
 /// The cancel flag of the running request, shared with SQLite's progress handler.
 pub(crate) type Cancel = Arc<std::sync::Mutex<Arc<std::sync::atomic::AtomicBool>>>;
-
-impl Drop for Db {
-    fn drop(&mut self) {
-        self.close();
-    }
-}
 
 /// Converts SQLite's error to SQL Server's.
 pub(crate) fn failure(kernels: &Kernels, error: &rusqlite::Error, database: &str) -> Error {
@@ -140,14 +131,13 @@ fn violation(error: &rusqlite::Error, detail: String) -> Error {
 }
 
 impl Db {
-    pub(crate) fn new(host: SharedHost, version: Arc<AtomicU64>, globals: &Globals) -> Db {
+    pub(crate) fn new(host: SharedHost, version: Arc<AtomicU64>) -> Db {
         Db {
             host,
             connection: None,
             kernels: Kernels::default(),
             attached: HashMap::new(),
             temporaries: Vec::new(),
-            globals: globals.enter(),
             tables: HashMap::new(),
             schemas: Seen::default(),
             version,
@@ -285,7 +275,6 @@ impl Db {
     }
 
     pub(crate) fn close(&mut self) {
-        self.drop_globals();
         self.gone = self.pages();
         (self.connection, self.apart) = (None, None);
         self.attached.clear();
@@ -308,7 +297,7 @@ impl Db {
         let sql = "SELECT count(*) FROM temp.sqlite_schema WHERE name NOT LIKE '~%'";
         let Some(connection) = &self.connection else { return true };
         let kept = connection.query_row(sql, [], |row| row.get::<_, i64>(0));
-        let free = connection.is_autocommit() && matches!(kept, Ok(0)) && !self.has_globals();
+        let free = connection.is_autocommit() && matches!(kept, Ok(0));
         if free {
             self.close();
         }
@@ -343,16 +332,21 @@ impl Db {
             return Err(Error::feature("a name with a server"));
         }
         let object = name.object();
-        if is_local(object) {
+        if object.starts_with("##") {
+            // data visible to all sessions would be unencrypted in a file of tempdb
+            return Err(Error::feature(
+                "a global temporary table (all sessions would see it, so its rows would lie \
+                 unencrypted in a file of tempdb; use a table of the database, or #t in one \
+                 session)",
+            ));
+        }
+        if object.starts_with('#') {
             self.connection()?;
-            return Ok(("temp".to_owned(), TEMPDB.to_owned(), self.temporary(object)));
+            return Ok(("temp".to_owned(), "tempdb".to_owned(), self.temporary(object)));
         }
         if object.contains('.') {
             // it would be a table of another schema
             return Err(Error::feature("a name with a point in it"));
-        }
-        if is_global(object) {
-            return Ok((self.attach(TEMPDB)?, TEMPDB.to_owned(), object.to_owned()));
         }
         if is_own(object) && !self.who.sysadmin {
             // whoever changes these tables has every right

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result};
 use crate::render::Rendered;
 use crate::run::db::ATTACHED;
-use crate::run::globals::TEMPDB;
 use crate::run::holder::Outcome;
 use crate::run::work::{Inner, Run};
 
@@ -135,10 +134,6 @@ impl Run<'_> {
     /// make other writers wait for it.
     fn may_block(&mut self, schema: &str) -> bool {
         let Some(database) = schema.strip_prefix(ATTACHED) else { return false };
-        if database == TEMPDB {
-            // readers of its tables would wait, too
-            return false;
-        }
         let chain = self.s.state.chain.as_deref();
         self.s.db.who.sysadmin
             || chain.is_some_and(|chain| chain.to_lowercase() == database)

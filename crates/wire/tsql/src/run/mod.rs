@@ -16,7 +16,6 @@ pub(crate) mod describe;
 pub(crate) mod exec;
 pub(crate) mod gate;
 pub(crate) mod given;
-mod globals;
 pub(crate) mod holder;
 pub(crate) mod integers;
 pub(crate) mod locking;

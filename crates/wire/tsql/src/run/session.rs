@@ -13,7 +13,6 @@ use super::activity::Activities;
 use super::calls::Calls;
 use super::db::Db;
 use super::given::GivenValues;
-use super::globals::Globals;
 use super::holder::Locks;
 use super::locks::Owner;
 use super::meter::{Meter, Used};
@@ -41,7 +40,6 @@ pub struct TsqlEngine {
     tallies: Tallies,
     locks: Locks,
     given: GivenValues,
-    globals: Globals,
 }
 
 impl TsqlEngine {
@@ -55,7 +53,6 @@ impl TsqlEngine {
             tallies: Tallies::default(),
             locks: Locks::default(),
             given: GivenValues::default(),
-            globals: Globals::default(),
         }
     }
 }
@@ -75,7 +72,7 @@ impl TsqlEngine {
             let error = Error::CannotOpenDatabase { name: wanted.to_owned() };
             return Err(error.message(1, ""));
         };
-        let mut db = Db::new(self.host.clone(), self.version.clone(), &self.globals);
+        let mut db = Db::new(self.host.clone(), self.version.clone());
         db.set_who(who(&self.host, &caller.login));
         if db.rights(&found.name).is_err() {
             let error = Error::CannotOpenDatabase { name: wanted.to_owned() };

@@ -14,7 +14,6 @@ mod coverage;
 mod documents;
 mod done;
 mod foreign_schema;
-mod globals;
 mod insert_exec;
 mod json;
 mod limits;

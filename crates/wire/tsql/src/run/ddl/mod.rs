@@ -11,7 +11,7 @@ mod foreign;
 mod index;
 mod module;
 mod rebuild;
-pub(super) mod rename;
+mod rename;
 mod schema;
 mod sequence;
 mod table;

@@ -12,7 +12,6 @@ use super::text::TableText;
 use crate::ast::Name;
 use crate::error::{Error, Result};
 use crate::functions::wanted::parts;
-use crate::name::is_global;
 use crate::name::quote;
 use crate::run::catalog::model::{DESCENDING, NULLS, SEPARATOR, Trust, schema_and_name};
 use crate::run::catalog::named::has_table;
@@ -21,7 +20,7 @@ use crate::run::gate::{On, is_own};
 use crate::run::work::Run;
 
 /// Our own tables that name a table of the database.
-pub(in crate::run) const OWN: [&str; 5] =
+pub(super) const OWN: [&str; 5] =
     ["tsql_identity", "tsql_default", "tsql_column", "tsql_constraint", "tsql_unchecked"];
 
 /// Lists of a table's columns: the table of ours, its list, and its column with the table's name.
@@ -166,7 +165,7 @@ impl Run<'_> {
         }
         if let Some(table) = self.find(name)? {
             self.admit_alter(&table)?;
-            if table.kind != TableKind::Table || table.schema == "temp" || is_global(&table.name) {
+            if table.kind != TableKind::Table || table.schema == "temp" {
                 return Err(Error::unsupported("sp_rename of a view or of a temporary table"));
             }
             return self.define(&table.schema.clone(), |run| run.rename_table(&table, new));

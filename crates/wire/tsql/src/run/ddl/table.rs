@@ -11,7 +11,7 @@ use super::index::{KeyColumn, column_list, index_name, unique_texts};
 use crate::ast::{ColumnDef, Constraint, ConstraintKind, CreateTable, Expr, Filled, Name};
 use crate::bind::{Binder, Offered, Scope, SourceScope, Variables};
 use crate::error::{Ends, Error, Result};
-use crate::name::{is_global, quote};
+use crate::name::quote;
 use crate::plan::ColumnRef;
 use crate::plan::access::{Access, Right};
 use crate::plan::table::Sequence;
@@ -142,9 +142,6 @@ impl Run<'_> {
         let mut made = Made::default();
         let text = self.create_text(table, (&schema, &database), &name, &mut made)?;
         self.check_defaults(&schema, &database, &name, &table.columns)?;
-        if is_global(&name) {
-            self.s.db.globals.add(&name);
-        }
         self.define(&schema, |run| {
             run.sql(&text, &database)?;
             for index in &made.indexes {

@@ -69,10 +69,7 @@ impl Host for TestHost {
         let database = |(at, name): (usize, &&str)| Database {
             name: (*name).to_owned(),
             id: i32::try_from(at).unwrap() + 1,
-            uri: match *name {
-                "tempdb" => format!("file:{}/tempdb?vfs=memdb", self.directory.display()),
-                name => self.directory.join(format!("{name}.db")).display().to_string(),
-            },
+            uri: self.directory.join(format!("{name}.db")).display().to_string(),
             encrypted: false,
             restoring: false,
             recovery: Recovery::Simple,
