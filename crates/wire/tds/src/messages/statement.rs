@@ -524,8 +524,7 @@ table! {
     ColumnIsUsed { change: &'static str, column: String } = 4922, 16, 9, Statement,
         "ALTER TABLE {change} {column} failed because one or more objects access this column.";
     NoColumn { change: &'static str, column: String, table: String } = 4924, 16, 1, Statement,
-        "ALTER TABLE {change} failed because column '{column}' does not exist in table \
-        '{table}'.";
+        "ALTER TABLE {change} failed because column '{column}' does not exist in table '{table}'.";
     DefaultExists {} = 1781, 16, 1, Statement, "Column already has a DEFAULT bound to it.";
     DefaultColumn { column: String, table: String } = 1752, 16, 0, Statement,
         "Column '{column}' in table '{table}' is invalid for creating a default constraint.";

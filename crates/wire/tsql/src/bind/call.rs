@@ -63,6 +63,9 @@ impl Binder<'_> {
             Binding::Choose => return self.choose(&call.args),
             Binding::NewSequentialId => return Err(Error::SequentialDefault {}),
             Binding::Grouping => {
+                if self.scopes.last().is_some_and(|it| it.aggregates == Aggregates::Inside) {
+                    return Err(Error::AggregateNested {});
+                }
                 return Err(Error::NotAGroup { number: 1, function: function.name });
             }
             _ => {}

@@ -17,10 +17,20 @@ pub(super) fn is_grouped(select: &Select, order: &[OrderItem]) -> bool {
     !select.sets.is_empty() || calls_grouping(select, order)
 }
 
-/// Returns true if only HAVING makes one group of all rows, which SQLite does not know.
-pub(super) fn is_one_group(select: &Select) -> bool {
-    let plain = |item: &Item| matches!(item, Item::Expr(expr, _) if !aggregates_in(expr));
-    select.having.is_some() && select.group.is_empty() && select.items.iter().all(plain)
+/// Returns true if only HAVING or ORDER BY makes one group of all rows, which SQLite does not know.
+pub(super) fn is_one_group(select: &Select, order: &[OrderItem]) -> bool {
+    let lists_one = |item: &Item| match item {
+        Item::Expr(expr, _) | Item::Assign(_, _, expr) => aggregates_in(expr),
+        Item::Star(_) => true,
+    };
+    let made = select.having.is_some() || order.iter().any(|item| aggregates_in(&item.expr));
+    made && select.group.is_empty() && !select.items.iter().any(lists_one)
+}
+
+/// `COUNT(*)`, which nobody reads: with an aggregate in the list, SQLite makes one group.
+pub(super) fn one_group() -> Expr {
+    let count = Call { name: Name(vec!["COUNT".to_owned()]), star: true, ..Call::default() };
+    Expr::Call(Box::new(count))
 }
 
 /// A SELECT of the expressions of GROUP BY, whose columns have their types.
@@ -77,10 +87,8 @@ pub(super) fn expanded(
         [] => vec![(0..select.group.len()).collect()],
         sets => sets.to_vec(),
     };
-    let count = Call { name: Name(vec!["COUNT".to_owned()]), star: true, ..Call::default() };
-    let count = Expr::Call(Box::new(count));
+    let count = one_group();
     if all.iter().any(Vec::is_empty) {
-        // nobody reads it: without an aggregate the rows would not be one group
         values.push(&count);
     }
     let mut parts = Vec::new();
@@ -236,14 +244,26 @@ fn grouping_function(call: &Call) -> Option<&'static str> {
 }
 
 fn calls_grouping(select: &Select, order: &[OrderItem]) -> bool {
-    let calls = |expr: &Expr| {
-        expr.any(&|part| matches!(part, Expr::Call(call) if grouping_function(call).is_some()))
-    };
     let items = select.items.iter().any(|item| match item {
         Item::Expr(expr, _) | Item::Assign(_, _, expr) => calls(expr),
         Item::Star(_) => false,
     });
     items || select.having.iter().chain(order.iter().map(|item| &item.expr)).any(calls)
+}
+
+/// Returns true if an expression calls GROUPING outside of aggregates, where it is an error.
+fn calls(expr: &Expr) -> bool {
+    if let Expr::Call(call) = expr {
+        if grouping_function(call).is_some() {
+            return true;
+        }
+        if super::call::is_aggregate(call) {
+            return false;
+        }
+    }
+    let mut found = false;
+    expr.children(&mut |part| found = found || calls(part));
+    found
 }
 
 /// Returns true for the same expression: names in any case, columns with or without their table.

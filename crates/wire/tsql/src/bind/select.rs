@@ -37,7 +37,7 @@ impl Binder<'_> {
         order: &[OrderItem],
         offset: Option<&(Expr, Option<Expr>)>,
     ) -> Result<BoundQuery> {
-        if grouping::is_grouped(select, order) || grouping::is_one_group(select) {
+        if grouping::is_grouped(select, order) || grouping::is_one_group(select, order) {
             return self.grouping_sets(select, order, offset);
         }
         self.scopes.push(Scope::new());
@@ -319,6 +319,10 @@ impl Binder<'_> {
             let value = super::call::compound(*op, current, value)?;
             let value = crate::functions::typing::convert(value, variable.ty)?;
             assigned.push((variable.slot, leaves.taken_from(value)));
+        }
+        if grouping::is_one_group(select, &query.order) {
+            let count = self.scalar(&grouping::one_group())?;
+            leaves.place(&count);
         }
         made.order = self.order_keys(select, &query.order, &[])?;
         made.limit = self.limit(select.top.as_ref(), query.offset.as_ref())?;

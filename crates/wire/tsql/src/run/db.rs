@@ -333,11 +333,10 @@ impl Db {
         }
         let object = name.object();
         if object.starts_with("##") {
-            // data visible to all sessions would be unencrypted in a file of tempdb
+            // tempdb is in memory, without a log: readers wait for whoever changes it
             return Err(Error::feature(
-                "a global temporary table (all sessions would see it, so its rows would lie \
-                 unencrypted in a file of tempdb; use a table of the database, or #t in one \
-                 session)",
+                "a global temporary table (whoever changed one would hold up all sessions that \
+                 read one; use a table of the database, or #t in one session)",
             ));
         }
         if object.starts_with('#') {

@@ -44,7 +44,8 @@ fn grouping_sets() {
     let cases = [
         (
             format!("{all} {sales} GROUP BY ROLLUP (r, p) ORDER BY GROUPING(r), r, GROUPING(p), p"),
-            "'n' | 'x' | 1\n'n' | 'y' | 2\n'n' | NULL | 3\n's' | 'x' | 4\n's' | NULL | 4\nNULL | NULL | 7",
+            "'n' | 'x' | 1\n'n' | 'y' | 2\n'n' | NULL | 3\n's' | 'x' | 4\n's' | NULL | 4\n\
+             NULL | NULL | 7",
         ),
         (
             format!("{all} {sales} GROUP BY r, p WITH CUBE HAVING GROUPING(r) = 1 ORDER BY p"),
@@ -78,6 +79,9 @@ fn grouping_sets() {
         (format!("SELECT COUNT(*) {sales} WHERE n > 9 GROUP BY ()"), "0"),
         (format!("SELECT 'some' {sales} HAVING COUNT(*) > 2"), "'some'"),
         (format!("SELECT 'some' {sales} HAVING COUNT(*) > 3"), ""),
+        (format!("SELECT 'some' {sales} ORDER BY COUNT(*)"), "'some'"),
+        (format!("DECLARE @x int = 5; SELECT @x = 9 {sales} HAVING COUNT(*) > 3; SELECT @x"), "5"),
+        (format!("DECLARE @x int = 5; SELECT @x = 9 {sales} HAVING COUNT(*) > 2; SELECT @x"), "9"),
         (
             format!("SELECT COUNT(*) FROM (SELECT r, p, n {sales} GROUP BY CUBE (r, p, n)) AS c"),
             "20",
@@ -94,6 +98,12 @@ fn grouping_sets() {
     for (tail, code) in [
         ("SELECT GROUPING(p) {} GROUP BY r", "8161/15/1"),
         ("SELECT GROUPING(p) {}", "8161/15/1"),
+        ("SELECT SUM(GROUPING(n)) {} GROUP BY ROLLUP (n)", "130/15/1"),
+        ("SELECT SUM(n + GROUPING_ID(n)) {}", "130/15/1"),
+        (
+            "SELECT r {} GROUP BY r HAVING MAX(GROUPING(r)) = 1 ORDER BY MIN(GROUPING(r))",
+            "130/15/1",
+        ),
         ("SELECT p {} GROUP BY ROLLUP (r)", "8120/16/1"),
         ("SELECT * {} GROUP BY ROLLUP (r, p, n)", "40512/"),
         ("SELECT RANK() OVER (ORDER BY r) {} GROUP BY ROLLUP (r)", "40512/"),
