@@ -7,7 +7,7 @@ use std::path::Path;
 
 use tdekit_backup_media::clean_text;
 
-use crate::archive::is_object_name;
+use crate::archive::{is_object_name, refuse_object};
 use crate::media::base::{self, Wanted};
 use crate::media::{Loss, LostBase};
 use crate::needed::{fault_of, refuse_damaged};
@@ -139,6 +139,7 @@ pub fn bases_read(
     (path, name, database_id): Subject<'_>,
     (log, run): (bool, &Run<'_>),
 ) -> Result<Vec<Media>, RunError> {
+    refuse_object(places.iter().map(Place::shown).find(|name| is_object_name(name)))?;
     let (shown, name) = (clean_text(&path.to_string_lossy()), clean_text(name));
     let database_id = database_id.unwrap_or_default();
     let wanted = Wanted { name: &name, database_id: &database_id, path: Some(&shown) };

@@ -9,7 +9,9 @@ use tdekit_backup_run::archive::{
 };
 use tdekit_backup_run::place::{Place, is_missing};
 use tdekit_backup_run::signature::Signature;
-use tdekit_backup_run::{Keys, RunError, UnwrapSecret, date_of_ms, history, readings};
+use tdekit_backup_run::{
+    FindingReport, Keys, RunError, UnwrapSecret, date_of_ms, history, readings,
+};
 use tdekit_console::{ConsoleError, GlobalArgs, output};
 use tdekit_key_store::{KeyStore, StoreError};
 
@@ -141,6 +143,43 @@ pub(crate) fn verify(
     check: &Check<'_>,
     global: &GlobalArgs,
 ) -> Result<(), CommandError> {
+    let (archive, report) = read(place, check, global)?;
+    let verdict = match (report.findings.is_empty(), report.closed) {
+        (false, _) => "damaged",
+        (true, 0) => "whole",
+        (true, _) => "not_verified",
+    };
+    match check.json {
+        true => output::json(&as_json(&archive, verdict, &report))?,
+        false => print(&archive, &report)?,
+    }
+    match report.verdict(&archive.shown()) {
+        Err(RunError::NotVerified { .. }) if check.structure_only => {}
+        verdict => verdict?,
+    }
+    refuse_unsigned(&archive, &report, check)
+}
+
+/// Returns the findings of an archive, each of whose objects is opened.
+///
+/// # Errors
+/// Those of reading.
+pub(crate) fn findings(
+    place: &ArchivePlace,
+    check: &Check<'_>,
+    global: &GlobalArgs,
+) -> Result<Vec<FindingReport>, CommandError> {
+    let (_, report) = read(place, check, global)?;
+    let finding = |it: ObjectFinding| FindingReport { kind: "archive_object", message: it.message };
+    Ok(report.findings.into_iter().map(finding).collect())
+}
+
+/// Opens each object of an archive, and records how that ended.
+fn read(
+    place: &ArchivePlace,
+    check: &Check<'_>,
+    global: &GlobalArgs,
+) -> Result<(Archive, ArchiveReport), CommandError> {
     let archive = Archive::open(place)?;
     let reporter = Reporter::new("verify", None);
     let steered = steer(check.threads, check.throttle, &|_| {});
@@ -159,20 +198,7 @@ pub(crate) fn verify(
             unread.map(|it| Place::of(archive.object(it.number).as_ref())).collect();
         readings::record_unopened(global, &unread);
     }
-    let verdict = match (report.findings.is_empty(), report.closed) {
-        (false, _) => "damaged",
-        (true, 0) => "whole",
-        (true, _) => "not_verified",
-    };
-    match check.json {
-        true => output::json(&as_json(&archive, verdict, &report))?,
-        false => print(&archive, &report)?,
-    }
-    match report.verdict(&archive.shown()) {
-        Err(RunError::NotVerified { .. }) if check.structure_only => {}
-        verdict => verdict?,
-    }
-    refuse_unsigned(&archive, &report, check)
+    Ok((archive, report))
 }
 
 /// Fails unless each object is signed by the certificate that is asked for.

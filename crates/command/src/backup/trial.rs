@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::Serialize;
+use tdekit_backup_run::archive::ArchivePlace;
 use tdekit_backup_run::elsewhere::{attach, places_of};
 use tdekit_backup_run::place::{Opened, Place, open};
 use tdekit_backup_run::trial::{Trial, restore_on_trial};
@@ -14,6 +15,7 @@ use tdekit_backup_run::{
 use tdekit_console::{GlobalArgs, output};
 use tdekit_key_crypto::{Kind, random_bytes};
 
+use crate::backup::archive;
 use crate::backup::binlogs;
 use crate::backup::progress::{Reporter, run as steer};
 use crate::backup::report::{kind_of, size, warn_reports};
@@ -97,7 +99,11 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
     let scratch = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
     trials.findings.extend(lacking_logs(&media)?);
     let mut first_not_tried = None;
-    let wanted = chosen(args, candidates(args, &media)?)?;
+    let archive = archive::place_of(&args.media, false)?;
+    if let Some(place) = &archive {
+        trials.findings.extend(archive_findings(args, global, place)?);
+    }
+    let wanted = chosen(args, candidates(args, &media, archive.is_some())?)?;
     for (number, places) in media.iter().enumerate() {
         let mut opened = open(places).map_err(|error| history::explain(global, places, error))?;
         attach(global, &mut opened.media);
@@ -230,7 +236,33 @@ fn with_stripes(global: &GlobalArgs, places: Vec<Place>) -> Vec<Place> {
     }
 }
 
-fn candidates(args: &VerifyArgs, media: &[Vec<Place>]) -> Result<Vec<Candidate>, CommandError> {
+/// Opens all objects of an archive: its full sets are restored, and the log sets behind them only
+/// read.
+fn archive_findings(
+    args: &VerifyArgs,
+    global: &GlobalArgs,
+    place: &ArchivePlace,
+) -> Result<Vec<FindingReport>, CommandError> {
+    let keys = archive::open_keys(&args.keys, global, place)?;
+    let check = archive::Check {
+        keys: keys.as_ref(),
+        signed_by: None,
+        structure_only: false,
+        threads: args.threads,
+        throttle: args.throttle,
+        json: args.json,
+    };
+    let findings = archive::findings(place, &check, global)?;
+    warn_reports(&findings);
+    Ok(findings)
+}
+
+/// Returns the sets that may be tried; log sets are not; `opened_logs` is true if they were read.
+fn candidates(
+    args: &VerifyArgs,
+    media: &[Vec<Place>],
+    opened_logs: bool,
+) -> Result<Vec<Candidate>, CommandError> {
     let (mut candidates, mut logs) = (Vec::new(), 0);
     for (number, places) in media.iter().enumerate() {
         let opened: Opened = open(places)?;
@@ -252,7 +284,7 @@ fn candidates(args: &VerifyArgs, media: &[Vec<Place>]) -> Result<Vec<Candidate>,
             begun_ms: set.begun_ms,
         }));
     }
-    if logs > 0 {
+    if logs > 0 && !opened_logs {
         output::note(format_args!(
             "{logs} log set(s) of archives are not tried: `tdekit verify ARCHIVE` opens them"
         ));

@@ -82,6 +82,8 @@ fn objects_that_are_missing_at_the_end_of_a_chain_are_named() {
     let hidden = |number: u32| {
         let away = pair.dir.path("away");
         fs::rename(pair.object(number), &away).unwrap();
+        let tried = place().run(["verify", text(&pair.archive), "--restore-test"]);
+        assert_eq!(tried.code, 4, "{tried:?}");
         let verified = place().run(["verify", text(&pair.archive)]);
         let json = place().run(["verify", text(&pair.archive), "--json"]);
         fs::rename(&away, pair.object(number)).unwrap();

@@ -46,5 +46,5 @@ pub use store::Place as ArchivePlace;
 pub use verify::{ArchiveReport, ChainReport, ObjectFinding, Reading};
 
 pub(crate) use batch::{LogBatch, LogFeed};
-pub(crate) use names::is_object_name;
+pub(crate) use names::{is_object_name, refuse_object};
 pub(crate) use store::Objects;

@@ -1,5 +1,8 @@
 //! The names of an archive's objects: `0000000000000001.tdekit`, and so on.
 
+use super::ArchiveError;
+use crate::RunError;
+
 const DIGITS: usize = 16;
 const END: &str = ".tdekit";
 
@@ -19,6 +22,11 @@ pub(crate) fn number_of(name: &str) -> Option<u64> {
 /// Returns true if a path or an address has the name of an archive's object.
 pub(crate) fn is_object_name(name: &str) -> bool {
     name.rsplit('/').next().and_then(number_of).is_some()
+}
+
+/// Refuses a backup to an object of an archive: that holds one set and nothing else.
+pub(crate) fn refuse_object(object: Option<String>) -> Result<(), RunError> {
+    object.map_or(Ok(()), |object| Err(ArchiveError::NoBackupThere { object }.into()))
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use tdekit_key_crypto::SecretBytes;
 
 use self::plan::Plan;
 use self::write::Record;
-use crate::archive::{ArchiveError, LogBatch, is_object_name};
+use crate::archive::{LogBatch, is_object_name, refuse_object};
 use crate::error::At;
 use crate::media::base::{self, OpenBase};
 use crate::options::{BackupJob, Compression, Labels, Mode, Source};
@@ -116,11 +116,6 @@ pub fn backup(
     run: &Run<'_>,
 ) -> Result<BackupOutcome, RunError> {
     backup_begun(job, None, targets, run)
-}
-
-/// Refuses a backup to an object of an archive: that holds one set and nothing else.
-fn refuse_object(object: Option<String>) -> Result<(), RunError> {
-    object.map_or(Ok(()), |object| Err(ArchiveError::NoBackupThere { object }.into()))
 }
 
 /// As [`backup`], of what an archive has begun.

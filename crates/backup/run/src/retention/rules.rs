@@ -75,6 +75,8 @@ pub(super) enum Reason {
     Newest,
     /// The next log backup stands on it.
     NewestLog,
+    /// The next log set of an archive stands on it.
+    NewestShipped,
     Within,
     Last,
     /// The newest one of this day.
@@ -102,6 +104,7 @@ impl fmt::Display for Reason {
         match self {
             Self::Newest => write!(f, "the newest"),
             Self::NewestLog => write!(f, "the newest log backup"),
+            Self::NewestShipped => write!(f, "the newest of an archive"),
             Self::Within => write!(f, "within --keep"),
             Self::Last => write!(f, "last"),
             Self::Daily(day) => write!(f, "daily {day}"),
@@ -224,6 +227,10 @@ fn by_rules(
     let base = sets.iter().find(|point| point.is_base && !point.in_archive);
     if let Some(log) = base.filter(|it| it.is_log_backup) {
         keep(log, Reason::NewestLog);
+    }
+    // The chain that is being shipped, though other media have a newer set.
+    if let Some(shipped) = sets.iter().find(|point| point.in_archive) {
+        keep(shipped, Reason::NewestShipped);
     }
     if let Some(within_s) = rules.within_s {
         let within_ms = i64::try_from(within_s).unwrap_or(i64::MAX).saturating_mul(1000);

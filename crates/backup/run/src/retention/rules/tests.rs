@@ -264,6 +264,10 @@ fn the_newest_log_backup_stays_with_its_chain() {
     assert_eq!(kept(&sets, &last), [0, 1, 2, 4]);
     let archived = Point { in_archive: true, ..at(4, &[]) };
     assert_eq!(kept(&[&sets[..], &[archived]].concat(), &last), [0, 1, 2, 5]);
+    // The chain that is shipped stays beside newer sets of other media.
+    let shipped = Point { in_archive: true, ..at(6, &[]) };
+    let more = Point { in_archive: true, is_log: true, ..at(5, &[3]) };
+    assert_eq!(kept(&[shipped, more, at(4, &[])], &last), [3, 4, 5]);
     sets.push(at(4, &[]));
     assert_eq!(kept(&sets, &last), [5]);
     // Each counts.
