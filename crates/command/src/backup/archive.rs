@@ -61,6 +61,15 @@ pub(crate) fn place_of(
     Ok(None)
 }
 
+/// Returns the archive that arguments name, if objects of one are there.
+///
+/// # Errors
+/// Those of an object store.
+pub(crate) fn existing(arguments: &[OsString]) -> Result<Option<ArchivePlace>, CommandError> {
+    let place = if arguments.len() == 1 { place_of(arguments, false)? } else { None };
+    Ok(place.filter(|place| Archive::open(place).is_ok()))
+}
+
 /// Returns the key of an archive, if it is encrypted and the key is at hand. Without one, a warning
 /// has the reason.
 ///

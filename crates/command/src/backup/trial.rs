@@ -99,7 +99,7 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
     let scratch = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
     trials.findings.extend(lacking_logs(&media)?);
     let mut first_not_tried = None;
-    let archive = archive::place_of(&args.media, false)?;
+    let archive = archive::existing(&args.media)?;
     if let Some(place) = &archive {
         trials.findings.extend(archive_findings(args, global, place)?);
     }
