@@ -13,7 +13,7 @@ use crate::place::{Place, is_missing, open};
 use crate::remove::{place_of, was_removed};
 use crate::{Catalog, CatalogDevice, RunError};
 
-/// What a known place has of a media set.
+/// State of a media set at a place that the history knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
     /// It is there, or something is that cannot be read.

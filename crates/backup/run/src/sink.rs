@@ -11,20 +11,20 @@ pub trait PageSink: Send + Sync {
     /// Called once, first, with the page size in bytes and the number of pages of the final state.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// The errors of the sink.
     fn begin(&mut self, page_size: u32, pages: u64) -> Result<(), RunError>;
 
     /// Writes consecutive pages. `first` is a page number from 1; `bytes` are whole pages.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// The errors of the sink.
     fn write(&self, first: u32, bytes: &[u8]) -> Result<(), RunError>;
 
     /// Reads the state of a page before the first [`PageSink::write`] of it, where the sink goes on
     /// from an earlier state of the database; `bytes` is emptied if there is no such page.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// The errors of the sink.
     fn read(&self, page: u32, bytes: &mut Vec<u8>) -> Result<(), RunError> {
         let _ = page;
         bytes.clear();
@@ -34,6 +34,6 @@ pub trait PageSink: Send + Sync {
     /// Makes everything durable and gives the database its name.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// The errors of the sink.
     fn finish(&mut self) -> Result<(), RunError>;
 }

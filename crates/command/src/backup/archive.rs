@@ -64,7 +64,7 @@ pub(crate) fn place_of(
 /// Returns the archive that arguments name, if objects of one are there.
 ///
 /// # Errors
-/// Those of an object store.
+/// The errors of an object store.
 pub(crate) fn existing(arguments: &[OsString]) -> Result<Option<ArchivePlace>, CommandError> {
     let place = if arguments.len() == 1 { place_of(arguments, false)? } else { None };
     Ok(place.filter(|place| Archive::open(place).is_ok()))
@@ -172,7 +172,7 @@ pub(crate) fn verify(
 /// Returns the findings of an archive, each of whose objects is opened.
 ///
 /// # Errors
-/// Those of reading.
+/// The errors of reading.
 pub(crate) fn findings(
     place: &ArchivePlace,
     check: &Check<'_>,

@@ -131,7 +131,7 @@ mod tests {
         known.shipped([2; 16]);
         known.begin([2; 16], 512);
         assert_eq!(known.state(7), Some(&[7; 512][..]));
-        // That one failed.
+        // Set 2 was begun again, so its first attempt was not shipped.
         known.put(7, &[8; 512]);
         known.begin([2; 16], 512);
         assert_eq!(known.state(7), None);

@@ -388,7 +388,7 @@ impl<'a> Standby<'a> {
         let mut chain = Chain::of_archive(vec![(info, set)], Some((count, end.pages)));
         let point = Point { number, transaction: count, time_ms: end.time_ms };
         match self.take(&mut chain, false) {
-            // Then the chain as a whole tells which of the two is wrong.
+            // Either the standby or the object is wrong: comparing with the whole chain decides.
             Err(RunError::Archive(ArchiveError::WrongState { .. })) => {
                 self.due = Some(Resync::Differs);
                 return Ok(());
