@@ -170,7 +170,8 @@ pub fn record_object(operator: &dyn Operator, error: &RunError) {
         RunError::Archive(
             ArchiveError::Misplaced { object, .. }
             | ArchiveError::MissingObject { object }
-            | ArchiveError::WrongSignature { object },
+            | ArchiveError::WrongSignature { object }
+            | ArchiveError::WrongState { object, .. },
         ) => object,
         _ => return,
     };

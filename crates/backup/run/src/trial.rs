@@ -11,6 +11,7 @@ use tdekit_key_store::{StoreError, Workplace};
 use tdekit_sqlite::scratch::Scratch;
 use tdekit_sqlite_convert::{DatabaseError, file_uri, register};
 
+use crate::archive::{Archive, At};
 use crate::database::sink::vfs_error;
 use crate::feed::GROUP;
 use crate::media::base::OpenBase;
@@ -60,18 +61,14 @@ pub fn restore_on_trial(
             checked: Checked::NotAsked,
         });
     }
-    let mut sink = TrialSink::new(scratch)?;
-    let outcome = chain.restore_database(&mut sink, run)?;
-    let snapshot = sink.open()?;
     let damaged = |reason: String| RunError::Damaged {
         media: media.names().into_iter().next().unwrap_or_default(),
         what: format!("what was restored of set {}", set.position),
         reason,
     };
-    let checked = match snapshot.check_structure(run) {
-        Err(RunError::CorruptSource { problem, .. }) => return Err(damaged(problem)),
-        checked => checked?,
-    };
+    let mut sink = TrialSink::new(scratch)?;
+    let outcome = chain.restore_database(&mut sink, run)?;
+    let (snapshot, checked) = check_structure(&sink, damaged, run)?;
     let compared = match set.page_map {
         true => Some(compare(media, set, keys, (&snapshot, run))?),
         false => None,
@@ -85,6 +82,46 @@ pub fn restore_on_trial(
         compared: compared.and_then(Result::ok),
         checked,
     })
+}
+
+/// Restores an archive's chain, whose last object has this number, object by object: the state of
+/// each page behind each of them is checked. Signatures are not.
+///
+/// # Errors
+/// Those of restoring, which name the first object that is wrong; `Damaged` if quick_check finds a
+/// fault.
+pub fn restore_chain_on_trial(
+    archive: &Archive,
+    last: u64,
+    keys: Option<&dyn UnwrapSecret>,
+    (scratch, run): (&Path, &Run<'_>),
+) -> Result<Trial, RunError> {
+    let found = archive.chain(At::Transaction(last, None))?;
+    if archive.is_encrypted()? {
+        found.refuse_plain()?;
+    }
+    let mut sink = TrialSink::new(scratch)?;
+    let outcome = found.restore_each(keys, &mut sink, run)?;
+    let damaged = |reason: String| RunError::Damaged {
+        media: archive.object(last),
+        what: "what was restored of its chain".to_owned(),
+        reason,
+    };
+    let (_, checked) = check_structure(&sink, damaged, run)?;
+    Ok(Trial { bytes: outcome.bytes, pages: outcome.pages, compared: None, checked })
+}
+
+/// Opens what was restored, and has SQLite check its structure.
+fn check_structure(
+    sink: &TrialSink,
+    damaged: impl Fn(String) -> RunError,
+    run: &Run<'_>,
+) -> Result<(Snapshot, Checked), RunError> {
+    let snapshot = sink.open()?;
+    match snapshot.check_structure(run) {
+        Err(RunError::CorruptSource { problem, .. }) => Err(damaged(problem)),
+        checked => checked.map(|checked| (snapshot, checked)),
+    }
 }
 
 /// Compares all pages with the set's fingerprints. Returns their number, or the first page that
@@ -154,9 +191,12 @@ impl TrialSink {
 
 impl PageSink for TrialSink {
     fn begin(&mut self, page_size: u32, pages: u64) -> Result<(), RunError> {
-        let file = self.work.create().map_err(made)?;
         self.pages = u32::try_from(pages)
             .map_err(|_| RunError::Internal("SQLite has no database of so many pages"))?;
+        if self.scratch.get().is_some() {
+            return Ok(());
+        }
+        let file = self.work.create().map_err(made)?;
         let path = self.work.place();
         let scratch = Scratch::new(file, page_size).map_err(|error| vfs_error(&path, error))?;
         self.scratch.set(scratch).map_err(|_| RunError::Internal("a restore that begins twice"))
@@ -165,6 +205,11 @@ impl PageSink for TrialSink {
     fn write(&self, first: u32, bytes: &[u8]) -> Result<(), RunError> {
         let scratch = self.scratch.get().ok_or(RunError::Internal("pages before their number"))?;
         scratch.write(first, bytes).map_err(|error| vfs_error(&self.work.place(), error))
+    }
+
+    fn read(&self, page: u32, bytes: &mut Vec<u8>) -> Result<(), RunError> {
+        let scratch = self.scratch.get().ok_or(RunError::Internal("pages before their number"))?;
+        scratch.read(page, bytes).map_err(|error| vfs_error(&self.work.place(), error))
     }
 
     fn finish(&mut self) -> Result<(), RunError> {

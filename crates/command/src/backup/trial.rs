@@ -1,13 +1,13 @@
 //! `verify --restore-test`: restores sets on trial.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::Serialize;
-use tdekit_backup_run::archive::ArchivePlace;
+use tdekit_backup_run::archive::{Archive, ArchivePlace};
 use tdekit_backup_run::elsewhere::{attach, places_of};
 use tdekit_backup_run::place::{Opened, Place, open};
-use tdekit_backup_run::trial::{Trial, restore_on_trial};
+use tdekit_backup_run::trial::{Trial, restore_chain_on_trial, restore_on_trial};
 use tdekit_backup_run::{
     Checked, CheckedKind, Finding, FindingReport, Keys, MediaSets, Root, RunError, SetInfo,
     Unreadable, UnwrapSecret, date_of_ms, downgrade, history, readings,
@@ -100,10 +100,12 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
     trials.findings.extend(lacking_logs(&media)?);
     let mut first_not_tried = None;
     let archive = archive::existing(&args.media)?;
+    let mut ends = BTreeMap::new();
     if let Some(place) = &archive {
         trials.findings.extend(archive_findings(args, global, place)?);
+        ends = ends_of_chains(place, &media)?;
     }
-    let wanted = chosen(args, candidates(args, &media, archive.is_some())?)?;
+    let wanted = chosen(args, candidates(args, &media, archive.is_some().then_some(&ends))?)?;
     for (number, places) in media.iter().enumerate() {
         let mut opened = open(places).map_err(|error| history::explain(global, places, error))?;
         attach(global, &mut opened.media);
@@ -112,7 +114,8 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
         trials.findings.extend(findings);
         for set in opened.media.sets() {
             if wanted.contains(&(number, set.position)) {
-                let (tried, error) = try_one(args, global, (places, &opened, set), &scratch)?;
+                let of = Tried { places, opened: &opened, set, end: ends.get(&number) };
+                let (tried, error) = try_one(args, global, &of, &scratch)?;
                 trials.sets.push(tried);
                 first_not_tried = first_not_tried.or(error);
             }
@@ -236,8 +239,28 @@ fn with_stripes(global: &GlobalArgs, places: Vec<Place>) -> Vec<Place> {
     }
 }
 
-/// Opens all objects of an archive: its full sets are restored, and the log sets behind them only
-/// read.
+/// The archive, and the number of the last object of a chain of it.
+type End = (ArchivePlace, u64);
+
+/// Returns the chains of an archive that have log sets, by the numbers of the media sets with their
+/// last ones.
+fn ends_of_chains(
+    place: &ArchivePlace,
+    media: &[Vec<Place>],
+) -> Result<BTreeMap<usize, End>, CommandError> {
+    let archive = Archive::open(place)?;
+    let mut ends = BTreeMap::new();
+    for chain in archive.chains()?.iter().filter(|chain| chain.last > chain.first) {
+        let object = Place::of(archive.object(chain.last).as_ref()).recorded();
+        let is_last = |places: &Vec<Place>| places.iter().any(|it| it.recorded() == object);
+        if let Some(number) = media.iter().position(is_last) {
+            ends.insert(number, (place.clone(), chain.last));
+        }
+    }
+    Ok(ends)
+}
+
+/// Opens all objects of an archive.
 fn archive_findings(
     args: &VerifyArgs,
     global: &GlobalArgs,
@@ -257,11 +280,12 @@ fn archive_findings(
     Ok(findings)
 }
 
-/// Returns the sets that may be tried; log sets are not; `opened_logs` is true if they were read.
+/// Returns the sets that may be tried. Of the log sets of an archive those are that end a chain;
+/// `ends` is `None` if no archive is named.
 fn candidates(
     args: &VerifyArgs,
     media: &[Vec<Place>],
-    opened_logs: bool,
+    ends: Option<&BTreeMap<usize, End>>,
 ) -> Result<Vec<Candidate>, CommandError> {
     let (mut candidates, mut logs) = (Vec::new(), 0);
     for (number, places) in media.iter().enumerate() {
@@ -269,8 +293,10 @@ fn candidates(
         if let Some(position) = args.position {
             opened.media.set(Some(position))?;
         }
-        let wanted =
-            |set: &&SetInfo| set.log.is_none() && args.position.is_none_or(|it| it == set.position);
+        let ends_chain = ends.is_some_and(|ends| ends.contains_key(&number));
+        let wanted = |set: &&SetInfo| {
+            (set.log.is_none() || ends_chain) && args.position.is_none_or(|it| it == set.position)
+        };
         logs += opened.media.sets().iter().filter(|set| set.log.is_some()).count();
         candidates.extend(opened.media.sets().iter().filter(wanted).map(|set| Candidate {
             media: number,
@@ -284,9 +310,10 @@ fn candidates(
             begun_ms: set.begun_ms,
         }));
     }
-    if logs > 0 && !opened_logs {
+    if logs > 0 && ends.is_none() {
         output::note(format_args!(
-            "{logs} log set(s) of archives are not tried: `tdekit verify ARCHIVE` opens them"
+            "{logs} log set(s) of archives are not tried: `tdekit verify ARCHIVE --restore-test` \
+             does that"
         ));
     }
     Ok(candidates)
@@ -319,15 +346,25 @@ fn chosen(
     Ok(chosen)
 }
 
+/// A set that is tried.
+struct Tried<'a> {
+    places: &'a [Place],
+    opened: &'a Opened,
+    set: &'a SetInfo,
+    /// The chain of an archive that it ends, for a log set.
+    end: Option<&'a End>,
+}
+
 /// Restores a set on trial, prints the outcome and records it. Damage is an outcome. So are a
 /// missing key and an unreadable history, whose error is returned beside it. Anything else that
 /// prevents the trial, such as a full disk, is an error.
 fn try_one(
     args: &VerifyArgs,
     global: &GlobalArgs,
-    (places, opened, set): (&[Place], &Opened, &SetInfo),
+    of: &Tried<'_>,
     scratch: &Path,
 ) -> Result<(TriedSet, Option<RunError>), CommandError> {
+    let Tried { places, opened, set, end } = *of;
     let media = &opened.media;
     let policy = downgrade::policy(&args.keys.for_store(global))?;
     downgrade::refuse_plain(&policy, &media.with_base(set).collect::<Vec<_>>())?;
@@ -337,7 +374,11 @@ fn try_one(
     let reporter = Reporter::new("restore", None);
     let report = |progress| reporter.at(progress);
     let steered = steer(args.threads, args.throttle, &report);
-    let tried = restore_on_trial(media, set, keys, (scratch, &steered));
+    let tried = match end {
+        Some((archive, last)) => Archive::open(archive)
+            .and_then(|archive| restore_chain_on_trial(&archive, *last, keys, (scratch, &steered))),
+        None => restore_on_trial(media, set, keys, (scratch, &steered)),
+    };
     reporter.end();
     let mut outcome = TriedSet {
         places: places.iter().map(Place::shown).collect(),
@@ -373,7 +414,10 @@ fn try_one(
         {
             (outcome.ok, outcome.error) = (false, Some(error.to_string()));
             history::record(global, media, &opened.devices, &[set.position]);
-            outcome.damaged = readings::record_unrestored(global, media, set);
+            match end {
+                Some(_) => readings::record_object(global, &error),
+                None => outcome.damaged = readings::record_unrestored(global, media, set),
+            }
         }
         Err(error) => return Err(error.into()),
     }
@@ -394,7 +438,9 @@ fn print(set: &SetInfo, outcome: &TriedSet) -> Result<(), CommandError> {
     }
     match (outcome.compared_pages, outcome.pages) {
         (Some(pages), _) => result.push_str(&format!(", {pages} pages as they were backed up")),
-        (None, 1..) if outcome.ok => result.push_str(", without fingerprints to compare"),
+        (None, 1..) if outcome.ok && set.log.is_none() => {
+            result.push_str(", without fingerprints to compare")
+        }
         (None, _) => {}
     }
     Ok(output::line(format_args!(

@@ -233,6 +233,7 @@ fn restore_from<'a>(
     }
     let passed_over = passed_over.into_iter().map(Passed::Set).collect();
     let (signed, point) = (false, None);
+    let keys = keys.as_ref();
     let mut work =
         Work { args, global, opened, set, keys, chain, signed, findings, passed_over, point };
     work.check_policy()?;
@@ -354,7 +355,7 @@ struct Work<'a> {
     global: &'a GlobalArgs,
     opened: &'a Opened,
     set: &'a SetInfo,
-    keys: Option<Keys>,
+    keys: Option<&'a Keys>,
     /// The set and its base, to verify and restore.
     chain: Chain<'a>,
     /// True if everything has the requested signature.
@@ -473,7 +474,7 @@ impl Work<'_> {
 
     /// Returns the key store whose key opens the set.
     fn store_of_set(&self) -> Option<&Arc<Unlocked>> {
-        match (&self.keys, self.set.algorithm) {
+        match (self.keys, self.set.algorithm) {
             (Some(Keys::Store(unlocked)), Some(_)) => Some(unlocked),
             _ => None,
         }
@@ -558,7 +559,7 @@ impl Work<'_> {
         if !again && args.certificate.is_empty() {
             return Ok((Form::Plain, None));
         }
-        let unlocked = match &self.keys {
+        let unlocked = match self.keys {
             Some(Keys::Store(unlocked)) => Arc::clone(unlocked),
             Some(Keys::Certificate(backup)) if args.certificate.is_empty() => {
                 let global = args.keys.for_store(self.global);

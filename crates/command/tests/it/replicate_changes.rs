@@ -1,12 +1,13 @@
 //! `replicate` in one process: pages that it shipped before are stored by what changed in them.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use crate::bench::signal;
 use crate::common::Run;
-use crate::databases::{one, open, place};
+use crate::databases::{Dir, one, open, place};
 use crate::replicate::{Pair, WaitBy, text, wait_for};
 
 /// Rows, each nearly a page of noise, which no compression makes shorter.
@@ -123,4 +124,80 @@ fn a_page_stands_by_its_changes_only_on_what_this_process_shipped() {
         shipped.end();
         shipped.restores_each();
     }
+}
+
+/// A standby that is not what the archive's pages stand on is compared with the archive, and made
+/// equal.
+#[test]
+fn a_page_of_a_standby_that_differs_is_made_equal() {
+    let mut shipped = Shipped::new(false);
+    let path = shipped.pair.dir.path("standby.db");
+    // More than SQLite keeps in memory, and written from the last page on: the page below is read
+    // from the file.
+    shipped.commit(
+        "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 2000)
+         INSERT INTO big SELECT i, 0, randomblob(3500) FROM c",
+    );
+    wait_for(|| one::<String>(&open(&path), ROWS_SQL) == *shipped.rows.last().unwrap());
+    let db = open(&path);
+    // Copies the log, so that the file's page counts.
+    let copied: (u32, u32) = db
+        .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| Ok((row.get(1)?, row.get(2)?)))
+        .unwrap();
+    assert_eq!(copied.0, copied.1);
+    drop(db);
+    // The standby's next transaction reads what was copied from the file.
+    shipped.commit("UPDATE big SET n = n + 1 WHERE id = 1");
+    wait_for(|| one::<String>(&open(&path), ROWS_SQL) == *shipped.rows.last().unwrap());
+    let mut bytes = fs::read(&path).unwrap();
+    let blob: Vec<u8> = one(&shipped.pair.db(), "SELECT substr(b, 1, 32) FROM big WHERE id = 1990");
+    let at = bytes.windows(32).position(|part| part == blob).unwrap();
+    bytes[at] ^= 1;
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &bytes[at..=at], at as u64).unwrap();
+    assert!(one::<String>(&open(&path), ROWS_SQL) != *shipped.rows.last().unwrap());
+    assert!(shipped.commit("UPDATE big SET n = n + 1 WHERE id > 1980") < FEW);
+    wait_for(|| one::<String>(&open(&path), ROWS_SQL) == *shipped.rows.last().unwrap());
+    signal(shipped.standby.id(), "TERM");
+    let ended = Run::of(&shipped.standby.wait_with_output_by(Duration::from_secs(20)));
+    assert!(ended.code == 0 && ended.err.contains("is not that of the archive"), "{ended:?}");
+}
+
+/// The third object of the archive opens whole, and says that a page changed in nothing, which
+/// changed: a fault of the program that shipped it.
+#[test]
+fn an_object_that_does_not_follow_its_state_before_is_found_by_a_restore() {
+    let place = place();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures");
+    let archive = fixtures.join("4/media/wrong-state");
+    let archive = text(&archive);
+    let dir = Dir::new();
+    let to = dir.path("r.db");
+    let third = "0000000000000003.tdekit: page 2 of transaction 3.1 does not follow";
+    let restore = |at: &str| {
+        let _ = fs::remove_file(&to);
+        place.run(["restore", archive, "--at", at, "--to", text(&to), "--json"])
+    };
+    let rows = || one::<String>(&open(&to), "SELECT group_concat(n) FROM t");
+    // A restore writes each page once, and checks the state that it writes.
+    for (at, named) in [("3", third), ("4", "4.1 does not follow"), ("latest", "4.1 does not")] {
+        let run = restore(at);
+        assert!(run.code == 4 && run.err.contains(named) && !to.exists(), "{at}: {run:?}");
+    }
+    assert_eq!((restore("2").code, rows().as_str()), (0, "1,2"));
+    let good = restore("latest-good");
+    assert_eq!((good.code, rows().as_str()), (0, "1,2"), "{good:?}");
+    let json: serde_json::Value = serde_json::from_str(&good.out).unwrap();
+    assert_eq!(json["transaction"], "2.1", "{json}");
+    assert!(json["passed_over"][0]["reason"].as_str().unwrap().contains(third), "{json}");
+    assert_eq!(json["passed_over"][1]["number"], 4, "{json}");
+    assert_eq!(good.err.matches("passed over: ").count(), 2, "{good:?}");
+    // Each of its objects is whole by itself.
+    place.ok(["verify", archive]);
+    let tried = place.run(["verify", archive, "--restore-test", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&tried.out).unwrap();
+    assert_eq!((tried.code, &json["verdict"]), (4, &"damaged".into()), "{tried:?}");
+    let errors: Vec<_> = json["sets"].as_array().unwrap().iter().map(|set| &set["error"]).collect();
+    let third = |error: &&&serde_json::Value| error.as_str().is_some_and(|it| it.contains(third));
+    assert_eq!(errors.iter().filter(third).count(), 1, "{json}");
 }

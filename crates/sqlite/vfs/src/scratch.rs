@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,6 +48,21 @@ impl Place {
     /// Returns the offset in the file of page `page`, from 1.
     fn offset(&self, page: u32) -> u64 {
         HEAD_LEN + u64::from(page.saturating_sub(1)) * self.stride() as u64
+    }
+
+    /// Opens page `page`, with its trailer, to `plain`.
+    fn open(
+        &self,
+        key: &mut SealingKey,
+        page: u32,
+        sealed: &[u8],
+        plain: &mut [u8],
+    ) -> Result<(), VfsError> {
+        let (ciphertext, trailer) = sealed.split_at(self.page_len);
+        let (mut nonce, mut tag) = ([0; NONCE_LEN], [0; TAG_LEN]);
+        nonce.copy_from_slice(&trailer[..NONCE_LEN]);
+        tag.copy_from_slice(&trailer[NONCE_LEN..]);
+        key.open(&nonce, &page.to_le_bytes(), ciphertext, &tag, plain).map_err(|_| unreadable())
     }
 
     fn sealing_key(&self) -> Result<SealingKey, VfsError> {
@@ -115,6 +131,27 @@ impl Scratch {
             trailer[NONCE_LEN..].copy_from_slice(&tag);
         }
         self.file.write_all_at(sealed, self.place.offset(first)).map_err(VfsError::File)
+    }
+
+    /// Reads a page that was written; `out` is emptied if it never was.
+    ///
+    /// # Errors
+    /// `File`, also for a page that somebody changed.
+    pub fn read(&self, page: u32, out: &mut Vec<u8>) -> Result<(), VfsError> {
+        let mut sealer = self.sealer.lock().unwrap_or_else(PoisonError::into_inner);
+        let Sealer { key, sealed, .. } = &mut *sealer;
+        sealed.resize(self.place.stride(), 0);
+        match self.file.read_exact_at(sealed, self.place.offset(page)) {
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => sealed.fill(0),
+            read => read.map_err(VfsError::File)?,
+        }
+        out.clear();
+        // Of a page that was skipped. The nonce of another one is not zero.
+        if sealed.iter().all(|byte| *byte == 0) {
+            return Ok(());
+        }
+        out.resize(self.place.page_len, 0);
+        self.place.open(key, page, sealed, out)
     }
 
     /// Sets the number of pages of the database.
@@ -187,13 +224,7 @@ impl ScratchFile {
         if self.base.read(&mut self.sealed, self.place.offset(page))? == Read::Short {
             return Err(unreadable());
         }
-        let (ciphertext, trailer) = self.sealed.split_at(self.place.page_len);
-        let (mut nonce, mut tag) = ([0; NONCE_LEN], [0; TAG_LEN]);
-        nonce.copy_from_slice(&trailer[..NONCE_LEN]);
-        tag.copy_from_slice(&trailer[NONCE_LEN..]);
-        self.key
-            .open(&nonce, &page.to_le_bytes(), ciphertext, &tag, &mut self.plain)
-            .map_err(|_| unreadable())
+        self.place.open(&mut self.key, page, &self.sealed, &mut self.plain)
     }
 }
 

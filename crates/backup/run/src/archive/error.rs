@@ -121,12 +121,17 @@ pub enum ArchiveError {
         reason: String,
     },
     /// A page does not become the one that was shipped.
-    #[error("{object}: page {page} of transaction {transaction} does not follow its state before")]
+    #[error(
+        "{object}: page {page} of transaction {number}.{transaction} does not follow its state \
+         before"
+    )]
     WrongState {
         /// The object.
         object: String,
-        /// The transaction.
-        transaction: String,
+        /// Its number.
+        number: u64,
+        /// The transaction in it, from 1.
+        transaction: u32,
         /// Number of the page.
         page: u32,
     },
@@ -280,8 +285,9 @@ impl ArchiveError {
                 "`tdekit replicate status ARCHIVE` shows what is there".to_owned()
             }
             Self::WrongState { .. } => {
-                "--at restores an earlier transaction; `tdekit replicate` begins a new chain after \
-                 its record beside the database, with the ending -replica, is removed"
+                "--at latest-good restores up to the object before; `tdekit replicate` begins a \
+                 new chain after its record beside the database, with the ending -replica, is \
+                 removed"
                     .to_owned()
             }
             Self::FollowedTwice { .. }

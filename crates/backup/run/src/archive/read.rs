@@ -8,16 +8,15 @@ use super::chain::{At, Point};
 use super::check::{Links, log_ends};
 use super::error::ArchiveError;
 use super::store::{Place, Store};
-use crate::{Chain, Media, Run, RunError, SetInfo, SetKind, Storage, UnwrapSecret};
+use crate::{
+    Chain, Media, PageSink, RestoreOutcome, Run, RunError, SetInfo, SetKind, Storage, UnwrapSecret,
+};
 
 /// Most objects behind a full set that are asked whether they belong to it.
 const MOST_BEHIND: usize = 4;
 
 /// The fault of a plain chain.
 const PLAIN: &str = "is plain, and the archive is encrypted";
-
-/// Number of an object, and what is wrong with it.
-type Wrong = (u64, RunError);
 
 /// An archive that is read.
 pub struct Archive {
@@ -169,6 +168,9 @@ impl Archive {
         let number = match at {
             At::Latest | At::LatestGood => last,
             At::Transaction(number, _) if self.objects.contains_key(&number) => number,
+            At::Transaction(number, _) if self.is_within(number) => {
+                return Err(ArchiveError::MissingObject { object: self.object(number) }.into());
+            }
             At::Transaction(number, transaction) => {
                 let told = transaction.map(|it| format!(".{it}")).unwrap_or_default();
                 let (archive, transaction) = (self.shown(), format!("{number}{told}"));
@@ -188,6 +190,12 @@ impl Archive {
             _ => {}
         }
         Ok(chain)
+    }
+
+    /// Returns true if there are objects before and behind a number.
+    fn is_within(&self, number: u64) -> bool {
+        let first = self.objects.keys().next().is_some_and(|first| *first < number);
+        first && self.objects.keys().next_back().is_some_and(|last| *last > number)
     }
 
     /// Opens the chain of an object, up to it.
@@ -286,17 +294,19 @@ impl Archive {
     }
 
     /// Returns the objects up to which everything is whole, each block opened, and all that are
-    /// passed over for that, the first one first. A plain chain is passed over with `sealed`.
+    /// passed over for that, the first one first. A plain chain is passed over with `sealed`; so
+    /// are the objects in `known`, which a restore found wrong, and what goes on behind them.
     ///
     /// # Errors
     /// `NothingReadable`; `Cancelled`; those of the keys.
     pub fn latest_good(
         &self,
         sealed: bool,
-        keys: Option<&dyn UnwrapSecret>,
-        run: &Run<'_>,
+        known: &[PassedObject],
+        (keys, run): (Option<&dyn UnwrapSecret>, &Run<'_>),
     ) -> Result<(OpenChain, Vec<PassedObject>), RunError> {
-        let mut wrong = BTreeMap::new();
+        let mut wrong: BTreeMap<u64, String> =
+            known.iter().map(|it| (it.number, it.reason.clone())).collect();
         let mut below = u64::MAX;
         while let Some((number, _)) = self.objects.range(..below).next_back() {
             let number = *number;
@@ -304,18 +314,17 @@ impl Archive {
             let first = match self.media(number).and_then(|media| self.first_of(number, &media)) {
                 Ok(first) => first,
                 Err(error) => {
-                    wrong.insert(number, error);
+                    wrong.insert(number, error.to_string());
                     continue;
                 }
             };
-            let (good, damage) = self.good_part(first, number, (keys, run))?;
-            wrong.extend(damage);
+            let good = self.good_part(first, number, &mut wrong, (keys, run))?;
             if let Some(number) = good {
                 let chain = self.chain_of(number, At::LatestGood)?;
                 let plain = if sealed { chain.refuse_plain() } else { Ok(()) };
                 match plain.and_then(|()| chain.refuse_unbound(keys)) {
                     Ok(()) => return Ok((chain, self.passed_over(number, &wrong))),
-                    Err(error) => drop(wrong.insert(first, error)),
+                    Err(error) => drop(wrong.insert(first, error.to_string())),
                 }
             }
             below = first.min(number);
@@ -325,13 +334,13 @@ impl Archive {
 
     /// Returns all objects behind `good`, and missing ones that are in the way. One that is in
     /// order itself follows one that is not.
-    fn passed_over(&self, good: u64, wrong: &BTreeMap<u64, RunError>) -> Vec<PassedObject> {
+    fn passed_over(&self, good: u64, wrong: &BTreeMap<u64, String>) -> Vec<PassedObject> {
         let behind = self.objects.range(good.saturating_add(1)..).map(|(number, _)| *number);
         let behind = behind.chain(wrong.keys().copied().filter(|number| *number > good));
         let numbers: std::collections::BTreeSet<u64> = behind.collect();
         let passed = |number: u64| {
             let reason = match wrong.get(&number) {
-                Some(error) => error.to_string(),
+                Some(reason) => reason.clone(),
                 None => "it goes on behind an object that is passed over".to_owned(),
             };
             PassedObject { number, object: self.object(number), reason }
@@ -339,15 +348,20 @@ impl Archive {
         numbers.into_iter().map(passed).collect()
     }
 
-    /// Returns the last object of a chain up to which all are whole, and what is wrong behind it.
+    /// Returns the last object of a chain up to which all are whole; `wrong` receives the fault
+    /// behind it.
     fn good_part(
         &self,
         first: u64,
         last: u64,
+        wrong: &mut BTreeMap<u64, String>,
         (keys, run): (Option<&dyn UnwrapSecret>, &Run<'_>),
-    ) -> Result<(Option<u64>, Option<Wrong>), RunError> {
+    ) -> Result<Option<u64>, RunError> {
         let (mut links, mut good) = (Links::default(), None);
         for number in first..=last {
+            if wrong.contains_key(&number) {
+                break;
+            }
             let checked = self.media(number).and_then(|media| {
                 links.add((number, &self.object(number)), &media, keys)?;
                 media.check_only(keys, run)
@@ -355,10 +369,13 @@ impl Archive {
             match checked {
                 Ok(()) => good = Some(number),
                 Err(error @ (RunError::Cancelled | RunError::Store(_))) => return Err(error),
-                Err(error) => return Ok((good, Some((number, error)))),
+                Err(error) => {
+                    wrong.insert(number, error.to_string());
+                    break;
+                }
             }
         }
-        Ok((good, None))
+        Ok(good)
     }
 }
 
@@ -454,6 +471,39 @@ impl OpenChain {
         }
         let point = Point { number: *number, transaction: wanted, time_ms };
         Ok((Chain::of_archive(sets, Some((wanted, pages))), point))
+    }
+
+    /// Restores the full set, then each log set upon it: the state of each page behind each object
+    /// is checked, where a restore checks those that it writes. `sink` reads what it has written.
+    ///
+    /// # Errors
+    /// Those of opening and restoring; they name the first object that is wrong.
+    pub(crate) fn restore_each(
+        &self,
+        keys: Option<&dyn UnwrapSecret>,
+        sink: &mut dyn PageSink,
+        run: &Run<'_>,
+    ) -> Result<RestoreOutcome, RunError> {
+        let mut links = Links::default();
+        let mut outcome: Option<RestoreOutcome> = None;
+        for (number, media) in &self.medias {
+            let (info, set) = links.add((*number, &object_of(media)), media, keys)?;
+            let Some(outcome) = outcome.as_mut() else {
+                let full = Chain::of_archive(vec![(info, set)], None);
+                outcome = Some(full.restore_database(sink, run)?);
+                continue;
+            };
+            let ends = log_ends(&set)?;
+            let Some(end) = ends.last() else {
+                return Err(RunError::Internal("a log set of no transaction"));
+            };
+            let count = u32::try_from(ends.len()).unwrap_or(u32::MAX);
+            let pages = end.pages;
+            Chain::of_archive(vec![(info, set)], Some((count, pages))).replay_log(sink, run)?;
+            outcome.pages = pages.into();
+            outcome.bytes = u64::from(pages) * u64::from(outcome.page_size);
+        }
+        outcome.ok_or(RunError::Internal("a chain of no object"))
     }
 
     /// Fails if a time was asked for that lies behind the last transaction, and objects are missing

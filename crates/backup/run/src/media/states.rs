@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use tdekit_backup_media::payload::{LogPage, MAX_UNFINISHED_BYTES, Overlay, page_check};
 
 use super::restore::RESERVED_AT;
-use crate::archive::{ArchiveError, Point};
+use crate::archive::ArchiveError;
 use crate::output::lock;
 use crate::{PageSink, RunError};
 
@@ -233,9 +233,8 @@ impl Page {
 }
 
 fn wrong(object: &Object, transaction: u32, page: u32) -> RunError {
-    let point = Point { number: object.number, transaction, time_ms: 0 };
-    let (object, transaction) = (object.name.clone(), point.name());
-    ArchiveError::WrongState { object, transaction, page }.into()
+    let (object, number) = (object.name.clone(), object.number);
+    ArchiveError::WrongState { object, number, transaction, page }.into()
 }
 
 #[cfg(test)]

@@ -1,9 +1,15 @@
 //! A database from an archive, as it was at a point.
 
-use tdekit_backup_run::archive::{Archive, ArchivePlace, At, HeldChain, PassedObject, Point};
+use std::path::Path;
+
+use tdekit_backup_run::archive::{
+    Archive, ArchiveError, ArchivePlace, At, HeldChain, OpenChain, PassedObject, Point,
+};
 use tdekit_backup_run::place::{Place, open};
-use tdekit_backup_run::{UnwrapSecret, date_of_ms};
-use tdekit_console::{GlobalArgs, output};
+use tdekit_backup_run::readings::record_object;
+use tdekit_backup_run::trial::restore_chain_on_trial;
+use tdekit_backup_run::{Keys, RunError, UnwrapSecret, date_of_ms};
+use tdekit_console::{ConsoleError, GlobalArgs, output};
 
 use super::readings::record_archive;
 use super::{Passed, RestoreArgs, Work, warn_expired};
@@ -35,53 +41,117 @@ fn restore_point(
             None
         }
     };
-    let unwrap = keys.as_ref().map(|keys| keys as &dyn UnwrapSecret);
-    let mut passed_over = Vec::new();
-    let found = match at {
-        At::LatestGood => {
-            let reporter = Reporter::new("verify", None);
-            let report = |progress| reporter.at(progress);
-            let steered = steer(args.threads, args.throttle, &report);
-            let good = archive.latest_good(sealed, unwrap, &steered);
-            reporter.end();
-            let (found, passed) = good?;
-            for PassedObject { object, reason, .. } in &passed {
-                let reason = reason.strip_prefix(object.as_str()).unwrap_or(reason);
-                let reason = reason.trim_start_matches([':', ' ']);
-                output::warning(format_args!("passed over: {object}: {reason}"));
-            }
-            passed_over = passed.into_iter().map(Passed::Object).collect();
-            found
+    let from = From { args, global, place, archive: &archive, sealed, keys: keys.as_ref() };
+    // Objects that open, and that turned out wrong when pages were made of them.
+    let mut known = Vec::new();
+    loop {
+        let error = match from.restore(at, &known) {
+            Err(CommandError::Console(ConsoleError::Run(error))) if at == At::LatestGood => error,
+            ended => return ended,
+        };
+        let (error, wrong) = from.first_wrong(error)?;
+        if known.iter().any(|it: &PassedObject| it.number == wrong.number) {
+            return Err(error.into());
         }
-        at => archive.chain(at)?,
-    };
-    if sealed {
-        found.refuse_plain()?;
+        record_object(global, &error);
+        known.push(wrong);
     }
-    let (chain, point) = found.open(unwrap)?;
-    if let At::Time(asked_ms) = at {
-        warn_of_seam(&archive, unwrap, (point, asked_ms))?;
+}
+
+/// A restore from an archive that is open.
+struct From<'a> {
+    args: &'a RestoreArgs,
+    global: &'a GlobalArgs,
+    place: &'a ArchivePlace,
+    archive: &'a Archive,
+    /// True if the archive is encrypted.
+    sealed: bool,
+    keys: Option<&'a Keys>,
+}
+
+impl From<'_> {
+    /// Restores a point. The newest good one is before the objects in `known`.
+    fn restore(&self, at: At, known: &[PassedObject]) -> Result<Point, CommandError> {
+        let Self { args, global, place, archive, sealed, keys } = *self;
+        let unwrap = keys.map(|keys| keys as &dyn UnwrapSecret);
+        let (found, passed_over) = match at {
+            At::LatestGood => self.latest_good(known)?,
+            at => (archive.chain(at)?, Vec::new()),
+        };
+        if sealed {
+            found.refuse_plain()?;
+        }
+        let (chain, point) = found.open(unwrap)?;
+        if let At::Time(asked_ms) = at {
+            warn_of_seam(archive, unwrap, (point, asked_ms))?;
+        }
+        let full = Place::of(archive.object(found.first()).as_ref());
+        let opened = open(std::slice::from_ref(&full))?;
+        if let Some(keys) = keys {
+            warn_expired(keys, &chain, global);
+        }
+        let mut work = Work {
+            args,
+            global,
+            opened: &opened,
+            set: found.full()?,
+            keys,
+            chain,
+            signed: false,
+            findings: Vec::new(),
+            passed_over: passed_over.iter().cloned().map(Passed::Object).collect(),
+            point: Some((place.shown(), point)),
+        };
+        work.check_policy()?;
+        work.database(&[full])?;
+        for PassedObject { object, reason, .. } in &passed_over {
+            let reason = reason.strip_prefix(object.as_str()).unwrap_or(reason);
+            let reason = reason.trim_start_matches([':', ' ']);
+            output::warning(format_args!("passed over: {object}: {reason}"));
+        }
+        Ok(point)
     }
-    let full = Place::of(archive.object(found.first()).as_ref());
-    let opened = open(std::slice::from_ref(&full))?;
-    if let Some(keys) = &keys {
-        warn_expired(keys, &chain, global);
+
+    /// Finds the first object of a chain that is wrong, for an error that names one which became
+    /// wrong by it; its chain is restored object by object beside the destination.
+    fn first_wrong(&self, error: RunError) -> Result<(RunError, PassedObject), CommandError> {
+        let keys = self.keys.map(|keys| keys as &dyn UnwrapSecret);
+        let reporter = Reporter::new("verify", None);
+        let report = |progress| reporter.at(progress);
+        let steered = steer(self.args.threads, self.args.throttle, &report);
+        let directory = match self.args.to.parent() {
+            Some(directory) if !directory.as_os_str().is_empty() => directory,
+            _ => Path::new("."),
+        };
+        let mut error = error;
+        if let RunError::Archive(ArchiveError::WrongState { number, .. }) = &error {
+            let tried = restore_chain_on_trial(self.archive, *number, keys, (directory, &steered));
+            error = tried.err().unwrap_or(error);
+        }
+        reporter.end();
+        match &error {
+            RunError::Archive(ArchiveError::WrongState { object, number, .. }) => {
+                let (object, reason) = (object.clone(), error.to_string());
+                let wrong = PassedObject { number: *number, object, reason };
+                Ok((error, wrong))
+            }
+            _ => Err(error.into()),
+        }
     }
-    let mut work = Work {
-        args,
-        global,
-        opened: &opened,
-        set: found.full()?,
-        keys,
-        chain,
-        signed: false,
-        findings: Vec::new(),
-        passed_over,
-        point: Some((place.shown(), point)),
-    };
-    work.check_policy()?;
-    work.database(&[full])?;
-    Ok(point)
+
+    /// Finds the last point up to which the archive is whole, and all that is behind it.
+    fn latest_good(
+        &self,
+        known: &[PassedObject],
+    ) -> Result<(OpenChain, Vec<PassedObject>), CommandError> {
+        let unwrap = self.keys.map(|keys| keys as &dyn UnwrapSecret);
+        let reporter = Reporter::new("verify", None);
+        let report = |progress| reporter.at(progress);
+        let steered = steer(self.args.threads, self.args.throttle, &report);
+        let good = self.archive.latest_good(self.sealed, known, (unwrap, &steered));
+        reporter.end();
+        Ok(good?)
+    }
 }
 
 /// Says that transactions may be missing: the time lies between the end of a chain and the full set

@@ -55,6 +55,14 @@ fn pages_come_back_in_any_order_and_are_copied_to_an_encrypted_database() {
             scratch.write(page, plain).unwrap();
         }
         scratch.write(1, &bytes[..2 * page_size as usize]).unwrap();
+        let mut read = vec![1];
+        for page in [2, count] {
+            scratch.read(page, &mut read).unwrap();
+            let at = page as usize * page_size as usize;
+            assert!(read == bytes[at - page_size as usize..at], "{page_size} {page}");
+        }
+        scratch.read(count + 1, &mut read).unwrap();
+        assert!(read.is_empty());
         scratch.set_pages(count);
         assert!(!holds_marker(&path));
         let db = open(&path, &scratch.parameters()).unwrap();
