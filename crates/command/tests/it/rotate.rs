@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::databases::{Dir, SmallDisk, dump, fill, one, open, place};
 use rusqlite::Connection;
@@ -590,4 +590,38 @@ fn a_writer_without_a_break_keeps_no_rotation_out() {
     });
     assert_eq!(state(&path), (3, vec![4]));
     assert_eq!(one::<i64>(&open(&path), "SELECT CAST(a AS INTEGER) FROM t WHERE id = 1"), written);
+}
+
+/// There is no moment at which nobody reads the log, and it grows all the time.
+#[test]
+fn readers_of_whom_one_always_reads_keep_no_rotation_out() {
+    let dir = Dir::new();
+    let path = database(&dir, "WAL");
+    open(&path).execute_batch("CREATE TABLE log(writer, n, body)").unwrap();
+    let stop = AtomicBool::new(false);
+    let ended = thread::scope(|scope| {
+        for start_ms in [0, 80] {
+            let (path, stop) = (&path, &stop);
+            scope.spawn(move || {
+                let db = open(path);
+                thread::sleep(Duration::from_millis(start_ms));
+                while !stop.load(Ordering::Relaxed) {
+                    db.execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema").unwrap();
+                    thread::sleep(Duration::from_millis(160));
+                    db.execute_batch("COMMIT").unwrap();
+                }
+            });
+        }
+        scope.spawn(|| write_until(&stop, &path, 1));
+        let mut rotating = place().command(["rotate", path.to_str().unwrap()]).spawn().unwrap();
+        let begun = Instant::now();
+        while rotating.try_wait().unwrap().is_none() && begun.elapsed() < Duration::from_secs(30) {
+            thread::sleep(Duration::from_millis(20));
+        }
+        let ended = rotating.try_wait().unwrap();
+        stop.store(true, Ordering::Relaxed);
+        rotating.kill().unwrap();
+        ended
+    });
+    assert!(ended.is_some_and(|status| status.success()), "{ended:?}");
 }

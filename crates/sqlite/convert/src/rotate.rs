@@ -66,6 +66,9 @@ const FEWEST_FRAMES: i64 = 900;
 /// The same limit when alone; also the number of frames in the log without a checkpoint at which
 /// the sweep waits.
 const MOST_FRAMES: i64 = 8192;
+/// Maximum wait for readers of the log, while writers wait too: longer than others' reading
+/// transactions, of which one begins before the last one ends.
+const READERS_WAIT: Duration = Duration::from_millis(640);
 /// Pause while readers prevent the log from being emptied.
 const LOG_WAIT: Duration = Duration::from_millis(50);
 /// SQLite's locks are at this offset of its view of a file; the page with this byte is never used.
@@ -449,19 +452,24 @@ impl Sweep<'_> {
 
     /// Copies the whole log into the main file and empties it, once no reader needs it.
     fn empty_log(&self) -> Result<(), DatabaseError> {
+        let set = |wait| self.source.db.busy_timeout(wait).map_err(self.source.failed("rotate"));
+        let mut wait = SWEEP_WAIT;
         loop {
             self.go_on()?;
+            set(wait)?;
             let busy =
                 self.source.db.query_row("PRAGMA main.wal_checkpoint(TRUNCATE)", [], |row| {
                     row.get::<_, i64>(0)
                 });
             match busy {
-                Ok(0) => return Ok(()),
+                Ok(0) => return set(SWEEP_WAIT),
                 Ok(_) => {}
                 Err(error) if is_busy(&error) => {}
                 Err(error) => return Err(self.source.failed("checkpoint")(error)),
             }
-            sleep(LOG_WAIT);
+            // Others have twice the time that they were held up for.
+            sleep(LOG_WAIT.max(wait * 2));
+            wait = (wait * 2).min(READERS_WAIT);
         }
     }
 

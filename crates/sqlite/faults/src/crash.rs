@@ -1,12 +1,13 @@
 //! The crash suite: record a workload, crash at every point, recover, compare.
 
 use std::collections::HashMap;
-use std::collections::hash_map::DefaultHasher;
 use std::fs;
 use std::hash::{Hash, Hasher};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use twox_hash::XxHash3_64;
 
 use crate::disk::{Cut, Disk, Loss, State, WORD_BYTES};
 use crate::error::{Error, Result};
@@ -462,7 +463,7 @@ pub fn restore(directory: &Path, state: &State) -> Result<()> {
 /// Distinguishes states.
 #[must_use]
 pub fn fingerprint(state: &State) -> u64 {
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = XxHash3_64::new();
     state.files.hash(&mut hasher);
     hasher.finish()
 }

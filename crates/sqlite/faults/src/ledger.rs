@@ -1,9 +1,10 @@
 //! A workload of small transactions of which every legal state is known.
 
-use std::collections::hash_map::DefaultHasher;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
+
+use twox_hash::XxHash3_64;
 
 use crate::error::Result;
 use crate::ffi::db::{Db, Value};
@@ -213,7 +214,7 @@ fn insert(db: &Db, schema: &str, n: u32, config: &Config, rng: &mut Rng) -> Resu
 /// # Errors
 /// SQLite's own.
 pub fn digest(db: &Db, schema: &str) -> Result<u64> {
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = XxHash3_64::new();
     let objects = db.rows(&format!(
         "SELECT type, name, tbl_name, sql FROM {schema}.sqlite_schema ORDER BY type, name"
     ))?;
