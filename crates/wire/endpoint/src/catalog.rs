@@ -123,12 +123,15 @@ const TYPES: [Listed; 33] = [
 pub(crate) fn own_procedure(name: &str) -> Option<&'static str> {
     let plain: String = name.chars().filter(|char| !matches!(char, '[' | ']')).collect();
     let last = plain.rsplit('.').next().unwrap_or_default();
-    ["sp_datatype_info", "sp_datatype_info_90", "sp_datatype_info_100", DESCRIBE]
+    ["sp_datatype_info", "sp_datatype_info_90", "sp_datatype_info_100", DESCRIBE, RESET]
         .into_iter()
         .find(|own| own.eq_ignore_ascii_case(last))
 }
 
 const DESCRIBE: &str = "sp_describe_first_result_set";
+/// Does what a request's status bit `RESETCONNECTION` does: pools of clients that cannot set the
+/// bit call it.
+const RESET: &str = "sp_reset_connection";
 
 fn column(name: &str, ty: SqlType, nullable: bool) -> Column {
     Column { name: name.to_owned(), ty, nullable, identity: false }
@@ -155,6 +158,11 @@ impl Connection {
     ) -> Result<(), Message> {
         match name {
             DESCRIBE => self.describe_first(parameters, answer),
+            RESET => {
+                self.forget_handles();
+                self.with_session(|session| session.reset(false, answer));
+                Ok(())
+            }
             _ => {
                 let asked = match parameters.first().map(|parameter| &parameter.value) {
                     Some(Value::Int(asked)) => *asked,

@@ -61,9 +61,7 @@ impl Connection {
         let keep = status.has(PacketStatus::RESET_KEEP_TRANSACTION);
         let reset = keep || status.has(PacketStatus::RESET);
         if reset {
-            self.prepared.clear();
-            self.cursors.clear();
-            self.load = None;
+            self.forget_handles();
         }
         let reset = reset.then_some(keep);
         let payload = &request.payload;
@@ -95,6 +93,13 @@ impl Connection {
             }
             _ => Err(Ended::Refused("a packet that has no place after the login")),
         }
+    }
+
+    /// Drops prepared statements, cursors and an announced bulk load.
+    pub(crate) fn forget_handles(&mut self) {
+        self.prepared.clear();
+        self.cursors.clear();
+        self.load = None;
     }
 
     fn batch(&mut self, text: &str, reset: Option<bool>) -> Result<Step, Ended> {

@@ -322,6 +322,21 @@ fn the_catalog_is_the_endpoints_own() {
 }
 
 #[test]
+fn a_connection_is_reset_by_a_call() {
+    let server = serve(Mode::On);
+    let mut client = Client::login(&server, Encryption::On);
+    let prepare = [output(), text("@a int"), text("echo"), int(1)];
+    call(&mut client, KnownProcedure::Prepare, &prepare);
+    let reset = Procedure::Named("sys.sp_reset_connection".into());
+    client.send(PacketKind::Rpc, &encode_rpc(&reset, &[]).unwrap());
+    let answer = client.answer();
+    assert!(answer.0.contains(&Token::ReturnStatus(0)) && answer.errors().is_empty());
+    assert!(server.log.has("reset false"));
+    let answer = call(&mut client, KnownProcedure::Execute, &[int(1), int(5)]);
+    assert_eq!(answer.errors(), [8179]);
+}
+
+#[test]
 fn transactions_are_told() {
     let server = serve(Mode::On);
     let mut client = Client::login(&server, Encryption::On);
