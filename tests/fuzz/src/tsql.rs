@@ -69,6 +69,11 @@ fn session() -> Box<dyn Session> {
     let caller = Caller { database: "app".to_owned(), spid: 51, ..Caller::default() };
     let engine = TsqlEngine::new(std::sync::Arc::new(Memory));
     let mut session = engine.open(&caller).map_err(|message| message.text).unwrap();
+    for made in
+        ["CREATE TYPE al FROM varchar(3); CREATE TYPE ty AS TABLE (k int PRIMARY KEY, v al)"]
+    {
+        session.batch(made, &mut Nowhere);
+    }
     session.batch(
         "CREATE TABLE t (a int IDENTITY PRIMARY KEY, b nvarchar(20) NULL, c decimal(9,2) NOT NULL \
          DEFAULT 1, d datetime2 NULL, e varbinary(max) NULL)",

@@ -68,6 +68,12 @@ pub fn tds_rpc(data: &[u8]) {
     // Calls that were checked can be read.
     let calls: Vec<_> = calls.map(|call| call.unwrap()).collect();
     for call in calls {
+        for table in call.parameters.iter().filter_map(|parameter| parameter.table.as_ref()) {
+            let width = table.columns.iter().filter(|column| !column.default).count();
+            // Rows that were checked can be read, and take no memory beyond their bytes.
+            assert!(table.rows().all(|row| row.unwrap().len() == width));
+            assert!(table.rows().count() <= data.len());
+        }
         // Some types that can be read are never written: table names, old short text.
         let Ok(again) = encode_rpc(&call.procedure, &call.parameters) else { continue };
         let _ = decode_rpc(&again);

@@ -1,6 +1,7 @@
 //! Seeds for the targets of the TDS endpoint and of T-SQL.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use tdekit_wire_tds::bulk::encode_bulk;
 use tdekit_wire_tds::login::{Login, TDS_7_4};
@@ -8,6 +9,7 @@ use tdekit_wire_tds::packet::{PacketKind, Packetizer};
 use tdekit_wire_tds::prelogin::{Encryption, encode_client};
 use tdekit_wire_tds::request::{encode_batch, encode_transaction};
 use tdekit_wire_tds::rpc::{KnownProcedure, Procedure, encode_rpc};
+use tdekit_wire_tds::table::{TableColumn, TableValue};
 use tdekit_wire_tds::{Column, Length, Parameter, SqlType, Value, Variant};
 
 use crate::seeds::Seed;
@@ -27,6 +29,9 @@ const STATEMENTS: &[&str] = &[
      RAISERROR('%d', 16, 1, 5); END CATCH WHILE 1 = 1 BREAK",
     "CREATE PROCEDURE p @a int = 5, @b nvarchar(max) OUTPUT AS EXEC @r = dbo.q @x = @a, @y = \
      @b OUT",
+    "CREATE TYPE y AS TABLE (a int IDENTITY(1, 2) PRIMARY KEY, b al UNIQUE, c AS a + 1, d int \
+     DEFAULT 5 CHECK (d > 0))",
+    "@t dbo.ty READONLY, @a al = 'x', @b int OUTPUT",
     "INSERT BULK t (b nvarchar(20) COLLATE SQL_Latin1_General_CP1_CI_AS) WITH (KEEP_NULLS, \
      ORDER(b))",
     "BACKUP DATABASE d TO DISK = 'f' WITH COMPRESSION, ENCRYPTION (ALGORITHM = AES_256, SERVER \
@@ -88,9 +93,21 @@ fn values() -> Vec<(SqlType, Value<'static>)> {
 }
 
 fn parameters() -> Vec<Parameter> {
-    let parameter =
-        |(ty, value)| Parameter { name: "@a".to_owned(), ty, value, output: true, default: false };
-    values().into_iter().map(parameter).collect()
+    let parameter = |(ty, value)| {
+        let (name, output, default) = ("@a".to_owned(), true, false);
+        Parameter { name, ty, value, output, default, table: None }
+    };
+    let mut all: Vec<Parameter> = values().into_iter().map(parameter).collect();
+    let (types, row): (Vec<_>, Vec<_>) = values().into_iter().unzip();
+    let mut columns: Vec<_> =
+        types.into_iter().map(|ty| TableColumn::new(ty, false).unwrap()).collect();
+    columns.push(TableColumn::new(SqlType::Date, true).unwrap());
+    let nulls = vec![Value::Null; row.len()];
+    let table = TableValue::new(("dbo", "list"), columns, &[row, nulls]).unwrap();
+    let (ty, value) = (SqlType::SqlVariant, Value::Null);
+    let (name, output, default) = ("@t".to_owned(), false, false);
+    all.push(Parameter { name, ty, value, output, default, table: Some(Arc::new(table)) });
+    all
 }
 
 /// The columns and rows of a bulk load, which are also those of an answer.

@@ -41,6 +41,7 @@ class Work:
         self.change()
         self.long_values()
         self.bulk()
+        self.tables()
         self.refusals()
         self.results()
         self.cancel()
@@ -55,6 +56,34 @@ class Work:
         cursor.execute(f"IF @@TRANCOUNT > 0 COMMIT; {text}")
         while cursor.nextset():
             pass
+
+    def tables(self):
+        """Table-valued parameters of a text and of a procedure."""
+        name = f"dbo.pairs_{self.suffix}"
+        if self.driver.table(name, []) is None:
+            return
+        self.alone(
+            f"CREATE TYPE {name} AS TABLE (id int NOT NULL PRIMARY KEY, name nvarchar(20) NULL,"
+            " amount decimal(9, 2) NULL)"
+        )
+        self.alone(f"EXEC('CREATE PROCEDURE {name}_p @k int, @t {name} READONLY AS SELECT"
+                   " SUM(id) * @k, MAX(name), MAX(amount) FROM @t')")
+        rows = [(at, f"n\u00e4me {at}", decimal.Decimal(at) / 4) for at in range(1, 3001)]
+        cursor = self.connection.cursor()
+        given = self.driver.table(name, rows)
+        cursor.execute("SELECT COUNT(*), MIN(name), SUM(amount) FROM %s", (given,))
+        wanted = (3000, "n\u00e4me 1", sum(row[2] for row in rows))
+        same(tuple(cursor.fetchone()), wanted, "a table in a text")
+        cursor.callproc(f"{name}_p", (2, self.driver.table(name, rows[:10])))
+        wanted = (110, "n\u00e4me 9", decimal.Decimal("2.50"))
+        same(tuple(cursor.fetchone()), wanted, "a table in a procedure")
+        twice = self.driver.table(name, [rows[0], rows[0]])
+        try:
+            cursor.execute("SELECT COUNT(*) FROM %s", (twice,))
+        except Exception as error:  # each driver has its own
+            assert self.driver.is_error(error, 2627), error
+        else:
+            raise AssertionError("a key twice")
 
     def permissions(self):
         """A reader who cannot write, and an owner of one database who cannot see another."""

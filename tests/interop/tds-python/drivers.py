@@ -56,6 +56,10 @@ class Driver:
         """A time of day as a parameter."""
         return value
 
+    def table(self, type_name, rows):
+        """Rows as a table-valued parameter; none if the driver has no such parameters."""
+        return None
+
     def cancel(self, connection, cursor, statement):
         """Starts a statement that has no end, and cancels it."""
         raise NotImplementedError
@@ -145,6 +149,11 @@ class Pytds(Driver):
             pass
         # `get_proc_outputs` assumes that the first parameters are the output parameters.
         return cursor.get_proc_return_status(), cursor._session.output_params[1].value
+
+    def table(self, type_name, rows):
+        import pytds
+
+        return pytds.TableValuedParam(type_name=type_name, rows=rows)
 
     def load(self, connection, table, rows):
         from pytds import tds_types as types

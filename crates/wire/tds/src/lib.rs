@@ -17,6 +17,7 @@ mod reader;
 pub mod request;
 pub mod rpc;
 mod sink;
+pub mod table;
 pub mod token;
 mod type_info;
 mod types;

@@ -1,10 +1,13 @@
 //! Remote procedure calls. Source: MS-TDS 2.2.6.6.
 
+use std::sync::Arc;
+
 use crate::error::Error;
 use crate::reader::{Reader, put_b_varchar, put_us_varchar};
 use crate::request::RequestHeaders;
+use crate::table::TableValue;
 use crate::type_info::{TypeInfo, put_type_info};
-use crate::types::{Parameter, Value};
+use crate::types::{Parameter, SqlType, Value};
 use crate::value_read::{Place, value_bytes, value_of};
 use crate::value_write::put_value;
 
@@ -102,8 +105,7 @@ pub struct Call {
     pub no_metadata: bool,
     /// Its parameters.
     pub parameters: Vec<Parameter>,
-    /// False for a call with an encrypted or table-valued parameter or the like, which cannot be
-    /// executed; others can.
+    /// False for a call behind another that the client skips.
     pub executed: bool,
 }
 
@@ -204,6 +206,15 @@ fn read_parameter(from: &mut Reader<'_>, number: usize) -> Result<Parameter, Err
     if status & ENCRYPTED != 0 {
         return Err(Error::Unsupported { what: "an encrypted parameter (Always Encrypted)" });
     }
+    let (output, default) = (status & OUTPUT != 0, status & DEFAULT != 0);
+    if TableValue::follows(from) {
+        let table = match TableValue::read(from) {
+            Err(Error::Unfit { ty }) => return Err(Error::Parameter { number, name, ty }),
+            table => table?,
+        };
+        let (ty, value) = (SqlType::SqlVariant, Value::Null);
+        return Ok(Parameter { name, ty, value, output, default, table: Some(Arc::new(table)) });
+    }
     let info = TypeInfo::read(from)?;
     let value = match value_bytes(from, info, Place::Parameter)?.map(|bytes| value_of(info, bytes))
     {
@@ -211,8 +222,7 @@ fn read_parameter(from: &mut Reader<'_>, number: usize) -> Result<Parameter, Err
         Some(Err(_)) => return Err(Error::Parameter { number, name, ty: info.ty }),
         None => Value::Null,
     };
-    let (output, default) = (status & OUTPUT != 0, status & DEFAULT != 0);
-    Ok(Parameter { name, ty: info.ty, value, output, default })
+    Ok(Parameter { name, ty: info.ty, value, output, default, table: None })
 }
 
 /// Returns a message of one call, for clients in tests.
@@ -235,6 +245,10 @@ pub fn encode_rpc(procedure: &Procedure, parameters: &[Parameter]) -> Result<Vec
         put_b_varchar(&mut out, &parameter.name);
         let output = if parameter.output { OUTPUT } else { 0 };
         out.push(output | if parameter.default { DEFAULT } else { 0 });
+        if let Some(table) = &parameter.table {
+            table.put(&mut out)?;
+            continue;
+        }
         put_type_info(&mut out, parameter.ty)?;
         put_value(&mut out, parameter.ty, &parameter.value)?;
     }
@@ -255,6 +269,7 @@ mod tests {
             value: Value::Text(Cow::Borrowed("SELECT @a")),
             output: false,
             default: false,
+            table: None,
         };
         let int = Parameter {
             name: "@a".into(),
@@ -262,6 +277,7 @@ mod tests {
             value: Value::Int(7),
             output: true,
             default: false,
+            table: None,
         };
         vec![text, int]
     }

@@ -135,7 +135,7 @@ impl TypeInfo {
                 Ok(TypeInfo::plain(SqlType::Xml, Layout::Parts))
             }
             code::UDT => Err(Error::Unsupported { what: "a CLR type" }),
-            code::TABLE => Err(Error::Unsupported { what: "a table-valued parameter" }),
+            code::TABLE => Err(Error::Unsupported { what: "a table within a table" }),
             _ => read_text_or_binary(code, from),
         }
     }

@@ -3,6 +3,9 @@
 //! Source: MS-TDS 2.2.5.4 (data type definitions) and 2.2.5.5 (their values).
 
 use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::table::TableValue;
 
 /// Maximum length of `char(n)`, `varchar(n)`, `binary(n)`, `varbinary(n)`, in bytes.
 pub const MAX_SHORT_BYTES: u16 = 8000;
@@ -209,6 +212,8 @@ pub struct Parameter {
     pub output: bool,
     /// True if the client asks for the procedure's default instead of `value`.
     pub default: bool,
+    /// A table-valued parameter, in place of `value`.
+    pub table: Option<Arc<TableValue>>,
 }
 
 impl Value<'_> {

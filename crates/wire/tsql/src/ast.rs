@@ -1,5 +1,6 @@
 //! The parser's output for a batch: statements with their lines.
 
+pub(crate) mod defined;
 pub(crate) mod principal;
 pub(crate) mod walk;
 
@@ -30,6 +31,16 @@ impl Name {
     pub(crate) fn part(&self, back: usize) -> Option<&str> {
         let at = self.0.len().checked_sub(back + 1)?;
         self.0.get(at).map(String::as_str).filter(|part| !part.is_empty())
+    }
+
+    /// The name in SQLite of something in its own database.
+    pub(crate) fn stored(&self) -> String {
+        match self.part(1) {
+            Some(schema) if !schema.eq_ignore_ascii_case("dbo") => {
+                format!("{schema}.{}", self.object())
+            }
+            _ => self.object().to_owned(),
+        }
     }
 
     pub(crate) fn text(&self) -> String {
@@ -430,6 +441,8 @@ pub(crate) struct ColumnDef {
     pub(crate) constraints: Vec<Constraint>,
     /// Of a computed column or a `rowversion`, whose type is not in the text.
     pub(crate) filled: Filled,
+    /// A user-defined type, which is looked up when the table is made.
+    pub(crate) user_type: Option<Name>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -486,6 +499,8 @@ pub(crate) struct ProcParam {
     pub(crate) ty: SqlType,
     pub(crate) default: Option<Expr>,
     pub(crate) output: bool,
+    /// Its user-defined type; a table type is READONLY.
+    pub(crate) user_type: Option<std::sync::Arc<defined::UserType>>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -513,6 +528,7 @@ pub(crate) enum ObjectKind {
     EncryptionKey,
     Schema,
     Sequence,
+    Type,
 }
 
 /// What CREATE SEQUENCE or ALTER SEQUENCE says; None where it says nothing.
@@ -601,6 +617,7 @@ pub(crate) enum Action {
     InsertBulk(Box<InsertBulk>),
     Truncate(Name),
     DeclareTable(Box<CreateTable>),
+    DeclareTyped(Box<defined::DeclareTyped>),
     /// Option in upper case, its value as written.
     SetOption(Vec<String>, SetValue),
     Use(String),
@@ -623,6 +640,7 @@ pub(crate) enum Action {
         may_replace: bool,
     },
     CreateProc(Box<CreateProc>),
+    CreateType(Box<defined::CreateType>),
     CreateDatabase(String),
     /// CREATE SEQUENCE; without `create`, ALTER SEQUENCE.
     Sequence {

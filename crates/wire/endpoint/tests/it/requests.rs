@@ -23,6 +23,7 @@ fn text(text: &'static str) -> Parameter {
         value: Value::Text(Cow::Borrowed(text)),
         output: false,
         default: false,
+        table: None,
     }
 }
 
@@ -33,6 +34,7 @@ fn int(value: i64) -> Parameter {
         value: Value::Int(value),
         output: false,
         default: false,
+        table: None,
     }
 }
 

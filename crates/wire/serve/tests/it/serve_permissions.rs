@@ -12,7 +12,7 @@ use tdekit_wire_tds::{Length, Parameter, SqlType, Value};
 use crate::served::{Client, PASSWORD, Served, int, login_of, ok, one, text};
 
 fn parameter(ty: SqlType, value: Value<'static>, output: bool) -> Parameter {
-    Parameter { name: String::new(), ty, value, output, default: false }
+    Parameter { name: String::new(), ty, value, output, default: false, table: None }
 }
 
 fn long(text: &'static str) -> Parameter {

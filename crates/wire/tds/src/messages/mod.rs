@@ -4,6 +4,7 @@
 //! other: the interpreter ([`Error`]), the server around it ([`ServerError`]) and the endpoint
 //! ([`SessionError`]). [`Told`] has the messages that are not errors.
 
+mod defined;
 mod error;
 mod permission;
 mod schema;
@@ -12,6 +13,7 @@ mod session;
 mod statement;
 mod told;
 
+pub use defined::DefinedError;
 pub use permission::PermissionError;
 pub use schema::SchemaError;
 pub use server::ServerError;
@@ -46,11 +48,14 @@ impl Ends {
             let row = table.iter().find(|(number, _)| *number == message.number);
             row.filter(|_| message.number < USER).map(|(_, ends)| *ends)
         };
-        known(statement::ENDS).or_else(|| known(server::ENDS)).unwrap_or(match message.class {
-            20.. => Self::Connection,
-            17.. => Self::Transaction,
-            _ => Self::Statement,
-        })
+        known(statement::ENDS)
+            .or_else(|| known(server::ENDS))
+            .or_else(|| known(defined::ENDS))
+            .unwrap_or(match message.class {
+                20.. => Self::Connection,
+                17.. => Self::Transaction,
+                _ => Self::Statement,
+            })
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) enum Securable {
     Schema(String),
     /// OBJECT::, or a bare name.
     Object(Name),
+    /// TYPE::.
+    Type(Name),
 }
 
 /// A statement about principals.

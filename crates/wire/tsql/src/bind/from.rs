@@ -276,6 +276,9 @@ impl Binder<'_> {
     pub(crate) fn find_table(&mut self, name: &Name, rights: &[Right]) -> Result<Arc<Table>> {
         let mut wanted = name.clone();
         if name.object().starts_with('@') {
+            if rights.iter().any(|right| *right != Right::Select) {
+                self.variables.refuse_readonly(name)?;
+            }
             let found = self.variables.tables.get(&name.object().to_lowercase());
             let Some(real) = found else {
                 return Err(Error::UndeclaredTable { name: name.object().to_owned() });

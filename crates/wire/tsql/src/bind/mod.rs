@@ -19,6 +19,10 @@ use std::sync::{Arc, OnceLock};
 
 use tdekit_wire_tds::SqlType;
 
+use tdekit_wire_tds::messages::DefinedError;
+
+use crate::ast::Name;
+use crate::ast::defined::UserType;
 use crate::error::{Error, Result};
 use crate::plan::scalar::{Node, Scalar};
 use crate::plan::table::{Catalog, Filled, Table, TableColumn};
@@ -37,7 +41,22 @@ pub(crate) struct Variables {
     by_name: HashMap<String, Variable>,
     /// Table variables: name in lower case to the temporary table that holds it.
     pub(crate) tables: HashMap<String, String>,
+    /// Those of them that have a type.
+    pub(crate) typed: HashMap<String, TableOf>,
     pub(crate) types: Vec<SqlType>,
+}
+
+/// Returns the name of the table of a parameter at this position.
+pub(crate) fn parameter_table(name: &str, at: usize) -> String {
+    format!("#{name}~p{at}")
+}
+
+/// The type of a table variable or parameter.
+#[derive(Debug, Clone)]
+pub(crate) struct TableOf {
+    pub(crate) of: Arc<UserType>,
+    /// A parameter.
+    pub(crate) readonly: bool,
 }
 
 impl Variables {
@@ -51,6 +70,32 @@ impl Variables {
         }
         self.types.push(ty);
         Ok(slot)
+    }
+
+    /// Declares a table-valued parameter, which is in this table; its place among the values stays
+    /// empty.
+    pub(crate) fn declare_table(
+        &mut self,
+        name: &str,
+        real: String,
+        of: &Arc<UserType>,
+    ) -> Result<()> {
+        let key = name.to_lowercase();
+        if self.by_name.contains_key(&key) || self.tables.insert(key.clone(), real).is_some() {
+            return Err(Error::DuplicateVariable { name: name.to_owned() });
+        }
+        self.typed.insert(key, TableOf { of: of.clone(), readonly: true });
+        self.types.push(SqlType::Int);
+        Ok(())
+    }
+
+    /// Refuses a change of a READONLY parameter.
+    pub(crate) fn refuse_readonly(&self, target: &Name) -> Result<()> {
+        let typed = self.typed.get(&target.object().to_lowercase());
+        match typed.is_some_and(|typed| typed.readonly) {
+            true => Err(DefinedError::ReadOnly { name: target.object().to_owned() }.into()),
+            false => Ok(()),
+        }
     }
 
     pub(crate) fn find(&self, name: &str) -> Result<Variable> {

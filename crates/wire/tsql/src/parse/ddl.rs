@@ -4,7 +4,7 @@ use super::Parser;
 use crate::ast::principal::Securable;
 use crate::ast::{
     Action, AlterTable, ColumnDef, Constraint, ConstraintKind, CreateProc, CreateTable, Expr,
-    Filled, Kind, Name, ObjectKind, ProcParam, Security,
+    Filled, Kind, Name, ObjectKind, Security,
 };
 use crate::error::{Error, Result};
 use crate::lex::Tok;
@@ -46,6 +46,9 @@ impl Parser<'_> {
             }
             _ => {
                 let replace = self.eat_words(&["OR", "ALTER"]);
+                if !replace && self.eat("TYPE") {
+                    return self.create_type(start);
+                }
                 if !replace && let Some(kind) = self.create()? {
                     return Ok(kind);
                 }
@@ -167,31 +170,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Parameters of a procedure, or of `sp_executesql`.
-    pub(crate) fn parameters(&mut self) -> Result<Vec<ProcParam>> {
-        let mut params = Vec::new();
-        while matches!(self.tok(), Tok::Var(_)) {
-            let name = self.variable()?;
-            self.eat("AS");
-            let ty = self.data_type()?;
-            if self.is("VARYING") || self.is("READONLY") {
-                return Err(Error::unsupported(self.word()?));
-            }
-            if self.eat("NOT") {
-                return Err(Error::unsupported("NOT NULL of a parameter"));
-            }
-            self.eat("NULL");
-            let default = if self.eat_op("=") { Some(self.default_value()?) } else { None };
-            let output = self.eat("OUTPUT") || self.eat("OUT");
-            params.push(ProcParam { name, ty, default, output });
-            if !self.eat_op(",") {
-                break;
-            }
-        }
-        Ok(params)
-    }
-
-    fn default_value(&mut self) -> Result<Expr> {
+    pub(super) fn default_value(&mut self) -> Result<Expr> {
         if self.is_identifier() {
             return Ok(Expr::Str(self.identifier()?, true));
         }
@@ -290,9 +269,9 @@ impl Parser<'_> {
         let version = self.is("ROWVERSION") || self.is("TIMESTAMP");
         let bare = name.eq_ignore_ascii_case("timestamp")
             && (self.is_op(",") || self.is_op(")") || self.is("NULL") || self.is("NOT"));
-        let ty = match version || bare {
-            true => SqlType::Binary(8),
-            false => self.data_type()?,
+        let (ty, user_type) = match version || bare {
+            true => (SqlType::Binary(8), None),
+            false => self.column_type()?,
         };
         if version {
             self.advance();
@@ -308,6 +287,7 @@ impl Parser<'_> {
             with_values: false,
             constraints: Vec::new(),
             filled,
+            user_type,
         };
         loop {
             if self.eat_words(&["NOT", "NULL"]) {
@@ -374,6 +354,7 @@ impl Parser<'_> {
             with_values: false,
             constraints: Vec::new(),
             filled: Filled::Computed { text, persisted },
+            user_type: None,
         })
     }
 
@@ -610,6 +591,7 @@ impl Parser<'_> {
             "CERTIFICATE" => ObjectKind::Certificate,
             "SCHEMA" => ObjectKind::Schema,
             "SEQUENCE" => ObjectKind::Sequence,
+            "TYPE" => ObjectKind::Type,
             "MASTER" => {
                 self.expect("KEY")?;
                 ObjectKind::MasterKey

@@ -1,6 +1,7 @@
 //! The parser: tokens to statements. It is pure, and limited in depth.
 
 mod ddl;
+pub(crate) mod defined;
 mod dml;
 mod expr;
 mod grouping;
@@ -16,6 +17,7 @@ mod types;
 use crate::ast::{Expr, Name, ProcParam, Stmt};
 use crate::error::{At, Error, Result};
 use crate::lex::{Tok, Token, lex};
+pub(crate) use defined::FindType;
 pub(crate) use query::FUNCTIONS;
 pub(crate) use types::from_declared;
 
@@ -205,17 +207,34 @@ pub(crate) struct Parser<'a> {
     constants: u32,
     /// True if the statement so far takes values of sequences.
     next_values: bool,
+    /// Finds the types of variables and parameters.
+    types: FindType<'a>,
 }
 
-/// Parses a batch.
+/// Parses a batch that is only looked at: any type may have the name of a user-defined one.
 pub(crate) fn parse(text: &str, quoted_identifiers: bool) -> std::result::Result<Vec<Stmt>, At> {
     let mut parser = Parser::new(text, quoted_identifiers)?;
     parser.batch().map_err(|error| parser.place(error))
 }
 
+/// Parses a batch to be run.
+pub(crate) fn parse_with(
+    text: &str,
+    quoted_identifiers: bool,
+    types: FindType<'_>,
+) -> std::result::Result<Vec<Stmt>, At> {
+    let mut parser = Parser::new(text, quoted_identifiers)?;
+    parser.types = types;
+    parser.batch().map_err(|error| parser.place(error))
+}
+
 /// Parses the declarations of `sp_executesql`.
-pub(crate) fn parse_declarations(text: &str) -> std::result::Result<Vec<ProcParam>, At> {
+pub(crate) fn parse_declarations(
+    text: &str,
+    types: FindType<'_>,
+) -> std::result::Result<Vec<ProcParam>, At> {
     let mut parser = Parser::new(text, true)?;
+    parser.types = types;
     let params = parser.parameters().and_then(|params| match parser.tok() {
         Tok::End => Ok(params),
         _ => Err(parser.unexpected()),
@@ -264,7 +283,16 @@ pub(crate) fn parse_name(text: &str) -> Result<Name> {
 impl<'a> Parser<'a> {
     fn new(text: &'a str, quoted_identifiers: bool) -> std::result::Result<Self, At> {
         let tokens = lex(text, quoted_identifiers)?;
-        Ok(Parser { text, tokens, at: 0, nesting: 0, height: 0, constants: 0, next_values: false })
+        Ok(Parser {
+            text,
+            tokens,
+            at: 0,
+            nesting: 0,
+            height: 0,
+            constants: 0,
+            next_values: false,
+            types: &defined::stand_in,
+        })
     }
 
     fn place(&self, error: Error) -> At {

@@ -271,6 +271,7 @@ impl Parser<'_> {
             "DATABASE" => Ok(Securable::Database(Some(self.identifier()?))),
             "SCHEMA" => Ok(Securable::Schema(self.identifier()?)),
             "OBJECT" => Ok(Securable::Object(self.name()?)),
+            "TYPE" => Ok(Securable::Type(self.name()?)),
             _ => Err(Error::unsupported(format!("permissions on {class}::"))),
         }
     }

@@ -206,17 +206,7 @@ impl Parser<'_> {
                 return Ok(Kind::Act(Action::DeclareTable(Box::new(table))));
             }
         }
-        let vars = self.commas(|parser| {
-            let name = parser.variable()?;
-            parser.eat("AS");
-            if parser.is("CURSOR") {
-                return Err(Error::unsupported("CURSOR"));
-            }
-            let ty = parser.data_type()?;
-            let value = if parser.eat_op("=") { Some(parser.expression()?) } else { None };
-            Ok((name, ty, value))
-        })?;
-        Ok(Kind::Declare(vars))
+        self.declared_variables()
     }
 
     fn if_statement(&mut self) -> Result<Kind> {

@@ -20,6 +20,7 @@ pub(crate) enum Right {
     CreateProcedure,
     CreateSchema,
     CreateSequence,
+    CreateType,
     BackupDatabase,
     BackupLog,
     Checkpoint,
@@ -32,6 +33,7 @@ pub(crate) enum Right {
 pub(crate) const DATABASE: u8 = 1;
 pub(crate) const SCHEMA: u8 = 2;
 pub(crate) const OBJECT: u8 = 4;
+pub(crate) const TYPE: u8 = 8;
 
 const ALL: u8 = DATABASE | SCHEMA | OBJECT;
 
@@ -41,17 +43,18 @@ pub(crate) const RIGHTS: &[(Right, &str, &str, u8)] = &[
     (Right::Insert, "INSERT", "IN", ALL),
     (Right::Update, "UPDATE", "UP", ALL),
     (Right::Delete, "DELETE", "DL", ALL),
-    (Right::Execute, "EXECUTE", "EX", ALL),
-    (Right::References, "REFERENCES", "RF", ALL),
+    (Right::Execute, "EXECUTE", "EX", ALL | TYPE),
+    (Right::References, "REFERENCES", "RF", ALL | TYPE),
     (Right::Alter, "ALTER", "AL", ALL),
-    (Right::Control, "CONTROL", "CL", ALL),
-    (Right::ViewDefinition, "VIEW DEFINITION", "VW", ALL),
+    (Right::Control, "CONTROL", "CL", ALL | TYPE),
+    (Right::ViewDefinition, "VIEW DEFINITION", "VW", ALL | TYPE),
     (Right::Connect, "CONNECT", "CO", DATABASE),
     (Right::CreateTable, "CREATE TABLE", "CRTB", DATABASE),
     (Right::CreateView, "CREATE VIEW", "CRVW", DATABASE),
     (Right::CreateProcedure, "CREATE PROCEDURE", "CRPR", DATABASE),
     (Right::CreateSchema, "CREATE SCHEMA", "CRSM", DATABASE),
     (Right::CreateSequence, "CREATE SEQUENCE", "CRSO", SCHEMA),
+    (Right::CreateType, "CREATE TYPE", "CRTY", DATABASE),
     (Right::BackupDatabase, "BACKUP DATABASE", "BADB", DATABASE),
     (Right::BackupLog, "BACKUP LOG", "BALO", DATABASE),
     (Right::Checkpoint, "CHECKPOINT", "CP", DATABASE),

@@ -7,11 +7,14 @@ use tdekit_wire_tds::{Parameter, SqlType};
 use super::compile::{Program, compile};
 use super::state::Signal;
 use super::tallies::Origin;
+use super::typed::{GivenTable, Typed, declare_parameters};
 use crate::ast::ProcParam;
-use crate::bind::Variables;
 use crate::error::{Error, Result};
 use crate::value::dateparse::Order;
 use crate::value::{Val, convert};
+
+/// The number of the error for a change of a READONLY parameter.
+const READ_ONLY: i32 = 10700;
 
 /// An argument: name, type, value, true if OUTPUT is requested. None is DEFAULT.
 #[derive(Debug, Clone)]
@@ -20,6 +23,8 @@ pub(crate) struct Given {
     pub(crate) ty: SqlType,
     pub(crate) value: Option<Val>,
     pub(crate) output: bool,
+    /// A table, in place of a value.
+    pub(crate) table: Option<GivenTable>,
 }
 
 impl From<&Parameter> for Given {
@@ -27,8 +32,10 @@ impl From<&Parameter> for Given {
         Given {
             name: (!parameter.name.is_empty()).then(|| parameter.name.clone()),
             ty: parameter.ty,
-            value: (!parameter.default).then(|| parameter.value.clone()),
+            value: (!parameter.default && parameter.table.is_none())
+                .then(|| parameter.value.clone()),
             output: parameter.output,
+            table: parameter.table.clone().map(GivenTable::Sent),
         }
     }
 }
@@ -65,21 +72,30 @@ pub(crate) struct Compiled {
     pub(crate) params: Vec<ProcParam>,
     pub(crate) program: Program,
     pub(crate) origin: Arc<Origin>,
+    pub(crate) typed: Typed,
 }
 
 /// Compiles a body with its parameters as the first variables.
 pub(crate) fn compile_with(
     params: Vec<ProcParam>,
-    stmts: Vec<crate::ast::Stmt>,
+    (stmts, typed): (Vec<crate::ast::Stmt>, Typed),
     origin: Origin,
 ) -> std::result::Result<Compiled, crate::error::At> {
-    let mut variables = Variables::default();
-    for param in &params {
-        variables
-            .declare(&param.name, param.ty)
-            .map_err(|error| crate::error::At { error, line: 1 })?;
+    let variables =
+        declare_parameters(&params).map_err(|error| crate::error::At { error, line: 1 })?;
+    Ok(Compiled { params, program: compile(stmts, variables)?, origin: Arc::new(origin), typed })
+}
+
+/// Checks at its definition that a procedure does not change its table-valued parameters.
+pub(crate) fn check_body(params: &[ProcParam], body: &[crate::ast::Stmt]) -> Result<()> {
+    if params.iter().all(|param| param.table().is_none()) {
+        return Ok(());
     }
-    Ok(Compiled { params, program: compile(stmts, variables)?, origin: Arc::new(origin) })
+    let variables = declare_parameters(params)?;
+    match compile(body.to_vec(), variables) {
+        Err(at) if at.error.code().0 == READ_ONLY => Err(located(at, "")),
+        _ => Ok(()),
+    }
 }
 
 /// Returns a syntax error of an inner text, with its own line.

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use tdekit_wire_tds::SqlType;
 
 use super::{integers, tallies};
+use crate::ast::defined::UserType;
 use crate::ast::{self, Action, Expr, Item, Kind, Query, Select, SetExpr, Stmt};
-use crate::bind::{Binder, Variables};
+use crate::bind::{Binder, TableOf, Variables};
 use crate::error::{At, Error, Result};
 use crate::functions::typing::convert;
 use crate::plan::LookUp;
@@ -257,15 +258,13 @@ impl Compiler {
                 return Ok(());
             }
             Kind::Act(Action::DeclareTable(mut table)) => {
-                let name = table.name.object().to_owned();
-                self.tables += 1;
-                let real = format!("#{name}~{}", self.tables);
-                let known = self.variables.tables.insert(name.to_lowercase(), real.clone());
-                if known.is_some() || self.variables.find(&name).is_ok() {
-                    return Err(at(Error::DuplicateVariable { name }));
-                }
-                table.name = ast::Name(vec![real]);
+                table.name = self.table_variable(&table.name, None).map_err(at)?;
                 Op::Act(Action::DeclareTable(table))
+            }
+            Kind::Act(Action::DeclareTyped(mut made)) => {
+                let of = Some(made.of.clone());
+                made.table.name = self.table_variable(&made.table.name, of).map_err(at)?;
+                Op::Act(Action::DeclareTyped(made))
             }
             Kind::Set(name, op, expr) => {
                 let variable = self.variables.find(&name).map_err(at)?;
@@ -329,7 +328,7 @@ impl Compiler {
             | Kind::Insert(_)
             | Kind::Update(_)
             | Kind::Delete(_)
-            | Kind::Merge(_) => match stmt.kind {
+            | Kind::Merge(_) => match self.changes_nothing_readonly(stmt.kind).map_err(at)? {
                 Kind::Insert(insert) if matches!(insert.source, ast::Source::Exec(_)) => {
                     self.insert_exec(*insert, line).map_err(at)?
                 }
@@ -340,6 +339,37 @@ impl Compiler {
         };
         out.push(Step { line, op });
         Ok(())
+    }
+
+    /// Declares a table variable; returns the name of the table that holds it.
+    fn table_variable(&mut self, name: &ast::Name, of: Option<Arc<UserType>>) -> Result<ast::Name> {
+        let name = name.object().to_owned();
+        let key = name.to_lowercase();
+        self.tables += 1;
+        let real = format!("#{name}~{}", self.tables);
+        let known = self.variables.tables.insert(key.clone(), real.clone());
+        if known.is_some() || self.variables.find(&name).is_ok() {
+            return Err(Error::DuplicateVariable { name });
+        }
+        let typed = of.map(|of| TableOf { of, readonly: false });
+        self.variables.typed.extend(typed.map(|typed| (key, typed)));
+        Ok(ast::Name(vec![real]))
+    }
+
+    /// Returns the change, unless it is one of a READONLY parameter.
+    fn changes_nothing_readonly(&self, kind: Kind) -> Result<Kind> {
+        let (target, into) = match &kind {
+            Kind::Insert(insert) => (&insert.target, &insert.output_into),
+            Kind::Update(update) => (&update.target, &update.output_into),
+            Kind::Delete(delete) => (&delete.target, &delete.output_into),
+            Kind::Merge(merge) => (&merge.target, &merge.output_into),
+            _ => return Ok(kind),
+        };
+        self.variables.refuse_readonly(target)?;
+        match into {
+            Some(into) => self.variables.refuse_readonly(&into.target).map(|()| kind),
+            None => Ok(kind),
+        }
     }
 
     /// Compiles INSERT .. EXEC: the call, and the target of its rows.
@@ -359,6 +389,12 @@ impl Compiler {
         let mut args = Vec::new();
         for arg in &exec.args {
             let code = match &arg.value {
+                // the interpreter passes the table
+                Some(Expr::Var(name))
+                    if self.variables.tables.contains_key(&name.to_lowercase()) =>
+                {
+                    None
+                }
                 Some(expr) => Some(self.value(expr, None, line)?),
                 None => None,
             };

@@ -73,6 +73,8 @@ pub(crate) struct Temporary {
     pub(super) stored: String,
     /// Nesting level of the procedure that created it: 0 in a batch.
     pub(super) level: u32,
+    /// A table variable of an outer scope, passed as a parameter.
+    pub(super) lent: bool,
 }
 
 /// The cancel flag of the running request, shared with SQLite's progress handler.

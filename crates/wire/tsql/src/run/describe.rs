@@ -13,6 +13,7 @@ use crate::lex::{Tok, lex};
 use crate::run::called::{Called, Given, located};
 use crate::run::catalog::types::{entry, public_name, type_facts};
 use crate::run::state::{Frame, Signal};
+use crate::run::typed::declare_parameters;
 use crate::run::work::Run;
 use crate::value::{Val, declaration, is_text};
 
@@ -122,13 +123,12 @@ impl Run<'_> {
         let statement = argument(given, 0).unwrap_or_default();
         let declarations = argument(given, 1).unwrap_or_default();
         let quoted = self.s.state.options.quoted_identifier;
-        let declared_already =
-            crate::parse::parse_declarations(&declarations).map_err(|at| located(at, ""))?;
-        let stmts = crate::parse::parse(&statement, quoted).map_err(|at| located(at, ""))?;
-        let mut variables = Variables::default();
-        for param in &declared_already {
-            variables.declare(&param.name, param.ty)?;
-        }
+        let database = self.s.state.database.clone();
+        let declared = self.s.parse_declarations(&declarations, &database);
+        let (declared_already, _) = declared.map_err(|at| located(at, ""))?;
+        let parsed = self.s.parse(&statement, quoted, &database);
+        let (stmts, _) = parsed.map_err(|at| located(at, ""))?;
+        let variables = declare_parameters(&declared_already)?;
         let (mut open, mut names) = (Undeclared::new(), Vec::new());
         for token in lex(&statement, quoted).map_err(|at| located(at, ""))? {
             let Tok::Var(name) = token.tok else { continue };

@@ -43,6 +43,8 @@ pub(crate) mod temporary;
 pub(crate) mod trace;
 pub(crate) mod tran;
 pub(crate) mod transaction;
+pub(crate) mod typed;
+pub(crate) mod types;
 pub(crate) mod version;
 pub(crate) mod versions;
 pub(crate) mod work;
@@ -113,6 +115,10 @@ impl Run<'_> {
                 self.create_table(table)?;
                 return Ok(Signal::Next);
             }
+            Action::DeclareTyped(made) => {
+                self.declare_typed(&made.of, &made.table.name)?;
+                return Ok(Signal::Next);
+            }
             Action::CreateTable(table) => {
                 self.create_table(table)?;
                 command = Command::CREATE_TABLE;
@@ -128,7 +134,9 @@ impl Run<'_> {
             Action::CreateView { name, query, text, may_replace, .. } => {
                 self.create_view(name, query, text, *may_replace)?;
             }
+            Action::CreateType(made) => self.create_type(made)?,
             Action::CreateProc(made) => {
+                called::check_body(&made.params, &made.body)?;
                 self.create_module(&made.name, "P", &made.text, made.may_create, made.may_replace)?;
             }
             Action::CreateDatabase(name) => self.s.db.host.create_database(name)?,

@@ -12,7 +12,7 @@ use crate::ast::principal::{Principals, Securable, Verb};
 use crate::error::{Error, Result};
 use crate::host::Login;
 use crate::name::{quote, same};
-use crate::plan::access::{DATABASE, OBJECT, RIGHTS, Right, SCHEMA};
+use crate::plan::access::{DATABASE, OBJECT, RIGHTS, Right, SCHEMA, TYPE};
 use crate::run::catalog::model::FIXED;
 use crate::run::catalog::named::has_table;
 use crate::run::work::Run;
@@ -313,6 +313,10 @@ impl Run<'_> {
                     false => Err(Error::feature("permissions in another database")),
                 }
             }
+            Securable::Type(name) => match self.s.db.user_type(name, current)? {
+                Some(found) => Ok((current.to_owned(), On::user_type(&found.name), TYPE)),
+                None => Err(missing("type", name.object())),
+            },
         }
     }
 

@@ -8,9 +8,12 @@ use tdekit_wire_tds::{DoneKind, EnvChange, Flow, SqlType, Value};
 use super::compile::{Code, compile};
 use super::messages;
 use super::tallies::Origin;
+use super::typed::{GivenTable, Tables};
+use super::types::takes_table;
 use crate::ast::{Action, Exec, ExecTarget, Expr, Kind, Name};
 use crate::bind::Variables;
 use crate::error::{Error, Result};
+use crate::plan::access::Right;
 use crate::run::state::{Frame, Signal};
 use crate::run::work::Run;
 use crate::value::convert;
@@ -46,7 +49,8 @@ impl Run<'_> {
                 None => None,
             };
             let ty = self.argument_type(arg.value.as_ref(), code.as_ref(), frame);
-            given.push(Given { name: arg.name.clone(), ty, value, output: arg.output });
+            let table = self.table_argument(arg.value.as_ref(), frame);
+            given.push(Given { name: arg.name.clone(), ty, value, output: arg.output, table });
         }
         let before = frame.kind;
         let called = self.call(&name, &given, before)?;
@@ -80,6 +84,15 @@ impl Run<'_> {
         Ok(Signal::Next)
     }
 
+    /// Returns the table variable that an argument is.
+    fn table_argument(&self, expr: Option<&Expr>, frame: &Frame) -> Option<GivenTable> {
+        let Some(Expr::Var(name)) = expr else { return None };
+        let key = name.to_lowercase();
+        let real = frame.variables.tables.get(&key)?;
+        let of = frame.variables.typed.get(&key).map(|typed| typed.of.clone());
+        Some(GivenTable::Variable { stored: self.s.db.temporary(real), of })
+    }
+
     fn argument_type(&self, expr: Option<&Expr>, code: Option<&Code>, frame: &Frame) -> SqlType {
         if let Some(Expr::Var(name)) = expr
             && let Ok(variable) = frame.variables.find(name)
@@ -96,7 +109,9 @@ impl Run<'_> {
     fn dynamic(&mut self, text: &str, frame: &Frame) -> Result<Signal> {
         let quoted = self.s.state.options.quoted_identifier;
         self.s.meter.disturb();
-        let compiled = crate::parse::parse(text, quoted)
+        let database = self.s.state.database.clone();
+        let parsed = self.s.parse(text, quoted, &database);
+        let compiled = parsed
             .and_then(|stmts| compile_with(Vec::new(), stmts, Origin::of(text, "", false)))
             .map_err(|at| located(at, ""))?;
         let called = self.body(&Arc::new(compiled), &[], "", frame.kind, None)?;
@@ -157,9 +172,9 @@ impl Run<'_> {
             }
             return Err(Error::NoProcedure { name: name.text() });
         };
-        let compiled = self.procedure(name, &text)?;
         // a procedure's names are resolved in its own database
         let own = name.part(2).map_or_else(|| current.clone(), |part| self.database_named(part));
+        let compiled = self.procedure(name, &text, &own)?;
         let chain = users.then(|| own.clone());
         self.s.state.database = own;
         let called = self.body(&compiled, given, name.object(), DoneKind::InProcedure, chain);
@@ -189,19 +204,22 @@ impl Run<'_> {
         found.map_or_else(|| name.to_owned(), |known| known.name)
     }
 
-    fn procedure(&mut self, name: &Name, text: &str) -> Result<Arc<Compiled>> {
-        if let Some(known) = self.s.procedures.get(text) {
-            return Ok(known.clone());
+    fn procedure(&mut self, name: &Name, text: &str, database: &str) -> Result<Arc<Compiled>> {
+        if let Some(known) = self.s.procedures.get(text).cloned()
+            && self.s.is_current(&known, database)
+        {
+            return Ok(known);
         }
         let place = |at| located(at, name.object());
-        let stmts = crate::parse::parse(text, true).map_err(place)?;
+        let (stmts, typed) = self.s.parse(text, true, database).map_err(place)?;
         let Some(Kind::Act(Action::CreateProc(made))) =
             stmts.into_iter().next().map(|stmt| stmt.kind)
         else {
             return Err(Error::NoProcedure { name: name.text() });
         };
         let origin = Origin::of(text, "", true);
-        let compiled = Arc::new(compile_with(made.params, made.body, origin).map_err(place)?);
+        let compiled = compile_with(made.params, (made.body, typed), origin).map_err(place)?;
+        let compiled = Arc::new(compiled);
         if self.s.procedures.len() >= 64 {
             self.s.procedures.clear();
         }
@@ -264,7 +282,7 @@ impl Run<'_> {
             procedure: procedure.to_owned(),
             origin: Some(compiled.origin.clone()),
         };
-        let places = self.arguments(compiled, given, procedure, &mut frame)?;
+        let (places, tables) = self.arguments(compiled, given, procedure, &mut frame)?;
         let identity = self.s.state.scope_identity;
         let options = self.s.state.options.clone();
         let database = self.s.state.database.clone();
@@ -273,7 +291,10 @@ impl Run<'_> {
         self.s.state.scope_identity = None;
         let level = self.s.state.nest;
         let chain = std::mem::replace(&mut self.s.state.chain, chain);
-        let result = self.steps(&compiled.program.steps, &mut frame);
+        let result = match self.put_tables(&compiled.params, given, &tables) {
+            Ok(Signal::Next) => self.steps(&compiled.program.steps, &mut frame),
+            ended => ended,
+        };
         self.s.state.chain = chain;
         self.s.state.nest = level.saturating_sub(1);
         self.s.state.scope_identity = identity;
@@ -308,7 +329,8 @@ impl Run<'_> {
         given: &[Given],
         procedure: &str,
         frame: &mut Frame,
-    ) -> Result<Vec<usize>> {
+    ) -> Result<(Vec<usize>, Tables)> {
+        let mut tables = Tables::new();
         let shown = if procedure.is_empty() { "" } else { procedure };
         let mut filled = vec![false; compiled.params.len()];
         let mut places = Vec::new();
@@ -330,6 +352,14 @@ impl Run<'_> {
                 return Err(Error::NotOutput { name: param.name.clone() });
             }
             places.push(slot);
+            if takes_table(param, arg)? {
+                if let Some(of) = param.table().filter(|_| arg.table.is_some()) {
+                    self.admit_type(of, Right::Execute)?;
+                }
+                tables.push((slot, Some(index)));
+                filled[slot] = true;
+                continue;
+            }
             if let Some(value) = &arg.value {
                 let order = self.s.state.options.dateformat;
                 frame.vars[slot] = convert::convert(value, arg.ty, param.ty, 0, order)?;
@@ -338,6 +368,10 @@ impl Run<'_> {
         }
         for (slot, param) in compiled.params.iter().enumerate() {
             if filled[slot] {
+                continue;
+            }
+            if param.table().is_some() {
+                tables.push((slot, None));
                 continue;
             }
             match &param.default {
@@ -371,6 +405,6 @@ impl Run<'_> {
                 }
             }
         }
-        Ok(places)
+        Ok((places, tables))
     }
 }

@@ -39,7 +39,8 @@ impl Run<'_> {
             | ObjectKind::Procedure
             | ObjectKind::Index
             | ObjectKind::Schema
-            | ObjectKind::Sequence => {
+            | ObjectKind::Sequence
+            | ObjectKind::Type => {
                 names.iter().try_for_each(|name| self.drop_object(kind, name, if_exists, on))
             }
         }

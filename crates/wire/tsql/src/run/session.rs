@@ -161,15 +161,18 @@ impl Inner {
     pub(crate) fn prepared(&mut self, text: &str, declarations: &str) -> Result<Arc<Compiled>, At> {
         let quoted = self.state.options.quoted_identifier;
         let key: TextKey = (text.to_owned(), declarations.to_owned(), quoted);
-        // compiled texts do not depend on the database until they are bound
-        if let Some(known) = self.texts.get(&key) {
-            return Ok(known.clone());
+        // compiled texts depend on the database's types alone until they are bound
+        let database = self.state.database.clone();
+        if let Some(known) = self.texts.get(&key).cloned()
+            && self.is_current(&known, &database)
+        {
+            return Ok(known);
         }
         self.meter.disturb();
-        let params = crate::parse::parse_declarations(declarations)?;
-        let stmts = crate::parse::parse(text, quoted)?;
+        let (params, typed) = self.parse_declarations(declarations, &database)?;
+        let (stmts, also_typed) = self.parse(text, quoted, &database)?;
         let origin = Origin::of(text, declarations, false);
-        let compiled = Arc::new(compile_with(params, stmts, origin)?);
+        let compiled = Arc::new(compile_with(params, (stmts, typed.or(also_typed)), origin)?);
         if text.len() <= PREPARED_BYTES {
             if self.texts.len() >= PREPARED {
                 self.texts.clear();
@@ -289,11 +292,15 @@ impl Inner {
             .iter()
             .map(|param| (param.name.clone(), param.ty, param.output))
             .collect();
-        let stmts = crate::parse::parse(text, self.state.options.quoted_identifier)?;
+        let (quoted, database) =
+            (self.state.options.quoted_identifier, self.state.database.clone());
+        let (stmts, _) = self.parse(text, quoted, &database)?;
         let mut silent = Silent;
         let mut run = Run { s: self, sink: &mut silent };
         let variables = compiled.program.variables.clone();
-        let columns = first_result(&mut run, &stmts, &variables)?;
+        let found = run
+            .with_empty_tables(&compiled.params, |run| Ok(first_result(run, &stmts, &variables)));
+        let columns = found.map_err(|error| At { error, line: 1 })??;
         Ok(Description { columns, parameters })
     }
 }

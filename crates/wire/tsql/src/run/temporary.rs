@@ -66,8 +66,26 @@ impl Db {
             number += 1;
             stored = format!("{name}~{number}");
         }
-        self.temporaries.push(Temporary { name: lower, stored: stored.clone(), level });
+        self.temporaries.push(Temporary {
+            name: lower,
+            stored: stored.clone(),
+            level,
+            lent: false,
+        });
         Some(stored)
+    }
+
+    /// Gives a scope a table variable of another under this name. Plans of the name are bound anew.
+    pub(super) fn lend(&mut self, name: &str, stored: &str, level: u32) {
+        let (name, stored) = (name.to_lowercase(), stored.to_owned());
+        self.temporaries.push(Temporary { name, stored, level, lent: true });
+        self.renew();
+    }
+
+    /// Forgets a temporary table that is not there any more.
+    pub(super) fn forget_temporary(&mut self, name: &str) {
+        let lower = name.to_lowercase();
+        self.temporaries.retain(|known| known.name != lower);
     }
 }
 
@@ -87,7 +105,7 @@ impl Run<'_> {
         if self.s.state.transaction.is_doomed() {
             return Ok(());
         }
-        for known in gone {
+        for known in gone.into_iter().filter(|known| !known.lent) {
             if let Some(table) = self.s.db.stored("temp", "tempdb", &known.stored)? {
                 self.drop_table(&table)?;
             }
@@ -118,7 +136,7 @@ impl Run<'_> {
             .db
             .temporaries
             .iter()
-            .filter(|known| is_variable(&known.name))
+            .filter(|known| is_variable(&known.name) && !known.lent)
             .map(|known| known.stored.clone())
             .collect();
         let mut kept = Vec::new();

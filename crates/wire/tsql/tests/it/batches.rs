@@ -150,7 +150,7 @@ fn transactions() {
 }
 
 fn parameter(name: &str, ty: SqlType, value: Value<'static>) -> Parameter {
-    Parameter { name: name.to_owned(), ty, value, output: false, default: false }
+    Parameter { name: name.to_owned(), ty, value, output: false, default: false, table: None }
 }
 
 #[test]

@@ -29,6 +29,8 @@ mod semantics;
 mod sequences;
 mod smoke;
 mod split;
+mod table_parameters;
 mod tools;
 mod trust;
 mod types;
+mod user_types;

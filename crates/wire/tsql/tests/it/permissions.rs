@@ -24,6 +24,19 @@ pub(crate) fn story(server: &Server, steps: &[(&str, &str, &str)]) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// What batches of one session give, in order: their rows or the start of their error.
+pub(crate) fn all(session: &mut dyn Session, cases: &[(&str, &str)]) {
+    let mut wrong = Vec::new();
+    for (batch, expected) in cases {
+        let found = heard(session, batch);
+        let error = expected.starts_with('!') && found.starts_with(expected);
+        if found != *expected && !error {
+            wrong.push(format!("{batch}\n  expected: {expected}\n  found:    {found}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 /// Rows and errors of a batch, without what is only information.
 pub(crate) fn heard(session: &mut dyn Session, batch: &str) -> String {
     let found = rows(session, batch);

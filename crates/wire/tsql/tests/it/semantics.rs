@@ -320,6 +320,7 @@ fn outputs_come_in_the_types_of_the_client() {
         value,
         output: true,
         default: false,
+        table: None,
     };
     let parameters = [
         given("@s", SqlType::VarChar(Length::Of(6)), Value::Null),

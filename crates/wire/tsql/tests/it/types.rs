@@ -97,7 +97,7 @@ fn branches_share_types() {
 }
 
 fn parameter(ty: SqlType, value: Value<'static>) -> Parameter {
-    Parameter { name: String::new(), ty, value, output: false, default: false }
+    Parameter { name: String::new(), ty, value, output: false, default: false, table: None }
 }
 
 const TABLES: &str = "CREATE TABLE parent (id int IDENTITY PRIMARY KEY, name nvarchar(20)); CREATE \

@@ -7,9 +7,11 @@ use super::model::{
 };
 use crate::run::catalog::named::has_table;
 use rusqlite::{Connection, OptionalExtension};
+use tdekit_wire_tds::SqlType;
 
+use super::types::parameters;
 use super::{Table, TableColumn, TableKind, schemas};
-use crate::ast::{Action, Hints, Kind, Name, TableRef};
+use crate::ast::{Hints, Name, TableRef};
 use crate::bind::{Binder, Scope, Variables};
 use crate::error::Result;
 use crate::name::quote;
@@ -46,6 +48,7 @@ pub(crate) fn read_all(db: &mut Db, database: &str) -> Result<Facts> {
     let schemas = schemas::made(db.connection()?, &schema)
         .map_err(|error| failure(&kernels, &error, database))?;
     let mut facts = Facts { database: database.to_owned(), schemas, ..Facts::default() };
+    facts.add_types(db, database, &schema)?;
     for (stored, letter, text) in listed {
         let (schema, name) = schema_and_name(&stored);
         let kind = match letter {
@@ -129,11 +132,20 @@ impl Facts {
         }
         let offered = binder.scopes.pop().map(|scope| scope.sources).unwrap_or_default();
         let columns = offered.into_iter().flat_map(|source| source.columns);
-        for (id, column) in (1..).zip(columns) {
-            let (nullable, identity) = (column.nullable, column.identity);
+        let columns = columns.map(|own| (own.name, own.ty, own.nullable, own.identity));
+        self.add_query_columns(object, columns);
+    }
+
+    /// The columns of a view: name, type, whether NULL, whether identity.
+    fn add_query_columns(
+        &mut self,
+        object: i64,
+        columns: impl Iterator<Item = (String, SqlType, bool, bool)>,
+    ) {
+        for (id, (name, ty, nullable, identity)) in (1..).zip(columns) {
             let column = TableColumn {
-                name: column.name,
-                ty: column.ty,
+                name,
+                ty,
                 nullable,
                 identity,
                 default: None,
@@ -144,15 +156,13 @@ impl Facts {
     }
 
     fn add_procedure(&mut self, object: i64, text: &str) {
-        let Ok(stmts) = crate::parse::parse(text, true) else { return };
-        let Some(Kind::Act(Action::CreateProc(made))) =
-            stmts.into_iter().next().map(|stmt| stmt.kind)
-        else {
-            return;
-        };
-        for (id, param) in (1..).zip(made.params) {
-            let (name, ty, output) = (param.name, param.ty, param.output);
-            self.parameters.push(ProcedureParameter { object, id, name, ty, output });
+        for (id, param) in (1..).zip(parameters(text)) {
+            let named = param.user_type.as_ref();
+            let found = named.and_then(|of| self.types.iter().find(|own| own.is(&of.name)));
+            let ty = found.and_then(|found| found.ty).unwrap_or(param.ty);
+            let user_type = found.map(|found| (found.id, found.ty.is_none()));
+            let (name, output) = (param.name, param.output);
+            self.parameters.push(ProcedureParameter { object, id, name, ty, output, user_type });
         }
     }
 

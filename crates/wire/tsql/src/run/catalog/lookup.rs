@@ -8,7 +8,7 @@ use super::types::{ODBC, type_facts};
 use crate::error::{Error, Result};
 use crate::functions::eval::SessionCalls;
 use crate::run::catalog::model::object_id;
-use crate::run::catalog::model::{FIXED, schema_id};
+use crate::run::catalog::model::{FIXED, schema_and_name, schema_id};
 use crate::run::catalog::model::{Facts, Object, ObjectColumn, Snapshot, Trust};
 use crate::run::messages::shown;
 use crate::value::{Val, is_text};
@@ -251,6 +251,28 @@ impl Snapshot {
         }
     }
 
+    /// A name without a schema is one of T-SQL before it is one of dbo.
+    fn type_id(&self, args: &[Value<'_>]) -> Result<Val> {
+        let Some(name) = given(args, 0).map(|name| parts(&name)) else { return Ok(Value::Null) };
+        let own = name.part(1).is_none_or(|schema| schema.eq_ignore_ascii_case("sys"));
+        let listed = ODBC.iter().find(|own| own.name.eq_ignore_ascii_case(name.object()));
+        if let Some(listed) = listed.filter(|_| own) {
+            return Ok(int(listed.user_type_id));
+        }
+        let stored = name.stored();
+        let found = self.facts(None, "TYPE_ID")?.types.iter().find(|own| own.is(&stored));
+        Ok(found.map_or(Value::Null, |found| int(found.id)))
+    }
+
+    fn type_name(&self, args: &[Value<'_>]) -> Result<Val> {
+        let Some(Value::Int(id)) = args.first() else { return Ok(Value::Null) };
+        if let Some(listed) = ODBC.iter().find(|own| own.user_type_id == *id) {
+            return Ok(text(listed.name));
+        }
+        let found = self.facts(None, "TYPE_NAME")?.types.iter().find(|own| own.id == *id);
+        Ok(found.map_or(Value::Null, |found| text(schema_and_name(&found.stored).1)))
+    }
+
     fn plain(&self, name: &'static str, args: &[Value<'_>]) -> Val {
         let id_of = |name: &str| {
             let found = self.databases.iter().find(|known| known.name.eq_ignore_ascii_case(name));
@@ -264,16 +286,6 @@ impl Snapshot {
                 found.map_or(Value::Null, |database| text(database.name.clone()))
             }
             "DATABASEPROPERTYEX" => self.database_property(args),
-            "TYPE_ID" => {
-                let name = given(args, 0).map(|name| parts(&name)).unwrap_or_default();
-                let found = ODBC.iter().find(|own| own.name.eq_ignore_ascii_case(name.object()));
-                found.map_or(Value::Null, |own| int(own.user_type_id))
-            }
-            "TYPE_NAME" => {
-                let Some(Value::Int(id)) = args.first() else { return Value::Null };
-                let found = ODBC.iter().find(|own| own.user_type_id == *id);
-                found.map_or(Value::Null, |own| text(own.name))
-            }
             _ => Value::Null,
         }
     }
@@ -335,6 +347,8 @@ impl SessionCalls for Snapshot {
             "IDENT_CURRENT" | "IDENT_INCR" | "IDENT_SEED" => self.identity(name, args)?,
             "INDEX_COL" | "INDEXPROPERTY" => self.index(name, args)?,
             "SCHEMA_ID" => self.schema_id(args)?,
+            "TYPE_ID" => self.type_id(args)?,
+            "TYPE_NAME" => self.type_name(args)?,
             "SCHEMA_NAME" => match args.first() {
                 Some(Value::Int(id)) => self.schema_name(*id).map_or(Value::Null, text),
                 _ => Value::Null,

@@ -5,11 +5,13 @@ pub(crate) mod facts;
 pub(crate) mod lookup;
 pub(crate) mod model;
 pub(crate) mod named;
+mod named_types;
 pub(crate) mod principal;
 pub(crate) mod schemas;
 pub(crate) mod system;
 pub(crate) mod texts;
 pub(crate) mod types;
+pub(crate) mod user_types;
 pub(crate) mod views;
 
 pub(crate) use crate::plan::table::{Table, TableColumn, TableKind};

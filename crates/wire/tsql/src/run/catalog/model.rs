@@ -26,7 +26,7 @@ pub(crate) struct Object {
     pub(crate) id: i64,
     pub(crate) schema: String,
     pub(crate) name: String,
-    /// `U`, `V`, `P`, `SO`, `PK`, `UQ`, `F`, `C` or `D`.
+    /// `U`, `V`, `P`, `SO`, `TT`, `PK`, `UQ`, `F`, `C` or `D`.
     pub(crate) kind: &'static str,
     /// The table of a constraint, else 0.
     pub(crate) parent: i64,
@@ -106,6 +106,8 @@ pub(crate) struct ProcedureParameter {
     pub(crate) name: String,
     pub(crate) ty: SqlType,
     pub(crate) output: bool,
+    /// The number of its user-defined type, and true if that is a table.
+    pub(crate) user_type: Option<(i64, bool)>,
 }
 
 /// A sequence as `tsql_sequence` has it.
@@ -133,6 +135,26 @@ impl Stored {
     }
 }
 
+/// A user-defined type.
+#[derive(Debug, Clone)]
+pub(crate) struct NamedType {
+    pub(crate) id: i64,
+    /// The name in `tsql_type`.
+    pub(crate) stored: String,
+    /// None for a table type.
+    pub(crate) ty: Option<SqlType>,
+    pub(crate) nullable: bool,
+    /// The object with the columns of a table type.
+    pub(crate) table: i64,
+}
+
+impl NamedType {
+    /// Returns true if this is its name in `tsql_type`.
+    pub(crate) fn is(&self, stored: &str) -> bool {
+        self.stored.eq_ignore_ascii_case(stored)
+    }
+}
+
 /// One database.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
@@ -147,6 +169,9 @@ pub(crate) struct Facts {
     pub(crate) defaults: Vec<Rule>,
     pub(crate) parameters: Vec<ProcedureParameter>,
     pub(crate) sequences: Vec<(i64, Stored)>,
+    pub(crate) types: Vec<NamedType>,
+    /// Columns of alias types: the object, the column's name, the number of the type.
+    pub(crate) aliases: Vec<(i64, String, i64)>,
 }
 
 /// The state in which functions look up objects: the databases, and those that were read.

@@ -23,6 +23,7 @@ pub(crate) const VIEWS: &[(&str, &str)] = &[
     ("sys.sysdatabases", include_str!("sql/sys.sysdatabases.sql")),
     ("information_schema.tables", include_str!("sql/information_schema.tables.sql")),
     ("information_schema.columns", include_str!("sql/information_schema.columns.sql")),
+    ("information_schema.domains", include_str!("sql/information_schema.domains.sql")),
     ("information_schema.views", include_str!("sql/information_schema.views.sql")),
     ("information_schema.schemata", include_str!("sql/information_schema.schemata.sql")),
     ("information_schema.routines", include_str!("sql/information_schema.routines.sql")),

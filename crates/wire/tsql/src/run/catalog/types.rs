@@ -3,6 +3,8 @@
 
 use tdekit_wire_tds::{Length, SqlType};
 
+use crate::ast::{Action, Kind, ProcParam};
+use crate::run::catalog::model::object_id;
 use crate::value::{length_of, type_name};
 
 /// A type as `sys.types` and `sp_datatype_info` list it.
@@ -94,6 +96,28 @@ pub(crate) const ODBC: &[Odbc] = &[
     plain("xml", (241, 241), (-1, 0, 0), (-152, -152), (0, 0), (Some("N'"), Some("'"), None)),
     plain("sysname", (231, 256), (256, 0, 0), (-9, -9), (39, 39), (Some("N'"), Some("'"), None)),
 ];
+
+/// Returns the number of a user-defined type: the same for the same name.
+pub(crate) fn type_id(stored: &str) -> i64 {
+    object_id(&format!("TYPE~{stored}"))
+}
+
+/// Returns the user-defined types of the parameters that the text of a procedure
+/// declares, as `tsql_type` names them.
+pub(crate) fn parameter_types(text: &str) -> Vec<Option<String>> {
+    let named = |param: ProcParam| param.user_type.map(|of| of.name.clone());
+    parameters(text).into_iter().map(named).collect()
+}
+
+/// Returns the parameters that the text of a procedure or function declares; user-defined types are
+/// stand-ins with their names.
+pub(crate) fn parameters(text: &str) -> Vec<ProcParam> {
+    let stmts = crate::parse::parse(text, true).unwrap_or_default();
+    match stmts.into_iter().next().map(|stmt| stmt.kind) {
+        Some(Kind::Act(Action::CreateProc(made))) => made.params,
+        _ => Vec::new(),
+    }
+}
 
 /// Returns the type's name as in declarations: `decimal` where messages say `numeric`.
 pub(crate) fn public_name(ty: SqlType) -> &'static str {

@@ -35,7 +35,13 @@ impl Run<'_> {
                 let mut names = columns.iter();
                 names.try_for_each(|name| run.drop_column(&table, name, *if_exists, frame))
             }
-            AlterTable::AlterColumn(column) => run.alter_column(&table, column, frame),
+            AlterTable::AlterColumn(column) => {
+                let mut column = column.clone();
+                let place = (table.schema.as_str(), table.database.as_str());
+                run.resolve_columns(std::slice::from_mut(&mut column), place, false)?;
+                run.alter_column(&table, &column, frame)?;
+                run.note_aliases(&table.schema, &table.name, &[column], true)
+            }
             AlterTable::DropConstraint(names, if_exists) => {
                 names.iter().try_for_each(|name| run.drop_constraint(&table, name, *if_exists))
             }
@@ -151,6 +157,8 @@ impl Run<'_> {
             return Err(Error::unsupported("ALTER TABLE ADD of an IDENTITY column"));
         }
         let mut column = column.clone();
+        let place = (table.schema.as_str(), table.database.as_str());
+        self.resolve_columns(std::slice::from_mut(&mut column), place, false)?;
         self.give_type(table, &mut column)?;
         if column.filled == Filled::Version {
             return self.add_version(table, &column);

@@ -31,6 +31,8 @@ impl Run<'_> {
     pub(super) fn with_types(&mut self, made: &CreateTable) -> Result<CreateTable> {
         let mut made = made.clone();
         let (schema, database, name) = self.new_place(&made.name)?;
+        let variable = made.name.object().starts_with("#@");
+        self.resolve_columns(&mut made.columns, (&schema, &database), variable)?;
         let columns = made.columns.iter().map(described).collect();
         let table = Table { schema, database, name, columns, kind: TableKind::Table };
         let versions = table.columns.iter().filter(|column| column.filled == Filled::Version);

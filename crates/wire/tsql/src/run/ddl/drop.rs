@@ -109,6 +109,7 @@ impl Run<'_> {
                 })
             }
             ObjectKind::Sequence => self.drop_sequence(name, if_exists),
+            ObjectKind::Type => self.drop_type(name, if_exists),
             ObjectKind::Schema => self.drop_schema(name.object(), if_exists),
             _ => Err(Error::feature("this DROP")),
         }
@@ -129,6 +130,7 @@ impl Run<'_> {
             ObjectKind::View => self.s.db.module(name, &current, "V")?.is_some(),
             ObjectKind::Procedure => self.s.db.module(name, &current, "P")?.is_some(),
             ObjectKind::Sequence => self.s.db.sequence(name, &current)?.is_some(),
+            ObjectKind::Type => self.s.db.user_type(name, &current)?.is_some(),
             ObjectKind::Index => {
                 let table = on.cloned().unwrap_or_else(|| name.above());
                 let Some(table) = self.find(&table)? else { return Ok(false) };
@@ -153,7 +155,7 @@ impl Run<'_> {
         let kernels = self.s.db.kernels.clone();
         let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
         let connection = self.s.db.connection()?;
-        for own in ["tsql_identity", "tsql_default", "tsql_column"] {
+        for own in super::rename::OWN_COLUMNS {
             if has_table(connection, &table.schema, own).map_err(fail)? {
                 let sql = format!(
                     "DELETE FROM {}.{own} WHERE table_name = ?1 AND column_name = ?2",

@@ -18,6 +18,7 @@ mod table;
 mod text;
 mod transfer;
 mod trust;
+mod types;
 
 use std::sync::Arc;
 
@@ -53,6 +54,13 @@ const OWN_TABLES: &[(&str, &str)] = &[
         "tsql_column",
         "table_name TEXT COLLATE NOCASE, column_name TEXT COLLATE NOCASE, definition TEXT, \
         persisted INTEGER NOT NULL, PRIMARY KEY (table_name, column_name)",
+    ),
+    ("tsql_type", "name TEXT PRIMARY KEY COLLATE NOCASE, definition TEXT NOT NULL"),
+    // columns of alias types
+    (
+        "tsql_alias",
+        "table_name TEXT COLLATE NOCASE, column_name TEXT COLLATE NOCASE, type TEXT NOT NULL \
+        COLLATE NOCASE, PRIMARY KEY (table_name, column_name)",
     ),
     ("tsql_rowversion", "last INTEGER NOT NULL"),
     ("tsql_schema", "name TEXT PRIMARY KEY COLLATE NOCASE"),

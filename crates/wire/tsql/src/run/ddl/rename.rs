@@ -20,8 +20,18 @@ use crate::run::gate::{On, is_own};
 use crate::run::work::Run;
 
 /// Our own tables that name a table of the database.
-pub(super) const OWN: [&str; 5] =
-    ["tsql_identity", "tsql_default", "tsql_column", "tsql_constraint", "tsql_unchecked"];
+pub(super) const OWN: [&str; 6] = [
+    "tsql_identity",
+    "tsql_default",
+    "tsql_column",
+    "tsql_alias",
+    "tsql_constraint",
+    "tsql_unchecked",
+];
+
+/// Those of them that name one of its columns.
+pub(super) const OWN_COLUMNS: [&str; 4] =
+    ["tsql_identity", "tsql_default", "tsql_column", "tsql_alias"];
 
 /// Lists of a table's columns: the table of ours, its list, and its column with the table's name.
 const LISTS: [(&str, &str, &str); 2] =
@@ -83,7 +93,7 @@ impl Run<'_> {
         let sql =
             format!("ALTER TABLE {} RENAME COLUMN {} TO {}", table.sql(), quote(&old), quote(new));
         self.sql(&sql, &table.database)?;
-        for own in ["tsql_identity", "tsql_default", "tsql_column"] {
+        for own in OWN_COLUMNS {
             let set = "column_name = ?2 WHERE table_name = ?1 AND column_name = ?3 COLLATE NOCASE";
             self.change_own(table, own, set, &[&table.name, new, &old])?;
         }

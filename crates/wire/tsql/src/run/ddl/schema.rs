@@ -87,7 +87,7 @@ impl Run<'_> {
         let fail = |error: rusqlite::Error| failure(&kernels, &error, schema);
         let connection = self.s.db.connection()?;
         let mut lists = vec!["sqlite_schema WHERE type = 'table' AND".to_owned()];
-        for own in ["tsql_module", "tsql_sequence"] {
+        for own in ["tsql_module", "tsql_sequence", "tsql_type"] {
             if has_table(connection, schema, own).map_err(fail)? {
                 lists.push(format!("{own} WHERE"));
             }

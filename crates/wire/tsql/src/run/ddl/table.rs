@@ -242,6 +242,7 @@ impl Run<'_> {
         columns: &[ColumnDef],
     ) -> Result<()> {
         self.note_filled(schema, table, columns)?;
+        self.note_aliases(schema, table, columns, false)?;
         let kernels = self.s.db.kernels.clone();
         for column in columns {
             if let Some((seed, increment)) = column.identity {
@@ -475,6 +476,7 @@ impl Run<'_> {
                 with_values: false,
                 constraints: Vec::new(),
                 filled: Filled::Given,
+                user_type: None,
             });
         }
         let table = CreateTable { name: name.clone(), columns: defs, constraints: Vec::new() };

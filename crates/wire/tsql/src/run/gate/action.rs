@@ -1,7 +1,7 @@
 //! Statements that are neither queries nor changes: one list of all kinds. A new kind does not
 //! compile before it is decided here who may use it.
 
-use tdekit_wire_tds::messages::{PermissionError, SchemaError};
+use tdekit_wire_tds::messages::{DefinedError, PermissionError, SchemaError};
 
 use super::{On, denied, is_own};
 use crate::ast::principal::{Principals, Securable};
@@ -39,6 +39,8 @@ impl Run<'_> {
     fn admit_kind(&mut self, action: &Action, frame: &Frame) -> Result<()> {
         match action {
             Action::InsertBulk(_) | Action::DeclareTable(_) | Action::Tran(..) => Ok(()),
+            Action::DeclareTyped(made) => self.admit_type(&made.of, Right::Execute),
+            Action::CreateType(made) => self.admit_new(&made.name, Right::CreateType),
             Action::SetOption(_, value) => match value {
                 SetValue::Table(name, _) => self.admit_table(name),
                 SetValue::On | SetValue::Off | SetValue::Text(_) | SetValue::Expr(_) => Ok(()),
@@ -211,6 +213,7 @@ impl Run<'_> {
             ObjectKind::Index => return self.admit_drop_index(name, on),
             ObjectKind::Database => return self.admit_drop_database(name),
             ObjectKind::Schema => return self.admit_drop_schema(name),
+            ObjectKind::Type => return self.admit_drop_type(name),
             ObjectKind::Certificate => {
                 let (verb, kind, name) = ("drop", "certificate", name.object().to_owned());
                 return Err(PermissionError::CannotChange { verb, kind, name }.into());
@@ -266,6 +269,18 @@ impl Run<'_> {
                 let (kind, name) = ("database", name.object().to_owned());
                 Err(PermissionError::CannotDrop { kind, name }.into())
             }
+        }
+    }
+
+    fn admit_drop_type(&mut self, name: &Name) -> Result<()> {
+        let Some((database, stored)) = self.placed(name)? else { return Ok(()) };
+        let (schema, _) = schema_and_name(&stored);
+        let rights = self.s.db.rights(&database)?;
+        let may = rights.holds(Right::Alter, &On::schema(&schema))
+            || rights.holds(Right::Control, &On::user_type(&stored));
+        match may {
+            true => Ok(()),
+            false => Err(DefinedError::DropMissing { name: name.text() }.into()),
         }
     }
 
@@ -391,7 +406,11 @@ impl Run<'_> {
             _ => name.clone(),
         };
         let Some((database, stored)) = self.placed(&object)? else { return Ok(true) };
-        Ok(self.s.db.rights(&database)?.sees(&On::object(&stored)))
+        let on = match kind {
+            ObjectKind::Type => On::user_type(&stored),
+            _ => On::object(&stored),
+        };
+        Ok(self.s.db.rights(&database)?.sees(&on))
     }
 
     fn admit_principals(&mut self, principals: &Principals) -> Result<()> {
@@ -428,6 +447,10 @@ impl Run<'_> {
                     Securable::Schema(name) => (current, On::schema(name)),
                     Securable::Object(name) => match self.placed(name)? {
                         Some((database, stored)) => (database, On::object(&stored)),
+                        None => return Ok(()),
+                    },
+                    Securable::Type(name) => match self.placed(name)? {
+                        Some((database, stored)) => (database, On::user_type(&stored)),
                         None => return Ok(()),
                     },
                 };

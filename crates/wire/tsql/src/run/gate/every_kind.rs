@@ -4,14 +4,18 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use tdekit_wire_tds::{Column, Session, SqlType};
 
+use crate::ast::defined::UserType;
 use crate::ast::principal::{Principals, Securable};
 use crate::ast::{
-    Action, AlterTable, ExecTarget, Kind, ObjectKind, Security, SetValue, Source, Stmt,
+    Action, AlterTable, ExecTarget, Kind, Name, ObjectKind, Security, SetValue, Source, Stmt,
 };
+use crate::error::Error;
 use crate::host::{AlterDatabase, RestoreKind};
+use crate::run::catalog::user_types::type_of;
 use crate::run::catalog::{texts, views};
 use crate::run::security::PROCEDURES;
 use crate::run::tests::{Files, Numbers, session_of};
@@ -58,6 +62,7 @@ named!(ACTIONS, action, Action:
     "insert bulk" => Action::InsertBulk(_),
     "truncate" => Action::Truncate(_),
     "declare table" => Action::DeclareTable(_),
+    "declare typed" => Action::DeclareTyped(_),
     "option" => Action::SetOption(..),
     "use" => Action::Use(_),
     "tran" => Action::Tran(..),
@@ -66,6 +71,7 @@ named!(ACTIONS, action, Action:
     "create index" => Action::CreateIndex { .. },
     "create view" => Action::CreateView { .. },
     "create procedure" => Action::CreateProc(_),
+    "create type" => Action::CreateType(_),
     "create database" => Action::CreateDatabase(_),
     "create sequence" => Action::Sequence { create: true, .. },
     "alter sequence" => Action::Sequence { .. },
@@ -108,6 +114,7 @@ named!(PRINCIPALS, principals, Principals:
     "permit on database" => Principals::Permit { on: Securable::Database(_), .. },
     "permit on schema" => Principals::Permit { on: Securable::Schema(_), .. },
     "permit on object" => Principals::Permit { on: Securable::Object(_), .. },
+    "permit on type" => Principals::Permit { on: Securable::Type(_), .. },
     "owner" => Principals::Owner { .. },
 );
 
@@ -122,6 +129,7 @@ named!(DROPS, dropped, ObjectKind:
     "drop encryption key" => ObjectKind::EncryptionKey,
     "drop schema" => ObjectKind::Schema,
     "drop sequence" => ObjectKind::Sequence,
+    "drop type" => ObjectKind::Type,
 );
 
 named!(ALTERED, altered, AlterTable:
@@ -323,6 +331,9 @@ const CASES: &[(&str, i32, i32)] = &[
     ("USE other", 916, 916),
     ("USE model", 916, 916),
     // calls
+    ("DECLARE @t herd", 229, 229),
+    ("EXEC take", 229, 229),
+    ("EXEC sp_executesql N'SELECT 1', N'@t herd READONLY'", 0, 0),
     ("EXEC put", 229, 229),
     ("EXEC get", 229, 229),
     ("EXEC other.dbo.put", 916, 916),
@@ -366,6 +377,8 @@ const CASES: &[(&str, i32, i32)] = &[
     ("CREATE OR ALTER VIEW shown AS SELECT 1 AS a", 15151, 15151),
     ("CREATE PROCEDURE made AS SELECT 1", 262, 262),
     ("ALTER PROCEDURE put AS SELECT 1", 15151, 15151),
+    ("CREATE TYPE made FROM int", 262, 262),
+    ("CREATE TYPE other.dbo.made FROM int", 916, 916),
     ("CREATE DATABASE made", 262, 262),
     ("CREATE SEQUENCE made", 2760, 2760),
     ("ALTER SEQUENCE numbers RESTART", 15151, 15151),
@@ -376,6 +389,7 @@ const CASES: &[(&str, i32, i32)] = &[
     ("DROP TABLE other.dbo.zebra", 916, 916),
     ("DROP VIEW shown", 3701, 3701),
     ("DROP PROCEDURE put", 3701, 3701),
+    ("DROP TYPE herd", 218, 218),
     ("DROP INDEX ix ON zebra", 3701, 3701),
     ("DROP INDEX zebra.ix", 3701, 3701),
     ("DROP DATABASE app", 3701, 3701),
@@ -438,10 +452,13 @@ const CASES: &[(&str, i32, i32)] = &[
     ("GRANT INSERT ON SCHEMA::dbo TO reader", 15247, 15247),
     ("GRANT INSERT ON zebra TO reader", 15247, 15247),
     ("DENY SELECT ON zebra TO owner", 15247, 15247),
+    ("GRANT EXECUTE ON TYPE::herd TO reader", 15247, 15247),
     ("REVOKE CONNECT FROM owner", 15247, 15247),
     ("GRANT SELECT ON other.dbo.zebra TO reader", 916, 916),
     ("ALTER AUTHORIZATION ON DATABASE::app TO reader", 15247, 15247),
 ];
+
+const HERD: &str = "CREATE TYPE herd AS TABLE (stripe int)";
 
 const SET_UP: &[&str] = &[
     "USE other",
@@ -458,11 +475,22 @@ const SET_UP: &[&str] = &[
     "CREATE VIEW across AS SELECT stripe FROM other.dbo.zebra",
     "CREATE PROCEDURE put AS INSERT zebra (stripe) VALUES (9)",
     "CREATE PROCEDURE get AS SELECT stripe FROM zebra",
+    HERD,
+    "CREATE TYPE stripes FROM int",
+    "CREATE PROCEDURE take @t herd READONLY AS INSERT zebra (stripe) SELECT stripe FROM @t",
     "CREATE TABLE #elsewhere (a int)",
     "CREATE ROLE staff; CREATE USER con FOR LOGIN con; CREATE USER reader FOR LOGIN reader; \
      CREATE USER owner FOR LOGIN owner; ALTER ROLE db_owner ADD MEMBER owner; ALTER ROLE \
      db_datareader ADD MEMBER reader",
 ];
+
+/// The type `herd`, and stand-ins for others.
+fn herd(name: &Name) -> Result<Option<Arc<UserType>>, Error> {
+    match name.object() {
+        "herd" => type_of("app", "herd", HERD).map(Some),
+        _ => Ok(Some(Arc::new(UserType::stand_in(name)))),
+    }
+}
 
 /// All that is in a database's file.
 fn content(directory: &Path, database: &str) -> String {
@@ -526,7 +554,8 @@ fn a_login_without_rights_and_a_reader_change_nothing_by_any_statement() {
     let mut met = BTreeSet::new();
     let mut wrong = Vec::new();
     for (text, of_con, of_reader) in CASES {
-        let stmts = crate::parse::parse(text, true).unwrap_or_else(|at| panic!("{text}: {at:?}"));
+        let stmts = crate::parse::parse_with(text, true, &herd)
+            .unwrap_or_else(|at| panic!("{text}: {at:?}"));
         stmts.iter().for_each(|stmt| names(stmt, &mut met));
         for (login, wanted) in [("con", of_con), ("reader", of_reader)] {
             let errors = place.heard(login, text).errors;

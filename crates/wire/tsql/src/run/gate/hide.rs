@@ -23,7 +23,12 @@ impl Hidden for Facts {
         if rights.all {
             return;
         }
-        let own = |object: &Object| object.hidden || object.name.starts_with('#');
+        self.types.retain(|own| rights.sees(&On::user_type(&own.stored)));
+        let types = &self.types;
+        let own = |object: &Object| {
+            let of_type = || types.iter().any(|own| own.table == object.id);
+            object.hidden || object.name.starts_with('#') || object.kind == "TT" && of_type()
+        };
         let tops = self.objects.iter().filter(|object| object.parent == 0);
         let sees = |object: &&Object| own(object) || rights.sees(&thing(object));
         let seen: Vec<&Object> = tops.filter(sees).collect();
@@ -59,5 +64,6 @@ impl Hidden for Facts {
         }
         self.parameters.retain(|parameter| sees(parameter.object));
         self.sequences.retain(|(id, _)| sees(*id));
+        self.aliases.retain(|(object, ..)| sees(*object));
     }
 }

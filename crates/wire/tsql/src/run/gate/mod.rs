@@ -361,6 +361,7 @@ fn stored(connection: &Connection, schema: &str) -> rusqlite::Result<Stored> {
             let on = match class {
                 0_i64 => On::Database,
                 3 => On::schema(&object),
+                6 => On::user_type(&object),
                 _ => On::object(&object),
             };
             // what cannot be read is denied in full

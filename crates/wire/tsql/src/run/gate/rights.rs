@@ -41,6 +41,7 @@ fn fixed(role: i64) -> (&'static [Right], bool) {
                 Right::CreateView,
                 Right::CreateProcedure,
                 Right::CreateSchema,
+                Right::CreateType,
                 Right::AlterAnySchema,
                 Right::References,
             ],
@@ -64,7 +65,10 @@ impl Rule {
         let contains = match (&self.on, on) {
             (On::Database, _) => true,
             (On::Schema(own), On::Schema(other)) => own == other,
-            (On::Schema(own), On::Object(object)) => *own == schema_and_name(object).0,
+            (On::Schema(own), On::Object(object) | On::Type(object)) => {
+                *own == schema_and_name(object).0
+            }
+            (On::Type(own), On::Type(other)) => own == other,
             (On::Object(own), On::Object(other)) => own == other,
             _ => false,
         };
@@ -81,6 +85,7 @@ impl Rule {
                 | Right::CreateProcedure
                 | Right::CreateSchema
                 | Right::CreateSequence
+                | Right::CreateType
         );
         let alters_any =
             matches!(right, Right::AlterAnySchema | Right::AlterAnyUser | Right::AlterAnyRole);
@@ -226,7 +231,8 @@ impl Rights {
                     | Right::BackupLog
                     | Right::Checkpoint
             );
-            !rule.denies && !reads && self.holds(rule.right, &rule.on)
+            let of_type = matches!(rule.on, On::Type(_));
+            !rule.denies && !reads && !of_type && self.holds(rule.right, &rule.on)
         };
         self.all || self.rules.iter().any(writes)
     }

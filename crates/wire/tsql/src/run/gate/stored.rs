@@ -81,6 +81,8 @@ pub(crate) enum On {
     Database,
     Schema(String),
     Object(String),
+    /// A user-defined type, as `tsql_type` names it.
+    Type(String),
 }
 
 impl On {
@@ -92,12 +94,17 @@ impl On {
         On::Object(stored.to_ascii_lowercase())
     }
 
+    pub(crate) fn user_type(stored: &str) -> On {
+        On::Type(stored.to_ascii_lowercase())
+    }
+
     /// Its class in `sys.database_permissions`, and its name.
     pub(crate) fn class(&self) -> (i64, &str) {
         match self {
             On::Database => (0, ""),
             On::Object(name) => (1, name),
             On::Schema(name) => (3, name),
+            On::Type(name) => (6, name),
         }
     }
 }

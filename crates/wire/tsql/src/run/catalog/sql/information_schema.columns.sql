@@ -27,9 +27,13 @@ SELECT DB_NAME() AS TABLE_CATALOG, s.name AS TABLE_SCHEMA, o.name AS TABLE_NAME,
     WHEN t.name IN ('nchar', 'nvarchar', 'ntext') THEN 'UNICODE' END AS sysname)
     AS CHARACTER_SET_NAME,
   CAST(NULL AS sysname) AS COLLATION_CATALOG, CAST(NULL AS sysname) AS COLLATION_SCHEMA,
-  c.collation_name AS COLLATION_NAME, CAST(NULL AS sysname) AS DOMAIN_CATALOG,
-  CAST(NULL AS sysname) AS DOMAIN_SCHEMA, CAST(NULL AS sysname) AS DOMAIN_NAME
+  c.collation_name AS COLLATION_NAME,
+  CAST(CASE WHEN y.name IS NOT NULL THEN DB_NAME() END AS sysname) AS DOMAIN_CATALOG,
+  CAST(z.name AS sysname) AS DOMAIN_SCHEMA, CAST(y.name AS sysname) AS DOMAIN_NAME
 FROM sys.columns AS c JOIN sys.objects AS o ON o.object_id = c.object_id
   LEFT JOIN sys.schemas AS s ON s.schema_id = o.schema_id
-  LEFT JOIN sys.types AS t ON t.user_type_id = c.user_type_id
+  LEFT JOIN sys.types AS t ON t.user_type_id = c.system_type_id
+  LEFT JOIN sys.types AS y ON y.user_type_id = c.user_type_id AND y.is_user_defined = 1
+  LEFT JOIN sys.schemas AS z ON z.schema_id = y.schema_id
   LEFT JOIN sys.default_constraints AS d ON d.object_id = c.default_object_id
+WHERE o.type IN ('U', 'V')

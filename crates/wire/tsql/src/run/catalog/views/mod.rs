@@ -8,6 +8,7 @@ mod principals;
 pub(crate) mod properties;
 mod server;
 pub(crate) mod space;
+mod types;
 
 use tdekit_wire_tds::{Length, SqlType, Value};
 
@@ -82,7 +83,11 @@ pub(crate) fn epoch() -> Val {
 /// Returns all views.
 pub(crate) fn all() -> impl Iterator<Item = &'static View> {
     let own = objects::VIEWS.iter().chain(keys::VIEWS).chain(server::VIEWS).chain(figures::VIEWS);
-    own.chain(machine::VIEWS).chain(space::VIEWS).chain(properties::VIEWS).chain(principals::VIEWS)
+    own.chain(machine::VIEWS)
+        .chain(space::VIEWS)
+        .chain(properties::VIEWS)
+        .chain(principals::VIEWS)
+        .chain(types::VIEWS)
 }
 
 /// Returns the view of this lower-case name.

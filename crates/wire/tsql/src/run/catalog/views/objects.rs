@@ -2,6 +2,7 @@
 
 use tdekit_wire_tds::{SqlType, Value, product};
 
+use super::types::TABLE_TYPE;
 use super::{
     BIG, BIT, Columns, DESC, INT, LONG, NAME, Row, SMALL, Source, TIME, TINY, View, bit, epoch,
     int, some, text,
@@ -15,7 +16,6 @@ use crate::value::is_text;
 pub(crate) const VIEWS: &[View] = &[
     View { name: "sys.objects", columns: OBJECTS, source: Source::Facts(objects) },
     View { name: "sys.columns", columns: COLUMNS, source: Source::Facts(columns) },
-    View { name: "sys.types", columns: TYPES, source: Source::Server(|_| types()) },
     View { name: "sys.sql_modules", columns: MODULES, source: Source::Facts(modules) },
     View { name: "sys.parameters", columns: PARAMETERS, source: Source::Facts(parameters) },
     View { name: "sys.identity_columns", columns: IDENTITY, source: Source::Facts(identity) },
@@ -46,6 +46,7 @@ fn kind_name(kind: &str) -> &'static str {
         "V" => "VIEW",
         "P" => "SQL_STORED_PROCEDURE",
         "SO" => "SEQUENCE_OBJECT",
+        "TT" => "TYPE_TABLE",
         "PK" => "PRIMARY_KEY_CONSTRAINT",
         "UQ" => "UNIQUE_CONSTRAINT",
         "F" => "FOREIGN_KEY_CONSTRAINT",
@@ -65,7 +66,7 @@ pub(super) fn object_row(object: &Object) -> Row {
         text(kind_name(object.kind)),
         epoch(),
         epoch(),
-        bit(false),
+        bit(object.kind == "TT"),
         bit(false),
         bit(false),
     ]
@@ -118,12 +119,15 @@ pub(super) fn columns(facts: &Facts) -> Vec<Row> {
         let column = &found.column;
         let (id, length, precision, scale) = type_facts(column.ty);
         let id = if column.filled == Filled::Version { TIMESTAMP } else { id };
+        let alias = facts.aliases.iter().find(|(object, name, _)| {
+            *object == found.object && name.eq_ignore_ascii_case(&column.name)
+        });
         vec![
             int(found.object),
             text(column.name.clone()),
             int(found.id),
             int(id),
-            int(id),
+            int(alias.map_or(id, |(.., alias)| *alias)),
             int(length),
             int(precision),
             int(scale),
@@ -151,48 +155,6 @@ pub(super) fn columns(facts: &Facts) -> Vec<Row> {
         ]
     })
     .collect()
-}
-
-const TYPES: Columns = &[
-    ("name", NAME),
-    ("system_type_id", TINY),
-    ("user_type_id", INT),
-    ("schema_id", INT),
-    ("principal_id", INT),
-    ("max_length", SMALL),
-    ("precision", TINY),
-    ("scale", TINY),
-    ("collation_name", NAME),
-    ("is_nullable", BIT),
-    ("is_user_defined", BIT),
-    ("is_assembly_type", BIT),
-    ("default_object_id", INT),
-    ("rule_object_id", INT),
-    ("is_table_type", BIT),
-];
-
-fn types() -> Vec<Row> {
-    let row = |own: &crate::run::catalog::types::Odbc| {
-        let is_text = matches!(own.system_type_id, 35 | 99 | 167 | 175 | 231 | 239);
-        vec![
-            text(own.name),
-            int(own.system_type_id),
-            int(own.user_type_id),
-            int(4),
-            Value::Null,
-            int(own.max_length),
-            int(own.precision),
-            int(own.scale),
-            if is_text { text(product::COLLATION) } else { Value::Null },
-            bit(!matches!(own.name, "sysname" | "timestamp")),
-            bit(false),
-            bit(false),
-            int(0),
-            int(0),
-            bit(false),
-        ]
-    };
-    ODBC.iter().map(row).collect()
 }
 
 const MODULES: Columns = &[
@@ -229,20 +191,23 @@ const PARAMETERS: Columns = &[
 
 fn parameters(facts: &Facts) -> Vec<Row> {
     let row = |own: &crate::run::catalog::model::ProcedureParameter| {
-        let (id, length, precision, scale) = type_facts(own.ty);
+        let (id, length, precision, scale) = match own.user_type {
+            Some((_, true)) => (TABLE_TYPE, -1, 0, 0),
+            _ => type_facts(own.ty),
+        };
         vec![
             int(own.object),
             text(own.name.clone()),
             int(own.id),
             int(id),
-            int(id),
+            int(own.user_type.map_or(id, |(named, _)| named)),
             int(length),
             int(precision),
             int(scale),
             bit(own.output),
             // SQL Server reports it for CLR procedures only
             bit(false),
-            bit(false),
+            bit(own.user_type.is_some_and(|(_, table)| table)),
             bit(true),
         ]
     };
@@ -400,7 +365,8 @@ fn spt_columns(facts: &Facts) -> Vec<Row> {
             output: false,
         })
     };
-    facts.columns.iter().map(row).collect()
+    let of_type = |object: i64| facts.object(object).is_some_and(|object| object.kind == "TT");
+    facts.columns.iter().filter(|found| !of_type(found.object)).map(row).collect()
 }
 
 fn spt_parameters(facts: &Facts) -> Vec<Row> {

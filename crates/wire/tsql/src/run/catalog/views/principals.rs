@@ -8,6 +8,7 @@ use crate::host::Login;
 use crate::plan::access::RIGHTS;
 use crate::run::catalog::model::{Facts, object_id, schema_id};
 use crate::run::catalog::principal::login_id;
+use crate::run::catalog::types::type_id;
 use crate::run::db::Db;
 use crate::run::gate::stored::{DBO, PUBLIC, Principal};
 use crate::run::gate::{On, Rights, Who};
@@ -135,6 +136,8 @@ fn rules(db: &mut Db, database: &str, facts: &Facts) -> Result<Vec<Row>> {
             // what the caller does not see
             On::Object(_) if facts.object(object_id(name)).is_none() => continue,
             On::Object(_) => ("OBJECT_OR_COLUMN", object_id(name)),
+            On::Type(_) if !facts.types.iter().any(|own| own.is(name)) => continue,
+            On::Type(_) => ("TYPE", type_id(name)),
         };
         let row = RIGHTS.iter().find(|(right, ..)| *right == rule.right);
         let (_, right, letters, _) = row.copied().unwrap_or(RIGHTS[0]);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use tdekit_wire_tds::{Length, SqlType, Value};
 
-use super::{BIG, BIT, Columns, DESC, INT, NAME, Row, SMALL, Source, TINY, View, int, some, text};
+use super::{BIG, BIT, Columns, DESC, INT, Row, SMALL, Source, TINY, View, int, some, text};
 use crate::error::Result;
 use crate::name::quote;
 use crate::run::catalog::model::{Facts, object_id};
@@ -14,7 +14,6 @@ use crate::run::db::{Db, failure};
 pub(crate) const VIEWS: &[View] = &[
     View { name: "sys.partitions", columns: PARTITIONS, source: Source::Read(partitions) },
     View { name: "sys.~space", columns: SPACE, source: Source::Read(space) },
-    View { name: "sys.table_types", columns: TABLE_TYPES, source: Source::Empty },
     View { name: "sys.trigger_events", columns: TRIGGER_EVENTS, source: Source::Empty },
 ];
 
@@ -150,26 +149,6 @@ fn space(db: &mut Db, database: &str, facts: &Facts) -> Result<Vec<Row>> {
     rows.push(vec![int(0), Value::Null, sum(|own| own.1), sum(|own| own.2), int(free)]);
     Ok(rows)
 }
-
-const TABLE_TYPES: Columns = &[
-    ("name", NAME),
-    ("system_type_id", TINY),
-    ("user_type_id", INT),
-    ("schema_id", INT),
-    ("principal_id", INT),
-    ("max_length", SMALL),
-    ("precision", TINY),
-    ("scale", TINY),
-    ("collation_name", NAME),
-    ("is_nullable", BIT),
-    ("is_user_defined", BIT),
-    ("is_assembly_type", BIT),
-    ("default_object_id", INT),
-    ("rule_object_id", INT),
-    ("is_table_type", BIT),
-    ("type_table_object_id", INT),
-    ("is_memory_optimized", BIT),
-];
 
 const TRIGGER_EVENTS: Columns = &[
     ("object_id", INT),

@@ -1,0 +1,77 @@
+//! User-defined types.
+
+use std::sync::Arc;
+
+use tdekit_wire_tds::SqlType;
+
+use super::{CreateTable, Name, ProcParam};
+
+/// CREATE TYPE.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CreateType {
+    pub(crate) name: Name,
+    pub(crate) kind: TypeKind,
+    /// The statement's text.
+    pub(crate) text: String,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum TypeKind {
+    /// Another name of a type; columns without NULL or NOT NULL get its own.
+    Alias {
+        ty: SqlType,
+        nullable: bool,
+    },
+    Table(Box<CreateTable>),
+}
+
+/// A user-defined type of a database.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct UserType {
+    /// The database's own name.
+    pub(crate) database: String,
+    /// The name in `tsql_type`.
+    pub(crate) name: String,
+    pub(crate) kind: TypeKind,
+}
+
+impl UserType {
+    /// Returns the columns of a table type.
+    pub(crate) fn table(&self) -> Option<&CreateTable> {
+        match &self.kind {
+            TypeKind::Table(table) => Some(table),
+            TypeKind::Alias { .. } => None,
+        }
+    }
+
+    /// Stands for a type of this name in a text that is only looked at.
+    pub(crate) fn stand_in(name: &Name) -> UserType {
+        let kind = TypeKind::Alias { ty: SqlType::Int, nullable: true };
+        UserType { database: String::new(), name: name.stored(), kind }
+    }
+
+    pub(crate) fn is_stand_in(&self) -> bool {
+        self.database.is_empty()
+    }
+
+    /// Returns true if both are the same type of the same database.
+    pub(crate) fn is(&self, other: &UserType) -> bool {
+        self.name.eq_ignore_ascii_case(&other.name)
+            && self.database.eq_ignore_ascii_case(&other.database)
+    }
+}
+
+impl ProcParam {
+    /// Returns its type, if that is a table.
+    pub(crate) fn table(&self) -> Option<&Arc<UserType>> {
+        self.user_type.as_ref().filter(|of| of.table().is_some())
+    }
+}
+
+/// `DECLARE @t` of a table type.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct DeclareTyped {
+    /// With the variable's name, or that of the table that holds it.
+    pub(crate) table: CreateTable,
+    pub(crate) of: Arc<UserType>,
+}
