@@ -69,9 +69,10 @@ fn session() -> Box<dyn Session> {
     let caller = Caller { database: "app".to_owned(), spid: 51, ..Caller::default() };
     let engine = TsqlEngine::new(std::sync::Arc::new(Memory));
     let mut session = engine.open(&caller).map_err(|message| message.text).unwrap();
-    for made in
-        ["CREATE TYPE al FROM varchar(3); CREATE TYPE ty AS TABLE (k int PRIMARY KEY, v al)"]
-    {
+    for made in [
+        "CREATE TYPE al FROM varchar(3); CREATE TYPE ty AS TABLE (k int PRIMARY KEY, v al)",
+        "CREATE FUNCTION f (@p int = 1) RETURNS TABLE AS RETURN SELECT TOP (@p) @p AS p, 'x' AS x",
+    ] {
         session.batch(made, &mut Nowhere);
     }
     session.batch(

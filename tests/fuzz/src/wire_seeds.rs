@@ -29,6 +29,10 @@ const STATEMENTS: &[&str] = &[
      RAISERROR('%d', 16, 1, 5); END CATCH WHILE 1 = 1 BREAK",
     "CREATE PROCEDURE p @a int = 5, @b nvarchar(max) OUTPUT AS EXEC @r = dbo.q @x = @a, @y = \
      @b OUT",
+    "SELECT t.a, x.p, y.v, z.n FROM t CROSS APPLY f(t.a) AS x OUTER APPLY (SELECT TOP 1 u.b AS v \
+     FROM t AS u WHERE u.a > t.a ORDER BY u.c) AS y CROSS APPLY (VALUES (t.b), (x.x)) AS z (n)",
+    "CREATE FUNCTION g (@a al, @b int = 2) RETURNS TABLE WITH SCHEMABINDING AS RETURN (SELECT \
+     f.p + @b AS s FROM dbo.f(DEFAULT) AS f WHERE @a LIKE 'x%')",
     "CREATE TYPE y AS TABLE (a int IDENTITY(1, 2) PRIMARY KEY, b al UNIQUE, c AS a + 1, d int \
      DEFAULT 5 CHECK (d > 0))",
     "@t dbo.ty READONLY, @a al = 'x', @b int OUTPUT",

@@ -58,7 +58,7 @@ class Work:
             pass
 
     def tables(self):
-        """Table-valued parameters of a text and of a procedure."""
+        """Table-valued parameters of a text and of a procedure, and a function over their rows."""
         name = f"dbo.pairs_{self.suffix}"
         if self.driver.table(name, []) is None:
             return
@@ -68,6 +68,8 @@ class Work:
         )
         self.alone(f"EXEC('CREATE PROCEDURE {name}_p @k int, @t {name} READONLY AS SELECT"
                    " SUM(id) * @k, MAX(name), MAX(amount) FROM @t')")
+        self.alone(f"EXEC('CREATE FUNCTION {name}_f (@t {name} READONLY, @least int) RETURNS TABLE"
+                   " AS RETURN SELECT id, name FROM @t WHERE id >= @least')")
         rows = [(at, f"n\u00e4me {at}", decimal.Decimal(at) / 4) for at in range(1, 3001)]
         cursor = self.connection.cursor()
         given = self.driver.table(name, rows)
@@ -77,6 +79,11 @@ class Work:
         cursor.callproc(f"{name}_p", (2, self.driver.table(name, rows[:10])))
         wanted = (110, "n\u00e4me 9", decimal.Decimal("2.50"))
         same(tuple(cursor.fetchone()), wanted, "a table in a procedure")
+        cursor.execute(
+            f"SELECT x.name, y.n FROM {name}_f(%s, %s) AS x CROSS APPLY (SELECT x.id * 2 AS n)"
+            " AS y ORDER BY x.id", (self.driver.table(name, rows[:5]), 4))
+        found = [tuple(row) for row in cursor.fetchall()]
+        same(found, [("n\u00e4me 4", 8), ("n\u00e4me 5", 10)], "a function")
         twice = self.driver.table(name, [rows[0], rows[0]])
         try:
             cursor.execute("SELECT COUNT(*) FROM %s", (twice,))

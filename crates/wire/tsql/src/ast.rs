@@ -265,6 +265,8 @@ pub(crate) enum TableRef {
     Derived(Box<Query>, String, Vec<String>),
     Values(Vec<Vec<Expr>>, String, Vec<String>),
     Function(TableCall),
+    /// A function of the database.
+    Called(Box<defined::FunctionCall>),
     Join(JoinKind, Box<TableRef>, Box<TableRef>, Option<Expr>),
 }
 
@@ -529,6 +531,7 @@ pub(crate) enum ObjectKind {
     Schema,
     Sequence,
     Type,
+    Function,
 }
 
 /// What CREATE SEQUENCE or ALTER SEQUENCE says; None where it says nothing.
@@ -641,6 +644,7 @@ pub(crate) enum Action {
     },
     CreateProc(Box<CreateProc>),
     CreateType(Box<defined::CreateType>),
+    CreateFunction(Box<defined::CreateFunction>),
     CreateDatabase(String),
     /// CREATE SEQUENCE; without `create`, ALTER SEQUENCE.
     Sequence {

@@ -1,9 +1,9 @@
-//! Errors of user-defined types and of table-valued parameters.
+//! Errors of user-defined types and functions.
 
 use super::{Error, raise, table};
 
 table! {
-    /// A refusal of a type, or of a table-valued parameter.
+    /// A refusal of a type, of a table-valued parameter, or of a function.
     DefinedError;
     NoType { number: usize, name: String } = 2715, 16, 3, Batch,
         "Column, parameter, or variable #{number}: Cannot find data type {name}.";
@@ -30,6 +30,21 @@ table! {
     BadTable { name: String, reason: String } = 8058, 16, 1, Batch,
         "The incoming tabular data stream (TDS) remote procedure call (RPC) protocol stream is \
         incorrect. Table-valued parameter \"{name}\": {reason}.";
+    NoArguments { name: String } = 216, 16, 1, Batch,
+        "Parameters were not supplied for the function '{name}'.";
+    FewArguments { name: String } = 313, 16, 2, Batch,
+        "An insufficient number of arguments were supplied for the procedure or function {name}.";
+    SideEffect { name: String } = 443, 16, 1, Statement,
+        "Invalid use of a side-effecting operator '{name}' within a function.";
+    TemporaryTable {} = 2772, 16, 1, Statement,
+        "Cannot access temporary tables from within a function.";
+    NotAFunction { name: String } = 215, 16, 1, Batch,
+        "Parameters supplied for object '{name}' which is not a function. If the parameters are \
+        intended as a table hint, a WITH keyword is required.";
+    NoColumnName { number: usize } = 4511, 16, 1, Statement,
+        "Create View or Function failed because no column name was specified for column {number}.";
+    OtherKind { name: String } = 2010, 16, 1, Statement,
+        "Cannot perform alter on '{name}' because it is an incompatible object type.";
 }
 
 impl From<DefinedError> for Error {

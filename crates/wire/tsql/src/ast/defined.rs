@@ -1,10 +1,10 @@
-//! User-defined types.
+//! User-defined types and functions.
 
 use std::sync::Arc;
 
 use tdekit_wire_tds::SqlType;
 
-use super::{CreateTable, Name, ProcParam};
+use super::{CreateTable, Expr, Name, ProcParam, Query};
 
 /// CREATE TYPE.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,4 +74,30 @@ pub(crate) struct DeclareTyped {
     /// With the variable's name, or that of the table that holds it.
     pub(crate) table: CreateTable,
     pub(crate) of: Arc<UserType>,
+}
+
+/// CREATE FUNCTION .. RETURNS TABLE AS RETURN.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CreateFunction {
+    pub(crate) name: Name,
+    pub(crate) params: Vec<ProcParam>,
+    pub(crate) query: Query,
+    /// WITH SCHEMABINDING.
+    pub(crate) bound: bool,
+    /// CREATE, ALTER, CREATE OR ALTER.
+    pub(crate) may_create: bool,
+    pub(crate) may_replace: bool,
+    /// The statement's text.
+    pub(crate) text: String,
+}
+
+/// A call of a function of the database in FROM.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct FunctionCall {
+    pub(crate) name: Name,
+    /// None is DEFAULT.
+    pub(crate) args: Vec<Option<Expr>>,
+    pub(crate) alias: String,
+    /// New names of its columns, or none.
+    pub(crate) columns: Vec<String>,
 }

@@ -183,6 +183,9 @@ impl TableRef {
             TableRef::Values(rows, ..) => {
                 rows.iter().flatten().for_each(|value| see(Child::Expr(value)));
             }
+            TableRef::Called(call) => {
+                call.args.iter().flatten().for_each(|arg| see(Child::Expr(arg)));
+            }
             TableRef::Function(call) => call.args.iter().for_each(|arg| see(Child::Expr(arg))),
             TableRef::Join(_, left, right, on) => {
                 left.children(see);

@@ -199,6 +199,9 @@ impl Binder<'_> {
         if arg.node.is_untyped() {
             return Err(bad(arg.ty, name));
         }
+        if over.is_none() {
+            self.refuse_outer(&arg)?;
+        }
         match name {
             "COUNT" | "COUNT_BIG" => {
                 let ty = if name == "COUNT" { SqlType::Int } else { SqlType::BigInt };
@@ -228,6 +231,33 @@ impl Binder<'_> {
                 };
                 Ok(computed(SqlType::Float, true, made(function, vec![arg])))
             }
+        }
+    }
+
+    /// Refuses an aggregate within APPLY or a function whose argument has columns of other queries
+    /// alone: SQLite would take it for one of theirs.
+    fn refuse_outer(&self, arg: &Scalar) -> Result<()> {
+        if self.parameters.is_none() && self.watched.is_empty() {
+            return Ok(());
+        }
+        let own = self.scopes.last().map_or(&[][..], |scope| &scope.sources);
+        let (mut any, mut inner) = (false, false);
+        arg.walk(&mut |part| {
+            match &part.node {
+                Node::Column(column) => {
+                    any = true;
+                    inner |= own.iter().any(|source| source.id == column.source);
+                }
+                Node::Query(_) | Node::Shared(_) => inner = true,
+                _ => {}
+            }
+            true
+        });
+        match any && !inner {
+            true => {
+                Err(Error::feature("an aggregate of nothing but columns from outside of APPLY"))
+            }
+            false => Ok(()),
         }
     }
 

@@ -38,6 +38,7 @@ impl Binder<'_> {
         match &table.kind {
             TableKind::Table => Ok(table),
             TableKind::View(_) => Err(Error::feature("a change through a view")),
+            TableKind::Function(_) => Err(Error::feature("a change through a function")),
             TableKind::System(_) => Err(Error::SystemCatalog {}),
         }
     }

@@ -160,6 +160,8 @@ impl Binder<'_> {
     fn column(&mut self, name: &Name) -> Result<Scalar> {
         for depth in (0..self.scopes.len()).rev() {
             let Some(offered) = self.find_in(depth, name)? else { continue };
+            let watched = self.watched.iter_mut().filter(|(level, _)| *level == depth);
+            watched.for_each(|(_, met)| *met = true);
             let scope = &self.scopes[depth];
             if scope.aggregates != Aggregates::Inside
                 && let Some(groups) = &scope.groups

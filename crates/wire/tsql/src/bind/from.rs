@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tdekit_wire_tds::SqlType;
+use tdekit_wire_tds::messages::DefinedError;
 
 use super::query::{BoundQuery, OutColumn};
 use super::{Binder, Offered, SourceScope};
@@ -41,6 +42,7 @@ impl Binder<'_> {
                 Ok(Relation::Derived { query: Box::new(bound.query), alias: id })
             }
             TableRef::Values(rows, alias, names) => self.values(rows, alias, names),
+            TableRef::Called(call) => self.called(call, None),
             TableRef::Function(call) => match self.table_function(call, false)? {
                 (relation, None) => Ok(relation),
                 (relation, on) => {
@@ -54,8 +56,8 @@ impl Binder<'_> {
                 let middle = self.sources();
                 let apply = matches!(kind, JoinKind::CrossApply | JoinKind::OuterApply);
                 let (right, applied) = match &**right {
-                    TableRef::Function(call) if apply => self.table_function(call, true)?,
-                    other => (self.table_ref(other)?, None),
+                    other if !apply => (self.table_ref(other)?, None),
+                    other => self.applied(other, first)?,
                 };
                 let on = match on {
                     Some(on) => Some(self.joined_on(on, first)?),
@@ -76,6 +78,23 @@ impl Binder<'_> {
                 Ok(Relation::Join { kind, left, right: Box::new(right), on })
             }
         }
+    }
+
+    /// What APPLY joins, and the condition that joins it; it sees the tables from position `first`
+    /// on.
+    fn applied(&mut self, right: &TableRef, first: usize) -> Result<(Relation, Option<Scalar>)> {
+        let relation = match right {
+            TableRef::Function(call) => return self.table_function(call, true),
+            TableRef::Called(call) => self.called(call, Some(first)),
+            TableRef::Derived(query, alias, names) => {
+                self.applied_query(query, (alias, names), first)
+            }
+            TableRef::Values(rows, alias, names) => {
+                self.applied_values(rows, (alias, names), first)
+            }
+            other => self.table_ref(other),
+        };
+        relation.map(|relation| (relation, None))
     }
 
     /// The condition of a join, in whose scope are the joined tables and no other.
@@ -113,7 +132,9 @@ impl Binder<'_> {
     /// A separate query, in whose scope the tables beside it are not.
     pub(crate) fn derived(&mut self, query: &Query) -> Result<BoundQuery> {
         let beside = self.scopes.pop();
+        let recursion = self.recursion.take();
         let result = self.query(query, false);
+        self.recursion = recursion;
         if let Some(beside) = beside {
             self.scopes.push(beside);
         }
@@ -121,7 +142,7 @@ impl Binder<'_> {
     }
 
     /// Adds a source with these columns and returns its alias.
-    fn offer(
+    pub(super) fn offer(
         &mut self,
         alias: &str,
         full: Option<Name>,
@@ -165,6 +186,17 @@ impl Binder<'_> {
     }
 
     fn values(&mut self, rows: &[Vec<Expr>], alias: &str, names: &[String]) -> Result<Relation> {
+        let (rows, columns) = self.value_rows(rows, names)?;
+        let alias = self.offer(alias, None, &columns, names)?;
+        Ok(Relation::Values { rows, alias })
+    }
+
+    /// The rows of VALUES, in the types of its columns.
+    pub(super) fn value_rows(
+        &mut self,
+        rows: &[Vec<Expr>],
+        names: &[String],
+    ) -> Result<(Vec<Vec<Scalar>>, Fields)> {
         let mut bound: Vec<Vec<Scalar>> = Vec::new();
         for row in rows {
             bound.push(row.iter().map(|value| self.scalar(value)).collect::<Result<_>>()?);
@@ -191,8 +223,7 @@ impl Binder<'_> {
             let values = row.into_iter().zip(&types).map(|(value, ty)| fitted(value, *ty));
             rows.push(values.collect::<Result<Vec<_>>>()?);
         }
-        let alias = self.offer(alias, None, &columns, names)?;
-        Ok(Relation::Values { rows, alias })
+        Ok((rows, columns))
     }
 
     fn named_table(&mut self, name: &Name, alias: Option<&str>, hints: Hints) -> Result<Relation> {
@@ -220,7 +251,8 @@ impl Binder<'_> {
                 let alias = self.offer(&shown, full, &fields(bound.columns), &[])?;
                 Ok(Relation::Derived { query: Box::new(bound.query), alias })
             }
-            _ => {
+            TableKind::Function(_) => Err(DefinedError::NoArguments { name: name.text() }.into()),
+            TableKind::Table | TableKind::System(_) => {
                 if let TableKind::System(name) = &table.kind {
                     self.needs_system(name);
                 } else {
@@ -279,7 +311,11 @@ impl Binder<'_> {
             if rights.iter().any(|right| *right != Right::Select) {
                 self.variables.refuse_readonly(name)?;
             }
-            let found = self.variables.tables.get(&name.object().to_lowercase());
+            let key = name.object().to_lowercase();
+            let found = match &self.parameters {
+                Some(parameters) => parameters.tables.get(&key).map(|(real, _)| real),
+                None => self.variables.tables.get(&key),
+            };
             let Some(real) = found else {
                 return Err(Error::UndeclaredTable { name: name.object().to_owned() });
             };
@@ -315,7 +351,9 @@ impl Binder<'_> {
         let scopes = std::mem::take(&mut self.scopes);
         let ctes = std::mem::take(&mut self.ctes);
         let context = self.context.replace(table.database.clone());
+        let recursion = self.recursion.take();
         let result = self.query(&query, false);
+        self.recursion = recursion;
         self.context = context;
         self.scopes = scopes;
         self.ctes = ctes;
@@ -354,8 +392,11 @@ fn or_null(value: &mut Scalar, id: Option<Alias>) {
     value.node = Node::Case(vec![(absent, null)], Some(Box::new(there)));
 }
 
+/// Columns of a query, each with its place among them.
+pub(super) type Fields = Vec<(OutColumn, Field)>;
+
 /// Columns of a query, each with its position.
-fn fields(columns: Vec<OutColumn>) -> Vec<(OutColumn, Field)> {
+pub(super) fn fields(columns: Vec<OutColumn>) -> Fields {
     columns.into_iter().enumerate().map(|(at, column)| (column, Field::Item(at))).collect()
 }
 

@@ -169,7 +169,7 @@ impl Binder<'_> {
 }
 
 /// How a value of this type is written in a row; as [`crate::value::storage::store`] stores it.
-fn cell(ty: SqlType) -> Cell {
+pub(super) fn cell(ty: SqlType) -> Cell {
     match (family(ty), ty) {
         (Family::Float, _) => Cell::Real,
         (Family::Binary | Family::Guid, _) | (_, SqlType::DateTimeOffset(_)) => Cell::Blob,

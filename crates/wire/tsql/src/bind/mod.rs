@@ -1,9 +1,11 @@
 //! The binder: names to columns and variables, expressions to static types.
 
+mod apply;
 pub(crate) mod call;
 pub(crate) mod dml;
 pub(crate) mod expr;
 pub(crate) mod from;
+pub(crate) mod function;
 mod grouping;
 pub(crate) mod json;
 pub(crate) mod merge;
@@ -278,6 +280,10 @@ pub(crate) struct Binder<'a> {
     pub(crate) context: Option<String>,
     /// True while the query of FOR JSON AUTO is bound.
     pub(crate) json_auto: bool,
+    /// Those of the function whose query is bound.
+    pub(crate) parameters: Option<function::Parameters>,
+    /// Depths of scopes, each with true once one of its columns was named.
+    watched: Vec<(usize, bool)>,
 }
 
 impl<'a> Binder<'a> {
@@ -299,6 +305,8 @@ impl<'a> Binder<'a> {
             into_left: 0,
             context: None,
             json_auto: false,
+            parameters: None,
+            watched: Vec::new(),
         }
     }
 
@@ -311,6 +319,9 @@ impl<'a> Binder<'a> {
 
     /// Binds a variable, or an undeclared parameter.
     pub(crate) fn variable(&mut self, name: &str) -> Result<Scalar> {
+        if let Some(parameters) = &self.parameters {
+            return parameters.find(name);
+        }
         let error = match self.variables.find(name) {
             Ok(found) => return Ok(Scalar::new(found.ty, true, Node::Var(found.slot))),
             Err(error) => error,

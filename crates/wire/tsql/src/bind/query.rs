@@ -233,13 +233,13 @@ impl Binder<'_> {
             if top.ties {
                 return Err(Error::unsupported("WITH TIES"));
             }
-            let count = Count::Value(self.row_count(&top.count)?);
+            let count = Count::Value(self.fixed_count(&top.count)?);
             return Ok(Some(Limit { count, offset: None }));
         }
         let Some((offset, fetch)) = offset else { return Ok(None) };
-        let offset = Some(self.row_count(offset)?);
+        let offset = Some(self.fixed_count(offset)?);
         let count = match fetch {
-            Some(fetch) => Count::Value(self.row_count(fetch)?),
+            Some(fetch) => Count::Value(self.fixed_count(fetch)?),
             None => Count::All,
         };
         Ok(Some(Limit { count, offset }))
@@ -253,6 +253,15 @@ impl Binder<'_> {
         let share = convert(share?, SqlType::Float)?;
         let node = Node::Call(Func::Percent, vec![share]);
         Ok(Scalar::new(SqlType::Float, false, node))
+    }
+
+    /// A number of rows that is the same for all rows around the query.
+    fn fixed_count(&mut self, expr: &Expr) -> Result<Scalar> {
+        let count = self.row_count(expr)?;
+        match count.names_column() {
+            true => Err(Error::feature("TOP or OFFSET by a column of another table")),
+            false => Ok(count),
+        }
     }
 
     pub(crate) fn row_count(&mut self, expr: &Expr) -> Result<Scalar> {

@@ -91,7 +91,14 @@ impl Binder<'_> {
             }
             made.items.push(relation::Item::Depth(depth, self.max_recursion));
         }
-        let rows = if let Some(top) = select.top.as_ref().filter(|top| top.percent || top.ties) {
+        let mut ranked = select.top.as_ref().filter(|top| top.percent || top.ties);
+        if let (None, Some(top), true) = (ranked, &select.top, self.parameters.is_some())
+            && self.row_count(&top.count)?.names_column()
+        {
+            // SQLite's LIMIT names no columns
+            ranked = Some(top);
+        }
+        let rows = if let Some(top) = ranked {
             self.ranked(select, top, order, &columns, made)?
         } else {
             made.order = self.order_keys(select, order, &columns)?;

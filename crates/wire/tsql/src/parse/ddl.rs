@@ -164,6 +164,9 @@ impl Parser<'_> {
             let text = self.text[start..].to_owned();
             return Ok(Kind::Act(Action::CreateView { name, columns, query, text, may_replace }));
         }
+        if self.eat("FUNCTION") {
+            return self.create_function(start, may_create, may_replace);
+        }
         match self.tok() {
             Tok::Word(word) => Err(Error::unsupported(word.to_ascii_uppercase())),
             _ => Err(self.unexpected()),
@@ -592,6 +595,7 @@ impl Parser<'_> {
             "SCHEMA" => ObjectKind::Schema,
             "SEQUENCE" => ObjectKind::Sequence,
             "TYPE" => ObjectKind::Type,
+            "FUNCTION" => ObjectKind::Function,
             "MASTER" => {
                 self.expect("KEY")?;
                 ObjectKind::MasterKey

@@ -90,7 +90,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Parameters of a procedure, or of `sp_executesql`.
+    /// Parameters of a procedure, of a function, or of `sp_executesql`.
     pub(crate) fn parameters(&mut self) -> Result<Vec<ProcParam>> {
         let mut params: Vec<ProcParam> = Vec::new();
         while matches!(self.tok(), crate::lex::Tok::Var(_)) {

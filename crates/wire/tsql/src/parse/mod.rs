@@ -4,6 +4,7 @@ mod ddl;
 pub(crate) mod defined;
 mod dml;
 mod expr;
+mod function;
 mod grouping;
 mod merge;
 pub(crate) mod options;

@@ -327,8 +327,8 @@ impl Parser<'_> {
                 let apply = matches!(kind, JoinKind::CrossApply | JoinKind::OuterApply);
                 if apply || kind == JoinKind::Cross {
                     let right = parser.table_factor()?;
-                    if apply && !matches!(right, TableRef::Function(_)) {
-                        return Err(Error::unsupported("APPLY"));
+                    if apply && matches!(right, TableRef::Join(..)) {
+                        return Err(Error::unsupported("APPLY of a join"));
                     }
                     left = TableRef::Join(kind, Box::new(left), Box::new(right), None);
                 } else {
@@ -425,7 +425,7 @@ impl Parser<'_> {
             {
                 hints = self.hint_list()?;
             } else {
-                return self.table_function(&name).map(TableRef::Function);
+                return self.table_function(name);
             }
         }
         let alias = self.table_alias()?;
@@ -438,10 +438,10 @@ impl Parser<'_> {
         Ok(TableRef::Table(name, alias, hints))
     }
 
-    fn table_function(&mut self, name: &Name) -> Result<TableCall> {
+    fn table_function(&mut self, name: Name) -> Result<TableRef> {
         let own = |own: &&&str| own.eq_ignore_ascii_case(&name.text());
         if FUNCTIONS.iter().find(own).is_none() {
-            return Err(Error::feature(format!("table-valued function {}", name.text())));
+            return self.function_call(name);
         }
         let function = name.object().to_ascii_uppercase();
         let defaults = function == "FN_LISTEXTENDEDPROPERTY";
@@ -454,7 +454,7 @@ impl Parser<'_> {
         let named = alias.is_some() && self.is_op("(");
         let columns = if named { self.list(Self::identifier)? } else { Vec::new() };
         let alias = alias.unwrap_or_else(|| name.object().to_owned());
-        Ok(TableCall { function, args, schema, alias, columns })
+        Ok(TableRef::Function(TableCall { function, args, schema, alias, columns }))
     }
 
     pub(crate) fn hint_list(&mut self) -> Result<Hints> {
@@ -517,7 +517,7 @@ impl Parser<'_> {
         Ok((alias, columns))
     }
 
-    fn table_alias(&mut self) -> Result<Option<String>> {
+    pub(super) fn table_alias(&mut self) -> Result<Option<String>> {
         if self.eat("AS") {
             return self.identifier().map(Some);
         }

@@ -131,6 +131,8 @@ pub(crate) enum AggregateFunction {
     VarP,
     /// STRING_AGG.
     Join,
+    /// Rows as a JSON array of arrays: the kinds of the columns in one text, then the columns.
+    Rows,
     /// The objects of FOR JSON: the members of each, and behind them, for each array within, its
     /// name and the members of its objects.
     Json,
@@ -329,6 +331,16 @@ impl Scalar {
     pub(crate) fn each(&mut self, change: &mut dyn FnMut(&mut Scalar)) {
         change(self);
         self.children_mut(&mut |part| part.each(change));
+    }
+
+    /// Returns true if a column is a part of it, outside of its queries.
+    pub(crate) fn names_column(&self) -> bool {
+        let mut found = false;
+        self.walk(&mut |bound| {
+            found |= matches!(bound.node, Node::Column(_));
+            !found
+        });
+        found
     }
 
     /// Returns true if SQLite computes a part of it.

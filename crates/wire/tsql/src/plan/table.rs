@@ -6,6 +6,7 @@ use tdekit_wire_tds::SqlType;
 
 pub(crate) use crate::ast::Filled;
 use crate::ast::Name;
+use crate::ast::defined::UserType;
 use crate::error::Result;
 
 /// A column of a table.
@@ -32,6 +33,8 @@ pub(crate) enum TableKind {
     Table,
     /// The text of CREATE VIEW, whose names are resolved in the view's own database.
     View(String),
+    /// The text of CREATE FUNCTION, as of a view.
+    Function(String),
     /// Its rows are collected on demand: the name as `sys.tables`.
     System(String),
 }
@@ -101,6 +104,8 @@ pub(crate) trait Catalog {
     fn sequence(&mut self, name: &Name) -> Result<Option<Arc<Sequence>>>;
     /// Returns the table or view; None if there is none.
     fn table(&mut self, name: &Name) -> Result<Option<Arc<Table>>>;
+    /// Returns the user-defined type of a database, by its name there; None if there is none.
+    fn user_type(&mut self, database: &str, stored: &str) -> Result<Option<Arc<UserType>>>;
     /// Returns true if SET IDENTITY_INSERT is ON for it.
     fn identity_insert(&self, table: &Table) -> bool;
 }

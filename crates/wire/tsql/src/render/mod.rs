@@ -5,6 +5,7 @@ mod change;
 pub(crate) mod kernels;
 mod merge;
 mod relation;
+mod rows;
 mod scalar;
 pub(crate) mod sql;
 pub(crate) mod sqlite;

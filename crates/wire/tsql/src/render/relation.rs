@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::plan::relation::{
     Common, Converted, Count, Item, Join, Limit, Query, Ranked, Relation, Rows, Select, Sort,
 };
+use crate::plan::scalar::Scalar;
 
 impl Renderer<'_> {
     pub(super) fn query(&mut self, query: &Query, out: &mut Sql) -> Result<()> {
@@ -261,7 +262,12 @@ impl Renderer<'_> {
             }
             Relation::Values { rows, alias } => {
                 out.push("(");
-                self.values(rows, out)?;
+                // SQLite names a column of VALUES after the column of a table that it is
+                if rows.first().is_some_and(|row| row.iter().any(Scalar::has_leaf)) {
+                    self.selects(rows, out)?;
+                } else {
+                    self.values(rows, out)?;
+                }
                 out.push(")");
                 alias
             }
@@ -298,11 +304,22 @@ impl Renderer<'_> {
         Ok(())
     }
 
-    pub(super) fn values(
-        &mut self,
-        rows: &[Vec<crate::plan::scalar::Scalar>],
-        out: &mut Sql,
-    ) -> Result<()> {
+    /// Writes rows of VALUES as queries, with the names that VALUES gives constants.
+    fn selects(&mut self, rows: &[Vec<Scalar>], out: &mut Sql) -> Result<()> {
+        for (at, row) in rows.iter().enumerate() {
+            out.push(if at == 0 { "SELECT " } else { " UNION ALL SELECT " });
+            for (number, value) in (1..).zip(row) {
+                out.push(if number == 1 { "(" } else { ", (" });
+                self.scalar(value, out)?;
+                out.push(") AS \"column");
+                out.push_number(number);
+                out.push("\"");
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn values(&mut self, rows: &[Vec<Scalar>], out: &mut Sql) -> Result<()> {
         for (at, row) in rows.iter().enumerate() {
             out.push(if at == 0 { "VALUES (" } else { ", (" });
             self.list(row, ", ", out)?;

@@ -549,6 +549,7 @@ fn function_name(function: AggregateFunction) -> &'static str {
         AggregateFunction::VarP => "tsql_varp",
         AggregateFunction::Join => "group_concat",
         AggregateFunction::Json => "tsql_json",
+        AggregateFunction::Rows => "tsql_rows",
         AggregateFunction::RowNumber => "row_number",
         AggregateFunction::Rank => "rank",
         AggregateFunction::DenseRank => "dense_rank",

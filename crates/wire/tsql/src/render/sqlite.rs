@@ -6,6 +6,7 @@ use rusqlite::types::ToSqlOutput;
 use tdekit_wire_tds::{SqlType, Value};
 
 use super::aggregates::{Objects, Single, Spread, Sum};
+use super::rows::RowArray;
 use crate::error::{Error, Result};
 use crate::functions::eval::{Env, SessionCalls, eval};
 use crate::render::kernels::{Kernel, Kernels};
@@ -93,6 +94,8 @@ fn register(connection: &Connection, kernels: &Kernels) -> rusqlite::Result<()> 
     })?;
     let objects = Objects { kernels: kernels.clone() };
     connection.create_aggregate_function("tsql_json", -1, pure, objects)?;
+    let rows = RowArray { kernels: kernels.clone() };
+    connection.create_aggregate_function("tsql_rows", -1, pure, rows)?;
     let single = Single { kernels: kernels.clone() };
     connection.create_aggregate_function("tsql_single", 1, pure, single)
 }

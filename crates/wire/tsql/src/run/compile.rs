@@ -145,6 +145,10 @@ impl Catalog for NoCatalog {
         Ok(None)
     }
 
+    fn user_type(&mut self, _: &str, _: &str) -> Result<Option<Arc<UserType>>> {
+        Ok(None)
+    }
+
     fn identity_insert(&self, _: &Table) -> bool {
         false
     }

@@ -9,9 +9,10 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, TransactionState};
 
 use crate::ast::Name;
+use crate::ast::defined::UserType;
 use crate::error::{Error, Result, Rule};
 use crate::host::SharedHost;
-use crate::name::quote;
+use crate::name::{quote, schema_and_name};
 use crate::plan::table::{Catalog, Filled, Sequence};
 use crate::render::kernels::Kernels;
 use crate::run::catalog::facts::read;
@@ -485,6 +486,9 @@ fn load(
     if let Some(text) = module(connection, schema, name, "V")? {
         return Ok(Some(made(TableKind::View(text), name.to_owned(), Vec::new())));
     }
+    if let Some(text) = module(connection, schema, name, "IF")? {
+        return Ok(Some(made(TableKind::Function(text), name.to_owned(), Vec::new())));
+    }
     let real = named::table(connection, schema, name)?.map(|(real, _)| real);
     let Some(real) = real.filter(|real| !real.starts_with("sqlite_")) else { return Ok(None) };
     let sql = "SELECT name, type, \"notnull\", pk FROM pragma_table_info(?1, ?2)";
@@ -572,6 +576,11 @@ impl Catalog for View<'_> {
 
     fn sequence(&mut self, name: &Name) -> Result<Option<Arc<Sequence>>> {
         self.db.sequence(name, self.database)
+    }
+
+    fn user_type(&mut self, database: &str, stored: &str) -> Result<Option<Arc<UserType>>> {
+        let (schema, name) = schema_and_name(stored);
+        self.db.user_type(&Name(vec![schema, name]), database)
     }
 
     fn identity_insert(&self, table: &Table) -> bool {

@@ -135,6 +135,7 @@ impl Run<'_> {
                 self.create_view(name, query, text, *may_replace)?;
             }
             Action::CreateType(made) => self.create_type(made)?,
+            Action::CreateFunction(made) => self.create_function(made)?,
             Action::CreateProc(made) => {
                 called::check_body(&made.params, &made.body)?;
                 self.create_module(&made.name, "P", &made.text, made.may_create, made.may_replace)?;

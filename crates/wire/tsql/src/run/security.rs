@@ -40,7 +40,8 @@ impl Run<'_> {
             | ObjectKind::Index
             | ObjectKind::Schema
             | ObjectKind::Sequence
-            | ObjectKind::Type => {
+            | ObjectKind::Type
+            | ObjectKind::Function => {
                 names.iter().try_for_each(|name| self.drop_object(kind, name, if_exists, on))
             }
         }

@@ -4,6 +4,7 @@
 mod common;
 
 mod alter;
+mod apply;
 mod batches;
 mod bulk;
 mod catalog;
@@ -14,6 +15,7 @@ mod coverage;
 mod documents;
 mod done;
 mod foreign_schema;
+mod functions;
 mod insert_exec;
 mod json;
 mod limits;

@@ -123,9 +123,7 @@ fn bad_arguments_are_errors() {
         // without APPLY the tables beside it are not visible
         ("SELECT * FROM t, STRING_SPLIT(t.a, ',')", "4104/16/1"),
         ("SELECT * FROM t CROSS JOIN STRING_SPLIT(t.a, ',')", "4104/16/1"),
-        ("SELECT * FROM dbo.STRING_SPLIT('a', ',')", "40512/16/1"),
-        ("SELECT * FROM t CROSS APPLY (SELECT t.a) AS x", "40517/16/1"),
-        ("SELECT * FROM t CROSS APPLY t AS u", "40517/16/1"),
+        ("SELECT * FROM dbo.STRING_SPLIT('a', ',')", "208/16/1"),
         ("SELECT STRING_SPLIT('a', ',')", "195/15/10"),
     ] {
         let found = rows(&mut *session, batch);

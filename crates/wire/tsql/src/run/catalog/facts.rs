@@ -12,6 +12,7 @@ use tdekit_wire_tds::SqlType;
 use super::types::parameters;
 use super::{Table, TableColumn, TableKind, schemas};
 use crate::ast::{Hints, Name, TableRef};
+use crate::bind::function::{Parameters, definition};
 use crate::bind::{Binder, Scope, Variables};
 use crate::error::Result;
 use crate::name::quote;
@@ -54,6 +55,7 @@ pub(crate) fn read_all(db: &mut Db, database: &str) -> Result<Facts> {
         let kind = match letter {
             'U' => "U",
             'V' => "V",
+            'I' => "IF",
             _ => "P",
         };
         let id = object_id(&stored);
@@ -68,6 +70,10 @@ pub(crate) fn read_all(db: &mut Db, database: &str) -> Result<Facts> {
         match letter {
             'U' => facts.add_table(db, database, &full)?,
             'V' => facts.add_view(db, database, id, &full),
+            'I' => {
+                facts.add_function(db, database, id, &full);
+                facts.add_procedure(id, text.as_deref().unwrap_or_default());
+            }
             _ => facts.add_procedure(id, text.as_deref().unwrap_or_default()),
         }
     }
@@ -136,7 +142,23 @@ impl Facts {
         self.add_query_columns(object, columns);
     }
 
-    /// The columns of a view: name, type, whether NULL, whether identity.
+    fn add_function(&mut self, db: &mut Db, database: &str, object: i64, full: &Name) {
+        let Ok(Some(table)) = db.find(full, database) else { return };
+        let Ok(mut made) = definition(&table) else { return };
+        let variables = Variables::default();
+        let mut view = View { db, database, identity_insert: None };
+        let mut binder = Binder::new(&mut view, &variables);
+        if binder.find_types(&mut made, database).is_err() {
+            return;
+        }
+        let open = Parameters::open(&made);
+        let Ok(bound) = binder.function_query(&made, &table, open) else { return };
+        let columns = bound.columns.into_iter();
+        let columns = columns.map(|own| (own.name, own.ty, own.nullable, own.identity));
+        self.add_query_columns(object, columns);
+    }
+
+    /// The columns of a view or a function: name, type, whether NULL, whether identity.
     fn add_query_columns(
         &mut self,
         object: i64,

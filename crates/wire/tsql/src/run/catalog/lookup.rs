@@ -91,7 +91,7 @@ impl Snapshot {
         }
         let found = self.named(&name, "OBJECT_ID")?;
         let found = found.filter(|(_, object)| match &kind {
-            Some(kind) => kind == object.kind || kind == "IF" && object.kind == "FN",
+            Some(kind) => kind == object.kind,
             None => true,
         });
         Ok(found.map_or(Value::Null, |(_, object)| int(object.id)))
@@ -133,7 +133,8 @@ impl Snapshot {
             "isview" => bit(object.kind == "V"),
             "isprocedure" => bit(object.kind == "P"),
             "ismsshipped" | "issystemtable" | "istrigger" | "isextendedproc" => int(0),
-            "istablefunction" | "isscalarfunction" | "isinlinefunction" | "isrule" => int(0),
+            "istablefunction" | "isinlinefunction" => bit(object.kind == "IF"),
+            "isscalarfunction" | "isrule" => int(0),
             "isconstraint" => bit(matches!(object.kind, "PK" | "UQ" | "F" | "C" | "D")),
             "isprimarykey" => bit(object.kind == "PK"),
             "isforeignkey" => bit(object.kind == "F"),

@@ -102,7 +102,7 @@ pub(crate) fn type_id(stored: &str) -> i64 {
     object_id(&format!("TYPE~{stored}"))
 }
 
-/// Returns the user-defined types of the parameters that the text of a procedure
+/// Returns the user-defined types of the parameters that the text of a procedure or function
 /// declares, as `tsql_type` names them.
 pub(crate) fn parameter_types(text: &str) -> Vec<Option<String>> {
     let named = |param: ProcParam| param.user_type.map(|of| of.name.clone());
@@ -115,6 +115,7 @@ pub(crate) fn parameters(text: &str) -> Vec<ProcParam> {
     let stmts = crate::parse::parse(text, true).unwrap_or_default();
     match stmts.into_iter().next().map(|stmt| stmt.kind) {
         Some(Kind::Act(Action::CreateProc(made))) => made.params,
+        Some(Kind::Act(Action::CreateFunction(made))) => made.params,
         _ => Vec::new(),
     }
 }

@@ -53,9 +53,12 @@ impl Run<'_> {
                 }
                 self.drop_table(&table)
             }
-            ObjectKind::View | ObjectKind::Procedure => {
-                let (letter, word) =
-                    if kind == ObjectKind::View { ("V", "view") } else { ("P", "procedure") };
+            ObjectKind::View | ObjectKind::Procedure | ObjectKind::Function => {
+                let (letter, word) = match kind {
+                    ObjectKind::View => ("V", "view"),
+                    ObjectKind::Function => ("IF", "function"),
+                    _ => ("P", "procedure"),
+                };
                 let current = self.s.state.database.clone();
                 if self.s.db.module(name, &current, letter)?.is_none() {
                     return if if_exists { Ok(()) } else { Err(missing(word)) };
@@ -129,6 +132,7 @@ impl Run<'_> {
             }
             ObjectKind::View => self.s.db.module(name, &current, "V")?.is_some(),
             ObjectKind::Procedure => self.s.db.module(name, &current, "P")?.is_some(),
+            ObjectKind::Function => self.s.db.module(name, &current, "IF")?.is_some(),
             ObjectKind::Sequence => self.s.db.sequence(name, &current)?.is_some(),
             ObjectKind::Type => self.s.db.user_type(name, &current)?.is_some(),
             ObjectKind::Index => {

@@ -8,6 +8,7 @@ mod constraint;
 mod drop;
 mod fill;
 mod foreign;
+mod function;
 mod index;
 mod module;
 mod rebuild;

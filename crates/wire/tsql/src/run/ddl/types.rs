@@ -78,7 +78,7 @@ impl Run<'_> {
     }
 
     /// Returns the name of something that a type's end would break: a table with a column of it, a
-    /// table type, a procedure with a parameter of it.
+    /// table type, a procedure or function with a parameter of it.
     fn user_of_type(&mut self, schema: &str, of: &UserType) -> Result<Option<String>> {
         let kernels = self.s.db.kernels.clone();
         let fail = |error: rusqlite::Error| failure(&kernels, &error, &of.database);

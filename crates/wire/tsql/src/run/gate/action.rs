@@ -67,6 +67,9 @@ impl Run<'_> {
             Action::CreateProc(made) => {
                 self.admit_module(&made.name, Right::CreateProcedure, "procedure")
             }
+            Action::CreateFunction(made) => {
+                self.admit_module(&made.name, Right::CreateFunction, "function")
+            }
             Action::CreateDatabase(_) => self.in_master("CREATE DATABASE"),
             Action::Sequence { name, create: true, .. } => {
                 self.admit_new(name, Right::CreateSequence)
@@ -197,7 +200,11 @@ impl Run<'_> {
 
     fn admit_module(&mut self, name: &Name, right: Right, kind: &'static str) -> Result<()> {
         let current = self.s.state.database.clone();
-        let letter = if kind == "view" { "V" } else { "P" };
+        let letter = match kind {
+            "view" => "V",
+            "function" => "IF",
+            _ => "P",
+        };
         match self.s.db.module(name, &current, letter)? {
             Some(_) => self.admit_change(name, "alter", kind),
             None => self.admit_new(name, right),
@@ -209,6 +216,7 @@ impl Run<'_> {
             ObjectKind::Table => "table",
             ObjectKind::View => "view",
             ObjectKind::Procedure => "procedure",
+            ObjectKind::Function => "function",
             ObjectKind::Sequence => "sequence object",
             ObjectKind::Index => return self.admit_drop_index(name, on),
             ObjectKind::Database => return self.admit_drop_database(name),

@@ -72,6 +72,7 @@ named!(ACTIONS, action, Action:
     "create view" => Action::CreateView { .. },
     "create procedure" => Action::CreateProc(_),
     "create type" => Action::CreateType(_),
+    "create function" => Action::CreateFunction(_),
     "create database" => Action::CreateDatabase(_),
     "create sequence" => Action::Sequence { create: true, .. },
     "alter sequence" => Action::Sequence { .. },
@@ -130,6 +131,7 @@ named!(DROPS, dropped, ObjectKind:
     "drop schema" => ObjectKind::Schema,
     "drop sequence" => ObjectKind::Sequence,
     "drop type" => ObjectKind::Type,
+    "drop function" => ObjectKind::Function,
 );
 
 named!(ALTERED, altered, AlterTable:
@@ -240,6 +242,15 @@ const CASES: &[(&str, i32, i32)] = &[
     ("SELECT * FROM OPENJSON('[1]') AS j WHERE j.value IN (SELECT stripe FROM zebra)", 229, 0),
     ("SELECT * FROM OPENJSON((SELECT '[' + STR(MAX(stripe)) + ']' FROM zebra))", 229, 0),
     ("SELECT stripe INTO #copy FROM zebra", 229, 0),
+    ("SELECT stripe FROM found(1)", 229, 0),
+    ("SELECT stripe FROM beyond()", 916, 916),
+    ("SELECT 1 FROM (SELECT 1 AS a) AS a CROSS APPLY found(a.a) AS b", 229, 0),
+    (
+        "SELECT 1 FROM (SELECT 1 AS a) AS a CROSS APPLY (SELECT id FROM zebra WHERE id = a.a) AS b",
+        229,
+        0,
+    ),
+    ("SELECT 1 FROM other.dbo.found(1)", 916, 916),
     ("SELECT 1 AS a INTO made", 262, 262),
     ("SELECT 1 AS a INTO other.dbo.made", 916, 916),
     ("SELECT NEXT VALUE FOR numbers", 229, 229),
@@ -379,6 +390,8 @@ const CASES: &[(&str, i32, i32)] = &[
     ("ALTER PROCEDURE put AS SELECT 1", 15151, 15151),
     ("CREATE TYPE made FROM int", 262, 262),
     ("CREATE TYPE other.dbo.made FROM int", 916, 916),
+    ("CREATE FUNCTION made () RETURNS TABLE AS RETURN SELECT 1 AS a", 262, 262),
+    ("ALTER FUNCTION found () RETURNS TABLE AS RETURN SELECT 1 AS a", 15151, 15151),
     ("CREATE DATABASE made", 262, 262),
     ("CREATE SEQUENCE made", 2760, 2760),
     ("ALTER SEQUENCE numbers RESTART", 15151, 15151),
@@ -390,6 +403,7 @@ const CASES: &[(&str, i32, i32)] = &[
     ("DROP VIEW shown", 3701, 3701),
     ("DROP PROCEDURE put", 3701, 3701),
     ("DROP TYPE herd", 218, 218),
+    ("DROP FUNCTION found", 3701, 3701),
     ("DROP INDEX ix ON zebra", 3701, 3701),
     ("DROP INDEX zebra.ix", 3701, 3701),
     ("DROP DATABASE app", 3701, 3701),
@@ -477,6 +491,8 @@ const SET_UP: &[&str] = &[
     "CREATE PROCEDURE get AS SELECT stripe FROM zebra",
     HERD,
     "CREATE TYPE stripes FROM int",
+    "CREATE FUNCTION found (@a int) RETURNS TABLE AS RETURN SELECT stripe FROM zebra WHERE id = @a",
+    "CREATE FUNCTION beyond () RETURNS TABLE AS RETURN SELECT stripe FROM other.dbo.zebra",
     "CREATE PROCEDURE take @t herd READONLY AS INSERT zebra (stripe) SELECT stripe FROM @t",
     "CREATE TABLE #elsewhere (a int)",
     "CREATE ROLE staff; CREATE USER con FOR LOGIN con; CREATE USER reader FOR LOGIN reader; \

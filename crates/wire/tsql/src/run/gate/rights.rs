@@ -42,6 +42,7 @@ fn fixed(role: i64) -> (&'static [Right], bool) {
                 Right::CreateProcedure,
                 Right::CreateSchema,
                 Right::CreateType,
+                Right::CreateFunction,
                 Right::AlterAnySchema,
                 Right::References,
             ],
@@ -86,6 +87,7 @@ impl Rule {
                 | Right::CreateSchema
                 | Right::CreateSequence
                 | Right::CreateType
+                | Right::CreateFunction
         );
         let alters_any =
             matches!(right, Right::AlterAnySchema | Right::AlterAnyUser | Right::AlterAnyRole);

@@ -7,6 +7,7 @@ use super::{
     BIG, BIT, Columns, DESC, INT, LONG, NAME, Row, SMALL, Source, TIME, TINY, View, bit, epoch,
     int, some, text,
 };
+use crate::ast::{Action, Kind};
 use crate::plan::table::Filled;
 use crate::run::catalog::model::schema_id;
 use crate::run::catalog::model::{Facts, Object};
@@ -46,6 +47,7 @@ fn kind_name(kind: &str) -> &'static str {
         "V" => "VIEW",
         "P" => "SQL_STORED_PROCEDURE",
         "SO" => "SEQUENCE_OBJECT",
+        "IF" => "SQL_INLINE_TABLE_VALUED_FUNCTION",
         "TT" => "TYPE_TABLE",
         "PK" => "PRIMARY_KEY_CONSTRAINT",
         "UQ" => "UNIQUE_CONSTRAINT",
@@ -166,10 +168,18 @@ const MODULES: Columns = &[
     ("is_recompiled", BIT),
 ];
 
+/// Returns true for a function WITH SCHEMABINDING.
+fn is_bound(text: &str) -> bool {
+    let stmts = crate::parse::parse(text, true).unwrap_or_default();
+    let made = stmts.into_iter().next().map(|stmt| stmt.kind);
+    matches!(made, Some(Kind::Act(Action::CreateFunction(made))) if made.bound)
+}
+
 fn modules(facts: &Facts) -> Vec<Row> {
     let with_text = facts.objects.iter().filter_map(|object| {
         let definition = object.text.clone()?;
-        Some(vec![int(object.id), text(definition), bit(true), bit(true), bit(false), bit(false)])
+        let bound = object.kind == "IF" && is_bound(&definition);
+        Some(vec![int(object.id), text(definition), bit(true), bit(true), bit(bound), bit(false)])
     });
     with_text.collect()
 }

@@ -1,0 +1,162 @@
+//! CROSS APPLY and OUTER APPLY of queries that name columns of the tables before them. SQLite's
+//! joins do not see each other's columns, but arguments of its table functions do: the rows of such
+//! a query become a JSON array, by a subquery, and json_each gives them again.
+
+use tdekit_wire_tds::{Length, SqlType, Value};
+
+use super::from::{check_names, fields};
+use super::json::cell;
+use super::query::OutColumn;
+use super::{Binder, Offered, SourceScope};
+use crate::ast::{Expr, Query};
+use crate::error::{Error, Result};
+use crate::plan::relation::{self, Item, Relation, Rows, Select};
+use crate::plan::scalar::{Aggregate, AggregateFunction, Node, Scalar, Shared, Subquery};
+use crate::plan::{Alias, Cell, ColumnRef, Field};
+
+/// Maximum number of columns: SQLite's functions take 127 arguments.
+const MAX_COLUMNS: usize = 100;
+
+const TEXT: SqlType = SqlType::NVarChar(Length::Max);
+
+/// A query of one row and one column.
+fn one(item: Scalar, from: Relation) -> relation::Query {
+    let items = vec![Item::Named(item, 0)];
+    let select = Select { items, from: Some(from), ..Select::default() };
+    relation::Query::of(Rows::Select(Box::new(select)))
+}
+
+/// The value of a query of one row and one column.
+fn value_of(query: relation::Query) -> Scalar {
+    Scalar::new(TEXT, true, Node::Query(Shared::new(Subquery::One(query))))
+}
+
+/// Arguments of a function, each computed once: a table of one row with this alias.
+pub(super) struct Arguments {
+    pub(super) alias: Alias,
+    pub(super) values: Vec<Scalar>,
+}
+
+impl Binder<'_> {
+    /// Binds `inner`, which sees the tables to the left from position `first` on, and tells whether
+    /// it names a column of theirs.
+    pub(super) fn watching<T>(
+        &mut self,
+        first: usize,
+        inner: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<(T, bool)> {
+        let Some(level) = self.scopes.len().checked_sub(1) else {
+            return inner(self).map(|made| (made, false));
+        };
+        let hidden = std::mem::replace(&mut self.scopes[level].hidden, first);
+        let recursion = self.recursion.take();
+        self.watched.push((level, false));
+        let result = inner(self);
+        let met = self.watched.pop().is_some_and(|(_, met)| met);
+        self.recursion = recursion;
+        if let Some(scope) = self.scopes.get_mut(level) {
+            scope.hidden = hidden;
+        }
+        result.map(|made| (made, met))
+    }
+
+    /// APPLY of a query in parentheses.
+    pub(super) fn applied_query(
+        &mut self,
+        query: &Query,
+        (alias, names): (&str, &[String]),
+        first: usize,
+    ) -> Result<Relation> {
+        let (bound, met) = self.watching(first, |binder| binder.query(query, false))?;
+        let columns = fields(bound.columns);
+        if !met {
+            let id = self.offer(alias, None, &columns, names)?;
+            return Ok(Relation::Derived { query: Box::new(bound.query), alias: id });
+        }
+        let inner = self.fresh(Alias::Query);
+        let from = Relation::Derived { query: Box::new(bound.query), alias: inner };
+        self.lateral(from, (inner, &columns), (alias, names), None)
+    }
+
+    /// APPLY of VALUES.
+    pub(super) fn applied_values(
+        &mut self,
+        rows: &[Vec<Expr>],
+        (alias, names): (&str, &[String]),
+        first: usize,
+    ) -> Result<Relation> {
+        let ((rows, columns), met) =
+            self.watching(first, |binder| binder.value_rows(rows, names))?;
+        if !met {
+            let alias = self.offer(alias, None, &columns, names)?;
+            return Ok(Relation::Values { rows, alias });
+        }
+        let inner = self.fresh(Alias::Query);
+        let from = Relation::Values { rows, alias: inner };
+        self.lateral(from, (inner, &columns), (alias, names), None)
+    }
+
+    /// Offers the rows of a relation that names columns of other tables.
+    pub(super) fn lateral(
+        &mut self,
+        from: Relation,
+        (inner, columns): (Alias, &[(OutColumn, Field)]),
+        (alias, names): (&str, &[String]),
+        arguments: Option<Arguments>,
+    ) -> Result<Relation> {
+        check_names(alias, names, columns.len())?;
+        if columns.len() > MAX_COLUMNS {
+            return Err(Error::feature("APPLY of more than 100 columns"));
+        }
+        let id = self.fresh(Alias::Source);
+        let (mut kinds, mut values, mut offered) = (String::new(), Vec::new(), Vec::new());
+        for (at, (column, field)) in columns.iter().enumerate() {
+            let name = names.get(at).unwrap_or(&column.name).clone();
+            if name.is_empty() {
+                return Err(Error::NoColumnName { number: at + 1, of: alias.to_owned() });
+            }
+            let kind = cell(column.ty);
+            kinds.push(match kind {
+                Cell::Plain => 'p',
+                Cell::Blob => 'b',
+                Cell::Real => 'r',
+            });
+            values.push(match column.untyped {
+                true => Scalar::constant(column.ty, Value::Null),
+                false => {
+                    let of = ColumnRef::of(inner, field.clone());
+                    Scalar::column(column.ty, column.nullable, of)
+                }
+            });
+            offered.push(Offered {
+                name,
+                ty: column.ty,
+                nullable: column.nullable,
+                identity: false,
+                column: ColumnRef::of(id, Field::Cell(at, kind)),
+                value: None,
+            });
+        }
+        let kinds = Scalar::constant(TEXT, Value::Text(kinds.into()));
+        let rows = Aggregate {
+            function: AggregateFunction::Rows,
+            distinct: false,
+            args: std::iter::once(kinds).chain(values).collect(),
+            order: Vec::new(),
+            over: None,
+        };
+        let rows = Scalar::new(TEXT, true, Node::Aggregate(Shared::new(rows)));
+        let mut text = value_of(one(rows, from));
+        if let Some(Arguments { alias, values }) = arguments {
+            let numbered = values.into_iter().enumerate();
+            let items = numbered.map(|(at, value)| Item::Named(value, at)).collect();
+            let select = Select { items, ..Select::default() };
+            let query = relation::Query::of(Rows::Select(Box::new(select)));
+            let table = Relation::Derived { query: Box::new(query), alias };
+            text = value_of(one(text, table));
+        }
+        let alias = alias.to_owned();
+        self.add_source(SourceScope { alias, full: None, id: Some(id), columns: offered })?;
+        Ok(Relation::Split { text, alias: id })
+    }
+}

@@ -1,0 +1,45 @@
+//! CREATE FUNCTION and ALTER FUNCTION.
+
+use tdekit_wire_tds::messages::DefinedError;
+
+use super::super::db::View;
+use crate::ast::defined::CreateFunction;
+use crate::bind::{Binder, Variables};
+use crate::error::{Error, Result};
+use crate::run::work::Run;
+
+impl Run<'_> {
+    pub(crate) fn create_function(&mut self, made: &CreateFunction) -> Result<()> {
+        let current = self.s.state.database.clone();
+        if made.name.object().starts_with('#') || made.name.0.len() > 2 {
+            return Err(Error::feature("a function of another database, or a temporary one"));
+        }
+        if self.s.db.module(&made.name, &current, "P")?.is_some() {
+            let name = made.name.object().to_owned();
+            return match made.may_create && !made.may_replace {
+                true => Err(Error::ObjectExists { name }),
+                false => Err(DefinedError::OtherKind { name: made.name.text() }.into()),
+            };
+        }
+        self.check_function(made)?;
+        let (create, replace) = (made.may_create, made.may_replace);
+        self.create_module(&made.name, "IF", &made.text, create, replace)
+    }
+
+    /// Checks that a function's query can be bound, and that its columns have names.
+    fn check_function(&mut self, made: &CreateFunction) -> Result<()> {
+        let current = self.s.state.database.clone();
+        let (columns, needs) = self.with_empty_tables(&made.params, |run| {
+            let variables = Variables::default();
+            let mut view = View { db: &mut run.s.db, database: &current, identity_insert: None };
+            let mut binder = Binder::new(&mut view, &variables);
+            let bound = binder.defined_query(made)?;
+            Ok((bound.columns, binder.needs))
+        })?;
+        self.admit_plan(&needs)?;
+        match columns.iter().position(|column| column.name.is_empty()) {
+            Some(at) => Err(DefinedError::NoColumnName { number: at + 1 }.into()),
+            None => Ok(()),
+        }
+    }
+}
