@@ -312,7 +312,11 @@ impl<'a> Binder<'a> {
 
     /// Counts an expression.
     pub(crate) fn spend(&mut self) -> Result<()> {
-        let left = self.expressions_left.checked_sub(1);
+        self.spend_all(1)
+    }
+
+    fn spend_all(&mut self, expressions: u32) -> Result<()> {
+        let left = self.expressions_left.checked_sub(expressions);
         self.expressions_left = left.ok_or(Error::TooComplex {})?;
         Ok(())
     }
@@ -320,7 +324,15 @@ impl<'a> Binder<'a> {
     /// Binds a variable, or an undeclared parameter.
     pub(crate) fn variable(&mut self, name: &str) -> Result<Scalar> {
         if let Some(parameters) = &self.parameters {
-            return parameters.find(name);
+            let value = parameters.find(name)?;
+            // each use is a copy, and an argument of another function may consist of several
+            let mut parts = 0;
+            value.walk(&mut |_| {
+                parts += 1;
+                true
+            });
+            self.spend_all(parts)?;
+            return Ok(value);
         }
         let error = match self.variables.find(name) {
             Ok(found) => return Ok(Scalar::new(found.ty, true, Node::Var(found.slot))),

@@ -447,3 +447,37 @@ fn a_function_needs_select_and_reaches_its_database() {
         ],
     );
 }
+
+/// Arguments that consist of arguments grow with each function; a statement has a limit.
+#[test]
+fn nesting_is_bounded() {
+    let server = Server::new();
+    let mut session = server.session();
+    rows(&mut *session, "CREATE TABLE t (id int)");
+    rows(&mut *session, "CREATE FUNCTION f0 (@a int) RETURNS TABLE AS RETURN SELECT @a AS a");
+    for at in 1..40 {
+        let before = at - 1;
+        let made = format!(
+            "CREATE FUNCTION f{at} (@a int) RETURNS TABLE AS RETURN SELECT x.a FROM \
+             f{before}(@a + @a) AS x"
+        );
+        let expected = if at < 18 { "" } else { "! " };
+        assert!(rows(&mut *session, &made).starts_with(expected), "{at}");
+        let made = format!(
+            "CREATE FUNCTION g{at} (@a int) RETURNS TABLE AS RETURN SELECT y.a FROM t CROSS APPLY \
+             {}(@a) AS x CROSS APPLY f0(x.a + t.id) AS y",
+            if at == 1 { "f0".to_owned() } else { format!("g{before}") }
+        );
+        rows(&mut *session, &made);
+    }
+    assert_eq!(rows(&mut *session, "SELECT a FROM f10(1)"), "1024");
+    assert_eq!(rows(&mut *session, "SELECT x.a FROM t CROSS APPLY f10(t.id) AS x"), "");
+    rows(&mut *session, "INSERT t VALUES (1)");
+    for at in [3, 10, 25] {
+        let found = rows(&mut *session, &format!("SELECT a FROM g{at}(0)"));
+        assert!(found == at.to_string() || found.starts_with("! "), "{at}: {found}");
+    }
+    let twice: Vec<String> = (0..300).map(|at| format!("f0({at}) AS x{at}")).collect();
+    let found = rows(&mut *session, &format!("SELECT 1 FROM {}", twice.join(", ")));
+    assert!(found.starts_with("! 4414/"), "{found}");
+}
