@@ -2,6 +2,7 @@
 
 pub(crate) mod defined;
 pub(crate) mod principal;
+pub(crate) mod trigger;
 pub(crate) mod walk;
 
 use tdekit_wire_tds::SqlType;
@@ -304,6 +305,8 @@ pub(crate) struct InsertBulk {
     /// Columns with the types that the client sends.
     pub(crate) columns: Vec<(String, SqlType)>,
     pub(crate) keep_nulls: bool,
+    /// FIRE_TRIGGERS.
+    pub(crate) fires: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -532,6 +535,7 @@ pub(crate) enum ObjectKind {
     Sequence,
     Type,
     Function,
+    Trigger,
 }
 
 /// What CREATE SEQUENCE or ALTER SEQUENCE says; None where it says nothing.
@@ -645,6 +649,7 @@ pub(crate) enum Action {
     CreateProc(Box<CreateProc>),
     CreateType(Box<defined::CreateType>),
     CreateFunction(Box<defined::CreateFunction>),
+    Trigger(Box<trigger::TriggerAction>),
     CreateDatabase(String),
     /// CREATE SEQUENCE; without `create`, ALTER SEQUENCE.
     Sequence {

@@ -12,6 +12,7 @@ mod server;
 mod session;
 mod statement;
 mod told;
+mod trigger;
 
 pub use defined::DefinedError;
 pub use permission::PermissionError;
@@ -20,6 +21,7 @@ pub use server::ServerError;
 pub use session::SessionError;
 pub use statement::{Error, Rule};
 pub use told::{THROWN, Told, USER, raised, system};
+pub use trigger::TriggerError;
 
 use crate::Message;
 
@@ -48,14 +50,12 @@ impl Ends {
             let row = table.iter().find(|(number, _)| *number == message.number);
             row.filter(|_| message.number < USER).map(|(_, ends)| *ends)
         };
-        known(statement::ENDS)
-            .or_else(|| known(server::ENDS))
-            .or_else(|| known(defined::ENDS))
-            .unwrap_or(match message.class {
-                20.. => Self::Connection,
-                17.. => Self::Transaction,
-                _ => Self::Statement,
-            })
+        let tables = [statement::ENDS, server::ENDS, defined::ENDS, trigger::ENDS];
+        tables.into_iter().find_map(known).unwrap_or(match message.class {
+            20.. => Self::Connection,
+            17.. => Self::Transaction,
+            _ => Self::Statement,
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tdekit_wire_tds::Column;
+use tdekit_wire_tds::messages::TriggerError;
 
 use super::query::BoundQuery;
 use super::{Binder, Scope};
@@ -36,6 +37,7 @@ impl Binder<'_> {
     pub(super) fn target(&mut self, name: &Name, rights: &[Right]) -> Result<Arc<Table>> {
         let table = self.find_table(name, rights)?;
         match &table.kind {
+            TableKind::Table if table.is_logical() => Err(TriggerError::LogicalTable {}.into()),
             TableKind::Table => Ok(table),
             TableKind::View(_) => Err(Error::feature("a change through a view")),
             TableKind::Function(_) => Err(Error::feature("a change through a function")),
@@ -125,7 +127,7 @@ impl Binder<'_> {
         Ok(found)
     }
 
-    fn insert_rows(
+    pub(super) fn insert_rows(
         &mut self,
         insert: &Insert,
         table: &Table,
@@ -406,7 +408,7 @@ pub(super) fn update_reads(update: &Update) -> bool {
     !alone || update.sets.iter().any(reads)
 }
 
-fn delete_reads(delete: &Delete) -> bool {
+pub(super) fn delete_reads(delete: &Delete) -> bool {
     delete.filter.is_some()
         || !delete.from.is_empty()
         || !delete.output.is_empty()
@@ -440,7 +442,7 @@ pub(crate) fn set_column(table: &Table, name: &Name) -> Result<TableColumn> {
 }
 
 /// The table behind an alias in FROM.
-fn real_name(from: &[TableRef], target: &Name) -> Option<Name> {
+pub(super) fn real_name(from: &[TableRef], target: &Name) -> Option<Name> {
     from.iter().find_map(|table| match table {
         TableRef::Table(name, Some(alias), _) if target.0.len() == 1 => {
             alias.eq_ignore_ascii_case(target.object()).then(|| name.clone())

@@ -7,6 +7,7 @@ pub(crate) mod expr;
 pub(crate) mod from;
 pub(crate) mod function;
 mod grouping;
+pub(crate) mod instead;
 pub(crate) mod json;
 pub(crate) mod merge;
 pub(crate) mod predicate;

@@ -141,6 +141,18 @@ fn digits_of(bound: &Scalar) -> Option<(u8, u8)> {
     as_decimal(bound.ty)
 }
 
+/// Bytes beside an integer are one: their last ones count.
+fn beside_integer(left: Scalar, right: Scalar) -> Result<(Scalar, Scalar)> {
+    match (family(left.ty), family(right.ty)) {
+        (Family::Binary, Family::Int) => Ok((convert(left, right.ty)?, right)),
+        (Family::Int, Family::Binary) => {
+            let right = convert(right, left.ty)?;
+            Ok((left, right))
+        }
+        _ => Ok((left, right)),
+    }
+}
+
 pub(crate) fn binary(op: BinOp, left: Scalar, right: Scalar) -> Result<Scalar> {
     let (left, right) = adopt_null(left, right)?;
     if left.node.is_untyped() {
@@ -150,8 +162,9 @@ pub(crate) fn binary(op: BinOp, left: Scalar, right: Scalar) -> Result<Scalar> {
     if op == BinOp::Add && concatenates(left.ty, right.ty) {
         return concat(left, right);
     }
-    let (l, r) = (family(left.ty), family(right.ty));
     let bitwise = matches!(op, BinOp::BitAnd | BinOp::BitOr | BinOp::BitXor);
+    let (left, right) = if bitwise { beside_integer(left, right)? } else { (left, right) };
+    let (l, r) = (family(left.ty), family(right.ty));
     let temporal = |ty| matches!(ty, SqlType::DateTime | SqlType::SmallDateTime);
     if temporal(left.ty) || temporal(right.ty) {
         if !matches!(op, BinOp::Add | BinOp::Sub) {

@@ -121,7 +121,7 @@ impl Parser<'_> {
         Ok(Kind::Act(Action::CreateDatabase(name)))
     }
 
-    /// PROCEDURE or VIEW, whose text is kept.
+    /// PROCEDURE, VIEW or TRIGGER, whose text is kept.
     fn module(&mut self, start: usize, may_create: bool, may_replace: bool) -> Result<Kind> {
         if self.eat("PROCEDURE") || self.eat("PROC") {
             let name = self.name()?;
@@ -148,6 +148,9 @@ impl Parser<'_> {
             let text = self.text[start..].to_owned();
             let made = CreateProc { name, params, body, may_create, may_replace, text };
             return Ok(Kind::Act(Action::CreateProc(Box::new(made))));
+        }
+        if self.is("TRIGGER") {
+            return self.trigger(may_create, may_replace);
         }
         if self.eat("VIEW") {
             let name = self.name()?;
@@ -507,6 +510,9 @@ impl Parser<'_> {
     fn alter_table(&mut self) -> Result<Kind> {
         self.advance();
         let name = self.name()?;
+        if let Some(kind) = self.triggers_of_table(&name)? {
+            return Ok(kind);
+        }
         let change = if self.eat("DROP") {
             self.drop_from_table()?
         } else {
@@ -596,6 +602,7 @@ impl Parser<'_> {
             "SEQUENCE" => ObjectKind::Sequence,
             "TYPE" => ObjectKind::Type,
             "FUNCTION" => ObjectKind::Function,
+            "TRIGGER" => ObjectKind::Trigger,
             "MASTER" => {
                 self.expect("KEY")?;
                 ObjectKind::MasterKey
@@ -612,6 +619,9 @@ impl Parser<'_> {
         }
         let if_exists = self.eat_words(&["IF", "EXISTS"]);
         let names = self.commas(Self::name)?;
+        if kind == ObjectKind::Trigger && self.is("ON") {
+            return Err(Error::unsupported("DROP TRIGGER ON"));
+        }
         let on =
             if kind == ObjectKind::Index && self.eat("ON") { Some(self.name()?) } else { None };
         Ok(Kind::Act(Action::Drop { kind, names, if_exists, on }))

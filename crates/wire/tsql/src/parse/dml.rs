@@ -91,13 +91,14 @@ impl Parser<'_> {
         }
         let target = self.name()?;
         let columns = if self.is_op("(") { self.list(Self::bulk_column)? } else { Vec::new() };
-        let mut insert = InsertBulk { target, columns, keep_nulls: false };
+        let mut insert = InsertBulk { target, columns, keep_nulls: false, fires: false };
         if self.eat("WITH") {
             self.list(|parser| {
                 match parser.word()?.as_str() {
                     "KEEP_NULLS" => insert.keep_nulls = true,
-                    // constraints are always checked, there are no triggers, and SQLite locks all
-                    "CHECK_CONSTRAINTS" | "FIRE_TRIGGERS" | "TABLOCK" | "KEEP_IDENTITY" => {}
+                    "FIRE_TRIGGERS" => insert.fires = true,
+                    // constraints are always checked, and SQLite locks all
+                    "CHECK_CONSTRAINTS" | "TABLOCK" | "KEEP_IDENTITY" => {}
                     "ROWS_PER_BATCH" | "KILOBYTES_PER_BATCH" => {
                         parser.expect_op("=")?;
                         parser.integer()?;

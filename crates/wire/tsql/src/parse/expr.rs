@@ -106,6 +106,9 @@ impl Parser<'_> {
             self.height = 1;
             return Ok(Expr::Exists(Box::new(query)));
         }
+        if self.is("UPDATE") && self.is_op_at(1, "(") {
+            return self.updated();
+        }
         let left = self.arithmetic(1)?;
         let height = self.height;
         if let Tok::Op(op) = self.tok()

@@ -13,6 +13,7 @@ mod query;
 mod security;
 mod sequence;
 mod stmt;
+mod trigger;
 mod types;
 
 use crate::ast::{Expr, Name, ProcParam, Stmt};

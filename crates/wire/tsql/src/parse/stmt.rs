@@ -58,7 +58,7 @@ impl Parser<'_> {
         Ok(Some(Stmt { line, span, kind: Kind::Exec(Box::new(exec)) }))
     }
 
-    fn must_be_first(&self) -> Result<()> {
+    pub(super) fn must_be_first(&self) -> Result<()> {
         if !self.is("CREATE") && !self.is("ALTER") {
             return Ok(());
         }
@@ -148,6 +148,7 @@ impl Parser<'_> {
             "BACKUP" => self.backup(),
             "RESTORE" => self.restore(),
             "DBCC" => self.dbcc(),
+            "ENABLE" | "DISABLE" => self.switch_triggers(),
             "GRANT" | "DENY" | "REVOKE" => self.permission(&word),
             _ if super::is_reserved(&word) && self.known_elsewhere(&word) => {
                 Err(Error::unsupported(word))

@@ -7,6 +7,7 @@ pub(crate) mod func;
 pub(crate) mod relation;
 pub(crate) mod scalar;
 pub(crate) mod table;
+pub(crate) mod trigger;
 
 use std::sync::Arc;
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tdekit_wire_tds::SqlType;
 
+use super::trigger::{LOGICAL, Trigger};
 pub(crate) use crate::ast::Filled;
 use crate::ast::Name;
 use crate::ast::defined::UserType;
@@ -80,6 +81,11 @@ impl Table {
         self.columns.iter().find(|column| column.identity)
     }
 
+    /// Returns true for `inserted` and `deleted` of a trigger.
+    pub(crate) fn is_logical(&self) -> bool {
+        self.schema == "temp" && self.name.starts_with(LOGICAL)
+    }
+
     /// Returns the `rowversion` column.
     pub(crate) fn version(&self) -> Option<&TableColumn> {
         self.columns.iter().find(|column| column.filled == Filled::Version)
@@ -108,4 +114,10 @@ pub(crate) trait Catalog {
     fn user_type(&mut self, database: &str, stored: &str) -> Result<Option<Arc<UserType>>>;
     /// Returns true if SET IDENTITY_INSERT is ON for it.
     fn identity_insert(&self, table: &Table) -> bool;
+
+    /// Returns the enabled triggers of a table or view that its changes fire: not the one whose
+    /// statements run.
+    fn triggers(&mut self, _: &Table) -> Result<Vec<Arc<Trigger>>> {
+        Ok(Vec::new())
+    }
 }

@@ -1,17 +1,21 @@
 //! Insertion of rows into a table one by one: bulk loads, INSERT .. EXEC, OUTPUT .. INTO.
 
+use super::firing::Watch;
 use super::target::{Load, Target};
 
 use rusqlite::types::Value as Stored;
+use tdekit_wire_tds::messages::TriggerError;
 use tdekit_wire_tds::{Column, Command, SqlType, Value};
 
 use super::db::{View, failure};
+use crate::ast::trigger::Event;
 use crate::ast::{Action, InsertBulk, Kind, Name};
 use crate::bind::{Binder, Variables};
 use crate::error::{Error, Result};
 use crate::functions::eval::{assigned, eval};
 use crate::plan::access::Right;
 use crate::plan::table::Filled;
+use crate::plan::trigger::Changed;
 use crate::render::{Place, insert_of_row};
 use crate::run::catalog::{TableColumn, TableKind};
 use crate::run::silent::Silent;
@@ -39,6 +43,9 @@ impl Run<'_> {
         };
         let mut binder = Binder::new(&mut view, variables);
         let table = binder.find_table(name, &[Right::Insert])?;
+        if table.is_logical() {
+            return Err(TriggerError::LogicalTable {}.into());
+        }
         if table.kind != TableKind::Table {
             return Err(Error::feature("rows into a view"));
         }
@@ -244,12 +251,19 @@ impl Inner {
             return Err(Error::Doomed {});
         }
         let own = run.begin_own(std::slice::from_ref(&target.table.schema), false)?;
-        if let Err(error) = run.begin_rows(&target) {
-            run.s.db.kernels.forget_counters();
-            run.after_write(own, false)?;
-            return Err(error);
-        }
-        self.load = Some(Load { target, from, keep_nulls: insert.keep_nulls, own, rows: 0 });
+        let begun = run
+            .watch_load(&target, insert.fires)
+            .and_then(|watch| run.begin_rows(&target).map(|()| watch));
+        let watch = match begun {
+            Ok(watch) => watch,
+            Err(error) => {
+                run.s.db.kernels.forget_counters();
+                run.after_write(own, false)?;
+                return Err(error);
+            }
+        };
+        let keep_nulls = insert.keep_nulls;
+        self.load = Some(Load { target, from, keep_nulls, own, rows: 0, watch });
         Ok(())
     }
 
@@ -274,25 +288,50 @@ impl Inner {
     }
 
     pub(crate) fn load_end(&mut self, keep: bool) -> Result<u64> {
-        let Some(load) = self.load.take() else { return Ok(0) };
+        let Some(mut load) = self.load.take() else { return Ok(0) };
         let mut silent = Silent;
         let mut run = Run { s: self, sink: &mut silent };
         if !keep {
             run.undo_load(&load)?;
             return Ok(0);
         }
-        if let Err(error) = run.end_rows(&load.target) {
+        let ended = run.end_rows(&load.target);
+        let ended = ended.and_then(|()| load.watch.iter().try_for_each(|own| run.unwatch(own)));
+        if let Err(error) = ended {
             run.undo_load(&load)?;
             return Err(error);
         }
-        run.after_write(load.own, true)?;
+        let watch = load.watch.take();
+        // nobody hears messages of triggers here: an error is the load's, as in a TRY block
+        run.s.state.tries += 1;
+        let kept = run.kept(load.own, watch, load.rows, &Frame::empty());
+        run.s.state.tries -= 1;
+        if kept? != Signal::Next {
+            return Err(TriggerError::Ended {}.into());
+        }
         self.state.rowcount = i64::try_from(load.rows).unwrap_or(i64::MAX);
         Ok(load.rows)
     }
 }
 
 impl Run<'_> {
+    /// FIRE_TRIGGERS: begins to copy rows for triggers.
+    fn watch_load(&mut self, target: &Target, fires: bool) -> Result<Option<Watch>> {
+        if !fires {
+            return Ok(None);
+        }
+        if self.check_schema().is_err() {
+            self.s.db.renew();
+        }
+        if self.s.db.has_trigger(&target.table, Event::Insert, true)? {
+            return Err(Error::feature("INSERT BULK that fires an INSTEAD OF trigger"));
+        }
+        self.s.db.fired.reset();
+        self.watch(&target.table, &[(Event::Insert, Changed::All)])
+    }
+
     fn undo_load(&mut self, load: &Load) -> Result<()> {
+        load.watch.iter().for_each(|watch| self.forget_logical(watch));
         self.s.db.kernels.forget_counters();
         self.after_write(load.own, false)?;
         self.s.state.rowcount = 0;

@@ -125,7 +125,7 @@ impl Calls<'_> {
             "@@NESTLEVEL" => int(self.state.nest),
             // ANSI_WARNINGS, ANSI_PADDING, ANSI_NULLS, QUOTED_IDENTIFIER, ANSI_NULL_DFLT_ON ...
             "@@OPTIONS" => int(5496 | if self.state.options.nocount { 512 } else { 0 }),
-            "@@PROCID" => int(0),
+            "@@PROCID" => int(self.db.fired.procedure_id()),
             "@@ROWCOUNT" => int(self.state.rowcount.min(i64::from(i32::MAX))),
             "@@SERVERNAME" | "@@SERVICENAME" => text("tdekit"),
             "@@SPID" => int(self.caller.spid),
@@ -153,6 +153,7 @@ impl SessionCalls for Calls<'_> {
                 }
                 _ => Value::Null,
             },
+            "TRIGGER_NESTLEVEL" | "UPDATE" | "COLUMNS_UPDATED" => self.db.fired.call(name, args)?,
             "APP_NAME" => text(self.caller.application.clone()),
             "HOST_NAME" => text(self.caller.host.clone()),
             _ if !args.is_empty() && table::looks_up(name).is_some() => match self.snapshot {

@@ -7,7 +7,9 @@ use tdekit_wire_tds::{Column, Command, DoneKind, EnvChange, Flow, Message, Sink,
 
 use super::compile::Op;
 use crate::ast::Name;
+use crate::ast::trigger::Event;
 use crate::error::{Error, Result};
+use crate::plan::trigger::Changed;
 use crate::run::state::{Frame, Signal};
 use crate::run::target::Target;
 use crate::run::work::Run;
@@ -80,9 +82,9 @@ impl Run<'_> {
         if self.s.state.capturing.is_some() {
             return Err(Error::NestedInsertExec {});
         }
-        let target = self.target(into, columns, &frame.variables, false)?;
+        let target = self.exec_target(into, columns, frame)?;
         let undo = self.begin_insert_exec(&target.table)?;
-        let result = self.captured(call, &target, frame);
+        let result = self.captured(call, (target, into, columns), frame);
         let keep = matches!(&result, Ok((Signal::Next, _)));
         self.end_insert_exec(undo, keep)?;
         match result? {
@@ -91,8 +93,21 @@ impl Run<'_> {
         }
     }
 
+    fn exec_target(&mut self, into: &Name, columns: &[String], frame: &Frame) -> Result<Target> {
+        let target = self.target(into, columns, &frame.variables, false)?;
+        match self.s.db.has_trigger(&target.table, Event::Insert, true)? {
+            true => Err(Error::feature("INSERT .. EXEC into a table with an INSTEAD OF trigger")),
+            false => Ok(target),
+        }
+    }
+
     /// Runs the call, then inserts its rows into the table; returns their number.
-    fn captured(&mut self, call: &Op, target: &Target, frame: &mut Frame) -> Result<(Signal, u64)> {
+    fn captured(
+        &mut self,
+        call: &Op,
+        (mut target, into, columns): (Target, &Name, &[String]),
+        frame: &mut Frame,
+    ) -> Result<(Signal, u64)> {
         let Op::Exec { exec, args, text, status } = call else {
             return Err(Error::Internal { detail: "no call".to_owned() });
         };
@@ -111,23 +126,35 @@ impl Run<'_> {
             return Ok((signal, 0));
         }
         let own = self.before_write((&target.table, None), None)?;
-        let mut count = 0;
-        let mut put = || {
-            self.begin_rows(target)?;
+        if self.check_schema().is_err() {
+            self.s.db.renew();
+            match self.exec_target(into, columns, frame) {
+                Ok(found) => target = found,
+                Err(error) => {
+                    self.after_write(own, false)?;
+                    return Err(error);
+                }
+            }
+        }
+        let events = [(Event::Insert, Changed::All)];
+        let result = self.watched(&target.table, &events, |run| {
+            let mut count = 0;
+            run.begin_rows(&target)?;
             for (types, rows) in &results {
                 for row in rows {
-                    self.put_row(target, types, row, false)?;
+                    run.put_row(&target, types, row, false)?;
                     count += 1;
                 }
             }
-            self.end_rows(target)
-        };
-        let result = put();
-        if result.is_err() {
-            self.s.db.kernels.forget_counters();
+            run.end_rows(&target).map(|()| (Signal::Next, count))
+        });
+        match result {
+            Ok(((_, count), watch)) => Ok((self.kept(own, watch, count, frame)?, count)),
+            Err(error) => {
+                self.s.db.kernels.forget_counters();
+                self.after_write(own, false)?;
+                Err(error)
+            }
         }
-        self.after_write(own, result.is_ok())?;
-        result?;
-        Ok((signal, count))
     }
 }

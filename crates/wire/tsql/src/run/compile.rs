@@ -53,6 +53,8 @@ pub(crate) struct Planned {
     pub(crate) database: String,
     /// SET ROWCOUNT.
     pub(crate) row_limit: i64,
+    /// The innermost running trigger, whose tables the statement may name.
+    pub(crate) trigger: Option<Arc<str>>,
     pub(crate) bound: Arc<crate::run::plan::Bound>,
 }
 

@@ -4,22 +4,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, PoisonError};
 
 use rusqlite::types::Value as Stored;
+use tdekit_wire_tds::messages::TriggerError;
 use tdekit_wire_tds::{Column, Command, Flow, SqlType, Value, memory};
 
 use super::compile::{Code, Lazy, Planned};
-use super::db::{View, failure};
+use super::db::failure;
 use super::plan::{Bound, Effect};
 use crate::ast::{Kind, OutputInto, SetExpr};
-use crate::bind::rowwise::is_rowwise;
-use crate::bind::{Binder, Undeclared, Variables};
+use crate::bind::{Undeclared, Variables};
 use crate::error::{Error, Result};
 use crate::functions::eval::{Env, eval, test};
 use crate::functions::wanted::database_in;
 use crate::plan::LookUp;
 use crate::plan::access::Right;
-use crate::plan::change::Statement;
-use crate::render::{self, Place, Rendered, Texts};
-use crate::run::catalog::Table;
+use crate::render::{self, Place, Rendered};
 use crate::run::state::{Frame, Signal};
 use crate::run::target::Target;
 use crate::run::work::Run;
@@ -31,14 +29,6 @@ type Each<'a> =
 
 /// Maximum growth factor of a value on its way to the client: as UTF-16, in packets, encrypted.
 const SENT: usize = 6;
-
-fn assigning(kind: &Kind) -> Option<&crate::ast::Select> {
-    let Kind::Query(query) = kind else { return None };
-    match &query.body {
-        SetExpr::Select(select) if crate::bind::dml::is_assignment(select) => Some(select),
-        _ => None,
-    }
-}
 
 impl Run<'_> {
     pub(crate) fn bind(&mut self, kind: &Kind, variables: &Variables) -> Result<Bound> {
@@ -56,90 +46,6 @@ impl Run<'_> {
         self.admit_plan(&bound.plan.needs).map(|()| bound)
     }
 
-    /// Binds what the login may not be allowed to run.
-    fn bind_any(
-        &mut self,
-        kind: &Kind,
-        variables: &Variables,
-        open: Option<Arc<Undeclared>>,
-    ) -> Result<Bound> {
-        let kernels = self.s.db.kernels.clone();
-        let database = self.s.state.database.clone();
-        let identity_insert = self.s.state.options.identity_insert.clone();
-        let mut view = View {
-            db: &mut self.s.db,
-            database: &database,
-            identity_insert: identity_insert.as_deref(),
-        };
-        let mut binder = Binder::new(&mut view, variables);
-        binder.open = open;
-        binder.row_limit = Some(self.s.state.options.rowcount).filter(|rows| *rows > 0);
-        match kind {
-            Kind::Query(query) => {
-                if let Some(select) = assigning(kind) {
-                    let (query, assigned, types) = binder.select_assign(query, select)?;
-                    let (statement, needs) = (Statement::Query(query), binder.needs);
-                    let plan = render::statement(&statement, Vec::new(), needs, &kernels)?;
-                    return Ok(Bound { plan, effect: Effect::Assign(assigned, types) });
-                }
-                let into = into(query);
-                binder.into_left = usize::from(into.is_some());
-                let bound = binder.query(query, true)?;
-                let columns = bound.result_columns();
-                let effect = match into {
-                    Some(name) => Effect::Into(name.clone()),
-                    None => Effect::Rows,
-                };
-                let (statement, needs) = (Statement::Query(bound.query), binder.needs);
-                Ok(Bound { plan: render::statement(&statement, columns, needs, &kernels)?, effect })
-            }
-            Kind::Update(update) if is_rowwise(update) => {
-                let (query, change) = binder.rowwise(update)?;
-                let (statement, needs) = (Statement::Query(query), binder.needs);
-                let columns = change.columns.clone();
-                let plan = render::statement(&statement, columns, needs, &kernels)?;
-                let set = change.sets.iter().filter_map(|set| set.column.as_ref());
-                let names = set.map(|column| column.name.as_str());
-                let update_row = render::update_of_row(&change.table, names);
-                let (change, into) = (Box::new(change), update.output_into.clone());
-                Ok(Bound { plan, effect: Effect::Rowwise { change, update_row, into } })
-            }
-            Kind::Merge(merge) => {
-                let (query, merging) = binder.merge(merge)?;
-                let (statement, needs) = (Statement::Query(query), binder.needs);
-                let columns = merging.columns.clone();
-                let plan = render::statement(&statement, columns, needs, &kernels)?;
-                let (texts, into) = (Texts::of(&merging), merge.output_into.clone());
-                let merging = Box::new(merging);
-                Ok(Bound { plan, effect: Effect::Merge { merging, texts, into } })
-            }
-            Kind::Insert(_) | Kind::Update(_) | Kind::Delete(_) => {
-                let (change, command) = match kind {
-                    Kind::Insert(insert) => (binder.insert(insert)?, Command::INSERT),
-                    Kind::Update(update) => (binder.update(update)?, Command::UPDATE),
-                    Kind::Delete(delete) => (binder.delete(delete)?, Command::DELETE),
-                    _ => return Err(Error::Internal { detail: "no change".to_owned() }),
-                };
-                let into = match kind {
-                    Kind::Insert(insert) => insert.output_into.clone(),
-                    Kind::Delete(delete) => delete.output_into.clone(),
-                    _ => None,
-                };
-                let effect = Effect::Change {
-                    into,
-                    table: change.table,
-                    command,
-                    identity: change.identity,
-                    explicit_identity: change.explicit_identity,
-                };
-                let (columns, needs) = (change.columns, binder.needs);
-                let plan = render::statement(&change.statement, columns, needs, &kernels)?;
-                Ok(Bound { plan, effect })
-            }
-            _ => Err(Error::Internal { detail: "no query".to_owned() }),
-        }
-    }
-
     /// Returns the statement's plan, bound again if the catalog has changed.
     pub(super) fn planned(&mut self, lazy: &Lazy, variables: &Variables) -> Result<Arc<Bound>> {
         if self.check_schema().is_err() {
@@ -148,8 +54,11 @@ impl Run<'_> {
         let version = self.s.db.version();
         let database = self.s.state.database.clone();
         let row_limit = self.s.state.options.rowcount;
-        let place = (version, &database, row_limit);
-        let is_known = |plan: &&Planned| (plan.version, &plan.database, plan.row_limit) == place;
+        let trigger = self.s.db.fired.key();
+        let place = (version, &database, row_limit, &trigger);
+        let is_known = |plan: &&Planned| {
+            (plan.version, &plan.database, plan.row_limit, &plan.trigger) == place
+        };
         let plan = lazy.plan.lock().unwrap_or_else(PoisonError::into_inner);
         let known = plan.as_ref().filter(is_known).map(|plan| plan.bound.clone());
         drop(plan);
@@ -163,7 +72,7 @@ impl Run<'_> {
         // system views may have attached a database, which changes nothing that was bound
         let version = self.s.db.version();
         *lazy.plan.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(Planned { version, database, row_limit, bound: bound.clone() });
+            Some(Planned { version, database, row_limit, trigger, bound: bound.clone() });
         Ok(bound)
     }
 
@@ -395,11 +304,12 @@ impl Run<'_> {
             Effect::Assign(assigned, types) => {
                 self.reading(plan, |run| run.assign(plan, frame, assigned, types))
             }
-            Effect::Change { table, command, identity, explicit_identity, into } => {
+            Effect::Change { table, command, changed, identity, explicit_identity, into } => {
                 let filled = (*identity, *explicit_identity);
                 let into = self.output_target(into.as_ref(), frame)?;
-                self.change(plan, frame, (table, into.as_ref()), *command, filled)
+                self.change(plan, frame, (table, into.as_ref()), (*command, changed), filled)
             }
+            Effect::Instead(instead) => self.instead(plan, instead, frame),
             Effect::Rowwise { change, update_row, into } => {
                 let into = self.output_target(into.as_ref(), frame)?;
                 self.rowwise(plan, (change, update_row.as_deref()), into.as_ref(), frame)
@@ -428,6 +338,7 @@ impl Run<'_> {
             Effect::Change { command, .. } => *command,
             Effect::Rowwise { .. } => Command::UPDATE,
             Effect::Merge { .. } => Command::MERGE,
+            Effect::Instead(instead) => instead.event.command(),
             _ => Command::SELECT,
         };
         self.counted(frame, command, 0, shown)
@@ -528,87 +439,11 @@ impl Run<'_> {
         frame: &Frame,
     ) -> Result<Option<Target>> {
         let Some(into) = into else { return Ok(None) };
-        self.target(&into.target, &into.columns, &frame.variables, false).map(Some)
-    }
-
-    fn change(
-        &mut self,
-        plan: &Rendered,
-        frame: &Frame,
-        (table, into): (&Arc<Table>, Option<&Target>),
-        command: Command,
-        filled: (bool, bool),
-    ) -> Result<Signal> {
-        self.may_read(plan)?;
-        let own = self.before_write((&**table, into), Some(plan))?;
-        let result = self.check_schema();
-        let result =
-            result.and_then(|()| self.run_change(plan, frame, (table, into), command, filled));
-        match result {
-            Ok((signal, rows)) => {
-                self.after_write(own, true)?;
-                if signal == Signal::Stop {
-                    return Ok(signal);
-                }
-                let result = !plan.columns.is_empty() && into.is_none();
-                Ok(self.counted(frame, command, rows, result))
-            }
-            Err(error) => {
-                self.after_write(own, false)?;
-                self.s.state.rowcount = 0;
-                Err(error)
-            }
+        let target = self.target(&into.target, &into.columns, &frame.variables, false)?;
+        match self.s.db.triggers_of(&target.table)?.own.is_empty() {
+            true => Ok(Some(target)),
+            false => Err(TriggerError::OutputInto { table: into.target.text() }.into()),
         }
-    }
-
-    fn run_change(
-        &mut self,
-        plan: &Rendered,
-        frame: &Frame,
-        (table, into): (&Arc<Table>, Option<&Target>),
-        command: Command,
-        (identity, explicit_identity): (bool, bool),
-    ) -> Result<(Signal, u64)> {
-        if identity {
-            let (next, step) = self.identity_of(table)?;
-            self.s.db.kernels.begin_identity(next, step);
-        }
-        self.begin_versions(table)?;
-        let output = !plan.columns.is_empty();
-        if output && into.is_none() && self.sink.columns(&plan.columns) == Flow::Stop {
-            return Ok((Signal::Stop, 0));
-        }
-        let columns = plan.columns.clone();
-        let mut kept: Vec<Vec<Val>> = Vec::new();
-        let result = self.query(plan, frame, &mut |sink, row| {
-            let mut values = Vec::with_capacity(columns.len());
-            for (at, column) in columns.iter().enumerate() {
-                let stored = row.get_ref(at).map_err(internal)?;
-                values.push(fit(storage::load(stored, column.ty, &column.name)?, column));
-            }
-            if into.is_some() {
-                kept.push(values.into_iter().map(Value::into_owned).collect());
-                return Ok(Signal::Next);
-            }
-            Ok(if sink.row(&values) == Flow::Stop { Signal::Stop } else { Signal::Next })
-        });
-        let (signal, rows) = result.map_err(|error| self.constraint(error, table, command))?;
-        self.end_versions(table)?;
-        let changed = match self.s.db.peek() {
-            Some(connection) if !output => connection.changes(),
-            _ => rows,
-        };
-        if identity && let Some(last) = self.s.db.kernels.last_identity() {
-            self.store_identity(table, last)?;
-            self.s.state.identity = Some(last);
-            self.s.state.scope_identity = Some(last);
-        } else if explicit_identity && changed > 0 {
-            self.note_explicit_identity(table)?;
-        }
-        if let Some(target) = into {
-            self.put_output(target, &plan.columns, &kept)?;
-        }
-        Ok((signal, changed))
     }
 
     fn select_into(
@@ -687,12 +522,12 @@ pub(crate) fn into(query: &crate::ast::Query) -> Option<&crate::ast::Name> {
     }
 }
 
-fn internal(error: rusqlite::Error) -> Error {
+pub(super) fn internal(error: rusqlite::Error) -> Error {
     Error::Internal { detail: error.to_string() }
 }
 
 /// Fits a value to its column's type: decimals with the column's scale.
-fn fit<'a>(value: Value<'a>, column: &Column) -> Value<'a> {
+pub(super) fn fit<'a>(value: Value<'a>, column: &Column) -> Value<'a> {
     match (value, column.ty) {
         (Value::Int(int), SqlType::Bit) => Value::Bit(int != 0),
         (value, _) => value,

@@ -14,11 +14,13 @@ use crate::error::{Error, Result, Rule};
 use crate::host::SharedHost;
 use crate::name::{quote, schema_and_name};
 use crate::plan::table::{Catalog, Filled, Sequence};
+use crate::plan::trigger::Trigger;
 use crate::render::kernels::Kernels;
 use crate::run::catalog::facts::read;
 use crate::run::catalog::model::{Facts, Snapshot};
 use crate::run::catalog::named::has_table;
 use crate::run::catalog::{Table, TableColumn, TableKind, named, schemas, system};
+use crate::run::fired::Fired;
 use crate::run::gate::{Rights, Who, is_own};
 use crate::run::renew::Seen;
 use crate::sqlite_pages::Pages;
@@ -45,6 +47,7 @@ pub(crate) struct Db {
     /// Temporary tables by the scopes that created them, the innermost last.
     pub(super) temporaries: Vec<Temporary>,
     tables: HashMap<(String, String), Arc<Table>>,
+    pub(crate) fired: Fired,
     /// Schemas of the attached databases.
     schemas: Seen,
     version: Arc<AtomicU64>,
@@ -142,6 +145,7 @@ impl Db {
             attached: HashMap::new(),
             temporaries: Vec::new(),
             tables: HashMap::new(),
+            fired: Fired::default(),
             schemas: Seen::default(),
             version,
             let_go: 0,
@@ -283,7 +287,7 @@ impl Db {
         self.attached.clear();
         self.schemas.forget_all();
         self.temporaries.clear();
-        self.tables.clear();
+        self.forget_tables();
         self.let_go += 1;
     }
 
@@ -319,14 +323,28 @@ impl Db {
 
     /// Makes this session read tables and bind plans again.
     pub(super) fn renew(&mut self) {
-        self.tables.clear();
+        self.forget_tables();
         self.let_go += 1;
     }
 
     /// Notes that some table has changed.
     pub(crate) fn changed(&mut self) {
         self.version.fetch_add(1, Ordering::AcqRel);
+        self.forget_tables();
+    }
+
+    fn forget_tables(&mut self) {
         self.tables.clear();
+        self.fired.forget();
+    }
+
+    /// Forgets tables and triggers if some may have changed.
+    pub(super) fn forget_old(&mut self) {
+        let version = self.version();
+        if version != self.seen {
+            self.forget_tables();
+            self.seen = version;
+        }
     }
 
     /// Returns the name in SQLite, and the database, of an object that may not exist yet.
@@ -375,11 +393,7 @@ impl Db {
         if self.check_schema(current).is_err() {
             self.renew();
         }
-        let version = self.version();
-        if version != self.seen {
-            self.tables.clear();
-            self.seen = version;
-        }
+        self.forget_old();
         if let Some(view) = system::find(name, current) {
             return system::table(&view, self).map(|table| Some(Arc::new(table)));
         }
@@ -571,7 +585,14 @@ pub(crate) struct View<'a> {
 
 impl Catalog for View<'_> {
     fn table(&mut self, name: &Name) -> Result<Option<Arc<Table>>> {
-        self.db.find(name, self.database)
+        match self.db.fired.logical(name) {
+            Some(logical) => Ok(Some(logical)),
+            None => self.db.find(name, self.database),
+        }
+    }
+
+    fn triggers(&mut self, table: &Table) -> Result<Vec<Arc<Trigger>>> {
+        self.db.firing(table)
     }
 
     fn sequence(&mut self, name: &Name) -> Result<Option<Arc<Sequence>>> {

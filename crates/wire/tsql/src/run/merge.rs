@@ -6,10 +6,12 @@ use rusqlite::types::Value as Stored;
 use tdekit_wire_tds::{Command, Flow, Value};
 
 use super::db::failure;
+use crate::ast::trigger::Event;
 use crate::bind::merge::{Doing, Filling, Merging};
 use crate::error::{Error, Result};
 use crate::functions::eval::{Env, eval};
 use crate::plan::scalar::Scalar;
+use crate::plan::trigger::Changed;
 use crate::render::{Rendered, Texts};
 use crate::run::catalog::{Table, TableColumn};
 use crate::run::state::{Frame, Signal};
@@ -39,7 +41,8 @@ impl Run<'_> {
     ) -> Result<Signal> {
         let returns = !merging.columns.is_empty() && into.is_none();
         let tables = (&*merging.table, into);
-        self.changing((plan, tables), (Command::MERGE, returns), frame, |run, frame| {
+        let (done, events) = ((Command::MERGE, returns), events(merging));
+        self.changing((plan, tables), (done, &events), frame, |run, frame| {
             run.merge_rows(plan, (merging, texts), into, frame)
         })
     }
@@ -223,6 +226,28 @@ impl Run<'_> {
             Err(error) => Err(self.constraint(error, table, command)),
         }
     }
+}
+
+/// The changes that its clauses make, whether or not rows take them.
+fn events(merging: &Merging) -> Vec<(Event, Changed)> {
+    let has = |wanted: fn(&Doing) -> bool| merging.actions.iter().any(wanted);
+    let mut events = Vec::new();
+    if has(|doing| matches!(doing, Doing::Insert(_))) {
+        events.push((Event::Insert, Changed::All));
+    }
+    if has(|doing| matches!(doing, Doing::Update(_))) {
+        let sets = merging.actions.iter().flat_map(|doing| match doing {
+            Doing::Update(sets) => sets.as_slice(),
+            _ => &[],
+        });
+        let given = sets.filter(|(_, filling)| !matches!(filling, Filling::Version));
+        let names = given.map(|(column, _)| column.name.clone()).collect();
+        events.push((Event::Update, Changed::Named(names)));
+    }
+    if has(|doing| matches!(doing, Doing::Delete)) {
+        events.push((Event::Delete, Changed::None));
+    }
+    events
 }
 
 /// Returns the rows in the order of their changes: rows that go make room for others.

@@ -2,11 +2,13 @@
 
 pub(crate) mod activity;
 pub(crate) mod applock;
+mod bound;
 pub(crate) mod bulk;
 pub(crate) mod called;
 pub(crate) mod calls;
 pub(crate) mod capture;
 pub(crate) mod catalog;
+mod change;
 pub(crate) mod compile;
 pub(crate) mod data;
 pub(crate) mod db;
@@ -14,10 +16,15 @@ pub(crate) mod dbcc;
 mod ddl;
 pub(crate) mod describe;
 pub(crate) mod exec;
+mod fire;
+pub(crate) mod fired;
+pub(crate) mod firing;
 pub(crate) mod gate;
 pub(crate) mod given;
 pub(crate) mod holder;
+mod instead;
 pub(crate) mod integers;
+mod known;
 pub(crate) mod locking;
 pub(crate) mod locks;
 pub(crate) mod merge;
@@ -47,6 +54,7 @@ pub(crate) mod typed;
 pub(crate) mod types;
 pub(crate) mod version;
 pub(crate) mod versions;
+mod watch;
 pub(crate) mod work;
 
 #[cfg(test)]
@@ -140,6 +148,7 @@ impl Run<'_> {
                 called::check_body(&made.params, &made.body)?;
                 self.create_module(&made.name, "P", &made.text, made.may_create, made.may_replace)?;
             }
+            Action::Trigger(action) => self.trigger_action(action)?,
             Action::CreateDatabase(name) => self.s.db.host.create_database(name)?,
             Action::CreateSchema(name, owner) => self.create_schema(name, owner.as_deref())?,
             Action::Transfer(schema, object) => self.transfer(schema, object)?,

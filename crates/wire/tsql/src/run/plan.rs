@@ -5,8 +5,10 @@ use std::sync::Arc;
 use tdekit_wire_tds::{Command, SqlType};
 
 use crate::ast::OutputInto;
+use crate::bind::instead::Instead;
 use crate::bind::merge::Merging;
 use crate::bind::rowwise::Rowwise;
+use crate::plan::trigger::Changed;
 use crate::render::{Rendered, Texts};
 use crate::run::catalog::Table;
 
@@ -26,6 +28,8 @@ pub(crate) enum Effect {
     Change {
         table: Arc<Table>,
         command: Command,
+        /// The columns that it sets.
+        changed: Changed,
         identity: bool,
         explicit_identity: bool,
         /// The target of the rows of OUTPUT, if not the client.
@@ -43,6 +47,8 @@ pub(crate) enum Effect {
         texts: Texts,
         into: Option<OutputInto>,
     },
+    /// A change whose rows an INSTEAD OF trigger gets.
+    Instead(Box<Instead>),
     /// SELECT INTO this table.
     Into(crate::ast::Name),
 }

@@ -220,11 +220,16 @@ impl Run<'_> {
         let origin = Origin::of(text, "", true);
         let compiled = compile_with(made.params, (made.body, typed), origin).map_err(place)?;
         let compiled = Arc::new(compiled);
+        self.keep_compiled(text, &compiled);
+        Ok(compiled)
+    }
+
+    /// Keeps what was compiled of the text of a procedure or trigger.
+    pub(super) fn keep_compiled(&mut self, text: &str, compiled: &Arc<Compiled>) {
         if self.s.procedures.len() >= 64 {
             self.s.procedures.clear();
         }
         self.s.procedures.insert(text.to_owned(), compiled.clone());
-        Ok(compiled)
     }
 
     /// `sp_executesql @stmt, @params, ...`.
@@ -262,9 +267,9 @@ impl Run<'_> {
         self.body(&compiled, given, "", DoneKind::InProcedure, None)
     }
 
-    /// Runs a compiled body with its arguments. That of a user's procedure reaches what is in the
-    /// procedure's database, the `chain`; a text does what its caller may do.
-    fn body(
+    /// Runs a compiled body with its arguments. That of a user's procedure or of a trigger reaches
+    /// what is in its database, the `chain`; a text does what its caller may do.
+    pub(super) fn body(
         &mut self,
         compiled: &Arc<Compiled>,
         given: &[Given],
@@ -291,10 +296,12 @@ impl Run<'_> {
         self.s.state.scope_identity = None;
         let level = self.s.state.nest;
         let chain = std::mem::replace(&mut self.s.state.chain, chain);
+        let sees = self.s.db.fired.begin_body();
         let result = match self.put_tables(&compiled.params, given, &tables) {
             Ok(Signal::Next) => self.steps(&compiled.program.steps, &mut frame),
             ended => ended,
         };
+        self.s.db.fired.end_body(sees);
         self.s.state.chain = chain;
         self.s.state.nest = level.saturating_sub(1);
         self.s.state.scope_identity = identity;

@@ -6,10 +6,13 @@ use rusqlite::types::Value as Stored;
 use tdekit_wire_tds::{Command, Flow};
 
 use super::db::failure;
+use crate::ast::Filled;
+use crate::ast::trigger::Event;
 use crate::bind::rowwise::Rowwise;
 use crate::error::{Error, Result};
 use crate::functions::eval::{Env, eval};
 use crate::plan::scalar::Scalar;
+use crate::plan::trigger::Changed;
 use crate::render::Rendered;
 use crate::run::catalog::Table;
 use crate::run::state::{Frame, Signal};
@@ -31,37 +34,37 @@ impl Run<'_> {
     ) -> Result<Signal> {
         let returns = !change.columns.is_empty() && into.is_none();
         let tables = (&*change.table, into);
-        self.changing((plan, tables), (Command::UPDATE, returns), frame, |run, frame| {
+        let set = change.sets.iter().filter_map(|set| set.column.as_ref());
+        let set = set.filter(|column| column.filled != Filled::Version);
+        let changed = Changed::Named(set.map(|column| column.name.clone()).collect());
+        let done = (Command::UPDATE, returns);
+        let events = [(Event::Update, changed)];
+        self.changing((plan, tables), (done, &events), frame, |run, frame| {
             run.rowwise_rows(plan, (change, update), into, frame)
         })
     }
 
     /// Runs a change of a table, whose OUTPUT may go into another, by `work`, which handles the
     /// plan's rows one by one and returns their number. `returns` is true if the statement has a
-    /// result.
+    /// result; `events` fire triggers.
     pub(super) fn changing(
         &mut self,
         (plan, tables): (&Rendered, (&Table, Option<&Target>)),
-        (command, returns): (Command, bool),
+        (done, events): ((Command, bool), &[(Event, Changed)]),
         frame: &mut Frame,
         work: impl FnOnce(&mut Self, &mut Frame) -> Result<(Signal, u64)>,
     ) -> Result<Signal> {
         self.may_read(plan)?;
         let table = tables.0;
         let own = self.before_write(tables, Some(plan))?;
-        let result = self.begin_versions(table).and_then(|()| {
-            let done = work(self, frame)?;
-            self.end_versions(table).map(|()| done)
+        let result = self.check_schema().and_then(|()| {
+            self.watched(table, events, |run| {
+                run.begin_versions(table)?;
+                let done = work(run, frame)?;
+                run.end_versions(table).map(|()| done)
+            })
         });
-        self.after_write(own, result.is_ok())?;
-        match result {
-            Ok((Signal::Stop, _)) => Ok(Signal::Stop),
-            Ok((_, count)) => Ok(self.counted(frame, command, count, returns)),
-            Err(error) => {
-                self.s.state.rowcount = 0;
-                Err(error)
-            }
-        }
+        self.ended(own, result, done, frame)
     }
 
     fn rowwise_rows(

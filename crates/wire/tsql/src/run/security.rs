@@ -41,7 +41,8 @@ impl Run<'_> {
             | ObjectKind::Schema
             | ObjectKind::Sequence
             | ObjectKind::Type
-            | ObjectKind::Function => {
+            | ObjectKind::Function
+            | ObjectKind::Trigger => {
                 names.iter().try_for_each(|name| self.drop_object(kind, name, if_exists, on))
             }
         }

@@ -110,12 +110,20 @@ impl Run<'_> {
         }
         self.implicit();
         let own = self.begin_own(std::slice::from_ref(&first.schema), false)?;
+        if own == Own::Savepoint {
+            // a trigger may go back to a savepoint before the statement
+            self.after_write(own, true)?;
+        }
         let loaded = sequences.iter().try_for_each(|sequence| self.load_counter(sequence));
         let result = loaded.and_then(|()| work(self));
         let stored = self.store_counters(sequences);
-        self.after_write(own, stored.is_ok())?;
-        if own == Own::Transaction {
-            self.s.taken.clear();
+        match own {
+            Own::Transaction => {
+                self.after_write(own, stored.is_ok())?;
+                self.s.taken.clear();
+            }
+            Own::Savepoint if stored.is_err() => self.s.state.transaction.doom(),
+            Own::Savepoint => {}
         }
         stored?;
         result

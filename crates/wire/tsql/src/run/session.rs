@@ -187,6 +187,7 @@ impl Inner {
         self.state.now = crate::value::datetime::now();
         self.state.nest = 0;
         self.state.chain = None;
+        self.db.fired.reset();
         self.state.tries = 0;
         self.state.capturing = None;
         self.state.caught.clear();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tdekit_wire_tds::SqlType;
 
+use super::firing::Watch;
 use super::tran::Own;
 use crate::plan::scalar::Scalar;
 use crate::plan::table::Sequence;
@@ -33,4 +34,6 @@ pub(crate) struct Load {
     pub(super) keep_nulls: bool,
     pub(super) own: Own,
     pub(super) rows: u64,
+    /// Of FIRE_TRIGGERS.
+    pub(super) watch: Option<Watch>,
 }

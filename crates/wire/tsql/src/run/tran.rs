@@ -11,8 +11,8 @@ pub(crate) enum Transaction {
     /// Each statement is a transaction by itself.
     #[default]
     None,
-    /// The transaction of INSERT .. EXEC itself and of its procedure's BEGINs: no client is
-    /// notified.
+    /// The transaction of INSERT .. EXEC itself, or of a statement with its triggers, and of BEGINs
+    /// within: no client is notified.
     Hidden { depth: i32, doomed: bool },
     /// The client's, by the number and the name of its outermost BEGIN; the name is in lower case.
     Client { number: u64, name: String, depth: i32, doomed: bool },
@@ -60,6 +60,15 @@ impl Transaction {
         match self {
             Transaction::None => false,
             Transaction::Hidden { doomed, .. } | Transaction::Client { doomed, .. } => *doomed,
+        }
+    }
+
+    /// Returns the number of an open transaction: 0 for one that clients do not see.
+    pub(crate) fn number(&self) -> Option<u64> {
+        match self {
+            Transaction::None => None,
+            Transaction::Hidden { .. } => Some(0),
+            Transaction::Client { number, .. } => Some(*number),
         }
     }
 
@@ -112,7 +121,7 @@ impl Transaction {
         }
     }
 
-    /// Called before an INSERT .. EXEC outside of a transaction.
+    /// Called before an INSERT .. EXEC, or before triggers fire, outside of a transaction.
     pub(crate) fn hide(&mut self) {
         *self = Transaction::Hidden { depth: 1, doomed: false };
     }

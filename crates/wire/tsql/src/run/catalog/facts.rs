@@ -10,12 +10,13 @@ use rusqlite::{Connection, OptionalExtension};
 use tdekit_wire_tds::SqlType;
 
 use super::types::parameters;
-use super::{Table, TableColumn, TableKind, schemas};
+use super::{Table, TableColumn, TableKind, schemas, triggers};
 use crate::ast::{Hints, Name, TableRef};
 use crate::bind::function::{Parameters, definition};
 use crate::bind::{Binder, Scope, Variables};
 use crate::error::Result;
 use crate::name::quote;
+use crate::plan::trigger::Trigger;
 use crate::run::catalog::model::{Stored, object_id};
 use crate::run::db::{Db, View, failure};
 use crate::run::gate::Hidden;
@@ -85,6 +86,9 @@ pub(crate) fn read_all(db: &mut Db, database: &str) -> Result<Facts> {
         facts.objects.push(Object { id, schema, name, kind: "SO", parent, text, hidden });
         facts.sequences.push((id, sequence));
     }
+    let all = triggers::list(db.connection()?, &schema, None)
+        .map_err(|error| failure(&kernels, &error, database))?;
+    all.into_iter().for_each(|trigger| facts.add_trigger(trigger));
     Ok(facts)
 }
 
@@ -175,6 +179,14 @@ impl Facts {
             };
             self.columns.push(ObjectColumn { object, id, column, identity: None, default_id: 0 });
         }
+    }
+
+    fn add_trigger(&mut self, trigger: Trigger) {
+        let (id, parent) = (object_id(&trigger.stored()), object_id(&trigger.table));
+        let (schema, name) = (schema_and_name(&trigger.table).0, trigger.name.clone());
+        let text = Some(trigger.text.clone());
+        self.objects.push(Object { id, schema, name, kind: "TR", parent, text, hidden: false });
+        self.triggers.push((id, trigger));
     }
 
     fn add_procedure(&mut self, object: i64, text: &str) {

@@ -132,7 +132,8 @@ impl Snapshot {
             "istable" | "isusertable" => bit(table),
             "isview" => bit(object.kind == "V"),
             "isprocedure" => bit(object.kind == "P"),
-            "ismsshipped" | "issystemtable" | "istrigger" | "isextendedproc" => int(0),
+            "ismsshipped" | "issystemtable" | "isextendedproc" => int(0),
+            "istrigger" => bit(object.kind == "TR"),
             "istablefunction" | "isinlinefunction" => bit(object.kind == "IF"),
             "isscalarfunction" | "isrule" => int(0),
             "isconstraint" => bit(matches!(object.kind, "PK" | "UQ" | "F" | "C" | "D")),
@@ -157,7 +158,7 @@ impl Snapshot {
             "schemaid" => int(schema_id(&object.schema)),
             "ownerid" => int(1),
             "execisquotedidenton" | "execisansinullson" if !table => int(1),
-            _ => Value::Null,
+            property => facts.map_or(Value::Null, |facts| facts.of_triggers(object, property)),
         })
     }
 

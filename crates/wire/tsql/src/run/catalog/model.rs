@@ -8,6 +8,7 @@ use tdekit_wire_tds::SqlType;
 use crate::host::{Database, Login};
 use crate::lex::{Tok, lex};
 pub(crate) use crate::name::schema_and_name;
+use crate::plan::trigger::Trigger;
 use crate::run::gate::Rights;
 use crate::value::sequence::Steps;
 
@@ -26,11 +27,11 @@ pub(crate) struct Object {
     pub(crate) id: i64,
     pub(crate) schema: String,
     pub(crate) name: String,
-    /// `U`, `V`, `P`, `SO`, `TT`, `PK`, `UQ`, `F`, `C` or `D`.
+    /// `U`, `V`, `P`, `IF`, `SO`, `TT`, `TR`, `PK`, `UQ`, `F`, `C` or `D`.
     pub(crate) kind: &'static str,
-    /// The table of a constraint, else 0.
+    /// The table of a constraint or trigger, else 0.
     pub(crate) parent: i64,
-    /// The text of a view or procedure.
+    /// The text of a view, procedure or trigger.
     pub(crate) text: Option<String>,
     /// A temporary table, seen from another database than tempdb.
     pub(crate) hidden: bool,
@@ -172,6 +173,8 @@ pub(crate) struct Facts {
     pub(crate) types: Vec<NamedType>,
     /// Columns of alias types: the object, the column's name, the number of the type.
     pub(crate) aliases: Vec<(i64, String, i64)>,
+    /// With their ids.
+    pub(crate) triggers: Vec<(i64, Trigger)>,
 }
 
 /// The state in which functions look up objects: the databases, and those that were read.

@@ -3,6 +3,8 @@
 use rusqlite::{Connection, OptionalExtension};
 
 use super::facts::{self};
+pub(crate) use super::tables::{has_index, has_table, table};
+use super::triggers;
 use crate::error::Result;
 use crate::functions::wanted::parts;
 use crate::name::quote;
@@ -114,6 +116,9 @@ pub(crate) fn one(
             return Ok(found);
         }
     }
+    if let Some(trigger) = triggers::named(connection, schema, stored)? {
+        return Ok(Some((trigger.stored(), "TR", Some(trigger.text), None)));
+    }
     if !has_table(connection, schema, "tsql_constraint")? {
         return Ok(None);
     }
@@ -129,37 +134,4 @@ pub(crate) fn one(
             Ok((row.get(0)?, known.unwrap_or("C"), None, Some(row.get(2)?)))
         })
         .optional()
-}
-
-/// Finds a table or view of SQLite by its name, regardless of case: the name as written, and the
-/// kind. SQLite finds it in the schema that it has in memory.
-pub(crate) fn table(
-    connection: &Connection,
-    schema: &str,
-    name: &str,
-) -> rusqlite::Result<Option<(String, String)>> {
-    let sql = "SELECT name, type FROM pragma_table_list(?1) WHERE schema = ?2";
-    let mut statement = connection.prepare_cached(sql)?;
-    statement.query_row([name, schema], |row| Ok((row.get(0)?, row.get(1)?))).optional()
-}
-
-/// Returns true if a schema of SQLite has this index, regardless of case.
-pub(crate) fn has_index(
-    connection: &Connection,
-    schema: &str,
-    name: &str,
-) -> rusqlite::Result<bool> {
-    let sql = format!(
-        "SELECT 1 FROM {}.sqlite_schema WHERE type = 'index' AND name = ?1 COLLATE NOCASE",
-        crate::name::quote(schema)
-    );
-    connection.prepare_cached(&sql)?.exists([name])
-}
-
-pub(crate) fn has_table(
-    connection: &Connection,
-    schema: &str,
-    name: &str,
-) -> rusqlite::Result<bool> {
-    Ok(table(connection, schema, name)?.is_some())
 }

@@ -77,6 +77,7 @@ pub(crate) const PROCEDURES: &[(&str, &str)] = &[
     ("sp_helpuser", include_str!("sql/sp_helpuser.sql")),
     ("sp_helpindex", include_str!("sql/sp_helpindex.sql")),
     ("sp_helptext", include_str!("sql/sp_helptext.sql")),
+    ("sp_helptrigger", include_str!("sql/sp_helptrigger.sql")),
     ("sp_pkeys", include_str!("sql/sp_pkeys.sql")),
     ("sp_special_columns", include_str!("sql/sp_special_columns.sql")),
     ("sp_special_columns_90", include_str!("sql/sp_special_columns.sql")),

@@ -15,7 +15,7 @@ use crate::name::quote;
 use crate::run::catalog::facts::{primary_names, read};
 use crate::run::catalog::model::{Trust, made_name, names, object_id, schema_and_name};
 use crate::run::catalog::named::has_table;
-use crate::run::catalog::{Table, TableColumn};
+use crate::run::catalog::{Table, TableColumn, triggers};
 use crate::run::work::Run;
 use crate::value::storage;
 
@@ -535,6 +535,9 @@ pub(super) fn has_object(
         if has_table(connection, schema, notes)? {
             questions.push((format!("{own}.{notes} WHERE {and}"), name));
         }
+    }
+    if triggers::named(connection, schema, object)?.is_some() {
+        return Ok(true);
     }
     for (from, name) in questions {
         let sql = format!("SELECT 1 FROM {from} name = ?1 COLLATE NOCASE");

@@ -72,6 +72,9 @@ impl Run<'_> {
                     );
                     let result = run.s.db.connection()?.execute(&sql, [&object, letter]);
                     result.map_err(|error| failure(&kernels, &error, &database))?;
+                    if letter == "V" {
+                        run.move_triggers((&schema, &database), &object, None)?;
+                    }
                     run.forget_properties((&schema, &database), ("O", &object), None)
                 })
             }
@@ -113,6 +116,7 @@ impl Run<'_> {
             }
             ObjectKind::Sequence => self.drop_sequence(name, if_exists),
             ObjectKind::Type => self.drop_type(name, if_exists),
+            ObjectKind::Trigger => self.drop_trigger(name, if_exists),
             ObjectKind::Schema => self.drop_schema(name.object(), if_exists),
             _ => Err(Error::feature("this DROP")),
         }
@@ -135,6 +139,7 @@ impl Run<'_> {
             ObjectKind::Function => self.s.db.module(name, &current, "IF")?.is_some(),
             ObjectKind::Sequence => self.s.db.sequence(name, &current)?.is_some(),
             ObjectKind::Type => self.s.db.user_type(name, &current)?.is_some(),
+            ObjectKind::Trigger => self.has_trigger(name)?,
             ObjectKind::Index => {
                 let table = on.cloned().unwrap_or_else(|| name.above());
                 let Some(table) = self.find(&table)? else { return Ok(false) };

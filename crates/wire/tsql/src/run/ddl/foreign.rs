@@ -110,6 +110,7 @@ impl Run<'_> {
         if parent.0.len() > 2 {
             return Err(Error::feature("a foreign key to another database"));
         }
+        self.refuse_key_of_instead(table, constraint)?;
         let wanted = if columns.is_empty() { column } else { columns };
         let used = |own: &str| wanted.iter().any(|name| name.eq_ignore_ascii_case(own));
         self.refuse_computed(&table.columns, used, "a foreign key")?;

@@ -18,6 +18,7 @@ mod sequence;
 mod table;
 mod text;
 mod transfer;
+mod trigger;
 mod trust;
 mod types;
 
@@ -64,6 +65,13 @@ const OWN_TABLES: &[(&str, &str)] = &[
         COLLATE NOCASE, PRIMARY KEY (table_name, column_name)",
     ),
     ("tsql_rowversion", "last INTEGER NOT NULL"),
+    // the name without its schema, which is that of the table or view
+    (
+        "tsql_trigger",
+        "table_name TEXT COLLATE NOCASE, name TEXT COLLATE NOCASE, instead INTEGER NOT NULL, \
+        events INTEGER NOT NULL, disabled INTEGER NOT NULL, definition TEXT NOT NULL, \
+        PRIMARY KEY (table_name, name)",
+    ),
     ("tsql_schema", "name TEXT PRIMARY KEY COLLATE NOCASE"),
     (
         "tsql_sequence",

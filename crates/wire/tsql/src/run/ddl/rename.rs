@@ -20,13 +20,14 @@ use crate::run::gate::{On, is_own};
 use crate::run::work::Run;
 
 /// Our own tables that name a table of the database.
-pub(super) const OWN: [&str; 6] = [
+pub(super) const OWN: [&str; 7] = [
     "tsql_identity",
     "tsql_default",
     "tsql_column",
     "tsql_alias",
     "tsql_constraint",
     "tsql_unchecked",
+    "tsql_trigger",
 ];
 
 /// Those of them that name one of its columns.

@@ -151,7 +151,7 @@ impl Run<'_> {
 
     pub(super) fn has_sequence(&mut self, name: &Name) -> Result<bool> {
         let current = self.s.state.database.clone();
-        Ok(self.s.db.sequence(name, &current)?.is_some())
+        Ok(self.s.db.sequence(name, &current)?.is_some() || self.has_trigger(name)?)
     }
 
     /// Returns the name of a DEFAULT that takes values of a sequence.

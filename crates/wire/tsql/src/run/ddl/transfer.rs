@@ -31,7 +31,7 @@ impl Run<'_> {
         let fail = |error: rusqlite::Error| failure(&kernels, &error, &database);
         let found = one(self.s.db.connection()?, &schema, &stored).map_err(fail)?;
         let (stored, kind) = match found {
-            Some((_, _, _, Some(_))) => return Err(SchemaError::OfParent {}.into()),
+            Some((_, "TR", ..) | (_, _, _, Some(_))) => return Err(SchemaError::OfParent {}.into()),
             Some((stored, kind, ..)) => (stored, kind),
             None => return Err(missing().into()),
         };
@@ -39,6 +39,9 @@ impl Run<'_> {
         let new = stored_name(&target, &object);
         if has_object(self.s.db.connection()?, &schema, &new).map_err(fail)? {
             return Err(SchemaError::Taken { name: object }.into());
+        }
+        if let Some(name) = self.taken_trigger((&schema, &database), &stored, &target)? {
+            return Err(SchemaError::Taken { name }.into());
         }
         let table = if kind == "U" { self.find(name)? } else { None };
         let sequence = if kind == "SO" { self.s.db.sequence(name, &current)? } else { None };
@@ -52,7 +55,10 @@ impl Run<'_> {
             match (&table, kind) {
                 (Some(table), _) => run.move_table(table, &new)?,
                 (None, "SO") => run.move_noted(place, "tsql_sequence", &stored, &new)?,
-                (None, _) => run.move_noted(place, "tsql_module", &stored, &new)?,
+                (None, _) => {
+                    run.move_noted(place, "tsql_module", &stored, &new)?;
+                    run.move_triggers(place, &stored, Some(&new))?;
+                }
             }
             run.move_permissions(place, &On::object(&stored), None)
         })

@@ -1,10 +1,11 @@
 //! Statements that are neither queries nor changes: one list of all kinds. A new kind does not
 //! compile before it is decided here who may use it.
 
-use tdekit_wire_tds::messages::{DefinedError, PermissionError, SchemaError};
+use tdekit_wire_tds::messages::{DefinedError, PermissionError, SchemaError, TriggerError};
 
 use super::{On, denied, is_own};
 use crate::ast::principal::{Principals, Securable};
+use crate::ast::trigger::TriggerAction;
 use crate::ast::{
     Action, AlterTable, ColumnDef, Constraint, ConstraintKind, CreateTable, Name, ObjectKind,
     Security, SetValue,
@@ -70,6 +71,7 @@ impl Run<'_> {
             Action::CreateFunction(made) => {
                 self.admit_module(&made.name, Right::CreateFunction, "function")
             }
+            Action::Trigger(action) => self.admit_trigger(action),
             Action::CreateDatabase(_) => self.in_master("CREATE DATABASE"),
             Action::Sequence { name, create: true, .. } => {
                 self.admit_new(name, Right::CreateSequence)
@@ -219,6 +221,7 @@ impl Run<'_> {
             ObjectKind::Function => "function",
             ObjectKind::Sequence => "sequence object",
             ObjectKind::Index => return self.admit_drop_index(name, on),
+            ObjectKind::Trigger => return self.admit_drop_trigger(name),
             ObjectKind::Database => return self.admit_drop_database(name),
             ObjectKind::Schema => return self.admit_drop_schema(name),
             ObjectKind::Type => return self.admit_drop_type(name),
@@ -239,6 +242,24 @@ impl Run<'_> {
             true => Ok(()),
             false => Err(PermissionError::CannotDrop { kind: word, name: name.text() }.into()),
         }
+    }
+
+    /// ALTER on the table or view.
+    fn admit_trigger(&mut self, action: &TriggerAction) -> Result<()> {
+        let admitted = self.admit_table(action.table());
+        match (action, admitted) {
+            (TriggerAction::Create(made), Err(error)) if error.code().0 == 1088 => {
+                Err(TriggerError::NoTarget { name: made.table.text() }.into())
+            }
+            (_, admitted) => admitted,
+        }
+    }
+
+    /// ALTER on the trigger's table.
+    fn admit_drop_trigger(&mut self, name: &Name) -> Result<()> {
+        let refused = PermissionError::CannotDrop { kind: "trigger", name: name.text() };
+        let Some(table) = self.table_of_trigger(name)? else { return Err(refused.into()) };
+        self.admit_table(&table).map_err(|_| refused.into())
     }
 
     fn admit_drop_index(&mut self, name: &Name, on: Option<&Name>) -> Result<()> {
@@ -411,6 +432,7 @@ impl Run<'_> {
             (ObjectKind::Index, Some(table)) => table.clone(),
             (ObjectKind::Index, None) => name.above(),
             (ObjectKind::Schema | ObjectKind::Database, _) => return Ok(true),
+            (ObjectKind::Trigger, _) => self.table_of_trigger(name)?.unwrap_or_default(),
             _ => name.clone(),
         };
         let Some((database, stored)) = self.placed(&object)? else { return Ok(true) };

@@ -10,6 +10,7 @@ use tdekit_wire_tds::{Column, Session, SqlType};
 
 use crate::ast::defined::UserType;
 use crate::ast::principal::{Principals, Securable};
+use crate::ast::trigger::TriggerAction;
 use crate::ast::{
     Action, AlterTable, ExecTarget, Kind, Name, ObjectKind, Security, SetValue, Source, Stmt,
 };
@@ -73,6 +74,7 @@ named!(ACTIONS, action, Action:
     "create procedure" => Action::CreateProc(_),
     "create type" => Action::CreateType(_),
     "create function" => Action::CreateFunction(_),
+    "trigger" => Action::Trigger(_),
     "create database" => Action::CreateDatabase(_),
     "create sequence" => Action::Sequence { create: true, .. },
     "alter sequence" => Action::Sequence { .. },
@@ -132,6 +134,12 @@ named!(DROPS, dropped, ObjectKind:
     "drop sequence" => ObjectKind::Sequence,
     "drop type" => ObjectKind::Type,
     "drop function" => ObjectKind::Function,
+    "drop trigger" => ObjectKind::Trigger,
+);
+
+named!(TRIGGERS, triggers, TriggerAction:
+    "create trigger" => TriggerAction::Create(_),
+    "switch trigger" => TriggerAction::Switch { .. },
 );
 
 named!(ALTERED, altered, AlterTable:
@@ -204,6 +212,7 @@ fn names(stmt: &Stmt, found: &mut BTreeSet<&'static str>) {
         Action::AlterTable(_, change) => altered(change),
         Action::SetOption(_, value) => option(value),
         Action::Principals(own) => principals(own),
+        Action::Trigger(own) => triggers(own),
         Action::Security(own) => {
             match own {
                 Security::AlterDatabase { change, .. } => found.insert(changed(change)),
@@ -217,9 +226,9 @@ fn names(stmt: &Stmt, found: &mut BTreeSet<&'static str>) {
     found.insert(inner);
 }
 
-const ALL: [&[&str]; 11] = [
+const ALL: [&[&str]; 12] = [
     KINDS, ACTIONS, SECURITY, PRINCIPALS, DROPS, ALTERED, CHANGED, RESTORED, SOURCES, CALLED,
-    OPTIONS,
+    OPTIONS, TRIGGERS,
 ];
 
 /// A batch, its error for a login with CONNECT only, that for a reader; 0 is none.
@@ -392,6 +401,17 @@ const CASES: &[(&str, i32, i32)] = &[
     ("CREATE TYPE other.dbo.made FROM int", 916, 916),
     ("CREATE FUNCTION made () RETURNS TABLE AS RETURN SELECT 1 AS a", 262, 262),
     ("ALTER FUNCTION found () RETURNS TABLE AS RETURN SELECT 1 AS a", 15151, 15151),
+    ("CREATE TRIGGER made ON zebra AFTER INSERT AS PRINT 'x'", 8197, 8197),
+    ("CREATE TRIGGER made ON shown INSTEAD OF INSERT AS PRINT 'x'", 8197, 8197),
+    ("CREATE TRIGGER made ON other.dbo.zebra AFTER INSERT AS PRINT 'x'", 916, 916),
+    ("CREATE TRIGGER made ON tsql_member AFTER INSERT AS PRINT 'x'", 208, 208),
+    ("ALTER TRIGGER sales.watch ON sales.zebra AFTER INSERT AS PRINT 'x'", 8197, 8197),
+    ("CREATE OR ALTER TRIGGER sales.watch ON sales.zebra FOR INSERT AS PRINT 'x'", 8197, 8197),
+    ("DISABLE TRIGGER sales.watch ON sales.zebra", 1088, 1088),
+    ("ENABLE TRIGGER ALL ON sales.zebra", 1088, 1088),
+    ("ALTER TABLE sales.zebra DISABLE TRIGGER ALL", 1088, 1088),
+    ("DROP TRIGGER sales.watch", 3701, 3701),
+    ("DROP TRIGGER IF EXISTS nothing", 0, 0),
     ("CREATE DATABASE made", 262, 262),
     ("CREATE SEQUENCE made", 2760, 2760),
     ("ALTER SEQUENCE numbers RESTART", 15151, 15151),
@@ -485,6 +505,7 @@ const SET_UP: &[&str] = &[
      (stripe > 0)); INSERT zebra VALUES (1), (2); CREATE INDEX ix ON zebra (stripe)",
     "CREATE SCHEMA sales",
     "CREATE TABLE sales.zebra (id int, stripe int); CREATE SEQUENCE numbers AS int START WITH 1",
+    "CREATE TRIGGER sales.watch ON sales.zebra AFTER INSERT AS PRINT 'x'",
     "CREATE VIEW shown AS SELECT id, stripe FROM zebra",
     "CREATE VIEW across AS SELECT stripe FROM other.dbo.zebra",
     "CREATE PROCEDURE put AS INSERT zebra (stripe) VALUES (9)",

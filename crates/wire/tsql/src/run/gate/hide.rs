@@ -3,7 +3,7 @@
 
 use super::{On, Rights};
 use crate::plan::table::Filled;
-use crate::run::catalog::model::{Facts, Object};
+use crate::run::catalog::model::{Facts, Object, object_id};
 
 /// A catalog from which things can be hidden.
 pub(crate) trait Hidden {
@@ -41,7 +41,8 @@ impl Hidden for Facts {
             0 => sees(object.id),
             parent => sees(parent),
         });
-        for object in self.objects.iter_mut().filter(|object| !reads(object.id)) {
+        let unread = |object: &&mut Object| !reads(object.id) && !reads(object.parent);
+        for object in self.objects.iter_mut().filter(unread) {
             object.text = None;
         }
         self.columns.retain(|column| sees(column.object));
@@ -65,5 +66,6 @@ impl Hidden for Facts {
         self.parameters.retain(|parameter| sees(parameter.object));
         self.sequences.retain(|(id, _)| sees(*id));
         self.aliases.retain(|(object, ..)| sees(*object));
+        self.triggers.retain(|(_, trigger)| sees(object_id(&trigger.table)));
     }
 }

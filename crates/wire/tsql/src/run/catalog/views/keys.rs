@@ -4,8 +4,10 @@ use tdekit_wire_tds::Value;
 
 use super::objects::object_row;
 use super::{
-    BIG, BIT, Columns, DESC, INT, LONG, NAME, Row, Source, TIME, TINY, View, bit, int, some, text,
+    BIG, BIT, Columns, DESC, INT, LONG, NAME, Row, Source, TIME, TINY, View, bit, epoch, int, some,
+    text,
 };
+use crate::plan::trigger::Trigger;
 use crate::run::catalog::model::{Facts, Index, Rule, Trust};
 use crate::run::catalog::types::type_facts;
 use crate::value::Val;
@@ -19,7 +21,7 @@ pub(crate) const VIEWS: &[View] = &[
     View { name: "sys.foreign_key_columns", columns: PAIRS, source: Source::Facts(pairs) },
     View { name: "sys.check_constraints", columns: RULES, source: Source::Facts(checks) },
     View { name: "sys.default_constraints", columns: RULES, source: Source::Facts(defaults) },
-    View { name: "sys.triggers", columns: TRIGGERS, source: Source::Empty },
+    View { name: "sys.triggers", columns: TRIGGERS, source: Source::Facts(triggers) },
     View { name: "sys.synonyms", columns: SYNONYMS, source: Source::Empty },
     View { name: "sys.sequences", columns: SEQUENCES, source: Source::Facts(sequences) },
     View { name: "sys.assemblies", columns: ASSEMBLIES, source: Source::Empty },
@@ -294,13 +296,39 @@ const TRIGGERS: Columns = &[
     ("name", NAME),
     ("object_id", INT),
     ("parent_class", TINY),
+    ("parent_class_desc", DESC),
     ("parent_id", INT),
     ("type", SqlType::Char(2)),
     ("type_desc", DESC),
+    ("create_date", TIME),
+    ("modify_date", TIME),
     ("is_ms_shipped", BIT),
     ("is_disabled", BIT),
+    ("is_not_for_replication", BIT),
     ("is_instead_of_trigger", BIT),
 ];
+
+fn triggers(facts: &Facts) -> Vec<Row> {
+    let row = |(id, trigger): &(i64, Trigger)| {
+        let object = facts.object(*id)?;
+        Some(vec![
+            text(object.name.clone()),
+            int(object.id),
+            int(1),
+            text("OBJECT_OR_COLUMN"),
+            int(object.parent),
+            text("TR"),
+            text("SQL_TRIGGER"),
+            epoch(),
+            epoch(),
+            bit(false),
+            bit(trigger.disabled),
+            bit(false),
+            bit(trigger.instead),
+        ])
+    };
+    facts.triggers.iter().filter_map(row).collect()
+}
 
 const SYNONYMS: Columns = &[
     ("name", NAME),

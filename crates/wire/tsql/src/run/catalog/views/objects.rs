@@ -49,6 +49,7 @@ fn kind_name(kind: &str) -> &'static str {
         "SO" => "SEQUENCE_OBJECT",
         "IF" => "SQL_INLINE_TABLE_VALUED_FUNCTION",
         "TT" => "TYPE_TABLE",
+        "TR" => "SQL_TRIGGER",
         "PK" => "PRIMARY_KEY_CONSTRAINT",
         "UQ" => "UNIQUE_CONSTRAINT",
         "F" => "FOREIGN_KEY_CONSTRAINT",

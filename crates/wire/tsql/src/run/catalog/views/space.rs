@@ -5,7 +5,8 @@ use std::collections::HashMap;
 
 use tdekit_wire_tds::{Length, SqlType, Value};
 
-use super::{BIG, BIT, Columns, DESC, INT, Row, SMALL, Source, TINY, View, int, some, text};
+use super::{BIG, BIT, Columns, DESC, INT, Row, SMALL, Source, TINY, View, bit, int, some, text};
+use crate::ast::trigger::Event;
 use crate::error::Result;
 use crate::name::quote;
 use crate::run::catalog::model::{Facts, object_id};
@@ -14,7 +15,11 @@ use crate::run::db::{Db, failure};
 pub(crate) const VIEWS: &[View] = &[
     View { name: "sys.partitions", columns: PARTITIONS, source: Source::Read(partitions) },
     View { name: "sys.~space", columns: SPACE, source: Source::Read(space) },
-    View { name: "sys.trigger_events", columns: TRIGGER_EVENTS, source: Source::Empty },
+    View {
+        name: "sys.trigger_events",
+        columns: TRIGGER_EVENTS,
+        source: Source::Facts(trigger_events),
+    },
 ];
 
 const PARTITIONS: Columns = &[
@@ -160,3 +165,24 @@ const TRIGGER_EVENTS: Columns = &[
     ("event_group_type", INT),
     ("event_group_type_desc", SqlType::NVarChar(Length::Of(60))),
 ];
+
+fn trigger_events(facts: &Facts) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (id, trigger) in &facts.triggers {
+        for (number, event) in (1..).zip(Event::ALL) {
+            if trigger.events.has(event) {
+                rows.push(vec![
+                    int(*id),
+                    int(number),
+                    text(event.word()),
+                    bit(true),
+                    bit(false),
+                    bit(false),
+                    Value::Null,
+                    Value::Null,
+                ]);
+            }
+        }
+    }
+    rows
+}

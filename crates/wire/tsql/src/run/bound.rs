@@ -1,0 +1,138 @@
+//! Binds queries and changes to the catalog.
+
+use std::sync::Arc;
+
+use tdekit_wire_tds::Command;
+
+use super::data::into;
+use super::db::View;
+use super::firing::logical;
+use super::plan::{Bound, Effect};
+use crate::ast::{Kind, Query, SetExpr, SetTarget};
+use crate::bind::rowwise::is_rowwise;
+use crate::bind::{Binder, Undeclared, Variables};
+use crate::error::{Error, Result};
+use crate::plan::change::Statement;
+use crate::plan::trigger::Changed;
+use crate::render::kernels::Kernels;
+use crate::render::{self, Texts};
+use crate::run::catalog::Table;
+use crate::run::work::Run;
+
+fn assigning(query: &Query) -> Option<&crate::ast::Select> {
+    match &query.body {
+        SetExpr::Select(select) if crate::bind::dml::is_assignment(select) => Some(select),
+        _ => None,
+    }
+}
+
+impl Run<'_> {
+    /// Binds what the login may not be allowed to run.
+    pub(super) fn bind_any(
+        &mut self,
+        kind: &Kind,
+        variables: &Variables,
+        open: Option<Arc<Undeclared>>,
+    ) -> Result<Bound> {
+        let kernels = self.s.db.kernels.clone();
+        let database = self.s.state.database.clone();
+        let identity_insert = self.s.state.options.identity_insert.clone();
+        let level = self.trigger_level();
+        let mut view = View {
+            db: &mut self.s.db,
+            database: &database,
+            identity_insert: identity_insert.as_deref(),
+        };
+        let mut binder = Binder::new(&mut view, variables);
+        binder.open = open;
+        binder.row_limit = Some(self.s.state.options.rowcount).filter(|rows| *rows > 0);
+        if let Kind::Query(query) = kind {
+            return bind_query(binder, query, &kernels);
+        }
+        if let Some(trigger) = binder.instead_of(kind)? {
+            let inserted = |table: &Table| logical(table, "inserted", (level, 0));
+            let (statement, instead) = binder.instead(kind, trigger, inserted)?;
+            let plan = render::statement(&statement, Vec::new(), binder.needs, &kernels)?;
+            return Ok(Bound { plan, effect: Effect::Instead(Box::new(instead)) });
+        }
+        bind_change(binder, kind, &kernels)
+    }
+}
+
+fn bind_query(mut binder: Binder<'_>, query: &Query, kernels: &Kernels) -> Result<Bound> {
+    if let Some(select) = assigning(query) {
+        let (query, assigned, types) = binder.select_assign(query, select)?;
+        let (statement, needs) = (Statement::Query(query), binder.needs);
+        let plan = render::statement(&statement, Vec::new(), needs, kernels)?;
+        return Ok(Bound { plan, effect: Effect::Assign(assigned, types) });
+    }
+    let into = into(query);
+    binder.into_left = usize::from(into.is_some());
+    let bound = binder.query(query, true)?;
+    let columns = bound.result_columns();
+    let effect = match into {
+        Some(name) => Effect::Into(name.clone()),
+        None => Effect::Rows,
+    };
+    let (statement, needs) = (Statement::Query(bound.query), binder.needs);
+    Ok(Bound { plan: render::statement(&statement, columns, needs, kernels)?, effect })
+}
+
+fn bind_change(mut binder: Binder<'_>, kind: &Kind, kernels: &Kernels) -> Result<Bound> {
+    match kind {
+        Kind::Update(update) if is_rowwise(update) => {
+            let (query, change) = binder.rowwise(update)?;
+            let (statement, needs) = (Statement::Query(query), binder.needs);
+            let columns = change.columns.clone();
+            let plan = render::statement(&statement, columns, needs, kernels)?;
+            let set = change.sets.iter().filter_map(|set| set.column.as_ref());
+            let names = set.map(|column| column.name.as_str());
+            let update_row = render::update_of_row(&change.table, names);
+            let (change, into) = (Box::new(change), update.output_into.clone());
+            Ok(Bound { plan, effect: Effect::Rowwise { change, update_row, into } })
+        }
+        Kind::Merge(merge) => {
+            let (query, merging) = binder.merge(merge)?;
+            let (statement, needs) = (Statement::Query(query), binder.needs);
+            let columns = merging.columns.clone();
+            let plan = render::statement(&statement, columns, needs, kernels)?;
+            let (texts, into) = (Texts::of(&merging), merge.output_into.clone());
+            let merging = Box::new(merging);
+            Ok(Bound { plan, effect: Effect::Merge { merging, texts, into } })
+        }
+        Kind::Insert(_) | Kind::Update(_) | Kind::Delete(_) => {
+            let (change, command, changed, into) = match kind {
+                Kind::Insert(insert) => {
+                    let into = insert.output_into.clone();
+                    (binder.insert(insert)?, Command::INSERT, Changed::All, into)
+                }
+                Kind::Update(update) => {
+                    let column = |target: &SetTarget| match target {
+                        SetTarget::Column(name) => Some(name.object().to_owned()),
+                        _ => None,
+                    };
+                    let names = update.sets.iter().filter_map(|(target, ..)| column(target));
+                    let changed = Changed::Named(names.collect());
+                    (binder.update(update)?, Command::UPDATE, changed, None)
+                }
+                Kind::Delete(delete) => {
+                    let into = delete.output_into.clone();
+                    (binder.delete(delete)?, Command::DELETE, Changed::None, into)
+                }
+                _ => return Err(Error::Internal { detail: "no change".to_owned() }),
+            };
+            let effect = Effect::Change {
+                into,
+                table: change.table,
+                command,
+                changed,
+                identity: change.identity,
+                explicit_identity: change.explicit_identity,
+            };
+            let (columns, needs) = (change.columns, binder.needs);
+            let plan = render::statement(&change.statement, columns, needs, kernels)?;
+            Ok(Bound { plan, effect })
+        }
+        _ => Err(Error::Internal { detail: "no query".to_owned() }),
+    }
+}
