@@ -5,7 +5,8 @@ use std::path::Path;
 
 use tdekit_key_store::thumbprint;
 
-use crate::archive::Reading;
+use crate::archive::{Archive, Reading};
+use crate::catalog::WRONG_STATE;
 use crate::labels::{now_ms, user};
 use crate::operator::{Notice, Operator};
 use crate::place::{Place, is_missing, open};
@@ -262,9 +263,16 @@ pub fn record_readings(operator: &dyn Operator, readings: &[Reading]) {
     let recorded = with_catalog(operator, |catalog| {
         let (user, at_ms) = (user(), now_ms());
         let known = catalog.last_readings()?;
+        let checks = catalog.last_checks(CheckedKind::Backup)?;
+        let is_wrong = |subject: &String| {
+            checks.get(subject).is_some_and(|last| last.facts.as_deref() == Some(WRONG_STATE))
+        };
         for Reading { set_id, is_full, is_whole } in readings {
             let subject = &hex::encode(set_id);
             let findings = u64::from(!is_whole);
+            if *is_whole && is_wrong(subject) {
+                continue;
+            }
             if *is_full || !is_whole || known.get(subject) == Some(&false) {
                 let kind = CheckedKind::Backup;
                 let check = Check { kind, subject, findings, facts: None, user: &user, at_ms };
@@ -272,6 +280,21 @@ pub fn record_readings(operator: &dyn Operator, readings: &[Reading]) {
             }
         }
         Ok(())
+    });
+    warn(operator, recorded);
+}
+
+/// Records that a chain of an archive, whose last object has this number, cannot be restored: a page
+/// does not follow its state before.
+pub fn record_wrong_state(operator: &dyn Operator, archive: &Archive, last: u64) {
+    let place = Place::of(archive.object(last).as_ref());
+    let Ok(opened) = open(std::slice::from_ref(&place)) else { return };
+    let Ok(set) = opened.media.set(None) else { return };
+    record(operator, &opened.media, &opened.devices, &[set.position]);
+    let recorded = with_catalog(operator, |catalog| {
+        let (user, at_ms, subject) = (user(), now_ms(), &hex::encode(set.set_id));
+        let (kind, facts) = (CheckedKind::Backup, Some(WRONG_STATE));
+        catalog.record_check(&Check { kind, subject, findings: 1, facts, user: &user, at_ms })
     });
     warn(operator, recorded);
 }

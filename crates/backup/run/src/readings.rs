@@ -170,8 +170,7 @@ pub fn record_object(operator: &dyn Operator, error: &RunError) {
         RunError::Archive(
             ArchiveError::Misplaced { object, .. }
             | ArchiveError::MissingObject { object }
-            | ArchiveError::WrongSignature { object }
-            | ArchiveError::WrongState { object, .. },
+            | ArchiveError::WrongSignature { object },
         ) => object,
         _ => return,
     };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::Serialize;
-use tdekit_backup_run::archive::{Archive, ArchivePlace};
+use tdekit_backup_run::archive::{Archive, ArchiveError, ArchivePlace};
 use tdekit_backup_run::elsewhere::{attach, places_of};
 use tdekit_backup_run::place::{Opened, Place, open};
 use tdekit_backup_run::trial::{Trial, restore_chain_on_trial, restore_on_trial};
@@ -414,9 +414,12 @@ fn try_one(
         {
             (outcome.ok, outcome.error) = (false, Some(error.to_string()));
             history::record(global, media, &opened.devices, &[set.position]);
-            match end {
-                Some(_) => readings::record_object(global, &error),
-                None => outcome.damaged = readings::record_unrestored(global, media, set),
+            match (end, &error) {
+                (Some((archive, last)), RunError::Archive(ArchiveError::WrongState { .. })) => {
+                    history::record_wrong_state(global, &Archive::open(archive)?, *last);
+                }
+                (Some(_), _) => outcome.damaged.push(outcome.backup_set_uuid.clone()),
+                (None, _) => outcome.damaged = readings::record_unrestored(global, media, set),
             }
         }
         Err(error) => return Err(error.into()),

@@ -5,8 +5,10 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
+use rusqlite::Connection;
+
 use crate::bench::signal;
-use crate::common::Run;
+use crate::common::{Place, Run};
 use crate::databases::{Dir, one, open, place};
 use crate::replicate::{Pair, WaitBy, text, wait_for};
 
@@ -167,7 +169,7 @@ fn a_page_of_a_standby_that_differs_is_made_equal() {
 /// changed: a fault of the program that shipped it.
 #[test]
 fn an_object_that_does_not_follow_its_state_before_is_found_by_a_restore() {
-    let place = place();
+    let place = Place::with_store();
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures");
     let archive = fixtures.join("4/media/wrong-state");
     let archive = text(&archive);
@@ -197,6 +199,14 @@ fn an_object_that_does_not_follow_its_state_before_is_found_by_a_restore() {
     let tried = place.run(["verify", archive, "--restore-test", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&tried.out).unwrap();
     assert_eq!((tried.code, &json["verdict"]), (4, &"damaged".into()), "{tried:?}");
+    // The mark stays when a reading finds nothing, and is on the set that the history knows.
+    for _ in 0..2 {
+        let history = Connection::open(place.home().join("history.db")).unwrap();
+        let marked = "SELECT count(*) FROM lastcheck JOIN backupset ON subject = backup_set_uuid
+                      WHERE finding_count = 1 AND facts = '{\"wrong_state\":true}'";
+        assert!(one::<u32>(&history, marked) >= 1);
+        place.ok(["verify", archive]);
+    }
     let errors: Vec<_> = json["sets"].as_array().unwrap().iter().map(|set| &set["error"]).collect();
     let third = |error: &&&serde_json::Value| error.as_str().is_some_and(|it| it.contains(third));
     assert_eq!(errors.iter().filter(third).count(), 1, "{json}");

@@ -68,7 +68,7 @@ const FEWEST_FRAMES: i64 = 900;
 const MOST_FRAMES: i64 = 8192;
 /// Maximum wait for readers of the log, while writers wait too: longer than others' reading
 /// transactions, of which one begins before the last one ends.
-const READERS_WAIT: Duration = Duration::from_millis(640);
+const READERS_WAIT: Duration = Duration::from_millis(2560);
 /// Pause while readers prevent the log from being emptied.
 const LOG_WAIT: Duration = Duration::from_millis(50);
 /// SQLite's locks are at this offset of its view of a file; the page with this byte is never used.

@@ -285,8 +285,8 @@ impl ArchiveError {
                 "`tdekit replicate status ARCHIVE` shows what is there".to_owned()
             }
             Self::WrongState { .. } => {
-                "--at latest-good restores up to the object before; `tdekit replicate` begins a \
-                 new chain after its record beside the database, with the ending -replica, is \
+                "--at latest-good restores what is before the first object that is wrong; `tdekit \
+                 replicate` begins a new chain after its record beside the database, with the ending -replica, is \
                  removed"
                     .to_owned()
             }

@@ -21,6 +21,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
 use tdekit_key_store::{give_to_owner_of_directory, open_ordinary};
 use tdekit_sqlite_convert::file_uri;
 
+pub(crate) use checks::WRONG_STATE;
 pub use checks::{Check, CheckedKind, LastCheck, NewestBackup};
 pub use dates::Undated;
 pub(crate) use pruned::{Doomed, PrunedPlaces};

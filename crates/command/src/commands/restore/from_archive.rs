@@ -5,8 +5,8 @@ use std::path::Path;
 use tdekit_backup_run::archive::{
     Archive, ArchiveError, ArchivePlace, At, HeldChain, OpenChain, PassedObject, Point,
 };
+use tdekit_backup_run::history::record_wrong_state;
 use tdekit_backup_run::place::{Place, open};
-use tdekit_backup_run::readings::record_object;
 use tdekit_backup_run::trial::restore_chain_on_trial;
 use tdekit_backup_run::{Keys, RunError, UnwrapSecret, date_of_ms};
 use tdekit_console::{ConsoleError, GlobalArgs, output};
@@ -53,7 +53,6 @@ fn restore_point(
         if known.iter().any(|it: &PassedObject| it.number == wrong.number) {
             return Err(error.into());
         }
-        record_object(global, &error);
         known.push(wrong);
     }
 }
@@ -103,7 +102,14 @@ impl From<'_> {
             point: Some((place.shown(), point)),
         };
         work.check_policy()?;
-        work.database(&[full])?;
+        let ended = work.database(&[full]);
+        if let Err(CommandError::Console(ConsoleError::Run(RunError::Archive(
+            ArchiveError::WrongState { .. },
+        )))) = &ended
+        {
+            record_wrong_state(global, archive, point.number);
+        }
+        ended?;
         for PassedObject { object, reason, .. } in &passed_over {
             let reason = reason.strip_prefix(object.as_str()).unwrap_or(reason);
             let reason = reason.trim_start_matches([':', ' ']);

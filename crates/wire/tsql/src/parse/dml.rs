@@ -1,7 +1,7 @@
 //! INSERT, UPDATE, DELETE and TRUNCATE.
 
-use super::Parser;
 use super::expr::binary_op;
+use super::{Parser, target};
 use crate::ast::{
     Action, BinOp, Cte, Delete, Exec, Expr, Hints, Insert, InsertBulk, Item, Kind, Name,
     OutputInto, Query, SetItem, SetTarget, Source, Update,
@@ -169,6 +169,7 @@ impl Parser<'_> {
         let sets = self.commas(Self::set_item)?;
         let (output, output_into) = self.output()?;
         let from = if self.eat("FROM") { self.commas(Self::table_ref)? } else { Vec::new() };
+        let (target, from) = target::beside(target, from, hints)?;
         let filter = self.filter()?;
         let update = Update { ctes, top, target, hints, sets, output, output_into, from, filter };
         Ok(Kind::Update(Box::new(update)))
@@ -225,6 +226,7 @@ impl Parser<'_> {
         let (target, hints) = self.target()?;
         let (output, output_into) = self.output()?;
         let from = if self.eat("FROM") { self.commas(Self::table_ref)? } else { Vec::new() };
+        let (target, from) = target::beside(target, from, hints)?;
         let filter = self.filter()?;
         let delete = Delete { ctes, top, target, hints, output, output_into, from, filter };
         Ok(Kind::Delete(Box::new(delete)))

@@ -13,6 +13,7 @@ mod query;
 mod security;
 mod sequence;
 mod stmt;
+mod target;
 mod trigger;
 mod types;
 

@@ -208,6 +208,7 @@ impl Run<'_> {
     pub(crate) fn announce(&mut self, insert: &InsertBulk, frame: &Frame) -> Result<Signal> {
         let names: Vec<String> = insert.columns.iter().map(|(name, _)| name.clone()).collect();
         let target = self.target(&insert.target, &names, &frame.variables, true)?;
+        self.admit_unfired(&target, insert.fires)?;
         if target.table.schema != "temp" {
             self.implicit();
         }
@@ -237,6 +238,7 @@ impl Inner {
         let mut silent = Silent;
         let mut run = Run { s: self, sink: &mut silent };
         let target = run.target(&insert.target, &names, &Variables::default(), true)?;
+        run.admit_unfired(&target, insert.fires)?;
         for (column, (into, _)) in columns.iter().zip(&target.columns) {
             if !crate::value::implicit(column.ty, into.ty)
                 && !crate::value::explicit(column.ty, into.ty)
@@ -315,6 +317,22 @@ impl Inner {
 }
 
 impl Run<'_> {
+    /// A load that fires no triggers needs what disabling them needs, where there are some.
+    fn admit_unfired(&mut self, target: &Target, fires: bool) -> Result<()> {
+        if fires {
+            return Ok(());
+        }
+        if self.check_schema().is_err() {
+            self.s.db.renew();
+        }
+        for instead in [false, true] {
+            if self.s.db.has_trigger(&target.table, Event::Insert, instead)? {
+                return self.admit_alter(&target.table);
+            }
+        }
+        Ok(())
+    }
+
     /// FIRE_TRIGGERS: begins to copy rows for triggers.
     fn watch_load(&mut self, target: &Target, fires: bool) -> Result<Option<Watch>> {
         if !fires {

@@ -266,3 +266,84 @@ fn columns_tables_indexes_and_constraints_get_other_names() {
     good(&mut *session, &[("DROP INDEX by_new ON things; DROP TABLE u; DROP TABLE things", "")]);
     healthy(&server);
 }
+
+#[test]
+fn a_table_that_was_renamed_keeps_its_names_and_another_takes_its_own() {
+    let server = Server::new();
+    let mut session = server.session();
+    let table = "CREATE TABLE t (a int PRIMARY KEY, b int UNIQUE DEFAULT 1, c int CHECK (c > 0))";
+    for name in ["t_old", "t_older"] {
+        good(&mut *session, &[(table, "")]);
+        let told = rows(&mut *session, &format!("EXEC sp_rename 't', '{name}'"));
+        assert!(told.contains("15477") && told.ends_with("status 0"), "{told}");
+    }
+    good(
+        &mut *session,
+        &[
+            (table, ""),
+            (
+                "SELECT COUNT(*), COUNT(DISTINCT name) FROM sys.objects
+                 WHERE parent_object_id <> 0",
+                "12 | 12",
+            ),
+            (
+                "INSERT t (a, c) VALUES (1, 1); INSERT t_old (a, c) VALUES (1, 1);
+                 SELECT b FROM t",
+                "1",
+            ),
+        ],
+    );
+    healthy(&server);
+}
+
+/// A target that FROM does not name stands beside its tables.
+#[test]
+fn the_target_of_a_change_need_not_stand_in_from() {
+    let server = Server::new();
+    let mut session = server.session();
+    good(
+        &mut *session,
+        &[
+            (
+                "CREATE TABLE t (id int PRIMARY KEY, v int); CREATE TABLE u (id int, x int);
+                 INSERT t VALUES (1, 0), (2, 0), (3, 0); INSERT u VALUES (1, 10), (3, 30)",
+                "",
+            ),
+            ("UPDATE t SET v = u.x FROM u WHERE u.id = t.id", ""),
+            ("SELECT v FROM t ORDER BY id", "10\n0\n30"),
+            (
+                "UPDATE dbo.t SET v += y.x FROM u AS y JOIN u AS z ON z.id = y.id WHERE y.id = t.id",
+                "",
+            ),
+            ("SELECT v FROM t ORDER BY id", "20\n0\n60"),
+            // An alias of the target is meant by its name, if there is no other.
+            (
+                "UPDATE t SET v = 7 FROM t AS k WHERE k.id = 2; SELECT v FROM t ORDER BY id",
+                "20\n7\n60",
+            ),
+            (
+                "UPDATE t SET v = v + 1 FROM u, dbo.t AS k WHERE k.id = u.id AND u.id = 3;
+              SELECT v FROM t ORDER BY id",
+                "20\n7\n61",
+            ),
+            ("DELETE t FROM u WHERE u.id = t.id AND u.x = 30", ""),
+            ("DELETE FROM t FROM (VALUES (2)) AS w(n) WHERE w.n = t.id; SELECT id FROM t", "1"),
+        ],
+    );
+    good(
+        &mut *session,
+        &[
+            (
+                "CREATE TRIGGER tg ON t AFTER UPDATE AS
+                 UPDATE t SET v = i.v + 100 FROM inserted AS i WHERE i.id = t.id",
+                "",
+            ),
+            ("UPDATE t SET v = 5; SELECT v FROM t", "105"),
+        ],
+    );
+    bad(
+        &mut *session,
+        &[("UPDATE t SET v = 1 FROM t AS a JOIN t AS b ON a.id = b.id", "40517/16/1")],
+    );
+    healthy(&server);
+}

@@ -482,3 +482,42 @@ fn who_fills_an_identity_column_by_a_bulk_load_may_alter_the_table() {
         ],
     );
 }
+
+#[test]
+fn who_loads_without_the_triggers_of_a_table_may_alter_it() {
+    story(
+        &server(),
+        &[
+            (
+                "sa",
+                "CREATE TABLE b (a int); CREATE TABLE log (a int); GRANT INSERT ON b TO ann",
+                "",
+            ),
+            ("sa", "CREATE TRIGGER g ON b AFTER INSERT AS INSERT log SELECT a FROM inserted", ""),
+            ("ann", "INSERT BULK b (a int) WITH (FIRE_TRIGGERS)", ""),
+            ("ann", "INSERT BULK b (a int)", "! 1088"),
+            ("sa", "ALTER TRIGGER g ON b INSTEAD OF INSERT AS INSERT log SELECT 1", ""),
+            ("ann", "INSERT BULK b (a int)", "! 1088"),
+            ("sa", "DISABLE TRIGGER g ON b", ""),
+            ("ann", "INSERT BULK b (a int)", ""),
+            ("sa", "ENABLE TRIGGER g ON b; GRANT ALTER ON b TO ann", ""),
+            ("ann", "INSERT BULK b (a int)", ""),
+        ],
+    );
+}
+
+#[test]
+fn a_right_to_rows_shows_no_procedures_and_no_types() {
+    let count = "SELECT (SELECT COUNT(*) FROM sys.procedures), TYPE_ID('ids'), COUNT(*)
+                 FROM sys.tables WHERE name = 't'";
+    story(
+        &server(),
+        &[
+            ("sa", "CREATE PROCEDURE p AS SELECT 1", ""),
+            ("sa", "CREATE TYPE ids AS TABLE (a int); GRANT INSERT TO ann", ""),
+            ("ann", count, "0 | NULL | 2"),
+            ("sa", "GRANT EXECUTE ON p TO ann; GRANT EXECUTE ON TYPE::ids TO ann", ""),
+            ("ann", &count.replace("TYPE_ID('ids')", "SIGN(TYPE_ID('ids'))"), "1 | 1 | 2"),
+        ],
+    );
+}

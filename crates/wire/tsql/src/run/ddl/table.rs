@@ -1,5 +1,6 @@
 //! CREATE TABLE, and the table of SELECT INTO.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use rusqlite::OptionalExtension;
@@ -16,6 +17,7 @@ use crate::plan::ColumnRef;
 use crate::plan::access::{Access, Right};
 use crate::plan::table::Sequence;
 use crate::run::catalog::model::{DESCENDING, SEPARATOR, made_name, names, schema_and_name};
+use crate::run::catalog::named::has_table;
 use crate::run::catalog::{Table, TableColumn, TableKind};
 use crate::run::work::Run;
 use crate::value::{is_text, storage};
@@ -34,6 +36,8 @@ pub(super) struct NamedConstraint {
 pub(super) struct Made {
     named: Vec<NamedConstraint>,
     indexes: Vec<String>,
+    /// Names of constraints of other tables: one that was renamed keeps those made for it.
+    taken: HashSet<String>,
 }
 
 impl Made {
@@ -49,7 +53,10 @@ impl Made {
         let mut name = given.cloned().unwrap_or_default();
         let bare = columns.join("_").replace(DESCENDING, "");
         let mut number = 0;
-        while name.is_empty() || given.is_none() && self.named.iter().any(|own| own.name == name) {
+        let taken = |name: &String, named: &[NamedConstraint]| {
+            self.taken.contains(name) || named.iter().any(|own| own.name == *name)
+        };
+        while name.is_empty() || given.is_none() && taken(&name, &self.named) {
             let prefix = match kind {
                 "F" => "FK",
                 "C" => "CK",
@@ -140,6 +147,9 @@ impl Run<'_> {
         }
         let table = &self.with_types(table)?;
         let mut made = Made::default();
+        if !variable {
+            made.taken = self.constraint_names(&schema)?;
+        }
         let text = self.create_text(table, (&schema, &database), &name, &mut made)?;
         self.check_defaults(&schema, &database, &name, &table.columns)?;
         self.define(&schema, |run| {
@@ -203,6 +213,20 @@ impl Run<'_> {
             Err(error @ (Error::NextDatabase {} | Error::NotASequence { .. })) => Err(error),
             _ => Ok(()),
         }
+    }
+
+    fn constraint_names(&mut self, schema: &str) -> Result<HashSet<String>> {
+        let kernels = self.s.db.kernels.clone();
+        let connection = self.s.db.connection()?;
+        let read = || -> rusqlite::Result<HashSet<String>> {
+            if !has_table(connection, schema, "tsql_constraint")? {
+                return Ok(HashSet::new());
+            }
+            let sql =
+                format!("SELECT name FROM {}.tsql_constraint WHERE kind <> 'I'", quote(schema));
+            connection.prepare(&sql)?.query_map([], |row| row.get(0))?.collect()
+        };
+        read().map_err(|error| failure(&kernels, &error, schema))
     }
 
     /// Stores the names of constraints: SQLite reports only those of CHECK.

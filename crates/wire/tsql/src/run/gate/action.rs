@@ -440,7 +440,8 @@ impl Run<'_> {
             ObjectKind::Type => On::user_type(&stored),
             _ => On::object(&stored),
         };
-        Ok(self.s.db.rights(&database)?.sees(&on))
+        let data = !matches!(kind, ObjectKind::Procedure | ObjectKind::Type);
+        Ok(self.s.db.rights(&database)?.sees(&on, data))
     }
 
     fn admit_principals(&mut self, principals: &Principals) -> Result<()> {

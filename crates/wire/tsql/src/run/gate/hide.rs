@@ -23,17 +23,19 @@ impl Hidden for Facts {
         if rights.all {
             return;
         }
-        self.types.retain(|own| rights.sees(&On::user_type(&own.stored)));
+        self.types.retain(|own| rights.sees(&On::user_type(&own.stored), false));
         let types = &self.types;
         let own = |object: &Object| {
             let of_type = || types.iter().any(|own| own.table == object.id);
             object.hidden || object.name.starts_with('#') || object.kind == "TT" && of_type()
         };
         let tops = self.objects.iter().filter(|object| object.parent == 0);
-        let sees = |object: &&Object| own(object) || rights.sees(&thing(object));
+        let sees =
+            |object: &&Object| own(object) || rights.sees(&thing(object), object.kind != "P");
         let seen: Vec<&Object> = tops.filter(sees).collect();
-        let readable =
-            seen.iter().filter(|object| own(object) || rights.reads_text(&thing(object)));
+        let readable = seen
+            .iter()
+            .filter(|object| own(object) || rights.reads_text(&thing(object), object.kind != "P"));
         let texts: Vec<i64> = readable.map(|object| object.id).collect();
         let ids: Vec<i64> = seen.iter().map(|object| object.id).collect();
         let (sees, reads) = (|id: i64| ids.contains(&id), |id: i64| texts.contains(&id));

@@ -239,8 +239,10 @@ impl Rights {
         self.all || self.rules.iter().any(writes)
     }
 
-    /// Returns true if the login may know that an object exists: it has some right on it.
-    pub(crate) fn sees(&self, object: &On) -> bool {
+    /// Returns true if the login may know that an object exists: it has some right on it. `data` is
+    /// false for procedures and types, on which there are no rights to rows.
+    pub(crate) fn sees(&self, object: &On, data: bool) -> bool {
+        // Those to rows come first.
         const ANY: [Right; 9] = [
             Right::Select,
             Right::Insert,
@@ -254,12 +256,13 @@ impl Rights {
         ];
         let hidden =
             self.rules.iter().any(|rule| rule.denies && rule.covers(Right::ViewDefinition, object));
-        self.all || !hidden && ANY.into_iter().any(|right| self.holds(right, object))
+        let any = ANY.into_iter().skip(if data { 0 } else { 4 });
+        self.all || !hidden && { any }.any(|right| self.holds(right, object))
     }
 
     /// Returns true if the login may read the text of an object.
-    pub(crate) fn reads_text(&self, object: &On) -> bool {
-        self.sees(object)
+    pub(crate) fn reads_text(&self, object: &On, data: bool) -> bool {
+        self.sees(object, data)
             && (self.holds(Right::ViewDefinition, object) || self.holds(Right::Alter, object))
     }
 }
