@@ -284,8 +284,8 @@ pub fn record_readings(operator: &dyn Operator, readings: &[Reading]) {
     warn(operator, recorded);
 }
 
-/// Records that a chain of an archive, whose last object has this number, cannot be restored: a page
-/// does not follow its state before.
+/// Records that a chain of an archive, whose last object has this number, cannot be restored: a
+/// page does not follow its state before.
 pub fn record_wrong_state(operator: &dyn Operator, archive: &Archive, last: u64) {
     let place = Place::of(archive.object(last).as_ref());
     let Ok(opened) = open(std::slice::from_ref(&place)) else { return };

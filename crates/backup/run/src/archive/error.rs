@@ -286,8 +286,8 @@ impl ArchiveError {
             }
             Self::WrongState { .. } => {
                 "--at latest-good restores what is before the first object that is wrong; `tdekit \
-                 replicate` begins a new chain after its record beside the database, with the ending -replica, is \
-                 removed"
+                 replicate` begins a new chain after its record beside the database, with the \
+                 ending -replica, is removed"
                     .to_owned()
             }
             Self::FollowedTwice { .. }

@@ -13,8 +13,8 @@ use crate::RunError;
 /// nothing of the set's bytes.
 pub(super) const ABSENT: &str = "{\"absent\":true}";
 
-/// The facts of a log set whose pages do not follow their state before. Each block of it opens: only
-/// a restore shows that this ended.
+/// The facts of a log set whose pages do not follow their state before. Each block of it opens:
+/// only a restore shows that this ended.
 pub(crate) const WRONG_STATE: &str = "{\"wrong_state\":true}";
 
 /// The kind of a check's subject.

@@ -312,7 +312,8 @@ fn the_target_of_a_change_need_not_stand_in_from() {
             ("UPDATE t SET v = u.x FROM u WHERE u.id = t.id", ""),
             ("SELECT v FROM t ORDER BY id", "10\n0\n30"),
             (
-                "UPDATE dbo.t SET v += y.x FROM u AS y JOIN u AS z ON z.id = y.id WHERE y.id = t.id",
+                "UPDATE dbo.t SET v += y.x FROM u AS y JOIN u AS z ON z.id = y.id
+                 WHERE y.id = t.id",
                 "",
             ),
             ("SELECT v FROM t ORDER BY id", "20\n0\n60"),
