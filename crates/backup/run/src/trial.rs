@@ -88,7 +88,7 @@ pub fn restore_on_trial(
 /// each page behind each of them is checked. Signatures are not.
 ///
 /// # Errors
-/// Those of restoring, which name the first object that is wrong; `Damaged` if quick_check finds a
+/// The errors of restoring, which name the first wrong object; `Damaged` if quick_check finds a
 /// fault.
 pub fn restore_chain_on_trial(
     archive: &Archive,

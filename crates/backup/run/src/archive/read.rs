@@ -477,7 +477,7 @@ impl OpenChain {
     /// is checked, where a restore checks those that it writes. `sink` reads what it has written.
     ///
     /// # Errors
-    /// Those of opening and restoring; they name the first object that is wrong.
+    /// The errors of opening and restoring; they name the first object that is wrong.
     pub(crate) fn restore_each(
         &self,
         keys: Option<&dyn UnwrapSecret>,

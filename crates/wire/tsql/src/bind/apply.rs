@@ -38,7 +38,7 @@ pub(super) struct Arguments {
 }
 
 impl Binder<'_> {
-    /// Binds `inner`, which sees the tables to the left from position `first` on, and tells whether
+    /// Binds `inner`, which sees the tables to the left from position `first` on, and says whether
     /// it names a column of theirs.
     pub(super) fn watching<T>(
         &mut self,

@@ -80,7 +80,7 @@ impl Binder<'_> {
         }
     }
 
-    /// What APPLY joins, and the condition that joins it; it sees the tables from position `first`
+    /// The relation that APPLY joins, and its condition; it sees the tables from position `first`
     /// on.
     fn applied(&mut self, right: &TableRef, first: usize) -> Result<(Relation, Option<Scalar>)> {
         let relation = match right {

@@ -52,7 +52,7 @@ impl Parameters {
     }
 }
 
-/// What an argument can be in the place of its parameter, however often that is named.
+/// The forms of an argument in the place of its parameter, however often that is named.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Argument {
     /// The same value each time.
