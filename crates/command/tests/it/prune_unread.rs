@@ -100,7 +100,7 @@ fn an_unknown_object_of_an_archive_keeps_the_chain_before_it() {
         assert!(run.err.contains("0000000000000005.tdekit"), "{at}: {run:?}");
         assert!(run.out.contains("may be needed by"), "{at}: {run:?}");
         let there: Vec<u32> = (1..=9).filter(|number| pair.object(*number).exists()).collect();
-        // What stands on the unknown one is not restorable; the newest chain always stays.
+        // Sets that stand on the unknown one are not restorable; the newest chain always stays.
         assert_eq!(there, (4..=9).collect::<Vec<_>>(), "{at}: {run:?}");
         assert!(!older.exists() && newer.exists(), "{at}: {run:?}");
         fs::write(pair.object(5), whole).unwrap();

@@ -44,7 +44,7 @@ pub(crate) struct Variables {
     by_name: HashMap<String, Variable>,
     /// Table variables: name in lower case to the temporary table that holds it.
     pub(crate) tables: HashMap<String, String>,
-    /// Those of them that have a type.
+    /// The types of table variables that have one.
     pub(crate) typed: HashMap<String, TableOf>,
     pub(crate) types: Vec<SqlType>,
 }
@@ -281,7 +281,7 @@ pub(crate) struct Binder<'a> {
     pub(crate) context: Option<String>,
     /// True while the query of FOR JSON AUTO is bound.
     pub(crate) json_auto: bool,
-    /// Those of the function whose query is bound.
+    /// The parameters of the function whose query is bound.
     pub(crate) parameters: Option<function::Parameters>,
     /// Depths of scopes, each with true once one of its columns was named.
     watched: Vec<(usize, bool)>,

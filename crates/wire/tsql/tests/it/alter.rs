@@ -274,8 +274,8 @@ fn a_table_that_was_renamed_keeps_its_names_and_another_takes_its_own() {
     let table = "CREATE TABLE t (a int PRIMARY KEY, b int UNIQUE DEFAULT 1, c int CHECK (c > 0))";
     for name in ["t_old", "t_older"] {
         good(&mut *session, &[(table, "")]);
-        let told = rows(&mut *session, &format!("EXEC sp_rename 't', '{name}'"));
-        assert!(told.contains("15477") && told.ends_with("status 0"), "{told}");
+        let heard = rows(&mut *session, &format!("EXEC sp_rename 't', '{name}'"));
+        assert!(heard.contains("15477") && heard.ends_with("status 0"), "{heard}");
     }
     good(
         &mut *session,

@@ -30,7 +30,7 @@ pub(super) const OWN: [&str; 7] = [
     "tsql_trigger",
 ];
 
-/// Those of them that name one of its columns.
+/// The tables of [`OWN`] that also name one of its columns.
 pub(super) const OWN_COLUMNS: [&str; 4] =
     ["tsql_identity", "tsql_default", "tsql_column", "tsql_alias"];
 

@@ -242,7 +242,7 @@ impl Rights {
     /// Returns true if the login may know that an object exists: it has some right on it. `data` is
     /// false for procedures and types, on which there are no rights to rows.
     pub(crate) fn sees(&self, object: &On, data: bool) -> bool {
-        // Those to rows come first.
+        // Rights to rows come first.
         const ANY: [Right; 9] = [
             Right::Select,
             Right::Insert,
