@@ -21,6 +21,21 @@ fn workers(parent: &Child) -> Vec<i32> {
         .collect()
 }
 
+/// Rows that take longer to generate and to copy than a test waits before it interrupts; 1.4 GB must
+/// be free for them.
+const COPIED: &str = "--rows 200000";
+
+/// Returns a run that generates or copies its databases.
+fn copying(place: &Place) -> Child {
+    let mut child = place.command(COPIED).spawn().unwrap();
+    wait_until("no copy is made", || {
+        let ended = child.try_wait().unwrap();
+        assert_eq!(ended, None, "it ended: {:?}", child.stderr.take().map(std::io::read_to_string));
+        !place.names("copies").is_empty()
+    });
+    child
+}
+
 #[test]
 fn a_quick_run_reports_and_cleans_up() {
     let place = Place::new();
@@ -222,8 +237,7 @@ fn an_interrupt_keeps_what_was_measured() {
 #[test]
 fn an_early_interrupt_cleans_up_too() {
     let place = Place::new();
-    let mut child = place.command("--rows 1000000").spawn().unwrap();
-    wait_until("no copy is made", || !place.names("copies").is_empty());
+    let mut child = copying(&place);
     signal(child.id().cast_signed(), "TERM");
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(place.names("copies"), Vec::<String>::new());
@@ -235,8 +249,7 @@ fn an_early_interrupt_cleans_up_too() {
 fn a_second_interrupt_cleans_up_too() {
     for (kind, pause_ms) in [("INT", 0), ("INT", 2), ("TERM", 20)] {
         let place = Place::new();
-        let mut child = place.command("--rows 1000000").spawn().unwrap();
-        wait_until("no copy is made", || !place.names("copies").is_empty());
+        let mut child = copying(&place);
         std::thread::sleep(Duration::from_millis(300));
         for _ in 0..3 {
             // It may have ended.
@@ -252,13 +265,12 @@ fn a_second_interrupt_cleans_up_too() {
 #[test]
 fn the_next_run_removes_what_a_killed_one_left() {
     let place = Place::new();
-    let mut child = place.command("--rows 1000000").spawn().unwrap();
-    wait_until("no copy is made", || !place.names("copies").is_empty());
+    let mut child = copying(&place);
     std::thread::sleep(Duration::from_millis(300));
     child.kill().unwrap();
     child.wait().unwrap();
     let [left] = place.names("copies").try_into().unwrap();
-    let next = place.command("--rows 1000000").spawn().unwrap();
+    let next = place.command(COPIED).spawn().unwrap();
     wait_until("it stays", || !place.names("copies").contains(&left));
     signal(next.id().cast_signed(), "INT");
     let output = next.wait_with_output().unwrap();
