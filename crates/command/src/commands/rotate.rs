@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use serde::Serialize;
 use tdekit_console::{GlobalArgs, output};
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::StoreError;
@@ -12,7 +13,9 @@ use crate::commands::encrypt::{page_algorithms, warn_unsettled};
 use crate::error::CommandError;
 use crate::open::open_store_for;
 use crate::progress::{Shown, StopAfter, heed_signals};
-use tdekit_sqlite_convert::{Progress, Rotation, State, pause, progress, resume, rotate};
+use tdekit_sqlite_convert::{
+    DatabaseError, Progress, Rotation, State, pause, progress, resume, rotate,
+};
 
 /// Arguments of `rotate`.
 #[derive(Debug, Args)]
@@ -76,17 +79,44 @@ pub(crate) fn run(args: &RotateArgs, global: &GlobalArgs) -> Result<(), CommandE
     Ok(())
 }
 
-/// Shows the progress of each database.
+/// The state of a database, or why it cannot be shown.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Listed<'a> {
+    Told(Progress),
+    Failed {
+        #[serde(serialize_with = "tdekit_sqlite_convert::path_text")]
+        path: &'a PathBuf,
+        error: String,
+    },
+}
+
+/// Shows the progress of each database. The first failure is the command's error; it hides no other
+/// database.
 fn show(args: &RotateArgs) -> Result<(), CommandError> {
-    let mut found = Vec::new();
+    let (mut listed, mut first) = (Vec::new(), None);
     for database in &args.database {
-        let one = progress(database, &Shown::default())?;
-        if !args.json {
-            print(&one)?;
+        let error = match progress(database, &Shown::default()) {
+            Ok(one) => {
+                if !args.json {
+                    print(&one)?;
+                }
+                listed.push(Listed::Told(one));
+                continue;
+            }
+            Err(error @ DatabaseError::Interrupted) => return Err(error.into()),
+            Err(error) => error,
+        };
+        if !args.json && first.is_some() {
+            output::warning(&error);
         }
-        found.push(one);
+        listed.push(Listed::Failed { path: database, error: error.to_string() });
+        first.get_or_insert(error);
     }
-    if args.json { Ok(output::json(&found)?) } else { Ok(()) }
+    if args.json {
+        output::json(&listed)?;
+    }
+    first.map_or(Ok(()), |error| Err(error.into()))
 }
 
 fn print(one: &Progress) -> Result<(), CommandError> {

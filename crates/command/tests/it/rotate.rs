@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::databases::{Dir, SmallDisk, dump, fill, one, open, place};
+use crate::databases::{Dir, SmallDisk, dump, encrypt, fill, one, open, place};
 use rusqlite::Connection;
 
 const PAGE_LEN: usize = 4096;
@@ -624,4 +624,25 @@ fn readers_of_whom_one_always_reads_keep_no_rotation_out() {
         ended
     });
     assert!(ended.is_some_and(|status| status.success()), "{ended:?}");
+}
+
+/// A database that has no status hides that of no other one.
+#[test]
+fn status_names_a_database_that_cannot_be_shown() {
+    let dir = Dir::new();
+    let (plain, sealed) = (dir.path("plain.db"), dir.path("sealed.db"));
+    fill(&plain, 10);
+    fill(&sealed, 10);
+    encrypt(&sealed, &[]);
+    let names = [&plain, &sealed].map(|path| path.to_str().unwrap());
+    let status = ["rotate", "--status", names[0], names[1], "/nowhere.db"];
+    let run = place().run([&status[..], &["--json"]].concat());
+    assert_eq!(run.code, 1, "{run:?}");
+    let told: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    assert!(told[0]["error"].as_str().unwrap().contains("is not encrypted"), "{told}");
+    assert_eq!((&told[0]["path"], &told[1]["state"]), (&names[0].into(), &"none".into()));
+    assert_eq!((&told[2]["path"], told.as_array().unwrap().len()), (&"/nowhere.db".into(), 3));
+    let run = place().run(status);
+    assert!(run.code == 1 && run.out.contains("no key changes"), "{run:?}");
+    assert!(run.err.contains("is not encrypted") && run.err.contains("/nowhere.db"), "{run:?}");
 }
