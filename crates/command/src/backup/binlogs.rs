@@ -5,10 +5,11 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
+use serde::Serialize;
 use tdekit_backup_run::archive::{Archive, ArchivePlace};
 use tdekit_backup_run::place::{Opened, Place, is_missing, open};
 use tdekit_backup_run::retention::BINARY_LOG;
-use tdekit_backup_run::{Media, MediaSets, Root, SetInfo};
+use tdekit_backup_run::{Media, MediaSets, Root, SetInfo, date_of_ms};
 
 use crate::error::CommandError;
 use crate::progress::Shown;
@@ -30,6 +31,44 @@ pub(crate) fn description_of(bytes: u64, begins: &str) -> String {
 pub(crate) fn is_log_named(media: &Media, name: &str) -> bool {
     let whole = media.findings().is_empty();
     matches!(media.sets(), [set] if whole && set.is_binary_log() && set.name == name)
+}
+
+/// What the header of a set has of the binary log in it. Only the header's MAC proves it.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct DescribedLog {
+    /// The log's name.
+    pub(crate) name: String,
+    /// Length of the server's file in bytes.
+    pub(crate) bytes: u64,
+    /// Time of its first event, at which the server began it; `None` in sets of older versions.
+    pub(crate) begun: Option<String>,
+    /// The header of that event, hexadecimal.
+    #[serde(skip)]
+    pub(crate) begins: Option<String>,
+}
+
+impl DescribedLog {
+    /// Returns what the header of a set has; `None` if it holds no binary log.
+    pub(crate) fn of(set: &SetInfo) -> Option<Self> {
+        let described = set.description.strip_prefix(BINARY_LOG).filter(|_| set.is_binary_log())?;
+        let (length, begins) = match described.split_once(BEGINS) {
+            Some((length, begins)) => (length, Some(begins)),
+            None => (described, None),
+        };
+        Some(Self {
+            name: set.name.clone(),
+            bytes: length.parse().unwrap_or(set.payload_bytes),
+            begun: begins.and_then(time_of),
+            begins: begins.map(str::to_owned),
+        })
+    }
+}
+
+/// Returns the time in the header of an event: its first four bytes, in seconds since 1970.
+fn time_of(header: &str) -> Option<String> {
+    let bytes = hex::decode(header).ok()?;
+    let seconds = u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?);
+    Some(date_of_ms(i64::from(seconds) * 1000))
 }
 
 /// A binary log in an archive.
@@ -109,13 +148,8 @@ pub(crate) fn held(root: &Root) -> Result<Held, CommandError> {
         wrong.extend(
             places.iter().map(Place::shown).filter(|it| is_named_as_log(it) && !is_own(it)),
         );
-        let Some((_, number)) = numbered(set) else { continue };
-        let described = set.description.strip_prefix(BINARY_LOG).unwrap_or_default();
-        let (length, begins) = match described.split_once(BEGINS) {
-            Some((length, begins)) => (length, Some(begins.to_owned())),
-            None => (described, None),
-        };
-        let (name, bytes) = (set.name.clone(), length.parse().unwrap_or(set.payload_bytes));
+        let numbered = numbered(set).map(|(_, number)| number).zip(DescribedLog::of(set));
+        let Some((number, DescribedLog { name, bytes, begins, .. })) = numbered else { continue };
         if let Some(HeldLog { name: other, .. }) =
             logs.insert(number, HeldLog { places, opened, name: name.clone(), bytes, begins })
         {
@@ -183,4 +217,21 @@ pub(crate) fn gap_text((first, last): (u64, u64)) -> String {
 /// Returns the error about an archive with faults.
 pub(crate) fn unsound(root: &Root, first: String, findings: usize) -> CommandError {
     CommandError::UnsoundLogs { archive: root.shown(), first, findings }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_an_event_is_read_and_nothing_else_is_a_time() {
+        let header = format!(
+            "{}0f01000000fc000000000100000000",
+            hex::encode(1_764_457_445_u32.to_le_bytes())
+        );
+        assert_eq!(time_of(&header).unwrap(), date_of_ms(1_764_457_445_000));
+        for wrong in ["", "e5", "no", "\u{e4}\u{e4}\u{e4}\u{e4}"] {
+            assert_eq!(time_of(wrong), None, "{wrong}");
+        }
+    }
 }

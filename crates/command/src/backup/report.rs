@@ -10,6 +10,7 @@ use tdekit_backup_run::{
 use tdekit_console::output;
 use tdekit_key_store::KeyStore;
 
+use crate::backup::binlogs::DescribedLog;
 use crate::error::CommandError;
 
 /// A media set.
@@ -38,6 +39,9 @@ pub(crate) struct SetReport {
     /// True if a differential set may be based on it.
     pub(crate) has_page_map: bool,
     pub(crate) signatures: Vec<Signature>,
+    /// The binary log of a MariaDB server that it holds, if it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) binary_log: Option<DescribedLog>,
     /// A fault of its header, trailer or index.
     pub(crate) damage: Option<String>,
 }
@@ -80,6 +84,7 @@ impl SetReport {
                 .iter()
                 .map(|each| Signature::unchecked(each, store))
                 .collect(),
+            binary_log: DescribedLog::of(info),
             damage: info.damage.clone(),
         }
     }

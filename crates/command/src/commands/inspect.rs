@@ -8,6 +8,7 @@ use tdekit_backup_run::place::{Place, open};
 use tdekit_backup_run::{SetInfo, date_of_ms};
 use tdekit_console::{Fit, GlobalArgs, output, session};
 
+use crate::backup::binlogs::DescribedLog;
 use crate::backup::report::{
     MediaReport, SetReport, compression_of, kind_of, print_keys, ratio, size, warn_findings,
 };
@@ -61,7 +62,13 @@ pub(crate) fn run(args: &InspectArgs, global: &GlobalArgs) -> Result<(), Command
     }
     for (info, told) in sets.iter().zip(&report.sets) {
         print_keys(info.position, told)?;
-        if !info.description.is_empty() {
+        if let Some(DescribedLog { name, bytes, begun, .. }) = &told.binary_log {
+            let begun = begun.as_ref().map(|at| format!(", begun {at}")).unwrap_or_default();
+            output::line(format_args!(
+                "Set {}: binary log {name} of a MariaDB server, {bytes} bytes{begun}",
+                info.position
+            ))?;
+        } else if !info.description.is_empty() {
             output::line(format_args!("Set {}: {}", info.position, info.description))?;
         }
     }

@@ -139,3 +139,31 @@ fn an_archive_of_binary_logs_is_verified() {
     verdict(&place, &logs, 6, "not_verified");
     place.ok(["verify", text(&logs), "--checksums-only"]);
 }
+
+/// Which log an object holds shows without a key, also of a set that an older version made.
+#[test]
+fn inspect_names_the_binary_log() {
+    let (place, logs) = archive(&[7]);
+    let keyless = Place::empty();
+    let old = keyless.run(["inspect", text(&object(&logs, 7))]);
+    assert!(
+        old.out.contains("binary log binlog.000007 of a MariaDB server, 25000 bytes"),
+        "{old:?}"
+    );
+    let begins = "4033a96a0f01000000fc00000000010000";
+    let description = format!("MariaDB binary log of bytes: 358, first event: {begins}");
+    let (input, to) = (place.secret_file("log", b"log"), object(&logs, 8));
+    let words = ["backup", "--stdin", "--name", "binlog.000008", "--description", &description];
+    let mut command = place.command(words);
+    command.args(["--certificate", "Logs", "--to", text(&to)]);
+    let input = Stdio::from(fs::File::open(input).unwrap());
+    assert!(command.stdin(input).output().unwrap().status.success());
+    let report = keyless.json(["inspect", text(&to), "--json"]);
+    let expected = serde_json::json!({
+        "name": "binlog.000008", "bytes": 358, "begun": "2026-09-15T12:00:00.000Z"
+    });
+    assert_eq!(report["sets"][0]["binary_log"], expected, "{report}");
+    assert_eq!(report["verified"], false);
+    let shown = keyless.run(["inspect", text(&to)]);
+    assert!(shown.out.contains("358 bytes, begun 2026-09-15T12:00:00.000Z"), "{shown:?}");
+}
