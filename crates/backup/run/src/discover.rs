@@ -11,6 +11,7 @@ use tdekit_backup_media::{MEDIA_HEADER_LEN, MediaHeader, is_media};
 use tdekit_key_store::is_workplace;
 use tdekit_sqlite_convert::{Watch, go_on};
 
+use crate::archive::is_object_name;
 use crate::place::{Opened, Place, is_missing, open};
 use crate::{MediaSource, RunError, stores};
 
@@ -215,6 +216,10 @@ impl Discovered {
         paths.sort();
         for path in paths {
             let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
+            if !metadata.is_file() && path.to_str().is_some_and(is_object_name) {
+                // A link or a directory in an object's place.
+                self.others.push(path.display().to_string());
+            }
             if metadata.is_dir() {
                 // What is being made there counts once it has its name.
                 if !is_workplace(&path) {

@@ -141,6 +141,13 @@ impl SetInfo {
         self.log.is_some() || is_full && !self.copy_only && !self.page_map
     }
 
+    /// Returns the certificates that open it, by name and thumbprint, as users see them.
+    #[must_use]
+    pub fn certificates(&self) -> Vec<String> {
+        let shown = |it: &Recipient| format!("{} ({})", it.name, it.wrapped.thumbprint());
+        self.recipients.iter().map(shown).collect()
+    }
+
     /// Returns true for a log backup in a media set, false for a log set of an archive.
     #[must_use]
     pub fn is_log_backup(&self) -> bool {

@@ -170,6 +170,7 @@ pub fn record_object(operator: &dyn Operator, error: &RunError) {
         RunError::Archive(
             ArchiveError::Misplaced { object, .. }
             | ArchiveError::MissingObject { object }
+            | ArchiveError::LacksShipped { object, .. }
             | ArchiveError::WrongSignature { object },
         ) => object,
         _ => return,

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use serde::Serialize;
 use tdekit_backup_run::archive::{
-    Archive, ArchiveError, ArchivePlace, ArchiveReport, At, ObjectFinding, PassedObject,
+    Archive, ArchiveError, ArchivePlace, ArchiveReport, At, ClosedChain, ObjectFinding,
+    PassedObject,
 };
 use tdekit_backup_run::place::{Place, is_missing};
 use tdekit_backup_run::signature::Signature;
@@ -126,6 +127,8 @@ struct Verified {
     passed_over: Vec<PassedObject>,
     /// Objects in front of a full set that are not there.
     not_there: Vec<[u64; 2]>,
+    /// Objects that none of the keys at hand opens, and their certificates.
+    not_opened: Vec<ClosedChain>,
 }
 
 /// A chain, as JSON.
@@ -189,15 +192,19 @@ fn read(
     check: &Check<'_>,
     global: &GlobalArgs,
 ) -> Result<(Archive, ArchiveReport), CommandError> {
-    let archive = Archive::open(place)?;
+    let mut archive = Archive::open(place)?;
     let reporter = Reporter::new("verify", None);
     let steered = steer(check.threads, check.throttle, &|_| {});
     let keys = check.keys.map(|keys| keys as &dyn UnwrapSecret);
-    let report = archive.verify(keys, &steered, &|_| {});
+    let report = archive.verify(keys, &steered);
     reporter.end();
     let report = report?;
-    if let Some(missing) = &report.no_key {
-        output::warning(format_args!("of some, only structure and checksums: {missing}"));
+    for ClosedChain { first, last, certificates } in &report.not_opened {
+        output::warning(format_args!(
+            "of objects {first} to {last}, only structure and checksums are checked: they are \
+             sealed for {}, and no private key at hand is theirs",
+            certificates.join(", ")
+        ));
     }
     if !check.structure_only {
         history::record_readings(global, &report.readings);
@@ -229,11 +236,6 @@ fn refuse_unsigned(
 }
 
 fn as_json(archive: &Archive, verdict: &'static str, report: &ArchiveReport) -> Verified {
-    let passed = |finding: &ObjectFinding| PassedObject {
-        number: finding.number,
-        object: archive.object(finding.number),
-        reason: finding.message.clone(),
-    };
     let chain = |chain: &tdekit_backup_run::archive::ChainReport| Chain {
         first: chain.first,
         last: chain.last,
@@ -252,8 +254,9 @@ fn as_json(archive: &Archive, verdict: &'static str, report: &ArchiveReport) -> 
         bytes: report.bytes,
         chains: report.chains.iter().map(chain).collect(),
         latest_good: report.good,
-        passed_over: report.passed_over().map(passed).collect(),
+        passed_over: report.passed_over(archive),
         findings: report.findings.iter().map(|finding| finding.message.clone()).collect(),
+        not_opened: report.not_opened.clone(),
         not_there: report.gaps.iter().map(|(first, last)| [*first, *last]).collect(),
     }
 }

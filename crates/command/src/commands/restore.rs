@@ -32,7 +32,7 @@ use tdekit_backup_run::{
 };
 use tdekit_console::{ConsoleError, GlobalArgs, output, session};
 use tdekit_key_crypto::Algorithm;
-use tdekit_key_store::{StoreError, Unlocked, open_ordinary, thumbprint};
+use tdekit_key_store::{StoreError, Unlocked, open_ordinary};
 use tdekit_sqlite::keyring;
 use tdekit_sqlite_convert::{FileKind, Form, find_certificates, read_area};
 
@@ -309,9 +309,7 @@ impl RestoreArgs {
 fn without_store(error: CommandError, set: &SetInfo) -> CommandError {
     match error {
         CommandError::Console(ConsoleError::Store(StoreError::Missing { .. })) => {
-            let named =
-                |it: &Recipient| format!("{} ({})", it.name, thumbprint(&it.wrapped.sha256));
-            let certificates = set.recipients.iter().map(named).collect();
+            let certificates = set.certificates();
             RunError::NoStoreHere { position: set.position, certificates }.into()
         }
         error => error,

@@ -103,6 +103,8 @@ pub(crate) struct Backup {
     pub(crate) at: i64,
     /// True for a full backup.
     pub(crate) full: bool,
+    /// True for a log backup, or a log set of an archive in the history.
+    pub(crate) log: bool,
     /// True if `replicate` shipped it: an archive has everything that was committed by then.
     pub(crate) shipped: bool,
     pub(crate) encrypted: bool,
@@ -392,8 +394,8 @@ impl Row {
             }
             return;
         };
-        let (at, full, encrypted) = (newest.finished_at, newest.full, newest.encrypted);
-        let backup = Backup { at, full, shipped: false, encrypted };
+        let (at, full, log) = (newest.finished_at, newest.full, newest.log);
+        let backup = Backup { at, full, log, shipped: false, encrypted: newest.encrypted };
         let later = shipped.filter(|shipped| shipped.at > at);
         self.judge_newest(later.unwrap_or(backup), (sources, rules));
         self.last_verify_at = newest.verified_at;
@@ -474,7 +476,8 @@ fn shipped(path: &Path) -> Option<(Backup, Option<String>)> {
         return None;
     }
     let at = state.current_ms.map_or(last.time_ms, |current_ms| current_ms.max(last.time_ms));
-    let backup = Backup { at: at / 1000, full: false, shipped: true, encrypted: last.sealed? };
+    let (at, encrypted) = (at / 1000, last.sealed?);
+    let backup = Backup { at, full: false, log: false, shipped: true, encrypted };
     Some((backup, state.error))
 }
 

@@ -146,11 +146,12 @@ fn cells_of_server(server: &Server, now: i64) -> Vec<String> {
 }
 
 fn backup_cell(backup: &Backup, now: i64) -> String {
-    let kind = match (backup.full, backup.shipped, backup.encrypted) {
-        (.., false) => ", not encrypted",
-        (_, true, true) => " (shipped)",
-        (true, false, true) => " (full)",
-        (false, false, true) => " (differential)",
+    let kind = match (backup.encrypted, backup.shipped) {
+        (false, _) => ", not encrypted",
+        (true, true) => " (shipped)",
+        (true, false) if backup.full => " (full)",
+        (true, false) if backup.log => " (log)",
+        (true, false) => " (differential)",
     };
     format!("{}{kind}", ago(now - backup.at))
 }

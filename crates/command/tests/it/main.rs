@@ -12,6 +12,7 @@ mod service;
 mod shell;
 
 mod agent;
+mod archive_damage;
 mod audit;
 mod audit_databases;
 mod audit_log;

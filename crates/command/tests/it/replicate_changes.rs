@@ -181,10 +181,10 @@ fn an_object_that_does_not_follow_its_state_before_is_found_by_a_restore() {
         place.run(["restore", archive, "--at", at, "--to", text(&to), "--json"])
     };
     let rows = || one::<String>(&open(&to), "SELECT group_concat(n) FROM t");
-    // A restore writes each page once, and checks the state that it writes.
-    for (at, named) in [("3", third), ("4", "4.1 does not follow"), ("latest", "4.1 does not")] {
+    // A restore writes each page once, and finds the later object wrong.
+    for at in ["3", "4", "latest"] {
         let run = restore(at);
-        assert!(run.code == 4 && run.err.contains(named) && !to.exists(), "{at}: {run:?}");
+        assert!(run.code == 4 && run.err.contains(third) && !to.exists(), "{at}: {run:?}");
     }
     assert_eq!((restore("2").code, rows().as_str()), (0, "1,2"));
     let good = restore("latest-good");
@@ -210,4 +210,22 @@ fn an_object_that_does_not_follow_its_state_before_is_found_by_a_restore() {
     let errors: Vec<_> = json["sets"].as_array().unwrap().iter().map(|set| &set["error"]).collect();
     let third = |error: &&&serde_json::Value| error.as_str().is_some_and(|it| it.contains(third));
     assert_eq!(errors.iter().filter(third).count(), 1, "{json}");
+}
+
+/// The mark is that of the restore test: nothing else read the archive.
+#[test]
+fn a_restore_test_marks_a_log_set_of_a_wrong_state() {
+    let place = Place::with_store();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures");
+    let archive = fixtures.join("4/media/wrong-state");
+    let marked = || {
+        let history = Connection::open(place.home().join("history.db")).unwrap();
+        let marked = "SELECT count(*) FROM lastcheck JOIN backupset ON subject = backup_set_uuid
+                      WHERE finding_count = 1 AND facts = '{\"wrong_state\":true}'";
+        one::<u32>(&history, marked)
+    };
+    assert_eq!(place.run(["verify", text(&archive), "--restore-test"]).code, 4);
+    assert_eq!(marked(), 1);
+    place.ok(["verify", text(&archive)]);
+    assert_eq!(marked(), 1);
 }

@@ -1,6 +1,7 @@
 //! Whether objects of an archive belong to their places and follow each other.
 
 use tdekit_backup_media::payload::{LogEnd, LogOrder, LogPages};
+use tdekit_key_store::StoreError;
 
 use super::error::ArchiveError;
 use crate::error::At;
@@ -11,6 +12,19 @@ use crate::{Media, RunError, SetInfo, SetKind, UnwrapSecret};
 #[derive(Default, Clone)]
 pub(super) struct Links {
     before: Option<Before>,
+    /// Why nothing is known of the object before.
+    unknown: Unknown,
+}
+
+#[derive(Default, Clone, Copy)]
+enum Unknown {
+    /// There is none.
+    #[default]
+    None,
+    /// It is missing, or something is wrong with it.
+    Wrong,
+    /// Its key is not here.
+    Closed,
 }
 
 #[derive(Clone)]
@@ -40,7 +54,10 @@ impl Links {
         let wrong = |reason: String| -> RunError {
             ArchiveError::Misplaced { object: object.to_owned(), reason }.into()
         };
-        let (info, set) = media.only(keys)?;
+        let (info, set) = media.only(keys).map_err(|error| match media.only_info() {
+            Ok(info) => closed(error, object, info),
+            Err(_) => error,
+        })?;
         let encrypted = info.algorithm.is_some();
         let first = match (info.kind, info.log, &self.before) {
             (SetKind::Full, ..) => {
@@ -55,7 +72,11 @@ impl Links {
             (_, Some(link), _) if link.number != number => {
                 return Err(wrong(format!("is object {}", link.number)));
             }
-            (_, Some(_), None) => return Err(wrong("has no full set before it".to_owned())),
+            (_, Some(link), None) => match self.unknown {
+                Unknown::Closed => (link.first, link.chain),
+                Unknown::None => return Err(wrong("has no full set before it".to_owned())),
+                Unknown::Wrong => return Err(behind_wrong(object)),
+            },
             (_, Some(link), Some(before)) => {
                 let follows = before.number.checked_add(1) == Some(number)
                     && link.before.set_id == before.set_id
@@ -93,10 +114,49 @@ impl Links {
         self.before.as_ref().is_some_and(|before| hex::encode(before.set_id) == set_id)
     }
 
-    /// Forgets the object before, because one could not be read.
+    /// Forgets the object before, because one is wrong or missing.
     pub(super) fn cut(&mut self) {
-        self.before = None;
+        (self.before, self.unknown) = (None, Unknown::Wrong);
     }
+
+    /// Goes on behind an object whose key is not here: nothing is known of it but its kind.
+    ///
+    /// # Errors
+    /// `Misplaced` for a log set behind one that is wrong or missing.
+    pub(super) fn pass_closed(&mut self, object: &str, kind: SetKind) -> Result<(), RunError> {
+        if kind != SetKind::Full && matches!((&self.before, self.unknown), (None, Unknown::Wrong)) {
+            return Err(behind_wrong(object));
+        }
+        (self.before, self.unknown) = (None, Unknown::Closed);
+        Ok(())
+    }
+}
+
+/// Names an object and its certificates, where the error is that no key at hand opens it.
+#[must_use]
+pub fn closed(error: RunError, object: &str, set: &SetInfo) -> RunError {
+    match error {
+        RunError::Store(error) if is_other_key(&error) => {
+            let (object, certificates) = (object.to_owned(), set.certificates());
+            ArchiveError::Closed { object, certificates }.into()
+        }
+        error => error,
+    }
+}
+
+/// Returns true if keys are at hand, and none of them is that of a set.
+pub(super) fn is_other_key(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::CertificateMissing { .. }
+            | StoreError::OtherCertificate { .. }
+            | StoreError::PrivateKeyMissing { .. }
+    )
+}
+
+fn behind_wrong(object: &str) -> RunError {
+    let reason = "goes on behind an object that is not whole".to_owned();
+    ArchiveError::Misplaced { object: object.to_owned(), reason }.into()
 }
 
 /// Reads a log set, and returns the ends of its transactions.

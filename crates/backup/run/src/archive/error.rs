@@ -112,6 +112,25 @@ pub enum ArchiveError {
         /// The object.
         object: String,
     },
+    /// The newest objects are missing: the record beside the database has one that was shipped.
+    #[error("{object} is missing: {} says that it was shipped", .record.display())]
+    LacksShipped {
+        /// The object.
+        object: String,
+        /// The record.
+        record: PathBuf,
+    },
+    /// None of the keys at hand opens an object.
+    #[error(
+        "{object} is sealed for {}, and no private key at hand is theirs",
+        .certificates.join(", ")
+    )]
+    Closed {
+        /// The object.
+        object: String,
+        /// Names and thumbprints of its certificates, as its header has them.
+        certificates: Vec<String>,
+    },
     /// An object is not what belongs to its place.
     #[error("{object} {reason}")]
     Misplaced {
@@ -224,7 +243,7 @@ impl ArchiveError {
             | Self::NoBackupThere { .. }
             | Self::NotARecord { .. }
             | Self::NoTransaction { .. } => Kind::Refused,
-            Self::NotSigned { .. } => Kind::Key,
+            Self::NotSigned { .. } | Self::Closed { .. } => Kind::Key,
             Self::Followed { .. }
             | Self::KeptUp { .. }
             | Self::FollowedTwice { .. }
@@ -234,6 +253,7 @@ impl ArchiveError {
             Self::LogAlone { .. } => Kind::Usage,
             Self::Log { .. }
             | Self::MissingObject { .. }
+            | Self::LacksShipped { .. }
             | Self::Misplaced { .. }
             | Self::WrongState { .. }
             | Self::WrongSignature { .. }
@@ -264,11 +284,17 @@ impl ArchiveError {
             Self::Overtaken { .. } => {
                 "let one process ship to an archive; --take-over continues with this one".to_owned()
             }
-            Self::MissingObject { .. } | Self::Misplaced { .. } | Self::WrongSignature { .. } => {
+            Self::MissingObject { .. }
+            | Self::LacksShipped { .. }
+            | Self::Misplaced { .. }
+            | Self::WrongSignature { .. } => {
                 "`tdekit verify ARCHIVE` lists all that is wrong; --at latest-good restores up to \
                  the last object that is whole"
                     .to_owned()
             }
+            Self::Closed { .. } => "--pkcs12 or --certificate-file names a certificate with its \
+                                    private key; `tdekit cert list` shows those of the key store"
+                .to_owned(),
             Self::NotWhole { .. } => {
                 "--at latest-good restores up to the last object that is whole".to_owned()
             }

@@ -18,6 +18,7 @@ mod error;
 mod follow;
 mod frames;
 mod gate;
+mod good;
 mod ground;
 mod keeper;
 mod known;
@@ -31,8 +32,10 @@ mod standby;
 mod state;
 mod store;
 mod verify;
+mod walk;
 
 pub use chain::{At, Point};
+pub use check::closed;
 pub use error::ArchiveError;
 pub use follow::{Event, Follower, Settings, Why, wait_after};
 pub use gate::Gate;
@@ -43,7 +46,7 @@ pub use state::{
     FileStamp, Intent, Shipped, State, is_followed, note_failure, standby_of, state_of,
 };
 pub use store::Place as ArchivePlace;
-pub use verify::{ArchiveReport, ChainReport, ObjectFinding, Reading};
+pub use verify::{ArchiveReport, ChainReport, ClosedChain, ObjectFinding, Reading};
 
 pub(crate) use batch::{LogBatch, LogFeed};
 pub(crate) use names::{is_object_name, refuse_object};

@@ -8,6 +8,7 @@ use super::chain::{At, Point};
 use super::check::{Links, log_ends};
 use super::error::ArchiveError;
 use super::store::{Place, Store};
+use crate::place::is_missing;
 use crate::{
     Chain, Media, PageSink, RestoreOutcome, Run, RunError, SetInfo, SetKind, Storage, UnwrapSecret,
 };
@@ -122,7 +123,17 @@ impl Archive {
         let Some(bytes) = self.objects.get(&number) else {
             return Err(ArchiveError::MissingObject { object: self.object(number) }.into());
         };
-        Media::open(vec![self.store.source(number, *bytes)?])
+        let opened = self.store.source(number, *bytes).and_then(|source| Media::open(vec![source]));
+        opened.map_err(|error| match error {
+            // It went since it was listed, or is a link that leads nowhere.
+            error if is_missing(&error) => {
+                ArchiveError::MissingObject { object: self.object(number) }.into()
+            }
+            RunError::NotMedia { .. } => {
+                self.misplaced(number, "is not a media set of tdekit".to_owned())
+            }
+            error => error,
+        })
     }
 
     /// Returns the chains, the oldest first, by the headers of their first and last objects. Those
@@ -162,40 +173,68 @@ impl Archive {
     /// Finds the objects that a point needs, by their headers.
     ///
     /// # Errors
-    /// `MissingObject`, `Misplaced`, `TooEarly`, `NoTransaction`; those of [`Media::open`].
+    /// `MissingObject`, `LacksShipped`, `Misplaced`, `TooEarly`, `NoTransaction`; those of
+    /// [`Media::open`].
     pub fn chain(&self, at: At) -> Result<OpenChain, RunError> {
-        let last = self.objects.last_key_value().map_or(0, |(number, _)| *number);
-        let number = match at {
-            At::Latest | At::LatestGood => last,
-            At::Transaction(number, _) if self.objects.contains_key(&number) => number,
-            At::Transaction(number, _) if self.is_within(number) => {
-                return Err(ArchiveError::MissingObject { object: self.object(number) }.into());
-            }
-            At::Transaction(number, transaction) => {
-                let told = transaction.map(|it| format!(".{it}")).unwrap_or_default();
-                let (archive, transaction) = (self.shown(), format!("{number}{told}"));
-                return Err(ArchiveError::NoTransaction { archive, transaction }.into());
-            }
-            At::Time(time_ms) => self.at_time(time_ms)?,
-        };
+        let number = self.number_of(at)?;
         let mut chain = self.chain_of(number, at)?;
         let behind = self.objects.range(number.saturating_add(1)..).next();
         match (at, behind.map(|(next, _)| *next)) {
+            (At::Latest, None) => {
+                if let Some((_, fault)) = self.unlike_record()? {
+                    return Err(fault.into());
+                }
+            }
             (At::Time(_), Some(next)) if next == number + 1 => {
                 chain.next = Some((next, self.media(next)?));
             }
             (At::Time(_), Some(next)) => {
                 chain.hole = Some((self.shown(), number + 1, next - 1));
             }
+            (At::Time(_), None) => {
+                let lacking = self.unlike_record()?.filter(|(shipped, _)| *shipped > number);
+                chain.hole = lacking.map(|(shipped, _)| (self.shown(), number + 1, shipped));
+            }
             _ => {}
         }
         Ok(chain)
     }
 
-    /// Returns true if there are objects before and behind a number.
-    fn is_within(&self, number: u64) -> bool {
-        let first = self.objects.keys().next().is_some_and(|first| *first < number);
-        first && self.objects.keys().next_back().is_some_and(|last| *last > number)
+    /// Returns the number of the object that a point is in.
+    ///
+    /// # Errors
+    /// As [`Self::chain`].
+    pub(super) fn number_of(&self, at: At) -> Result<u64, RunError> {
+        let last = self.objects.last_key_value().map_or(0, |(number, _)| *number);
+        match at {
+            At::Latest | At::LatestGood => Ok(last),
+            At::Transaction(number, _) if self.objects.contains_key(&number) => Ok(number),
+            At::Transaction(number, _) if self.is_lost(number) => {
+                Err(ArchiveError::MissingObject { object: self.object(number) }.into())
+            }
+            At::Transaction(number, transaction) => {
+                if let Some((shipped, fault)) = self.unlike_record()?
+                    && (last + 1..=shipped).contains(&number)
+                {
+                    return Err(fault.into());
+                }
+                let told = transaction.map(|it| format!(".{it}")).unwrap_or_default();
+                let (archive, transaction) = (self.shown(), format!("{number}{told}"));
+                Err(ArchiveError::NoTransaction { archive, transaction }.into())
+            }
+            At::Time(time_ms) => self.at_time(time_ms),
+        }
+    }
+
+    /// Returns true if objects before and behind a number are there, or the first one that is there
+    /// is of a chain that has it.
+    fn is_lost(&self, number: u64) -> bool {
+        let Some(first) = self.objects.keys().next().copied() else { return false };
+        if first < number {
+            return self.objects.keys().next_back().is_some_and(|last| *last > number);
+        }
+        let of = self.media(first).and_then(|media| self.first_of(first, &media));
+        of.is_ok_and(|of| (of..first).contains(&number))
     }
 
     /// Opens the chain of an object, up to it.
@@ -292,91 +331,6 @@ impl Archive {
         let first = Point { number: first, transaction: 0, time_ms }.to_string();
         Err(ArchiveError::TooEarly { archive: self.shown(), first }.into())
     }
-
-    /// Returns the objects up to which everything is whole, each block opened, and all that are
-    /// passed over for that, the first one first. A plain chain is passed over with `sealed`; so
-    /// are the objects in `known`, which a restore found wrong, and what goes on behind them.
-    ///
-    /// # Errors
-    /// `NothingReadable`; `Cancelled`; those of the keys.
-    pub fn latest_good(
-        &self,
-        sealed: bool,
-        known: &[PassedObject],
-        (keys, run): (Option<&dyn UnwrapSecret>, &Run<'_>),
-    ) -> Result<(OpenChain, Vec<PassedObject>), RunError> {
-        let mut wrong: BTreeMap<u64, String> =
-            known.iter().map(|it| (it.number, it.reason.clone())).collect();
-        let mut below = u64::MAX;
-        while let Some((number, _)) = self.objects.range(..below).next_back() {
-            let number = *number;
-            below = number;
-            let first = match self.media(number).and_then(|media| self.first_of(number, &media)) {
-                Ok(first) => first,
-                Err(error) => {
-                    wrong.insert(number, error.to_string());
-                    continue;
-                }
-            };
-            let good = self.good_part(first, number, &mut wrong, (keys, run))?;
-            if let Some(number) = good {
-                let chain = self.chain_of(number, At::LatestGood)?;
-                let plain = if sealed { chain.refuse_plain() } else { Ok(()) };
-                match plain.and_then(|()| chain.refuse_unbound(keys)) {
-                    Ok(()) => return Ok((chain, self.passed_over(number, &wrong))),
-                    Err(error) => drop(wrong.insert(first, error.to_string())),
-                }
-            }
-            below = first.min(number);
-        }
-        Err(RunError::NothingReadable { media: self.shown() })
-    }
-
-    /// Returns all objects behind `good`, and missing ones that are in the way. One that is in
-    /// order itself follows one that is not.
-    fn passed_over(&self, good: u64, wrong: &BTreeMap<u64, String>) -> Vec<PassedObject> {
-        let behind = self.objects.range(good.saturating_add(1)..).map(|(number, _)| *number);
-        let behind = behind.chain(wrong.keys().copied().filter(|number| *number > good));
-        let numbers: std::collections::BTreeSet<u64> = behind.collect();
-        let passed = |number: u64| {
-            let reason = match wrong.get(&number) {
-                Some(reason) => reason.clone(),
-                None => "it goes on behind an object that is passed over".to_owned(),
-            };
-            PassedObject { number, object: self.object(number), reason }
-        };
-        numbers.into_iter().map(passed).collect()
-    }
-
-    /// Returns the last object of a chain up to which all are whole; `wrong` receives the fault
-    /// behind it.
-    fn good_part(
-        &self,
-        first: u64,
-        last: u64,
-        wrong: &mut BTreeMap<u64, String>,
-        (keys, run): (Option<&dyn UnwrapSecret>, &Run<'_>),
-    ) -> Result<Option<u64>, RunError> {
-        let (mut links, mut good) = (Links::default(), None);
-        for number in first..=last {
-            if wrong.contains_key(&number) {
-                break;
-            }
-            let checked = self.media(number).and_then(|media| {
-                links.add((number, &self.object(number)), &media, keys)?;
-                media.check_only(keys, run)
-            });
-            match checked {
-                Ok(()) => good = Some(number),
-                Err(error @ (RunError::Cancelled | RunError::Store(_))) => return Err(error),
-                Err(error) => {
-                    wrong.insert(number, error.to_string());
-                    break;
-                }
-            }
-        }
-        Ok(good)
-    }
 }
 
 impl OpenChain {
@@ -400,23 +354,31 @@ impl OpenChain {
         }
     }
 
-    /// Refuses a full set that took the place of another: the log sets behind it are authentic, and
-    /// name that one.
+    /// Refuses a full set that took the place of another: of the log sets behind it that are
+    /// authentic, as many name that one.
     ///
     /// # Errors
     /// `Misplaced`; those of the key store but that it lacks the key.
     pub(super) fn refuse_unbound(&self, keys: Option<&dyn UnwrapSecret>) -> Result<(), RunError> {
         let [(first, full)] = &self.medias[..] else { return Ok(()) };
         let set_id = full.only_info()?.set_id;
+        let (mut own, mut others) = (0, Vec::new());
         for (number, media) in &self.behind {
             // An object that does not open proves nothing.
             let Ok((info, _)) = media.only(keys) else { continue };
-            if info.log.is_some_and(|link| link.first == *first && link.chain != set_id) {
-                let (object, reason) = (object_of(full), format!("is not what {number} goes on"));
-                return Err(ArchiveError::Misplaced { object, reason }.into());
+            match info.log.filter(|link| link.first == *first) {
+                Some(link) if link.chain == set_id => own += 1,
+                Some(_) => others.push(*number),
+                None => {}
             }
         }
-        Ok(())
+        match others.first() {
+            Some(number) if others.len() >= own => {
+                let (object, reason) = (object_of(full), format!("is not what {number} goes on"));
+                Err(ArchiveError::Misplaced { object, reason }.into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns what the header of the full set says. Nothing is verified yet.

@@ -266,7 +266,8 @@ impl Objects for Directory {
         for entry in entries {
             let entry = entry.map_err(failed())?;
             let Ok(name) = entry.file_name().into_string() else { continue };
-            match entry.metadata() {
+            // A link leads to the object. One that leads nowhere is there, and not an object.
+            match fs::metadata(entry.path()).or_else(|_| entry.metadata()) {
                 Ok(metadata) => found.push((name, metadata.len())),
                 // Removed meanwhile, such as another run's work.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -1,18 +1,21 @@
 //! Whether all objects of an archive are there and whole.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
 
-use tdekit_key_store::StoreError;
-
-use super::chain::At;
-use super::check::{Links, log_ends};
 use super::error::ArchiveError;
-use super::read::Archive;
+use super::read::{Archive, PassedObject};
 use super::state::state_of;
-use crate::{Media, Run, RunError, SetKind, SignatureCheck, UnwrapSecret, VerifyReport};
+use super::walk::Walk;
+use crate::{Run, RunError, SignatureCheck, UnwrapSecret};
 
 /// Most objects from the end of which one is to be readable, to find the database's record.
 const MOST_READ: usize = 8;
+/// Most lists of an archive whose objects go while they are read.
+const MOST_LISTS: usize = 3;
+/// Time in which the next object of a chain goes that is being removed.
+const REMOVING: Duration = Duration::from_secs(1);
 
 /// A fault of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +49,17 @@ pub struct ChainReport {
     pub why: String,
 }
 
+/// Objects that none of the keys at hand opens, one behind the other, with the same certificates.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct ClosedChain {
+    /// Number of the first object.
+    pub first: u64,
+    /// Number of the last one.
+    pub last: u64,
+    /// Names and thumbprints of the certificates that open them, as the headers have them.
+    pub certificates: Vec<String>,
+}
+
 /// The outcome of verifying.
 #[derive(Debug, Clone, Default)]
 pub struct ArchiveReport {
@@ -55,8 +69,8 @@ pub struct ArchiveReport {
     pub bytes: u64,
     /// Objects whose blocks were not opened, for lack of a key.
     pub closed: u64,
-    /// The key store's error about the first object for which it has no key.
-    pub no_key: Option<String>,
+    /// The chains of these objects, where keys are at hand.
+    pub not_opened: Vec<ClosedChain>,
     /// The chains, as far as headers can be read.
     pub chains: Vec<ChainReport>,
     /// Faults.
@@ -86,8 +100,15 @@ pub struct Reading {
 
 impl ArchiveReport {
     /// Returns the findings about objects that `restore --at latest-good` passes over.
-    pub fn passed_over(&self) -> impl Iterator<Item = &ObjectFinding> {
-        self.findings.iter().filter(|finding| Some(finding.number) > self.good)
+    #[must_use]
+    pub fn passed_over(&self, archive: &Archive) -> Vec<PassedObject> {
+        let passed = self.findings.iter().filter(|finding| Some(finding.number) > self.good);
+        let passed = passed.map(|finding| PassedObject {
+            number: finding.number,
+            object: archive.object(finding.number),
+            reason: finding.message.clone(),
+        });
+        passed.collect()
     }
 
     /// Fails if something is wrong.
@@ -115,184 +136,120 @@ impl ArchiveReport {
 
 impl Archive {
     /// Opens every block of every object with the keys, and checks each link. Without keys,
-    /// structure and checksums of encrypted sets are checked.
+    /// structure and checksums of encrypted sets are checked. Where objects go meanwhile, as
+    /// `prune` removes whole chains, those that are left are looked at once more.
     ///
     /// # Errors
-    /// `Cancelled`; those of the keys, and of a place that cannot be read.
+    /// `Empty` if all objects went; `Cancelled`; those of the keys, and of a place that cannot be
+    /// read.
     pub fn verify(
-        &self,
+        &mut self,
         keys: Option<&dyn UnwrapSecret>,
         run: &Run<'_>,
-        told: &dyn Fn(u64),
     ) -> Result<ArchiveReport, RunError> {
-        let mut report = ArchiveReport::default();
-        let sealed = self.is_encrypted()?;
-        let mut links = Links::default();
-        let mut due = self.objects.keys().next().copied().unwrap_or(1);
-        for (number, bytes) in &self.objects {
-            run.check()?;
-            let number = *number;
-            report.objects += 1;
-            report.bytes += bytes;
-            let gap = (number > due).then(|| (due, number - 1));
-            due = number.saturating_add(1);
-            let (mut set, closed) = (None, report.closed);
-            let checked = self.media(number).and_then(|media| {
-                let info = media.only_info()?;
-                let is_full = info.kind == SetKind::Full;
-                set = Some((info.set_id, is_full));
-                if sealed {
-                    self.refuse_plain(number, info)?;
-                }
-                if let Some(gap) = gap.filter(|_| is_full) {
-                    report.gaps.push(gap);
-                } else if let Some((first, _)) = gap {
-                    links.cut();
-                    return Err(ArchiveError::MissingObject { object: self.object(first) }.into());
-                }
-                let with = (keys, run, &mut report);
-                self.verify_object((number, *bytes), &media, &mut links, with, gap)?;
-                if is_full {
-                    self.chain_of(number, At::Latest)?.refuse_unbound(keys)?;
-                }
-                Ok(())
-            });
-            let mut is_of_reading = false;
-            if let Some((set_id, is_full)) = set
-                && report.closed == closed
-                && !matches!(&checked, Err(RunError::Archive(ArchiveError::MissingObject { .. })))
-            {
-                let is_whole = checked.is_ok();
-                report.readings.push(Reading { set_id, is_full, is_whole });
-                is_of_reading = true;
+        for _ in 0..MOST_LISTS {
+            let report = self.verify_listed((keys, run))?;
+            if report.findings.is_empty() || !self.list_again(run)? {
+                return Ok(report);
             }
-            match checked {
-                Ok(()) => report.good = Some(number),
-                Err(error @ (RunError::Cancelled | RunError::Store(_))) => return Err(error),
-                Err(error) => {
-                    links.cut();
-                    let object = self.object(number);
-                    let message = error.to_string();
-                    let message = match message.contains(&object) {
-                        true => message,
-                        false => format!("{object}: {message}"),
-                    };
-                    report.findings.push(ObjectFinding { number, message, is_of_reading });
-                }
-            }
-            told(number);
         }
-        self.compare_with_record(&mut report)?;
-        Ok(report)
+        self.verify_listed((keys, run))
     }
 
-    fn verify_object(
+    fn verify_listed(
         &self,
-        (number, bytes): (u64, u64),
-        media: &Media,
-        links: &mut Links,
-        (keys, run, report): (Option<&dyn UnwrapSecret>, &Run<'_>, &mut ArchiveReport),
-        gap: Option<(u64, u64)>,
-    ) -> Result<(), RunError> {
-        let info = media.only_info()?;
-        let transactions = info.log.map_or(0, |log| u64::from(log.transactions));
-        match report.chains.last_mut() {
-            Some(chain) if info.log.is_some_and(|log| log.first == chain.first) => {
-                chain.last = number;
-                chain.transactions += transactions;
-                chain.finished_ms = info.finished_ms;
-                chain.bytes += bytes;
+        (keys, run): (Option<&dyn UnwrapSecret>, &Run<'_>),
+    ) -> Result<ArchiveReport, RunError> {
+        let known = self.unlike_record()?.into_iter().collect();
+        let first = self.objects.keys().next().copied().unwrap_or(1);
+        let mut walk = Walk::new(self, self.is_encrypted()?, first, (keys, run));
+        walk.known = known;
+        for (number, bytes) in &self.objects {
+            walk.step(*number, *bytes)?;
+        }
+        Ok(walk.end().0)
+    }
+
+    /// Takes the objects that are there now, if some are gone since they were listed: once no more
+    /// go. Returns false if none is gone.
+    fn list_again(&mut self, run: &Run<'_>) -> Result<bool, RunError> {
+        let (mut before, mut gone) = (self.objects.clone(), false);
+        loop {
+            run.check()?;
+            let now = self.store.list()?;
+            if before.keys().all(|number| now.contains_key(number)) {
+                break;
             }
-            _ => report.chains.push(ChainReport {
-                first: info.log.map_or(number, |log| log.first),
-                last: number,
-                transactions,
-                begun_ms: info.begun_ms,
-                finished_ms: info.finished_ms,
-                bytes,
-                database: (info.host.clone(), info.path.clone()),
-                why: match info.log {
-                    None => info.description.clone(),
-                    Some(_) => String::new(),
-                },
-            }),
+            (before, gone) = (now, true);
+            sleep(REMOVING);
         }
-        let verified = match media.verify(Some(1), keys, run) {
-            Err(RunError::Store(error @ StoreError::CertificateMissing { .. })) => {
-                report.no_key.get_or_insert(error.to_string());
-                media.verify(Some(1), None, run)?
+        if before.is_empty() {
+            return Err(ArchiveError::Empty { archive: self.shown() }.into());
+        }
+        if gone {
+            self.objects = before;
+        }
+        Ok(gone)
+    }
+
+    /// Returns true if none of a chain's objects is there any more, and others are: `prune` removed
+    /// it. One that is being removed is waited for.
+    ///
+    /// # Errors
+    /// `Cancelled`; those of a place that cannot be read.
+    pub fn is_removed(&self, (first, last): (u64, u64), run: &Run<'_>) -> Result<bool, RunError> {
+        let mut before = None;
+        loop {
+            run.check()?;
+            let now = self.store.list()?;
+            let left = now.range(first..=last).count();
+            if left == 0 || before == Some(left) {
+                return Ok(left == 0 && !now.is_empty());
             }
-            verified => verified?,
-        };
-        let VerifyReport { opened, damages, signatures, .. } = verified;
-        if let Some(reason) = damages.into_iter().next() {
-            let media = self.object(number);
-            return Err(RunError::Damaged { media, what: "the object".to_owned(), reason });
+            before = Some(left);
+            sleep(REMOVING);
         }
-        let holds = signatures.iter().all(|signature| signature.problem.is_none());
-        report.signatures.push((number, signatures));
-        if !holds {
-            return Err(ArchiveError::WrongSignature { object: self.object(number) }.into());
-        }
-        if !opened {
-            report.closed += 1;
-            return Ok(());
-        }
-        let (_, set) = links.add((number, &self.object(number)), media, keys)?;
-        if info.kind == SetKind::Log {
-            log_ends(&set)?;
-            return Ok(());
-        }
-        // The chain before it is gone: a chain is removed as a whole.
-        if let (Some((first, _)), Some(before)) = (gap, set.metadata()?.archive_before)
-            && before < first
-            && self.objects.contains_key(&before)
-        {
-            let object = self.object(first);
-            let message = format!("{object} is missing: object {number} was shipped behind it");
-            report.findings.push(ObjectFinding { number: first, message, is_of_reading: false });
-        }
-        Ok(())
     }
 
     /// Compares the last object with what is recorded beside the database, if that is on this
-    /// machine: the record says what was shipped last.
-    fn compare_with_record(&self, report: &mut ArchiveReport) -> Result<(), RunError> {
-        let Some((last, _)) = self.objects.last_key_value() else { return Ok(()) };
+    /// machine: the record says what was shipped last. Returns the number of an object that is
+    /// missing, or is another one, with the fault.
+    ///
+    /// # Errors
+    /// Those of a place that cannot be read.
+    pub(super) fn unlike_record(&self) -> Result<Option<(u64, ArchiveError)>, RunError> {
+        let Some((last, _)) = self.objects.last_key_value() else { return Ok(None) };
         let infos = self.objects.keys().rev().take(MOST_READ).filter_map(|number| {
             let media = self.media(*number).ok()?;
             let info = media.only_info().ok()?;
             Some((*number, info.set_id, info.host.clone(), info.path.clone()))
         });
-        let Some((number, set_id, host, path)) = infos.into_iter().next() else { return Ok(()) };
+        let Some((number, set_id, host, path)) = infos.into_iter().next() else {
+            return Ok(None);
+        };
         if host != crate::labels::host() || host.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         // A record that cannot be read says nothing.
-        let Ok(Some(state)) = state_of(Path::new(&path)) else { return Ok(()) };
+        let Ok(Some(state)) = state_of(Path::new(&path)) else { return Ok(None) };
         let Some(shipped) = state.shipped.filter(|_| state.archive == self.store.place.recorded())
         else {
-            return Ok(());
+            return Ok(None);
         };
-        let object = self.object(shipped.number);
-        let message = if shipped.number > *last {
+        let (object, record) =
+            (self.object(shipped.number), PathBuf::from(format!("{path}-replica")));
+        let fault = if shipped.number > *last {
             // It may have been shipped since the objects were listed.
-            match self.store.list()?.contains_key(&shipped.number) {
-                true => return Ok(()),
-                false => format!("{object} is missing: {path}-replica says that it was shipped"),
+            if self.store.list()?.contains_key(&shipped.number) {
+                return Ok(None);
             }
+            ArchiveError::LacksShipped { object, record }
         } else if shipped.number == number && shipped.set_id != hex::encode(set_id) {
-            format!("{object} is not the object that {path}-replica says was shipped")
+            let reason = format!("is not the object that {} says was shipped", record.display());
+            ArchiveError::Misplaced { object, reason }
         } else {
-            return Ok(());
+            return Ok(None);
         };
-        if report.findings.iter().all(|finding| finding.number != shipped.number) {
-            report.findings.push(ObjectFinding {
-                number: shipped.number,
-                message,
-                is_of_reading: false,
-            });
-        }
-        Ok(())
+        Ok(Some((shipped.number, fault)))
     }
 }

@@ -73,6 +73,8 @@ pub struct NewestBackup {
     pub finished_at: i64,
     /// True for a full backup.
     pub full: bool,
+    /// True for a log set of an archive, or a log backup.
+    pub log: bool,
     /// True if it is encrypted.
     pub encrypted: bool,
     /// Time at which a set of the database was last read completely with its key: verified or
@@ -202,8 +204,11 @@ impl Catalog {
         // With max(), SQLite takes the other columns from the row with the maximum.
         let sql = format!(
             "SELECT database_path, unixepoch(max(backup_finish_date)), type = 'D',
-                 key_algorithm IS NOT NULL, database_guid, encryptor_thumbprint
-             FROM backupset WHERE NOT is_stream AND NOT {GONE} AND {}
+                 key_algorithm IS NOT NULL, database_guid, encryptor_thumbprint,
+                 log.backup_set_uuid IS NOT NULL
+             FROM backupset LEFT JOIN logset AS log
+                 ON log.backup_set_uuid = backupset.backup_set_uuid
+             WHERE NOT is_stream AND NOT {GONE} AND {}
              GROUP BY database_path",
             is_date("backup_finish_date")
         );
@@ -212,6 +217,7 @@ impl Catalog {
             let newest = NewestBackup {
                 finished_at: row.get(1)?,
                 full: row.get(2)?,
+                log: row.get(6)?,
                 encrypted: row.get(3)?,
                 verified_at: None,
                 restored_at: None,

@@ -2,8 +2,7 @@
 
 use super::Media;
 use super::opened::OpenSet;
-use super::verify;
-use crate::{FindingReport, Run, RunError, SetInfo, UnwrapSecret};
+use crate::{FindingReport, RunError, SetInfo, UnwrapSecret};
 
 impl Media {
     /// Returns the only set, where the media set holds one and has no finding.
@@ -48,23 +47,5 @@ impl Media {
         let found = self.volumes.header(0, info.ordinal);
         let (_, placed) = found.ok_or(RunError::Internal("a set of no header"))?;
         Ok(placed.record.digest())
-    }
-
-    /// Opens every block of the only set.
-    ///
-    /// # Errors
-    /// `Damaged` with the first damage; as [`Self::only`].
-    pub(crate) fn check_only(
-        &self,
-        keys: Option<&dyn UnwrapSecret>,
-        run: &Run<'_>,
-    ) -> Result<(), RunError> {
-        let (info, set) = self.only(keys)?;
-        let (report, _) = verify::verify(&set, info, false, run)?;
-        let wrong = report.signatures.iter().find_map(|signature| signature.problem);
-        let damage = report.damages.into_iter().next().or(wrong.map(str::to_owned));
-        let Some(reason) = damage else { return Ok(()) };
-        let media = self.names().into_iter().next().unwrap_or_default();
-        Err(RunError::Damaged { media, what: "the object".to_owned(), reason })
     }
 }

@@ -1,10 +1,12 @@
 //! `verify --restore-test`: restores sets on trial.
 
+mod chains;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::Serialize;
-use tdekit_backup_run::archive::{Archive, ArchiveError, ArchivePlace};
+use tdekit_backup_run::archive::{Archive, ArchiveError, ArchivePlace, closed};
 use tdekit_backup_run::elsewhere::{attach, places_of};
 use tdekit_backup_run::place::{Opened, Place, open};
 use tdekit_backup_run::trial::{Trial, restore_chain_on_trial, restore_on_trial};
@@ -12,9 +14,10 @@ use tdekit_backup_run::{
     Checked, CheckedKind, Finding, FindingReport, Keys, MediaSets, Root, RunError, SetInfo,
     Unreadable, UnwrapSecret, date_of_ms, downgrade, history, readings,
 };
-use tdekit_console::{GlobalArgs, output};
+use tdekit_console::{ConsoleError, GlobalArgs, output};
 use tdekit_key_crypto::{Kind, random_bytes};
 
+use self::chains::{Chains, lost};
 use crate::backup::archive;
 use crate::backup::binlogs;
 use crate::backup::progress::{Reporter, run as steer};
@@ -71,56 +74,19 @@ struct Candidate {
 
 /// Runs `verify --restore-test`.
 pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandError> {
-    let (place, media, mut unreadable) = find(args)?;
+    let (place, media, unreadable) = find(args)?;
     let media: Vec<_> = media.into_iter().map(|places| with_stripes(global, places)).collect();
-    let named = media.len() == 1 && unreadable.is_empty();
-    let mut sound = Vec::new();
-    for places in media {
-        match open(&places) {
-            Ok(_) => sound.push(places),
-            Err(error) => {
-                let error = history::explain(global, &places, error);
-                if !matches!(error, RunError::Pruned { .. }) {
-                    readings::record_unopened(global, &places);
-                }
-                if named {
-                    return Err(error.into());
-                }
-                unreadable.extend(places.iter().map(|place| Unreadable {
-                    path: place.shown().into(),
-                    error: error.to_string(),
-                }))
-            }
-        }
-    }
-    let media = sound;
     let mut trials =
         Trials { place, verdict: "whole", sets: Vec::new(), findings: Vec::new(), unreadable };
-    let scratch = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
-    trials.findings.extend(lacking_logs(&media)?);
-    let mut first_not_tried = None;
-    let archive = archive::existing(&args.media)?;
-    let mut ends = BTreeMap::new();
-    if let Some(place) = &archive {
-        trials.findings.extend(archive_findings(args, global, place)?);
-        ends = ends_of_chains(place, &media)?;
+    let media = trials.open_all(global, media)?;
+    // As it was when the test began: what `prune` removes meanwhile is told by that.
+    let archive = archive::existing(&args.media)?.map(|place| Chains::of(&place)).transpose()?;
+    let media = archive.iter().fold(media, |media, archive| archive.with_links(media));
+    trials.findings.extend(lacking_logs(&media));
+    if let Some(archive) = &archive {
+        trials.findings.extend(archive_findings(args, global, &archive.place)?);
     }
-    let wanted = chosen(args, candidates(args, &media, archive.is_some().then_some(&ends))?)?;
-    for (number, places) in media.iter().enumerate() {
-        let mut opened = open(places).map_err(|error| history::explain(global, places, error))?;
-        attach(global, &mut opened.media);
-        let findings = FindingReport::all(global, &opened.media);
-        warn_reports(&findings);
-        trials.findings.extend(findings);
-        for set in opened.media.sets() {
-            if wanted.contains(&(number, set.position)) {
-                let of = Tried { places, opened: &opened, set, end: ends.get(&number) };
-                let (tried, error) = try_one(args, global, &of, &scratch)?;
-                trials.sets.push(tried);
-                first_not_tried = first_not_tried.or(error);
-            }
-        }
-    }
+    let first_not_tried = trials.try_all(args, global, (&media, archive.as_ref()))?;
     // Of several copies of a set, one that is damaged counts.
     for set in trials.sets.iter().flat_map(|tried| &tried.damaged) {
         history::record_check(global, CheckedKind::Backup, set, 1, None);
@@ -152,6 +118,87 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
     }
 }
 
+impl Trials {
+    /// Opens media sets, and returns those that can be opened.
+    fn open_all(
+        &mut self,
+        global: &GlobalArgs,
+        media: Vec<Vec<Place>>,
+    ) -> Result<Vec<Vec<Place>>, CommandError> {
+        let named = media.len() == 1 && self.unreadable.is_empty();
+        let mut sound = Vec::new();
+        for places in media {
+            let error = match open(&places) {
+                Ok(_) => {
+                    sound.push(places);
+                    continue;
+                }
+                Err(error) => history::explain(global, &places, error),
+            };
+            if !matches!(error, RunError::Pruned { .. }) {
+                readings::record_unopened(global, &places);
+            }
+            if named {
+                return Err(error.into());
+            }
+            self.unreadable.extend(
+                places.iter().map(|place| Unreadable {
+                    path: place.shown().into(),
+                    error: error.to_string(),
+                }),
+            );
+        }
+        Ok(sound)
+    }
+
+    /// Tries sets, and returns the first error by which one was not tried.
+    fn try_all(
+        &mut self,
+        args: &VerifyArgs,
+        global: &GlobalArgs,
+        (media, archive): (&[Vec<Place>], Option<&Chains>),
+    ) -> Result<Option<RunError>, CommandError> {
+        let scratch = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
+        let ends = archive.map(|archive| archive.ends(media));
+        let wanted = chosen(args, candidates(args, media, ends.as_ref())?)?;
+        let mut first_not_tried = None;
+        for (number, places) in media.iter().enumerate() {
+            let mut opened = match open(places) {
+                Ok(opened) => opened,
+                Err(error) => {
+                    self.unreadable.extend(lost(global, places, archive, error)?);
+                    continue;
+                }
+            };
+            attach(global, &mut opened.media);
+            let findings = FindingReport::all(global, &opened.media);
+            warn_reports(&findings);
+            self.findings.extend(findings);
+            let end = ends.as_ref().and_then(|ends| ends.get(&number).copied()).zip(archive);
+            for set in opened.media.sets() {
+                if !wanted.contains(&(number, set.position)) {
+                    continue;
+                }
+                let of = Tried { places, opened: &opened, set, end };
+                match try_one(args, global, &of, &scratch) {
+                    Ok((tried, error)) => {
+                        self.sets.push(tried);
+                        first_not_tried = first_not_tried.or(error);
+                    }
+                    // It went while it was read.
+                    Err(CommandError::Console(ConsoleError::Run(error)))
+                        if open(places).is_err() =>
+                    {
+                        self.unreadable.extend(lost(global, places, archive, error)?);
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(first_not_tried)
+    }
+}
+
 fn refuse(trials: &Trials, failed: usize) -> Result<(), CommandError> {
     let media = trials.place.clone();
     if failed > 0 {
@@ -175,14 +222,16 @@ fn refuse(trials: &Trials, failed: usize) -> Result<(), CommandError> {
 }
 
 /// Returns findings on binary logs that lie between others and are not there.
-fn lacking_logs(media: &[Vec<Place>]) -> Result<Vec<FindingReport>, CommandError> {
-    let mut opened = Vec::new();
-    for places in media {
-        opened.extend(places.first().cloned().zip(Some(open(places)?.media)));
-    }
+fn lacking_logs(media: &[Vec<Place>]) -> Vec<FindingReport> {
+    // One that went meanwhile is told later.
+    let opened = media.iter().filter_map(|places| {
+        let opened = open(places).ok()?;
+        Some((places.first()?.clone(), opened.media))
+    });
+    let opened: Vec<_> = opened.collect();
     let texts = binlogs::lacking(opened.iter().map(|(place, media)| (place, media)));
     let report = |message| FindingReport { kind: "missing_logs", message };
-    Ok(texts.into_iter().map(report).collect())
+    texts.into_iter().map(report).collect()
 }
 
 /// The name of what is tried, the places of each media set, and what cannot be read.
@@ -239,27 +288,6 @@ fn with_stripes(global: &GlobalArgs, places: Vec<Place>) -> Vec<Place> {
     }
 }
 
-/// The archive, and the number of the last object of a chain of it.
-type End = (ArchivePlace, u64);
-
-/// Returns the chains of an archive that have log sets, by the numbers of the media sets with their
-/// last ones.
-fn ends_of_chains(
-    place: &ArchivePlace,
-    media: &[Vec<Place>],
-) -> Result<BTreeMap<usize, End>, CommandError> {
-    let archive = Archive::open(place)?;
-    let mut ends = BTreeMap::new();
-    for chain in archive.chains()?.iter().filter(|chain| chain.last > chain.first) {
-        let object = Place::of(archive.object(chain.last).as_ref()).recorded();
-        let is_last = |places: &Vec<Place>| places.iter().any(|it| it.recorded() == object);
-        if let Some(number) = media.iter().position(is_last) {
-            ends.insert(number, (place.clone(), chain.last));
-        }
-    }
-    Ok(ends)
-}
-
 /// Opens all objects of an archive.
 fn archive_findings(
     args: &VerifyArgs,
@@ -285,11 +313,12 @@ fn archive_findings(
 fn candidates(
     args: &VerifyArgs,
     media: &[Vec<Place>],
-    ends: Option<&BTreeMap<usize, End>>,
+    ends: Option<&BTreeMap<usize, u64>>,
 ) -> Result<Vec<Candidate>, CommandError> {
     let (mut candidates, mut logs) = (Vec::new(), 0);
     for (number, places) in media.iter().enumerate() {
-        let opened: Opened = open(places)?;
+        // One that went meanwhile is told later.
+        let Ok(opened) = open(places) else { continue };
         if let Some(position) = args.position {
             opened.media.set(Some(position))?;
         }
@@ -351,8 +380,8 @@ struct Tried<'a> {
     places: &'a [Place],
     opened: &'a Opened,
     set: &'a SetInfo,
-    /// The chain of an archive that it ends, for a log set.
-    end: Option<&'a End>,
+    /// The number of the object and its archive, for a log set that ends a chain.
+    end: Option<(u64, &'a Chains)>,
 }
 
 /// Restores a set on trial, prints the outcome and records it. Damage is an outcome. So are a
@@ -375,11 +404,20 @@ fn try_one(
     let report = |progress| reporter.at(progress);
     let steered = steer(args.threads, args.throttle, &report);
     let tried = match end {
-        Some((archive, last)) => Archive::open(archive)
-            .and_then(|archive| restore_chain_on_trial(&archive, *last, keys, (scratch, &steered))),
+        Some((last, of)) => Archive::open(&of.place)
+            .and_then(|archive| restore_chain_on_trial(&archive, last, keys, (scratch, &steered))),
         None => restore_on_trial(media, set, keys, (scratch, &steered)),
     };
     reporter.end();
+    let tried = match tried {
+        // It went while it was read: the caller looks why.
+        Err(error) if open(places).is_err() => return Err(error.into()),
+        Err(error) if set.is_of_archive() => {
+            let object = media.names().into_iter().next().unwrap_or_default();
+            Err(closed(error, &object, set))
+        }
+        tried => tried,
+    };
     let mut outcome = TriedSet {
         places: places.iter().map(Place::shown).collect(),
         position: set.position,
@@ -415,12 +453,15 @@ fn try_one(
             (outcome.ok, outcome.error) = (false, Some(error.to_string()));
             history::record(global, media, &opened.devices, &[set.position]);
             match (end, &error) {
-                (Some((archive, last)), RunError::Archive(ArchiveError::WrongState { .. })) => {
-                    history::record_wrong_state(global, &Archive::open(archive)?, *last);
+                (Some((last, of)), RunError::Archive(ArchiveError::WrongState { .. })) => {
+                    history::record_wrong_state(global, &of.archive, last);
                 }
                 (Some(_), _) => outcome.damaged.push(outcome.backup_set_uuid.clone()),
                 (None, _) => outcome.damaged = readings::record_unrestored(global, media, set),
             }
+        }
+        Err(error) if is_of_media(&error, places, end) => {
+            (outcome.ok, outcome.error) = (false, Some(error.to_string()));
         }
         Err(error) => return Err(error.into()),
     }
@@ -428,6 +469,16 @@ fn try_one(
         print(set, &outcome)?;
     }
     Ok((outcome, not_tried))
+}
+
+/// Returns true if a file of what is tried cannot be read; the place of the trial is another.
+fn is_of_media(error: &RunError, places: &[Place], end: Option<(u64, &Chains)>) -> bool {
+    let (RunError::Io { path, .. } | RunError::Missing { path }) = error else { return false };
+    let of_archive = |chains: &Chains| {
+        let mut objects = chains.archive.objects().keys();
+        objects.any(|number| Path::new(&chains.archive.object(*number)) == path)
+    };
+    places.contains(&Place::File(path.clone())) || end.is_some_and(|(_, of)| of_archive(of))
 }
 
 fn print(set: &SetInfo, outcome: &TriedSet) -> Result<(), CommandError> {

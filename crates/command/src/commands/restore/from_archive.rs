@@ -1,5 +1,6 @@
 //! A database from an archive, as it was at a point.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use tdekit_backup_run::archive::{
@@ -43,17 +44,20 @@ fn restore_point(
     };
     let from = From { args, global, place, archive: &archive, sealed, keys: keys.as_ref() };
     // Objects that open, and that turned out wrong when pages were made of them.
-    let mut known = Vec::new();
+    let mut known = BTreeMap::new();
     loop {
         let error = match from.restore(at, &known) {
-            Err(CommandError::Console(ConsoleError::Run(error))) if at == At::LatestGood => error,
+            Err(CommandError::Console(ConsoleError::Run(error))) => from.first_wrong(at, error)?,
             ended => return ended,
         };
-        let (error, wrong) = from.first_wrong(error)?;
-        if known.iter().any(|it: &PassedObject| it.number == wrong.number) {
-            return Err(error.into());
+        match &error {
+            RunError::Archive(wrong @ ArchiveError::WrongState { number, .. })
+                if at == At::LatestGood && !known.contains_key(number) =>
+            {
+                known.insert(*number, wrong.clone());
+            }
+            _ => return Err(error.into()),
         }
-        known.push(wrong);
     }
 }
 
@@ -70,7 +74,7 @@ struct From<'a> {
 
 impl From<'_> {
     /// Restores a point. The newest good one is before the objects in `known`.
-    fn restore(&self, at: At, known: &[PassedObject]) -> Result<Point, CommandError> {
+    fn restore(&self, at: At, known: &BTreeMap<u64, ArchiveError>) -> Result<Point, CommandError> {
         let Self { args, global, place, archive, sealed, keys } = *self;
         let unwrap = keys.map(|keys| keys as &dyn UnwrapSecret);
         let (found, passed_over) = match at {
@@ -118,9 +122,10 @@ impl From<'_> {
         Ok(point)
     }
 
-    /// Finds the first object of a chain that is wrong, for an error that names one which became
-    /// wrong by it; its chain is restored object by object beside the destination.
-    fn first_wrong(&self, error: RunError) -> Result<(RunError, PassedObject), CommandError> {
+    /// Returns the error of a restore: where an object is wrong, that of the first one. The error
+    /// may name one that became wrong by it. For a state of pages that is wrong, the chain is
+    /// restored object by object beside the destination.
+    fn first_wrong(&self, at: At, error: RunError) -> Result<RunError, CommandError> {
         let keys = self.keys.map(|keys| keys as &dyn UnwrapSecret);
         let reporter = Reporter::new("verify", None);
         let report = |progress| reporter.at(progress);
@@ -129,26 +134,26 @@ impl From<'_> {
             Some(directory) if !directory.as_os_str().is_empty() => directory,
             _ => Path::new("."),
         };
-        let mut error = error;
-        if let RunError::Archive(ArchiveError::WrongState { number, .. }) = &error {
-            let tried = restore_chain_on_trial(self.archive, *number, keys, (directory, &steered));
-            error = tried.err().unwrap_or(error);
-        }
-        reporter.end();
-        match &error {
-            RunError::Archive(ArchiveError::WrongState { object, number, .. }) => {
-                let (object, reason) = (object.clone(), error.to_string());
-                let wrong = PassedObject { number: *number, object, reason };
-                Ok((error, wrong))
+        let found = match error {
+            RunError::Archive(ArchiveError::WrongState { number, .. }) => {
+                let with = (directory, &steered);
+                match restore_chain_on_trial(self.archive, number, keys, with) {
+                    Err(first @ RunError::Archive(ArchiveError::WrongState { .. })) => Ok(first),
+                    Err(RunError::Cancelled) => Err(RunError::Cancelled),
+                    _ => Ok(error),
+                }
             }
-            _ => Err(error.into()),
-        }
+            error if at == At::LatestGood => Ok(error),
+            error => self.archive.first_fault((at, error), self.sealed, (keys, &steered)),
+        };
+        reporter.end();
+        Ok(found?)
     }
 
     /// Finds the last point up to which the archive is whole, and all that is behind it.
     fn latest_good(
         &self,
-        known: &[PassedObject],
+        known: &BTreeMap<u64, ArchiveError>,
     ) -> Result<(OpenChain, Vec<PassedObject>), CommandError> {
         let unwrap = self.keys.map(|keys| keys as &dyn UnwrapSecret);
         let reporter = Reporter::new("verify", None);

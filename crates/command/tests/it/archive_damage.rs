@@ -1,0 +1,431 @@
+//! Archives with damage: every reader names the same objects, and a verdict is never that of what
+//! could be read.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::Duration;
+
+use serde_json::Value;
+use tdekit_backup_run::Run as Steered;
+use tdekit_backup_run::archive::{Archive, ArchivePlace};
+
+use crate::bench::signal;
+use crate::common::{Place, Run};
+use crate::databases::{Dir, create, one, open, place};
+use crate::replicate::{Pair, WaitBy, five, text, wait_for};
+
+fn name(number: u32) -> String {
+    format!("{number:016}.tdekit")
+}
+
+/// Runs a command with `--json`, and returns its exit code and what it printed.
+fn json(words: &[&str]) -> (i32, Value, Run) {
+    let run = place().run([words, &["--json"]].concat());
+    let printed = serde_json::from_str(&run.out);
+    (run.code, printed.unwrap_or_else(|_| panic!("{words:?}: {run:?}")), run)
+}
+
+/// Restores on trial, and returns what was printed.
+fn tried(pair: &Pair, code: i32) -> Value {
+    let (found, report, run) = json(&["verify", text(&pair.archive), "--restore-test"]);
+    assert_eq!(found, code, "{run:?}");
+    report
+}
+
+/// Two chains, of a full set and two log sets each, with rows of noise.
+fn two_chains() -> Pair {
+    let pair = Pair::new(false);
+    for chain in 0..2 {
+        let keep = pair.db();
+        for n in 0..3 {
+            let sql = format!("INSERT INTO t VALUES ({chain}{n}, hex(randomblob(200000)))");
+            keep.execute_batch(&sql).unwrap();
+            pair.ship();
+        }
+        drop(keep);
+        fs::remove_file(record(&pair)).unwrap();
+    }
+    assert_eq!(pair.objects(), 6);
+    pair
+}
+
+fn record(pair: &Pair) -> PathBuf {
+    format!("{}-replica", text(&pair.db)).into()
+}
+
+/// What can happen to an object.
+const KINDS: [&str; 9] =
+    ["flip", "header", "cut", "missing", "twice", "foreign", "dangling", "empty", "directory"];
+
+fn harm(pair: &Pair, kind: &str, number: u32) {
+    let object = pair.object(number);
+    let mut bytes = fs::read(&object).unwrap();
+    let middle = bytes.len() / 2;
+    fs::remove_file(&object).unwrap();
+    match kind {
+        "flip" => bytes[middle] ^= 1,
+        "header" => bytes[20] ^= 1,
+        "cut" => bytes.truncate(bytes.len() - 40),
+        "twice" => bytes = fs::read(pair.object(number - 1)).unwrap(),
+        "foreign" => bytes = vec![7; 3000],
+        "empty" => bytes.clear(),
+        "missing" => return,
+        "dangling" => return symlink("nowhere", &object).unwrap(),
+        _ => return fs::create_dir(&object).unwrap(),
+    }
+    fs::write(&object, bytes).unwrap();
+}
+
+fn mend(pair: &Pair, number: u32, whole: &[u8]) {
+    let object = pair.object(number);
+    if object.is_dir() {
+        fs::remove_dir(&object).unwrap();
+    }
+    let _ = fs::remove_file(&object);
+    fs::write(&object, whole).unwrap();
+}
+
+/// Whatever is wrong with two objects: `verify`, `restore` and the restore test name the first one,
+/// and the first two list the same.
+#[test]
+fn all_readers_name_the_same_objects() {
+    let pair = two_chains();
+    let to = pair.dir.path("good.db");
+    let whole: Vec<_> = (1..=6).map(|number| fs::read(pair.object(number)).unwrap()).collect();
+    for (kind, later) in KINDS.iter().flat_map(|kind| [(*kind, "flip"), (*kind, "nothing")]) {
+        harm(&pair, kind, 5);
+        if later == "flip" {
+            harm(&pair, later, 6);
+        }
+        let (code, found, run) = json(&["verify", text(&pair.archive)]);
+        assert!(code == 4 && found["verdict"] == "damaged", "{kind}: {run:?}");
+        let first = &found["passed_over"][0];
+        assert_eq!((&found["latest_good"], &first["number"]), (&4.into(), &5.into()), "{kind}");
+        let _ = fs::remove_file(&to);
+        let words = ["restore", text(&pair.archive), "--at", "latest-good", "--to", text(&to)];
+        let (code, restored, run) = json(&words);
+        assert_eq!((code, &restored["transaction"]), (0, &"4".into()), "{kind}: {run:?}");
+        assert_eq!(restored["passed_over"], found["passed_over"], "{kind}");
+        assert_eq!(run.err.matches("passed over: ").count(), 2, "{kind}: {run:?}");
+        for at in ["latest", "6"] {
+            let (run, to) = pair.try_restore(at);
+            assert!(run.code == 4 && run.err.contains(&name(5)), "{kind} {at}: {run:?}");
+            assert!(!to.exists(), "{kind} {at}");
+        }
+        let report = tried(&pair, 4);
+        assert_eq!(report["verdict"], "damaged", "{kind}");
+        assert!(report["findings"].to_string().contains(&name(5)), "{kind}: {report}");
+        let sets = report["sets"].as_array().unwrap();
+        let of = |object: u32| {
+            let is_it = |set: &&Value| set["places"][0].as_str().unwrap().ends_with(&name(object));
+            sets.iter().find(is_it).map(|set| set["ok"] == true)
+        };
+        // The other chain, and the full set of this one, are tried all the same.
+        assert_eq!([1, 3, 4].map(of), [Some(true); 3], "{kind}: {report}");
+        let pruned = place().run(["prune", text(&pair.archive), "--keep", "1h", "--json"]);
+        assert!(serde_json::from_str::<Value>(&pruned.out).is_ok(), "{kind}: {pruned:?}");
+        // `prune` looks at headers, and does not miss log sets.
+        let expected = if ["flip", "twice", "missing"].contains(&kind) { 0 } else { 4 };
+        assert_eq!(pruned.code, expected, "{kind}: {pruned:?}");
+        for number in [5, 6] {
+            mend(&pair, number, &whole[number as usize - 1]);
+        }
+    }
+    assert_eq!(tried(&pair, 0)["verdict"], "whole");
+}
+
+/// Numbers show without a key what is missing, and what goes on behind it.
+#[test]
+fn a_missing_object_is_named_without_a_key() {
+    let pair = two_chains();
+    let keyless = Place::empty();
+    let verify = |code: i32| -> Value {
+        let run = keyless.run(["verify", text(&pair.archive), "--json"]);
+        assert_eq!(run.code, code, "{run:?}");
+        serde_json::from_str(&run.out).unwrap()
+    };
+    assert_eq!(verify(6)["latest_good"], 6);
+    fs::remove_file(pair.object(5)).unwrap();
+    let found = verify(4);
+    assert_eq!(
+        (&found["latest_good"], found["findings"].as_array().unwrap().len()),
+        (&4.into(), 2)
+    );
+    fs::remove_file(pair.object(2)).unwrap();
+    let found = verify(4);
+    assert_eq!(
+        (&found["latest_good"], found["findings"].as_array().unwrap().len()),
+        (&4.into(), 4)
+    );
+}
+
+/// The end of a chain may be a link, and is tried.
+#[test]
+fn an_object_that_is_a_link_is_tried() {
+    let pair = two_chains();
+    let away = pair.dir.path("away");
+    fs::rename(pair.object(6), &away).unwrap();
+    symlink(&away, pair.object(6)).unwrap();
+    assert_eq!(tried(&pair, 0)["sets"].as_array().unwrap().len(), 4);
+    let mut bytes = fs::read(&away).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&away, bytes).unwrap();
+    tried(&pair, 4);
+    // A link that goes round, which cannot be opened.
+    fs::remove_file(pair.object(5)).unwrap();
+    symlink(pair.object(5), pair.object(5)).unwrap();
+    let report = tried(&pair, 4);
+    assert!(report["findings"].to_string().contains(&name(5)), "{report}");
+}
+
+/// What `prune` removes is no fault, if it removed a whole chain.
+#[test]
+fn a_chain_that_goes_while_the_archive_is_verified_is_no_fault() {
+    let pair = two_chains();
+    let opened = || Archive::open(&ArchivePlace::of(pair.archive.as_os_str())).unwrap();
+    let mut listed = opened();
+    for number in [3, 2, 1] {
+        fs::remove_file(pair.object(number)).unwrap();
+    }
+    let report = listed.verify(None, &Steered::default()).unwrap();
+    assert_eq!((report.findings.len(), report.objects, report.good), (0, 3, Some(6)));
+    // One object of a chain is one.
+    let mut listed = opened();
+    fs::remove_file(pair.object(5)).unwrap();
+    let report = listed.verify(None, &Steered::default()).unwrap();
+    assert!(report.findings[0].message.contains(&name(5)), "{report:?}");
+    // So is everything.
+    let mut listed = opened();
+    for number in [4, 6] {
+        fs::remove_file(pair.object(number)).unwrap();
+    }
+    assert!(listed.verify(None, &Steered::default()).is_err());
+}
+
+#[test]
+fn a_chain_that_goes_during_a_restore_test_is_no_fault() {
+    for is_whole_chain in [true, false] {
+        let pair = two_chains();
+        let scratch = pair.dir.path("scratch");
+        fs::create_dir(&scratch).unwrap();
+        let words =
+            ["verify", text(&pair.archive), "--restore-test", "--json", "--throttle", "1MB"];
+        let words = [&words[..], &["--scratch", text(&scratch)]].concat();
+        let mut test = place().command(words);
+        let test = test.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // The first set is being restored.
+        wait_for(|| fs::read_dir(&scratch).unwrap().next().is_some());
+        for number in if is_whole_chain { &[3, 2, 1][..] } else { &[3, 2] } {
+            fs::remove_file(pair.object(*number)).unwrap();
+        }
+        let run = Run::of(&test.wait_with_output().unwrap());
+        let report: Value = serde_json::from_str(&run.out).unwrap();
+        let sets = report["sets"].as_array().unwrap();
+        let of = |object: u32| {
+            let is_it = |set: &&Value| set["places"][0].as_str().unwrap().ends_with(&name(object));
+            sets.iter().find(is_it).map(|set| set["ok"] == true)
+        };
+        assert_eq!([4, 6].map(of), [Some(true); 2], "{report}");
+        // The end of the chain may have been tried first.
+        let expected = if is_whole_chain || of(3) == Some(true) { 0 } else { 4 };
+        assert_eq!(run.code, expected, "{is_whole_chain}: {run:?}");
+    }
+}
+
+/// The machine that ships knows what it shipped.
+#[test]
+fn the_newest_object_that_is_gone_is_noticed_where_it_was_shipped() {
+    let pair = five();
+    let to = pair.dir.path("to.db");
+    fs::remove_file(pair.object(6)).unwrap();
+    let (code, found, _) = json(&["verify", text(&pair.archive)]);
+    assert_eq!((code, &found["latest_good"]), (4, &5.into()));
+    for at in ["latest", "6", "6.1"] {
+        let (run, to) = pair.try_restore(at);
+        assert!(run.code == 4 && run.err.contains(&name(6)), "{at}: {run:?}");
+        assert!(run.err.contains("-replica says that it was shipped") && !to.exists(), "{run:?}");
+    }
+    let words = ["restore", text(&pair.archive), "--to", text(&to)];
+    let (code, restored, run) = json(&[&words[..], &["--at", "latest-good"]].concat());
+    assert_eq!((code, &restored["transaction"]), (0, &"5.1".into()), "{run:?}");
+    assert_eq!(restored["passed_over"], found["passed_over"]);
+    assert!(run.err.contains("passed over: ") && run.err.contains(&name(6)), "{run:?}");
+    fs::remove_file(&to).unwrap();
+    // What was committed by then is not known.
+    let run = place().run([&words[..], &["--at", "2199-01-01 00:00:00"]].concat());
+    assert!(run.code == 1 && run.err.contains("objects 6 to 6"), "{run:?}");
+    assert!(run.err.contains("--at 5") && !to.exists(), "{run:?}");
+    let run = place().run([&words[..], &["--follow"]].concat());
+    assert!(run.code == 4 && run.err.contains(&name(6)) && !to.exists(), "{run:?}");
+    // Another object in its place.
+    let other = five();
+    fs::copy(other.object(6), pair.object(6)).unwrap();
+    let (run, _) = pair.try_restore("latest");
+    assert!(run.code == 4 && run.err.contains(&name(6)), "{run:?}");
+    // Elsewhere, nobody knows of it.
+    fs::remove_file(pair.object(6)).unwrap();
+    fs::remove_file(record(&pair)).unwrap();
+    assert_eq!(pair.restored("latest"), [1, 2, 3, 4]);
+    assert_eq!(pair.try_restore("6").0.code, 1);
+}
+
+#[test]
+fn a_full_set_that_is_gone_is_named_as_other_objects_are() {
+    let pair = five();
+    fs::remove_file(pair.object(1)).unwrap();
+    for at in ["1", "2", "latest"] {
+        let (run, _) = pair.try_restore(at);
+        assert!(run.code == 4 && run.err.contains(&name(1)), "{at}: {run:?}");
+    }
+    let (code, found, _) = json(&["verify", text(&pair.archive)]);
+    assert_eq!((code, &found["passed_over"][0]["number"]), (4, &1.into()), "{found}");
+    // A chain that was removed as a whole was not lost.
+    let pair = two_chains();
+    for number in 1..=3 {
+        fs::remove_file(pair.object(number)).unwrap();
+    }
+    let (run, _) = pair.try_restore("2");
+    assert!(run.code == 1 && run.err.contains("no transaction 2"), "{run:?}");
+    place().ok(["verify", text(&pair.archive)]);
+}
+
+/// An object that is there and leads nowhere is not one that is still to come.
+#[test]
+fn a_standby_names_the_next_object_that_leads_nowhere() {
+    let pair = five();
+    let to = pair.dir.path("standby.db");
+    let (sixth, away) = (pair.object(6), pair.dir.path("away"));
+    fs::rename(&sixth, &away).unwrap();
+    symlink(&away, &sixth).unwrap();
+    fs::rename(pair.object(5), pair.dir.path("fifth")).unwrap();
+    fs::rename(&sixth, pair.dir.path("link")).unwrap();
+    fs::remove_file(record(&pair)).unwrap();
+    let words = ["restore", text(&pair.archive), "--follow", "--to", text(&to)];
+    let standby = place().command(words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let mut standby = standby.unwrap();
+    wait_for(|| to.exists());
+    symlink("nowhere", pair.object(5)).unwrap();
+    let status = || place().run(["replicate", "status", text(&to)]);
+    wait_for(|| status().out.contains(&name(5)));
+    fs::remove_file(pair.object(5)).unwrap();
+    fs::rename(pair.dir.path("fifth"), pair.object(5)).unwrap();
+    fs::rename(pair.dir.path("link"), &sixth).unwrap();
+    let count = "SELECT count(*) FROM t";
+    wait_for(|| one::<u32>(&open(&to), count) == 5);
+    sleep(Duration::from_millis(100));
+    signal(standby.id(), "TERM");
+    let ended = Run::of(&standby.wait_with_output_by(Duration::from_secs(20)));
+    assert!(ended.code == 0 && ended.err.contains("is missing"), "{ended:?}");
+}
+
+/// Two chains for different certificates, each with a file, in a store of its own.
+struct TwoKeys {
+    here: Place,
+    dir: Dir,
+    keep: rusqlite::Connection,
+}
+
+impl TwoKeys {
+    fn new() -> Self {
+        let mut here = Place::with_store();
+        here.set("TDEKIT_BACKUP_PASSWORD", "backup");
+        let dir = Dir::new();
+        for certificate in ["First", "Second"] {
+            here.ok(["cert", "create", certificate]);
+            let file = dir.path(&format!("{certificate}.p12"));
+            here.ok(["cert", "backup", certificate, "--pkcs12", text(&file)]);
+        }
+        let keep = create(&dir.path("app.db"), "PRAGMA journal_mode = WAL; CREATE TABLE t(n)");
+        let this = Self { here, dir, keep };
+        this.ship("First");
+        this.ship("First");
+        fs::remove_file(this.dir.path("app.db-replica")).unwrap();
+        this.ship("Second");
+        this.ship("Second");
+        this
+    }
+
+    fn ship(&self, certificate: &str) {
+        let (db, archive) = (self.dir.path("app.db"), self.dir.path("archive"));
+        let words = ["replicate", text(&db), "--to", text(&archive), "--once", "--certificate"];
+        self.here.ok([&words[..], &[certificate]].concat());
+        self.keep.execute_batch("INSERT INTO t VALUES (1)").unwrap();
+    }
+
+    /// Runs a verb on the archive with the file of one certificate.
+    fn run(&self, verb: &str, given: &str, more: &[&str]) -> Run {
+        let (file, archive) = (self.dir.path(&format!("{given}.p12")), self.dir.path("archive"));
+        self.here.run([&[verb, text(&archive), "--pkcs12", text(&file)][..], more].concat())
+    }
+
+    /// Returns a certificate as headers name it.
+    fn shown(&self, name: &str) -> String {
+        let list = self.here.json(["cert", "list", "--json"]);
+        let mut list = list.as_array().unwrap().iter();
+        let found = list.find(|it| it["name"] == name).unwrap();
+        format!("{name} ({})", found["thumbprint"].as_str().unwrap())
+    }
+}
+
+/// Of an archive with several certificates, and a file with one of them.
+#[test]
+fn a_chain_whose_key_is_not_here_is_named_and_the_others_are_read() {
+    let pair = TwoKeys::new();
+    for (given, lacking, [first, last]) in
+        [("First", "Second", [3, 4]), ("Second", "First", [1, 2])]
+    {
+        let told = pair.shown(lacking);
+        let run = pair.run("verify", given, &["--json"]);
+        let found: Value = serde_json::from_str(&run.out).unwrap();
+        assert_eq!((run.code, &found["verdict"]), (6, &"not_verified".into()), "{run:?}");
+        let expected =
+            serde_json::json!([{ "first": first, "last": last, "certificates": [told] }]);
+        assert_eq!(found["not_opened"], expected, "{run:?}");
+        assert!(run.err.contains(&told), "{run:?}");
+        let run = pair.run("verify", given, &["--restore-test", "--json"]);
+        let found: Value = serde_json::from_str(&run.out).unwrap();
+        assert_eq!((run.code, &found["verdict"]), (3, &"not_verified".into()), "{run:?}");
+        let sets = found["sets"].as_array().unwrap().iter();
+        let (tried, not): (Vec<_>, Vec<_>) = sets.partition(|set| set["tried"] == true);
+        assert_eq!((tried.len(), not.len()), (2, 2), "{found}");
+        assert!(not.iter().all(|set| set["error"].as_str().unwrap().contains(&told)), "{found}");
+        let to = pair.dir.path("r.db");
+        let restore = |at: &str| {
+            let _ = fs::remove_file(&to);
+            pair.run("restore", given, &["--at", at, "--to", text(&to)])
+        };
+        let run = restore(&last.to_string());
+        assert!(run.code == 3 && run.err.contains(&told) && !to.exists(), "{run:?}");
+        assert!(run.err.contains(&name(first)), "{run:?}");
+        let there = if first == 1 { "4" } else { "2" };
+        assert_eq!(restore(there).code, 0);
+        // The newest state is not passed over for lack of a key.
+        let run = restore("latest-good");
+        assert_eq!(run.code, if given == "Second" { 0 } else { 3 }, "{run:?}");
+    }
+    // Another certificate within a chain: the link to what is not opened is not known.
+    pair.ship("First");
+    let run = pair.run("verify", "First", &["--json"]);
+    let found: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!((run.code, &found["objects"]), (6, &5.into()), "{run:?}");
+    assert_eq!(found["findings"], serde_json::json!([]), "{run:?}");
+}
+
+/// A log set that was restored on trial is in the history, and is not a differential one.
+#[test]
+fn overview_knows_log_sets() {
+    let pair = five();
+    tried(&pair, 0);
+    fs::remove_file(record(&pair)).unwrap();
+    let db = text(&pair.db);
+    let run = place().run(["overview", db, "--json"]);
+    let found: Value = serde_json::from_str(&run.out).unwrap();
+    let last = &found["databases"][0]["last_backup"];
+    assert!(last["log"] == true && last["full"] == false && last["shipped"] == false, "{last}");
+    let shown = place().run(["overview", db]).out;
+    assert!(shown.contains("(log)") && !shown.contains("(differential)"), "{shown}");
+}
