@@ -182,6 +182,22 @@ fn an_object_that_is_a_link_is_tried() {
     assert!(report["findings"].to_string().contains(&name(5)), "{report}");
 }
 
+/// A search of a directory follows no links: what is in an object's place is named all the same.
+#[test]
+fn prune_names_a_link_and_a_directory_in_an_objects_place() {
+    for kind in ["dangling", "directory"] {
+        let pair = two_chains();
+        harm(&pair, kind, 5);
+        let words = ["prune", text(&pair.archive), "--keep", "1h", "--json"];
+        let run = place().run(words);
+        let found: Value = serde_json::from_str(&run.out).unwrap();
+        assert_eq!(run.code, 4, "{kind}: {run:?}");
+        let unreadable = found["unreadable"].as_array().unwrap();
+        let path = unreadable[0]["path"].as_str().unwrap();
+        assert!(unreadable.len() == 1 && path.ends_with(&name(5)), "{kind}: {found}");
+    }
+}
+
 /// What `prune` removes is no fault, if it removed a whole chain.
 #[test]
 fn a_chain_that_goes_while_the_archive_is_verified_is_no_fault() {
@@ -283,6 +299,9 @@ fn a_full_set_that_is_gone_is_named_as_other_objects_are() {
     }
     let (code, found, _) = json(&["verify", text(&pair.archive)]);
     assert_eq!((code, &found["passed_over"][0]["number"]), (4, &1.into()), "{found}");
+    let (run, _) = pair.try_restore("latest-good");
+    assert!(run.code == 4 && run.err.contains(&name(1)), "{run:?}");
+    assert!(run.err.contains("and 5 more finding(s)"), "{run:?}");
     // A chain that was removed as a whole was not lost.
     let pair = two_chains();
     for number in 1..=3 {

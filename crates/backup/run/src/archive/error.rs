@@ -209,6 +209,16 @@ pub enum ArchiveError {
         /// The object.
         object: String,
     },
+    /// No chain has an object up to which it is whole.
+    #[error("{archive} has no point that can be restored: {first}{}", more(*.findings))]
+    NothingGood {
+        /// The archive.
+        archive: String,
+        /// The first finding.
+        first: String,
+        /// Number of findings.
+        findings: usize,
+    },
     /// Objects of an archive are damaged or missing.
     #[error("{archive} is not whole: {first}{}", more(*.findings))]
     NotWhole {
@@ -257,6 +267,7 @@ impl ArchiveError {
             | Self::Misplaced { .. }
             | Self::WrongState { .. }
             | Self::WrongSignature { .. }
+            | Self::NothingGood { .. }
             | Self::NotWhole { .. } => Kind::Damaged,
         }
     }
@@ -297,6 +308,9 @@ impl ArchiveError {
                 .to_owned(),
             Self::NotWhole { .. } => {
                 "--at latest-good restores up to the last object that is whole".to_owned()
+            }
+            Self::NothingGood { .. } => {
+                "`tdekit verify ARCHIVE` lists all that is wrong".to_owned()
             }
             Self::NoBackupThere { .. } => "name another file; `tdekit replicate` ships to an \
                                            archive"

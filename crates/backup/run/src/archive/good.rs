@@ -17,7 +17,7 @@ impl Archive {
     /// what goes on behind them.
     ///
     /// # Errors
-    /// `NothingReadable`; `Closed`; `Cancelled`; those of the keys, and of a store.
+    /// `NothingGood`; `Closed`; `Cancelled`; those of the keys, and of a store.
     pub fn latest_good(
         &self,
         sealed: bool,
@@ -41,10 +41,13 @@ impl Archive {
             if let Some(good) = report.good {
                 return Ok((self.chain_of(good, At::LatestGood)?, passed));
             }
+            passed_over = passed;
             let Some(before) = first.checked_sub(1) else { break };
-            (passed_over, end) = (passed, before);
+            end = before;
         }
-        Err(RunError::NothingReadable { media: self.shown() })
+        let first = passed_over.first().map_or_else(String::new, |it| it.reason.clone());
+        let (archive, findings) = (self.shown(), passed_over.len());
+        Err(ArchiveError::NothingGood { archive, first, findings }.into())
     }
 
     /// Returns the error of a restore: where bytes of an object are the reason, that of the first
