@@ -164,6 +164,7 @@ fn readers_that_the_system_hides_fail_or_follow_and_do_not_go_on() {
     assert_eq!(one::<i64>(&open(&path), "SELECT count(*) FROM t"), 101);
 }
 
+#[track_caller]
 fn wait_for(what: impl Fn() -> bool) {
     let end = Instant::now() + Duration::from_secs(30);
     while !what() {

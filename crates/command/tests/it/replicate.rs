@@ -393,6 +393,7 @@ impl WaitBy for std::process::Child {
     }
 }
 
+#[track_caller]
 pub(crate) fn wait_for(holds: impl Fn() -> bool) {
     let begun = Instant::now();
     while !holds() {

@@ -21,8 +21,8 @@ fn workers(parent: &Child) -> Vec<i32> {
         .collect()
 }
 
-/// Rows that take longer to generate and to copy than a test waits before it interrupts; 1.4 GB must
-/// be free for them.
+/// Rows that take longer to generate and to copy than a test waits before it interrupts. They need
+/// 1.4 GB of disk.
 const COPIED: &str = "--rows 200000";
 
 /// Returns a run that generates or copies its databases.

@@ -183,6 +183,7 @@ pub fn signal(process: u32, name: &str) {
 }
 
 /// Waits, for at most a minute and a half.
+#[track_caller]
 pub fn wait_until(reproach: &str, mut fits: impl FnMut() -> bool) {
     let start = Instant::now();
     while !fits() {

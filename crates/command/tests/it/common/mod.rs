@@ -79,6 +79,7 @@ impl Place {
     }
 
     /// Runs a command that must succeed.
+    #[track_caller]
     pub fn ok<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Run {
         let run = self.run(args);
         assert_eq!(run.code, 0, "{run:?}");
@@ -86,6 +87,7 @@ impl Place {
     }
 
     /// Runs a command that must fail with `code`; returns its message.
+    #[track_caller]
     pub fn fails<S: AsRef<OsStr>>(&self, code: i32, args: impl IntoIterator<Item = S>) -> String {
         let run = self.run(args);
         assert_eq!(run.code, code, "{run:?}");

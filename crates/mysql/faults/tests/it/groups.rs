@@ -106,6 +106,7 @@ fn member(id: usize, own: u16, all: &[u16]) -> Vec<String> {
     .to_vec()
 }
 
+#[track_caller]
 fn wait_for(server: &Server, sql: &str, wanted: &str) {
     let begun = Instant::now();
     loop {

@@ -106,6 +106,7 @@ impl Place {
 }
 
 /// Waits, for one minute at most.
+#[track_caller]
 pub(crate) fn wait_until(reproach: &str, mut fits: impl FnMut() -> bool) {
     let start = Instant::now();
     while !fits() {
@@ -116,6 +117,7 @@ pub(crate) fn wait_until(reproach: &str, mut fits: impl FnMut() -> bool) {
 
 /// Returns the output of a command that succeeds without a message. A loaded machine gets a line of
 /// progress every 30 s, but no bar.
+#[track_caller]
 pub(crate) fn done(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let (printed, errors) = text(&output);

@@ -48,6 +48,7 @@ pub(crate) fn serve_with(mode: Mode, limits: Limits) -> Server {
 }
 
 /// Waits until `done` returns true, for something that another thread does soon.
+#[track_caller]
 pub(crate) fn eventually(what: &str, done: impl Fn() -> bool) {
     for _ in 0..2000 {
         if done() {

@@ -222,6 +222,7 @@ pub(crate) fn messages(answer: &Answer) -> Vec<Message> {
 }
 
 /// Waits until `done` is true, for something that the server does soon.
+#[track_caller]
 pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     for _ in 0..1000 {
         if done() {
