@@ -1,9 +1,9 @@
-//! Errors of ALTER SCHEMA.
+//! Errors of ALTER SCHEMA, and of ALTER TABLE ADD.
 
 use super::{Error, raise, table};
 
 table! {
-    /// A refusal to move an object into another schema.
+    /// A refusal to move an object into another schema, or to add a column.
     SchemaError;
     NoObject { name: String } = 15151, 16, 1, Statement,
         "Cannot find the object '{name}', because it does not exist or you do not have permission.";
@@ -15,6 +15,12 @@ table! {
     SchemaBound {} = 15348, 16, 1, Statement, "Cannot transfer a schemabound object.";
     Taken { name: String } = 15530, 16, 1, Statement,
         "The object with name \"{name}\" already exists.";
+    NotNullAdded { column: String, table: String } = 4901, 16, 1, Statement,
+        "ALTER TABLE only allows columns to be added that can contain nulls, or have a DEFAULT \
+        definition specified, or the column being added is an identity or timestamp column, or \
+        alternatively if none of the previous conditions are satisfied the table must be empty to \
+        allow addition of this column. Column '{column}' cannot be added to non-empty table \
+        '{table}' because it does not satisfy these conditions.";
 }
 
 impl From<SchemaError> for Error {

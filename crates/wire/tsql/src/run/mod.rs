@@ -54,6 +54,7 @@ pub(crate) mod typed;
 pub(crate) mod types;
 pub(crate) mod version;
 pub(crate) mod versions;
+mod violated;
 mod watch;
 pub(crate) mod work;
 

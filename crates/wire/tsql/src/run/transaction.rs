@@ -400,9 +400,8 @@ impl Run<'_> {
                     self.duplicate(table, &columns)
                 }
             },
-            Rule::Check => conflict(verb, "CHECK", place, table),
-            Rule::ForeignKey if verb == "DELETE" => conflict(verb, "REFERENCE", "", table),
-            Rule::ForeignKey => conflict(verb, "FOREIGN KEY", "", table),
+            Rule::Check => self.violated_check(verb, place, table),
+            Rule::ForeignKey => self.violated_key(verb, table),
             _ => error,
         }
     }
@@ -439,14 +438,5 @@ impl Run<'_> {
                 }
             }
         }
-    }
-}
-
-fn conflict(verb: &str, kind: &str, name: &str, table: &Table) -> Error {
-    let name = if name.is_empty() { String::new() } else { format!(" \"{name}\"") };
-    Error::ConstraintConflict {
-        verb: verb.to_owned(),
-        kind: kind.to_owned(),
-        name: format!("{name} of table \"{}\"", table.full_name()),
     }
 }

@@ -21,6 +21,7 @@ mod json;
 mod limits;
 mod locks;
 mod merge;
+mod migrations;
 mod permission_limits;
 mod permissions;
 mod properties;

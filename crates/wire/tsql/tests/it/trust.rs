@@ -199,18 +199,19 @@ fn checkconstraints_shows_the_rows_that_violate_a_constraint() {
     assert_eq!(quiet(&mut *session, "('x.c')", ""), format!("{k}\n{f}"));
     assert_eq!(quiet(&mut *session, "(x.c)", ", ALL_CONSTRAINTS"), format!("{k}\n{young}\n{f}"));
     assert_eq!(quiet(&mut *session, "('x.f')", ""), f);
-    assert_eq!(quiet(&mut *session, "(young)", ""), young);
+    assert_eq!(quiet(&mut *session, "(x.young)", ""), young);
     assert_eq!(quiet(&mut *session, "(whole)", ""), "");
     let id = rows(&mut *session, "SELECT OBJECT_ID('x.c')");
     assert_eq!(quiet(&mut *session, &format!("({id})"), ""), format!("{k}\n{f}"));
     let id = rows(&mut *session, "SELECT OBJECT_ID('x.f', 'F')");
     assert_eq!(quiet(&mut *session, &format!("({id})"), ""), f);
-    let told = rows(&mut *session, "DBCC CHECKCONSTRAINTS (f)");
+    let told = rows(&mut *session, "DBCC CHECKCONSTRAINTS (x.f)");
     assert!(told.starts_with(f) && told.contains("2528/0/1"), "{told}");
     bad(
         &mut *session,
         &[
             ("DBCC CHECKCONSTRAINTS (nix)", "2501/16/45"),
+            ("DBCC CHECKCONSTRAINTS (young)", "2501/16/45"),
             ("DBCC CHECKCONSTRAINTS (5)", "2501/16/45"),
         ],
     );

@@ -224,8 +224,10 @@ impl Facts {
         for check in named.iter().filter(|found| found.kind == "C") {
             let column = check.columns.first().map_or(0, |name| ordinal(&table, name));
             let id = self.add_constraint(object, &check.name, "C");
-            let (name, text) = (check.name.clone(), check.text.clone());
-            self.checks.push(Rule { id, name, object, column, text, trust: check.trust });
+            let used = (1..).zip(&table.columns).filter(|(_, own)| check.uses(&own.name));
+            let columns = used.map(|(at, _)| at).collect();
+            let (name, text, trust) = (check.name.clone(), check.text.clone(), check.trust);
+            self.checks.push(Rule { id, name, object, column, columns, text, trust });
         }
         let mut keys = foreign_keys(connection, &table).map_err(fail)?;
         keys.extend(named.iter().filter_map(|found| found.reference.clone()));
@@ -253,8 +255,16 @@ impl Facts {
                 };
                 default_id = self.add_constraint(object, &name, "D");
                 let text = super::defaults::shown(text);
-                let trust = Trust::Full;
-                self.defaults.push(Rule { id: default_id, name, object, column: id, text, trust });
+                let (columns, trust) = (vec![id], Trust::Full);
+                self.defaults.push(Rule {
+                    id: default_id,
+                    name,
+                    object,
+                    column: id,
+                    columns,
+                    text,
+                    trust,
+                });
             }
             self.columns.push(ObjectColumn {
                 object,
@@ -267,10 +277,13 @@ impl Facts {
     }
 
     pub(super) fn add_constraint(&mut self, parent: i64, name: &str, kind: &'static str) -> i64 {
-        let id = object_id(name);
         let of = self.objects.iter().find(|object| object.id == parent);
         let (schema, hidden) =
             of.map_or_else(|| ("dbo".to_owned(), false), |of| (of.schema.clone(), of.hidden));
+        let id = match schema.as_str() {
+            "dbo" => object_id(name),
+            schema => object_id(&format!("{schema}.{name}")),
+        };
         let name = name.to_owned();
         self.objects.push(Object { id, schema, name, kind, parent, text: None, hidden });
         id

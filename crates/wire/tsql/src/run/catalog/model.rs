@@ -18,6 +18,17 @@ pub(crate) const NULLS: &str = "\u{1f}null";
 /// Separator between the names of columns in `tsql_constraint`.
 pub(crate) const SEPARATOR: char = '\u{1f}';
 
+/// The schema of a noted constraint, which is its table's, with its dot; empty for dbo. Names of
+/// constraints are unique within a schema.
+pub(crate) const CONSTRAINT_SCHEMA: &str =
+    "substr(table_name, 1, instr(table_name, '.')) COLLATE NOCASE";
+
+/// Splits the name of a constraint, as an object of its name would be stored, into
+/// [`CONSTRAINT_SCHEMA`] and the rest.
+pub(crate) fn constraint_place(stored: &str) -> (&str, &str) {
+    stored.split_at(stored.find('.').map_or(0, |at| at + 1))
+}
+
 /// Suffix of the name of a descending column in `tsql_constraint`.
 pub(crate) const DESCENDING: char = '\u{1e}';
 
@@ -96,6 +107,8 @@ pub(crate) struct Rule {
     pub(crate) object: i64,
     /// 0 for a CHECK of the whole table.
     pub(crate) column: i64,
+    /// All columns that it names.
+    pub(crate) columns: Vec<i64>,
     pub(crate) text: String,
     pub(crate) trust: Trust,
 }

@@ -9,7 +9,9 @@ use crate::error::Result;
 use crate::functions::wanted::parts;
 use crate::name::quote;
 use crate::run::catalog::model::object_id;
-use crate::run::catalog::model::{Facts, Object, schema_and_name};
+use crate::run::catalog::model::{
+    CONSTRAINT_SCHEMA, Facts, Object, constraint_place, schema_and_name,
+};
 use crate::run::db::{Db, failure};
 use crate::run::gate::Hidden;
 
@@ -122,13 +124,14 @@ pub(crate) fn one(
     if !has_table(connection, schema, "tsql_constraint")? {
         return Ok(None);
     }
-    let (_, name) = schema_and_name(stored);
+    let (place, name) = constraint_place(stored);
     let sql = format!(
-        "SELECT name, kind, table_name FROM {own}.tsql_constraint WHERE name = ?1 AND kind <> 'I'"
+        "SELECT name, kind, table_name FROM {own}.tsql_constraint WHERE name = ?1 \
+         AND kind <> 'I' AND {CONSTRAINT_SCHEMA} = ?2"
     );
     connection
         .prepare_cached(&sql)?
-        .query_row([&name], |row| {
+        .query_row([name, place], |row| {
             let kind: String = row.get(1)?;
             let known = ["PK", "UQ", "F", "C", "D"].into_iter().find(|known| *known == kind);
             Ok((row.get(0)?, known.unwrap_or("C"), None, Some(row.get(2)?)))

@@ -23,6 +23,9 @@ use crate::value::storage;
 /// Views of which a host may know more than the front end.
 const HOST_FIRST: &[&str] = &["sys.dm_exec_connections"];
 
+/// Views of a host that have rows in master alone.
+const OF_MASTER: &[&str] = &["sys.symmetric_keys"];
+
 /// Returns the view for a name: the database and the view, separated by a bar; None for other
 /// names.
 pub(crate) fn find(name: &Name, current: &str) -> Option<String> {
@@ -153,6 +156,9 @@ pub(crate) fn fill(
             (None, None) => return Err(Error::InvalidObject { name: name.to_owned() }),
         };
         let mut rows = rows;
+        if OF_MASTER.contains(&name) && !database.eq_ignore_ascii_case("master") {
+            rows.rows.clear();
+        }
         hide(view, &mut rows, db)?;
         put(view, &rows, db)?;
     }

@@ -37,10 +37,6 @@ pub(crate) const VIEWS: &[(&str, &str)] = &[
         include_str!("sql/information_schema.key_column_usage.sql"),
     ),
     (
-        "information_schema.constraint_column_usage",
-        include_str!("sql/information_schema.constraint_column_usage.sql"),
-    ),
-    (
         "information_schema.constraint_table_usage",
         include_str!("sql/information_schema.constraint_table_usage.sql"),
     ),

@@ -13,7 +13,9 @@ use crate::ast::{Constraint, ConstraintKind, Expr, Filled};
 use crate::error::{Error, Result};
 use crate::name::quote;
 use crate::run::catalog::facts::{primary_names, read};
-use crate::run::catalog::model::{Trust, made_name, names, object_id, schema_and_name};
+use crate::run::catalog::model::{
+    CONSTRAINT_SCHEMA, Trust, constraint_place, made_name, names, object_id, schema_and_name,
+};
 use crate::run::catalog::named::has_table;
 use crate::run::catalog::{Table, TableColumn, triggers};
 use crate::run::work::Run;
@@ -498,15 +500,6 @@ pub(super) fn set_text(
     connection.execute(&sql, [table.name.as_str(), text]).map(|_| ())
 }
 
-/// Returns error 547 for rows that violate a new constraint.
-pub(super) fn conflict(kind: &str, name: &str, table: &Table) -> Error {
-    Error::ConstraintConflict {
-        verb: "ALTER TABLE".to_owned(),
-        kind: kind.to_owned(),
-        name: format!(" \"{name}\" of table \"{}\"", table.full_name()),
-    }
-}
-
 /// Returns true if an object or a constraint of the table's schema has this name.
 pub(super) fn is_taken(
     connection: &Connection,
@@ -525,23 +518,25 @@ pub(super) fn has_object(
     object: &str,
 ) -> rusqlite::Result<bool> {
     let own = quote(schema);
-    let (_, name) = schema_and_name(object);
-    let mut questions = vec![(format!("{own}.sqlite_schema WHERE type = 'table' AND"), object)];
-    for (notes, and, name) in [
-        ("tsql_module", "", object),
-        ("tsql_sequence", "", object),
-        ("tsql_constraint", "kind <> 'I' AND", name.as_str()),
-    ] {
+    let mut questions = vec![(format!("{own}.sqlite_schema WHERE type = 'table' AND"), object, "")];
+    for notes in ["tsql_module", "tsql_sequence"] {
         if has_table(connection, schema, notes)? {
-            questions.push((format!("{own}.{notes} WHERE {and}"), name));
+            questions.push((format!("{own}.{notes} WHERE"), object, ""));
         }
+    }
+    if has_table(connection, schema, "tsql_constraint")? {
+        let (place, name) = constraint_place(object);
+        let noted =
+            format!("{own}.tsql_constraint WHERE kind <> 'I' AND {CONSTRAINT_SCHEMA} = ?2 AND");
+        questions.push((noted, name, place));
     }
     if triggers::named(connection, schema, object)?.is_some() {
         return Ok(true);
     }
-    for (from, name) in questions {
-        let sql = format!("SELECT 1 FROM {from} name = ?1 COLLATE NOCASE");
-        if connection.query_row(&sql, [name], |_| Ok(())).optional()?.is_some() {
+    for (from, name, place) in questions {
+        // only one of them has a use for ?2
+        let sql = format!("SELECT 1 FROM {from} name = ?1 COLLATE NOCASE AND ?2 IS NOT NULL");
+        if connection.query_row(&sql, [name, place], |_| Ok(())).optional()?.is_some() {
             return Ok(true);
         }
     }

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use rusqlite::types::Value as Stored;
 use tdekit_wire_tds::Value;
+use tdekit_wire_tds::messages::SchemaError;
 
 use super::super::db::{View, failure};
 use crate::ast::{ColumnDef, Filled};
 use crate::bind::{Binder, Variables};
 use crate::error::{Error, Result};
 use crate::functions::eval::eval;
-use crate::name::quote;
+use crate::name::{quote, schema_and_name};
 use crate::plan::scalar::{Node, Scalar};
 use crate::plan::table::Sequence;
 use crate::render::literal;
@@ -41,9 +42,12 @@ impl Run<'_> {
         if nullable && !column.with_values {
             return Ok(Fill::Null);
         }
-        let missing = || Error::unsupported("ALTER TABLE ADD of a NOT NULL column without DEFAULT");
         if column.default.is_none() {
-            return Err(missing());
+            if !self.holds_rows(table)? {
+                return Ok(Fill::Null);
+            }
+            let (column, table) = (column.name.clone(), schema_and_name(&table.name).1);
+            return Err(SchemaError::NotNullAdded { column, table }.into());
         }
         let described = TableColumn {
             name: column.name.clone(),
@@ -75,9 +79,18 @@ impl Run<'_> {
             self.with_env(&Frame::empty(), |env| eval(&bound, env).map(Value::into_owned))?;
         match value {
             Value::Null if nullable => Ok(Fill::Null),
-            Value::Null => Err(missing()),
+            Value::Null if self.holds_rows(table)? => Err(Error::CannotInsertNull {
+                column: column.name.clone(),
+                table: table.full_name(),
+                verb: "UPDATE".to_owned(),
+            }),
+            Value::Null => Ok(Fill::Null),
             value => literal(&value, column.ty).map(Fill::Value),
         }
+    }
+
+    fn holds_rows(&mut self, table: &Table) -> Result<bool> {
+        self.finds(&format!("SELECT 1 FROM {} LIMIT 1", table.sql()), table)
     }
 
     /// Gives the rows their values. A value that SQLite's own DEFAULT has is there already, and

@@ -6,7 +6,6 @@ use rusqlite::Connection;
 use tdekit_wire_tds::SqlType;
 
 use super::super::db::failure;
-use super::constraint::conflict;
 use super::table::NamedConstraint;
 use crate::ast::{Constraint, ConstraintKind, Name};
 use crate::error::{Error, Result};
@@ -15,6 +14,7 @@ use crate::run::catalog::facts::constraints;
 use crate::run::catalog::model::{Trust, schema_and_name};
 use crate::run::catalog::named::has_table;
 use crate::run::catalog::{Table, TableKind};
+use crate::run::violated::conflict;
 use crate::run::work::Run;
 
 /// The key to which a foreign key refers.
@@ -131,7 +131,7 @@ impl Run<'_> {
         if unchecked {
             self.note_trust(table, &name, Trust::Untrusted, None)?;
         } else if self.finds(&orphans("1", table, &own, &there, &key), table)? {
-            return Err(conflict("FOREIGN KEY", &name, table));
+            return Err(conflict("ALTER TABLE", "FOREIGN KEY", &name, &there, &key.columns));
         }
         let item = foreign_text(&name, &own, &key.name, &key.columns, [*on_delete, *on_update]);
         self.add_item(table, &item)?;

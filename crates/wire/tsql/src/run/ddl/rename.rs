@@ -13,7 +13,9 @@ use crate::ast::Name;
 use crate::error::{Error, Result};
 use crate::functions::wanted::parts;
 use crate::name::quote;
-use crate::run::catalog::model::{DESCENDING, NULLS, SEPARATOR, Trust, schema_and_name};
+use crate::run::catalog::model::{
+    CONSTRAINT_SCHEMA, DESCENDING, NULLS, SEPARATOR, Trust, constraint_place, schema_and_name,
+};
 use crate::run::catalog::named::has_table;
 use crate::run::catalog::{Table, TableKind};
 use crate::run::gate::{On, is_own};
@@ -216,10 +218,13 @@ impl Run<'_> {
                 return Ok(None);
             }
             let sql = format!(
-                "SELECT table_name FROM {}.tsql_constraint WHERE name = ?1 AND kind <> 'I'",
+                "SELECT table_name FROM {}.tsql_constraint WHERE name = ?1 AND kind <> 'I' \
+                 AND {CONSTRAINT_SCHEMA} = ?2",
                 quote(&schema)
             );
-            connection.query_row(&sql, [name.object()], |row| row.get(0)).optional()
+            let stored = stored_name(name.part(1).unwrap_or("dbo"), name.object());
+            let (place, name) = constraint_place(&stored);
+            connection.query_row(&sql, [name, place], |row| row.get(0)).optional()
         };
         let found = read().map_err(|error| failure(&kernels, &error, &database))?;
         Ok(found.map(|table| {

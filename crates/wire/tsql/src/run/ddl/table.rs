@@ -16,7 +16,9 @@ use crate::name::quote;
 use crate::plan::ColumnRef;
 use crate::plan::access::{Access, Right};
 use crate::plan::table::Sequence;
-use crate::run::catalog::model::{DESCENDING, SEPARATOR, made_name, names, schema_and_name};
+use crate::run::catalog::model::{
+    CONSTRAINT_SCHEMA, DESCENDING, SEPARATOR, constraint_place, made_name, names, schema_and_name,
+};
 use crate::run::catalog::named::has_table;
 use crate::run::catalog::{Table, TableColumn, TableKind};
 use crate::run::work::Run;
@@ -148,7 +150,7 @@ impl Run<'_> {
         let table = &self.with_types(table)?;
         let mut made = Made::default();
         if !variable {
-            made.taken = self.constraint_names(&schema)?;
+            made.taken = self.constraint_names(&schema, &name)?;
         }
         let text = self.create_text(table, (&schema, &database), &name, &mut made)?;
         self.check_defaults(&schema, &database, &name, &table.columns)?;
@@ -215,16 +217,20 @@ impl Run<'_> {
         }
     }
 
-    fn constraint_names(&mut self, schema: &str) -> Result<HashSet<String>> {
+    /// Returns the names of the constraints in a table's schema.
+    fn constraint_names(&mut self, schema: &str, table: &str) -> Result<HashSet<String>> {
         let kernels = self.s.db.kernels.clone();
         let connection = self.s.db.connection()?;
         let read = || -> rusqlite::Result<HashSet<String>> {
             if !has_table(connection, schema, "tsql_constraint")? {
                 return Ok(HashSet::new());
             }
-            let sql =
-                format!("SELECT name FROM {}.tsql_constraint WHERE kind <> 'I'", quote(schema));
-            connection.prepare(&sql)?.query_map([], |row| row.get(0))?.collect()
+            let sql = format!(
+                "SELECT name FROM {}.tsql_constraint WHERE kind <> 'I' AND {CONSTRAINT_SCHEMA} = ?1",
+                quote(schema)
+            );
+            let place = constraint_place(table).0;
+            connection.prepare(&sql)?.query_map([place], |row| row.get(0))?.collect()
         };
         read().map_err(|error| failure(&kernels, &error, schema))
     }
@@ -243,12 +249,16 @@ impl Run<'_> {
         let kernels = self.s.db.kernels.clone();
         let fail = |error: rusqlite::Error| failure(&kernels, &error, schema);
         let connection = self.s.db.connection()?;
-        let taken = format!("SELECT 1 FROM {}.tsql_constraint WHERE name = ?1", quote(schema));
+        let taken = format!(
+            "SELECT 1 FROM {}.tsql_constraint WHERE name = ?1 AND {CONSTRAINT_SCHEMA} = ?2",
+            quote(schema)
+        );
+        let place = constraint_place(table).0;
         let insert =
             format!("INSERT INTO {}.tsql_constraint VALUES (?1, ?2, ?3, ?4, ?5)", quote(schema));
         for made in named {
-            let known =
-                connection.query_row(&taken, [&made.name], |_| Ok(())).optional().map_err(fail)?;
+            let known = connection.query_row(&taken, [&made.name, place], |_| Ok(())).optional();
+            let known = known.map_err(fail)?;
             if known.is_some() && made.kind != "I" {
                 return Err(Error::ObjectExists { name: made.name.clone() });
             }

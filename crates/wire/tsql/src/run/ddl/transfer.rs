@@ -7,6 +7,7 @@ use super::constraint::has_object;
 use super::rename::stored_name;
 use crate::ast::Name;
 use crate::error::Result;
+use crate::run::catalog::Table;
 use crate::run::catalog::model::schema_and_name;
 use crate::run::catalog::named::one;
 use crate::run::catalog::schemas::SYSTEM;
@@ -44,6 +45,9 @@ impl Run<'_> {
             return Err(SchemaError::Taken { name }.into());
         }
         let table = if kind == "U" { self.find(name)? } else { None };
+        if let Some(table) = &table {
+            self.refuse_taken_constraints(table, &target)?;
+        }
         let sequence = if kind == "SO" { self.s.db.sequence(name, &current)? } else { None };
         if let Some(sequence) = &sequence
             && self.default_with(sequence)?.is_some()
@@ -62,5 +66,18 @@ impl Run<'_> {
             }
             run.move_permissions(place, &On::object(&stored), None)
         })
+    }
+
+    /// Constraints move with their table.
+    fn refuse_taken_constraints(&mut self, table: &Table, target: &str) -> Result<()> {
+        let kernels = self.s.db.kernels.clone();
+        let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
+        for found in self.named_constraints(table)?.into_iter().filter(|own| own.kind != "I") {
+            let stored = stored_name(target, &found.name);
+            if has_object(self.s.db.connection()?, &table.schema, &stored).map_err(fail)? {
+                return Err(SchemaError::Taken { name: found.name }.into());
+            }
+        }
+        Ok(())
     }
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::super::db::failure;
-use super::constraint::{conflict, set_text};
+use super::constraint::set_text;
 use super::foreign::{Parent, foreign_text, orphans};
 use super::table::offered;
 use super::text::TableText;
@@ -16,6 +16,7 @@ use crate::run::catalog::Table;
 use crate::run::catalog::facts::foreign_keys;
 use crate::run::catalog::model::{Named, Reference, SEPARATOR, Trust};
 use crate::run::state::Frame;
+use crate::run::violated::conflict;
 use crate::run::work::Run;
 
 impl Run<'_> {
@@ -126,10 +127,7 @@ impl Run<'_> {
                 None => self.reference_of(table, found)?,
             };
             if check {
-                let orphans = self.orphans_of("1", table, &found.name, &key)?;
-                if self.finds(&orphans, table)? {
-                    return Err(conflict("FOREIGN KEY", &found.name, table));
-                }
+                self.refuse_orphans(table, &found.name, &key)?;
             }
             if disabled {
                 let action = |action: &str| (action != "NO ACTION").then(|| action.to_owned());
@@ -174,7 +172,23 @@ impl Run<'_> {
         condition: &str,
     ) -> Result<()> {
         let violated = format!("SELECT 1 FROM {} WHERE ({condition}) IS FALSE", table.sql());
-        if self.finds(&violated, table)? { Err(conflict("CHECK", name, table)) } else { Ok(()) }
+        if self.finds(&violated, table)? {
+            return Err(conflict("ALTER TABLE", "CHECK", name, table, &[]));
+        }
+        Ok(())
+    }
+
+    /// Fails with 547 if a row violates a foreign key.
+    fn refuse_orphans(&mut self, table: &Table, name: &str, key: &Reference) -> Result<()> {
+        let orphans = self.orphans_of("1", table, name, key)?;
+        if !self.finds(&orphans, table)? {
+            return Ok(());
+        }
+        let there = self.s.db.stored(&table.schema, &table.database, &key.table)?;
+        let columns: Vec<String> =
+            key.columns.iter().filter_map(|(_, there)| there.clone()).collect();
+        let there = there.as_deref().unwrap_or(table);
+        Err(conflict("ALTER TABLE", "FOREIGN KEY", name, there, &columns))
     }
 
     /// Adds a constraint to the table's text; no row is read.

@@ -127,6 +127,10 @@ impl Host for TestHost {
                     rows: self.databases()?.into_iter().map(row).collect(),
                 }
             }
+            "sys.symmetric_keys" => Rows {
+                columns: vec![("name".to_owned(), text)],
+                rows: vec![vec![Value::Text("##MS_DatabaseMasterKey##".into())]],
+            },
             "sys.dm_os_schedulers" => Rows {
                 columns: vec![("context_switches_count".to_owned(), SqlType::Int)],
                 rows: vec![vec![Value::Int(40)], vec![Value::Int(2)]],

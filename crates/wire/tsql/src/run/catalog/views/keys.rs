@@ -22,9 +22,7 @@ pub(crate) const VIEWS: &[View] = &[
     View { name: "sys.check_constraints", columns: RULES, source: Source::Facts(checks) },
     View { name: "sys.default_constraints", columns: RULES, source: Source::Facts(defaults) },
     View { name: "sys.triggers", columns: TRIGGERS, source: Source::Facts(triggers) },
-    View { name: "sys.synonyms", columns: SYNONYMS, source: Source::Empty },
     View { name: "sys.sequences", columns: SEQUENCES, source: Source::Facts(sequences) },
-    View { name: "sys.assemblies", columns: ASSEMBLIES, source: Source::Empty },
 ];
 
 const INDEXES: Columns = &[
@@ -329,26 +327,6 @@ fn triggers(facts: &Facts) -> Vec<Row> {
     };
     facts.triggers.iter().filter_map(row).collect()
 }
-
-const SYNONYMS: Columns = &[
-    ("name", NAME),
-    ("object_id", INT),
-    ("schema_id", INT),
-    ("base_object_name", SqlType::NVarChar(tdekit_wire_tds::Length::Of(1035))),
-];
-
-const ASSEMBLIES: Columns = &[
-    ("name", NAME),
-    ("principal_id", INT),
-    ("assembly_id", INT),
-    ("clr_name", LONG),
-    ("permission_set", TINY),
-    ("permission_set_desc", DESC),
-    ("is_visible", BIT),
-    ("create_date", SqlType::DateTime),
-    ("modify_date", SqlType::DateTime),
-    ("is_user_defined", BIT),
-];
 
 const SEQUENCES: Columns = &[
     ("name", NAME),

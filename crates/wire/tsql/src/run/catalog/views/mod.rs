@@ -1,5 +1,6 @@
 //! System views that are filled here: their columns, and the sources of their rows.
 
+mod absent;
 pub(crate) mod figures;
 mod keys;
 pub(crate) mod machine;
@@ -9,6 +10,7 @@ pub(crate) mod properties;
 mod server;
 pub(crate) mod space;
 mod types;
+mod usage;
 
 use tdekit_wire_tds::{Length, SqlType, Value};
 
@@ -88,6 +90,8 @@ pub(crate) fn all() -> impl Iterator<Item = &'static View> {
         .chain(properties::VIEWS)
         .chain(principals::VIEWS)
         .chain(types::VIEWS)
+        .chain(usage::VIEWS)
+        .chain(absent::VIEWS)
 }
 
 /// Returns the view of this lower-case name.
