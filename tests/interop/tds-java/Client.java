@@ -51,7 +51,7 @@ public final class Client {
     }
 
     /** Ends the program when it hangs, and tells where. */
-    private static void watch() {
+    static void watch() {
         Thread watcher = new Thread(() -> {
             try {
                 Thread.sleep(LIMIT_MS);
@@ -70,15 +70,18 @@ public final class Client {
 
     private static Connection open(String port, String mode, String certificate, String password)
             throws SQLException {
-        String url = "jdbc:sqlserver://localhost:" + port + ";databaseName=app;user=sa"
-                + ";loginTimeout=30;sendTimeAsDatetime=false;password={" + password + "}";
-        url += switch (mode) {
+        return DriverManager.getConnection(url(port, mode, certificate), "sa", password);
+    }
+
+    static String url(String port, String mode, String certificate) {
+        String url = "jdbc:sqlserver://localhost:" + port + ";databaseName=app"
+                + ";loginTimeout=30;sendTimeAsDatetime=false";
+        return url + switch (mode) {
             case "off" -> ";encrypt=false;trustServerCertificate=true";
             case "on" -> ";encrypt=true;trustStoreType=PKCS12;trustStorePassword=trusted"
                     + ";trustStore=" + trustStore(certificate);
             default -> ";encrypt=strict;serverCertificate=" + certificate;
         };
-        return DriverManager.getConnection(url);
     }
 
     /** A store that holds the certificate. */

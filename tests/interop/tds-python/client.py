@@ -10,15 +10,12 @@ import sys
 import time
 
 import columns
+from checks import same
 from drivers import DRIVERS
 
 PASSWORD = os.environ["INTEROP_PASSWORD"]
 MARKER = os.environ["INTEROP_MARKER"]
 LONG = 1_000_000
-
-
-def same(found, wanted, what=""):
-    assert found == wanted, f"{what}: {found!r:.300}, not {wanted!r:.300}"
 
 
 def one(cursor, text, *parameters):

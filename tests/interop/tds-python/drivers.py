@@ -306,6 +306,14 @@ def odbc_driver():
     return found[0]
 
 
+def register_odbc_driver():
+    """Makes the driver known by its usual name, by a configuration in the current directory."""
+    name = "ODBC Driver 18 for SQL Server"
+    with open("odbcinst.ini", "w") as file:
+        file.write(f"[{name}]\nDriver={odbc_driver()}\n")
+    os.environ["ODBCSYSINI"] = os.getcwd()
+
+
 class Pyodbc(Driver):
     typed_nulls = False
     modes = ("off", "on", "strict")

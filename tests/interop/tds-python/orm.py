@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session, joinedload, selectinload
 from sqlalchemy.orm.exc import StaleDataError
 
 import drivers
+from checks import same
 from models import COLUMNS, Base, Owner, Tag, Thing
 
 TEXT = "Grüße, Ω, 日本, \U0001f600"
@@ -22,10 +23,6 @@ def run(port, mode, certificate, _other_certificate, password, marker):
     for driver in (drivers.Pymssql, drivers.Pyodbc):
         if mode in driver.modes:
             Application(driver(port, mode, certificate), password, marker).run()
-
-
-def same(found, wanted, what=""):
-    assert found == wanted, f"{what}: {found!r:.400}, not {wanted!r:.400}"
 
 
 class Application:

@@ -17,6 +17,20 @@ const GO: &str = "tds-go";
 const JAVA: &str = "tds-java";
 const RUST: &str = "tds-rust";
 
+const JAVA_SOURCES: [&str; 7] = [
+    "Client.java",
+    "Types.java",
+    "Work.java",
+    "Migrate.java",
+    "FlywayShop.java",
+    "HibernateShop.java",
+    "LiquibaseShop.java",
+];
+
+/// Python's programs: the same work through each driver, and tools of migration.
+const DRIVE: &str = "client.py";
+const MIGRATE: &str = "migrate.py";
+
 /// Time limit of a client, in seconds.
 const LIMIT: &str = "300";
 
@@ -45,22 +59,38 @@ impl Client {
 const WITHIN: &[&str] = &["off", "login", "on"];
 /// The driver's minimum, everything, and TLS from the start.
 const STRICT: &[&str] = &["off", "on", "strict"];
+/// Everything: for tools that leave the connection to a driver that runs in all modes.
+const ON: &[&str] = &["on"];
 /// Nothing encrypted, the login alone, everything, and TLS from the start.
 const ALL: &[&str] = &["off", "login", "on", "strict"];
 
 pub(in super::super) const CLIENTS: &[Client] = &[
-    client(FREETDS, FREETDS, WITHIN, nothing, freetds),
-    client("tds-pytds", PYTHON, WITHIN, prepare_python, |build| python(build, "pytds")),
-    client("tds-pymssql", PYTHON, WITHIN, prepare_python, |build| python(build, "pymssql")),
-    client("tds-pyodbc", PYTHON, STRICT, prepare_python, |build| python(build, "pyodbc")),
+    client(FREETDS, FREETDS, WITHIN, nothing, |_| freetds("client.bash")),
+    client("tds-pytds", PYTHON, WITHIN, prepare_python, |build| python(build, DRIVE, "pytds")),
+    client("tds-pymssql", PYTHON, WITHIN, prepare_python, |build| python(build, DRIVE, "pymssql")),
+    client("tds-pyodbc", PYTHON, STRICT, prepare_python, |build| python(build, DRIVE, "pyodbc")),
     client("tds-mssql-python", PYTHON, STRICT, prepare_python, |build| {
-        python(build, "mssql-python")
+        python(build, DRIVE, "mssql-python")
     }),
-    client("tds-sqlalchemy", PYTHON, ALL, prepare_python, |build| python(build, "sqlalchemy")),
+    client("tds-sqlalchemy", PYTHON, ALL, prepare_python, |build| {
+        python(build, DRIVE, "sqlalchemy")
+    }),
     client(GO, GO, WITHIN, prepare_go, go),
-    client(JAVA, JAVA, STRICT, prepare_java, java),
-    client(NODE, NODE, STRICT, prepare_node, node),
+    client(JAVA, JAVA, STRICT, prepare_java, |build| java(build, &["Client"])),
+    client(NODE, NODE, STRICT, prepare_node, |build| node(build, "client.js", &[])),
     client(RUST, RUST, ALL, prepare_rust, rust),
+    client("tds-scripts", FREETDS, ON, nothing, |_| freetds("scripts.bash")),
+    client("tds-django", PYTHON, ON, prepare_python, |build| python(build, MIGRATE, "django")),
+    client("tds-alembic", PYTHON, ON, prepare_python, |build| python(build, MIGRATE, "alembic")),
+    client("tds-pandas", PYTHON, ON, prepare_python, |build| python(build, MIGRATE, "pandas")),
+    client("tds-knex", NODE, ON, prepare_node, |build| node(build, "migrate.js", &["knex"])),
+    client("tds-sequelize", NODE, ON, prepare_node, |build| {
+        node(build, "migrate.js", &["sequelize"])
+    }),
+    client("tds-typeorm", NODE, ON, prepare_node, |build| node(build, "migrate.js", &["typeorm"])),
+    client("tds-flyway", JAVA, ON, prepare_java, |build| java(build, &["Migrate", "flyway"])),
+    client("tds-liquibase", JAVA, ON, prepare_java, |build| java(build, &["Migrate", "liquibase"])),
+    client("tds-hibernate", JAVA, ON, prepare_java, |build| java(build, &["Migrate", "hibernate"])),
 ];
 
 const fn client(
@@ -84,9 +114,9 @@ fn nothing(_build: &Path) -> Result<()> {
     Ok(())
 }
 
-fn freetds(_build: &Path) -> Command {
+fn freetds(program: &str) -> Command {
     let mut command = bounded("bash");
-    command.arg(source(FREETDS).join("client.bash"));
+    command.arg(source(FREETDS).join(program));
     command
 }
 
@@ -102,10 +132,10 @@ fn prepare_python(build: &Path) -> Result<()> {
     })
 }
 
-fn python(build: &Path, driver: &str) -> Command {
+fn python(build: &Path, program: &str, name: &str) -> Command {
     let mut command = bounded("python3");
     command.env("PYTHONPATH", build.join("site")).env("PYTHONDONTWRITEBYTECODE", "1");
-    command.arg(source(PYTHON).join("client.py")).arg(driver);
+    command.arg(source(PYTHON).join(program)).arg(name);
     command
 }
 
@@ -122,9 +152,9 @@ fn prepare_node(build: &Path) -> Result<()> {
     fs::write(&stamp, wanted).context("write the stamp of the installation")
 }
 
-fn node(build: &Path) -> Command {
+fn node(build: &Path, program: &str, arguments: &[&str]) -> Command {
     let mut command = bounded("node");
-    command.arg(build.join("client.js"));
+    command.arg(build.join(program)).args(arguments);
     command
 }
 
@@ -147,14 +177,15 @@ fn prepare_java(build: &Path) -> Result<()> {
     run_quietly(maven.current_dir(build))?;
     let mut javac = Command::new("javac");
     javac.args(["-encoding", "UTF-8", "-classpath", "lib/*", "-d", "classes"]);
-    let sources = ["Client.java", "Types.java", "Work.java"];
-    run(javac.args(sources).current_dir(build))
+    run(javac.args(JAVA_SOURCES).current_dir(build))
 }
 
-fn java(build: &Path) -> Command {
+/// The folder itself is among the classes: tools read their files from there.
+fn java(build: &Path, program: &[&str]) -> Command {
     let mut command = bounded("java");
-    let classes = [build.join("classes"), build.join("lib/*")].map(PathBuf::into_os_string);
-    command.arg("-classpath").arg(classes.join(":".as_ref())).arg("Client");
+    let classes = [build.join("classes"), build.join("lib/*"), build.to_path_buf()];
+    let classes = classes.map(PathBuf::into_os_string).join(":".as_ref());
+    command.arg("-classpath").arg(classes).args(program);
     command
 }
 
