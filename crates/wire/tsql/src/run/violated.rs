@@ -1,5 +1,5 @@
-//! The constraint that a change has violated. Of a foreign key SQLite says only that there is one: it
-//! is named where the change can violate no other.
+//! The constraint that a change has violated. Of a foreign key SQLite says only that there is one:
+//! it is named where the change can violate no other.
 
 use rusqlite::Connection;
 
@@ -49,14 +49,15 @@ impl Run<'_> {
     }
 
     /// Returns the foreign keys that such a change of a table can violate; none if that depends on
-    /// what other tables are changed by the keys' actions.
+    /// what the keys' actions do to other tables, or on which of its changes MERGE was at.
     fn candidates(&mut self, verb: &str, table: &Table) -> Result<Vec<Candidate>> {
         let kernels = self.s.db.kernels.clone();
         let connection = self.s.db.connection()?;
         let found = match verb {
             "INSERT" => as_child(connection, table),
             "DELETE" => as_parent(connection, table),
-            _ => as_either(connection, table),
+            "UPDATE" => as_either(connection, table),
+            _ => Ok(Vec::new()),
         };
         found.map_err(|error| failure(&kernels, &error, &table.database))
     }
@@ -113,7 +114,8 @@ pub(super) fn conflict(
         verb: verb.to_owned(),
         kind: kind.to_owned(),
         name: format!(
-            " \"{name}\". The conflict occurred in database \"{database}\", table \"{table}\"{column}"
+            " \"{name}\". The conflict occurred in database \"{database}\", table \
+             \"{table}\"{column}"
         ),
     }
 }
@@ -176,7 +178,7 @@ fn keys_of(connection: &Connection, schema: &str, table: &str) -> rusqlite::Resu
     let sql = format!(
         "SELECT m.name, f.id, f.\"table\", f.\"from\", f.\"to\", f.on_update, f.on_delete \
          FROM {}.sqlite_schema AS m JOIN pragma_foreign_key_list(m.name, ?2) AS f \
-         WHERE m.type = 'table' AND (m.name = ?1 COLLATE NOCASE OR f.\"table\" = ?1 COLLATE NOCASE) \
+         WHERE m.type = 'table' AND ?1 COLLATE NOCASE IN (m.name, f.\"table\") \
          ORDER BY m.name, f.id, f.seq",
         quote(schema)
     );

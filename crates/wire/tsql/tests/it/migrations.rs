@@ -116,6 +116,12 @@ fn a_conflict_with_one_of_several_keys_names_none() {
         ("INSERT s.c VALUES (5, 9, NULL, 1)", "FOREIGN KEY", "s.c"),
         ("UPDATE s.c SET pid = 9", "FOREIGN KEY", "s.c"),
         ("DELETE p", "REFERENCE", "dbo.p"),
+        (
+            "MERGE one USING (VALUES (9)) AS v (x) ON 1 = 0 WHEN NOT MATCHED THEN INSERT (pid, a, b) \
+             VALUES (9, 1, 2);",
+            "FOREIGN KEY",
+            "dbo.one",
+        ),
     ] {
         let verb = batch.split(' ').next().unwrap();
         let wanted = format!(

@@ -226,7 +226,8 @@ impl Run<'_> {
                 return Ok(HashSet::new());
             }
             let sql = format!(
-                "SELECT name FROM {}.tsql_constraint WHERE kind <> 'I' AND {CONSTRAINT_SCHEMA} = ?1",
+                "SELECT name FROM {}.tsql_constraint WHERE kind <> 'I' \
+                 AND {CONSTRAINT_SCHEMA} = ?1",
                 quote(schema)
             );
             let place = constraint_place(table).0;

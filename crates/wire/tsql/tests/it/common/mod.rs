@@ -39,6 +39,25 @@ fn first_logins() -> Vec<Login> {
     (1..).zip(["sa", "ann", "bob"]).map(login).collect()
 }
 
+const MASTER_FILES: [(&str, SqlType); 11] = [
+    ("database_id", SqlType::Int),
+    ("file_id", SqlType::Int),
+    ("type", SqlType::TinyInt),
+    ("type_desc", SqlType::NVarChar(Length::Of(60))),
+    ("data_space_id", SqlType::Int),
+    ("name", SqlType::NVarChar(Length::Of(128))),
+    ("physical_name", SqlType::NVarChar(Length::Of(260))),
+    ("state", SqlType::TinyInt),
+    ("state_desc", SqlType::NVarChar(Length::Of(60))),
+    ("size", SqlType::Int),
+    ("max_size", SqlType::Int),
+];
+
+fn one_column(name: &str, ty: SqlType, values: Vec<Value<'static>>) -> Rows {
+    let rows = values.into_iter().map(|value| vec![value]).collect();
+    Rows { columns: vec![(name.to_owned(), ty)], rows }
+}
+
 impl Host for TestHost {
     fn logins(&self) -> Result<Vec<Login>> {
         Ok(self.logins.lock().unwrap().clone())
@@ -93,19 +112,6 @@ impl Host for TestHost {
                 ]],
             },
             "sys.master_files" => {
-                let names = [
-                    ("database_id", SqlType::Int),
-                    ("file_id", SqlType::Int),
-                    ("type", SqlType::TinyInt),
-                    ("type_desc", text),
-                    ("data_space_id", SqlType::Int),
-                    ("name", SqlType::NVarChar(Length::Of(128))),
-                    ("physical_name", SqlType::NVarChar(Length::Of(260))),
-                    ("state", SqlType::TinyInt),
-                    ("state_desc", text),
-                    ("size", SqlType::Int),
-                    ("max_size", SqlType::Int),
-                ];
                 let row = |database: Database| {
                     let named = |text: &str| Value::Text(text.to_owned().into());
                     vec![
@@ -123,18 +129,17 @@ impl Host for TestHost {
                     ]
                 };
                 Rows {
-                    columns: names.map(|(name, ty)| (name.to_owned(), ty)).to_vec(),
+                    columns: MASTER_FILES.map(|(name, ty)| (name.to_owned(), ty)).to_vec(),
                     rows: self.databases()?.into_iter().map(row).collect(),
                 }
             }
-            "sys.symmetric_keys" => Rows {
-                columns: vec![("name".to_owned(), text)],
-                rows: vec![vec![Value::Text("##MS_DatabaseMasterKey##".into())]],
-            },
-            "sys.dm_os_schedulers" => Rows {
-                columns: vec![("context_switches_count".to_owned(), SqlType::Int)],
-                rows: vec![vec![Value::Int(40)], vec![Value::Int(2)]],
-            },
+            "sys.symmetric_keys" => {
+                one_column("name", text, vec![Value::Text("##MS_DatabaseMasterKey##".into())])
+            }
+            "sys.dm_os_schedulers" => {
+                let values = vec![Value::Int(40), Value::Int(2)];
+                one_column("context_switches_count", SqlType::Int, values)
+            }
             "msdb.dbo.backupset" => Rows {
                 columns: vec![
                     ("name".to_owned(), SqlType::NVarChar(Length::Of(128))),
