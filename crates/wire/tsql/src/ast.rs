@@ -12,6 +12,7 @@ use crate::host::{
 };
 
 pub(crate) use crate::value::arith::BinOp;
+pub(crate) use defined::{JsonColumn, TableCall};
 pub(crate) use walk::Child;
 
 /// A name of one to four parts, the last one the object's.
@@ -209,30 +210,6 @@ pub(crate) enum JoinKind {
     Cross,
     CrossApply,
     OuterApply,
-}
-
-/// A table-valued function.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct TableCall {
-    /// In upper case, without its schema.
-    pub(crate) function: String,
-    pub(crate) args: Vec<Expr>,
-    /// WITH of OPENJSON.
-    pub(crate) schema: Vec<JsonColumn>,
-    pub(crate) alias: String,
-    /// New names of its columns, or none.
-    pub(crate) columns: Vec<String>,
-}
-
-/// A column of WITH behind OPENJSON.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct JsonColumn {
-    pub(crate) name: String,
-    pub(crate) ty: SqlType,
-    /// None for the member of the column's name.
-    pub(crate) path: Option<String>,
-    /// AS JSON.
-    pub(crate) json: bool,
 }
 
 /// What a table's hints ask for.

@@ -1,4 +1,4 @@
-//! User-defined types and functions.
+//! User-defined types and functions, and calls of functions in FROM.
 
 use std::sync::Arc;
 
@@ -100,4 +100,30 @@ pub(crate) struct FunctionCall {
     pub(crate) alias: String,
     /// New names of its columns, or none.
     pub(crate) columns: Vec<String>,
+}
+
+/// A call of a table-valued function of SQL Server itself.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TableCall {
+    /// In upper case, without its schema.
+    pub(crate) function: String,
+    /// As written before the schema.
+    pub(crate) database: Option<String>,
+    pub(crate) args: Vec<Expr>,
+    /// WITH of OPENJSON.
+    pub(crate) schema: Vec<JsonColumn>,
+    pub(crate) alias: String,
+    /// New names of its columns, or none.
+    pub(crate) columns: Vec<String>,
+}
+
+/// A column of WITH behind OPENJSON.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct JsonColumn {
+    pub(crate) name: String,
+    pub(crate) ty: SqlType,
+    /// None for the member of the column's name.
+    pub(crate) path: Option<String>,
+    /// AS JSON.
+    pub(crate) json: bool,
 }

@@ -439,8 +439,12 @@ impl Parser<'_> {
     }
 
     fn table_function(&mut self, name: Name) -> Result<TableRef> {
-        let own = |own: &&&str| own.eq_ignore_ascii_case(&name.text());
-        if FUNCTIONS.iter().find(own).is_none() {
+        const OF_DATABASE: &str = "sys.fn_listextendedproperty";
+        let database = name.part(2).map(str::to_owned);
+        let parts = [name.part(1), Some(name.object())];
+        let text = parts.into_iter().flatten().collect::<Vec<_>>().join(".");
+        let listed = FUNCTIONS.iter().any(|own| own.eq_ignore_ascii_case(&text));
+        if !listed || database.is_some() && !text.eq_ignore_ascii_case(OF_DATABASE) {
             return self.function_call(name);
         }
         let function = name.object().to_ascii_uppercase();
@@ -454,7 +458,7 @@ impl Parser<'_> {
         let named = alias.is_some() && self.is_op("(");
         let columns = if named { self.list(Self::identifier)? } else { Vec::new() };
         let alias = alias.unwrap_or_else(|| name.object().to_owned());
-        Ok(TableRef::Function(TableCall { function, args, schema, alias, columns }))
+        Ok(TableRef::Function(TableCall { function, database, args, schema, alias, columns }))
     }
 
     pub(crate) fn hint_list(&mut self) -> Result<Hints> {

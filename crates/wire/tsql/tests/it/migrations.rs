@@ -117,8 +117,8 @@ fn a_conflict_with_one_of_several_keys_names_none() {
         ("UPDATE s.c SET pid = 9", "FOREIGN KEY", "s.c"),
         ("DELETE p", "REFERENCE", "dbo.p"),
         (
-            "MERGE one USING (VALUES (9)) AS v (x) ON 1 = 0 WHEN NOT MATCHED THEN INSERT (pid, a, b) \
-             VALUES (9, 1, 2);",
+            "MERGE one USING (VALUES (9)) AS v (x) ON 1 = 0 WHEN NOT MATCHED THEN \
+             INSERT (pid, a, b) VALUES (9, 1, 2);",
             "FOREIGN KEY",
             "dbo.one",
         ),
@@ -226,4 +226,25 @@ fn constraints_of_one_name_lie_in_several_schemas() {
         ],
     );
     healthy(&server);
+}
+
+/// GORM asks so for the remarks of each column.
+#[test]
+fn properties_of_another_database_are_listed() {
+    let server = Server::new();
+    let mut session = server.session();
+    let listed = |database: &str| {
+        format!(
+            "SELECT objname, value FROM {database}.sys.fn_listextendedproperty('MS_Description', \
+             'SCHEMA', 'dbo', 'TABLE', 't', 'COLUMN', NULL)"
+        )
+    };
+    let add = "EXEC sp_addextendedproperty 'MS_Description', 'about a', 'SCHEMA', 'dbo', 'TABLE', \
+        't', 'COLUMN', 'a'";
+    rows(&mut *session, &format!("CREATE TABLE t (a int, b int); {add}"));
+    good(
+        &mut *session,
+        &[(&listed("[app]"), "'a' | 'about a'"), (&listed("other"), ""), (&listed("master"), "")],
+    );
+    bad(&mut *session, &[(&listed("nix"), "911/16/1")]);
 }
