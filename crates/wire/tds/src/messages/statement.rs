@@ -221,10 +221,10 @@ table! {
         10753, 15, 3, Statement, "The function '{name}' must have an OVER clause.";
     DuplicateKey { kind: String, name: String, table: String, key: String } =
         2627, 14, 1, Statement,
-        "Violation of {kind} constraint '{name}'. Cannot insert duplicate key in object '{table}'. \
-        The duplicate key value is ({key}).";
-    DuplicateIndexKey { name: String, table: String } = 2601, 14, 1, Statement,
-        "Cannot insert duplicate key row in object '{table}' with unique index '{name}'.";
+        "Violation of {kind} constraint '{name}'. Cannot insert duplicate key in object '{table}'.\
+        {key}";
+    DuplicateIndexKey { name: String, table: String, key: String } = 2601, 14, 1, Statement,
+        "Cannot insert duplicate key row in object '{table}' with unique index '{name}'.{key}";
     ConstraintConflict { verb: String, kind: String, name: String } = 547, 16, 0, Statement,
         "The {verb} statement conflicted with the {kind} constraint{name}.";
     Truncation { table: String, column: String, value: String } = 2628, 16, 1, Statement,

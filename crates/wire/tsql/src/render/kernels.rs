@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rusqlite::types::Value as Stored;
 use tdekit_wire_tds::SqlType;
 
 use crate::error::{Error, Result};
@@ -46,6 +47,8 @@ struct Registry {
     counters: HashMap<(String, String), Counter>,
     /// The state in which functions over columns look up objects.
     snapshot: Option<Seen>,
+    /// The key of the last row that a change has reached.
+    key: Vec<Stored>,
 }
 
 /// The kernels of one connection, and its session's date settings.
@@ -172,6 +175,23 @@ impl Kernels {
             *last = last.checked_add(1)?;
             Some(*last)
         })
+    }
+
+    pub(crate) fn set_key(&self, key: Vec<Stored>) {
+        self.with(|registry| registry.key = key);
+    }
+
+    pub(crate) fn take_key(&self) -> Vec<Stored> {
+        self.with(|registry| std::mem::take(&mut registry.key))
+    }
+
+    /// Returns the sequences whose values are being taken, for [`Kernels::set_counters`].
+    pub(crate) fn counters(&self) -> HashMap<(String, String), Counter> {
+        self.with(|registry| registry.counters.clone())
+    }
+
+    pub(crate) fn set_counters(&self, counters: HashMap<(String, String), Counter>) {
+        self.with(|registry| registry.counters = counters);
     }
 
     /// Returns true if values of sequences are being taken.

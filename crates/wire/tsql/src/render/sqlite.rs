@@ -66,6 +66,12 @@ fn register(connection: &Connection, kernels: &Kernels) -> rusqlite::Result<()> 
         let place = usize::try_from(ctx.get::<i64>(2)?).unwrap_or(usize::MAX);
         values.next_value(&schema, &name, place).map_err(|error| stop(&values, error))
     })?;
+    let keys = kernels.clone();
+    connection.create_scalar_function("tsql_key", -1, utf8, move |ctx| {
+        let values = (0..ctx.len()).map(|at| ctx.get(at));
+        keys.set_key(values.collect::<rusqlite::Result<_>>()?);
+        Ok(0)
+    })?;
     let depth = kernels.clone();
     connection.create_scalar_function("tsql_depth", 2, pure, move |ctx| {
         let (at, most): (i64, i64) = (ctx.get(0)?, ctx.get(1)?);

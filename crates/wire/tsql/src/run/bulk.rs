@@ -7,7 +7,7 @@ use rusqlite::types::Value as Stored;
 use tdekit_wire_tds::messages::TriggerError;
 use tdekit_wire_tds::{Column, Command, SqlType, Value};
 
-use super::db::{View, failure};
+use super::db::View;
 use crate::ast::trigger::Event;
 use crate::ast::{Action, InsertBulk, Kind, Name};
 use crate::bind::{Binder, Variables};
@@ -188,20 +188,7 @@ impl Run<'_> {
                 self.with_env(&Frame::empty(), |env| eval(default, env).map(Value::into_owned))?;
             stored.push(storage::store(&value, default.ty)?);
         }
-        let kernels = self.s.db.kernels.clone();
-        kernels.take_failure();
-        let database = target.table.database.clone();
-        let result = self
-            .s
-            .db
-            .connection()?
-            .prepare_cached(&target.sql)
-            .and_then(|mut insert| insert.execute(rusqlite::params_from_iter(stored)))
-            .map_err(|error| failure(&kernels, &error, &database));
-        match result {
-            Ok(_) => Ok(()),
-            Err(error) => Err(self.constraint(error, &target.table, Command::INSERT)),
-        }
+        self.write_row(&target.table, &target.sql, &stored, Command::INSERT)
     }
 
     /// INSERT BULK as a statement: its rows come later, with the load itself.

@@ -56,6 +56,7 @@ impl Run<'_> {
         }
         let columns = plan.columns.clone();
         let mut kept: Vec<Vec<Val>> = Vec::new();
+        let counters = self.s.db.kernels.counters();
         let result = self.query(plan, frame, &mut |sink, row| {
             let mut values = Vec::with_capacity(columns.len());
             for (at, column) in columns.iter().enumerate() {
@@ -68,7 +69,16 @@ impl Run<'_> {
             }
             Ok(if sink.row(&values) == Flow::Stop { Signal::Stop } else { Signal::Next })
         });
-        let (signal, rows) = result.map_err(|error| self.constraint(error, table, command))?;
+        let (signal, rows) = result.map_err(|error| {
+            self.constraint(error, table, command, &mut |run| {
+                run.s.db.kernels.set_counters(counters.clone());
+                if identity {
+                    let (next, step) = run.identity_of(table)?;
+                    run.s.db.kernels.begin_identity(next, step);
+                }
+                run.query(plan, frame, &mut |_, _| Ok(Signal::Next)).map(|_| ())
+            })
+        })?;
         let changed = match self.s.db.peek() {
             Some(connection) if !output => connection.changes(),
             _ => rows,

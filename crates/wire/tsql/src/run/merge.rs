@@ -137,7 +137,7 @@ impl Run<'_> {
                 ("INSERT", Command::MERGE)
             }
         };
-        self.write_row(table, &texts.actions[action], params, command)?;
+        self.write_row(table, &texts.actions[action], &params, command)?;
         if matches!(doing, Doing::Insert(_)) {
             row = Some(self.s.db.connection()?.last_insert_rowid());
         }
@@ -203,28 +203,6 @@ impl Run<'_> {
             storage::load_owned(found.get_ref(at).map_err(fail)?, column.ty, &column.name)
         });
         values.collect()
-    }
-
-    fn write_row(
-        &mut self,
-        table: &Table,
-        text: &str,
-        params: Vec<Stored>,
-        command: Command,
-    ) -> Result<()> {
-        #[cfg(debug_assertions)]
-        crate::run::trace::Trace::note(text);
-        let kernels = self.s.db.kernels.clone();
-        kernels.take_failure();
-        let connection = self.s.db.connection()?;
-        let result = connection
-            .prepare_cached(text)
-            .and_then(|mut statement| statement.execute(rusqlite::params_from_iter(params)))
-            .map_err(|error| failure(&kernels, &error, &table.database));
-        match result {
-            Ok(_) => Ok(()),
-            Err(error) => Err(self.constraint(error, table, command)),
-        }
     }
 }
 

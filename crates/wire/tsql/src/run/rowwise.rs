@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use rusqlite::types::Value as Stored;
 use tdekit_wire_tds::{Command, Flow};
 
-use super::db::failure;
 use crate::ast::Filled;
 use crate::ast::trigger::Event;
 use crate::bind::rowwise::Rowwise;
@@ -165,25 +164,12 @@ impl Run<'_> {
         rowid: i64,
         new: &[Val],
     ) -> Result<()> {
-        #[cfg(debug_assertions)]
-        crate::run::trace::Trace::note(update);
         let mut params = vec![Stored::Integer(rowid)];
         for (set, value) in change.sets.iter().zip(new) {
             if let Some(column) = &set.column {
                 params.push(storage::store(value, column.ty)?);
             }
         }
-        let kernels = self.s.db.kernels.clone();
-        kernels.take_failure();
-        let database = change.table.database.clone();
-        let connection = self.s.db.connection()?;
-        let result = connection
-            .prepare_cached(update)
-            .and_then(|mut update| update.execute(rusqlite::params_from_iter(params)))
-            .map_err(|error| failure(&kernels, &error, &database));
-        match result {
-            Ok(_) => Ok(()),
-            Err(error) => Err(self.constraint(error, &change.table, Command::UPDATE)),
-        }
+        self.write_row(&change.table, update, &params, Command::UPDATE)
     }
 }

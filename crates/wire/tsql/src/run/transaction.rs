@@ -6,7 +6,7 @@ use rusqlite::OptionalExtension;
 use tdekit_wire_tds::{Command, EnvChange, SqlType, Value};
 
 use super::db::failure;
-use super::ddl::KeyKind;
+use super::duplicate::Again;
 use super::locks::Owner;
 use crate::ast::{Operand, TranOp};
 use crate::error::{Error, Result, Rule};
@@ -376,8 +376,15 @@ impl Run<'_> {
         if moved { self.store_identity(table, far) } else { Ok(()) }
     }
 
-    /// Converts SQLite's constraint errors to SQL Server's.
-    pub(crate) fn constraint(&mut self, error: Error, table: &Table, command: Command) -> Error {
+    /// Converts SQLite's constraint errors to SQL Server's. `again` runs the refused change once
+    /// more, within a savepoint that is rolled back.
+    pub(crate) fn constraint(
+        &mut self,
+        error: Error,
+        table: &Table,
+        command: Command,
+        again: &mut Again<'_>,
+    ) -> Error {
         let Error::Violation { rule, place, .. } = &error else { return error };
         let verb = match command {
             Command::INSERT => "INSERT",
@@ -392,51 +399,10 @@ impl Run<'_> {
                 table: table.full_name(),
                 verb: verb.to_owned(),
             },
-            Rule::Unique => match place.strip_prefix("index '") {
-                Some(index) => self.duplicate_in(table, index.trim_end_matches('\'')),
-                None => {
-                    let columns: Vec<String> = place.split(", ").map(column).collect();
-                    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-                    self.duplicate(table, &columns)
-                }
-            },
+            Rule::Unique => self.duplicate(place, table, again),
             Rule::Check => self.violated_check(verb, place, table),
             Rule::ForeignKey => self.violated_key(verb, table),
             _ => error,
-        }
-    }
-
-    /// Returns the error for a duplicate in an index whose text has expressions for columns.
-    fn duplicate_in(&mut self, table: &Table, index: &str) -> Error {
-        let name = super::ddl::shown_name(table, index).to_owned();
-        let object = table.object_name();
-        let constraint = match self.s.db.connection() {
-            Ok(connection) => super::ddl::is_constraint(connection, table, &name),
-            Err(error) => return error,
-        };
-        if constraint {
-            let kind = "UNIQUE KEY".to_owned();
-            return Error::DuplicateKey { kind, name, table: object, key: String::new() };
-        }
-        Error::DuplicateIndexKey { name, table: object }
-    }
-
-    fn duplicate(&mut self, table: &Table, columns: &[&str]) -> Error {
-        let found = self.s.db.connection().ok().and_then(|connection| {
-            super::ddl::unique_index(connection, table, columns).ok().flatten()
-        });
-        let object = table.object_name();
-        match found {
-            Some((name, KeyKind::Index)) => Error::DuplicateIndexKey { name, table: object },
-            other => {
-                let primary = other.as_ref().is_none_or(|(_, kind)| *kind == KeyKind::Primary);
-                Error::DuplicateKey {
-                    kind: if primary { "PRIMARY KEY" } else { "UNIQUE KEY" }.to_owned(),
-                    name: other.map_or_else(|| columns.join("_"), |(name, _)| name),
-                    table: object,
-                    key: columns.join(", "),
-                }
-            }
         }
     }
 }

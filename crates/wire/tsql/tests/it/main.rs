@@ -14,6 +14,7 @@ mod counters;
 mod coverage;
 mod documents;
 mod done;
+mod duplicates;
 mod foreign_schema;
 mod functions;
 mod insert_exec;

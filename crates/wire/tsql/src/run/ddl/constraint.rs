@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::super::db::failure;
@@ -19,7 +20,11 @@ use crate::run::catalog::model::{
 use crate::run::catalog::named::has_table;
 use crate::run::catalog::{Table, TableColumn, triggers};
 use crate::run::work::Run;
-use crate::value::storage;
+use crate::value::dateparse::Order;
+use crate::value::{convert, storage};
+use tdekit_wire_tds::{Length, SqlType, Value};
+
+const TEXT: SqlType = SqlType::NVarChar(Length::Max);
 
 /// The definition of a DEFAULT if there is none, but SQLite has its own.
 pub(super) const NO_DEFAULT: &str = "NULL";
@@ -150,14 +155,8 @@ impl Run<'_> {
         let mut statement = connection.prepare(&sql).map_err(fail)?;
         let mut rows = statement.query([]).map_err(fail)?;
         let Some(row) = rows.next().map_err(fail)? else { return Ok(None) };
-        let mut texts = Vec::new();
-        for (at, column) in key.iter().enumerate() {
-            let stored = row.get_ref(at).map_err(fail)?;
-            let value = storage::load(stored, column.ty, &column.name)?;
-            let null = value == tdekit_wire_tds::Value::Null;
-            texts.push(if null { "<NULL>".to_owned() } else { shown(&value, 900) });
-        }
-        Ok(Some(format!("({})", texts.join(", "))))
+        let stored = (0..key.len()).map(|at| row.get_ref(at)).collect::<rusqlite::Result<Vec<_>>>();
+        shown_key(key, &stored.map_err(fail)?).map(Some)
     }
 
     fn add_check(
@@ -555,4 +554,26 @@ fn automatic_indexes(connection: &Connection, table: &Table) -> rusqlite::Result
     };
     names.sort_by_key(number);
     Ok(names)
+}
+
+/// Returns the values of a key as messages show them.
+pub(crate) fn shown_key(key: &[&TableColumn], stored: &[ValueRef<'_>]) -> Result<String> {
+    let mut texts = Vec::new();
+    for (column, stored) in key.iter().zip(stored) {
+        let value = storage::load(*stored, column.ty, &column.name)?;
+        texts.push(match &value {
+            Value::Null => "<NULL>".to_owned(),
+            Value::Text(_) => shown(&value, 900),
+            Value::Guid(_) => shown(&value, 900).to_lowercase(),
+            Value::Binary(bytes) => {
+                let digits = bytes.iter().map(|byte| format!("{byte:02X}"));
+                format!("0x{}", digits.collect::<String>())
+            }
+            _ => match convert::convert(&value, column.ty, TEXT, 0, Order::Mdy)? {
+                Value::Text(text) => text.into_owned(),
+                _ => String::new(),
+            },
+        });
+    }
+    Ok(format!("({})", texts.join(", ")))
 }

@@ -97,6 +97,20 @@ pub(crate) fn shown_name<'n>(table: &Table, name: &'n str) -> &'n str {
     rest.and_then(|rest| rest.strip_prefix('~')).unwrap_or(name)
 }
 
+/// Returns the columns of an index that T-SQL made; those of the one beside it if this is for rows
+/// with NULL.
+pub(crate) fn index_columns(
+    connection: &Connection,
+    table: &Table,
+    index: &str,
+) -> rusqlite::Result<Vec<String>> {
+    let plain = index.strip_suffix(NULLS).unwrap_or(index);
+    let sql = "SELECT name FROM pragma_index_info(?1, ?2) WHERE name IS NOT NULL ORDER BY seqno";
+    let mut statement = connection.prepare_cached(sql)?;
+    let names = statement.query_map([plain, &table.schema], |row| row.get(0))?;
+    names.collect()
+}
+
 /// Returns true if an index with expressions for columns belongs to a UNIQUE constraint.
 pub(crate) fn is_constraint(connection: &Connection, table: &Table, name: &str) -> bool {
     table.name.starts_with("#@")

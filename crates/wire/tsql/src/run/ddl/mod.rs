@@ -32,7 +32,8 @@ use crate::run::catalog::Table;
 use crate::run::work::Run;
 
 pub(crate) use check::Checked;
-pub(crate) use index::{KeyKind, is_constraint, shown_name, unique_index};
+pub(crate) use constraint::shown_key;
+pub(crate) use index::{KeyKind, index_columns, is_constraint, shown_name, unique_index};
 
 /// Our own tables in every database, created when first needed.
 const OWN_TABLES: &[(&str, &str)] = &[
