@@ -1,9 +1,9 @@
-//! Errors of ALTER SCHEMA, and of ALTER TABLE ADD.
+//! Errors of ALTER SCHEMA, ALTER TABLE ADD and TRUNCATE TABLE.
 
 use super::{Error, raise, table};
 
 table! {
-    /// A refusal to move an object into another schema, or to add a column.
+    /// A refusal to move an object into another schema, to add a column, or to empty a table.
     SchemaError;
     NoObject { name: String } = 15151, 16, 1, Statement,
         "Cannot find the object '{name}', because it does not exist or you do not have permission.";
@@ -21,6 +21,8 @@ table! {
         alternatively if none of the previous conditions are satisfied the table must be empty to \
         allow addition of this column. Column '{column}' cannot be added to non-empty table \
         '{table}' because it does not satisfy these conditions.";
+    NotATable { name: String } = 4708, 16, 2, Statement,
+        "Could not truncate object '{name}' because it is not a table.";
 }
 
 impl From<SchemaError> for Error {

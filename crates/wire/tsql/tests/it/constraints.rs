@@ -155,6 +155,7 @@ fn a_foreign_key_holds_from_then_on() {
             ("INSERT t (a, b) VALUES (4, 9)", "547/16/0"),
             ("DROP TABLE u", "3726/16/1"),
             ("TRUNCATE TABLE u", "4712/16/1"),
+            ("TRUNCATE TABLE v", "4708/16/2"),
             ("ALTER TABLE u DROP CONSTRAINT pk_u", "3725/16/0"),
             ("ALTER TABLE t DROP COLUMN b", "5074/16/1 5074/16/1 4922/16/9"),
         ],

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tdekit_wire_tds::messages::SchemaError;
+
 use super::super::db::failure;
 use super::index::{drop_texts, index_name};
 use crate::ast::{Name, ObjectKind};
@@ -15,6 +17,9 @@ use crate::run::work::Run;
 impl Run<'_> {
     pub(crate) fn truncate(&mut self, name: &Name) -> Result<()> {
         let table = self.find(name)?.ok_or_else(|| Error::AlterMissing { name: name.text() })?;
+        if table.kind != TableKind::Table {
+            return Err(SchemaError::NotATable { name: name.object().to_owned() }.into());
+        }
         if self.referring(&table)?.is_some() {
             return Err(Error::TruncateReferenced { table: name.text() });
         }
