@@ -86,12 +86,13 @@ pub(crate) fn compile_with(
     Ok(Compiled { params, program: compile(stmts, variables)?, origin: Arc::new(origin), typed })
 }
 
-/// Checks at its definition that a procedure does not change its table-valued parameters.
+/// Checks at its definition that a procedure names each parameter once, and does not change its
+/// table-valued parameters.
 pub(crate) fn check_body(params: &[ProcParam], body: &[crate::ast::Stmt]) -> Result<()> {
+    let variables = declare_parameters(params)?;
     if params.iter().all(|param| param.table().is_none()) {
         return Ok(());
     }
-    let variables = declare_parameters(params)?;
     match compile(body.to_vec(), variables) {
         Err(at) if at.error.code().0 == READ_ONLY => Err(located(at, "")),
         _ => Ok(()),

@@ -23,6 +23,7 @@ mod limits;
 mod locks;
 mod merge;
 mod migrations;
+mod modules;
 mod permission_limits;
 mod permissions;
 mod properties;

@@ -6,6 +6,7 @@ use super::super::db::View;
 use crate::ast::defined::CreateFunction;
 use crate::bind::{Binder, Variables};
 use crate::error::{Error, Result};
+use crate::run::typed::declare_parameters;
 use crate::run::work::Run;
 
 impl Run<'_> {
@@ -21,6 +22,7 @@ impl Run<'_> {
                 false => Err(DefinedError::OtherKind { name: made.name.text() }.into()),
             };
         }
+        declare_parameters(&made.params)?;
         self.check_function(made)?;
         let (create, replace) = (made.may_create, made.may_replace);
         self.create_module(&made.name, "IF", &made.text, create, replace)
