@@ -306,9 +306,10 @@ impl Run<'_> {
         self.s.state.nest = level.saturating_sub(1);
         self.s.state.scope_identity = identity;
         // SET and USE inside of a procedure or of a text end with it
-        let identity_insert = self.s.state.options.identity_insert.clone();
+        if options.identity_insert != self.s.state.options.identity_insert {
+            self.s.db.changed();
+        }
         self.s.state.options = options;
-        self.s.state.options.identity_insert = identity_insert;
         if self.s.state.database != database {
             let new = std::mem::replace(&mut self.s.state.database, database);
             let (new, old) = (self.s.state.database.clone(), new);

@@ -19,3 +19,30 @@ fn a_parameter_has_one_definition() {
     );
     good(&mut *session, &[("SELECT COUNT(*) FROM sys.objects WHERE name IN ('p', 'f')", "0")]);
 }
+
+#[test]
+fn identity_insert_ends_with_its_module() {
+    let server = Server::new();
+    let mut session = server.session();
+    good(
+        &mut *session,
+        &[
+            ("CREATE TABLE t (i int IDENTITY, a int); CREATE TABLE u (i int IDENTITY, a int)", ""),
+            ("CREATE PROCEDURE p AS SET IDENTITY_INSERT t ON; INSERT t (i, a) VALUES (7, 1)", ""),
+            ("CREATE PROCEDURE q AS SET IDENTITY_INSERT u OFF; SET IDENTITY_INSERT t ON", ""),
+            ("EXEC p; INSERT t (a) VALUES (2); SELECT i FROM t ORDER BY i", "status 0\n7\n8"),
+        ],
+    );
+    bad(
+        &mut *session,
+        &[
+            ("INSERT t (i, a) VALUES (9, 1)", "544/16/1"),
+            ("EXEC ('SET IDENTITY_INSERT t ON') INSERT t (i, a) VALUES (9, 1)", "544/16/1"),
+        ],
+    );
+    // and one of its caller is in force again
+    let batch = "SET IDENTITY_INSERT u ON; EXEC q; INSERT u (i, a) VALUES (5, 5); SELECT i FROM u";
+    assert_eq!(rows(&mut *session, batch), "status 0\n5");
+    good(&mut *session, &[("SET IDENTITY_INSERT t ON; INSERT t (i, a) VALUES (9, 1)", "")]);
+    good(&mut *session, &[("INSERT t (i, a) VALUES (10, 1); SELECT MAX(i) FROM t", "10")]);
+}
