@@ -1,9 +1,9 @@
-//! Errors of user-defined types and functions.
+//! Errors of user-defined types, functions, procedures and views.
 
 use super::{Error, raise, table};
 
 table! {
-    /// A refusal of a type, of a table-valued parameter, or of a function.
+    /// A refusal of a type, of a table-valued parameter, or of a module.
     DefinedError;
     NoType { number: usize, name: String } = 2715, 16, 3, Batch,
         "Column, parameter, or variable #{number}: Cannot find data type {name}.";
@@ -45,6 +45,8 @@ table! {
         "Create View or Function failed because no column name was specified for column {number}.";
     OtherKind { name: String } = 2010, 16, 1, Statement,
         "Cannot perform alter on '{name}' because it is an incompatible object type.";
+    UsesDatabase {} = 154, 15, 1, Batch,
+        "a USE database statement is not allowed in a procedure, function or trigger.";
 }
 
 impl From<DefinedError> for Error {

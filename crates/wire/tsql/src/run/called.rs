@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use tdekit_wire_tds::messages::DefinedError;
 use tdekit_wire_tds::{Parameter, SqlType};
 
 use super::compile::{Program, compile};
 use super::state::Signal;
 use super::tallies::Origin;
 use super::typed::{GivenTable, Typed, declare_parameters};
-use crate::ast::ProcParam;
-use crate::error::{Error, Result};
+use crate::ast::{Action, Kind, ProcParam, Stmt};
+use crate::error::{At, Error, Result};
 use crate::value::dateparse::Order;
 use crate::value::{Val, convert};
 
@@ -78,18 +79,18 @@ pub(crate) struct Compiled {
 /// Compiles a body with its parameters as the first variables.
 pub(crate) fn compile_with(
     params: Vec<ProcParam>,
-    (stmts, typed): (Vec<crate::ast::Stmt>, Typed),
+    (stmts, typed): (Vec<Stmt>, Typed),
     origin: Origin,
-) -> std::result::Result<Compiled, crate::error::At> {
-    let variables =
-        declare_parameters(&params).map_err(|error| crate::error::At { error, line: 1 })?;
+) -> std::result::Result<Compiled, At> {
+    let variables = declare_parameters(&params).map_err(|error| At { error, line: 1 })?;
     Ok(Compiled { params, program: compile(stmts, variables)?, origin: Arc::new(origin), typed })
 }
 
-/// Checks at its definition that a procedure names each parameter once, and does not change its
-/// table-valued parameters.
-pub(crate) fn check_body(params: &[ProcParam], body: &[crate::ast::Stmt]) -> Result<()> {
+/// Checks at its definition that a procedure names each parameter once, does not change its
+/// table-valued parameters, and stays in its database.
+pub(crate) fn check_body(params: &[ProcParam], body: &[Stmt]) -> Result<()> {
     let variables = declare_parameters(params)?;
+    refuse_use(body, "")?;
     if params.iter().all(|param| param.table().is_none()) {
         return Ok(());
     }
@@ -99,7 +100,28 @@ pub(crate) fn check_body(params: &[ProcParam], body: &[crate::ast::Stmt]) -> Res
     }
 }
 
+/// Refuses USE in the body of a module.
+///
+/// # Errors
+/// 154, with its line.
+pub(crate) fn refuse_use(body: &[Stmt], module: &str) -> Result<()> {
+    for stmt in body {
+        if matches!(stmt.kind, Kind::Act(Action::Use(_))) {
+            let error = DefinedError::UsesDatabase {}.into();
+            return Err(located(At { error, line: stmt.line }, module));
+        }
+        let mut result = Ok(());
+        stmt.children(&mut |inner| {
+            if result.is_ok() {
+                result = refuse_use(std::slice::from_ref(inner), module);
+            }
+        });
+        result?;
+    }
+    Ok(())
+}
+
 /// Returns a syntax error of an inner text, with its own line.
-pub(crate) fn located(at: crate::error::At, procedure: &str) -> Error {
+pub(crate) fn located(at: At, procedure: &str) -> Error {
     Error::Raised(Box::new(at.error.message(at.line, procedure)))
 }

@@ -46,3 +46,27 @@ fn identity_insert_ends_with_its_module() {
     good(&mut *session, &[("SET IDENTITY_INSERT t ON; INSERT t (i, a) VALUES (9, 1)", "")]);
     good(&mut *session, &[("INSERT t (i, a) VALUES (10, 1); SELECT MAX(i) FROM t", "10")]);
 }
+
+#[test]
+fn a_module_stays_in_its_database() {
+    let server = Server::new();
+    let mut session = server.session();
+    good(&mut *session, &[("CREATE TABLE t (a int)", "")]);
+    bad(
+        &mut *session,
+        &[
+            ("CREATE PROCEDURE p AS USE other", "154/15/1"),
+            ("CREATE PROCEDURE #p AS IF 1 = 1 BEGIN WHILE 1 = 0 USE other END", "154/15/1"),
+            (
+                "CREATE TRIGGER g ON t AFTER INSERT AS BEGIN TRY USE other END TRY BEGIN CATCH END \
+              CATCH",
+                "154/15/1",
+            ),
+        ],
+    );
+    let found = rows(&mut *session, "CREATE PROCEDURE p AS\nSELECT 1\nUSE other");
+    assert!(found.starts_with("! 154/15/1 line 3: a USE database statement"), "{found}");
+    good(&mut *session, &[("CREATE PROCEDURE p AS EXEC ('USE other; SELECT DB_NAME()')", "")]);
+    let found = rows(&mut *session, "EXEC p; SELECT DB_NAME()");
+    assert!(found.contains("\n'other'\n") && found.ends_with("status 0\n'app'"), "{found}");
+}

@@ -11,7 +11,7 @@ use crate::ast::{Constraint, ConstraintKind, Kind, Name, Stmt};
 use crate::error::{Error, Result};
 use crate::name::quote;
 use crate::plan::trigger::Trigger;
-use crate::run::called::{compile_with, located};
+use crate::run::called::{compile_with, located, refuse_use};
 use crate::run::catalog::model::schema_and_name;
 use crate::run::catalog::triggers::{cascades, in_schema_of, list, named};
 use crate::run::catalog::{Table, TableKind};
@@ -54,6 +54,7 @@ impl Run<'_> {
         if returns_value(&made.body) {
             return Err(TriggerError::ReturnsValue {}.into());
         }
+        refuse_use(&made.body, &name)?;
         let origin = Origin::of(&made.text, "", true);
         compile_with(Vec::new(), (made.body.clone(), None), origin)
             .map_err(|at| located(at, &name))?;
