@@ -1,4 +1,4 @@
-//! Errors of user-defined types, functions, procedures and views.
+//! Errors of user-defined types, functions, procedures and views, and of queries in them.
 
 use super::{Error, raise, table};
 
@@ -47,6 +47,11 @@ table! {
         "Cannot perform alter on '{name}' because it is an incompatible object type.";
     UsesDatabase {} = 154, 15, 1, Batch,
         "a USE database statement is not allowed in a procedure, function or trigger.";
+    ViewOfTemporary {} = 4508, 16, 1, Statement,
+        "Views or functions are not allowed on temporary tables. Table names that begin with '#' \
+        denote temporary tables.";
+    GroupedConstant {} = 164, 15, 1, Batch,
+        "Each GROUP BY expression must contain at least one column that is not an outer reference.";
 }
 
 impl From<DefinedError> for Error {

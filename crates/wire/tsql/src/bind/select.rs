@@ -1,6 +1,7 @@
 //! One SELECT.
 
 use tdekit_wire_tds::SqlType;
+use tdekit_wire_tds::messages::DefinedError;
 
 use super::call::sort;
 use super::grouping;
@@ -122,6 +123,9 @@ impl Binder<'_> {
         let mut groups = Vec::new();
         for expr in &select.group {
             let key = self.scalar(expr)?;
+            if !expr.any(&|part| matches!(part, Expr::Column(_))) {
+                return Err(DefinedError::GroupedConstant {}.into());
+            }
             super::call::check_groupable(key.ty)?;
             let key = key.shared();
             groups.push((self.canonical(expr), key.clone()));

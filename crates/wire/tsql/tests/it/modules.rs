@@ -70,3 +70,32 @@ fn a_module_stays_in_its_database() {
     let found = rows(&mut *session, "EXEC p; SELECT DB_NAME()");
     assert!(found.contains("\n'other'\n") && found.ends_with("status 0\n'app'"), "{found}");
 }
+
+#[test]
+fn a_view_has_no_temporary_table_and_a_group_has_a_column() {
+    let server = Server::new();
+    let mut session = server.session();
+    good(&mut *session, &[("CREATE TABLE #t (a int); CREATE TABLE t (a int, b int)", "")]);
+    bad(
+        &mut *session,
+        &[
+            ("CREATE VIEW v AS SELECT a FROM #t", "4508/16/1"),
+            ("CREATE VIEW v AS SELECT t.a FROM t JOIN #t AS x ON x.a = t.a", "4508/16/1"),
+            ("CREATE VIEW v AS SELECT a FROM t WHERE a IN (SELECT a FROM #t)", "4508/16/1"),
+            ("CREATE VIEW v AS WITH c AS (SELECT a FROM #t) SELECT a FROM c", "4508/16/1"),
+            ("SELECT COUNT(*) FROM t GROUP BY 1", "164/15/1"),
+            ("SELECT COUNT(*) FROM t GROUP BY a, 'x'", "164/15/1"),
+            ("SELECT COUNT(*) FROM t GROUP BY ROLLUP (a, GETDATE())", "164/15/1"),
+            ("DECLARE @v int = 1; SELECT COUNT(*) FROM t GROUP BY @v + 1", "164/15/1"),
+        ],
+    );
+    good(
+        &mut *session,
+        &[
+            ("INSERT t VALUES (1, 1), (2, 1)", ""),
+            ("SELECT COUNT(*) FROM (SELECT 1 AS x FROM t) AS s GROUP BY x", "2"),
+            ("SELECT b + 1, COUNT(*) FROM t GROUP BY b + 1", "2 | 2"),
+            ("SELECT x, COUNT(*) FROM (SELECT NULL AS x FROM t) AS s GROUP BY x", "NULL | 2"),
+        ],
+    );
+}

@@ -1,7 +1,9 @@
 //! CREATE and ALTER of views and procedures.
 
+use tdekit_wire_tds::messages::DefinedError;
+
 use super::super::db::failure;
-use crate::ast::{Kind, Name, Query};
+use crate::ast::{Child, Kind, Name, Query};
 use crate::bind::Variables;
 use crate::error::{Error, Result};
 use crate::name::quote;
@@ -15,6 +17,9 @@ impl Run<'_> {
         text: &str,
         replace: bool,
     ) -> Result<()> {
+        if names_temporary(query) {
+            return Err(DefinedError::ViewOfTemporary {}.into());
+        }
         let query = Kind::Query(Box::new(query.clone()));
         self.bind(&query, &Variables::default())?;
         self.create_module(name, "V", text, true, replace)
@@ -53,4 +58,17 @@ impl Run<'_> {
             result.map(|_| ()).map_err(|error| failure(&kernels, &error, &database))
         })
     }
+}
+
+/// Returns true if a query names a temporary table.
+fn names_temporary(query: &Query) -> bool {
+    let mut found = false;
+    query.children(&mut |child| {
+        found |= match child {
+            Child::Table(name) => name.object().starts_with('#'),
+            Child::Query(query) => names_temporary(query),
+            Child::Expr(expr) => expr.any(&|part| part.query().is_some_and(names_temporary)),
+        };
+    });
+    found
 }
