@@ -50,6 +50,17 @@ table! {
     ViewOfTemporary {} = 4508, 16, 1, Statement,
         "Views or functions are not allowed on temporary tables. Table names that begin with '#' \
         denote temporary tables.";
+    GroupChanged { name: String } = 4403, 16, 1, Statement,
+        "Cannot update the view or function '{name}' because it contains aggregates, or a DISTINCT \
+        or GROUP BY clause, or PIVOT or UNPIVOT operator.";
+    SeveralChanged { name: String } = 4405, 16, 1, Statement,
+        "View or function '{name}' is not updatable because the modification affects multiple base \
+        tables.";
+    ValueChanged { name: String } = 4406, 16, 1, Statement,
+        "Update or insert of view or function '{name}' failed because it contains a derived or \
+        constant field.";
+    UnionChanged { name: String } = 4426, 16, 1, Statement,
+        "View '{name}' is not updatable because its definition contains a UNION operator.";
     GroupedConstant {} = 164, 15, 1, Batch,
         "Each GROUP BY expression must contain at least one column that is not an outer reference.";
 }

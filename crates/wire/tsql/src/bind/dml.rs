@@ -6,6 +6,7 @@ use tdekit_wire_tds::Column;
 use tdekit_wire_tds::messages::TriggerError;
 
 use super::query::BoundQuery;
+use super::through::{changed_column, shown_table};
 use super::{Binder, Scope};
 use crate::ast::{
     Delete, Expr, Insert, Item, Name, Select, SetItem, SetTarget, Source, TableRef, Update,
@@ -286,33 +287,39 @@ impl Binder<'_> {
         from: &[TableRef],
         right: Right,
     ) -> Result<(Arc<Table>, Alias)> {
+        let alias = self.alias_of(target);
+        let real = real_name(from, target).unwrap_or_else(|| target.clone());
+        let table = self.target(&real, &[right])?;
+        Ok((table, alias?))
+    }
+
+    /// The table of FROM that a name or alias stands for.
+    pub(super) fn alias_of(&self, target: &Name) -> Result<Alias> {
         let sources = self.scopes.last().into_iter().flat_map(|scope| &scope.sources);
         let alias = sources
             .filter(|source| source.alias.eq_ignore_ascii_case(target.object()))
             .find_map(|source| source.id);
-        let real = real_name(from, target).unwrap_or_else(|| target.clone());
-        let table = self.target(&real, &[right])?;
-        alias
-            .map(|alias| (table, alias))
-            .ok_or_else(|| Error::InvalidObject { name: target.text() })
+        alias.ok_or_else(|| Error::InvalidObject { name: target.text() })
     }
 
     pub(crate) fn update(&mut self, update: &Update) -> Result<Change> {
-        let with = self.common_tables(&update.ctes)?;
+        let (with, through) =
+            self.changed_common_tables(&update.ctes, &update.target, &update.from)?;
         self.scopes.push(Scope::new());
         let limited = update.top.is_some() || self.row_limit.is_some();
-        let joined = !update.from.is_empty() || limited;
+        let joined = !update.from.is_empty() || limited || through.is_some();
         self.needs.hints = self.needs.hints.and(update.hints);
         let own = [TableRef::Table(update.target.clone(), None, update.hints)];
         let tables: &[TableRef] = if update.from.is_empty() { &own } else { &update.from };
         let from = self.changed_tables(tables, update_reads(update))?;
-        let (table, alias) = self.target_in(&update.target, tables, Right::Update)?;
+        let target = (&update.target, through.as_ref());
+        let (table, alias, from) = self.changed_rows(target, tables, from, Right::Update)?;
         let mut sets = Vec::new();
         for (target, op, value) in &update.sets {
             let SetTarget::Column(name) = target else {
                 return Err(Error::Internal { detail: "a variable in UPDATE".to_owned() });
             };
-            let column = set_column(&table, name)?;
+            let column = changed_column(&table, through.as_ref(), name)?;
             let bound = match value {
                 Some(expr) => {
                     let value = self.scalar(expr)?;
@@ -357,22 +364,30 @@ impl Binder<'_> {
     }
 
     pub(crate) fn delete(&mut self, delete: &Delete) -> Result<Change> {
-        let with = self.common_tables(&delete.ctes)?;
+        let (with, through) =
+            self.changed_common_tables(&delete.ctes, &delete.target, &delete.from)?;
         self.scopes.push(Scope::new());
         let limited = delete.top.is_some() || self.row_limit.is_some();
-        let joined = !delete.from.is_empty() || limited;
+        let joined = !delete.from.is_empty() || limited || through.is_some();
         self.needs.hints = self.needs.hints.and(delete.hints);
         let own = [TableRef::Table(delete.target.clone(), None, delete.hints)];
         let tables: &[TableRef] = if delete.from.is_empty() { &own } else { &delete.from };
         let from = self.changed_tables(tables, delete_reads(delete))?;
-        let (table, alias) = self.target_in(&delete.target, tables, Right::Delete)?;
+        let target = (&delete.target, through.as_ref());
+        let (table, alias, from) = self.changed_rows(target, tables, from, Right::Delete)?;
         let filter = self.filter(delete.filter.as_ref())?;
         let from = match joined {
             true => Some(Chosen { from, limit: self.change_limit(delete.top.as_ref())? }),
             false => None,
         };
         self.scopes.pop();
-        let (returning, columns) = self.output(&delete.output, &table, "deleted")?;
+        let (returning, columns) = match delete.output.as_slice() {
+            [] => (Vec::new(), Vec::new()),
+            output => {
+                let shown = shown_table(&table, through.as_ref())?;
+                self.output(output, &shown, "deleted")?
+            }
+        };
         let target = Target { table: table.clone(), alias, from, filter };
         let statement = Statement::Delete(plan::Delete { with, target, returning });
         Ok(Change { statement, table, columns, identity: false, explicit_identity: false })

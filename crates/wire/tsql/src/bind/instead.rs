@@ -7,6 +7,7 @@ use tdekit_wire_tds::Value;
 use tdekit_wire_tds::messages::TriggerError;
 
 use super::dml::{delete_reads, real_name, set_column, update_reads};
+use super::through::{changed_cte, only_table};
 use super::{Binder, Scope, SourceScope};
 use crate::ast::trigger::Event;
 use crate::ast::{
@@ -82,7 +83,7 @@ impl<'a> Rows<'a> {
 }
 
 /// Returns what a statement changes, in which ways, and its OUTPUT: true if it goes to the client.
-fn changes(kind: &Kind) -> Option<(Name, Vec<Event>, Option<bool>)> {
+fn changes(kind: &Kind) -> Result<Option<(Name, Vec<Event>, Option<bool>)>> {
     let output =
         |items: &[_], into: &Option<OutputInto>| (!items.is_empty()).then_some(into.is_none());
     let (name, events, output) = match kind {
@@ -91,12 +92,18 @@ fn changes(kind: &Kind) -> Option<(Name, Vec<Event>, Option<bool>)> {
             (insert.target.clone(), vec![Event::Insert], output)
         }
         Kind::Update(update) => {
-            let name = real_name(&update.from, &update.target);
+            let name = match changed_cte(&update.ctes, &update.target, &update.from) {
+                Some(cte) => Some(only_table(cte)?.clone()),
+                None => real_name(&update.from, &update.target),
+            };
             let output = output(&update.output, &update.output_into);
             (name.unwrap_or_else(|| update.target.clone()), vec![Event::Update], output)
         }
         Kind::Delete(delete) => {
-            let name = real_name(&delete.from, &delete.target);
+            let name = match changed_cte(&delete.ctes, &delete.target, &delete.from) {
+                Some(cte) => Some(only_table(cte)?.clone()),
+                None => real_name(&delete.from, &delete.target),
+            };
             let output = output(&delete.output, &delete.output_into);
             (name.unwrap_or_else(|| delete.target.clone()), vec![Event::Delete], output)
         }
@@ -109,9 +116,19 @@ fn changes(kind: &Kind) -> Option<(Name, Vec<Event>, Option<bool>)> {
             let events = merge.whens.iter().map(|when| event(&when.action)).collect();
             (merge.target.clone(), events, output(&merge.output, &merge.output_into))
         }
-        _ => return None,
+        _ => return Ok(None),
     };
-    Some((name, events, output))
+    Ok(Some((name, events, output)))
+}
+
+/// Returns true if a statement changes a common table expression.
+fn is_through(kind: &Kind) -> bool {
+    let found = match kind {
+        Kind::Update(update) => changed_cte(&update.ctes, &update.target, &update.from),
+        Kind::Delete(delete) => changed_cte(&delete.ctes, &delete.target, &delete.from),
+        _ => None,
+    };
+    found.is_some()
 }
 
 impl Binder<'_> {
@@ -120,7 +137,7 @@ impl Binder<'_> {
     /// # Errors
     /// 334 for an OUTPUT to the client from a table with triggers.
     pub(crate) fn instead_of(&mut self, kind: &Kind) -> Result<Option<Arc<Trigger>>> {
-        let Some((name, events, output)) = changes(kind) else { return Ok(None) };
+        let Some((name, events, output)) = changes(kind)? else { return Ok(None) };
         if name.object().starts_with(['#', '@']) {
             return Ok(None);
         }
@@ -134,6 +151,9 @@ impl Binder<'_> {
         match found {
             Some(_) if matches!(kind, Kind::Merge(_)) => {
                 Err(Error::feature("MERGE into a table with an INSTEAD OF trigger"))
+            }
+            Some(_) if is_through(kind) => {
+                Err(Error::feature("a change through a query with an INSTEAD OF trigger"))
             }
             Some(_) if output.is_some() => {
                 Err(Error::feature("OUTPUT of a change with an INSTEAD OF trigger"))

@@ -16,6 +16,7 @@ pub(crate) mod recursive;
 pub(crate) mod rowwise;
 pub(crate) mod select;
 pub(crate) mod tables;
+mod through;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -283,6 +284,11 @@ pub(crate) struct Binder<'a> {
     pub(crate) json_auto: bool,
     /// The parameters of the function whose query is bound.
     pub(crate) parameters: Option<function::Parameters>,
+    /// True before the query of a common table expression that the statement changes: it gives the
+    /// number of each row behind its columns.
+    pub(crate) numbers_rows: bool,
+    /// The columns of its table that this query has.
+    pub(crate) bases: Vec<Option<String>>,
     /// Depths of scopes, each with true once one of its columns was named.
     watched: Vec<(usize, bool)>,
 }
@@ -307,6 +313,8 @@ impl<'a> Binder<'a> {
             context: None,
             json_auto: false,
             parameters: None,
+            numbers_rows: false,
+            bases: Vec::new(),
             watched: Vec::new(),
         }
     }

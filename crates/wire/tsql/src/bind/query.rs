@@ -86,18 +86,23 @@ impl Binder<'_> {
         ctes.iter().map(|cte| self.common_table(cte)).collect()
     }
 
-    fn common_table(&mut self, cte: &crate::ast::Cte) -> Result<Common> {
+    pub(super) fn common_table(&mut self, cte: &crate::ast::Cte) -> Result<Common> {
         let recursive = mentions(&cte.query, &cte.name);
+        let numbered = self.numbers_rows;
         let scopes = std::mem::take(&mut self.scopes);
         let result = match recursive {
             true => self.recursive(cte).map(Ok),
             false => self.query(&cte.query, false).map(Err),
         };
         self.scopes = scopes;
-        let bound = match result? {
+        let mut bound = match result? {
             Ok(common) => return Ok(common),
             Err(bound) => bound,
         };
+        if numbered {
+            // the number of the row has no name
+            bound.columns.pop();
+        }
         check_names(&cte.name, &cte.columns, bound.columns.len())?;
         let mut columns = Vec::new();
         for (at, column) in bound.columns.iter().enumerate() {

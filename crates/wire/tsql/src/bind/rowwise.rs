@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use tdekit_wire_tds::{Column, SqlType};
 
-use super::dml::{set_column, update_reads, version_of};
+use super::dml::{update_reads, version_of};
 use super::select::Leaves;
+use super::through::{Through, changed_column, shown_table};
 use super::{Binder, Scope};
 use crate::ast::{Cte, Item, SetTarget, TableRef, Update};
 use crate::error::{Error, Result};
 use crate::functions::typing::{assign, convert};
 use crate::plan::access::Right;
-use crate::plan::relation::{self, Query, Rows, Select};
+use crate::plan::relation::{self, Common, Query, Rows, Select};
 use crate::plan::scalar::{Node, Scalar};
 use crate::plan::table::{Table, TableColumn};
 use crate::plan::{Alias, ColumnRef, Field};
@@ -47,7 +48,10 @@ pub(crate) fn is_rowwise(update: &Update) -> bool {
 impl Binder<'_> {
     /// Returns the query of the rows, and the work for each of them.
     pub(crate) fn rowwise(&mut self, update: &Update) -> Result<(Query, Rowwise)> {
-        self.with_common_tables(&update.ctes, |binder| binder.rowwise_in_scope(update))
+        let known = self.ctes.len();
+        let (with, through) =
+            self.changed_common_tables(&update.ctes, &update.target, &update.from)?;
+        self.behind(known, with, |binder| binder.rowwise_in_scope(update, through.as_ref()))
     }
 
     /// Binds a statement behind common table expressions, in a scope of its own.
@@ -58,6 +62,15 @@ impl Binder<'_> {
     ) -> Result<(Query, T)> {
         let known = self.ctes.len();
         let with = self.common_tables(ctes)?;
+        self.behind(known, with, bind)
+    }
+
+    fn behind<T>(
+        &mut self,
+        known: usize,
+        with: Vec<Common>,
+        bind: impl FnOnce(&mut Self) -> Result<(Select, T)>,
+    ) -> Result<(Query, T)> {
         self.scopes.push(Scope::new());
         let made = bind(self);
         self.scopes.pop();
@@ -65,12 +78,17 @@ impl Binder<'_> {
         made.map(|(select, work)| (Query { with, rows: Rows::Select(Box::new(select)) }, work))
     }
 
-    fn rowwise_in_scope(&mut self, update: &Update) -> Result<(Select, Rowwise)> {
+    fn rowwise_in_scope(
+        &mut self,
+        update: &Update,
+        through: Option<&Through>,
+    ) -> Result<(Select, Rowwise)> {
         self.needs.hints = self.needs.hints.and(update.hints);
         let own = [TableRef::Table(update.target.clone(), None, update.hints)];
         let tables: &[TableRef] = if update.from.is_empty() { &own } else { &update.from };
         let from = self.changed_tables(tables, update_reads(update))?;
-        let (table, alias) = self.target_in(&update.target, tables, Right::Update)?;
+        let target = (&update.target, through);
+        let (table, alias, from) = self.changed_rows(target, tables, from, Right::Update)?;
         let mut leaves = Leaves::default();
         let mut sets: Vec<RowSet> = Vec::new();
         for (target, op, value) in &update.sets {
@@ -81,7 +99,7 @@ impl Binder<'_> {
                     (Some(name), Some(self.variables.find(variable)?))
                 }
             };
-            let column = column.map(|name| set_column(&table, name)).transpose()?;
+            let column = column.map(|name| changed_column(&table, through, name)).transpose()?;
             let value = match (value, &column) {
                 (Some(expr), _) => self.scalar(expr)?,
                 (None, Some(column)) => self.default(&table, column)?,
@@ -112,8 +130,12 @@ impl Binder<'_> {
             sets.push(RowSet { value, column, variable: None });
         }
         let filter = self.filter(update.filter.as_ref())?;
+        let shown = match update.output.as_slice() {
+            [] => table.clone(),
+            _ => shown_table(&table, through)?,
+        };
         let (output, columns) =
-            self.rowwise_output(&update.output, &table, alias, &sets, &mut leaves)?;
+            self.rowwise_output(&update.output, &shown, alias, &sets, &mut leaves)?;
         let limit = self.change_limit(update.top.as_ref())?;
         let types = leaves.types();
         let row = Scalar::column(SqlType::BigInt, false, ColumnRef::of(alias, Field::RowId));

@@ -71,8 +71,10 @@ impl Binder<'_> {
         order: &[OrderItem],
         offset: Option<&(Expr, Option<Expr>)>,
     ) -> Result<BoundQuery> {
+        let numbered = std::mem::take(&mut self.numbers_rows);
         let mut made = self.parts(select, order)?;
         let mut columns = Vec::new();
+        let mut bases = Vec::new();
         for item in &select.items {
             for (name, bound, identity) in self.item(item)? {
                 if select.distinct {
@@ -82,9 +84,16 @@ impl Binder<'_> {
                 let untyped = bound.node.is_untyped();
                 let json = crate::functions::json::is_json(&bound);
                 let table = if self.json_auto { self.table_of(&bound) } else { None };
+                if numbered {
+                    bases.push(self.base_of(&bound));
+                }
                 made.items.push(relation::Item::Named(bound, columns.len()));
                 columns.push(OutColumn { name, ty, nullable, identity, untyped, json, table });
             }
+        }
+        if numbered {
+            self.number_row(&mut made, &mut columns)?;
+            self.bases = bases;
         }
         if let Some(depth) = self.recursion.take() {
             if select.distinct || select.top.is_some() || !select.group.is_empty() {
@@ -165,6 +174,37 @@ impl Binder<'_> {
         let sources = &self.scopes.last()?.sources;
         let found = sources.iter().find(|known| known.id == Some(source));
         found.map(|known| known.alias.clone())
+    }
+
+    /// Returns the name of the column of the first table of FROM that this is.
+    fn base_of(&self, bound: &Scalar) -> Option<String> {
+        let column = bound.as_column()?;
+        let first = self.scopes.last()?.sources.first()?;
+        match &column.field {
+            Field::Named(name) if column.source == first.id => Some(name.to_string()),
+            _ => None,
+        }
+    }
+
+    /// Adds the number of the row of the first table of FROM.
+    fn number_row(&self, made: &mut relation::Select, columns: &mut Vec<OutColumn>) -> Result<()> {
+        let first = self.scopes.last().and_then(|scope| scope.sources.first());
+        let Some(alias) = first.and_then(|source| source.id) else {
+            return Err(Error::feature("a change through a query"));
+        };
+        let ty = SqlType::BigInt;
+        let number = Scalar::column(ty, false, ColumnRef::of(alias, Field::RowId));
+        made.items.push(relation::Item::Named(number, columns.len()));
+        columns.push(OutColumn {
+            name: String::new(),
+            ty,
+            nullable: false,
+            identity: false,
+            untyped: false,
+            json: false,
+            table: None,
+        });
+        Ok(())
     }
 
     fn is_identity(&self, bound: &Scalar) -> bool {

@@ -8,7 +8,8 @@ use super::data::into;
 use super::db::View;
 use super::firing::logical;
 use super::plan::{Bound, Effect};
-use crate::ast::{Kind, Query, SetExpr, SetTarget};
+use crate::ast::{Kind, Query, SetExpr};
+use crate::bind::dml::Change;
 use crate::bind::rowwise::is_rowwise;
 use crate::bind::{Binder, Undeclared, Variables};
 use crate::error::{Error, Result};
@@ -107,13 +108,9 @@ fn bind_change(mut binder: Binder<'_>, kind: &Kind, kernels: &Kernels) -> Result
                     (binder.insert(insert)?, Command::INSERT, Changed::All, into)
                 }
                 Kind::Update(update) => {
-                    let column = |target: &SetTarget| match target {
-                        SetTarget::Column(name) => Some(name.object().to_owned()),
-                        _ => None,
-                    };
-                    let names = update.sets.iter().filter_map(|(target, ..)| column(target));
-                    let changed = Changed::Named(names.collect());
-                    (binder.update(update)?, Command::UPDATE, changed, None)
+                    let change = binder.update(update)?;
+                    let changed = Changed::Named(set_names(&change));
+                    (change, Command::UPDATE, changed, None)
                 }
                 Kind::Delete(delete) => {
                     let into = delete.output_into.clone();
@@ -135,4 +132,12 @@ fn bind_change(mut binder: Binder<'_>, kind: &Kind, kernels: &Kernels) -> Result
         }
         _ => Err(Error::Internal { detail: "no query".to_owned() }),
     }
+}
+
+/// The columns that an UPDATE sets, by their names in the table.
+fn set_names(change: &Change) -> Vec<String> {
+    let Statement::Update(update) = &change.statement else { return Vec::new() };
+    let version = change.table.version().map(|column| column.name.as_str());
+    let names = update.sets.iter().map(|(name, _)| name);
+    names.filter(|name| Some(name.as_str()) != version).cloned().collect()
 }

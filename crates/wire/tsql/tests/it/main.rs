@@ -35,6 +35,7 @@ mod sequences;
 mod smoke;
 mod split;
 mod table_parameters;
+mod through;
 mod tools;
 mod trigger_faults;
 mod trigger_objects;
