@@ -82,8 +82,11 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Returns what a statement changes, in which ways, and its OUTPUT: true if it goes to the client.
-fn changes(kind: &Kind) -> Result<Option<(Name, Vec<Event>, Option<bool>)>> {
+/// The object that a statement changes, in which ways, and its OUTPUT: true if it goes to the
+/// client.
+type Changes = (Name, Vec<Event>, Option<bool>);
+
+fn changes(kind: &Kind) -> Result<Option<Changes>> {
     let output =
         |items: &[_], into: &Option<OutputInto>| (!items.is_empty()).then_some(into.is_none());
     let (name, events, output) = match kind {
