@@ -131,13 +131,14 @@ impl Run<'_> {
         }
         kernels.set_counters(counters);
         let stored = kernels.take_key();
-        let same = |error: &Error| matches!(error, Error::Violation { rule: Rule::Unique, place: there, .. } if there == place);
-        match result {
-            Err(error) if same(&error) => {
-                let stored: Vec<ValueRef<'_>> = stored.iter().map(ValueRef::from).collect();
-                shown_key(&key, &stored).map(Some)
-            }
-            _ => Ok(None),
+        let again = match &result {
+            Err(Error::Violation { rule: Rule::Unique, place, .. }) => Some(place.as_str()),
+            _ => None,
+        };
+        if again != Some(place) {
+            return Ok(None);
         }
+        let stored: Vec<ValueRef<'_>> = stored.iter().map(ValueRef::from).collect();
+        shown_key(&key, &stored).map(Some)
     }
 }

@@ -71,8 +71,8 @@ fn every_change_shows_the_key() {
                 "(1)",
             ),
             (
-                "EXEC sp_executesql N'INSERT s.t VALUES (@i, 1, @b, 10)', N'@i int, @b nchar(3)', 3, \
-              'x'",
+                "EXEC sp_executesql N'INSERT s.t VALUES (@i, 1, @b, 10)', N'@i int, @b nchar(3)', \
+                 3, 'x'",
                 &p,
                 "(3)",
             ),
@@ -179,8 +179,19 @@ fn a_key_that_a_cascade_changes_is_not_guessed() {
             ),
             ("CREATE UNIQUE INDEX x ON c (i) WHERE i > 10", ""),
             ("INSERT p VALUES (1), (2); INSERT c VALUES (1, 1), (1, 2)", ""),
+            (
+                "CREATE TABLE d (i int NULL REFERENCES p (i) ON UPDATE CASCADE, n int NULL, \
+                 CONSTRAINT y UNIQUE (i, n))",
+                "",
+            ),
+            (
+                "INSERT p VALUES (5), (7); INSERT d VALUES (5, NULL), (7, NULL); ALTER TABLE d NOCHECK CONSTRAINT ALL; UPDATE d SET i = 6 WHERE i = 7; ALTER TABLE d CHECK CONSTRAINT ALL",
+                "",
+            ),
         ],
     );
-    let found = rows(&mut *session, "UPDATE p SET i = 20 WHERE i = 1");
-    assert!(found.starts_with("! 2") && !found.contains("value is"), "{found}");
+    for change in ["UPDATE p SET i = 20 WHERE i = 1", "UPDATE p SET i = 6 WHERE i = 5"] {
+        let found = rows(&mut *session, change);
+        assert!(found.starts_with("! 2") && !found.contains("value is"), "{found}");
+    }
 }
