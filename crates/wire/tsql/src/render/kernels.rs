@@ -32,6 +32,9 @@ impl std::fmt::Debug for Seen {
     }
 }
 
+/// The counters of sequences, by the names of the database and the sequence.
+pub(crate) type Counters = HashMap<(String, String), Counter>;
+
 #[derive(Debug, Default)]
 struct Registry {
     next: i64,
@@ -44,7 +47,7 @@ struct Registry {
     /// The last row versions of databases that are being changed, by their names in SQLite.
     versions: HashMap<String, i64>,
     /// Sequences whose values are being taken, by the names of the database and the sequence.
-    counters: HashMap<(String, String), Counter>,
+    counters: Counters,
     /// The state in which functions over columns look up objects.
     snapshot: Option<Seen>,
     /// The key of the last row that a change has reached.
@@ -186,11 +189,11 @@ impl Kernels {
     }
 
     /// Returns the sequences whose values are being taken, for [`Kernels::set_counters`].
-    pub(crate) fn counters(&self) -> HashMap<(String, String), Counter> {
+    pub(crate) fn counters(&self) -> Counters {
         self.with(|registry| registry.counters.clone())
     }
 
-    pub(crate) fn set_counters(&self, counters: HashMap<(String, String), Counter>) {
+    pub(crate) fn set_counters(&self, counters: Counters) {
         self.with(|registry| registry.counters = counters);
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tdekit_wire_tds::{Command, Flow, Value};
 
 use super::data::{fit, internal};
+use super::duplicate::Again;
 use crate::ast::trigger::Event;
 use crate::error::Result;
 use crate::plan::trigger::Changed;
@@ -69,16 +70,16 @@ impl Run<'_> {
             }
             Ok(if sink.row(&values) == Flow::Stop { Signal::Stop } else { Signal::Next })
         });
-        let (signal, rows) = result.map_err(|error| {
-            self.constraint(error, table, command, &mut |run| {
-                run.s.db.kernels.set_counters(counters.clone());
-                if identity {
-                    let (next, step) = run.identity_of(table)?;
-                    run.s.db.kernels.begin_identity(next, step);
-                }
-                run.query(plan, frame, &mut |_, _| Ok(Signal::Next)).map(|_| ())
-            })
-        })?;
+        let (signal, rows) = match result {
+            Ok(done) => done,
+            Err(error) => {
+                let params = self.parameters(plan, frame)?;
+                let text = plan.sql.text(&params);
+                let identity = if identity { Some(self.identity_of(table)?) } else { None };
+                let again = Again { text: &text, params: &params, identity, counters };
+                return Err(self.constraint(error, table, command, &again));
+            }
+        };
         let changed = match self.s.db.peek() {
             Some(connection) if !output => connection.changes(),
             _ => rows,

@@ -1,5 +1,6 @@
 //! Errors 2601 and 2627. SQLite names the columns of a key that a row would have twice, and not its
-//! values: the change runs once more, with a trigger that notes the key of each row.
+//! values: the change runs once more, with a trigger that notes the key of each row. One that inserts
+//! a single row of values needs no trigger.
 
 use rusqlite::types::Value as Stored;
 use rusqlite::types::ValueRef;
@@ -9,12 +10,19 @@ use super::ddl::{KeyKind, index_columns, is_constraint, shown_key, shown_name, u
 use crate::error::{Error, Result, Rule};
 use crate::name::quote;
 use crate::plan::table::TableColumn;
+use crate::render::kernels::Counters;
 use crate::run::catalog::Table;
 use crate::run::db::failure;
 use crate::run::work::Run;
 
-/// Runs a refused change once more.
-pub(super) type Again<'a> = dyn FnMut(&mut Run<'_>) -> Result<()> + 'a;
+/// A refused change, with the state in which it began.
+pub(crate) struct Again<'a> {
+    pub(super) text: &'a str,
+    pub(super) params: &'a [Stored],
+    /// The first identity value, and the increment.
+    pub(super) identity: Option<(i64, i64)>,
+    pub(super) counters: Counters,
+}
 
 impl Run<'_> {
     /// Changes a row by a text of its own.
@@ -28,13 +36,10 @@ impl Run<'_> {
         #[cfg(debug_assertions)]
         super::trace::Trace::note(text);
         self.put(table, text, params).map_err(|error| {
-            self.constraint(error, table, command, &mut |run| {
-                let kernels = &run.s.db.kernels;
-                if let Some(last) = kernels.last_identity() {
-                    kernels.begin_identity(last, 1);
-                }
-                run.put(table, text, params)
-            })
+            let kernels = &self.s.db.kernels;
+            let identity = kernels.last_identity().map(|last| (last, 1));
+            let again = Again { text, params, identity, counters: kernels.counters() };
+            self.constraint(error, table, command, &again)
         })
     }
 
@@ -50,18 +55,13 @@ impl Run<'_> {
 
     /// Returns the error for a duplicate key, of which SQLite names the columns, or the index if
     /// that has expressions for columns.
-    pub(super) fn duplicate(&mut self, place: &str, table: &Table, again: &mut Again<'_>) -> Error {
+    pub(super) fn duplicate(&mut self, place: &str, table: &Table, again: &Again<'_>) -> Error {
         match self.duplicate_key(place, table, again) {
             Ok(error) | Err(error) => error,
         }
     }
 
-    fn duplicate_key(
-        &mut self,
-        place: &str,
-        table: &Table,
-        again: &mut Again<'_>,
-    ) -> Result<Error> {
+    fn duplicate_key(&mut self, place: &str, table: &Table, again: &Again<'_>) -> Result<Error> {
         let kernels = self.s.db.kernels.clone();
         let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
         let connection = self.s.db.connection()?;
@@ -102,7 +102,7 @@ impl Run<'_> {
         place: &str,
         table: &Table,
         columns: &[String],
-        again: &mut Again<'_>,
+        again: &Again<'_>,
     ) -> Result<Option<String>> {
         let found = columns.iter().map(|name| table.columns.iter().find(|own| own.name == *name));
         let Some(key) = found.collect::<Option<Vec<&TableColumn>>>() else { return Ok(None) };
@@ -110,9 +110,63 @@ impl Run<'_> {
         if key.is_empty() || !own {
             return Ok(None);
         }
-        let values: Vec<String> =
-            key.iter().map(|own| format!("NEW.{}", quote(&own.name))).collect();
-        let (on, values) = (table.sql(), values.join(", "));
+        let kernels = self.s.db.kernels.clone();
+        let counters = kernels.counters();
+        let stored = match self.only_row(table, &key, again) {
+            Some(stored) => Some(stored),
+            None => self.noted_key(place, table, &key, again)?,
+        };
+        // where all rows are read before the first is inserted, sequences have gone further
+        kernels.set_counters(counters);
+        let Some(stored) = stored else { return Ok(None) };
+        let stored: Vec<ValueRef<'_>> = stored.iter().map(ValueRef::from).collect();
+        Ok(shown_key(&key, &stored).ok())
+    }
+
+    /// Returns the key of a change that inserts one row of VALUES: that is a query too.
+    fn only_row(
+        &mut self,
+        table: &Table,
+        key: &[&TableColumn],
+        again: &Again<'_>,
+    ) -> Option<Vec<Stored>> {
+        let rest = again.text.strip_prefix("INSERT INTO ")?.strip_prefix(table.sql().as_str())?;
+        let mut rest = rest.strip_prefix(" (")?;
+        let mut places = vec![None; key.len()];
+        for at in 0.. {
+            let found = table.columns.iter().find_map(|own| {
+                let after = rest.strip_prefix(quote(&own.name).as_str())?;
+                after.starts_with([',', ')']).then_some((own, after))
+            });
+            let (column, after) = found?;
+            if let Some(of) = key.iter().position(|own| own.name == column.name) {
+                places[of] = Some(at);
+            }
+            match after.strip_prefix(", ") {
+                Some(after) => rest = after,
+                None => {
+                    rest = after.strip_prefix(") ").filter(|rest| rest.starts_with("VALUES ("))?;
+                    break;
+                }
+            }
+        }
+        let places = places.into_iter().collect::<Option<Vec<usize>>>()?;
+        match self.rerun(table, rest, again).ok()?.as_slice() {
+            [only] => places.into_iter().map(|at| only.get(at).cloned()).collect(),
+            _ => None,
+        }
+    }
+
+    /// Returns the key of the row at which a change is refused in the same place again.
+    fn noted_key(
+        &mut self,
+        place: &str,
+        table: &Table,
+        key: &[&TableColumn],
+        again: &Again<'_>,
+    ) -> Result<Option<Vec<Stored>>> {
+        let values = key.iter().map(|own| format!("NEW.{}", quote(&own.name)));
+        let (on, values) = (table.sql(), values.collect::<Vec<_>>().join(", "));
         let trigger = |event: &str| {
             format!(
                 "CREATE TEMP TRIGGER \"~key:{event}\" BEFORE {event} ON {on} BEGIN SELECT \
@@ -121,24 +175,42 @@ impl Run<'_> {
         };
         let kernels = self.s.db.kernels.clone();
         kernels.take_key();
-        // with a trigger, SQLite reads all rows before it inserts the first
-        let counters = kernels.counters();
         self.run_sql("SAVEPOINT \"~key\"")?;
         let made = self.run_sql(&(trigger("INSERT") + &trigger("UPDATE")));
-        let result = made.and_then(|()| again(self));
+        let result = made.and_then(|()| self.rerun(table, again.text, again));
         if self.in_sqlite() {
             self.run_sql("ROLLBACK TO \"~key\"; RELEASE \"~key\"")?;
         }
-        kernels.set_counters(counters);
         let stored = kernels.take_key();
-        let again = match &result {
-            Err(Error::Violation { rule: Rule::Unique, place, .. }) => Some(place.as_str()),
+        Ok(match result {
+            Err(Error::Violation { rule: Rule::Unique, place: there, .. }) if there == place => {
+                Some(stored)
+            }
             _ => None,
-        };
-        if again != Some(place) {
-            return Ok(None);
+        })
+    }
+
+    /// Runs a text with the parameters of a refused change. Returns its first two rows.
+    fn rerun(&mut self, table: &Table, text: &str, again: &Again<'_>) -> Result<Vec<Vec<Stored>>> {
+        let kernels = self.s.db.kernels.clone();
+        kernels.take_failure();
+        kernels.set_counters(again.counters.clone());
+        if let Some((next, step)) = again.identity {
+            kernels.begin_identity(next, step);
         }
-        let stored: Vec<ValueRef<'_>> = stored.iter().map(ValueRef::from).collect();
-        shown_key(&key, &stored).map(Some)
+        let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
+        let connection = self.s.db.connection()?;
+        let mut statement = connection.prepare(text).map_err(fail)?;
+        let width = statement.column_count();
+        let params = again.params.iter().take(statement.parameter_count());
+        let mut rows = statement.query(rusqlite::params_from_iter(params)).map_err(fail)?;
+        let mut found: Vec<Vec<Stored>> = Vec::new();
+        while let Some(row) = rows.next().map_err(fail)? {
+            if found.len() < 2 {
+                let values = (0..width).map(|at| row.get(at));
+                found.push(values.collect::<rusqlite::Result<_>>().map_err(fail)?);
+            }
+        }
+        Ok(found)
     }
 }

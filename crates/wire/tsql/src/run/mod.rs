@@ -15,7 +15,7 @@ pub(crate) mod db;
 pub(crate) mod dbcc;
 mod ddl;
 pub(crate) mod describe;
-mod duplicate;
+pub(crate) mod duplicate;
 pub(crate) mod exec;
 mod fire;
 pub(crate) mod fired;

@@ -376,14 +376,14 @@ impl Run<'_> {
         if moved { self.store_identity(table, far) } else { Ok(()) }
     }
 
-    /// Converts SQLite's constraint errors to SQL Server's. `again` runs the refused change once
-    /// more, within a savepoint that is rolled back.
+    /// Converts SQLite's constraint errors to SQL Server's. `again` is the refused change,
+    /// which may run once more.
     pub(crate) fn constraint(
         &mut self,
         error: Error,
         table: &Table,
         command: Command,
-        again: &mut Again<'_>,
+        again: &Again<'_>,
     ) -> Error {
         let Error::Violation { rule, place, .. } = &error else { return error };
         let verb = match command {
