@@ -1,6 +1,6 @@
 //! Errors 2601 and 2627. SQLite names the columns of a key that a row would have twice, and not its
-//! values: the change runs once more, with a trigger that notes the key of each row. One that inserts
-//! a single row of values needs no trigger.
+//! values: the change runs once more, with a trigger that notes the key of each row. One that
+//! inserts a single row of values needs no trigger.
 
 use rusqlite::types::Value as Stored;
 use rusqlite::types::ValueRef;

@@ -185,7 +185,9 @@ fn a_key_that_a_cascade_changes_is_not_guessed() {
                 "",
             ),
             (
-                "INSERT p VALUES (5), (7); INSERT d VALUES (5, NULL), (7, NULL); ALTER TABLE d NOCHECK CONSTRAINT ALL; UPDATE d SET i = 6 WHERE i = 7; ALTER TABLE d CHECK CONSTRAINT ALL",
+                "INSERT p VALUES (5), (7); INSERT d VALUES (5, NULL), (7, NULL); ALTER TABLE d \
+                 NOCHECK CONSTRAINT ALL; UPDATE d SET i = 6 WHERE i = 7; ALTER TABLE d CHECK \
+                 CONSTRAINT ALL",
                 "",
             ),
         ],

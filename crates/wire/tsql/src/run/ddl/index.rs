@@ -97,16 +97,16 @@ pub(crate) fn shown_name<'n>(table: &Table, name: &'n str) -> &'n str {
     rest.and_then(|rest| rest.strip_prefix('~')).unwrap_or(name)
 }
 
-/// Returns the columns of an index of a table that T-SQL made; those of the one beside it if this is
-/// for rows with NULL. None of an index of another table.
+/// Returns the columns of an index that T-SQL made; those of the one beside it if this is for rows
+/// with NULL. None of an index of another table.
 pub(crate) fn index_columns(
     connection: &Connection,
     table: &Table,
     index: &str,
 ) -> rusqlite::Result<Vec<String>> {
     let plain = index.strip_suffix(NULLS).unwrap_or(index);
-    let sql = "SELECT name FROM pragma_index_info(?1, ?2) WHERE name IS NOT NULL AND EXISTS (SELECT \
-        1 FROM pragma_index_list(?3, ?2) AS own WHERE own.name = ?1) ORDER BY seqno";
+    let sql = "SELECT name FROM pragma_index_info(?1, ?2) WHERE name IS NOT NULL AND EXISTS \
+        (SELECT 1 FROM pragma_index_list(?3, ?2) AS own WHERE own.name = ?1) ORDER BY seqno";
     let mut statement = connection.prepare_cached(sql)?;
     let names = statement.query_map([plain, &table.schema, &table.name], |row| row.get(0))?;
     names.collect()
