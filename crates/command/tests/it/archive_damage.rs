@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -447,4 +447,15 @@ fn overview_knows_log_sets() {
     assert!(last["log"] == true && last["full"] == false && last["shipped"] == false, "{last}");
     let shown = place().run(["overview", db]).out;
     assert!(shown.contains("(log)") && !shown.contains("(differential)"), "{shown}");
+}
+
+#[test]
+fn a_pipe_in_place_of_the_record_is_not_waited_for() {
+    let pair = two_chains();
+    assert!(!record(&pair).exists());
+    assert!(Command::new("mkfifo").arg(record(&pair)).status().unwrap().success());
+    let mut verify = place().command(["verify", text(&pair.archive)]);
+    let mut verify = verify.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let ended = verify.wait_with_output_by(Duration::from_secs(20));
+    assert!(ended.status.success(), "{ended:?}");
 }

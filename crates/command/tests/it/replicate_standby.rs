@@ -266,6 +266,33 @@ fn new_chains_and_objects_that_are_wrong_or_gone() {
     drop(keep);
 }
 
+/// The standby may be the last copy of what these objects held.
+#[test]
+fn a_standby_stays_as_it_is_where_the_newest_objects_are_gone() {
+    for ends_in_order in [true, false] {
+        let pair = Pair::new(false);
+        let _keep = pair.db();
+        for n in 1..=4 {
+            pair.add(n);
+            pair.ship();
+        }
+        let mut standby = Standby::of(&pair);
+        standby.has(&[1, 2, 3, 4]);
+        if ends_in_order {
+            standby.end();
+        } else {
+            standby.kill();
+        }
+        let newest = u32::try_from(pair.objects()).unwrap();
+        for number in [newest, newest - 1] {
+            fs::remove_file(pair.object(number)).unwrap();
+        }
+        standby.again(&pair);
+        standby.says(&format!("{newest:016}.tdekit is missing"));
+        assert_eq!(standby.rows(), [1, 2, 3, 4]);
+    }
+}
+
 #[test]
 fn what_a_standby_cannot_be_is_refused() {
     let pair = Pair::new(false);

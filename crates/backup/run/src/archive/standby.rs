@@ -408,6 +408,12 @@ impl<'a> Standby<'a> {
             found.refuse_plain()?;
         }
         let (mut chain, point) = found.open(self.with.keys)?;
+        // It may be the last copy of transactions whose objects are gone.
+        if let Some(had) = self.file.state.shipped.as_ref().filter(|had| had.number > point.number)
+        {
+            let object = archive.object(had.number);
+            return Err(ArchiveError::MissingObject { object }.into());
+        }
         let pages = self.take(&mut chain, true)?;
         drop(chain);
         let links = archive.links_up_to(point.number, self.with.keys)?;

@@ -302,7 +302,7 @@ pub fn standby_of(database: &Path) -> Result<Option<(State, bool)>, RunError> {
 }
 
 fn state_in(path: &Path) -> Result<Option<State>, RunError> {
-    match File::open(path) {
+    match open_to_read(path) {
         Ok(file) => Ok(read(&file)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(RunError::io("open", path)(error)),
@@ -318,7 +318,7 @@ pub fn is_followed(database: &Path) -> Result<bool, RunError> {
 }
 
 fn is_locked(path: &Path) -> Result<bool, RunError> {
-    let file = match File::open(path) {
+    let file = match open_to_read(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
         file => file.map_err(RunError::io("open", path))?,
     };
@@ -328,6 +328,12 @@ fn is_locked(path: &Path) -> Result<bool, RunError> {
         Err(TryLockError::WouldBlock) => Ok(true),
         Err(TryLockError::Error(source)) => Err(RunError::io("lock", path)(source)),
     }
+}
+
+/// Opens a record. It does not wait for the writer of a pipe in its place.
+fn open_to_read(path: &Path) -> std::io::Result<File> {
+    let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    OpenOptions::new().read(true).custom_flags(nonblock).open(path)
 }
 
 fn path_of(database: &Path) -> PathBuf {
