@@ -284,15 +284,22 @@ pub fn record_readings(operator: &dyn Operator, readings: &[Reading]) {
     warn(operator, recorded);
 }
 
+/// Records the set of an object: a log set is not in the history unless something is to be said of
+/// it. Returns its id; `None` if the object cannot be read.
+pub fn record_object(operator: &dyn Operator, archive: &Archive, number: u64) -> Option<[u8; 16]> {
+    let place = Place::of(archive.object(number).as_ref());
+    let opened = open(std::slice::from_ref(&place)).ok()?;
+    let set = opened.media.set(None).ok()?;
+    record(operator, &opened.media, &opened.devices, &[set.position]);
+    Some(set.set_id)
+}
+
 /// Records that a chain of an archive, whose last object has this number, cannot be restored: a
 /// page does not follow its state before.
 pub fn record_wrong_state(operator: &dyn Operator, archive: &Archive, last: u64) {
-    let place = Place::of(archive.object(last).as_ref());
-    let Ok(opened) = open(std::slice::from_ref(&place)) else { return };
-    let Ok(set) = opened.media.set(None) else { return };
-    record(operator, &opened.media, &opened.devices, &[set.position]);
+    let Some(set_id) = record_object(operator, archive, last) else { return };
     let recorded = with_catalog(operator, |catalog| {
-        let (user, at_ms, subject) = (user(), now_ms(), &hex::encode(set.set_id));
+        let (user, at_ms, subject) = (user(), now_ms(), &hex::encode(set_id));
         let (kind, facts) = (CheckedKind::Backup, Some(WRONG_STATE));
         catalog.record_check(&Check { kind, subject, findings: 1, facts, user: &user, at_ms })
     });

@@ -207,6 +207,10 @@ fn read(
         ));
     }
     if !check.structure_only {
+        for finding in report.findings.iter().filter(|finding| finding.is_of_reading) {
+            // If it cannot be read any more, it is not whole either way.
+            let _ = history::record_object(global, &archive, finding.number);
+        }
         history::record_readings(global, &report.readings);
         // Objects of unknown sets are recorded by their places.
         let unread = report.findings.iter().filter(|finding| !finding.is_of_reading);
