@@ -5,6 +5,10 @@ pub(crate) fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\"").replace('\0', ""))
 }
 
+/// SQLite's name for a row's number. A column of this name would stand for it: no table of ours has
+/// one. Columns named `rowid` or `oid`, SQLite's other two names, are ordinary.
+pub(crate) const ROW_ID: &str = "_rowid_";
+
 /// Splits `dbo.t` into schema and name.
 pub(crate) fn schema_and_name(stored: &str) -> (String, String) {
     match stored.split_once('.') {

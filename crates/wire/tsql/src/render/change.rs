@@ -4,6 +4,7 @@ use super::Renderer;
 use super::scalar::{IDENTITY, row_version};
 use super::sql::Sql;
 use crate::error::Result;
+use crate::name::ROW_ID;
 use crate::plan::change::{Delete, Insert, Inserted, Statement, Target, Update};
 use crate::plan::relation::Limit;
 use crate::plan::scalar::Scalar;
@@ -25,12 +26,12 @@ pub(crate) fn update_of_row<'c>(
         sql.push_parameter(count);
     }
     let sets = sql.into_text();
-    (count > 0).then(|| format!("UPDATE {} SET {sets} WHERE rowid = ?1", table.sql()))
+    (count > 0).then(|| format!("UPDATE {} SET {sets} WHERE {ROW_ID} = ?1", table.sql()))
 }
 
 /// Returns the text that deletes the row of a number.
 pub(crate) fn delete_of_row(table: &Table) -> String {
-    format!("DELETE FROM {} WHERE rowid = ?1", table.sql())
+    format!("DELETE FROM {} WHERE {ROW_ID} = ?1", table.sql())
 }
 
 /// Returns the text that reads all columns of the row of a number.
@@ -162,7 +163,9 @@ impl Renderer<'_> {
         }
         out.push(" FROM (SELECT ");
         out.push_alias(*alias);
-        out.push(".rowid AS \"~r\"");
+        out.push(".");
+        out.push(ROW_ID);
+        out.push(" AS \"~r\"");
         for (at, (_, value)) in update.sets.iter().enumerate() {
             out.push(", ");
             self.scalar(value, out)?;
@@ -173,7 +176,9 @@ impl Renderer<'_> {
         self.relation(&chosen.from, out)?;
         self.filter(filter.as_ref(), out)?;
         self.limit(chosen.limit.as_ref(), out)?;
-        out.push(") AS \"~s\" WHERE \"~u\".rowid = \"~s\".\"~r\"");
+        out.push(") AS \"~s\" WHERE \"~u\".");
+        out.push(ROW_ID);
+        out.push(" = \"~s\".\"~r\"");
         Ok(())
     }
 
@@ -183,9 +188,13 @@ impl Renderer<'_> {
         out.push("DELETE FROM ");
         out.push(&table.sql());
         if let Some(chosen) = from {
-            out.push(" WHERE rowid IN (SELECT ");
+            out.push(" WHERE ");
+            out.push(ROW_ID);
+            out.push(" IN (SELECT ");
             out.push_alias(*alias);
-            out.push(".rowid FROM ");
+            out.push(".");
+            out.push(ROW_ID);
+            out.push(" FROM ");
             self.relation(&chosen.from, out)?;
             self.filter(filter.as_ref(), out)?;
             self.limit(chosen.limit.as_ref(), out)?;

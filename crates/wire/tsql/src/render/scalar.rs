@@ -11,6 +11,7 @@ use super::sql::Sql;
 use super::{Renderer, literal};
 use crate::ast::CmpOp;
 use crate::error::{Error, Result};
+use crate::name::ROW_ID;
 use crate::plan::func::{Func, Json};
 use crate::plan::scalar::{Aggregate, AggregateFunction, Node, Scalar, Shared, Subquery, Window};
 use crate::plan::table::Sequence;
@@ -523,7 +524,7 @@ pub(super) fn column_name(column: &ColumnRef, out: &mut Sql) {
             out.push_number(i64::try_from(*at).unwrap_or(i64::MAX));
             out.push("\"");
         }
-        Field::RowId => out.push("rowid"),
+        Field::RowId => out.push(ROW_ID),
         Field::Piece => out.push("value"),
         Field::Ordinal => out.push("key + 1)"),
         Field::Cell(at, kind) => {

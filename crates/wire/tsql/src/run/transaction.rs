@@ -10,7 +10,7 @@ use super::duplicate::Again;
 use super::locks::Owner;
 use crate::ast::{Operand, TranOp};
 use crate::error::{Error, Result, Rule};
-use crate::name::quote;
+use crate::name::{ROW_ID, quote};
 use crate::render::Rendered;
 use crate::run::catalog::Table;
 use crate::run::state::{Frame, Signal};
@@ -357,7 +357,8 @@ impl Run<'_> {
         let kernels = self.s.db.kernels.clone();
         let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
         let connection = self.s.db.connection()?;
-        let sql = format!("SELECT {} FROM {} WHERE rowid = ?1", quote(&column.name), table.sql());
+        let sql =
+            format!("SELECT {} FROM {} WHERE {ROW_ID} = ?1", quote(&column.name), table.sql());
         let rowid = connection.last_insert_rowid();
         let last: i64 = connection.query_row(&sql, [rowid], |row| row.get(0)).map_err(fail)?;
         self.s.state.identity = Some(last);

@@ -248,3 +248,25 @@ fn properties_of_another_database_are_listed() {
     );
     bad(&mut *session, &[(&listed("nix"), "911/16/1")]);
 }
+
+#[test]
+fn foreign_keys_of_one_name_keep_their_own_state() {
+    let server = Server::new();
+    let mut session = server.session();
+    good(
+        &mut *session,
+        &[
+            ("CREATE SCHEMA s", ""),
+            ("CREATE SCHEMA r", ""),
+            ("CREATE TABLE p (a int PRIMARY KEY)", ""),
+            ("CREATE TABLE s.c (a int CONSTRAINT f REFERENCES p (a))", ""),
+            ("CREATE TABLE r.c (a int CONSTRAINT f REFERENCES p (a))", ""),
+            ("ALTER TABLE r.c NOCHECK CONSTRAINT f; INSERT r.c VALUES (99)", ""),
+            (
+                "SELECT OBJECT_SCHEMA_NAME(parent_object_id), name, is_disabled, is_not_trusted \
+                 FROM sys.foreign_keys ORDER BY 1 DESC",
+                "'s' | 'f' | 0 | 0\n'r' | 'f' | 1 | 1",
+            ),
+        ],
+    );
+}

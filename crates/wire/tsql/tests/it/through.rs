@@ -167,3 +167,44 @@ fn other_queries_are_refused() {
     }
     good(&mut *session, &[("SELECT COUNT(*) FROM t", "5")]);
 }
+
+/// SQLite calls a row's number `rowid`, unless a column has this name.
+#[test]
+fn a_column_may_be_named_as_the_number_of_a_row() {
+    let server = Server::new();
+    let mut session = server.session();
+    for name in ["rowid", "RowId", "oid"] {
+        let fill = format!(
+            "CREATE TABLE r (id int PRIMARY KEY, {name} int, a varchar(5)); \
+             INSERT r VALUES (1, 5, 'a'), (2, 5, 'b'), (3, 6, 'c'), (4, NULL, 'd')"
+        );
+        let all = "SELECT id, a FROM r ORDER BY id";
+        let fold = "SELECT id, ROW_NUMBER() OVER (ORDER BY id) AS n FROM r";
+        good(
+            &mut *session,
+            &[
+                (&fill, ""),
+                (&format!("WITH c AS ({fold}) DELETE FROM c WHERE n = 2; SELECT @@ROWCOUNT"), "1"),
+                ("INSERT r VALUES (2, 5, 'b')", ""),
+                ("UPDATE TOP (1) r SET a = 'x' WHERE id < 3; SELECT @@ROWCOUNT", "1"),
+                ("UPDATE r SET a = 'y' OUTPUT inserted.id WHERE id = 2", "2"),
+                ("UPDATE x SET a = 'z' FROM r x JOIN (SELECT 4 AS k) y ON y.k = x.id", ""),
+                (
+                    "MERGE r USING (SELECT 1 AS k) s ON s.k = r.id WHEN MATCHED THEN DELETE \
+                     ; SELECT @@ROWCOUNT",
+                    "1",
+                ),
+                (all, "2 | 'y'\n3 | 'c'\n4 | 'z'"),
+                ("DELETE TOP (1) FROM r; SELECT COUNT(*) FROM r", "2"),
+                ("ALTER TABLE r ADD v int NOT NULL DEFAULT 7", ""),
+                ("ALTER TABLE r ALTER COLUMN a varchar(9)", ""),
+                (all, "3 | 'c'\n4 | 'z'"),
+                ("SELECT SUM(v) FROM r", "14"),
+                ("DROP TABLE r", ""),
+            ],
+        );
+    }
+    bad(&mut *session, &[("CREATE TABLE r (_RowId_ int)", "40517/16/1")]);
+    bad(&mut *session, &[("SELECT 1 AS _rowid_ INTO r", "40517/16/1")]);
+    healthy(&server);
+}

@@ -304,7 +304,8 @@ impl Facts {
             let parent = db.find(&full, database)?;
             let from: Vec<String> = key.columns.iter().map(|(from, _)| from.clone()).collect();
             let given = named.iter().find(|found| {
-                let known = self.foreign_keys.iter().any(|key| key.name == found.name);
+                let mut ours = self.foreign_keys.iter().filter(|key| key.object == object);
+                let known = ours.any(|key| key.name == found.name);
                 found.kind == "F" && found.columns == from && !known
             });
             let trust = given.map_or(Trust::Full, |given| given.trust);

@@ -13,7 +13,7 @@ use super::text::TableText;
 use crate::ast::{ColumnDef, Filled};
 use crate::error::{Error, Result};
 use crate::functions::eval::assigned;
-use crate::name::quote;
+use crate::name::{ROW_ID, quote};
 use crate::run::catalog::{Table, TableColumn};
 use crate::run::state::Frame;
 use crate::run::work::Run;
@@ -142,10 +142,10 @@ impl Run<'_> {
     fn convert_column(&mut self, table: &Table, change: &Change<'_>) -> Result<()> {
         let column = quote(&change.old.name);
         let read = format!(
-            "SELECT rowid, {column} FROM {} WHERE rowid > ?1 ORDER BY rowid LIMIT {CHUNK}",
+            "SELECT {ROW_ID}, {column} FROM {} WHERE {ROW_ID} > ?1 ORDER BY {ROW_ID} LIMIT {CHUNK}",
             table.sql()
         );
-        let write = format!("UPDATE {} SET {column} = ?2 WHERE rowid = ?1", table.sql());
+        let write = format!("UPDATE {} SET {column} = ?2 WHERE {ROW_ID} = ?1", table.sql());
         let mut last = i64::MIN;
         loop {
             let rows = self.converted_rows(&read, last, table, change)?;

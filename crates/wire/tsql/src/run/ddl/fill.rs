@@ -11,7 +11,7 @@ use crate::ast::{ColumnDef, Filled};
 use crate::bind::{Binder, Variables};
 use crate::error::{Error, Result};
 use crate::functions::eval::eval;
-use crate::name::{quote, schema_and_name};
+use crate::name::{ROW_ID, quote, schema_and_name};
 use crate::plan::scalar::{Node, Scalar};
 use crate::plan::table::Sequence;
 use crate::render::literal;
@@ -110,8 +110,10 @@ impl Run<'_> {
 
     fn fill_rows(&mut self, table: &Table, column: &ColumnDef, value: &Scalar) -> Result<()> {
         let (name, own) = (quote(&column.name), table.sql());
-        let read = format!("SELECT rowid FROM {own} WHERE rowid > ?1 ORDER BY rowid LIMIT {CHUNK}");
-        let write = format!("UPDATE {own} SET {name} = ?2 WHERE rowid = ?1");
+        let read = format!(
+            "SELECT {ROW_ID} FROM {own} WHERE {ROW_ID} > ?1 ORDER BY {ROW_ID} LIMIT {CHUNK}"
+        );
+        let write = format!("UPDATE {own} SET {name} = ?2 WHERE {ROW_ID} = ?1");
         let kernels = self.s.db.kernels.clone();
         let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
         let mut after = i64::MIN;

@@ -12,7 +12,7 @@ use super::index::{KeyColumn, column_list, index_name, unique_texts};
 use crate::ast::{ColumnDef, Constraint, ConstraintKind, CreateTable, Expr, Filled, Name};
 use crate::bind::{Binder, Offered, Scope, SourceScope, Variables};
 use crate::error::{Ends, Error, Result};
-use crate::name::quote;
+use crate::name::{ROW_ID, quote};
 use crate::plan::ColumnRef;
 use crate::plan::access::{Access, Right};
 use crate::plan::table::Sequence;
@@ -532,6 +532,9 @@ pub(super) fn column_text(column: &ColumnDef, key: bool) -> Result<String> {
         if !whole {
             return Err(Error::BadIdentityType { name: column.name.clone() });
         }
+    }
+    if column.name.eq_ignore_ascii_case(ROW_ID) {
+        return Err(Error::unsupported("a column named _rowid_"));
     }
     let ty = quote(&storage::declared(column.ty));
     let computed = matches!(column.filled, Filled::Computed { .. });
