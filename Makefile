@@ -29,7 +29,7 @@ help:
 
 bench:
 	@xtask/bootstrap.sh bench
-	@echo 'bench: building the extension and the bench, once: some 5 minutes on 2 processors' >&2
+	@echo 'bench: building the extension and the bench, once: some 4 minutes on 2 processors' >&2
 	cargo build --release --no-default-features $(QUICK) $(BENCH) $(MARIADB) $(TDS)
 	@$(BUILT)/tdekit bench $(if $(DB),"$(DB)") $(or $(ARGS),$(if $(DB),,--max-time 60))
 
