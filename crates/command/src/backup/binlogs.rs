@@ -33,7 +33,7 @@ pub(crate) fn is_log_named(media: &Media, name: &str) -> bool {
     matches!(media.sets(), [set] if whole && set.is_binary_log() && set.name == name)
 }
 
-/// What the header of a set has of the binary log in it. Only the header's MAC proves it.
+/// The binary log of a set, as far as its header describes it. Only the header's MAC proves it.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct DescribedLog {
     /// The log's name.

@@ -109,7 +109,7 @@ impl Archive {
     /// Returns true if a chain is encrypted, according to headers; also where none can be read.
     ///
     /// # Errors
-    /// Those of a place that cannot be read.
+    /// `Io`, and the errors of an object store, for a place that cannot be read.
     pub fn is_encrypted(&self) -> Result<bool, RunError> {
         let chains = self.chains()?;
         Ok(chains.is_empty() || chains.iter().any(|chain| chain.encrypted))
@@ -140,7 +140,7 @@ impl Archive {
     /// whose header cannot be read are passed over.
     ///
     /// # Errors
-    /// Those of a place that cannot be read.
+    /// `Io`, and the errors of an object store, for a place that cannot be read.
     pub fn chains(&self) -> Result<Vec<HeldChain>, RunError> {
         let mut chains = Vec::new();
         let mut below = u64::MAX;

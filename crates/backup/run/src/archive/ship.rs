@@ -95,7 +95,7 @@ impl<'a> Shipper<'a> {
     /// follows it could not be restored. Objects on a store are looked at from time to time.
     ///
     /// # Errors
-    /// Those of a place that cannot be read.
+    /// `Io`, and the errors of an object store, for a place that cannot be read.
     pub(super) fn is_last_there(&mut self) -> Result<bool, RunError> {
         let Some(shipped) = &self.file.state.shipped else { return Ok(true) };
         let number = shipped.number;

@@ -216,7 +216,7 @@ impl Archive {
     /// missing, or is another one, with the fault.
     ///
     /// # Errors
-    /// Those of a place that cannot be read.
+    /// `Io`, and the errors of an object store, for a place that cannot be read.
     pub(super) fn unlike_record(&self) -> Result<Option<(u64, ArchiveError)>, RunError> {
         let Some((last, _)) = self.objects.last_key_value() else { return Ok(None) };
         let infos = self.objects.keys().rev().take(MOST_READ).filter_map(|number| {

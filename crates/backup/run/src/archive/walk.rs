@@ -31,7 +31,7 @@ pub(super) struct Walk<'a> {
     faults: Vec<Fault>,
 }
 
-/// What is wrong with an object.
+/// A fault of an object.
 pub(super) struct Fault {
     pub(super) number: u64,
     pub(super) error: RunError,
@@ -106,7 +106,7 @@ impl<'a> Walk<'a> {
 
     /// Returns what was found, and the faults by the numbers of their objects.
     pub(super) fn end(mut self) -> (ArchiveReport, Vec<Fault>) {
-        // Nothing tells what they were.
+        // No record says what they were.
         self.report.gaps.append(&mut self.missing);
         for (number, error) in std::mem::take(&mut self.known) {
             self.faults.push(Fault { number, error: error.into(), is_of_reading: false });
