@@ -218,8 +218,8 @@ impl Archive {
                 {
                     return Err(fault.into());
                 }
-                let told = transaction.map(|it| format!(".{it}")).unwrap_or_default();
-                let (archive, transaction) = (self.shown(), format!("{number}{told}"));
+                let suffix = transaction.map(|it| format!(".{it}")).unwrap_or_default();
+                let (archive, transaction) = (self.shown(), format!("{number}{suffix}"));
                 Err(ArchiveError::NoTransaction { archive, transaction }.into())
             }
             At::Time(time_ms) => self.at_time(time_ms),

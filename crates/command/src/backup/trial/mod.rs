@@ -79,7 +79,7 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
     let mut trials =
         Trials { place, verdict: "whole", sets: Vec::new(), findings: Vec::new(), unreadable };
     let media = trials.open_all(global, media)?;
-    // As it was when the test began: what `prune` removes meanwhile is told by that.
+    // As it was when the test began: it shows what `prune` removes meanwhile.
     let archive = archive::existing(&args.media)?.map(|place| Chains::of(&place)).transpose()?;
     let media = archive.iter().fold(media, |media, archive| archive.with_links(media));
     trials.findings.extend(lacking_logs(&media));
@@ -223,7 +223,7 @@ fn refuse(trials: &Trials, failed: usize) -> Result<(), CommandError> {
 
 /// Returns findings on binary logs that lie between others and are not there.
 fn lacking_logs(media: &[Vec<Place>]) -> Vec<FindingReport> {
-    // One that went meanwhile is told later.
+    // One that went meanwhile is reported later.
     let opened = media.iter().filter_map(|places| {
         let opened = open(places).ok()?;
         Some((places.first()?.clone(), opened.media))
@@ -317,7 +317,7 @@ fn candidates(
 ) -> Result<Vec<Candidate>, CommandError> {
     let (mut candidates, mut logs) = (Vec::new(), 0);
     for (number, places) in media.iter().enumerate() {
-        // One that went meanwhile is told later.
+        // One that went meanwhile is reported later.
         let Ok(opened) = open(places) else { continue };
         if let Some(position) = args.position {
             opened.media.set(Some(position))?;
