@@ -1,9 +1,5 @@
 //! Eight processes read, write, checkpoint, vacuum and back up a database whose key changes several
 //! times in a row; processes are killed at random, whatever they do.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-#[path = "it/common/mod.rs"]
-mod common;
 
 use std::fs;
 use std::io::Read;
@@ -83,7 +79,9 @@ impl Crowd {
     fn process(&self, job: &str, path: &Path, number: usize, acks: &str) -> Child {
         let command = self.place.command([""]);
         let mut process = Command::new(std::env::current_exe().unwrap());
-        process.args(["--exact", "a_process_of_the_crowd", "--nocapture"]).env_clear();
+        process
+            .args(["--exact", "rotate_crowd::a_process_of_the_crowd", "--nocapture"])
+            .env_clear();
         for (name, value) in command.get_envs() {
             process.env(name, value.unwrap());
         }
