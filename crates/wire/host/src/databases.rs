@@ -17,6 +17,7 @@ use tdekit_wire_tsql::{Database, Error, Recovery};
 
 use super::gate::{Gate, Replacing};
 use super::noted::{self, Noted, Restoring};
+use super::tempdb::Tempdb;
 use super::{fault, kept};
 
 /// Databases that every server has, and their numbers.
@@ -48,6 +49,7 @@ pub(crate) struct Databases {
     seen: Mutex<Vec<String>>,
     gate: Arc<Gate>,
     sessions: Sessions,
+    tempdb: Tempdb,
 }
 
 /// A database's file.
@@ -69,7 +71,8 @@ impl Databases {
             true => Place::Directory(path),
             false => Place::File(path),
         };
-        Ok(Self { place, seen: Mutex::new(Vec::new()), gate: Arc::default(), sessions })
+        let (gate, tempdb) = (Arc::default(), Tempdb::new()?);
+        Ok(Self { place, seen: Mutex::new(Vec::new()), gate, sessions, tempdb })
     }
 
     /// Returns the directory of the databases, to which paths of statements are relative.
@@ -175,6 +178,7 @@ impl Databases {
                 // SQLite would let others read it. Where it cannot be made, SQLite reports why.
                 let _ = own.write(true).create_new(true).mode(0o600).open(dir.join(MASTER));
             }
+            _ if name.eq_ignore_ascii_case("tempdb") => self.tempdb.make()?,
             Place::Directory(_) | Place::File(_) => {}
         }
         Ok(Box::new(opening))
@@ -270,6 +274,7 @@ impl Databases {
     fn system_uri(&self, name: &str) -> String {
         match &self.place {
             Place::Directory(dir) if name == "master" => file_uri(&dir.join(MASTER)),
+            _ if name == "tempdb" => self.tempdb.uri(),
             // In memory, shared by the connections of this process.
             _ => format!("file:/tdekit-{name}?vfs=memdb"),
         }

@@ -25,6 +25,7 @@ mod steer;
 mod storage;
 mod switches;
 mod targets;
+mod tempdb;
 #[cfg(test)]
 mod tests;
 mod views;

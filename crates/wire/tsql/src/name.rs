@@ -8,6 +8,15 @@ pub(crate) fn quote(name: &str) -> String {
 /// SQLite's name for a row's number. A column of this name would stand for it: no table of ours has
 /// one. Columns named `rowid` or `oid`, SQLite's other two names, are ordinary.
 pub(crate) const ROW_ID: &str = "_rowid_";
+/// Returns true for the name of a global temporary table, `##t`.
+pub(crate) fn is_global(object: &str) -> bool {
+    object.starts_with("##")
+}
+
+/// Returns true for the name of a temporary table of one session, `#t`.
+pub(crate) fn is_local(object: &str) -> bool {
+    object.starts_with('#') && !is_global(object)
+}
 
 /// Splits `dbo.t` into schema and name.
 pub(crate) fn schema_and_name(stored: &str) -> (String, String) {

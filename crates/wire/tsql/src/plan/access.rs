@@ -1,6 +1,7 @@
 //! What a statement does to the tables that it names: the permissions that it needs.
 
 use super::table::Table;
+use crate::name::is_global;
 
 /// A permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -92,7 +93,7 @@ pub(crate) struct Access {
 impl Access {
     /// None for a temporary table or a system view: those need no permission on an object.
     pub(crate) fn of(table: &Table, right: Right, within: Option<&str>) -> Option<Access> {
-        let own = matches!(table.schema.as_str(), "temp" | "sys");
+        let own = matches!(table.schema.as_str(), "temp" | "sys") || is_global(&table.name);
         (!own).then(|| Access {
             database: table.database.clone(),
             object: table.name.clone(),

@@ -12,7 +12,7 @@ use crate::ast::Name;
 use crate::ast::defined::UserType;
 use crate::error::{Error, Result, Rule};
 use crate::host::SharedHost;
-use crate::name::{quote, schema_and_name};
+use crate::name::{is_global, is_local, quote, schema_and_name};
 use crate::plan::table::{Catalog, Filled, Sequence};
 use crate::plan::trigger::Trigger;
 use crate::render::kernels::Kernels;
@@ -22,13 +22,14 @@ use crate::run::catalog::named::has_table;
 use crate::run::catalog::{Table, TableColumn, TableKind, named, schemas, system};
 use crate::run::fired::Fired;
 use crate::run::gate::{Rights, Who, is_own};
+use crate::run::globals::{Globals, Mine, TEMPDB};
 use crate::run::renew::Seen;
 use crate::sqlite_pages::Pages;
 use crate::sqlite_pages::pages;
 
 /// How long a statement waits for a connection that holds a database's file exclusively: the last
 /// session that closes it copies its log.
-const BUSY: Duration = Duration::from_secs(5);
+pub(super) const BUSY: Duration = Duration::from_secs(5);
 
 /// Number of statements that a connection keeps prepared.
 const PREPARED: usize = 64;
@@ -46,6 +47,8 @@ pub(crate) struct Db {
     attached: HashMap<String, String>,
     /// Temporary tables by the scopes that created them, the innermost last.
     pub(super) temporaries: Vec<Temporary>,
+    /// Global temporary tables that the session created.
+    pub(super) globals: Mine,
     tables: HashMap<(String, String), Arc<Table>>,
     pub(crate) fired: Fired,
     /// Schemas of the attached databases.
@@ -83,6 +86,12 @@ pub(crate) struct Temporary {
 
 /// The cancel flag of the running request, shared with SQLite's progress handler.
 pub(crate) type Cancel = Arc<std::sync::Mutex<Arc<std::sync::atomic::AtomicBool>>>;
+
+impl Drop for Db {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
 
 /// Converts SQLite's error to SQL Server's.
 pub(crate) fn failure(kernels: &Kernels, error: &rusqlite::Error, database: &str) -> Error {
@@ -137,13 +146,14 @@ fn violation(error: &rusqlite::Error, detail: String) -> Error {
 }
 
 impl Db {
-    pub(crate) fn new(host: SharedHost, version: Arc<AtomicU64>) -> Db {
+    pub(crate) fn new(host: SharedHost, version: Arc<AtomicU64>, globals: &Globals) -> Db {
         Db {
             host,
             connection: None,
             kernels: Kernels::default(),
             attached: HashMap::new(),
             temporaries: Vec::new(),
+            globals: globals.enter(),
             tables: HashMap::new(),
             fired: Fired::default(),
             schemas: Seen::default(),
@@ -242,8 +252,13 @@ impl Db {
         connection
             .execute(&format!("ATTACH ?1 AS {}", quote(&schema)), [&found.uri])
             .and_then(|_| {
-                let sql = format!("PRAGMA {}.cache_size = {CACHE_KIB}", quote(&schema));
-                connection.execute_batch(&sql)
+                let name = quote(&schema);
+                // nothing of tempdb has to survive; SQLite refuses this in a transaction
+                let sync = match key == TEMPDB && connection.is_autocommit() {
+                    true => format!("; PRAGMA {name}.synchronous = OFF"),
+                    false => String::new(),
+                };
+                connection.execute_batch(&format!("PRAGMA {name}.cache_size = {CACHE_KIB}{sync}"))
             })
             .map_err(|error| {
                 let reason = failure(&kernels, &error, database);
@@ -282,6 +297,7 @@ impl Db {
     }
 
     pub(crate) fn close(&mut self) {
+        self.drop_globals();
         self.gone = self.pages();
         (self.connection, self.apart) = (None, None);
         self.attached.clear();
@@ -304,7 +320,7 @@ impl Db {
         let sql = "SELECT count(*) FROM temp.sqlite_schema WHERE name NOT LIKE '~%'";
         let Some(connection) = &self.connection else { return true };
         let kept = connection.query_row(sql, [], |row| row.get::<_, i64>(0));
-        let free = connection.is_autocommit() && matches!(kept, Ok(0));
+        let free = connection.is_autocommit() && matches!(kept, Ok(0)) && !self.has_globals();
         if free {
             self.close();
         }
@@ -353,20 +369,21 @@ impl Db {
             return Err(Error::feature("a name with a server"));
         }
         let object = name.object();
-        if object.starts_with("##") {
-            // tempdb is in memory, without a log: readers wait for whoever changes it
-            return Err(Error::feature(
-                "a global temporary table (whoever changed one would hold up all sessions that \
-                 read one; use a table of the database, or #t in one session)",
-            ));
-        }
-        if object.starts_with('#') {
+        if is_local(object) {
             self.connection()?;
-            return Ok(("temp".to_owned(), "tempdb".to_owned(), self.temporary(object)));
+            return Ok(("temp".to_owned(), TEMPDB.to_owned(), self.temporary(object)));
         }
         if object.contains('.') {
             // it would be a table of another schema
             return Err(Error::feature("a name with a point in it"));
+        }
+        if is_global(object) {
+            // one that is about to go is looked for where it is not
+            let schema = match self.globals.is_leaving(object) {
+                true => "temp".to_owned(),
+                false => self.attach(TEMPDB)?,
+            };
+            return Ok((schema, TEMPDB.to_owned(), object.to_owned()));
         }
         if is_own(object) && !self.who.sysadmin {
             // whoever changes these tables has every right

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result};
 use crate::render::Rendered;
 use crate::run::db::ATTACHED;
+use crate::run::globals::TEMPDB;
 use crate::run::holder::Outcome;
 use crate::run::work::{Inner, Run};
 
@@ -134,6 +135,10 @@ impl Run<'_> {
     /// make other writers wait for it.
     fn may_block(&mut self, schema: &str) -> bool {
         let Some(database) = schema.strip_prefix(ATTACHED) else { return false };
+        if database == TEMPDB {
+            // only a statement that changes its tables takes its lock
+            return false;
+        }
         let chain = self.s.state.chain.as_deref();
         self.s.db.who.sysadmin
             || chain.is_some_and(|chain| chain.to_lowercase() == database)
@@ -206,6 +211,35 @@ impl Run<'_> {
         }
     }
 
+    /// Waits until a table that is about to go has gone, as long as LOCK_TIMEOUT allows: its name
+    /// is free then.
+    ///
+    /// # Errors
+    /// 1222.
+    pub(crate) fn free_global(&mut self, name: &str) -> Result<()> {
+        if !self.s.db.globals.is_leaving(name) {
+            return Ok(());
+        }
+        let schema = self.s.db.attach(TEMPDB)?;
+        let limit = u64::try_from(self.s.state.options.lock_timeout_ms).ok();
+        let start = Instant::now();
+        loop {
+            self.s.db.drop_leaving();
+            if !self.s.db.globals.is_leaving(name) {
+                return Ok(());
+            }
+            let over = limit.is_some_and(|limit| start.elapsed() >= Duration::from_millis(limit));
+            // it waits for this session's own transaction
+            let own = self.in_sqlite() && self.s.db.writes(&schema);
+            if over || own || self.sink.cancelled() {
+                return Err(Error::LockTimeout {});
+            }
+            if !self.sink.waiting(&mut || std::thread::park_timeout(BUSY)) {
+                return Err(Error::Crowded {});
+            }
+        }
+    }
+
     /// KILL.
     pub(crate) fn kill(&mut self, spid: i64) -> Result<()> {
         let number = u16::try_from(spid).ok().filter(|number| *number > 0);
@@ -230,5 +264,6 @@ impl Inner {
     pub(super) fn settle(&mut self) {
         let db = &self.db;
         self.locks.release_writes(&|schema| db.writes(schema));
+        db.drop_leaving();
     }
 }

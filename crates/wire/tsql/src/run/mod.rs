@@ -22,6 +22,7 @@ pub(crate) mod fired;
 pub(crate) mod firing;
 pub(crate) mod gate;
 pub(crate) mod given;
+mod globals;
 pub(crate) mod holder;
 mod instead;
 pub(crate) mod integers;

@@ -57,7 +57,9 @@ impl Run<'_> {
         }
         let old = std::mem::replace(&mut self.s.state.database, new.name.clone());
         self.sink.env_change(EnvChange::Database { new: &new.name, old: &old });
-        if self.sink.message(&Told::Database { name: new.name.clone() }.message()) == Flow::Stop {
+        // state 2 is the login's
+        let told = Message { state: 1, ..Told::Database { name: new.name.clone() }.message() };
+        if self.sink.message(&told) == Flow::Stop {
             return Ok(Signal::Stop);
         }
         Ok(self.finished(frame, Command::OTHER))

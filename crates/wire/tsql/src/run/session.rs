@@ -13,6 +13,7 @@ use super::activity::Activities;
 use super::calls::Calls;
 use super::db::Db;
 use super::given::GivenValues;
+use super::globals::Globals;
 use super::holder::Locks;
 use super::locks::Owner;
 use super::meter::{Meter, Used};
@@ -40,6 +41,7 @@ pub struct TsqlEngine {
     tallies: Tallies,
     locks: Locks,
     given: GivenValues,
+    globals: Globals,
 }
 
 impl TsqlEngine {
@@ -53,6 +55,7 @@ impl TsqlEngine {
             tallies: Tallies::default(),
             locks: Locks::default(),
             given: GivenValues::default(),
+            globals: Globals::default(),
         }
     }
 }
@@ -72,7 +75,7 @@ impl TsqlEngine {
             let error = Error::CannotOpenDatabase { name: wanted.to_owned() };
             return Err(error.message(1, ""));
         };
-        let mut db = Db::new(self.host.clone(), self.version.clone());
+        let mut db = Db::new(self.host.clone(), self.version.clone(), &self.globals);
         db.set_who(who(&self.host, &caller.login));
         if db.rights(&found.name).is_err() {
             let error = Error::CannotOpenDatabase { name: wanted.to_owned() };

@@ -158,7 +158,7 @@ fn views() {
 }
 
 const SWITCHED: &str =
-    "~ database other\n! 5701/0/2 line 1: Changed database context to 'other'.\n3";
+    "~ database other\n! 5701/0/1 line 1: Changed database context to 'other'.\n3";
 
 #[test]
 fn sqlalchemy() {

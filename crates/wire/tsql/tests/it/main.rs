@@ -17,6 +17,7 @@ mod done;
 mod duplicates;
 mod foreign_schema;
 mod functions;
+mod globals;
 mod insert_exec;
 mod json;
 mod limits;

@@ -121,8 +121,10 @@ fn a_foreign_key_refers_to_the_table_of_its_schema() {
     assert_eq!(rows(&mut *session, tables), "");
     assert_eq!(rows(&mut *session, "INSERT t VALUES (2); SELECT a FROM t"), "2");
     assert!(rows(&mut *session, "INSERT t VALUES (1)").starts_with("! 547/16/0"));
-    let key = "SELECT OBJECT_SCHEMA_NAME(referenced_object_id) FROM sys.foreign_keys";
-    assert_eq!(rows(&mut *session, key), "'s'");
+    let key = "SELECT OBJECT_SCHEMA_NAME(referenced_object_id) FROM sys.foreign_keys; \
+        SELECT CONSTRAINT_SCHEMA, UNIQUE_CONSTRAINT_SCHEMA \
+        FROM INFORMATION_SCHEMA.REFERENTIAL_CONSTRAINTS";
+    assert_eq!(rows(&mut *session, key), "'s'\n'dbo' | 's'");
 }
 
 #[test]

@@ -5,7 +5,9 @@ use super::model::{
     DESCENDING, Facts, ForeignKey, Index, NULLS, Named, Object, ObjectColumn, ProcedureParameter,
     Reference, Rule, SEPARATOR, Trust, made_name, schema_and_name,
 };
+use crate::name::is_global;
 use crate::run::catalog::named::has_table;
+use crate::run::globals::TEMPDB;
 use rusqlite::{Connection, OptionalExtension};
 use tdekit_wire_tds::SqlType;
 
@@ -46,6 +48,14 @@ pub(crate) fn read_all(db: &mut Db, database: &str) -> Result<Facts> {
             .map_err(|error| failure(&kernels, &error, "tempdb"))?;
         listed.extend(temporary);
     }
+    if let Some(schema) = db.attached(TEMPDB).map(str::to_owned)
+        && !database.eq_ignore_ascii_case(TEMPDB)
+    {
+        let all =
+            list(db.connection()?, &schema).map_err(|error| failure(&kernels, &error, TEMPDB))?;
+        listed.extend(all.into_iter().filter(|(name, kind, _)| *kind == 'U' && is_global(name)));
+    }
+    listed.retain(|(name, ..)| !is_global(name) || !db.globals.is_leaving(name));
     let own = database.eq_ignore_ascii_case("tempdb");
     let schemas = schemas::made(db.connection()?, &schema)
         .map_err(|error| failure(&kernels, &error, database))?;

@@ -12,6 +12,17 @@ use crate::plan::trigger::Trigger;
 use crate::run::gate::Rights;
 use crate::value::sequence::Steps;
 
+/// Our own tables that name a table of the database.
+pub(crate) const OWN: [&str; 7] = [
+    "tsql_identity",
+    "tsql_default",
+    "tsql_column",
+    "tsql_alias",
+    "tsql_constraint",
+    "tsql_unchecked",
+    "tsql_trigger",
+];
+
 /// Suffix of the name of a unique index over columns that may be NULL: the index beside it.
 pub(crate) const NULLS: &str = "\u{1f}null";
 

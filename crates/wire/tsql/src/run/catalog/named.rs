@@ -7,6 +7,7 @@ pub(crate) use super::tables::{has_index, has_table, table};
 use super::triggers;
 use crate::error::Result;
 use crate::functions::wanted::parts;
+use crate::name::is_global;
 use crate::name::quote;
 use crate::run::catalog::model::object_id;
 use crate::run::catalog::model::{
@@ -14,6 +15,7 @@ use crate::run::catalog::model::{
 };
 use crate::run::db::{Db, failure};
 use crate::run::gate::Hidden;
+use crate::run::globals::TEMPDB;
 
 /// Prefixes of generated names: see [`super::model::made_name`].
 const MADE: [&str; 5] = ["pk__", "uq__", "fk__", "ck__", "df__"];
@@ -28,7 +30,10 @@ pub(crate) fn read(db: &mut Db, database: &str, names: &[String]) -> Result<Fact
     for text in names {
         let name = parts(text);
         let object = name.object();
-        let known = if object.starts_with('#') {
+        let known = if is_global(object) {
+            let schema = db.attach(TEMPDB)?;
+            !db.globals.is_leaving(object) && add(db, &mut found, (&schema, TEMPDB), object)?
+        } else if object.starts_with('#') {
             let stored = db.temporary(object);
             let known = add(db, &mut found, ("temp", "tempdb"), &stored)?;
             if let (true, Some(made)) = (known, found.objects.last_mut()) {
@@ -62,7 +67,7 @@ fn add(
     let one = one(db.connection()?, schema, stored)
         .map_err(|error| failure(&kernels, &error, database))?;
     let Some((stored, kind, text, table)) = one else { return Ok(false) };
-    let hidden = schema == "temp" && !own;
+    let hidden = database == TEMPDB && !own;
     if let Some(table) = table {
         // a constraint is in its table's schema
         let (schema, name) = schema_and_name(&table);

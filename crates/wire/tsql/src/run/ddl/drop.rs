@@ -186,7 +186,7 @@ impl Run<'_> {
         let kernels = self.s.db.kernels.clone();
         self.define(&table.schema.clone(), |run| {
             run.sql(&format!("DROP TABLE {}", table.sql()), &table.database)?;
-            for own in super::rename::OWN {
+            for own in crate::run::catalog::model::OWN {
                 let connection = run.s.db.connection()?;
                 let there = has_table(connection, &table.schema, own)
                     .map_err(|error| failure(&kernels, &error, &table.database))?;

@@ -9,7 +9,7 @@ use super::super::db::failure;
 use super::table::NamedConstraint;
 use crate::ast::{Constraint, ConstraintKind, Name};
 use crate::error::{Error, Result};
-use crate::name::quote;
+use crate::name::{is_global, quote};
 use crate::run::catalog::facts::constraints;
 use crate::run::catalog::model::{Trust, schema_and_name};
 use crate::run::catalog::named::has_table;
@@ -104,7 +104,7 @@ impl Run<'_> {
         else {
             return Ok(());
         };
-        if table.schema == "temp" {
+        if table.schema == "temp" || is_global(&table.name) || is_global(parent.object()) {
             return Err(Error::feature("a foreign key of a temporary table"));
         }
         if parent.0.len() > 2 {

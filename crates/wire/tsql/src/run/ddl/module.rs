@@ -6,6 +6,7 @@ use super::super::db::failure;
 use crate::ast::{Child, Kind, Name, Query};
 use crate::bind::Variables;
 use crate::error::{Error, Result};
+use crate::name::is_global;
 use crate::name::quote;
 use crate::run::work::Run;
 
@@ -34,6 +35,9 @@ impl Run<'_> {
         may_replace: bool,
     ) -> Result<()> {
         let current = self.s.state.database.clone();
+        if is_global(name.object()) {
+            return Err(Error::feature("a global temporary procedure"));
+        }
         let place = if may_create { Some(self.new_place(name)?) } else { None };
         let known = self.s.db.module(name, &current, kind)?.is_some();
         let taken = !known && (self.find(name)?.is_some() || self.has_sequence(name)?);

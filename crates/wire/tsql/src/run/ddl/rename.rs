@@ -12,25 +12,15 @@ use super::text::TableText;
 use crate::ast::Name;
 use crate::error::{Error, Result};
 use crate::functions::wanted::parts;
+use crate::name::is_global;
 use crate::name::quote;
 use crate::run::catalog::model::{
-    CONSTRAINT_SCHEMA, DESCENDING, NULLS, SEPARATOR, Trust, constraint_place, schema_and_name,
+    CONSTRAINT_SCHEMA, DESCENDING, NULLS, OWN, SEPARATOR, Trust, constraint_place, schema_and_name,
 };
 use crate::run::catalog::named::has_table;
 use crate::run::catalog::{Table, TableKind};
 use crate::run::gate::{On, is_own};
 use crate::run::work::Run;
-
-/// Our own tables that name a table of the database.
-pub(super) const OWN: [&str; 7] = [
-    "tsql_identity",
-    "tsql_default",
-    "tsql_column",
-    "tsql_alias",
-    "tsql_constraint",
-    "tsql_unchecked",
-    "tsql_trigger",
-];
 
 /// The tables of [`OWN`] that also name one of its columns.
 pub(super) const OWN_COLUMNS: [&str; 4] =
@@ -178,7 +168,7 @@ impl Run<'_> {
         }
         if let Some(table) = self.find(name)? {
             self.admit_alter(&table)?;
-            if table.kind != TableKind::Table || table.schema == "temp" {
+            if table.kind != TableKind::Table || table.schema == "temp" || is_global(&table.name) {
                 return Err(Error::unsupported("sp_rename of a view or of a temporary table"));
             }
             return self.define(&table.schema.clone(), |run| run.rename_table(&table, new));

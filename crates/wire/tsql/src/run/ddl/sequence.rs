@@ -5,6 +5,7 @@ use tdekit_wire_tds::SqlType;
 use super::super::db::failure;
 use crate::ast::{Name, SequenceOptions};
 use crate::error::{Error, Result};
+use crate::name::is_global;
 use crate::name::quote;
 use crate::plan::table::Sequence;
 use crate::run::catalog::model::Stored;
@@ -90,7 +91,7 @@ impl Run<'_> {
     pub(crate) fn create_sequence(&mut self, name: &Name, options: &SequenceOptions) -> Result<()> {
         let object = name.object().to_owned();
         let (schema, database, stored) = self.new_place(name)?;
-        if schema == "temp" {
+        if schema == "temp" || is_global(&stored) {
             return Err(Error::SequenceName { name: object });
         }
         let exists = self.find(name)?.is_some() || self.has_sequence(name)?;

@@ -12,7 +12,7 @@ use super::index::{KeyColumn, column_list, index_name, unique_texts};
 use crate::ast::{ColumnDef, Constraint, ConstraintKind, CreateTable, Expr, Filled, Name};
 use crate::bind::{Binder, Offered, Scope, SourceScope, Variables};
 use crate::error::{Ends, Error, Result};
-use crate::name::{ROW_ID, quote};
+use crate::name::{ROW_ID, is_global, quote};
 use crate::plan::ColumnRef;
 use crate::plan::access::{Access, Right};
 use crate::plan::table::Sequence;
@@ -131,6 +131,9 @@ pub(super) fn marked(columns: &[(String, bool)]) -> Vec<String> {
 
 impl Run<'_> {
     pub(crate) fn create_table(&mut self, table: &CreateTable) -> Result<()> {
+        if is_global(table.name.object()) {
+            self.free_global(table.name.object())?;
+        }
         let (schema, database, mut name) = self.new_place(&table.name)?;
         let variable = table.name.object().starts_with("#@");
         if schema == "temp" {
@@ -154,6 +157,9 @@ impl Run<'_> {
         }
         let text = self.create_text(table, (&schema, &database), &name, &mut made)?;
         self.check_defaults(&schema, &database, &name, &table.columns)?;
+        if is_global(&name) {
+            self.s.db.globals.add(&name);
+        }
         self.define(&schema, |run| {
             run.sql(&text, &database)?;
             for index in &made.indexes {
@@ -453,7 +459,7 @@ impl Run<'_> {
         if parent.0.len() > 2 {
             return Err(Error::feature("a foreign key to another database"));
         }
-        if place.schema == "temp" {
+        if place.schema == "temp" || is_global(place.table) || is_global(parent.object()) {
             return Err(Error::feature("a foreign key of a temporary table"));
         }
         let mut own = Vec::new();

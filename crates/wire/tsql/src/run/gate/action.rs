@@ -12,13 +12,14 @@ use crate::ast::{
 };
 use crate::error::Result;
 use crate::host::{AlterDatabase, Backup, Device};
+use crate::name::is_global;
 use crate::plan::access::Right;
 use crate::run::catalog::model::schema_and_name;
 use crate::run::state::Frame;
 use crate::run::work::Run;
 
 /// An object that a statement names: its database, and its name in SQLite. None if it is
-/// temporary, which is the session's own.
+/// temporary: the session's own, or everybody's.
 type Placed = Option<(String, String)>;
 
 impl Run<'_> {
@@ -120,7 +121,7 @@ impl Run<'_> {
     fn placed(&mut self, name: &Name) -> Result<Placed> {
         let current = self.s.state.database.clone();
         let (schema, database, stored) = self.s.db.place(name, &current)?;
-        Ok((schema != "temp").then_some((database, stored)))
+        Ok((schema != "temp" && !is_global(&stored)).then_some((database, stored)))
     }
 
     /// A right on a database.

@@ -27,6 +27,7 @@ pub(crate) use stored::{On, Stored, is_own, is_system};
 use super::db::{Db, failure};
 use crate::error::{Error, Result};
 use crate::host::Database;
+use crate::name::is_global;
 use crate::name::quote;
 use crate::plan::Needs;
 use crate::plan::access::{Access, Right};
@@ -261,7 +262,7 @@ impl Run<'_> {
         (schema, database): (&str, &str),
         stored: &str,
     ) -> Result<()> {
-        if schema == "temp" || self.s.db.who.sysadmin {
+        if schema == "temp" || is_global(stored) || self.s.db.who.sysadmin {
             return Ok(());
         }
         let rights = self.s.db.rights(database)?;

@@ -3,6 +3,7 @@
 use super::On;
 use crate::ast::Name;
 use crate::error::Error;
+use crate::name::is_global;
 use crate::plan::access::Right;
 use crate::plan::table::Table;
 use crate::run::work::Run;
@@ -19,7 +20,7 @@ impl Run<'_> {
     /// Takes the values of rows out of an error of a definition, for which SELECT on the table is
     /// not needed, unless the login has it.
     fn hide_values(&mut self, table: &Table, error: Error) -> Error {
-        if self.s.db.who.sysadmin || table.schema == "temp" {
+        if self.s.db.who.sysadmin || table.schema == "temp" || is_global(&table.name) {
             return error;
         }
         let rights = self.s.db.rights(&table.database);

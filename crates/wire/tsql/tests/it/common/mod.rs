@@ -337,6 +337,10 @@ impl Server {
     pub(crate) fn new() -> Server {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().to_path_buf();
+        // as a server's tempdb is: with a log
+        let tempdb = rusqlite::Connection::open(path.join("tempdb.db")).unwrap();
+        tempdb.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(())).unwrap();
+        drop(tempdb);
         let logins = Mutex::new(first_logins());
         let host = Arc::new(TestHost { directory: path, verbs: Mutex::default(), logins });
         let engine = TsqlEngine::new(host.clone());
