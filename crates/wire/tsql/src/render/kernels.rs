@@ -214,6 +214,17 @@ impl Kernels {
         self.with(|registry| registry.counters.insert(key(sequence), counter));
     }
 
+    /// Gives what follows rows of its own: none of its places shares a value with those before.
+    pub(crate) fn begin_counted(&self, sequences: &[Arc<Sequence>]) {
+        self.with(|registry| {
+            for sequence in sequences {
+                if let Some(counter) = registry.counters.get_mut(&key(sequence)) {
+                    counter.begin_rows();
+                }
+            }
+        });
+    }
+
     pub(crate) fn take_counter(&self, sequence: &Sequence) -> Option<Counter> {
         self.with(|registry| registry.counters.remove(&key(sequence)))
     }

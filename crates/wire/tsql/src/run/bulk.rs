@@ -168,6 +168,20 @@ impl Run<'_> {
         values: &[Value<'_>],
         defaults: bool,
     ) -> Result<()> {
+        self.s.db.kernels.begin_counted(&target.sequences);
+        let result = self.put_values(target, types, values, defaults);
+        // the statement's own rows are others
+        self.s.db.kernels.begin_counted(&target.sequences);
+        result
+    }
+
+    fn put_values(
+        &mut self,
+        target: &Target,
+        types: &[SqlType],
+        values: &[Value<'_>],
+        defaults: bool,
+    ) -> Result<()> {
         if values.len() != target.columns.len() || types.len() != values.len() {
             return Err(Error::SuppliedValues {});
         }

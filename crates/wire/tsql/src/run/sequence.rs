@@ -114,6 +114,8 @@ impl Run<'_> {
             // a trigger may go back to a savepoint before the statement
             self.after_write(own, true)?;
         }
+        // within another statement, those that it takes values of have gone further
+        self.s.db.kernels.begin_counted(sequences);
         let loaded = sequences.iter().try_for_each(|sequence| self.load_counter(sequence));
         let result = loaded.and_then(|()| work(self));
         let stored = self.store_counters(sequences);

@@ -88,6 +88,16 @@ impl Counter {
         Ok(value)
     }
 
+    /// Begins other rows, of which no place has a value yet: those of another statement, or of
+    /// another table.
+    pub(crate) fn begin_rows(&mut self) {
+        if let Some(last) = self.last {
+            self.first = self.rule.after(last);
+        }
+        self.places.clear();
+        self.given = 0;
+    }
+
     /// The last value that was given, if any was.
     pub(crate) fn last(&self) -> Option<i64> {
         self.last
@@ -112,6 +122,21 @@ mod tests {
         assert_eq!(made.last(), Some(9));
         assert_eq!(made.next(0, "s"), Err(Error::SequenceEnd { name: "s".to_owned() }));
         assert_eq!(made.last(), Some(9));
+    }
+
+    #[test]
+    fn other_rows_go_on_behind_the_last_value() {
+        let mut made = Counter::new(Some(5), rule(2, 1, 11, false));
+        made.begin_rows();
+        let row = |made: &mut Counter| (made.next(0, "s").unwrap(), made.next(7, "s").unwrap());
+        assert_eq!([row(&mut made), row(&mut made)], [(5, 5), (7, 7)]);
+        made.begin_rows();
+        assert_eq!(made.last(), Some(7));
+        assert_eq!((made.next(7, "s"), made.next(3, "s"), made.last()), (Ok(9), Ok(9), Some(9)));
+        made.begin_rows();
+        assert_eq!((made.next(1, "s"), made.last()), (Ok(11), Some(11)));
+        made.begin_rows();
+        assert!(made.next(1, "s").is_err());
     }
 
     #[test]

@@ -400,3 +400,87 @@ fn a_sequence_gets_another_name_unless_a_default_uses_it() {
     good(&mut *session, &[("INSERT t DEFAULT VALUES; SELECT a FROM t", "1")]);
     healthy(&server);
 }
+
+/// A statement, its triggers, and the table of its OUTPUT take values of one sequence.
+#[test]
+fn no_value_is_given_twice_within_a_statement() {
+    let server = Server::new();
+    let mut session = server.session();
+    good(
+        &mut *session,
+        &[
+            ("CREATE SEQUENCE n START WITH 1", ""),
+            ("CREATE TABLE log (what varchar(9), n int DEFAULT NEXT VALUE FOR n)", ""),
+            ("CREATE TABLE t (n int DEFAULT NEXT VALUE FOR n, a int)", ""),
+            ("CREATE TABLE u (n int DEFAULT NEXT VALUE FOR n, a int)", ""),
+            (
+                "CREATE TRIGGER g ON t AFTER INSERT, UPDATE AS INSERT log (what) SELECT 'trigger' \
+                 FROM inserted",
+                "",
+            ),
+            ("INSERT t (a) VALUES (1), (2)", ""),
+            ("SELECT n FROM t ORDER BY n; SELECT n FROM log ORDER BY n", "1\n2\n3\n4"),
+            ("TRUNCATE TABLE log; INSERT t (n) VALUES (NEXT VALUE FOR n)", ""),
+            ("SELECT MAX(n) FROM t; SELECT n FROM log", "5\n6"),
+            ("TRUNCATE TABLE log; INSERT u (a) OUTPUT 'out' INTO log (what) VALUES (1), (2)", ""),
+            ("SELECT n FROM u ORDER BY n; SELECT n FROM log ORDER BY n", "7\n8\n9\n10"),
+            (
+                "TRUNCATE TABLE log; MERGE u USING (VALUES (8), (9)) AS v (i) ON u.a = v.i WHEN \
+                 NOT \
+                 MATCHED THEN INSERT (a) VALUES (v.i) OUTPUT 'out' INTO log (what);",
+                "",
+            ),
+            (
+                "SELECT COUNT(DISTINCT n), COUNT(*), MIN(n), MAX(n) FROM (SELECT n FROM u WHERE a \
+                 > \
+                 2 UNION ALL SELECT n FROM log) AS x",
+                "4 | 4 | 11 | 14",
+            ),
+            ("TRUNCATE TABLE log; INSERT t (a) EXEC ('SELECT 5 UNION ALL SELECT 6')", ""),
+            (
+                "SELECT COUNT(DISTINCT n), COUNT(*) FROM (SELECT n FROM t WHERE a > 2 UNION ALL \
+                 SELECT n FROM log) AS x",
+                "4 | 4",
+            ),
+        ],
+    );
+    healthy(&server);
+}
+
+/// The key in the message takes a second run, which gives no value of its own.
+#[test]
+fn a_refused_change_takes_values_once() {
+    let server = Server::new();
+    let mut session = server.session();
+    good(
+        &mut *session,
+        &[
+            ("CREATE SEQUENCE n START WITH 1", ""),
+            ("CREATE TABLE t (k int NOT NULL UNIQUE, n int DEFAULT NEXT VALUE FOR n)", ""),
+            ("CREATE TABLE u (i int); INSERT u VALUES (1), (2), (3)", ""),
+            ("INSERT t VALUES (100, 0), (50, 0)", ""),
+        ],
+    );
+    let mut last = 0;
+    for (batch, taken) in [
+        ("INSERT t (k) VALUES (100)", 1),
+        ("INSERT t (k) VALUES (101), (100), (102)", 2),
+        ("INSERT t (k) SELECT 100 FROM u", 1),
+        ("INSERT t (k) SELECT i + 98 FROM u", 2),
+        ("INSERT t (k, n) SELECT 100, NEXT VALUE FOR n FROM u", 1),
+        ("INSERT t (k) OUTPUT inserted.n VALUES (100)", 1),
+        ("UPDATE t SET n = NEXT VALUE FOR n, k = 100", 2),
+        ("DECLARE @v int; UPDATE t SET n = NEXT VALUE FOR n, @v = k = 100", 2),
+        (
+            "MERGE t USING (VALUES (100), (7)) AS v (i) ON t.k = v.i + 1 WHEN NOT MATCHED THEN \
+             INSERT (k) VALUES (v.i);",
+            1,
+        ),
+    ] {
+        let found = rows(&mut *session, batch);
+        assert!(found.contains("key value is (100)."), "{batch}: {found}");
+        last += taken;
+        let current = rows(&mut *session, "SELECT current_value FROM sys.sequences");
+        assert_eq!(current, last.to_string(), "{batch}");
+    }
+}
