@@ -52,6 +52,8 @@ struct Registry {
     snapshot: Option<Seen>,
     /// The key of the last row that a change has reached.
     key: Vec<Stored>,
+    /// True while a value that cannot be computed is NULL.
+    lenient: bool,
 }
 
 /// The kernels of one connection, and its session's date settings.
@@ -182,6 +184,25 @@ impl Kernels {
 
     pub(crate) fn set_key(&self, key: Vec<Stored>) {
         self.with(|registry| registry.key = key);
+    }
+
+    /// Does work for which values that cannot be computed are NULL, in place of errors.
+    pub(crate) fn leniently<T>(&self, work: impl FnOnce() -> T) -> T {
+        struct Strict<'k>(&'k Kernels);
+        impl Drop for Strict<'_> {
+            fn drop(&mut self) {
+                self.0.with(|registry| registry.lenient = false);
+            }
+        }
+        let strict = Strict(self);
+        self.with(|registry| registry.lenient = true);
+        let done = work();
+        drop(strict);
+        done
+    }
+
+    pub(crate) fn is_lenient(&self) -> bool {
+        self.with(|registry| registry.lenient)
     }
 
     pub(crate) fn take_key(&self) -> Vec<Stored> {

@@ -64,7 +64,11 @@ fn register(connection: &Connection, kernels: &Kernels) -> rusqlite::Result<()> 
     connection.create_scalar_function("tsql_next", 3, utf8, move |ctx| {
         let (schema, name): (String, String) = (ctx.get(0)?, ctx.get(1)?);
         let place = usize::try_from(ctx.get::<i64>(2)?).unwrap_or(usize::MAX);
-        values.next_value(&schema, &name, place).map_err(|error| stop(&values, error))
+        match values.next_value(&schema, &name, place) {
+            Ok(value) => Ok(Some(value)),
+            Err(_) if values.is_lenient() => Ok(None),
+            Err(error) => Err(stop(&values, error)),
+        }
     })?;
     let keys = kernels.clone();
     connection.create_scalar_function("tsql_key", -1, utf8, move |ctx| {
@@ -120,7 +124,10 @@ fn call(ctx: &Context<'_>, kernels: &Kernels) -> rusqlite::Result<ToSqlOutput<'s
             stop(kernels, Error::Internal { detail })
         })
     })?;
-    run(ctx, &kernel, kernels).map_err(|error| stop(kernels, error))
+    run(ctx, &kernel, kernels).or_else(|error| match kernels.is_lenient() {
+        true => Ok(ToSqlOutput::Owned(rusqlite::types::Value::Null)),
+        false => Err(stop(kernels, error)),
+    })
 }
 
 fn run(ctx: &Context<'_>, kernel: &Kernel, kernels: &Kernels) -> Result<ToSqlOutput<'static>> {

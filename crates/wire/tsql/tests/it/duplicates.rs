@@ -197,3 +197,45 @@ fn a_key_that_a_cascade_changes_is_not_guessed() {
         assert!(found.starts_with("! 2") && !found.contains("value is"), "{found}");
     }
 }
+
+/// With the second run's triggers SQLite chooses all rows before it changes the first: it then
+/// meets rows at which the change itself never was.
+#[test]
+fn rows_behind_the_refused_one_do_not_hide_its_key() {
+    let server = Server::new();
+    let mut session = server.session();
+    good(
+        &mut *session,
+        &[
+            ("CREATE TABLE t (k int NOT NULL CONSTRAINT q UNIQUE, a int NULL)", ""),
+            (
+                "CREATE TABLE u (i int, s varchar(9)); INSERT u VALUES (1, '1'), (2, '2'), (3, \
+                 'x')",
+                "",
+            ),
+            ("CREATE SEQUENCE n MINVALUE 1 MAXVALUE 2", ""),
+            (
+                "CREATE TABLE w (k int NOT NULL CONSTRAINT r UNIQUE, n int DEFAULT NEXT VALUE FOR \
+                 n)",
+                "",
+            ),
+            ("INSERT t VALUES (100, 0), (301, 1), (302, 2), (303, 3)", ""),
+        ],
+    );
+    let (q, r) = (key("UNIQUE KEY", "q", "dbo.t"), key("UNIQUE KEY", "r", "dbo.w"));
+    twice(
+        &mut *session,
+        &[
+            ("INSERT t (k) SELECT 200 + 0 * (10 / (3 - i)) FROM u", &q, "(200)"),
+            ("INSERT t (k) SELECT 98 + i + 0 * CAST(s AS int) FROM u", &q, "(100)"),
+            ("UPDATE t SET k = 100 WHERE a > 0 AND 10 / (3 - a) > 0", &q, "(100)"),
+            ("INSERT w (k) SELECT 5 FROM u", &r, "(5)"),
+        ],
+    );
+    // what the change itself meets is its error
+    let found = rows(&mut *session, "INSERT t (k) SELECT 400 + 10 / (3 - i) FROM u");
+    assert!(found.starts_with("! 8134/16/1"), "{found}");
+    let found = rows(&mut *session, "SELECT 10 / (3 - i) FROM u");
+    assert!(found.ends_with("Divide by zero error encountered."), "{found}");
+    healthy(&server);
+}
