@@ -43,6 +43,21 @@ table! {
         intended as a table hint, a WITH keyword is required.";
     NoColumnName { number: usize } = 4511, 16, 1, Statement,
         "Create View or Function failed because no column name was specified for column {number}.";
+    ColumnTwice { column: String, name: String } = 4506, 16, 1, Statement,
+        "Column names in each view or function must be unique. Column name '{column}' in view or \
+        function '{name}' is specified more than once.";
+    TemporaryView { name: String } = 4103, 15, 1, Statement,
+        "\"{name}\": Temporary views are not allowed.";
+    NamedTwice { name: String, of: String } = 8156, 16, 1, Statement,
+        "The column '{name}' was specified multiple times for '{of}'.";
+    CommonTwice { name: String } = 239, 16, 1, Statement,
+        "Duplicate common table expression name '{name}' was specified.";
+    IdentityElsewhere { on: String, table: String } = 8107, 16, 1, Statement,
+        "IDENTITY_INSERT is already ON for table '{on}'. Cannot perform SET operation for table \
+        '{table}'.";
+    Uncommittable {} = 3998, 16, 1, Transaction,
+        "Uncommittable transaction is detected at the end of the batch. The transaction is rolled \
+        back.";
     OtherKind { name: String } = 2010, 16, 1, Statement,
         "Cannot perform alter on '{name}' because it is an incompatible object type.";
     UsesDatabase {} = 154, 15, 1, Batch,

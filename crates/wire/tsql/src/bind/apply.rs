@@ -4,7 +4,7 @@
 
 use tdekit_wire_tds::{Length, SqlType, Value};
 
-use super::from::{check_names, fields};
+use super::from::{check_names, distinct, fields};
 use super::json::cell;
 use super::query::OutColumn;
 use super::{Binder, Offered, SourceScope};
@@ -69,6 +69,7 @@ impl Binder<'_> {
     ) -> Result<Relation> {
         let (bound, met) = self.watching(first, |binder| binder.query(query, false))?;
         let columns = fields(bound.columns);
+        distinct(alias, &columns, names)?;
         if !met {
             let id = self.offer(alias, None, &columns, names)?;
             return Ok(Relation::Derived { query: Box::new(bound.query), alias: id });
@@ -87,6 +88,7 @@ impl Binder<'_> {
     ) -> Result<Relation> {
         let ((rows, columns), met) =
             self.watching(first, |binder| binder.value_rows(rows, names))?;
+        distinct(alias, &columns, names)?;
         if !met {
             let alias = self.offer(alias, None, &columns, names)?;
             return Ok(Relation::Values { rows, alias });

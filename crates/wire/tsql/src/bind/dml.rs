@@ -320,6 +320,9 @@ impl Binder<'_> {
                 return Err(Error::Internal { detail: "a variable in UPDATE".to_owned() });
             };
             let column = changed_column(&table, through.as_ref(), name)?;
+            if sets.iter().any(|(known, _)| *known == column.name) {
+                return Err(Error::DuplicateColumnName { name: column.name });
+            }
             let bound = match value {
                 Some(expr) => {
                     let value = self.scalar(expr)?;

@@ -38,7 +38,9 @@ impl Binder<'_> {
             TableRef::Table(name, alias, hints) => self.named_table(name, alias.as_deref(), *hints),
             TableRef::Derived(query, alias, names) => {
                 let bound = self.derived(query)?;
-                let id = self.offer(alias, None, &fields(bound.columns), names)?;
+                let columns = fields(bound.columns);
+                distinct(alias, &columns, names)?;
+                let id = self.offer(alias, None, &columns, names)?;
                 Ok(Relation::Derived { query: Box::new(bound.query), alias: id })
             }
             TableRef::Values(rows, alias, names) => self.values(rows, alias, names),
@@ -187,6 +189,7 @@ impl Binder<'_> {
 
     fn values(&mut self, rows: &[Vec<Expr>], alias: &str, names: &[String]) -> Result<Relation> {
         let (rows, columns) = self.value_rows(rows, names)?;
+        distinct(alias, &columns, names)?;
         let alias = self.offer(alias, None, &columns, names)?;
         Ok(Relation::Values { rows, alias })
     }
@@ -398,6 +401,41 @@ pub(super) type Fields = Vec<(OutColumn, Field)>;
 /// Columns of a query, each with its position.
 pub(super) fn fields(columns: Vec<OutColumn>) -> Fields {
     columns.into_iter().enumerate().map(|(at, column)| (column, Field::Item(at))).collect()
+}
+
+/// Returns the first name that is there twice; what has no name does not count.
+pub(crate) fn repeated<'n>(names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let mut known: Vec<&str> = Vec::new();
+    for name in names.filter(|name| !name.is_empty()) {
+        if known.iter().any(|own| own.eq_ignore_ascii_case(name)) {
+            return Some(name);
+        }
+        known.push(name);
+    }
+    None
+}
+
+/// Checks that no column of a derived table or of a common table expression is named twice.
+pub(super) fn refuse_repeated<'n>(of: &str, names: impl Iterator<Item = &'n str>) -> Result<()> {
+    match repeated(names) {
+        Some(name) => {
+            let (name, of) = (name.to_owned(), of.to_owned());
+            Err(DefinedError::NamedTwice { name, of }.into())
+        }
+        None => Ok(()),
+    }
+}
+
+/// Checks that each column of a query of the statement has a name of its own.
+pub(super) fn distinct(
+    alias: &str,
+    columns: &[(OutColumn, Field)],
+    names: &[String],
+) -> Result<()> {
+    check_names(alias, names, columns.len())?;
+    let own = columns.iter().map(|(column, _)| column.name.as_str());
+    let own = own.enumerate().map(|(at, own)| names.get(at).map_or(own, String::as_str));
+    refuse_repeated(alias, own)
 }
 
 /// Checks that names, if there are any, are as many as the columns.

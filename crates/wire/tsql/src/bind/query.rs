@@ -1,10 +1,11 @@
 //! Queries: common table expressions, set operators, subqueries.
 
+use tdekit_wire_tds::messages::DefinedError;
 use tdekit_wire_tds::{Column, SqlType, Value};
 
-use super::from::check_names;
+use super::from::{check_names, refuse_repeated, repeated};
 use super::{Binder, CteScope, Offered};
-use crate::ast::{Child, Expr, Item, Name, Query, SetExpr, SetOp};
+use crate::ast::{Child, Cte, Expr, Item, Name, Query, SetExpr, SetOp};
 use crate::error::{Error, Result};
 use crate::functions::typing::convert;
 use crate::plan::func::Func;
@@ -82,11 +83,12 @@ impl Binder<'_> {
     }
 
     /// Binds WITH: its names stay in scope until the caller removes them.
-    pub(crate) fn common_tables(&mut self, ctes: &[crate::ast::Cte]) -> Result<Vec<Common>> {
+    pub(crate) fn common_tables(&mut self, ctes: &[Cte]) -> Result<Vec<Common>> {
+        refuse_second(ctes)?;
         ctes.iter().map(|cte| self.common_table(cte)).collect()
     }
 
-    pub(super) fn common_table(&mut self, cte: &crate::ast::Cte) -> Result<Common> {
+    pub(super) fn common_table(&mut self, cte: &Cte) -> Result<Common> {
         let recursive = mentions(&cte.query, &cte.name);
         let numbered = self.numbers_rows;
         let scopes = std::mem::take(&mut self.scopes);
@@ -103,7 +105,7 @@ impl Binder<'_> {
             // the number of the row has no name
             bound.columns.pop();
         }
-        check_names(&cte.name, &cte.columns, bound.columns.len())?;
+        check_columns(cte, &bound.columns)?;
         let mut columns = Vec::new();
         for (at, column) in bound.columns.iter().enumerate() {
             let name = cte.columns.get(at).unwrap_or(&column.name).clone();
@@ -286,6 +288,22 @@ impl Binder<'_> {
         let node = Node::Call(Func::RowCount, vec![count]);
         Ok(Scalar::new(SqlType::BigInt, false, node))
     }
+}
+
+/// Checks that no two common table expressions of a statement have one name.
+pub(super) fn refuse_second(ctes: &[Cte]) -> Result<()> {
+    match repeated(ctes.iter().map(|cte| cte.name.as_str())) {
+        Some(name) => Err(DefinedError::CommonTwice { name: name.to_owned() }.into()),
+        None => Ok(()),
+    }
+}
+
+/// Checks the names of the columns of a common table expression.
+pub(super) fn check_columns(cte: &Cte, columns: &[OutColumn]) -> Result<()> {
+    check_names(&cte.name, &cte.columns, columns.len())?;
+    let own = columns.iter().enumerate();
+    let own = own.map(|(at, own)| cte.columns.get(at).unwrap_or(&own.name).as_str());
+    refuse_repeated(&cte.name, own)
 }
 
 pub(crate) fn position(digits: &str, columns: usize) -> Result<usize> {

@@ -1,7 +1,6 @@
 //! Recursive common table expressions: an anchor, then members that read the expression itself.
 
-use super::from::check_names;
-use super::query::child_mentions;
+use super::query::{check_columns, child_mentions};
 use super::{Binder, CteScope, Offered};
 use crate::ast::{Child, Cte, SetExpr, SetOp};
 use crate::error::{Error, Result};
@@ -51,7 +50,7 @@ impl Binder<'_> {
             SetExpr::Op(SetOp::UnionAll, Box::new(left), Box::new((*right).clone()))
         });
         let anchor = self.set_expression(&anchor)?;
-        check_names(&cte.name, &cte.columns, anchor.columns.len())?;
+        check_columns(cte, &anchor.columns)?;
         let id = self.fresh(Alias::Common);
         let mut columns = Vec::new();
         for (at, column) in anchor.columns.iter().enumerate() {

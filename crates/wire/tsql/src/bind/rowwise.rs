@@ -100,6 +100,13 @@ impl Binder<'_> {
                 }
             };
             let column = column.map(|name| changed_column(&table, through, name)).transpose()?;
+            let known = sets.iter().filter_map(|set| set.column.as_ref());
+            let mut known = known.map(|own| own.name.as_str());
+            if let Some(own) = column.as_ref()
+                && known.any(|name| name == own.name)
+            {
+                return Err(Error::DuplicateColumnName { name: own.name.clone() });
+            }
             let value = match (value, &column) {
                 (Some(expr), _) => self.scalar(expr)?,
                 (None, Some(column)) => self.default(&table, column)?,

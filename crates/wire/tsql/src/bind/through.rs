@@ -9,6 +9,7 @@ use tdekit_wire_tds::messages::DefinedError;
 use super::Binder;
 use super::dml::{real_name, set_column};
 use super::grouping::is_grouped;
+use super::query::refuse_second;
 use super::select::has_aggregates;
 use crate::ast::{CmpOp, Cte, Name, SetExpr, TableRef};
 use crate::error::{Error, Result};
@@ -124,6 +125,7 @@ impl Binder<'_> {
         let Some(changed) = changed_cte(ctes, target, from) else {
             return Ok((self.common_tables(ctes)?, None));
         };
+        refuse_second(ctes)?;
         let base = only_table(changed)?;
         let (mut with, mut through) = (Vec::new(), None);
         for cte in ctes {

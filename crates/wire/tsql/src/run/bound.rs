@@ -37,7 +37,8 @@ impl Run<'_> {
     ) -> Result<Bound> {
         let kernels = self.s.db.kernels.clone();
         let database = self.s.state.database.clone();
-        let identity_insert = self.s.state.options.identity_insert.clone();
+        let identity_insert =
+            self.s.state.options.identity_insert.as_ref().map(|on| on.sql.clone());
         let level = self.trigger_level();
         let mut view = View {
             db: &mut self.s.db,

@@ -35,7 +35,8 @@ impl Run<'_> {
         any_identity: bool,
     ) -> Result<Target> {
         let database = self.s.state.database.clone();
-        let identity_insert = self.s.state.options.identity_insert.clone();
+        let identity_insert =
+            self.s.state.options.identity_insert.as_ref().map(|on| on.sql.clone());
         let mut view = View {
             db: &mut self.s.db,
             database: &database,

@@ -46,6 +46,7 @@ impl Run<'_> {
     pub(crate) fn failed(&mut self, error: Error, line: u32, frame: &Frame) -> Result<Signal> {
         let message = error.message(line, &frame.procedure);
         self.s.state.error = message.number;
+        self.s.state.rowcount = 0;
         self.s.state.short |= message.number == Error::OutOfMemory {}.code().0;
         let undoes = error.undoes() || self.s.state.options.xact_abort;
         let ends = error.ends() >= Ends::Batch || undoes;
@@ -182,6 +183,7 @@ impl Run<'_> {
 
     pub(super) fn print(&mut self, code: &Code, line: u32, frame: &Frame) -> Result<Signal> {
         let text = self.value(code, frame)?;
+        self.s.state.rowcount = 0;
         let text = messages::shown(&text, 8000);
         self.inform(Message { line, ..Told::Printed { text }.message() }, frame)
     }
@@ -253,6 +255,7 @@ impl Run<'_> {
     ) -> Result<Signal> {
         let values =
             parts.iter().map(|code| self.value(code, frame)).collect::<Result<Vec<_>>>()?;
+        self.s.state.rowcount = 0;
         let int = |value: &Val| match value {
             Value::Int(int) => *int,
             _ => 0,

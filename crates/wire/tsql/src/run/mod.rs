@@ -142,8 +142,8 @@ impl Run<'_> {
                 let made = self.create_index(name, table, *unique, columns, filter.as_ref());
                 made.map_err(|error| self.hide_values_of(table, error))?;
             }
-            Action::CreateView { name, query, text, may_replace, .. } => {
-                self.create_view(name, query, text, *may_replace)?;
+            Action::CreateView { name, columns, query, text, may_replace } => {
+                self.create_view((name, columns), query, text, *may_replace)?;
             }
             Action::CreateType(made) => self.create_type(made)?,
             Action::CreateFunction(made) => self.create_function(made)?,

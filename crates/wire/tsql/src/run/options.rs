@@ -21,8 +21,16 @@ pub(crate) struct Options {
     pub(crate) rowcount: i64,
     pub(crate) textsize: i64,
     pub(crate) isolation: String,
-    /// The table of SET IDENTITY_INSERT, by its name in SQLite.
-    pub(crate) identity_insert: Option<String>,
+    pub(crate) identity_insert: Option<IdentityInsert>,
+}
+
+/// SET IDENTITY_INSERT, while it is ON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct IdentityInsert {
+    /// The table, as statements of SQLite name it.
+    pub(crate) sql: String,
+    /// Its names of the schema in SQLite, of the database, of itself.
+    pub(crate) place: [String; 3],
 }
 
 impl Default for Options {

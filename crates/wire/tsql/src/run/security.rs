@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use tdekit_wire_tds::messages::{ServerError, Told};
+use tdekit_wire_tds::messages::{DefinedError, ServerError, Told};
 use tdekit_wire_tds::{Column, Command, EnvChange, Flow, Message, SqlType, Value};
 
 use super::messages;
@@ -11,6 +11,7 @@ use crate::ast::{Action, Name, ObjectKind, Operand, Security, SetValue};
 use crate::error::{Error, Result};
 use crate::host::{AlterDatabase, Backup, Device, Restore, RestoreKind, Rows};
 use crate::run::called::{Called, Given};
+use crate::run::options::IdentityInsert;
 use crate::run::state::{Frame, Signal};
 use crate::run::work::Run;
 use crate::value::dateparse::Order;
@@ -179,11 +180,20 @@ impl Run<'_> {
             return Err(Error::NoIdentity { table: name.text() });
         }
         let sql = table.sql();
-        let current = &mut self.s.state.options.identity_insert;
+        let current = self.s.state.options.identity_insert.clone();
+        let other = current.as_ref().filter(|current| current.sql != sql);
         if on {
-            *current = Some(sql);
-        } else if *current == Some(sql) {
-            *current = None;
+            if let Some(IdentityInsert { place: [schema, database, other], .. }) = other
+                && let Some(other) = self.s.db.stored(schema, database, other)?
+            {
+                let on = format!("{database}.{}", other.object_name());
+                let table = table.object_name();
+                return Err(DefinedError::IdentityElsewhere { on, table }.into());
+            }
+            let place = [table.schema.clone(), table.database.clone(), table.name.clone()];
+            self.s.state.options.identity_insert = Some(IdentityInsert { sql, place });
+        } else if other.is_none() {
+            self.s.state.options.identity_insert = None;
         }
         self.s.db.changed();
         Ok(())

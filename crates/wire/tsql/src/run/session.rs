@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use tdekit_wire_tds::messages::DefinedError;
 use tdekit_wire_tds::{
     Caller, Column, Command, Description, DoneKind, Engine, Isolation, Message, Parameter, Session,
     Sink, Transaction, Value,
@@ -261,11 +262,16 @@ impl Inner {
             Err(error) => {
                 let signal = Run { s: self, sink }.failed(error, 1, &frame);
                 self.undo_cancelled(&signal, sink);
+                self.end_doomed(sink);
                 return;
             }
         };
-        if called.signal == Signal::Stop {
+        let stopped = called.signal == Signal::Stop;
+        if stopped {
             self.undo_cancelled(&Ok(called.signal), sink);
+        }
+        self.end_doomed(sink);
+        if stopped {
             return;
         }
         sink.return_status(called.status);
@@ -282,6 +288,21 @@ impl Inner {
         if cancelled && self.state.options.xact_abort && self.state.transaction.is_open() {
             let _ = Run { s: self, sink }.rollback_all();
         }
+    }
+
+    /// Ends a transaction that can only be rolled back: it does not outlive its request. Returns
+    /// true if there was one.
+    fn end_doomed(&mut self, sink: &mut dyn Sink) -> bool {
+        if !self.state.transaction.is_doomed() {
+            return false;
+        }
+        let message = Error::from(DefinedError::Uncommittable {}).message(1, "");
+        self.state.error = message.number;
+        let _ = sink.message(&message);
+        if let Err(error) = (Run { s: self, sink }).rollback_all() {
+            let _ = sink.message(&error.message(1, ""));
+        }
+        true
     }
 
     pub(crate) fn describe_text(
@@ -378,6 +399,9 @@ impl Session for Inner {
         // a table that cannot be dropped is hidden all the same
         let _ = run.end_temporaries(0);
         self.undo_cancelled(&ended, sink);
+        if self.end_doomed(sink) {
+            let _ = sink.done(DoneKind::Statement, Command::OTHER, None);
+        }
         self.end();
     }
 

@@ -29,6 +29,7 @@ mod permission_limits;
 mod permissions;
 mod properties;
 mod random;
+mod refusals;
 mod results;
 mod schemas;
 mod semantics;

@@ -43,7 +43,9 @@ fn identity_insert_ends_with_its_module() {
     // and one of its caller is in force again
     let batch = "SET IDENTITY_INSERT u ON; EXEC q; INSERT u (i, a) VALUES (5, 5); SELECT i FROM u";
     assert_eq!(rows(&mut *session, batch), "status 0\n5");
-    good(&mut *session, &[("SET IDENTITY_INSERT t ON; INSERT t (i, a) VALUES (9, 1)", "")]);
+    let batch =
+        "SET IDENTITY_INSERT u OFF; SET IDENTITY_INSERT t ON; INSERT t (i, a) VALUES (9, 1)";
+    good(&mut *session, &[(batch, "")]);
     good(&mut *session, &[("INSERT t (i, a) VALUES (10, 1); SELECT MAX(i) FROM t", "10")]);
 }
 

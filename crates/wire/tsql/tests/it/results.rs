@@ -553,7 +553,7 @@ fn hostile_identifiers_stay_names() {
     ] {
         let table = name.replace("]]", "]").replace(']', "]]");
         let made = format!(
-            "CREATE TABLE [{table}] ([{table}] int NOT NULL, [b] int, CONSTRAINT [{table}] CHECK \
+            "CREATE TABLE [{table}] ([{table}] int NOT NULL, [b] int, CONSTRAINT [c{table}] CHECK \
              ([{table}] > 0)); INSERT [{table}] ([{table}], b) VALUES (1, 2); \
              CREATE INDEX [{table}] ON [{table}] ([{table}]); \
              UPDATE [{table}] SET [{table}] = 5 OUTPUT inserted.[{table}], deleted.b; \

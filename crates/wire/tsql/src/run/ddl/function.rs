@@ -3,6 +3,7 @@
 use tdekit_wire_tds::messages::DefinedError;
 
 use super::super::db::View;
+use super::module::check_columns;
 use crate::ast::defined::CreateFunction;
 use crate::bind::{Binder, Variables};
 use crate::error::{Error, Result};
@@ -39,9 +40,7 @@ impl Run<'_> {
             Ok((bound.columns, binder.needs))
         })?;
         self.admit_plan(&needs)?;
-        match columns.iter().position(|column| column.name.is_empty()) {
-            Some(at) => Err(DefinedError::NoColumnName { number: at + 1 }.into()),
-            None => Ok(()),
-        }
+        let names: Vec<String> = columns.into_iter().map(|column| column.name).collect();
+        check_columns(&made.name, &names)
     }
 }

@@ -5,6 +5,7 @@ use tdekit_wire_tds::messages::DefinedError;
 use super::super::db::failure;
 use crate::ast::{Child, Kind, Name, Query};
 use crate::bind::Variables;
+use crate::bind::from::{check_names, repeated};
 use crate::error::{Error, Result};
 use crate::name::is_global;
 use crate::name::quote;
@@ -13,16 +14,23 @@ use crate::run::work::Run;
 impl Run<'_> {
     pub(crate) fn create_view(
         &mut self,
-        name: &Name,
+        (name, columns): (&Name, &[String]),
         query: &Query,
         text: &str,
         replace: bool,
     ) -> Result<()> {
+        if name.object().starts_with('#') {
+            return Err(DefinedError::TemporaryView { name: name.object().to_owned() }.into());
+        }
         if names_temporary(query) {
             return Err(DefinedError::ViewOfTemporary {}.into());
         }
         let query = Kind::Query(Box::new(query.clone()));
-        self.bind(&query, &Variables::default())?;
+        let bound = self.bind(&query, &Variables::default())?.plan.columns;
+        check_names(name.object(), columns, bound.len())?;
+        let given = bound.into_iter().map(|column| column.name);
+        let shown = if columns.is_empty() { given.collect() } else { columns.to_vec() };
+        check_columns(name, &shown)?;
         self.create_module(name, "V", text, true, replace)
     }
 
@@ -38,19 +46,22 @@ impl Run<'_> {
         if is_global(name.object()) {
             return Err(Error::feature("a global temporary procedure"));
         }
-        let place = if may_create { Some(self.new_place(name)?) } else { None };
+        let (schema, database, object) = match may_create {
+            true => self.new_place(name)?,
+            false => self.s.db.place(name, &current)?,
+        };
         let known = self.s.db.module(name, &current, kind)?.is_some();
-        let taken = !known && (self.find(name)?.is_some() || self.has_sequence(name)?);
+        let taken =
+            !known && (self.find(name)?.is_some() || self.is_used(&schema, &database, &object)?);
+        if taken && may_replace {
+            return Err(DefinedError::OtherKind { name: name.text() }.into());
+        }
         if taken || known && !may_replace {
             return Err(Error::ObjectExists { name: name.object().to_owned() });
         }
         if !known && !may_create {
             return Err(Error::InvalidObject { name: name.text() });
         }
-        let (schema, database, object) = match place {
-            Some(place) => place,
-            None => self.s.db.place(name, &current)?,
-        };
         let kernels = self.s.db.kernels.clone();
         self.define(&schema.clone(), |run| {
             run.own_table(&schema, "tsql_module")?;
@@ -61,6 +72,20 @@ impl Run<'_> {
             let result = run.s.db.connection()?.execute(&sql, [&object, kind, text]);
             result.map(|_| ()).map_err(|error| failure(&kernels, &error, &database))
         })
+    }
+}
+
+/// Checks that each column of a view or function has a name of its own.
+pub(super) fn check_columns(of: &Name, columns: &[String]) -> Result<()> {
+    if let Some(at) = columns.iter().position(String::is_empty) {
+        return Err(DefinedError::NoColumnName { number: at + 1 }.into());
+    }
+    match repeated(columns.iter().map(String::as_str)) {
+        Some(column) => {
+            let (column, name) = (column.to_owned(), of.object().to_owned());
+            Err(DefinedError::ColumnTwice { column, name }.into())
+        }
+        None => Ok(()),
     }
 }
 

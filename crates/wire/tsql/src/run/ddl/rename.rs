@@ -12,8 +12,7 @@ use super::text::TableText;
 use crate::ast::Name;
 use crate::error::{Error, Result};
 use crate::functions::wanted::parts;
-use crate::name::is_global;
-use crate::name::quote;
+use crate::name::{ROW_ID, is_global, quote};
 use crate::run::catalog::model::{
     CONSTRAINT_SCHEMA, DESCENDING, NULLS, OWN, SEPARATOR, Trust, constraint_place, schema_and_name,
 };
@@ -72,6 +71,13 @@ impl Run<'_> {
     fn rename_column(&mut self, table: &Arc<Table>, column: &str, new: &str) -> Result<()> {
         let found = table.column(column).ok_or(Error::RenameAmbiguous { kind: "COLUMN" })?;
         let old = found.name.clone();
+        if old.eq_ignore_ascii_case("rowid") {
+            // SQLite takes the name for that of the row's number
+            return Err(Error::feature("sp_rename of a column named rowid"));
+        }
+        if new.eq_ignore_ascii_case(ROW_ID) {
+            return Err(Error::unsupported("a column named _rowid_"));
+        }
         let same = |name: &str| name.eq_ignore_ascii_case(new);
         if table.columns.iter().any(|own| own.name != old && same(&own.name)) {
             return Err(Error::RenameTaken { name: new.to_owned(), kind: "COLUMN" });

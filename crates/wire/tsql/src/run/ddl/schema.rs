@@ -1,6 +1,7 @@
 //! CREATE SCHEMA and DROP SCHEMA, and the placement of new objects.
 
 use super::super::db::failure;
+use super::constraint::has_object;
 use crate::ast::Name;
 use crate::error::{Error, Result};
 use crate::name::quote;
@@ -25,6 +26,13 @@ impl Run<'_> {
             Some(known) => Ok((schema, database, format!("{known}.{}", name.object()))),
             None => Err(Error::NoSchema { name: given.to_owned() }),
         }
+    }
+
+    /// Returns true if an object or a constraint has this name, as it is stored.
+    pub(super) fn is_used(&mut self, schema: &str, database: &str, stored: &str) -> Result<bool> {
+        let kernels = self.s.db.kernels.clone();
+        let used = has_object(self.s.db.connection()?, schema, stored);
+        used.map_err(|error| failure(&kernels, &error, database))
     }
 
     /// Returns the schema's name as originally written.

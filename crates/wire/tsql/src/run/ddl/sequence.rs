@@ -94,13 +94,7 @@ impl Run<'_> {
         if schema == "temp" || is_global(&stored) {
             return Err(Error::SequenceName { name: object });
         }
-        let exists = self.find(name)?.is_some() || self.has_sequence(name)?;
-        let kernels = self.s.db.kernels.clone();
-        let fail = |error: rusqlite::Error| failure(&kernels, &error, &database);
-        if exists
-            || super::constraint::has_object(self.s.db.connection()?, &schema, &stored)
-                .map_err(fail)?
-        {
+        if self.find(name)?.is_some() || self.is_used(&schema, &database, &stored)? {
             return Err(Error::ObjectExists { name: object });
         }
         let ty = options.ty.unwrap_or(SqlType::BigInt);
@@ -148,11 +142,6 @@ impl Run<'_> {
             let place = (sequence.schema.as_str(), sequence.database.as_str());
             run.move_permissions(place, &On::object(&sequence.name), None)
         })
-    }
-
-    pub(super) fn has_sequence(&mut self, name: &Name) -> Result<bool> {
-        let current = self.s.state.database.clone();
-        Ok(self.s.db.sequence(name, &current)?.is_some() || self.has_trigger(name)?)
     }
 
     /// Returns the name of a DEFAULT that takes values of a sequence.

@@ -7,6 +7,7 @@ use rusqlite::OptionalExtension;
 use tdekit_wire_tds::{Column, SqlType};
 
 use super::super::db::{View, failure};
+use super::constraint::has_object;
 use super::foreign::{Child, Parent, foreign_text, in_database};
 use super::index::{KeyColumn, column_list, index_name, unique_texts};
 use crate::ast::{ColumnDef, Constraint, ConstraintKind, CreateTable, Expr, Filled, Name};
@@ -144,7 +145,7 @@ impl Run<'_> {
                 None if variable => return Ok(()),
                 None => return Err(Error::ObjectExists { name: table.name.object().to_owned() }),
             };
-        } else if self.find(&table.name)?.is_some() || self.has_sequence(&table.name)? {
+        } else if self.find(&table.name)?.is_some() || self.is_used(&schema, &database, &name)? {
             return Err(Error::ObjectExists { name: table.name.object().to_owned() });
         }
         if name.starts_with("sqlite_") || name.starts_with("tsql_") {
@@ -265,8 +266,12 @@ impl Run<'_> {
             format!("INSERT INTO {}.tsql_constraint VALUES (?1, ?2, ?3, ?4, ?5)", quote(schema));
         for made in named {
             let known = connection.query_row(&taken, [&made.name, place], |_| Ok(())).optional();
-            let known = known.map_err(fail)?;
-            if known.is_some() && made.kind != "I" {
+            let is_index = made.kind == "I";
+            let known = known.map_err(fail)?.is_some()
+                || !is_index
+                    && has_object(connection, schema, &format!("{place}{}", made.name))
+                        .map_err(fail)?;
+            if known && !is_index {
                 return Err(Error::ObjectExists { name: made.name.clone() });
             }
             let columns = made.columns.join(&SEPARATOR.to_string());
