@@ -22,6 +22,7 @@ pub mod host_aes;
 mod key_pair;
 mod kind;
 mod libaegis;
+mod md5;
 mod memory;
 pub mod nonce;
 pub mod online;
@@ -46,7 +47,9 @@ pub use aes_gcm::{GcmLibrary, gcm_library};
 pub use algorithm::Algorithm;
 pub use block::aes256_block;
 pub use ctr::{CtrKey, CtrStream};
-pub use digest::{blake3, hkdf_sha256, hmac_sha256, sha1_thumbprint, sha256, verify_hmac_sha256};
+pub use digest::{
+    NamedDigest, blake3, hkdf_sha256, hmac_sha256, sha1_thumbprint, sha256, verify_hmac_sha256,
+};
 pub use error::CryptoError;
 pub use fingerprint::PageFingerprint;
 pub use fork::fork_generation;

@@ -7,6 +7,7 @@ mod backup;
 mod certificates;
 mod connections;
 mod databases;
+mod digests;
 mod encryption;
 mod fault;
 mod files;
@@ -41,8 +42,8 @@ use tdekit_sqlite_convert::{DatabaseError, FileKind, io_error, register};
 use tdekit_wire_endpoint::{LoginFile, Sessions};
 use tdekit_wire_tds::messages::ServerError;
 use tdekit_wire_tsql::{
-    AlterDatabase, Backup, CertificateBackup, CreateCertificate, Database, Device, EncryptionKey,
-    Error, Host, Login, Progress, Restore, RestoreKind, Rows,
+    AlterDatabase, Backup, CertificateBackup, CreateCertificate, Database, Device, Digest,
+    EncryptionKey, Error, Host, Login, Progress, Restore, RestoreKind, Rows,
 };
 
 use self::databases::{Databases, kind};
@@ -301,6 +302,10 @@ impl Host for ServeHost {
 
     fn delete_backup_history(&self, database: &str) -> Result<()> {
         storage::delete_history(&self.keys, database)
+    }
+
+    fn digest(&self, digest: Digest, bytes: &[u8]) -> Result<Vec<u8>> {
+        digests::digest(digest, bytes)
     }
 
     fn delete_backup_file(&self, file: &str) -> Result<()> {

@@ -601,6 +601,15 @@ pub trait Host: Send + Sync {
         not_here("xp_delete_file")
     }
 
+    /// `HASHBYTES`.
+    ///
+    /// # Errors
+    /// For a digest that the host does not have.
+    fn digest(&self, digest: Digest, bytes: &[u8]) -> Result<Vec<u8>> {
+        let _ = (digest, bytes);
+        not_here("HASHBYTES")
+    }
+
     /// `RESTORE`: returns rows for the kinds that have some.
     ///
     /// # Errors
@@ -609,6 +618,16 @@ pub trait Host: Send + Sync {
         let _ = (restore, out);
         not_here("RESTORE")
     }
+}
+
+/// A digest of HASHBYTES.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Digest {
+    Md5,
+    Sha1,
+    Sha256,
+    Sha512,
 }
 
 /// A host that every session shares.

@@ -7,6 +7,7 @@ use tdekit_wire_tds::{Length, SqlType, Value};
 
 use crate::ast::CmpOp;
 use crate::error::{Error, Result};
+use crate::host::Host;
 use crate::plan::scalar::{Node, Scalar};
 use crate::value::dateparse::Order;
 use crate::value::{
@@ -27,13 +28,16 @@ pub(crate) struct Env<'e> {
     pub(crate) vars: &'e [Val],
     pub(crate) args: &'e [Value<'e>],
     pub(crate) session: Option<&'e dyn SessionCalls>,
+    /// What HASHBYTES asks.
+    pub(crate) host: Option<&'e dyn Host>,
     pub(crate) order: Order,
     pub(crate) datefirst: i64,
 }
 
 impl<'e> Env<'e> {
     pub(crate) fn empty() -> Env<'e> {
-        Env { vars: &[], args: &[], session: None, order: Order::Mdy, datefirst: 7 }
+        let order = Order::Mdy;
+        Env { vars: &[], args: &[], session: None, host: None, order, datefirst: 7 }
     }
 
     pub(crate) fn session(&self, name: &'static str, args: &[Value<'_>]) -> Result<Value<'e>> {

@@ -2,6 +2,7 @@
 //! submodules.
 
 mod dates;
+mod digests;
 pub(crate) mod eval;
 pub(crate) mod json;
 mod maths;
@@ -97,6 +98,7 @@ impl Func {
                 }
                 _ => Err(Error::BadPercent {}),
             },
+            Func::HashBytes => digests::compute(&values, env),
             Func::LikeBound(upper) => Ok(like_bound(&values, upper)),
             Func::Average => average(&values, ty),
             Func::Coalesce | Func::NewId | Func::NewSequentialId => Ok(Value::Null),
@@ -203,6 +205,7 @@ pub(crate) fn bind(function: &Function, args: Vec<Scalar>) -> Result<Scalar> {
         Binding::IsNumeric => {
             Ok(Scalar::new(SqlType::Int, false, Node::Call(Func::IsNumeric, args)))
         }
+        Binding::HashBytes => digests::bind(name, &args),
         Binding::NewId => {
             Ok(Scalar::new(SqlType::UniqueIdentifier, false, Node::Call(Func::NewId, args)))
         }

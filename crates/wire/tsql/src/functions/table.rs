@@ -34,6 +34,7 @@ pub(crate) enum Binding {
     /// GREATEST, or LEAST.
     Extreme(bool),
     IsNumeric,
+    HashBytes,
     NewId,
     /// Allowed in a DEFAULT only.
     NewSequentialId,
@@ -227,6 +228,7 @@ pub(crate) const TABLE: &[Function] = &[
     row("GREATEST", 1, 254, Binding::Extreme(true)),
     row("GROUPING", 1, 1, Binding::Grouping),
     row("GROUPING_ID", 1, 31, Binding::Grouping),
+    row("HASHBYTES", 2, 2, Binding::HashBytes),
     session("HAS_DBACCESS", SqlType::Int).with(1, 1).of_principals(),
     session("HAS_PERMS_BY_NAME", SqlType::Int).with(3, 5).of_objects(),
     session("HOST_NAME", SqlType::NVarChar(Length::Of(128))),

@@ -13,6 +13,8 @@ pub(crate) enum Func {
     /// GREATEST, or LEAST.
     Extreme(bool),
     IsNumeric,
+    /// HASHBYTES, which the host computes.
+    HashBytes,
     /// Number of rows for TOP, OFFSET and FETCH: at least this many.
     RowCount,
     /// The share of TOP .. PERCENT: 0 to 100.

@@ -9,6 +9,7 @@ use tdekit_wire_tds::SqlType;
 
 use crate::error::{Error, Result};
 use crate::functions::eval::SessionCalls;
+use crate::host::{Host, SharedHost};
 use crate::plan::scalar::Scalar;
 use crate::plan::table::Sequence;
 use crate::value::dateparse::Order;
@@ -56,9 +57,18 @@ struct Registry {
     lenient: bool,
 }
 
-/// The kernels of one connection, and its session's date settings.
+/// The kernels of one connection, its session's date settings, and its host.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Kernels(Arc<Mutex<Registry>>, Arc<Formats>);
+pub(crate) struct Kernels(Arc<Mutex<Registry>>, Arc<Formats>, Outside);
+
+#[derive(Clone, Default)]
+struct Outside(Option<SharedHost>);
+
+impl std::fmt::Debug for Outside {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Outside")
+    }
+}
 
 /// SET DATEFORMAT and SET DATEFIRST, for kernels.
 #[derive(Debug, Default)]
@@ -81,6 +91,15 @@ impl Drop for Guard {
 }
 
 impl Kernels {
+    pub(crate) fn of(host: SharedHost) -> Kernels {
+        Kernels(Arc::default(), Arc::default(), Outside(Some(host)))
+    }
+
+    /// The host, for functions that ask it.
+    pub(crate) fn host(&self) -> Option<&dyn Host> {
+        self.2.0.as_deref()
+    }
+
     fn with<T>(&self, work: impl FnOnce(&mut Registry) -> T) -> T {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -138,7 +138,7 @@ fn run(ctx: &Context<'_>, kernel: &Kernel, kernels: &Kernels) -> Result<ToSqlOut
     let snapshot = if kernel.looks_up { kernels.snapshot() } else { None };
     let session = snapshot.as_deref().map(|snapshot| snapshot as &dyn SessionCalls);
     let (order, datefirst) = kernels.formats();
-    let env = Env { vars: &[], args: &args, session, order, datefirst };
+    let env = Env { vars: &[], args: &args, session, host: kernels.host(), order, datefirst };
     let value = eval(&kernel.expr, &env)?;
     storage::output(&value, kernel.expr.ty)
 }

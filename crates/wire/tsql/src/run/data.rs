@@ -172,6 +172,7 @@ impl Run<'_> {
             vars: &frame.vars,
             args: &[],
             session: Some(&calls),
+            host: Some(&*self.s.db.host),
             order: self.s.state.options.dateformat,
             datefirst: self.s.state.options.datefirst,
         };
@@ -420,6 +421,7 @@ impl Run<'_> {
                         vars: &frame.vars,
                         args: values,
                         session: Some(&calls),
+                        host: Some(&*self.s.db.host),
                         order: self.s.state.options.dateformat,
                         datefirst: self.s.state.options.datefirst,
                     };

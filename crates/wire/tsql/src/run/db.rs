@@ -148,9 +148,9 @@ fn violation(error: &rusqlite::Error, detail: String) -> Error {
 impl Db {
     pub(crate) fn new(host: SharedHost, version: Arc<AtomicU64>, globals: &Globals) -> Db {
         Db {
+            kernels: Kernels::of(host.clone()),
             host,
             connection: None,
-            kernels: Kernels::default(),
             attached: HashMap::new(),
             temporaries: Vec::new(),
             globals: globals.enter(),

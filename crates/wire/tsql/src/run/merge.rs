@@ -182,6 +182,7 @@ impl Run<'_> {
             vars: &frame.vars,
             args: values,
             session: Some(&calls),
+            host: Some(&*self.s.db.host),
             order: self.s.state.options.dateformat,
             datefirst: self.s.state.options.datefirst,
         };

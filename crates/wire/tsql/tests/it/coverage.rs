@@ -123,6 +123,7 @@ const CALLS: &[(&str, &str)] = &[
     ("GETDATE()", "*"),
     ("GETUTCDATE()", "*"),
     ("GREATEST(1, 3, 2)", "3"),
+    ("CAST(HASHBYTES('md5', 'ab') AS varchar(9))", "'Md5 ab'"),
     ("HAS_DBACCESS('app')", "1"),
     ("HAS_PERMS_BY_NAME(NULL, NULL, 'VIEW SERVER STATE')", "1"),
     ("HOST_NAME()", "'here'"),

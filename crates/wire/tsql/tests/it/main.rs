@@ -18,6 +18,7 @@ mod duplicates;
 mod foreign_schema;
 mod functions;
 mod globals;
+mod hashbytes;
 mod insert_exec;
 mod json;
 mod limits;

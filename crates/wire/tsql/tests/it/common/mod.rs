@@ -11,8 +11,8 @@ use tdekit_wire_tds::{
     SqlType, Value,
 };
 use tdekit_wire_tsql::{
-    AlterDatabase, Backup, CertificateBackup, CreateCertificate, Database, Device, EncryptionKey,
-    Error, Host, Login, Progress, Recovery, Restore, RestoreKind, Rows, TsqlEngine,
+    AlterDatabase, Backup, CertificateBackup, CreateCertificate, Database, Device, Digest,
+    EncryptionKey, Error, Host, Login, Progress, Recovery, Restore, RestoreKind, Rows, TsqlEngine,
 };
 
 type Result<T> = std::result::Result<T, Error>;
@@ -207,6 +207,11 @@ impl Host for TestHost {
         _: Progress<'_>,
     ) -> Result<()> {
         self.note(format!("{name} {key:?}"))
+    }
+
+    /// Shows what it is asked for.
+    fn digest(&self, digest: Digest, bytes: &[u8]) -> Result<Vec<u8>> {
+        Ok([format!("{digest:?} ").as_bytes(), bytes].concat())
     }
 
     fn databases_on(&self, devices: &[Device<String>]) -> Result<Vec<String>> {
