@@ -72,6 +72,8 @@ fn session() -> Box<dyn Session> {
     for made in [
         "CREATE TYPE al FROM varchar(3); CREATE TYPE ty AS TABLE (k int PRIMARY KEY, v al)",
         "CREATE FUNCTION f (@p int = 1) RETURNS TABLE AS RETURN SELECT TOP (@p) @p AS p, 'x' AS x",
+        "CREATE FUNCTION sf (@p int, @q int = 1) RETURNS int AS BEGIN IF @p > 0 RETURN dbo.sf(@p - \
+         1, DEFAULT); RETURN @q + DATEPART(year, GETDATE()) END",
     ] {
         session.batch(made, &mut Nowhere);
     }

@@ -33,6 +33,11 @@ const STATEMENTS: &[&str] = &[
      FROM t AS u WHERE u.a > t.a ORDER BY u.c) AS y CROSS APPLY (VALUES (t.b), (x.x)) AS z (n)",
     "CREATE FUNCTION g (@a al, @b int = 2) RETURNS TABLE WITH SCHEMABINDING AS RETURN (SELECT \
      f.p + @b AS s FROM dbo.f(DEFAULT) AS f WHERE @a LIKE 'x%')",
+    "CREATE FUNCTION h (@a decimal(9, 2), @b int = 2) RETURNS varchar(20) WITH RETURNS NULL ON \
+     NULL INPUT AS BEGIN DECLARE @n int = 0; WHILE @n < @b BEGIN SET @n += 1; IF @n = 5 BREAK END; \
+     SELECT @a = @a + @n, @b -= 1; RETURN dbo.h(@a, DEFAULT) END",
+    "SELECT dbo.sf(t.a, DEFAULT), [dbo].[sf](@p, t.a) FROM t WHERE dbo.sf(1, 2) = \
+     dbo.sf(dbo.sf(a, 1), 0)",
     "CREATE TYPE y AS TABLE (a int IDENTITY(1, 2) PRIMARY KEY, b al UNIQUE, c AS a + 1, d int \
      DEFAULT 5 CHECK (d > 0))",
     "@t dbo.ty READONLY, @a al = 'x', @b int OUTPUT",

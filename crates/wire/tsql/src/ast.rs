@@ -117,6 +117,8 @@ pub(crate) enum Expr {
     /// NEXT VALUE FOR: the sequence, and the number of the place among those of a row.
     Next(Name, usize),
     Subquery(Box<Query>),
+    /// DEFAULT as an argument of a function of a database.
+    Default,
     Collate(Box<Expr>, String),
 }
 

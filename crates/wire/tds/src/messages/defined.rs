@@ -36,6 +36,15 @@ table! {
         "An insufficient number of arguments were supplied for the procedure or function {name}.";
     SideEffect { name: String } = 443, 16, 1, Statement,
         "Invalid use of a side-effecting operator '{name}' within a function.";
+    NoLastReturn {} = 455, 16, 2, Batch,
+        "The last statement included within a function must be a return statement.";
+    ReturnsNothing {} = 1094, 15, 1, Batch,
+        "RETURN statements in scalar valued functions must include an argument.";
+    ReturnsRows {} = 444, 16, 2, Statement,
+        "Select statements included within a function cannot return data to a client.";
+    NoFunction { first: String, name: String } = 4121, 16, 1, Batch,
+        "Cannot find either column \"{first}\" or the user-defined function or aggregate \
+        \"{name}\", or the name is ambiguous.";
     TemporaryTable {} = 2772, 16, 1, Statement,
         "Cannot access temporary tables from within a function.";
     NotAFunction { name: String } = 215, 16, 1, Batch,

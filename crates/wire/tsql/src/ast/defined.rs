@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tdekit_wire_tds::SqlType;
 
-use super::{CreateTable, Expr, Name, ProcParam, Query};
+use super::{CreateTable, Expr, Name, ProcParam, Query, Stmt};
 
 /// CREATE TYPE.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,12 +76,12 @@ pub(crate) struct DeclareTyped {
     pub(crate) of: Arc<UserType>,
 }
 
-/// CREATE FUNCTION .. RETURNS TABLE AS RETURN.
+/// CREATE FUNCTION.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CreateFunction {
     pub(crate) name: Name,
     pub(crate) params: Vec<ProcParam>,
-    pub(crate) query: Query,
+    pub(crate) body: FunctionBody,
     /// WITH SCHEMABINDING.
     pub(crate) bound: bool,
     /// CREATE, ALTER, CREATE OR ALTER.
@@ -89,6 +89,38 @@ pub(crate) struct CreateFunction {
     pub(crate) may_replace: bool,
     /// The statement's text.
     pub(crate) text: String,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum FunctionBody {
+    /// RETURNS TABLE AS RETURN.
+    Query(Box<Query>),
+    /// RETURNS of a value.
+    Steps(Steps),
+}
+
+/// The statements of a scalar function.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Steps {
+    pub(crate) returns: SqlType,
+    /// RETURNS NULL ON NULL INPUT.
+    pub(crate) null_on_null: bool,
+    pub(crate) stmts: Vec<Stmt>,
+}
+
+impl CreateFunction {
+    /// Returns the statements of a scalar function.
+    pub(crate) fn steps(&self) -> Option<&Steps> {
+        match &self.body {
+            FunctionBody::Steps(steps) => Some(steps),
+            FunctionBody::Query(_) => None,
+        }
+    }
+
+    /// Its type in `sys.objects` and `tsql_module`.
+    pub(crate) fn letters(&self) -> &'static str {
+        if self.steps().is_some() { "FN" } else { "IF" }
+    }
 }
 
 /// A call of a function of the database in FROM.

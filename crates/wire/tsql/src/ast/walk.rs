@@ -91,7 +91,7 @@ macro_rules! children {
                 Expr::Null | Expr::Int(_) | Expr::Dec(_) | Expr::Float(_) | Expr::Money(_) => {}
                 Expr::Str(..) | Expr::Hex(_) | Expr::Var(_) | Expr::Column(_) | Expr::Next(..) => {}
                 // a query alone
-                Expr::Exists(_) | Expr::Subquery(_) => {}
+                Expr::Exists(_) | Expr::Subquery(_) | Expr::Default => {}
             }
         }
     };

@@ -20,6 +20,14 @@ pub(crate) fn is_aggregate(call: &Call) -> bool {
     call.over.is_none() && binding == Some(Binding::Aggregate)
 }
 
+/// Refuses calls of functions of a database in an expression that a table keeps.
+pub(crate) fn refuse_invoked(expr: &Expr, place: &str) -> Result<()> {
+    match expr.any(&|part| matches!(part, Expr::Call(call) if call.name.0.len() > 1)) {
+        true => Err(Error::feature(format!("a function of the database in {place}"))),
+        false => Ok(()),
+    }
+}
+
 /// Returns true for a call without words that belong to aggregates and windows.
 fn is_plain(call: &Call) -> bool {
     call.over.is_none() && !call.star && !call.distinct && call.within.is_empty()
@@ -41,7 +49,10 @@ impl Binder<'_> {
 
     pub(crate) fn call(&mut self, call: &Call) -> Result<Scalar> {
         if call.name.0.len() > 1 {
-            return Err(Error::feature(format!("function {}", call.name.text())));
+            return match is_plain(call) {
+                true => self.invoked(call),
+                false => Err(Error::Syntax { near: call.name.text() }),
+            };
         }
         let name = call.name.object().to_ascii_uppercase();
         let Some(function) = table::find(&name) else {

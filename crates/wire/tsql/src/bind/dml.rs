@@ -230,6 +230,7 @@ impl Binder<'_> {
             return Ok(Scalar::new(column.ty, true, Node::Const(tdekit_wire_tds::Value::Null)));
         };
         let mut expr = crate::parse::default_expression(text)?;
+        super::call::refuse_invoked(&expr, "a DEFAULT")?;
         number_default(&mut expr, table, column)?;
         if let Some(sequential) = super::call::sequential(&expr, column.ty)? {
             return Ok(sequential);

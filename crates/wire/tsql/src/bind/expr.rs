@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use tdekit_wire_tds::{Length, SqlType, Value};
 
 use super::{Aggregates, Binder, Offered};
-use crate::ast::{Expr, Name};
+use crate::ast::{BinOp, Expr, Name, UnOp};
 use crate::error::{Error, Result};
 use crate::functions::typing::{binary, branches, convert, folded, unary};
 use crate::plan::ColumnRef;
@@ -22,79 +22,78 @@ impl Binder<'_> {
             return Ok(found);
         }
         match expr {
-            Expr::Null => Ok(Scalar::new(SqlType::Int, true, Node::Null(None))),
-            Expr::Int(digits) => Ok(integer(digits)?),
-            Expr::Dec(digits) => decimal_literal(digits),
-            Expr::Float(digits) => {
-                let value: f64 =
-                    digits.parse().map_err(|_| Error::Syntax { near: digits.clone() })?;
-                if !value.is_finite() {
-                    return Err(Error::ResultOverflow { to: "float".to_owned() });
-                }
-                Ok(Scalar::constant(SqlType::Float, Value::Float(value)))
-            }
-            Expr::Money(digits) => {
-                let dec = Dec::parse(digits).and_then(|dec| dec.rescale(4));
-                let money = dec.and_then(|dec| i64::try_from(dec.unscaled).ok());
-                let money = money.ok_or(Error::BadMoney {})?;
-                Ok(Scalar::constant(SqlType::Money, Value::Money(money)))
-            }
-            Expr::Str(found, national) => Ok(string(found, *national)),
-            Expr::Hex(bytes) => {
-                let ty = SqlType::VarBinary(length(bytes.len().max(1), 8000));
-                Ok(Scalar::constant(ty, Value::Binary(Cow::Owned(bytes.clone()))))
-            }
             Expr::Var(name) if name.starts_with("@@") => self.global(name),
             Expr::Var(name) => self.variable(name),
             Expr::Column(name) => self.column(name),
-            Expr::Unary(op, inner) => {
-                let inner = self.scalar(inner)?;
-                unary(*op, inner)
-            }
-            Expr::Binary(op, left, right) => {
-                let left = self.scalar(left)?;
-                let right = self.scalar(right)?;
-                binary(*op, left, right)
-            }
+            Expr::Unary(op, inner) => self.unary_of(*op, inner),
+            Expr::Binary(op, left, right) => self.binary_of(*op, left, right),
             Expr::Case(operand, whens, otherwise) => {
                 self.case(operand.as_deref(), whens, otherwise.as_deref())
             }
             Expr::Convert(inner, ty, style, lenient) => {
-                let inner = self.scalar(inner)?;
-                let style = match style {
-                    Some(style) => Some(Box::new(convert(self.scalar(style)?, SqlType::Int)?)),
-                    None => None,
-                };
-                if let Node::Null(Some(cell)) = &inner.node {
-                    cell.get_or_init(|| *ty);
-                }
-                // CAST and CONVERT to a type without a length mean 30
-                if !explicit(inner.ty, *ty) && inner.node.is_typed() {
-                    return Err(no_explicit(inner.ty, *ty));
-                }
-                let nullable = inner.nullable || *lenient;
-                let inner = Box::new(inner);
-                let node = Node::Convert { inner, style, lenient: *lenient };
-                Ok(folded(Scalar::new(*ty, nullable, node)))
+                self.converted_to(inner, *ty, style.as_deref(), *lenient)
             }
             Expr::Call(call) => self.call(call),
             Expr::Next(name, place) => self.next_value(name, *place),
             Expr::Subquery(query) => self.scalar_subquery(query),
-            Expr::Collate(inner, name) => {
-                text::check_collation(name)?;
-                let inner = self.scalar(inner)?;
-                if !is_text(inner.ty) {
-                    return Err(Error::BadOperand {
-                        ty: type_name(inner.ty).to_owned(),
-                        op: "COLLATE".to_owned(),
-                    });
-                }
-                Ok(inner)
-            }
-            _ => Err(Error::NotBoolean { near: "condition".to_owned() }),
+            Expr::Collate(inner, name) => self.collated(inner, name),
+            other => literal(other),
         }
     }
 
+    // Apart from `scalar`, so that nested expressions do not have on the stack, for each level,
+    // what all kinds of them need.
+
+    #[inline(never)]
+    fn unary_of(&mut self, op: UnOp, inner: &Expr) -> Result<Scalar> {
+        let inner = self.scalar(inner)?;
+        unary(op, inner)
+    }
+
+    #[inline(never)]
+    fn binary_of(&mut self, op: BinOp, left: &Expr, right: &Expr) -> Result<Scalar> {
+        let left = self.scalar(left)?;
+        let right = self.scalar(right)?;
+        binary(op, left, right)
+    }
+
+    #[inline(never)]
+    fn converted_to(
+        &mut self,
+        inner: &Expr,
+        ty: SqlType,
+        style: Option<&Expr>,
+        lenient: bool,
+    ) -> Result<Scalar> {
+        let inner = self.scalar(inner)?;
+        let style = match style {
+            Some(style) => Some(Box::new(convert(self.scalar(style)?, SqlType::Int)?)),
+            None => None,
+        };
+        if let Node::Null(Some(cell)) = &inner.node {
+            cell.get_or_init(|| ty);
+        }
+        // CAST and CONVERT to a type without a length mean 30
+        if !explicit(inner.ty, ty) && inner.node.is_typed() {
+            return Err(no_explicit(inner.ty, ty));
+        }
+        let nullable = inner.nullable || lenient;
+        let inner = Box::new(inner);
+        Ok(folded(Scalar::new(ty, nullable, Node::Convert { inner, style, lenient })))
+    }
+
+    #[inline(never)]
+    fn collated(&mut self, inner: &Expr, name: &str) -> Result<Scalar> {
+        text::check_collation(name)?;
+        let inner = self.scalar(inner)?;
+        if !is_text(inner.ty) {
+            let (ty, op) = (type_name(inner.ty).to_owned(), "COLLATE".to_owned());
+            return Err(Error::BadOperand { ty, op });
+        }
+        Ok(inner)
+    }
+
+    #[inline(never)]
     fn next_value(&mut self, name: &Name, place: usize) -> Result<Scalar> {
         if self.scopes.last().is_some_and(|scope| scope.aggregates == Aggregates::Inside) {
             return Err(Error::NextAggregate {});
@@ -121,6 +120,7 @@ impl Binder<'_> {
     }
 
     /// Returns the matching key of GROUP BY, regardless of case.
+    #[inline(never)]
     fn grouped(&self, expr: &Expr) -> Option<Scalar> {
         let scope = self.scopes.last()?;
         if scope.aggregates == Aggregates::Inside {
@@ -274,4 +274,34 @@ fn decimal_literal(digits: &str) -> Result<Scalar> {
     let precision = u8::try_from(significant).unwrap_or(38).max(dec.scale).max(1);
     let ty = SqlType::Decimal { precision, scale: dec.scale };
     Ok(Scalar::constant(ty, Value::Decimal { unscaled: dec.unscaled, scale: dec.scale }))
+}
+
+/// A literal; a condition is an error.
+#[inline(never)]
+fn literal(expr: &Expr) -> Result<Scalar> {
+    match expr {
+        Expr::Null => Ok(Scalar::new(SqlType::Int, true, Node::Null(None))),
+        Expr::Default => Err(Error::SyntaxKeyword { near: "DEFAULT".to_owned() }),
+        Expr::Int(digits) => Ok(integer(digits)?),
+        Expr::Dec(digits) => decimal_literal(digits),
+        Expr::Float(digits) => {
+            let value: f64 = digits.parse().map_err(|_| Error::Syntax { near: digits.clone() })?;
+            if !value.is_finite() {
+                return Err(Error::ResultOverflow { to: "float".to_owned() });
+            }
+            Ok(Scalar::constant(SqlType::Float, Value::Float(value)))
+        }
+        Expr::Money(digits) => {
+            let dec = Dec::parse(digits).and_then(|dec| dec.rescale(4));
+            let money = dec.and_then(|dec| i64::try_from(dec.unscaled).ok());
+            let money = money.ok_or(Error::BadMoney {})?;
+            Ok(Scalar::constant(SqlType::Money, Value::Money(money)))
+        }
+        Expr::Str(found, national) => Ok(string(found, *national)),
+        Expr::Hex(bytes) => {
+            let ty = SqlType::VarBinary(length(bytes.len().max(1), 8000));
+            Ok(Scalar::constant(ty, Value::Binary(Cow::Owned(bytes.clone()))))
+        }
+        _ => Err(Error::NotBoolean { near: "condition".to_owned() }),
+    }
 }

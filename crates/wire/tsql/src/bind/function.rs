@@ -8,8 +8,8 @@ use super::apply::Arguments;
 use super::from::fields;
 use super::query::BoundQuery;
 use super::{Binder, TableOf, parameter_table};
-use crate::ast::defined::{CreateFunction, FunctionCall, TypeKind};
-use crate::ast::{Action, Expr, Kind};
+use crate::ast::defined::{CreateFunction, FunctionBody, FunctionCall, TypeKind};
+use crate::ast::{Action, Expr, Kind, Query};
 use crate::error::{Error, Result};
 use crate::functions::typing::convert;
 use crate::plan::access::Right;
@@ -25,7 +25,7 @@ const MAX_NESTING: usize = 30;
 /// The parameters of the function whose query is being bound, by their names in lower case.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Parameters {
-    values: HashMap<String, Scalar>,
+    pub(super) values: HashMap<String, Scalar>,
     /// Table-valued ones: the table, and its type.
     pub(crate) tables: HashMap<String, (String, TableOf)>,
 }
@@ -242,7 +242,7 @@ impl Binder<'_> {
         let json_auto = std::mem::replace(&mut self.json_auto, false);
         let context = self.context.replace(table.database.clone());
         let outer = self.parameters.replace(parameters);
-        let result = self.query(&made.query, false);
+        let result = table_query(made).and_then(|query| self.query(query, false));
         self.parameters = outer;
         self.context = context;
         self.json_auto = json_auto;
@@ -257,6 +257,14 @@ impl Binder<'_> {
     /// Binds the query of a function that is being defined, with the rights of who defines it.
     pub(crate) fn defined_query(&mut self, made: &CreateFunction) -> Result<BoundQuery> {
         self.parameters = Some(Parameters::open(made));
-        self.query(&made.query, false)
+        table_query(made).and_then(|query| self.query(query, false))
+    }
+}
+
+/// The query of a function that gives a table.
+fn table_query(made: &CreateFunction) -> Result<&Query> {
+    match &made.body {
+        FunctionBody::Query(query) => Ok(query),
+        FunctionBody::Steps(_) => Err(Error::InvalidObject { name: made.name.text() }),
     }
 }

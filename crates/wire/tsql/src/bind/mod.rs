@@ -13,6 +13,7 @@ pub(crate) mod merge;
 pub(crate) mod predicate;
 pub(crate) mod query;
 pub(crate) mod recursive;
+mod routine;
 pub(crate) mod rowwise;
 pub(crate) mod select;
 pub(crate) mod tables;
@@ -189,6 +190,7 @@ impl Binder<'_> {
         id: Option<Alias>,
     ) -> Result<Scalar> {
         let expr = crate::parse::default_expression(text)?;
+        call::refuse_invoked(&expr, "a computed column")?;
         let plain = table.columns.iter().filter(|column| !column.is_computed());
         let columns = plain.map(|column| Offered {
             name: column.name.clone(),
@@ -284,6 +286,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) json_auto: bool,
     /// The parameters of the function whose query is bound.
     pub(crate) parameters: Option<function::Parameters>,
+    /// The scalar functions that are being bound, the outermost first.
+    routines: routine::Routines,
     /// True before the query of a common table expression that the statement changes: it gives the
     /// number of each row behind its columns.
     pub(crate) numbers_rows: bool,
@@ -313,6 +317,7 @@ impl<'a> Binder<'a> {
             context: None,
             json_auto: false,
             parameters: None,
+            routines: routine::Routines::default(),
             numbers_rows: false,
             bases: Vec::new(),
             watched: Vec::new(),

@@ -2,13 +2,15 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::sync::atomic::AtomicBool;
 
 use tdekit_wire_tds::{Length, SqlType, Value};
 
-use crate::ast::CmpOp;
+use crate::ast::{BinOp, CmpOp};
 use crate::error::{Error, Result};
 use crate::host::Host;
 use crate::plan::scalar::{Node, Scalar};
+use crate::plan::table::Sequence;
 use crate::value::dateparse::Order;
 use crate::value::{
     Family, Val, affordable, arith, bulk_bytes, convert, family, is_national, length_of, text,
@@ -24,6 +26,7 @@ pub(crate) trait SessionCalls {
 }
 
 /// The environment of an evaluation.
+#[derive(Clone, Copy)]
 pub(crate) struct Env<'e> {
     pub(crate) vars: &'e [Val],
     pub(crate) args: &'e [Value<'e>],
@@ -32,12 +35,24 @@ pub(crate) struct Env<'e> {
     pub(crate) host: Option<&'e dyn Host>,
     pub(crate) order: Order,
     pub(crate) datefirst: i64,
+    /// True once the client cancels; for loops of functions.
+    pub(crate) cancel: Option<&'e AtomicBool>,
+    /// The number of functions that are running, and where the first has its place on the stack.
+    pub(crate) depth: (usize, usize),
 }
 
 impl<'e> Env<'e> {
     pub(crate) fn empty() -> Env<'e> {
-        let order = Order::Mdy;
-        Env { vars: &[], args: &[], session: None, host: None, order, datefirst: 7 }
+        Env {
+            vars: &[],
+            args: &[],
+            session: None,
+            host: None,
+            order: Order::Mdy,
+            datefirst: 7,
+            cancel: None,
+            depth: (0, 0),
+        }
     }
 
     pub(crate) fn session(&self, name: &'static str, args: &[Value<'_>]) -> Result<Value<'e>> {
@@ -108,13 +123,7 @@ pub(crate) fn test(bound: &Scalar, env: &Env<'_>) -> Result<Option<bool>> {
                 let (left, right) = (eval_int(left, env)?, eval_int(right, env)?);
                 return Ok(left.zip(right).map(|(left, right)| holds(*op, left.cmp(&right))));
             }
-            let (left, right) = (eval(left, env)?, eval(right, env)?);
-            if left == Value::Null || right == Value::Null {
-                return Ok(None);
-            }
-            let order = arith::compare(&left, &right)
-                .ok_or(Error::Internal { detail: "values of two types".to_owned() })?;
-            Ok(Some(holds(*op, order)))
+            compared(*op, left, right, env)
         }
         Node::Same(left, right) => {
             let (left, right) = (eval(left, env)?, eval(right, env)?);
@@ -146,28 +155,42 @@ pub(crate) fn test(bound: &Scalar, env: &Env<'_>) -> Result<Option<bool>> {
         Node::Not(inner) => Ok(test(inner, env)?.map(|value| !value)),
         Node::IsNull(inner, negated) => Ok(Some((eval(inner, env)? == Value::Null) != *negated)),
         Node::Like { text: found, pattern, escape } => like(found, pattern, escape.as_deref(), env),
-        Node::InList(left, items) => {
-            let left = eval(left, env)?;
-            if left == Value::Null {
-                return Ok(None);
-            }
-            let mut unknown = false;
-            for item in items {
-                let item = eval(item, env)?;
-                if item == Value::Null {
-                    unknown = true;
-                } else if arith::compare(&left, &item) == Some(Ordering::Equal) {
-                    return Ok(Some(true));
-                }
-            }
-            Ok(if unknown { None } else { Some(false) })
-        }
+        Node::InList(left, items) => in_list(left, items, env),
         _ => match eval(bound, env)? {
             Value::Bit(bit) => Ok(Some(bit)),
             Value::Int(int) => Ok(Some(int != 0)),
             _ => Ok(None),
         },
     }
+}
+
+#[inline(never)]
+fn compared(op: CmpOp, left: &Scalar, right: &Scalar, env: &Env<'_>) -> Result<Option<bool>> {
+    let (left, right) = (eval(left, env)?, eval(right, env)?);
+    if left == Value::Null || right == Value::Null {
+        return Ok(None);
+    }
+    let order = arith::compare(&left, &right)
+        .ok_or(Error::Internal { detail: "values of two types".to_owned() })?;
+    Ok(Some(holds(op, order)))
+}
+
+#[inline(never)]
+fn in_list(left: &Scalar, items: &[Scalar], env: &Env<'_>) -> Result<Option<bool>> {
+    let left = eval(left, env)?;
+    if left == Value::Null {
+        return Ok(None);
+    }
+    let mut unknown = false;
+    for item in items {
+        let item = eval(item, env)?;
+        if item == Value::Null {
+            unknown = true;
+        } else if arith::compare(&left, &item) == Some(Ordering::Equal) {
+            return Ok(Some(true));
+        }
+    }
+    Ok(if unknown { None } else { Some(false) })
 }
 
 pub(crate) fn holds(op: CmpOp, order: Ordering) -> bool {
@@ -181,6 +204,7 @@ pub(crate) fn holds(op: CmpOp, order: Ordering) -> bool {
     }
 }
 
+#[inline(never)]
 fn like(
     found: &Scalar,
     pattern: &Scalar,
@@ -219,11 +243,7 @@ pub(crate) fn eval<'e>(bound: &'e Scalar, env: &Env<'e>) -> Result<Value<'e>> {
         Node::Null(_) => Ok(Value::Null),
         Node::Var(slot) => Ok(env.vars.get(*slot).map_or(Value::Null, borrow)),
         Node::Arg(index) => Ok(env.args.get(*index).map_or(Value::Null, borrow)),
-        Node::Next(sequence, place) => {
-            let place = Value::Int(i64::try_from(*place).unwrap_or(i64::MAX));
-            let text = |text: &str| Value::Text(text.to_owned().into());
-            env.session(NEXT_VALUE, &[text(&sequence.schema), text(&sequence.name), place])
-        }
+        Node::Next(sequence, place) => next_value(sequence, *place, env),
         Node::Column(_)
         | Node::Shared(_)
         | Node::Aggregate(_)
@@ -236,37 +256,15 @@ pub(crate) fn eval<'e>(bound: &'e Scalar, env: &Env<'e>) -> Result<Value<'e>> {
             if family(bound.ty) == Family::Int && bound.ty != SqlType::Bit {
                 return Ok(eval_int(bound, env)?.map_or(Value::Null, Value::Int));
             }
-            let (left, right) = (eval(left, env)?, eval(right, env)?);
-            arith::binary(*op, &left, &right, bound.ty)
+            arithmetic(*op, left, right, bound.ty, env)
         }
         Node::Concat(left, right) => concat(bound.ty, left, right, env),
         Node::Negate(inner) => negate(eval(inner, env)?, bound.ty),
-        Node::BitNot(inner) => Ok(match eval(inner, env)? {
-            Value::Bit(bit) => Value::Bit(!bit),
-            Value::Int(int) if bound.ty == SqlType::TinyInt => Value::Int(!int & 0xff),
-            Value::Int(int) => Value::Int(!int),
-            _ => Value::Null,
-        }),
+        Node::BitNot(inner) => bit_not(inner, bound.ty, env),
         Node::Convert { inner, style, lenient } => {
-            let style = match style {
-                Some(style) => match eval_int(style, env)? {
-                    Some(style) => style,
-                    None => return Ok(Value::Null),
-                },
-                None => 0,
-            };
-            let value = eval(inner, env)?;
-            affordable(bulk_bytes(&value).saturating_mul(CONVERTED))?;
-            match convert::convert(&value, inner.ty, bound.ty, style, env.order) {
-                Err(_) if *lenient => Ok(Value::Null),
-                other => other,
-            }
+            converted(inner, bound.ty, (style.as_deref(), *lenient), env)
         }
-        Node::Assign { inner, table, column } => {
-            let value = eval(inner, env)?;
-            affordable(bulk_bytes(&value).saturating_mul(CONVERTED))?;
-            assigned(&value, inner.ty, bound.ty, table, column, env.order)
-        }
+        Node::Assign { inner, table, column } => assignment(inner, bound.ty, (table, column), env),
         Node::Case(whens, otherwise) => {
             for (when, then) in whens {
                 if test(when, env)? == Some(true) {
@@ -276,6 +274,7 @@ pub(crate) fn eval<'e>(bound: &'e Scalar, env: &Env<'e>) -> Result<Value<'e>> {
             otherwise.as_ref().map_or(Ok(Value::Null), |value| eval(value, env))
         }
         Node::Call(func, args) => func.compute(args, bound.ty, env),
+        Node::Invoke(invoked) => invoked.value(env),
         Node::Compare(..)
         | Node::And(_)
         | Node::Or(_)
@@ -287,6 +286,73 @@ pub(crate) fn eval<'e>(bound: &'e Scalar, env: &Env<'e>) -> Result<Value<'e>> {
     }
 }
 
+// Apart from `eval`, so that nested expressions do not have on the stack, for each level, what all
+// kinds of them need.
+
+#[inline(never)]
+fn next_value<'e>(sequence: &Sequence, place: usize, env: &Env<'e>) -> Result<Value<'e>> {
+    let place = Value::Int(i64::try_from(place).unwrap_or(i64::MAX));
+    let text = |text: &str| Value::Text(text.to_owned().into());
+    env.session(NEXT_VALUE, &[text(&sequence.schema), text(&sequence.name), place])
+}
+
+#[inline(never)]
+fn arithmetic<'e>(
+    op: BinOp,
+    left: &'e Scalar,
+    right: &'e Scalar,
+    ty: SqlType,
+    env: &Env<'e>,
+) -> Result<Value<'e>> {
+    let (left, right) = (eval(left, env)?, eval(right, env)?);
+    arith::binary(op, &left, &right, ty)
+}
+
+#[inline(never)]
+fn bit_not<'e>(inner: &'e Scalar, ty: SqlType, env: &Env<'e>) -> Result<Value<'e>> {
+    Ok(match eval(inner, env)? {
+        Value::Bit(bit) => Value::Bit(!bit),
+        Value::Int(int) if ty == SqlType::TinyInt => Value::Int(!int & 0xff),
+        Value::Int(int) => Value::Int(!int),
+        _ => Value::Null,
+    })
+}
+
+#[inline(never)]
+fn converted<'e>(
+    inner: &'e Scalar,
+    ty: SqlType,
+    (style, lenient): (Option<&'e Scalar>, bool),
+    env: &Env<'e>,
+) -> Result<Value<'e>> {
+    let style = match style {
+        Some(style) => match eval_int(style, env)? {
+            Some(style) => style,
+            None => return Ok(Value::Null),
+        },
+        None => 0,
+    };
+    let value = eval(inner, env)?;
+    affordable(bulk_bytes(&value).saturating_mul(CONVERTED))?;
+    match convert::convert(&value, inner.ty, ty, style, env.order) {
+        Err(_) if lenient => Ok(Value::Null),
+        other => other,
+    }
+}
+
+#[inline(never)]
+fn assignment<'e>(
+    inner: &'e Scalar,
+    ty: SqlType,
+    (table, column): (&str, &str),
+    env: &Env<'e>,
+) -> Result<Value<'e>> {
+    let value = eval(inner, env)?;
+    affordable(bulk_bytes(&value).saturating_mul(CONVERTED))?;
+    assigned(&value, inner.ty, ty, table, column, env.order)
+}
+
+#[inline(never)]
 fn negate(value: Value<'_>, ty: SqlType) -> Result<Value<'_>> {
     let overflow = || Error::ResultOverflow { to: type_name(ty).to_owned() };
     Ok(match value {
@@ -301,6 +367,7 @@ fn negate(value: Value<'_>, ty: SqlType) -> Result<Value<'_>> {
     })
 }
 
+#[inline(never)]
 fn concat<'e>(
     ty: SqlType,
     left: &'e Scalar,

@@ -6,6 +6,7 @@ mod digests;
 pub(crate) mod eval;
 pub(crate) mod json;
 mod maths;
+mod routine;
 mod sequential;
 mod split;
 mod strings;
@@ -59,7 +60,23 @@ impl Func {
             Func::NewSequentialId => return sequential::next().map(Value::Guid),
             _ => {}
         }
-        let values = args.iter().map(|arg| eval(arg, env)).collect::<Result<Vec<_>>>()?;
+        let mut values = Vec::with_capacity(args.len());
+        for arg in args {
+            values.push(eval(arg, env)?);
+        }
+        self.over(values, args, ty, env)
+    }
+
+    /// Computes over values. It is apart from [`Func::compute`], so that nested calls do not have
+    /// what it needs on the stack for each level.
+    #[inline(never)]
+    fn over<'e>(
+        self,
+        values: Vec<Value<'e>>,
+        args: &'e [Scalar],
+        ty: SqlType,
+        env: &Env<'e>,
+    ) -> Result<Value<'e>> {
         match self {
             Func::Session(name) => env.session(name, &values),
             Func::Text(func) => strings::compute(func, &values, args, ty),

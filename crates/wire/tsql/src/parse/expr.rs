@@ -11,6 +11,12 @@ const BARE: &[&str] = &["CURRENT_TIMESTAMP", "CURRENT_USER", "SESSION_USER", "SY
 const RESERVED_FUNCTIONS: &[&str] =
     &["COALESCE", "NULLIF", "LEFT", "RIGHT", "IDENTITY", "CONTAINS"];
 
+/// Returns true for a reserved word, in upper case, that begins a call.
+pub(super) fn is_function(word: &str) -> bool {
+    let converts = matches!(word, "CONVERT" | "TRY_CONVERT");
+    converts || BARE.contains(&word) || RESERVED_FUNCTIONS.contains(&word)
+}
+
 pub(crate) fn binary_op(op: &str) -> Option<BinOp> {
     Some(match op {
         "+" | "+=" => BinOp::Add,
@@ -327,6 +333,7 @@ impl Parser<'_> {
                 within: Vec::new(),
             };
             let mut height = 0;
+            let of_database = made.name.0.len() > 1;
             if parser.eat_op("*") {
                 made.star = true;
             } else if !parser.is_op(")") {
@@ -336,6 +343,9 @@ impl Parser<'_> {
                 }
                 // IIF takes a condition
                 made.args = parser.commas(|parser| {
+                    if of_database && parser.eat("DEFAULT") {
+                        return Ok(Expr::Default);
+                    }
                     let arg = parser.condition()?;
                     height = height.max(parser.height);
                     Ok(arg)

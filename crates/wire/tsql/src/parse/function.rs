@@ -1,12 +1,14 @@
 //! Functions of a database: their definitions, and calls of them in FROM.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
+use tdekit_wire_tds::SqlType;
 use tdekit_wire_tds::messages::DefinedError;
 
 use super::Parser;
-use crate::ast::defined::{CreateFunction, FunctionCall};
-use crate::ast::{Action, Child, Expr, Kind, Name, Query, TableRef};
+use crate::ast::defined::{CreateFunction, FunctionBody, FunctionCall, Steps, UserType};
+use crate::ast::{Action, Child, Expr, Kind, Name, ProcParam, Query, Stmt, TableRef};
 use crate::error::{Error, Result};
 use crate::lex::Tok;
 
@@ -65,30 +67,125 @@ impl Parser<'_> {
         }
         self.expect_op(")")?;
         self.expect("RETURNS")?;
-        if !self.eat("TABLE") {
-            return Err(Error::unsupported("FUNCTION other than RETURNS TABLE AS RETURN"));
-        }
-        let mut bound = false;
+        let returns = if self.eat("TABLE") { None } else { Some(self.returned_type(&params)?) };
+        let (mut bound, mut null_on_null) = (false, false);
         if self.eat("WITH") {
-            for option in self.commas(Self::word)? {
-                match option.as_str() {
-                    "SCHEMABINDING" => bound = true,
-                    _ => return Err(Error::unsupported(format!("FUNCTION WITH {option}"))),
+            loop {
+                let null = self.eat_words(&["RETURNS", "NULL"]);
+                if returns.is_some() && (null || self.eat("CALLED")) {
+                    self.expect_words(&["ON", "NULL", "INPUT"])?;
+                    null_on_null |= null;
+                } else {
+                    match self.word()?.as_str() {
+                        "SCHEMABINDING" => bound = true,
+                        word => return Err(Error::unsupported(format!("FUNCTION WITH {word}"))),
+                    }
+                }
+                if !self.eat_op(",") {
+                    break;
                 }
             }
         }
         self.eat("AS");
-        self.expect("RETURN")?;
-        let query = self.subquery_body()?;
+        let body = match returns {
+            None => {
+                self.expect("RETURN")?;
+                let query = self.subquery_body()?;
+                check_body(&query)?;
+                FunctionBody::Query(Box::new(query))
+            }
+            Some(returns) => {
+                self.types = &no_type;
+                let stmts = self.function_steps()?;
+                FunctionBody::Steps(Steps { returns, null_on_null, stmts })
+            }
+        };
         self.eat_op(";");
         if *self.tok() != Tok::End {
             return Err(self.unexpected());
         }
-        check_body(&query)?;
         let text = self.text.get(start..).unwrap_or_default().to_owned();
-        let made = CreateFunction { name, params, query, bound, may_create, may_replace, text };
+        let made = CreateFunction { name, params, body, bound, may_create, may_replace, text };
         Ok(Kind::Act(Action::CreateFunction(Box::new(made))))
     }
+
+    /// The type behind RETURNS.
+    fn returned_type(&mut self, params: &[ProcParam]) -> Result<SqlType> {
+        if matches!(self.tok(), Tok::Var(_)) {
+            return Err(Error::unsupported("FUNCTION RETURNS @table"));
+        }
+        if params.iter().any(|param| param.user_type.is_some()) {
+            return Err(Error::feature("a user-defined type in a scalar function"));
+        }
+        let (ty, named) = self.column_type()?;
+        let large = matches!(ty, SqlType::Text | SqlType::NText | SqlType::Image);
+        if large || matches!(ty, SqlType::Xml | SqlType::SqlVariant) {
+            let ty = crate::value::type_name(ty);
+            return Err(Error::feature(format!("a function that returns {ty}")));
+        }
+        match named {
+            None => Ok(ty),
+            Some(_) => Err(Error::feature("a user-defined type in a scalar function")),
+        }
+    }
+
+    /// BEGIN, the statements of a scalar function, END.
+    fn function_steps(&mut self) -> Result<Vec<Stmt>> {
+        self.expect("BEGIN")?;
+        let mut stmts = Vec::new();
+        while !self.eat("END") {
+            if *self.tok() == Tok::End {
+                return Err(self.unexpected());
+            }
+            if !self.eat_op(";") {
+                stmts.push(self.statement()?);
+            }
+        }
+        for stmt in &stmts {
+            self.check_step(stmt)?;
+        }
+        match stmts.last().map(|last| &last.kind) {
+            Some(Kind::Return(_)) => Ok(stmts),
+            _ => Err(DefinedError::NoLastReturn {}.into()),
+        }
+    }
+
+    /// Refuses statements that a function may not have.
+    fn check_step(&self, stmt: &Stmt) -> Result<()> {
+        match &stmt.kind {
+            Kind::Declare(variables) => {
+                variables.iter().filter_map(|(.., value)| value.as_ref()).try_for_each(check_expr)
+            }
+            Kind::Set(_, _, value) | Kind::Return(Some(value)) => check_expr(value),
+            Kind::If(test, then, otherwise) => {
+                check_expr(test)?;
+                self.check_step(then)?;
+                otherwise.as_ref().map_or(Ok(()), |otherwise| self.check_step(otherwise))
+            }
+            Kind::While(test, inner) => {
+                check_expr(test)?;
+                self.check_step(inner)
+            }
+            Kind::Block(stmts) => stmts.iter().try_for_each(|inner| self.check_step(inner)),
+            Kind::Query(query) => check_body(query),
+            Kind::Break | Kind::Continue | Kind::Nothing => Ok(()),
+            Kind::Return(None) => Err(DefinedError::ReturnsNothing {}.into()),
+            Kind::Act(Action::DeclareTable(_) | Action::DeclareTyped(_)) => {
+                Err(Error::feature("a table variable in a scalar function"))
+            }
+            _ => {
+                let text = self.text.get(stmt.span.0..).unwrap_or_default().trim_start();
+                let word: String = text.chars().take_while(char::is_ascii_alphabetic).collect();
+                Err(DefinedError::SideEffect { name: word.to_ascii_uppercase() }.into())
+            }
+        }
+    }
+}
+
+/// Finds no user-defined type in the body of a scalar function: its text is read without the
+/// database's types.
+fn no_type(name: &Name) -> Result<Option<Arc<UserType>>> {
+    Err(Error::feature(format!("the type {} in a scalar function", name.text())))
 }
 
 /// Refuses what a function may not do.

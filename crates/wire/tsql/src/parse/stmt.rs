@@ -182,11 +182,15 @@ impl Parser<'_> {
     fn starts_value(&self) -> bool {
         match self.tok() {
             Tok::Int(_) | Tok::Var(_) | Tok::Str(..) | Tok::Dec(_) => true,
+            Tok::Float(_) | Tok::Money(_) | Tok::Hex(_) => true,
             Tok::Op("(" | "-" | "+" | "~") => true,
-            Tok::Word(word) => {
-                !super::is_reserved(word) && self.is_op_at(1, "(")
-                    || matches!(word.to_ascii_uppercase().as_str(), "CASE" | "NULL" | "COALESCE")
+            // a function of a database
+            Tok::Quoted(_) => self.is_op_at(1, "."),
+            Tok::Word(word) if super::is_reserved(word) => {
+                let word = word.to_ascii_uppercase();
+                matches!(word.as_str(), "CASE" | "NULL") || super::expr::is_function(&word)
             }
+            Tok::Word(_) => self.is_op_at(1, "(") || self.is_op_at(1, "."),
             _ => false,
         }
     }

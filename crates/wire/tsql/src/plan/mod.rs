@@ -5,6 +5,7 @@ pub(crate) mod access;
 pub(crate) mod change;
 pub(crate) mod func;
 pub(crate) mod relation;
+pub(crate) mod routine;
 pub(crate) mod scalar;
 pub(crate) mod table;
 pub(crate) mod trigger;

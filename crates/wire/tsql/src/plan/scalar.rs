@@ -8,6 +8,7 @@ use super::relation::{Query, Sort};
 use super::{Alias, ColumnRef, Field};
 use crate::ast::{BinOp, CmpOp};
 use crate::plan::func::Func;
+use crate::plan::routine::Invoked;
 use crate::plan::table::Sequence;
 use crate::value::Val;
 
@@ -71,6 +72,8 @@ pub(crate) enum Node {
     InList(Box<Scalar>, Vec<Scalar>),
     Case(Vec<(Scalar, Scalar)>, Option<Box<Scalar>>),
     Call(Func, Vec<Scalar>),
+    /// A call of a scalar function of a database.
+    Invoke(Box<Invoked>),
 }
 
 /// A part of a plan that its copies have in common. It equals its copies, and nothing else: another
@@ -215,6 +218,11 @@ macro_rules! children {
                 }
                 Node::And(items) | Node::Or(items) | Node::Call(_, items) => {
                     for item in items {
+                        see(item);
+                    }
+                }
+                Node::Invoke(invoked) => {
+                    for item in &$($mutable)? invoked.args {
                         see(item);
                     }
                 }

@@ -115,6 +115,11 @@ pub(crate) trait Catalog {
     /// Returns true if SET IDENTITY_INSERT is ON for it.
     fn identity_insert(&self, table: &Table) -> bool;
 
+    /// Returns the scalar function: its text, as a table without columns; None if there is none.
+    fn scalar_function(&mut self, _: &Name) -> Result<Option<Arc<Table>>> {
+        Ok(None)
+    }
+
     /// Returns the enabled triggers of a table or view that its changes fire: not the one whose
     /// statements run.
     fn triggers(&mut self, _: &Table) -> Result<Vec<Arc<Trigger>>> {

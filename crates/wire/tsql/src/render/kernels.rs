@@ -1,7 +1,7 @@
 //! The expressions that SQLite calls, and a connection's state for them.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::types::Value as Stored;
@@ -22,6 +22,8 @@ pub(crate) struct Kernel {
     pub(crate) args: Vec<SqlType>,
     /// True if it looks up objects.
     pub(crate) looks_up: bool,
+    /// True if it calls functions of a database.
+    pub(crate) invokes: bool,
 }
 
 /// The state in which functions over columns look up objects.
@@ -55,6 +57,8 @@ struct Registry {
     key: Vec<Stored>,
     /// True while a value that cannot be computed is NULL.
     lenient: bool,
+    /// True once the client cancels the running statement.
+    cancel: Arc<AtomicBool>,
 }
 
 /// The kernels of one connection, its session's date settings, and its host.
@@ -153,6 +157,14 @@ impl Kernels {
 
     pub(crate) fn snapshot(&self) -> Option<Arc<dyn SessionCalls + Send + Sync>> {
         self.with(|registry| registry.snapshot.as_ref().map(|seen| seen.0.clone()))
+    }
+
+    pub(crate) fn set_cancel(&self, cancel: Arc<AtomicBool>) {
+        self.with(|registry| registry.cancel = cancel);
+    }
+
+    pub(crate) fn cancel(&self) -> Arc<AtomicBool> {
+        self.with(|registry| registry.cancel.clone())
     }
 
     pub(crate) fn begin_identity(&self, next: i64, step: i64) {

@@ -340,7 +340,7 @@ impl Renderer<'_> {
         for arg in &args {
             arg.walk(&mut |part| {
                 fixed &= match &part.node {
-                    Node::Arg(_) | Node::Null(_) => false,
+                    Node::Arg(_) | Node::Null(_) | Node::Invoke(_) => false,
                     leaf if leaf.is_leaf() => false,
                     Node::Call(func, _) => func.is_pure() || func.is_session() && !func.is_random(),
                     _ => true,
@@ -445,13 +445,14 @@ impl Renderer<'_> {
         if args.len() > 100 {
             return Err(Error::NestedTooDeep {});
         }
-        let mut looks_up = false;
+        let (mut looks_up, mut invokes) = (false, false);
         expr.walk(&mut |part| {
             looks_up |= matches!(&part.node, Node::Call(func, _) if func.is_session());
-            !looks_up
+            invokes |= matches!(&part.node, Node::Invoke(_));
+            true
         });
         let types = args.iter().map(|(_, ty)| *ty).collect();
-        let guard = self.kernels.register(Kernel { expr, args: types, looks_up });
+        let guard = self.kernels.register(Kernel { expr, args: types, looks_up, invokes });
         out.push(if pure { "tsql_eval(" } else { "tsql_eval_each(" });
         out.push_number(guard.id);
         self.guards.push(guard);

@@ -138,7 +138,17 @@ fn run(ctx: &Context<'_>, kernel: &Kernel, kernels: &Kernels) -> Result<ToSqlOut
     let snapshot = if kernel.looks_up { kernels.snapshot() } else { None };
     let session = snapshot.as_deref().map(|snapshot| snapshot as &dyn SessionCalls);
     let (order, datefirst) = kernels.formats();
-    let env = Env { vars: &[], args: &args, session, host: kernels.host(), order, datefirst };
+    let cancel = kernel.invokes.then(|| kernels.cancel());
+    let env = Env {
+        vars: &[],
+        args: &args,
+        session,
+        host: kernels.host(),
+        order,
+        datefirst,
+        cancel: cancel.as_deref(),
+        depth: (0, 0),
+    };
     let value = eval(&kernel.expr, &env)?;
     storage::output(&value, kernel.expr.ty)
 }

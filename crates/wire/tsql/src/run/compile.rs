@@ -178,6 +178,8 @@ fn needs_query(expr: &Expr) -> bool {
     expr.any(&|part| match part {
         Expr::Next(..) => true,
         Expr::Var(name) => name.eq_ignore_ascii_case("@@DBTS"),
+        // a function of a database
+        Expr::Call(call) if call.name.0.len() > 1 => true,
         _ => part.query().is_some(),
     }) && !expr.any(&|part| matches!(part, Expr::Call(call) if call.over.is_some()))
 }

@@ -175,6 +175,7 @@ impl Run<'_> {
             host: Some(&*self.s.db.host),
             order: self.s.state.options.dateformat,
             datefirst: self.s.state.options.datefirst,
+            ..Env::empty()
         };
         work(&env)
     }
@@ -213,10 +214,17 @@ impl Run<'_> {
         let options = &self.s.state.options;
         self.s.db.kernels.set_formats(options.dateformat, options.datefirst);
         self.s.db.connection()?;
-        let mut params = self.parameters(plan, frame)?;
+        let flag = self.sink.cancel_flag();
+        let mut params = match self.parameters(plan, frame) {
+            // a loop of a function was left
+            Err(_) if flag.load(std::sync::atomic::Ordering::Acquire) => {
+                return Ok((Signal::Stop, 0));
+            }
+            params => params?,
+        };
         let database = self.s.state.database.clone();
         let kernels = self.s.db.kernels.clone();
-        let flag = self.sink.cancel_flag();
+        kernels.set_cancel(flag.clone());
         let Run { s, sink } = self;
         let Some(connection) = s.db.peek() else {
             return Err(Error::Internal { detail: "no connection".to_owned() });
@@ -263,7 +271,9 @@ impl Run<'_> {
     }
 
     pub(crate) fn parameters(&self, plan: &Rendered, frame: &Frame) -> Result<Vec<Stored>> {
+        let cancel = self.sink.cancel_flag();
         self.with_env(frame, |env| {
+            let env = &Env { cancel: Some(&*cancel), ..*env };
             let stored = plan.params.iter().map(|param| {
                 let value = eval(param, env)?;
                 affordable(bulk_bytes(&value).saturating_mul(2))?;
@@ -424,6 +434,7 @@ impl Run<'_> {
                         host: Some(&*self.s.db.host),
                         order: self.s.state.options.dateformat,
                         datefirst: self.s.state.options.datefirst,
+                        ..Env::empty()
                     };
                     eval(expr, &env)?.into_owned()
                 };

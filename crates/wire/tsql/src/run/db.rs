@@ -470,6 +470,12 @@ impl Db {
         Ok(Snapshot { current, login, databases, read: read_now, ..Snapshot::default() })
     }
 
+    /// Returns the kind of a function, as `tsql_module` has it: that of tables if there is none.
+    pub(crate) fn function_kind(&mut self, name: &Name, current: &str) -> Result<&'static str> {
+        let scalar = self.module(name, current, "FN")?.is_some();
+        Ok(if scalar { "FN" } else { "IF" })
+    }
+
     /// Returns the text of a procedure.
     pub(crate) fn module(
         &mut self,
@@ -606,6 +612,14 @@ impl Catalog for View<'_> {
             Some(logical) => Ok(Some(logical)),
             None => self.db.find(name, self.database),
         }
+    }
+
+    fn scalar_function(&mut self, name: &Name) -> Result<Option<Arc<Table>>> {
+        let (schema, database, stored) = self.db.place(name, self.database)?;
+        let text = self.db.module(name, self.database, "FN")?;
+        let kind = text.map(TableKind::Function);
+        let columns = Vec::new();
+        Ok(kind.map(|kind| Arc::new(Table { schema, database, name: stored, columns, kind })))
     }
 
     fn triggers(&mut self, table: &Table) -> Result<Vec<Arc<Trigger>>> {

@@ -185,6 +185,7 @@ impl Run<'_> {
             host: Some(&*self.s.db.host),
             order: self.s.state.options.dateformat,
             datefirst: self.s.state.options.datefirst,
+            ..Env::empty()
         };
         Ok(eval(bound, &env)?.into_owned())
     }

@@ -327,6 +327,7 @@ impl Run<'_> {
             Ok(Some(_)) => true,
             _ => {
                 self.s.db.module(name, current, "P")?.is_some()
+                    || self.s.db.module(name, current, "FN")?.is_some()
                     || self.s.db.sequence(name, current)?.is_some()
             }
         };

@@ -32,6 +32,7 @@ mod properties;
 mod random;
 mod refusals;
 mod results;
+mod scalar_functions;
 mod schemas;
 mod semantics;
 mod sequences;

@@ -11,7 +11,7 @@ use crate::run::globals::TEMPDB;
 use rusqlite::{Connection, OptionalExtension};
 use tdekit_wire_tds::SqlType;
 
-use super::types::parameters;
+use super::types::{parameters, returned};
 use super::{Table, TableColumn, TableKind, schemas, triggers};
 use crate::ast::{Hints, Name, TableRef};
 use crate::bind::function::{Parameters, definition};
@@ -67,6 +67,7 @@ pub(crate) fn read_all(db: &mut Db, database: &str) -> Result<Facts> {
             'U' => "U",
             'V' => "V",
             'I' => "IF",
+            'F' => "FN",
             _ => "P",
         };
         let id = object_id(&stored);
@@ -199,7 +200,12 @@ impl Facts {
         self.triggers.push((id, trigger));
     }
 
+    /// The parameters of a procedure or function; of a scalar one, its value is the first.
     fn add_procedure(&mut self, object: i64, text: &str) {
+        if let Some(ty) = returned(text) {
+            let (id, name, output, user_type) = (0, String::new(), true, None);
+            self.parameters.push(ProcedureParameter { object, id, name, ty, output, user_type });
+        }
         for (id, param) in (1..).zip(parameters(text)) {
             let named = param.user_type.as_ref();
             let found = named.and_then(|of| self.types.iter().find(|own| own.is(&of.name)));

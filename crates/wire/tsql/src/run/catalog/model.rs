@@ -49,7 +49,7 @@ pub(crate) struct Object {
     pub(crate) id: i64,
     pub(crate) schema: String,
     pub(crate) name: String,
-    /// `U`, `V`, `P`, `IF`, `SO`, `TT`, `TR`, `PK`, `UQ`, `F`, `C` or `D`.
+    /// `U`, `V`, `P`, `IF`, `FN`, `SO`, `TT`, `TR`, `PK`, `UQ`, `F`, `C` or `D`.
     pub(crate) kind: &'static str,
     /// The table of a constraint or trigger, else 0.
     pub(crate) parent: i64,

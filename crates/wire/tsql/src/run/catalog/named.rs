@@ -105,7 +105,8 @@ pub(crate) fn one(
             .prepare_cached(&sql)?
             .query_row([stored], |row| {
                 let kind: String = row.get(1)?;
-                let kind = ["V", "IF"].into_iter().find(|known| *known == kind).unwrap_or("P");
+                let kind =
+                    ["V", "IF", "FN"].into_iter().find(|known| *known == kind).unwrap_or("P");
                 Ok((row.get(0)?, kind, row.get(2)?, None))
             })
             .optional()?;

@@ -120,6 +120,15 @@ pub(crate) fn parameters(text: &str) -> Vec<ProcParam> {
     }
 }
 
+/// Returns the type of a scalar function's value, if a text defines one.
+pub(crate) fn returned(text: &str) -> Option<SqlType> {
+    let stmts = crate::parse::parse(text, true).unwrap_or_default();
+    match stmts.into_iter().next().map(|stmt| stmt.kind) {
+        Some(Kind::Act(Action::CreateFunction(made))) => made.steps().map(|steps| steps.returns),
+        _ => None,
+    }
+}
+
 /// Returns the type's name as in declarations: `decimal` where messages say `numeric`.
 pub(crate) fn public_name(ty: SqlType) -> &'static str {
     match ty {

@@ -59,12 +59,12 @@ impl Run<'_> {
                 self.drop_table(&table)
             }
             ObjectKind::View | ObjectKind::Procedure | ObjectKind::Function => {
+                let current = self.s.state.database.clone();
                 let (letter, word) = match kind {
                     ObjectKind::View => ("V", "view"),
-                    ObjectKind::Function => ("IF", "function"),
+                    ObjectKind::Function => (self.s.db.function_kind(name, &current)?, "function"),
                     _ => ("P", "procedure"),
                 };
-                let current = self.s.state.database.clone();
                 if self.s.db.module(name, &current, letter)?.is_none() {
                     return if if_exists { Ok(()) } else { Err(missing(word)) };
                 }
@@ -141,7 +141,10 @@ impl Run<'_> {
             }
             ObjectKind::View => self.s.db.module(name, &current, "V")?.is_some(),
             ObjectKind::Procedure => self.s.db.module(name, &current, "P")?.is_some(),
-            ObjectKind::Function => self.s.db.module(name, &current, "IF")?.is_some(),
+            ObjectKind::Function => {
+                let kind = self.s.db.function_kind(name, &current)?;
+                self.s.db.module(name, &current, kind)?.is_some()
+            }
             ObjectKind::Sequence => self.s.db.sequence(name, &current)?.is_some(),
             ObjectKind::Type => self.s.db.user_type(name, &current)?.is_some(),
             ObjectKind::Trigger => self.has_trigger(name)?,

@@ -26,12 +26,20 @@ impl Run<'_> {
         declare_parameters(&made.params)?;
         self.check_function(made)?;
         let (create, replace) = (made.may_create, made.may_replace);
-        self.create_module(&made.name, "IF", &made.text, create, replace)
+        self.create_module(&made.name, made.letters(), &made.text, create, replace)
     }
 
     /// Checks that a function's query can be bound, and that its columns have names.
     fn check_function(&mut self, made: &CreateFunction) -> Result<()> {
         let current = self.s.state.database.clone();
+        if made.steps().is_some() {
+            let variables = Variables::default();
+            let mut view = View { db: &mut self.s.db, database: &current, identity_insert: None };
+            let mut binder = Binder::new(&mut view, &variables);
+            binder.defined_routine(made)?;
+            let needs = binder.needs;
+            return self.admit_plan(&needs);
+        }
         let (columns, needs) = self.with_empty_tables(&made.params, |run| {
             let variables = Variables::default();
             let mut view = View { db: &mut run.s.db, database: &current, identity_insert: None };

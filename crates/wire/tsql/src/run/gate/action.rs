@@ -205,7 +205,7 @@ impl Run<'_> {
         let current = self.s.state.database.clone();
         let letter = match kind {
             "view" => "V",
-            "function" => "IF",
+            "function" => self.s.db.function_kind(name, &current)?,
             _ => "P",
         };
         match self.s.db.module(name, &current, letter)? {

@@ -1,7 +1,8 @@
 SELECT DB_NAME() AS SPECIFIC_CATALOG, s.name AS SPECIFIC_SCHEMA, o.name AS SPECIFIC_NAME,
   p.parameter_id AS ORDINAL_POSITION,
-  CAST(CASE WHEN p.is_output = 1 THEN 'INOUT' ELSE 'IN' END AS nvarchar(10)) AS PARAMETER_MODE,
-  CAST('NO' AS nvarchar(10)) AS IS_RESULT, CAST('NO' AS nvarchar(10)) AS AS_LOCATOR,
+  CAST(CASE WHEN p.parameter_id = 0 THEN 'OUT' WHEN p.is_output = 1 THEN 'INOUT' ELSE 'IN' END
+    AS nvarchar(10)) AS PARAMETER_MODE,
+  CAST(CASE p.parameter_id WHEN 0 THEN 'YES' ELSE 'NO' END AS nvarchar(10)) AS IS_RESULT, CAST('NO' AS nvarchar(10)) AS AS_LOCATOR,
   p.name AS PARAMETER_NAME,
   CAST(CASE p.is_readonly WHEN 1 THEN N'table type' ELSE t.name END AS nvarchar(128)) AS DATA_TYPE,
   CAST(CASE WHEN t.name IN ('nvarchar', 'nchar') AND p.max_length > 0 THEN p.max_length / 2

@@ -34,7 +34,8 @@ FROM (
   FROM sys.objects AS x CROSS JOIN sys.spt_datatype_info AS d
   WHERE x.type = 'P' AND d.type_name = 'int'
   UNION ALL
-  SELECT y.object_id, y.name, CASE y.is_output WHEN 1 THEN 2 ELSE 1 END, y.data_type,
+  SELECT y.object_id, CASE y.ordinal WHEN 0 THEN '@RETURN_VALUE' ELSE y.name END,
+    CASE WHEN y.ordinal = 0 THEN 5 WHEN y.is_output = 1 THEN 2 ELSE 1 END, y.data_type,
     y.data_type2, y.type_name, y.precision, y.length, y.scale, y.radix, y.nullable,
     y.sql_data_type, y.sql_datetime_sub, y.char_octet_length, y.ordinal, y.is_nullable,
     y.ss_data_type
