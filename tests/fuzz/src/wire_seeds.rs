@@ -38,6 +38,8 @@ const STATEMENTS: &[&str] = &[
      SELECT @a = @a + @n, @b -= 1; RETURN dbo.h(@a, DEFAULT) END",
     "SELECT dbo.sf(t.a, DEFAULT), [dbo].[sf](@p, t.a) FROM t WHERE dbo.sf(1, 2) = \
      dbo.sf(dbo.sf(a, 1), 0)",
+    "SELECT d AT TIME ZONE 'UTC', GETDATE() AT TIME ZONE @q FROM t WHERE -a COLLATE x AT TIME \
+     ZONE b > 1",
     "CREATE TYPE y AS TABLE (a int IDENTITY(1, 2) PRIMARY KEY, b al UNIQUE, c AS a + 1, d int \
      DEFAULT 5 CHECK (d > 0))",
     "@t dbo.ty READONLY, @a al = 'x', @b int OUTPUT",

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::functions::table::{self, Binding, Dated, Function, Looked};
 use crate::functions::typing::{binary, branches, comparison, convert, folded};
 use crate::functions::{self};
+use crate::parse::AT_TIME_ZONE;
 use crate::plan::func::Func;
 use crate::plan::relation::Sort;
 use crate::plan::scalar::{Aggregate, AggregateFunction, Node, Scalar, Shared, Window};
@@ -55,6 +56,10 @@ impl Binder<'_> {
             };
         }
         let name = call.name.object().to_ascii_uppercase();
+        if name == AT_TIME_ZONE && is_plain(call) {
+            let args = call.args.iter().map(|arg| self.scalar(arg)).collect::<Result<Vec<_>>>()?;
+            return functions::at_time_zone(&args);
+        }
         let Some(function) = table::find(&name) else {
             if is_plain(call) {
                 call.args.iter().try_for_each(|arg| self.scalar(arg).map(|_| ()))?;

@@ -45,6 +45,7 @@ pub(crate) fn bind(name: &str, func: Date, args: &[Scalar]) -> Result<Scalar> {
             (ty, (0..args.len()).map(int_at).collect::<Result<Vec<_>>>()?)
         }
         Date::IsDate => (SqlType::Int, args.to_vec()),
+        Date::AtTimeZone => return Err(Error::NotAFunction { name: name.to_owned() }),
         Date::SwitchOffset => {
             let first = convert(args[0].clone(), SqlType::DateTimeOffset(7))?;
             (SqlType::DateTimeOffset(7), vec![first, zone()?])
@@ -59,6 +60,32 @@ pub(crate) fn bind(name: &str, func: Date, args: &[Scalar]) -> Result<Scalar> {
         }
     };
     Ok(Scalar::new(ty, true, Node::Call(Func::Date(func), bound)))
+}
+
+/// Binds AT TIME ZONE: a time, and the name of a zone.
+///
+/// # Errors
+/// 8116 for other types.
+pub(crate) fn at_time_zone(args: &[Scalar]) -> Result<Scalar> {
+    let name = "AT TIME ZONE";
+    super::check_count(name, args.len(), 2, 2)?;
+    let bad = |at: usize| {
+        let (ty, name) = (type_name(args[at].ty).to_owned(), name.to_owned());
+        Error::BadArgument { ty, index: at + 1, name }
+    };
+    let scale = match args[0].ty {
+        SqlType::SmallDateTime => 0,
+        SqlType::DateTime => 3,
+        SqlType::DateTime2(scale) | SqlType::DateTimeOffset(scale) => scale,
+        _ => return Err(bad(0)),
+    };
+    if !is_text(args[1].ty) {
+        return Err(bad(1));
+    }
+    let ty = SqlType::DateTimeOffset(scale);
+    let time = convert(args[0].clone(), ty)?;
+    let node = Node::Call(Func::Date(Date::AtTimeZone), vec![time, args[1].clone()]);
+    Ok(Scalar::new(ty, true, node))
 }
 
 pub(crate) fn bind_dated(
@@ -239,8 +266,20 @@ pub(crate) fn compute<'e>(
             let days = moment.days + ticks.div_euclid(day);
             made(Moment { days, ticks: ticks.rem_euclid(day), offset_min: offset }, ty)
         }
+        Date::AtTimeZone => at_zone(moment_at(0), &values[1], ty),
         Date::IsDate => Ok(Value::Null),
     }
+}
+
+/// A time without an offset is one of the zone, which has none itself.
+fn at_zone<'e>(moment: Option<Moment>, zone: &Value<'_>, ty: SqlType) -> Result<Value<'e>> {
+    let (Some(moment), Value::Text(zone)) = (moment, zone) else { return Ok(Value::Null) };
+    if !zone.trim_end().eq_ignore_ascii_case("UTC") {
+        return Err(Error::feature(format!("the time zone {zone}")));
+    }
+    let (day, ticks) = (864_000_000_000, moment.ticks - moment.offset_min * 600_000_000);
+    let days = moment.days + ticks.div_euclid(day);
+    made(Moment { days, ticks: ticks.rem_euclid(day), offset_min: 0 }, ty)
 }
 
 fn made<'e>(moment: Moment, ty: SqlType) -> Result<Value<'e>> {

@@ -14,6 +14,8 @@ pub(crate) mod table;
 pub(crate) mod typing;
 pub(crate) mod wanted;
 
+pub(crate) use dates::at_time_zone;
+
 use tdekit_wire_tds::{Length, SqlType, Value};
 
 use crate::ast::CmpOp;

@@ -7,6 +7,8 @@ use crate::lex::Tok;
 
 /// Functions that are written without parentheses.
 const BARE: &[&str] = &["CURRENT_TIMESTAMP", "CURRENT_USER", "SESSION_USER", "SYSTEM_USER", "USER"];
+/// The name of AT TIME ZONE as a function.
+pub(crate) const AT_TIME_ZONE: &str = "AT TIME ZONE";
 /// Functions whose names are reserved words.
 const RESERVED_FUNCTIONS: &[&str] =
     &["COALESCE", "NULLIF", "LEFT", "RIGHT", "IDENTITY", "CONTAINS"];
@@ -219,12 +221,20 @@ impl Parser<'_> {
             }
         }
         let mut expr = self.primary()?;
-        while self.eat("COLLATE") {
-            let name = self.identifier()?;
-            self.grow(self.height)?;
-            expr = Expr::Collate(Box::new(expr), name);
+        loop {
+            if self.eat("COLLATE") {
+                let name = self.identifier()?;
+                self.grow(self.height)?;
+                expr = Expr::Collate(Box::new(expr), name);
+            } else if self.eat_words(&["AT", "TIME", "ZONE"]) {
+                let height = self.height;
+                let zone = self.primary()?;
+                self.grow(height.max(self.height))?;
+                expr = call(Name(vec![AT_TIME_ZONE.to_owned()]), vec![expr, zone]);
+            } else {
+                return Ok(expr);
+            }
         }
-        Ok(expr)
     }
 
     fn primary(&mut self) -> Result<Expr> {

@@ -21,6 +21,7 @@ use crate::ast::{Expr, Name, ProcParam, Stmt};
 use crate::error::{At, Error, Result};
 use crate::lex::{Tok, Token, lex};
 pub(crate) use defined::FindType;
+pub(crate) use expr::AT_TIME_ZONE;
 pub(crate) use query::FUNCTIONS;
 pub(crate) use types::from_declared;
 

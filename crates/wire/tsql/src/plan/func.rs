@@ -149,6 +149,8 @@ pub(crate) enum Date {
     IsDate,
     SwitchOffset,
     ToDateTimeOffset,
+    /// AT TIME ZONE.
+    AtTimeZone,
 }
 
 impl std::hash::Hash for Part {

@@ -263,3 +263,57 @@ fn the_end_of_the_last_day_fits_every_precision() {
         ),
     ]);
 }
+
+/// UTC is the one zone: others need a database of their rules.
+#[test]
+fn a_time_at_a_time_zone() {
+    let shown = |value: &str| format!("SELECT CONVERT(varchar(40), {value}, 121)");
+    let mut cases = Vec::new();
+    for (value, expected) in [
+        (
+            "CAST('2024-02-29 13:05:06.75' AS datetime2(2)) AT TIME ZONE 'UTC'",
+            "'2024-02-29 \
+         13:05:06.75 +00:00'",
+        ),
+        (
+            "CAST('2024-02-29 13:05:06' AS datetime) AT TIME ZONE N'utc '",
+            "'2024-02-29 \
+         13:05:06.000 +00:00'",
+        ),
+        (
+            "CAST('2024-02-29 13:05' AS smalldatetime) AT TIME ZONE 'UTC'",
+            "'2024-02-29 13:05:00 \
+         +00:00'",
+        ),
+        (
+            "CAST('2024-03-01 00:30 +02:00' AS datetimeoffset(0)) AT TIME ZONE \
+         'UTC'",
+            "'2024-02-29 22:30:00 +00:00'",
+        ),
+        (
+            "CAST('2024-02-29 23:30 -05:30' AS datetimeoffset(0)) AT TIME ZONE 'UTC' AT TIME ZONE \
+         'UTC'",
+            "'2024-03-01 05:00:00 +00:00'",
+        ),
+        ("CAST(NULL AS datetime) AT TIME ZONE 'UTC'", "NULL"),
+        ("GETDATE() AT TIME ZONE CAST(NULL AS varchar(9))", "NULL"),
+        ("GETDATE() AT TIME ZONE 'Central European Standard Time'", "! 40512/16/1 line 1: "),
+        (
+            "CAST('2024-02-29' AS date) AT TIME ZONE 'UTC'",
+            "! 8116/16/1 line 1: Argument data \
+         type date is invalid for argument 1 of AT TIME ZONE function.",
+        ),
+        ("'2024-02-29' AT TIME ZONE 'UTC'", "! 8116/16/1"),
+        ("GETDATE() AT TIME ZONE 1", "! 8116/16/1"),
+    ] {
+        cases.push((shown(value), expected.to_owned()));
+    }
+    let batch = "CREATE TABLE t (d datetime2(0), z varchar(9)); INSERT t VALUES ('20240229', \
+     'UTC'), \
+        ('20240301', NULL); DECLARE @z varchar(9) = 'UTC'; SELECT CONVERT(varchar(40), d AT \
+        TIME ZONE \
+        z, 121) FROM t WHERE d AT TIME ZONE @z < '2024-02-29 12:00 +01:00'";
+    cases.push((batch.to_owned(), "'2024-02-29 00:00:00 +00:00'".to_owned()));
+    let cases: Vec<_> = cases.iter().map(|(batch, found)| (&**batch, &**found)).collect();
+    check(&cases);
+}
