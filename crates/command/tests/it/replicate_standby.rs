@@ -139,7 +139,28 @@ fn a_standby_keeps_up_and_refuses_writers() {
         open(&standby.path).execute_batch("INSERT INTO t VALUES (99, 'mine')").unwrap();
         standby.again(&pair);
         standby.has(&[3, 4, 5]);
-        standby.says("the last process did not end in order");
+        standby.says("another program wrote to it");
+        // A reader keeps the log from being emptied at the end.
+        let reader = open(&standby.path);
+        reader.execute_batch("BEGIN; SELECT * FROM t").unwrap();
+        pair.add(6);
+        pair.ship();
+        standby.has(&[3, 4, 5, 6]);
+        standby.end();
+        drop(reader);
+        standby.again(&pair);
+        standby.says("nothing shows that it is as the last process left it");
+        standby.has(&[3, 4, 5, 6]);
+        standby.end();
+        // Its chain was removed, and a new one is there.
+        let before = fs::read_dir(&pair.archive).unwrap().map(|entry| entry.unwrap().path());
+        let before: Vec<_> = before.collect();
+        fs::remove_file(format!("{}-replica", text(&pair.db))).unwrap();
+        pair.ship();
+        before.iter().for_each(|object| fs::remove_file(object).unwrap());
+        standby.again(&pair);
+        standby.says("the archive has not the object up to which it was kept");
+        standby.has(&[3, 4, 5, 6]);
         drop(keep);
     }
 }

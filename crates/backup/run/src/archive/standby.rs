@@ -59,8 +59,11 @@ pub struct StandbyWith<'a> {
 /// Why a standby is compared with the whole chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resync {
-    /// The process begins, and the last one did not end in order.
+    /// The process begins, and nothing shows that the standby is as the last one left it: that one
+    /// was killed, or could not empty the log at its end, because others read.
     Begin,
+    /// The process begins, and the archive does not have the object that the last one ended with.
+    OtherObject,
     /// The archive has a new chain.
     NewChain,
     /// Another program wrote to it.
@@ -72,7 +75,8 @@ pub enum Resync {
 impl std::fmt::Display for Resync {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Begin => "the last process did not end in order",
+            Self::Begin => "nothing shows that it is as the last process left it",
+            Self::OtherObject => "the archive has not the object up to which it was kept",
             Self::NewChain => "a new chain begins",
             Self::Written => "another program wrote to it",
             Self::Differs => "a page of it is not that of the archive",
@@ -180,13 +184,18 @@ impl<'a> Standby<'a> {
         let clean = file.state.clean.take();
         let log = std::fs::metadata(with_suffix(path, "-wal")).map_or(0, |log| log.len());
         let same = FileStamp::of(path).is_ok_and(|stamp| clean == Some(stamp)) && log == 0;
+        let why = match (clean, same) {
+            (None, _) => Resync::Begin,
+            (Some(_), false) => Resync::Written,
+            (Some(_), true) => Resync::OtherObject,
+        };
         let known = file.state.shipped.as_ref().filter(|_| same).cloned();
         let found = known.and_then(|shipped| {
             let archive = Archive::open(&with.place).ok()?;
             let links = archive.links_up_to(shipped.number, with.keys).ok()?;
             links.is_at(&shipped.set_id).then_some((shipped.number, links))
         });
-        let due = found.is_none().then_some(Resync::Begin);
+        let due = found.is_none().then_some(why);
         let (number, links) = found.unwrap_or_default();
         file.write()?;
         let path = path.to_owned();
