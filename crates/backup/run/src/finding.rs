@@ -10,6 +10,9 @@ const NOT_COMPARED: &str = "history_not_read";
 /// As [`NOT_COMPARED`]: another program writes the history.
 const IN_USE: &str = "history_in_use";
 
+/// The record of replication cannot be read.
+const RECORD: &str = "record_not_read";
+
 /// The history knows a signature that is not there.
 const SIGNATURE_GONE: &str = "signature_gone";
 
@@ -128,10 +131,17 @@ impl FindingReport {
         Self { kind: if error.is_busy() { IN_USE } else { NOT_COMPARED }, message }
     }
 
+    /// The record beside a database that is replicated is there and cannot be read: whether the
+    /// newest objects of its archive are missing cannot be detected.
+    #[must_use]
+    pub fn record_not_read(message: String) -> Self {
+        Self { kind: RECORD, message }
+    }
+
     /// Returns true if it says that something was not checked, and not that it is wrong.
     #[must_use]
     pub fn is_not_compared(&self) -> bool {
-        self.kind == NOT_COMPARED || self.is_in_use()
+        [NOT_COMPARED, RECORD].contains(&self.kind) || self.is_in_use()
     }
 
     /// Returns true if the sets that are there may be whole all the same: it concerns what comes

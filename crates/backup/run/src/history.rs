@@ -267,13 +267,18 @@ pub fn record_readings(operator: &dyn Operator, readings: &[Reading]) {
         let is_wrong = |subject: &String| {
             checks.get(subject).is_some_and(|last| last.facts.as_deref() == Some(WRONG_STATE))
         };
-        for Reading { set_id, is_full, is_whole } in readings {
+        for Reading { set_id, is_full, is_whole, .. } in readings {
             let subject = &hex::encode(set_id);
             let findings = u64::from(!is_whole);
+            if *is_whole {
+                catalog.end_beside_fault(subject)?;
+            }
             if *is_whole && is_wrong(subject) {
                 continue;
             }
-            if *is_full || !is_whole || known.get(subject) == Some(&false) {
+            // Also one that was not there when it was to be read.
+            let is_marked = checks.get(subject).is_some_and(|last| last.findings > 0);
+            if *is_full || !is_whole || is_marked || known.get(subject) == Some(&false) {
                 let kind = CheckedKind::Backup;
                 let check = Check { kind, subject, findings, facts: None, user: &user, at_ms };
                 catalog.record_check(&check)?;
@@ -282,6 +287,19 @@ pub fn record_readings(operator: &dyn Operator, readings: &[Reading]) {
         Ok(())
     });
     warn(operator, recorded);
+}
+
+/// Returns true if the history has removals by `prune` of objects of an archive that were begun,
+/// and that have not ended.
+#[must_use]
+pub fn is_pruning(operator: &dyn Operator, archive: &Archive) -> bool {
+    let begun = || {
+        let catalog = Catalog::open_existing(&operator.access().dir().ok()?).ok()??;
+        catalog.begun_pruning().ok()
+    };
+    let begun = begun().unwrap_or_default();
+    let all = archive.recorded_objects();
+    begun.iter().any(|doomed| all.contains(&doomed.device))
 }
 
 /// Records the set of an object: a log set is not in the history unless something is to be said of

@@ -1,11 +1,11 @@
 //! What readings of sets found, for the history: by set, so that damage counts wherever a set is
 //! stood on, and ends when that set was read whole, through whichever set above it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tdekit_key_crypto::Kind;
 
-use crate::archive::{ArchiveError, is_object_name};
+use crate::archive::{Archive, ArchiveError, ArchiveReport};
 use crate::elsewhere::open_chain;
 use crate::history::{self, unsigned_here, warn, with_catalog};
 use crate::labels::{now_ms, user};
@@ -161,30 +161,78 @@ pub fn open_recorded(operator: &dyn Operator, places: &[Place]) -> Result<Opened
     })
 }
 
+/// Records what reading all objects of an archive found: the sets that are whole, those that are
+/// not, and what is wrong beside them.
+pub fn record_archive(operator: &dyn Operator, archive: &Archive, report: &ArchiveReport) {
+    for finding in report.findings.iter().filter(|finding| finding.is_of_reading) {
+        // If it cannot be read any more, it is not whole either way.
+        let _ = history::record_object(operator, archive, finding.number);
+    }
+    history::record_readings(operator, &report.readings);
+    record_beside(operator, archive, &report.faults_beside());
+}
+
+/// Records that objects of an archive are wrong, as [`record_archive`] does: their sets, or that
+/// they are missing or cannot be read.
+pub fn record_objects(operator: &dyn Operator, archive: &Archive, numbers: &[u64]) {
+    let sets = numbers.iter().map(|number| history::record_object(operator, archive, *number));
+    let sets: Vec<_> = sets.collect();
+    let damaged = sets.iter().flatten().map(|set| (hex::encode(set), Found::Damaged));
+    write(operator, &damaged.collect::<Vec<_>>());
+    let beside = numbers.iter().zip(&sets).filter(|(_, set)| set.is_none());
+    record_beside(operator, archive, &beside.map(|(number, _)| *number).collect::<Vec<_>>());
+}
+
 /// Records that a restore from an archive failed by damage of the object that the error names.
-pub fn record_object(operator: &dyn Operator, error: &RunError) {
+pub fn record_object(operator: &dyn Operator, archive: &Archive, error: &RunError) {
     let object = match error {
         RunError::Damaged { media, .. }
         | RunError::Tampered { media, .. }
-        | RunError::ShortRead { media, .. } => media,
+        | RunError::ShortRead { media, .. }
+        | RunError::FutureVersion { media, .. } => media,
         RunError::Archive(
             ArchiveError::Misplaced { object, .. }
             | ArchiveError::MissingObject { object }
             | ArchiveError::LacksShipped { object, .. }
+            | ArchiveError::Lost { object, .. }
+            | ArchiveError::NothingGood { object, .. }
             | ArchiveError::WrongSignature { object },
         ) => object,
         _ => return,
     };
-    let place = Place::of(object.as_ref());
-    match open(std::slice::from_ref(&place)) {
-        Ok(opened) if is_object_name(object) => {
-            let sets = opened.media.sets().iter();
-            let sets = sets.map(|set| (hex::encode(set.set_id), Found::Damaged));
-            write(operator, &sets.collect::<Vec<_>>());
-            record_at(operator, std::slice::from_ref(&place), (Found::Damaged, &[]));
-        }
-        _ => record_unopened(operator, std::slice::from_ref(&place)),
+    if let Some(number) = archive.number_of_object(object) {
+        record_objects(operator, archive, &[number]);
     }
+}
+
+/// Records that objects are missing, or that their headers cannot be read: at their places, as far
+/// as the history knows sets there, and by the nearest set before each of them, or behind it.
+pub fn record_beside(operator: &dyn Operator, archive: &Archive, numbers: &[u64]) {
+    let places: Vec<_> =
+        numbers.iter().map(|number| Place::of(archive.object(*number).as_ref())).collect();
+    record_unopened(operator, &places);
+    let (mut nearest, mut known) = (BTreeSet::new(), BTreeMap::new());
+    for number in numbers {
+        let mut is_readable = |number: &u64| {
+            let read = || archive.media(*number).is_ok_and(|media| media.only_info().is_ok());
+            *known.entry(*number).or_insert_with(read)
+        };
+        let objects = archive.objects();
+        let mut before = objects.range(..number).rev().map(|(number, _)| *number);
+        let mut behind = objects.range(number.saturating_add(1)..).map(|(number, _)| *number);
+        nearest.extend(before.find(&mut is_readable).or_else(|| behind.find(&mut is_readable)));
+    }
+    let sets = nearest.into_iter();
+    let sets: Vec<_> =
+        sets.filter_map(|number| history::record_object(operator, archive, number)).collect();
+    if sets.is_empty() {
+        return;
+    }
+    let recorded = with_catalog(operator, |catalog| {
+        let (user, at_ms) = (user(), now_ms());
+        sets.iter().try_for_each(|set| catalog.record_beside_fault(&hex::encode(set), &user, at_ms))
+    });
+    warn(operator, recorded);
 }
 
 /// Records that sets were read, and that what they stand on was not there.

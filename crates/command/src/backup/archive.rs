@@ -8,13 +8,12 @@ use tdekit_backup_run::archive::{
     Archive, ArchiveError, ArchivePlace, ArchiveReport, At, ClosedChain, ObjectFinding,
     PassedObject,
 };
+use tdekit_backup_run::history::is_pruning;
 use tdekit_backup_run::place::{Place, is_missing};
 use tdekit_backup_run::signature::Signature;
-use tdekit_backup_run::{
-    FindingReport, Keys, RunError, UnwrapSecret, date_of_ms, history, readings,
-};
-use tdekit_console::{ConsoleError, GlobalArgs, output};
-use tdekit_key_store::{KeyStore, StoreError};
+use tdekit_backup_run::{FindingReport, Keys, RunError, UnwrapSecret, date_of_ms, readings};
+use tdekit_console::{GlobalArgs, output};
+use tdekit_key_store::KeyStore;
 
 use crate::backup::keys::KeyArgs;
 use crate::backup::progress::{Reporter, run as steer};
@@ -86,17 +85,13 @@ pub(crate) fn open_keys(
         keys.refuse_unused("the archive is not encrypted")?;
         return Ok(None);
     }
-    let missing = match keys.open(global) {
-        Ok(keys) => return Ok(Some(keys)),
-        Err(CommandError::Console(ConsoleError::Store(
-            error @ (StoreError::Missing { .. }
-            | StoreError::NoHome
-            | StoreError::NoProvider { .. }),
-        ))) if !keys.has_files() => error,
-        Err(error) => return Err(error),
-    };
-    output::warning(format_args!("only structure and checksums are checked: {missing}"));
-    Ok(None)
+    match keys.open_or_missing(global)? {
+        Ok(keys) => Ok(Some(keys)),
+        Err(missing) => {
+            output::warning(format_args!("only structure and checksums are checked: {missing}"));
+            Ok(None)
+        }
+    }
 }
 
 /// Options and keys for verifying an archive.
@@ -115,7 +110,8 @@ pub(crate) struct Check<'a> {
 #[derive(Serialize)]
 struct Verified {
     archive: String,
-    /// `whole`, `damaged` or `not_verified`.
+    /// `whole`, `damaged`, `lost` (objects of an older chain are missing, and all else is whole) or
+    /// `not_verified`.
     verdict: &'static str,
     objects: u64,
     bytes: u64,
@@ -129,6 +125,8 @@ struct Verified {
     not_there: Vec<[u64; 2]>,
     /// Objects that none of the keys at hand opens, and their certificates.
     not_opened: Vec<ClosedChain>,
+    /// The reason why nothing shows whether newer objects are missing.
+    not_compared: Option<String>,
 }
 
 /// A chain, as JSON.
@@ -156,23 +154,27 @@ pub(crate) fn verify(
     global: &GlobalArgs,
 ) -> Result<(), CommandError> {
     let (archive, report) = read(place, check, global)?;
-    let verdict = match (report.findings.is_empty(), report.closed) {
-        (false, _) => "damaged",
-        (true, 0) => "whole",
-        (true, _) => "not_verified",
+    let verdict = match (report.findings.is_empty(), report.closed, &report.not_compared) {
+        (false, ..) if report.is_only_lost() => "lost",
+        (false, ..) => "damaged",
+        (true, 0, None) => "whole",
+        (true, ..) => "not_verified",
     };
     match check.json {
         true => output::json(&as_json(&archive, verdict, &report))?,
         false => print(&archive, &report)?,
     }
     match report.verdict(&archive.shown()) {
-        Err(RunError::NotVerified { .. }) if check.structure_only => {}
+        Err(RunError::NotVerified { .. }) if check.structure_only => {
+            report.refuse_not_compared(&archive.shown())?;
+        }
         verdict => verdict?,
     }
     refuse_unsigned(&archive, &report, check)
 }
 
-/// Returns the findings of an archive, each of whose objects is opened.
+/// Returns the findings of an archive, each of whose objects is opened, and the numbers of objects
+/// that are missing or cannot be read.
 ///
 /// # Errors
 /// The errors of reading.
@@ -180,10 +182,13 @@ pub(crate) fn findings(
     place: &ArchivePlace,
     check: &Check<'_>,
     global: &GlobalArgs,
-) -> Result<Vec<FindingReport>, CommandError> {
+) -> Result<(Vec<FindingReport>, Vec<u64>), CommandError> {
     let (_, report) = read(place, check, global)?;
+    let beside = report.faults_beside();
     let finding = |it: ObjectFinding| FindingReport { kind: "archive_object", message: it.message };
-    Ok(report.findings.into_iter().map(finding).collect())
+    let findings = report.findings.into_iter().map(finding);
+    let not_compared = report.not_compared.map(FindingReport::record_not_read);
+    Ok((findings.chain(not_compared).collect(), beside))
 }
 
 /// Opens each object of an archive, and records how that ended.
@@ -196,27 +201,23 @@ fn read(
     let reporter = Reporter::new("verify", None);
     let steered = steer(check.threads, check.throttle, &|_| {});
     let keys = check.keys.map(|keys| keys as &dyn UnwrapSecret);
-    let report = archive.verify(keys, &steered);
+    let report = archive.verify((keys, &steered), &|archive| is_pruning(global, archive));
     reporter.end();
     let report = report?;
-    for ClosedChain { first, last, certificates } in &report.not_opened {
+    for ClosedChain { first, last, certificates } in
+        report.not_opened.iter().filter(|_| keys.is_some())
+    {
         output::warning(format_args!(
             "of objects {first} to {last}, only structure and checksums are checked: they are \
              sealed for {}, and no private key at hand is theirs",
             certificates.join(", ")
         ));
     }
+    if let Some(reason) = &report.not_compared {
+        output::warning(reason);
+    }
     if !check.structure_only {
-        for finding in report.findings.iter().filter(|finding| finding.is_of_reading) {
-            // If it cannot be read any more, it is not whole either way.
-            let _ = history::record_object(global, &archive, finding.number);
-        }
-        history::record_readings(global, &report.readings);
-        // Objects of unknown sets are recorded by their places.
-        let unread = report.findings.iter().filter(|finding| !finding.is_of_reading);
-        let unread: Vec<_> =
-            unread.map(|it| Place::of(archive.object(it.number).as_ref())).collect();
-        readings::record_unopened(global, &unread);
+        readings::record_archive(global, &archive, &report);
     }
     Ok((archive, report))
 }
@@ -261,6 +262,7 @@ fn as_json(archive: &Archive, verdict: &'static str, report: &ArchiveReport) -> 
         passed_over: report.passed_over(archive),
         findings: report.findings.iter().map(|finding| finding.message.clone()).collect(),
         not_opened: report.not_opened.clone(),
+        not_compared: report.not_compared.clone(),
         not_there: report.gaps.iter().map(|(first, last)| [*first, *last]).collect(),
     }
 }
@@ -293,7 +295,11 @@ fn print(archive: &Archive, report: &ArchiveReport) -> Result<(), CommandError> 
         output::line(format_args!("  {}", finding.message))?;
     }
     let depth = match (report.findings.is_empty(), report.closed) {
+        (false, _) if report.is_only_lost() => "OBJECTS WERE LOST, and nothing else is wrong",
         (false, _) => "DAMAGED",
+        (true, 0) if report.not_compared.is_some() => {
+            "every block opened, and whether newer objects are missing is not known"
+        }
         (true, 0) => "whole, every block opened",
         (true, _) => "not verified: structure and checksums hold",
     };

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use clap::Args;
 use tdekit_backup_run::Keys;
-use tdekit_console::GlobalArgs;
 use tdekit_console::session::{self, Ask};
-use tdekit_key_store::{CertificateBackup, read_certificate_file};
+use tdekit_console::{ConsoleError, GlobalArgs};
+use tdekit_key_store::{CertificateBackup, StoreError, read_certificate_file};
 
 use crate::commands::cert::read_pem;
 use crate::error::CommandError;
@@ -87,6 +87,25 @@ impl KeyArgs {
         match self.files_key(global)? {
             Some(keys) => Ok(keys),
             None => Ok(Keys::Store(Arc::new(session::open_unlocked_store(global)?))),
+        }
+    }
+
+    /// As [`Self::open`]. Where there are neither files nor a key store, the reason is returned.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn open_or_missing(
+        &self,
+        global: &GlobalArgs,
+    ) -> Result<Result<Keys, StoreError>, CommandError> {
+        match self.open(global) {
+            Ok(keys) => Ok(Ok(keys)),
+            Err(CommandError::Console(ConsoleError::Store(
+                missing @ (StoreError::Missing { .. }
+                | StoreError::NoHome
+                | StoreError::NoProvider { .. }),
+            ))) if !self.has_files() => Ok(Err(missing)),
+            Err(error) => Err(error),
         }
     }
 }

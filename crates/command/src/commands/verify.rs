@@ -18,9 +18,9 @@ use tdekit_backup_run::{
     FindingReport, Keys, Media, NoBaseHere, RunError, SetInfo, UnwrapSecret, VerifyReport,
     date_of_ms,
 };
-use tdekit_console::{ConsoleError, Failure, GlobalArgs, output, session};
+use tdekit_console::{Failure, GlobalArgs, output, session};
 use tdekit_key_crypto::Kind;
-use tdekit_key_store::{BackupPolicy, KeyStore, StoreError};
+use tdekit_key_store::{BackupPolicy, KeyStore};
 
 use crate::backup::archive;
 use crate::backup::keys::KeyArgs;
@@ -330,17 +330,15 @@ impl VerifyArgs {
         if self.checksums_only || !encrypted {
             return Ok(None);
         }
-        let missing = match self.keys.open(global) {
-            Ok(keys) => return Ok(Some(keys)),
-            Err(CommandError::Console(ConsoleError::Store(
-                error @ (StoreError::Missing { .. }
-                | StoreError::NoHome
-                | StoreError::NoProvider { .. }),
-            ))) if !self.keys.has_files() => error,
-            Err(error) => return Err(error),
-        };
-        output::warning(format_args!("only structure and checksums are checked: {missing}"));
-        Ok(None)
+        match self.keys.open_or_missing(global)? {
+            Ok(keys) => Ok(Some(keys)),
+            Err(missing) => {
+                output::warning(format_args!(
+                    "only structure and checksums are checked: {missing}"
+                ));
+                Ok(None)
+            }
+        }
     }
 
     fn verify(

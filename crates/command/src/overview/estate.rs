@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use tdekit_backup_run::archive::state_of;
+use tdekit_backup_run::archive::{State as Replica, state_of};
 use tdekit_backup_run::{Catalog, CheckedKind, LastCheck, NewestBackup, RunError, Undated};
 use tdekit_key_store::{KeyStore, USES_FILE_NAME};
 use tdekit_sqlite_convert::{
@@ -376,7 +376,13 @@ impl Row {
             self.find(Level::Warning, "backup-missing", told);
             return;
         }
-        let shipped = shipped(&self.resolved);
+        let shipped = match shipped(&self.resolved) {
+            Ok(shipped) => shipped,
+            Err(error) => {
+                self.find(Level::Warning, "replicate-failed", error.to_string());
+                None
+            }
+        };
         if let Some(error) = shipped.as_ref().and_then(|(_, error)| error.as_ref()) {
             self.find(Level::Warning, "replicate-failed", format!("not shipped: {error}"));
         }
@@ -468,8 +474,14 @@ impl Row {
 
 /// Returns what `replicate` shipped of the database that is at a path now, and its last failure
 /// since.
-fn shipped(path: &Path) -> Option<(Backup, Option<String>)> {
-    let state = state_of(path).ok()??;
+///
+/// # Errors
+/// `UnreadRecord`.
+fn shipped(path: &Path) -> Result<Option<(Backup, Option<String>)>, RunError> {
+    Ok(state_of(path)?.and_then(|state| shipped_of(path, state)))
+}
+
+fn shipped_of(path: &Path, state: Replica) -> Option<(Backup, Option<String>)> {
     let last = state.shipped?;
     let file = fs::metadata(path).ok()?;
     if last.file != (file.dev(), file.ino()) {

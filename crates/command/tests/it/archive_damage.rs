@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
@@ -14,29 +14,29 @@ use tdekit_backup_run::archive::{Archive, ArchivePlace};
 
 use crate::bench::signal;
 use crate::common::{Place, Run};
-use crate::databases::{Dir, create, one, open, place};
+use crate::databases::{Dir, one, open, place};
 use crate::replicate::{Pair, WaitBy, five, text, wait_for};
 
-fn name(number: u32) -> String {
+pub(crate) fn name(number: u32) -> String {
     format!("{number:016}.tdekit")
 }
 
 /// Runs a command with `--json`, and returns its exit code and what it printed.
-fn json(words: &[&str]) -> (i32, Value, Run) {
+pub(crate) fn json(words: &[&str]) -> (i32, Value, Run) {
     let run = place().run([words, &["--json"]].concat());
     let printed = serde_json::from_str(&run.out);
     (run.code, printed.unwrap_or_else(|_| panic!("{words:?}: {run:?}")), run)
 }
 
 /// Restores on trial, and returns what was printed.
-fn tried(pair: &Pair, code: i32) -> Value {
+pub(crate) fn tried(pair: &Pair, code: i32) -> Value {
     let (found, report, run) = json(&["verify", text(&pair.archive), "--restore-test"]);
     assert_eq!(found, code, "{run:?}");
     report
 }
 
 /// Two chains, of a full set and two log sets each, with rows of noise.
-fn two_chains() -> Pair {
+pub(crate) fn two_chains() -> Pair {
     let pair = Pair::new(false);
     for chain in 0..2 {
         let keep = pair.db();
@@ -52,7 +52,7 @@ fn two_chains() -> Pair {
     pair
 }
 
-fn record(pair: &Pair) -> PathBuf {
+pub(crate) fn record(pair: &Pair) -> PathBuf {
     format!("{}-replica", text(&pair.db)).into()
 }
 
@@ -60,26 +60,31 @@ fn record(pair: &Pair) -> PathBuf {
 const KINDS: [&str; 9] =
     ["flip", "header", "cut", "missing", "twice", "foreign", "dangling", "empty", "directory"];
 
-fn harm(pair: &Pair, kind: &str, number: u32) {
-    let object = pair.object(number);
-    let mut bytes = fs::read(&object).unwrap();
+pub(crate) fn harm(pair: &Pair, kind: &str, number: u32) {
+    match kind {
+        "twice" => drop(fs::copy(pair.object(number - 1), pair.object(number)).unwrap()),
+        kind => harm_file(&pair.object(number), kind),
+    }
+}
+
+pub(crate) fn harm_file(object: &Path, kind: &str) {
+    let mut bytes = fs::read(object).unwrap();
     let middle = bytes.len() / 2;
-    fs::remove_file(&object).unwrap();
+    fs::remove_file(object).unwrap();
     match kind {
         "flip" => bytes[middle] ^= 1,
         "header" => bytes[20] ^= 1,
         "cut" => bytes.truncate(bytes.len() - 40),
-        "twice" => bytes = fs::read(pair.object(number - 1)).unwrap(),
         "foreign" => bytes = vec![7; 3000],
         "empty" => bytes.clear(),
         "missing" => return,
-        "dangling" => return symlink("nowhere", &object).unwrap(),
-        _ => return fs::create_dir(&object).unwrap(),
+        "dangling" => return symlink("nowhere", object).unwrap(),
+        _ => return fs::create_dir(object).unwrap(),
     }
-    fs::write(&object, bytes).unwrap();
+    fs::write(object, bytes).unwrap();
 }
 
-fn mend(pair: &Pair, number: u32, whole: &[u8]) {
+pub(crate) fn mend(pair: &Pair, number: u32, whole: &[u8]) {
     let object = pair.object(number);
     if object.is_dir() {
         fs::remove_dir(&object).unwrap();
@@ -137,6 +142,44 @@ fn all_readers_name_the_same_objects() {
     assert_eq!(tried(&pair, 0)["verdict"], "whole");
 }
 
+/// Two objects in each other's place, whichever they are, also where the last one is the only one
+/// of its chain.
+#[test]
+fn exchanged_objects_have_one_name() {
+    let pair = two_chains();
+    let swap = |a: u32, b: u32| {
+        let away = pair.dir.path("away");
+        for (from, to) in [
+            (pair.object(a), &away),
+            (pair.object(b), &pair.object(a)),
+            (away.clone(), &pair.object(b)),
+        ] {
+            fs::rename(from, to).unwrap();
+        }
+    };
+    for last in [6, 5, 4] {
+        for (a, b) in (1..=last).flat_map(|a| (a + 1..=last).map(move |b| (a, b))) {
+            swap(a, b);
+            let (code, found, run) = json(&["verify", text(&pair.archive)]);
+            assert!(code == 4 && run.err.contains(&name(a)), "{a} {b}: {run:?}");
+            let (run, to) = pair.try_restore("latest");
+            let mut passed = found["passed_over"].as_array().unwrap().iter();
+            // Which chain is needed is said by the last object, unless that is another one.
+            let needed = if b == last { 1 } else { 4 };
+            match passed.find(|it| it["number"].as_u64() >= Some(needed)) {
+                None => assert_eq!(run.code, 0, "{a} {b} of {last}: {run:?}"),
+                Some(first) => {
+                    let reason = first["reason"].as_str().unwrap();
+                    assert!(!to.exists() && run.code == 4, "{a} {b} of {last}: {run:?}");
+                    assert!(run.err.contains(reason), "{a} {b} of {last}: {reason} {run:?}");
+                }
+            }
+            swap(a, b);
+        }
+        fs::remove_file(pair.object(last)).unwrap();
+    }
+}
+
 /// Numbers show without a key what is missing, and what goes on behind it.
 #[test]
 fn a_missing_object_is_named_without_a_key() {
@@ -180,6 +223,30 @@ fn an_object_that_is_a_link_is_tried() {
     symlink(pair.object(5), pair.object(5)).unwrap();
     let report = tried(&pair, 4);
     assert!(report["findings"].to_string().contains(&name(5)), "{report}");
+    assert_eq!(place().run(["verify", text(&pair.archive)]).code, 4);
+    for at in ["latest", "5", "6"] {
+        let (run, _) = pair.try_restore(at);
+        assert!(run.code == 4 && run.err.contains(&name(5)), "{at}: {run:?}");
+        assert!(run.err.contains("is a link that leads to itself"), "{at}: {run:?}");
+    }
+    assert_eq!(pair.try_restore("latest-good").0.code, 0);
+}
+
+/// Where nothing is, nothing is damaged.
+#[test]
+fn an_archive_without_objects_has_one_exit_code() {
+    let dir = Dir::new();
+    let (archive, to) = (dir.path("archive"), dir.path("r.db"));
+    fs::create_dir(&archive).unwrap();
+    for words in [
+        &["verify", text(&archive)][..],
+        &["verify", text(&archive), "--restore-test"],
+        &["restore", text(&archive), "--at", "latest", "--to", text(&to)],
+        &["replicate", "status", text(&archive)],
+    ] {
+        let run = place().run(words);
+        assert!(run.code == 7 && run.err.contains(text(&archive)), "{words:?}: {run:?}");
+    }
 }
 
 /// A search of a directory follows no links: what is in an object's place is named all the same.
@@ -207,19 +274,19 @@ fn a_chain_that_goes_while_the_archive_is_verified_is_no_fault() {
     for number in [3, 2, 1] {
         fs::remove_file(pair.object(number)).unwrap();
     }
-    let report = listed.verify(None, &Steered::default()).unwrap();
+    let report = listed.verify((None, &Steered::default()), &|_| false).unwrap();
     assert_eq!((report.findings.len(), report.objects, report.good), (0, 3, Some(6)));
     // One object of a chain is one.
     let mut listed = opened();
     fs::remove_file(pair.object(5)).unwrap();
-    let report = listed.verify(None, &Steered::default()).unwrap();
+    let report = listed.verify((None, &Steered::default()), &|_| false).unwrap();
     assert!(report.findings[0].message.contains(&name(5)), "{report:?}");
     // So is everything.
     let mut listed = opened();
     for number in [4, 6] {
         fs::remove_file(pair.object(number)).unwrap();
     }
-    assert!(listed.verify(None, &Steered::default()).is_err());
+    assert!(listed.verify((None, &Steered::default()), &|_| false).is_err());
 }
 
 #[test]
@@ -342,99 +409,6 @@ fn a_standby_names_the_next_object_that_leads_nowhere() {
     assert!(ended.code == 0 && ended.err.contains("is missing"), "{ended:?}");
 }
 
-/// Two chains for different certificates, each with a file, in a store of its own.
-struct TwoKeys {
-    here: Place,
-    dir: Dir,
-    keep: rusqlite::Connection,
-}
-
-impl TwoKeys {
-    fn new() -> Self {
-        let mut here = Place::with_store();
-        here.set("TDEKIT_BACKUP_PASSWORD", "backup");
-        let dir = Dir::new();
-        for certificate in ["First", "Second"] {
-            here.ok(["cert", "create", certificate]);
-            let file = dir.path(&format!("{certificate}.p12"));
-            here.ok(["cert", "backup", certificate, "--pkcs12", text(&file)]);
-        }
-        let keep = create(&dir.path("app.db"), "PRAGMA journal_mode = WAL; CREATE TABLE t(n)");
-        let this = Self { here, dir, keep };
-        this.ship("First");
-        this.ship("First");
-        fs::remove_file(this.dir.path("app.db-replica")).unwrap();
-        this.ship("Second");
-        this.ship("Second");
-        this
-    }
-
-    fn ship(&self, certificate: &str) {
-        let (db, archive) = (self.dir.path("app.db"), self.dir.path("archive"));
-        let words = ["replicate", text(&db), "--to", text(&archive), "--once", "--certificate"];
-        self.here.ok([&words[..], &[certificate]].concat());
-        self.keep.execute_batch("INSERT INTO t VALUES (1)").unwrap();
-    }
-
-    /// Runs a verb on the archive with the file of one certificate.
-    fn run(&self, verb: &str, given: &str, more: &[&str]) -> Run {
-        let (file, archive) = (self.dir.path(&format!("{given}.p12")), self.dir.path("archive"));
-        self.here.run([&[verb, text(&archive), "--pkcs12", text(&file)][..], more].concat())
-    }
-
-    /// Returns a certificate as headers name it.
-    fn shown(&self, name: &str) -> String {
-        let list = self.here.json(["cert", "list", "--json"]);
-        let mut list = list.as_array().unwrap().iter();
-        let found = list.find(|it| it["name"] == name).unwrap();
-        format!("{name} ({})", found["thumbprint"].as_str().unwrap())
-    }
-}
-
-/// Of an archive with several certificates, and a file with one of them.
-#[test]
-fn a_chain_whose_key_is_not_here_is_named_and_the_others_are_read() {
-    let pair = TwoKeys::new();
-    for (given, lacking, [first, last]) in
-        [("First", "Second", [3, 4]), ("Second", "First", [1, 2])]
-    {
-        let told = pair.shown(lacking);
-        let run = pair.run("verify", given, &["--json"]);
-        let found: Value = serde_json::from_str(&run.out).unwrap();
-        assert_eq!((run.code, &found["verdict"]), (6, &"not_verified".into()), "{run:?}");
-        let expected =
-            serde_json::json!([{ "first": first, "last": last, "certificates": [told] }]);
-        assert_eq!(found["not_opened"], expected, "{run:?}");
-        assert!(run.err.contains(&told), "{run:?}");
-        let run = pair.run("verify", given, &["--restore-test", "--json"]);
-        let found: Value = serde_json::from_str(&run.out).unwrap();
-        assert_eq!((run.code, &found["verdict"]), (3, &"not_verified".into()), "{run:?}");
-        let sets = found["sets"].as_array().unwrap().iter();
-        let (tried, not): (Vec<_>, Vec<_>) = sets.partition(|set| set["tried"] == true);
-        assert_eq!((tried.len(), not.len()), (2, 2), "{found}");
-        assert!(not.iter().all(|set| set["error"].as_str().unwrap().contains(&told)), "{found}");
-        let to = pair.dir.path("r.db");
-        let restore = |at: &str| {
-            let _ = fs::remove_file(&to);
-            pair.run("restore", given, &["--at", at, "--to", text(&to)])
-        };
-        let run = restore(&last.to_string());
-        assert!(run.code == 3 && run.err.contains(&told) && !to.exists(), "{run:?}");
-        assert!(run.err.contains(&name(first)), "{run:?}");
-        let there = if first == 1 { "4" } else { "2" };
-        assert_eq!(restore(there).code, 0);
-        // The newest state is not passed over for lack of a key.
-        let run = restore("latest-good");
-        assert_eq!(run.code, if given == "Second" { 0 } else { 3 }, "{run:?}");
-    }
-    // Another certificate within a chain: the link to what is not opened is not known.
-    pair.ship("First");
-    let run = pair.run("verify", "First", &["--json"]);
-    let found: Value = serde_json::from_str(&run.out).unwrap();
-    assert_eq!((run.code, &found["objects"]), (6, &5.into()), "{run:?}");
-    assert_eq!(found["findings"], serde_json::json!([]), "{run:?}");
-}
-
 /// A log set that was restored on trial is in the history, and is not a differential one.
 #[test]
 fn overview_knows_log_sets() {
@@ -473,6 +447,6 @@ fn a_pipe_in_place_of_the_record_is_not_waited_for() {
     assert!(Command::new("mkfifo").arg(record(&pair)).status().unwrap().success());
     let mut verify = place().command(["verify", text(&pair.archive)]);
     let mut verify = verify.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let ended = verify.wait_with_output_by(Duration::from_secs(20));
-    assert!(ended.status.success(), "{ended:?}");
+    let ended = Run::of(&verify.wait_with_output_by(Duration::from_secs(20)));
+    assert!(ended.code == 6 && ended.err.contains("is not a record"), "{ended:?}");
 }

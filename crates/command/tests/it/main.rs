@@ -13,6 +13,9 @@ mod shell;
 
 mod agent;
 mod archive_damage;
+mod archive_keys;
+mod archive_lost;
+mod archive_overview;
 mod audit;
 mod audit_databases;
 mod audit_log;

@@ -120,6 +120,29 @@ pub enum ArchiveError {
         /// The record.
         record: PathBuf,
     },
+    /// Objects of an older chain are missing that were there when a newer one began.
+    #[error("{object} is missing: {}, and object {by} was shipped behind", lost(*.first, *.last))]
+    Lost {
+        /// The first of them.
+        object: String,
+        /// Its number.
+        first: u64,
+        /// The number of the last one.
+        last: u64,
+        /// The number of the full set behind them, which says so.
+        by: u64,
+    },
+    /// The record beside a database is there and cannot be read.
+    #[error(
+        "{} {reason}: nothing shows whether objects that were shipped last are missing",
+        .record.display()
+    )]
+    UnreadRecord {
+        /// The record.
+        record: PathBuf,
+        /// The reason.
+        reason: String,
+    },
     /// None of the keys at hand opens an object.
     #[error(
         "{object} is sealed for {}, and no private key at hand is theirs",
@@ -216,6 +239,8 @@ pub enum ArchiveError {
         archive: String,
         /// The first finding.
         first: String,
+        /// The object that it is about.
+        object: String,
         /// Number of findings.
         findings: usize,
     },
@@ -229,6 +254,13 @@ pub enum ArchiveError {
         /// Number of findings.
         findings: usize,
     },
+}
+
+fn lost(first: u64, last: u64) -> String {
+    match first == last {
+        true => format!("object {first} was lost"),
+        false => format!("objects {first} to {last} were lost"),
+    }
 }
 
 fn more(findings: usize) -> String {
@@ -264,6 +296,8 @@ impl ArchiveError {
             Self::Log { .. }
             | Self::MissingObject { .. }
             | Self::LacksShipped { .. }
+            | Self::Lost { .. }
+            | Self::UnreadRecord { .. }
             | Self::Misplaced { .. }
             | Self::WrongState { .. }
             | Self::WrongSignature { .. }
@@ -317,7 +351,11 @@ impl ArchiveError {
                 .to_owned(),
             Self::LogAlone { .. } => "restore its archive: name the directory or prefix".to_owned(),
             Self::Empty { .. } => "`tdekit replicate` makes one".to_owned(),
-            Self::Hole { first, .. } => {
+            Self::UnreadRecord { .. } => {
+                "the next `tdekit replicate` of the database makes it anew, and begins a new chain"
+                    .to_owned()
+            }
+            Self::Hole { first, .. } | Self::Lost { first, .. } => {
                 let before = first.saturating_sub(1);
                 format!("--at {before} restores the last transaction before them")
             }

@@ -45,13 +45,17 @@ impl Archive {
             let Some(before) = first.checked_sub(1) else { break };
             end = before;
         }
-        let first = passed_over.first().map_or_else(String::new, |it| it.reason.clone());
-        let (archive, findings) = (self.shown(), passed_over.len());
-        Err(ArchiveError::NothingGood { archive, first, findings }.into())
+        let findings = passed_over.len();
+        let first = passed_over.into_iter().next();
+        let (first, object) = first.map(|first| (first.reason, first.object)).unwrap_or_default();
+        let archive = self.shown();
+        Err(ArchiveError::NothingGood { archive, first, object, findings }.into())
     }
 
-    /// Returns the error of a restore: where bytes of an object are the reason, that of the first
-    /// object which the point needs and which is wrong. A restore meets them in another order.
+    /// Returns the error of a restore: where bytes of an object are the reason, or the key of one
+    /// that is not here, that of the first object which the point needs and which is wrong. A
+    /// restore meets them in another order. Where none of the keys at hand opens any object that
+    /// the point needs, nothing is looked for.
     ///
     /// # Errors
     /// `Cancelled`; those of the keys, and of a store.
@@ -62,6 +66,11 @@ impl Archive {
         (keys, run): (Option<&dyn UnwrapSecret>, &Run<'_>),
     ) -> Result<RunError, RunError> {
         let is_of_object = match &error {
+            RunError::Archive(ArchiveError::Closed { .. }) => {
+                self.number_of(at).is_ok_and(|last| self.opens_some(last, keys))
+            }
+            // It is not of an object that the point needs.
+            RunError::Archive(ArchiveError::Lost { .. }) => false,
             RunError::Archive(error) => error.kind() == Kind::Damaged,
             RunError::FutureVersion { .. } => true,
             error => error.is_damage(),
@@ -69,10 +78,16 @@ impl Archive {
         let Some(last) = self.number_of(at).ok().filter(|_| is_of_object) else {
             return Ok(error);
         };
-        let needed = self.media(last).and_then(|media| self.first_of(last, &media)).unwrap_or(0);
-        let first = self.beginning_of(last);
+        let mut needed =
+            self.media(last).and_then(|media| self.first_of(last, &media)).unwrap_or(0);
+        let mut first = self.beginning_of(last);
+        // Which chain belongs there is not known: it may be the one before.
+        if self.belongs_elsewhere(last, keys)
+            && let Some((before, _)) = self.objects.range(..last).next_back()
+        {
+            (needed, first) = (0, self.beginning_of(*before));
+        }
         let mut walk = Walk::new(self, sealed, first, (keys, run));
-        walk.opens_all = true;
         for (number, bytes) in self.objects.range(first..=last) {
             walk.step(*number, *bytes)?;
         }
@@ -80,8 +95,24 @@ impl Archive {
         Ok(faults.find(|fault| fault.number >= needed).map_or(error, |fault| fault.error))
     }
 
+    /// Returns true if an object is a full set that belongs to another place.
+    fn belongs_elsewhere(&self, number: u64, keys: Option<&dyn UnwrapSecret>) -> bool {
+        let Ok(media) = self.media(number) else { return false };
+        let says = media.only(keys).and_then(|(info, set)| {
+            let is_full = info.kind == SetKind::Full;
+            Ok(if is_full { set.metadata()?.archive_number } else { None })
+        });
+        says.is_ok_and(|says| says.is_some_and(|says| says != number))
+    }
+
+    /// Returns true if the keys open an object of the chain of `last`, up to it.
+    fn opens_some(&self, last: u64, keys: Option<&dyn UnwrapSecret>) -> bool {
+        let chain = self.chain_of(last, At::Latest);
+        chain.is_ok_and(|chain| chain.opens_some(keys))
+    }
+
     /// Returns the number of the object from which on everything up to `last` is looked at: the
-    /// full set that its header names, otherwise the nearest one before it, by the headers.
+    /// full set that its header names, otherwise the nearest one before that, by the headers.
     fn beginning_of(&self, last: u64) -> u64 {
         let is_full = |number: u64| {
             let media = self.media(number).ok();
@@ -89,10 +120,9 @@ impl Archive {
             info.is_some_and(|info| info.kind == SetKind::Full)
         };
         let named = self.media(last).and_then(|media| self.first_of(last, &media));
-        if let Some(first) = named.ok().filter(|first| *first <= last && is_full(*first)) {
-            return first;
-        }
-        let mut before = self.objects.range(..=last).map(|(number, _)| *number).rev();
+        // A full set behind the one that is named may be that one, in another's place.
+        let named = named.ok().filter(|first| *first <= last).unwrap_or(last);
+        let mut before = self.objects.range(..=named).map(|(number, _)| *number).rev();
         let first = self.objects.keys().next().copied().unwrap_or(last);
         before.find(|number| is_full(*number)).unwrap_or(first)
     }

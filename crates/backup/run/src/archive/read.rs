@@ -1,12 +1,13 @@
 //! An archive that is read: the chain of objects behind a point, each link checked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tdekit_backup_media::payload::LogEnd;
 
 use super::chain::{At, Point};
 use super::check::{Links, log_ends};
 use super::error::ArchiveError;
+use super::names::number_of;
 use super::store::{Place, Store};
 use crate::place::is_missing;
 use crate::{
@@ -15,6 +16,9 @@ use crate::{
 
 /// Most objects behind a full set that are asked whether they belong to it.
 const MOST_BEHIND: usize = 4;
+
+/// The system's error for a link that leads to itself.
+const LOOP: i32 = rustix::io::Errno::LOOP.raw_os_error();
 
 /// The fault of a plain chain.
 const PLAIN: &str = "is plain, and the archive is encrypted";
@@ -69,9 +73,19 @@ pub struct OpenChain {
     next: Option<(u64, Media)>,
     /// For a point in a full set: the objects behind it whose headers name its chain.
     behind: Vec<(u64, Media)>,
-    /// For a restore to a time: the archive, and the first and last of the objects missing right
-    /// behind the last one.
-    hole: Option<(String, u64, u64)>,
+    /// For a restore to a time: what is missing right behind the last object.
+    hole: Option<Hole>,
+}
+
+/// Objects that are missing behind one.
+struct Hole {
+    archive: String,
+    first: u64,
+    last: u64,
+    /// The object behind them, if there is one.
+    behind: Option<(u64, Media)>,
+    /// The first of them, as users name it.
+    object: String,
 }
 
 impl Archive {
@@ -132,6 +146,9 @@ impl Archive {
             RunError::NotMedia { .. } => {
                 self.misplaced(number, "is not a media set of tdekit".to_owned())
             }
+            RunError::Io { source, .. } if source.raw_os_error() == Some(LOOP) => {
+                self.misplaced(number, "is a link that leads to itself".to_owned())
+            }
             error => error,
         })
     }
@@ -189,15 +206,45 @@ impl Archive {
                 chain.next = Some((next, self.media(next)?));
             }
             (At::Time(_), Some(next)) => {
-                chain.hole = Some((self.shown(), number + 1, next - 1));
+                chain.hole = Some(self.hole(number + 1, next - 1));
             }
             (At::Time(_), None) => {
                 let lacking = self.unlike_record()?.filter(|(shipped, _)| *shipped > number);
-                chain.hole = lacking.map(|(shipped, _)| (self.shown(), number + 1, shipped));
+                chain.hole = lacking.map(|(shipped, _)| self.hole(number + 1, shipped));
             }
             _ => {}
         }
         Ok(chain)
+    }
+
+    fn hole(&self, first: u64, last: u64) -> Hole {
+        let behind = last.saturating_add(1);
+        // One that cannot be read says nothing of what was before it.
+        let behind = self.media(behind).ok().map(|media| (behind, media));
+        Hole { archive: self.shown(), first, last, behind, object: self.object(first) }
+    }
+
+    /// Returns the error that objects of an older chain are missing in front of the full set `by`,
+    /// which was shipped behind them.
+    pub(super) fn lost(&self, (first, last): (u64, u64), by: u64) -> ArchiveError {
+        ArchiveError::Lost { object: self.object(first), first, last, by }
+    }
+
+    /// Returns the places of the objects, as the history has them.
+    pub(crate) fn recorded_objects(&self) -> BTreeSet<String> {
+        let recorded = |number: &u64| {
+            let place = crate::place::Place::of(self.object(*number).as_ref());
+            Some(place.recorded()?.to_string_lossy().into_owned())
+        };
+        self.objects.keys().filter_map(recorded).collect()
+    }
+
+    /// Returns the number of the object that errors name so; `None` for what is none of this
+    /// archive.
+    #[must_use]
+    pub(crate) fn number_of_object(&self, object: &str) -> Option<u64> {
+        let number = number_of(object.rsplit('/').next()?)?;
+        (self.object(number) == object).then_some(number)
     }
 
     /// Returns the number of the object that a point is in.
@@ -408,7 +455,7 @@ impl OpenChain {
         if last.0.kind == SetKind::Full {
             let point = Point { number: *number, transaction: 0, time_ms: last.0.begun_ms };
             self.check_next(&mut links, keys)?;
-            self.refuse_hole(point.time_ms)?;
+            self.refuse_hole(point.time_ms, keys)?;
             if let At::Transaction(_, Some(transaction)) = self.at {
                 return Err(no_transaction(media, *number, transaction));
             }
@@ -429,7 +476,7 @@ impl OpenChain {
         self.check_next(&mut links, keys)?;
         let LogEnd { time_ms, pages } = *end;
         if cut == ends.len() {
-            self.refuse_hole(time_ms)?;
+            self.refuse_hole(time_ms, keys)?;
         }
         let point = Point { number: *number, transaction: wanted, time_ms };
         Ok((Chain::of_archive(sets, Some((wanted, pages))), point))
@@ -469,15 +516,27 @@ impl OpenChain {
     }
 
     /// Fails if a time was asked for that lies behind the last transaction, and objects are missing
-    /// there.
-    fn refuse_hole(&self, last_ms: i64) -> Result<(), RunError> {
-        match (&self.hole, self.at) {
-            (Some((archive, first, last)), At::Time(time_ms)) if time_ms > last_ms => {
-                let (archive, first, last) = (archive.clone(), *first, *last);
-                Err(ArchiveError::Hole { archive, first, last }.into())
-            }
-            _ => Ok(()),
+    /// there: they were lost, if the full set behind them was shipped behind this chain.
+    fn refuse_hole(&self, last_ms: i64, keys: Option<&dyn UnwrapSecret>) -> Result<(), RunError> {
+        let (Some(hole), At::Time(time_ms)) = (&self.hole, self.at) else { return Ok(()) };
+        if time_ms <= last_ms {
+            return Ok(());
         }
+        let Hole { archive, first, last, behind, object } = hole;
+        let (archive, object) = (archive.clone(), object.clone());
+        let (first, last) = (*first, *last);
+        let before = |media: &Media| media.only(keys).ok()?.1.metadata().ok()?.archive_before;
+        match behind.as_ref().and_then(|(by, media)| Some((*by, before(media)?))) {
+            Some((by, before)) if before == self.first() => {
+                Err(ArchiveError::Lost { object, first, last, by }.into())
+            }
+            _ => Err(ArchiveError::Hole { archive, first, last }.into()),
+        }
+    }
+
+    /// Returns true if the keys open one of the objects.
+    pub(super) fn opens_some(&self, keys: Option<&dyn UnwrapSecret>) -> bool {
+        self.medias.iter().any(|(_, media)| media.only(keys).is_ok())
     }
 
     /// Checks that the object behind begins after the time that was asked for: the headers by which

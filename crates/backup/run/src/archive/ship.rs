@@ -164,8 +164,8 @@ impl<'a> Shipper<'a> {
             self.file.state.claimant = claimant;
         }
         let Some((number, bytes)) = last else {
-            let gone = self.file.state.shipped.take();
-            self.last = gone.as_ref().map_or(0, |gone| gone.number);
+            let gone = self.file.state.shipped.as_ref();
+            self.last = gone.map_or(0, |gone| gone.number);
             return Ok(Some(if gone.is_some() { Why::Archive } else { Why::First }));
         };
         let media = Media::open(vec![self.store.source(number, bytes)?]);
@@ -189,8 +189,10 @@ impl<'a> Shipper<'a> {
             let Settings { labels, .. } = &self.settings;
             (&info.host, &info.path) == (&labels.host, &labels.path)
         });
-        let shipped = self.file.state.shipped.take();
+        let shipped = self.file.state.shipped.clone();
         self.last = number.max(shipped.as_ref().map_or(0, |shipped| shipped.number));
+        // Objects that were lost stay recorded until the full set behind them says so.
+        self.file.state.shipped = shipped.clone().filter(|shipped| shipped.number > number);
         if mixed && (ours || self.settings.take_over) {
             return Err(RunError::MixedEncryption { has, wanted });
         }
@@ -340,7 +342,8 @@ impl<'a> Shipper<'a> {
     ) -> Result<(), RunError> {
         self.settings.labels.description = why.to_string();
         let shipped = self.file.state.shipped.as_ref();
-        let (last_ms, before) = (shipped.map_or(0, |it| it.time_ms), shipped.map(|it| it.first));
+        let last_ms = shipped.map_or(0, |it| it.time_ms);
+        let before = shipped.map(|it| it.first);
         let (snapshot, time_ms) = source.snapshot(last_ms)?;
         let number = self.last.saturating_add(1);
         let (pages, position) = (snapshot.pages(), source.pending.position);

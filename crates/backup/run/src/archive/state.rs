@@ -284,9 +284,60 @@ pub fn note_failure(database: &Path, archive: &str, error: &str) {
 /// Returns the record of a database that is followed, or was; `None` without one.
 ///
 /// # Errors
-/// `Io`.
+/// `UnreadRecord` for what is there and cannot be read.
 pub fn state_of(database: &Path) -> Result<Option<State>, RunError> {
-    state_in(&path_of(database))
+    match recorded_beside(database) {
+        Recorded::Nothing => Ok(None),
+        Recorded::State(state) => Ok(Some(*state)),
+        Recorded::Unread(reason) => {
+            Err(ArchiveError::UnreadRecord { record: record_of(database), reason }.into())
+        }
+    }
+}
+
+/// Returns the path of a database's record.
+pub(super) fn record_of(database: &Path) -> PathBuf {
+    with_suffix(database, SUFFIX)
+}
+
+/// The record beside a database.
+pub(super) enum Recorded {
+    /// There is none, or a process has just begun to make it.
+    Nothing,
+    /// It is whole.
+    State(Box<State>),
+    /// It is there and cannot be read, for this reason.
+    Unread(String),
+}
+
+/// Reads the record beside a database. It is written in place, so one that is not whole is read
+/// again.
+pub(super) fn recorded_beside(database: &Path) -> Recorded {
+    let path = record_of(database);
+    let mut left = LOCK_TRIES;
+    loop {
+        let file = match open_to_read(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Recorded::Nothing,
+            Err(error) => return Recorded::Unread(format!("cannot be opened: {error}")),
+            Ok(file) => file,
+        };
+        if let Some(state) = read(&file) {
+            return Recorded::State(Box::new(state));
+        }
+        if left == 0 {
+            let metadata = file.metadata();
+            let is_empty = metadata.as_ref().is_ok_and(|it| it.is_file() && it.len() == 0);
+            return match is_record(&file) {
+                _ if is_empty && is_locked(&path).unwrap_or(false) => Recorded::Nothing,
+                Ok(true) if metadata.is_ok_and(|it| it.is_file()) => {
+                    Recorded::Unread("is damaged".to_owned())
+                }
+                _ => Recorded::Unread("is not a record of replication".to_owned()),
+            };
+        }
+        left -= 1;
+        std::thread::sleep(LOCK_PAUSE);
+    }
 }
 
 /// Returns the record of a standby, and whether a process keeps it up; `None` if it is none.
@@ -314,7 +365,7 @@ fn state_in(path: &Path) -> Result<Option<State>, RunError> {
 /// # Errors
 /// `Io`.
 pub fn is_followed(database: &Path) -> Result<bool, RunError> {
-    is_locked(&path_of(database))
+    is_locked(&record_of(database))
 }
 
 fn is_locked(path: &Path) -> Result<bool, RunError> {
@@ -334,10 +385,6 @@ fn is_locked(path: &Path) -> Result<bool, RunError> {
 fn open_to_read(path: &Path) -> std::io::Result<File> {
     let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     OpenOptions::new().read(true).custom_flags(nonblock).open(path)
-}
-
-fn path_of(database: &Path) -> PathBuf {
-    with_suffix(database, SUFFIX)
 }
 
 /// Returns true for an empty file, and for what is a record, even a damaged one; another file that
@@ -388,21 +435,32 @@ mod tests {
         drop(file);
         let other = dir.path().join("other.db");
         for text in [&b"a backup of something else"[..], b"\0", b"{}"] {
-            std::fs::write(path_of(&other), text).unwrap();
+            std::fs::write(record_of(&other), text).unwrap();
             assert!(matches!(
                 StateFile::open(&other),
                 Err(RunError::Archive(ArchiveError::NotARecord { .. }))
             ));
-            assert_eq!(std::fs::read(path_of(&other)).unwrap(), text);
+            assert_eq!(std::fs::read(record_of(&other)).unwrap(), text);
         }
-        let path = path_of(&database);
+        let path = record_of(&database);
         let whole = std::fs::read(&path).unwrap();
         for at in 0..whole.len() - 1 {
             let mut wrong = whole.clone();
             wrong[at] ^= 1;
             std::fs::write(&path, &wrong).unwrap();
-            assert_eq!(state_of(&database).unwrap(), None, "{at}");
+            let found = state_in(&path);
+            assert_eq!(found.unwrap(), None, "{at}");
             assert!(StateFile::open(&database).is_ok(), "{at}");
         }
+        for len in [0, 40, whole.len() / 2] {
+            std::fs::write(&path, &whole[..len]).unwrap();
+            let error = state_of(&database).unwrap_err().to_string();
+            assert!(error.contains("a.db-replica is damaged"), "{len}: {error}");
+        }
+        // A process has begun, and has written nothing yet.
+        let begun = StateFile::open(&database).unwrap();
+        std::fs::write(&path, "").unwrap();
+        assert_eq!(state_of(&database).unwrap(), None);
+        drop(begun);
     }
 }

@@ -1,19 +1,22 @@
 //! Whether all objects of an archive are there and whole.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
 
 use super::error::ArchiveError;
 use super::read::{Archive, PassedObject};
-use super::state::state_of;
+use super::state::{Recorded, record_of, recorded_beside};
 use super::walk::Walk;
 use crate::{Run, RunError, SignatureCheck, UnwrapSecret};
 
 /// Most objects from the end of which one is to be readable, to find the database's record.
 const MOST_READ: usize = 8;
 /// Most lists of an archive whose objects go while they are read.
-const MOST_LISTS: usize = 3;
+const MOST_LISTS: usize = 10;
+/// Most looks at an archive from which nothing goes, although the history says that `prune` is at
+/// work there: it may have been killed.
+const MOST_SAME: u32 = 20;
 /// Time in which the next object of a chain goes that is being removed.
 const REMOVING: Duration = Duration::from_secs(1);
 
@@ -26,6 +29,8 @@ pub struct ObjectFinding {
     pub message: String,
     /// True if one of [`ArchiveReport::readings`] is of the object's set.
     pub is_of_reading: bool,
+    /// True if the object was lost before a newer chain began, which does not need it.
+    pub is_loss: bool,
 }
 
 /// A chain: a full set and the log sets behind it.
@@ -69,12 +74,17 @@ pub struct ArchiveReport {
     pub bytes: u64,
     /// Objects whose blocks were not opened, for lack of a key.
     pub closed: u64,
-    /// The chains of these objects, where keys are at hand.
+    /// The chains of these objects.
     pub not_opened: Vec<ClosedChain>,
     /// The chains, as far as headers can be read.
     pub chains: Vec<ChainReport>,
     /// Faults.
     pub findings: Vec<ObjectFinding>,
+    /// True if one of them is that an object is missing.
+    pub(super) lacks: bool,
+    /// The reason why nothing shows whether newer objects are missing: the record beside the
+    /// database is there and cannot be read.
+    pub not_compared: Option<String>,
     /// Gaps in front of a full set: objects that were removed, or that were lost. First and last.
     pub gaps: Vec<(u64, u64)>,
     /// Number of the last object up to which its chain is whole, as far as it was read. `restore
@@ -111,10 +121,23 @@ impl ArchiveReport {
         passed.collect()
     }
 
-    /// Fails if something is wrong.
+    /// Returns true if all that is wrong is that objects were lost before a newer chain began.
+    #[must_use]
+    pub fn is_only_lost(&self) -> bool {
+        !self.findings.is_empty() && self.findings.iter().all(|finding| finding.is_loss)
+    }
+
+    /// Returns the numbers of the objects that are wrong, and whose sets were not read.
+    #[must_use]
+    pub fn faults_beside(&self) -> Vec<u64> {
+        let beside = self.findings.iter().filter(|finding| !finding.is_of_reading);
+        beside.map(|finding| finding.number).collect()
+    }
+
+    /// Fails if something is wrong, or was not looked at.
     ///
     /// # Errors
-    /// `NotWhole`, `NotVerified`.
+    /// `NotWhole`, `NotVerified`, `NotCompared`.
     pub fn verdict(&self, archive: &str) -> Result<(), RunError> {
         if let Some(first) = self.findings.first() {
             return Err(ArchiveError::NotWhole {
@@ -124,32 +147,43 @@ impl ArchiveReport {
             }
             .into());
         }
-        match usize::try_from(self.closed).unwrap_or(usize::MAX) {
-            0 => Ok(()),
-            closed => {
+        match (usize::try_from(self.closed).unwrap_or(usize::MAX), &self.not_compared) {
+            (0, None) => Ok(()),
+            (0, Some(_)) => self.refuse_not_compared(archive),
+            (closed, _) => {
                 let sets = usize::try_from(self.objects).unwrap_or(usize::MAX);
                 Err(RunError::NotVerified { closed, sets })
             }
         }
     }
+
+    /// Fails if nothing shows whether newer objects are missing.
+    ///
+    /// # Errors
+    /// `NotCompared`.
+    pub fn refuse_not_compared(&self, archive: &str) -> Result<(), RunError> {
+        let Some(finding) = self.not_compared.clone() else { return Ok(()) };
+        Err(RunError::NotCompared { media: archive.to_owned(), finding, is_busy: false })
+    }
 }
 
 impl Archive {
     /// Opens every block of every object with the keys, and checks each link. Without keys,
-    /// structure and checksums of encrypted sets are checked. Where objects go meanwhile, as
-    /// `prune` removes whole chains, those that are left are looked at once more.
+    /// structure and checksums of encrypted sets are checked. Where an object is missing, `prune`
+    /// may be at work, which removes whole chains: once no more objects go, and `is_pruning` is
+    /// false, those that are left are looked at once more.
     ///
     /// # Errors
     /// `Empty` if all objects went; `Cancelled`; those of the keys, and of a place that cannot be
     /// read.
     pub fn verify(
         &mut self,
-        keys: Option<&dyn UnwrapSecret>,
-        run: &Run<'_>,
+        (keys, run): (Option<&dyn UnwrapSecret>, &Run<'_>),
+        is_pruning: &dyn Fn(&Self) -> bool,
     ) -> Result<ArchiveReport, RunError> {
         for _ in 0..MOST_LISTS {
             let report = self.verify_listed((keys, run))?;
-            if report.findings.is_empty() || !self.list_again(run)? {
+            if !report.lacks || !self.list_again(run, is_pruning)? {
                 return Ok(report);
             }
         }
@@ -167,20 +201,29 @@ impl Archive {
         for (number, bytes) in &self.objects {
             walk.step(*number, *bytes)?;
         }
-        Ok(walk.end().0)
+        let mut report = walk.end().0;
+        report.not_compared = self.unread_record().map(|error| error.to_string());
+        Ok(report)
     }
 
     /// Takes the objects that are there now, if some are gone since they were listed: once no more
     /// go. Returns false if none is gone.
-    fn list_again(&mut self, run: &Run<'_>) -> Result<bool, RunError> {
-        let (mut before, mut gone) = (self.objects.clone(), false);
+    fn list_again(
+        &mut self,
+        run: &Run<'_>,
+        is_pruning: &dyn Fn(&Self) -> bool,
+    ) -> Result<bool, RunError> {
+        let (mut before, mut gone, mut same) = (self.objects.clone(), false, 0);
         loop {
             run.check()?;
             let now = self.store.list()?;
-            if before.keys().all(|number| now.contains_key(number)) {
+            if !before.keys().all(|number| now.contains_key(number)) {
+                (before, gone, same) = (now, true, 0);
+            } else if same > 0 && (same >= MOST_SAME || !is_pruning(self)) {
                 break;
+            } else {
+                same += 1;
             }
-            (before, gone) = (now, true);
             sleep(REMOVING);
         }
         if before.is_empty() {
@@ -197,13 +240,19 @@ impl Archive {
     ///
     /// # Errors
     /// `Cancelled`; those of a place that cannot be read.
-    pub fn is_removed(&self, (first, last): (u64, u64), run: &Run<'_>) -> Result<bool, RunError> {
-        let mut before = None;
+    pub fn is_removed(
+        &self,
+        (first, last): (u64, u64),
+        run: &Run<'_>,
+        is_pruning: &dyn Fn(&Self) -> bool,
+    ) -> Result<bool, RunError> {
+        let (mut before, mut same) = (None, 0);
         loop {
             run.check()?;
             let now = self.store.list()?;
             let left = now.range(first..=last).count();
-            if left == 0 || before == Some(left) {
+            same = if before == Some(left) { same + 1 } else { 0 };
+            if left == 0 || (same > 0 && (same >= MOST_SAME || !is_pruning(self))) {
                 return Ok(left == 0 && !now.is_empty());
             }
             before = Some(left);
@@ -219,25 +268,14 @@ impl Archive {
     /// `Io`, and the errors of an object store, for a place that cannot be read.
     pub(super) fn unlike_record(&self) -> Result<Option<(u64, ArchiveError)>, RunError> {
         let Some((last, _)) = self.objects.last_key_value() else { return Ok(None) };
-        let infos = self.objects.keys().rev().take(MOST_READ).filter_map(|number| {
-            let media = self.media(*number).ok()?;
-            let info = media.only_info().ok()?;
-            Some((*number, info.set_id, info.host.clone(), info.path.clone()))
-        });
-        let Some((number, set_id, host, path)) = infos.into_iter().next() else {
-            return Ok(None);
-        };
-        if host != crate::labels::host() || host.is_empty() {
-            return Ok(None);
-        }
-        // A record that cannot be read says nothing.
-        let Ok(Some(state)) = state_of(Path::new(&path)) else { return Ok(None) };
+        let Some((number, set_id, path)) = self.shipped_here() else { return Ok(None) };
+        // Of one that cannot be read, `unread_record` says so.
+        let Recorded::State(state) = recorded_beside(&path) else { return Ok(None) };
         let Some(shipped) = state.shipped.filter(|_| state.archive == self.store.place.recorded())
         else {
             return Ok(None);
         };
-        let (object, record) =
-            (self.object(shipped.number), PathBuf::from(format!("{path}-replica")));
+        let (object, record) = (self.object(shipped.number), record_of(&path));
         let fault = if shipped.number > *last {
             // It may have been shipped since the objects were listed.
             if self.store.list()?.contains_key(&shipped.number) {
@@ -251,5 +289,31 @@ impl Archive {
             return Ok(None);
         };
         Ok(Some((shipped.number, fault)))
+    }
+
+    /// Returns the error that the record beside the database is there and cannot be read, if that
+    /// is on this machine: nothing shows then whether the newest objects are missing.
+    #[must_use]
+    pub fn unread_record(&self) -> Option<ArchiveError> {
+        let (_, _, path) = self.shipped_here()?;
+        match recorded_beside(&path) {
+            Recorded::Unread(reason) => {
+                Some(ArchiveError::UnreadRecord { record: record_of(&path), reason })
+            }
+            Recorded::Nothing | Recorded::State(_) => None,
+        }
+    }
+
+    /// Returns number and set of the last object whose header can be read, and the path of its
+    /// database, if that was shipped from this machine.
+    fn shipped_here(&self) -> Option<(u64, [u8; 16], PathBuf)> {
+        let infos = self.objects.keys().rev().take(MOST_READ).filter_map(|number| {
+            let media = self.media(*number).ok()?;
+            let info = media.only_info().ok()?;
+            Some((*number, info.set_id, info.host.clone(), info.path.clone()))
+        });
+        let (number, set_id, host, path) = infos.into_iter().next()?;
+        let is_here = host == crate::labels::host() && !host.is_empty();
+        is_here.then(|| (number, set_id, PathBuf::from(path)))
     }
 }

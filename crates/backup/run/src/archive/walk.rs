@@ -112,6 +112,11 @@ impl<'a> Walk<'a> {
             self.faults.push(Fault { number, error: error.into(), is_of_reading: false });
         }
         self.faults.sort_by_key(|fault| fault.number);
+        self.report.lacks = self.faults.iter().any(|fault| {
+            use ArchiveError::{LacksShipped, Lost, MissingObject};
+            let RunError::Archive(error) = &fault.error else { return false };
+            matches!(error, MissingObject { .. } | LacksShipped { .. } | Lost { .. })
+        });
         let archive = self.archive;
         let finding = |fault: &Fault| {
             let (object, message) = (archive.object(fault.number), fault.error.to_string());
@@ -119,7 +124,12 @@ impl<'a> Walk<'a> {
                 true => message,
                 false => format!("{object}: {message}"),
             };
-            ObjectFinding { number: fault.number, message, is_of_reading: fault.is_of_reading }
+            ObjectFinding {
+                number: fault.number,
+                message,
+                is_of_reading: fault.is_of_reading,
+                is_loss: matches!(&fault.error, RunError::Archive(ArchiveError::Lost { .. })),
+            }
         };
         self.report.findings = self.faults.iter().map(finding).collect();
         (self.report, self.faults)
@@ -204,15 +214,11 @@ impl<'a> Walk<'a> {
         gap: Option<(u64, u64)>,
     ) -> Result<(), RunError> {
         let (info, object) = (media.only_info()?, self.archive.object(number));
-        let verified = match media.verify(Some(1), self.keys, self.run) {
+        let (verified, other_key) = match media.verify(Some(1), self.keys, self.run) {
             Err(error) if matches!(&error, RunError::Store(error) if is_other_key(error)) => {
-                if self.opens_all {
-                    return Err(closed(error, &object, info));
-                }
-                self.note_closed(number, info);
-                media.verify(Some(1), None, self.run)?
+                (media.verify(Some(1), None, self.run)?, Some(error))
             }
-            verified => verified?,
+            verified => (verified?, None),
         };
         let VerifyReport { opened, damages, signatures, .. } = verified;
         if let Some(reason) = damages.into_iter().next() {
@@ -225,7 +231,13 @@ impl<'a> Walk<'a> {
         }
         if !opened {
             self.report.closed += 1;
-            return self.links.pass_closed(&object, info.kind);
+            self.note_closed(number, info);
+            // Behind an object that is wrong, its key does not matter.
+            self.links.pass_closed(&object, info.kind)?;
+            return match other_key.filter(|_| self.opens_all) {
+                Some(error) => Err(closed(error, &object, info)),
+                None => Ok(()),
+            };
         }
         let (_, set) = self.links.add((number, &object), media, self.keys)?;
         if info.kind == SetKind::Log {
@@ -233,13 +245,11 @@ impl<'a> Walk<'a> {
             return Ok(());
         }
         // The chain before it is gone: a chain is removed as a whole.
-        if let (Some((first, _)), Some(before)) = (gap, set.metadata()?.archive_before)
+        if let (Some((first, last)), Some(before)) = (gap, set.metadata()?.archive_before)
             && before < first
             && self.archive.objects.contains_key(&before)
         {
-            let object = self.archive.object(first);
-            let reason = format!("is missing: object {number} was shipped behind it");
-            let error = ArchiveError::Misplaced { object, reason }.into();
+            let error = self.archive.lost((first, last), number).into();
             self.faults.push(Fault { number: first, error, is_of_reading: false });
         }
         Ok(())

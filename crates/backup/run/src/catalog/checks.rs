@@ -17,6 +17,10 @@ pub(super) const ABSENT: &str = "{\"absent\":true}";
 /// only a restore shows that this ended.
 pub(crate) const WRONG_STATE: &str = "{\"wrong_state\":true}";
 
+/// The facts of a set of an archive beside which an object is missing, or cannot be read: of that
+/// one no set is known. Such a row is no reading of the set, and only one of the archive ends it.
+pub(crate) const BESIDE_FAULT: &str = "{\"beside_fault\":true}";
+
 /// The kind of a check's subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckedKind {
@@ -94,17 +98,22 @@ pub struct NewestBackup {
 }
 
 impl Catalog {
-    /// Records a check, replacing an earlier one of its subject.
+    /// Records a check, replacing an earlier one of its subject. A set that is whole does not end
+    /// that an object beside it is not ([`Self::end_beside_fault`] does).
     ///
     /// # Errors
     /// `History`.
     pub fn record_check(&mut self, check: &Check<'_>) -> Result<(), RunError> {
         let Check { kind, subject, findings, facts, user, at_ms } = *check;
         let date = date_of_ms(at_ms);
-        let sql = "INSERT OR REPLACE INTO lastcheck VALUES(?1, ?2, ?3, ?4, ?5, ?6)";
+        let sql = "INSERT INTO lastcheck VALUES(?1, ?2, ?3, ?4, ?5, ?6)
+             ON CONFLICT(subject_type, subject) DO UPDATE SET check_date = excluded.check_date,
+                 finding_count = excluded.finding_count, facts = excluded.facts,
+                 user_name = excluded.user_name
+             WHERE excluded.finding_count > 0 OR facts IS NOT ?7";
         let findings = i64::try_from(findings).unwrap_or(i64::MAX);
         self.db
-            .execute(sql, params![kind.code(), subject, date, findings, facts, user])
+            .execute(sql, params![kind.code(), subject, date, findings, facts, user, BESIDE_FAULT])
             .map_err(failed("record a check in", &self.path))?;
         Ok(())
     }
@@ -122,6 +131,41 @@ impl Catalog {
              WHERE finding_count = 0 OR facts IS excluded.facts";
         self.db
             .execute(sql, params![kind, set, date_of_ms(at_ms), ABSENT, user])
+            .map_err(failed("record a check in", &self.path))?;
+        Ok(())
+    }
+
+    /// Records that an object of an archive is missing, or cannot be read, by a set of the archive:
+    /// the nearest one before it. Damage of that set itself stays recorded, with the new time.
+    ///
+    /// # Errors
+    /// `History`.
+    pub(crate) fn record_beside_fault(
+        &mut self,
+        set: &str,
+        user: &str,
+        at_ms: i64,
+    ) -> Result<(), RunError> {
+        let kind = CheckedKind::Backup.code();
+        let sql = "INSERT INTO lastcheck VALUES(?1, ?2, ?3, 1, ?4, ?5)
+             ON CONFLICT(subject_type, subject) DO UPDATE SET check_date = excluded.check_date,
+                 user_name = excluded.user_name, finding_count = max(finding_count, 1),
+                 facts = iif(finding_count = 0 OR facts IS ?6, excluded.facts, facts)";
+        self.db
+            .execute(sql, params![kind, set, date_of_ms(at_ms), BESIDE_FAULT, user, ABSENT])
+            .map_err(failed("record a check in", &self.path))?;
+        Ok(())
+    }
+
+    /// Ends what [`Self::record_beside_fault`] records of a set: its archive was read, and nothing
+    /// beside it is wrong any more.
+    ///
+    /// # Errors
+    /// `History`.
+    pub(crate) fn end_beside_fault(&mut self, set: &str) -> Result<(), RunError> {
+        let sql = "DELETE FROM lastcheck WHERE subject_type = ?1 AND subject = ?2 AND facts = ?3";
+        self.db
+            .execute(sql, params![CheckedKind::Backup.code(), set, BESIDE_FAULT])
             .map_err(failed("record a check in", &self.path))?;
         Ok(())
     }
@@ -243,14 +287,17 @@ impl Catalog {
                 known.restored_at = row.get(1)?;
             }
         }
-        // A reading with its result: the set, its age, the time, and whether it found it absent (1)
-        // or damaged (2).
+        // A reading with its result: the set, its age, the time, whether it found it absent (1) or
+        // damaged (2), and whether the damage is that of an object beside it: a later reading of
+        // the same set does not end that.
         let sql = format!(
             "WITH reading AS
-             (SELECT database_path, backup_finish_date AS made, restore_date AS at, 0 AS failed
+             (SELECT database_path, backup_finish_date AS made, restore_date AS at, 0 AS failed,
+                  0 AS beside
               FROM restorehistory JOIN backupset USING(backup_set_uuid) WHERE NOT {GONE}
               UNION ALL SELECT database_path, backup_finish_date, check_date,
-                  iif(finding_count = 0, 0, iif(facts IS '{ABSENT}', 1, 2))
+                  iif(finding_count = 0, 0, iif(facts IS '{ABSENT}', 1, 2)),
+                  facts IS '{BESIDE_FAULT}'
               FROM lastcheck JOIN backupset ON subject_type = 'B' AND subject = backup_set_uuid
               WHERE NOT {GONE}),
              success AS (SELECT * FROM reading AS one WHERE NOT failed AND {dated})
@@ -258,7 +305,8 @@ impl Catalog {
              (SELECT * FROM success UNION ALL SELECT * FROM reading AS one
               WHERE failed AND NOT EXISTS(SELECT * FROM success AS later
                  WHERE {dated} AND later.database_path = one.database_path
-                   AND later.made >= one.made AND later.at > one.at))
+                   AND later.made >= one.made AND later.at > one.at
+                   AND (later.made > one.made OR NOT one.beside)))
              GROUP BY database_path, failed ORDER BY failed",
             dated = format_args!("{} AND {}", is_date("one.at"), is_date("one.made"))
         );

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::{TransactionBehavior, params};
 
-use super::checks::ABSENT;
+use super::checks::{ABSENT, BESIDE_FAULT};
 use super::dates::is_date;
 use super::{Catalog, CatalogDevice, date_of_ms, failed};
 use crate::RunError;
@@ -187,7 +187,8 @@ impl Catalog {
                 "WITH reading AS
                  (SELECT backup_set_uuid, restore_date AS at, 0 AS failed FROM restorehistory
                   UNION ALL SELECT subject, check_date, finding_count > 0 FROM lastcheck
-                  WHERE subject_type = 'B' AND facts IS NOT '{ABSENT}')
+                  WHERE subject_type = 'B' AND facts IS NOT '{ABSENT}'
+                    AND facts IS NOT '{BESIDE_FAULT}')
                  SELECT backup_set_uuid, substr(max(iif({dated}, at, '~') || failed), -1) = '0'
                  FROM reading WHERE failed OR {dated} GROUP BY backup_set_uuid",
                 dated = is_date("at")

@@ -345,6 +345,58 @@ fn absence_hides_no_damage_and_is_none() {
     assert_eq!(state(&catalog), (Some(false), false, Some(false)));
 }
 
+/// A fault beside a set is shown, says nothing of the set, and ends with a newer set or by name.
+#[test]
+fn a_fault_beside_a_set_is_not_ended_by_that_set() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut catalog = Catalog::open(dir.path()).unwrap();
+    catalog.record(&row(1, "/backups/app.bak")).unwrap();
+    let set = row(1, "").backup_set_uuid;
+    let state = |catalog: &Catalog| {
+        let one = catalog.newest_backups().unwrap().remove("/data/app.db").unwrap();
+        (one.verify_ok, one.absent, catalog.last_readings().unwrap().get(&set).copied())
+    };
+    let check = |findings, at_ms| Check {
+        kind: CheckedKind::Backup,
+        subject: &set,
+        findings,
+        facts: None,
+        user: "me",
+        at_ms,
+    };
+    catalog.record_check(&check(0, 1_700_000_100_000)).unwrap();
+    catalog.record_beside_fault(&set, "me", 1_700_000_200_000).unwrap();
+    assert_eq!(state(&catalog), (Some(false), false, None));
+    // The set is read whole: by a check, and by a restore.
+    catalog.record_check(&check(0, 1_700_000_300_000)).unwrap();
+    let done = CatalogUse::Database;
+    catalog.record_use(&set, done, Some("/r.db"), "me", 1_700_000_300_000).unwrap();
+    assert_eq!(state(&catalog), (Some(false), false, Some(true)));
+    // Neither is it absent, nor does its damage get lost.
+    catalog.record_absent(&set, "me", 1_700_000_400_000).unwrap();
+    assert_eq!(state(&catalog), (Some(false), false, Some(true)));
+    catalog.end_beside_fault(&set).unwrap();
+    assert_eq!(state(&catalog), (Some(true), false, Some(true)));
+    catalog.record_check(&check(1, 1_700_000_500_000)).unwrap();
+    catalog.record_beside_fault(&set, "me", 1_700_000_600_000).unwrap();
+    catalog.end_beside_fault(&set).unwrap();
+    assert_eq!(state(&catalog), (Some(false), false, Some(false)));
+    catalog.record_check(&check(0, 1_700_000_700_000)).unwrap();
+    assert_eq!(state(&catalog), (Some(true), false, Some(true)));
+    // A newer set that is whole ends it.
+    catalog.record_beside_fault(&set, "me", 1_700_000_800_000).unwrap();
+    let newer = CatalogSet {
+        backup_set_uuid: "77".repeat(16),
+        backup_finish_date: date_of_ms(1_800_000_000_000),
+        ..row(2, "/backups/app.bak")
+    };
+    catalog.record(&newer).unwrap();
+    assert_eq!(state(&catalog).0, Some(false));
+    let whole = Check { subject: &newer.backup_set_uuid, ..check(0, 1_700_000_900_000) };
+    catalog.record_check(&whole).unwrap();
+    assert_eq!(state(&catalog).0, Some(true));
+}
+
 #[test]
 fn recording_a_set_again_mends_its_dates() {
     let dir = tempfile::tempdir().unwrap();

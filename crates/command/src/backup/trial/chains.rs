@@ -52,8 +52,24 @@ impl Chains {
         ends
     }
 
-    /// Returns true if `prune` removed an object of the archive with its whole chain.
-    pub(super) fn is_removed(&self, place: &Place) -> Result<bool, RunError> {
+    /// Returns what cannot be read, without objects that `prune` removed with their whole chain.
+    pub(super) fn still_there(
+        &self,
+        global: &GlobalArgs,
+        unreadable: Vec<Unreadable>,
+    ) -> Result<Vec<Unreadable>, CommandError> {
+        let mut left = Vec::new();
+        for each in unreadable {
+            if !self.is_removed(global, &Place::of(each.path.as_os_str()))? {
+                left.push(each);
+            }
+        }
+        Ok(left)
+    }
+
+    /// Returns true if `prune` removed an object of the archive with its whole chain. One that is
+    /// being removed is waited for.
+    pub(super) fn is_removed(&self, global: &GlobalArgs, place: &Place) -> Result<bool, RunError> {
         let recorded = place.recorded();
         let is_it =
             |number: &u64| Place::of(self.archive.object(*number).as_ref()).recorded() == recorded;
@@ -63,7 +79,8 @@ impl Chains {
         let has = |chain: &&HeldChain| (chain.first..=chain.last).contains(&number);
         let chain = self.chains.iter().find(has);
         let chain = chain.map_or((number, number), |chain| (chain.first, chain.last));
-        self.archive.is_removed(chain, &steer(0, None, &|_| {}))
+        let is_pruning = |archive: &Archive| history::is_pruning(global, archive);
+        self.archive.is_removed(chain, &steer(0, None, &|_| {}), &is_pruning)
     }
 }
 
@@ -76,7 +93,7 @@ pub(super) fn lost(
     error: RunError,
 ) -> Result<Vec<Unreadable>, CommandError> {
     if let (Some(archive), [place]) = (archive, places)
-        && archive.is_removed(place)?
+        && archive.is_removed(global, place)?
     {
         return Ok(Vec::new());
     }

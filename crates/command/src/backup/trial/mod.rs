@@ -8,11 +8,11 @@ use std::path::Path;
 use serde::Serialize;
 use tdekit_backup_run::archive::{Archive, ArchiveError, ArchivePlace, closed};
 use tdekit_backup_run::elsewhere::{attach, places_of};
-use tdekit_backup_run::place::{Opened, Place, open};
+use tdekit_backup_run::place::{Opened, Place, is_missing, open};
 use tdekit_backup_run::trial::{Trial, restore_chain_on_trial, restore_on_trial};
 use tdekit_backup_run::{
-    Checked, CheckedKind, Finding, FindingReport, Keys, MediaSets, Root, RunError, SetInfo,
-    Unreadable, UnwrapSecret, date_of_ms, downgrade, history, readings,
+    Checked, CheckedKind, Finding, FindingReport, MediaSets, Root, RunError, SetInfo, Unreadable,
+    UnwrapSecret, date_of_ms, downgrade, history, readings,
 };
 use tdekit_console::{ConsoleError, GlobalArgs, output};
 use tdekit_key_crypto::{Kind, random_bytes};
@@ -37,6 +37,9 @@ struct Trials {
     findings: Vec<FindingReport>,
     /// What could not be read as a media set.
     unreadable: Vec<Unreadable>,
+    /// True if there was no media set.
+    #[serde(skip)]
+    is_empty: bool,
 }
 
 /// A set that was restored on trial.
@@ -74,19 +77,29 @@ struct Candidate {
 
 /// Runs `verify --restore-test`.
 pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandError> {
-    let (place, media, unreadable) = find(args)?;
-    let media: Vec<_> = media.into_iter().map(|places| with_stripes(global, places)).collect();
-    let mut trials =
-        Trials { place, verdict: "whole", sets: Vec::new(), findings: Vec::new(), unreadable };
-    let media = trials.open_all(global, media)?;
     // As it was when the test began: it shows what `prune` removes meanwhile.
     let archive = archive::existing(&args.media)?.map(|place| Chains::of(&place)).transpose()?;
+    let (place, media, mut unreadable) = find(args)?;
+    if let Some(archive) = &archive {
+        unreadable = archive.still_there(global, unreadable)?;
+    }
+    let media: Vec<_> = media.into_iter().map(|places| with_stripes(global, places)).collect();
+    let (sets, findings, is_empty) = (Vec::new(), Vec::new(), media.is_empty());
+    let mut trials = Trials { place, verdict: "whole", sets, findings, unreadable, is_empty };
+    let media = trials.open_all(global, media, archive.as_ref())?;
     let media = archive.iter().fold(media, |media, archive| archive.with_links(media));
     trials.findings.extend(lacking_logs(&media));
+    let mut beside = Vec::new();
     if let Some(archive) = &archive {
-        trials.findings.extend(archive_findings(args, global, &archive.place)?);
+        let (findings, numbers) = archive_findings(args, global, &archive.place)?;
+        trials.findings.extend(findings);
+        beside = numbers;
     }
     let first_not_tried = trials.try_all(args, global, (&media, archive.as_ref()))?;
+    // Sets that are whole do not end that an object beside them is not.
+    if let Some(archive) = &archive {
+        readings::record_beside(global, &archive.archive, &beside);
+    }
     // Of several copies of a set, one that is damaged counts.
     for set in trials.sets.iter().flat_map(|tried| &tried.damaged) {
         history::record_check(global, CheckedKind::Backup, set, 1, None);
@@ -124,13 +137,18 @@ impl Trials {
         &mut self,
         global: &GlobalArgs,
         media: Vec<Vec<Place>>,
+        archive: Option<&Chains>,
     ) -> Result<Vec<Vec<Place>>, CommandError> {
-        let named = media.len() == 1 && self.unreadable.is_empty();
+        let named = media.len() == 1 && self.unreadable.is_empty() && archive.is_none();
         let mut sound = Vec::new();
         for places in media {
             let error = match open(&places) {
                 Ok(_) => {
                     sound.push(places);
+                    continue;
+                }
+                Err(error) if archive.is_some() => {
+                    self.unreadable.extend(lost(global, &places, archive, error)?);
                     continue;
                 }
                 Err(error) => history::explain(global, &places, error),
@@ -211,6 +229,9 @@ fn refuse(trials: &Trials, failed: usize) -> Result<(), CommandError> {
         return Err(RunError::Unsound { media, findings, first }.into());
     }
     match trials.unreadable.first() {
+        None if trials.sets.is_empty() && trials.is_empty => {
+            Err(RunError::Missing { path: media.into() }.into())
+        }
         None if trials.sets.is_empty() => Err(RunError::NothingReadable { media }.into()),
         None => Ok(()),
         Some(Unreadable { path, error }) => {
@@ -288,12 +309,13 @@ fn with_stripes(global: &GlobalArgs, places: Vec<Place>) -> Vec<Place> {
     }
 }
 
-/// Opens all objects of an archive.
+/// Opens all objects of an archive. Returns the findings, and the numbers of objects that are
+/// missing or cannot be read.
 fn archive_findings(
     args: &VerifyArgs,
     global: &GlobalArgs,
     place: &ArchivePlace,
-) -> Result<Vec<FindingReport>, CommandError> {
+) -> Result<(Vec<FindingReport>, Vec<u64>), CommandError> {
     let keys = archive::open_keys(&args.keys, global, place)?;
     let check = archive::Check {
         keys: keys.as_ref(),
@@ -303,9 +325,11 @@ fn archive_findings(
         throttle: args.throttle,
         json: args.json,
     };
-    let findings = archive::findings(place, &check, global)?;
-    warn_reports(&findings);
-    Ok(findings)
+    let (findings, beside) = archive::findings(place, &check, global)?;
+    // Of what was not compared, the reading has warned.
+    let wrong = findings.iter().filter(|finding| !finding.is_not_compared());
+    warn_reports(&wrong.cloned().collect::<Vec<_>>());
+    Ok((findings, beside))
 }
 
 /// Returns the sets that may be tried. Of the log sets of an archive those are that end a chain;
@@ -395,29 +419,7 @@ fn try_one(
 ) -> Result<(TriedSet, Option<RunError>), CommandError> {
     let Tried { places, opened, set, end } = *of;
     let media = &opened.media;
-    let policy = downgrade::policy(&args.keys.for_store(global))?;
-    downgrade::refuse_plain(&policy, &media.with_base(set).collect::<Vec<_>>())?;
-    let sealed = media.with_base(set).any(|set| set.algorithm.is_some());
-    let keys: Option<Keys> = if sealed { Some(args.keys.open(global)?) } else { None };
-    let keys = keys.as_ref().map(|keys| keys as &dyn UnwrapSecret);
-    let reporter = Reporter::new("restore", None);
-    let report = |progress| reporter.at(progress);
-    let steered = steer(args.threads, args.throttle, &report);
-    let tried = match end {
-        Some((last, of)) => Archive::open(&of.place)
-            .and_then(|archive| restore_chain_on_trial(&archive, last, keys, (scratch, &steered))),
-        None => restore_on_trial(media, set, keys, (scratch, &steered)),
-    };
-    reporter.end();
-    let tried = match tried {
-        // It went while it was read: the caller looks why.
-        Err(error) if open(places).is_err() => return Err(error.into()),
-        Err(error) if set.is_of_archive() => {
-            let object = media.names().into_iter().next().unwrap_or_default();
-            Err(closed(error, &object, set))
-        }
-        tried => tried,
-    };
+    let tried = restore_one(args, global, of, scratch)?;
     let mut outcome = TriedSet {
         places: places.iter().map(Place::shown).collect(),
         position: set.position,
@@ -469,6 +471,62 @@ fn try_one(
         print(set, &outcome)?;
     }
     Ok((outcome, not_tried))
+}
+
+/// Restores a set on trial.
+///
+/// # Errors
+/// What prevents the trial, also that it went meanwhile. Errors of the set, and that there is no
+/// key store, are in the result.
+fn restore_one(
+    args: &VerifyArgs,
+    global: &GlobalArgs,
+    of: &Tried<'_>,
+    scratch: &Path,
+) -> Result<Result<Trial, RunError>, CommandError> {
+    let Tried { places, opened, set, end } = *of;
+    let media = &opened.media;
+    let policy = downgrade::policy(&args.keys.for_store(global))?;
+    downgrade::refuse_plain(&policy, &media.with_base(set).collect::<Vec<_>>())?;
+    let sealed = media.with_base(set).any(|set| set.algorithm.is_some());
+    // Without a key store nothing is tried, and damage that shows without one counts all the same.
+    let keys = match sealed {
+        true => args.keys.open_or_missing(global)?.map(Some),
+        false => Ok(None),
+    };
+    let reporter = Reporter::new("restore", None);
+    let report = |progress| reporter.at(progress);
+    let steered = steer(args.threads, args.throttle, &report);
+    let tried = keys.map_err(RunError::from).and_then(|keys| {
+        let (keys, with) =
+            (keys.as_ref().map(|keys| keys as &dyn UnwrapSecret), (scratch, &steered));
+        match end {
+            Some((last, of)) => Archive::open(&of.place)
+                .and_then(|archive| restore_chain_on_trial(&archive, last, keys, with)),
+            None => restore_on_trial(media, set, keys, with),
+        }
+    });
+    reporter.end();
+    if let (Err(error), Some((_, of)), [place]) = (&tried, end, places)
+        && lacks_object(error)
+    {
+        // `prune` removes a chain in any order: what is left of it is waited for.
+        of.is_removed(global, place)?;
+    }
+    match tried {
+        // It went while it was read: the caller looks why.
+        Err(error) if open(places).is_err() => Err(error.into()),
+        Err(error) if set.is_of_archive() => {
+            let object = media.names().into_iter().next().unwrap_or_default();
+            Ok(Err(closed(error, &object, set)))
+        }
+        tried => Ok(tried),
+    }
+}
+
+/// Returns true if an error is that an object of an archive is missing.
+fn lacks_object(error: &RunError) -> bool {
+    matches!(error, RunError::Archive(ArchiveError::MissingObject { .. })) || is_missing(error)
 }
 
 /// Returns true if a file of what is tried cannot be read; the place of the trial is another.

@@ -8,8 +8,9 @@ use tdekit_backup_run::archive::{
 };
 use tdekit_backup_run::history::record_wrong_state;
 use tdekit_backup_run::place::{Place, open};
+use tdekit_backup_run::readings::record_objects;
 use tdekit_backup_run::trial::restore_chain_on_trial;
-use tdekit_backup_run::{Keys, RunError, UnwrapSecret, date_of_ms};
+use tdekit_backup_run::{FindingReport, Keys, RunError, UnwrapSecret, date_of_ms};
 use tdekit_console::{ConsoleError, GlobalArgs, output};
 
 use super::readings::record_archive;
@@ -24,15 +25,16 @@ pub(super) fn restore(
     global: &GlobalArgs,
     place: &ArchivePlace,
 ) -> Result<Point, CommandError> {
-    record_archive(global, restore_point(args, global, place))
+    let archive = Archive::open(place)?;
+    let ended = restore_point(args, global, (place, &archive));
+    record_archive(global, &archive, ended)
 }
 
 fn restore_point(
     args: &RestoreArgs,
     global: &GlobalArgs,
-    place: &ArchivePlace,
+    (place, archive): (&ArchivePlace, &Archive),
 ) -> Result<Point, CommandError> {
-    let archive = Archive::open(place)?;
     let at = args.at.unwrap_or(At::Latest);
     let sealed = archive.is_encrypted()?;
     let keys = match sealed {
@@ -42,7 +44,7 @@ fn restore_point(
             None
         }
     };
-    let from = From { args, global, place, archive: &archive, sealed, keys: keys.as_ref() };
+    let from = From { args, global, place, archive, sealed, keys: keys.as_ref() };
     // Objects that open, and that turned out wrong when pages were made of them.
     let mut known = BTreeMap::new();
     loop {
@@ -88,6 +90,7 @@ impl From<'_> {
         if let At::Time(asked_ms) = at {
             warn_of_seam(archive, unwrap, (point, asked_ms))?;
         }
+        let unread = self.unread_record(point);
         let full = Place::of(archive.object(found.first()).as_ref());
         let opened = open(std::slice::from_ref(&full))?;
         if let Some(keys) = keys {
@@ -101,7 +104,7 @@ impl From<'_> {
             keys,
             chain,
             signed: false,
-            findings: Vec::new(),
+            findings: unread.into_iter().collect(),
             passed_over: passed_over.iter().cloned().map(Passed::Object).collect(),
             point: Some((place.shown(), point)),
         };
@@ -114,12 +117,25 @@ impl From<'_> {
             record_wrong_state(global, archive, point.number);
         }
         ended?;
+        let passed = passed_over.iter().map(|passed| passed.number);
+        let passed: Vec<_> = passed.filter(|number| !known.contains_key(number)).collect();
+        record_objects(global, archive, &passed);
         for PassedObject { object, reason, .. } in &passed_over {
             let reason = reason.strip_prefix(object.as_str()).unwrap_or(reason);
             let reason = reason.trim_start_matches([':', ' ']);
             output::warning(format_args!("passed over: {object}: {reason}"));
         }
         Ok(point)
+    }
+
+    /// Says that newer objects may be missing, if the point is in the last one and the record
+    /// beside the database, which would show that, cannot be read.
+    fn unread_record(&self, point: Point) -> Option<FindingReport> {
+        let last = self.archive.objects().keys().next_back();
+        let error = self.archive.unread_record().filter(|_| last == Some(&point.number))?;
+        let finding = FindingReport::record_not_read(error.to_string());
+        output::warning(&finding.message);
+        Some(finding)
     }
 
     /// Returns the error of a restore: where an object is wrong, that of the first one. The error

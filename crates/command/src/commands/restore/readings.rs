@@ -1,6 +1,7 @@
 //! What a restore shows of the sets that it read, for the history.
 
 use tdekit_backup_run::SetInfo;
+use tdekit_backup_run::archive::Archive;
 use tdekit_backup_run::place::{Opened, Place};
 use tdekit_backup_run::readings::{open_recorded, record_object, record_restore};
 use tdekit_console::{ConsoleError, Failure, GlobalArgs};
@@ -25,10 +26,11 @@ pub(super) fn restore(
 /// Records the damage by which a restore from an archive ended.
 pub(super) fn record_archive<T>(
     global: &GlobalArgs,
+    archive: &Archive,
     ended: Result<T, CommandError>,
 ) -> Result<T, CommandError> {
     if let Err(CommandError::Console(ConsoleError::Run(error))) = &ended {
-        record_object(global, error);
+        record_object(global, archive, error);
     }
     ended
 }

@@ -1,0 +1,211 @@
+//! Archives from which objects go: removed by `prune`, lost before a new chain began, or lost where
+//! the record that would show it cannot be read.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::thread::{sleep, spawn};
+use std::time::Duration;
+
+use rusqlite::Connection;
+use serde_json::Value;
+
+use crate::archive_damage::{json, name, record, tried, two_chains};
+use crate::databases::place;
+use crate::replicate::{Pair, five, text};
+
+/// Removes objects, one after the other, after a pause each.
+fn remove(pair: &Pair, numbers: &[u32], pause: Duration) -> std::thread::JoinHandle<()> {
+    let objects: Vec<_> = numbers.iter().map(|number| pair.object(*number)).collect();
+    spawn(move || {
+        for object in objects {
+            sleep(pause);
+            fs::remove_file(object).unwrap();
+        }
+    })
+}
+
+/// A chain of which `prune` has removed a part when the archive is listed, and removes the rest.
+#[test]
+fn a_chain_that_is_half_removed_is_no_fault() {
+    for (gone, rest) in [(3, [2, 1]), (1, [3, 2]), (2, [1, 3])] {
+        for more in [&[][..], &["--restore-test"]] {
+            let pair = two_chains();
+            fs::remove_file(pair.object(gone)).unwrap();
+            let removal = remove(&pair, &rest, Duration::from_millis(600));
+            let (code, found, run) = json(&[&["verify", text(&pair.archive)][..], more].concat());
+            removal.join().unwrap();
+            assert_eq!((code, &found["verdict"]), (0, &"whole".into()), "{gone} {more:?}: {run:?}");
+        }
+    }
+}
+
+/// One that takes long for each object is known by what `prune` records before it begins.
+#[test]
+fn a_slow_removal_is_waited_for() {
+    for more in [&[][..], &["--restore-test"]] {
+        let pair = two_chains();
+        let history = Connection::open(place().home().join("history.db")).unwrap();
+        history.busy_timeout(Duration::from_secs(20)).unwrap();
+        let begun = "INSERT INTO prunedmedia VALUES(?1, ?2, 1, 1, '2026-01-01T00:00:00.000Z', NULL,
+             'me')";
+        for number in [2, 3] {
+            let object = pair.object(number).canonicalize().unwrap();
+            history.execute(begun, [text(&object), text(&object)]).unwrap();
+        }
+        fs::remove_file(pair.object(1)).unwrap();
+        let removal = remove(&pair, &[3, 2], Duration::from_millis(3500));
+        let (code, found, run) = json(&[&["verify", text(&pair.archive)][..], more].concat());
+        removal.join().unwrap();
+        assert_eq!((code, &found["verdict"]), (0, &"whole".into()), "{more:?}: {run:?}");
+    }
+}
+
+/// Faults of the record beside the database.
+const FAULTS: [&str; 5] = ["flip", "cut", "empty", "other", "pipe"];
+
+fn harm_record(pair: &Pair, fault: &str) {
+    let mut bytes = fs::read(record(pair)).unwrap();
+    let middle = bytes.len() / 2;
+    match fault {
+        "flip" => bytes[middle] ^= 1,
+        "cut" => bytes.truncate(middle),
+        "empty" => bytes.clear(),
+        "other" => bytes = b"a file of the user".to_vec(),
+        _ => {
+            fs::remove_file(record(pair)).unwrap();
+            assert!(Command::new("mkfifo").arg(record(pair)).status().unwrap().success());
+            return;
+        }
+    }
+    fs::write(record(pair), bytes).unwrap();
+}
+
+/// Without the record nobody knows of newer objects: that one is there and cannot be read is said,
+/// and no verdict is that all is whole.
+#[test]
+fn a_record_that_cannot_be_read_is_named() {
+    let pair = five();
+    let (whole, newest) = (fs::read(record(&pair)).unwrap(), fs::read(pair.object(6)).unwrap());
+    let record_name = record(&pair);
+    let archive = text(&pair.archive);
+    for fault in FAULTS {
+        harm_record(&pair, fault);
+        for is_lost in [false, true] {
+            if is_lost {
+                fs::remove_file(pair.object(6)).unwrap();
+            }
+            let (code, found, run) = json(&["verify", archive]);
+            let verdict = &found["verdict"];
+            assert_eq!((code, verdict), (6, &"not_verified".into()), "{fault}: {run:?}");
+            let reason = found["not_compared"].as_str().unwrap();
+            assert!(reason.contains(text(&record_name)), "{fault}: {reason}");
+            assert!(run.err.contains(&format!("warning: {reason}")), "{fault}: {run:?}");
+            let run = place().run(["verify", archive, "--checksums-only"]);
+            assert_eq!(run.code, 6, "{fault}: {run:?}");
+            let report = tried(&pair, 6);
+            assert_eq!(report["verdict"], "not_verified", "{fault}: {report}");
+            assert_eq!(report["findings"][0]["kind"], "record_not_read", "{fault}: {report}");
+            for at in ["latest", "latest-good", "2199-01-01 00:00:00"] {
+                let (run, _) = pair.try_restore(at);
+                assert!(run.code == 0 && run.err.contains(reason), "{fault} {at}: {run:?}");
+            }
+            // An earlier point does not depend on it.
+            let (run, _) = pair.try_restore("3");
+            assert!(run.code == 0 && !run.err.contains(reason), "{fault}: {run:?}");
+        }
+        let status = place().run(["replicate", "status", text(&pair.db)]);
+        assert!(status.code == 4 && status.err.contains(text(&record_name)), "{status:?}");
+        let shown = place().run(["overview", text(&pair.db), "--json"]);
+        assert!(shown.out.contains("replicate-failed"), "{fault}: {shown:?}");
+        fs::write(pair.object(6), &newest).unwrap();
+        fs::remove_file(record(&pair)).unwrap();
+        fs::write(record(&pair), &whole).unwrap();
+        place().ok(["verify", archive]);
+    }
+    // Damage comes first.
+    harm_record(&pair, "flip");
+    fs::remove_file(pair.object(3)).unwrap();
+    let (code, found, run) = json(&["verify", archive]);
+    assert_eq!((code, &found["verdict"]), (4, &"damaged".into()), "{run:?}");
+}
+
+/// A record that a process writes just now is read once it is whole.
+#[test]
+fn a_record_that_is_being_written_is_read_again() {
+    let pair = five();
+    let (whole, path) = (fs::read(record(&pair)).unwrap(), record(&pair));
+    fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    let writer = spawn(move || {
+        sleep(Duration::from_millis(100));
+        fs::write(path, whole).unwrap();
+    });
+    place().ok(["verify", text(&pair.archive)]);
+    writer.join().unwrap();
+}
+
+/// Returns the time of a transaction, as `--at` takes it.
+fn time_of(pair: &Pair, at: &str) -> String {
+    let to = pair.dir.path("time.db");
+    let _ = fs::remove_file(&to);
+    let words = ["restore", text(&pair.archive), "--at", at, "--to", text(&to), "--json"];
+    let restored = place().json(words);
+    restored["transaction_time"].as_str().unwrap().to_owned()
+}
+
+/// Checks what is said of objects 5 and 6, which were lost before the chain of object 7 began.
+fn expect_lost(pair: &Pair, lost_time: &str) {
+    let archive = text(&pair.archive);
+    let (code, found, run) = json(&["verify", archive]);
+    assert_eq!((code, &found["verdict"]), (4, &"lost".into()), "{run:?}");
+    let findings = found["findings"].as_array().unwrap();
+    let finding = findings[0].as_str().unwrap();
+    assert!(findings.len() == 1 && finding.contains(&name(5)), "{found}");
+    assert!(finding.contains("objects 5 to 6 were lost"), "{found}");
+    assert_eq!(found["passed_over"], serde_json::json!([]), "{found}");
+    let shown = place().run(["verify", archive]);
+    assert!(shown.out.contains("OBJECTS WERE LOST") && !shown.out.contains("DAMAGED"), "{shown:?}");
+    let (run, to) = pair.try_restore(lost_time);
+    assert!(run.code == 4 && !to.exists(), "{run:?}");
+    assert!(run.err.contains("objects 5 to 6 were lost") && run.err.contains("--at 4"), "{run:?}");
+    assert_eq!(pair.restored("4"), [1, 2, 3]);
+    let rows = pair.restored("latest");
+    assert_eq!(rows[..6], [1, 2, 3, 4, 5, 6]);
+    let report = tried(pair, 4);
+    assert!(report["sets"].as_array().unwrap().iter().all(|set| set["ok"] == true), "{report}");
+    let overview = place().run(["overview", text(&pair.db), "--json"]);
+    let overview: Value = serde_json::from_str(&overview.out).unwrap();
+    assert_eq!(overview["databases"][0]["verify_ok"], false, "{overview}");
+}
+
+/// A new chain behind objects that were lost says so, also if the first try to begin it failed.
+#[test]
+fn objects_that_were_lost_before_a_new_chain_are_named_as_such() {
+    for first_fails in [false, true] {
+        let pair = five();
+        let lost_time = time_of(&pair, "6");
+        for number in [5, 6] {
+            fs::remove_file(pair.object(number)).unwrap();
+        }
+        pair.add(6);
+        if first_fails {
+            // It is killed when it writes more than the system lets it.
+            let words = ["replicate", text(&pair.db), "--to", text(&pair.archive), "--once"];
+            let program = place().command([&words[..], &["--certificate", "AppCert"]].concat());
+            let mut limited = Command::new("sh");
+            limited.args(["-c", "ulimit -c 0; ulimit -f 8; exec \"$0\" \"$@\""]);
+            limited.arg(program.get_program()).args(program.get_args()).env_clear();
+            let set = program.get_envs().filter_map(|(name, value)| Some((name, value?)));
+            let ended = limited.envs(set).stdout(Stdio::null()).stderr(Stdio::null()).status();
+            assert!(!ended.unwrap().success());
+            assert!(!pair.object(7).exists() && !pair.object(5).exists());
+        }
+        let said = pair.ship();
+        assert!(said.contains("the last object of the archive is not the one"), "{said}");
+        assert!(pair.object(7).exists() && !pair.object(5).exists(), "{said}");
+        expect_lost(&pair, &lost_time);
+        // It stays known.
+        pair.add(7);
+        pair.ship();
+        expect_lost(&pair, &lost_time);
+    }
+}
