@@ -209,3 +209,38 @@ fn objects_that_were_lost_before_a_new_chain_are_named_as_such() {
         expect_lost(&pair, &lost_time);
     }
 }
+
+/// Of a chain that was lost as a whole, the next one says no more than why it began.
+#[test]
+fn a_restore_to_a_time_in_a_lost_chain_names_the_reason() {
+    let pair = five();
+    sleep(Duration::from_millis(1100));
+    let run = pair.once(&["--snapshot-every", "1s"]);
+    assert!(run.code == 0 && run.err.contains("the last full set is old"), "{run:?}");
+    pair.add(6);
+    pair.ship();
+    let last = u32::try_from(pair.objects()).unwrap();
+    let lost_time = time_of(&pair, "latest");
+    for number in 7..=last {
+        fs::remove_file(pair.object(number)).unwrap();
+    }
+    pair.ship();
+    assert!(pair.object(last + 1).exists());
+    let (run, to) = pair.try_restore(&lost_time);
+    assert!(run.code == 1 && !to.exists(), "{run:?}");
+    assert!(run.err.contains("began because the last object was gone"), "{run:?}");
+    // Not so of one that `prune` removed.
+    pair.add(7);
+    pair.ship();
+    let pruned_time = time_of(&pair, "latest");
+    sleep(Duration::from_millis(1100));
+    assert_eq!(pair.once(&["--snapshot-every", "1s"]).code, 0);
+    let objects = fs::read_dir(&pair.archive).unwrap().map(|entry| entry.unwrap().path());
+    let mut newer: Vec<_> = objects.filter(|object| *object > pair.object(last)).collect();
+    newer.sort();
+    newer.pop();
+    newer.iter().for_each(|object| fs::remove_file(object).unwrap());
+    let (run, _) = pair.try_restore(&pruned_time);
+    assert!(run.code == 1 && run.err.contains("is not known"), "{run:?}");
+    assert!(!run.err.contains("the last object was gone"), "{run:?}");
+}

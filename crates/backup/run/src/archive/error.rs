@@ -4,6 +4,10 @@ use std::path::PathBuf;
 
 use tdekit_key_crypto::Kind;
 
+/// Why a chain begins behind objects of which the last one is gone or another one: the description
+/// of its full set.
+pub(super) const LAST_GONE: &str = "the last object of the archive is not the one that was shipped";
+
 /// Reason why an archive is not written or read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArchiveError {
@@ -188,7 +192,8 @@ pub enum ArchiveError {
     /// Objects are missing that may hold transactions up to the time that was asked for.
     #[error(
         "objects {first} to {last} of {archive} are not there: what was committed up to that time \
-         is not known"
+         is not known{}",
+        gone(*.is_noticed)
     )]
     Hole {
         /// The archive.
@@ -197,6 +202,8 @@ pub enum ArchiveError {
         first: u64,
         /// Number of the last one.
         last: u64,
+        /// True if the chain behind them began because the last object was gone.
+        is_noticed: bool,
     },
     /// There is no such transaction.
     #[error("{archive} has no transaction {transaction}")]
@@ -254,6 +261,13 @@ pub enum ArchiveError {
         /// Number of findings.
         findings: usize,
     },
+}
+
+fn gone(is_noticed: bool) -> &'static str {
+    match is_noticed {
+        true => ", and the chain behind them began because the last object was gone",
+        false => "",
+    }
 }
 
 fn lost(first: u64, last: u64) -> String {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tdekit_key_crypto::Kind;
 
 use super::chain::Point;
-use super::error::ArchiveError;
+use super::error::{ArchiveError, LAST_GONE};
 use super::gate::Gate;
 use super::ground::{Found, empty_log};
 use super::pending::Captured;
@@ -109,7 +109,7 @@ impl fmt::Display for Why {
             Self::Size => "the log sets are larger than the full set",
             Self::LogLimit => "the log became too long while the archive could not be reached",
             Self::Unreadable => "the log cannot be read",
-            Self::Archive => "the last object of the archive is not the one that was shipped",
+            Self::Archive => LAST_GONE,
         })
     }
 }

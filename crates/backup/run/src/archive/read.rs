@@ -6,7 +6,7 @@ use tdekit_backup_media::payload::LogEnd;
 
 use super::chain::{At, Point};
 use super::check::{Links, log_ends};
-use super::error::ArchiveError;
+use super::error::{ArchiveError, LAST_GONE};
 use super::names::number_of;
 use super::store::{Place, Store};
 use crate::place::is_missing;
@@ -530,7 +530,11 @@ impl OpenChain {
             Some((by, before)) if before == self.first() => {
                 Err(ArchiveError::Lost { object, first, last, by }.into())
             }
-            _ => Err(ArchiveError::Hole { archive, first, last }.into()),
+            _ => {
+                let why = behind.as_ref().and_then(|(_, media)| media.only_info().ok());
+                let is_noticed = why.is_some_and(|info| info.description == LAST_GONE);
+                Err(ArchiveError::Hole { archive, first, last, is_noticed }.into())
+            }
         }
     }
 
