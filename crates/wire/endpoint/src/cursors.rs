@@ -205,8 +205,11 @@ impl Connection {
                     true => optional_text_at(parameters, 5, OPEN.procedure, "@paramdef")?,
                     false => "",
                 };
-                let statement =
-                    Statement { text: Arc::from(text), declarations: Arc::from(declarations) };
+                let statement = Statement {
+                    text: Arc::from(text),
+                    declarations: Arc::from(declarations),
+                    is_call: false,
+                };
                 self.open_cursor(&OPEN, &statement, parameters, answer)
             }
             KnownProcedure::CursorExecute => {

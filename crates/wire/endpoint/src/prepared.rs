@@ -13,6 +13,8 @@ const ENTRY_BYTES: usize = 64;
 pub(crate) struct Statement {
     pub(crate) text: Arc<str>,
     pub(crate) declarations: Arc<str>,
+    /// The text is the name of a procedure, which is called.
+    pub(crate) is_call: bool,
 }
 
 impl Statement {
@@ -69,8 +71,11 @@ mod tests {
 
     #[test]
     fn handles_are_not_used_again_and_memory_is_bounded() {
-        let statement =
-            |bytes: usize| Statement { text: "x".repeat(bytes).into(), declarations: "".into() };
+        let statement = |bytes: usize| Statement {
+            text: "x".repeat(bytes).into(),
+            declarations: "".into(),
+            is_call: false,
+        };
         let mut prepared = Prepared::default();
         assert_eq!(prepared.add(statement(10)), Some(1));
         assert!(prepared.remove(1) && !prepared.remove(1));

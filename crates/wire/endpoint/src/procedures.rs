@@ -15,6 +15,7 @@ use crate::prepared::Statement;
 const AFTER_EXECUTESQL: usize = 2;
 const AFTER_EXECUTE: usize = 1;
 const AFTER_PREPEXEC: usize = 3;
+const AFTER_PREPEXECRPC: usize = 2;
 
 impl Connection {
     /// Makes the calls of a message, each decoded when its turn has come.
@@ -64,9 +65,17 @@ impl Connection {
             KnownProcedure::ExecuteSql => self.execute_sql(parameters, call.no_metadata, answer),
             KnownProcedure::Prepare => self.prepare(parameters, answer),
             KnownProcedure::Execute => self.execute(parameters, call.no_metadata, answer),
-            KnownProcedure::PrepExec => self.prepare_and_execute(parameters, answer),
+            KnownProcedure::PrepExec => {
+                let statement = statement_at(parameters, 1, "sp_prepexec")?;
+                self.prepare_and_execute(statement, AFTER_PREPEXEC, parameters, answer)
+            }
+            KnownProcedure::PrepExecRpc => {
+                let name = text_at(parameters, 1, "sp_prepexecrpc", "@rpccall")?;
+                let (text, declarations) = (Arc::from(name), Arc::from(""));
+                let call = Statement { text, declarations, is_call: true };
+                self.prepare_and_execute(call, AFTER_PREPEXECRPC, parameters, answer)
+            }
             KnownProcedure::Unprepare => self.unprepare(parameters),
-            KnownProcedure::PrepExecRpc => Err(not_supported(known)),
             _ => self.cursor_call(known, parameters, answer),
         }
     }
@@ -132,23 +141,28 @@ impl Connection {
         parameters: &[Parameter],
         sink: &mut dyn Sink,
     ) {
-        let Statement { text, declarations } = statement;
-        self.with_session(|session| session.execute(text, declarations, parameters, sink));
+        let Statement { text, declarations, is_call } = statement;
+        self.with_session(|session| match is_call {
+            true => session.procedure(text, parameters, sink),
+            false => session.execute(text, declarations, parameters, sink),
+        });
     }
 
+    /// Prepares and runs a statement, whose own parameters begin at `after`.
     fn prepare_and_execute(
         &mut self,
+        statement: Statement,
+        after: usize,
         parameters: &[Parameter],
         answer: &mut Answer,
     ) -> Result<(), Message> {
-        let statement = statement_at(parameters, 1, "sp_prepexec")?;
         if let Some(Parameter { value: Value::Int(old), .. }) = parameters.first()
             && let Ok(old) = i32::try_from(*old)
         {
             self.prepared.remove(old);
         }
-        let rest = parameters.get(AFTER_PREPEXEC..).unwrap_or_default();
-        answer.begin_call(ordinal(AFTER_PREPEXEC), false);
+        let rest = parameters.get(after..).unwrap_or_default();
+        answer.begin_call(ordinal(after), false);
         let handle = self.give_handle(statement.clone(), parameters, answer)?;
         self.run(&statement, rest, answer);
         if answer.cancelled() {
@@ -175,7 +189,7 @@ pub(crate) fn statement_at(
 ) -> Result<Statement, Message> {
     let declarations = optional_text_at(parameters, at, procedure, "@params")?;
     let text = text_at(parameters, at + 1, procedure, "@stmt")?;
-    Ok(Statement { text: Arc::from(text), declarations: Arc::from(declarations) })
+    Ok(Statement { text: Arc::from(text), declarations: Arc::from(declarations), is_call: false })
 }
 
 pub(crate) fn ordinal(at: usize) -> u16 {

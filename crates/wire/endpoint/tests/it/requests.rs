@@ -278,6 +278,11 @@ fn statements_are_prepared() {
     assert_eq!(answer.errors(), [0; 0]);
     let answer = call(&mut client, KnownProcedure::Execute, &[int(1), int(5)]);
     assert_eq!(answer.errors(), [8179]);
+    let answer = call(&mut client, KnownProcedure::PrepExecRpc, &[output(), text("dbo.mine")]);
+    assert_eq!(given_back(&answer), [(0, Value::Int(3))]);
+    assert!(answer.0.contains(&Token::ReturnStatus(7)));
+    let answer = call(&mut client, KnownProcedure::Execute, &[int(3)]);
+    assert!(answer.0.contains(&Token::ReturnStatus(7)));
     let failing = [output(), text(""), text("fail"), int(1)];
     let answer = call(&mut client, KnownProcedure::Prepare, &failing);
     assert_eq!((answer.errors(), given_back(&answer)), (vec![208], vec![]));

@@ -1,17 +1,20 @@
 //! Descriptions of texts: their results, and the types of their parameters. Source: the
 //! documentation of sp_describe_first_result_set and sp_describe_undeclared_parameters.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tdekit_wire_tds::{Command, DoneKind, Flow, Length, SqlType, Value, product};
 
-use crate::ast::{Kind, Stmt};
+use crate::ast::{Exec, ExecTarget, Expr, Kind, ProcParam, Stmt};
 use crate::bind::{Undeclared, Variables};
 use crate::error::{Error, Result};
 use crate::host::Rows;
 use crate::lex::{Tok, lex};
 use crate::run::called::{Called, Given, located};
-use crate::run::catalog::types::{entry, public_name, type_facts};
+use crate::run::catalog::model::schema_and_name;
+use crate::run::catalog::types::{entry, public_name, type_facts, type_id};
+use crate::run::catalog::views::types::TABLE_TYPE;
 use crate::run::state::{Frame, Signal};
 use crate::run::typed::declare_parameters;
 use crate::run::work::Run;
@@ -128,11 +131,18 @@ impl Run<'_> {
         let (declared_already, _) = declared.map_err(|at| located(at, ""))?;
         let parsed = self.s.parse(&statement, quoted, &database);
         let (stmts, _) = parsed.map_err(|at| located(at, ""))?;
-        let variables = declare_parameters(&declared_already)?;
+        let mut variables = declare_parameters(&declared_already)?;
+        let mut formal = Vec::new();
+        note_names(&stmts, &mut variables, &mut formal)?;
         let (mut open, mut names) = (Undeclared::new(), Vec::new());
         for token in lex(&statement, quoted).map_err(|at| located(at, ""))? {
             let Tok::Var(name) = token.tok else { continue };
             if name.starts_with("@@") || variables.find(&name).is_ok() {
+                continue;
+            }
+            // which of several is left out does not matter
+            if let Some(at) = formal.iter().position(|own| name.eq_ignore_ascii_case(own)) {
+                formal.swap_remove(at);
                 continue;
             }
             if open.insert(name.to_lowercase(), Arc::default()).is_some() {
@@ -141,11 +151,16 @@ impl Run<'_> {
             names.push(name);
         }
         let open = Arc::new(open);
-        self.bind_all(&stmts, &variables, &open)?;
+        let mut formals = Formals::new();
+        self.bind_all(&stmts, &variables, &open, &mut formals)?;
         let mut rows = Vec::new();
         for (at, name) in names.iter().enumerate() {
-            let found = open.get(&name.to_lowercase());
-            let Some(ty) = found.and_then(|cell| cell.get()) else {
+            let key = name.to_lowercase();
+            if let Some(formal) = formals.get(&key) {
+                rows.push(formal_row(at, name, formal));
+                continue;
+            }
+            let Some(ty) = open.get(&key).and_then(|cell| cell.get()) else {
                 return Err(Error::NotDeduced { name: name.clone() });
             };
             rows.push(parameter_row(at, name, *ty));
@@ -158,9 +173,11 @@ impl Run<'_> {
         stmts: impl IntoIterator<Item = &'s Stmt>,
         variables: &Variables,
         open: &Arc<Undeclared>,
+        formals: &mut Formals,
     ) -> Result<()> {
         for stmt in stmts {
             match &stmt.kind {
+                Kind::Exec(exec) => self.describe_call(exec, open, formals)?,
                 Kind::Query(_)
                 | Kind::Insert(_)
                 | Kind::Update(_)
@@ -171,12 +188,97 @@ impl Run<'_> {
                 _ => {
                     let mut inner = Vec::new();
                     stmt.children(&mut |part| inner.push(part));
-                    self.bind_all(inner, variables, open)?;
+                    self.bind_all(inner, variables, open, formals)?;
                 }
             }
         }
         Ok(())
     }
+
+    /// Notes the parameters of a procedure for which a call gives variables that are not declared.
+    fn describe_call(
+        &mut self,
+        exec: &Exec,
+        open: &Undeclared,
+        formals: &mut Formals,
+    ) -> Result<()> {
+        let ExecTarget::Procedure(name) = &exec.target else { return Ok(()) };
+        let current = self.s.state.database.clone();
+        let Some(text) = self.s.db.module(name, &current, "P")? else { return Ok(()) };
+        let (_, database, stored) = self.s.db.place(name, &current)?;
+        self.admit_procedure(&database, &stored)?;
+        let compiled = self.procedure(name, &text, &database)?;
+        for (at, arg) in exec.args.iter().enumerate() {
+            let Some(Expr::Var(variable)) = &arg.value else { continue };
+            let variable = variable.to_lowercase();
+            let formal = match &arg.name {
+                Some(name) => {
+                    compiled.params.iter().find(|param| param.name.eq_ignore_ascii_case(name))
+                }
+                None => compiled.params.get(at),
+            };
+            if let (true, Some(formal)) = (open.contains_key(&variable), formal) {
+                let formal = ProcParam { output: formal.output && arg.output, ..formal.clone() };
+                formals.insert(variable, formal);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Declares the variables of DECLARE, and lists the names of a procedure's parameters in calls,
+/// which are no variables.
+fn note_names<'s>(
+    stmts: impl IntoIterator<Item = &'s Stmt>,
+    variables: &mut Variables,
+    formal: &mut Vec<&'s str>,
+) -> Result<()> {
+    for stmt in stmts {
+        match &stmt.kind {
+            Kind::Declare(declared) => {
+                for (name, ty, _) in declared {
+                    variables.declare(name, *ty)?;
+                }
+            }
+            Kind::Exec(exec) => {
+                formal.extend(exec.args.iter().filter_map(|arg| arg.name.as_deref()))
+            }
+            _ => {}
+        }
+        let mut inner = Vec::new();
+        stmt.children(&mut |part| inner.push(part));
+        note_names(inner, variables, formal)?;
+    }
+    Ok(())
+}
+
+/// Parameters of procedures, by the variables that are given for them, in lower case.
+type Formals = HashMap<String, ProcParam>;
+
+/// Positions in a row of a parameter's description: of the type's number and what follows, the
+/// user-defined type's likewise, the direction, the procedure's name for it, the protocol's type.
+const TYPE: usize = 2;
+const USER: usize = 7;
+const OUTPUT: usize = 20;
+const FORMAL: usize = 21;
+const TDS_TYPE: usize = 22;
+
+fn formal_row(at: usize, name: &str, formal: &ProcParam) -> Vec<Val> {
+    let mut row = parameter_row(at, name, formal.ty);
+    row[OUTPUT] = Value::Bit(formal.output);
+    row[FORMAL] = text(formal.name.clone());
+    let Some(of) = &formal.user_type else { return row };
+    let (schema, name) = schema_and_name(&of.name);
+    let named = vec![int(type_id(&of.name)), text(of.database.clone()), text(schema), text(name)];
+    let mut put = |at: usize, values: Vec<Val>| {
+        row.splice(at..at + values.len(), values).for_each(drop);
+    };
+    put(USER, named);
+    if of.table().is_some() {
+        put(TYPE, vec![int(TABLE_TYPE), Value::Null, int(-1), int(0), int(0)]);
+        put(TDS_TYPE, vec![int(TABLE_TYPE), int(65_535)]);
+    }
+    row
 }
 
 fn parameter_row(at: usize, name: &str, ty: SqlType) -> Vec<Val> {

@@ -204,7 +204,13 @@ impl Run<'_> {
         found.map_or_else(|| name.to_owned(), |known| known.name)
     }
 
-    fn procedure(&mut self, name: &Name, text: &str, database: &str) -> Result<Arc<Compiled>> {
+    /// Returns a procedure of a database, compiled.
+    pub(super) fn procedure(
+        &mut self,
+        name: &Name,
+        text: &str,
+        database: &str,
+    ) -> Result<Arc<Compiled>> {
         if let Some(known) = self.s.procedures.get(text).cloned()
             && self.s.is_current(&known, database)
         {

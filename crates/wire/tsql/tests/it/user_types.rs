@@ -122,6 +122,35 @@ fn table_types_make_variables() {
 }
 
 #[test]
+fn arguments_of_calls_are_described() {
+    let server = Server::new();
+    let mut session = server.session();
+    let made = "CREATE TYPE ids AS TABLE (id int); CREATE TYPE code FROM varchar(9)";
+    assert_eq!(rows(&mut *session, made), "");
+    let made = "CREATE PROCEDURE s @k int OUTPUT, @t dbo.ids READONLY, @c code AS SET @k = 1";
+    assert_eq!(rows(&mut *session, made), "");
+    let described = "sp_describe_undeclared_parameters N'DECLARE @r int; \
+        EXEC @r = s @P1 OUTPUT, @c = @P3, @t = @P2; SELECT @r'";
+    let described = rows(&mut *session, described);
+    let lines = described.lines().filter(|line| line.contains(" | "));
+    let lines: Vec<Vec<&str>> = lines.map(|line| line.split(" | ").collect()).collect();
+    let shown: Vec<String> = lines
+        .iter()
+        .map(|row| [1, 2, 3, 8, 9, 10, 20, 21, 22].map(|at| row[at]).join(" "))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "'@P1' 56 'int' NULL NULL NULL 1 '@k' 38",
+            "'@P3' 167 'varchar(9)' 'app' 'dbo' 'code' 0 '@c' 167",
+            "'@P2' 243 NULL 'app' 'dbo' 'ids' 0 '@t' 243",
+        ]
+    );
+    let unknown = "sp_describe_undeclared_parameters N'EXEC s @x = @P1'";
+    assert!(rows(&mut *session, unknown).starts_with("! 11503/"));
+}
+
+#[test]
 fn tables_are_passed_to_procedures() {
     let server = Server::new();
     let mut session = server.session();

@@ -9,7 +9,7 @@ mod principals;
 pub(crate) mod properties;
 mod server;
 pub(crate) mod space;
-mod types;
+pub(crate) mod types;
 mod usage;
 
 use tdekit_wire_tds::{Length, SqlType, Value};

@@ -13,7 +13,7 @@ pub(crate) const VIEWS: &[View] = &[
 ];
 
 /// The number of all table types.
-pub(super) const TABLE_TYPE: i64 = 243;
+pub(crate) const TABLE_TYPE: i64 = 243;
 
 const TYPES: Columns = &[
     ("name", NAME),
