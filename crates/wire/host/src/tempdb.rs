@@ -2,13 +2,14 @@
 //! its writer. It is encrypted under a key store of its own, whose secret only this process has: it
 //! ends with the server, and what a killed server leaves behind can be opened by nobody.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use rusqlite::{Connection, OpenFlags};
+use rustix::fs::{FlockOperation, flock};
 use tdekit_key_crypto::{CryptoError, SecretBytes, random_bytes};
 use tdekit_key_store::{KeyStore, NewCertificate, PasswordParams, Unlock};
 use tdekit_sqlite::given::{Given, Secret, give};
@@ -29,8 +30,16 @@ const SECRET_LEN: usize = 32;
 pub(crate) struct Tempdb {
     /// A new directory among the system's temporary files.
     dir: PathBuf,
-    /// Has the VFS open it; `None` before the first use.
-    given: Mutex<Option<Given>>,
+    /// `None` before the first use.
+    made: Mutex<Option<Made>>,
+}
+
+struct Made {
+    /// Has the VFS open it.
+    _given: Given,
+    /// The directory, locked: those who clean up temporary files leave it alone
+    /// (systemd-tmpfiles(8)).
+    _dir: File,
 }
 
 impl Tempdb {
@@ -40,7 +49,7 @@ impl Tempdb {
         let mut id = [0; 16];
         random_bytes(&mut id).map_err(|error| io::Error::other(error.to_string()))?;
         let dir = std::env::temp_dir().join(format!("tdekit-tempdb.{}", hex::encode(id)));
-        Ok(Self { dir, given: Mutex::new(None) })
+        Ok(Self { dir, made: Mutex::new(None) })
     }
 
     /// Returns the name by which connections open it.
@@ -53,11 +62,15 @@ impl Tempdb {
     /// Makes it, unless it is there.
     ///
     /// # Errors
-    /// If its files cannot be made.
+    /// If its files cannot be made, or were removed.
     pub(crate) fn make(&self) -> Result<(), Error> {
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        if given.is_none() {
-            *given = Some(self.create().map_err(|reason| {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if made.is_some() && !self.file().exists() {
+            let detail = "was removed while the server runs: tempdb is there again after a restart";
+            return Err(fault::own(format!("{} {detail}", self.dir.display())));
+        }
+        if made.is_none() {
+            *made = Some(self.create().map_err(|reason| {
                 let _ = fs::remove_dir_all(&self.dir);
                 fault::own(format!("tempdb cannot be made in {}: {reason}", self.dir.display()))
             })?);
@@ -73,22 +86,29 @@ impl Tempdb {
         self.dir.join("keys")
     }
 
-    fn create(&self) -> Result<Given, String> {
-        DirBuilder::new().mode(0o700).create(&self.dir).map_err(|error| error.to_string())?;
+    fn create(&self) -> Result<Made, String> {
+        let dir = self.create_dir().map_err(|error| error.to_string())?;
         let secret = random_password().map_err(|error| error.to_string())?;
         make_store(&self.home(), &secret)?;
         let given = give(self.uri().as_ref(), Secret::Password(secret.expose()));
         let given = given.map_err(|error| error.to_string())?;
         make_database(&format!("{}&tdekit_certificate={CERTIFICATE}", self.uri()))
             .map_err(|error| error.to_string())?;
-        Ok(given)
+        Ok(Made { _given: given, _dir: dir })
+    }
+
+    fn create_dir(&self) -> io::Result<File> {
+        DirBuilder::new().mode(0o700).create(&self.dir)?;
+        let dir = File::open(&self.dir)?;
+        flock(&dir, FlockOperation::LockShared)?;
+        Ok(dir)
     }
 }
 
 impl Drop for Tempdb {
     fn drop(&mut self) {
-        let given = self.given.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if given.take().is_some() {
+        let made = self.made.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if made.take().is_some() {
             let _ = fs::remove_dir_all(&self.dir);
         }
     }
@@ -144,6 +164,8 @@ mod tests {
             assert!(!bytes.is_empty() && !bytes.windows(8).any(|part| part == b"Zanzibar"));
         }
         drop((one, two));
+        fs::rename(tempdb.dir.join("tempdb.db"), tempdb.dir.join("away")).unwrap();
+        assert!(tempdb.make().is_err());
         let dir = tempdb.dir.clone();
         drop(tempdb);
         assert!(!dir.exists());

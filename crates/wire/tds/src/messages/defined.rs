@@ -59,6 +59,8 @@ table! {
         "\"{name}\": Temporary views are not allowed.";
     NamedTwice { name: String, of: String } = 8156, 16, 1, Statement,
         "The column '{name}' was specified multiple times for '{of}'.";
+    KeyColumnTwice { name: String } = 1909, 16, 1, Statement,
+        "Cannot use duplicate column names in index. Column name '{name}' listed more than once.";
     CommonTwice { name: String } = 239, 16, 1, Statement,
         "Duplicate common table expression name '{name}' was specified.";
     IdentityElsewhere { on: String, table: String } = 8107, 16, 1, Statement,

@@ -378,10 +378,12 @@ impl Db {
             return Err(Error::feature("a name with a point in it"));
         }
         if is_global(object) {
+            let schema = self.attach(TEMPDB)?;
+            let leaving = self.is_leaving(&schema, object);
             // one that is about to go is looked for where it is not
-            let schema = match self.globals.is_leaving(object) {
+            let schema = match leaving.map_err(|error| failure(&self.kernels, &error, TEMPDB))? {
                 true => "temp".to_owned(),
-                false => self.attach(TEMPDB)?,
+                false => schema,
             };
             return Ok((schema, TEMPDB.to_owned(), object.to_owned()));
         }

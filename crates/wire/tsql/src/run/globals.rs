@@ -1,13 +1,14 @@
 //! Global temporary tables, `##t`: tables of tempdb, which all sessions see. Each is dropped at the
-//! end of the session that created it. While another session has an open change of tempdb, a table
-//! cannot be dropped: it counts as gone at once, and goes when that change has ended.
+//! end of the session that created it. Its owner is a row of tempdb, so that a change that is
+//! undone changes no owner. While another session has an open change of tempdb, a table cannot be
+//! dropped: it counts as gone at once, and goes when that change has ended.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 
 use super::db::Db;
 use crate::name::quote;
@@ -16,138 +17,132 @@ use crate::run::catalog::tables::has_table;
 
 /// Their database.
 pub(crate) const TEMPDB: &str = "tempdb";
+/// The table with their owners.
+pub(crate) const OWNERS: &str = "tsql_global";
 
-/// What the sessions know of each other's global temporary tables, by names in lower case.
+/// The sessions that have ended and whose tables may still be in the file.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Globals {
-    known: Arc<Mutex<Known>>,
-}
-
-#[derive(Debug, Default)]
-struct Known {
-    /// The sessions that created them. A name stays after its table was dropped, which may be
-    /// undone; whoever creates the next one takes it over.
-    owners: HashMap<String, u64>,
-    /// Those whose session has ended, and which are still in the file.
-    leaving: HashSet<String>,
+    ended: Arc<Mutex<HashSet<u32>>>,
 }
 
 /// One session among the owners.
 #[derive(Debug)]
 pub(crate) struct Mine {
     globals: Globals,
-    number: u64,
+    number: u32,
 }
 
 impl Globals {
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn ended(&self) -> MutexGuard<'_, HashSet<u32>> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn enter(&self) -> Mine {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
+        static NEXT: AtomicU32 = AtomicU32::new(0);
         Mine { globals: self.clone(), number: NEXT.fetch_add(1, Ordering::Relaxed) }
     }
 }
 
-impl Mine {
-    /// Notes that this session has created a table.
-    pub(crate) fn add(&self, name: &str) {
-        self.globals.known().owners.insert(name.to_lowercase(), self.number);
-    }
-
-    /// Returns true for a table that is only in the file any more.
-    pub(crate) fn is_leaving(&self, name: &str) -> bool {
-        let known = self.globals.known();
-        !known.leaving.is_empty() && known.leaving.contains(&name.to_lowercase())
-    }
-
-    fn names(&self) -> Vec<String> {
-        let known = self.globals.known();
-        let own = known.owners.iter().filter(|(_, number)| **number == self.number);
-        own.map(|(name, _)| name.clone()).collect()
-    }
-
-    /// This session's tables leave. Returns true if it had any.
-    fn leave(&self) -> bool {
-        let mut known = self.globals.known();
-        let Known { owners, leaving } = &mut *known;
-        let before = owners.len();
-        owners.retain(|name, number| {
-            let own = *number == self.number;
-            if own {
-                leaving.insert(name.clone());
-            }
-            !own
-        });
-        owners.len() < before
-    }
-
-    fn leaving(&self) -> Vec<String> {
-        self.globals.known().leaving.iter().cloned().collect()
-    }
-
-    fn left(&self, name: &str) {
-        self.globals.known().leaving.remove(name);
-    }
-}
-
 impl Db {
+    /// Returns true if a table is only in the file any more, as this session's transaction sees it.
+    pub(crate) fn is_leaving(&self, schema: &str, name: &str) -> rusqlite::Result<bool> {
+        let Some(open) = self.peek() else { return Ok(false) };
+        if self.globals.globals.ended().is_empty() {
+            return Ok(false);
+        }
+        let owner = owner(open, schema, name)?;
+        Ok(owner.is_some_and(|owner| self.globals.globals.ended().contains(&owner)))
+    }
+
+    /// Makes a name free for a new table of this session, which becomes its owner: in the
+    /// transaction that creates the table.
+    pub(crate) fn own_global(&self, schema: &str, name: &str) -> rusqlite::Result<()> {
+        let Some(open) = self.peek() else { return Ok(()) };
+        if self.is_leaving(schema, name)? {
+            erase(open, schema, name)?;
+        }
+        let sql = format!("INSERT OR REPLACE INTO {}.{OWNERS} VALUES (?1, ?2)", quote(schema));
+        open.execute(&sql, (name, self.globals.number)).map(drop)
+    }
+
     /// Returns true if a global temporary table of this session is there.
     pub(super) fn has_globals(&self) -> bool {
         let (Some(open), Some(schema)) = (self.peek(), self.attached(TEMPDB)) else { return false };
-        self.globals.names().iter().any(|name| has_table(open, schema, name).unwrap_or(true))
+        owned(open, schema, self.globals.number).map_or(true, |names| !names.is_empty())
     }
 
     /// Drops the session's global temporary tables; its connection ends afterwards.
     pub(super) fn drop_globals(&mut self) {
-        if !self.globals.leave() {
-            return;
-        }
-        self.changed();
-        let Some(open) = self.peek() else { return };
+        let (Some(open), Some(_)) = (self.peek(), self.attached(TEMPDB)) else { return };
         // the client's last cancel does not count here
         *self.cancel.lock().unwrap_or_else(PoisonError::into_inner) = Arc::default();
-        if open.is_autocommit() || open.execute_batch("ROLLBACK").is_ok() {
-            self.drop_leaving();
+        let ended = open.is_autocommit() || open.execute_batch("ROLLBACK").is_ok();
+        if !ended || !self.has_globals() {
+            return;
         }
+        self.globals.globals.ended().insert(self.globals.number);
+        self.changed();
+        self.drop_leaving();
     }
 
     /// Drops what has to go, unless this session is in a transaction, or has no tempdb. Another
     /// session that changes tempdb now does this when it has ended its change.
     pub(super) fn drop_leaving(&self) {
         let (Some(open), Some(schema)) = (self.peek(), self.attached(TEMPDB)) else { return };
-        let names = self.globals.leaving();
-        if names.is_empty() || !open.is_autocommit() {
+        let ended: Vec<u32> = self.globals.globals.ended().iter().copied().collect();
+        if ended.is_empty() || !open.is_autocommit() || open.busy_timeout(Duration::ZERO).is_err() {
             return;
         }
-        for name in names {
-            if open.busy_timeout(Duration::ZERO).is_ok() && drop_one(open, schema, &name).is_ok() {
-                self.globals.left(&name);
+        for session in ended {
+            if drop_owned(open, schema, session).is_ok() {
+                self.globals.globals.ended().remove(&session);
             }
         }
         let _ = open.busy_timeout(super::db::BUSY);
     }
 }
 
-/// Drops a table and the notes about it, together. Nothing refers to it: a foreign key cannot.
-fn drop_one(open: &Connection, schema: &str, name: &str) -> rusqlite::Result<()> {
+fn owner(open: &Connection, schema: &str, name: &str) -> rusqlite::Result<Option<u32>> {
+    if !has_table(open, schema, OWNERS)? {
+        return Ok(None);
+    }
+    let sql = format!("SELECT session FROM {}.{OWNERS} WHERE table_name = ?1", quote(schema));
+    open.prepare_cached(&sql)?.query_row([name], |row| row.get(0)).optional()
+}
+
+/// Returns the tables of a session.
+fn owned(open: &Connection, schema: &str, session: u32) -> rusqlite::Result<Vec<String>> {
+    if !has_table(open, schema, OWNERS)? {
+        return Ok(Vec::new());
+    }
+    let sql = format!("SELECT table_name FROM {}.{OWNERS} WHERE session = ?1", quote(schema));
+    let mut statement = open.prepare_cached(&sql)?;
+    statement.query_map([session], |row| row.get(0))?.collect()
+}
+
+/// Drops the tables of a session, all or none.
+fn drop_owned(open: &Connection, schema: &str, session: u32) -> rusqlite::Result<()> {
     open.execute_batch("BEGIN")?;
-    let schema_text = quote(schema);
-    let dropped = || -> rusqlite::Result<()> {
-        open.execute_batch(&format!("DROP TABLE IF EXISTS {schema_text}.{}", quote(name)))?;
-        for own in OWN {
-            if has_table(open, schema, own)? {
-                let sql =
-                    format!("DELETE FROM {schema_text}.{own} WHERE table_name = ?1 COLLATE NOCASE");
-                open.execute(&sql, [name])?;
-            }
-        }
-        open.execute_batch("COMMIT")
-    };
-    let result = dropped();
+    let dropped = owned(open, schema, session)
+        .and_then(|names| names.iter().try_for_each(|name| erase(open, schema, name)))
+        .and_then(|()| open.execute_batch("COMMIT"));
     if !open.is_autocommit() {
         open.execute_batch("ROLLBACK")?;
     }
-    result
+    dropped
+}
+
+/// Drops a table and the notes about it. Nothing refers to it: a foreign key cannot.
+fn erase(open: &Connection, schema: &str, name: &str) -> rusqlite::Result<()> {
+    let schema_text = quote(schema);
+    open.execute_batch(&format!("DROP TABLE IF EXISTS {schema_text}.{}", quote(name)))?;
+    for own in OWN {
+        if has_table(open, schema, own)? {
+            let sql =
+                format!("DELETE FROM {schema_text}.{own} WHERE table_name = ?1 COLLATE NOCASE");
+            open.execute(&sql, [name])?;
+        }
+    }
+    Ok(())
 }

@@ -211,35 +211,6 @@ impl Run<'_> {
         }
     }
 
-    /// Waits until a table that is about to go has gone, as long as LOCK_TIMEOUT allows: its name
-    /// is free then.
-    ///
-    /// # Errors
-    /// 1222.
-    pub(crate) fn free_global(&mut self, name: &str) -> Result<()> {
-        if !self.s.db.globals.is_leaving(name) {
-            return Ok(());
-        }
-        let schema = self.s.db.attach(TEMPDB)?;
-        let limit = u64::try_from(self.s.state.options.lock_timeout_ms).ok();
-        let start = Instant::now();
-        loop {
-            self.s.db.drop_leaving();
-            if !self.s.db.globals.is_leaving(name) {
-                return Ok(());
-            }
-            let over = limit.is_some_and(|limit| start.elapsed() >= Duration::from_millis(limit));
-            // it waits for this session's own transaction
-            let own = self.in_sqlite() && self.s.db.writes(&schema);
-            if over || own || self.sink.cancelled() {
-                return Err(Error::LockTimeout {});
-            }
-            if !self.sink.waiting(&mut || std::thread::park_timeout(BUSY)) {
-                return Err(Error::Crowded {});
-            }
-        }
-    }
-
     /// KILL.
     pub(crate) fn kill(&mut self, spid: i64) -> Result<()> {
         let number = u16::try_from(spid).ok().filter(|number| *number > 0);

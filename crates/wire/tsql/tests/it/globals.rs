@@ -124,9 +124,11 @@ fn readers_wait_for_nobody_and_a_blocked_drop_is_done_later() {
                 SELECT OBJECT_ID('tempdb..##mine')";
     assert_eq!(rows(&mut *three, none), "0\nNULL");
     let again = "SET LOCK_TIMEOUT 0; CREATE TABLE ##mine (b int)";
-    assert!(rows(&mut *three, again).starts_with("! 1222/"));
-    assert!(rows(&mut *two, "CREATE TABLE ##mine (b int)").starts_with("! 1222/"));
-    rows(&mut *two, "IF @@TRANCOUNT > 0 ROLLBACK");
+    let found = rows(&mut *three, again);
+    assert!(found.starts_with("! 1222/"), "{found}");
+    // the one with the lock may take the name at once; undone, it is free again
+    assert_eq!(rows(&mut *two, "CREATE TABLE ##mine (c int); SELECT c FROM ##mine"), "");
+    rows(&mut *two, "ROLLBACK");
     rows(&mut *three, "CREATE TABLE ##mine (b int IDENTITY); INSERT ##mine DEFAULT VALUES");
     assert_eq!(rows(&mut *two, "SELECT b FROM ##mine"), "1");
 }
@@ -143,5 +145,57 @@ fn no_foreign_key_has_a_part_in_a_global_table() {
         "ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (id) REFERENCES ##p (id)",
     ] {
         assert!(rows(&mut *one, refused).starts_with("! "), "{refused}");
+    }
+}
+
+#[test]
+fn what_is_undone_changes_no_owner() {
+    let server = Server::new();
+    let replaced = "DROP TABLE ##o; CREATE TABLE ##o (z int)";
+    for undone in [
+        format!("BEGIN TRAN; {replaced}; ROLLBACK"),
+        format!("BEGIN TRAN; SAVE TRAN s; {replaced}; ROLLBACK TRAN s; COMMIT"),
+        "BEGIN TRAN; DROP TABLE ##o; SELECT 1 z INTO ##o; ROLLBACK".to_owned(),
+        format!("CREATE TABLE #i (a int); INSERT #i EXEC('{replaced}; SELECT CAST(''x'' AS int)')"),
+        // what is left open is undone at the end of the session
+        format!("BEGIN TRAN; {replaced}"),
+    ] {
+        let mut owner = server.session();
+        rows(&mut *owner, "CREATE TABLE ##o (y int); INSERT ##o VALUES (7)");
+        let mut other = server.session();
+        rows(&mut *other, &undone);
+        drop(other);
+        assert_eq!(rows(&mut *owner, "SELECT y FROM ##o"), "7", "{undone}");
+        // the owner ends first
+        let mut other = server.session();
+        rows(&mut *other, &format!("BEGIN TRAN; {replaced}; INSERT ##o VALUES (8)"));
+        drop(owner);
+        assert_eq!(rows(&mut *other, "SELECT z FROM ##o"), "8");
+        let mut third = server.session();
+        assert!(rows(&mut *third, "SELECT * FROM ##o").starts_with("! 208/"));
+        rows(&mut *other, "ROLLBACK");
+        assert!(rows(&mut *other, "SELECT * FROM ##o").starts_with("! 208/"));
+        rows(&mut *other, "CREATE TABLE ##o (w int); INSERT ##o VALUES (9)");
+        assert_eq!(rows(&mut *third, "SELECT w FROM ##o"), "9");
+    }
+}
+
+#[test]
+fn who_comes_second_is_refused_behind_the_lock() {
+    let server = Server::new();
+    let (mut one, mut two) = (server.session(), server.session());
+    for [made, dropped] in
+        [["CREATE TABLE ##l (a int)", "DROP TABLE ##l"], ["CREATE TABLE l (a int)", "DROP TABLE l"]]
+    {
+        for (first, second, error) in [(made, made, "! 2714/"), (dropped, dropped, "! 3701/")] {
+            rows(&mut *one, &format!("BEGIN TRAN; {first}"));
+            std::thread::scope(|scope| {
+                let waits = scope.spawn(|| rows(&mut *two, second));
+                std::thread::sleep(std::time::Duration::from_millis(100));
+                rows(&mut *one, "COMMIT");
+                let found = waits.join().unwrap();
+                assert!(found.starts_with(error), "{second}: {found}");
+            });
+        }
     }
 }

@@ -296,3 +296,22 @@ fn a_column_named_rowid_keeps_its_name() {
     );
     good(&mut *session, &[("INSERT t VALUES (1, 2)", ""), ("SELECT rowid, a FROM t", "1 | 2")]);
 }
+
+#[test]
+fn columns_are_in_a_key_and_added_once() {
+    let server = Server::new();
+    let mut session = server.session();
+    good(&mut *session, &[("CREATE TABLE t (a int NOT NULL, b int)", "")]);
+    bad(
+        &mut *session,
+        &[
+            ("CREATE INDEX i ON t (a, a)", "1909/16/1"),
+            ("CREATE UNIQUE INDEX i ON t (a, b, A)", "1909/16/1"),
+            ("CREATE TABLE u (a int, b int, PRIMARY KEY (a, a))", "1909/16/1"),
+            ("CREATE TABLE u (a int, b int, UNIQUE (b, B))", "1909/16/1"),
+            ("ALTER TABLE t ADD UNIQUE (b, a, B)", "1909/16/1"),
+            ("ALTER TABLE t ADD c int, C int", "2705/16/3"),
+        ],
+    );
+    good(&mut *session, &[("SELECT * FROM t; CREATE INDEX i ON t (a, b)", "")]);
+}

@@ -55,7 +55,10 @@ pub(crate) fn read_all(db: &mut Db, database: &str) -> Result<Facts> {
             list(db.connection()?, &schema).map_err(|error| failure(&kernels, &error, TEMPDB))?;
         listed.extend(all.into_iter().filter(|(name, kind, _)| *kind == 'U' && is_global(name)));
     }
-    listed.retain(|(name, ..)| !is_global(name) || !db.globals.is_leaving(name));
+    if let Some(tempdb) = db.attached(TEMPDB) {
+        let gone = |name: &str| is_global(name) && db.is_leaving(tempdb, name).unwrap_or(false);
+        listed.retain(|(name, ..)| !gone(name));
+    }
     let own = database.eq_ignore_ascii_case("tempdb");
     let schemas = schemas::made(db.connection()?, &schema)
         .map_err(|error| failure(&kernels, &error, database))?;

@@ -13,7 +13,8 @@ use crate::run::gate::Rights;
 use crate::value::sequence::Steps;
 
 /// Our own tables that name a table of the database.
-pub(crate) const OWN: [&str; 7] = [
+pub(crate) const OWN: [&str; 8] = [
+    "tsql_global",
     "tsql_identity",
     "tsql_default",
     "tsql_column",

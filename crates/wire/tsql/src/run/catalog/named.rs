@@ -32,7 +32,9 @@ pub(crate) fn read(db: &mut Db, database: &str, names: &[String]) -> Result<Fact
         let object = name.object();
         let known = if is_global(object) {
             let schema = db.attach(TEMPDB)?;
-            !db.globals.is_leaving(object) && add(db, &mut found, (&schema, TEMPDB), object)?
+            let leaving = db.is_leaving(&schema, object);
+            !leaving.map_err(|error| failure(&db.kernels, &error, TEMPDB))?
+                && add(db, &mut found, (&schema, TEMPDB), object)?
         } else if object.starts_with('#') {
             let stored = db.temporary(object);
             let known = add(db, &mut found, ("temp", "tempdb"), &stored)?;

@@ -49,7 +49,12 @@ impl Run<'_> {
                 run.switch_constraints(&table, names, (*enable, *check), frame)
             }
             AlterTable::Add(columns, constraints, unchecked) => {
-                for column in columns {
+                for (at, column) in columns.iter().enumerate() {
+                    let before = &columns[..at];
+                    if before.iter().any(|own| own.name.eq_ignore_ascii_case(&column.name)) {
+                        let (name, table) = (column.name.clone(), table.name.clone());
+                        return Err(Error::DuplicateColumn { name, table });
+                    }
                     run.add_column(&table, column)?;
                 }
                 let table = if columns.is_empty() {

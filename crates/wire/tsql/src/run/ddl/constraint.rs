@@ -45,6 +45,7 @@ impl Run<'_> {
             ConstraintKind::Primary(columns) | ConstraintKind::Unique(columns) => {
                 let own: Vec<(String, bool)> = own.into_iter().map(|name| (name, false)).collect();
                 let columns = if columns.is_empty() { &own } else { columns };
+                super::index::check_key(columns)?;
                 let primary = matches!(constraint.kind, ConstraintKind::Primary(_));
                 self.add_key(table, given, primary, columns)
             }

@@ -188,6 +188,13 @@ impl Run<'_> {
     pub(crate) fn drop_table(&mut self, table: &Arc<Table>) -> Result<()> {
         let kernels = self.s.db.kernels.clone();
         self.define(&table.schema.clone(), |run| {
+            // another session may have been first, before the lock was taken
+            let there = has_table(run.s.db.connection()?, &table.schema, &table.name)
+                .map_err(|error| failure(&kernels, &error, &table.database))?;
+            if !there {
+                let (kind, name) = ("table".to_owned(), table.name.clone());
+                return Err(Error::DropMissing { kind, name });
+            }
             run.sql(&format!("DROP TABLE {}", table.sql()), &table.database)?;
             for own in crate::run::catalog::model::OWN {
                 let connection = run.s.db.connection()?;

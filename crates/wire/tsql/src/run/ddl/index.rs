@@ -2,6 +2,7 @@
 
 use rusqlite::Connection;
 use tdekit_wire_tds::SqlType;
+use tdekit_wire_tds::messages::DefinedError;
 
 use super::super::db::failure;
 use super::table::{NamedConstraint, marked, offered};
@@ -228,6 +229,20 @@ pub(super) fn column_list(columns: &[(String, bool)]) -> String {
     texts.join(", ")
 }
 
+/// Refuses a column that is in a key twice.
+///
+/// # Errors
+/// 1909.
+pub(super) fn check_key(columns: &[(String, bool)]) -> Result<()> {
+    let names = columns.iter().map(|(name, _)| name);
+    match names.enumerate().find(|(at, name)| {
+        columns[..*at].iter().any(|(before, _)| before.eq_ignore_ascii_case(name))
+    }) {
+        Some((_, name)) => Err(DefinedError::KeyColumnTwice { name: name.clone() }.into()),
+        None => Ok(()),
+    }
+}
+
 impl Run<'_> {
     pub(crate) fn create_index(
         &mut self,
@@ -238,6 +253,7 @@ impl Run<'_> {
         filter: Option<&(Expr, String)>,
     ) -> Result<()> {
         let found = self.find(table)?.ok_or_else(|| Error::NoObject { name: table.text() })?;
+        check_key(columns)?;
         let condition = match filter {
             Some((expr, _)) if is_filter(expr) => {
                 Some(self.inline_condition(expr, offered(&found.columns))?)

@@ -66,6 +66,8 @@ const OWN_TABLES: &[(&str, &str)] = &[
         COLLATE NOCASE, PRIMARY KEY (table_name, column_name)",
     ),
     ("tsql_rowversion", "last INTEGER NOT NULL"),
+    // sessions that own global temporary tables: in tempdb only
+    ("tsql_global", "table_name TEXT PRIMARY KEY COLLATE NOCASE, session INTEGER NOT NULL"),
     // the name without its schema, which is that of the table or view
     (
         "tsql_trigger",

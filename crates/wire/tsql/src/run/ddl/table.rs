@@ -9,7 +9,7 @@ use tdekit_wire_tds::{Column, SqlType};
 use super::super::db::{View, failure};
 use super::constraint::has_object;
 use super::foreign::{Child, Parent, foreign_text, in_database};
-use super::index::{KeyColumn, column_list, index_name, unique_texts};
+use super::index::{KeyColumn, check_key, column_list, index_name, unique_texts};
 use crate::ast::{ColumnDef, Constraint, ConstraintKind, CreateTable, Expr, Filled, Name};
 use crate::bind::{Binder, Offered, Scope, SourceScope, Variables};
 use crate::error::{Ends, Error, Result};
@@ -22,6 +22,7 @@ use crate::run::catalog::model::{
 };
 use crate::run::catalog::named::has_table;
 use crate::run::catalog::{Table, TableColumn, TableKind};
+use crate::run::globals::{OWNERS, TEMPDB};
 use crate::run::work::Run;
 use crate::value::{is_text, storage};
 
@@ -132,10 +133,12 @@ pub(super) fn marked(columns: &[(String, bool)]) -> Vec<String> {
 
 impl Run<'_> {
     pub(crate) fn create_table(&mut self, table: &CreateTable) -> Result<()> {
-        if is_global(table.name.object()) {
-            self.free_global(table.name.object())?;
-        }
-        let (schema, database, mut name) = self.new_place(&table.name)?;
+        let global = is_global(table.name.object());
+        let (schema, database, mut name) = match global {
+            // the name may be that of one that is about to go
+            true => (self.s.db.attach(TEMPDB)?, TEMPDB.to_owned(), table.name.object().to_owned()),
+            false => self.new_place(&table.name)?,
+        };
         let variable = table.name.object().starts_with("#@");
         if schema == "temp" {
             let level = self.s.state.nest;
@@ -145,8 +148,8 @@ impl Run<'_> {
                 None if variable => return Ok(()),
                 None => return Err(Error::ObjectExists { name: table.name.object().to_owned() }),
             };
-        } else if self.find(&table.name)?.is_some() || self.is_used(&schema, &database, &name)? {
-            return Err(Error::ObjectExists { name: table.name.object().to_owned() });
+        } else {
+            self.refuse_known(&table.name, (&schema, &database), &name)?;
         }
         if name.starts_with("sqlite_") || name.starts_with("tsql_") {
             return Err(Error::feature(format!("a table named {name}")));
@@ -158,10 +161,17 @@ impl Run<'_> {
         }
         let text = self.create_text(table, (&schema, &database), &name, &mut made)?;
         self.check_defaults(&schema, &database, &name, &table.columns)?;
-        if is_global(&name) {
-            self.s.db.globals.add(&name);
-        }
         self.define(&schema, |run| {
+            // another session may have been first, before the lock was taken
+            if schema != "temp" {
+                run.refuse_known(&table.name, (&schema, &database), &name)?;
+            }
+            if global {
+                run.own_table(&schema, OWNERS)?;
+                let kernels = run.s.db.kernels.clone();
+                let owned = run.s.db.own_global(&schema, &name);
+                owned.map_err(|error| failure(&kernels, &error, &database))?;
+            }
             run.sql(&text, &database)?;
             for index in &made.indexes {
                 run.sql(index, &database)?;
@@ -170,6 +180,22 @@ impl Run<'_> {
             // the constraints of a table variable are never looked up
             if variable { Ok(()) } else { run.note_constraints(&schema, &name, &made.named) }
         })
+    }
+
+    /// Refuses the name of something that is there.
+    fn refuse_known(
+        &mut self,
+        name: &Name,
+        (schema, database): (&str, &str),
+        stored: &str,
+    ) -> Result<()> {
+        // a global table that is about to go is in the file, and cannot be found
+        let taken = self.find(name)?.is_some()
+            || !is_global(stored) && self.is_used(schema, database, stored)?;
+        match taken {
+            true => Err(Error::ObjectExists { name: name.object().to_owned() }),
+            false => Ok(()),
+        }
     }
 
     /// Checks that a DEFAULT is valid by itself, for future rows.
@@ -382,6 +408,7 @@ impl Run<'_> {
             place.column.map(|column| (column.name.clone(), false)).into_iter().collect();
         let (name, text) = match &constraint.kind {
             ConstraintKind::Primary(columns) | ConstraintKind::Unique(columns) => {
+                check_key(columns)?;
                 let primary = matches!(&constraint.kind, ConstraintKind::Primary(_));
                 let mut nullable = false;
                 let columns = if columns.is_empty() { &own } else { columns };
