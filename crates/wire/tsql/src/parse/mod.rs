@@ -443,6 +443,8 @@ impl<'a> Parser<'a> {
 
     /// One to four names separated by dots; `a..b` omits the part.
     fn name(&mut self) -> Result<Name> {
+        // left out in front: the current database, the default schema
+        let left_out = (0..3).take_while(|_| self.eat_op(".")).count();
         let mut parts = vec![self.identifier()?];
         while self.is_op(".") {
             self.advance();
@@ -452,7 +454,7 @@ impl<'a> Parser<'a> {
                 parts.push(self.identifier()?);
             }
         }
-        if parts.len() > 4 {
+        if parts.len() + left_out > 4 {
             return Err(Error::Syntax { near: parts.join(".") });
         }
         Ok(Name(parts))

@@ -416,7 +416,13 @@ impl Db {
         if let Some(view) = system::find(name, current) {
             return system::table(&view, self).map(|table| Some(Arc::new(table)));
         }
-        let (schema, database, object) = self.place(name, current)?;
+        let place = self.place(name, current).map_err(|error| match error {
+            Error::UnknownDatabase { .. } if name.part(2).is_some() => {
+                Error::InvalidObject { name: name.text() }
+            }
+            other => other,
+        });
+        let (schema, database, object) = place?;
         self.stored(&schema, &database, &object)
     }
 
@@ -546,6 +552,10 @@ fn load(
             })
         })?
         .collect::<rusqlite::Result<_>>()?;
+    if columns.is_empty() {
+        // another session has dropped it since its name was read
+        return Ok(None);
+    }
     for (table, field) in [("tsql_identity", "NULL"), ("tsql_default", "definition")] {
         if !has_table(connection, schema, table)? {
             continue;

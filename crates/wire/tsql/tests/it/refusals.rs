@@ -315,3 +315,24 @@ fn columns_are_in_a_key_and_added_once() {
     );
     good(&mut *session, &[("SELECT * FROM t; CREATE INDEX i ON t (a, b)", "")]);
 }
+
+#[test]
+fn parts_in_front_of_a_name_may_be_left_out() {
+    let server = Server::new();
+    let mut session = server.session();
+    good(
+        &mut *session,
+        &[
+            ("CREATE TABLE t (a int); INSERT ..t VALUES (1)", ""),
+            ("SELECT a FROM ..t; SELECT a FROM .t; SELECT a FROM ...t", "1\n1\n1"),
+        ],
+    );
+    bad(
+        &mut *session,
+        &[
+            ("SELECT * FROM nowhere.dbo.t", "208/16/1"),
+            ("INSERT nowhere..t VALUES (1)", "208/16/1"),
+            ("SELECT * FROM ....t", "102/15/1"),
+        ],
+    );
+}
