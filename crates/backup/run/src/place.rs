@@ -107,7 +107,8 @@ impl Place {
     pub fn recorded(&self) -> Option<PathBuf> {
         match self {
             Self::File(path) => {
-                let resolved = fs::canonicalize(path).or_else(|_| std::path::absolute(path));
+                let resolved = fs::canonicalize(path).or_else(|_| gone_from(path));
+                let resolved = resolved.or_else(|_| std::path::absolute(path));
                 Some(resolved.unwrap_or_else(|_| path.clone()))
             }
             Self::Object(address) => Some(address.into()),
@@ -200,6 +201,16 @@ pub(crate) fn refuse_storage(place: &str, storage: &Storage) -> Result<(), RunEr
     Err(RunError::Option { what: "storage", reason })
 }
 
+/// Returns the path of what is not there, in its directory: the same as while it was there, also
+/// where a link leads to the directory.
+fn gone_from(path: &Path) -> io::Result<PathBuf> {
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::NotFound.into());
+    };
+    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    Ok(fs::canonicalize(directory)?.join(name))
+}
+
 fn is_address(text: &str) -> bool {
     text.split_once("://").is_some_and(|(scheme, rest)| {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+';
@@ -287,6 +298,20 @@ mod tests {
         assert_eq!(Place::of("s3://bucket/a.bak".as_ref()), object("s3://bucket/a.bak"));
         for name in ["a.bak", "/a/b://c", "://x", "s3://", "c://x", "./-", "s3:/a"] {
             assert_eq!(Place::of(name.as_ref()), file(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_gone_keeps_its_recorded_form() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, up) = (dir.path().join("a"), dir.path().join("up"));
+        fs::write(&path, "").unwrap();
+        std::os::unix::fs::symlink(dir.path(), &up).unwrap();
+        for named in [path.clone(), up.join("a"), up.join("../up/a")] {
+            let there = Place::File(named.clone()).recorded();
+            fs::rename(&path, dir.path().join("b")).unwrap();
+            assert_eq!(Place::File(named).recorded(), there);
+            fs::rename(dir.path().join("b"), &path).unwrap();
         }
     }
 

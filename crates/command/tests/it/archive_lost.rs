@@ -25,11 +25,19 @@ fn remove(pair: &Pair, numbers: &[u32], pause: Duration) -> std::thread::JoinHan
 }
 
 /// A chain of which `prune` has removed a part when the archive is listed, and removes the rest.
+/// The archive may be named through a link.
 #[test]
 fn a_chain_that_is_half_removed_is_no_fault() {
-    for (gone, rest) in [(3, [2, 1]), (1, [3, 2]), (2, [1, 3])] {
+    for (gone, rest, link) in
+        [(3, [2, 1], false), (1, [3, 2], false), (2, [1, 3], false), (1, [3, 2], true)]
+    {
         for more in [&[][..], &["--restore-test"]] {
-            let pair = two_chains();
+            let mut pair = two_chains();
+            if link {
+                let up = pair.dir.path("up");
+                std::os::unix::fs::symlink(pair.archive.parent().unwrap(), &up).unwrap();
+                pair.archive = up.join("archive");
+            }
             fs::remove_file(pair.object(gone)).unwrap();
             let removal = remove(&pair, &rest, Duration::from_millis(600));
             let (code, found, run) = json(&[&["verify", text(&pair.archive)][..], more].concat());

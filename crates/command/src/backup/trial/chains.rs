@@ -85,7 +85,7 @@ impl Chains {
 }
 
 /// Returns what cannot be read any more; nothing if `prune` removed it meanwhile: of an archive
-/// with its whole chain, of other media by the history.
+/// with its whole chain or by the history, of other media by the history.
 pub(super) fn lost(
     global: &GlobalArgs,
     places: &[Place],
@@ -98,7 +98,8 @@ pub(super) fn lost(
         return Ok(Vec::new());
     }
     let error = history::explain(global, places, error);
-    if archive.is_none() && matches!(error, RunError::Pruned { .. }) {
+    // What it left of a chain is a finding of the archive.
+    if matches!(error, RunError::Pruned { .. }) {
         return Ok(Vec::new());
     }
     readings::record_unopened(global, places);
