@@ -68,6 +68,32 @@ fn a_slow_removal_is_waited_for() {
     }
 }
 
+/// What is behind a missing object goes with its full set, and stays with it.
+#[test]
+fn prune_leaves_no_part_of_a_chain_with_a_hole() {
+    for is_damaged in [false, true] {
+        let pair = two_chains();
+        let archive = text(&pair.archive);
+        fs::remove_file(pair.object(2)).unwrap();
+        if is_damaged {
+            let mut bytes = fs::read(pair.object(3)).unwrap();
+            let end = bytes.len() - 40;
+            bytes.truncate(end);
+            fs::write(pair.object(3), bytes).unwrap();
+        }
+        let run = place().run(["prune", archive, "--keep-last", "1"]);
+        let left: Vec<u32> = (1..=6).filter(|number| pair.object(*number).exists()).collect();
+        let verified = place().run(["verify", archive]);
+        match is_damaged {
+            false => assert_eq!((run.code, left, verified.code), (0, vec![4, 5, 6], 0), "{run:?}"),
+            true => {
+                let found = (run.code, left, verified.code);
+                assert_eq!(found, (4, vec![1, 3, 4, 5, 6], 4), "{run:?}");
+            }
+        }
+    }
+}
+
 /// Faults of the record beside the database.
 const FAULTS: [&str; 5] = ["flip", "cut", "empty", "other", "pipe"];
 

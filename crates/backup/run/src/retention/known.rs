@@ -99,8 +99,8 @@ impl Known {
     }
 
     /// Keeps media sets with sets that are needed in other places, by a set that could not be read,
-    /// or by one that stays, whether or not a rule keeps it.
-    pub(super) fn keep_needed(&self, all: &mut [Candidate]) {
+    /// or by one that stays, whether or not a rule keeps it. A chain in `torn` stays as a whole.
+    pub(super) fn keep_needed(&self, all: &mut [Candidate], torn: &BTreeSet<SetId>) {
         let here: BTreeSet<SetId> =
             all.iter().flat_map(|media| &media.points).map(|point| point.set).collect();
         let mut bases = self.bases.clone();
@@ -129,6 +129,7 @@ impl Known {
             let kept = all.iter().filter(|media| media.fate.fate == Fate::Keep);
             let points = kept.flat_map(|media| &media.points);
             let staying = chain(&points.clone().flat_map(|point| point.needs.clone()).collect());
+            let chains: BTreeSet<SetId> = points.clone().map(Point::begins).collect();
             // Log backups whose chain ends at a set of which nothing is known.
             let is_lost = |point: &&Point| {
                 let chain = chain(&point.needs.iter().copied().collect());
@@ -151,6 +152,8 @@ impl Known {
                         format!("may be needed by {object}, which cannot be read")
                     } else if staying.contains(&point.set) {
                         "needed by a set that stays".to_owned()
+                    } else if torn.contains(&point.begins()) && chains.contains(&point.begins()) {
+                        "of a chain that stays".to_owned()
                     } else if may_be_base {
                         "may be needed by a log backup whose chain is not known".to_owned()
                     } else if let Some(unclear) = self.unclear.as_ref().filter(|_| point.is_base) {

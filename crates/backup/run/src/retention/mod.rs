@@ -16,7 +16,7 @@ use tdekit_sqlite_convert::{Watch, go_on};
 
 use self::known::Known;
 pub(crate) use self::known::standing_elsewhere;
-use self::rules::{Point, Reason, SetId, decide};
+use self::rules::{Point, Reason, SetId, decide, torn_chains};
 use crate::archive::is_object_name;
 use crate::catalog::Doomed;
 use crate::discover::{Discovered, Root, Unreadable};
@@ -294,6 +294,7 @@ impl Candidates<'_> {
             expires_ms: set.expires_ms,
             needs: set.base.into_iter().collect(),
             is_log: set.log.is_some(),
+            chain: set.log.map(|link| link.chain),
             is_log_backup: set.is_log_backup(),
             is_base: set.source == SourceKind::Database
                 && set.kind != SetKind::Differential
@@ -315,6 +316,7 @@ impl Candidates<'_> {
         // What stands on them is restorable; they are of other places, and count for no rule.
         let here: BTreeSet<SetId> = points.iter().map(|point| point.set).collect();
         points.extend(self.elsewhere.into_values().filter(|point| !here.contains(&point.set)));
+        let torn = torn_chains(&points);
         let mut reasons = decide(&points, &self.wanted.rules, now_ms()).into_iter();
         for media in &mut self.media {
             let own: Vec<BTreeSet<Reason>> = reasons.by_ref().take(media.points.len()).collect();
@@ -326,7 +328,7 @@ impl Candidates<'_> {
                 set.keep = reasons.iter().map(ToString::to_string).collect();
             }
         }
-        known.keep_needed(&mut self.media);
+        known.keep_needed(&mut self.media, &torn);
         let newest = |media: &Candidate| media.points.iter().map(|point| point.at_ms).max();
         self.media.sort_by_key(|media| std::cmp::Reverse(newest(media)));
         Ok(self.media)

@@ -56,6 +56,8 @@ pub(super) struct Point {
     pub(super) needs: Vec<SetId>,
     /// True for a log set of an archive.
     pub(super) is_log: bool,
+    /// The full set of its chain, for a log set of an archive.
+    pub(super) chain: Option<SetId>,
     /// True for a log backup.
     pub(super) is_log_backup: bool,
     /// True if another set may stand on it: a differential set, a log backup or a log set.
@@ -66,6 +68,13 @@ pub(super) struct Point {
     pub(super) verified: bool,
     /// The reason why it cannot be restored.
     pub(super) fault: Option<String>,
+}
+
+impl Point {
+    /// Returns the set with which its chain begins.
+    pub(super) fn begins(&self) -> SetId {
+        self.chain.unwrap_or(self.set)
+    }
 }
 
 /// A reason to keep a set.
@@ -89,6 +98,8 @@ pub(super) enum Reason {
     OnlyVerified,
     /// It is a part of what must be read to restore another one.
     NeededBy(SetId),
+    /// Another set of its chain stays, and the chain has a fault.
+    ChainStays,
     /// Its `--expire` has not come.
     NotExpired(i64),
     /// Its time is in the future, so its age is not known.
@@ -112,6 +123,7 @@ impl fmt::Display for Reason {
             Self::Monthly(month) => write!(f, "monthly {month}"),
             Self::OnlyVerified => write!(f, "the only verified one"),
             Self::NeededBy(set) => write!(f, "needed by {}", hex::encode(set)),
+            Self::ChainStays => write!(f, "of a chain that stays"),
             Self::NotExpired(ms) => write!(f, "not expired before {}", date_of_ms(*ms)),
             Self::Future => write!(f, "dated in the future"),
             Self::UnknownDatabase => write!(f, "of a database that cannot be determined"),
@@ -124,9 +136,9 @@ impl fmt::Display for Reason {
 /// Returns the reasons to keep each of `points`; a set without one may be removed. The newest set
 /// of each database that can be restored is always kept.
 pub(super) fn decide(points: &[Point], rules: &Rules, now_ms: i64) -> Vec<BTreeSet<Reason>> {
-    let broken = broken(points);
+    let (broken, torn) = (broken(points), torn_chains(points));
     let mut kept: Vec<BTreeSet<Reason>> =
-        points.iter().map(|point| own_reasons(point, &broken, now_ms)).collect();
+        points.iter().map(|point| own_reasons(point, (&broken, &torn), now_ms)).collect();
     let mut databases: BTreeMap<&str, Vec<&Point>> = BTreeMap::new();
     for point in points {
         let counts = point.asked && !is_future(point, now_ms) && !broken.contains_key(&point.set);
@@ -149,11 +161,47 @@ pub(super) fn decide(points: &[Point], rules: &Rules, now_ms: i64) -> Vec<BTreeS
     }
     keep_verified(points, &broken, &mut kept);
     keep_needed(points, &mut kept);
+    keep_torn(points, (&broken, &torn), &mut kept);
     kept
 }
 
+/// Returns the chains of an archive, by their full sets, of which a log set cannot be restored, and
+/// the full set is here. Such a chain goes or stays as a whole: what is left of it would be damage.
+pub(super) fn torn_chains(points: &[Point]) -> BTreeSet<SetId> {
+    let here: BTreeSet<SetId> = points.iter().map(|point| point.set).collect();
+    let broken = broken(points);
+    let logs = points.iter().filter(|point| broken.contains_key(&point.set));
+    logs.filter_map(|point| point.chain).filter(|chain| here.contains(chain)).collect()
+}
+
+/// Keeps all of a torn chain of which one set is kept.
+fn keep_torn(
+    points: &[Point],
+    (broken, torn): (&BTreeMap<SetId, String>, &BTreeSet<SetId>),
+    kept: &mut [BTreeSet<Reason>],
+) {
+    let staying: BTreeSet<SetId> = points
+        .iter()
+        .zip(&*kept)
+        .filter(|(_, it)| !it.is_empty())
+        .map(|(it, _)| it.begins())
+        .collect();
+    let of = |point: &Point| torn.contains(&point.begins()) && staying.contains(&point.begins());
+    for (point, reasons) in points.iter().zip(kept).filter(|(point, _)| of(point)) {
+        match broken.get(&point.set) {
+            Some(fault) => reasons.insert(Reason::Fault(fault.clone())),
+            None if reasons.is_empty() => reasons.insert(Reason::ChainStays),
+            None => false,
+        };
+    }
+}
+
 /// Reasons that do not depend on other sets of the database.
-fn own_reasons(point: &Point, broken: &BTreeMap<SetId, String>, now_ms: i64) -> BTreeSet<Reason> {
+fn own_reasons(
+    point: &Point,
+    (broken, torn): (&BTreeMap<SetId, String>, &BTreeSet<SetId>),
+    now_ms: i64,
+) -> BTreeSet<Reason> {
     let mut reasons = BTreeSet::new();
     if point.database.is_none() {
         reasons.insert(Reason::UnknownDatabase);
@@ -161,7 +209,9 @@ fn own_reasons(point: &Point, broken: &BTreeMap<SetId, String>, now_ms: i64) -> 
     if !point.asked {
         reasons.insert(Reason::NotAsked);
     }
-    if let Some(fault) = broken.get(&point.set) {
+    // A log set that lacks another one goes with its chain.
+    let is_torn = point.fault.is_none() && point.chain.is_some_and(|it| torn.contains(&it));
+    if let Some(fault) = broken.get(&point.set).filter(|_| !is_torn) {
         reasons.insert(Reason::Fault(fault.clone()));
     }
     if point.expires_ms > now_ms {

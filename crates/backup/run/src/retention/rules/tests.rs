@@ -13,6 +13,7 @@ fn point(number: u8, at_ms: i64) -> Point {
         expires_ms: 0,
         needs: Vec::new(),
         is_log: false,
+        chain: None,
         is_log_backup: false,
         is_base: true,
         in_archive: false,
@@ -230,6 +231,7 @@ fn log_sets_are_kept_with_their_chain_and_by_time_alone() {
             let mut set = point(number, begin + i64::from(part) * 6 * HOUR_MS);
             if part > 0 {
                 set.is_log = true;
+                set.chain = Some([number - part; 16]);
                 set.needs = vec![[number - 1; 16]];
             }
             sets.push(set);
@@ -241,9 +243,19 @@ fn log_sets_are_kept_with_their_chain_and_by_time_alone() {
     assert_eq!(kept(&sets, &days), [8, 12, 16, 17, 18, 19]);
     let within = Rules { within_s: Some(31 * 3600), ..none };
     assert_eq!(kept(&sets, &within), [12, 13, 14, 15, 16, 17, 18, 19]);
-    // A hole in a chain: what is behind it cannot be restored, and stays.
-    sets.remove(14);
-    assert_eq!(kept(&sets, &Rules { last: Some(1), ..none }), [15, 16, 17, 18, 19]);
+    // A hole in a chain: what is behind it cannot be restored, and goes or stays with the chain.
+    let mut holed = sets.clone();
+    holed.remove(14);
+    let last = |last| Rules { last: Some(last), ..none };
+    assert_eq!(kept(&holed, &last(1)), [16, 17, 18, 19]);
+    assert_eq!(kept(&holed, &last(2)), [12, 13, 15, 16, 17, 18, 19]);
+    // A log set that is damaged itself stays, and the chain with it.
+    holed[14].fault = Some("damaged".to_owned());
+    assert_eq!(kept(&holed, &last(1)), [12, 13, 15, 16, 17, 18, 19]);
+    // Without the full set nothing of the chain is known to go.
+    holed[14].fault = None;
+    holed.remove(12);
+    assert_eq!(kept(&holed, &last(1)), [13, 15, 16, 17, 18, 19]);
 }
 
 /// The next log backup stands on it, as long as no full set that is a base is newer.
