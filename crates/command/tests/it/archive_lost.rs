@@ -163,6 +163,36 @@ fn a_record_that_cannot_be_read_is_named() {
     assert_eq!((code, &found["verdict"]), (4, &"damaged".into()), "{run:?}");
 }
 
+/// Another database's record shows nothing of this one's newest objects.
+#[test]
+fn the_record_of_another_database_is_named() {
+    let (pair, other) = (five(), five());
+    let (own, archive) = (fs::read(record(&pair)).unwrap(), text(&pair.archive));
+    fs::copy(record(&other), record(&pair)).unwrap();
+    let newest = fs::read(pair.object(6)).unwrap();
+    fs::remove_file(pair.object(6)).unwrap();
+    let (code, found, run) = json(&["verify", archive]);
+    assert_eq!((code, &found["verdict"]), (6, &"not_verified".into()), "{run:?}");
+    let reason = found["not_compared"].as_str().unwrap();
+    assert!(
+        reason.contains(text(&record(&pair))) && reason.contains("another database"),
+        "{found}"
+    );
+    assert!(run.err.contains(&format!("warning: {reason}")), "{run:?}");
+    assert_eq!(tried(&pair, 6)["verdict"], "not_verified");
+    let status = place().run(["replicate", "status", text(&pair.db)]);
+    assert!(status.code == 4 && status.err.contains("another database"), "{status:?}");
+    place().ok(["verify", text(&other.archive)]);
+    place().ok(["replicate", "status", text(&other.db)]);
+    // Its own record is still its own where the file was replaced.
+    fs::write(record(&pair), own).unwrap();
+    fs::write(pair.object(6), newest).unwrap();
+    fs::copy(&pair.db, pair.dir.path("copy")).unwrap();
+    fs::rename(pair.dir.path("copy"), &pair.db).unwrap();
+    place().ok(["verify", archive]);
+    place().ok(["replicate", "status", text(&pair.db)]);
+}
+
 /// A record that a process writes just now is read once it is whole.
 #[test]
 fn a_record_that_is_being_written_is_read_again() {

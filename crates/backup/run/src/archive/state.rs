@@ -32,6 +32,9 @@ pub(super) const WRITTEN: std::time::Duration = std::time::Duration::from_secs(1
 const LOCK_TRIES: u32 = 10;
 const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
+/// The fault of a record that was put beside a database it is not of.
+pub(super) const OF_ANOTHER: &str = "is another database's";
+
 /// The record.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct State {
@@ -164,6 +167,15 @@ impl State {
     pub fn of(archive: String) -> Self {
         Self { archive, ..Self::default() }
     }
+
+    /// Returns true if what was shipped last is of another file than the one that a database has.
+    /// That file may have been replaced since. The number of a device may change.
+    pub(super) fn is_of_other_file(&self, database: &Path) -> bool {
+        let (Some(shipped), Ok(file)) = (&self.shipped, std::fs::metadata(database)) else {
+            return false;
+        };
+        shipped.file.1 != file.ino()
+    }
 }
 
 impl StateFile {
@@ -285,7 +297,7 @@ pub fn note_failure(database: &Path, archive: &str, error: &str) {
 ///
 /// # Errors
 /// `UnreadRecord` for what is there and cannot be read.
-pub fn state_of(database: &Path) -> Result<Option<State>, RunError> {
+pub(super) fn read_beside(database: &Path) -> Result<Option<State>, RunError> {
     match recorded_beside(database) {
         Recorded::Nothing => Ok(None),
         Recorded::State(state) => Ok(Some(*state)),
@@ -417,7 +429,7 @@ mod tests {
     fn a_record_is_read_again_unless_a_byte_of_it_changed() {
         let dir = tempfile::tempdir().unwrap();
         let database = dir.path().join("a.db");
-        assert_eq!(state_of(&database).unwrap(), None);
+        assert_eq!(read_beside(&database).unwrap(), None);
         let mut file = StateFile::open(&database).unwrap();
         let claimant = file.state.claimant.clone();
         assert_eq!(file.state, State { claimant, ..State::default() });
@@ -427,7 +439,7 @@ mod tests {
         file.write().unwrap();
         file.state.error = None;
         file.write().unwrap();
-        assert_eq!(state_of(&database).unwrap().unwrap(), file.state);
+        assert_eq!(read_beside(&database).unwrap().unwrap(), file.state);
         assert!(matches!(
             StateFile::open(&database),
             Err(RunError::Archive(ArchiveError::Followed { .. }))
@@ -454,13 +466,13 @@ mod tests {
         }
         for len in [0, 40, whole.len() / 2] {
             std::fs::write(&path, &whole[..len]).unwrap();
-            let error = state_of(&database).unwrap_err().to_string();
+            let error = read_beside(&database).unwrap_err().to_string();
             assert!(error.contains("a.db-replica is damaged"), "{len}: {error}");
         }
         // A process has begun, and has written nothing yet.
         let begun = StateFile::open(&database).unwrap();
         std::fs::write(&path, "").unwrap();
-        assert_eq!(state_of(&database).unwrap(), None);
+        assert_eq!(read_beside(&database).unwrap(), None);
         drop(begun);
     }
 }

@@ -1,12 +1,13 @@
 //! Whether all objects of an archive are there and whole.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
 use super::error::ArchiveError;
 use super::read::{Archive, PassedObject};
-use super::state::{Recorded, record_of, recorded_beside};
+use super::state::{OF_ANOTHER, Recorded, State, read_beside, record_of, recorded_beside};
+use super::store::Place;
 use super::walk::Walk;
 use crate::{Run, RunError, SignatureCheck, UnwrapSecret};
 
@@ -291,13 +292,21 @@ impl Archive {
         Ok(Some((shipped.number, fault)))
     }
 
-    /// Returns the error that the record beside the database is there and cannot be read, if that
-    /// is on this machine: nothing shows then whether the newest objects are missing.
+    /// Returns the error that the record beside the database is there and cannot be read, or is
+    /// another database's, if that is on this machine: nothing shows then whether the newest
+    /// objects are missing.
     #[must_use]
     pub fn unread_record(&self) -> Option<ArchiveError> {
         let (_, _, path) = self.shipped_here()?;
         match recorded_beside(&path) {
             Recorded::Unread(reason) => {
+                Some(ArchiveError::UnreadRecord { record: record_of(&path), reason })
+            }
+            Recorded::State(state)
+                if state.archive != self.store.place.recorded()
+                    && state.is_of_other_file(&path) =>
+            {
+                let reason = OF_ANOTHER.to_owned();
                 Some(ArchiveError::UnreadRecord { record: record_of(&path), reason })
             }
             Recorded::Nothing | Recorded::State(_) => None,
@@ -307,13 +316,45 @@ impl Archive {
     /// Returns number and set of the last object whose header can be read, and the path of its
     /// database, if that was shipped from this machine.
     fn shipped_here(&self) -> Option<(u64, [u8; 16], PathBuf)> {
+        let (number, set_id, host, path) = self.last_shipped()?;
+        let is_here = host == crate::labels::host() && !host.is_empty();
+        is_here.then_some((number, set_id, path))
+    }
+
+    /// Returns number and set of the last object whose header can be read, and the host and the
+    /// path of its database.
+    fn last_shipped(&self) -> Option<(u64, [u8; 16], String, PathBuf)> {
         let infos = self.objects.keys().rev().take(MOST_READ).filter_map(|number| {
             let media = self.media(*number).ok()?;
             let info = media.only_info().ok()?;
-            Some((*number, info.set_id, info.host.clone(), info.path.clone()))
+            Some((*number, info.set_id, info.host.clone(), PathBuf::from(&info.path)))
         });
-        let (number, set_id, host, path) = infos.into_iter().next()?;
-        let is_here = host == crate::labels::host() && !host.is_empty();
-        is_here.then(|| (number, set_id, PathBuf::from(path)))
+        infos.into_iter().next()
     }
+}
+
+/// Returns the record of a database that is followed, or was; `None` without one.
+///
+/// # Errors
+/// `UnreadRecord` for what is there and cannot be read, or is of another database.
+pub fn state_of(database: &Path) -> Result<Option<State>, RunError> {
+    let state = read_beside(database)?;
+    if state.as_ref().is_some_and(|state| is_of_another(state, database)) {
+        let (record, reason) = (record_of(database), OF_ANOTHER.to_owned());
+        return Err(ArchiveError::UnreadRecord { record, reason }.into());
+    }
+    Ok(state)
+}
+
+/// Returns true if a record is of another file than that of a database, and the objects in its
+/// archive are of another path.
+fn is_of_another(state: &State, database: &Path) -> bool {
+    if !state.is_of_other_file(database) {
+        return false;
+    }
+    let archive = Archive::open(&Place::of(state.archive.as_ref()));
+    let shipped = archive.ok().and_then(|archive| archive.last_shipped());
+    let Some((_, _, host, path)) = shipped else { return false };
+    let resolved = std::fs::canonicalize(database);
+    host == crate::labels::host() && resolved.is_ok_and(|resolved| resolved != path)
 }
