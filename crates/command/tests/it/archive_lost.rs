@@ -193,6 +193,18 @@ fn the_record_of_another_database_is_named() {
     place().ok(["replicate", "status", text(&pair.db)]);
 }
 
+/// Where nothing is left, nothing is whole.
+#[test]
+fn a_restore_test_of_an_archive_without_objects_is_not_whole() {
+    let pair = five();
+    for number in 1..=6 {
+        fs::remove_file(pair.object(number)).unwrap();
+    }
+    let report = tried(&pair, 7);
+    assert_eq!(report["verdict"], "not_verified", "{report}");
+    assert_eq!(report["sets"], serde_json::json!([]), "{report}");
+}
+
 /// A record that a process writes just now is read once it is whole.
 #[test]
 fn a_record_that_is_being_written_is_read_again() {

@@ -30,7 +30,7 @@ use crate::progress::Shown;
 #[derive(Serialize)]
 struct Trials {
     place: String,
-    /// `whole`, `damaged`, or `not_verified` if a set could not be tried.
+    /// `whole`, `damaged`, or `not_verified` if a set could not be tried, or there was none.
     verdict: &'static str,
     sets: Vec<TriedSet>,
     /// Faults of the media sets.
@@ -109,7 +109,7 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
         trials.findings.iter().partition(|finding| finding.is_not_compared());
     if failed + wrong.len() + trials.unreadable.len() > 0 {
         trials.verdict = "damaged";
-    } else if first_not_tried.is_some() || !unknown.is_empty() {
+    } else if first_not_tried.is_some() || !unknown.is_empty() || trials.sets.is_empty() {
         trials.verdict = "not_verified";
     }
     for each in trials.unreadable.iter().filter(|_| !args.json) {
