@@ -99,7 +99,7 @@ pub struct NewestBackup {
 
 impl Catalog {
     /// Records a check, replacing an earlier one of its subject. A set that is whole does not end
-    /// that an object beside it is not ([`Self::end_beside_fault`] does).
+    /// that an object beside it is not (`end_beside_fault` does).
     ///
     /// # Errors
     /// `History`.
