@@ -49,7 +49,6 @@ mod encrypt_online_processes;
 mod encrypt_refused;
 mod fixture;
 mod freshness;
-mod freshness_crash;
 mod freshness_damage;
 mod home_missing;
 mod init;

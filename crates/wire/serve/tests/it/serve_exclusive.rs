@@ -48,7 +48,7 @@ fn sessions_at_rest_let_go_of_a_database() {
         assert_eq!(sum(&mut wants, "app"), 43);
     }
     ok(&mut wants, "DROP DATABASE app");
-    assert_eq!(idle.batch("SELECT SUM(a) FROM app.dbo.t").errors(), [911]);
+    assert_eq!(idle.batch("SELECT SUM(a) FROM app.dbo.t").errors(), [208]);
     assert!(!served.data("app.db").exists(), "and nobody makes it again");
 }
 

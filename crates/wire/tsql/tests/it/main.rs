@@ -26,6 +26,7 @@ mod locks;
 mod merge;
 mod migrations;
 mod modules;
+mod numbers;
 mod permission_limits;
 mod permissions;
 mod properties;

@@ -1,7 +1,5 @@
 //! Numbers of messages are in `src/messages` and nowhere else.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,14 @@
 //! `freshness on|off|accept`, interrupted anywhere: every image opens as the state before or after,
-//! and an older state that is restored later is still detected.
+//! and an older state that is restored later is still detected. A program by itself: it takes the
+//! directory of the anchors back to earlier states.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "it/common/mod.rs"]
+mod common;
+#[path = "it/databases/mod.rs"]
+mod databases;
+#[path = "it/powercut/mod.rs"]
+mod powercut;
 
 use std::fs;
 use std::path::{Path, PathBuf};
