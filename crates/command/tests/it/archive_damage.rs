@@ -232,7 +232,7 @@ fn an_object_that_is_a_link_is_tried() {
     assert_eq!(pair.try_restore("latest-good").0.code, 0);
 }
 
-/// Where nothing is, nothing is damaged.
+/// An empty place is not a damaged one.
 #[test]
 fn an_archive_without_objects_has_one_exit_code() {
     let dir = Dir::new();

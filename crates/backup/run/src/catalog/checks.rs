@@ -17,8 +17,8 @@ pub(super) const ABSENT: &str = "{\"absent\":true}";
 /// only a restore shows that this ended.
 pub(crate) const WRONG_STATE: &str = "{\"wrong_state\":true}";
 
-/// The facts of a set of an archive beside which an object is missing, or cannot be read: of that
-/// one no set is known. Such a row is no reading of the set, and only one of the archive ends it.
+/// The facts of a set of an archive beside which an object is missing, or cannot be read, so that
+/// no set of it is known. Such a row is not a reading of the set: only one of the archive ends it.
 pub(crate) const BESIDE_FAULT: &str = "{\"beside_fault\":true}";
 
 /// The kind of a check's subject.

@@ -98,7 +98,7 @@ pub(super) fn lost(
         return Ok(Vec::new());
     }
     let error = history::explain(global, places, error);
-    // What it left of a chain is a finding of the archive.
+    // A part of a chain that `prune` left is a finding of the archive.
     if matches!(error, RunError::Pruned { .. }) {
         return Ok(Vec::new());
     }

@@ -476,7 +476,7 @@ fn try_one(
 /// Restores a set on trial.
 ///
 /// # Errors
-/// What prevents the trial, also that it went meanwhile. Errors of the set, and that there is no
+/// If the trial cannot be made, or the set was removed meanwhile. Errors of the set, and a missing
 /// key store, are in the result.
 fn restore_one(
     args: &VerifyArgs,
