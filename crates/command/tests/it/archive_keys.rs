@@ -91,24 +91,24 @@ fn a_chain_whose_key_is_not_here_is_named_and_the_others_are_read() {
     for (given, lacking, [first, last]) in
         [("First", "Second", [3, 4]), ("Second", "First", [1, 2])]
     {
-        let told = pair.shown(lacking);
+        let named = pair.shown(lacking);
         let run = pair.run("verify", given, &["--json"]);
         let found: Value = serde_json::from_str(&run.out).unwrap();
         assert_eq!((run.code, &found["verdict"]), (6, &"not_verified".into()), "{run:?}");
         let expected =
-            serde_json::json!([{ "first": first, "last": last, "certificates": [told] }]);
+            serde_json::json!([{ "first": first, "last": last, "certificates": [named] }]);
         assert_eq!(found["not_opened"], expected, "{run:?}");
-        assert!(run.err.contains(&told), "{run:?}");
+        assert!(run.err.contains(&named), "{run:?}");
         let run = pair.run("verify", given, &["--restore-test", "--json"]);
         let found: Value = serde_json::from_str(&run.out).unwrap();
         assert_eq!((run.code, &found["verdict"]), (3, &"not_verified".into()), "{run:?}");
         let sets = found["sets"].as_array().unwrap().iter();
         let (tried, not): (Vec<_>, Vec<_>) = sets.partition(|set| set["tried"] == true);
         assert_eq!((tried.len(), not.len()), (2, 2), "{found}");
-        assert!(not.iter().all(|set| set["error"].as_str().unwrap().contains(&told)), "{found}");
+        assert!(not.iter().all(|set| set["error"].as_str().unwrap().contains(&named)), "{found}");
         let restore = |at: &str| pair.restore(given, at);
         let run = restore(&last.to_string());
-        assert!(run.code == 3 && run.err.contains(&told), "{run:?}");
+        assert!(run.code == 3 && run.err.contains(&named), "{run:?}");
         assert!(run.err.contains(&name(first)), "{run:?}");
         let there = if first == 1 { "4" } else { "2" };
         assert_eq!(restore(there).code, 0);

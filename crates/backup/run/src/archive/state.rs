@@ -168,8 +168,8 @@ impl State {
         Self { archive, ..Self::default() }
     }
 
-    /// Returns true if what was shipped last is of another file than the one that a database has.
-    /// That file may have been replaced since. The number of a device may change.
+    /// Returns true if the last object was shipped from another file than the database's. The
+    /// database may have been replaced since. Devices are not compared: their numbers may change.
     pub(super) fn is_of_other_file(&self, database: &Path) -> bool {
         let (Some(shipped), Ok(file)) = (&self.shipped, std::fs::metadata(database)) else {
             return false;

@@ -86,7 +86,7 @@ fn a_table_belongs_to_every_login() {
 }
 
 #[test]
-fn who_waits_for_an_open_transaction_is_told() {
+fn a_writer_waits_for_an_open_transaction() {
     let server = Server::new();
     let (mut one, mut two) = (server.session(), server.session());
     rows(&mut *one, "CREATE TABLE ##g (a int); CREATE TABLE t (a int)");
