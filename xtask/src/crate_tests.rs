@@ -21,7 +21,8 @@ use crate::s3_server::S3Server;
 use crate::tally::Tally;
 use crate::times::Times;
 
-/// Test programs that run side by side; each runs as many tests as there are processors.
+/// Test programs that run side by side; each runs as many tests as there are processors, the
+/// longest one more.
 const LANES: usize = 2;
 /// Packages with the longest tests: they begin first, so that no lane waits for one at the end.
 const LONGEST: [&str; 4] =
@@ -185,6 +186,11 @@ impl Program {
         command.current_dir(&self.directory).env("CARGO_MANIFEST_DIR", &self.directory);
         if let Some(server) = server {
             command.envs(server.environment());
+        }
+        // Its tests wait for processes that they start.
+        if self.package == LONGEST[0] {
+            let threads = std::thread::available_parallelism().map_or(2, usize::from) + 1;
+            command.arg(format!("--test-threads={threads}"));
         }
         if form == Form::Full {
             command.arg("--include-ignored").env("TDEKIT_FULL", "1");

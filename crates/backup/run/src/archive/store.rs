@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use super::names::{name_of, number_of};
 use super::state::FileStamp;
@@ -113,6 +114,14 @@ impl Store {
             Place::Prefix(address) => stores::objects(address, writer, storage)?,
         };
         Ok(Self { place: place.clone(), objects, kept: Arc::default() })
+    }
+
+    /// Returns the time in which the next object of a chain goes that is being removed.
+    pub(super) fn removing(&self) -> Duration {
+        match self.place {
+            Place::Directory(_) => Duration::from_millis(250),
+            Place::Prefix(_) => Duration::from_secs(1),
+        }
     }
 
     /// Returns the numbers and sizes of the objects.

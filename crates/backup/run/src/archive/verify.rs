@@ -15,11 +15,9 @@ use crate::{Run, RunError, SignatureCheck, UnwrapSecret};
 const MOST_READ: usize = 8;
 /// Most lists of an archive whose objects go while they are read.
 const MOST_LISTS: usize = 10;
-/// Most looks at an archive from which nothing goes, although the history says that `prune` is at
-/// work there: it may have been killed.
-const MOST_SAME: u32 = 20;
-/// Time in which the next object of a chain goes that is being removed.
-const REMOVING: Duration = Duration::from_secs(1);
+/// Longest wait for an archive from which nothing goes, although the history says that `prune` is
+/// at work there: it may have been killed.
+const MOST_WAIT: Duration = Duration::from_secs(20);
 
 /// A fault of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -214,18 +212,19 @@ impl Archive {
         run: &Run<'_>,
         is_pruning: &dyn Fn(&Self) -> bool,
     ) -> Result<bool, RunError> {
+        let removing = self.store.removing();
         let (mut before, mut gone, mut same) = (self.objects.clone(), false, 0);
         loop {
             run.check()?;
             let now = self.store.list()?;
             if !before.keys().all(|number| now.contains_key(number)) {
                 (before, gone, same) = (now, true, 0);
-            } else if same > 0 && (same >= MOST_SAME || !is_pruning(self)) {
+            } else if same > 0 && (same * removing >= MOST_WAIT || !is_pruning(self)) {
                 break;
             } else {
                 same += 1;
             }
-            sleep(REMOVING);
+            sleep(removing);
         }
         if before.is_empty() {
             return Err(ArchiveError::Empty { archive: self.shown() }.into());
@@ -247,17 +246,19 @@ impl Archive {
         run: &Run<'_>,
         is_pruning: &dyn Fn(&Self) -> bool,
     ) -> Result<bool, RunError> {
+        let removing = self.store.removing();
         let (mut before, mut same) = (None, 0);
         loop {
             run.check()?;
             let now = self.store.list()?;
             let left = now.range(first..=last).count();
             same = if before == Some(left) { same + 1 } else { 0 };
-            if left == 0 || (same > 0 && (same >= MOST_SAME || !is_pruning(self))) {
+            let is_still = || same * removing >= MOST_WAIT || !is_pruning(self);
+            if left == 0 || (same > 0 && is_still()) {
                 return Ok(left == 0 && !now.is_empty());
             }
             before = Some(left);
-            sleep(REMOVING);
+            sleep(removing);
         }
     }
 
