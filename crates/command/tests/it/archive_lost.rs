@@ -39,7 +39,7 @@ fn a_chain_that_is_half_removed_is_no_fault() {
                 pair.archive = up.join("archive");
             }
             fs::remove_file(pair.object(gone)).unwrap();
-            let removal = remove(&pair, &rest, Duration::from_millis(600));
+            let removal = remove(&pair, &rest, Duration::from_millis(300));
             let (code, found, run) = json(&[&["verify", text(&pair.archive)][..], more].concat());
             removal.join().unwrap();
             assert_eq!((code, &found["verdict"]), (0, &"whole".into()), "{gone} {more:?}: {run:?}");

@@ -119,7 +119,7 @@ impl Store {
     /// Returns the time in which the next object of a chain goes that is being removed.
     pub(super) fn removing(&self) -> Duration {
         match self.place {
-            Place::Directory(_) => Duration::from_millis(250),
+            Place::Directory(_) => Duration::from_millis(500),
             Place::Prefix(_) => Duration::from_secs(1),
         }
     }
