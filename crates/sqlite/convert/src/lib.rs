@@ -68,8 +68,8 @@ pub use pause::{
 pub use rewrap::{Rewrapped, rewrap};
 pub use rotate::{Rotated, Rotation, rotate};
 pub use source::{
-    Hold, Source, check_alone, database_path, open_file, pass_over_constraints, pragma,
-    refuse_odd_sides, require_encrypted,
+    Hold, Source, check_alone, check_pages, database_path, open_file, pass_over_constraints,
+    pragma, refuse_odd_sides, require_encrypted,
 };
 pub use status::{Certificate, Encryption, Lazy, Status, Store, key_change_percent, status};
 pub use step::Step;

@@ -21,6 +21,8 @@ use tdekit_sqlite_client::file_uri;
 
 /// Maximum wait for another connection's transaction.
 const BUSY_WAIT: Duration = Duration::from_secs(2);
+/// SQLite's cache for a check of a whole database.
+const CHECK_CACHE_KIB: i64 = 64 << 10;
 /// Interval of attempts to get its lock.
 const BUSY_LOOK: Duration = Duration::from_micros(500);
 
@@ -231,6 +233,17 @@ pub fn pragma<T: rusqlite::types::FromSql>(db: &Connection, name: &str) -> rusql
 /// SQLite's.
 pub fn pass_over_constraints(db: &Connection) -> rusqlite::Result<()> {
     db.pragma_update(None, "ignore_check_constraints", true)
+}
+
+/// Runs SQLite's check with this name, and returns its first line. An integrity_check looks each
+/// row up in each index; with a small cache it reads, and opens, most pages many times.
+///
+/// # Errors
+/// SQLite's.
+pub fn check_pages(db: &Connection, check: &str) -> rusqlite::Result<String> {
+    pass_over_constraints(db)?;
+    db.pragma_update(Some("main"), "cache_size", -CHECK_CACHE_KIB)?;
+    pragma(db, check)
 }
 
 /// Fails if another process has the file open.

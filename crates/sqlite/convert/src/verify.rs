@@ -8,7 +8,7 @@ use tdekit_sqlite_page::{FileKeys, HEADER_AREA_LEN, PageCodec, PageSize};
 
 use crate::copy::{stand_in_for_collations, unknown_names};
 use crate::error::{DatabaseError, io_error};
-use crate::source::{Source, pass_over_constraints, pragma};
+use crate::source::{Source, check_pages, pragma};
 use crate::target::Target;
 use crate::watch::{Phase, Watch, go_on, interruptible};
 use tdekit_sqlite_client::file_uri;
@@ -100,8 +100,7 @@ pub(crate) fn verify_content(
         // The order of an index by an unknown collation cannot be checked.
         let check = if unknown.collations.is_empty() { "integrity_check" } else { "quick_check" };
         let phase = Phase::begin(watch, &format!("verifying: {check}"), None);
-        let run = || pass_over_constraints(copy).and_then(|()| pragma::<String>(copy, check));
-        let found = interruptible(copy, watch, || 0, run);
+        let found = interruptible(copy, watch, || 0, || check_pages(copy, check));
         drop(phase);
         let found = found.map_err(failed())?;
         if found != "ok" {

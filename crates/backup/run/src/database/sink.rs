@@ -15,8 +15,8 @@ use tdekit_key_store::{AuditAction, AuditDatabase, AuditKey, StoreError, Unlocke
 use tdekit_sqlite::keyring::{self, NewDatabase};
 use tdekit_sqlite::scratch::Scratch;
 use tdekit_sqlite_convert::{
-    DatabaseError, Form, Options, Phase, Source, Target, Watch, audited_target, copy_encrypted,
-    file_uri, interruptible, io_error, pass_over_constraints, pragma, register,
+    DatabaseError, Form, Options, Phase, Source, Target, Watch, audited_target, check_pages,
+    copy_encrypted, file_uri, interruptible, io_error, register,
 };
 use tdekit_sqlite_page::{FileKeys, HEADER_AREA_LEN, PageCodec, PageSize};
 
@@ -260,9 +260,7 @@ impl<'a> DatabaseSink<'a> {
         let failed = |db| DatabaseError::sqlite("check", &self.wanted.path, db);
         let db = Connection::open_with_flags(uri, flags).map_err(failed(None))?;
         let phase = Phase::begin(self.watch, "checking: integrity_check", None);
-        let check =
-            || pass_over_constraints(&db).and_then(|()| pragma::<String>(&db, "integrity_check"));
-        let found = interruptible(&db, self.watch, || 0, check);
+        let found = interruptible(&db, self.watch, || 0, || check_pages(&db, "integrity_check"));
         drop(phase);
         match found.map_err(failed(Some(&db)))? {
             found if found == "ok" => Ok(()),
