@@ -56,6 +56,15 @@ pub(crate) fn record(pair: &Pair) -> PathBuf {
     format!("{}-replica", text(&pair.db)).into()
 }
 
+/// Returns the time of a transaction, as `--at` takes it.
+pub(crate) fn time_of(pair: &Pair, at: &str) -> String {
+    let to = pair.dir.path("time.db");
+    let _ = fs::remove_file(&to);
+    let words = ["restore", text(&pair.archive), "--at", at, "--to", text(&to), "--json"];
+    let restored = place().json(words);
+    restored["transaction_time"].as_str().unwrap().to_owned()
+}
+
 /// What can happen to an object.
 const KINDS: [&str; 9] =
     ["flip", "header", "cut", "missing", "twice", "foreign", "dangling", "empty", "directory"];

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use serde_json::Value;
 
-use crate::archive_damage::{json, name, record, tried, two_chains};
+use crate::archive_damage::{json, name, record, time_of, tried, two_chains};
 use crate::databases::place;
 use crate::replicate::{Pair, five, text};
 
@@ -217,15 +217,6 @@ fn a_record_that_is_being_written_is_read_again() {
     });
     place().ok(["verify", text(&pair.archive)]);
     writer.join().unwrap();
-}
-
-/// Returns the time of a transaction, as `--at` takes it.
-fn time_of(pair: &Pair, at: &str) -> String {
-    let to = pair.dir.path("time.db");
-    let _ = fs::remove_file(&to);
-    let words = ["restore", text(&pair.archive), "--at", at, "--to", text(&to), "--json"];
-    let restored = place().json(words);
-    restored["transaction_time"].as_str().unwrap().to_owned()
 }
 
 /// Checks what is said of objects 5 and 6, which were lost before the chain of object 7 began.

@@ -13,6 +13,7 @@ mod shell;
 
 mod agent;
 mod archive_damage;
+mod archive_foreign;
 mod archive_keys;
 mod archive_lost;
 mod archive_overview;

@@ -9,7 +9,7 @@ use crate::databases::place;
 use crate::replicate::{Pair, text};
 
 /// A plain database's archive of a full set, and log sets with these rows, all sealed.
-fn shipped(rows: &[u32]) -> Pair {
+pub(crate) fn shipped(rows: &[u32]) -> Pair {
     let pair = Pair::new(false);
     let keep = pair.db();
     keep.query_row("SELECT count(*) FROM t", [], |_| Ok(())).unwrap();
@@ -23,7 +23,7 @@ fn shipped(rows: &[u32]) -> Pair {
 }
 
 /// Begins a new chain because the last one is old.
-fn begin_chain(pair: &Pair) {
+pub(crate) fn begin_chain(pair: &Pair) {
     sleep(Duration::from_millis(1100));
     let run = pair.once(&["--snapshot-every", "1s"]);
     assert!(run.code == 0 && run.err.contains("the last full set is old"), "{run:?}");

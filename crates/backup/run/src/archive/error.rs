@@ -8,6 +8,9 @@ use tdekit_key_crypto::Kind;
 /// of its full set.
 pub(super) const LAST_GONE: &str = "the last object of the archive is not the one that was shipped";
 
+/// Why a chain begins where nothing is recorded of the objects before it.
+pub(super) const NO_RECORD: &str = "there is no record here of what the archive holds";
+
 /// Reason why an archive is not written or read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArchiveError {

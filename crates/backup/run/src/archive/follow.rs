@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tdekit_key_crypto::Kind;
 
 use super::chain::Point;
-use super::error::{ArchiveError, LAST_GONE};
+use super::error::{ArchiveError, LAST_GONE, NO_RECORD};
 use super::gate::Gate;
 use super::ground::{Found, empty_log};
 use super::pending::Captured;
@@ -99,7 +99,7 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::First => "the archive is empty",
-            Self::NoRecord => "there is no record here of what the archive holds",
+            Self::NoRecord => NO_RECORD,
             Self::Absence => "the database changed while nobody followed it",
             Self::Gap => "the log was started anew before all of it was read",
             Self::Replaced => "another file took the place of the database",

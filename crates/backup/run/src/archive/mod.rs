@@ -12,6 +12,7 @@
 //! begins.
 
 mod batch;
+mod bound;
 mod chain;
 mod check;
 mod error;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tdekit_backup_media::payload::LogEnd;
 
+use super::bound::Beside;
 use super::chain::{At, Point};
 use super::check::{Links, log_ends};
 use super::error::{ArchiveError, LAST_GONE};
@@ -13,9 +14,6 @@ use crate::place::is_missing;
 use crate::{
     Chain, Media, PageSink, RestoreOutcome, Run, RunError, SetInfo, SetKind, Storage, UnwrapSecret,
 };
-
-/// Most objects behind a full set that are asked whether they belong to it.
-const MOST_BEHIND: usize = 4;
 
 /// The system's error for a link that leads to itself.
 const LOOP: i32 = rustix::io::Errno::LOOP.raw_os_error();
@@ -70,15 +68,17 @@ pub struct OpenChain {
     /// The full set first.
     medias: Vec<(u64, Media)>,
     /// The object behind, where a time was asked for: it must begin later.
-    next: Option<(u64, Media)>,
-    /// For a point in a full set: the objects behind it whose headers name its chain.
-    behind: Vec<(u64, Media)>,
+    pub(super) next: Option<(u64, Media)>,
+    /// For a point in a full set: what stands beside it.
+    pub(super) beside: Beside,
     /// For a restore to a time: what is missing right behind the last object.
-    hole: Option<Hole>,
+    pub(super) hole: Option<Hole>,
+    /// For a restore to a time: the foreign object right behind the last one.
+    pub(super) refused: Option<ArchiveError>,
 }
 
 /// Objects that are missing behind one.
-struct Hole {
+pub(super) struct Hole {
     archive: String,
     first: u64,
     last: u64,
@@ -194,30 +194,19 @@ impl Archive {
     /// [`Media::open`].
     pub fn chain(&self, at: At) -> Result<OpenChain, RunError> {
         let number = self.number_of(at)?;
-        let mut chain = self.chain_of(number, at)?;
-        let behind = self.objects.range(number.saturating_add(1)..).next();
-        match (at, behind.map(|(next, _)| *next)) {
-            (At::Latest, None) => {
-                if let Some((_, fault)) = self.unlike_record()? {
-                    return Err(fault.into());
-                }
-            }
-            (At::Time(_), Some(next)) if next == number + 1 => {
-                chain.next = Some((next, self.media(next)?));
-            }
-            (At::Time(_), Some(next)) => {
-                chain.hole = Some(self.hole(number + 1, next - 1));
-            }
-            (At::Time(_), None) => {
-                let lacking = self.unlike_record()?.filter(|(shipped, _)| *shipped > number);
-                chain.hole = lacking.map(|(shipped, _)| self.hole(number + 1, shipped));
-            }
-            _ => {}
+        if let At::Time(_) = at {
+            return self.chain_by_time(number, at);
+        }
+        let chain = self.chain_of(number, at)?;
+        if at == At::Latest
+            && let Some((_, fault)) = self.unlike_record()?
+        {
+            return Err(fault.into());
         }
         Ok(chain)
     }
 
-    fn hole(&self, first: u64, last: u64) -> Hole {
+    pub(super) fn hole(&self, first: u64, last: u64) -> Hole {
         let behind = last.saturating_add(1);
         // One that cannot be read says nothing of what was before it.
         let behind = self.media(behind).ok().map(|media| (behind, media));
@@ -293,22 +282,11 @@ impl Archive {
             medias.push((number, self.media(number)?));
         }
         medias.push((number, media));
-        let behind = if first == number { self.behind(number) } else { Vec::new() };
-        Ok(OpenChain { at, medias, next: None, behind, hole: None })
-    }
-
-    /// Returns the first objects behind a full set that say that they belong to its chain.
-    fn behind(&self, first: u64) -> Vec<(u64, Media)> {
-        let mut found = Vec::new();
-        for (number, _) in self.objects.range(first.saturating_add(1)..).take(MOST_BEHIND) {
-            let Ok(media) = self.media(*number) else { continue };
-            match media.only_info().map(|info| info.log) {
-                Ok(Some(link)) if link.first == first => found.push((*number, media)),
-                Ok(_) => break,
-                Err(_) => {}
-            }
-        }
-        found
+        let beside = match medias.as_slice() {
+            [(_, full)] => self.beside(number, full.only_info()?)?,
+            _ => Beside::default(),
+        };
+        Ok(OpenChain { at, medias, next: None, beside, hole: None, refused: None })
     }
 
     /// Checks headers, MACs and links of the chain of an object, up to it.
@@ -349,8 +327,9 @@ impl Archive {
         ArchiveError::Misplaced { object: self.object(number), reason }.into()
     }
 
-    /// Returns the last object that begins at a time or before. Those whose header cannot be read
-    /// are passed over: if one of them belongs to the chain, that will be an error.
+    /// Returns the last object that begins at a time or before. Those whose header cannot be read,
+    /// and foreign full sets, are passed over: if one of them belongs to the chain, that will be an
+    /// error.
     fn at_time(&self, time_ms: i64) -> Result<u64, RunError> {
         let numbers: Vec<u64> = self.objects.keys().copied().collect();
         let (mut low, mut high) = (0, numbers.len());
@@ -361,7 +340,8 @@ impl Archive {
             let readable = numbers.get(low..=middle).unwrap_or_default().iter().rev();
             let begun = readable.copied().find_map(|number| {
                 let media = self.media(number).ok()?;
-                media.only_info().ok().map(|info| info.begun_ms)
+                let begun = media.only_info().ok()?.begun_ms;
+                matches!(self.foreign(number), Ok(None)).then_some(begun)
             });
             if begun.is_none_or(|begun_ms| begun_ms <= time_ms) {
                 found = numbers.get(middle).copied();
@@ -401,31 +381,13 @@ impl OpenChain {
         }
     }
 
-    /// Refuses a full set that took the place of another: of the log sets behind it that are
-    /// authentic, as many name that one.
+    /// Returns number, name and id of the full set, if it is the only object.
     ///
     /// # Errors
-    /// `Misplaced`; those of the key store but that it lacks the key.
-    pub(super) fn refuse_unbound(&self, keys: Option<&dyn UnwrapSecret>) -> Result<(), RunError> {
-        let [(first, full)] = &self.medias[..] else { return Ok(()) };
-        let set_id = full.only_info()?.set_id;
-        let (mut own, mut others) = (0, Vec::new());
-        for (number, media) in &self.behind {
-            // An object that does not open proves nothing.
-            let Ok((info, _)) = media.only(keys) else { continue };
-            match info.log.filter(|link| link.first == *first) {
-                Some(link) if link.chain == set_id => own += 1,
-                Some(_) => others.push(*number),
-                None => {}
-            }
-        }
-        match others.first() {
-            Some(number) if others.len() >= own => {
-                let (object, reason) = (object_of(full), format!("is not what {number} goes on"));
-                Err(ArchiveError::Misplaced { object, reason }.into())
-            }
-            _ => Ok(()),
-        }
+    /// Those of its media set.
+    pub(super) fn alone(&self) -> Result<Option<(u64, String, [u8; 16])>, RunError> {
+        let [(first, full)] = &self.medias[..] else { return Ok(None) };
+        Ok(Some((*first, object_of(full), full.only_info()?.set_id)))
     }
 
     /// Returns what the header of the full set says. Nothing is verified yet.
@@ -454,6 +416,7 @@ impl OpenChain {
         let last = sets.last().ok_or(RunError::Internal("a chain of no set"))?;
         if last.0.kind == SetKind::Full {
             let point = Point { number: *number, transaction: 0, time_ms: last.0.begun_ms };
+            self.refuse_foreign()?;
             self.check_next(&mut links, keys)?;
             self.refuse_hole(point.time_ms, keys)?;
             if let At::Transaction(_, Some(transaction)) = self.at {
@@ -476,6 +439,7 @@ impl OpenChain {
         self.check_next(&mut links, keys)?;
         let LogEnd { time_ms, pages } = *end;
         if cut == ends.len() {
+            self.refuse_foreign()?;
             self.refuse_hole(time_ms, keys)?;
         }
         let point = Point { number: *number, transaction: wanted, time_ms };
@@ -513,6 +477,12 @@ impl OpenChain {
             outcome.bytes = u64::from(pages) * u64::from(outcome.page_size);
         }
         outcome.ok_or(RunError::Internal("a chain of no object"))
+    }
+
+    /// Fails if a foreign full set is behind the last transaction up to a time: another one in its
+    /// place may have begun by then.
+    fn refuse_foreign(&self) -> Result<(), RunError> {
+        self.refused.clone().map_or(Ok(()), |refused| Err(refused.into()))
     }
 
     /// Fails if a time was asked for that lies behind the last transaction, and objects are missing

@@ -293,6 +293,16 @@ impl Archive {
         Ok(Some((shipped.number, fault)))
     }
 
+    /// Returns the set id of the full set at a number, as the record beside the database has it,
+    /// and the record's path; `None` where it says nothing of that.
+    pub(super) fn recorded_full(&self, number: u64) -> Option<(String, String)> {
+        let (_, _, path) = self.shipped_here()?;
+        let Recorded::State(state) = recorded_beside(&path) else { return None };
+        let own = state.archive == self.store.place.recorded();
+        let shipped = state.shipped.filter(|shipped| own && shipped.first == number)?;
+        Some((shipped.chain, record_of(&path).display().to_string()))
+    }
+
     /// Returns the error that the record beside the database is there and cannot be read, or is
     /// another database's, if that is on this machine: nothing shows then whether the newest
     /// objects are missing.
@@ -314,23 +324,47 @@ impl Archive {
         }
     }
 
-    /// Returns number and set of the last object whose header can be read, and the path of its
-    /// database, if that was shipped from this machine.
+    /// Returns number and set of the last object whose header can be read, and the path of the
+    /// database, if that was shipped from this machine: the one whose record names the archive, if
+    /// there is one. An object of another archive may be the last.
     fn shipped_here(&self) -> Option<(u64, [u8; 16], PathBuf)> {
-        let (number, set_id, host, path) = self.last_shipped()?;
-        let is_here = host == crate::labels::host() && !host.is_empty();
-        is_here.then_some((number, set_id, path))
+        let own = self.store.place.recorded();
+        let is_ours = |path: &PathBuf| match recorded_beside(path) {
+            Recorded::State(state) => state.archive == own,
+            Recorded::Nothing | Recorded::Unread(_) => false,
+        };
+        let host = crate::labels::host();
+        let mut read = self.last_read();
+        let (number, set_id, of, last) = read.next()?;
+        let is_here = of == host && !host.is_empty();
+        let mut looked = vec![last.clone()];
+        if is_here && is_ours(&last) {
+            return Some((number, set_id, last));
+        }
+        for (_, _, _, path) in read.filter(|(_, _, of, _)| *of == host && !host.is_empty()) {
+            if !looked.contains(&path) {
+                if is_ours(&path) {
+                    return Some((number, set_id, path));
+                }
+                looked.push(path);
+            }
+        }
+        is_here.then_some((number, set_id, last))
     }
 
     /// Returns number and set of the last object whose header can be read, and the host and the
     /// path of its database.
     fn last_shipped(&self) -> Option<(u64, [u8; 16], String, PathBuf)> {
-        let infos = self.objects.keys().rev().take(MOST_READ).filter_map(|number| {
+        self.last_read().next()
+    }
+
+    /// Returns the same of the last objects whose headers can be read, the last one first.
+    fn last_read(&self) -> impl Iterator<Item = (u64, [u8; 16], String, PathBuf)> {
+        self.objects.keys().rev().take(MOST_READ).filter_map(|number| {
             let media = self.media(*number).ok()?;
             let info = media.only_info().ok()?;
             Some((*number, info.set_id, info.host.clone(), PathBuf::from(&info.path)))
-        });
-        infos.into_iter().next()
+        })
     }
 }
 
