@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::archive_damage::{json, name, record, time_of};
+use crate::archive_damage::{harm, json, name, record, time_of};
 use crate::databases::place;
 use crate::replicate::{Pair, five, text};
 use crate::replicate_exchange::{begin_chain, shipped};
@@ -99,5 +99,21 @@ fn several_foreign_objects_are_named_and_not_their_base() {
         }
         assert_eq!(pair.restored("1"), Vec::<u32>::new(), "{is_recorded} {foreign:?}");
         assert_eq!(pair.restored("latest-good"), Vec::<u32>::new(), "{is_recorded}");
+    }
+}
+
+/// Where the newest object is gone too, the first one that is wrong has the error.
+#[test]
+fn the_first_wrong_object_is_named_where_the_newest_is_gone() {
+    for kind in ["flip", "missing"] {
+        let pair = five();
+        let last = time_of(&pair, "5");
+        harm(&pair, kind, 3);
+        fs::remove_file(pair.object(6)).unwrap();
+        for at in ["latest", "6", "6.1", "5", &last, "2199-01-01 00:00:00"] {
+            let (run, to) = pair.try_restore(at);
+            assert!(run.code == 4 && !to.exists(), "{kind} {at}: {run:?}");
+            assert!(run.err.contains(&name(3)), "{kind} {at}: {run:?}");
+        }
     }
 }

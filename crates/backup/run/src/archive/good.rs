@@ -71,13 +71,21 @@ impl Archive {
             }
             // It is not of an object that the point needs.
             RunError::Archive(ArchiveError::Lost { .. }) => false,
+            // Objects before those that are missing may be wrong.
+            RunError::Archive(ArchiveError::Hole { .. }) => true,
             RunError::Archive(error) => error.kind() == Kind::Damaged,
             RunError::FutureVersion { .. } => true,
             error => error.is_damage(),
         };
-        let Some(last) = self.number_of(at).ok().filter(|_| is_of_object) else {
-            return Ok(error);
+        let last = match (self.number_of(at), at) {
+            (Ok(last), _) => Some(last),
+            // It is missing: what is before it is needed too.
+            (Err(_), At::Transaction(number, _)) => {
+                self.objects.range(..number).next_back().map(|(last, _)| *last)
+            }
+            (Err(_), _) => None,
         };
+        let Some(last) = last.filter(|_| is_of_object) else { return Ok(error) };
         let mut needed =
             self.media(last).and_then(|media| self.first_of(last, &media)).unwrap_or(0);
         let mut first = self.beginning_of(last);
