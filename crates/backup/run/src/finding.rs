@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::archive::ObjectFinding;
 use crate::history;
 use crate::operator::Operator;
 use crate::{CatalogSet, Finding, Media, RunError};
@@ -12,6 +13,9 @@ const IN_USE: &str = "history_in_use";
 
 /// The record of replication cannot be read.
 const RECORD: &str = "record_not_read";
+
+/// Objects of an archive were lost before a newer chain began, which does not need them.
+const LOST: &str = "archive_lost";
 
 /// The history knows a signature that is not there.
 const SIGNATURE_GONE: &str = "signature_gone";
@@ -136,6 +140,19 @@ impl FindingReport {
     #[must_use]
     pub fn record_not_read(message: String) -> Self {
         Self { kind: RECORD, message }
+    }
+
+    /// The fault of an object of an archive.
+    #[must_use]
+    pub fn of_object(finding: ObjectFinding) -> Self {
+        let kind = if finding.is_loss { LOST } else { "archive_object" };
+        Self { kind, message: finding.message }
+    }
+
+    /// Returns true if it says that objects of an archive were lost before a newer chain began.
+    #[must_use]
+    pub fn is_loss(&self) -> bool {
+        self.kind == LOST
     }
 
     /// Returns true if it says that something was not checked, and not that it is wrong.

@@ -5,8 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use tdekit_backup_run::archive::{
-    Archive, ArchiveError, ArchivePlace, ArchiveReport, At, ClosedChain, ObjectFinding,
-    PassedObject,
+    Archive, ArchiveError, ArchivePlace, ArchiveReport, At, ClosedChain, PassedObject,
 };
 use tdekit_backup_run::history::is_pruning;
 use tdekit_backup_run::place::{Place, is_missing};
@@ -185,8 +184,7 @@ pub(crate) fn findings(
 ) -> Result<(Vec<FindingReport>, Vec<u64>), CommandError> {
     let (_, report) = read(place, check, global)?;
     let beside = report.faults_beside();
-    let finding = |it: ObjectFinding| FindingReport { kind: "archive_object", message: it.message };
-    let findings = report.findings.into_iter().map(finding);
+    let findings = report.findings.into_iter().map(FindingReport::of_object);
     let not_compared = report.not_compared.map(FindingReport::record_not_read);
     Ok((findings.chain(not_compared).collect(), beside))
 }

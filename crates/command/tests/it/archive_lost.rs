@@ -238,6 +238,7 @@ fn expect_lost(pair: &Pair, lost_time: &str) {
     let rows = pair.restored("latest");
     assert_eq!(rows[..6], [1, 2, 3, 4, 5, 6]);
     let report = tried(pair, 4);
+    assert_eq!(report["verdict"], "lost", "{report}");
     assert!(report["sets"].as_array().unwrap().iter().all(|set| set["ok"] == true), "{report}");
     let overview = place().run(["overview", text(&pair.db), "--json"]);
     let overview: Value = serde_json::from_str(&overview.out).unwrap();

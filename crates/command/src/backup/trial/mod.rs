@@ -30,7 +30,8 @@ use crate::progress::Shown;
 #[derive(Serialize)]
 struct Trials {
     place: String,
-    /// `whole`, `damaged`, or `not_verified` if a set could not be tried, or there was none.
+    /// `whole`, `damaged`, `lost` (objects of an older chain of an archive are missing, and nothing
+    /// else is wrong), or `not_verified` if a set could not be tried, or there was none.
     verdict: &'static str,
     sets: Vec<TriedSet>,
     /// Faults of the media sets.
@@ -108,7 +109,8 @@ pub(crate) fn run(args: &VerifyArgs, global: &GlobalArgs) -> Result<(), CommandE
     let (unknown, wrong): (Vec<&FindingReport>, Vec<_>) =
         trials.findings.iter().partition(|finding| finding.is_not_compared());
     if failed + wrong.len() + trials.unreadable.len() > 0 {
-        trials.verdict = "damaged";
+        let is_lost = failed + trials.unreadable.len() == 0 && wrong.iter().all(|it| it.is_loss());
+        trials.verdict = if is_lost { "lost" } else { "damaged" };
     } else if first_not_tried.is_some() || !unknown.is_empty() || trials.sets.is_empty() {
         trials.verdict = "not_verified";
     }
