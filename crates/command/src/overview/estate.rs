@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use tdekit_backup_run::archive::{State as Replica, state_of};
+use tdekit_backup_run::archive::{State as Replica, state_of, unlike_shipped};
 use tdekit_backup_run::{Catalog, CheckedKind, LastCheck, NewestBackup, RunError, Undated};
 use tdekit_key_store::{KeyStore, USES_FILE_NAME};
 use tdekit_sqlite_convert::{
@@ -387,6 +387,14 @@ impl Row {
             self.find(Level::Warning, "replicate-failed", format!("not shipped: {error}"));
         }
         let shipped = shipped.map(|(backup, _)| backup);
+        // Nothing newer than what the archive should have is elsewhere.
+        let is_newest = |shipped: &Backup| newest.is_none_or(|one| one.finished_at <= shipped.at);
+        if shipped.as_ref().is_some_and(is_newest)
+            && let Ok(Some(error)) = unlike_shipped(&self.resolved)
+        {
+            let told = format!("its archive is not what was shipped: {error}");
+            self.find(Level::Bad, "archive-wrong", told);
+        }
         let Some(newest) = newest else {
             if let Some(shipped) = shipped {
                 self.judge_newest(shipped, (sources, rules));

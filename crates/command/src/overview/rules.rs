@@ -97,7 +97,7 @@ pub(crate) struct Finding {
     pub(crate) level: Level,
     /// Its name, for programs: those of `tdekit audit`, and `backup-missing`, `backup-age`,
     /// `backup-plain`, `verify-missing`, `verify-age`, `verify-failed`, `verify-absent`,
-    /// `doctor`, `history`, `server-keys`, `data-gone`.
+    /// `archive-wrong`, `doctor`, `history`, `server-keys`, `data-gone`.
     pub(crate) what: &'static str,
     /// The same in words.
     pub(crate) message: String,

@@ -230,7 +230,7 @@ fn commands_of(estate: &Estate, row: &Row, what: &str) -> Vec<String> {
             let name = certificate(estate, row);
             format!("tdekit backup {path} --to MEDIA --certificate {name}")
         }
-        "verify-missing" | "verify-age" | "verify-failed" | "verify-absent" => {
+        "verify-missing" | "verify-age" | "verify-failed" | "verify-absent" | "archive-wrong" => {
             "tdekit verify MEDIA".to_owned()
         }
         "doctor" | "header" => format!("tdekit doctor {path}"),

@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::archive_damage::{harm, mend, record};
 use crate::databases::place;
 use crate::replicate::{Pair, five, text};
+use crate::replicate_exchange::shipped;
 
 /// Faults of an object: in its blocks, in its header, in its place.
 const KINDS: [&str; 8] =
@@ -95,4 +96,41 @@ fn what_a_restore_meets_is_shown_as_what_verify_finds() {
     mend(&pair, 1, &whole);
     place().ok(["verify", text(&pair.archive)]);
     assert!(!is_shown(&pair));
+}
+
+fn findings(pair: &Pair) -> (i32, String) {
+    let run = place().run(["overview", text(&pair.db), "--json"]);
+    let found: Value = serde_json::from_str(&run.out).unwrap();
+    (run.code, found["databases"][0]["findings"].to_string())
+}
+
+/// Nothing was verified since: the record says what the archive should have.
+#[test]
+fn an_archive_that_is_not_what_was_shipped_is_no_backup() {
+    let (pair, other) = (five(), shipped(&[101, 102, 103, 104, 105]));
+    place().ok(["verify", text(&pair.archive)]);
+    let shows = |wrong: &str| {
+        let (code, found) = findings(&pair);
+        let is_shown = found.contains("archive-wrong");
+        assert_eq!(is_shown && code == 1 && found.contains(wrong), !wrong.is_empty(), "{found}");
+        assert_eq!(is_shown, !wrong.is_empty(), "{found}");
+    };
+    shows("");
+    let whole = fs::read(pair.object(6)).unwrap();
+    fs::copy(other.object(6), pair.object(6)).unwrap();
+    shows("0006.tdekit");
+    fs::copy(pair.object(5), pair.object(6)).unwrap();
+    shows("0006.tdekit");
+    fs::remove_file(pair.object(6)).unwrap();
+    shows("0006.tdekit");
+    fs::write(pair.object(6), whole).unwrap();
+    shows("");
+    let away = pair.dir.path("away");
+    fs::rename(&pair.archive, &away).unwrap();
+    shows(text(&pair.archive));
+    fs::create_dir(&pair.archive).unwrap();
+    shows(text(&pair.archive));
+    fs::remove_dir(&pair.archive).unwrap();
+    fs::rename(&away, &pair.archive).unwrap();
+    shows("");
 }

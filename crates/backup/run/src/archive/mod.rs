@@ -45,7 +45,9 @@ pub use source::Open;
 pub use standby::{Accept, Resync, Standby, StandbyEvent, StandbyRecord, StandbyWith};
 pub use state::{FileStamp, Intent, Shipped, State, is_followed, note_failure, standby_of};
 pub use store::Place as ArchivePlace;
-pub use verify::{ArchiveReport, ChainReport, ClosedChain, ObjectFinding, Reading, state_of};
+pub use verify::{
+    ArchiveReport, ChainReport, ClosedChain, ObjectFinding, Reading, state_of, unlike_shipped,
+};
 
 pub(crate) use batch::{LogBatch, LogFeed};
 pub(crate) use names::{is_object_name, refuse_object};

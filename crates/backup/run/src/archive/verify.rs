@@ -381,6 +381,27 @@ pub fn state_of(database: &Path) -> Result<Option<State>, RunError> {
     Ok(state)
 }
 
+/// Compares an archive in a directory with the record beside a database, by headers alone. Returns
+/// why it is not what was shipped: nothing is there, or it cannot be read, or the last object is
+/// missing, or another one. An archive in an object store is not asked.
+///
+/// # Errors
+/// As [`state_of`].
+pub fn unlike_shipped(database: &Path) -> Result<Option<RunError>, RunError> {
+    let Some(state) = state_of(database)?.filter(|state| state.shipped.is_some()) else {
+        return Ok(None);
+    };
+    let place = Place::of(state.archive.as_ref());
+    if let Place::Prefix(_) = place {
+        return Ok(None);
+    }
+    let compared = Archive::open(&place).and_then(|archive| archive.unlike_record());
+    Ok(match compared {
+        Ok(fault) => fault.map(|(_, error)| error.into()),
+        Err(error) => Some(error),
+    })
+}
+
 /// Returns true if a record is of another file than that of a database, and the objects in its
 /// archive are of another path.
 fn is_of_another(state: &State, database: &Path) -> bool {
