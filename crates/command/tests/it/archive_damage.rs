@@ -2,7 +2,7 @@
 //! could be read.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -458,4 +458,41 @@ fn a_pipe_in_place_of_the_record_is_not_waited_for() {
     let mut verify = verify.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let ended = Run::of(&verify.wait_with_output_by(Duration::from_secs(20)));
     assert!(ended.code == 6 && ended.err.contains("is not a record"), "{ended:?}");
+}
+
+/// Runs a command that may read no more than the permissions of files allow, also as root.
+fn as_user(words: &[&str]) -> Run {
+    let program = place().command(words);
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    let mut command = Command::new(if is_root { "setpriv" } else { "env" });
+    if is_root {
+        command.arg("--bounding-set=-dac_override,-dac_read_search");
+    }
+    command.arg(program.get_program()).args(program.get_args()).env_clear();
+    command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    Run::of(&command.output().unwrap())
+}
+
+/// An object that the system refuses is not damaged: `verify` and `restore` end with 7 and name it,
+/// and what is before it is restored.
+#[test]
+fn an_object_that_the_system_refuses_is_not_damaged() {
+    let pair = five();
+    let archive = text(&pair.archive);
+    place().ok(["verify", archive]);
+    for number in [6, 4] {
+        fs::set_permissions(pair.object(number), fs::Permissions::from_mode(0)).unwrap();
+        let run = as_user(&["verify", archive]);
+        assert!(run.code == 7 && run.err.contains(&name(number)), "{number}: {run:?}");
+        assert!(!run.out.contains("DAMAGED"), "{number}: {run:?}");
+        let to = pair.dir.path("to.db");
+        let run = as_user(&["restore", archive, "--at", "latest", "--to", text(&to)]);
+        assert!(run.code == 7 && run.err.contains(&name(number)), "{number}: {run:?}");
+        assert!(!to.exists(), "{number}");
+        let run = as_user(&["restore", archive, "--at", "latest-good", "--to", text(&to)]);
+        assert!(run.code == 0 && run.err.contains(&name(number)), "{number}: {run:?}");
+        fs::remove_file(&to).unwrap();
+        fs::set_permissions(pair.object(number), fs::Permissions::from_mode(0o600)).unwrap();
+        place().ok(["verify", archive]);
+    }
 }

@@ -2,6 +2,7 @@
 //! latest-good` go the same way, so that both name the same objects.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use super::chain::At;
 use super::check::{Links, closed, is_other_key, log_ends};
@@ -95,7 +96,9 @@ impl<'a> Walk<'a> {
         let known = self.known.remove(&number).map_or(Ok(()), |known| Err(RunError::from(known)));
         match checked.and(known) {
             Ok(()) => self.report.good = Some(number),
-            Err(error) if ends_walk(&error) => return Err(error),
+            Err(error) if ends_walk(&error) || (!self.opens_all && is_denied(&error)) => {
+                return Err(error);
+            }
             Err(error) => {
                 self.links.cut();
                 self.faults.push(Fault { number, error, is_of_reading });
@@ -267,6 +270,13 @@ impl<'a> Walk<'a> {
             }
         }
     }
+}
+
+/// Returns true if the system refuses an object to whoever asks: that is nothing of the object. What
+/// can be restored without it is found all the same.
+fn is_denied(error: &RunError) -> bool {
+    let is_denied = |source: &io::Error| source.kind() == io::ErrorKind::PermissionDenied;
+    matches!(error, RunError::Io { source, .. } if is_denied(source))
 }
 
 /// Returns true if an error is not a fault of one object.
