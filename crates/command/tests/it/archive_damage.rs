@@ -481,7 +481,7 @@ fn an_object_that_the_system_refuses_is_not_damaged() {
     let archive = text(&pair.archive);
     place().ok(["verify", archive]);
     for number in [6, 4] {
-        fs::set_permissions(pair.object(number), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(pair.object(number), fs::Permissions::from_mode(0o000)).unwrap();
         let run = as_user(&["verify", archive]);
         assert!(run.code == 7 && run.err.contains(&name(number)), "{number}: {run:?}");
         assert!(!run.out.contains("DAMAGED"), "{number}: {run:?}");

@@ -272,8 +272,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Returns true if the system refuses an object to whoever asks: that is nothing of the object. What
-/// can be restored without it is found all the same.
+/// Returns true if the system refuses an object to whoever asks: that is nothing of the object. All
+/// that can be restored without it is found all the same.
 fn is_denied(error: &RunError) -> bool {
     let is_denied = |source: &io::Error| source.kind() == io::ErrorKind::PermissionDenied;
     matches!(error, RunError::Io { source, .. } if is_denied(source))
