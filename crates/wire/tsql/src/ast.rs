@@ -1,5 +1,6 @@
 //! The parser's output for a batch: statements with their lines.
 
+pub(crate) mod cursor;
 pub(crate) mod defined;
 pub(crate) mod principal;
 pub(crate) mod trigger;
@@ -589,10 +590,23 @@ pub(crate) enum Kind {
     Continue,
     Return(Option<Expr>),
     Print(Expr),
-    Raiserror { message: Expr, severity: Expr, state: Expr, args: Vec<Expr>, options: Vec<String> },
+    Raiserror {
+        message: Expr,
+        severity: Expr,
+        state: Expr,
+        args: Vec<Expr>,
+        options: Vec<String>,
+    },
     Throw(Option<(Expr, Expr, Expr)>),
-    Wait { delay: bool, time: Expr },
+    Wait {
+        delay: bool,
+        time: Expr,
+    },
     Exec(Box<Exec>),
+    Cursor(Box<cursor::Cursor>),
+    /// A label, for GOTO.
+    Label(String),
+    Goto(String),
     Act(Action),
     Nothing,
 }

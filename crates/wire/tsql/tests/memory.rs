@@ -53,6 +53,8 @@ fn whatever_grows_ends_with_701_and_the_session_goes_on() {
          OPTION (MAXRECURSION 0)",
         "DECLARE @s nvarchar(max) = REPLICATE(CAST(N'x' AS nvarchar(max)), 20000000); \
          SELECT @s, @s, @s",
+        "DECLARE c CURSOR LOCAL FOR WITH n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE \
+         i < 30000) SELECT REPLICATE('x', 4000) FROM n OPTION (MAXRECURSION 0); OPEN c",
         "DECLARE @s nvarchar(max) = N'SELECT 1'; WHILE LEN(@s) < 8000000 SET @s += @s; EXEC (@s)",
     ];
     for text in loops {

@@ -4,6 +4,7 @@
 //! other: the interpreter ([`Error`]), the server around it ([`ServerError`]) and the endpoint
 //! ([`SessionError`]). [`Told`] has the messages that are not errors.
 
+mod cursor;
 mod defined;
 mod error;
 mod permission;
@@ -14,6 +15,7 @@ mod statement;
 mod told;
 mod trigger;
 
+pub use cursor::CursorError;
 pub use defined::DefinedError;
 pub use permission::PermissionError;
 pub use schema::SchemaError;
@@ -50,7 +52,7 @@ impl Ends {
             let row = table.iter().find(|(number, _)| *number == message.number);
             row.filter(|_| message.number < USER).map(|(_, ends)| *ends)
         };
-        let tables = [statement::ENDS, server::ENDS, defined::ENDS, trigger::ENDS];
+        let tables = [statement::ENDS, server::ENDS, defined::ENDS, trigger::ENDS, cursor::ENDS];
         tables.into_iter().find_map(known).unwrap_or(match message.class {
             20.. => Self::Connection,
             17.. => Self::Transaction,

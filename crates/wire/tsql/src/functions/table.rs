@@ -197,6 +197,7 @@ pub(crate) const TABLE: &[Function] = &[
     row("CUME_DIST", 0, 0, Binding::Window(AggregateFunction::CumeDist)),
     session("CURRENT_TIMESTAMP", SqlType::DateTime),
     session("CURRENT_USER", SqlType::NVarChar(Length::Of(128))),
+    session("CURSOR_STATUS", SqlType::SmallInt).with(2, 2),
     session("DATABASEPROPERTYEX", SqlType::NVarChar(Length::Of(128))).with(2, 2).of_lists(),
     session("DATABASE_PRINCIPAL_ID", SqlType::Int).with(0, 1).of_principals(),
     row("DATALENGTH", 1, 1, Binding::Text(Text::DataLength)),

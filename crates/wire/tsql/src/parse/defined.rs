@@ -6,6 +6,7 @@ use tdekit_wire_tds::SqlType;
 use tdekit_wire_tds::messages::DefinedError;
 
 use super::Parser;
+use crate::ast::cursor::Cursor;
 use crate::ast::defined::{CreateType, DeclareTyped, TypeKind, UserType};
 use crate::ast::{
     Action, ColumnDef, Constraint, ConstraintKind, CreateTable, Kind, Name, ProcParam, Stmt,
@@ -57,14 +58,18 @@ impl Parser<'_> {
     /// The variables of DECLARE.
     pub(super) fn declared_variables(&mut self) -> Result<Kind> {
         let (line, start) = (self.line(), self.token().start);
-        let (mut plain, mut tables) = (Vec::new(), Vec::new());
+        let (mut plain, mut tables, mut cursors) = (Vec::new(), Vec::new(), Vec::new());
         let mut number = 0;
         loop {
             number += 1;
             let name = self.variable()?;
             self.eat("AS");
-            if self.is("CURSOR") {
-                return Err(Error::unsupported("CURSOR"));
+            if self.eat("CURSOR") {
+                cursors.push(Kind::Cursor(Box::new(Cursor::Variable(name))));
+                if self.eat_op(",") {
+                    continue;
+                }
+                break;
             }
             let declared = self.declared(number)?;
             let table = declared.user_type.filter(|found| found.table().is_some());
@@ -80,7 +85,7 @@ impl Parser<'_> {
             }
         }
         let span = (start, self.behind());
-        let mut kinds: Vec<Kind> = tables.into_iter().map(Kind::Act).collect();
+        let mut kinds: Vec<Kind> = tables.into_iter().map(Kind::Act).chain(cursors).collect();
         if !plain.is_empty() {
             kinds.push(Kind::Declare(plain));
         }

@@ -1,5 +1,6 @@
 //! The parser: tokens to statements. It is pure, and limited in depth.
 
+mod cursor;
 mod ddl;
 pub(crate) mod defined;
 mod dml;

@@ -51,6 +51,11 @@ impl Parser<'_> {
                 return Err(Error::unsupported("SET of a type's method"));
             }
             let op = self.assignment()?;
+            if op.is_none()
+                && let Some(cursor) = self.set_cursor(&name)?
+            {
+                return Ok(cursor);
+            }
             return Ok(Kind::Set(name, op, self.expression()?));
         }
         if self.eat_words(&["TRANSACTION", "ISOLATION", "LEVEL"]) {

@@ -78,7 +78,8 @@ impl Parser<'_> {
         }
         if self.eat_words(&["FOR", "JSON"]) {
             query.json = Some(Box::new(self.for_json()?));
-        } else if self.is("FOR") {
+        } else if self.is("FOR") && !self.is_word_at(1, "READ") && !self.is_word_at(1, "UPDATE") {
+            // those two belong to a cursor
             let what = if self.is_word_at(1, "XML") { "FOR XML" } else { "FOR" };
             return Err(Error::unsupported(what));
         }

@@ -14,11 +14,7 @@ impl Parser<'_> {
     pub(crate) fn master_key(&mut self, verb: &str) -> Result<Kind> {
         self.advance();
         if !self.is_words(&["MASTER", "KEY"]) {
-            let what = match self.tok() {
-                Tok::Word(word) if word.eq_ignore_ascii_case("SYMMETRIC") => "SYMMETRIC KEY",
-                _ => "CURSOR",
-            };
-            return Err(Error::unsupported(what));
+            return Err(Error::unsupported("SYMMETRIC KEY"));
         }
         self.expect_words(&["MASTER", "KEY"])?;
         if verb == "CLOSE" {

@@ -92,6 +92,10 @@ impl Parser<'_> {
         if self.is_op("(") {
             return self.with_statement();
         }
+        if self.is_op_at(1, ":") && self.is_identifier() {
+            let label = self.identifier()?;
+            return self.alone(Kind::Label(label));
+        }
         let word = match self.tok() {
             Tok::Word(word) => word.to_ascii_uppercase(),
             _ => return Err(self.unexpected()),
@@ -144,7 +148,13 @@ impl Parser<'_> {
             }
             "COMMIT" | "ROLLBACK" | "SAVE" => self.transaction_end(&word),
             "CREATE" | "ALTER" | "DROP" => self.definition(&word),
-            "OPEN" | "CLOSE" => self.master_key(&word),
+            "OPEN" | "CLOSE" if self.is_word_at(2, "KEY") => self.master_key(&word),
+            "OPEN" | "CLOSE" | "DEALLOCATE" => self.cursor_verb(&word),
+            "FETCH" => self.fetch(),
+            "GOTO" => {
+                self.advance();
+                Ok(Kind::Goto(self.identifier()?))
+            }
             "BACKUP" => self.backup(),
             "RESTORE" => self.restore(),
             "DBCC" => self.dbcc(),
@@ -161,12 +171,9 @@ impl Parser<'_> {
     fn known_elsewhere(&self, word: &str) -> bool {
         matches!(
             word,
-            "GOTO"
-                | "BULK"
+            "BULK"
                 | "RECONFIGURE"
                 | "SHUTDOWN"
-                | "DEALLOCATE"
-                | "FETCH"
                 | "REVERT"
                 | "READTEXT"
                 | "WRITETEXT"
@@ -198,8 +205,7 @@ impl Parser<'_> {
     fn declare(&mut self) -> Result<Kind> {
         self.advance();
         if !matches!(self.tok(), Tok::Var(_)) {
-            self.identifier()?;
-            return Err(Error::unsupported("CURSOR"));
+            return self.declare_cursor();
         }
         if let Tok::Word(_) = self.ahead(1) {
             let by = if self.is_word_at(1, "AS") { 2 } else { 1 };

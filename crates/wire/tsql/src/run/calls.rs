@@ -109,7 +109,9 @@ impl Calls<'_> {
         match name {
             "@@DATEFIRST" => int(self.state.options.datefirst),
             "@@ERROR" => int(self.state.error),
-            "@@CONNECTIONS" | "@@CPU_BUSY" | "@@CURSOR_ROWS" | "@@FETCH_STATUS" => int(0),
+            "@@CONNECTIONS" | "@@CPU_BUSY" => int(0),
+            "@@CURSOR_ROWS" => int(self.state.cursors.last_rows),
+            "@@FETCH_STATUS" => int(self.state.cursors.fetch_status),
             "@@DBTS" => {
                 let last = self.db.last_version(&self.state.database).unwrap_or(FIRST_VERSION);
                 Value::Binary(last.to_be_bytes().to_vec().into())
@@ -198,6 +200,10 @@ impl SessionCalls for Calls<'_> {
                 "tls_cipher_suite" => self.caller.tls_cipher_suite.map_or(Value::Null, text),
                 _ => Value::Null,
             },
+            "CURSOR_STATUS" => {
+                let (kind, name) = (arg(0).unwrap_or_default(), arg(1).unwrap_or_default());
+                self.state.cursors.status(&kind, &name, self.state.nest).map_or(Value::Null, int)
+            }
             "RAND" => match args.first() {
                 Some(Value::Int(seed)) => {
                     Value::Float(fastrand::Rng::with_seed(seed.unsigned_abs()).f64())

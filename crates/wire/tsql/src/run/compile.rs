@@ -1,14 +1,18 @@
 //! Compiles statements: variables to slots, expressions to typed trees, queries to plans that are
 //! bound on first execution (names are resolved late, as in SQL Server).
 
+use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use tdekit_wire_tds::SqlType;
 
+use super::labels::Labels;
 use super::{integers, tallies};
+use crate::ast::cursor::{Cursor, CursorName, DeclareCursor, Fetch, FetchPlace};
 use crate::ast::defined::UserType;
 use crate::ast::{self, Action, Expr, Item, Kind, Query, Select, SetExpr, Stmt};
-use crate::bind::{Binder, TableOf, Variables};
+use crate::bind::{Binder, TableOf, Variable, Variables};
 use crate::error::{At, Error, Result};
 use crate::functions::typing::convert;
 use crate::plan::LookUp;
@@ -68,6 +72,8 @@ impl Lazy {
 pub(crate) struct Step {
     pub(crate) line: u32,
     pub(crate) op: Op,
+    /// The numbers of the labels in it.
+    pub(crate) labels: Range<u32>,
 }
 
 #[derive(Debug)]
@@ -104,6 +110,9 @@ pub(crate) enum Op {
     },
     /// A query or a change.
     Data(Lazy),
+    Cursor(CursorOp),
+    Label,
+    Goto(u32),
     /// Everything else.
     Act(Action),
     Nothing,
@@ -124,9 +133,33 @@ impl Op {
                 | Op::Break
                 | Op::Continue
                 | Op::Return(_)
+                | Op::Label
+                | Op::Goto(_)
                 | Op::Nothing
         )
     }
+}
+
+/// A statement about a cursor.
+#[derive(Debug)]
+pub(crate) enum CursorOp {
+    Declare {
+        name: CursorName,
+        local: bool,
+        scroll: bool,
+        query: Arc<Lazy>,
+    },
+    /// DECLARE of a variable for one.
+    Variable,
+    Open(CursorName),
+    Fetch {
+        place: FetchPlace<Code>,
+        from: CursorName,
+        /// Slots and types of the variables.
+        into: Option<Vec<Variable>>,
+    },
+    Close(CursorName),
+    Deallocate(CursorName),
 }
 
 /// A compiled batch or procedure body.
@@ -163,11 +196,16 @@ struct Compiler {
     tables: usize,
     /// Position of the statement being compiled.
     span: (usize, usize),
+    labels: Labels,
+    /// Variables for cursors, in lower case.
+    cursors: HashSet<String>,
 }
 
 /// Compiles a batch. `variables` are those that already exist: a procedure's parameters.
 pub(crate) fn compile(stmts: Vec<Stmt>, variables: Variables) -> std::result::Result<Program, At> {
-    let mut compiler = Compiler { variables, loops: 0, tables: 0, span: (0, 0) };
+    let (loops, tables, span) = (0, 0, (0, 0));
+    let (labels, cursors) = (Labels::of(&stmts)?, HashSet::new());
+    let mut compiler = Compiler { variables, loops, tables, span, labels, cursors };
     let steps = compiler.steps(stmts)?;
     Ok(Program { steps, variables: compiler.variables })
 }
@@ -245,6 +283,7 @@ impl Compiler {
     #[allow(clippy::too_many_lines)]
     fn step(&mut self, stmt: Stmt, out: &mut Vec<Step>) -> std::result::Result<(), At> {
         let line = stmt.line;
+        let first_label = self.labels.met;
         // for IF and WHILE, the condition: their statements count separately
         self.span = match &stmt.kind {
             Kind::If(_, inner, _) | Kind::While(_, inner) => (stmt.span.0, inner.span.0),
@@ -258,9 +297,13 @@ impl Compiler {
                         .map(|expr| self.value(&expr, Some(ty), line))
                         .transpose()
                         .map_err(at)?;
+                    if self.cursors.contains(&name.to_lowercase()) {
+                        return Err(at(Error::DuplicateVariable { name }));
+                    }
                     let slot = self.variables.declare(&name, ty).map_err(at)?;
                     if let Some(code) = code {
-                        out.push(Step { line, op: Op::Declare(slot, code) });
+                        let labels = first_label..first_label;
+                        out.push(Step { line, op: Op::Declare(slot, code), labels });
                     }
                 }
                 return Ok(());
@@ -300,7 +343,20 @@ impl Compiler {
                 Op::While(test, body?)
             }
             Kind::Block(stmts) => Op::Block(self.steps(stmts)?),
-            Kind::Try(tried, caught) => Op::Try(self.steps(tried)?, self.steps(caught)?),
+            Kind::Try(tried, caught) => {
+                let scope = self.labels.enter_try();
+                let tried = self.steps(tried)?;
+                self.labels.enter_catch(scope);
+                let caught = self.steps(caught)?;
+                self.labels.leave();
+                Op::Try(tried, caught)
+            }
+            Kind::Label(_) => {
+                self.labels.meet();
+                Op::Label
+            }
+            Kind::Goto(name) => Op::Goto(self.labels.target(&name).map_err(at)?),
+            Kind::Cursor(cursor) => Op::Cursor(self.cursor(*cursor, line).map_err(at)?),
             Kind::Break if self.loops == 0 => return Err(at(Error::BreakOutside {})),
             Kind::Continue if self.loops == 0 => return Err(at(Error::ContinueOutside {})),
             Kind::Break => Op::Break,
@@ -345,7 +401,7 @@ impl Compiler {
             Kind::Nothing => Op::Nothing,
             Kind::Act(action) => Op::Act(action),
         };
-        out.push(Step { line, op });
+        out.push(Step { line, op, labels: first_label..self.labels.met });
         Ok(())
     }
 
@@ -356,12 +412,56 @@ impl Compiler {
         self.tables += 1;
         let real = format!("#{name}~{}", self.tables);
         let known = self.variables.tables.insert(key.clone(), real.clone());
-        if known.is_some() || self.variables.find(&name).is_ok() {
+        if known.is_some() || self.is_declared(&name) {
             return Err(Error::DuplicateVariable { name });
         }
         let typed = of.map(|of| TableOf { of, readonly: false });
         self.variables.typed.extend(typed.map(|typed| (key, typed)));
         Ok(ast::Name(vec![real]))
+    }
+
+    /// Returns true if a variable of this name, not of a table, is declared.
+    fn is_declared(&self, name: &str) -> bool {
+        self.variables.find(name).is_ok() || self.cursors.contains(&name.to_lowercase())
+    }
+
+    fn cursor(&mut self, cursor: Cursor, line: u32) -> Result<CursorOp> {
+        Ok(match cursor {
+            Cursor::Declare(DeclareCursor { name, local, scroll, query }) => {
+                self.known_cursor(&name)?;
+                let query = Arc::new(Lazy::new(Kind::Query(query), self.span));
+                CursorOp::Declare { name, local, scroll, query }
+            }
+            Cursor::Variable(name) => {
+                let key = name.to_lowercase();
+                if self.is_declared(&name) || self.variables.tables.contains_key(&key) {
+                    return Err(Error::DuplicateVariable { name });
+                }
+                self.cursors.insert(key);
+                CursorOp::Variable
+            }
+            Cursor::Open(name) => CursorOp::Open(self.known_cursor(&name).map(|()| name)?),
+            Cursor::Close(name) => CursorOp::Close(self.known_cursor(&name).map(|()| name)?),
+            Cursor::Deallocate(name) => {
+                CursorOp::Deallocate(self.known_cursor(&name).map(|()| name)?)
+            }
+            Cursor::Fetch(Fetch { place, from, into }) => {
+                self.known_cursor(&from)?;
+                let place = place.map(|number| self.value(number, Some(SqlType::BigInt), line))?;
+                let into = into.map(|names| {
+                    names.iter().map(|name| self.variables.find(name)).collect::<Result<_>>()
+                });
+                CursorOp::Fetch { place, from, into: into.transpose()? }
+            }
+        })
+    }
+
+    /// Refuses a variable that is not declared for a cursor.
+    fn known_cursor(&self, name: &CursorName) -> Result<()> {
+        match name.is_variable() && !self.cursors.contains(&name.name.to_lowercase()) {
+            true => Err(Error::UndeclaredVariable { name: name.name.clone() }),
+            false => Ok(()),
+        }
     }
 
     /// Returns the change, unless it is one of a READONLY parameter.

@@ -28,7 +28,7 @@ type Each<'a> =
     dyn FnMut(&mut dyn tdekit_wire_tds::Sink, &rusqlite::Row<'_>) -> Result<Signal> + 'a;
 
 /// Maximum growth factor of a value on its way to the client: as UTF-16, in packets, encrypted.
-const SENT: usize = 6;
+pub(super) const SENT: usize = 6;
 
 impl Run<'_> {
     pub(crate) fn bind(&mut self, kind: &Kind, variables: &Variables) -> Result<Bound> {

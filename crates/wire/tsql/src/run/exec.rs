@@ -23,16 +23,66 @@ fn ends_noexec(op: &Op) -> bool {
     names.iter().any(|name| name == "NOEXEC")
 }
 
+/// Returns true if a label is among statements, or in one of them.
+fn holds(steps: &[Step], label: u32) -> bool {
+    steps.iter().any(|step| step.labels.contains(&label))
+}
+
 impl Run<'_> {
     /// Runs statements. An error is returned only if an enclosing TRY block catches it.
     pub(crate) fn steps(&mut self, steps: &[Step], frame: &mut Frame) -> Result<Signal> {
-        for step in steps {
-            let signal = self.step(step, frame)?;
-            if signal != Signal::Next {
-                return Ok(signal);
+        let mut at = 0;
+        while let Some(step) = steps.get(at) {
+            match self.step(step, frame)? {
+                Signal::Next => at += 1,
+                Signal::Goto(label) if holds(steps, label) => {
+                    return self.steps_from(steps, label, frame);
+                }
+                other => return Ok(other),
             }
         }
         Ok(Signal::Next)
+    }
+
+    /// As [`Run::steps`], from a label among them on.
+    fn steps_from(&mut self, steps: &[Step], mut label: u32, frame: &mut Frame) -> Result<Signal> {
+        loop {
+            // a loop may consist of GOTO alone
+            if self.sink.cancelled() {
+                return Ok(Signal::Stop);
+            }
+            let found = steps.iter().position(|step| step.labels.contains(&label));
+            let mut at = found.unwrap_or(steps.len());
+            let mut entered = Some(label);
+            let next = loop {
+                let Some(step) = steps.get(at) else { return Ok(Signal::Next) };
+                let signal = match entered.take() {
+                    Some(label) => match self.enter(step, label, frame) {
+                        Ok(signal) => signal,
+                        Err(error) => self.failed(error, step.line, frame)?,
+                    },
+                    None => self.step(step, frame)?,
+                };
+                match signal {
+                    Signal::Next => at += 1,
+                    Signal::Goto(next) if holds(steps, next) => break next,
+                    other => return Ok(other),
+                }
+            };
+            label = next;
+        }
+    }
+
+    /// Runs a statement from a label in it on. No condition before the label is tested.
+    fn enter(&mut self, step: &Step, label: u32, frame: &mut Frame) -> Result<Signal> {
+        match &step.op {
+            Op::Block(steps) => self.steps_from(steps, label, frame),
+            Op::If(_, then, _) if holds(then, label) => self.steps_from(then, label, frame),
+            Op::If(_, _, otherwise) => self.steps_from(otherwise, label, frame),
+            Op::While(test, body) => self.repeat(test, body, Some(label), frame),
+            // the label itself: nothing leads into a TRY block
+            _ => Ok(Signal::Next),
+        }
     }
 
     fn step(&mut self, step: &Step, frame: &mut Frame) -> Result<Signal> {
@@ -200,6 +250,7 @@ impl Run<'_> {
         &mut self,
         test: &super::compile::Code,
         body: &[Step],
+        mut label: Option<u32>,
         frame: &mut Frame,
     ) -> Result<Signal> {
         let mut left = CANCEL_EVERY;
@@ -211,11 +262,17 @@ impl Run<'_> {
                     return Ok(Signal::Stop);
                 }
             }
-            self.clock(test);
-            if !self.test(test, frame)? {
-                return Ok(Signal::Next);
-            }
-            match self.steps(body, frame)? {
+            let signal = match label.take() {
+                Some(label) => self.steps_from(body, label, frame)?,
+                None => {
+                    self.clock(test);
+                    if !self.test(test, frame)? {
+                        return Ok(Signal::Next);
+                    }
+                    self.steps(body, frame)?
+                }
+            };
+            match signal {
                 Signal::Next | Signal::Continue => {}
                 Signal::Break => return Ok(Signal::Next),
                 other => return Ok(other),

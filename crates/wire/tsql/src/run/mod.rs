@@ -10,6 +10,8 @@ pub(crate) mod capture;
 pub(crate) mod catalog;
 mod change;
 pub(crate) mod compile;
+pub(crate) mod cursor;
+mod cursors;
 pub(crate) mod data;
 pub(crate) mod db;
 pub(crate) mod dbcc;
@@ -27,6 +29,7 @@ pub(crate) mod holder;
 mod instead;
 pub(crate) mod integers;
 mod known;
+mod labels;
 pub(crate) mod locking;
 pub(crate) mod locks;
 pub(crate) mod merge;
@@ -83,7 +86,7 @@ impl Run<'_> {
             Op::Declare(slot, code) => self.declare(*slot, code, frame),
             Op::Set(slot, code) => self.set(*slot, code, frame),
             Op::If(test, then, otherwise) => self.branch(test, then, otherwise, frame),
-            Op::While(test, body) => self.repeat(test, body, frame),
+            Op::While(test, body) => self.repeat(test, body, None, frame),
             Op::Block(steps) => self.steps(steps, frame),
             Op::Try(tried, caught) => self.guarded(tried, caught, frame),
             Op::Break => Ok(Signal::Break),
@@ -100,6 +103,9 @@ impl Run<'_> {
             }
             Op::InsertExec { into, columns, call } => self.insert_exec(into, columns, call, frame),
             Op::Data(lazy) => self.data(lazy, frame),
+            Op::Cursor(op) => self.timed(|run| run.cursor(op, frame)),
+            Op::Label => Ok(Signal::Next),
+            Op::Goto(label) => Ok(Signal::Goto(*label)),
             Op::Act(action) => self.timed(|run| run.act(action, frame)),
             Op::Nothing => Ok(self.done(frame)),
         }

@@ -12,6 +12,7 @@ use tdekit_wire_tds::{
 
 use super::activity::Activities;
 use super::calls::Calls;
+use super::cursors::Cursors;
 use super::db::Db;
 use super::given::GivenValues;
 use super::globals::Globals;
@@ -140,6 +141,7 @@ impl State {
             chain: None,
             tries: 0,
             capturing: None,
+            cursors: Cursors::default(),
             now: crate::value::datetime::now(),
         }
     }

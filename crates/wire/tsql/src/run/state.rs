@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tdekit_wire_tds::{DoneKind, Message};
 
+use super::cursors::Cursors;
 use super::options::Options;
 use super::tallies::Origin;
 use super::tran::Transaction;
@@ -17,6 +18,8 @@ pub(crate) enum Signal {
     Next,
     Break,
     Continue,
+    /// The statements behind the label of this number come next.
+    Goto(u32),
     Return(i32),
     /// The batch is over because of an error that has been reported.
     Abort,
@@ -71,6 +74,7 @@ pub(crate) struct State {
     /// INSERT .. EXEC is running: the number of transactions that were open when it began,
     /// including its own.
     pub(crate) capturing: Option<i32>,
+    pub(crate) cursors: Cursors,
     /// The time of the running statement.
     pub(crate) now: crate::value::datetime::Moment,
 }

@@ -93,6 +93,7 @@ impl Run<'_> {
     /// Drops the temporary tables of a batch, or of the text at this level of procedures, after its
     /// end. A batch keeps those that are not variables.
     pub(crate) fn end_temporaries(&mut self, level: u32) -> Result<()> {
+        self.s.state.cursors.end(level);
         let ends = |known: &Temporary| {
             known.level > level || known.level == level && (level > 0 || is_variable(&known.name))
         };

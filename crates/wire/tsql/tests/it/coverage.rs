@@ -96,6 +96,7 @@ const CALLS: &[(&str, &str)] = &[
     ("ROUND(COT(1), 3)", "0.642"),
     ("CURRENT_TIMESTAMP", "*"),
     ("CURRENT_USER", "'dbo'"),
+    ("CURSOR_STATUS('global', 'c')", "-3"),
     ("DATABASEPROPERTYEX('app', 'Status')", "'ONLINE'"),
     ("DATABASE_PRINCIPAL_ID()", "1"),
     ("DATALENGTH(N'ab')", "4"),

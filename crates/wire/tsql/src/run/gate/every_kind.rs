@@ -55,6 +55,9 @@ named!(KINDS, kind, Kind:
     "throw" => Kind::Throw(_),
     "wait" => Kind::Wait { .. },
     "exec" => Kind::Exec(_),
+    "cursor" => Kind::Cursor(_),
+    "label" => Kind::Label(_),
+    "goto" => Kind::Goto(_),
     "act" => Kind::Act(_),
     "nothing" => Kind::Nothing,
 );
@@ -261,6 +264,8 @@ const CASES: &[(&str, i32, i32)] = &[
     ),
     ("SELECT 1 FROM other.dbo.found(1)", 916, 916),
     ("SELECT 1 AS a INTO made", 262, 262),
+    ("DECLARE c CURSOR LOCAL FOR SELECT stripe FROM zebra OPTION (FAST 1)", 229, 0),
+    ("GOTO x; SELECT stripe FROM zebra; x: SELECT 1", 0, 0),
     ("SELECT 1 AS a INTO other.dbo.made", 916, 916),
     ("SELECT NEXT VALUE FOR numbers", 229, 229),
     ("SELECT stripe FROM sales.zebra WITH (NOLOCK)", 229, 0),
