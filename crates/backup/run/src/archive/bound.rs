@@ -13,7 +13,7 @@ const MOST_BEHIND: usize = 4;
 /// Most objects before or behind a full set from which one is to be readable.
 const MOST_BESIDE: usize = 8;
 
-/// What stands beside a full set.
+/// The objects and the record beside a full set.
 #[derive(Default)]
 pub(super) struct Beside {
     /// The objects behind it whose headers name its number as that of their full set.
@@ -78,7 +78,7 @@ impl OpenChain {
 }
 
 impl Archive {
-    /// Returns what stands beside a full set.
+    /// Returns the objects and the record beside a full set.
     ///
     /// # Errors
     /// `Io`, and the errors of an object store, for a place that cannot be read.

@@ -384,7 +384,7 @@ impl OpenChain {
     /// Returns number, name and id of the full set, if it is the only object.
     ///
     /// # Errors
-    /// Those of its media set.
+    /// The errors of its media set.
     pub(super) fn alone(&self) -> Result<Option<(u64, String, [u8; 16])>, RunError> {
         let [(first, full)] = &self.medias[..] else { return Ok(None) };
         Ok(Some((*first, object_of(full), full.only_info()?.set_id)))
@@ -393,7 +393,7 @@ impl OpenChain {
     /// Returns what the header of the full set says. Nothing is verified yet.
     ///
     /// # Errors
-    /// Those of its media set.
+    /// The errors of its media set.
     pub fn full(&self) -> Result<&SetInfo, RunError> {
         let (_, media) = self.medias.first().ok_or(RunError::Internal("a chain of no object"))?;
         media.only_info()
