@@ -392,8 +392,8 @@ impl Row {
         if shipped.as_ref().is_some_and(is_newest)
             && let Ok(Some(error)) = unlike_shipped(&self.resolved)
         {
-            let told = format!("its archive is not what was shipped: {error}");
-            self.find(Level::Bad, "archive-wrong", told);
+            let message = format!("its archive is not what was shipped: {error}");
+            self.find(Level::Bad, "archive-wrong", message);
         }
         let Some(newest) = newest else {
             if let Some(shipped) = shipped {

@@ -63,7 +63,7 @@ fn a_foreign_full_set_that_is_older_hides_no_transaction() {
     let (early, last) = (time_of(&pair, "2"), time_of(&pair, "3"));
     fs::copy(other.object(4), pair.object(4)).unwrap();
     assert_eq!(pair.restored(&early), [1]);
-    // What the set in its place had by then is not known.
+    // The set in whose place it stands may have had more by then.
     for at in [last.as_str(), "2199-01-01 00:00:00"] {
         let (run, to) = pair.try_restore(at);
         assert!(run.code == 4 && !to.exists() && run.err.contains(&name(4)), "{at}: {run:?}");
@@ -102,7 +102,7 @@ fn several_foreign_objects_are_named_and_not_their_base() {
     }
 }
 
-/// Where the newest object is gone too, the first one that is wrong has the error.
+/// If the newest object is gone too, the error names the first wrong object.
 #[test]
 fn the_first_wrong_object_is_named_where_the_newest_is_gone() {
     for kind in ["flip", "missing"] {

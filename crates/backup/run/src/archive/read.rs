@@ -69,7 +69,7 @@ pub struct OpenChain {
     medias: Vec<(u64, Media)>,
     /// The object behind, where a time was asked for: it must begin later.
     pub(super) next: Option<(u64, Media)>,
-    /// For a point in a full set: what stands beside it.
+    /// For a point in a full set: the objects and the record beside it.
     pub(super) beside: Beside,
     /// For a restore to a time: what is missing right behind the last object.
     pub(super) hole: Option<Hole>,
