@@ -4,6 +4,7 @@
 mod dates;
 mod digests;
 pub(crate) mod eval;
+mod format;
 pub(crate) mod json;
 mod maths;
 mod routine;
@@ -118,6 +119,7 @@ impl Func {
                 _ => Err(Error::BadPercent {}),
             },
             Func::HashBytes => digests::compute(&values, env),
+            Func::Format => format::compute(&values, args),
             Func::LikeBound(upper) => Ok(like_bound(&values, upper)),
             Func::Average => average(&values, ty),
             Func::Coalesce | Func::NewId | Func::NewSequentialId => Ok(Value::Null),
@@ -225,6 +227,7 @@ pub(crate) fn bind(function: &Function, args: Vec<Scalar>) -> Result<Scalar> {
             Ok(Scalar::new(SqlType::Int, false, Node::Call(Func::IsNumeric, args)))
         }
         Binding::HashBytes => digests::bind(name, &args),
+        Binding::Format => format::bind(name, &args),
         Binding::NewId => {
             Ok(Scalar::new(SqlType::UniqueIdentifier, false, Node::Call(Func::NewId, args)))
         }

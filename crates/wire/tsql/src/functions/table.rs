@@ -35,6 +35,7 @@ pub(crate) enum Binding {
     Extreme(bool),
     IsNumeric,
     HashBytes,
+    Format,
     NewId,
     /// Allowed in a DEFAULT only.
     NewSequentialId,
@@ -224,6 +225,7 @@ pub(crate) const TABLE: &[Function] = &[
     row("EXP", 1, 1, Binding::Math(Math::Exp)),
     row("FIRST_VALUE", 1, 1, Binding::Window(AggregateFunction::FirstValue)),
     row("FLOOR", 1, 1, Binding::Math(Math::Floor)),
+    row("FORMAT", 2, 3, Binding::Format),
     session("GETDATE", SqlType::DateTime),
     session("GETUTCDATE", SqlType::DateTime),
     row("GREATEST", 1, 254, Binding::Extreme(true)),

@@ -15,6 +15,7 @@ pub(crate) enum Func {
     IsNumeric,
     /// HASHBYTES, which the host computes.
     HashBytes,
+    Format,
     /// Number of rows for TOP, OFFSET and FETCH: at least this many.
     RowCount,
     /// The share of TOP .. PERCENT: 0 to 100.

@@ -121,6 +121,7 @@ const CALLS: &[(&str, &str)] = &[
     ("ERROR_STATE()", "NULL"),
     ("EXP(0)", "1.0"),
     ("FLOOR(-1.5)", "-2"),
+    ("FORMAT(1234.5, 'N1')", "'1,234.5'"),
     ("GETDATE()", "*"),
     ("GETUTCDATE()", "*"),
     ("GREATEST(1, 3, 2)", "3"),

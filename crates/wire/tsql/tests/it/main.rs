@@ -17,6 +17,7 @@ mod documents;
 mod done;
 mod duplicates;
 mod foreign_schema;
+mod formats;
 mod functions;
 mod globals;
 mod hashbytes;
