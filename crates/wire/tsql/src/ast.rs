@@ -2,6 +2,7 @@
 
 pub(crate) mod cursor;
 pub(crate) mod defined;
+pub(crate) mod document;
 pub(crate) mod principal;
 pub(crate) mod trigger;
 pub(crate) mod walk;
@@ -142,22 +143,11 @@ pub(crate) struct Query {
     pub(crate) body: SetExpr,
     pub(crate) order: Vec<OrderItem>,
     pub(crate) offset: Option<(Expr, Option<Expr>)>,
-    pub(crate) json: Option<Box<ForJson>>,
+    pub(crate) json: Option<Box<document::ForJson>>,
+    pub(crate) xml: Option<Box<document::ForXml>>,
     /// OPTION (MAXRECURSION n).
     pub(crate) max_recursion: Option<i64>,
     pub(crate) line: u32,
-}
-
-/// FOR JSON.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ForJson {
-    /// AUTO, or PATH.
-    pub(crate) auto: bool,
-    pub(crate) root: Option<String>,
-    /// INCLUDE_NULL_VALUES.
-    pub(crate) nulls: bool,
-    /// False with WITHOUT_ARRAY_WRAPPER.
-    pub(crate) array: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

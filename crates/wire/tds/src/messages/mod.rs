@@ -14,6 +14,7 @@ mod session;
 mod statement;
 mod told;
 mod trigger;
+mod xml;
 
 pub use cursor::CursorError;
 pub use defined::DefinedError;
@@ -24,6 +25,7 @@ pub use session::SessionError;
 pub use statement::{Error, Rule};
 pub use told::{THROWN, Told, USER, raised, system};
 pub use trigger::TriggerError;
+pub use xml::XmlError;
 
 use crate::Message;
 
@@ -52,7 +54,8 @@ impl Ends {
             let row = table.iter().find(|(number, _)| *number == message.number);
             row.filter(|_| message.number < USER).map(|(_, ends)| *ends)
         };
-        let tables = [statement::ENDS, server::ENDS, defined::ENDS, trigger::ENDS, cursor::ENDS];
+        let tables =
+            [statement::ENDS, server::ENDS, defined::ENDS, trigger::ENDS, cursor::ENDS, xml::ENDS];
         tables.into_iter().find_map(known).unwrap_or(match message.class {
             20.. => Self::Connection,
             17.. => Self::Transaction,

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::functions::table::{self, Binding, Dated, Function, Looked};
 use crate::functions::typing::{binary, branches, comparison, convert, folded};
 use crate::functions::{self};
-use crate::parse::AT_TIME_ZONE;
+use crate::parse::{AT_TIME_ZONE, XML_VALUE};
 use crate::plan::func::Func;
 use crate::plan::relation::Sort;
 use crate::plan::scalar::{Aggregate, AggregateFunction, Node, Scalar, Shared, Window};
@@ -59,6 +59,9 @@ impl Binder<'_> {
         if name == AT_TIME_ZONE && is_plain(call) {
             let args = call.args.iter().map(|arg| self.scalar(arg)).collect::<Result<Vec<_>>>()?;
             return functions::at_time_zone(&args);
+        }
+        if name == XML_VALUE && is_plain(call) {
+            return self.xml_value(&call.args);
         }
         let Some(function) = table::find(&name) else {
             if is_plain(call) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tdekit_wire_tds::Column;
-use tdekit_wire_tds::messages::TriggerError;
+use tdekit_wire_tds::messages::{TriggerError, XmlError};
 
 use super::query::BoundQuery;
 use super::through::{changed_column, shown_table};
@@ -144,6 +144,9 @@ impl Binder<'_> {
             Source::Query(query) => {
                 if query.json.is_some() {
                     return Err(Error::JsonNotAllowed { statement: "INSERT" });
+                }
+                if query.xml.is_some() {
+                    return Err(XmlError::NotAllowed { statement: "INSERT" }.into());
                 }
                 let bound = self.query(query, true)?;
                 self.insert_query(bound, table, named, extra)

@@ -102,6 +102,7 @@ pub(super) fn expanded(
         order: Vec::new(),
         offset: None,
         json: None,
+        xml: None,
         max_recursion: None,
         line: 0,
     };

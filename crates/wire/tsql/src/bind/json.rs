@@ -7,7 +7,8 @@ use tdekit_wire_tds::{Length, SqlType, Value};
 use super::from::check_names;
 use super::query::{BoundQuery, OutColumn};
 use super::{Binder, Offered, SourceScope};
-use crate::ast::{self, ForJson, SetExpr, TableCall};
+use crate::ast::document::ForJson;
+use crate::ast::{self, SetExpr, TableCall};
 use crate::error::{Error, Result};
 use crate::functions;
 use crate::plan::func::{Func, Json};
@@ -21,19 +22,24 @@ const COLUMN: &str = "JSON_F52E2B61-18A1-11d1-B105-00805F49916B";
 
 const TEXT: SqlType = SqlType::NVarChar(Length::Max);
 
-fn name(text: &str) -> Scalar {
+pub(super) fn name(text: &str) -> Scalar {
     Scalar::constant(TEXT, Value::Text(text.to_owned().into()))
 }
 
-fn flag(on: bool) -> Scalar {
+pub(super) fn flag(on: bool) -> Scalar {
     Scalar::constant(SqlType::Bit, Value::Bit(on))
 }
 
 fn call(func: Json, args: Vec<Scalar>) -> Scalar {
-    Scalar::new(TEXT, true, Node::Call(Func::Json(func), args))
+    call_of(Func::Json(func), args)
 }
 
-fn one(item: Scalar, from: Option<Relation>) -> Query {
+/// A call whose value is text.
+pub(super) fn call_of(func: Func, args: Vec<Scalar>) -> Scalar {
+    Scalar::new(TEXT, true, Node::Call(func, args))
+}
+
+pub(super) fn one(item: Scalar, from: Option<Relation>) -> Query {
     let items = vec![Item::Named(item, 0)];
     Query::of(Rows::Select(Box::new(Select { items, from, ..Select::default() })))
 }

@@ -18,6 +18,7 @@ pub(crate) mod rowwise;
 pub(crate) mod select;
 pub(crate) mod tables;
 mod through;
+mod xml;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};

@@ -71,9 +71,10 @@ impl Binder<'_> {
         }
         let known = self.ctes.len();
         let mut with = self.common_tables(&query.ctes)?;
-        let result = match &query.json {
-            Some(json) => self.for_json(query, json, outermost),
-            None => self.query_body(query, outermost),
+        let result = match (&query.json, &query.xml) {
+            (Some(json), _) => self.for_json(query, json, outermost),
+            (None, Some(xml)) => self.for_xml(query, xml, outermost),
+            (None, None) => self.query_body(query, outermost),
         };
         self.ctes.truncate(known);
         let mut bound = result?;
@@ -346,7 +347,7 @@ fn assigns(query: &Query) -> bool {
 /// Returns true if the query is certain to return one row at most: TOP 1, no table, or an aggregate
 /// over all rows.
 fn gives_one_row(query: &Query) -> bool {
-    if query.json.is_some() {
+    if query.is_document() {
         return true;
     }
     let SetExpr::Select(select) = &query.body else { return false };

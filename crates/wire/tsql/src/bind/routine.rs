@@ -339,6 +339,6 @@ fn assignments(query: &Query) -> Result<Vec<(&str, Expr)>> {
         && query.ctes.is_empty()
         && query.order.is_empty()
         && query.offset.is_none()
-        && query.json.is_none();
+        && !query.is_document();
     if alone { Ok(made) } else { Err(tables()) }
 }

@@ -339,6 +339,9 @@ impl Binder<'_> {
         if query.json.is_some() {
             return Err(Error::feature("FOR JSON of a SELECT that assigns"));
         }
+        if query.xml.is_some() {
+            return Err(Error::feature("FOR XML of a SELECT that assigns"));
+        }
         if grouping::is_grouped(select, &query.order) {
             return Err(Error::feature("assignments with grouping sets"));
         }

@@ -55,7 +55,7 @@ pub(super) fn only_table(cte: &Cte) -> Result<&Name> {
         SetExpr::Op(..) => return Err(DefinedError::UnionChanged { name: name() }.into()),
         SetExpr::Nested(_) => return Err(Error::feature("a change through a query in brackets")),
     };
-    if cte.query.json.is_some() || !cte.query.ctes.is_empty() {
+    if cte.query.is_document() || !cte.query.ctes.is_empty() {
         return Err(Error::feature("a change through such a query"));
     }
     let order = &cte.query.order;

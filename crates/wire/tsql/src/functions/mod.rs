@@ -14,6 +14,7 @@ mod strings;
 pub(crate) mod table;
 pub(crate) mod typing;
 pub(crate) mod wanted;
+pub(crate) mod xml;
 
 pub(crate) use dates::at_time_zone;
 
@@ -86,6 +87,7 @@ impl Func {
             Func::Math(func) => maths::compute(func, &values, ty),
             Func::Date(func) => dates::compute(func, &values, args, ty, env),
             Func::Json(func) => json::compute(func, &values, args, env.order),
+            Func::Xml(func) => xml::compute(func, &values, args),
             Func::Extreme(greatest) => {
                 let mut found: Option<Value<'e>> = None;
                 for value in values.into_iter().filter(|value| *value != Value::Null) {

@@ -262,7 +262,7 @@ impl Parser<'_> {
                     let query = self.nested(Self::query)?;
                     self.expect_op(")")?;
                     self.height = 1;
-                    return Ok(Expr::Subquery(Box::new(query)));
+                    return self.xml_method(query);
                 }
                 // a condition in parentheses looks like an expression up to its operator
                 let inner = self.condition()?;
@@ -467,7 +467,7 @@ impl Parser<'_> {
     }
 }
 
-fn call(name: Name, args: Vec<Expr>) -> Expr {
+pub(super) fn call(name: Name, args: Vec<Expr>) -> Expr {
     let made = Call { name, args, distinct: false, star: false, over: None, within: Vec::new() };
     Expr::Call(Box::new(made))
 }

@@ -17,6 +17,7 @@ mod stmt;
 mod target;
 mod trigger;
 mod types;
+mod xml;
 
 use crate::ast::{Expr, Name, ProcParam, Stmt};
 use crate::error::{At, Error, Result};
@@ -25,6 +26,7 @@ pub(crate) use defined::FindType;
 pub(crate) use expr::AT_TIME_ZONE;
 pub(crate) use query::FUNCTIONS;
 pub(crate) use types::from_declared;
+pub(crate) use xml::XML_VALUE;
 
 /// Maximum nesting of statements, queries and expressions.
 const MAX_NESTING: u32 = 60;

@@ -1,9 +1,10 @@
 //! SELECT and its parts.
 
 use super::{Parser, is_reserved};
+use crate::ast::document::ForJson;
 use crate::ast::{
-    Cte, Expr, ForJson, Hints, Item, JoinKind, JsonColumn, Name, Query, Select, SetExpr, SetOp,
-    TableCall, TableRef, Top,
+    Cte, Expr, Hints, Item, JoinKind, JsonColumn, Name, Query, Select, SetExpr, SetOp, TableCall,
+    TableRef, Top,
 };
 use crate::error::{Error, Result};
 use crate::lex::Tok;
@@ -52,6 +53,7 @@ impl Parser<'_> {
             order: Vec::new(),
             offset: None,
             json: None,
+            xml: None,
             max_recursion: None,
             line,
         };
@@ -78,10 +80,11 @@ impl Parser<'_> {
         }
         if self.eat_words(&["FOR", "JSON"]) {
             query.json = Some(Box::new(self.for_json()?));
+        } else if self.eat_words(&["FOR", "XML"]) {
+            query.xml = Some(Box::new(self.for_xml()?));
         } else if self.is("FOR") && !self.is_word_at(1, "READ") && !self.is_word_at(1, "UPDATE") {
             // those two belong to a cursor
-            let what = if self.is_word_at(1, "XML") { "FOR XML" } else { "FOR" };
-            return Err(Error::unsupported(what));
+            return Err(Error::unsupported("FOR"));
         }
         Ok(query)
     }

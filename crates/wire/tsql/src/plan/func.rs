@@ -9,6 +9,7 @@ pub(crate) enum Func {
     Math(Math),
     Date(Date),
     Json(Json),
+    Xml(Xml),
     Coalesce,
     /// GREATEST, or LEAST.
     Extreme(bool),
@@ -108,6 +109,27 @@ pub(crate) enum Json {
     },
     /// The rows in which a document is sent.
     Pieces,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Xml {
+    /// The element of a row: its name, then three arguments for each column, its name, whether it
+    /// is XML, its value. NULL if there is nothing.
+    Row {
+        /// TYPE.
+        typed: bool,
+        /// ELEMENTS XSINIL.
+        nil: bool,
+        /// True if the element of the row declares what that needs.
+        declares: bool,
+    },
+    /// All rows, and the name of ROOT or NULL.
+    Document {
+        /// True if ROOT declares what ELEMENTS XSINIL needs.
+        nil: bool,
+    },
+    /// The method `value`: all text, or the first one outside of elements.
+    Text { first: bool },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -225,8 +225,16 @@ fn needs_query(expr: &Expr) -> bool {
 fn select_one(expr: Expr, line: u32) -> Kind {
     let select = Select { items: vec![Item::Expr(expr, None)], ..Select::default() };
     let body = SetExpr::Select(Box::new(select));
-    let (ctes, order) = (Vec::new(), Vec::new());
-    let query = Query { ctes, body, order, offset: None, json: None, max_recursion: None, line };
+    let query = Query {
+        ctes: Vec::new(),
+        body,
+        order: Vec::new(),
+        offset: None,
+        json: None,
+        xml: None,
+        max_recursion: None,
+        line,
+    };
     Kind::Query(Box::new(query))
 }
 

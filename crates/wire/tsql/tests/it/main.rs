@@ -52,3 +52,4 @@ mod triggers;
 mod trust;
 mod types;
 mod user_types;
+mod xml;

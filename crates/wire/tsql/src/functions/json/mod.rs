@@ -19,6 +19,7 @@ use crate::value::dateparse::Order;
 use crate::value::{affordable, bulk_bytes, text};
 use path::{Path, find};
 use reader::{Kind, Reader};
+pub(super) use write::plain;
 pub(crate) use write::quoted;
 
 /// The longest value of JSON_VALUE, in characters.

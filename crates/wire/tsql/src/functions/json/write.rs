@@ -57,28 +57,35 @@ pub(super) fn value(value: &Value<'_>, ty: SqlType, out: &mut String) -> Result<
             out.push('"');
         }
         _ => {
-            let number = crate::value::is_numeric(ty);
-            let style = match (family(ty), ty) {
-                (_, SqlType::Real) => 1,
-                (Family::Float, _) => 2,
-                (Family::Temporal, _) if !matches!(ty, SqlType::Time(_)) => 126,
-                (Family::Temporal, _) => 0,
-                (_, SqlType::Money | SqlType::SmallMoney) => 2,
-                _ => 0,
-            };
-            let to = SqlType::NVarChar(Length::Max);
-            let text = match convert::convert(value, ty, to, style, Order::Mdy)? {
-                Value::Text(text) => text,
-                _ => Cow::Borrowed(""),
-            };
-            if number {
+            let text = plain(value, ty)?;
+            if crate::value::is_numeric(ty) {
                 out.push_str(&text);
             } else {
-                quoted(&without_zero_fraction(&text, ty), out);
+                quoted(&text, out);
             }
         }
     }
     Ok(())
+}
+
+/// A number, a date or an identifier as text: numbers with all digits of their type, dates as ISO
+/// 8601.
+///
+/// # Errors
+/// If it has no text.
+pub(in crate::functions) fn plain(value: &Value<'_>, ty: SqlType) -> Result<String> {
+    let style = match (family(ty), ty) {
+        (_, SqlType::Real) => 1,
+        (Family::Float, _) => 2,
+        (Family::Temporal, _) if !matches!(ty, SqlType::Time(_)) => 126,
+        (_, SqlType::Money | SqlType::SmallMoney) => 2,
+        _ => 0,
+    };
+    let to = SqlType::NVarChar(Length::Max);
+    Ok(match convert::convert(value, ty, to, style, Order::Mdy)? {
+        Value::Text(text) => without_zero_fraction(&text, ty),
+        _ => String::new(),
+    })
 }
 
 /// Dates lose a fraction of nothing but zeros; an offset of zero is Z.
