@@ -3,6 +3,7 @@
 pub(crate) mod cursor;
 pub(crate) mod defined;
 pub(crate) mod document;
+pub(crate) mod pivot;
 pub(crate) mod principal;
 pub(crate) mod trigger;
 pub(crate) mod walk;
@@ -238,6 +239,7 @@ pub(crate) enum TableRef {
     Function(TableCall),
     /// A function of the database.
     Called(Box<defined::FunctionCall>),
+    Pivot(Box<pivot::Pivot>),
     Join(JoinKind, Box<TableRef>, Box<TableRef>, Option<Expr>),
 }
 

@@ -87,6 +87,12 @@ table! {
         constant field.";
     UnionChanged { name: String } = 4426, 16, 1, Statement,
         "View '{name}' is not updatable because its definition contains a UNION operator.";
+    PivotConflict { name: String, operator: &'static str } = 265, 16, 1, Batch,
+        "The column name \"{name}\" specified in the {operator} operator conflicts with the \
+        existing column name in the {operator} argument.";
+    UnpivotType { name: String } = 8167, 16, 1, Batch,
+        "The type of column \"{name}\" conflicts with the type of other columns specified in the \
+        UNPIVOT list.";
     GroupedConstant {} = 164, 15, 1, Batch,
         "Each GROUP BY expression must contain at least one column that is not an outer reference.";
 }

@@ -186,6 +186,7 @@ impl TableRef {
             TableRef::Called(call) => {
                 call.args.iter().flatten().for_each(|arg| see(Child::Expr(arg)));
             }
+            TableRef::Pivot(pivot) => pivot.source.children(see),
             TableRef::Function(call) => call.args.iter().for_each(|arg| see(Child::Expr(arg))),
             TableRef::Join(_, left, right, on) => {
                 left.children(see);

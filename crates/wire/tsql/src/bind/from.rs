@@ -45,6 +45,7 @@ impl Binder<'_> {
             }
             TableRef::Values(rows, alias, names) => self.values(rows, alias, names),
             TableRef::Called(call) => self.called(call, None),
+            TableRef::Pivot(pivot) => self.pivot(pivot),
             TableRef::Function(call) => match self.table_function(call, false)? {
                 (relation, None) => Ok(relation),
                 (relation, on) => {

@@ -10,6 +10,7 @@ mod grouping;
 pub(crate) mod instead;
 pub(crate) mod json;
 pub(crate) mod merge;
+mod pivot;
 pub(crate) mod predicate;
 pub(crate) mod query;
 pub(crate) mod recursive;

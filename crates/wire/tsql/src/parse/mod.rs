@@ -9,6 +9,7 @@ mod function;
 mod grouping;
 mod merge;
 pub(crate) mod options;
+mod pivot;
 mod principal;
 mod query;
 mod security;

@@ -321,7 +321,8 @@ impl Parser<'_> {
     /// A table, or tables joined.
     pub(crate) fn table_ref(&mut self) -> Result<TableRef> {
         self.nested(|parser| {
-            let mut left = parser.table_factor()?;
+            let left = parser.table_factor()?;
+            let mut left = parser.pivoted(left)?;
             let mut count = 0;
             while let Some(kind) = parser.join_kind()? {
                 count += 1;
@@ -338,7 +339,8 @@ impl Parser<'_> {
                 } else {
                     // `a JOIN b JOIN c ON .. ON ..` nests to the right
                     let right = if parser.join_follows_on() {
-                        parser.table_factor()?
+                        let right = parser.table_factor()?;
+                        parser.pivoted(right)?
                     } else {
                         parser.table_ref()?
                     };
@@ -346,6 +348,7 @@ impl Parser<'_> {
                     let on = parser.condition()?;
                     left = TableRef::Join(kind, Box::new(left), Box::new(right), Some(on));
                 }
+                left = parser.pivoted(left)?;
             }
             Ok(left)
         })
@@ -393,7 +396,7 @@ impl Parser<'_> {
                 self.eat("OUTER");
                 kind
             }
-            () if self.is("PIVOT") || self.is("UNPIVOT") || self.is("TABLESAMPLE") => {
+            () if self.is("TABLESAMPLE") => {
                 return Err(Error::unsupported(self.word()?));
             }
             () => return Ok(None),

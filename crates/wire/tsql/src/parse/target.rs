@@ -39,6 +39,7 @@ fn names(table: &TableRef, target: &Name) -> bool {
         | TableRef::Values(_, alias, _) => is(alias),
         TableRef::Function(call) => is(&call.alias),
         TableRef::Called(call) => is(&call.alias),
+        TableRef::Pivot(pivot) => is(&pivot.alias),
         TableRef::Join(_, left, right, _) => names(left, target) || names(right, target),
     }
 }

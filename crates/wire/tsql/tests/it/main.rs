@@ -32,6 +32,7 @@ mod modules;
 mod numbers;
 mod permission_limits;
 mod permissions;
+mod pivot;
 mod properties;
 mod random;
 mod refusals;
