@@ -38,8 +38,8 @@ table! {
         "Cannot grant, deny, or revoke permissions to sa, dbo, entity owner, information_schema, \
         sys, or yourself.";
     BadPermission { name: String } = 102, 15, 1, Batch, "Incorrect syntax near '{name}'.";
-    UnfitPermission {} = 4606, 16, 1, Statement,
-        "Granted or revoked privilege is not compatible with object.";
+    UnfitPermission { right: &'static str } = 4606, 16, 1, Statement,
+        "Granted or revoked privilege {right} is not compatible with object.";
     CannotAlterDatabase { name: String } = 5011, 14, 7, Statement,
         "User does not have permission to alter database '{name}', the database does not exist, \
         or the database is not in a state that allows access checks.";

@@ -12,6 +12,7 @@ use crate::run::activity::Activity;
 use crate::run::catalog::views::space;
 use crate::run::catalog::{Table, TableKind};
 use crate::run::ddl::Checked;
+use crate::run::options::Options;
 use crate::run::state::{Frame, Signal};
 use crate::run::work::Run;
 use crate::value::{convert, dateparse::Order, datetime};
@@ -58,6 +59,7 @@ impl Run<'_> {
                 let found = self.check_constraints(args.first().map(String::as_str), checked)?;
                 shown = Some(found).filter(|found| !found.rows.is_empty());
             }
+            "USEROPTIONS" => shown = Some(user_options(&self.s.state.options)),
             "CHECKIDENT" => told = vec![self.check_identity(args)?.message()],
             "OPENTRAN" => match (self.oldest_transaction(args)?, has("TABLERESULTS")) {
                 ((_, None), _) => told = vec![Told::NoTransaction {}.message()],
@@ -227,6 +229,51 @@ fn in_messages(name: String, oldest: &Activity) -> Result<Vec<Message>> {
 }
 
 /// As WITH TABLERESULTS shows it, in two columns without names. There is no log with an LSN.
+/// The options of SET that are on, or have a value.
+fn user_options(options: &Options) -> Rows {
+    let order = match options.dateformat {
+        Order::Mdy => "mdy",
+        Order::Dmy => "dmy",
+        Order::Ymd => "ymd",
+    };
+    let textsize = if options.textsize < 0 { i64::from(i32::MAX) } else { options.textsize };
+    // READ_COMMITTED_SNAPSHOT is on
+    let level = match options.isolation.as_str() {
+        "READ COMMITTED" => "read committed snapshot".to_owned(),
+        level => level.to_lowercase(),
+    };
+    let mut rows = vec![
+        ("textsize", textsize.to_string()),
+        ("language", "us_english".to_owned()),
+        ("dateformat", order.to_owned()),
+        ("datefirst", options.datefirst.to_string()),
+        ("lock_timeout", options.lock_timeout_ms.to_string()),
+    ];
+    for (name, on) in [
+        ("quoted_identifier", options.quoted_identifier),
+        ("arithabort", true),
+        ("nocount", options.nocount),
+        ("xact_abort", options.xact_abort),
+        ("implicit_transactions", options.implicit_transactions),
+        ("ansi_null_dflt_on", true),
+        ("ansi_warnings", true),
+        ("ansi_padding", true),
+        ("ansi_nulls", true),
+        ("concat_null_yields_null", true),
+    ] {
+        rows.extend(on.then(|| (name, "SET".to_owned())));
+    }
+    rows.push(("isolation level", level));
+    let text = SqlType::NVarChar(Length::Of(128));
+    let row = |(name, value): (&str, String)| {
+        vec![Value::Text(name.to_owned().into()), Value::Text(value.into())]
+    };
+    Rows {
+        columns: vec![("Set Option".to_owned(), text), ("Value".to_owned(), text)],
+        rows: rows.into_iter().map(row).collect(),
+    }
+}
+
 fn in_table(oldest: &Activity) -> Result<Rows> {
     let mut rows = vec![
         ("OLDACT_SPID", oldest.caller.spid.to_string()),

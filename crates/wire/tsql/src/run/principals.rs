@@ -18,7 +18,7 @@ use crate::run::catalog::named::has_table;
 use crate::run::work::Run;
 
 /// The permissions of ALL on an object: those of SQL Server on a table.
-const ALL_OF_OBJECT: [&str; 5] = ["SELECT", "INSERT", "UPDATE", "DELETE", "REFERENCES"];
+const ALL_OF_OBJECT: [&str; 6] = ["SELECT", "INSERT", "UPDATE", "DELETE", "REFERENCES", "EXECUTE"];
 
 /// How long a statement about principals waits for transactions that write into the database: an
 /// administrator learns that one of them is to be ended.
@@ -248,9 +248,13 @@ impl Run<'_> {
         grantees: &[String],
     ) -> Result<()> {
         let current = self.s.state.database.clone();
+        let module = match on {
+            Securable::Object(name) => self.module_kind(name, &current)?,
+            _ => None,
+        };
         let (database, on, classes) = self.securable(on, &current)?;
         let stored = self.stored_principals(&database)?;
-        let rights = rights(permissions, classes)?;
+        let rights = rights(permissions, classes, module)?;
         let own = self.s.db.rights(&database)?.user.as_ref().map(|(id, _)| *id);
         let mut ids = Vec::new();
         for name in grantees {
@@ -320,6 +324,16 @@ impl Run<'_> {
         }
     }
 
+    /// Returns the kind of a procedure or a scalar function; None for another object.
+    fn module_kind(&mut self, name: &Name, current: &str) -> Result<Option<&'static str>> {
+        for kind in ["P", "FN"] {
+            if self.s.db.module(name, current, kind)?.is_some() {
+                return Ok(Some(kind));
+            }
+        }
+        Ok(None)
+    }
+
     /// Returns the database and the name in SQLite of an object that is there.
     fn object_named(&mut self, name: &Name, current: &str) -> Result<(String, String)> {
         let there = match self.find(name) {
@@ -384,22 +398,34 @@ impl Run<'_> {
     }
 }
 
-/// The permissions of these names, each of which must be one of the class.
-fn rights(names: &[String], class: u8) -> Result<Vec<Right>> {
+/// Returns true if a permission means something for an object: for a procedure or a scalar
+/// function if it is a `module`, else for a table, a view or a sequence.
+fn fits(right: Right, module: Option<&str>) -> bool {
+    match module {
+        None => right != Right::Execute,
+        Some("P") if right == Right::References => false,
+        Some(_) => !matches!(right, Right::Select | Right::Insert | Right::Update | Right::Delete),
+    }
+}
+
+/// The permissions of these names, each of which must be one of the class, and of the kind of
+/// object.
+fn rights(names: &[String], class: u8, module: Option<&str>) -> Result<Vec<Right>> {
     let mut found = Vec::new();
     for name in names {
         if matches!(name.as_str(), "ALL" | "ALL PRIVILEGES") {
             if class != OBJECT {
                 return Err(Error::feature("ALL on other than an object"));
             }
-            found.extend(ALL_OF_OBJECT.iter().filter_map(|name| Right::of(name)));
+            let all = ALL_OF_OBJECT.iter().filter_map(|name| Right::of(name));
+            found.extend(all.filter(|right| fits(*right, module)));
             continue;
         }
         let right =
             Right::of(name).ok_or_else(|| Error::feature(format!("the permission {name}")))?;
         let classes = RIGHTS.iter().find(|(known, ..)| *known == right).map_or(0, |row| row.3);
-        if classes & class == 0 {
-            return Err(PermissionError::UnfitPermission {}.into());
+        if classes & class == 0 || class == OBJECT && !fits(right, module) {
+            return Err(PermissionError::UnfitPermission { right: right.name() }.into());
         }
         found.push(right);
     }

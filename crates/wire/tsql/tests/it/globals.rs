@@ -12,11 +12,17 @@ fn all_sessions_share_a_table() {
     for session in [&mut one, &mut two] {
         assert_eq!(rows(&mut **session, "SELECT * FROM ##G ORDER BY id"), "1 | 'one'\n2 | 'two'");
         let known = "SELECT CASE WHEN OBJECT_ID('tempdb..##g') > 0 THEN 1 END, \
-                     CASE WHEN OBJECT_ID('##' + 'g') > 0 THEN 1 END, \
+                     OBJECT_ID('##' + 'g'), \
                      (SELECT COUNT(*) FROM sys.tables), \
                      (SELECT name FROM tempdb.sys.tables WHERE name LIKE '##%')";
-        assert_eq!(rows(&mut **session, known), "1 | 1 | 0 | '##g'");
+        assert_eq!(rows(&mut **session, known), "1 | NULL | 0 | '##g'");
     }
+    let within = "USE tempdb; CREATE TABLE #own (a int); SELECT SIGN(OBJECT_ID('##g')), \
+                  SIGN(OBJECT_ID('#own')), SIGN(OBJECT_ID('tempdb..#own')); USE app; SELECT \
+                  OBJECT_ID('#own'), OBJECT_ID('app..#own'), OBJECT_ID('master..##g')";
+    let found = rows(&mut *one, within);
+    let values: Vec<&str> = found.lines().filter(|line| line.contains('|')).collect();
+    assert_eq!(values, ["1 | 1 | 1", "NULL | NULL | NULL"]);
     assert!(rows(&mut *two, "CREATE TABLE ##g (a int)").starts_with("! 2714/"));
     rows(&mut *two, "SELECT t INTO ##copy FROM ##g; ALTER TABLE ##copy ADD more int");
     assert_eq!(rows(&mut *one, "SELECT COUNT(*), MAX(more) FROM ##copy"), "2 | NULL");

@@ -192,6 +192,12 @@ fn checkdb_finds_damage_and_opentran_the_oldest() {
     ] {
         assert!(told.contains(part), "{part}\n{told}");
     }
+    let set = "SET DATEFORMAT dmy; SET XACT_ABORT ON; DBCC USEROPTIONS";
+    let shown = rows(&mut *server.session(), set);
+    for line in ["'dateformat' | 'dmy'", "'xact_abort' | 'SET'", "'lock_timeout' | '-1'"] {
+        assert!(shown.lines().any(|found| found == line), "{line}: {shown}");
+    }
+    assert!(!shown.contains("nocount"), "{shown}");
     let told = messages(&mut *session, "DBCC CHECKDB ('app') WITH PHYSICAL_ONLY");
     assert!(!told.contains("rows in"), "{told}");
     assert_eq!(rows(&mut *session, "DBCC CHECKDB (5, NOINDEX) WITH NO_INFOMSGS"), "");

@@ -10,6 +10,7 @@ use crate::functions::eval::SessionCalls;
 use crate::run::catalog::model::object_id;
 use crate::run::catalog::model::{FIXED, schema_and_name, schema_id};
 use crate::run::catalog::model::{Facts, Object, ObjectColumn, Snapshot, Trust};
+use crate::run::globals::TEMPDB;
 use crate::run::messages::shown;
 use crate::value::{Val, is_text};
 
@@ -88,6 +89,11 @@ impl Snapshot {
         if is_view(&full) {
             let fits = kind.is_none_or(|kind| kind == "V");
             return Ok(if fits { int(-object_id(&full)) } else { Value::Null });
+        }
+        let place = parts(&name);
+        let outside = !place.part(2).unwrap_or(&self.current).eq_ignore_ascii_case(TEMPDB);
+        if place.object().starts_with('#') && outside {
+            return Ok(Value::Null);
         }
         let found = self.named(&name, "OBJECT_ID")?;
         let found = found.filter(|(_, object)| match &kind {

@@ -92,6 +92,7 @@ impl Run<'_> {
                     _ => Ok(()),
                 }
             }
+            Action::Dbcc { name, .. } if name == "USEROPTIONS" => Ok(()),
             Action::Dbcc { name, .. } => {
                 let (login, command) = (self.s.db.who.login.clone(), name.clone());
                 Err(PermissionError::DbccDenied { login, command }.into())

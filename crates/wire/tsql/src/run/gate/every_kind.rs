@@ -491,6 +491,7 @@ const CASES: &[(&str, i32, i32)] = &[
     ("GRANT INSERT ON SCHEMA::dbo TO reader", 15247, 15247),
     ("GRANT INSERT ON zebra TO reader", 15247, 15247),
     ("DENY SELECT ON zebra TO owner", 15247, 15247),
+    ("DBCC USEROPTIONS", 0, 0),
     ("GRANT EXECUTE ON TYPE::herd TO reader", 15247, 15247),
     ("REVOKE CONNECT FROM owner", 15247, 15247),
     ("GRANT SELECT ON other.dbo.zebra TO reader", 916, 916),
