@@ -10,10 +10,11 @@ use tdekit_wire_tds::messages::DefinedError;
 use super::Binder;
 use super::function::{Parameters, definition};
 use crate::ast::defined::{CreateFunction, Steps};
-use crate::ast::{Call, Expr, Item, Kind, Query, SetExpr, Stmt};
+use crate::ast::{BinOp, Call, Expr, Item, Kind, Query, SetExpr, Stmt};
 use crate::error::{Error, Result};
-use crate::functions::typing::convert;
+use crate::functions::typing::{binary, convert};
 use crate::plan::access::{Access, Right};
+use crate::plan::func::Func;
 use crate::plan::routine::{Callee, Invoked, Routine, Step};
 use crate::plan::scalar::{Node, Scalar};
 
@@ -282,7 +283,7 @@ impl Binder<'_> {
         if bound.has_leaf() {
             return Err(Error::feature("a scalar function that reads tables"));
         }
-        let mut refused = false;
+        let (mut refused, mut failed) = (false, None);
         let given = &mut self.routines.given;
         bound.each(&mut |part| {
             if !matches!(&part.node, Node::Call(func, _) if func.is_session()) {
@@ -301,8 +302,20 @@ impl Binder<'_> {
                 given.push(part.clone());
                 given.len() - 1
             });
+            let deeper = matches!(&part.node, Node::Call(Func::Session("@@NESTLEVEL"), _));
             part.node = Node::Arg(at);
+            if deeper {
+                // that of the statement, and the functions in it
+                let own = Scalar::new(part.ty, false, Node::Call(Func::Nesting, Vec::new()));
+                match binary(BinOp::Add, part.clone(), own) {
+                    Ok(sum) => *part = sum,
+                    Err(error) => failed = Some(error),
+                }
+            }
         });
+        if let Some(error) = failed {
+            return Err(error);
+        }
         if refused {
             return Err(Error::feature("this function over variables of a scalar function"));
         }

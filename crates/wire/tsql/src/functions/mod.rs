@@ -122,6 +122,7 @@ impl Func {
             },
             Func::HashBytes => digests::compute(&values, env),
             Func::Format => format::compute(&values, args),
+            Func::Nesting => Ok(Value::Int(i64::try_from(env.depth.0).unwrap_or(0))),
             Func::LikeBound(upper) => Ok(like_bound(&values, upper)),
             Func::Average => average(&values, ty),
             Func::Coalesce | Func::NewId | Func::NewSequentialId => Ok(Value::Null),

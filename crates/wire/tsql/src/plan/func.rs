@@ -27,6 +27,8 @@ pub(crate) enum Func {
     Average,
     NewId,
     NewSequentialId,
+    /// The number of scalar functions that are running.
+    Nesting,
     /// Answered by the session, by its name.
     Session(&'static str),
 }
@@ -34,7 +36,7 @@ pub(crate) enum Func {
 impl Func {
     /// Returns true if the value is the same for the same arguments.
     pub(crate) fn is_pure(self) -> bool {
-        !matches!(self, Func::NewId | Func::NewSequentialId | Func::Session(_))
+        !matches!(self, Func::NewId | Func::NewSequentialId | Func::Nesting | Func::Session(_))
     }
 
     /// Returns true if the value differs for each row.

@@ -502,3 +502,23 @@ fn the_stack_is_bounded() {
     let among = format!("SELECT dbo.g(a){} FROM (VALUES (31)) AS t (a)", " + a * 0".repeat(150));
     bad(&mut *session, &[(&among, "217/16/1")]);
 }
+
+#[test]
+fn nestlevel_counts_functions() {
+    let server = Server::new();
+    let mut session = server.session();
+    good(
+        &mut *session,
+        &[
+            (
+                "CREATE FUNCTION n (@d int) RETURNS int AS BEGIN IF @d > 1 RETURN dbo.n(@d - 1); \
+                 RETURN @@NESTLEVEL END",
+                "",
+            ),
+            ("CREATE PROCEDURE p AS SELECT dbo.n(1), dbo.n(3), @@NESTLEVEL", ""),
+            ("SELECT dbo.n(1), dbo.n(3), @@NESTLEVEL", "1 | 3 | 0"),
+            ("SELECT dbo.n(d) FROM (VALUES (1), (2)) AS v (d)", "1\n2"),
+            ("EXEC p", "2 | 4 | 1\nstatus 0"),
+        ],
+    );
+}
