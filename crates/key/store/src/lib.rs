@@ -59,8 +59,8 @@ pub use provider::{
     ServiceAccess, ServiceAnswer, ServiceKeyName, ServiceOperation, ServiceRequest, TokenAccess,
     TokenKey, Unlock, VaultKey, ask_services_by_this_program, backup_policy, check_code_file,
     check_private_file, generate_key_file, generate_token_key, overview_config, password_cost,
-    read_key_file, read_password_file, read_private_file, retention_config, service_key,
-    service_unlock, token_key, unlocks_from_configuration, unlocks_from_environment,
+    read_key_file, read_password_file, read_private_file, retention_config, serve_drives,
+    service_key, service_unlock, token_key, unlocks_from_configuration, unlocks_from_environment,
 };
 pub use server_keys::{
     FIRST_DERIVATION, NEWEST_DERIVATION, PageCipher, SERVER_KEY_LEN, SERVER_KEYS_FILE_NAME,

@@ -31,7 +31,7 @@ use super::certificates::warn_of;
 use super::databases::{Databases, Found, is_system};
 use super::keys::Keys;
 use super::steer::steer;
-use super::{fault, files, kept, noted, targets};
+use super::{fault, kept, noted, targets};
 
 /// Makes a backup set.
 pub(crate) fn run(
@@ -50,7 +50,7 @@ pub(crate) fn run(
     if wanted.log && noted::read(&found.path)?.recovery == Recovery::Simple {
         return Err(ServerError::SimpleRecovery {}.into());
     }
-    let places = places(databases.dir(), &wanted.devices)?;
+    let places = places(databases, &wanted.devices)?;
     targets::refuse_own(databases, &places)?;
     let choice = choice(wanted, out)?;
     let begun = Instant::now();
@@ -115,12 +115,16 @@ pub(crate) fn run(
 /// Returns the places that devices name.
 ///
 /// # Errors
-/// 3201 for a Windows path or an address of an unknown store.
-pub(crate) fn places(base: &Path, devices: &[Device<String>]) -> Result<Vec<Place>, Error> {
+/// 3201 for a path that names no file here, or an address of an unknown store.
+pub(crate) fn places(
+    databases: &Databases,
+    devices: &[Device<String>],
+) -> Result<Vec<Place>, Error> {
     let place = |device: &Device<String>| match device {
-        Device::Disk(path) => files::resolve(base, path)
+        Device::Disk(path) => databases
+            .file(path)
             .map(Place::File)
-            .ok_or_else(|| fault::device(path, &std::io::Error::from_raw_os_error(20)).into()),
+            .map_err(|why| fault::device(path, &why.into_io()).into()),
         Device::Url(address) => match Place::of(address.as_ref()) {
             object @ Place::Object(_) => Ok(object),
             _ => Err(fault::device(address, &std::io::ErrorKind::NotFound.into()).into()),

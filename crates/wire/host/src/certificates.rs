@@ -14,8 +14,10 @@ use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 use time::{Date, PrimitiveDateTime, Time};
 
-use super::keys::{Keys, not_written, secret_bytes};
-use super::{fault, files};
+use super::databases::Databases;
+use super::fault;
+use super::files::NoPath;
+use super::keys::{Keys, no_file, not_written, secret_bytes};
 
 /// Default validity of a certificate in days: one year, as in SQL Server.
 const DEFAULT_DAYS: i64 = 365;
@@ -25,12 +27,15 @@ const PVK_MAGIC: [u8; 4] = [0x1E, 0xF1, 0xB5, 0xB0];
 const DER: u8 = 0x30;
 
 /// `CREATE CERTIFICATE`.
-pub(crate) fn create(keys: &Keys, base: &Path, wanted: &CreateCertificate) -> Result<(), Error> {
+pub(crate) fn create(
+    (databases, keys): (&Databases, &Keys),
+    wanted: &CreateCertificate,
+) -> Result<(), Error> {
     if wanted.encryption_password.is_some() {
         return Err(fault::feature("CREATE CERTIFICATE .. ENCRYPTION BY PASSWORD"));
     }
     if let Some(file) = &wanted.file {
-        let backup = read_files(base, file, wanted)?;
+        let backup = read_files(databases, file, wanted)?;
         return keys.change(|store| {
             let made = store.import_certificate(&wanted.name, &backup);
             made.map(drop).map_err(|failure| fault::of_store(&failure))
@@ -60,7 +65,10 @@ pub(crate) fn create(keys: &Keys, base: &Path, wanted: &CreateCertificate) -> Re
 
 /// `BACKUP CERTIFICATE`: the certificate as DER, as SQL Server writes it; the private key as an
 /// encrypted PKCS#8 in PEM, because SQL Server's own format is not readable elsewhere.
-pub(crate) fn backup(keys: &Keys, base: &Path, wanted: &CertificateBackup) -> Result<(), Error> {
+pub(crate) fn backup(
+    (databases, keys): (&Databases, &Keys),
+    wanted: &CertificateBackup,
+) -> Result<(), Error> {
     if wanted.decryption_password.is_some() {
         return Err(fault::feature("BACKUP CERTIFICATE .. DECRYPTION BY PASSWORD"));
     }
@@ -69,13 +77,11 @@ pub(crate) fn backup(keys: &Keys, base: &Path, wanted: &CertificateBackup) -> Re
         failure => fault::of_store(&failure),
     };
     if wanted.pfx {
-        return backup_pfx(keys, base, wanted, of_store);
+        return backup_pfx((databases, keys), wanted, of_store);
     }
-    let (file, key_file) = (&wanted.file, &wanted.key_file);
-    let file = files::resolve(base, file).ok_or_else(|| not_written(Path::new(file)))?;
-    let key_path =
-        |key: &String| files::resolve(base, key).ok_or_else(|| not_written(key.as_ref()));
-    let key_file = key_file.as_ref().map(key_path).transpose()?;
+    let path = |named: &String| databases.file(named).map_err(|why| no_file(named, why));
+    let file = path(&wanted.file)?;
+    let key_file = wanted.key_file.as_ref().map(path).transpose()?;
     let Some(key_file) = key_file else {
         let store = keys.store()?.ok_or_else(fault::no_master_key)?;
         let der = store.certificate_der(&wanted.name).map_err(of_store)?;
@@ -102,8 +108,7 @@ pub(crate) fn backup(keys: &Keys, base: &Path, wanted: &CertificateBackup) -> Re
 
 /// Writes certificate and private key as one PKCS#12, as SQL Server does `WITH FORMAT = 'PFX'`.
 fn backup_pfx(
-    keys: &Keys,
-    base: &Path,
+    (databases, keys): (&Databases, &Keys),
     wanted: &CertificateBackup,
     of_store: impl Fn(StoreError) -> Error,
 ) -> Result<(), Error> {
@@ -111,8 +116,7 @@ fn backup_pfx(
         let detail = "a PFX is one file, and PRIVATE KEY needs ENCRYPTION BY PASSWORD.";
         return Err(ServerError::BadCombination { detail }.into());
     };
-    let file = files::resolve(base, &wanted.file);
-    let file = file.ok_or_else(|| not_written(Path::new(&wanted.file)))?;
+    let file = databases.file(&wanted.file).map_err(|why| no_file(&wanted.file, why))?;
     let password = secret_bytes(password)?;
     keys.change(|store| {
         let info = store.store().find(&wanted.name).map_err(&of_store)?.clone();
@@ -176,13 +180,17 @@ pub(crate) fn warn_of(
     }
 }
 
-fn read_files(base: &Path, file: &str, wanted: &CreateCertificate) -> Result<Read, Error> {
-    let path = files::resolve(base, file).ok_or_else(bad_file)?;
+fn read_files(
+    databases: &Databases,
+    file: &str,
+    wanted: &CreateCertificate,
+) -> Result<Read, Error> {
+    let path = databases.file(file).map_err(no_path)?;
     let certificate = read_certificate_file(&path).map_err(|_| bad_file())?;
     let key = match &wanted.key_file {
         None => None,
         Some(key) => {
-            let path = files::resolve(base, key).ok_or_else(bad_file)?;
+            let path = databases.file(key).map_err(no_path)?;
             let bytes = read_certificate_file(&path).map_err(|_| bad_file())?;
             Some((path, bytes))
         }
@@ -235,7 +243,11 @@ fn not_read(failure: StoreError) -> Error {
 }
 
 fn bad_file() -> Error {
-    ServerError::BadFile {}.into()
+    ServerError::BadFile { reason: String::new() }.into()
+}
+
+fn no_path(why: NoPath) -> Error {
+    ServerError::BadFile { reason: why.reason() }.into()
 }
 
 /// Parses a date as SQL Server's scripts write it, in UTC; returns seconds since 1970.

@@ -15,6 +15,7 @@ use tdekit_wire_endpoint::Sessions;
 use tdekit_wire_tds::messages::ServerError;
 use tdekit_wire_tsql::{Database, Error, Recovery};
 
+use super::files::{Drives, NoPath};
 use super::gate::{Gate, Replacing};
 use super::noted::{self, Noted, Restoring};
 use super::tempdb::Tempdb;
@@ -50,6 +51,7 @@ pub(crate) struct Databases {
     gate: Arc<Gate>,
     sessions: Sessions,
     tempdb: Tempdb,
+    drives: Drives,
 }
 
 /// A database's file.
@@ -61,18 +63,31 @@ pub(crate) struct Found {
 }
 
 impl Databases {
-    /// Serves the databases at `path`, to `sessions`.
+    /// Serves the databases at `path`, to `sessions`, whose statements name files by `drives`.
     ///
     /// # Errors
     /// Those of reading the metadata of `path`.
-    pub(crate) fn new(path: &Path, sessions: Sessions) -> std::io::Result<Self> {
+    pub(crate) fn new(path: &Path, sessions: Sessions, drives: Drives) -> io::Result<Self> {
         let path = fs::canonicalize(path)?;
         let place = match fs::metadata(&path)?.is_dir() {
             true => Place::Directory(path),
             false => Place::File(path),
         };
         let (gate, tempdb) = (Arc::default(), Tempdb::new()?);
-        Ok(Self { place, seen: Mutex::new(Vec::new()), gate, sessions, tempdb })
+        Ok(Self { place, seen: Mutex::new(Vec::new()), gate, sessions, tempdb, drives })
+    }
+
+    /// Resolves a path of a statement.
+    ///
+    /// # Errors
+    /// The reason why it names no file here.
+    pub(crate) fn file(&self, named: &str) -> Result<PathBuf, NoPath> {
+        self.drives.resolve(self.dir(), named)
+    }
+
+    /// Returns a path as statements name it.
+    pub(crate) fn shown(&self, path: &Path) -> String {
+        self.drives.shown(path)
     }
 
     /// Returns the directory of the databases, to which paths of statements are relative.

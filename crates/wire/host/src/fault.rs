@@ -9,6 +9,8 @@ use tdekit_sqlite_convert::DatabaseError;
 use tdekit_wire_tds::messages::ServerError;
 use tdekit_wire_tsql::Error;
 
+use super::files::NoPath;
+
 /// Makes an error that SQL Server does not have.
 pub(crate) fn own(text: impl Into<String>) -> Error {
     ServerError::Own { text: text.into() }.into()
@@ -67,11 +69,17 @@ pub(crate) fn of_store(failure: &StoreError) -> Error {
 /// Makes the error of a device that the system does not open.
 pub(crate) fn device(path: &str, source: &io::Error) -> ServerError {
     let code = source.raw_os_error().unwrap_or(match source.kind() {
+        _ if source.get_ref().is_some_and(|inner| inner.is::<NoPath>()) => 0,
         io::ErrorKind::NotFound => 2,
         io::ErrorKind::PermissionDenied => 5,
         _ => 0,
     });
     let (code, words) = match code {
+        // A path of a statement that names no file here.
+        0 if source.get_ref().is_some_and(|inner| inner.is::<NoPath>()) => {
+            let code = if source.kind() == io::ErrorKind::PermissionDenied { 5 } else { 3 };
+            (code, source.to_string())
+        }
         2 => (2, "The system cannot find the file specified.".to_owned()),
         5 | 13 => (5, "Access is denied.".to_owned()),
         20 => (3, "The system cannot find the path specified.".to_owned()),

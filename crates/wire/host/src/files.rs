@@ -1,26 +1,208 @@
-//! Paths in statements.
+//! Paths in statements, and the drives of Windows' paths.
 
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
-/// Resolves a path of a statement: a relative one is in `base`. `None` for Windows paths, which
-/// would otherwise become odd file names.
-pub(crate) fn resolve(base: &Path, named: &str) -> Option<PathBuf> {
-    let drive = named.as_bytes().get(1) == Some(&b':');
-    let foreign = drive || named.contains('\\') || named.contains('\0') || named.is_empty();
-    (!foreign).then(|| base.join(named))
+use tdekit_sqlite_convert::{DatabaseError, io_error};
+
+/// The directories that stand for drive letters (`[serve] drives`), with links resolved.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Drives(BTreeMap<char, PathBuf>);
+
+/// Reasons why a path of a statement names no file here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoPath {
+    /// Empty, with a NUL, relative to a drive, or with backslashes and no drive.
+    Malformed,
+    /// No directory is mapped to the letter.
+    NoDrive(char),
+    /// It leads out of the letter's directory.
+    Leaves(char),
+}
+
+impl fmt::Display for NoPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed => f.write_str("The system cannot find the path specified."),
+            Self::NoDrive(letter) => write!(
+                f,
+                "No directory is mapped to the drive {letter}:. The option drives of [serve] in \
+                 config.toml maps one."
+            ),
+            Self::Leaves(letter) => {
+                write!(f, "The path leads out of the directory of the drive {letter}:.")
+            }
+        }
+    }
+}
+
+impl Error for NoPath {}
+
+impl NoPath {
+    /// Converts it to an error of the system, for messages that show one.
+    pub(crate) fn into_io(self) -> io::Error {
+        let kind = match self {
+            Self::Malformed | Self::NoDrive(_) => io::ErrorKind::NotADirectory,
+            Self::Leaves(_) => io::ErrorKind::PermissionDenied,
+        };
+        io::Error::new(kind, self)
+    }
+
+    /// Returns the reason where a message has no number of the system: empty for a path that is
+    /// simply wrong.
+    pub(crate) fn reason(self) -> String {
+        match self {
+            Self::Malformed => String::new(),
+            Self::NoDrive(_) | Self::Leaves(_) => format!(" {self}"),
+        }
+    }
+}
+
+impl Drives {
+    /// Maps letters, in upper case, to directories that exist.
+    ///
+    /// # Errors
+    /// `Io` for one that does not.
+    pub(crate) fn new(given: BTreeMap<char, PathBuf>) -> Result<Self, DatabaseError> {
+        let real = |(letter, path): (char, PathBuf)| {
+            let open = io_error("map a drive letter to", &path);
+            match fs::canonicalize(&path) {
+                Ok(root) if root.is_dir() => Ok((letter, root)),
+                Ok(_) => Err(open(io::ErrorKind::NotADirectory.into())),
+                Err(failure) => Err(open(failure)),
+            }
+        };
+        given.into_iter().map(real).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Resolves a path of a statement: `D:\\x` is in the directory of the letter, and no link or
+    /// `..` leads out of it; a relative path is in `base`.
+    ///
+    /// # Errors
+    /// `NoPath`, so that no path of Windows becomes an odd file name.
+    pub(crate) fn resolve(&self, base: &Path, named: &str) -> Result<PathBuf, NoPath> {
+        if named.is_empty() || named.contains('\0') {
+            return Err(NoPath::Malformed);
+        }
+        match named.split_once(':') {
+            Some((drive, rest)) if drive.chars().count() == 1 => {
+                let letter = drive.chars().next().filter(char::is_ascii_alphabetic);
+                let letter = letter.ok_or(NoPath::Malformed)?.to_ascii_uppercase();
+                // A path without a separator is relative to a directory of the drive.
+                if !rest.starts_with(['\\', '/']) {
+                    return Err(NoPath::Malformed);
+                }
+                let root = self.0.get(&letter).ok_or(NoPath::NoDrive(letter))?;
+                within(root, rest).ok_or(NoPath::Leaves(letter))
+            }
+            _ if named.contains('\\') => Err(NoPath::Malformed),
+            _ => Ok(base.join(named)),
+        }
+    }
+
+    /// Returns a path as statements name it: `D:\\x` within the directory of a drive, else as the
+    /// system does.
+    pub(crate) fn shown(&self, path: &Path) -> String {
+        let inner = self.0.iter().filter_map(|(letter, root)| {
+            path.strip_prefix(root).ok().map(|rest| (root.components().count(), letter, rest))
+        });
+        // The deepest directory, and the first letter of it.
+        match inner.max_by_key(|(depth, letter, _)| (*depth, std::cmp::Reverse(**letter))) {
+            Some((_, letter, rest)) => {
+                let parts = rest.components().map(|part| part.as_os_str().to_string_lossy());
+                format!("{letter}:\\{}", parts.collect::<Vec<_>>().join("\\"))
+            }
+            None => path.display().to_string(),
+        }
+    }
+}
+
+/// Returns the path `rest` in `root`, a directory without links in its path; `None` if it leads
+/// out. Only `..` and links that are there now are seen: whoever can make links in the directory is
+/// trusted with what they lead to.
+fn within(root: &Path, rest: &str) -> Option<PathBuf> {
+    let mut parts = Vec::new();
+    for part in rest.split(['\\', '/']) {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()?),
+            part => parts.push(part),
+        }
+    }
+    let path = parts.iter().fold(root.to_owned(), |path, part| path.join(part));
+    let there = path.ancestors().take_while(|path| path.starts_with(root));
+    for known in there {
+        // A link that leads nowhere is there, too.
+        if fs::symlink_metadata(known).is_ok() {
+            let real = fs::canonicalize(known).ok().filter(|real| real.starts_with(root))?;
+            let rest = path.strip_prefix(known).ok()?;
+            return Some(if rest.as_os_str().is_empty() { real } else { real.join(rest) });
+        }
+    }
+    Some(path)
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::os::unix::fs::symlink;
+
     use super::*;
 
     #[test]
     fn windows_paths_are_not_taken_for_names() {
-        let base = Path::new("/data");
-        assert_eq!(resolve(base, "a.bak"), Some("/data/a.bak".into()));
-        assert_eq!(resolve(base, "/b/a.bak"), Some("/b/a.bak".into()));
-        for named in ["D:\\backup\\a.bak", "D:a", "a\\b", "", "a\0"] {
-            assert_eq!(resolve(base, named), None, "{named}");
+        let (base, none) = (Path::new("/data"), Drives::default());
+        assert_eq!(none.resolve(base, "a.bak"), Ok("/data/a.bak".into()));
+        assert_eq!(none.resolve(base, "/b/a.bak"), Ok("/b/a.bak".into()));
+        assert_eq!(none.resolve(base, "D:\\backup\\a.bak"), Err(NoPath::NoDrive('D')));
+        for named in ["D:a", "a\\b", "", "a\0", "\\\\server\\share\\a", "1:\\a", ":\\a"] {
+            assert_eq!(none.resolve(base, named), Err(NoPath::Malformed), "{named}");
         }
+    }
+
+    #[test]
+    fn a_letter_is_its_directory_and_nothing_outside_of_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(dir.path()).unwrap();
+        for name in ["d/sub", "e", "outside"] {
+            fs::create_dir_all(root.join(name)).unwrap();
+        }
+        fs::write(root.join("outside/secret"), "").unwrap();
+        symlink(root.join("outside"), root.join("d/out")).unwrap();
+        symlink(root.join("outside/none"), root.join("d/dangling")).unwrap();
+        symlink("sub", root.join("d/in")).unwrap();
+        let given = [('D', root.join("d")), ('E', root.join("e")), ('F', root.join("d/sub"))];
+        let drives = Drives::new(given.into()).unwrap();
+        let resolve = |named: &str| drives.resolve(Path::new("/data"), named);
+
+        assert_eq!(resolve("D:\\sub\\a.bak"), Ok(root.join("d/sub/a.bak")));
+        assert_eq!(resolve("d:/sub//./x/../a.bak"), Ok(root.join("d/sub/a.bak")));
+        assert_eq!(resolve("D:\\in\\new\\a"), Ok(root.join("d/sub/new/a")));
+        assert_eq!(resolve("D:\\"), Ok(root.join("d")));
+        assert_eq!(resolve("E:\\a b.mdf"), Ok(root.join("e/a b.mdf")));
+        for named in [
+            "D:\\..\\outside\\secret",
+            "D:\\sub\\..\\..\\x",
+            "D:/../d2/x",
+            "D:\\out\\secret",
+            "D:\\out\\new\\file",
+            "D:\\dangling",
+            "D:\\dangling\\x",
+        ] {
+            assert_eq!(resolve(named), Err(NoPath::Leaves('D')), "{named}");
+        }
+        assert_eq!(resolve("C:\\x"), Err(NoPath::NoDrive('C')));
+
+        assert_eq!(drives.shown(&root.join("d/a/b.mdf")), "D:\\a\\b.mdf");
+        assert_eq!(drives.shown(&root.join("d/sub/b.mdf")), "F:\\b.mdf");
+        let outside = root.join("outside/secret");
+        assert_eq!(drives.shown(&outside), outside.display().to_string());
+        assert!(Drives::new([('D', root.join("none"))].into()).is_err());
+        assert!(Drives::new([('D', outside)].into()).is_err());
     }
 }

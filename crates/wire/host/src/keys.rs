@@ -12,6 +12,7 @@ use tdekit_wire_tds::messages::ServerError;
 use tdekit_wire_tsql::Error;
 
 use super::fault;
+use super::files::NoPath;
 
 /// The key store, and its secret.
 pub(crate) struct Keys {
@@ -203,7 +204,13 @@ impl Keys {
 
 /// Makes the error of a file that was not written; it may exist already.
 pub(crate) fn not_written(file: &std::path::Path) -> Error {
-    ServerError::NotWritten { file: file.display().to_string() }.into()
+    let (file, reason) = (file.display().to_string(), String::new());
+    ServerError::NotWritten { file, reason }.into()
+}
+
+/// Makes the same error for a path that names no file here.
+pub(crate) fn no_file(file: &str, why: NoPath) -> Error {
+    ServerError::NotWritten { file: file.to_owned(), reason: why.reason() }.into()
 }
 
 /// Converts a password to a secret.

@@ -32,6 +32,7 @@ mod tests;
 mod views;
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -48,6 +49,7 @@ use tdekit_wire_tsql::{
 
 use self::databases::{Databases, kind};
 use self::encryption::Encryption;
+use self::files::Drives;
 use self::keys::Keys;
 
 /// The server around T-SQL.
@@ -63,28 +65,31 @@ pub struct ServeHost {
 
 impl ServeHost {
     /// Serves the databases of the directory `path`, or the single database at `path`, to
-    /// `sessions` of the logins in the file `logins`.
+    /// `sessions` of the logins in the file `logins`. Their statements name files by the letters of
+    /// `drives`, too.
     ///
     /// # Errors
     /// `Io` if it does not exist, `DatabaseFile` if the VFS cannot be registered or the file is not
     /// a database, `Store` if the key store's given secret does not open it.
     pub fn new(
         path: &Path,
-        logins: PathBuf,
+        (logins, drives): (PathBuf, BTreeMap<char, PathBuf>),
         operator: Arc<dyn Operator>,
         sessions: Sessions,
     ) -> Result<Self, RunError> {
-        Self::with_cost((path, logins), operator, sessions, PasswordParams::default())
+        Self::with_cost((path, logins, drives), operator, sessions, PasswordParams::default())
     }
 
     fn with_cost(
-        (path, logins): (&Path, PathBuf),
+        (path, logins, drives): (&Path, PathBuf, BTreeMap<char, PathBuf>),
         operator: Arc<dyn Operator>,
         sessions: Sessions,
         cost: PasswordParams,
     ) -> Result<Self, RunError> {
         register().map_err(DatabaseError::sqlite("prepare to serve", path, None))?;
-        let databases = Databases::new(path, sessions.clone()).map_err(io_error("open", path))?;
+        let drives = Drives::new(drives)?;
+        let databases = Databases::new(path, sessions.clone(), drives);
+        let databases = databases.map_err(io_error("open", path))?;
         let keys = Keys::new(operator, cost);
         if let Some(file) = databases.only_file().filter(|file| kind(file) == FileKind::Other) {
             return Err(DatabaseError::NotADatabase { path: file.to_owned() }.into());
@@ -178,7 +183,7 @@ impl Host for ServeHost {
                 views::encryption_keys(&self.databases, &self.encryption)?
             }
             "msdb.dbo.backupset" => views::backupset(&self.keys)?,
-            "msdb.dbo.backupmediafamily" => views::media_family(&self.keys)?,
+            "msdb.dbo.backupmediafamily" => views::media_family(self.both())?,
             "msdb.dbo.backupmediaset" => views::media_set(&self.keys)?,
             "msdb.dbo.restorehistory" => views::restores(&self.keys)?,
             "sys.dm_exec_connections" => match self.sessions.connections() {
@@ -249,8 +254,7 @@ impl Host for ServeHost {
     }
 
     fn backup_master_key(&self, file: &str, password: &str) -> Result<()> {
-        let path = files::resolve(self.databases.dir(), file);
-        let path = path.ok_or_else(|| keys::not_written(Path::new(file)))?;
+        let path = self.databases.file(file).map_err(|why| keys::no_file(file, why))?;
         self.keys.backup(path, password)
     }
 
@@ -259,11 +263,11 @@ impl Host for ServeHost {
     }
 
     fn create_certificate(&self, certificate: &CreateCertificate) -> Result<()> {
-        certificates::create(&self.keys, self.databases.dir(), certificate)
+        certificates::create(self.both(), certificate)
     }
 
     fn backup_certificate(&self, backup: &CertificateBackup) -> Result<()> {
-        certificates::backup(&self.keys, self.databases.dir(), backup)
+        certificates::backup(self.both(), backup)
     }
 
     fn drop_certificate(&self, name: &str) -> Result<()> {

@@ -1,5 +1,7 @@
 //! Answers to `RESTORE HEADERONLY`, `FILELISTONLY`, `LABELONLY` and `VERIFYONLY`.
 
+use std::path::Path;
+
 use tdekit_backup_run::FindingReport;
 use tdekit_backup_run::{
     CatalogUse, Compression, Media, NoBaseHere, SetInfo, SetKind, UnwrapSecret,
@@ -149,7 +151,7 @@ pub(crate) fn file_list(
     let recipient = set.recipients.first().filter(|_| set.source_encrypted);
     let row: Named = vec![
         ("LogicalName", string(&*set.database_name)),
-        ("PhysicalName", string(&*set.path)),
+        ("PhysicalName", string(databases.shown(Path::new(&set.path)))),
         ("Type", string("D")),
         ("FileGroupName", string("PRIMARY")),
         ("Size", size(set.pages.saturating_mul(u64::from(set.page_size)))),

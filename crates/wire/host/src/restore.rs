@@ -32,18 +32,18 @@ use tdekit_wire_tsql::{Error, Progress, Restore, RestoreKind, unix_ms};
 use super::backup::{places, succeeded};
 use super::certificates::warn_of;
 use super::databases::{Databases, Found, is_system};
+use super::fault;
 use super::keys::Keys;
 use super::media::lsn_of;
 use super::noted::{self, Noted, RestoredTo, Restoring};
 use super::steer::steer;
-use super::{fault, files};
 
 /// Opens the media set of a statement.
 pub(crate) fn media(
     (databases, keys): (&Databases, &Keys),
     wanted: &Restore,
 ) -> Result<(Vec<Place>, Opened), Error> {
-    let places = places(databases.dir(), &wanted.devices)?;
+    let places = places(databases, &wanted.devices)?;
     let opened = opened(keys, &places)?;
     Ok((places, opened))
 }
@@ -243,10 +243,10 @@ fn check_moves(
         } else if !from.eq_ignore_ascii_case(&set.database_name) {
             let (logical, name) = (from.clone(), set.database_name.clone());
             return Err(ServerError::NoLogicalFile { logical, name }.into());
-        } else if files::resolve(databases.dir(), to).as_deref() != Some(path) {
+        } else if databases.file(to).as_deref() != Ok(path) {
             return Err(fault::feature(&format!(
                 "RESTORE WITH MOVE to another file than {} (its name is the database's)",
-                path.display()
+                databases.shown(path)
             )));
         }
     }

@@ -13,7 +13,7 @@ use tdekit_wire_tsql::{Device, Error, Restore, RestoreKind, Rows};
 use super::databases::Databases;
 use super::keys::Keys;
 use super::rows::{INT, Named, TINY, int, rows, string, text};
-use super::{fault, files, noted, restore};
+use super::{fault, noted, restore};
 
 /// Unit of file sizes in SQL Server.
 const PAGE_BYTES: u64 = 8192;
@@ -48,7 +48,7 @@ pub(crate) fn master_files(databases: &Databases) -> Result<Rows, Error> {
                 ("type_desc", string(described)),
                 ("data_space_id", int(1 - kind)),
                 ("name", string(format!("{}{suffix}", database.name))),
-                ("physical_name", string(path.display().to_string())),
+                ("physical_name", string(databases.shown(path))),
                 ("state", int(i64::from(restoring))),
                 ("state_desc", string(if restoring { "RESTORING" } else { "ONLINE" })),
                 ("size", int(i32::try_from(facts.len().div_ceil(PAGE_BYTES)).unwrap_or(i32::MAX))),
@@ -74,7 +74,7 @@ pub(crate) fn delete_history(keys: &Keys, database: &str) -> Result<(), Error> {
 /// `xp_delete_file`: one file, which must be a media set.
 pub(crate) fn delete_backup(databases: &Databases, keys: &Keys, file: &str) -> Result<(), Error> {
     let none = || Error::from(ServerError::NoMedia { device: file.to_owned() });
-    let path = files::resolve(databases.dir(), file).ok_or_else(none)?;
+    let path = databases.file(file).map_err(|_| none())?;
     let wanted = Restore {
         kind: RestoreKind::LabelOnly,
         database: None,

@@ -55,7 +55,7 @@ pub(crate) fn databases_on(
     (databases, keys): (&Databases, &Keys),
     devices: &[Device<String>],
 ) -> Result<Vec<String>, Error> {
-    let places = backup::places(databases.dir(), devices)?;
+    let places = backup::places(databases, devices)?;
     let there = |place: &Place| match place {
         Place::File(path) => fs::symlink_metadata(path).is_ok(),
         _ => true,
@@ -76,13 +76,14 @@ mod tests {
     use tdekit_wire_endpoint::Sessions;
 
     use super::*;
+    use crate::files::Drives;
 
     #[test]
     fn a_database_is_no_target_under_any_name() {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path().join("data");
         fs::create_dir(&data).unwrap();
-        let databases = Databases::new(&data, Sessions::default()).unwrap();
+        let databases = Databases::new(&data, Sessions::default(), Drives::default()).unwrap();
         databases.create("other").unwrap();
         let beside = dir.path().join("link.bak");
         std::os::unix::fs::symlink(data.join("other.db"), &beside).unwrap();

@@ -129,7 +129,8 @@ impl Operator for Silent {
 fn host_at(data: &Path, home: &Path) -> ServeHost {
     let operator = Arc::new(Silent(home.to_owned()));
     let logins = super::logins::of_sa(data);
-    ServeHost::with_cost((data, logins), operator, Sessions::default(), cheap()).unwrap()
+    let paths = (data, logins, BTreeMap::new());
+    ServeHost::with_cost(paths, operator, Sessions::default(), cheap()).unwrap()
 }
 
 /// Runs a verb whose messages do not matter.

@@ -382,7 +382,7 @@ pub(crate) fn restores(keys: &Keys) -> Result<Rows, Error> {
 }
 
 /// `msdb.dbo.backupmediafamily`.
-pub(crate) fn media_family(keys: &Keys) -> Result<Rows, Error> {
+pub(crate) fn media_family((databases, keys): (&Databases, &Keys)) -> Result<Rows, Error> {
     let (sets, media) = history(keys)?;
     let mut told = Vec::new();
     let mut found = Vec::new();
@@ -393,12 +393,14 @@ pub(crate) fn media_family(keys: &Keys) -> Result<Rows, Error> {
                 continue;
             }
             told.push(place);
+            // An address of a store is no path of a drive.
+            let shown = databases.shown(Path::new(&device.physical_device_name));
             let row: Named = vec![
                 ("media_set_id", int(media.get(&set.media_uuid).copied().unwrap_or(0))),
                 ("family_sequence_number", int(device.family_sequence_number)),
                 ("media_family_id", guid_of(&set.media_uuid)),
                 ("media_count", int(1)),
-                ("physical_device_name", string(&*device.physical_device_name)),
+                ("physical_device_name", string(shown)),
                 (
                     "device_type",
                     int(if device.physical_device_name.contains("://") { 9 } else { 2 }),

@@ -11,7 +11,7 @@ use tdekit_console::serve::{AddArgs, Encrypt, LoginCommand, ServeArgs, ServeComm
 use tdekit_console::session::{self, Ask};
 use tdekit_console::{ConsoleError, GlobalArgs, output};
 use tdekit_key_store::{
-    SecretBytes, StoreError, check_code_file, check_private_file, read_password_file,
+    SecretBytes, StoreError, check_code_file, check_private_file, read_password_file, serve_drives,
 };
 use tdekit_serve_host::ServeHost;
 use tdekit_wire_endpoint::{
@@ -158,7 +158,8 @@ fn engine(
     sessions: Sessions,
 ) -> Result<(Arc<dyn Engine>, Arc<ServeHost>), ServeError> {
     let logins = dir.join(LOGINS_FILE);
-    let host = ServeHost::new(path, logins, Arc::new(global.clone()), sessions);
+    let drives = serve_drives(&session::store_dir(global)?).map_err(ConsoleError::Store)?;
+    let host = ServeHost::new(path, (logins, drives), Arc::new(global.clone()), sessions);
     let host = host.map_err(ConsoleError::from)?.keeping(args.storage.storage());
     let host = Arc::new(host);
     if host.is_locked() {

@@ -1,5 +1,6 @@
 //! Settings for opening the store, from the environment and the store's configuration file.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
 use std::io::Read;
@@ -34,6 +35,17 @@ struct Config {
     overview: OverviewConfig,
     #[serde(default)]
     retention: RetentionConfig,
+    #[serde(default)]
+    serve: ServeConfig,
+}
+
+/// The table `[serve]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ServeConfig {
+    /// Directories by the drive letters under which T-SQL names them.
+    #[serde(default)]
+    drives: BTreeMap<String, PathBuf>,
 }
 
 /// The table `[retention]`: which backup sets `tdekit prune` keeps.
@@ -312,6 +324,30 @@ pub fn retention_config(dir: &Path) -> Result<RetentionConfig, StoreError> {
     Ok(read_config(&dir.join(CONFIG_FILE_NAME))?.retention)
 }
 
+/// Reads `drives` of the table `[serve]` in `config.toml` beside the store in `dir`: directories by
+/// their letters, in upper case. Relative paths start at the store's directory.
+///
+/// # Errors
+/// `Config` or `InsecureFile` for the configuration file, `Io`.
+pub fn serve_drives(dir: &Path) -> Result<BTreeMap<char, PathBuf>, StoreError> {
+    let path = dir.join(CONFIG_FILE_NAME);
+    let mut drives = BTreeMap::new();
+    for (name, root) in read_config(&path)?.serve.drives {
+        let letter = match name.as_bytes() {
+            [letter] if letter.is_ascii_alphabetic() => char::from(letter.to_ascii_uppercase()),
+            _ => {
+                let reason = format!("[serve] drives has {name:?}, where one letter may stand");
+                return Err(StoreError::Config { path, reason });
+            }
+        };
+        if drives.insert(letter, dir.join(root)).is_some() {
+            let reason = format!("[serve] drives has the letter {letter} twice");
+            return Err(StoreError::Config { path, reason });
+        }
+    }
+    Ok(drives)
+}
+
 fn from_variables(get: impl Fn(&str) -> Option<OsString>) -> Result<Vec<Unlock>, StoreError> {
     let mut unlocks = Vec::new();
     unlocks.extend(get(AGENT_VARIABLE).map(agent::named));
@@ -423,6 +459,23 @@ mod tests {
         for wrong in ["keep_last = 0", "keep_last = -1", "keep_yearly = 1", "keep = 24"] {
             fs::write(&path, format!("[retention]\n{wrong}\n")).unwrap();
             let refused = retention_config(dir.path());
+            assert!(matches!(refused, Err(StoreError::Config { .. })), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn drives_are_configured_by_their_letters() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(CONFIG_FILE_NAME);
+        assert!(serve_drives(dir.path()).unwrap().is_empty());
+        fs::write(&path, "[serve]\ndrives = { d = \"/srv/d\", E = \"e\" }\n").unwrap();
+        let drives = serve_drives(dir.path()).unwrap();
+        assert_eq!(drives, BTreeMap::from([('D', "/srv/d".into()), ('E', dir.path().join("e"))]));
+        for wrong in
+            ["DD = \"/d\"", "1 = \"/d\"", "D = \"/d\", d = \"/e\"", "D = 1", "\"\" = \"/\""]
+        {
+            fs::write(&path, format!("[serve]\ndrives = {{ {wrong} }}\n")).unwrap();
+            let refused = serve_drives(dir.path());
             assert!(matches!(refused, Err(StoreError::Config { .. })), "{wrong}");
         }
     }

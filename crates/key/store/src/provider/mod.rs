@@ -20,7 +20,7 @@ pub use agent::{AGENT_VARIABLE, AgentKey, AgentQuestion};
 pub use aws_profile::AwsProfile;
 pub use environment::{
     BackupPolicy, CONFIG_FILE_NAME, OverviewConfig, RetentionConfig, backup_policy,
-    overview_config, retention_config, service_unlock, unlocks_from_configuration,
+    overview_config, retention_config, serve_drives, service_unlock, unlocks_from_configuration,
     unlocks_from_environment,
 };
 pub(crate) use environment::{Configured, from_configuration, from_environment, logs_openings};

@@ -17,6 +17,7 @@ mod serve_crash;
 mod serve_crowd;
 mod serve_damage;
 mod serve_documents;
+mod serve_drives;
 mod serve_exclusive;
 mod serve_log_backups;
 mod serve_memory;

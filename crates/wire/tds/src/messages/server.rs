@@ -112,17 +112,18 @@ table! {
     NoMasterKeyToDrop {} = 15151, 16, 1, Statement,
         "Cannot drop the symmetric key '##MS_DatabaseMasterKey##', because it does not exist or \
         you do not have permission.";
-    BadFile {} = 15208, 16, 1, Statement,
+    /// `reason` is empty, or a sentence of ours behind a space; so it is below.
+    BadFile { reason: String } = 15208, 16, 1, Statement,
         "The certificate, asymmetric key, or private key file is not valid or does not exist; or \
-        you do not have permissions for it.";
+        you do not have permissions for it.{reason}";
     CertificateExists { name: String } = 15232, 16, 1, Statement,
         "A certificate with name '{name}' already exists or this certificate already has been \
         added to the database.";
     BadCombination { detail: &'static str } = 15233, 16, 1, Statement,
         "Invalid parameter combination: {detail}";
-    NotWritten { file: String } = 15240, 16, 1, Statement,
+    NotWritten { file: String, reason: String } = 15240, 16, 1, Statement,
         "Cannot write into file '{file}'. Verify that you have write permissions, that the file \
-        path is valid, and that the file does not already exist.";
+        path is valid, and that the file does not already exist.{reason}";
     BadCertificate {} = 15297, 16, 1, Statement,
         "The certificate, asymmetric key, or private key data is invalid.";
     WrongDecryptor {} = 15313, 16, 1, Statement,

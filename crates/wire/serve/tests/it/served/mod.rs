@@ -51,6 +51,11 @@ impl Served {
         Self::at(place, &[])
     }
 
+    /// Starts a server in a place.
+    pub(crate) fn of(place: Place) -> Self {
+        Self::at(place, &[])
+    }
+
     fn at(mut place: Place, args: &[&str]) -> Self {
         add_login(&mut place);
         fs::create_dir(place.path("data")).unwrap();
