@@ -121,10 +121,7 @@ pub(crate) fn places(
     devices: &[Device<String>],
 ) -> Result<Vec<Place>, Error> {
     let place = |device: &Device<String>| match device {
-        Device::Disk(path) => databases
-            .file(path)
-            .map(Place::File)
-            .map_err(|why| fault::device(path, &why.into_io()).into()),
+        Device::Disk(path) => databases.device(path).map(Place::File),
         Device::Url(address) => match Place::of(address.as_ref()) {
             object @ Place::Object(_) => Ok(object),
             _ => Err(fault::device(address, &std::io::ErrorKind::NotFound.into()).into()),

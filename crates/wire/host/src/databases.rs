@@ -5,7 +5,7 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,13 +13,14 @@ use rusqlite::{Connection, OpenFlags};
 use tdekit_sqlite_convert::{FileKind, SIDE_SUFFIXES, file_uri, register, with_suffix};
 use tdekit_wire_endpoint::Sessions;
 use tdekit_wire_tds::messages::ServerError;
-use tdekit_wire_tsql::{Database, Error, Recovery};
+use tdekit_wire_tsql::{Database, Directory, Error, Recovery};
 
 use super::files::{Drives, NoPath};
 use super::gate::{Gate, Replacing};
 use super::noted::{self, Noted, Restoring};
+use super::server_note::ServerNote;
 use super::tempdb::Tempdb;
-use super::{fault, kept};
+use super::{fault, files, kept};
 
 /// Databases that every server has, and their numbers.
 const SYSTEM: [(&str, i32); 4] = [("master", 1), ("tempdb", 2), ("model", 3), ("msdb", 4)];
@@ -52,6 +53,10 @@ pub(crate) struct Databases {
     sessions: Sessions,
     tempdb: Tempdb,
     drives: Drives,
+    /// Held while the note of the server is changed.
+    changes: Mutex<()>,
+    /// Held while a file is made or attached, so that no other name gets it.
+    making: Mutex<()>,
 }
 
 /// A database's file.
@@ -74,7 +79,9 @@ impl Databases {
             false => Place::File(path),
         };
         let (gate, tempdb) = (Arc::default(), Tempdb::new()?);
-        Ok(Self { place, seen: Mutex::new(Vec::new()), gate, sessions, tempdb, drives })
+        let seen = Mutex::default();
+        let (changes, making) = (Mutex::default(), Mutex::default());
+        Ok(Self { place, seen, gate, sessions, tempdb, drives, changes, making })
     }
 
     /// Resolves a path of a statement.
@@ -83,6 +90,62 @@ impl Databases {
     /// The reason why it names no file here.
     pub(crate) fn file(&self, named: &str) -> Result<PathBuf, NoPath> {
         self.drives.resolve(self.dir(), named)
+    }
+
+    /// Resolves a path of a backup, which begins in the registry's directory of backups if it is
+    /// relative and there is one.
+    ///
+    /// # Errors
+    /// 3201 with the reason why it names no file here.
+    pub(crate) fn device(&self, named: &str) -> Result<PathBuf, Error> {
+        let no_device = |why: NoPath| fault::device(named, &why.into_io());
+        let path = self.file(named).map_err(no_device)?;
+        match self.directory(Directory::Backup)? {
+            Some(directory) if files::is_relative(named) => {
+                Ok(self.file(&files::joined(&directory, named)).map_err(no_device)?)
+            }
+            _ => Ok(path),
+        }
+    }
+
+    /// Returns a directory of the registry, if it was set.
+    ///
+    /// # Errors
+    /// If the note of the server cannot be read.
+    pub(crate) fn directory(&self, directory: Directory) -> Result<Option<String>, Error> {
+        Ok(self.note()?.directories.remove(&directory))
+    }
+
+    /// Sets a directory of the registry, or takes it back.
+    ///
+    /// # Errors
+    /// 22001 if it is not there, or no database's file can be in it.
+    pub(crate) fn set_directory(&self, directory: Directory, named: &str) -> Result<(), Error> {
+        if named.is_empty() {
+            return self.change_note(|note| drop(note.directories.remove(&directory)));
+        }
+        let resolved = match directory {
+            Directory::Data => self.database_file(named),
+            Directory::Log | Directory::Backup => self.file(named),
+        };
+        let found = resolved.map_err(NoPath::into_io).and_then(fs::metadata);
+        let is_directory = found.and_then(|facts| match facts.is_dir() {
+            true => Ok(()),
+            false => Err(io::ErrorKind::NotADirectory.into()),
+        });
+        is_directory.map_err(|failure| {
+            let (code, words) = fault::system(&failure);
+            Error::from(ServerError::Registry { code, words })
+        })?;
+        self.change_note(|note| drop(note.directories.insert(directory, named.to_owned())))
+    }
+
+    /// Resolves the path of a database's file.
+    ///
+    /// # Errors
+    /// The reason why it is none of those that are served.
+    pub(crate) fn database_file(&self, named: &str) -> Result<PathBuf, NoPath> {
+        self.drives.confined(self.dir(), named)
     }
 
     /// Returns a path as statements name it.
@@ -113,13 +176,28 @@ impl Databases {
             Place::Directory(dir) => list(dir)?,
         };
         paths.sort();
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut found: Vec<Found> = Vec::with_capacity(paths.len());
+        let attached = self.note()?.attached;
+        let is_attached = |name: &str| attached.iter().any(|(known, _)| same(known, name));
+        let attached_files: Vec<(&str, PathBuf)> = attached
+            .iter()
+            .filter_map(|(name, file)| Some((&**name, self.database_file(file).ok()?)))
+            .filter(|(_, path)| is_database(path))
+            .collect();
+        let mut named: Vec<(String, PathBuf)> = Vec::with_capacity(paths.len());
         for path in paths {
             let Some(name) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
+            let other_name = attached_files.iter().any(|(_, known)| *known == path);
+            if !is_attached(name) && !other_name {
+                named.push((name.to_owned(), path));
+            }
+        }
+        named.extend(attached_files.into_iter().map(|(name, path)| (name.to_owned(), path)));
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found: Vec<Found> = Vec::with_capacity(named.len());
+        for (name, path) in named {
             let lower = name.to_lowercase();
             let taken = found.iter().any(|known| known.name.to_lowercase() == lower);
-            if taken || is_system(name) {
+            if taken || is_system(&name) {
                 continue;
             }
             let at = seen.iter().position(|known| *known == lower).unwrap_or_else(|| {
@@ -127,7 +205,7 @@ impl Databases {
                 seen.len() - 1
             });
             let id = i32::try_from(at).unwrap_or(i32::MAX - FIRST_ID).saturating_add(FIRST_ID);
-            found.push(Found { name: name.to_owned(), id, path });
+            found.push(Found { name, id, path });
         }
         Ok(found)
     }
@@ -147,11 +225,91 @@ impl Databases {
     /// As [`Self::find`], also for one that is restored.
     ///
     /// # Errors
-    /// 911.
+    /// 911; 945 for one that is attached, and its file is not there.
     pub(crate) fn find_any(&self, name: &str) -> Result<Found, Error> {
-        let lower = name.to_lowercase();
-        let found = self.found()?.into_iter().find(|known| known.name.to_lowercase() == lower);
-        found.ok_or_else(|| fault::unknown_database(name))
+        let found = self.found()?.into_iter().find(|known| same(&known.name, name));
+        if let Some(found) = found {
+            return Ok(found);
+        }
+        let attached = self.note()?.attached;
+        Err(match attached.into_iter().find(|(known, _)| same(known, name)) {
+            Some((name, file)) => self.not_accessible(name, &file),
+            None => fault::unknown_database(name),
+        })
+    }
+
+    fn not_accessible(&self, name: String, file: &str) -> Error {
+        let detail = match self.database_file(file) {
+            Ok(_) => format!("{file} is not there, or is no database."),
+            Err(why) => why.to_string(),
+        };
+        ServerError::NotAccessible { name, detail }.into()
+    }
+
+    /// Returns true if a user's database has the name, also one whose file is not there.
+    ///
+    /// # Errors
+    /// If they cannot be listed.
+    pub(crate) fn is_taken(&self, name: &str) -> Result<bool, Error> {
+        let found = self.found()?.iter().any(|known| same(&known.name, name));
+        Ok(found || self.is_attached(name)?)
+    }
+
+    /// Returns true for a database that was attached.
+    ///
+    /// # Errors
+    /// If the note of the server cannot be read.
+    pub(crate) fn is_attached(&self, name: &str) -> Result<bool, Error> {
+        Ok(self.note()?.attached.iter().any(|(known, _)| same(known, name)))
+    }
+
+    /// Keeps others from making or attaching files, until the returned value is dropped.
+    pub(crate) fn making(&self) -> MutexGuard<'_, ()> {
+        self.making.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a database has this file. The file that its name gives it needs no note.
+    ///
+    /// # Errors
+    /// Those of the note.
+    pub(crate) fn register(&self, name: &str, path: &Path) -> Result<(), Error> {
+        if self.path_for(name)? == path {
+            return Ok(());
+        }
+        let file = self.shown(path);
+        // The file that others would find later is this one.
+        match self.database_file(&file) {
+            Ok(found) if found == path => {}
+            _ => return Err(fault::own(format!("{file}: the path cannot be noted."))),
+        }
+        self.change_note(|note| note.attached.push((name.to_owned(), file)))
+    }
+
+    /// Takes a database out of the note.
+    ///
+    /// # Errors
+    /// Those of the note.
+    pub(crate) fn forget(&self, name: &str) -> Result<(), Error> {
+        self.change_note(|note| note.attached.retain(|(known, _)| !same(known, name)))
+    }
+
+    /// Returns what is noted of the server. One that serves a single file notes nothing.
+    fn note(&self) -> Result<ServerNote, Error> {
+        match &self.place {
+            Place::Directory(dir) => ServerNote::read(&note_of(dir)),
+            Place::File(_) => Ok(ServerNote::default()),
+        }
+    }
+
+    fn change_note(&self, change: impl FnOnce(&mut ServerNote)) -> Result<(), Error> {
+        let Place::Directory(dir) = &self.place else {
+            return Err(fault::feature("a setting of a server that serves a single file"));
+        };
+        let _alone = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.note()?;
+        let mut note = before.clone();
+        change(&mut note);
+        if note == before { Ok(()) } else { note.write(&note_of(dir)) }
     }
 
     /// Returns all databases, the system's first.
@@ -173,8 +331,17 @@ impl Databases {
             let uri = file_uri(&path) + "?mode=rw";
             // Where the note cannot be read, the others are served; `find` has the reason.
             let unknown = Noted { restoring: Some(Restoring::Interrupted), ..Noted::default() };
-            let Noted { recovery, restoring } = noted::read(&path).unwrap_or(unknown);
+            let Noted { recovery, restoring, .. } = noted::read(&path).unwrap_or(unknown);
             let restoring = restoring.is_some();
+            all.push(Database { name, id, uri, encrypted, restoring, recovery });
+        }
+        for (at, (name, file)) in (1..).zip(self.note()?.attached) {
+            if all.iter().any(|known| same(&known.name, &name)) {
+                continue;
+            }
+            // Its file is not there: `opening` has the reason.
+            let (encrypted, restoring, recovery) = (false, false, Recovery::default());
+            let (id, uri) = (i32::MAX - at, file_uri(Path::new(&file)) + "?mode=rw");
             all.push(Database { name, id, uri, encrypted, restoring, recovery });
         }
         Ok(all)
@@ -231,7 +398,7 @@ impl Databases {
     pub(crate) fn create(&self, name: &str) -> Result<(), Error> {
         let path = self.path_for(name)?;
         let exists = || Error::DatabaseExists { name: name.to_owned() };
-        if is_system(name) || self.find_any(name).is_ok() {
+        if is_system(name) || self.is_taken(name)? {
             return Err(exists());
         }
         let told =
@@ -259,7 +426,13 @@ impl Databases {
             return Err(ServerError::SystemDatabase { name: name.to_owned() }.into());
         }
         let missing = || Error::DropMissing { kind: "database".to_owned(), name: name.to_owned() };
-        let found = self.find_any(name).map_err(|_| missing())?;
+        let attached = self.is_attached(name)?;
+        let found = match self.find_any(name) {
+            Ok(found) => found,
+            // Nothing but the note is left of it.
+            Err(_) if attached => return self.forget(name),
+            Err(_) => return Err(missing()),
+        };
         let Some(_taken) = self.take(&found) else {
             return Err(Error::DatabaseInUse { name: found.name });
         };
@@ -268,10 +441,11 @@ impl Databases {
         for suffix in SIDE_SUFFIXES {
             let _ = fs::remove_file(with_suffix(&found.path, suffix));
         }
-        noted::write(&found.path, &Noted::default())
+        noted::write(&found.path, &Noted::default())?;
+        if attached { self.forget(name) } else { Ok(()) }
     }
 
-    /// Returns the path of a new database.
+    /// Returns the path that a database's name gives it.
     pub(crate) fn path_for(&self, name: &str) -> Result<PathBuf, Error> {
         let Place::Directory(dir) = &self.place else {
             return Err(fault::feature("a second database beside a single served file"));
@@ -307,13 +481,26 @@ pub(crate) fn is_system(name: &str) -> bool {
 }
 
 /// Makes a database in WAL mode from an empty file.
-fn fill(path: &Path) -> rusqlite::Result<()> {
+pub(crate) fn fill(path: &Path) -> rusqlite::Result<()> {
     register()?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let made = Connection::open_with_flags(file_uri(path), flags)?;
     made.query_row("PRAGMA journal_mode=WAL", [], |_| Ok(()))
+}
+
+/// Returns true for names of the same database.
+fn same(one: &str, other: &str) -> bool {
+    one.to_lowercase() == other.to_lowercase()
+}
+
+fn note_of(dir: &Path) -> PathBuf {
+    noted::path_of(&dir.join(MASTER))
+}
+
+fn is_database(path: &Path) -> bool {
+    matches!(kind(path), FileKind::Plain | FileKind::Encrypted | FileKind::Empty)
 }
 
 fn list(dir: &Path) -> Result<Vec<PathBuf>, Error> {
@@ -323,7 +510,7 @@ fn list(dir: &Path) -> Result<Vec<PathBuf>, Error> {
         let path = entry.map_err(failed)?.path();
         let extension = path.extension().and_then(|extension| extension.to_str());
         let named = extension.is_some_and(|extension| EXTENSIONS.contains(&extension));
-        if named && matches!(kind(&path), FileKind::Plain | FileKind::Encrypted | FileKind::Empty) {
+        if named && is_database(&path) {
             paths.push(path);
         }
     }

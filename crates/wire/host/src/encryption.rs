@@ -25,7 +25,7 @@ use super::certificates::warn_of;
 use super::databases::{Databases, Found, is_system};
 use super::keys::Keys;
 use super::scan::Scans;
-use super::{fault, kept, noted};
+use super::{create, fault, kept, noted};
 
 /// The future encryption of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,9 +169,12 @@ impl Encryption {
                     ),
                 }
             }
-            AlterDatabase::ModifyFile(_) => {
-                databases.find(name)?;
-                tell(out, "MODIFY FILE changes nothing: files grow as they need.")
+            AlterDatabase::ModifyFile(change) => {
+                create::modify_file(databases, name, change)?;
+                match change.sizes {
+                    true => tell(out, "MODIFY FILE sets no size: files grow as they need."),
+                    false => Ok(()),
+                }
             }
             // Readers see the state at which they began, and hold up no writer.
             AlterDatabase::Set(option, value) if is_versioned(option) && value == "ON" => {

@@ -68,26 +68,42 @@ pub(crate) fn of_store(failure: &StoreError) -> Error {
 
 /// Makes the error of a device that the system does not open.
 pub(crate) fn device(path: &str, source: &io::Error) -> ServerError {
+    let (code, words) = system(source);
+    ServerError::Device { path: path.to_owned(), code, words }
+}
+
+/// Returns the error of a file that somebody else has open.
+pub(crate) fn shared() -> io::Error {
+    // EBUSY of Linux.
+    io::Error::from_raw_os_error(16)
+}
+
+/// Returns number and words of a system's error, as Windows has them.
+pub(crate) fn system(source: &io::Error) -> (i32, String) {
+    // A path of a statement that names no file here.
+    if source.get_ref().is_some_and(|inner| inner.is::<NoPath>()) {
+        let code = if source.kind() == io::ErrorKind::PermissionDenied { 5 } else { 3 };
+        return (code, source.to_string());
+    }
     let code = source.raw_os_error().unwrap_or(match source.kind() {
-        _ if source.get_ref().is_some_and(|inner| inner.is::<NoPath>()) => 0,
         io::ErrorKind::NotFound => 2,
         io::ErrorKind::PermissionDenied => 5,
+        io::ErrorKind::NotADirectory => 20,
         _ => 0,
     });
     let (code, words) = match code {
-        // A path of a statement that names no file here.
-        0 if source.get_ref().is_some_and(|inner| inner.is::<NoPath>()) => {
-            let code = if source.kind() == io::ErrorKind::PermissionDenied { 5 } else { 3 };
-            (code, source.to_string())
-        }
         2 => (2, "The system cannot find the file specified.".to_owned()),
         5 | 13 => (5, "Access is denied.".to_owned()),
+        16 => (32, USED.to_owned()),
         20 => (3, "The system cannot find the path specified.".to_owned()),
         28 => (112, "There is not enough space on the disk.".to_owned()),
         other => (other, source.kind().to_string()),
     };
-    ServerError::Device { path: path.to_owned(), code, words }
+    (code, words)
 }
+
+const USED: &str =
+    "The process cannot access the file because it is being used by another process.";
 
 /// Converts errors of the backup engine, including those of databases.
 pub(crate) fn of_run(failure: &RunError) -> Error {
@@ -109,12 +125,7 @@ pub(crate) fn of_run(failure: &RunError) -> Error {
         }
         RunError::WrongKey { .. } => ServerError::Forged { detail: failure.to_string() },
         RunError::NoSet { position, .. } => ServerError::NoSet { position: *position },
-        RunError::Locked { path } => {
-            let words = "The process cannot access the file because it is being used by another \
-                         process.";
-            let path = path.display().to_string();
-            ServerError::Device { path, code: 32, words: words.to_owned() }
-        }
+        RunError::Locked { path } => device(&path.display().to_string(), &shared()),
         RunError::MixedEncryption { has: "plain", .. } => ServerError::PlainMedia {},
         RunError::MixedEncryption { .. } => ServerError::EncryptedMedia {},
         RunError::TargetsDiffer { reason } => ServerError::OtherDevices { reason: reason.clone() },

@@ -22,6 +22,8 @@ pub(crate) enum NoPath {
     NoDrive(char),
     /// It leads out of the letter's directory.
     Leaves(char),
+    /// A database's file would be neither in the served directory nor in that of a drive.
+    Elsewhere,
 }
 
 impl fmt::Display for NoPath {
@@ -36,6 +38,10 @@ impl fmt::Display for NoPath {
             Self::Leaves(letter) => {
                 write!(f, "The path leads out of the directory of the drive {letter}:.")
             }
+            Self::Elsewhere => f.write_str(
+                "A database's file is in the served directory or in that of a drive, as the option \
+                 drives of [serve] in config.toml maps it.",
+            ),
         }
     }
 }
@@ -47,7 +53,7 @@ impl NoPath {
     pub(crate) fn into_io(self) -> io::Error {
         let kind = match self {
             Self::Malformed | Self::NoDrive(_) => io::ErrorKind::NotADirectory,
-            Self::Leaves(_) => io::ErrorKind::PermissionDenied,
+            Self::Leaves(_) | Self::Elsewhere => io::ErrorKind::PermissionDenied,
         };
         io::Error::new(kind, self)
     }
@@ -57,7 +63,7 @@ impl NoPath {
     pub(crate) fn reason(self) -> String {
         match self {
             Self::Malformed => String::new(),
-            Self::NoDrive(_) | Self::Leaves(_) => format!(" {self}"),
+            Self::NoDrive(_) | Self::Leaves(_) | Self::Elsewhere => format!(" {self}"),
         }
     }
 }
@@ -104,6 +110,21 @@ impl Drives {
         }
     }
 
+    /// Resolves a path of a database's file, which is in `base` or in the directory of a drive.
+    ///
+    /// # Errors
+    /// As [`Self::resolve`], and `NoPath::Elsewhere`.
+    pub(crate) fn confined(&self, base: &Path, named: &str) -> Result<PathBuf, NoPath> {
+        let path = self.resolve(base, named)?;
+        let roots = std::iter::once(base).chain(self.0.values().map(PathBuf::as_path));
+        for root in roots {
+            if let Some(rest) = path.strip_prefix(root).ok().and_then(Path::to_str) {
+                return within(root, rest).ok_or(NoPath::Elsewhere);
+            }
+        }
+        Err(NoPath::Elsewhere)
+    }
+
     /// Returns a path as statements name it: `D:\\x` within the directory of a drive, else as the
     /// system does.
     pub(crate) fn shown(&self, path: &Path) -> String {
@@ -119,6 +140,17 @@ impl Drives {
             None => path.display().to_string(),
         }
     }
+}
+
+/// Returns true for a path that names neither a drive nor the root.
+pub(crate) fn is_relative(named: &str) -> bool {
+    !named.starts_with('/') && named.chars().nth(1) != Some(':')
+}
+
+/// Returns a statement's path of a file in a directory that a statement named.
+pub(crate) fn joined(directory: &str, file: &str) -> String {
+    let separator = if directory.contains('\\') { '\\' } else { '/' };
+    format!("{}{separator}{file}", directory.trim_end_matches(['\\', '/']))
 }
 
 /// Returns the path `rest` in `root`, a directory without links in its path; `None` if it leads
@@ -202,6 +234,19 @@ mod tests {
         assert_eq!(drives.shown(&root.join("d/sub/b.mdf")), "F:\\b.mdf");
         let outside = root.join("outside/secret");
         assert_eq!(drives.shown(&outside), outside.display().to_string());
+
+        let (base, confined) =
+            (root.join("e"), |named: &str| drives.confined(&root.join("e"), named));
+        assert_eq!(confined("a.db"), Ok(base.join("a.db")));
+        assert_eq!(confined("D:\\sub\\a.db"), Ok(root.join("d/sub/a.db")));
+        let inside = root.join("d/sub/../a.db").display().to_string();
+        assert_eq!(confined(&inside), Ok(root.join("d/a.db")));
+        let link = root.join("d/out/secret").display().to_string();
+        for named in ["../outside/secret", "/etc/passwd", &link] {
+            assert_eq!(confined(named), Err(NoPath::Elsewhere), "{named}");
+        }
+        assert_eq!(joined("D:\\x\\", "a.mdf"), "D:\\x\\a.mdf");
+        assert_eq!(joined("/srv/d", "a.mdf"), "/srv/d/a.mdf");
         assert!(Drives::new([('D', root.join("none"))].into()).is_err());
         assert!(Drives::new([('D', outside)].into()).is_err());
     }

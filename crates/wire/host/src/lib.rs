@@ -6,6 +6,7 @@
 mod backup;
 mod certificates;
 mod connections;
+mod create;
 mod databases;
 mod digests;
 mod encryption;
@@ -22,6 +23,7 @@ mod rows;
 mod scan;
 #[cfg(test)]
 mod scripts;
+mod server_note;
 mod steer;
 mod storage;
 mod switches;
@@ -43,8 +45,8 @@ use tdekit_sqlite_convert::{DatabaseError, FileKind, io_error, register};
 use tdekit_wire_endpoint::{LoginFile, Sessions};
 use tdekit_wire_tds::messages::ServerError;
 use tdekit_wire_tsql::{
-    AlterDatabase, Backup, CertificateBackup, CreateCertificate, Database, Device, Digest,
-    EncryptionKey, Error, Host, Login, Progress, Restore, RestoreKind, Rows,
+    AlterDatabase, Backup, CertificateBackup, CreateCertificate, CreateDatabase, Database, Device,
+    Digest, Directory, EncryptionKey, Error, Host, Login, Progress, Restore, RestoreKind, Rows,
 };
 
 use self::databases::{Databases, kind};
@@ -215,7 +217,18 @@ impl Host for ServeHost {
     }
 
     fn create_database(&self, name: &str) -> Result<()> {
-        self.databases.create(name)
+        match self.databases.directory(Directory::Data)? {
+            None => self.databases.create(name),
+            Some(directory) => create::create_in(self.both(), name, &directory),
+        }
+    }
+
+    fn create_database_on(&self, wanted: &CreateDatabase, mut out: Progress<'_>) -> Result<()> {
+        create::create_on(self.both(), wanted, &mut out)
+    }
+
+    fn detach_database(&self, name: &str) -> Result<()> {
+        create::detach(&self.databases, name)
     }
 
     fn drop_database(&self, name: &str) -> Result<()> {
@@ -306,6 +319,18 @@ impl Host for ServeHost {
 
     fn delete_backup_history(&self, database: &str) -> Result<()> {
         storage::delete_history(&self.keys, database)
+    }
+
+    fn delete_backup_history_before(&self, oldest_ms: i64) -> Result<()> {
+        storage::delete_history_before(&self.keys, oldest_ms)
+    }
+
+    fn directory(&self, directory: Directory) -> Result<Option<String>> {
+        self.databases.directory(directory)
+    }
+
+    fn set_directory(&self, directory: Directory, path: &str) -> Result<()> {
+        self.databases.set_directory(directory, path)
     }
 
     fn digest(&self, digest: Digest, bytes: &[u8]) -> Result<Vec<u8>> {

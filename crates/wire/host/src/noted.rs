@@ -1,9 +1,10 @@
 //! The note beside a database, `NAME-tsql`: its recovery model, and how far it is restored
 //! while it is RESTORING. The database itself has no place for that which a backup would not take.
 //!
-//! Lines of text: `tdekit tsql 1`, then `recovery FULL`, `recovery BULK_LOGGED`, and `restoring`
-//! with nothing behind it (a restore was interrupted) or with the media set, the set, its position
-//! and the time of its state.
+//! Lines of text: `tdekit tsql 1`, or 2 where there are logical names, then `recovery FULL`,
+//! `recovery BULK_LOGGED`, `restoring` with nothing behind it (a restore was interrupted) or with
+//! the media set, the set, its position and the time of its state, and `data` and `log`, with the
+//! logical names of the file and of its log.
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -16,6 +17,8 @@ use super::fault;
 
 pub(crate) const SUFFIX: &str = "-tsql";
 const FIRST_LINE: &str = "tdekit tsql 1";
+/// Of a note with logical names, which version 1 does not have.
+const NAMED_LINE: &str = "tdekit tsql 2";
 /// Longer files are not ours.
 const MAX_LEN: u64 = 4096;
 
@@ -25,6 +28,9 @@ pub(crate) struct Noted {
     pub(crate) recovery: Recovery,
     /// `None` for a database that is online.
     pub(crate) restoring: Option<Restoring>,
+    /// Logical names that are not made of the file's.
+    pub(crate) data_name: Option<String>,
+    pub(crate) log_name: Option<String>,
 }
 
 /// The state of a database that is being restored.
@@ -92,7 +98,9 @@ pub(crate) fn write(database: &Path, noted: &Noted) -> Result<(), Error> {
 }
 
 fn text(noted: &Noted) -> String {
-    let mut text = format!("{FIRST_LINE}\n");
+    let names = [("data", &noted.data_name), ("log", &noted.log_name)];
+    let named = names.iter().any(|(_, name)| name.is_some());
+    let mut text = format!("{}\n", if named { NAMED_LINE } else { FIRST_LINE });
     if noted.recovery != Recovery::Simple {
         text += &format!("recovery {}\n", noted.recovery.name());
     }
@@ -104,16 +112,34 @@ fn text(noted: &Noted) -> String {
             text += &format!("restoring {media} {set} {position} {time_ms}\n");
         }
     }
+    for (which, name) in names {
+        if let Some(name) = name {
+            text += &format!("{which} {name}\n");
+        }
+    }
     text
 }
 
 fn parse(text: &str) -> Option<Noted> {
     let mut lines = text.lines();
-    if lines.next() != Some(FIRST_LINE) {
-        return None;
-    }
+    let named = match lines.next() {
+        Some(FIRST_LINE) => false,
+        Some(NAMED_LINE) => true,
+        _ => return None,
+    };
     let mut noted = Noted::default();
     for line in lines {
+        match line.split_once(' ') {
+            Some(("data", name)) if named => {
+                noted.data_name = Some(name.to_owned());
+                continue;
+            }
+            Some(("log", name)) if named => {
+                noted.log_name = Some(name.to_owned());
+                continue;
+            }
+            _ => {}
+        }
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
             ["recovery", model] => noted.recovery = Recovery::of(model)?,
@@ -147,9 +173,12 @@ mod tests {
         let to = RestoredTo { media_id: [7; 16], set_id: [0xab; 16], position: 12, time_ms: -5 };
         for restoring in [None, Some(Restoring::Interrupted), Some(Restoring::At(to))] {
             for recovery in [Recovery::Full, Recovery::BulkLogged, Recovery::Simple] {
-                let noted = Noted { recovery, restoring: restoring.clone() };
-                write(&database, &noted).unwrap();
-                assert_eq!(read(&database), Ok(noted));
+                for name in [None, Some(" aw  HDD ".to_owned())] {
+                    let (restoring, log_name) = (restoring.clone(), name.clone());
+                    let noted = Noted { recovery, restoring, data_name: name, log_name };
+                    write(&database, &noted).unwrap();
+                    assert_eq!(read(&database), Ok(noted));
+                }
             }
         }
         write(&database, &Noted::default()).unwrap();
@@ -161,7 +190,13 @@ mod tests {
     fn a_note_that_cannot_be_read_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let database = dir.path().join("a.db");
-        for wrong in ["", "tdekit tsql 2\n", "tdekit tsql 1\nrestoring x y 1 2\n", "\0"] {
+        for wrong in [
+            "",
+            "tdekit tsql 3\n",
+            "tdekit tsql 1\ndata x\n",
+            "tdekit tsql 1\nrestoring x y 1 2\n",
+            "\0",
+        ] {
             std::fs::write(path_of(&database), wrong).unwrap();
             assert!(read(&database).is_err(), "{wrong:?}");
         }

@@ -4,7 +4,7 @@
 //! stands on. So a database that is RESTORING is always as one set says, and a restore that ends in
 //! between leaves what was there.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -31,6 +31,7 @@ use tdekit_wire_tsql::{Error, Progress, Restore, RestoreKind, unix_ms};
 
 use super::backup::{places, succeeded};
 use super::certificates::warn_of;
+use super::create::new_file;
 use super::databases::{Databases, Found, is_system};
 use super::fault;
 use super::keys::Keys;
@@ -108,6 +109,7 @@ pub(crate) fn run(
         refuse_log(&noted, &opened.media, set, there.as_ref().map_err(Error::clone)?)?;
     }
     let before_stop = before_stop(wanted, set, noted.restoring.as_ref())?;
+    let is_new = there.is_err();
     let (path, _taken) = match there {
         Ok(there) => {
             if noted.restoring.is_none() {
@@ -116,7 +118,11 @@ pub(crate) fn run(
             let taken = databases.take(&there).ok_or_else(in_use)?;
             (there.path, taken)
         }
-        Err(_) => (databases.path_for(name)?, databases.claim(name).ok_or_else(in_use)?),
+        Err(failure) if databases.is_attached(name)? => return Err(failure),
+        Err(_) => {
+            let path = new_place((databases, keys), wanted, set, name)?;
+            (path, databases.claim(name).ok_or_else(in_use)?)
+        }
     };
     check_moves(databases, wanted, set, &path, out)?;
     // The statement names its set by position: faults elsewhere are reported.
@@ -127,6 +133,9 @@ pub(crate) fn run(
     let work = Work { keys, media: &opened.media, set, places: &places };
     let recovers = wanted.recovery && !before_stop;
     let done = work.noted(&path, (&noted, wanted, recovers), out)?;
+    if is_new {
+        databases.register(name, &path)?;
+    }
     history::record_use(
         keys.operator(),
         &opened.media,
@@ -227,8 +236,24 @@ fn before_stop(
     }
 }
 
-/// Refuses MOVE to another place than the one that the database's name gives it: it is one file of
-/// the served directory. The log stands beside it, wherever a statement would have it.
+/// Returns the place of a database that is not there: where MOVE names one, else in the served
+/// directory.
+fn new_place(
+    both: (&Databases, &Keys),
+    wanted: &Restore,
+    set: &SetInfo,
+    name: &str,
+) -> Result<PathBuf, Error> {
+    let own = both.0.path_for(name)?;
+    let data = |(from, _): &&(String, String)| from.eq_ignore_ascii_case(&set.database_name);
+    match wanted.moves.iter().find(data) {
+        Some((_, to)) if both.0.database_file(to).as_ref() != Ok(&own) => new_file(both, to),
+        _ => Ok(own),
+    }
+}
+
+/// Refuses MOVE of a database that is there to another place than it has. The log stands beside it,
+/// wherever a statement would have it.
 fn check_moves(
     databases: &Databases,
     wanted: &Restore,
@@ -245,7 +270,7 @@ fn check_moves(
             return Err(ServerError::NoLogicalFile { logical, name }.into());
         } else if databases.file(to).as_deref() != Ok(path) {
             return Err(fault::feature(&format!(
-                "RESTORE WITH MOVE to another file than {} (its name is the database's)",
+                "RESTORE WITH MOVE to another file than {}, which the database has",
                 databases.shown(path)
             )));
         }

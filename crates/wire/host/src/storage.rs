@@ -7,9 +7,9 @@ use std::path::Path;
 use tdekit_backup_run::{Catalog, RunError};
 use tdekit_sqlite_convert::with_suffix;
 use tdekit_wire_tds::SqlType;
-use tdekit_wire_tds::messages::ServerError;
 use tdekit_wire_tsql::{Device, Error, Restore, RestoreKind, Rows};
 
+use super::create::logical_names;
 use super::databases::Databases;
 use super::keys::Keys;
 use super::rows::{INT, Named, TINY, int, rows, string, text};
@@ -32,26 +32,29 @@ const MASTER_FILES: &[(&str, SqlType)] = &[
     ("max_size", INT),
 ];
 
-/// `sys.master_files`: the file of each database, and its log if there is one.
+/// `sys.master_files`: the file of each database, and its log, whose size is 0 while there is none.
 pub(crate) fn master_files(databases: &Databases) -> Result<Rows, Error> {
     let mut found = Vec::new();
     for database in databases.found()? {
-        let restoring = noted::read(&database.path)?.restoring.is_some();
+        let noted = noted::read(&database.path)?;
+        let restoring = noted.restoring.is_some();
+        let (data_name, log_name) = logical_names(&database.path, &noted);
         let log = with_suffix(&database.path, "-wal");
-        let parts = [(&database.path, (0, "ROWS"), ""), (&log, (1, "LOG"), "_log")];
-        for (number, (path, (kind, described), suffix)) in (1..).zip(parts) {
-            let Ok(facts) = fs::metadata(path) else { continue };
+        let parts = [(&database.path, (0, "ROWS"), data_name), (&log, (1, "LOG"), log_name)];
+        for (number, (path, (kind, described), logical)) in (1..).zip(parts) {
+            // SQLite removes a log that nobody has open.
+            let bytes = fs::metadata(path).map_or(0, |facts| facts.len());
             let row: Named = vec![
                 ("database_id", int(database.id)),
                 ("file_id", int(number)),
                 ("type", int(kind)),
                 ("type_desc", string(described)),
                 ("data_space_id", int(1 - kind)),
-                ("name", string(format!("{}{suffix}", database.name))),
+                ("name", string(logical)),
                 ("physical_name", string(databases.shown(path))),
                 ("state", int(i64::from(restoring))),
                 ("state_desc", string(if restoring { "RESTORING" } else { "ONLINE" })),
-                ("size", int(i32::try_from(facts.len().div_ceil(PAGE_BYTES)).unwrap_or(i32::MAX))),
+                ("size", int(i32::try_from(bytes.div_ceil(PAGE_BYTES)).unwrap_or(i32::MAX))),
                 ("max_size", int(-1)),
             ];
             found.push(row);
@@ -62,19 +65,30 @@ pub(crate) fn master_files(databases: &Databases) -> Result<Rows, Error> {
 
 /// `sp_delete_database_backuphistory`.
 pub(crate) fn delete_history(keys: &Keys, database: &str) -> Result<(), Error> {
+    change_history(keys, |catalog| catalog.forget(database))
+}
+
+/// `sp_delete_backuphistory`.
+pub(crate) fn delete_history_before(keys: &Keys, oldest_ms: i64) -> Result<(), Error> {
+    change_history(keys, |catalog| catalog.forget_before(oldest_ms))
+}
+
+fn change_history(
+    keys: &Keys,
+    change: impl FnOnce(&mut Catalog) -> Result<usize, RunError>,
+) -> Result<(), Error> {
     let of_run = |failure: RunError| fault::of_run(&failure);
     let dir = keys.dir()?;
     if Catalog::open_existing(&dir).map_err(of_run)?.is_none() {
         return Ok(());
     }
     let mut catalog = Catalog::open(&dir).map_err(of_run)?;
-    catalog.forget(database).map(drop).map_err(of_run)
+    change(&mut catalog).map(drop).map_err(of_run)
 }
 
 /// `xp_delete_file`: one file, which must be a media set.
 pub(crate) fn delete_backup(databases: &Databases, keys: &Keys, file: &str) -> Result<(), Error> {
-    let none = || Error::from(ServerError::NoMedia { device: file.to_owned() });
-    let path = databases.file(file).map_err(|_| none())?;
+    let path = databases.device(file)?;
     let wanted = Restore {
         kind: RestoreKind::LabelOnly,
         database: None,

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use tdekit_backup_run::place::Place;
-use tdekit_sqlite_convert::SIDE_SUFFIXES;
+use tdekit_sqlite_convert::{SIDE_SUFFIXES, with_suffix};
 use tdekit_wire_tsql::{Device, Error};
 
 use super::databases::{Databases, EXTENSIONS};
@@ -26,8 +26,13 @@ pub(crate) fn refuse_own(databases: &Databases, places: &[Place]) -> Result<(), 
         let own = identity(path);
         let is_file = own.is_some() && files.iter().any(|found| identity(&found.path) == own);
         let parent = path.parent().and_then(|parent| fs::canonicalize(parent).ok());
-        let within = parent.is_some_and(|parent| parent == dir);
-        if is_file || within && is_name(databases, path) {
+        let within = parent.as_ref().is_some_and(|parent| parent == dir);
+        let real = parent.zip(path.file_name()).map(|(parent, name)| parent.join(name));
+        // Of a database elsewhere, the names beside its file.
+        let is_beside = real.is_some_and(|real| {
+            files.iter().any(|found| sides().any(|side| with_suffix(&found.path, side) == real))
+        });
+        if is_file || is_beside || within && is_name(databases, path) {
             let denied = std::io::ErrorKind::PermissionDenied.into();
             return Err(fault::device(&path.display().to_string(), &denied).into());
         }
@@ -35,11 +40,15 @@ pub(crate) fn refuse_own(databases: &Databases, places: &[Place]) -> Result<(), 
     Ok(())
 }
 
+/// Suffixes of the files beside a database.
+fn sides() -> impl Iterator<Item = &'static str> {
+    SIDE_SUFFIXES.into_iter().chain([noted::SUFFIX])
+}
+
 /// Returns true for a name of a database or of a file beside one.
 fn is_name(databases: &Databases, path: &Path) -> bool {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return true };
-    let sides = SIDE_SUFFIXES.iter().chain([&noted::SUFFIX]);
-    let base = sides.filter_map(|suffix| name.strip_suffix(suffix)).next().unwrap_or(name);
+    let base = sides().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name);
     let extension = Path::new(base).extension().and_then(|extension| extension.to_str());
     let only = databases.only_file().and_then(Path::file_name);
     extension.is_some_and(|extension| EXTENSIONS.contains(&extension))

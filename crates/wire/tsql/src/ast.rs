@@ -11,7 +11,8 @@ pub(crate) mod walk;
 use tdekit_wire_tds::SqlType;
 
 use crate::host::{
-    AlterDatabase, Backup, CertificateBackup, CreateCertificate, EncryptionKey, Restore,
+    AlterDatabase, Backup, CertificateBackup, CreateCertificate, CreateDatabase, EncryptionKey,
+    Restore,
 };
 
 pub(crate) use crate::value::arith::BinOp;
@@ -635,7 +636,7 @@ pub(crate) enum Action {
     CreateType(Box<defined::CreateType>),
     CreateFunction(Box<defined::CreateFunction>),
     Trigger(Box<trigger::TriggerAction>),
-    CreateDatabase(String),
+    CreateDatabase(Box<CreateDatabase>),
     /// CREATE SEQUENCE; without `create`, ALTER SEQUENCE.
     Sequence {
         name: Name,

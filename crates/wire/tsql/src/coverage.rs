@@ -39,7 +39,7 @@ pub fn coverage() -> Coverage {
             .chain(texts::VIEWS.iter().map(|(name, _)| *name))
             .filter(|name| !name.starts_with("sys.spt_") && !name.contains('~'))
             .collect(),
-        procedures: crate::run::security::PROCEDURES
+        procedures: crate::run::system_procedures::PROCEDURES
             .iter()
             .chain(texts::PROCEDURES.iter().map(|(name, _)| name))
             .copied()

@@ -3,6 +3,8 @@
 //! One method for each verb; the options of a statement are in a separate struct. A verb that a
 //! host does not implement returns [`crate::Error::NotSupportedFeature`].
 
+mod files;
+
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,6 +14,7 @@ use tdekit_wire_tds::{Message, SqlType, Value};
 
 use crate::error::{Error, Result};
 use crate::name::same;
+pub use files::{CreateDatabase, DatabaseFile, Directory, ModifyFile};
 
 /// A database of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -148,8 +151,8 @@ pub enum AlterDatabase {
     Recovery(String),
     /// Another `SET` option with its value, in upper case.
     Set(String, String),
-    /// `MODIFY FILE (..)`: sizes and growth, which SQLite's files do not have.
-    ModifyFile(String),
+    /// `MODIFY FILE (..)`.
+    ModifyFile(ModifyFile),
 }
 
 /// `ENCRYPTION (ALGORITHM = .., SERVER CERTIFICATE = ..)` of a backup.
@@ -419,6 +422,24 @@ pub trait Host: Send + Sync {
         not_here("CREATE DATABASE")
     }
 
+    /// `CREATE DATABASE .. ON`, also `FOR ATTACH`.
+    ///
+    /// # Errors
+    /// 1801, 5120, 5123, 5133, 5170, 5171 and the like.
+    fn create_database_on(&self, wanted: &CreateDatabase, out: Progress<'_>) -> Result<()> {
+        let _ = (wanted, out);
+        not_here("CREATE DATABASE .. ON")
+    }
+
+    /// `sp_detach_db`: the file stays where it is.
+    ///
+    /// # Errors
+    /// 911 if it does not exist, 3703 if it is in use.
+    fn detach_database(&self, name: &str) -> Result<()> {
+        let _ = name;
+        not_here("sp_detach_db")
+    }
+
     /// `DROP DATABASE`.
     ///
     /// # Errors
@@ -590,6 +611,33 @@ pub trait Host: Send + Sync {
     fn delete_backup_history(&self, database: &str) -> Result<()> {
         let _ = database;
         not_here("sp_delete_database_backuphistory")
+    }
+
+    /// `sp_delete_backuphistory`: of sets that ended before this time, in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// If the history cannot be changed.
+    fn delete_backup_history_before(&self, oldest_ms: i64) -> Result<()> {
+        let _ = oldest_ms;
+        not_here("sp_delete_backuphistory")
+    }
+
+    /// `xp_instance_regread` of a directory; None if it was not set.
+    ///
+    /// # Errors
+    /// If the host cannot read it.
+    fn directory(&self, directory: Directory) -> Result<Option<String>> {
+        let _ = directory;
+        Ok(None)
+    }
+
+    /// `xp_instance_regwrite` of a directory; an empty path takes it back.
+    ///
+    /// # Errors
+    /// 22001 if it is not there.
+    fn set_directory(&self, directory: Directory, path: &str) -> Result<()> {
+        let _ = (directory, path);
+        not_here("xp_instance_regwrite")
     }
 
     /// `xp_delete_file 0`: removes a backup file.

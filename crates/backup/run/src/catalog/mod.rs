@@ -280,18 +280,31 @@ impl Catalog {
     /// # Errors
     /// `History`.
     pub fn forget(&mut self, database_name: &str) -> Result<usize, RunError> {
-        self.remove(database_name).map_err(failed("change", &self.path))
+        self.remove("database_name = ?1 COLLATE NOCASE", database_name)
+            .map_err(failed("change", &self.path))
     }
 
-    fn remove(&mut self, name: &str) -> rusqlite::Result<usize> {
+    /// Removes the sets that ended before this time, in milliseconds since 1970, and their restores
+    /// from the history. The sets themselves stay, and so do rows whose time cannot be read.
+    /// Returns their number.
+    ///
+    /// # Errors
+    /// `History`.
+    pub fn forget_before(&mut self, oldest_ms: i64) -> Result<usize, RunError> {
+        let oldest = date_of_ms(oldest_ms);
+        self.remove("julianday(backup_finish_date) < julianday(?1)", &oldest)
+            .map_err(failed("change", &self.path))
+    }
+
+    fn remove(&mut self, which: &str, value: &str) -> rusqlite::Result<usize> {
         let transaction = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let of = "SELECT backup_set_uuid FROM backupset WHERE database_name = ?1 COLLATE NOCASE";
+        let of = format!("SELECT backup_set_uuid FROM backupset WHERE {which}");
         for table in ["restorehistory", "backupsetencryptor", "logset"] {
             let sql = format!("DELETE FROM {table} WHERE backup_set_uuid IN ({of})");
-            transaction.execute(&sql, [name])?;
+            transaction.execute(&sql, [value])?;
         }
-        let sql = "DELETE FROM backupset WHERE database_name = ?1 COLLATE NOCASE";
-        let count = transaction.execute(sql, [name])?;
+        let sql = format!("DELETE FROM backupset WHERE {which}");
+        let count = transaction.execute(&sql, [value])?;
         for table in ["backupmediafamily", "prunedmedia"] {
             let sql = format!(
                 "DELETE FROM {table} WHERE media_uuid NOT IN (SELECT media_uuid FROM backupset)"

@@ -11,6 +11,7 @@ mod bench_messages;
 mod bench_mssql;
 mod bench_script;
 mod serve;
+mod serve_attach;
 mod serve_audit;
 mod serve_command;
 mod serve_crash;

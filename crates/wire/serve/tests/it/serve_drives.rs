@@ -6,16 +6,21 @@ use std::os::unix::fs::symlink;
 use crate::common::Place;
 use crate::served::{Served, messages, ok, script, text};
 
-/// Directories for D: and E:, and a server that maps them.
-pub(crate) fn with_drives() -> Served {
-    let place = Place::empty();
-    for dir in ["home", "D/backup", "E/backup", "C/temp"] {
+/// Makes directories for C:, D: and E:, and maps them.
+pub(crate) fn map_drives(place: &Place) {
+    let data = ["D/CTP2_Data", "E/CTP2_Data"];
+    for dir in ["home", "D/backup", "E/backup", "C/temp"].into_iter().chain(data) {
         fs::create_dir_all(place.path(dir)).unwrap();
     }
     // Relative paths start at the store's directory.
     let drives = format!("D = {:?}, e = \"../E\", C = \"../C\"", place.path("D"));
     fs::write(place.home().join("config.toml"), format!("[serve]\ndrives = {{ {drives} }}\n"))
         .unwrap();
+}
+
+fn with_drives() -> Served {
+    let place = Place::empty();
+    map_drives(&place);
     Served::of(place)
 }
 

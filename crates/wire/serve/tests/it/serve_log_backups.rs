@@ -244,7 +244,7 @@ fn the_history_and_the_media_number_the_states() {
         )
     };
     assert_eq!(restore(c, &moved("x", "e.db")), [3234, 3013]);
-    assert_eq!(restore(c, &moved("d", "other.db")), [40512]);
+    assert_eq!(restore(c, &moved("d", "/elsewhere/e.db")), [5133, 3013]);
     assert_eq!(restore(c, &moved("d", "e.db")), [0; 0]);
     assert_eq!(restore(c, "LOG e FROM DISK = 'd.bak' WITH FILE = 2"), [0; 0]);
     let restored = "SELECT destination_database_name, restore_type FROM msdb.dbo.restorehistory

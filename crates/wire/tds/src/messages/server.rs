@@ -8,10 +8,16 @@ table! {
     ServerError;
     Restoring { name: String } = 927, 14, 2, Statement,
         "Database '{name}' cannot be opened. It is in the middle of a restore.";
+    /// `detail` is a sentence of ours.
+    NotAccessible { name: String, detail: String } = 945, 14, 2, Statement,
+        "Database '{name}' cannot be opened due to inaccessible files or insufficient memory or \
+        disk space. {detail}";
     Replaced { name: String } = 952, 16, 1, Statement,
         "Database '{name}' is in transition. Try the statement later.";
     NotCreated { name: String, detail: String } = 1802, 16, 1, Statement,
         "CREATE DATABASE failed. {name} was not created: {detail}";
+    LogicalNameTaken { name: String } = 1828, 16, 3, Statement,
+        "The logical file name \"{name}\" is already in use. Choose a different name.";
     NoBase { name: String } = 3035, 16, 1, Statement,
         "Cannot perform a differential backup for database \"{name}\", because a current \
         database backup does not exist. Perform a full database backup by reissuing BACKUP \
@@ -64,6 +70,8 @@ table! {
     UnsoundMedia { device: String, finding: String } = 3241, 16, 1, Statement,
         "The media family on device '{device}' is incorrectly formed. SQL Server cannot process \
         this media family. {finding}";
+    NotDetached { name: String } = 3703, 16, 2, Statement,
+        "Cannot detach the database '{name}' because it is currently in use.";
     SystemDatabase { name: String } = 3708, 16, 1, Statement,
         "Cannot drop the database '{name}' because it is a system database.";
     NoSet { position: u32 } = 4038, 16, 1, Statement,
@@ -103,9 +111,25 @@ table! {
         "This log backup holds the database as it was at {at} (UTC), and no point between {from} \
         and then. It cannot be used to stop at an arbitrary point in time: stop before it or \
         behind it.";
+    NoFileToModify { name: String } = 5041, 16, 1, Statement,
+        "MODIFY FILE failed. File '{name}' does not exist.";
     NotLocked { name: String } = 5061, 16, 1, Statement,
         "ALTER DATABASE failed because a lock could not be placed on database '{name}'. Try again \
         later.";
+    FileNotOpened { file: String, code: i32, words: String } = 5120, 16, 101, Statement,
+        "Unable to open the physical file \"{file}\". Operating system error {code}: \
+        \"{code}({words})\".";
+    FileNotMade { file: String, code: i32, words: String } = 5123, 16, 1, Statement,
+        "CREATE FILE encountered operating system error {code}({words}) while attempting to open \
+        or create the physical file '{file}'.";
+    NoDirectory { file: String, code: i32, words: String } = 5133, 16, 1, Statement,
+        "Directory lookup for the file \"{file}\" failed with the operating system error \
+        {code}({words}).";
+    FileExists { file: String } = 5170, 16, 1, Statement,
+        "Cannot create file '{file}' because it already exists. Change the file path or the file \
+        name, and retry the operation.";
+    NotPrimary { file: String } = 5171, 16, 1, Statement,
+        "{file} is not a primary database file.";
     NoCertificate { verb: &'static str, name: String } = 15151, 16, 1, Statement,
         "Cannot {verb} the certificate '{name}', because it does not exist or you do not have \
         permission.";
@@ -146,6 +170,9 @@ table! {
     NoMasterKey {} = 15581, 16, 1, Statement,
         "Please create a master key in the database or open the master key in the session before \
         performing this operation.";
+    /// A value of the registry that is not written.
+    Registry { code: i32, words: String } = 22001, 16, 1, Statement,
+        "xp_instance_regwrite() returned error {code}, '{words}'";
     NoPrivateKey { name: String } = 33101, 16, 1, Statement,
         "Cannot use certificate '{name}', because its private key is not present or it is not \
         protected by the database master key. SQL Server requires the ability to automatically \

@@ -101,6 +101,7 @@ pub fn system(number: i64) -> Option<(i32, &'static str)> {
         15218 => Some((15218, "Object '%s' is not a table.")),
         15645 => Some((15645, "Column '%s' does not exist.")),
         15646 => Some((15646, "Column '%s' is not a computed column.")),
+        15325 => Some((15325, "The current database does not contain a %s named '%s'.")),
         15252 => Some((15252, "The primary or foreign key table name must be given.")),
         _ => None,
     }

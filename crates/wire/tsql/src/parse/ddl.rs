@@ -109,18 +109,6 @@ impl Parser<'_> {
         }
     }
 
-    fn create_database(&mut self) -> Result<Kind> {
-        let name = self.identifier()?;
-        if self.is("ON") || self.is("FOR") {
-            return Err(Error::unsupported("CREATE DATABASE .. ON"));
-        }
-        if self.eat("COLLATE") {
-            let collation = self.identifier()?;
-            crate::value::text::check_collation(&collation)?;
-        }
-        Ok(Kind::Act(Action::CreateDatabase(name)))
-    }
-
     /// PROCEDURE, VIEW or TRIGGER, whose text is kept.
     fn module(&mut self, start: usize, may_create: bool, may_replace: bool) -> Result<Kind> {
         if self.eat("PROCEDURE") || self.eat("PROC") {

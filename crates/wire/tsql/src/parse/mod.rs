@@ -1,6 +1,7 @@
 //! The parser: tokens to statements. It is pure, and limited in depth.
 
 mod cursor;
+mod database;
 mod ddl;
 pub(crate) mod defined;
 mod dml;

@@ -156,7 +156,7 @@ impl Parser<'_> {
         let change = if self.eat("SET") {
             self.database_option()?
         } else if self.eat_words(&["MODIFY", "FILE"]) {
-            AlterDatabase::ModifyFile(self.parenthesised_text()?)
+            self.modify_file()?
         } else {
             let what = self.word()?;
             return Err(Error::unsupported(format!("ALTER DATABASE {what}")));
@@ -196,26 +196,6 @@ impl Parser<'_> {
             ("RECOVERY", "FULL" | "SIMPLE" | "BULK_LOGGED") => Ok(AlterDatabase::Recovery(value)),
             ("RECOVERY", _) => Err(Error::Syntax { near: value }),
             _ => Ok(AlterDatabase::Set(option, value)),
-        }
-    }
-
-    /// The text between this parenthesis and the matching one.
-    fn parenthesised_text(&mut self) -> Result<String> {
-        let start = self.token().end;
-        self.expect_op("(")?;
-        let mut depth = 1;
-        loop {
-            let end = self.token().start;
-            match self.tok() {
-                Tok::Op("(") => depth += 1,
-                Tok::Op(")") => depth -= 1,
-                Tok::End => return Err(self.unexpected()),
-                _ => {}
-            }
-            self.advance();
-            if depth == 0 {
-                return Ok(self.text[start..end].trim().to_owned());
-            }
         }
     }
 

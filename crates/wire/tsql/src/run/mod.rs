@@ -48,6 +48,7 @@ pub(crate) mod sequence;
 pub(crate) mod session;
 pub(crate) mod silent;
 pub(crate) mod state;
+pub(crate) mod system_procedures;
 pub(crate) mod tallies;
 pub(crate) mod target;
 pub(crate) mod temporary;
@@ -158,7 +159,11 @@ impl Run<'_> {
                 self.create_module(&made.name, "P", &made.text, made.may_create, made.may_replace)?;
             }
             Action::Trigger(action) => self.trigger_action(action)?,
-            Action::CreateDatabase(name) => self.s.db.host.create_database(name)?,
+            Action::CreateDatabase(made) => {
+                if let Some(signal) = self.create_database(made)? {
+                    return Ok(signal);
+                }
+            }
             Action::CreateSchema(name, owner) => self.create_schema(name, owner.as_deref())?,
             Action::Transfer(schema, object) => self.transfer(schema, object)?,
             Action::Sequence { name, options, create: true } => {

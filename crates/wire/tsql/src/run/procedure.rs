@@ -136,7 +136,7 @@ impl Run<'_> {
         // one of a database never stands in for one of the system: who calls that may have more
         // rights than who made the other
         let known = system
-            && (super::security::PROCEDURES.contains(&short.as_str())
+            && (super::system_procedures::PROCEDURES.contains(&short.as_str())
                 || crate::run::catalog::texts::procedure(&short).is_some());
         let found = match known {
             true => {
@@ -151,7 +151,7 @@ impl Run<'_> {
         if users {
             let (_, database, stored) = self.s.db.place(name, &current)?;
             self.admit_procedure(&database, &stored)?;
-        } else if system && super::security::PROCEDURES.contains(&short.as_str()) {
+        } else if system && super::system_procedures::PROCEDURES.contains(&short.as_str()) {
             self.admit_system_procedure(&short)?;
         }
         let found = found.or_else(|| {
@@ -163,7 +163,7 @@ impl Run<'_> {
                 // it does what its caller may do, not what its caller's procedure reaches
                 let chain = self.s.state.chain.take();
                 let called = self.within(name.part(2), |run| {
-                    super::security::system_procedure(run, &short, given)
+                    super::system_procedures::system_procedure(run, &short, given)
                 });
                 self.s.state.chain = chain;
                 if let Some(called) = called? {

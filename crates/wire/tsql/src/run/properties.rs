@@ -3,7 +3,7 @@
 use rusqlite::params;
 
 use super::db::failure;
-use super::security::text_argument;
+use super::system_procedures::text_argument;
 use crate::ast::Name;
 use crate::error::{Error, Result};
 use crate::name::quote;

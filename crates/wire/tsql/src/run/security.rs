@@ -3,14 +3,12 @@
 use std::cell::RefCell;
 
 use tdekit_wire_tds::messages::{DefinedError, ServerError, Told};
-use tdekit_wire_tds::{Column, Command, EnvChange, Flow, Message, SqlType, Value};
+use tdekit_wire_tds::{Column, Command, EnvChange, Flow, Message};
 
 use super::messages;
-use crate::ast::principal::Principals;
-use crate::ast::{Action, Name, ObjectKind, Operand, Security, SetValue};
+use crate::ast::{Name, ObjectKind, Operand, Security, SetValue};
 use crate::error::{Error, Result};
-use crate::host::{AlterDatabase, Backup, Device, Restore, RestoreKind, Rows};
-use crate::run::called::{Called, Given};
+use crate::host::{AlterDatabase, Backup, CreateDatabase, Device, Restore, RestoreKind, Rows};
 use crate::run::options::IdentityInsert;
 use crate::run::state::{Frame, Signal};
 use crate::run::work::Run;
@@ -64,6 +62,27 @@ impl Run<'_> {
             return Ok(Signal::Stop);
         }
         Ok(self.finished(frame, Command::OTHER))
+    }
+
+    /// CREATE DATABASE; a signal if the client wants no more.
+    pub(super) fn create_database(&mut self, made: &CreateDatabase) -> Result<Option<Signal>> {
+        let host = self.s.db.host.clone();
+        match made.files.is_empty() {
+            true => host.create_database(&made.name).map(|()| None),
+            false => self.told(|out| host.create_database_on(made, out)),
+        }
+    }
+
+    /// `sp_detach_db`. What else it names (statistics, full text) is nothing here.
+    pub(super) fn detach_database(&mut self, name: &str) -> Result<()> {
+        if self.s.state.transaction.is_open_outside() || self.in_sqlite() {
+            return Err(Error::WithinTransaction { statement: "sp_detach_db" });
+        }
+        if self.s.state.database.eq_ignore_ascii_case(name) {
+            return Err(ServerError::NotDetached { name: name.to_owned() }.into());
+        }
+        self.s.db.detach(name)?;
+        self.s.db.host.detach_database(name)
     }
 
     fn drop_database(&mut self, name: &Name, if_exists: bool) -> Result<()> {
@@ -449,173 +468,4 @@ impl Run<'_> {
             false => Flow::Continue,
         }
     }
-}
-
-/// System procedures that the front end knows.
-pub(crate) const PROCEDURES: &[&str] = &[
-    "sp_addextendedproperty",
-    "sp_addrolemember",
-    "sp_delete_database_backuphistory",
-    "sp_describe_first_result_set",
-    "sp_describe_undeclared_parameters",
-    "sp_dropextendedproperty",
-    "sp_droprolemember",
-    "sp_executesql",
-    "sp_getapplock",
-    "sp_releaseapplock",
-    "sp_rename",
-    "sp_sequence_get_range",
-    "sp_server_info",
-    "sp_updateextendedproperty",
-    "xp_delete_file",
-    "xp_instance_regread",
-    "xp_instance_regwrite",
-    "xp_msver",
-];
-
-fn missing(name: &str) -> Error {
-    Error::MissingParameter { procedure: name.to_owned(), name: "@database_name".to_owned() }
-}
-
-/// Returns a text argument, by its position or its name.
-pub(super) fn text_argument(given: &[Given], at: usize, name: &str) -> Option<String> {
-    let named = |arg: &Given| arg.name.as_deref().is_some_and(|own| own.eq_ignore_ascii_case(name));
-    let found = given.iter().find(|arg| named(arg));
-    let found = found.or_else(|| given.get(at).filter(|arg| arg.name.is_none()))?;
-    match &found.value {
-        Some(Value::Text(text)) => Some(text.to_string()),
-        _ => None,
-    }
-}
-
-/// The rows of `sp_server_info`.
-fn server_info(given: &[Given]) -> Rows {
-    let attributes = [
-        (1, "DBMS_NAME", "Microsoft SQL Server"),
-        (2, "DBMS_VER", tdekit_wire_tds::product::VERSION),
-        (10, "OWNER_TERM", "owner"),
-        (11, "TABLE_TERM", "table"),
-        (16, "IDENTIFIER_CASE", "MIXED"),
-        (18, "COLLATION_SEQ", "charset=iso_1 sort_order=nocase_iso"),
-        (500, "SYS_SPROC_VERSION", tdekit_wire_tds::product::VERSION),
-    ];
-    let wanted = given.first().and_then(|arg| match arg.value {
-        Some(Value::Int(id)) => Some(id),
-        _ => None,
-    });
-    let text = SqlType::VarChar(tdekit_wire_tds::Length::Of(255));
-    Rows {
-        columns: vec![
-            ("attribute_id".to_owned(), SqlType::Int),
-            ("attribute_name".to_owned(), text),
-            ("attribute_value".to_owned(), text),
-        ],
-        rows: attributes
-            .iter()
-            .filter(|(id, ..)| wanted.is_none_or(|wanted| wanted == *id))
-            .map(|(id, name, value)| {
-                vec![Value::Int(*id), Value::Text((*name).into()), Value::Text((*value).into())]
-            })
-            .collect(),
-    }
-}
-
-/// Calls a system procedure; None if there is none of this name.
-pub(crate) fn system_procedure(
-    run: &mut Run<'_>,
-    name: &str,
-    given: &[Given],
-) -> Result<Option<Called>> {
-    let done = |signal| Called { signal, status: 0, outputs: Vec::new() };
-    match name {
-        "sp_sequence_get_range" => run.sequence_range(given).map(Some),
-        "sp_server_info" => {
-            let rows = server_info(given);
-            let frame = Frame { procedure: name.to_owned(), ..Frame::empty() };
-            run.give(&rows, &frame).map(|signal| Some(done(signal)))
-        }
-        "sp_delete_database_backuphistory" => {
-            let database =
-                text_argument(given, 0, "@database_name").ok_or_else(|| missing(name))?;
-            run.s.db.host.delete_backup_history(&database)?;
-            Ok(Some(done(Signal::Next)))
-        }
-        // 0 is a backup file, and a folder with an extension is not
-        "xp_delete_file" => match (given.first().map(|arg| &arg.value), given.len()) {
-            (Some(Some(Value::Int(0))), 2) => {
-                let file = text_argument(given, 1, "").ok_or_else(|| missing(name))?;
-                run.s.db.host.delete_backup_file(&file)?;
-                Ok(Some(done(Signal::Next)))
-            }
-            _ => Err(Error::feature("xp_delete_file of more than one file of backups")),
-        },
-        "sp_rename" => {
-            let text = |at, name| text_argument(given, at, name);
-            let missing = |parameter: &str| Error::MissingParameter {
-                procedure: name.to_owned(),
-                name: parameter.to_owned(),
-            };
-            let object = text(0, "@objname").ok_or_else(|| missing("@objname"))?;
-            let new = text(1, "@newname").ok_or_else(|| missing("@newname"))?;
-            run.rename(&object, &new, text(2, "@objtype").as_deref())?;
-            Ok(Some(done(Signal::Next)))
-        }
-        "sp_addextendedproperty" | "sp_updateextendedproperty" | "sp_dropextendedproperty" => {
-            run.change_property(name, given)?;
-            Ok(Some(done(Signal::Next)))
-        }
-        "sp_addrolemember" | "sp_droprolemember" => {
-            let text = |at, parameter: &str| {
-                text_argument(given, at, parameter).ok_or_else(|| Error::MissingParameter {
-                    procedure: name.to_owned(),
-                    name: parameter.to_owned(),
-                })
-            };
-            let (role, member) = (text(0, "@rolename")?, text(1, "@membername")?);
-            let add = name == "sp_addrolemember";
-            let statement = Principals::Member { role, member, add };
-            run.act_for(&Action::Principals(Box::new(statement)))?;
-            Ok(Some(done(Signal::Next)))
-        }
-        "sp_describe_first_result_set" => run.first_result_set(given).map(Some),
-        "sp_getapplock" => run.get_app_lock(given).map(Some),
-        "sp_releaseapplock" => run.release_app_lock(given).map(Some),
-        "sp_describe_undeclared_parameters" => run.undeclared_parameters(given).map(Some),
-        // the location of a database's log: SQLite keeps it beside the file
-        "xp_instance_regwrite" => Ok(Some(done(Signal::Next))),
-        "xp_instance_regread" => read_registry(run, given).map(Some),
-        "xp_msver" => {
-            let rows = super::version::msver(given);
-            let frame = Frame { procedure: name.to_owned(), ..Frame::empty() };
-            run.give(&rows, &frame).map(|signal| Some(done(signal)))
-        }
-        _ => Ok(None),
-    }
-}
-
-/// `xp_instance_regread ROOT, KEY, NAME [, @value OUTPUT]`. There is no registry: what is known is
-/// how logins are authenticated, and every other value is NULL.
-fn read_registry(run: &mut Run<'_>, given: &[Given]) -> Result<Called> {
-    let name = text_argument(given, 2, "@value_name").unwrap_or_default();
-    let value = match name.to_ascii_lowercase().as_str() {
-        // by passwords as well as by the system
-        "loginmode" => Value::Int(2),
-        _ => Value::Null,
-    };
-    let mut called = Called { signal: Signal::Next, status: 0, outputs: Vec::new() };
-    if let Some((index, output)) = given.iter().enumerate().find(|(_, arg)| arg.output) {
-        let name = output.name.clone().unwrap_or_default();
-        called.outputs.push((index, name, SqlType::Int, value));
-        return Ok(called);
-    }
-    let text = SqlType::NVarChar(tdekit_wire_tds::Length::Of(255));
-    let shown = |value: &Value<'_>| Value::Text(messages::shown(value, 255).into());
-    let rows = match &value {
-        Value::Null => Vec::new(),
-        known => vec![vec![Value::Text(name.into()), shown(known)]],
-    };
-    let columns = vec![("Value".to_owned(), text), ("Data".to_owned(), text)];
-    let frame = Frame { procedure: "xp_instance_regread".to_owned(), ..Frame::empty() };
-    called.signal = run.give(&Rows { columns, rows }, &frame)?;
-    Ok(called)
 }

@@ -81,8 +81,12 @@ pub(crate) fn parse(text: &str, order: Order) -> Option<Moment> {
 /// server's time zone is UTC.
 #[must_use]
 pub fn unix_ms(text: &str) -> Option<i64> {
+    ms_of(parse(text, Order::Mdy)?)
+}
+
+/// Returns a time in milliseconds since 1970-01-01 UTC.
+pub(crate) fn ms_of(Moment { days, ticks, offset_min }: Moment) -> Option<i64> {
     const DAYS_1970: i64 = DAYS_1900 + 25_567;
-    let Moment { days, ticks, offset_min } = parse(text, Order::Mdy)?;
     let minutes = (days - DAYS_1970).checked_mul(24 * 60)?.checked_sub(offset_min)?;
     minutes.checked_mul(60_000)?.checked_add(ticks / 10_000)
 }

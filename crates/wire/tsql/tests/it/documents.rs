@@ -75,7 +75,8 @@ ALTER DATABASE awHDD MODIFY FILE (NAME = N'AdventureWorks2012_Data', FILEGROWTH 
     }
     assert_eq!(rows(&mut *session, "RESTORE HEADERONLY FROM DISK = 'x.bak'"), "1");
     let verbs = server.host.verbs.lock().unwrap();
-    assert_eq!(verbs.len(), 17, "{verbs:#?}");
+    assert_eq!(verbs.len(), 18, "{verbs:#?}");
+    assert_eq!(verbs[0], "Log is D:\\CTP2_Data");
     drop(verbs);
     let failed = rows(&mut *session, "BACKUP DATABASE missing TO DISK = 'x'");
     assert!(

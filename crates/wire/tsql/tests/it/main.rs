@@ -16,6 +16,7 @@ mod cursors;
 mod documents;
 mod done;
 mod duplicates;
+mod files;
 mod foreign_schema;
 mod formats;
 mod functions;

@@ -140,6 +140,14 @@ impl Served {
         client
     }
 
+    /// Returns a session of a login with the usual password.
+    pub(crate) fn client_of(&self, login: &str, database: &str) -> Client {
+        let mut client = Client::connect_to(self.address);
+        let answer = client.enter(&login_of(login, PASSWORD, database), Encryption::On);
+        assert_eq!(answer.errors(), [0; 0], "{answer:?}");
+        client
+    }
+
     /// Returns a session in a database, which is created if needed.
     pub(crate) fn client_in(&self, database: &str) -> Client {
         let mut client = self.client();

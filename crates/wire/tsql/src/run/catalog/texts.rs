@@ -53,7 +53,8 @@ pub(crate) const VIEWS: &[(&str, &str)] = &[
 
 /// Views of earlier versions, without their schema `sys`: every database has them under their bare
 /// names and in `dbo`, before any table of that name.
-pub(crate) const COMPATIBILITY: &[&str] = &["syscolumns", "sysdatabases", "sysobjects"];
+pub(crate) const COMPATIBILITY: &[&str] =
+    &["syscolumns", "sysdatabases", "sysobjects"];
 
 /// Procedures by name in lower case; each text is a CREATE PROCEDURE.
 pub(crate) const PROCEDURES: &[(&str, &str)] = &[
@@ -68,6 +69,7 @@ pub(crate) const PROCEDURES: &[(&str, &str)] = &[
     ("sp_column_privileges", include_str!("sql/sp_column_privileges.sql")),
     ("sp_help", include_str!("sql/sp_help.sql")),
     ("sp_helpdb", include_str!("sql/sp_helpdb.sql")),
+    ("sp_helpfile", include_str!("sql/sp_helpfile.sql")),
     ("sp_helprole", include_str!("sql/sp_helprole.sql")),
     ("sp_helprolemember", include_str!("sql/sp_helprolemember.sql")),
     ("sp_helpuser", include_str!("sql/sp_helpuser.sql")),

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::host::{AlterDatabase, RestoreKind};
 use crate::run::catalog::user_types::type_of;
 use crate::run::catalog::{texts, views};
-use crate::run::security::PROCEDURES;
+use crate::run::system_procedures::PROCEDURES;
 use crate::run::tests::{Files, Numbers, session_of};
 
 /// A list of a type's variants and a function that names one: a new variant does not compile before
@@ -380,6 +380,9 @@ const CASES: &[(&str, i32, i32)] = &[
     ("EXEC master.dbo.xp_delete_file 0, N'x.bak'", 229, 229),
     ("EXEC master..xp_delete_file 0, N'x.bak'", 229, 229),
     ("EXEC msdb.dbo.sp_delete_database_backuphistory N'app'", 229, 229),
+    ("EXEC msdb.dbo.sp_delete_backuphistory '2020-01-01'", 229, 229),
+    ("EXEC sp_detach_db N'app'", 229, 229),
+    ("CREATE DATABASE made ON (FILENAME = 'app.db') FOR ATTACH", 262, 262),
     ("EXEC xp_instance_regwrite N'a', N'b', N'c', N'd', N'e'", 229, 229),
     // definitions
     ("CREATE TABLE made (a int)", 262, 262),

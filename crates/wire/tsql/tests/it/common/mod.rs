@@ -11,8 +11,9 @@ use tdekit_wire_tds::{
     SqlType, Value,
 };
 use tdekit_wire_tsql::{
-    AlterDatabase, Backup, CertificateBackup, CreateCertificate, Database, Device, Digest,
-    EncryptionKey, Error, Host, Login, Progress, Recovery, Restore, RestoreKind, Rows, TsqlEngine,
+    AlterDatabase, Backup, CertificateBackup, CreateCertificate, CreateDatabase, Database, Device,
+    Digest, Directory, EncryptionKey, Error, Host, Login, Progress, Recovery, Restore, RestoreKind,
+    Rows, TsqlEngine,
 };
 
 type Result<T> = std::result::Result<T, Error>;
@@ -174,6 +175,26 @@ impl Host for TestHost {
 
     fn drop_clean_buffers(&self) -> Result<()> {
         self.note("drop buffers".to_owned())
+    }
+
+    fn directory(&self, directory: Directory) -> Result<Option<String>> {
+        Ok((directory == Directory::Log).then(|| "E:\\logs".to_owned()))
+    }
+
+    fn set_directory(&self, directory: Directory, path: &str) -> Result<()> {
+        self.note(format!("{directory:?} is {path}"))
+    }
+
+    fn create_database_on(&self, wanted: &CreateDatabase, _: Progress<'_>) -> Result<()> {
+        self.note(format!("{wanted:?}"))
+    }
+
+    fn detach_database(&self, name: &str) -> Result<()> {
+        self.note(format!("detach {name}"))
+    }
+
+    fn delete_backup_history_before(&self, oldest_ms: i64) -> Result<()> {
+        self.note(format!("history before {oldest_ms}"))
     }
 
     fn alter_database(&self, name: &str, change: &AlterDatabase, _: Progress<'_>) -> Result<()> {

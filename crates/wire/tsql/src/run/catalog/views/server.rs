@@ -382,7 +382,7 @@ fn system_views() -> Vec<Row> {
 
 /// As above, with the system's procedures.
 fn system_objects() -> Vec<Row> {
-    let procedures = crate::run::security::PROCEDURES.iter();
+    let procedures = crate::run::system_procedures::PROCEDURES.iter();
     let procedures = procedures.chain(texts::PROCEDURES.iter().map(|(name, _)| name));
     let row = |name: &&str| {
         let kind = match name.starts_with("xp_") {
