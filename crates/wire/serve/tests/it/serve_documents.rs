@@ -4,7 +4,7 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
-use crate::served::{ATTENTION, Answer, Served, int, messages, ok, script, text};
+use crate::served::{ATTENTION, Answer, Served, eventually, int, messages, ok, script, text};
 use tdekit_wire_tds::answer::Token;
 use tdekit_wire_tds::packet::PacketKind;
 use tdekit_wire_tds::request::encode_batch;
@@ -95,11 +95,36 @@ fn document_d_samples_another_session() {
     measured.send(PacketKind::Batch, &encode_batch(&format!("SET NOCOUNT ON; {endless}")));
     // An unread answer would block the loop.
     let reader = thread::spawn(move || {
-        thread::sleep(Duration::from_millis(1500));
+        thread::sleep(Duration::from_millis(2500));
         measured.attention();
         // After the interrupted part.
         (0..2).any(|_| measured.answer().status() & ATTENTION == ATTENTION)
     });
+    // The thread that works on it, as somebody asks who samples its stack from outside.
+    let os_thread = format!(
+        "SELECT h.os_thread_id FROM sys.dm_exec_requests r
+         JOIN sys.dm_os_tasks t ON t.task_address = r.task_address
+         JOIN sys.dm_os_workers w ON w.worker_address = t.worker_address
+         JOIN sys.dm_os_threads h ON h.thread_address = w.thread_address
+         WHERE t.session_id = {spid}"
+    );
+    let kpid = format!("SELECT kpid FROM master..sysprocesses WHERE spid = {spid}");
+    eventually("its begin", || ok(&mut sampling, &os_thread).rows() == 1);
+    let own = int(&mut sampling, &os_thread);
+    assert_eq!(int(&mut sampling, &kpid), own);
+    let mut resting = served.client();
+    let idle = int(&mut resting, "SELECT @@SPID");
+    let none = format!("SELECT kpid FROM sys.sysprocesses WHERE spid = {idle}");
+    assert_eq!(int(&mut sampling, &none), 0);
+    let task = format!("/proc/{}/task/{own}/stat", served.pid());
+    // Its utime, in hundredths of a second: the thread is the one that computes.
+    let spent = || -> u64 {
+        let stat = fs::read_to_string(&task).unwrap();
+        let fields = stat.rsplit(") ").next().unwrap();
+        fields.split(' ').nth(11).unwrap().parse().unwrap()
+    };
+    let before = spent();
+    eventually("time spent in the thread", || spent() > before);
     let sample = SAMPLING
         .replace("@spid int = 78", &format!("@spid int = {spid}"))
         .replace("@samples int = 120", "@samples int = 10")
@@ -112,4 +137,5 @@ fn document_d_samples_another_session() {
     assert!(answer.rows() >= 5, "it ran meanwhile: {:?}", answer.values());
     assert!(reader.join().unwrap());
     assert_eq!(ok(&mut sampling, &sample).rows(), 0, "it does not run any more");
+    assert_eq!(ok(&mut sampling, &os_thread).rows(), 0);
 }

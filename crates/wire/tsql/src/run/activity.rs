@@ -81,6 +81,11 @@ impl Activity {
         self.request.is_none().then_some(ended)
     }
 
+    /// Returns the number of the system's thread that works on the running request.
+    pub(crate) fn thread(&self) -> Option<i32> {
+        self.request.as_ref().map(|request| request.thread)
+    }
+
     /// Returns what the running request has used.
     pub(crate) fn of_request(&self) -> Used {
         self.total().since(self.live.at_request())

@@ -21,6 +21,7 @@ pub(crate) const VIEWS: &[(&str, &str)] = &[
     ("sys.sysobjects", include_str!("sql/sys.sysobjects.sql")),
     ("sys.syscolumns", include_str!("sql/sys.syscolumns.sql")),
     ("sys.sysdatabases", include_str!("sql/sys.sysdatabases.sql")),
+    ("sys.sysprocesses", include_str!("sql/sys.sysprocesses.sql")),
     ("information_schema.tables", include_str!("sql/information_schema.tables.sql")),
     ("information_schema.columns", include_str!("sql/information_schema.columns.sql")),
     ("information_schema.domains", include_str!("sql/information_schema.domains.sql")),
@@ -54,7 +55,7 @@ pub(crate) const VIEWS: &[(&str, &str)] = &[
 /// Views of earlier versions, without their schema `sys`: every database has them under their bare
 /// names and in `dbo`, before any table of that name.
 pub(crate) const COMPATIBILITY: &[&str] =
-    &["syscolumns", "sysdatabases", "sysobjects"];
+    &["syscolumns", "sysdatabases", "sysobjects", "sysprocesses"];
 
 /// Procedures by name in lower case; each text is a CREATE PROCEDURE.
 pub(crate) const PROCEDURES: &[(&str, &str)] = &[

@@ -9,6 +9,7 @@ mod principals;
 pub(crate) mod properties;
 mod server;
 pub(crate) mod space;
+mod tasks;
 pub(crate) mod types;
 mod usage;
 
@@ -89,6 +90,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static View> {
         .chain(space::VIEWS)
         .chain(properties::VIEWS)
         .chain(principals::VIEWS)
+        .chain(tasks::VIEWS)
         .chain(types::VIEWS)
         .chain(usage::VIEWS)
         .chain(absent::VIEWS)

@@ -3,6 +3,7 @@
 use tdekit_wire_tds::{Length, SqlType, Value, product};
 
 use super::objects;
+use super::tasks::{ADDRESS, task_address};
 use super::{
     BIG, BIT, Columns, DESC, INT, NAME, Row, SMALL, Server, Source, TIME, TINY, View, bit, epoch,
     int, text,
@@ -260,8 +261,6 @@ fn sessions(server: &Server) -> Vec<Row> {
     server.sessions.iter().map(row).collect()
 }
 
-const ADDRESS: SqlType = SqlType::VarBinary(Length::Of(8));
-
 const REQUESTS: Columns = &[
     ("session_id", SMALL),
     ("request_id", INT),
@@ -284,6 +283,7 @@ const REQUESTS: Columns = &[
     ("logical_reads", BIG),
     ("transaction_isolation_level", SMALL),
     ("row_count", BIG),
+    ("task_address", ADDRESS),
 ];
 
 fn requests(server: &Server) -> Vec<Row> {
@@ -313,6 +313,7 @@ fn requests(server: &Server) -> Vec<Row> {
                 big(used.pages.asked),
                 int(isolation(&own.isolation)),
                 big(used.rows),
+                task_address(own),
             ]
         })
         .collect()
@@ -341,7 +342,7 @@ fn waiting_tasks(server: &Server) -> Vec<Row> {
         let blocker = wait.blocker.map_or(Value::Null, int);
         let none = Value::Null;
         Some(vec![
-            none.clone(),
+            task_address(own),
             int(own.caller.spid),
             int(0),
             waited(wait),
