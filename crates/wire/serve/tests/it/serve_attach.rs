@@ -199,6 +199,9 @@ fn directories_of_the_registry_are_used() {
     );
     assert!(served.place.path("E/CTP2_Data/copy.mdf").is_file());
     assert_eq!(int(&mut client, "SELECT a FROM copy.dbo.t"), 7);
+    let over = "RESTORE DATABASE more FROM DISK = 'shop.bak' WITH MOVE 'shop' TO
+        'D:\\CTP2_Data\\shop.mdf'";
+    assert_eq!(client.batch(over).errors(), [5170, 3013]);
     ok(&mut client, "EXEC xp_delete_file 0, N'shop.bak'");
     for (name, value, number) in [
         ("DefaultLog", "F:\\logs", 22001),
@@ -350,4 +353,49 @@ fn files_are_for_sysadmins() {
     let shown = "SELECT COUNT(*) FROM sys.master_files WHERE physical_name LIKE '%good%'";
     assert_eq!(int(&mut ann, shown), 0);
     assert_eq!(int(&mut sa, shown), 2);
+}
+
+#[test]
+fn an_encrypted_file_is_attached_where_its_certificate_is() {
+    let served = with_certificate();
+    let mut client = served.client();
+    made(&mut client, "D:\\CTP2_Data\\shelf");
+    ok(&mut client, "CREATE DATABASE shelf ON (FILENAME = 'D:\\CTP2_Data\\shelf.mdf') FOR ATTACH");
+    ok(
+        &mut client,
+        "USE shelf; CREATE DATABASE ENCRYPTION KEY WITH ALGORITHM = AES_256 ENCRYPTION BY SERVER
+         CERTIFICATE TestCert; USE master; ALTER DATABASE shelf SET ENCRYPTION ON;
+         EXEC sp_detach_db 'shelf'",
+    );
+    let file = served.place.path("D/CTP2_Data/shelf.mdf");
+    for (other, number) in [(fresh(), 15581), (with_certificate(), 33111)] {
+        fs::copy(&file, other.place.path("E/shelf.mdf")).unwrap();
+        let mut client = other.client();
+        let attach = "CREATE DATABASE shelf ON (FILENAME = 'E:\\shelf.mdf') FOR ATTACH";
+        assert_eq!(client.batch(attach).errors(), [number]);
+        assert_eq!(int(&mut client, "SELECT COUNT(*) FROM sys.databases WHERE name = 'shelf'"), 0);
+    }
+    ok(&mut client, "CREATE DATABASE moved ON (FILENAME = 'D:\\CTP2_Data\\shelf.mdf') FOR ATTACH");
+    assert_eq!(int(&mut client, "SELECT COUNT(*) FROM moved.dbo.t"), 1);
+}
+
+#[test]
+fn the_key_store_is_out_of_reach() {
+    let place = Place::with_store();
+    map_drives(&place);
+    // The directory of the key store itself, and the one that it is in.
+    let config = "[serve]\ndrives = { K = \".\", P = \"..\" }\n";
+    fs::write(place.home().join("config.toml"), config).unwrap();
+    let served = Served::of(place);
+    let mut client = served.client();
+    // The history of backups is an SQLite database there.
+    ok(&mut client, "CREATE DATABASE shop; BACKUP DATABASE shop TO DISK = 'shop.bak'");
+    let name = tdekit_key_store::HISTORY_FILE_NAME;
+    assert!(served.place.home().join(name).is_file());
+    for file in [format!("K:\\{name}"), format!("P:\\home\\{name}")] {
+        let attach = format!("CREATE DATABASE x ON (FILENAME = '{file}') FOR ATTACH");
+        refused(&mut client, &attach, 5120, "5(Access is denied.)");
+    }
+    let make = "CREATE DATABASE x ON (NAME = x, FILENAME = 'P:\\home\\serve\\x.mdf')";
+    refused(&mut client, make, 5123, "5(Access is denied.)");
 }
