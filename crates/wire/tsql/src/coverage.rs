@@ -31,7 +31,11 @@ pub fn coverage() -> Coverage {
             !matches!(binding, Binding::Aggregate | Binding::Grouping | Binding::Window(_))
         }),
         aggregates: names(|binding| matches!(binding, Binding::Aggregate | Binding::Grouping)),
-        tables: FUNCTIONS.to_vec(),
+        tables: FUNCTIONS
+            .iter()
+            .copied()
+            .chain(texts::FUNCTIONS.iter().map(|(name, _)| *name))
+            .collect(),
         window: names(|binding| matches!(binding, Binding::Window(_))),
         options: SWITCHES.iter().chain(VALUES).copied().collect(),
         views: views::all()

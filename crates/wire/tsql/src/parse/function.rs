@@ -31,9 +31,8 @@ const SIDE_EFFECTS: &[&str] = &["NEWID", "NEWSEQUENTIALID", "RAND"];
 impl Parser<'_> {
     /// The arguments of a function and its alias, behind the name.
     pub(super) fn function_call(&mut self, name: Name) -> Result<TableRef> {
-        let system = name.part(1).is_some_and(|schema| schema.eq_ignore_ascii_case("sys"));
         let listed = NOT_COVERED.iter().any(|own| own.eq_ignore_ascii_case(name.object()));
-        if system || listed && name.0.len() == 1 {
+        if listed && name.0.len() == 1 {
             return Err(Error::feature(format!("table-valued function {}", name.text())));
         }
         let mut args = Vec::new();

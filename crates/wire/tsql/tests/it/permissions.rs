@@ -335,6 +335,45 @@ fn functions_say_who_may_do_what() {
 }
 
 #[test]
+fn fn_my_permissions_has_a_row_for_each_that_the_caller_has() {
+    story(
+        &server(),
+        &[
+            ("sa", CLERKS, ""),
+            (
+                "ann",
+                "SELECT * FROM fn_my_permissions(NULL, 'SERVER')",
+                "'server' | '' | 'CONNECT SQL'\n'server' | '' | 'VIEW ANY DATABASE'",
+            ),
+            (
+                "ann",
+                "SELECT entity_name, permission_name FROM sys.fn_my_permissions('dbo.t', 'object')",
+                "'dbo.t' | 'SELECT'\n'dbo.t' | 'INSERT'",
+            ),
+            (
+                "ann",
+                "SELECT permission_name FROM fn_my_permissions(NULL, 'DATABASE')",
+                "'SELECT'\n'CONNECT'",
+            ),
+            ("ann", "SELECT * FROM fn_my_permissions('none', 'OBJECT')", ""),
+            ("ann", "SELECT * FROM fn_my_permissions(NULL, 'OBJECT')", ""),
+            (
+                "sa",
+                "SELECT p.permission_name FROM sys.tables AS o CROSS APPLY \
+                 fn_my_permissions(o.name, 'OBJECT') AS p WHERE o.name = 't' AND \
+                 o.schema_id = 1 AND p.permission_name IN ('ALTER', 'INSERT')",
+                "'INSERT'\n'ALTER'",
+            ),
+            (
+                "sa",
+                "SELECT COUNT(*), MIN(entity_name) FROM fn_my_permissions(NULL, 'SERVER')",
+                "9 | 'server'",
+            ),
+        ],
+    );
+}
+
+#[test]
 fn views_and_procedures_list_principals_and_permissions() {
     story(
         &server(),

@@ -36,6 +36,9 @@ pub(crate) fn find(name: &Name, current: &str) -> Option<String> {
         "dbo" if texts::COMPATIBILITY.contains(&object.as_str()) => {
             Some(format!("{database}|sys.{object}"))
         }
+        "dbo" if name.part(1).is_none() && texts::is_function(&object) => {
+            Some(format!("{database}|sys.{object}"))
+        }
         "sys" | "information_schema" => Some(format!("{database}|{schema}.{object}")),
         "dbo" if database.eq_ignore_ascii_case("msdb") && is_history(name, &object) => {
             Some(format!("msdb|msdb.dbo.{object}"))
@@ -78,13 +81,13 @@ fn own_columns(view: &views::View) -> Vec<(String, SqlType)> {
 /// Returns the view as a table.
 pub(crate) fn table(view: &str, db: &mut Db) -> Result<Table> {
     let (database, name) = split(view);
-    if let Some(text) = texts::find(name) {
+    if let Some(kind) = texts::find(name) {
         return Ok(Table {
             schema: "sys".to_owned(),
             database: database.to_owned(),
             name: name.to_owned(),
             columns: Vec::new(),
-            kind: TableKind::View(text),
+            kind,
         });
     }
     let own = views::find(name);

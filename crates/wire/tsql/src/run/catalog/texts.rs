@@ -1,6 +1,8 @@
 //! System views that are T-SQL over other system views, and system procedures: their texts are in
 //! `sql/`. Columns as in the documentation of each.
 
+use super::TableKind;
+
 /// Views by name in lower case; each text follows `CREATE VIEW v AS`.
 pub(crate) const VIEWS: &[(&str, &str)] = &[
     ("sys.tables", include_str!("sql/sys.tables.sql")),
@@ -52,6 +54,11 @@ pub(crate) const VIEWS: &[(&str, &str)] = &[
     ("information_schema.sequences", include_str!("sql/information_schema.sequences.sql")),
 ];
 
+/// Table-valued functions by name in lower case, with the schema `sys`, which may be left out; each
+/// text is a CREATE FUNCTION.
+pub(crate) const FUNCTIONS: &[(&str, &str)] =
+    &[("sys.fn_my_permissions", include_str!("sql/sys.fn_my_permissions.sql"))];
+
 /// Views of earlier versions, without their schema `sys`: every database has them under their bare
 /// names and in `dbo`, before any table of that name.
 pub(crate) const COMPATIBILITY: &[&str] =
@@ -96,10 +103,18 @@ pub(crate) const PROCEDURES: &[(&str, &str)] = &[
     ("sp_tables", include_str!("sql/sp_tables.sql")),
 ];
 
-/// Returns the text of a view as CREATE VIEW.
-pub(crate) fn find(name: &str) -> Option<String> {
+/// Returns a view with its text as CREATE VIEW, or a function.
+pub(crate) fn find(name: &str) -> Option<TableKind> {
+    if let Some((_, text)) = FUNCTIONS.iter().find(|(known, _)| *known == name) {
+        return Some(TableKind::Function((*text).to_owned()));
+    }
     let (_, text) = VIEWS.iter().find(|(known, _)| *known == name)?;
-    Some(format!("CREATE VIEW v AS {text}"))
+    Some(TableKind::View(format!("CREATE VIEW v AS {text}")))
+}
+
+/// Returns true for a function that is found without its schema.
+pub(crate) fn is_function(object: &str) -> bool {
+    FUNCTIONS.iter().any(|(known, _)| known.strip_prefix("sys.") == Some(object))
 }
 
 /// Returns the text of a procedure.

@@ -38,6 +38,7 @@ fn shown(name: &str) -> Shown {
         | "sys.system_objects"
         | "sys.system_views"
         | "sys.types"
+        | "sys.~permissions"
         | "sys.server_principals"
         | "sys.server_role_members" => Shown::All,
         "sys.dm_exec_sessions" | "sys.dm_exec_requests" => Shown::Session,

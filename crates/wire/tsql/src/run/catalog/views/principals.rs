@@ -2,10 +2,12 @@
 
 use tdekit_wire_tds::{Length, SqlType, Value};
 
-use super::{BIT, Columns, DESC, INT, NAME, Row, Source, TIME, TINY, View, bit, epoch, int, text};
+use super::{
+    BIT, Columns, DESC, INT, NAME, Row, Server, Source, TIME, TINY, View, bit, epoch, int, text,
+};
 use crate::error::Result;
 use crate::host::Login;
-use crate::plan::access::RIGHTS;
+use crate::plan::access::{DATABASE, OBJECT, RIGHTS, SCHEMA, TYPE};
 use crate::run::catalog::model::{Facts, object_id, schema_id};
 use crate::run::catalog::principal::login_id;
 use crate::run::catalog::types::type_id;
@@ -18,6 +20,7 @@ pub(crate) const VIEWS: &[View] = &[
     View { name: "sys.database_role_members", columns: MEMBERS, source: Source::Read(members) },
     View { name: "sys.database_permissions", columns: PERMISSIONS, source: Source::Read(rules) },
     View { name: "sys.server_principals", columns: LOGINS, source: Source::Read(logins) },
+    View { name: "sys.~permissions", columns: BUILT_IN, source: Source::Server(built_in) },
     View { name: "sys.server_role_members", columns: MEMBERS, source: Source::Read(sysadmins) },
 ];
 
@@ -58,6 +61,22 @@ const PERMISSIONS: Columns = &[
     ("state_desc", DESC),
 ];
 
+/// The permissions that there are on each class, for `fn_my_permissions`.
+const BUILT_IN: Columns = &[("class_desc", DESC), ("permission_name", DESC)];
+
+/// Permissions on the server that mean something here: `sysadmin` has all, everybody the first two.
+const OF_SERVER: [&str; 9] = [
+    "CONNECT SQL",
+    "VIEW ANY DATABASE",
+    "ADMINISTER BULK OPERATIONS",
+    "ALTER ANY CONNECTION",
+    "ALTER ANY LOGIN",
+    "CONTROL SERVER",
+    "CREATE ANY DATABASE",
+    "VIEW ANY DEFINITION",
+    "VIEW SERVER STATE",
+];
+
 const LOGINS: Columns = &[
     ("name", NAME),
     ("principal_id", INT),
@@ -74,6 +93,16 @@ const LOGINS: Columns = &[
     ("is_fixed_role", BIT),
     ("default_schema_name", NAME),
 ];
+
+fn built_in(_: &Server) -> Vec<Row> {
+    let classes = [(DATABASE, "DATABASE"), (SCHEMA, "SCHEMA"), (OBJECT, "OBJECT"), (TYPE, "TYPE")];
+    let on = |(class, name): (u8, &'static str)| {
+        let own = RIGHTS.iter().filter(move |(.., classes)| *classes & class != 0);
+        own.map(move |(_, permission, ..)| vec![text(name), text(*permission)])
+    };
+    let server = OF_SERVER.map(|permission| vec![text("SERVER"), text(permission)]);
+    server.into_iter().chain(classes.into_iter().flat_map(on)).collect()
+}
 
 /// The rights of the caller with the principals that are stored.
 fn of(db: &mut Db, database: &str) -> Result<Rights> {
