@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::slabs::Slabs;
+
 /// Maximum number of bytes of kept pages.
 const MAX_KEPT_LEN: usize = 16 << 20;
 /// Bytes of pages that leave when there are too many: several writes.
@@ -15,17 +17,16 @@ const LEAVING_LEN: usize = 1 << 20;
 pub(crate) struct Kept<H> {
     /// SQLite has used a page of the transaction again: from now on its pages are kept.
     began: bool,
-    pages: BTreeMap<u32, (H, Box<[u8]>)>,
-    len: usize,
+    /// What is kept beside each page, and its place in `slabs`.
+    pages: BTreeMap<u32, (H, usize)>,
+    slabs: Slabs,
     /// Position from which the next pages leave.
     hand: u32,
-    free: Vec<Box<[u8]>>,
 }
 
 impl<H> Default for Kept<H> {
     fn default() -> Self {
-        let (pages, free) = (BTreeMap::new(), Vec::new());
-        Self { began: false, pages, len: 0, hand: 0, free }
+        Self { began: false, pages: BTreeMap::new(), slabs: Slabs::new(1), hand: 0 }
     }
 }
 
@@ -49,7 +50,7 @@ impl<H> Kept<H> {
 
     /// Returns the page, if it is kept.
     pub(crate) fn get(&self, number: u32) -> Option<(&H, &[u8])> {
-        self.pages.get(&number).map(|(head, page)| (head, &**page))
+        self.pages.get(&number).map(|(head, place)| (head, self.slabs.get(*place)))
     }
 
     /// Returns the data kept beside the page, for changing it.
@@ -67,42 +68,45 @@ impl<H> Kept<H> {
         self.pages.last_key_value().map(|(&number, _)| number)
     }
 
-    /// Keeps a copy of `page` in place of the previous one under its number.
+    /// Keeps a copy of `page` in place of the previous one under its number. Pages of another
+    /// length than those that are kept replace all of them: no transaction has pages of two.
     pub(crate) fn keep(&mut self, number: u32, head: H, page: &[u8]) {
-        if let Some(kept) = self.pages.get_mut(&number).filter(|(_, p)| p.len() == page.len()) {
-            kept.0 = head;
-            kept.1.copy_from_slice(page);
+        if self.slabs.page_len() != page.len() {
+            self.pages.clear();
+            self.slabs = Slabs::new(page.len());
+        }
+        if let Some((kept, place)) = self.pages.get_mut(&number) {
+            *kept = head;
+            if let Some(bytes) = self.slabs.bytes_mut(*place) {
+                bytes.copy_from_slice(page);
+            }
             return;
         }
-        let copy = match self.free.pop() {
-            Some(mut free) if free.len() == page.len() => {
-                free.copy_from_slice(page);
-                free
-            }
-            _ => page.into(),
-        };
-        self.len += copy.len();
-        if let Some((_, before)) = self.pages.insert(number, (head, copy)) {
-            self.len -= before.len();
+        let place = self.slabs.put(page);
+        self.pages.insert(number, (head, place));
+    }
+
+    /// Removes a page, copies it to `out`, and returns what was kept beside it.
+    pub(crate) fn take(&mut self, number: u32, out: &mut Vec<u8>) -> Option<H> {
+        let (head, place) = self.pages.remove(&number)?;
+        out.clear();
+        out.extend_from_slice(self.slabs.get(place));
+        self.slabs.free(place);
+        Some(head)
+    }
+
+    /// Removes the page with the highest number.
+    pub(crate) fn forget_last(&mut self) {
+        if let Some((_, (_, place))) = self.pages.pop_last() {
+            self.slabs.free(place);
         }
-    }
-
-    /// Removes and returns a page.
-    pub(crate) fn take(&mut self, number: u32) -> Option<(H, Box<[u8]>)> {
-        let kept = self.pages.remove(&number)?;
-        self.len -= kept.1.len();
-        Some(kept)
-    }
-
-    /// Reuses the memory of a page that has left.
-    pub(crate) fn reuse(&mut self, page: Box<[u8]>) {
-        self.free.push(page);
     }
 
     /// Returns how many pages of `page_len` bytes must leave, so that a transaction of any size
     /// uses a bounded amount of memory.
     pub(crate) fn too_many(&self, page_len: usize) -> usize {
-        if self.len <= MAX_KEPT_LEN { 0 } else { (LEAVING_LEN / page_len.max(1)).max(1) }
+        let len = self.pages.len() * self.slabs.page_len();
+        if len <= MAX_KEPT_LEN { 0 } else { (LEAVING_LEN / page_len.max(1)).max(1) }
     }
 
     /// Returns the next page to leave.
@@ -130,12 +134,15 @@ mod tests {
         let mut kept = kept(3);
         kept.keep(1, 9, &[7; 65536]);
         assert_eq!(kept.get(1), Some((&9, &[7; 65536][..])));
-        assert_eq!((kept.first(), kept.last(), kept.len), (Some(0), Some(2), 3 * 65536));
-        assert_eq!(kept.take(1).map(|(head, _)| head), Some(9));
-        assert!(kept.get(1).is_none() && kept.take(1).is_none());
-        assert_eq!(kept.len, 2 * 65536);
+        assert_eq!((kept.first(), kept.last(), kept.pages.len()), (Some(0), Some(2), 3));
+        let mut page = Vec::new();
+        assert_eq!(kept.take(1, &mut page), Some(9));
+        assert_eq!(page, [7; 65536]);
+        assert!(kept.get(1).is_none() && kept.take(1, &mut page).is_none());
+        kept.forget_last();
+        assert_eq!((kept.first(), kept.last()), (Some(0), Some(0)));
         kept.end();
-        assert_eq!((kept.first(), kept.len, kept.is_begun()), (None, 0, false));
+        assert_eq!((kept.first(), kept.is_begun()), (None, false));
     }
 
     #[test]
@@ -147,8 +154,7 @@ mod tests {
         for turn in 0..20 {
             let next = kept.next_to_leave().unwrap();
             assert_eq!(next, turn);
-            let (_, page) = kept.take(next).unwrap();
-            kept.reuse(page);
+            assert_eq!(kept.take(next, &mut Vec::new()), Some(turn));
         }
         // A page that is used again does not leave before the others had their turn.
         kept.keep(3, 3, &[0; 65536]);

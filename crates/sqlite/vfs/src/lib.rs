@@ -42,6 +42,7 @@ pub mod scratch;
 mod shared;
 mod side;
 mod sigbus;
+mod slabs;
 mod temp;
 mod uri;
 mod vfs;

@@ -65,6 +65,8 @@ pub(crate) struct WalFile {
     list: fresh::FrameList,
     sealed: Vec<u8>,
     plain: Vec<u8>,
+    /// The kept page that is written.
+    leaving: Vec<u8>,
 }
 
 /// The part of SQLite's log at an offset.
@@ -102,6 +104,7 @@ impl WalFile {
             list: fresh::FrameList::default(),
             sealed: Vec::new(),
             plain: Vec::new(),
+            leaving: Vec::new(),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Pages of a write transaction with a rollback journal that SQLite spills and uses again.
 
+use std::mem;
+
 use tdekit_sqlite_page::PageSize;
 
 use super::MainFile;
@@ -14,6 +16,8 @@ pub(super) struct Spilled {
     any: bool,
     kept: Kept<()>,
     page_len: usize,
+    /// The page that leaves.
+    leaving: Vec<u8>,
     /// Value of `journals_lost` when the first page was kept.
     journals_lost: u64,
 }
@@ -24,7 +28,7 @@ impl Spilled {
         while let Some(last) = self.kept.last()
             && size.page_offset(last) >= end
         {
-            self.kept.take(last);
+            self.kept.forget_last();
         }
     }
 }
@@ -97,14 +101,15 @@ impl MainFile {
     /// Seals a kept page, and writes it. As after any failed write, nothing stays kept after a
     /// failure.
     fn release(&mut self, page: u32, size: PageSize) -> Result<(), VfsError> {
-        let Some(((), plain)) = self.spilled.kept.take(page) else { return Ok(()) };
+        let mut plain = mem::take(&mut self.spilled.leaving);
+        let Some(()) = self.spilled.kept.take(page, &mut plain) else { return Ok(()) };
         let written = match self.spilled.journals_lost == self.shared.journals_lost.get() {
             true => self.gather(page, size, &plain),
             false => Err(VfsError::JournalGone),
         };
-        match &written {
-            Ok(()) => self.spilled.kept.reuse(plain),
-            Err(_) => self.discard(),
+        self.spilled.leaving = plain;
+        if written.is_err() {
+            self.discard();
         }
         written
     }

@@ -5,6 +5,8 @@
 //! Frames that never leave `Kept` count as never written, like those of a transaction that a crash
 //! interrupted.
 
+use std::mem;
+
 use tdekit_sqlite_page::PageError;
 use tdekit_sqlite_page::PageSize;
 use tdekit_sqlite_page::wal::{FrameHeader, SQLITE_FRAME_HEADER_LEN, prefix_page};
@@ -147,11 +149,11 @@ impl WalFile {
 
     /// Seals a kept frame, and writes it.
     fn release(&mut self, frame: u32, size: PageSize) -> Result<(), VfsError> {
-        let taken = self.shared.running.borrow_mut().take(frame);
-        let Some((header, page)) = taken else { return Ok(()) };
-        self.gather(frame, header, &page, size)?;
-        self.shared.running.borrow_mut().reuse(page);
-        Ok(())
+        let mut page = mem::take(&mut self.leaving);
+        let taken = self.shared.running.borrow_mut().take(frame, &mut page);
+        let written = taken.map_or(Ok(()), |header| self.gather(frame, header, &page, size));
+        self.leaving = page;
+        written
     }
 
     /// Returns SQLite's header of a frame in the log.
