@@ -12,6 +12,7 @@ mod service;
 mod shell;
 
 mod agent;
+mod archive_chains;
 mod archive_damage;
 mod archive_foreign;
 mod archive_keys;

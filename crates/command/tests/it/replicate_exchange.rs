@@ -1,12 +1,16 @@
 //! An archive of which objects were exchanged or removed so that what is left looks whole.
 
 use std::fs;
+use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::common::Place;
+use crate::archive_chains::{Form, nine};
+use crate::archive_damage::name;
+use crate::common::{Place, Run};
 use crate::databases::place;
 use crate::replicate::{Pair, text};
+use crate::s3_of_test::{self, variable};
 
 /// A plain database's archive of a full set, and log sets with these rows, all sealed.
 pub(crate) fn shipped(rows: &[u32]) -> Pair {
@@ -131,4 +135,34 @@ fn nothing_is_copied_to_the_name_of_an_object() {
     assert!(told.contains("is an object of an archive"), "{told}");
     assert!(!pair.object(3).exists());
     place().ok(["verify", text(&pair.archive)]);
+}
+
+/// On an object store too, a whole chain of another database is refused, and no other.
+#[test]
+fn a_whole_chain_of_another_database_on_an_object_store_is_refused() {
+    let Some(endpoint) = s3_of_test::endpoint("foreign chain") else { return };
+    let (pair, other) = (nine(Form::Plain, 0), nine(Form::Plain, 100));
+    let address = s3_of_test::prefix("foreign-chain");
+    let user = format!("{}:{}", variable("KEY_ID"), variable("SECRET"));
+    for number in 1..=9 {
+        let of = if (4..=6).contains(&number) { &other } else { &pair };
+        let to = format!("{endpoint}/{}/{}", address.trim_start_matches("s3://"), name(number));
+        let mut put = Command::new("curl");
+        put.args(["--fail", "--silent", "--aws-sigv4", "aws:amz:us-east-1:s3", "--user", &user]);
+        put.arg("--upload-file").arg(of.object(number)).arg(&to);
+        assert!(put.status().unwrap().success());
+    }
+    let to = pair.dir.path("to.db");
+    let run = |words: &[&str]| {
+        let mut command = place().command(words);
+        Run::of(&command.envs(s3_of_test::variables(&endpoint)).output().unwrap())
+    };
+    let verified = run(&["verify", &address]);
+    assert!(verified.code == 4 && verified.out.contains(&name(4)), "{verified:?}");
+    for (at, code) in [("5", 4), ("3", 0), ("latest", 0), ("2199-01-01 00:00:00", 0)] {
+        let restored = run(&["restore", &address, "--at", at, "--to", text(&to)]);
+        assert_eq!(restored.code, code, "{at}: {restored:?}");
+        assert_eq!(to.exists(), code == 0, "{at}");
+        let _ = fs::remove_file(&to);
+    }
 }

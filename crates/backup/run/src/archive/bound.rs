@@ -4,24 +4,23 @@
 use std::collections::BTreeMap;
 
 use super::chain::At;
-use super::error::{ArchiveError, LAST_GONE, NO_RECORD};
+use super::error::ArchiveError;
 use super::read::{Archive, OpenChain};
 use crate::{Media, RunError, SetInfo, SetKind, UnwrapSecret};
 
 /// Most objects behind a full set that are asked whether they belong to it, as long as they agree.
 const MOST_BEHIND: usize = 4;
-/// Most objects before or behind a full set from which one is to be readable.
-const MOST_BESIDE: usize = 8;
 
 /// The objects and the record beside a full set.
 #[derive(Default)]
 pub(super) struct Beside {
-    /// The objects behind it whose headers name its number as that of their full set.
+    /// The objects behind it whose headers name its number as that of their full set; none for a
+    /// point in a log set, whose links show that.
     behind: Vec<(u64, Media)>,
     /// True if the record beside the database names it.
     is_recorded: bool,
     /// Why it is none of this archive: the record names another set, or its database is another one
-    /// than that of its neighbours.
+    /// than that of the chains beside it.
     foreign: Option<ArchiveError>,
 }
 
@@ -65,77 +64,58 @@ impl Beside {
 }
 
 impl OpenChain {
-    /// Refuses a full set that took the place of another.
+    /// Refuses a full set that took the place of another, or of whose chain the headers show that
+    /// it is foreign.
     ///
     /// # Errors
     /// `Misplaced`; those of its media set.
     pub(super) fn refuse_unbound(&self, keys: Option<&dyn UnwrapSecret>) -> Result<(), RunError> {
+        self.refuse_foreign_chain()?;
         let Some((first, object, set_id)) = self.alone()? else { return Ok(()) };
         // An object that does not open proves nothing.
         let is_authentic = |media: &Media| media.only(keys).is_ok();
         Ok(self.beside.refuse((object, first, set_id), &is_authentic)?)
     }
+
+    /// Refuses each point of a chain that is foreign by the headers.
+    ///
+    /// # Errors
+    /// `Misplaced`.
+    pub(super) fn refuse_foreign_chain(&self) -> Result<(), RunError> {
+        self.beside.foreign.clone().map_or(Ok(()), |foreign| Err(foreign.into()))
+    }
 }
 
 impl Archive {
-    /// Returns the objects and the record beside a full set.
-    ///
-    /// # Errors
-    /// `Io`, and the errors of an object store, for a place that cannot be read.
-    pub(super) fn beside(&self, number: u64, info: &SetInfo) -> Result<Beside, RunError> {
-        let recorded = self.recorded_full(number);
-        let is_recorded = recorded.as_ref().is_some_and(|(id, _)| *id == hex::encode(info.set_id));
-        let object = self.object(number);
-        let foreign = match recorded {
-            Some(_) if is_recorded => None,
-            Some((_, record)) => {
-                let reason = format!("is not the full set that {record} says was shipped");
-                Some(ArchiveError::Misplaced { object, reason })
-            }
-            None => self.other_than_neighbours(number, info).map(|before| {
-                let (of, host) = (&info.path, &info.host);
-                let reason = format!("is of database {of} on {host}, and those before it {before}");
-                ArchiveError::Misplaced { object, reason }
-            }),
-        };
-        Ok(Beside { behind: self.behind(number, info), is_recorded, foreign })
+    /// Returns what is known of a full set by the objects and the record beside it; with `is_alone`
+    /// by those behind it too.
+    pub(super) fn beside(&self, number: u64, info: &SetInfo, is_alone: bool) -> Beside {
+        let chains = self.by_headers();
+        Beside {
+            behind: if is_alone { self.behind(number, info) } else { Vec::new() },
+            is_recorded: chains.recorded() == Some(number),
+            foreign: chains.foreign(number).cloned(),
+        }
     }
 
     /// Returns why the full set at a number is none of this archive, by headers alone; `None` for
     /// an object of which nothing shows that.
-    ///
-    /// # Errors
-    /// As [`Self::beside`].
-    pub(super) fn foreign(&self, number: u64) -> Result<Option<ArchiveError>, RunError> {
-        let Ok(media) = self.media(number) else { return Ok(None) };
-        let Ok(info) = media.only_info() else { return Ok(None) };
-        if info.kind != SetKind::Full {
-            return Ok(None);
-        }
-        let beside = self.beside(number, info)?;
-        Ok(beside.refuse((self.object(number), number, info.set_id), &|_| true).err())
+    pub(super) fn foreign(&self, number: u64) -> Option<ArchiveError> {
+        let info = self.header(number).filter(|info| info.kind == SetKind::Full)?;
+        let beside = self.beside(number, &info, true);
+        beside.refuse((self.object(number), number, info.set_id), &|_| true).err()
     }
 
     /// Opens the objects that a time needs, of which the one at `number` is the last by the
-    /// headers. A full set that is foreign is passed over: what is before it may be what was meant.
+    /// headers.
     ///
     /// # Errors
     /// As [`Self::chain`].
-    pub(super) fn chain_by_time(&self, mut number: u64, at: At) -> Result<OpenChain, RunError> {
-        let mut refused = None;
-        while let Some(error) = self.foreign(number)? {
-            match self.objects.range(..number).next_back() {
-                None => return Err(error.into()),
-                Some((before, _)) => number = *before,
-            }
-            refused = Some(error);
-        }
+    pub(super) fn chain_by_time(&self, number: u64, at: At) -> Result<OpenChain, RunError> {
         let mut chain = self.chain_of(number, at)?;
-        chain.refused = refused;
         let next = self.objects.range(number.saturating_add(1)..).next().map(|(next, _)| *next);
         match next {
-            _ if chain.refused.is_some() => {}
-            Some(next) if next == number + 1 => match self.foreign(next)? {
+            Some(next) if next == number + 1 => match self.foreign(next) {
                 None => chain.next = Some((next, self.media(next)?)),
                 foreign => chain.refused = foreign,
             },
@@ -168,28 +148,4 @@ impl Archive {
         }
         found
     }
-
-    /// Returns the database of the object before a full set, if that and the one behind it are of
-    /// another database than the set. Who took an archive over, or moved a database, goes on with
-    /// another one's.
-    fn other_than_neighbours(&self, number: u64, info: &SetInfo) -> Option<String> {
-        // An older version gave no reason.
-        if [NO_RECORD, LAST_GONE, ""].contains(&info.description.as_str()) {
-            return None;
-        }
-        let read = |number: &u64| Some(self.media(*number).ok()?.only_info().ok()?.clone());
-        let mut before = self.objects.range(..number).rev().take(MOST_BESIDE);
-        let before = before.find_map(|(number, _)| read(number))?;
-        let mut behind = self.objects.range(number.saturating_add(1)..).take(MOST_BESIDE);
-        let behind = behind.find_map(|(number, _)| read(number));
-        let goes_on = behind.is_some_and(|behind| is_of_one(&behind, info));
-        let is_other = !is_of_one(&before, info) && !goes_on;
-        is_other.then(|| format!("of {} on {}", before.path, before.host))
-    }
-}
-
-/// Returns true if two sets are of one database.
-fn is_of_one(a: &SetInfo, b: &SetInfo) -> bool {
-    let same_id = a.database_id == b.database_id && a.database_id != [0; 16];
-    same_id || (&a.host, &a.path) == (&b.host, &b.path)
 }

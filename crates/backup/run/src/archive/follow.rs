@@ -95,6 +95,13 @@ pub enum Why {
     Archive,
 }
 
+impl Why {
+    /// Returns true if a chain of another database may begin for this reason.
+    pub(super) fn is_take_over(&self) -> bool {
+        matches!(self, Self::NoRecord | Self::Archive)
+    }
+}
+
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

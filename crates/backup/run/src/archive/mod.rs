@@ -14,6 +14,7 @@
 mod batch;
 mod bound;
 mod chain;
+mod chains;
 mod check;
 mod error;
 mod follow;

@@ -1,11 +1,13 @@
 //! An archive that is read: the chain of objects behind a point, each link checked.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 
 use tdekit_backup_media::payload::LogEnd;
 
 use super::bound::Beside;
 use super::chain::{At, Point};
+use super::chains::Chains;
 use super::check::{Links, log_ends};
 use super::error::{ArchiveError, LAST_GONE};
 use super::names::number_of;
@@ -26,6 +28,8 @@ pub struct Archive {
     pub(super) store: Store,
     /// Numbers and sizes of the objects.
     pub(super) objects: BTreeMap<u64, u64>,
+    /// The chains of these objects, once they were read.
+    pub(super) chains: OnceLock<Chains>,
 }
 
 /// A chain as its headers tell, which nothing has verified.
@@ -99,7 +103,7 @@ impl Archive {
         if objects.is_empty() {
             return Err(ArchiveError::Empty { archive: place.shown() }.into());
         }
-        Ok(Self { store, objects })
+        Ok(Self { store, objects, chains: OnceLock::new() })
     }
 
     /// Returns the name that users see.
@@ -258,7 +262,10 @@ impl Archive {
                 let (archive, transaction) = (self.shown(), format!("{number}{suffix}"));
                 Err(ArchiveError::NoTransaction { archive, transaction }.into())
             }
-            At::Time(time_ms) => self.at_time(time_ms),
+            At::Time(time_ms) => match self.at_time(time_ms)? {
+                Some(number) => Ok(number),
+                None => Err(self.too_early()?.into()),
+            },
         }
     }
 
@@ -282,10 +289,9 @@ impl Archive {
             medias.push((number, self.media(number)?));
         }
         medias.push((number, media));
-        let beside = match medias.as_slice() {
-            [(_, full)] => self.beside(number, full.only_info()?)?,
-            _ => Beside::default(),
-        };
+        let full = medias.first().and_then(|(_, full)| full.only_info().ok());
+        let is_alone = medias.len() == 1;
+        let beside = full.map(|full| self.beside(first, full, is_alone)).unwrap_or_default();
         Ok(OpenChain { at, medias, next: None, beside, hole: None, refused: None })
     }
 
@@ -327,36 +333,12 @@ impl Archive {
         ArchiveError::Misplaced { object: self.object(number), reason }.into()
     }
 
-    /// Returns the last object that begins at a time or before. Those whose header cannot be read,
-    /// and foreign full sets, are passed over: if one of them belongs to the chain, that will be an
-    /// error.
-    fn at_time(&self, time_ms: i64) -> Result<u64, RunError> {
-        let numbers: Vec<u64> = self.objects.keys().copied().collect();
-        let (mut low, mut high) = (0, numbers.len());
-        let mut found = None;
-        while low < high {
-            let middle = low + (high - low) / 2;
-            // The nearest one below, or here, that can be read.
-            let readable = numbers.get(low..=middle).unwrap_or_default().iter().rev();
-            let begun = readable.copied().find_map(|number| {
-                let media = self.media(number).ok()?;
-                let begun = media.only_info().ok()?.begun_ms;
-                matches!(self.foreign(number), Ok(None)).then_some(begun)
-            });
-            if begun.is_none_or(|begun_ms| begun_ms <= time_ms) {
-                found = numbers.get(middle).copied();
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        if let Some(number) = found {
-            return Ok(number);
-        }
-        let first = numbers.first().copied().unwrap_or(0);
-        let time_ms = self.media(first)?.only_info()?.begun_ms;
-        let first = Point { number: first, transaction: 0, time_ms }.to_string();
-        Err(ArchiveError::TooEarly { archive: self.shown(), first }.into())
+    /// Returns the error that the archive begins later than a time.
+    fn too_early(&self) -> Result<ArchiveError, RunError> {
+        let number = self.objects.keys().next().copied().unwrap_or(0);
+        let time_ms = self.media(number)?.only_info()?.begun_ms;
+        let first = Point { number, transaction: 0, time_ms }.to_string();
+        Ok(ArchiveError::TooEarly { archive: self.shown(), first })
     }
 }
 
@@ -404,6 +386,7 @@ impl OpenChain {
     /// # Errors
     /// `Misplaced`, `NoTransaction`; `KeyNeeded`, `Damaged`, `Tampered`, those of the keys.
     pub fn open(&self, keys: Option<&dyn UnwrapSecret>) -> Result<(Chain<'_>, Point), RunError> {
+        self.refuse_foreign_chain()?;
         let mut links = Links::default();
         let mut sets = Vec::with_capacity(self.medias.len());
         for (number, media) in &self.medias {

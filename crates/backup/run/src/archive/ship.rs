@@ -11,7 +11,7 @@ use tdekit_key_crypto::Kind;
 
 use super::batch::LogBatch;
 use super::chain::Point;
-use super::error::ArchiveError;
+use super::error::{ArchiveError, MOVED};
 use super::follow::{Event, Settings, Why, is_large};
 use super::ground::Found;
 use super::known::KnownPages;
@@ -44,6 +44,8 @@ pub(super) struct Shipper<'a> {
     known: Arc<Mutex<KnownPages>>,
     /// The last number that is in use.
     last: u64,
+    /// True if the last object was shipped under another path or from another host.
+    is_moved: bool,
     /// The last object as it was when it was looked at last, and when that was.
     seen: Option<(u64, Option<FileStamp>)>,
     looked: Option<Instant>,
@@ -69,6 +71,7 @@ impl<'a> Shipper<'a> {
             file,
             known: Arc::default(),
             last: last.map_or(0, |it| it.0),
+            is_moved: false,
             seen: None,
             looked: None,
         };
@@ -175,6 +178,7 @@ impl<'a> Shipper<'a> {
         let (has, wanted) = if seals { ("plain", "encrypted") } else { ("encrypted", "plain") };
         if let Some((info, media)) = info.zip(media.as_ref().ok()) {
             self.adopt(number, info, media)?;
+            self.is_moved = !self.is_ours(info);
             let shipped = self.file.state.shipped.as_ref();
             if shipped
                 .is_some_and(|it| (it.number, &it.set_id) == (number, &hex::encode(info.set_id)))
@@ -185,10 +189,7 @@ impl<'a> Shipper<'a> {
                 };
             }
         }
-        let ours = info.is_some_and(|info| {
-            let Settings { labels, .. } = &self.settings;
-            (&info.host, &info.path) == (&labels.host, &labels.path)
-        });
+        let ours = info.is_some_and(|info| self.is_ours(info));
         let shipped = self.file.state.shipped.clone();
         self.last = number.max(shipped.as_ref().map_or(0, |shipped| shipped.number));
         // Objects that were lost stay recorded until the full set behind them says so.
@@ -208,6 +209,12 @@ impl<'a> Shipper<'a> {
         .into())
     }
 
+    /// Returns true if a set was shipped from this host and path.
+    fn is_ours(&self, info: &SetInfo) -> bool {
+        let Settings { labels, .. } = &self.settings;
+        (&info.host, &info.path) == (&labels.host, &labels.path)
+    }
+
     /// Takes an object for shipped that was about to be, if it is that one. Returns false if not.
     fn adopt(&mut self, number: u64, info: &SetInfo, media: &Media) -> Result<bool, RunError> {
         let Some(intent) = &self.file.state.intent else { return Ok(false) };
@@ -221,11 +228,10 @@ impl<'a> Shipper<'a> {
             }
             (Some(_), None) => false,
         };
-        let Settings { labels, .. } = &self.settings;
         let same = follows
             && intent.then.number == number
             && intent.begun_ms == info.begun_ms
-            && (&info.host, &info.path) == (&labels.host, &labels.path);
+            && self.is_ours(info);
         if !same {
             return Ok(false);
         }
@@ -340,7 +346,11 @@ impl<'a> Shipper<'a> {
         why: &Why,
         tell: &mut dyn FnMut(Event),
     ) -> Result<(), RunError> {
-        self.settings.labels.description = why.to_string();
+        self.settings.labels.description = match (self.is_moved, why) {
+            // A reader takes a chain of another path for foreign without a reason.
+            (true, why) if !why.is_take_over() => format!("{why}{MOVED}"),
+            (_, why) => why.to_string(),
+        };
         let shipped = self.file.state.shipped.as_ref();
         let last_ms = shipped.map_or(0, |it| it.time_ms);
         let before = shipped.map(|it| it.first);
@@ -436,6 +446,7 @@ impl<'a> Shipper<'a> {
 
     fn shipped(&mut self, then: Shipped) -> Result<(), RunError> {
         self.last = then.number;
+        self.is_moved = false;
         let state = &mut self.file.state;
         let sealed = Some(self.settings.encryption.is_some());
         state.shipped = Some(Shipped { shipped_ms: now_ms(), sealed, ..then });

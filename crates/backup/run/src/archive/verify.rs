@@ -1,6 +1,7 @@
 //! Whether all objects of an archive are there and whole.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -231,6 +232,7 @@ impl Archive {
         }
         if gone {
             self.objects = before;
+            self.chains = OnceLock::new();
         }
         Ok(gone)
     }
@@ -293,14 +295,13 @@ impl Archive {
         Ok(Some((shipped.number, fault)))
     }
 
-    /// Returns the set id of the full set at a number, as the record beside the database has it,
-    /// and the record's path; `None` where it says nothing of that.
-    pub(super) fn recorded_full(&self, number: u64) -> Option<(String, String)> {
+    /// Returns number and set id of the full set of the chain that was shipped last, as the record
+    /// beside the database has them, and the record's path; `None` where it says nothing of that.
+    pub(super) fn recorded_full(&self) -> Option<(u64, String, String)> {
         let (_, _, path) = self.shipped_here()?;
         let Recorded::State(state) = recorded_beside(&path) else { return None };
-        let own = state.archive == self.store.place.recorded();
-        let shipped = state.shipped.filter(|shipped| own && shipped.first == number)?;
-        Some((shipped.chain, record_of(&path).display().to_string()))
+        let shipped = state.shipped.filter(|_| state.archive == self.store.place.recorded())?;
+        Some((shipped.first, shipped.chain, record_of(&path).display().to_string()))
     }
 
     /// Returns the error that the record beside the database is there and cannot be read, or is
