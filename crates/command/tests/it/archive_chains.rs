@@ -296,3 +296,20 @@ fn a_foreign_log_set_decides_no_time_beyond_its_chain() {
         }
     }
 }
+/// All objects that the record shows as missing are named.
+#[test]
+fn the_newest_objects_that_are_missing_are_named_from_the_first_to_the_last() {
+    let pair = five();
+    (4..=6).for_each(|number| fs::remove_file(pair.object(number)).unwrap());
+    let (code, found, run) = json(&["verify", text(&pair.archive)]);
+    assert_eq!((code, &found["latest_good"]), (4, &3.into()), "{run:?}");
+    let finding = found["findings"][0].as_str().unwrap();
+    assert!(finding.contains("objects 4 to 6") && finding.contains(&name(4)), "{finding}");
+    assert_eq!(found["passed_over"][0]["number"], 4, "{found}");
+    for at in ["latest", "4", "5.1", "6"] {
+        let (run, to) = pair.try_restore(at);
+        assert!(run.code == 4 && !to.exists(), "{at}: {run:?}");
+        assert!(run.err.contains("objects 4 to 6 were shipped"), "{at}: {run:?}");
+    }
+    assert_eq!(pair.restored("latest-good"), [1, 2]);
+}

@@ -121,8 +121,8 @@ impl Archive {
             },
             Some(next) => chain.hole = Some(self.hole(number + 1, next - 1)),
             None => {
-                let lacking = self.unlike_record()?.filter(|(shipped, _)| *shipped > number);
-                chain.hole = lacking.map(|(shipped, _)| self.hole(number + 1, shipped));
+                let lacking = self.unlike_record()?.filter(|lacking| lacking.last > number);
+                chain.hole = lacking.map(|lacking| self.hole(number + 1, lacking.last));
             }
         }
         Ok(chain)

@@ -123,10 +123,17 @@ pub enum ArchiveError {
         object: String,
     },
     /// The newest objects are missing: the record beside the database has one that was shipped.
-    #[error("{object} is missing: {} says that it was shipped", .record.display())]
+    #[error(
+        "{object} is missing: {} says that {} shipped",
+        .record.display(), were(*.first, *.last)
+    )]
     LacksShipped {
-        /// The object.
+        /// The first of them.
         object: String,
+        /// Its number.
+        first: u64,
+        /// The number of the last one.
+        last: u64,
         /// The record.
         record: PathBuf,
     },
@@ -273,6 +280,13 @@ fn gone(is_noticed: bool) -> &'static str {
     match is_noticed {
         true => ", and the chain behind them began because the last object was gone",
         false => "",
+    }
+}
+
+fn were(first: u64, last: u64) -> String {
+    match first == last {
+        true => "it was".to_owned(),
+        false => format!("objects {first} to {last} were"),
     }
 }
 

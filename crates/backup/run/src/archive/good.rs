@@ -25,7 +25,7 @@ impl Archive {
         (keys, run): (Option<&dyn UnwrapSecret>, &Run<'_>),
     ) -> Result<(OpenChain, Vec<PassedObject>), RunError> {
         let mut known = known.clone();
-        known.extend(self.unlike_record()?);
+        known.extend(self.unlike_record()?.map(|unlike| (unlike.first, unlike.fault)));
         let (mut passed_over, mut end) = (Vec::new(), u64::MAX);
         while let Some((last, _)) = self.objects.range(..=end).next_back() {
             let first = self.beginning_of(*last);

@@ -203,9 +203,9 @@ impl Archive {
         }
         let chain = self.chain_of(number, at)?;
         if at == At::Latest
-            && let Some((_, fault)) = self.unlike_record()?
+            && let Some(unlike) = self.unlike_record()?
         {
-            return Err(fault.into());
+            return Err(unlike.fault.into());
         }
         Ok(chain)
     }
@@ -253,10 +253,10 @@ impl Archive {
                 Err(ArchiveError::MissingObject { object: self.object(number) }.into())
             }
             At::Transaction(number, transaction) => {
-                if let Some((shipped, fault)) = self.unlike_record()?
-                    && (last + 1..=shipped).contains(&number)
+                if let Some(unlike) = self.unlike_record()?
+                    && (last + 1..=unlike.last).contains(&number)
                 {
-                    return Err(fault.into());
+                    return Err(unlike.fault.into());
                 }
                 let suffix = transaction.map(|it| format!(".{it}")).unwrap_or_default();
                 let (archive, transaction) = (self.shown(), format!("{number}{suffix}"));

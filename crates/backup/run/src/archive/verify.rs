@@ -97,6 +97,16 @@ pub struct ArchiveReport {
     pub readings: Vec<Reading>,
 }
 
+/// Objects at the end of an archive that are not what the record beside the database has.
+pub(super) struct Unlike {
+    /// Number of the first of them.
+    pub(super) first: u64,
+    /// Number of the last one.
+    pub(super) last: u64,
+    /// What is wrong with them.
+    pub(super) fault: ArchiveError,
+}
+
 /// Result of reading one set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
@@ -194,10 +204,10 @@ impl Archive {
         &self,
         (keys, run): (Option<&dyn UnwrapSecret>, &Run<'_>),
     ) -> Result<ArchiveReport, RunError> {
-        let known = self.unlike_record()?.into_iter().collect();
+        let known = self.unlike_record()?.map(|unlike| (unlike.first, unlike.fault));
         let first = self.objects.keys().next().copied().unwrap_or(1);
         let mut walk = Walk::new(self, self.is_encrypted()?, first, (keys, run));
-        walk.known = known;
+        walk.known = known.into_iter().collect();
         for (number, bytes) in &self.objects {
             walk.step(*number, *bytes)?;
         }
@@ -265,12 +275,12 @@ impl Archive {
     }
 
     /// Compares the last object with what is recorded beside the database, if that is on this
-    /// machine: the record says what was shipped last. Returns the number of an object that is
-    /// missing, or is another one, with the fault.
+    /// machine: the record says what was shipped last. Returns the objects that are missing, or the
+    /// one that is another one, with the fault.
     ///
     /// # Errors
     /// `Io`, and the errors of an object store, for a place that cannot be read.
-    pub(super) fn unlike_record(&self) -> Result<Option<(u64, ArchiveError)>, RunError> {
+    pub(super) fn unlike_record(&self) -> Result<Option<Unlike>, RunError> {
         let Some((last, _)) = self.objects.last_key_value() else { return Ok(None) };
         let Some((number, set_id, path)) = self.shipped_here() else { return Ok(None) };
         // Of one that cannot be read, `unread_record` says so.
@@ -279,20 +289,23 @@ impl Archive {
         else {
             return Ok(None);
         };
-        let (object, record) = (self.object(shipped.number), record_of(&path));
-        let fault = if shipped.number > *last {
+        let record = record_of(&path);
+        if shipped.number > *last {
             // It may have been shipped since the objects were listed.
             if self.store.list()?.contains_key(&shipped.number) {
                 return Ok(None);
             }
-            ArchiveError::LacksShipped { object, record }
-        } else if shipped.number == number && shipped.set_id != hex::encode(set_id) {
-            let reason = format!("is not the object that {} says was shipped", record.display());
-            ArchiveError::Misplaced { object, reason }
-        } else {
+            let (first, last) = (last.saturating_add(1), shipped.number);
+            let fault =
+                ArchiveError::LacksShipped { object: self.object(first), first, last, record };
+            return Ok(Some(Unlike { first, last, fault }));
+        }
+        if shipped.number != number || shipped.set_id == hex::encode(set_id) {
             return Ok(None);
-        };
-        Ok(Some((shipped.number, fault)))
+        }
+        let reason = format!("is not the object that {} says was shipped", record.display());
+        let fault = ArchiveError::Misplaced { object: self.object(number), reason };
+        Ok(Some(Unlike { first: number, last: number, fault }))
     }
 
     /// Returns number and set id of the full set of the chain that was shipped last, as the record
@@ -398,7 +411,7 @@ pub fn unlike_shipped(database: &Path) -> Result<Option<RunError>, RunError> {
     }
     let compared = Archive::open(&place).and_then(|archive| archive.unlike_record());
     Ok(match compared {
-        Ok(fault) => fault.map(|(_, error)| error.into()),
+        Ok(unlike) => unlike.map(|unlike| unlike.fault.into()),
         Err(error) => Some(error),
     })
 }
