@@ -8,6 +8,7 @@ use crate::archive_damage::{json, name, record, time_of};
 use crate::common::Run;
 use crate::databases::{open, place};
 use crate::replicate::{Pair, five, text};
+use crate::replicate_exchange::begin_chain;
 
 /// How a database and its archive are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -312,4 +313,33 @@ fn the_newest_objects_that_are_missing_are_named_from_the_first_to_the_last() {
         assert!(run.err.contains("objects 4 to 6 were shipped"), "{at}: {run:?}");
     }
     assert_eq!(pair.restored("latest-good"), [1, 2]);
+}
+/// A chain that begins without the record names the one before it, as the archive has that. A log
+/// set that is none of it names nothing.
+#[test]
+fn a_chain_that_begins_without_a_record_shows_what_is_lost_before_it_later() {
+    for is_foreign in [false, true] {
+        let pair = five();
+        let _keep = pair.db();
+        fs::remove_file(record(&pair)).unwrap();
+        if is_foreign {
+            fs::copy(five().object(6), pair.object(6)).unwrap();
+        }
+        let run = pair.once(&["--take-over"]);
+        assert!(run.code == 0 && run.err.contains("there is no record here"), "{run:?}");
+        begin_chain(&pair);
+        if is_foreign {
+            fs::remove_file(pair.object(6)).unwrap();
+            expect_whole(&pair);
+            continue;
+        }
+        expect_whole(&pair);
+        (5..=6).for_each(|number| fs::remove_file(pair.object(number)).unwrap());
+        let (code, found, run) = json(&["verify", text(&pair.archive)]);
+        assert_eq!((code, &found["verdict"]), (4, &"lost".into()), "{run:?}");
+        assert!(run.out.contains("objects 5 to 6 were lost"), "{run:?}");
+        // What `prune` removes was not lost.
+        (1..=4).for_each(|number| fs::remove_file(pair.object(number)).unwrap());
+        expect_whole(&pair);
+    }
 }

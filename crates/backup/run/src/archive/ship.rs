@@ -1,6 +1,7 @@
 //! Sets on their way to an archive, and the record of them.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -44,6 +45,8 @@ pub(super) struct Shipper<'a> {
     known: Arc<Mutex<KnownPages>>,
     /// The last number that is in use.
     last: u64,
+    /// Number of the full set of the last object's chain, as the archive has it.
+    first: Option<u64>,
     /// True if the last object was shipped under another path or from another host.
     is_moved: bool,
     /// The last object as it was when it was looked at last, and when that was.
@@ -71,11 +74,12 @@ impl<'a> Shipper<'a> {
             file,
             known: Arc::default(),
             last: last.map_or(0, |it| it.0),
+            first: None,
             is_moved: false,
             seen: None,
             looked: None,
         };
-        let why = shipper.compare(last, objects.len())?;
+        let why = shipper.compare(last, &objects)?;
         Ok((shipper, why))
     }
 
@@ -157,7 +161,7 @@ impl<'a> Shipper<'a> {
     fn compare(
         &mut self,
         last: Option<(u64, u64)>,
-        objects: usize,
+        objects: &BTreeMap<u64, u64>,
     ) -> Result<Option<Why>, RunError> {
         let archive = self.store.place.recorded();
         let known = self.file.state.archive == archive;
@@ -188,6 +192,7 @@ impl<'a> Shipper<'a> {
                     false => Ok(None),
                 };
             }
+            self.first = self.first_of(number, info, objects);
         }
         let ours = info.is_some_and(|info| self.is_ours(info));
         let shipped = self.file.state.shipped.clone();
@@ -202,11 +207,20 @@ impl<'a> Shipper<'a> {
         }
         Err(ArchiveError::Foreign {
             archive: self.store.place.shown(),
-            objects,
+            objects: objects.len(),
             database: info.map_or_else(|| "unknown".to_owned(), |info| info.path.clone()),
             host: info.map_or_else(|| "unknown".to_owned(), |info| info.host.clone()),
         }
         .into())
+    }
+
+    /// Returns the number of the full set of an object's chain; `None` if another one, or none, is
+    /// in that place.
+    fn first_of(&self, number: u64, info: &SetInfo, objects: &BTreeMap<u64, u64>) -> Option<u64> {
+        let Some(link) = info.log else { return Some(number) };
+        let bytes = objects.get(&link.first)?;
+        let full = Media::open(vec![self.store.source(link.first, *bytes).ok()?]).ok()?;
+        (full.only_info().ok()?.set_id == link.chain).then_some(link.first)
     }
 
     /// Returns true if a set was shipped from this host and path.
@@ -353,7 +367,7 @@ impl<'a> Shipper<'a> {
         };
         let shipped = self.file.state.shipped.as_ref();
         let last_ms = shipped.map_or(0, |it| it.time_ms);
-        let before = shipped.map(|it| it.first);
+        let before = shipped.map(|it| it.first).or(self.first);
         let (snapshot, time_ms) = source.snapshot(last_ms)?;
         let number = self.last.saturating_add(1);
         let (pages, position) = (snapshot.pages(), source.pending.position);
