@@ -43,7 +43,10 @@ impl Binder<'_> {
             self.catalog.sequence(&crate::ast::Name(vec![String::new()]))?;
         }
         match table::find(&upper) {
-            Some(function) => functions::bind(function, Vec::new()),
+            Some(function) => {
+                let value = functions::bind(function, Vec::new())?;
+                self.given(value)
+            }
             None => Err(Error::UndeclaredVariable { name: name.to_owned() }),
         }
     }
@@ -94,8 +97,13 @@ impl Binder<'_> {
             let ty = SqlType::NVarChar(Length::Of(128));
             return Ok(Scalar::constant(ty, Value::Text(database.clone().into())));
         }
-        self.note_lookup(function, &args);
-        functions::bind(function, args)
+        if function.looks_up().is_some() {
+            let mut called = args.clone();
+            called.iter_mut().for_each(|arg| self.as_called(arg));
+            self.note_lookup(function, &called);
+        }
+        let value = functions::bind(function, args)?;
+        self.given(value)
     }
 
     fn iif(&mut self, args: &[Expr]) -> Result<Scalar> {

@@ -87,6 +87,7 @@ impl Binder<'_> {
                 table: table.clone(),
                 columns: names,
                 rows,
+                beforehand: self.needs.nested,
                 returning,
             }),
             columns,
@@ -265,6 +266,7 @@ impl Binder<'_> {
         for item in items {
             let found = self.item(item);
             for (name, bound, identity) in found? {
+                super::routine::refuse_reader(&bound, "OUTPUT")?;
                 columns.push(Column { name, ty: bound.ty, nullable: bound.nullable, identity });
                 values.push(bound);
             }
@@ -343,7 +345,7 @@ impl Binder<'_> {
             sets.push((column.name.clone(), version_of(&table, column)));
         }
         let filter = self.filter(update.filter.as_ref())?;
-        let from = match joined {
+        let from = match joined || self.needs.nested {
             true => Some(Chosen { from, limit: self.change_limit(update.top.as_ref())? }),
             false => None,
         };
@@ -383,7 +385,7 @@ impl Binder<'_> {
         let target = (&delete.target, through.as_ref());
         let (table, alias, from) = self.changed_rows(target, tables, from, Right::Delete)?;
         let filter = self.filter(delete.filter.as_ref())?;
-        let from = match joined {
+        let from = match joined || self.needs.nested {
             true => Some(Chosen { from, limit: self.change_limit(delete.top.as_ref())? }),
             false => None,
         };

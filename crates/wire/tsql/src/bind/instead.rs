@@ -213,8 +213,15 @@ impl Binder<'_> {
         let rows = self.insert_rows(insert, &table, &named, &extra)?;
         let into = logical(&table);
         let returning = Vec::new();
-        let statement =
-            Statement::Insert(change::Insert { with, table: into, columns, rows, returning });
+        let beforehand = false;
+        let statement = Statement::Insert(change::Insert {
+            with,
+            table: into,
+            columns,
+            rows,
+            beforehand,
+            returning,
+        });
         let (event, changed) = (Event::Insert, Changed::All);
         let (columns, numbered) = (Vec::new(), false);
         Ok((statement, Instead { event, trigger, table, changed, columns, numbered }))

@@ -295,6 +295,7 @@ impl Binder<'_> {
         self.scopes.pop();
         let (mut output, mut columns) = (Vec::new(), Vec::new());
         for (name, bound, identity) in found?.into_iter().flatten() {
+            super::routine::refuse_reader(&bound, "OUTPUT")?;
             columns.push(Column { name, ty: bound.ty, nullable: bound.nullable, identity });
             output.push(bound);
         }

@@ -1,5 +1,5 @@
-//! Calls of scalar functions of a database. A function computes over its arguments and variables:
-//! SQLite calls it for each row, where no other statement can run.
+//! Calls of scalar functions of a database. SQLite calls a function for each row; what it reads
+//! comes from statements of its own, over its variables.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -7,15 +7,18 @@ use std::sync::{Arc, OnceLock};
 use tdekit_wire_tds::SqlType;
 use tdekit_wire_tds::messages::DefinedError;
 
-use super::Binder;
 use super::function::{Parameters, definition};
+use super::select::has_aggregates;
+use super::{Binder, Variable};
 use crate::ast::defined::{CreateFunction, Steps};
-use crate::ast::{BinOp, Call, Expr, Item, Kind, Query, SetExpr, Stmt};
+use crate::ast::{BinOp, Call, Expr, Item, Kind, Query, Select, SetExpr, Stmt};
 use crate::error::{Error, Result};
 use crate::functions::typing::{binary, convert};
 use crate::plan::access::{Access, Right};
+use crate::plan::change::Statement;
 use crate::plan::func::Func;
-use crate::plan::routine::{Callee, Invoked, Routine, Step};
+use crate::plan::relation;
+use crate::plan::routine::{Callee, Invoked, Reader, Routine, Source, Step};
 use crate::plan::scalar::{Node, Scalar};
 
 /// Maximum nesting of functions that call each other.
@@ -112,7 +115,13 @@ impl Binder<'_> {
         if outermost {
             args.append(&mut self.routines.given);
         }
-        let node = Node::Invoke(Box::new(Invoked { callee, outermost, args }));
+        let reads = match &callee {
+            Callee::Own(routine) => routine.get().is_some_and(Routine::reads),
+            // it may turn out to
+            Callee::Within(_) => true,
+        };
+        self.needs.nested |= outermost && reads;
+        let node = Node::Invoke(Box::new(Invoked { callee, outermost, reads, args }));
         Ok(Scalar::new(steps.returns, true, node))
     }
 
@@ -250,11 +259,7 @@ impl Binder<'_> {
             Kind::Return(Some(value)) => {
                 out.push(Step::Return(self.computed_step(value, body.returns)?));
             }
-            Kind::Query(query) => {
-                for (name, value) in assignments(query)? {
-                    out.push(self.assigned_step(name, &value, body)?);
-                }
-            }
+            Kind::Query(query) => self.query_step(query, body, out)?,
             Kind::Nothing => {}
             _ => return Err(Error::feature("this statement in a function")),
         }
@@ -268,82 +273,139 @@ impl Binder<'_> {
         Ok(Step::Set(slot, self.computed_step(value, ty)?))
     }
 
-    fn computed_step(&mut self, value: &Expr, ty: SqlType) -> Result<Scalar> {
+    fn query_step(&mut self, query: &Query, body: &mut Body, out: &mut Vec<Step>) -> Result<()> {
+        if matches!(&query.body, SetExpr::Select(select) if select.into.is_some()) {
+            return Err(DefinedError::SideEffect { name: "SELECT INTO".to_owned() }.into());
+        }
+        let select = assigning(query)?;
+        if is_alone(query, select) {
+            for item in &select.items {
+                let Item::Assign(name, op, value) = item else { continue };
+                let value = match op {
+                    Some(op) => {
+                        let own = Box::new(Expr::Var(name.clone()));
+                        &Expr::Binary(*op, own, Box::new(value.clone()))
+                    }
+                    None => value,
+                };
+                out.push(self.assigned_step(name, value, body)?);
+            }
+            return Ok(());
+        }
+        if let Some(most) = query.max_recursion {
+            self.max_recursion = most;
+        }
+        let (query, assigned, types) = self.select_assign(query, select)?;
+        let reader = Box::new(Reader::new(Statement::Query(query), types));
+        out.push(Step::Each(reader, assigned));
+        Ok(())
+    }
+
+    /// The variable to which a SELECT assigns.
+    pub(super) fn assigned_variable(&self, name: &str) -> Result<Variable> {
+        let Some(parameters) = &self.parameters else { return self.variables.find(name) };
+        match parameters.find(name)? {
+            Scalar { ty, node: Node::Var(slot), .. } => Ok(Variable { slot, ty }),
+            _ => Err(Error::SelectAssignMixed {}),
+        }
+    }
+
+    fn computed_step(&mut self, value: &Expr, ty: SqlType) -> Result<Source> {
         let bound = self.scalar(value)?;
-        self.own_step(convert(bound, ty)?)
+        Ok(source(convert(bound, ty)?))
     }
 
-    fn tested_step(&mut self, test: &Expr) -> Result<Scalar> {
-        let bound = self.condition(test)?;
-        self.own_step(bound)
+    fn tested_step(&mut self, test: &Expr) -> Result<Source> {
+        self.condition(test).map(source)
     }
 
-    /// Takes values of the session from the statement's call, and refuses those of tables.
-    fn own_step(&mut self, mut bound: Scalar) -> Result<Scalar> {
-        if bound.has_leaf() {
-            return Err(Error::feature("a scalar function that reads tables"));
+    /// Takes a value of the session from the call of a statement, where a function is bound.
+    pub(super) fn given(&mut self, mut bound: Scalar) -> Result<Scalar> {
+        let session = matches!(&bound.node, Node::Call(func, _) if func.is_session());
+        if self.routines.running.is_empty() || !session || bound.has_leaf() {
+            return Ok(bound);
         }
-        let (mut refused, mut failed) = (false, None);
-        let given = &mut self.routines.given;
-        bound.each(&mut |part| {
-            if !matches!(&part.node, Node::Call(func, _) if func.is_session()) {
-                return;
-            }
-            let mut fixed = true;
-            part.walk(&mut |inner| {
-                fixed &= !matches!(inner.node, Node::Var(_) | Node::Arg(_) | Node::Invoke(_));
-                fixed
-            });
-            if !fixed {
-                refused = true;
-                return;
-            }
-            let at = given.iter().position(|known| known == part).unwrap_or_else(|| {
-                given.push(part.clone());
-                given.len() - 1
-            });
-            let deeper = matches!(&part.node, Node::Call(Func::Session("@@NESTLEVEL"), _));
-            part.node = Node::Arg(at);
-            if deeper {
-                // that of the statement, and the functions in it
-                let own = Scalar::new(part.ty, false, Node::Call(Func::Nesting, Vec::new()));
-                match binary(BinOp::Add, part.clone(), own) {
-                    Ok(sum) => *part = sum,
-                    Err(error) => failed = Some(error),
-                }
-            }
+        self.as_called(&mut bound);
+        let mut fixed = true;
+        bound.walk(&mut |part| {
+            fixed &= !matches!(part.node, Node::Var(_) | Node::Arg(_) | Node::Invoke(_));
+            fixed
         });
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        if refused {
+        if !fixed {
             return Err(Error::feature("this function over variables of a scalar function"));
         }
-        Ok(bound)
+        let deeper = matches!(&bound.node, Node::Call(Func::Session("@@NESTLEVEL"), _));
+        let given = &mut self.routines.given;
+        let at = given.iter().position(|known| *known == bound).unwrap_or_else(|| {
+            given.push(bound.clone());
+            given.len() - 1
+        });
+        let value = Scalar { node: Node::Given(at), ..bound };
+        if !deeper {
+            return Ok(value);
+        }
+        // that of the statement, and the functions in it
+        let own = Scalar::new(value.ty, false, Node::Call(Func::Nesting, Vec::new()));
+        binary(BinOp::Add, value, own)
+    }
+
+    /// Puts the session's functions in place of what they give to functions of a database.
+    pub(super) fn as_called(&self, bound: &mut Scalar) {
+        bound.each(&mut |part| {
+            if let Node::Given(at) = part.node
+                && let Some(value) = self.routines.given.get(at)
+            {
+                part.node = value.node.clone();
+            }
+        });
     }
 }
 
-/// The variables that a SELECT without a table assigns, with their values.
-fn assignments(query: &Query) -> Result<Vec<(&str, Expr)>> {
-    let tables = || Error::feature("a scalar function that reads tables");
-    let SetExpr::Select(select) = &query.body else {
-        return Err(DefinedError::ReturnsRows {}.into());
-    };
-    let mut made = Vec::new();
-    for item in &select.items {
-        let Item::Assign(name, op, value) = item else {
-            return Err(DefinedError::ReturnsRows {}.into());
-        };
-        let value = match op {
-            Some(op) => {
-                let own = Box::new(Expr::Var(name.clone()));
-                Expr::Binary(*op, own, Box::new(value.clone()))
-            }
-            None => value.clone(),
-        };
-        made.push((name.as_str(), value));
+/// A value of a step: by a query, if SQLite computes a part of it.
+fn source(bound: Scalar) -> Source {
+    let mut read = false;
+    bound.walk(&mut |part| {
+        read |= part.node.is_of_sqlite();
+        !read
+    });
+    if !read {
+        return Source::Plain(bound);
     }
-    let alone = select.from.is_empty()
+    let types = vec![bound.ty];
+    let items = vec![relation::Item::Named(bound, 0)];
+    let select = relation::Select { items, ..relation::Select::default() };
+    let query = relation::Query::of(relation::Rows::Select(Box::new(select)));
+    Source::Read(Box::new(Reader::new(Statement::Query(query), types)))
+}
+
+/// Refuses a function that reads tables, where it would see them in the middle of a change.
+pub(super) fn refuse_reader(bound: &Scalar, place: &str) -> Result<()> {
+    let mut found = false;
+    bound.walk(&mut |part| {
+        found |= matches!(&part.node, Node::Invoke(invoked) if invoked.reads);
+        !found
+    });
+    match found {
+        true => Err(Error::feature(format!("a function that reads tables in {place}"))),
+        false => Ok(()),
+    }
+}
+
+/// Returns a SELECT that does nothing but assign.
+fn assigning(query: &Query) -> Result<&Select> {
+    match &query.body {
+        SetExpr::Select(select)
+            if select.items.iter().all(|item| matches!(item, Item::Assign(..))) =>
+        {
+            Ok(select)
+        }
+        _ => Err(DefinedError::ReturnsRows {}.into()),
+    }
+}
+
+/// Returns true for a SELECT of one row that is nothing but its list.
+fn is_alone(query: &Query, select: &Select) -> bool {
+    select.from.is_empty()
         && select.filter.is_none()
         && select.group.is_empty()
         && select.having.is_none()
@@ -352,6 +414,6 @@ fn assignments(query: &Query) -> Result<Vec<(&str, Expr)>> {
         && query.ctes.is_empty()
         && query.order.is_empty()
         && query.offset.is_none()
-        && !query.is_document();
-    if alone { Ok(made) } else { Err(tables()) }
+        && !query.is_document()
+        && !has_aggregates(select, &[])
 }

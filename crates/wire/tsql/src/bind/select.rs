@@ -367,7 +367,7 @@ impl Binder<'_> {
             let Item::Assign(name, op, expr) = item else {
                 return Err(Error::SelectAssignMixed {});
             };
-            let variable = self.variables.find(name)?;
+            let variable = self.assigned_variable(name)?;
             let value = self.scalar(expr)?;
             let current = Scalar::new(variable.ty, true, Node::Var(variable.slot));
             let value = super::call::compound(*op, current, value)?;

@@ -9,6 +9,7 @@ use tdekit_wire_tds::{Length, SqlType, Value};
 use crate::ast::{BinOp, CmpOp};
 use crate::error::{Error, Result};
 use crate::host::Host;
+use crate::plan::routine::Reader;
 use crate::plan::scalar::{Node, Scalar};
 use crate::plan::table::Sequence;
 use crate::value::dateparse::Order;
@@ -25,12 +26,28 @@ pub(crate) trait SessionCalls {
     fn call(&self, name: &'static str, args: &[Value<'_>]) -> Result<Val>;
 }
 
+/// Statements of functions.
+pub(crate) trait Reads {
+    /// Runs a statement over the variables of a function, with one call for each row while that
+    /// returns true.
+    fn rows(
+        &self,
+        reader: &Reader,
+        env: &Env<'_>,
+        each: &mut dyn FnMut(Vec<Val>) -> Result<bool>,
+    ) -> Result<()>;
+}
+
 /// The environment of an evaluation.
 #[derive(Clone, Copy)]
 pub(crate) struct Env<'e> {
     pub(crate) vars: &'e [Val],
     pub(crate) args: &'e [Value<'e>],
+    /// Values that the session gives to functions.
+    pub(crate) given: &'e [Val],
     pub(crate) session: Option<&'e dyn SessionCalls>,
+    /// None where no function can read tables.
+    pub(crate) reads: Option<&'e dyn Reads>,
     /// What HASHBYTES asks.
     pub(crate) host: Option<&'e dyn Host>,
     pub(crate) order: Order,
@@ -46,7 +63,9 @@ impl<'e> Env<'e> {
         Env {
             vars: &[],
             args: &[],
+            given: &[],
             session: None,
+            reads: None,
             host: None,
             order: Order::Mdy,
             datefirst: 7,
@@ -243,6 +262,7 @@ pub(crate) fn eval<'e>(bound: &'e Scalar, env: &Env<'e>) -> Result<Value<'e>> {
         Node::Null(_) => Ok(Value::Null),
         Node::Var(slot) => Ok(env.vars.get(*slot).map_or(Value::Null, borrow)),
         Node::Arg(index) => Ok(env.args.get(*index).map_or(Value::Null, borrow)),
+        Node::Given(at) => Ok(env.given.get(*at).map_or(Value::Null, borrow)),
         Node::Next(sequence, place) => next_value(sequence, *place, env),
         Node::Column(_)
         | Node::Shared(_)

@@ -6,7 +6,7 @@ use tdekit_wire_tds::Value;
 
 use super::eval::{Env, eval, test};
 use crate::error::{Error, Result};
-use crate::plan::routine::{Callee, Invoked, Routine, Step};
+use crate::plan::routine::{Callee, Invoked, Reader, Routine, Source, Step};
 use crate::plan::scalar::Scalar;
 use crate::value::{Val, affordable, bulk_bytes};
 
@@ -41,7 +41,7 @@ impl Invoked {
             vars.push(eval(arg, env)?.into_owned());
         }
         let given = vars.split_off(routine.params.min(vars.len()));
-        let args = if self.outermost { given.as_slice() } else { env.args };
+        let given = if self.outermost { given.as_slice() } else { env.given };
         if routine.null_on_null && vars.contains(&Value::Null) {
             return Ok(Value::Null);
         }
@@ -53,7 +53,7 @@ impl Invoked {
             return Err(Error::NestLevel {});
         }
         left(env)?;
-        let around = Env { vars: &[], args, depth, ..*env };
+        let around = Env { vars: &[], args: &[], given, depth, ..*env };
         match routine.run(&routine.steps, &mut vars, &around)? {
             Next::Return(value) => Ok(value),
             _ => Ok(Value::Null),
@@ -90,6 +90,10 @@ impl Routine {
                     self.run(steps, vars, around)?
                 }
                 Step::While(condition, steps) => self.repeat(condition, steps, vars, around)?,
+                Step::Each(reader, assigned) => {
+                    assign_each(reader, assigned, vars, around)?;
+                    Next::Step
+                }
                 Step::Break => Next::Break,
                 Step::Continue => Next::Continue,
             };
@@ -102,7 +106,7 @@ impl Routine {
 
     fn repeat(
         &self,
-        condition: &Scalar,
+        condition: &Source,
         steps: &[Step],
         vars: &mut Vec<Val>,
         around: &Env<'_>,
@@ -119,13 +123,66 @@ impl Routine {
     }
 }
 
-fn computed(value: &Scalar, vars: &[Val], around: &Env<'_>) -> Result<Val> {
+fn computed(value: &Source, vars: &[Val], around: &Env<'_>) -> Result<Val> {
     let env = Env { vars, ..*around };
-    let value = eval(value, &env)?;
+    let value = match value {
+        Source::Plain(value) => eval(value, &env)?,
+        Source::Read(reader) => return read(reader, &env),
+    };
     affordable(bulk_bytes(&value))?;
     Ok(value.into_owned())
 }
 
-fn holds(condition: &Scalar, vars: &[Val], around: &Env<'_>) -> Result<bool> {
-    Ok(test(condition, &Env { vars, ..*around })? == Some(true))
+fn holds(condition: &Source, vars: &[Val], around: &Env<'_>) -> Result<bool> {
+    let env = Env { vars, ..*around };
+    match condition {
+        Source::Plain(condition) => Ok(test(condition, &env)? == Some(true)),
+        Source::Read(reader) => Ok(read(reader, &env)? == Value::Bit(true)),
+    }
+}
+
+/// Returns the first value of a query's first row, or NULL.
+#[inline(never)]
+fn read(reader: &Reader, env: &Env<'_>) -> Result<Val> {
+    let mut found = Value::Null;
+    rows(reader, env, &mut |row| {
+        found = row.into_iter().next().unwrap_or(Value::Null);
+        Ok(false)
+    })?;
+    Ok(found)
+}
+
+/// Assigns to variables for each row of a query, which sees their values before the first.
+#[inline(never)]
+fn assign_each(
+    reader: &Reader,
+    assigned: &[(usize, Scalar)],
+    vars: &mut [Val],
+    around: &Env<'_>,
+) -> Result<()> {
+    let before = vars.to_vec();
+    rows(reader, &Env { vars: &before, ..*around }, &mut |row| {
+        left(around)?;
+        for (slot, value) in assigned {
+            let env = Env { vars, args: &row, ..*around };
+            let value = eval(value, &env)?;
+            affordable(bulk_bytes(&value))?;
+            let value = value.into_owned();
+            if let Some(variable) = vars.get_mut(*slot) {
+                *variable = value;
+            }
+        }
+        Ok(true)
+    })
+}
+
+fn rows(
+    reader: &Reader,
+    env: &Env<'_>,
+    each: &mut dyn FnMut(Vec<Val>) -> Result<bool>,
+) -> Result<()> {
+    match env.reads {
+        Some(reads) => reads.rows(reader, env, each),
+        None => Err(Error::feature("a function that reads tables in this place")),
+    }
 }

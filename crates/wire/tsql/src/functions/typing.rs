@@ -59,7 +59,7 @@ pub(crate) fn folded(bound: Scalar) -> Scalar {
     let mut constant = true;
     bound.walk(&mut |part| {
         constant &= match &part.node {
-            Node::Var(_) | Node::Arg(_) | Node::Invoke(_) => false,
+            Node::Var(_) | Node::Arg(_) | Node::Given(_) | Node::Invoke(_) => false,
             leaf if leaf.is_leaf() => false,
             // depends on SET DATEFORMAT and SET DATEFIRST when the statement runs
             Node::Call(Func::Date(_), _) => false,

@@ -23,6 +23,8 @@ pub(crate) struct Insert {
     /// Names of the columns that the rows fill; none for a row of nothing but SQLite's defaults.
     pub(crate) columns: Vec<String>,
     pub(crate) rows: Inserted,
+    /// True if all rows are computed before the first is inserted: functions read the table.
+    pub(crate) beforehand: bool,
     pub(crate) returning: Vec<Scalar>,
 }
 

@@ -95,6 +95,8 @@ pub(crate) struct Needs {
     pub(crate) reads: Vec<String>,
     /// What its tables' hints ask for.
     pub(crate) hints: Hints,
+    /// True if functions that it calls read tables.
+    pub(crate) nested: bool,
     /// Sequences whose values it takes.
     pub(crate) sequences: Vec<Arc<table::Sequence>>,
     /// None if no function looks up objects.

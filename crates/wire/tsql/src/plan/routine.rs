@@ -2,7 +2,10 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 
-use super::scalar::Scalar;
+use tdekit_wire_tds::SqlType;
+
+use super::change::Statement;
+use super::scalar::{Node, Scalar};
 
 /// A scalar function.
 #[derive(Debug)]
@@ -18,12 +21,90 @@ pub(crate) struct Routine {
 
 #[derive(Debug)]
 pub(crate) enum Step {
-    Set(usize, Scalar),
-    If(Scalar, Vec<Step>, Vec<Step>),
-    While(Scalar, Vec<Step>),
+    Set(usize, Source),
+    If(Source, Vec<Step>, Vec<Step>),
+    While(Source, Vec<Step>),
     Break,
     Continue,
-    Return(Scalar),
+    Return(Source),
+    /// SELECT of assignments: for each row, these variables get values over its columns.
+    Each(Box<Reader>, Vec<(usize, Scalar)>),
+}
+
+/// A value of a step, over its variables.
+#[derive(Debug)]
+pub(crate) enum Source {
+    Plain(Scalar),
+    /// By a query of one row and one column.
+    Read(Box<Reader>),
+}
+
+/// A statement of SQLite within a function, over the variables of the function.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    pub(crate) statement: Statement,
+    /// Types of its columns.
+    pub(crate) types: Vec<SqlType>,
+    /// The number of its text, once it is written.
+    pub(crate) text: OnceLock<i64>,
+}
+
+impl Reader {
+    pub(crate) fn new(statement: Statement, types: Vec<SqlType>) -> Reader {
+        Reader { statement, types, text: OnceLock::new() }
+    }
+}
+
+/// What a function consists of, within its branches and loops too.
+pub(crate) enum Part<'r> {
+    Plain(&'r Scalar),
+    Reader(&'r Reader),
+}
+
+impl Routine {
+    /// Calls `see` with each value and each statement.
+    pub(crate) fn parts<'r>(&'r self, see: &mut dyn FnMut(Part<'r>)) {
+        parts(&self.steps, see);
+    }
+
+    /// Returns true if it reads tables, by itself or by functions that it calls.
+    pub(crate) fn reads(&self) -> bool {
+        let mut found = false;
+        self.parts(&mut |part| match part {
+            Part::Reader(_) => found = true,
+            Part::Plain(value) => value.walk(&mut |inner| {
+                found |= matches!(&inner.node, Node::Invoke(invoked) if invoked.is_reader());
+                !found
+            }),
+        });
+        found
+    }
+}
+
+fn parts<'r>(steps: &'r [Step], see: &mut dyn FnMut(Part<'r>)) {
+    let source = |source: &'r Source| match source {
+        Source::Plain(value) => Part::Plain(value),
+        Source::Read(reader) => Part::Reader(reader),
+    };
+    for step in steps {
+        match step {
+            Step::Set(_, value) | Step::Return(value) => see(source(value)),
+            Step::If(test, then, otherwise) => {
+                see(source(test));
+                parts(then, see);
+                parts(otherwise, see);
+            }
+            Step::While(test, inner) => {
+                see(source(test));
+                parts(inner, see);
+            }
+            Step::Each(reader, assigned) => {
+                see(Part::Reader(reader));
+                assigned.iter().for_each(|(_, value)| see(Part::Plain(value)));
+            }
+            Step::Break | Step::Continue => {}
+        }
+    }
 }
 
 /// A call of a scalar function, whose routine is known once it is bound: it may call itself.
@@ -51,7 +132,16 @@ impl PartialEq for Callee {
 pub(crate) struct Invoked {
     pub(crate) callee: Callee,
     /// The call of a statement: behind its arguments are the values that the session gives to all
-    /// functions which it reaches, GETDATE() among them. They read those as arguments of a kernel.
+    /// functions which it reaches, GETDATE() among them.
     pub(crate) outermost: bool,
+    /// True if it reads tables.
+    pub(crate) reads: bool,
     pub(crate) args: Vec<Scalar>,
+}
+
+impl Invoked {
+    /// Returns true for a call of a function outside of it, which reads tables.
+    fn is_reader(&self) -> bool {
+        self.reads && matches!(self.callee, Callee::Own(_))
+    }
 }

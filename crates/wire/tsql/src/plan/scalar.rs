@@ -29,6 +29,8 @@ pub(crate) enum Node {
     Var(usize),
     /// An argument of a kernel.
     Arg(usize),
+    /// A value that the session gives to the functions of a statement.
+    Given(usize),
     /// A column; SQLite computes it, and the six after it.
     Column(ColumnRef),
     /// An expression that several places share: a key of GROUP BY, an argument of two aggregates,
@@ -195,7 +197,8 @@ macro_rules! children {
         $(#[$doc])*
         pub(crate) fn $name(&$($mutable)? self, see: &mut dyn FnMut(&$($mutable)? Scalar)) {
             match &$($mutable)? self.node {
-                Node::Const(_) | Node::Null(_) | Node::Var(_) | Node::Arg(_) => {}
+                Node::Const(_) | Node::Null(_) | Node::Var(_) => {}
+                Node::Arg(_) | Node::Given(_) => {}
                 Node::Column(_) | Node::Shared(_) | Node::Aggregate(_) | Node::Query(_) => {}
                 Node::Identity | Node::Version(_) | Node::Next(..) => {}
                 Node::Convert { inner, style, .. } => {
@@ -262,8 +265,14 @@ impl Node {
         !self.is_untyped()
     }
 
-    /// Returns true if SQLite computes it.
+    /// Returns true if it takes SQLite to compute it: a function that reads tables is called from
+    /// there.
     pub(crate) fn is_leaf(&self) -> bool {
+        self.is_of_sqlite() || matches!(self, Node::Invoke(invoked) if invoked.reads)
+    }
+
+    /// Returns true if SQLite itself computes it.
+    pub(crate) fn is_of_sqlite(&self) -> bool {
         matches!(
             self,
             Node::Column(_)

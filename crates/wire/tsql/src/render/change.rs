@@ -111,6 +111,9 @@ impl Renderer<'_> {
             out.push_name(column);
         }
         out.push(") ");
+        if insert.beforehand {
+            out.push("WITH \"~all\" AS MATERIALIZED (");
+        }
         let limit = match &insert.rows {
             Inserted::Values { rows, limit: None } => {
                 self.values(rows, out)?;
@@ -135,6 +138,9 @@ impl Renderer<'_> {
             }
         };
         self.limit(limit.map(Limit::rows).as_ref(), out)?;
+        if insert.beforehand {
+            out.push(") SELECT * FROM \"~all\" WHERE 1");
+        }
         self.returning(&insert.returning, out)
     }
 

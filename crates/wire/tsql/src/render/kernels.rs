@@ -12,6 +12,7 @@ use crate::functions::eval::SessionCalls;
 use crate::host::{Host, SharedHost};
 use crate::plan::scalar::Scalar;
 use crate::plan::table::Sequence;
+use crate::render::sql::Sql;
 use crate::value::dateparse::Order;
 use crate::value::sequence::Counter;
 
@@ -24,6 +25,17 @@ pub(crate) struct Kernel {
     pub(crate) looks_up: bool,
     /// True if it calls functions of a database.
     pub(crate) invokes: bool,
+}
+
+/// A statement of a function.
+#[derive(Debug)]
+pub(crate) struct Text {
+    pub(super) sql: Sql,
+    /// Over variables of the function.
+    pub(super) params: Vec<Scalar>,
+    /// Keeps the kernels that it calls.
+    #[allow(dead_code)]
+    pub(super) guards: Vec<Guard>,
 }
 
 /// The state in which functions over columns look up objects.
@@ -42,6 +54,7 @@ pub(crate) type Counters = HashMap<(String, String), Counter>;
 struct Registry {
     next: i64,
     kernels: HashMap<i64, Arc<Kernel>>,
+    texts: HashMap<i64, Arc<Text>>,
     /// The error of a statement that SQLite ended because a function failed.
     failure: Option<Error>,
     /// The next value of the identity column that is being filled, and its increment.
@@ -81,7 +94,7 @@ struct Formats {
     datefirst: AtomicU8,
 }
 
-/// Keeps a kernel alive.
+/// Keeps a kernel, or a statement of a function, alive.
 #[derive(Debug)]
 pub(crate) struct Guard {
     pub(super) id: i64,
@@ -90,7 +103,11 @@ pub(crate) struct Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.kernels.with(|registry| registry.kernels.remove(&self.id));
+        let gone = self
+            .kernels
+            .with(|registry| (registry.kernels.remove(&self.id), registry.texts.remove(&self.id)));
+        // it may have guards itself
+        drop(gone);
     }
 }
 
@@ -115,6 +132,19 @@ impl Kernels {
             registry.next
         });
         Guard { id, kernels: self.clone() }
+    }
+
+    pub(super) fn register_text(&self, text: Text) -> Guard {
+        let id = self.with(|registry| {
+            registry.next += 1;
+            registry.texts.insert(registry.next, Arc::new(text));
+            registry.next
+        });
+        Guard { id, kernels: self.clone() }
+    }
+
+    pub(super) fn text(&self, id: i64) -> Option<Arc<Text>> {
+        self.with(|registry| registry.texts.get(&id).cloned())
     }
 
     pub(crate) fn find(&self, id: i64) -> Option<Arc<Kernel>> {

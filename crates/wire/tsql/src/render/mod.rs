@@ -2,8 +2,10 @@
 
 pub(crate) mod aggregates;
 mod change;
+pub(crate) mod failure;
 pub(crate) mod kernels;
 mod merge;
+pub(crate) mod nested;
 mod relation;
 mod rows;
 mod scalar;

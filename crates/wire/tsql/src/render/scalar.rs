@@ -108,7 +108,7 @@ impl Renderer<'_> {
                 self.written(value, bound, out)?;
             }
             Node::Var(slot) => self.variable(*slot, bound, out),
-            Node::Const(_) => self.parameter(bound.clone(), out),
+            Node::Const(_) | Node::Given(_) => self.parameter(bound.clone(), out),
             Node::Call(func, _) if func.is_session() && !bound.has_leaf() => {
                 self.parameter(bound.clone(), out);
             }
@@ -445,14 +445,27 @@ impl Renderer<'_> {
         if args.len() > 100 {
             return Err(Error::NestedTooDeep {});
         }
-        let (mut looks_up, mut invokes) = (false, false);
+        let (mut looks_up, mut invokes, mut reads) = (false, false, false);
         expr.walk(&mut |part| {
             looks_up |= matches!(&part.node, Node::Call(func, _) if func.is_session());
-            invokes |= matches!(&part.node, Node::Invoke(_));
+            if let Node::Invoke(invoked) = &part.node {
+                invokes = true;
+                reads |= invoked.reads;
+            }
             true
+        });
+        if invokes {
+            self.invoked(&expr)?;
+        }
+        // a query within gives SQLite one value for all rows
+        let mut once = reads;
+        bound.walk(&mut |part| {
+            once &= !part.node.is_of_sqlite();
+            once
         });
         let types = args.iter().map(|(_, ty)| *ty).collect();
         let guard = self.kernels.register(Kernel { expr, args: types, looks_up, invokes });
+        out.push(if once { "(SELECT " } else { "" });
         out.push(if pure { "tsql_eval(" } else { "tsql_eval_each(" });
         out.push_number(guard.id);
         self.guards.push(guard);
@@ -460,7 +473,7 @@ impl Renderer<'_> {
             out.push(", ");
             out.push_sql(text);
         }
-        out.push(")");
+        out.push(if once { "))" } else { ")" });
         Ok(())
     }
 
@@ -473,14 +486,18 @@ impl Renderer<'_> {
     ) -> Result<()> {
         let session = matches!(&bound.node, Node::Call(func, _) if func.is_session());
         let mut text = Sql::default();
-        if bound.node.is_leaf() {
+        if bound.node.is_of_sqlite() {
             self.scalar(bound, &mut text)?;
-        } else if matches!(bound.node, Node::Var(_)) || session && !bound.has_leaf() {
+        } else if matches!(bound.node, Node::Var(_) | Node::Given(_))
+            || session && !bound.has_leaf()
+        {
             self.parameter(bound.clone(), &mut text);
         } else {
-            if matches!(&bound.node, Node::Call(func, _) if !func.is_pure()) {
-                *pure = false;
-            }
+            *pure &= match &bound.node {
+                Node::Call(func, _) => func.is_pure(),
+                Node::Invoke(invoked) => !invoked.reads,
+                _ => true,
+            };
             let mut result = Ok(());
             bound.children_mut(&mut |part| {
                 if result.is_ok() {

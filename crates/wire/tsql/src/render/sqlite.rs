@@ -6,9 +6,10 @@ use rusqlite::types::ToSqlOutput;
 use tdekit_wire_tds::{SqlType, Value};
 
 use super::aggregates::{Objects, Single, Spread, Sum};
+use super::nested;
 use super::rows::RowArray;
 use crate::error::{Error, Result};
-use crate::functions::eval::{Env, SessionCalls, eval};
+use crate::functions::eval::{Env, Reads, SessionCalls, eval};
 use crate::render::kernels::{Kernel, Kernels};
 use crate::value::{storage, text};
 
@@ -139,15 +140,18 @@ fn run(ctx: &Context<'_>, kernel: &Kernel, kernels: &Kernels) -> Result<ToSqlOut
     let session = snapshot.as_deref().map(|snapshot| snapshot as &dyn SessionCalls);
     let (order, datefirst) = kernels.formats();
     let cancel = kernel.invokes.then(|| kernels.cancel());
+    let nest = if kernel.invokes { nested::lent() } else { None };
     let env = Env {
         vars: &[],
         args: &args,
+        given: nest.as_ref().map_or(&[], |nest| &nest.given),
         session,
+        reads: nest.as_ref().map(|nest| nest as &dyn Reads),
         host: kernels.host(),
         order,
         datefirst,
         cancel: cancel.as_deref(),
-        depth: (0, 0),
+        depth: nest.as_ref().map_or((0, 0), |nest| nest.depth),
     };
     let value = eval(&kernel.expr, &env)?;
     storage::output(&value, kernel.expr.ty)

@@ -1,6 +1,7 @@
 //! Queries and changes: bound late, run on SQLite.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use rusqlite::types::Value as Stored;
@@ -8,7 +9,7 @@ use tdekit_wire_tds::messages::TriggerError;
 use tdekit_wire_tds::{Column, Command, Flow, SqlType, Value, memory};
 
 use super::compile::{Code, Lazy, Planned};
-use super::db::failure;
+use super::db::{Db, failure};
 use super::plan::{Bound, Effect};
 use crate::ast::{Kind, OutputInto, SetExpr};
 use crate::bind::{Undeclared, Variables};
@@ -217,7 +218,7 @@ impl Run<'_> {
         let flag = self.sink.cancel_flag();
         let mut params = match self.parameters(plan, frame) {
             // a loop of a function was left
-            Err(_) if flag.load(std::sync::atomic::Ordering::Acquire) => {
+            Err(_) if flag.load(Ordering::Acquire) => {
                 return Ok((Signal::Stop, 0));
             }
             params => params?,
@@ -226,48 +227,11 @@ impl Run<'_> {
         let kernels = self.s.db.kernels.clone();
         kernels.set_cancel(flag.clone());
         let Run { s, sink } = self;
-        let Some(connection) = s.db.peek() else {
-            return Err(Error::Internal { detail: "no connection".to_owned() });
-        };
         kernels.take_failure();
-        let db = &s.db;
-        let failed = |error: rusqlite::Error| match db.check_schema(&database) {
-            Ok(()) => failure(&kernels, &error, &database),
-            Err(moved) => moved,
-        };
-        let text = plan.sql.text(&params);
-        #[cfg(debug_assertions)]
-        let mut trace = super::trace::Trace::begin(&text, &params, &kernels);
-        let mut statement = connection.prepare_cached(&text).map_err(failed)?;
-        // bounds of ranges that were omitted
-        params.truncate(statement.parameter_count());
-        let mut rows = statement.query(rusqlite::params_from_iter(params)).map_err(failed)?;
-        let mut count = 0;
-        loop {
-            let next = rows.next();
-            if count == 0 {
-                db.check_schema(&database)?;
-            }
-            match next {
-                Ok(Some(row)) => {
-                    count += 1;
-                    #[cfg(debug_assertions)]
-                    if let Some(trace) = &mut trace {
-                        trace.row(row);
-                    }
-                    memory::room(0)?;
-                    let signal = each(*sink, row)?;
-                    if signal != Signal::Next {
-                        return Ok((signal, count));
-                    }
-                }
-                Ok(None) => return Ok((Signal::Next, count)),
-                Err(_) if flag.load(std::sync::atomic::Ordering::Acquire) => {
-                    return Ok((Signal::Stop, count));
-                }
-                Err(error) => return Err(failed(error)),
-            }
-        }
+        s.db.lending(&database, |db, connection| {
+            let open = (db, connection, database.as_str());
+            step_rows(plan, &mut params, open, &flag, &mut |row| each(*sink, row))
+        })?
     }
 
     pub(crate) fn parameters(&self, plan: &Rendered, frame: &Frame) -> Result<Vec<Stored>> {
@@ -520,6 +484,54 @@ impl Run<'_> {
         let kernels = self.s.db.kernels.clone();
         written.map_err(|error| failure(&kernels, &error, &table.database))?;
         Ok((signal, count))
+    }
+}
+
+/// Runs a plan with these parameters on a connection that is lent, in this current database.
+fn step_rows(
+    plan: &Rendered,
+    params: &mut Vec<Stored>,
+    (db, connection, database): (&Db, &rusqlite::Connection, &str),
+    flag: &AtomicBool,
+    each: &mut dyn FnMut(&rusqlite::Row<'_>) -> Result<Signal>,
+) -> Result<(Signal, u64)> {
+    let kernels = &db.kernels;
+    let failed = |error: rusqlite::Error| match db.check_schema_of(connection, database) {
+        Ok(()) => failure(kernels, &error, database),
+        Err(moved) => moved,
+    };
+    let text = plan.sql.text(params);
+    #[cfg(debug_assertions)]
+    let mut trace = super::trace::Trace::begin(&text, params, kernels);
+    let mut statement = connection.prepare_cached(&text).map_err(failed)?;
+    // bounds of ranges that were omitted
+    params.truncate(statement.parameter_count());
+    let mut rows = statement.query(rusqlite::params_from_iter(&*params)).map_err(failed)?;
+    let mut count = 0;
+    loop {
+        let next = rows.next();
+        if count == 0 {
+            db.check_schema_of(connection, database)?;
+        }
+        match next {
+            Ok(Some(row)) => {
+                count += 1;
+                #[cfg(debug_assertions)]
+                if let Some(trace) = &mut trace {
+                    trace.row(row);
+                }
+                memory::room(0)?;
+                let signal = each(row)?;
+                if signal != Signal::Next {
+                    return Ok((signal, count));
+                }
+            }
+            Ok(None) => return Ok((Signal::Next, count)),
+            Err(_) if flag.load(Ordering::Acquire) => {
+                return Ok((Signal::Stop, count));
+            }
+            Err(error) => return Err(failed(error)),
+        }
     }
 }
 

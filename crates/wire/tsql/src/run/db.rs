@@ -2,6 +2,8 @@
 //! them.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,12 +12,14 @@ use rusqlite::{Connection, OptionalExtension, TransactionState};
 
 use crate::ast::Name;
 use crate::ast::defined::UserType;
-use crate::error::{Error, Result, Rule};
+use crate::error::{Error, Result};
 use crate::host::SharedHost;
 use crate::name::{is_global, is_local, quote, schema_and_name};
 use crate::plan::table::{Catalog, Filled, Sequence};
 use crate::plan::trigger::Trigger;
+pub(crate) use crate::render::failure::failure;
 use crate::render::kernels::Kernels;
+use crate::render::nested::lending;
 use crate::run::catalog::facts::read;
 use crate::run::catalog::model::{Facts, Snapshot};
 use crate::run::catalog::named::has_table;
@@ -91,58 +95,6 @@ impl Drop for Db {
     fn drop(&mut self) {
         self.close();
     }
-}
-
-/// Converts SQLite's error to SQL Server's.
-pub(crate) fn failure(kernels: &Kernels, error: &rusqlite::Error, database: &str) -> Error {
-    if let Some(error) = kernels.take_failure() {
-        return error;
-    }
-    use rusqlite::ErrorCode as C;
-    let text = error.to_string();
-    let name = database.to_owned();
-    let refused = tdekit_wire_tds::memory::was_refused();
-    match error.sqlite_error_code() {
-        Some(C::OutOfMemory | C::TooBig) => Error::OutOfMemory {},
-        _ if refused => Error::OutOfMemory {},
-        Some(C::DatabaseBusy | C::DatabaseLocked) => {
-            let extended = error.sqlite_error().map(|error| error.extended_code);
-            if extended == Some(rusqlite::ffi::SQLITE_BUSY_SNAPSHOT) {
-                Error::SnapshotConflict { name }
-            } else {
-                Error::LockTimeout {}
-            }
-        }
-        Some(C::DiskFull) => Error::OutOfSpace { name },
-        Some(C::ReadOnly) => Error::ReadOnly { name },
-        Some(C::DatabaseCorrupt | C::NotADatabase) => Error::Damaged { name, detail: text },
-        Some(C::ConstraintViolation) => violation(error, text),
-        Some(C::SystemIoFailure) => Error::Damaged { name, detail: text },
-        _ => Error::Internal { detail: text },
-    }
-}
-
-/// Returns the rule that refused a row, with the place that SQLite names.
-fn violation(error: &rusqlite::Error, detail: String) -> Error {
-    use rusqlite::ffi;
-    let rule = match error.sqlite_error().map(|error| error.extended_code) {
-        Some(ffi::SQLITE_CONSTRAINT_NOTNULL) => Rule::NotNull,
-        Some(
-            ffi::SQLITE_CONSTRAINT_UNIQUE
-            | ffi::SQLITE_CONSTRAINT_PRIMARYKEY
-            | ffi::SQLITE_CONSTRAINT_ROWID,
-        ) => Rule::Unique,
-        Some(ffi::SQLITE_CONSTRAINT_CHECK) => Rule::Check,
-        Some(ffi::SQLITE_CONSTRAINT_FOREIGNKEY) => Rule::ForeignKey,
-        _ => return Error::Internal { detail },
-    };
-    let message = match error {
-        rusqlite::Error::SqliteFailure(_, Some(message)) => message,
-        rusqlite::Error::SqlInputError { msg, .. } => msg,
-        _ => &detail,
-    };
-    let place = message.split_once(": ").map_or("", |(_, place)| place).to_owned();
-    Error::Violation { rule, place, detail }
 }
 
 impl Db {
@@ -329,11 +281,37 @@ impl Db {
 
     /// Refuses a plan that was bound before another process changed a schema.
     pub(super) fn check_schema(&self, database: &str) -> Result<()> {
-        match &self.connection {
-            Some(open) if self.schemas.moved(open) => {
-                Err(Error::DefinitionChanged { name: database.to_owned() })
-            }
-            _ => Ok(()),
+        self.connection.as_ref().map_or(Ok(()), |open| self.check_schema_of(open, database))
+    }
+
+    /// As [`Db::check_schema`], for a connection that is lent.
+    pub(super) fn check_schema_of(&self, open: &Connection, database: &str) -> Result<()> {
+        match self.schemas.moved(open) {
+            true => Err(Error::DefinitionChanged { name: database.to_owned() }),
+            false => Ok(()),
+        }
+    }
+
+    /// Does work by the connection, by which functions may read tables meanwhile. It must not ask
+    /// for the connection in another way.
+    pub(super) fn lending<T>(
+        &mut self,
+        database: &str,
+        work: impl FnOnce(&Db, &Connection) -> T,
+    ) -> Result<T> {
+        self.connection()?;
+        let Some(connection) = self.connection.take() else {
+            return Err(Error::Internal { detail: "no connection".to_owned() });
+        };
+        let connection = Rc::new(connection);
+        let kernels = self.kernels.clone();
+        let work = || lending(&connection, &kernels, database, || work(self, &connection));
+        let done = catch_unwind(AssertUnwindSafe(work));
+        // nobody else keeps it: what was lent has been given back
+        self.connection = Rc::into_inner(connection);
+        match done {
+            Ok(done) => Ok(done),
+            Err(fault) => resume_unwind(fault),
         }
     }
 

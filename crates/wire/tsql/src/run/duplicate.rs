@@ -2,6 +2,7 @@
 //! values: the change runs once more, with a trigger that notes the key of each row. One that
 //! inserts a single row of values needs no trigger.
 
+use rusqlite::Connection;
 use rusqlite::types::Value as Stored;
 use rusqlite::types::ValueRef;
 use tdekit_wire_tds::Command;
@@ -12,7 +13,7 @@ use crate::name::quote;
 use crate::plan::table::TableColumn;
 use crate::render::kernels::Counters;
 use crate::run::catalog::Table;
-use crate::run::db::failure;
+use crate::run::db::{Db, failure};
 use crate::run::work::Run;
 
 /// A refused change, with the state in which it began.
@@ -201,18 +202,28 @@ impl Run<'_> {
             kernels.begin_identity(next, step);
         }
         let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
-        let connection = self.s.db.connection()?;
-        let mut statement = connection.prepare(text).map_err(fail)?;
-        let width = statement.column_count();
-        let params = again.params.iter().take(statement.parameter_count());
-        let mut rows = statement.query(rusqlite::params_from_iter(params)).map_err(fail)?;
-        let mut found: Vec<Vec<Stored>> = Vec::new();
-        while let Some(row) = rows.next().map_err(fail)? {
-            if found.len() < 2 {
-                let values = (0..width).map(|at| row.get(at));
-                found.push(values.collect::<rusqlite::Result<_>>().map_err(fail)?);
-            }
-        }
-        Ok(found)
+        let database = self.s.state.database.clone();
+        let run = |_: &Db, open: &Connection| first_rows(open, text, again.params);
+        self.s.db.lending(&database, run)?.map_err(fail)
     }
+}
+
+/// Runs a text, and returns its first two rows.
+fn first_rows(
+    connection: &Connection,
+    text: &str,
+    params: &[Stored],
+) -> rusqlite::Result<Vec<Vec<Stored>>> {
+    let mut statement = connection.prepare(text)?;
+    let width = statement.column_count();
+    let params = params.iter().take(statement.parameter_count());
+    let mut rows = statement.query(rusqlite::params_from_iter(params))?;
+    let mut found: Vec<Vec<Stored>> = Vec::new();
+    while let Some(row) = rows.next()? {
+        if found.len() < 2 {
+            let values = (0..width).map(|at| row.get(at));
+            found.push(values.collect::<rusqlite::Result<_>>()?);
+        }
+    }
+    Ok(found)
 }

@@ -58,7 +58,12 @@ impl Run<'_> {
             }
         }
         if !reads || !(plan.needs.hints.wait || plan.needs.hints.hold && open) {
-            return Ok(false);
+            // all that functions read is of one state
+            let own = plan.needs.nested && !self.in_sqlite();
+            if own {
+                self.run_sql("BEGIN")?;
+            }
+            return Ok(own);
         }
         let began = !self.in_sqlite();
         self.lock_hinted(plan)?;

@@ -36,6 +36,7 @@ mod permissions;
 mod pivot;
 mod properties;
 mod random;
+mod reading_functions;
 mod refusals;
 mod results;
 mod scalar_functions;

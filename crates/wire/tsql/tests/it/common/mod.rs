@@ -267,6 +267,8 @@ pub(crate) struct Log {
     pub(crate) each_done: bool,
     pub(crate) quiet: bool,
     pub(crate) cancel: Arc<AtomicBool>,
+    /// Called with the first row.
+    pub(crate) met: Option<Box<dyn FnOnce()>>,
 }
 
 pub(crate) fn shown(value: &Value<'_>) -> String {
@@ -298,6 +300,9 @@ impl Sink for Log {
     fn row(&mut self, values: &[Value<'_>]) -> Flow {
         let values: Vec<String> = values.iter().map(shown).collect();
         self.lines.push(values.join(" | "));
+        if let Some(met) = self.met.take() {
+            met();
+        }
         Flow::Continue
     }
 
