@@ -71,6 +71,8 @@ table! {
         back.";
     OtherKind { name: String } = 2010, 16, 1, Statement,
         "Cannot perform alter on '{name}' because it is an incompatible object type.";
+    Kept { verb: &'static str, name: String, object: String } = 3729, 16, 1, Statement,
+        "Cannot {verb} '{name}' because it is being referenced by object '{object}'.";
     UsesDatabase {} = 154, 15, 1, Batch,
         "a USE database statement is not allowed in a procedure, function or trigger.";
     ViewOfTemporary {} = 4508, 16, 1, Statement,

@@ -4,15 +4,17 @@ use crate::functions::wanted;
 use tdekit_wire_tds::{Length, SqlType, Value};
 
 use super::{Aggregates, Binder};
-use crate::ast::{Call, CmpOp, Expr, OrderItem, Over};
+use crate::ast::{Call, CmpOp, Expr, Name, OrderItem, Over};
 use crate::error::{Error, Result};
 use crate::functions::table::{self, Binding, Dated, Function, Looked};
 use crate::functions::typing::{binary, branches, comparison, convert, folded};
 use crate::functions::{self};
+use crate::name::is_global;
 use crate::parse::{AT_TIME_ZONE, XML_VALUE};
 use crate::plan::func::Func;
 use crate::plan::relation::Sort;
 use crate::plan::scalar::{Aggregate, AggregateFunction, Node, Scalar, Shared, Window};
+use crate::plan::table::Table;
 use crate::value::{Family, datetime, family, type_name};
 
 pub(crate) fn is_aggregate(call: &Call) -> bool {
@@ -21,20 +23,47 @@ pub(crate) fn is_aggregate(call: &Call) -> bool {
     call.over.is_none() && binding == Some(Binding::Aggregate)
 }
 
-/// Refuses calls of functions of a database in an expression that a table keeps.
-pub(crate) fn refuse_invoked(expr: &Expr, place: &str) -> Result<()> {
-    match expr.any(&|part| matches!(part, Expr::Call(call) if call.name.0.len() > 1)) {
-        true => Err(Error::feature(format!("a function of the database in {place}"))),
-        false => Ok(()),
-    }
-}
-
 /// Returns true for a call without words that belong to aggregates and windows.
 fn is_plain(call: &Call) -> bool {
     call.over.is_none() && !call.star && !call.distinct && call.within.is_empty()
 }
 
+/// Returns the names of the functions of a database that an expression calls.
+pub(crate) fn invoked_in(expr: &Expr) -> Vec<Name> {
+    let found = std::cell::RefCell::new(Vec::new());
+    expr.any(&|part| {
+        if let Expr::Call(call) = part
+            && call.name.0.len() > 1
+        {
+            found.borrow_mut().push(call.name.clone());
+        }
+        false
+    });
+    found.into_inner()
+}
+
 impl Binder<'_> {
+    /// Binds an expression that a table keeps: its functions are those of the table's database.
+    pub(super) fn kept(
+        &mut self,
+        expr: &Expr,
+        table: &Table,
+        bind: impl FnOnce(&mut Self) -> Result<Scalar>,
+    ) -> Result<Scalar> {
+        let names = invoked_in(expr);
+        if names.is_empty() {
+            return bind(self);
+        }
+        let temporary = table.schema == "temp" || is_global(&table.name);
+        if temporary || names.iter().any(|name| name.part(2).is_some()) {
+            return Err(Error::feature("a function of another database in a table"));
+        }
+        let around = self.context.replace(table.database.clone());
+        let bound = bind(self);
+        self.context = around;
+        bound
+    }
+
     /// A `@@` variable.
     pub(crate) fn global(&mut self, name: &str) -> Result<Scalar> {
         let upper = name.to_ascii_uppercase();

@@ -234,16 +234,17 @@ impl Binder<'_> {
             return Ok(Scalar::new(column.ty, true, Node::Const(tdekit_wire_tds::Value::Null)));
         };
         let mut expr = crate::parse::default_expression(text)?;
-        super::call::refuse_invoked(&expr, "a DEFAULT")?;
         number_default(&mut expr, table, column)?;
         if let Some(sequential) = super::call::sequential(&expr, column.ty)? {
             return Ok(sequential);
         }
         let scopes = std::mem::take(&mut self.scopes);
         let known = self.needs.access.len();
-        let bound = self.scalar(&expr);
-        // the table's owner is that of its sequences
-        self.needs.access.truncate(known);
+        let bound = self.kept(&expr, table, |binder| binder.scalar(&expr));
+        if super::call::invoked_in(&expr).is_empty() {
+            // the table's owner is that of its sequences
+            self.needs.access.truncate(known);
+        }
         self.scopes = scopes;
         assign(bound?, column.ty, &table.full_name(), &column.name)
     }

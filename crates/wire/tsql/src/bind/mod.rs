@@ -192,7 +192,6 @@ impl Binder<'_> {
         id: Option<Alias>,
     ) -> Result<Scalar> {
         let expr = crate::parse::default_expression(text)?;
-        call::refuse_invoked(&expr, "a computed column")?;
         let plain = table.columns.iter().filter(|column| !column.is_computed());
         let columns = plain.map(|column| Offered {
             name: column.name.clone(),
@@ -206,7 +205,7 @@ impl Binder<'_> {
         let mut scope = Scope::new();
         scope.sources.push(SourceScope { alias, full: None, id, columns });
         let scopes = std::mem::replace(&mut self.scopes, vec![scope]);
-        let bound = self.scalar(&expr);
+        let bound = self.kept(&expr, table, |binder| binder.scalar(&expr));
         self.scopes = scopes;
         bound
     }

@@ -3,14 +3,19 @@
 use std::sync::Arc;
 
 use tdekit_wire_tds::SqlType;
+use tdekit_wire_tds::messages::DefinedError;
 
 use super::super::db::{View, failure};
-use crate::ast::{ColumnDef, CreateTable, Filled};
+use crate::ast::{ColumnDef, CreateTable, Filled, Name};
+use crate::bind::call::invoked_in;
 use crate::bind::{Binder, Variables};
 use crate::error::{Error, Result};
 use crate::name::quote;
+use crate::plan::access::{Access, Right};
 use crate::plan::scalar::Node;
+use crate::plan::table::Catalog;
 use crate::run::catalog::model::{names, schema_and_name};
+use crate::run::catalog::named::has_table;
 use crate::run::catalog::{Table, TableColumn, TableKind};
 use crate::run::versions::FIRST_VERSION;
 use crate::run::work::Run;
@@ -60,12 +65,18 @@ impl Run<'_> {
         let mut view = View { db: &mut self.s.db, database: &database, identity_insert: None };
         let mut binder = Binder::new(&mut view, &variables);
         let bound = binder.computed_value(table, text, None)?;
-        if binder.needs.looks_up.is_some() {
+        let looks_up = binder.needs.looks_up.is_some();
+        self.admit_kept(text, table)?;
+        if looks_up {
             return Err(Error::feature("a computed column that looks up objects"));
         }
         let mut pure = true;
         bound.walk(&mut |part| {
-            pure &= !matches!(&part.node, Node::Call(func, _) if !func.is_pure());
+            pure &= match &part.node {
+                Node::Call(func, _) => func.is_pure(),
+                Node::Invoke(_) => false,
+                _ => true,
+            };
             pure
         });
         if *persisted && !pure {
@@ -75,6 +86,61 @@ impl Run<'_> {
             return Err(Error::feature("a computed column of type sql_variant"));
         }
         column.ty = bound.ty;
+        Ok(())
+    }
+
+    /// Checks that the login may use the functions that a table is to keep, in this expression.
+    pub(super) fn admit_kept(&mut self, text: &str, table: &Table) -> Result<()> {
+        let mut needed = Vec::new();
+        for mut name in invoked_in(&crate::parse::default_expression(text)?) {
+            name.0.insert(0, table.database.clone());
+            let database = table.database.as_str();
+            let mut view = View { db: &mut self.s.db, database, identity_insert: None };
+            let function = view.scalar_function(&name)?;
+            let access = function.and_then(|found| Access::of(&found, Right::References, None));
+            needed.extend(access);
+        }
+        self.admit(&needed)
+    }
+
+    /// Refuses a change of a function that a table keeps.
+    ///
+    /// # Errors
+    /// 3729.
+    pub(super) fn refuse_kept(
+        &mut self,
+        verb: &'static str,
+        name: &Name,
+        (schema, database, object): (&str, &str, &str),
+    ) -> Result<()> {
+        let wanted = schema_and_name(object);
+        let kernels = self.s.db.kernels.clone();
+        let fail = |error: rusqlite::Error| failure(&kernels, &error, database);
+        let connection = self.s.db.connection()?;
+        for table in ["tsql_column", "tsql_default"] {
+            if !has_table(connection, schema, table).map_err(fail)? {
+                continue;
+            }
+            let sql = format!(
+                "SELECT table_name, definition FROM {}.{table} WHERE definition IS NOT NULL",
+                quote(schema)
+            );
+            let mut statement = connection.prepare(&sql).map_err(fail)?;
+            let mut rows = statement.query([]).map_err(fail)?;
+            while let Some(row) = rows.next().map_err(fail)? {
+                let text: String = row.get(1).map_err(fail)?;
+                let names = invoked_in(&crate::parse::default_expression(&text)?);
+                let is_it = |used: &Name| {
+                    used.object().eq_ignore_ascii_case(&wanted.1)
+                        && used.part(1).is_some_and(|own| own.eq_ignore_ascii_case(&wanted.0))
+                };
+                if names.iter().any(is_it) {
+                    let of: String = row.get(0).map_err(fail)?;
+                    let object = schema_and_name(&of).1;
+                    return Err(DefinedError::Kept { verb, name: name.text(), object }.into());
+                }
+            }
+        }
         Ok(())
     }
 

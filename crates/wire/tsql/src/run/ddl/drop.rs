@@ -38,6 +38,37 @@ impl Run<'_> {
         })
     }
 
+    fn drop_module(&mut self, kind: ObjectKind, name: &Name, if_exists: bool) -> Result<()> {
+        let current = self.s.state.database.clone();
+        let (letter, word) = match kind {
+            ObjectKind::View => ("V", "view"),
+            ObjectKind::Function => (self.s.db.function_kind(name, &current)?, "function"),
+            _ => ("P", "procedure"),
+        };
+        if self.s.db.module(name, &current, letter)?.is_none() {
+            return if if_exists {
+                Ok(())
+            } else {
+                Err(Error::DropMissing { kind: word.to_owned(), name: name.text() })
+            };
+        }
+        let (schema, database, object) = self.s.db.place(name, &current)?;
+        if kind == ObjectKind::Function {
+            self.refuse_kept("DROP FUNCTION", name, (&schema, &database, &object))?;
+        }
+        let kernels = self.s.db.kernels.clone();
+        self.define(&schema.clone(), |run| {
+            let sql =
+                format!("DELETE FROM {}.tsql_module WHERE name = ?1 AND kind = ?2", quote(&schema));
+            let result = run.s.db.connection()?.execute(&sql, [&object, letter]);
+            result.map_err(|error| failure(&kernels, &error, &database))?;
+            if letter == "V" {
+                run.move_triggers((&schema, &database), &object, None)?;
+            }
+            run.forget_properties((&schema, &database), ("O", &object), None)
+        })
+    }
+
     pub(crate) fn drop_object(
         &mut self,
         kind: ObjectKind,
@@ -59,29 +90,7 @@ impl Run<'_> {
                 self.drop_table(&table)
             }
             ObjectKind::View | ObjectKind::Procedure | ObjectKind::Function => {
-                let current = self.s.state.database.clone();
-                let (letter, word) = match kind {
-                    ObjectKind::View => ("V", "view"),
-                    ObjectKind::Function => (self.s.db.function_kind(name, &current)?, "function"),
-                    _ => ("P", "procedure"),
-                };
-                if self.s.db.module(name, &current, letter)?.is_none() {
-                    return if if_exists { Ok(()) } else { Err(missing(word)) };
-                }
-                let (schema, database, object) = self.s.db.place(name, &current)?;
-                let kernels = self.s.db.kernels.clone();
-                self.define(&schema.clone(), |run| {
-                    let sql = format!(
-                        "DELETE FROM {}.tsql_module WHERE name = ?1 AND kind = ?2",
-                        quote(&schema)
-                    );
-                    let result = run.s.db.connection()?.execute(&sql, [&object, letter]);
-                    result.map_err(|error| failure(&kernels, &error, &database))?;
-                    if letter == "V" {
-                        run.move_triggers((&schema, &database), &object, None)?;
-                    }
-                    run.forget_properties((&schema, &database), ("O", &object), None)
-                })
+                self.drop_module(kind, name, if_exists)
             }
             ObjectKind::Index => {
                 let index = name.object().to_owned();

@@ -23,6 +23,10 @@ impl Run<'_> {
                 false => Err(DefinedError::OtherKind { name: made.name.text() }.into()),
             };
         }
+        if made.may_replace {
+            let (schema, database, object) = self.s.db.place(&made.name, &current)?;
+            self.refuse_kept("ALTER", &made.name, (&schema, &database, &object))?;
+        }
         declare_parameters(&made.params)?;
         self.check_function(made)?;
         let (create, replace) = (made.may_create, made.may_replace);

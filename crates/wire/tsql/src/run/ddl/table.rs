@@ -240,6 +240,9 @@ impl Run<'_> {
             within: None,
         };
         self.admit(&sequences.iter().map(access).collect::<Vec<_>>())?;
+        if let Some(text) = &column.default {
+            self.admit_kept(text, table)?;
+        }
         match bound {
             Err(Error::InvalidColumn { name }) => Err(Error::NotForDefault { name }),
             // a value that does not convert fails when a row uses it, as in SQL Server
