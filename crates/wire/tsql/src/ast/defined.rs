@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tdekit_wire_tds::SqlType;
 
-use super::{CreateTable, Expr, Name, ProcParam, Query, Stmt};
+use super::{ConstraintKind, CreateTable, Expr, Name, ProcParam, Query, Stmt};
 
 /// CREATE TYPE.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,6 +68,20 @@ impl ProcParam {
     }
 }
 
+impl CreateTable {
+    /// Returns true for a column of the primary key.
+    pub(crate) fn is_primary(&self, column: &str) -> bool {
+        let is_it = |name: &str| name.eq_ignore_ascii_case(column);
+        let own = self.columns.iter().filter(|made| is_it(&made.name));
+        let mut own = own.flat_map(|made| &made.constraints);
+        let among = self.constraints.iter().any(|made| match &made.kind {
+            ConstraintKind::Primary(columns) => columns.iter().any(|(name, _)| is_it(name)),
+            _ => false,
+        });
+        among || own.any(|made| matches!(made.kind, ConstraintKind::Primary(_)))
+    }
+}
+
 /// `DECLARE @t` of a table type.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DeclareTyped {
@@ -97,6 +111,16 @@ pub(crate) enum FunctionBody {
     Query(Box<Query>),
     /// RETURNS of a value.
     Steps(Steps),
+    /// RETURNS of a table variable.
+    Filled(Box<Filling>),
+}
+
+/// The statements of a function that fills a table.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Filling {
+    /// With the variable's name.
+    pub(crate) table: CreateTable,
+    pub(crate) stmts: Vec<Stmt>,
 }
 
 /// The statements of a scalar function.
@@ -113,13 +137,17 @@ impl CreateFunction {
     pub(crate) fn steps(&self) -> Option<&Steps> {
         match &self.body {
             FunctionBody::Steps(steps) => Some(steps),
-            FunctionBody::Query(_) => None,
+            FunctionBody::Query(_) | FunctionBody::Filled(_) => None,
         }
     }
 
     /// Its type in `sys.objects` and `tsql_module`.
     pub(crate) fn letters(&self) -> &'static str {
-        if self.steps().is_some() { "FN" } else { "IF" }
+        match self.body {
+            FunctionBody::Query(_) => "IF",
+            FunctionBody::Steps(_) => "FN",
+            FunctionBody::Filled(_) => "TF",
+        }
     }
 }
 

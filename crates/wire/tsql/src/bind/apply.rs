@@ -10,7 +10,7 @@ use super::query::OutColumn;
 use super::{Binder, Offered, SourceScope};
 use crate::ast::{Expr, Query};
 use crate::error::{Error, Result};
-use crate::plan::relation::{self, Item, Relation, Rows, Select};
+use crate::plan::relation::{self, Count, Item, Limit, Relation, Rows, Select};
 use crate::plan::scalar::{Aggregate, AggregateFunction, Node, Scalar, Shared, Subquery};
 use crate::plan::{Alias, Cell, ColumnRef, Field};
 
@@ -29,6 +29,26 @@ fn one(item: Scalar, from: Relation) -> relation::Query {
 /// The value of a query of one row and one column.
 fn value_of(query: relation::Query) -> Scalar {
     Scalar::new(TEXT, true, Node::Query(Shared::new(Subquery::One(query))))
+}
+
+/// The query that makes one text of the rows of a relation, for [`Relation::Split`]; its type.
+pub(super) fn rows_of(values: Vec<Scalar>, from: Relation) -> (relation::Query, SqlType) {
+    let kind = |value: &Scalar| match cell(value.ty) {
+        Cell::Plain => 'p',
+        Cell::Blob => 'b',
+        Cell::Real => 'r',
+    };
+    let kinds: String = values.iter().map(kind).collect();
+    let kinds = Scalar::constant(TEXT, Value::Text(kinds.into()));
+    let rows = Aggregate {
+        function: AggregateFunction::Rows,
+        distinct: false,
+        args: std::iter::once(kinds).chain(values).collect(),
+        order: Vec::new(),
+        over: None,
+    };
+    let rows = Scalar::new(TEXT, true, Node::Aggregate(Shared::new(rows)));
+    (one(rows, from), TEXT)
 }
 
 /// Arguments of a function, each computed once: a table of one row with this alias.
@@ -110,45 +130,15 @@ impl Binder<'_> {
         if columns.len() > MAX_COLUMNS {
             return Err(Error::feature("APPLY of more than 100 columns"));
         }
-        let id = self.fresh(Alias::Source);
-        let (mut kinds, mut values, mut offered) = (String::new(), Vec::new(), Vec::new());
-        for (at, (column, field)) in columns.iter().enumerate() {
-            let name = names.get(at).unwrap_or(&column.name).clone();
-            if name.is_empty() {
-                return Err(Error::NoColumnName { number: at + 1, of: alias.to_owned() });
+        let values = columns.iter().map(|(column, field)| match column.untyped {
+            true => Scalar::constant(column.ty, Value::Null),
+            false => {
+                let of = ColumnRef::of(inner, field.clone());
+                Scalar::column(column.ty, column.nullable, of)
             }
-            let kind = cell(column.ty);
-            kinds.push(match kind {
-                Cell::Plain => 'p',
-                Cell::Blob => 'b',
-                Cell::Real => 'r',
-            });
-            values.push(match column.untyped {
-                true => Scalar::constant(column.ty, Value::Null),
-                false => {
-                    let of = ColumnRef::of(inner, field.clone());
-                    Scalar::column(column.ty, column.nullable, of)
-                }
-            });
-            offered.push(Offered {
-                name,
-                ty: column.ty,
-                nullable: column.nullable,
-                identity: false,
-                column: ColumnRef::of(id, Field::Cell(at, kind)),
-                value: None,
-            });
-        }
-        let kinds = Scalar::constant(TEXT, Value::Text(kinds.into()));
-        let rows = Aggregate {
-            function: AggregateFunction::Rows,
-            distinct: false,
-            args: std::iter::once(kinds).chain(values).collect(),
-            order: Vec::new(),
-            over: None,
-        };
-        let rows = Scalar::new(TEXT, true, Node::Aggregate(Shared::new(rows)));
-        let mut text = value_of(one(rows, from));
+        });
+        let (rows, _) = rows_of(values.collect(), from);
+        let mut text = value_of(rows);
         if let Some(Arguments { alias, values }) = arguments {
             let numbered = values.into_iter().enumerate();
             let items = numbered.map(|(at, value)| Item::Named(value, at)).collect();
@@ -156,6 +146,69 @@ impl Binder<'_> {
             let query = relation::Query::of(Rows::Select(Box::new(select)));
             let table = Relation::Derived { query: Box::new(query), alias };
             text = value_of(one(text, table));
+        }
+        let offered =
+            columns.iter().map(|(column, _)| ((column.name.as_str(), column.ty), column.nullable));
+        let columns: Vec<_> = offered.collect();
+        self.offer_rows(text, &columns, (alias, names))
+    }
+
+    /// The rows of a JSON array as a query, which SQLite runs once.
+    pub(super) fn kept_rows(
+        &mut self,
+        text: Scalar,
+        columns: &[((&str, SqlType), bool)],
+    ) -> Result<(relation::Query, Vec<OutColumn>)> {
+        if columns.len() > MAX_COLUMNS {
+            return Err(Error::feature("a table of a function with more than 100 columns"));
+        }
+        let alias = self.fresh(Alias::Source);
+        let (mut items, mut made) = (Vec::new(), Vec::new());
+        for (at, ((name, ty), nullable)) in columns.iter().enumerate() {
+            let column = ColumnRef::of(alias, Field::Cell(at, cell(*ty)));
+            items.push(Item::Named(Scalar::column(*ty, *nullable, column), at));
+            made.push(OutColumn {
+                name: (*name).to_owned(),
+                ty: *ty,
+                nullable: *nullable,
+                identity: false,
+                untyped: false,
+                json: false,
+                table: None,
+            });
+        }
+        let from = Some(Relation::Split { text, alias });
+        let limit = Some(Limit { count: Count::All, offset: None });
+        let select = Select { items, from, limit, ..Select::default() };
+        Ok((relation::Query::of(Rows::Select(Box::new(select))), made))
+    }
+
+    /// Offers the rows of a JSON array, whose columns have these names and types, and may be NULL.
+    pub(super) fn offer_rows(
+        &mut self,
+        text: Scalar,
+        columns: &[((&str, SqlType), bool)],
+        (alias, names): (&str, &[String]),
+    ) -> Result<Relation> {
+        check_names(alias, names, columns.len())?;
+        if columns.len() > MAX_COLUMNS {
+            return Err(Error::feature("APPLY of more than 100 columns"));
+        }
+        let id = self.fresh(Alias::Source);
+        let mut offered = Vec::new();
+        for (at, ((name, ty), nullable)) in columns.iter().enumerate() {
+            let name = names.get(at).map_or(*name, String::as_str).to_owned();
+            if name.is_empty() {
+                return Err(Error::NoColumnName { number: at + 1, of: alias.to_owned() });
+            }
+            offered.push(Offered {
+                name,
+                ty: *ty,
+                nullable: *nullable,
+                identity: false,
+                column: ColumnRef::of(id, Field::Cell(at, cell(*ty))),
+                value: None,
+            });
         }
         let alias = alias.to_owned();
         self.add_source(SourceScope { alias, full: None, id: Some(id), columns: offered })?;

@@ -71,6 +71,10 @@ impl Binder<'_> {
             // its database is open when the value is read
             self.catalog.sequence(&crate::ast::Name(vec![String::new()]))?;
         }
+        let row_count = self.parameters.as_ref().and_then(|own| own.row_count);
+        if let (Some(slot), "@@ROWCOUNT") = (row_count, upper.as_str()) {
+            return Ok(Scalar::new(SqlType::Int, false, Node::Var(slot)));
+        }
         match table::find(&upper) {
             Some(function) => {
                 let value = functions::bind(function, Vec::new())?;

@@ -312,10 +312,13 @@ impl Binder<'_> {
     pub(crate) fn find_table(&mut self, name: &Name, rights: &[Right]) -> Result<Arc<Table>> {
         let mut wanted = name.clone();
         if name.object().starts_with('@') {
+            let key = name.object().to_lowercase();
+            if let Some(local) = self.parameters.as_ref().and_then(|own| own.locals.get(&key)) {
+                return Ok(local.table.clone());
+            }
             if rights.iter().any(|right| *right != Right::Select) {
                 self.variables.refuse_readonly(name)?;
             }
-            let key = name.object().to_lowercase();
             let found = match &self.parameters {
                 Some(parameters) => parameters.tables.get(&key).map(|(real, _)| real),
                 None => self.variables.tables.get(&key),

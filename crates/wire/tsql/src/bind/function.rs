@@ -1,6 +1,7 @@
 //! Functions of a database in FROM: like a view, with arguments in place of parameters.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use tdekit_wire_tds::messages::DefinedError;
 
@@ -14,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::functions::typing::convert;
 use crate::plan::access::Right;
 use crate::plan::relation::Relation;
+use crate::plan::routine::Local;
 use crate::plan::scalar::{Node, Scalar};
 use crate::plan::table::{Table, TableKind};
 use crate::plan::{Alias, ColumnRef, Field};
@@ -28,6 +30,10 @@ pub(crate) struct Parameters {
     pub(super) values: HashMap<String, Scalar>,
     /// Table-valued ones: the table, and its type.
     pub(crate) tables: HashMap<String, (String, TableOf)>,
+    /// Table variables of a function of statements.
+    pub(super) locals: HashMap<String, Arc<Local>>,
+    /// The variable that has `@@ROWCOUNT` in a function of statements.
+    pub(super) row_count: Option<usize>,
 }
 
 impl Parameters {
@@ -46,6 +52,12 @@ impl Parameters {
         parameters
     }
 
+    /// Returns true if a variable or a table has this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        let key = name.to_lowercase();
+        self.values.contains_key(&key) || self.locals.contains_key(&key)
+    }
+
     pub(super) fn find(&self, name: &str) -> Result<Scalar> {
         let found = self.values.get(&name.to_lowercase()).cloned();
         found.ok_or_else(|| Error::UndeclaredVariable { name: name.to_owned() })
@@ -54,7 +66,7 @@ impl Parameters {
 
 /// The forms of an argument in the place of its parameter, however often that is named.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Argument {
+pub(super) enum Argument {
     /// The same value each time.
     Plain,
     /// To be computed once.
@@ -65,7 +77,7 @@ enum Argument {
 ///
 /// # Errors
 /// For one that has no place in a query of its own.
-fn argument_kind(value: &Scalar) -> Result<Argument> {
+pub(super) fn argument_kind(value: &Scalar) -> Result<Argument> {
     let (mut kind, mut refused) = (Argument::Plain, false);
     value.walk(&mut |part| {
         match &part.node {
@@ -123,6 +135,10 @@ impl Binder<'_> {
                 (bound?, false)
             }
         };
+        if let FunctionBody::Filled(filling) = &made.body {
+            let values = values.into_iter().map(|(_, value)| value).collect();
+            return self.filled_rows(&made, filling, &table, (values, met), call);
+        }
         let mut kind = Argument::Plain;
         for (_, value) in &values {
             kind = kind.max(argument_kind(value)?);
@@ -265,6 +281,8 @@ impl Binder<'_> {
 fn table_query(made: &CreateFunction) -> Result<&Query> {
     match &made.body {
         FunctionBody::Query(query) => Ok(query),
-        FunctionBody::Steps(_) => Err(Error::InvalidObject { name: made.name.text() }),
+        FunctionBody::Steps(_) | FunctionBody::Filled(_) => {
+            Err(Error::InvalidObject { name: made.name.text() })
+        }
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod function;
 mod grouping;
 pub(crate) mod instead;
 pub(crate) mod json;
+mod local;
 pub(crate) mod merge;
 mod pivot;
 pub(crate) mod predicate;

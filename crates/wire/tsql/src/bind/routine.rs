@@ -2,24 +2,26 @@
 //! comes from statements of its own, over its variables.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
-use tdekit_wire_tds::SqlType;
 use tdekit_wire_tds::messages::DefinedError;
+use tdekit_wire_tds::{Length, SqlType};
 
+use super::from::fields;
 use super::function::{Parameters, definition};
 use super::select::has_aggregates;
 use super::{Binder, Variable};
-use crate::ast::defined::{CreateFunction, Steps};
-use crate::ast::{BinOp, Call, Expr, Item, Kind, Query, Select, SetExpr, Stmt};
+use crate::ast::defined::{CreateFunction, Filling, FunctionBody, FunctionCall, Steps};
+use crate::ast::{Action, BinOp, Call, Expr, Item, Kind, Query, Select, SetExpr, Stmt};
 use crate::error::{Error, Result};
 use crate::functions::typing::{binary, convert};
 use crate::plan::access::{Access, Right};
 use crate::plan::change::Statement;
 use crate::plan::func::Func;
-use crate::plan::relation;
-use crate::plan::routine::{Callee, Invoked, Reader, Routine, Source, Step};
+use crate::plan::relation::{self, Relation};
+use crate::plan::routine::{Callee, Invoked, Local, Reader, Routine, Source, Step};
 use crate::plan::scalar::{Node, Scalar};
+use crate::plan::table::Table;
 
 /// Maximum nesting of functions that call each other.
 const MAX_NESTING: usize = 32;
@@ -30,8 +32,7 @@ const MAX_STACK: usize = 512 << 10;
 /// The functions that are being bound.
 #[derive(Debug, Default)]
 pub(super) struct Routines {
-    /// Full names, and where each will be.
-    running: Vec<(String, Arc<OnceLock<Routine>>)>,
+    running: Vec<Running>,
     /// The values that the session gives to them.
     given: Vec<Scalar>,
     /// The place of the outermost on the stack.
@@ -40,12 +41,67 @@ pub(super) struct Routines {
     defined: Option<Arc<CreateFunction>>,
 }
 
+#[derive(Debug)]
+struct Running {
+    /// The full name.
+    name: String,
+    /// Where it will be.
+    routine: Arc<OnceLock<Routine>>,
+    /// True if it has table variables.
+    fills: bool,
+    /// True if it runs within itself.
+    again: bool,
+}
+
+impl Routines {
+    /// The number of functions that are being bound.
+    pub(super) fn depth(&self) -> usize {
+        self.running.len()
+    }
+
+    /// Notes that the innermost one has table variables.
+    pub(super) fn fills(&mut self) {
+        if let Some(running) = self.running.last_mut() {
+            running.fills = true;
+        }
+    }
+
+    /// Returns the function of this place for a call of it from within.
+    fn again(&mut self, at: usize) -> Option<Weak<OnceLock<Routine>>> {
+        let again = self.running.get_mut(at..)?;
+        again.iter_mut().for_each(|running| running.again = true);
+        again.first().map(|running| Arc::downgrade(&running.routine))
+    }
+}
+
 /// The body of a function while it is bound.
-struct Body {
-    returns: SqlType,
+pub(super) struct Body {
+    returns: Returned,
     types: Vec<SqlType>,
     names: HashMap<String, usize>,
     loops: usize,
+    /// Empties its table variables, before everything else: a loop reaches their DECLARE again.
+    emptied: Vec<Step>,
+}
+
+/// What RETURN gives.
+enum Returned {
+    Value(SqlType),
+    Rows(Arc<Local>),
+}
+
+/// What a function is bound from.
+enum Statements<'s> {
+    Steps(&'s Steps),
+    Filling(&'s Filling),
+}
+
+impl Body {
+    /// A variable that has no name.
+    pub(super) fn hidden(&mut self, ty: SqlType) -> usize {
+        self.types.push(ty);
+        self.types.len() - 1
+    }
 }
 
 impl Binder<'_> {
@@ -56,8 +112,7 @@ impl Binder<'_> {
             same && call.name.part(2).is_none()
         };
         if let Some(made) = self.routines.defined.as_ref().filter(is_it).cloned() {
-            let first = self.routines.running.first().map(|(_, routine)| Arc::downgrade(routine));
-            let callee = Callee::Within(first.unwrap_or_default());
+            let callee = Callee::Within(self.routines.again(0).unwrap_or_default());
             return self.invocation(call, &made, |_, _| Ok(callee));
         }
         let mut name = call.name.clone();
@@ -74,11 +129,13 @@ impl Binder<'_> {
         self.invocation(call, &made, |binder, steps| {
             let full = table.full_name();
             let mut running = binder.routines.running.iter();
-            match running.find(|(known, _)| known.eq_ignore_ascii_case(&full)) {
-                Some((_, routine)) => Ok(Callee::Within(Arc::downgrade(routine))),
+            let known = running.position(|known| known.name.eq_ignore_ascii_case(&full));
+            match known.and_then(|at| binder.routines.again(at)) {
+                Some(routine) => Ok(Callee::Within(routine)),
                 None => {
                     let context = Some(table.database.clone());
-                    binder.bind_routine(&made, steps, &full, context).map(Callee::Own)
+                    let statements = Statements::Steps(steps);
+                    binder.bind_routine(&made, &statements, &full, context).map(Callee::Own)
                 }
             }
         })
@@ -111,6 +168,10 @@ impl Binder<'_> {
             args.push(convert(self.scalar(arg)?, param.ty)?);
         }
         let callee = find(self, steps)?;
+        Ok(Scalar::new(steps.returns, true, self.invoke(callee, args)))
+    }
+
+    fn invoke(&mut self, callee: Callee, mut args: Vec<Scalar>) -> Node {
         let outermost = self.routines.running.is_empty();
         if outermost {
             args.append(&mut self.routines.given);
@@ -121,21 +182,60 @@ impl Binder<'_> {
             Callee::Within(_) => true,
         };
         self.needs.nested |= outermost && reads;
-        let node = Node::Invoke(Box::new(Invoked { callee, outermost, reads, args }));
-        Ok(Scalar::new(steps.returns, true, node))
+        Node::Invoke(Box::new(Invoked { callee, outermost, reads, args }))
+    }
+
+    /// Adds the rows with which a function fills its table; `met` is true if its arguments name
+    /// columns of the tables to the left.
+    pub(super) fn filled_rows(
+        &mut self,
+        made: &CreateFunction,
+        filling: &Filling,
+        table: &Table,
+        (args, met): (Vec<Scalar>, bool),
+        call: &FunctionCall,
+    ) -> Result<Relation> {
+        for arg in &args {
+            super::function::argument_kind(arg)?;
+        }
+        let full = table.full_name();
+        if self.routines.running.iter().any(|known| known.name.eq_ignore_ascii_case(&full)) {
+            return Err(Error::feature("a function that fills a table and calls itself"));
+        }
+        let context = Some(table.database.clone());
+        let routine = self.bind_routine(made, &Statements::Filling(filling), &full, context)?;
+        let Some(local) = routine.get().and_then(|routine| routine.fills.clone()) else {
+            return Err(Error::InvalidObject { name: full });
+        };
+        let node = self.invoke(Callee::Own(routine), args);
+        let text = Scalar::new(SqlType::NVarChar(Length::Max), true, node);
+        let columns = &local.table.columns;
+        let columns = columns.iter().map(|own| ((own.name.as_str(), own.ty), own.nullable));
+        let columns: Vec<_> = columns.collect();
+        if met {
+            return self.offer_rows(text, &columns, (&call.alias, &call.columns));
+        }
+        // rows that are the same for all of the tables beside it
+        let (query, columns) = self.kept_rows(text, &columns)?;
+        let alias = self.offer(&call.alias, None, &fields(columns), &call.columns)?;
+        Ok(Relation::Derived { query: Box::new(query), alias })
     }
 
     /// Binds a function that is being defined, with the rights of who defines it.
     pub(crate) fn defined_routine(&mut self, made: &CreateFunction) -> Result<()> {
-        let Some(steps) = made.steps() else { return Ok(()) };
+        let statements = match &made.body {
+            FunctionBody::Query(_) => return Ok(()),
+            FunctionBody::Steps(steps) => Statements::Steps(steps),
+            FunctionBody::Filled(filling) => Statements::Filling(filling),
+        };
         self.routines.defined = Some(Arc::new(made.clone()));
-        self.bind_routine(made, steps, "", None).map(|_| ())
+        self.bind_routine(made, &statements, "", None).map(|_| ())
     }
 
     fn bind_routine(
         &mut self,
         made: &CreateFunction,
-        steps: &Steps,
+        statements: &Statements<'_>,
         full: &str,
         context: Option<String>,
     ) -> Result<Arc<OnceLock<Routine>>> {
@@ -149,7 +249,12 @@ impl Binder<'_> {
             return Err(Error::NestLevel {});
         }
         let cell = Arc::new(OnceLock::new());
-        self.routines.running.push((full.to_owned(), cell.clone()));
+        self.routines.running.push(Running {
+            name: full.to_owned(),
+            routine: cell.clone(),
+            fills: false,
+            again: false,
+        });
         let scopes = std::mem::take(&mut self.scopes);
         let ctes = std::mem::take(&mut self.ctes);
         let watched = std::mem::take(&mut self.watched);
@@ -160,7 +265,7 @@ impl Binder<'_> {
             None => self.context.take(),
         };
         let outer = self.parameters.replace(Parameters::default());
-        let result = self.body(made, steps);
+        let result = self.body(made, statements);
         self.parameters = outer;
         self.context = around;
         self.json_auto = json_auto;
@@ -168,31 +273,67 @@ impl Binder<'_> {
         self.watched = watched;
         self.ctes = ctes;
         self.scopes = scopes;
-        self.routines.running.pop();
+        let ended = self.routines.running.pop();
         let routine = result?;
+        if ended.is_some_and(|ended| ended.fills && ended.again) {
+            return Err(Error::feature("a table variable in a function that calls itself"));
+        }
         cell.get_or_init(|| routine);
         Ok(cell)
     }
 
-    fn body(&mut self, made: &CreateFunction, steps: &Steps) -> Result<Routine> {
-        let mut body =
-            Body { returns: steps.returns, types: Vec::new(), names: HashMap::new(), loops: 0 };
+    fn body(&mut self, made: &CreateFunction, statements: &Statements<'_>) -> Result<Routine> {
+        let mut body = Body {
+            returns: Returned::Value(SqlType::Int),
+            types: Vec::new(),
+            names: HashMap::new(),
+            loops: 0,
+            emptied: Vec::new(),
+        };
         for param in &made.params {
             self.declare(&mut body, &param.name, param.ty)?;
         }
+        let row_count = body.hidden(SqlType::Int);
+        if let Some(parameters) = &mut self.parameters {
+            parameters.row_count = Some(row_count);
+        }
         let mut bound = Vec::new();
-        self.steps(&steps.stmts, &mut body, &mut bound)?;
+        let (stmts, null_on_null) = match statements {
+            Statements::Steps(steps) => {
+                body.returns = Returned::Value(steps.returns);
+                (&steps.stmts, steps.null_on_null)
+            }
+            Statements::Filling(filling) => {
+                let local = self.declare_local(&filling.table, &mut body)?;
+                body.emptied.push(self.emptied(&local));
+                body.returns = Returned::Rows(local);
+                (&filling.stmts, false)
+            }
+        };
+        self.steps(stmts, &mut body, &mut bound)?;
+        let fills = match body.returns {
+            Returned::Rows(local) => Some(local),
+            Returned::Value(_) => None,
+        };
+        let mut steps = body.emptied;
+        steps.append(&mut bound);
         Ok(Routine {
             params: made.params.len(),
             variables: body.types.len(),
-            null_on_null: steps.null_on_null,
-            steps: bound,
+            null_on_null,
+            row_count,
+            fills,
+            steps,
         })
     }
 
     fn declare(&mut self, body: &mut Body, name: &str, ty: SqlType) -> Result<usize> {
         let slot = body.types.len();
         let key = name.to_lowercase();
+        let table = self.parameters.as_ref().is_some_and(|known| known.locals.contains_key(&key));
+        if table {
+            return Err(Error::DuplicateVariable { name: name.to_owned() });
+        }
         if body.names.insert(key.clone(), slot).is_some() {
             return Err(Error::DuplicateVariable { name: name.to_owned() });
         }
@@ -256,8 +397,20 @@ impl Binder<'_> {
             Kind::Continue if body.loops == 0 => return Err(Error::ContinueOutside {}),
             Kind::Break => out.push(Step::Break),
             Kind::Continue => out.push(Step::Continue),
-            Kind::Return(Some(value)) => {
-                out.push(Step::Return(self.computed_step(value, body.returns)?));
+            Kind::Return(value) => {
+                let source = match (&body.returns, value) {
+                    (Returned::Value(ty), Some(value)) => self.computed_step(value, *ty)?,
+                    (Returned::Rows(local), None) => self.filled(&local.clone())?,
+                    _ => return Err(Error::feature("this RETURN in a function")),
+                };
+                out.push(Step::Return(source));
+            }
+            Kind::Act(Action::DeclareTable(made)) => {
+                let local = self.declare_local(made, body)?;
+                body.emptied.push(self.emptied(&local));
+            }
+            Kind::Insert(_) | Kind::Update(_) | Kind::Delete(_) => {
+                out.push(self.changed_step(&stmt.kind)?);
             }
             Kind::Query(query) => self.query_step(query, body, out)?,
             Kind::Nothing => {}

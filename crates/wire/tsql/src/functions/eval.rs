@@ -36,6 +36,15 @@ pub(crate) trait Reads {
         env: &Env<'_>,
         each: &mut dyn FnMut(Vec<Val>) -> Result<bool>,
     ) -> Result<()>;
+
+    /// Runs a change of a table of the function, with the first identity value and the increment.
+    /// Returns the number of rows, and the last identity value.
+    fn change(
+        &self,
+        reader: &Reader,
+        env: &Env<'_>,
+        identity: Option<(i64, i64)>,
+    ) -> Result<(u64, Option<i64>)>;
 }
 
 /// The environment of an evaluation.

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use tdekit_wire_tds::Value;
 
 use super::eval::{Env, eval, test};
-use crate::error::{Error, Result};
-use crate::plan::routine::{Callee, Invoked, Reader, Routine, Source, Step};
+use crate::error::{Error, Result, Rule};
+use crate::plan::routine::{Callee, Change, Invoked, Reader, Routine, Source, Step};
 use crate::plan::scalar::Scalar;
 use crate::value::{Val, affordable, bulk_bytes};
 
@@ -46,6 +46,7 @@ impl Invoked {
             return Ok(Value::Null);
         }
         vars.resize(routine.variables, Value::Null);
+        routine.count(0, &mut vars);
         let here = std::ptr::from_ref(&env).addr();
         let base = if env.depth.0 == 0 { here } else { env.depth.1 };
         let depth = (env.depth.0 + 1, base);
@@ -82,6 +83,7 @@ impl Routine {
                     if let Some(variable) = vars.get_mut(*slot) {
                         *variable = value;
                     }
+                    self.count(1, vars);
                     Next::Step
                 }
                 Step::Return(value) => Next::Return(computed(value, vars, around)?),
@@ -91,7 +93,13 @@ impl Routine {
                 }
                 Step::While(condition, steps) => self.repeat(condition, steps, vars, around)?,
                 Step::Each(reader, assigned) => {
-                    assign_each(reader, assigned, vars, around)?;
+                    let rows = assign_each(reader, assigned, vars, around)?;
+                    self.count(rows, vars);
+                    Next::Step
+                }
+                Step::Change(change) => {
+                    let rows = changed(change, vars, around)?;
+                    self.count(rows, vars);
                     Next::Step
                 }
                 Step::Break => Next::Break,
@@ -102,6 +110,13 @@ impl Routine {
             }
         }
         Ok(Next::Step)
+    }
+
+    /// Sets `@@ROWCOUNT`.
+    fn count(&self, rows: u64, vars: &mut [Val]) {
+        if let Some(count) = vars.get_mut(self.row_count) {
+            *count = Value::Int(i64::try_from(rows).unwrap_or(i64::MAX));
+        }
     }
 
     fn repeat(
@@ -159,10 +174,12 @@ fn assign_each(
     assigned: &[(usize, Scalar)],
     vars: &mut [Val],
     around: &Env<'_>,
-) -> Result<()> {
+) -> Result<u64> {
     let before = vars.to_vec();
+    let mut count = 0;
     rows(reader, &Env { vars: &before, ..*around }, &mut |row| {
         left(around)?;
+        count += 1;
         for (slot, value) in assigned {
             let env = Env { vars, args: &row, ..*around };
             let value = eval(value, &env)?;
@@ -173,7 +190,67 @@ fn assign_each(
             }
         }
         Ok(true)
-    })
+    })?;
+    Ok(count)
+}
+
+/// Changes a table of the function; returns the number of rows.
+#[inline(never)]
+fn changed(change: &Change, vars: &mut [Val], around: &Env<'_>) -> Result<u64> {
+    left(around)?;
+    let Some(reads) = around.reads else { return Err(misplaced()) };
+    let local = &change.table;
+    let identity = local.made.columns.iter().find_map(|column| column.identity);
+    let identity = identity.filter(|_| change.identity).map(|(seed, step)| {
+        let next = match vars.get(local.next) {
+            Some(Value::Int(next)) => *next,
+            _ => seed,
+        };
+        (next, step)
+    });
+    let env = Env { vars, ..*around };
+    let result = reads.change(&change.reader, &env, identity);
+    let (rows, last) = result.map_err(|error| violated(error, change))?;
+    if let (Some(last), Some((_, step)), Some(next)) = (last, identity, vars.get_mut(local.next)) {
+        let overflow = || Error::ResultOverflow { to: "bigint".to_owned() };
+        *next = Value::Int(last.checked_add(step).ok_or_else(overflow)?);
+    }
+    Ok(rows)
+}
+
+/// Returns the error for a row that violates a constraint of a table variable.
+fn violated(error: Error, change: &Change) -> Error {
+    let Error::Violation { rule, place, detail } = error else { return error };
+    let shown = change.table.made.name.object();
+    let column = || place.rsplit('.').next().unwrap_or(&place).to_owned();
+    match rule {
+        Rule::NotNull => Error::CannotInsertNull {
+            column: column(),
+            table: shown.to_owned(),
+            verb: change.verb.to_owned(),
+        },
+        Rule::Unique => {
+            let primary = change.table.made.is_primary(&column());
+            Error::DuplicateKey {
+                kind: if primary { "PRIMARY KEY" } else { "UNIQUE KEY" }.to_owned(),
+                name: format!("{}_{shown}", if primary { "PK" } else { "UQ" }),
+                table: format!("dbo.{shown}"),
+                key: String::new(),
+            }
+        }
+        Rule::Check => Error::ConstraintConflict {
+            verb: change.verb.to_owned(),
+            kind: "CHECK".to_owned(),
+            name: format!(
+                " \"{place}\". The conflict occurred in database \"tempdb\", table \"{shown}\""
+            ),
+        },
+        _ => Error::Violation { rule, place, detail },
+    }
+}
+
+fn misplaced() -> Error {
+    Error::feature("a function that reads tables in this place")
 }
 
 fn rows(
@@ -183,6 +260,6 @@ fn rows(
 ) -> Result<()> {
     match env.reads {
         Some(reads) => reads.rows(reader, env, each),
-        None => Err(Error::feature("a function that reads tables in this place")),
+        None => Err(misplaced()),
     }
 }

@@ -97,6 +97,8 @@ pub(crate) struct Needs {
     pub(crate) hints: Hints,
     /// True if functions that it calls read tables.
     pub(crate) nested: bool,
+    /// Tables of the functions that it calls.
+    pub(crate) locals: Vec<Arc<routine::Local>>,
     /// Sequences whose values it takes.
     pub(crate) sequences: Vec<Arc<table::Sequence>>,
     /// None if no function looks up objects.

@@ -6,6 +6,8 @@ use tdekit_wire_tds::SqlType;
 
 use super::change::Statement;
 use super::scalar::{Node, Scalar};
+use super::table::Table;
+use crate::ast::CreateTable;
 
 /// A scalar function.
 #[derive(Debug)]
@@ -16,6 +18,10 @@ pub(crate) struct Routine {
     pub(crate) variables: usize,
     /// Its value is NULL if an argument is.
     pub(crate) null_on_null: bool,
+    /// The variable that has `@@ROWCOUNT`.
+    pub(crate) row_count: usize,
+    /// The table that it fills, and whose rows it gives as one text.
+    pub(crate) fills: Option<Arc<Local>>,
     pub(crate) steps: Vec<Step>,
 }
 
@@ -27,8 +33,31 @@ pub(crate) enum Step {
     Break,
     Continue,
     Return(Source),
+    /// A change of one of its tables.
+    Change(Box<Change>),
     /// SELECT of assignments: for each row, these variables get values over its columns.
     Each(Box<Reader>, Vec<(usize, Scalar)>),
+}
+
+/// A change of a table variable.
+#[derive(Debug)]
+pub(crate) struct Change {
+    pub(crate) reader: Reader,
+    /// INSERT, UPDATE or DELETE.
+    pub(crate) verb: &'static str,
+    pub(crate) table: Arc<Local>,
+    /// True if it takes identity values.
+    pub(crate) identity: bool,
+}
+
+/// A table variable of a function.
+#[derive(Debug)]
+pub(crate) struct Local {
+    pub(crate) table: Arc<Table>,
+    /// Its definition, with the types of computed columns; the name is the variable's.
+    pub(crate) made: CreateTable,
+    /// The variable that has the next value of the identity column.
+    pub(crate) next: usize,
 }
 
 /// A value of a step, over its variables.
@@ -102,6 +131,7 @@ fn parts<'r>(steps: &'r [Step], see: &mut dyn FnMut(Part<'r>)) {
                 see(Part::Reader(reader));
                 assigned.iter().for_each(|(_, value)| see(Part::Plain(value)));
             }
+            Step::Change(change) => see(Part::Reader(&change.reader)),
             Step::Break | Step::Continue => {}
         }
     }

@@ -6,8 +6,8 @@ use tdekit_wire_tds::SqlType;
 
 use super::trigger::{LOGICAL, Trigger};
 pub(crate) use crate::ast::Filled;
-use crate::ast::Name;
 use crate::ast::defined::UserType;
+use crate::ast::{CreateTable, Name};
 use crate::error::Result;
 
 /// A column of a table.
@@ -118,6 +118,11 @@ pub(crate) trait Catalog {
     /// Returns the scalar function: its text, as a table without columns; None if there is none.
     fn scalar_function(&mut self, _: &Name) -> Result<Option<Arc<Table>>> {
         Ok(None)
+    }
+
+    /// Returns the number of a definition of a table variable in functions.
+    fn local_number(&mut self, _: &CreateTable) -> usize {
+        0
     }
 
     /// Returns the enabled triggers of a table or view that its changes fire: not the one whose

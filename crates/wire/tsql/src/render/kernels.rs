@@ -50,6 +50,9 @@ impl std::fmt::Debug for Seen {
 /// The counters of sequences, by the names of the database and the sequence.
 pub(crate) type Counters = HashMap<(String, String), Counter>;
 
+/// The next value of an identity column with its increment, and the last value.
+type Identities = (Option<(i64, i64)>, Option<i64>);
+
 #[derive(Debug, Default)]
 struct Registry {
     next: i64,
@@ -211,6 +214,15 @@ impl Kernels {
             registry.identity = Some((next.checked_add(step)?, step));
             registry.last_identity = Some(next);
             Some(next)
+        })
+    }
+
+    /// Sets the identity values of another change, and returns those before.
+    pub(super) fn swap_identity(&self, values: Identities) -> Identities {
+        self.with(|registry| {
+            let before = (registry.identity, registry.last_identity);
+            (registry.identity, registry.last_identity) = values;
+            before
         })
     }
 

@@ -4,8 +4,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use rusqlite::Connection;
 use rusqlite::types::Value as Stored;
+use rusqlite::{CachedStatement, Connection};
 use tdekit_wire_tds::memory;
 
 use super::Renderer;
@@ -70,13 +70,14 @@ pub(super) fn lent() -> Option<Nest> {
     LENT.with_borrow(Clone::clone)
 }
 
-impl Reads for Nest {
-    fn rows(
+impl Nest {
+    /// Prepares a statement, and does work with it, within the functions of an environment.
+    fn with<T>(
         &self,
         reader: &Reader,
         env: &Env<'_>,
-        each: &mut dyn FnMut(Vec<Val>) -> Result<bool>,
-    ) -> Result<()> {
+        work: impl FnOnce(&mut CachedStatement<'_>, Vec<Stored>) -> Result<T>,
+    ) -> Result<T> {
         let text = reader.text.get().and_then(|number| self.kernels.text(*number));
         let Some(text) = text else {
             return Err(Error::Internal { detail: "a statement that is not written".to_owned() });
@@ -90,24 +91,59 @@ impl Reads for Nest {
         let mut params: Vec<Stored> = params.collect::<Result<_>>()?;
         let inner = Nest { depth: env.depth, given: env.given.into(), ..self.clone() };
         let before = Before(LENT.replace(Some(inner)));
-        let failed = |error: rusqlite::Error| failure(&self.kernels, &error, &self.database);
         let sql = text.sql.text(&params);
-        let mut statement = self.connection.prepare_cached(&sql).map_err(failed)?;
+        let prepared = self.connection.prepare_cached(&sql);
+        let mut statement = prepared.map_err(|error| self.failed(&error))?;
         params.truncate(statement.parameter_count());
-        let mut rows = statement.query(rusqlite::params_from_iter(params)).map_err(failed)?;
-        while let Some(row) = rows.next().map_err(failed)? {
-            memory::room(0)?;
-            let mut values = Vec::with_capacity(reader.types.len());
-            for (at, ty) in reader.types.iter().enumerate() {
-                let stored = row.get_ref(at).map_err(failed)?;
-                values.push(storage::load_owned(stored, *ty, "value")?);
-            }
-            if !each(values)? {
-                break;
-            }
-        }
+        let done = work(&mut statement, params);
         drop(before);
-        Ok(())
+        done
+    }
+
+    fn failed(&self, error: &rusqlite::Error) -> Error {
+        failure(&self.kernels, error, &self.database)
+    }
+}
+
+impl Reads for Nest {
+    fn rows(
+        &self,
+        reader: &Reader,
+        env: &Env<'_>,
+        each: &mut dyn FnMut(Vec<Val>) -> Result<bool>,
+    ) -> Result<()> {
+        let failed = |error: rusqlite::Error| self.failed(&error);
+        self.with(reader, env, |statement, params| {
+            let mut rows = statement.query(rusqlite::params_from_iter(params)).map_err(failed)?;
+            while let Some(row) = rows.next().map_err(failed)? {
+                memory::room(0)?;
+                let mut values = Vec::with_capacity(reader.types.len());
+                for (at, ty) in reader.types.iter().enumerate() {
+                    let stored = row.get_ref(at).map_err(failed)?;
+                    values.push(storage::load_owned(stored, *ty, "value")?);
+                }
+                if !each(values)? {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn change(
+        &self,
+        reader: &Reader,
+        env: &Env<'_>,
+        identity: Option<(i64, i64)>,
+    ) -> Result<(u64, Option<i64>)> {
+        // the statement that calls the function may take identity values too
+        let outer = self.kernels.swap_identity((identity, None));
+        let changed = self.with(reader, env, |statement, params| {
+            let changed = statement.execute(rusqlite::params_from_iter(params));
+            changed.map_err(|error| self.failed(&error))
+        });
+        let (_, last) = self.kernels.swap_identity(outer);
+        Ok((u64::try_from(changed?).unwrap_or(u64::MAX), last))
     }
 }
 

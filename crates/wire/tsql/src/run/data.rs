@@ -211,6 +211,7 @@ impl Run<'_> {
             let known = (&activities, &locks, &self.s.tallies.clone());
             self.s.db.fill(&plan.needs.system, &caller, known)?;
         }
+        self.make_locals(&plan.needs.locals)?;
         self.look_up(plan.needs.looks_up.as_ref(), frame)?;
         let options = &self.s.state.options;
         self.s.db.kernels.set_formats(options.dateformat, options.datefirst);

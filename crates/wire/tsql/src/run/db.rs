@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, TransactionState};
 
-use crate::ast::Name;
 use crate::ast::defined::UserType;
+use crate::ast::{CreateTable, Name};
 use crate::error::{Error, Result};
 use crate::host::SharedHost;
 use crate::name::{is_global, is_local, quote, schema_and_name};
@@ -73,6 +73,8 @@ pub(crate) struct Db {
     pub(super) apart: Option<(String, Connection)>,
     /// Cancel flag of the running request's client.
     pub(crate) cancel: Cancel,
+    /// Definitions of table variables in functions, by their numbers.
+    locals: Vec<CreateTable>,
 }
 
 /// A temporary table.
@@ -117,6 +119,7 @@ impl Db {
             rights: HashMap::new(),
             apart: None,
             cancel: Cancel::default(),
+            locals: Vec::new(),
         }
     }
 
@@ -255,6 +258,7 @@ impl Db {
         self.attached.clear();
         self.schemas.forget_all();
         self.temporaries.clear();
+        self.locals.clear();
         self.forget_tables();
         self.let_go += 1;
     }
@@ -458,8 +462,12 @@ impl Db {
 
     /// Returns the kind of a function, as `tsql_module` has it: that of tables if there is none.
     pub(crate) fn function_kind(&mut self, name: &Name, current: &str) -> Result<&'static str> {
-        let scalar = self.module(name, current, "FN")?.is_some();
-        Ok(if scalar { "FN" } else { "IF" })
+        for kind in ["FN", "TF"] {
+            if self.module(name, current, kind)?.is_some() {
+                return Ok(kind);
+            }
+        }
+        Ok("IF")
     }
 
     /// Returns the text of a procedure.
@@ -509,8 +517,10 @@ fn load(
     if let Some(text) = module(connection, schema, name, "V")? {
         return Ok(Some(made(TableKind::View(text), name.to_owned(), Vec::new())));
     }
-    if let Some(text) = module(connection, schema, name, "IF")? {
-        return Ok(Some(made(TableKind::Function(text), name.to_owned(), Vec::new())));
+    for kind in ["IF", "TF"] {
+        if let Some(text) = module(connection, schema, name, kind)? {
+            return Ok(Some(made(TableKind::Function(text), name.to_owned(), Vec::new())));
+        }
     }
     let real = named::table(connection, schema, name)?.map(|(real, _)| real);
     let Some(real) = real.filter(|real| !real.starts_with("sqlite_")) else { return Ok(None) };
@@ -610,6 +620,14 @@ impl Catalog for View<'_> {
         let kind = text.map(TableKind::Function);
         let columns = Vec::new();
         Ok(kind.map(|kind| Arc::new(Table { schema, database, name: stored, columns, kind })))
+    }
+
+    fn local_number(&mut self, made: &CreateTable) -> usize {
+        let locals = &mut self.db.locals;
+        locals.iter().position(|known| known == made).unwrap_or_else(|| {
+            locals.push(made.clone());
+            locals.len() - 1
+        })
     }
 
     fn triggers(&mut self, table: &Table) -> Result<Vec<Arc<Trigger>>> {

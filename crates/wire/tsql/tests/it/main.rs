@@ -17,6 +17,7 @@ mod documents;
 mod done;
 mod duplicates;
 mod files;
+mod filling_functions;
 mod foreign_schema;
 mod formats;
 mod functions;

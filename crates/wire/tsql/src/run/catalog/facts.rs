@@ -13,6 +13,7 @@ use tdekit_wire_tds::SqlType;
 
 use super::types::{parameters, returned};
 use super::{Table, TableColumn, TableKind, schemas, triggers};
+use crate::ast::defined::FunctionBody;
 use crate::ast::{Hints, Name, TableRef};
 use crate::bind::function::{Parameters, definition};
 use crate::bind::{Binder, Scope, Variables};
@@ -70,6 +71,7 @@ pub(crate) fn read_all(db: &mut Db, database: &str) -> Result<Facts> {
             'U' => "U",
             'V' => "V",
             'I' => "IF",
+            'T' => "TF",
             'F' => "FN",
             _ => "P",
         };
@@ -85,7 +87,7 @@ pub(crate) fn read_all(db: &mut Db, database: &str) -> Result<Facts> {
         match letter {
             'U' => facts.add_table(db, database, &full)?,
             'V' => facts.add_view(db, database, id, &full),
-            'I' => {
+            'I' | 'T' => {
                 facts.add_function(db, database, id, &full);
                 facts.add_procedure(id, text.as_deref().unwrap_or_default());
             }
@@ -168,6 +170,12 @@ impl Facts {
         let mut binder = Binder::new(&mut view, &variables);
         if binder.find_types(&mut made, database).is_err() {
             return;
+        }
+        if let FunctionBody::Filled(filling) = &made.body {
+            let Ok((_, table)) = binder.local_table(&filling.table) else { return };
+            let columns = table.columns.into_iter();
+            let columns = columns.map(|own| (own.name, own.ty, own.nullable, own.identity));
+            return self.add_query_columns(object, columns);
         }
         let open = Parameters::open(&made);
         let Ok(bound) = binder.function_query(&made, &table, open) else { return };

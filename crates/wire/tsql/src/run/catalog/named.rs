@@ -108,7 +108,7 @@ pub(crate) fn one(
             .query_row([stored], |row| {
                 let kind: String = row.get(1)?;
                 let kind =
-                    ["V", "IF", "FN"].into_iter().find(|known| *known == kind).unwrap_or("P");
+                    ["V", "IF", "TF", "FN"].into_iter().find(|known| *known == kind).unwrap_or("P");
                 Ok((row.get(0)?, kind, row.get(2)?, None))
             })
             .optional()?;

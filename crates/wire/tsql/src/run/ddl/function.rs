@@ -36,13 +36,14 @@ impl Run<'_> {
     /// Checks that a function's query can be bound, and that its columns have names.
     fn check_function(&mut self, made: &CreateFunction) -> Result<()> {
         let current = self.s.state.database.clone();
-        if made.steps().is_some() {
+        if made.letters() != "IF" {
             let variables = Variables::default();
             let mut view = View { db: &mut self.s.db, database: &current, identity_insert: None };
             let mut binder = Binder::new(&mut view, &variables);
             binder.defined_routine(made)?;
             let needs = binder.needs;
-            return self.admit_plan(&needs);
+            self.admit_plan(&needs)?;
+            return self.make_locals(&needs.locals);
         }
         let (columns, needs) = self.with_empty_tables(&made.params, |run| {
             let variables = Variables::default();

@@ -16,6 +16,7 @@ use crate::error::{Ends, Error, Result};
 use crate::name::{ROW_ID, is_global, quote};
 use crate::plan::ColumnRef;
 use crate::plan::access::{Access, Right};
+use crate::plan::routine::Local;
 use crate::plan::table::Sequence;
 use crate::run::catalog::model::{
     CONSTRAINT_SCHEMA, DESCENDING, SEPARATOR, constraint_place, made_name, names, schema_and_name,
@@ -180,6 +181,25 @@ impl Run<'_> {
             // the constraints of a table variable are never looked up
             if variable { Ok(()) } else { run.note_constraints(&schema, &name, &made.named) }
         })
+    }
+
+    /// Makes the tables of functions that are not there yet. They are known by plans alone.
+    pub(crate) fn make_locals(&mut self, locals: &[Arc<Local>]) -> Result<()> {
+        for local in locals {
+            let kernels = self.s.db.kernels.clone();
+            let Table { schema, database, name, .. } = &*local.table;
+            let there = has_table(self.s.db.connection()?, schema, name);
+            if there.map_err(|error| failure(&kernels, &error, database))? {
+                continue;
+            }
+            let mut made = Made::default();
+            let text = self.create_text(&local.made, (schema, database), name, &mut made)?;
+            self.sql(&text, database)?;
+            for index in &made.indexes {
+                self.sql(index, database)?;
+            }
+        }
+        Ok(())
     }
 
     /// Refuses the name of something that is there.

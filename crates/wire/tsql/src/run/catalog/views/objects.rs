@@ -48,6 +48,7 @@ fn kind_name(kind: &str) -> &'static str {
         "P" => "SQL_STORED_PROCEDURE",
         "SO" => "SEQUENCE_OBJECT",
         "IF" => "SQL_INLINE_TABLE_VALUED_FUNCTION",
+        "TF" => "SQL_TABLE_VALUED_FUNCTION",
         "FN" => "SQL_SCALAR_FUNCTION",
         "TT" => "TYPE_TABLE",
         "TR" => "SQL_TRIGGER",
@@ -180,7 +181,7 @@ fn is_bound(text: &str) -> bool {
 fn modules(facts: &Facts) -> Vec<Row> {
     let with_text = facts.objects.iter().filter_map(|object| {
         let definition = object.text.clone()?;
-        let bound = matches!(object.kind, "IF" | "FN") && is_bound(&definition);
+        let bound = matches!(object.kind, "IF" | "TF" | "FN") && is_bound(&definition);
         Some(vec![int(object.id), text(definition), bit(true), bit(true), bit(bound), bit(false)])
     });
     with_text.collect()
