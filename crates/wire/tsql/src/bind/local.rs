@@ -84,12 +84,12 @@ impl Binder<'_> {
         Ok((made, table))
     }
 
-    /// Empties a table variable, when its function begins.
-    pub(super) fn emptied(&mut self, local: &Arc<Local>) -> Step {
+    /// The change that empties a table variable.
+    pub(super) fn emptied(&mut self, local: &Arc<Local>) -> Change {
         let alias = self.fresh(Alias::Source);
         let target = Target { table: local.table.clone(), alias, from: None, filter: None };
         let delete = Delete { with: Vec::new(), target, returning: Vec::new() };
-        step(Statement::Delete(delete), "DELETE", local, false)
+        change(Statement::Delete(delete), "DELETE", local, false)
     }
 
     /// All rows of a table variable, as one text.
@@ -111,7 +111,7 @@ impl Binder<'_> {
     }
 
     fn changed_local(&mut self, kind: &Kind) -> Result<Step> {
-        let (change, verb, shows) = match kind {
+        let (made, verb, shows) = match kind {
             Kind::Insert(insert) => (self.insert(insert)?, "INSERT", !insert.output.is_empty()),
             Kind::Update(update) if is_rowwise(update) => {
                 return Err(Error::feature("OUTPUT or a variable in an UPDATE of a function"));
@@ -124,15 +124,16 @@ impl Binder<'_> {
             return Err(Error::feature("OUTPUT in a function"));
         }
         let locals = self.parameters.iter().flat_map(|parameters| parameters.locals.values());
-        let local = locals.into_iter().find(|local| Arc::ptr_eq(&local.table, &change.table));
+        let local = locals.into_iter().find(|local| Arc::ptr_eq(&local.table, &made.table));
         let Some(local) = local.cloned() else {
             return Err(DefinedError::SideEffect { name: verb.to_owned() }.into());
         };
-        Ok(step(change.statement, verb, &local, change.identity))
+        let made = change(made.statement, verb, &local, made.identity);
+        Ok(Step::Change(Box::new(made)))
     }
 }
 
-fn step(statement: Statement, verb: &'static str, table: &Arc<Local>, identity: bool) -> Step {
+fn change(statement: Statement, verb: &'static str, table: &Arc<Local>, identity: bool) -> Change {
     let reader = Reader::new(statement, Vec::new());
-    Step::Change(Box::new(Change { reader, verb, table: table.clone(), identity }))
+    Change { reader, verb, table: table.clone(), identity }
 }

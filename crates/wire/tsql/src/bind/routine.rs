@@ -19,7 +19,7 @@ use crate::plan::access::{Access, Right};
 use crate::plan::change::Statement;
 use crate::plan::func::Func;
 use crate::plan::relation::{self, Relation};
-use crate::plan::routine::{Callee, Invoked, Local, Reader, Routine, Source, Step};
+use crate::plan::routine::{Callee, Change, Invoked, Local, Reader, Routine, Source, Step};
 use crate::plan::scalar::{Node, Scalar};
 use crate::plan::table::Table;
 
@@ -81,7 +81,7 @@ pub(super) struct Body {
     names: HashMap<String, usize>,
     loops: usize,
     /// Empties its table variables, before everything else: a loop reaches their DECLARE again.
-    emptied: Vec<Step>,
+    emptied: Vec<Change>,
 }
 
 /// What RETURN gives.
@@ -315,15 +315,14 @@ impl Binder<'_> {
             Returned::Rows(local) => Some(local),
             Returned::Value(_) => None,
         };
-        let mut steps = body.emptied;
-        steps.append(&mut bound);
         Ok(Routine {
             params: made.params.len(),
             variables: body.types.len(),
             null_on_null,
             row_count,
             fills,
-            steps,
+            emptied: body.emptied,
+            steps: bound,
         })
     }
 

@@ -55,7 +55,12 @@ impl Invoked {
         }
         left(env)?;
         let around = Env { vars: &[], args: &[], given, depth, ..*env };
-        match routine.run(&routine.steps, &mut vars, &around)? {
+        routine.empty(&mut vars, &around)?;
+        let next = routine.run(&routine.steps, &mut vars, &around);
+        let emptied = routine.empty(&mut vars, &around);
+        let next = next?;
+        emptied?;
+        match next {
             Next::Return(value) => Ok(value),
             _ => Ok(Value::Null),
         }
@@ -110,6 +115,11 @@ impl Routine {
             }
         }
         Ok(Next::Step)
+    }
+
+    /// Empties the table variables.
+    fn empty(&self, vars: &mut [Val], around: &Env<'_>) -> Result<()> {
+        self.emptied.iter().try_for_each(|change| changed(change, vars, around).map(|_| ()))
     }
 
     /// Sets `@@ROWCOUNT`.

@@ -22,6 +22,8 @@ pub(crate) struct Routine {
     pub(crate) row_count: usize,
     /// The table that it fills, and whose rows it gives as one text.
     pub(crate) fills: Option<Arc<Local>>,
+    /// Empty its table variables, before its steps and after them: they keep no memory.
+    pub(crate) emptied: Vec<Change>,
     pub(crate) steps: Vec<Step>,
 }
 
@@ -93,6 +95,7 @@ pub(crate) enum Part<'r> {
 impl Routine {
     /// Calls `see` with each value and each statement.
     pub(crate) fn parts<'r>(&'r self, see: &mut dyn FnMut(Part<'r>)) {
+        self.emptied.iter().for_each(|change| see(Part::Reader(&change.reader)));
         parts(&self.steps, see);
     }
 

@@ -75,6 +75,8 @@ pub(crate) struct Db {
     pub(crate) cancel: Cancel,
     /// Definitions of table variables in functions, by their numbers.
     locals: Vec<CreateTable>,
+    /// True while the connection is lent to functions.
+    lent: bool,
 }
 
 /// A temporary table.
@@ -120,6 +122,7 @@ impl Db {
             apart: None,
             cancel: Cancel::default(),
             locals: Vec::new(),
+            lent: false,
         }
     }
 
@@ -129,6 +132,10 @@ impl Db {
 
     pub(crate) fn connection(&mut self) -> Result<&Connection> {
         if self.connection.is_none() {
+            if self.lent {
+                let detail = "the connection is in use by functions".to_owned();
+                return Err(Error::Internal { detail });
+            }
             let mut connection = self.host.connect()?;
             crate::render::sqlite::prepare(&connection, &self.kernels)?;
             connection.set_prepared_statement_cache_capacity(PREPARED);
@@ -309,10 +316,12 @@ impl Db {
         };
         let connection = Rc::new(connection);
         let kernels = self.kernels.clone();
+        self.lent = true;
         let work = || lending(&connection, &kernels, database, || work(self, &connection));
         let done = catch_unwind(AssertUnwindSafe(work));
         // nobody else keeps it: what was lent has been given back
         self.connection = Rc::into_inner(connection);
+        self.lent = false;
         match done {
             Ok(done) => Ok(done),
             Err(fault) => resume_unwind(fault),

@@ -327,6 +327,14 @@ fn it_sees_the_state_of_its_statement() {
         assert!(found.iter().all(|line| line.ends_with('5')), "{batch}: {found:?}");
         good(&mut *other, &[("SELECT dbo.a_of(1, 0)", "6")]);
     }
+    // it is altered while a statement that calls it gives rows
+    let mut writer = server.session();
+    let text = "ALTER FUNCTION a_of (@i int, @n int) RETURNS int AS BEGIN RETURN @i END";
+    let met = move || good(&mut *writer, &[(text, "")]);
+    let mut log = Log { quiet: true, met: Some(Box::new(met)), ..Log::default() };
+    other.batch("SELECT dbo.a_of(i, 0) FROM t WHERE i < 4", &mut log);
+    assert_eq!(log.lines[1..], ["6", "20", "30"]);
+    good(&mut *other, &[("SELECT dbo.a_of(i, 0) FROM t WHERE i < 4", "1\n2\n3")]);
     // a function has another text at once
     good(
         &mut *session,
