@@ -617,14 +617,7 @@ pub(crate) enum Action {
     Tran(TranOp, Option<Operand>),
     CreateTable(Box<CreateTable>),
     AlterTable(Name, AlterTable),
-    CreateIndex {
-        name: String,
-        table: Name,
-        unique: bool,
-        columns: Vec<(String, bool)>,
-        /// The condition, and its text as written.
-        filter: Option<(Expr, String)>,
-    },
+    CreateIndex(Box<defined::CreateIndex>),
     CreateView {
         name: Name,
         columns: Vec<String>,

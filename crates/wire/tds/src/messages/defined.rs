@@ -61,6 +61,8 @@ table! {
         "The column '{name}' was specified multiple times for '{of}'.";
     KeyColumnTwice { name: String } = 1909, 16, 1, Statement,
         "Cannot use duplicate column names in index. Column name '{name}' listed more than once.";
+    NoKeyColumn { name: String } = 1911, 16, 1, Statement,
+        "Column name '{name}' does not exist in the target table or view.";
     CommonTwice { name: String } = 239, 16, 1, Statement,
         "Duplicate common table expression name '{name}' was specified.";
     IdentityElsewhere { on: String, table: String } = 8107, 16, 1, Statement,

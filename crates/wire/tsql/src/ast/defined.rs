@@ -1,4 +1,4 @@
-//! User-defined types and functions, and calls of functions in FROM.
+//! User-defined types, indexes and functions, and calls of functions in FROM.
 
 use std::sync::Arc;
 
@@ -13,6 +13,20 @@ pub(crate) struct CreateType {
     pub(crate) kind: TypeKind,
     /// The statement's text.
     pub(crate) text: String,
+}
+
+/// CREATE INDEX.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CreateIndex {
+    pub(crate) name: String,
+    pub(crate) table: Name,
+    pub(crate) unique: bool,
+    /// The key: each column with true if it is descending.
+    pub(crate) columns: Vec<(String, bool)>,
+    /// The columns of INCLUDE.
+    pub(crate) included: Vec<String>,
+    /// The condition, and its text as written.
+    pub(crate) filter: Option<(Expr, String)>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -1,6 +1,7 @@
 //! CREATE, ALTER and DROP.
 
 use super::Parser;
+use crate::ast::defined::CreateIndex;
 use crate::ast::principal::Securable;
 use crate::ast::{
     Action, AlterTable, ColumnDef, Constraint, ConstraintKind, CreateProc, CreateTable, Expr,
@@ -467,13 +468,11 @@ impl Parser<'_> {
         self.expect("ON")?;
         let table = self.name()?;
         let columns = self.list(Self::index_column)?;
-        if self.eat("INCLUDE") {
-            // covering columns only affect speed
-            self.list(Self::identifier)?;
-        }
+        let included = if self.eat("INCLUDE") { self.list(Self::identifier)? } else { Vec::new() };
         let filter = if self.eat("WHERE") { Some(self.condition_text()?) } else { None };
         self.storage_options()?;
-        Ok(Kind::Act(Action::CreateIndex { name, table, unique, columns, filter }))
+        let made = CreateIndex { name, table, unique, columns, included, filter };
+        Ok(Kind::Act(Action::CreateIndex(Box::new(made))))
     }
 
     /// `{name | ALL} ON table {REBUILD | REORGANIZE}`.

@@ -145,9 +145,9 @@ impl Run<'_> {
                 let altered = self.alter_table(name, change, frame);
                 altered.map_err(|error| self.hide_values_of(name, error))?;
             }
-            Action::CreateIndex { name, table, unique, columns, filter } => {
-                let made = self.create_index(name, table, *unique, columns, filter.as_ref());
-                made.map_err(|error| self.hide_values_of(table, error))?;
+            Action::CreateIndex(index) => {
+                let made = self.create_index(index);
+                made.map_err(|error| self.hide_values_of(&index.table, error))?;
             }
             Action::CreateView { name, columns, query, text, may_replace } => {
                 self.create_view((name, columns), query, text, *may_replace)?;

@@ -23,6 +23,7 @@ mod formats;
 mod functions;
 mod globals;
 mod hashbytes;
+mod indexes;
 mod insert_exec;
 mod json;
 mod labels;

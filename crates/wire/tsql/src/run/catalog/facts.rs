@@ -2,8 +2,8 @@
 //! look up objects.
 
 use super::model::{
-    DESCENDING, Facts, ForeignKey, Index, NULLS, Named, Object, ObjectColumn, ProcedureParameter,
-    Reference, Rule, SEPARATOR, Trust, made_name, schema_and_name,
+    DESCENDING, Facts, ForeignKey, INCLUDED, Index, NULLS, Named, Object, ObjectColumn,
+    ProcedureParameter, Reference, Rule, SEPARATOR, Trust, made_name, schema_and_name,
 };
 use crate::name::is_global;
 use crate::run::catalog::named::has_table;
@@ -407,7 +407,10 @@ pub(crate) fn constraints(connection: &Connection, table: &Table) -> rusqlite::R
     let mut statement = connection.prepare_cached(&sql)?;
     let rows = statement.query_map([&table.name], |row| {
         let columns: String = row.get(2)?;
-        let columns: Vec<&str> = columns.split(SEPARATOR).filter(|part| !part.is_empty()).collect();
+        let parts = columns.split(SEPARATOR).filter(|part| !part.is_empty());
+        let (included, columns): (Vec<&str>, Vec<&str>) =
+            parts.partition(|name| name.ends_with(INCLUDED));
+        let included = included.iter().map(|name| name.trim_end_matches(INCLUDED).to_owned());
         let bare = columns.iter().map(|name| name.trim_end_matches(DESCENDING).to_owned());
         let bare: Vec<String> = bare.collect();
         let trust = match row.get::<_, Option<bool>>(4)? {
@@ -417,6 +420,7 @@ pub(crate) fn constraints(connection: &Connection, table: &Table) -> rusqlite::R
         };
         Ok(Named {
             descending: columns.iter().map(|name| name.ends_with(DESCENDING)).collect(),
+            included: included.collect(),
             name: row.get(0)?,
             kind: row.get(1)?,
             text: row.get(3)?,
@@ -508,30 +512,19 @@ pub(crate) fn indexes(
     let mut found = Vec::new();
     let primary = primary_key(connection, table, named)?;
     let has_primary = !primary.is_empty();
-    if has_primary {
-        let name = named_key("PK", &primary).unwrap_or_else(|| made_name("PK", &table.name, ""));
-        found.push(Index {
-            object,
-            id: 1,
-            name: Some(name),
-            unique: true,
-            primary: true,
-            constraint: true,
-            columns: primary,
-            filter: None,
-        });
-    } else {
-        found.push(Index {
-            object,
-            id: 0,
-            name: None,
-            unique: false,
-            primary: false,
-            constraint: false,
-            columns: Vec::new(),
-            filter: None,
-        });
-    }
+    let made = || made_name("PK", &table.name, "");
+    let name = has_primary.then(|| named_key("PK", &primary).unwrap_or_else(made));
+    found.push(Index {
+        object,
+        id: i64::from(has_primary),
+        name,
+        unique: has_primary,
+        primary: has_primary,
+        constraint: has_primary,
+        columns: primary,
+        included: Vec::new(),
+        filter: None,
+    });
     let sql = "SELECT name, \"unique\", origin FROM pragma_index_list(?1, ?2) ORDER BY seq DESC";
     let mut list = connection.prepare_cached(sql)?;
     let mut rows = list.query([&table.name, &table.schema])?;
@@ -560,13 +553,25 @@ pub(crate) fn indexes(
             let own = given.columns.iter().map(|name| ordinal(table, name));
             columns = own.zip(given.descending.iter().copied()).collect();
         }
+        let included = given.map_or(&[][..], |given| &given.included);
+        let included = included.iter().map(|name| ordinal(table, name)).collect();
         let constraint = origin == "u" || given.is_some_and(|given| given.kind == "UQ");
         let name = match origin.as_str() {
             "u" => named_key("UQ", &columns).unwrap_or_else(|| made_name("UQ", &table.name, &name)),
             _ => shown,
         };
         let name = Some(name);
-        found.push(Index { object, id, name, unique, primary: false, constraint, columns, filter });
+        found.push(Index {
+            object,
+            id,
+            name,
+            unique,
+            primary: false,
+            constraint,
+            columns,
+            included,
+            filter,
+        });
     }
     Ok(found)
 }

@@ -44,6 +44,9 @@ pub(crate) fn constraint_place(stored: &str) -> (&str, &str) {
 /// Suffix of the name of a descending column in `tsql_constraint`.
 pub(crate) const DESCENDING: char = '\u{1e}';
 
+/// Suffix of the name of a column in `tsql_constraint` that an index includes beside its key.
+pub(crate) const INCLUDED: char = '\u{1d}';
+
 /// A table, view, procedure or constraint.
 #[derive(Debug, Clone)]
 pub(crate) struct Object {
@@ -80,8 +83,10 @@ pub(crate) struct Index {
     pub(crate) unique: bool,
     pub(crate) primary: bool,
     pub(crate) constraint: bool,
-    /// Column, and true if descending.
+    /// Column of the key, and true if descending.
     pub(crate) columns: Vec<(i64, bool)>,
+    /// The columns of INCLUDE.
+    pub(crate) included: Vec<i64>,
     /// The condition of a filtered index, as T-SQL.
     pub(crate) filter: Option<String>,
 }
@@ -223,6 +228,8 @@ pub(crate) struct Named {
     pub(crate) kind: String,
     pub(crate) columns: Vec<String>,
     pub(crate) descending: Vec<bool>,
+    /// The columns of an index that are not in its key.
+    pub(crate) included: Vec<String>,
     pub(crate) text: String,
     pub(crate) trust: Trust,
     /// Of a disabled foreign key.
@@ -245,7 +252,8 @@ impl Named {
     /// filtered index have no list of those.
     pub(crate) fn uses(&self, column: &str) -> bool {
         let is_condition = matches!(self.kind.as_str(), "C" | "I");
-        self.columns.iter().any(|own| own.eq_ignore_ascii_case(column))
+        let mut all = self.columns.iter().chain(&self.included);
+        all.any(|own| own.eq_ignore_ascii_case(column))
             || (is_condition && names(&self.text, column))
     }
 }

@@ -45,7 +45,7 @@ impl Run<'_> {
             ConstraintKind::Primary(columns) | ConstraintKind::Unique(columns) => {
                 let own: Vec<(String, bool)> = own.into_iter().map(|name| (name, false)).collect();
                 let columns = if columns.is_empty() { &own } else { columns };
-                super::index::check_key(columns)?;
+                super::index::check_key(columns.iter().map(|(name, _)| name))?;
                 let primary = matches!(constraint.kind, ConstraintKind::Primary(_));
                 self.add_key(table, given, primary, columns)
             }
@@ -103,8 +103,7 @@ impl Run<'_> {
         }
         let (mut keys, mut found) = (Vec::new(), Vec::new());
         for (name, down) in columns {
-            let column =
-                table.column(name).ok_or_else(|| Error::InvalidColumn { name: name.clone() })?;
+            let column = super::index::key_column(table, name)?;
             if !storage::comparable(column.ty) {
                 let ty = crate::value::type_name(column.ty);
                 return Err(Error::feature(format!("a key of type {ty}")));

@@ -6,12 +6,14 @@ use tdekit_wire_tds::messages::DefinedError;
 
 use super::super::db::failure;
 use super::table::{NamedConstraint, marked, offered};
-use crate::ast::{Expr, Name};
+use crate::ast::Expr;
+use crate::ast::defined::CreateIndex;
 use crate::error::{Error, Result};
 use crate::name::quote;
-use crate::run::catalog::Table;
-use crate::run::catalog::model::{DESCENDING, NULLS, SEPARATOR, made_name, names};
+
+use crate::run::catalog::model::{DESCENDING, INCLUDED, NULLS, SEPARATOR, made_name, names};
 use crate::run::catalog::named::{has_index, has_table};
+use crate::run::catalog::{Table, TableColumn};
 use crate::run::work::Run;
 use crate::value::{is_text, storage};
 
@@ -229,56 +231,96 @@ pub(super) fn column_list(columns: &[(String, bool)]) -> String {
     texts.join(", ")
 }
 
-/// Refuses a column that is in a key twice.
+/// Refuses a column that is in a key, or in an index, twice.
 ///
 /// # Errors
 /// 1909.
-pub(super) fn check_key(columns: &[(String, bool)]) -> Result<()> {
-    let names = columns.iter().map(|(name, _)| name);
-    match names.enumerate().find(|(at, name)| {
-        columns[..*at].iter().any(|(before, _)| before.eq_ignore_ascii_case(name))
-    }) {
-        Some((_, name)) => Err(DefinedError::KeyColumnTwice { name: name.clone() }.into()),
-        None => Ok(()),
+pub(super) fn check_key<'a>(columns: impl IntoIterator<Item = &'a String>) -> Result<()> {
+    let mut before: Vec<&String> = Vec::new();
+    for name in columns {
+        if before.iter().any(|own| own.eq_ignore_ascii_case(name)) {
+            return Err(DefinedError::KeyColumnTwice { name: name.clone() }.into());
+        }
+        before.push(name);
     }
+    Ok(())
+}
+
+/// Finds a column of a key or an index.
+///
+/// # Errors
+/// 1911.
+pub(super) fn key_column<'t>(table: &'t Table, name: &str) -> Result<&'t TableColumn> {
+    let missing = || DefinedError::NoKeyColumn { name: name.to_owned() };
+    Ok(table.column(name).ok_or_else(missing)?)
 }
 
 impl Run<'_> {
-    pub(crate) fn create_index(
-        &mut self,
-        name: &str,
-        table: &Name,
-        unique: bool,
-        columns: &[(String, bool)],
-        filter: Option<&(Expr, String)>,
-    ) -> Result<()> {
+    pub(crate) fn create_index(&mut self, made: &CreateIndex) -> Result<()> {
+        let (name, table) = (&made.name, &made.table);
         let found = self.find(table)?.ok_or_else(|| Error::NoObject { name: table.text() })?;
-        check_key(columns)?;
-        let condition = match filter {
+        check_key(made.columns.iter().map(|(name, _)| name).chain(&made.included))?;
+        let index = index_name(&found.name, name);
+        let texts = self.index_texts(made, &found, &index)?;
+        let mut columns = Vec::new();
+        let mut nullable = false;
+        for (column, down) in &made.columns {
+            let own = key_column(&found, column)?;
+            nullable |= made.unique && own.nullable;
+            columns.push((own.name.clone(), *down));
+        }
+        let mut columns = marked(&columns);
+        for column in &made.included {
+            columns.push(format!("{}{INCLUDED}", key_column(&found, column)?.name));
+        }
+        let text = made.filter.as_ref().map_or(String::new(), |(_, text)| format!("({text})"));
+        let is_noted = nullable || !text.is_empty() || !made.included.is_empty();
+        let named = NamedConstraint { name: name.clone(), kind: "I", columns, text };
+        let kernels = self.s.db.kernels.clone();
+        self.define(&found.schema.clone(), |run| {
+            let connection = run.s.db.connection()?;
+            let fail = |error| failure(&kernels, &error, &found.database);
+            if has_index(connection, &found.schema, &index).map_err(fail)? {
+                return Err(Error::IndexExists { name: name.clone(), table: table.text() });
+            }
+            texts.iter().try_for_each(|text| run.sql(text, &found.database))?;
+            let named = if is_noted { std::slice::from_ref(&named) } else { &[] };
+            run.note_constraints(&found.schema, &found.name, named)
+        })
+    }
+
+    /// Returns SQLite's texts of an index. Included columns follow the key of one that is not
+    /// unique, so that queries of them need not read the table; in a unique one they would be part
+    /// of what is unique.
+    fn index_texts(
+        &mut self,
+        made: &CreateIndex,
+        found: &Table,
+        index: &str,
+    ) -> Result<Vec<String>> {
+        let condition = match &made.filter {
             Some((expr, _)) if is_filter(expr) => {
                 Some(self.inline_condition(expr, offered(&found.columns))?)
             }
             Some(_) => {
-                let (index, table) = (name.to_owned(), table.text());
+                let (index, table) = (made.name.clone(), made.table.text());
                 return Err(Error::FilterClause { index, table });
             }
             None => None,
         };
-        let in_filter = |own: &str| filter.as_ref().is_some_and(|(_, text)| names(text, own));
+        let in_filter = |own: &str| made.filter.as_ref().is_some_and(|(_, text)| names(text, own));
         let used = |own: &str| {
-            in_filter(own) || columns.iter().any(|(name, _)| name.eq_ignore_ascii_case(own))
+            let key = made.columns.iter().map(|(name, _)| name);
+            in_filter(own) || key.chain(&made.included).any(|name| name.eq_ignore_ascii_case(own))
         };
         self.refuse_computed(&found.columns, used, "an index")?;
-        let (mut nullable, mut keys) = (false, Vec::new());
-        for (column, down) in columns {
-            let known = found
-                .column(column)
-                .ok_or_else(|| Error::InvalidColumn { name: column.clone() })?;
-            if unique && !storage::comparable(known.ty) {
+        let mut keys = Vec::new();
+        for (column, down) in &made.columns {
+            let known = key_column(found, column)?;
+            if made.unique && !storage::comparable(known.ty) {
                 let ty = crate::value::type_name(known.ty);
                 return Err(Error::feature(format!("a key of type {ty}")));
             }
-            nullable |= unique && known.nullable;
             keys.push(KeyColumn {
                 name: &known.name,
                 ty: known.ty,
@@ -286,42 +328,25 @@ impl Run<'_> {
                 descending: *down,
             });
         }
-        let index = index_name(&found.name, name);
-        let texts = match unique {
-            true => {
-                let condition = condition.as_deref();
-                unique_texts((&found.schema, &found.name, &index), &keys, condition)
-            }
-            false => {
-                let own: Vec<(String, bool)> =
-                    keys.iter().map(|key| (key.name.to_owned(), key.descending)).collect();
-                let filter = condition.map_or(String::new(), |text| format!(" WHERE {text}"));
-                vec![format!(
-                    "CREATE INDEX {}.{} ON {} ({}){filter}",
-                    quote(&found.schema),
-                    quote(&index),
-                    quote(&found.name),
-                    column_list(&own)
-                )]
-            }
-        };
-        let named = NamedConstraint {
-            name: name.to_owned(),
-            kind: "I",
-            columns: marked(columns),
-            text: filter.map_or(String::new(), |(_, text)| format!("({text})")),
-        };
-        let is_noted = nullable || filter.is_some();
-        let kernels = self.s.db.kernels.clone();
-        self.define(&found.schema.clone(), |run| {
-            let connection = run.s.db.connection()?;
-            let fail = |error| failure(&kernels, &error, &found.database);
-            if has_index(connection, &found.schema, &index).map_err(fail)? {
-                return Err(Error::IndexExists { name: name.to_owned(), table: table.text() });
-            }
-            texts.iter().try_for_each(|text| run.sql(text, &found.database))?;
-            let named = if is_noted { std::slice::from_ref(&named) } else { &[] };
-            run.note_constraints(&found.schema, &found.name, named)
-        })
+        if made.unique {
+            return Ok(unique_texts(
+                (&found.schema, &found.name, index),
+                &keys,
+                condition.as_deref(),
+            ));
+        }
+        let mut own: Vec<(String, bool)> =
+            keys.iter().map(|key| (key.name.to_owned(), key.descending)).collect();
+        for column in &made.included {
+            own.push((key_column(found, column)?.name.clone(), false));
+        }
+        let filter = condition.map_or(String::new(), |text| format!(" WHERE {text}"));
+        Ok(vec![format!(
+            "CREATE INDEX {}.{} ON {} ({}){filter}",
+            quote(&found.schema),
+            quote(index),
+            quote(&found.name),
+            column_list(&own)
+        )])
     }
 }

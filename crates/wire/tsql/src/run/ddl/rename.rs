@@ -14,7 +14,8 @@ use crate::error::{Error, Result};
 use crate::functions::wanted::parts;
 use crate::name::{ROW_ID, is_global, quote};
 use crate::run::catalog::model::{
-    CONSTRAINT_SCHEMA, DESCENDING, NULLS, OWN, SEPARATOR, Trust, constraint_place, schema_and_name,
+    CONSTRAINT_SCHEMA, DESCENDING, INCLUDED, NULLS, OWN, SEPARATOR, Trust, constraint_place,
+    schema_and_name,
 };
 use crate::run::catalog::named::has_table;
 use crate::run::catalog::{Table, TableKind};
@@ -103,7 +104,7 @@ impl Run<'_> {
 
     /// Renames a column in the lists of constraints.
     fn rename_in_lists(&mut self, table: &Table, old: &str, new: &str) -> Result<()> {
-        let renamed = |part: &str| match part.trim_end_matches(DESCENDING) {
+        let renamed = |part: &str| match part.trim_end_matches([DESCENDING, INCLUDED]) {
             name if name.eq_ignore_ascii_case(old) => format!("{new}{}", &part[name.len()..]),
             _ => part.to_owned(),
         };

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use rusqlite::OptionalExtension;
+use tdekit_wire_tds::messages::DefinedError;
 use tdekit_wire_tds::{Column, SqlType};
 
 use super::super::db::{View, failure};
@@ -93,7 +94,7 @@ impl Place<'_> {
         let found = self.all.iter().find(|column| column.name.eq_ignore_ascii_case(key));
         match found.map(|found| &found.filled) {
             Some(Filled::Computed { .. }) => Err(Error::feature("a key of a computed column")),
-            _ => found.ok_or_else(|| Error::InvalidColumn { name: key.to_owned() }),
+            _ => Ok(found.ok_or_else(|| DefinedError::NoKeyColumn { name: key.to_owned() })?),
         }
     }
 
@@ -431,7 +432,7 @@ impl Run<'_> {
             place.column.map(|column| (column.name.clone(), false)).into_iter().collect();
         let (name, text) = match &constraint.kind {
             ConstraintKind::Primary(columns) | ConstraintKind::Unique(columns) => {
-                check_key(columns)?;
+                check_key(columns.iter().map(|(name, _)| name))?;
                 let primary = matches!(&constraint.kind, ConstraintKind::Primary(_));
                 let mut nullable = false;
                 let columns = if columns.is_empty() { &own } else { columns };

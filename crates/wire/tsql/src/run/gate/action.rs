@@ -62,9 +62,8 @@ impl Run<'_> {
                     | AlterTable::Switch { .. } => Ok(()),
                 }
             }
-            Action::CreateIndex { table, .. } | Action::Rebuild { table, .. } => {
-                self.admit_table(table)
-            }
+            Action::CreateIndex(made) => self.admit_table(&made.table),
+            Action::Rebuild { table, .. } => self.admit_table(table),
             Action::CreateView { name, .. } => self.admit_module(name, Right::CreateView, "view"),
             Action::CreateProc(made) => {
                 self.admit_module(&made.name, Right::CreateProcedure, "procedure")

@@ -72,7 +72,7 @@ named!(ACTIONS, action, Action:
     "tran" => Action::Tran(..),
     "create table" => Action::CreateTable(_),
     "alter table" => Action::AlterTable(..),
-    "create index" => Action::CreateIndex { .. },
+    "create index" => Action::CreateIndex(_),
     "create view" => Action::CreateView { .. },
     "create procedure" => Action::CreateProc(_),
     "create type" => Action::CreateType(_),

@@ -23,6 +23,7 @@ SELECT CAST(DB_NAME() AS sysname), CAST(s.name AS sysname), CAST(o.name AS sysna
   CAST(NULL AS int), CAST(NULL AS int), CAST(NULL AS varchar(128))
 FROM sys.indexes AS i
   JOIN sys.index_columns AS ic ON ic.object_id = i.object_id AND ic.index_id = i.index_id
+    AND ic.is_included_column = 0
   JOIN sys.columns AS c ON c.object_id = ic.object_id AND c.column_id = ic.column_id
   JOIN sys.objects AS o ON o.object_id = i.object_id
   JOIN sys.schemas AS s ON s.schema_id = o.schema_id

@@ -96,18 +96,18 @@ const INDEX_COLUMNS: Columns = &[
 fn columns(facts: &Facts) -> Vec<Row> {
     let mut rows = Vec::new();
     for index in facts.indexes.iter().filter(|index| shown(facts, index.object)) {
-        let mut at = 0;
-        for (column, descending) in &index.columns {
-            at += 1;
+        let key = index.columns.iter().map(|(column, down)| (*column, *down, false));
+        let included = index.included.iter().map(|column| (*column, false, true));
+        for (at, (column, descending, included)) in (1..).zip(key.chain(included)) {
             rows.push(vec![
                 int(index.object),
                 int(index.id),
                 int(at),
-                int(*column),
-                int(at),
+                int(column),
+                int(if included { 0 } else { at }),
                 int(0),
-                bit(*descending),
-                bit(false),
+                bit(descending),
+                bit(included),
             ]);
         }
     }
