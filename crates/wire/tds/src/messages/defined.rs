@@ -63,6 +63,8 @@ table! {
         "Cannot use duplicate column names in index. Column name '{name}' listed more than once.";
     NoKeyColumn { name: String } = 1911, 16, 1, Statement,
         "Column name '{name}' does not exist in the target table or view.";
+    InvalidParameter { number: usize, name: &'static str } = 1023, 15, 1, Statement,
+        "Invalid parameter {number} specified for {name}.";
     CommonTwice { name: String } = 239, 16, 1, Statement,
         "Duplicate common table expression name '{name}' was specified.";
     IdentityElsewhere { on: String, table: String } = 8107, 16, 1, Statement,

@@ -1,6 +1,7 @@
 //! Built-in functions: their names, arguments and result types; their values are computed in the
 //! submodules.
 
+mod bits;
 mod dates;
 mod digests;
 pub(crate) mod eval;
@@ -84,6 +85,7 @@ impl Func {
         match self {
             Func::Session(name) => env.session(name, &values),
             Func::Text(func) => strings::compute(func, &values, args, ty),
+            Func::Bits(func) => bits::compute(func, &values, args, ty),
             Func::Math(func) => maths::compute(func, &values, ty),
             Func::Date(func) => dates::compute(func, &values, args, ty, env),
             Func::Json(func) => json::compute(func, &values, args, env.order),
@@ -208,6 +210,7 @@ pub(crate) fn bind(function: &Function, args: Vec<Scalar>) -> Result<Scalar> {
     check_count(name, args.len(), least, most)?;
     match binding {
         Binding::Text(func) => strings::bind(name, func, &args),
+        Binding::Bits(func) => bits::bind(name, func, args),
         Binding::Math(func) => maths::bind(name, func, &args),
         Binding::Date(func) => dates::bind(name, func, &args),
         Binding::Json(func) => json::bind(name, func, &args),

@@ -2,7 +2,7 @@
 
 use tdekit_wire_tds::{Length, SqlType};
 
-use crate::plan::func::{Date, Json, Math, Text};
+use crate::plan::func::{Bits, Date, Json, Math, Text};
 use crate::plan::scalar::AggregateFunction;
 use crate::value::datetime::Part;
 
@@ -24,6 +24,7 @@ pub(crate) enum Binding {
     Session(Session),
     Text(Text),
     Math(Math),
+    Bits(Bits),
     Date(Date),
     Json(Json),
     /// With a part of a date as a word.
@@ -178,6 +179,7 @@ pub(crate) const TABLE: &[Function] = &[
     row("ATAN", 1, 1, Binding::Math(Math::Atan)),
     row("ATN2", 2, 2, Binding::Math(Math::Atn2)),
     row("AVG", 1, 1, Binding::Aggregate),
+    row("BIT_COUNT", 1, 1, Binding::Bits(Bits::Count)),
     row("CEILING", 1, 1, Binding::Math(Math::Ceiling)),
     row("CHAR", 1, 1, Binding::Text(Text::Char)),
     row("CHARINDEX", 2, 3, Binding::Text(Text::CharIndex)),
@@ -228,6 +230,7 @@ pub(crate) const TABLE: &[Function] = &[
     row("FORMAT", 2, 3, Binding::Format),
     session("GETDATE", SqlType::DateTime),
     session("GETUTCDATE", SqlType::DateTime),
+    row("GET_BIT", 2, 2, Binding::Bits(Bits::Get)),
     row("GREATEST", 1, 254, Binding::Extreme(true)),
     row("GROUPING", 1, 1, Binding::Grouping),
     row("GROUPING_ID", 1, 31, Binding::Grouping),
@@ -256,6 +259,7 @@ pub(crate) const TABLE: &[Function] = &[
     row("LEAD", 1, 3, Binding::Window(AggregateFunction::Lead)),
     row("LEAST", 1, 254, Binding::Extreme(false)),
     row("LEFT", 2, 2, Binding::Text(Text::Left)),
+    row("LEFT_SHIFT", 2, 2, Binding::Bits(Bits::Left)),
     row("LEN", 1, 1, Binding::Text(Text::Len)),
     row("LOG", 1, 2, Binding::Math(Math::Log)),
     row("LOG10", 1, 1, Binding::Math(Math::Log10)),
@@ -292,6 +296,7 @@ pub(crate) const TABLE: &[Function] = &[
     row("REPLICATE", 2, 2, Binding::Text(Text::Replicate)),
     row("REVERSE", 1, 1, Binding::Text(Text::Reverse)),
     row("RIGHT", 2, 2, Binding::Text(Text::Right)),
+    row("RIGHT_SHIFT", 2, 2, Binding::Bits(Bits::Right)),
     row("ROUND", 2, 3, Binding::Math(Math::Round)),
     row("ROW_NUMBER", 0, 0, Binding::Window(AggregateFunction::RowNumber)),
     row("RTRIM", 1, 1, Binding::Text(Text::RTrim)),
@@ -300,6 +305,7 @@ pub(crate) const TABLE: &[Function] = &[
     session("SCOPE_IDENTITY", SqlType::Decimal { precision: 38, scale: 0 }),
     session("SERVERPROPERTY", SqlType::NVarChar(Length::Of(128))).with(1, 1),
     session("SESSION_USER", SqlType::NVarChar(Length::Of(128))),
+    row("SET_BIT", 2, 3, Binding::Bits(Bits::Set)),
     row("SIGN", 1, 1, Binding::Math(Math::Sign)),
     row("SIN", 1, 1, Binding::Math(Math::Sin)),
     row("SPACE", 1, 1, Binding::Text(Text::Space)),

@@ -33,6 +33,15 @@ pub(crate) fn binary_op(op: &str) -> Option<BinOp> {
     })
 }
 
+/// Returns the function that an operator stands for.
+fn shift_op(op: &str) -> Option<&'static str> {
+    match op {
+        "<<" => Some("LEFT_SHIFT"),
+        ">>" => Some("RIGHT_SHIFT"),
+        _ => None,
+    }
+}
+
 fn compare_op(op: &str) -> Option<CmpOp> {
     Some(match op {
         "=" => CmpOp::Eq,
@@ -198,15 +207,27 @@ impl Parser<'_> {
         let mut left = self.unary()?;
         let mut height = self.height;
         while let Tok::Op(text) = self.tok() {
-            let Some(op) = binary_op(text).filter(|_| !text.ends_with('=')) else { break };
-            if strength(op) < least {
+            let op = binary_op(text).filter(|_| !text.ends_with('='));
+            let shift = shift_op(text);
+            // a shift binds as the other operators of bits do
+            let strength = match (op, shift) {
+                (Some(op), _) => strength(op),
+                (None, Some(_)) => 1,
+                (None, None) => break,
+            };
+            if strength < least {
                 break;
             }
             self.advance();
-            let right = self.arithmetic(strength(op) + 1)?;
+            let right = self.arithmetic(strength + 1)?;
             self.grow(height.max(self.height))?;
             height = self.height;
-            left = Expr::Binary(op, Box::new(left), Box::new(right));
+            left = match (op, shift) {
+                (Some(op), _) => Expr::Binary(op, Box::new(left), Box::new(right)),
+                (None, shift) => {
+                    call(Name(vec![shift.unwrap_or_default().to_owned()]), vec![left, right])
+                }
+            };
         }
         self.height = height;
         Ok(left)

@@ -7,6 +7,7 @@ use crate::value::datetime::Part;
 pub(crate) enum Func {
     Text(Text),
     Math(Math),
+    Bits(Bits),
     Date(Date),
     Json(Json),
     Xml(Xml),
@@ -82,6 +83,15 @@ pub(crate) enum Text {
     Trim,
     Unicode,
     Upper,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Bits {
+    Count,
+    Get,
+    Set,
+    Left,
+    Right,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

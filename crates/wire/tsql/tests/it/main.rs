@@ -6,6 +6,7 @@ mod common;
 mod alter;
 mod apply;
 mod batches;
+mod bits;
 mod bulk;
 mod catalog;
 mod computed;
