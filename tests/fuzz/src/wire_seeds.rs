@@ -10,7 +10,7 @@ use tdekit_wire_tds::prelogin::{Encryption, encode_client};
 use tdekit_wire_tds::request::{encode_batch, encode_transaction};
 use tdekit_wire_tds::rpc::{KnownProcedure, Procedure, encode_rpc};
 use tdekit_wire_tds::table::{TableColumn, TableValue};
-use tdekit_wire_tds::{Column, Length, Parameter, SqlType, Value, Variant};
+use tdekit_wire_tds::{Column, Generated, Length, Parameter, SqlType, Value, Variant};
 
 use crate::seeds::Seed;
 
@@ -123,7 +123,7 @@ fn parameters() -> Vec<Parameter> {
 
 /// The columns and rows of a bulk load, which are also those of an answer.
 fn load() -> Vec<u8> {
-    let column = |ty| Column { name: "a".to_owned(), ty, nullable: true, identity: false };
+    let column = |ty| Column { name: "a".to_owned(), ty, nullable: true, generated: Generated::No };
     let (types, row): (Vec<_>, Vec<_>) = values().into_iter().unzip();
     let columns: Vec<_> = types.into_iter().map(column).collect();
     let nulls = vec![Value::Null; row.len()];

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use tdekit_wire_tds::{
-    Column, Command, DoneKind, Flow, Length, Message, Parameter, Sink, SqlType, Value,
+    Column, Command, DoneKind, Flow, Generated, Length, Message, Parameter, Sink, SqlType, Value,
 };
 
 use crate::answer::Answer;
@@ -134,7 +134,7 @@ const DESCRIBE: &str = "sp_describe_first_result_set";
 const RESET: &str = "sp_reset_connection";
 
 fn column(name: &str, ty: SqlType, nullable: bool) -> Column {
-    Column { name: name.to_owned(), ty, nullable, identity: false }
+    Column { name: name.to_owned(), ty, nullable, generated: Generated::No }
 }
 
 fn text(text: &str) -> Value<'_> {
@@ -286,7 +286,7 @@ fn put_described(columns: &[Column], answer: &mut Answer) {
             Value::Int(length),
             Value::Int(precision),
             Value::Int(scale),
-            Value::Bit(each.identity),
+            Value::Bit(each.generated == Generated::Identity),
         ];
         if stops(answer.row(&row)) {
             return;

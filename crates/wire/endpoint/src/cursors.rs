@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use tdekit_wire_tds::messages::SessionError;
 use tdekit_wire_tds::rpc::KnownProcedure;
 use tdekit_wire_tds::{
-    Column, Command, DoneKind, EnvChange, Flow, Message, Parameter, Sink, SqlType, Value,
+    Column, Command, DoneKind, EnvChange, Flow, Generated, Message, Parameter, Sink, SqlType, Value,
 };
 
 use crate::answer::Answer;
@@ -130,7 +130,7 @@ impl Cursor {
             name: "ROWSTAT".to_owned(),
             ty: SqlType::Int,
             nullable: false,
-            identity: false,
+            generated: Generated::No,
         };
         let columns: Vec<_> = self.columns.iter().cloned().chain([status]).collect();
         answer.columns(&columns)

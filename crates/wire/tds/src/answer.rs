@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::reader::Reader;
 use crate::token::{DoneStatus, DoneToken, MAX_COLUMNS};
 use crate::type_info::TypeInfo;
-use crate::types::{Column, Message, SqlType, Value};
+use crate::types::{Column, Generated, Message, SqlType, Value};
 use crate::value_read::{Place, read_value};
 
 /// A token of an answer.
@@ -156,8 +156,9 @@ fn read_columns(from: &mut Reader<'_>, types: &mut Vec<TypeInfo>) -> Result<Vec<
                 from.us_varchar(what)?;
             }
         }
-        let (nullable, identity) = (flags & 0x01 != 0, flags & 0x10 != 0);
-        columns.push(Column { name: from.b_varchar(what)?, ty: info.ty, nullable, identity });
+        let nullable = flags & 0x01 != 0;
+        let generated = Generated::of_flags(flags);
+        columns.push(Column { name: from.b_varchar(what)?, ty: info.ty, nullable, generated });
         types.push(info);
     }
     Ok(columns)
@@ -203,8 +204,12 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let column =
-            |name: &str, ty| Column { name: name.into(), ty, nullable: true, identity: false };
+        let column = |name: &str, ty| Column {
+            name: name.into(),
+            ty,
+            nullable: true,
+            generated: Generated::No,
+        };
         let columns = [
             column("a", SqlType::Int),
             column("t", SqlType::NText),

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::reader::Reader;
 use crate::token::MAX_COLUMNS;
 use crate::type_info::TypeInfo;
-use crate::types::{Column, SqlType, Value};
+use crate::types::{Column, Generated, SqlType, Value};
 use crate::value_read::{Place, read_value};
 
 const COLMETADATA: u8 = 0x81;
@@ -174,8 +174,8 @@ fn read_columns(from: &mut Reader<'_>) -> Result<NamedColumns, Error> {
             read_table_name(from)?;
         }
         let name = from.b_varchar("name of a column")?;
-        let (nullable, identity) = (flags & 0x01 != 0, flags & 0x10 != 0);
-        named.push(Column { name, ty: info.ty, nullable, identity });
+        let (nullable, generated) = (flags & 0x01 != 0, Generated::of_flags(flags));
+        named.push(Column { name, ty: info.ty, nullable, generated });
         types.push((info.ty, info));
     }
     Ok((named, types))
@@ -221,8 +221,12 @@ mod tests {
     use crate::types::Length;
 
     fn columns() -> Vec<Column> {
-        let column =
-            |name: &str, ty| Column { name: name.into(), ty, nullable: true, identity: false };
+        let column = |name: &str, ty| Column {
+            name: name.into(),
+            ty,
+            nullable: true,
+            generated: Generated::No,
+        };
         vec![column("a", SqlType::Int), column("b", SqlType::NVarChar(Length::Max))]
     }
 

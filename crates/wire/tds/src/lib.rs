@@ -31,7 +31,7 @@ pub use sink::{
 };
 pub use type_info::put_type_info;
 pub use types::{
-    Column, DATETIME_TICKS_PER_DAY, Length, MAX_PRECISION, MAX_SHORT_BYTES, MAX_SHORT_UNITS,
-    MAX_TIME_SCALE, Message, Parameter, SqlType, TICKS_PER_DAY, Value, Variant,
+    Column, DATETIME_TICKS_PER_DAY, Generated, Length, MAX_PRECISION, MAX_SHORT_BYTES,
+    MAX_SHORT_UNITS, MAX_TIME_SCALE, Message, Parameter, SqlType, TICKS_PER_DAY, Value, Variant,
 };
 pub use value_write::put_value;

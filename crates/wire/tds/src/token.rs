@@ -6,7 +6,7 @@ use crate::product;
 use crate::reader::{patch_u16, put_b_varchar, put_us_varchar};
 use crate::sink::{Command, EnvChange};
 use crate::type_info::{COLLATION, put_type_info};
-use crate::types::{Column, Message, SqlType, Value};
+use crate::types::{Column, Generated, Message, SqlType, Value};
 use crate::value_write::put_value;
 
 /// Size of DONE, DONEPROC and DONEINPROC in bytes.
@@ -125,15 +125,14 @@ pub fn put_no_columns(out: &mut Vec<u8>) {
 }
 
 fn column_flags(column: &Column) -> u16 {
-    // usUpdateable of MS-TDS, 2.2.7.4: 0 is read-only, 2 is not known.
-    let mut flags = if column.identity { 0 } else { 0x08 };
-    if column.nullable {
-        flags |= 0x01;
-    }
-    if column.identity {
-        flags |= 0x10;
-    }
-    flags
+    // MS-TDS, 2.2.7.4: usUpdateable (0 is read-only, 2 is not known), fIdentity, fComputed
+    let flags = match column.generated {
+        Generated::No => 0x08,
+        Generated::Identity => 0x10,
+        Generated::Computed => 0x20,
+        Generated::Version => 0,
+    };
+    flags | u16::from(column.nullable)
 }
 
 /// Appends a row, with NULLs as bits if `compressed` and there are any. Appends nothing on failure.
@@ -353,7 +352,7 @@ mod tests {
             name: name.into(),
             ty: SqlType::Int,
             nullable: true,
-            identity: false,
+            generated: Generated::No,
         };
         let columns: Vec<_> = (0..9).map(|at| int(&at.to_string())).collect();
         let mut values = vec![Value::Null; 9];
@@ -367,9 +366,29 @@ mod tests {
     }
 
     #[test]
+    fn columns_that_the_server_fills_are_read_only() {
+        for (generated, nullable, expected) in [
+            (Generated::No, false, 0x08),
+            (Generated::No, true, 0x09),
+            (Generated::Identity, false, 0x10),
+            (Generated::Computed, true, 0x21),
+            (Generated::Version, false, 0x00),
+        ] {
+            let (name, ty) = (String::new(), SqlType::Int);
+            let mut out = Vec::new();
+            put_columns(&mut out, &[Column { name, ty, nullable, generated }]).unwrap();
+            assert_eq!(out[7..9], [expected, 0], "{generated:?}");
+        }
+    }
+
+    #[test]
     fn a_row_that_does_not_fit_leaves_nothing() {
-        let column =
-            Column { name: String::new(), ty: SqlType::TinyInt, nullable: false, identity: false };
+        let column = Column {
+            name: String::new(),
+            ty: SqlType::TinyInt,
+            nullable: false,
+            generated: Generated::No,
+        };
         let mut out = vec![1];
         assert!(put_row(&mut out, &[column], &[Value::Int(300)], true).is_err());
         assert_eq!(out, [1]);

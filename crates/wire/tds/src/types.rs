@@ -169,6 +169,31 @@ pub struct Variant<'a> {
     pub value: Value<'a>,
 }
 
+/// Whether the server gives a column its values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Generated {
+    /// Statements do, or it is an expression.
+    #[default]
+    No,
+    /// IDENTITY.
+    Identity,
+    /// A computed column.
+    Computed,
+    /// `rowversion`.
+    Version,
+}
+
+impl Generated {
+    /// Reads the flags of a column. A rowversion has none of its own.
+    pub(crate) fn of_flags(flags: u16) -> Generated {
+        match (flags & 0x10 != 0, flags & 0x20 != 0) {
+            (true, _) => Generated::Identity,
+            (_, true) => Generated::Computed,
+            _ => Generated::No,
+        }
+    }
+}
+
 /// A column of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
@@ -178,8 +203,8 @@ pub struct Column {
     pub ty: SqlType,
     /// True if it may be NULL.
     pub nullable: bool,
-    /// True for the table's IDENTITY column.
-    pub identity: bool,
+    /// Of a table's column, whether it is IDENTITY, computed or a rowversion.
+    pub generated: Generated,
 }
 
 /// An error (class above 10) or an information message.

@@ -2,7 +2,7 @@
 //! joins do not see each other's columns, but arguments of its table functions do: the rows of such
 //! a query become a JSON array, by a subquery, and json_each gives them again.
 
-use tdekit_wire_tds::{Length, SqlType, Value};
+use tdekit_wire_tds::{Generated, Length, SqlType, Value};
 
 use super::from::{check_names, distinct, fields};
 use super::json::cell;
@@ -171,7 +171,7 @@ impl Binder<'_> {
                 name: (*name).to_owned(),
                 ty: *ty,
                 nullable: *nullable,
-                identity: false,
+                generated: Generated::No,
                 untyped: false,
                 json: false,
                 table: None,
@@ -205,7 +205,7 @@ impl Binder<'_> {
                 name,
                 ty: *ty,
                 nullable: *nullable,
-                identity: false,
+                generated: Generated::No,
                 column: ColumnRef::of(id, Field::Cell(at, cell(*ty))),
                 value: None,
             });

@@ -266,9 +266,9 @@ impl Binder<'_> {
         let mut values = Vec::new();
         for item in items {
             let found = self.item(item);
-            for (name, bound, identity) in found? {
+            for (name, bound, generated) in found? {
                 super::routine::refuse_reader(&bound, "OUTPUT")?;
-                columns.push(Column { name, ty: bound.ty, nullable: bound.nullable, identity });
+                columns.push(Column { name, ty: bound.ty, nullable: bound.nullable, generated });
                 values.push(bound);
             }
         }

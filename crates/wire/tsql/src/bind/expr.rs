@@ -177,7 +177,7 @@ impl Binder<'_> {
         Err(Error::InvalidColumn { name: name.text() })
     }
 
-    fn find_in(&self, depth: usize, name: &Name) -> Result<Option<Offered>> {
+    pub(super) fn find_in(&self, depth: usize, name: &Name) -> Result<Option<Offered>> {
         let mut found: Option<Offered> = None;
         let scope = &self.scopes[depth];
         for source in scope.sources.iter().skip(scope.hidden) {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tdekit_wire_tds::SqlType;
 use tdekit_wire_tds::messages::DefinedError;
+use tdekit_wire_tds::{Generated, SqlType};
 
 use super::query::{BoundQuery, OutColumn};
 use super::{Binder, Offered, SourceScope};
@@ -164,7 +164,7 @@ impl Binder<'_> {
                 name,
                 ty: column.ty,
                 nullable: column.nullable,
-                identity: column.identity,
+                generated: column.generated,
                 column: ColumnRef::of(id, field.clone()),
                 value: None,
             });
@@ -215,7 +215,7 @@ impl Binder<'_> {
                 name: names[at].clone(),
                 ty: ty.unwrap_or(SqlType::Int),
                 nullable,
-                identity: false,
+                generated: Generated::No,
                 untyped: false,
                 json: false,
                 table: None,
@@ -267,7 +267,7 @@ impl Binder<'_> {
                         name: column.name.clone(),
                         ty: column.ty,
                         nullable: column.nullable,
-                        identity: column.identity,
+                        generated: column.generated(),
                         untyped: false,
                         json: false,
                         table: None,

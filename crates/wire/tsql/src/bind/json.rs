@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use tdekit_wire_tds::{Length, SqlType, Value};
+use tdekit_wire_tds::{Generated, Length, SqlType, Value};
 
 use super::from::check_names;
 use super::query::{BoundQuery, OutColumn};
@@ -112,7 +112,7 @@ impl Binder<'_> {
             name: COLUMN.to_owned(),
             ty: TEXT,
             nullable: true,
-            identity: false,
+            generated: Generated::No,
             untyped: false,
             json: json.array,
             table: None,
@@ -162,7 +162,7 @@ impl Binder<'_> {
             name: names.get(at).cloned().unwrap_or_else(|| name.to_owned()),
             ty,
             nullable: name != "key" || !call.schema.is_empty(),
-            identity: false,
+            generated: Generated::No,
             column: ColumnRef::of(alias, Field::Cell(at, cell(ty))),
             value: None,
         });

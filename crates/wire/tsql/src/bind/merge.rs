@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tdekit_wire_tds::{Column, Length, SqlType, Value};
+use tdekit_wire_tds::{Column, Generated, Length, SqlType, Value};
 
 use super::dml::set_column;
 use super::select::Leaves;
@@ -276,7 +276,7 @@ impl Binder<'_> {
             name: ACTION.to_owned(),
             ty: SqlType::NVarChar(Length::Of(10)),
             nullable: false,
-            identity: false,
+            generated: Generated::No,
             column: action.clone(),
             value: None,
         };
@@ -294,9 +294,9 @@ impl Binder<'_> {
         let found: Result<Vec<_>> = items.iter().map(|item| self.item(item)).collect();
         self.scopes.pop();
         let (mut output, mut columns) = (Vec::new(), Vec::new());
-        for (name, bound, identity) in found?.into_iter().flatten() {
+        for (name, bound, generated) in found?.into_iter().flatten() {
             super::routine::refuse_reader(&bound, "OUTPUT")?;
-            columns.push(Column { name, ty: bound.ty, nullable: bound.nullable, identity });
+            columns.push(Column { name, ty: bound.ty, nullable: bound.nullable, generated });
             output.push(bound);
         }
         let image = |part: &Scalar| -> Option<usize> {

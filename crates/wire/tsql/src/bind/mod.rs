@@ -25,7 +25,7 @@ mod xml;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use tdekit_wire_tds::SqlType;
+use tdekit_wire_tds::{Generated, SqlType};
 
 use tdekit_wire_tds::messages::DefinedError;
 
@@ -123,7 +123,7 @@ pub(crate) struct Offered {
     pub(crate) name: String,
     pub(crate) ty: SqlType,
     pub(crate) nullable: bool,
-    pub(crate) identity: bool,
+    pub(crate) generated: Generated,
     pub(crate) column: ColumnRef,
     /// The value of a computed column, over others of its table.
     pub(crate) value: Option<Box<Scalar>>,
@@ -165,7 +165,7 @@ impl Binder<'_> {
                 name: column.name.clone(),
                 ty: column.ty,
                 nullable: column.nullable,
-                identity: column.identity,
+                generated: column.generated(),
                 column: ColumnRef::named(id, &column.name),
                 value: self.computed(table, column, id)?.map(Box::new),
             });
@@ -198,7 +198,7 @@ impl Binder<'_> {
             name: column.name.clone(),
             ty: column.ty,
             nullable: column.nullable,
-            identity: false,
+            generated: Generated::No,
             column: ColumnRef::named(id, &column.name),
             value: None,
         });

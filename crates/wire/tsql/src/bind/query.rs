@@ -1,7 +1,7 @@
 //! Queries: common table expressions, set operators, subqueries.
 
 use tdekit_wire_tds::messages::DefinedError;
-use tdekit_wire_tds::{Column, SqlType, Value};
+use tdekit_wire_tds::{Column, Generated, SqlType, Value};
 
 use super::from::{check_names, refuse_repeated, repeated};
 use super::{Binder, CteScope, Offered};
@@ -20,7 +20,7 @@ pub(crate) struct OutColumn {
     pub(crate) name: String,
     pub(crate) ty: SqlType,
     pub(crate) nullable: bool,
-    pub(crate) identity: bool,
+    pub(crate) generated: Generated,
     /// Nothing but the word NULL: it takes any type when the query is combined with another or
     /// stored in a table.
     pub(crate) untyped: bool,
@@ -57,7 +57,7 @@ impl BoundQuery {
             name: column.name.clone(),
             ty: column.ty,
             nullable: column.nullable,
-            identity: column.identity,
+            generated: column.generated,
         };
         self.columns.iter().map(column).collect()
     }
@@ -117,7 +117,7 @@ impl Binder<'_> {
                 name,
                 ty: column.ty,
                 nullable: column.nullable,
-                identity: column.identity,
+                generated: column.generated,
                 column: ColumnRef::own(Field::Item(at)),
                 value: None,
             });
@@ -194,7 +194,7 @@ impl Binder<'_> {
                     column.untyped &= other.untyped;
                     column.json &= other.json;
                     column.table = None;
-                    column.identity = false;
+                    column.generated = Generated::No;
                 }
                 let left = self.converted(left, &types)?;
                 let right = self.converted(right, &types)?;

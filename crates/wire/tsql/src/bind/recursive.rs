@@ -1,5 +1,7 @@
 //! Recursive common table expressions: an anchor, then members that read the expression itself.
 
+use tdekit_wire_tds::Generated;
+
 use super::query::{check_columns, child_mentions};
 use super::{Binder, CteScope, Offered};
 use crate::ast::{Child, Cte, SetExpr, SetOp};
@@ -62,7 +64,7 @@ impl Binder<'_> {
                 name: shown,
                 ty: column.ty,
                 nullable: true,
-                identity: false,
+                generated: Generated::No,
                 column: ColumnRef::own(Field::Item(at)),
                 value: None,
             });

@@ -169,9 +169,9 @@ impl Binder<'_> {
         let found: Result<Vec<_>> = items.iter().map(|item| self.item(item)).collect();
         self.scopes.pop();
         let (mut output, mut columns) = (Vec::new(), Vec::new());
-        for (name, bound, identity) in found?.into_iter().flatten() {
+        for (name, bound, generated) in found?.into_iter().flatten() {
             super::routine::refuse_reader(&bound, "OUTPUT")?;
-            columns.push(Column { name, ty: bound.ty, nullable: bound.nullable, identity });
+            columns.push(Column { name, ty: bound.ty, nullable: bound.nullable, generated });
             output.push(bound);
         }
         // a column that is not set has one value

@@ -1,7 +1,7 @@
 //! One SELECT.
 
-use tdekit_wire_tds::SqlType;
 use tdekit_wire_tds::messages::DefinedError;
+use tdekit_wire_tds::{Generated, SqlType};
 
 use super::call::sort;
 use super::grouping;
@@ -76,7 +76,7 @@ impl Binder<'_> {
         let mut columns = Vec::new();
         let mut bases = Vec::new();
         for item in &select.items {
-            for (name, bound, identity) in self.item(item)? {
+            for (name, bound, generated) in self.item(item)? {
                 if select.distinct {
                     super::call::check_groupable(bound.ty)?;
                 }
@@ -88,7 +88,7 @@ impl Binder<'_> {
                     bases.push(self.base_of(&bound));
                 }
                 made.items.push(relation::Item::Named(bound, columns.len()));
-                columns.push(OutColumn { name, ty, nullable, identity, untyped, json, table });
+                columns.push(OutColumn { name, ty, nullable, generated, untyped, json, table });
             }
         }
         if numbered {
@@ -150,8 +150,8 @@ impl Binder<'_> {
         Ok(made)
     }
 
-    /// Returns the columns of one item: name, expression, true for an identity column.
-    pub(crate) fn item(&mut self, item: &Item) -> Result<Vec<(String, Scalar, bool)>> {
+    /// Returns the columns of one item: name, expression, whether the table generates it.
+    pub(crate) fn item(&mut self, item: &Item) -> Result<Vec<(String, Scalar, Generated)>> {
         match item {
             Item::Assign(..) => Err(Error::SelectAssignMixed {}),
             Item::Expr(expr, alias) => {
@@ -161,8 +161,8 @@ impl Binder<'_> {
                     (None, Expr::Column(name)) => name.object().to_owned(),
                     _ => String::new(),
                 };
-                let identity = self.is_identity(&bound);
-                Ok(vec![(name, bound, identity)])
+                let generated = self.generated(expr)?;
+                Ok(vec![(name, bound, generated)])
             }
             Item::Star(qualifier) => self.star(qualifier.as_ref()),
         }
@@ -199,7 +199,7 @@ impl Binder<'_> {
             name: String::new(),
             ty,
             nullable: false,
-            identity: false,
+            generated: Generated::No,
             untyped: false,
             json: false,
             table: None,
@@ -207,20 +207,19 @@ impl Binder<'_> {
         Ok(())
     }
 
-    fn is_identity(&self, bound: &Scalar) -> bool {
-        let Some(column) = bound.as_column() else { return false };
-        let Some(scope) = self.scopes.last() else { return false };
-        scope
-            .sources
-            .iter()
-            .flat_map(|source| &source.columns)
-            .any(|offered| offered.identity && offered.column == *column)
+    /// Returns whether the table generates a column of this query's own FROM; an expression is
+    /// none.
+    fn generated(&self, expr: &Expr) -> Result<Generated> {
+        let depth = self.scopes.len().checked_sub(1);
+        let (Expr::Column(name), Some(depth)) = (expr, depth) else { return Ok(Generated::No) };
+        let found = self.find_in(depth, name)?;
+        Ok(found.map_or(Generated::No, |offered| offered.generated))
     }
 
     fn star(
         &mut self,
         qualifier: Option<&crate::ast::Name>,
-    ) -> Result<Vec<(String, Scalar, bool)>> {
+    ) -> Result<Vec<(String, Scalar, Generated)>> {
         let Some(scope) = self.scopes.last() else { return Err(Error::SelectStarNoFrom {}) };
         if scope.sources.is_empty() {
             return Err(Error::SelectStarNoFrom {});
@@ -240,7 +239,7 @@ impl Binder<'_> {
                     let name = format!("{}.{}", source.alias, column.name);
                     return Err(Error::NotGrouped { name });
                 }
-                columns.push((column.name.clone(), column.scalar(), column.identity));
+                columns.push((column.name.clone(), column.scalar(), column.generated));
             }
         }
         if !found {

@@ -1,6 +1,6 @@
 //! Table-valued functions.
 
-use tdekit_wire_tds::{Length, SqlType, Value};
+use tdekit_wire_tds::{Generated, Length, SqlType, Value};
 
 use super::from::check_names;
 use super::{Binder, Offered, SourceScope};
@@ -126,7 +126,7 @@ impl Binder<'_> {
             name: names.get(at).unwrap_or(&column.name).clone(),
             ty: column.ty,
             nullable: true,
-            identity: false,
+            generated: Generated::No,
             column: ColumnRef::named(Some(alias), &column.name),
             value: None,
         });
@@ -167,7 +167,7 @@ impl Binder<'_> {
             name: names.get(at).cloned().unwrap_or_else(|| name.to_owned()),
             ty,
             nullable: name == "value",
-            identity: false,
+            generated: Generated::No,
             column: ColumnRef::of(alias, field),
             value: None,
         });

@@ -1,7 +1,7 @@
 //! FOR XML PATH.
 
 use tdekit_wire_tds::messages::XmlError;
-use tdekit_wire_tds::{Length, SqlType, Value};
+use tdekit_wire_tds::{Generated, Length, SqlType, Value};
 
 use super::Binder;
 use super::json::{call_of, flag, name, one};
@@ -91,7 +91,7 @@ impl Binder<'_> {
             name: if pieces { COLUMN.to_owned() } else { String::new() },
             ty: if pieces { SqlType::NText } else { ty },
             nullable: true,
-            identity: false,
+            generated: Generated::No,
             untyped: false,
             json: false,
             table: None,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tdekit_wire_tds::SqlType;
+use tdekit_wire_tds::{Generated, SqlType};
 
 use super::trigger::{LOGICAL, Trigger};
 pub(crate) use crate::ast::Filled;
@@ -23,6 +23,16 @@ pub(crate) struct TableColumn {
 }
 
 impl TableColumn {
+    /// Returns whether the table gives the column its values.
+    pub(crate) fn generated(&self) -> Generated {
+        match self.filled {
+            _ if self.identity => Generated::Identity,
+            Filled::Given => Generated::No,
+            Filled::Computed { .. } => Generated::Computed,
+            Filled::Version => Generated::Version,
+        }
+    }
+
     /// Returns true for a computed column.
     pub(crate) fn is_computed(&self) -> bool {
         matches!(self.filled, Filled::Computed { .. })

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tdekit_wire_tds::{Command, DoneKind, Flow, Length, SqlType, Value, product};
+use tdekit_wire_tds::{Command, DoneKind, Flow, Generated, Length, SqlType, Value, product};
 
 use crate::ast::{Exec, ExecTarget, Expr, Kind, ProcParam, Stmt};
 use crate::bind::{Undeclared, Variables};
@@ -113,8 +113,11 @@ impl Run<'_> {
             row.extend(std::iter::repeat_n(Value::Null, 9));
             row.extend([Value::Bit(false), Value::Bit(false), Value::Bit(false)]);
             row.extend(std::iter::repeat_n(Value::Null, 4));
-            row.extend([Value::Bit(column.identity), Value::Null, Value::Bit(true)]);
-            row.extend([Value::Bit(false), Value::Bit(false)]);
+            row.extend([Value::Bit(column.generated == Generated::Identity)]);
+            let updatable = column.generated == Generated::No;
+            row.extend([Value::Null, Value::Bit(updatable)]);
+            let computed = column.generated == Generated::Computed;
+            row.extend([Value::Bit(computed), Value::Bit(false)]);
             row.extend(std::iter::repeat_n(Value::Null, 3));
             row.extend([int(tds), int(tds_length), Value::Null, Value::Null]);
             rows.push(row);

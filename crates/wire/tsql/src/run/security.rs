@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use tdekit_wire_tds::messages::{DefinedError, ServerError, Told};
-use tdekit_wire_tds::{Column, Command, EnvChange, Flow, Message};
+use tdekit_wire_tds::{Column, Command, EnvChange, Flow, Generated, Message};
 
 use super::messages;
 use crate::ast::{Name, ObjectKind, Operand, Security, SetValue};
@@ -457,7 +457,7 @@ impl Run<'_> {
                 name: name.clone(),
                 ty: *ty,
                 nullable: true,
-                identity: false,
+                generated: Generated::No,
             })
             .collect();
         if self.sink.columns(&columns) == Flow::Stop {

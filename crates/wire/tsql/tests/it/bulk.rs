@@ -1,10 +1,10 @@
 //! INSERT BULK: the statements that drivers announce, and the rows that follow.
 
-use crate::common::{Server, rows, run};
-use tdekit_wire_tds::{Column, Length, Session, SqlType, Value};
+use crate::common::{Log, Server, rows, run};
+use tdekit_wire_tds::{Column, Generated, Length, Session, SqlType, Value};
 
 fn column(name: &str, ty: SqlType) -> Column {
-    Column { name: name.to_owned(), ty, nullable: true, identity: false }
+    Column { name: name.to_owned(), ty, nullable: true, generated: Generated::No }
 }
 
 fn text(text: &'static str) -> Value<'static> {
@@ -233,4 +233,63 @@ fn what_drivers_ask_before_a_load() {
     // and nothing changes while only shapes are requested
     rows(&mut *s, "SET FMTONLY ON; DELETE t; INSERT t (n) VALUES ('b'); SET FMTONLY OFF");
     assert_eq!(rows(&mut *s, "SELECT n FROM t"), "'a'");
+}
+
+/// Returns the columns of a query's result, and what the server says of each.
+fn asked(session: &mut dyn Session, query: &str) -> Vec<Column> {
+    let mut log = Log { quiet: true, ..Log::default() };
+    session.batch(query, &mut log);
+    assert!(!log.lines.iter().any(|line| line.starts_with('!')), "{query}: {:?}", log.lines);
+    log.columns
+}
+
+#[test]
+fn a_client_leaves_out_the_columns_that_the_server_fills() {
+    use Generated::{Computed, Identity, No, Version};
+    let server = Server::new();
+    let mut session = server.session();
+    let made = "CREATE TABLE ##x (id int IDENTITY PRIMARY KEY, val int NOT NULL, c AS (val + 1),
+        d AS val, v rowversion)";
+    assert_eq!(rows(&mut *session, made), "");
+    for (query, expected) in [
+        ("SELECT TOP 0 * FROM ##x", vec![Identity, No, Computed, Computed, Version]),
+        (
+            "SELECT c, x.d AS e, (v), val, id FROM ##x AS x",
+            vec![Computed, Computed, Version, No, Identity],
+        ),
+        ("SELECT c FROM (SELECT c, val FROM ##x) AS y", vec![Computed]),
+        (
+            "SELECT c + 0, val + 1, id + 1, CAST(v AS bigint), MAX(c) FROM ##x
+          GROUP BY c, val, id, v",
+            vec![No; 5],
+        ),
+        ("SELECT c FROM ##x UNION ALL SELECT val FROM ##x", vec![No]),
+        ("SELECT (SELECT TOP 1 c FROM ##x) AS c", vec![No]),
+    ] {
+        let found: Vec<Generated> =
+            asked(&mut *session, query).iter().map(|column| column.generated).collect();
+        assert_eq!(found, expected, "{query}");
+    }
+    let columns: Vec<Column> = asked(&mut *session, "SELECT TOP 0 * FROM ##x")
+        .into_iter()
+        .filter(|column| column.generated == No)
+        .collect();
+    let values = [vec![Value::Int(4)], vec![Value::Int(5)]];
+    let loaded = load(&mut *session, "INSERT BULK ##x (val int)", &columns, &values);
+    assert_eq!(loaded, Ok(2));
+    assert_eq!(rows(&mut *session, "SELECT id, val, c FROM ##x"), "1 | 4 | 5\n2 | 5 | 6");
+    let described = "EXEC sp_describe_first_result_set N'SELECT id, val, c, v FROM ##x'";
+    let found = rows(&mut *session, described);
+    let facts: Vec<Vec<&str>> = found
+        .lines()
+        .filter(|line| line.contains(" | "))
+        .map(|line| line.split(" | ").skip(26).take(4).collect())
+        .collect();
+    let expected = [
+        ["1", "NULL", "0", "0"],
+        ["0", "NULL", "1", "0"],
+        ["0", "NULL", "0", "1"],
+        ["0", "NULL", "0", "0"],
+    ];
+    assert_eq!(facts, expected);
 }

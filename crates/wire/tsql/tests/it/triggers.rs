@@ -1,6 +1,6 @@
 //! Triggers: what they see and do.
 
-use tdekit_wire_tds::{Column, Session, SqlType, Value};
+use tdekit_wire_tds::{Column, Generated, Session, SqlType, Value};
 
 use crate::common::{Server, rows, run};
 use crate::constraints::{bad, good, healthy};
@@ -422,7 +422,8 @@ fn a_load_fires_triggers_only_if_it_says_so() {
     let server = Server::new();
     let mut session = server.session();
     quiet(&mut *session, LOGGED);
-    let column = Column { name: "a".to_owned(), ty: SqlType::Int, nullable: true, identity: false };
+    let column =
+        Column { name: "a".to_owned(), ty: SqlType::Int, nullable: true, generated: Generated::No };
     let columns = [column];
     let mut load = |hint: &str, values: &[i64]| {
         let text = format!("INSERT BULK t (a int){hint}");

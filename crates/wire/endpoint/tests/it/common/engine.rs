@@ -6,8 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use tdekit_wire_tds::{
-    Caller, Column, Command, Description, DoneKind, Engine, EnvChange, Flow, Length, Message,
-    Parameter, Session, Sink, SqlType, Transaction, Value,
+    Caller, Column, Command, Description, DoneKind, Engine, EnvChange, Flow, Generated, Length,
+    Message, Parameter, Session, Sink, SqlType, Transaction, Value,
 };
 
 /// The requests that sessions received.
@@ -37,7 +37,7 @@ struct WordSession {
 }
 
 pub(crate) fn column(name: &str, ty: SqlType) -> Column {
-    Column { name: name.into(), ty, nullable: true, identity: false }
+    Column { name: name.into(), ty, nullable: true, generated: Generated::No }
 }
 
 impl Engine for Words {

@@ -9,7 +9,7 @@ use crate::name::is_global;
 use crate::run::catalog::named::has_table;
 use crate::run::globals::TEMPDB;
 use rusqlite::{Connection, OptionalExtension};
-use tdekit_wire_tds::SqlType;
+use tdekit_wire_tds::{Generated, SqlType};
 
 use super::types::{parameters, returned};
 use super::{Table, TableColumn, TableKind, schemas, triggers};
@@ -158,7 +158,8 @@ impl Facts {
         }
         let offered = binder.scopes.pop().map(|scope| scope.sources).unwrap_or_default();
         let columns = offered.into_iter().flat_map(|source| source.columns);
-        let columns = columns.map(|own| (own.name, own.ty, own.nullable, own.identity));
+        let columns = columns
+            .map(|own| (own.name, own.ty, own.nullable, own.generated == Generated::Identity));
         self.add_query_columns(object, columns);
     }
 
@@ -180,7 +181,8 @@ impl Facts {
         let open = Parameters::open(&made);
         let Ok(bound) = binder.function_query(&made, &table, open) else { return };
         let columns = bound.columns.into_iter();
-        let columns = columns.map(|own| (own.name, own.ty, own.nullable, own.identity));
+        let columns = columns
+            .map(|own| (own.name, own.ty, own.nullable, own.generated == Generated::Identity));
         self.add_query_columns(object, columns);
     }
 

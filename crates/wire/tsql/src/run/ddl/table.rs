@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rusqlite::OptionalExtension;
 use tdekit_wire_tds::messages::DefinedError;
-use tdekit_wire_tds::{Column, SqlType};
+use tdekit_wire_tds::{Column, Generated, SqlType};
 
 use super::super::db::{View, failure};
 use super::constraint::has_object;
@@ -104,7 +104,7 @@ impl Place<'_> {
             name: column.name.clone(),
             ty: column.ty,
             nullable: column.nullable != Some(false),
-            identity: false,
+            generated: Generated::No,
             column: ColumnRef::named(None, &column.name),
             value: None,
         };
@@ -118,7 +118,7 @@ pub(super) fn offered(columns: &[TableColumn]) -> Vec<Offered> {
         name: column.name.clone(),
         ty: column.ty,
         nullable: column.nullable,
-        identity: false,
+        generated: Generated::No,
         column: ColumnRef::named(None, &column.name),
         value: None,
     };

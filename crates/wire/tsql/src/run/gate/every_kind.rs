@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use tdekit_wire_tds::{Column, Session, SqlType};
+use tdekit_wire_tds::{Column, Generated, Session, SqlType};
 
 use crate::ast::defined::UserType;
 use crate::ast::principal::{Principals, Securable};
@@ -639,7 +639,7 @@ fn calls_descriptions_and_bulk_loads_pass_the_same_gate() {
             name: "stripe".to_owned(),
             ty: SqlType::Int,
             nullable: true,
-            identity: false,
+            generated: Generated::No,
         }];
         for (target, number) in [("zebra", 229), ("other.dbo.zebra", 916), ("tsql_member", 208)] {
             let text = format!("INSERT BULK {target} (stripe int)");

@@ -269,6 +269,8 @@ pub(crate) struct Log {
     pub(crate) cancel: Arc<AtomicBool>,
     /// Called with the first row.
     pub(crate) met: Option<Box<dyn FnOnce()>>,
+    /// The columns of the last result.
+    pub(crate) columns: Vec<Column>,
 }
 
 pub(crate) fn shown(value: &Value<'_>) -> String {
@@ -294,6 +296,7 @@ impl Sink for Log {
         let names: Vec<String> =
             columns.iter().map(|column| format!("{}:{:?}", column.name, column.ty)).collect();
         self.lines.push(format!("# {}", names.join(" | ")));
+        self.columns = columns.to_vec();
         Flow::Continue
     }
 
