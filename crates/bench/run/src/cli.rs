@@ -189,7 +189,7 @@ pub(crate) mod tests {
 
     use super::configure::chosen_mixes;
     use super::*;
-    use crate::config::{Config, Further, Part};
+    use crate::plan::{Config, Further, Part};
 
     /// Parses options from words of a command line.
     pub(crate) fn parsed<A: clap::Args>(words: &[&str]) -> Result<A, clap::Error> {

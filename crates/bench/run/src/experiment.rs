@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tdekit_bench_report::{Axes, Class, Experiment, Report, Results, Run, Settings, Stopping};
 
-use crate::config::Config;
 use crate::error::Result;
+use crate::plan::Config;
 use crate::schedule::{Ended, Kind, Length, Surroundings};
 use crate::tools::Tools;
 

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::error::{BenchError, Result};
-use crate::private;
+use crate::removal::remove_or_name;
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 static INSTALL: Once = Once::new();
@@ -50,7 +50,7 @@ fn end() -> ! {
     }
     // The second time for what somebody made meanwhile.
     for _ in 0..2 {
-        left.directories.iter().for_each(|path| private::remove_or_name(path));
+        left.directories.iter().for_each(|path| remove_or_name(path));
     }
     std::process::exit(130);
 }

@@ -1,23 +1,18 @@
 //! Files and directories that only the run's user can read, and that nobody else can have created.
 
 use std::fs::{File, Permissions, TryLockError};
-use std::io::{ErrorKind, Read, Write};
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use crate::error::{BenchError, Result};
 use crate::interrupt;
+use crate::removal::remove_or_name;
 
 /// Prefix of a run's directories.
 const RUN: &str = ".tdekit-bench-";
 /// The file in a run's directory that is locked while the run goes on.
 const LOCK: &str = ".lock";
-/// Begin of a plain database.
-pub(crate) const PLAIN: &[u8] = b"SQLite format 3\0";
-/// Tries to remove a directory in which a command that was killed may still create files.
-const TRIES: u32 = 50;
-
 /// A directory that only the user can read. Dropping it removes it with its contents, and so does a
 /// second stop request.
 #[derive(Debug)]
@@ -103,53 +98,6 @@ fn is_own(path: &Path) -> bool {
     })
 }
 
-/// Removes a directory with its contents, plain databases first; names it if it cannot.
-pub(crate) fn remove_or_name(path: &Path) {
-    let is_gone =
-        || path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound);
-    if is_gone() {
-        return;
-    }
-    remove_plain(path);
-    let mut failure = None;
-    for _ in 0..TRIES {
-        failure = std::fs::remove_dir_all(path).err();
-        if is_gone() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    let reason = failure.map_or_else(|| "it is in use".to_owned(), |error| error.to_string());
-    eprintln!("error: cannot remove {}, which may hold plain copies: {reason}", path.display());
-}
-
-/// Removes the plain databases below a directory, and all logs and journals, as far as it can.
-fn remove_plain(directory: &Path) {
-    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-        let path = entry.path();
-        let is_log = || {
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            name.ends_with("-wal") || name.ends_with("-journal")
-        };
-        match entry.file_type() {
-            Ok(kind) if kind.is_dir() => remove_plain(&path),
-            Ok(kind) if kind.is_file() && (is_log() || begins_plain(&path).unwrap_or(false)) => {
-                // What remains is removed with the rest, or named.
-                let _later = std::fs::remove_file(&path);
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Returns true for a file that begins as a plain database.
-pub(crate) fn begins_plain(path: &Path) -> std::io::Result<bool> {
-    let mut begin = [0; PLAIN.len()];
-    File::open(path)?.read_exact(&mut begin)?;
-    Ok(begin == PLAIN)
-}
-
 /// Creates a directory that may exist, with its parents.
 pub(crate) fn make(path: &Path) -> Result<()> {
     // A second stop request may have removed its parents.
@@ -184,6 +132,7 @@ pub(crate) fn parent_of(path: &Path) -> &Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::removal::PLAIN;
 
     /// Makes a run's directory with a plain database in it.
     fn of_run(parent: &Path) -> Directory {
@@ -207,18 +156,6 @@ mod tests {
         assert!(running.path().join("plain/subject.db").exists() && foreign.exists());
         drop((running, next));
         assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 1);
-    }
-
-    #[test]
-    fn plain_databases_and_their_logs_go_first() {
-        let parent = tempfile::tempdir().unwrap();
-        let made = of_run(parent.path());
-        let [log, sealed] = ["a.db-wal", "plain/sealed.db"].map(|name| made.path().join(name));
-        std::fs::write(&log, "log").unwrap();
-        std::fs::write(&sealed, "sealed: not a plain database").unwrap();
-        remove_plain(made.path());
-        assert!(!made.path().join("plain/subject.db").exists() && !log.exists());
-        assert!(sealed.exists());
     }
 
     #[test]

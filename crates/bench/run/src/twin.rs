@@ -10,14 +10,14 @@ use tdekit_sqlite_client::file_uri;
 use tdekit_system_use::file_system;
 
 use crate::command::run;
-use crate::config::Config;
 use crate::environment::free_bytes;
 use crate::error::{BenchError, Result};
 use crate::interrupt;
 use crate::job::{CopiedOut, Ready, Request};
 use crate::key_store::{KeyEnvironment, OTHER_KEYS};
-use crate::private;
+use crate::plan::Config;
 use crate::process::WorkerProcess;
+use crate::removal::begins_plain;
 use crate::subject::{self, has_log, settle};
 use crate::tools::Tools;
 
@@ -67,7 +67,7 @@ pub(crate) fn settled(
 
 /// Returns true for a file that begins as a plain database, or that cannot be read.
 fn is_plain(path: &Path) -> bool {
-    private::begins_plain(path).unwrap_or(true)
+    begins_plain(path).unwrap_or(true)
 }
 
 /// Returns the algorithm of a database that tdekit encrypted; none if it did not.

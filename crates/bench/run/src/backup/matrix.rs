@@ -2,9 +2,9 @@
 
 use tdekit_bench_report::{Axes, Class, Experiment, Role, Side};
 
-use super::options::BackupPlan;
-use super::tools::PeerTool;
+use crate::backup_tools::PeerTool;
 use crate::experiment::{axes, class};
+use crate::plan::backup::BackupPlan;
 
 /// How a cell is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -183,8 +183,8 @@ pub(super) fn groups(tasks: &[Task]) -> Vec<Vec<usize>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::options::tests::plan;
     use super::*;
+    use crate::plan::backup::tests::plan;
 
     fn all(
         peer: &[&str],

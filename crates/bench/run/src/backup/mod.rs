@@ -3,13 +3,9 @@
 
 mod check;
 mod matrix;
-mod options;
 mod own;
 mod places;
 mod run;
-mod tools;
 
-pub(crate) use options::BackupPlan;
 pub(crate) use own::back_up;
 pub(crate) use run::run;
-pub(crate) use tools::TOOLS;

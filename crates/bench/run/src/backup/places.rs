@@ -7,10 +7,10 @@ use std::path::Path;
 
 use tdekit_system_use::{file_system, memory_bytes};
 
-use super::options::{BackupPlan, DeviceDirectory};
-use crate::config::each_once;
 use crate::environment::{fits, free_bytes};
 use crate::error::{BenchError, Result};
+use crate::plan::backup::{BackupPlan, DeviceDirectory};
+use crate::plan::each_once;
 use crate::private;
 
 /// The second default device.
@@ -142,8 +142,8 @@ pub(super) fn check_space(directory: &Path, needed_bytes: u64) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::options::tests::plan;
     use super::*;
+    use crate::plan::backup::tests::plan;
 
     fn device(name: &str, directory: &Path) -> String {
         format!("{name}={}", directory.display())

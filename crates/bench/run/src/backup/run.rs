@@ -8,17 +8,17 @@ use tdekit_bench_report::{Experiment, Metric, Report, Results, Run, Subject, mea
 
 use super::check::{check_cipher, check_restored};
 use super::matrix::{self, Action, Method, Task};
-use super::options::BackupPlan;
 use super::own;
 use super::places::{self, Place, check_space};
-use super::tools::ReadyTool;
-use crate::config::Config;
+use crate::backup_tools::ReadyTool;
 use crate::error::{BenchError, Result};
 use crate::experiment::Figures;
 use crate::generate::generate;
 use crate::interrupt;
 use crate::job::{Ran, RunSpec};
 use crate::key_store::{self, KeyEnvironment};
+use crate::plan::Config;
+use crate::plan::backup::BackupPlan;
 use crate::private;
 use crate::process::WorkerProcess;
 use crate::progress::Progress;

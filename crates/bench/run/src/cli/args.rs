@@ -7,12 +7,8 @@ use clap::{Args, Subcommand, ValueEnum};
 #[cfg(feature = "servers")]
 use super::mssql_script::ScriptArgs;
 use super::peers::PeersCommand;
-use crate::backup::BackupPlan;
-use crate::config::Given;
 use crate::generate::Mix;
-use crate::messages::MessagesPlan;
-use crate::mssql::MssqlPlan;
-use crate::oltp::{AnyPeer, OltpPlan};
+use crate::plan::{AnyPeer, BackupPlan, Given, MessagesPlan, MssqlPlan, OltpPlan};
 use crate::server_options::ServerOptions;
 
 /// What does encryption cost? Runs the same work on a plain and an encrypted copy of a database,

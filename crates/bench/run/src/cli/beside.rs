@@ -9,10 +9,10 @@ use tdekit_bench_report::{
 use super::write::{Files, pretty, print};
 use super::{BenchArgs, Outcome, outcome};
 use crate::command::own_line;
-use crate::config::Config;
 use crate::control::{self, Order};
 use crate::driver::{self, CalibrationPlan};
 use crate::error::{BenchError, Result};
+use crate::plan::Config;
 use crate::tools::Tools;
 
 /// Sends an order to a running bench.

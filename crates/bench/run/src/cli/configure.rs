@@ -8,13 +8,12 @@ use tdekit_sqlite_client::Library;
 
 use super::args::{BenchArgs, ExperimentName};
 use crate::command::own_line;
-use crate::config::{Config, Experiments, Further, MAX_TIME_S, Part, each_once};
 use crate::directory::DirectoryPeer;
 use crate::environment::processors;
 use crate::error::{BenchError, Result};
 use crate::generate::Mix;
 use crate::job::LibraryChoice;
-use crate::oltp::AnyPeer;
+use crate::plan::{AnyPeer, Config, Experiments, Further, MAX_TIME_S, Part, each_once};
 use crate::private;
 use crate::script;
 

@@ -10,9 +10,9 @@ use super::args::{BenchArgs, ExperimentName};
 use super::configure::configure;
 use super::outcome;
 use super::write::{Reports, print};
-use crate::config::{Basics, Config};
 use crate::error::{BenchError, Result};
-use crate::mssql::{self, Bounds};
+use crate::mssql;
+use crate::plan::{Basics, Bounds, Config};
 use crate::server_options::Room;
 
 /// The words of a run whose statements are not sent: the server does not matter.

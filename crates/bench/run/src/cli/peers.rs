@@ -4,7 +4,7 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::write::print;
-use crate::backup::TOOLS;
+use crate::backup_tools::TOOLS;
 use crate::error::Result;
 use crate::peers::{Peer, PeerLibrary};
 

@@ -7,12 +7,12 @@ use tdekit_bench_report::{Metric, Run, measured};
 use super::classes::{SCRIPT, Seat, Task, Work, checkpoint_id, script_id};
 use super::prepare::Backups;
 use super::restart::Restart;
-use super::sides::SideSpec;
 use super::toll::Debt;
 use crate::error::{BenchError, Result};
 use crate::job::{OperationCosts, Request};
 use crate::process::WorkerProcess;
 use crate::schedule::{Block, Place, Steering};
+use crate::sides::SideSpec;
 use crate::speedtest::{self, Row};
 use crate::subject::{remove, remove_database};
 use tdekit_bench_work::Cost;
@@ -252,7 +252,7 @@ pub(super) fn at_once(
 fn tell(
     spec: &SideSpec,
     path: &Path,
-    config: &crate::config::Config,
+    config: &crate::plan::Config,
     sql: Vec<String>,
 ) -> Result<()> {
     let (mut worker, _) = spec.start()?;

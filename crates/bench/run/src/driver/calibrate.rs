@@ -13,14 +13,14 @@ use super::prepare::{self, Prepared};
 use super::results;
 use super::toll::Added;
 use super::{now, own_experiments};
-use crate::config::{Config, Experiments};
 use crate::environment;
 use crate::error::{BenchError, Result};
 use crate::experiment::RunExperiment;
 use crate::interrupt;
 use crate::noise::NoiseMeter;
-use crate::oltp::OltpTarget;
+use crate::plan::{Config, Experiments, OltpTarget};
 use crate::progress::Progress;
+use crate::results::{confidence, empty_results};
 use crate::schedule::{self, Steering, Surroundings};
 use crate::tools::Tools;
 
@@ -74,7 +74,7 @@ pub(crate) fn calibrate(
         design: words(&config, plan),
         runs_wanted: plan.runs,
         injected: TOLL_PER_MILLE as f64 / 1000.0,
-        confidence: results::confidence(),
+        confidence: confidence(),
         ..Calibration::default()
     };
     let way = match own_experiments(&config).as_slice() {
@@ -139,7 +139,7 @@ fn own_run(
     around: Surroundings<'_>,
 ) -> Result<(Results, Added)> {
     let environment = environment::describe(&config.directory);
-    let mut found = results::empty(config, environment, now());
+    let mut found = empty_results(config, environment, now());
     if let Some(error) = run(config, tools, around, &mut found)?.failure {
         return Err(error);
     }
@@ -211,7 +211,7 @@ fn one(config: &Config, prepared: &Prepared, around: Surroundings<'_>) -> Result
     }
     let (_, measured) = ground.finish();
     let environment = environment::describe(&config.directory);
-    let mut found = results::empty(config, environment, now());
+    let mut found = empty_results(config, environment, now());
     found.embedded = Some(results::report(prepared, &[], measured.runs));
     summarize(&mut found);
     Ok((found, measured.added))

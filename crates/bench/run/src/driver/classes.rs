@@ -2,11 +2,11 @@
 
 use tdekit_bench_report::{Class, Experiment, StatementInfo};
 
-use crate::config::Config;
 use crate::derive::Scans;
 use crate::experiment::class;
 use crate::generate::Mix;
 use crate::job::{Operation, Planned};
+use crate::plan::Config;
 use crate::script::brief;
 use crate::speedtest::{ROWS, Row};
 

@@ -10,12 +10,13 @@ use super::classes::{self, Task, Work};
 use super::prepare::Prepared;
 use super::restart::Restart;
 use super::results;
-use super::sides::SideSpec;
 use super::toll::Added;
 use super::warm::Settled;
-use crate::config::{Config, Part};
 use crate::error::Result;
+use crate::plan::{Config, Part};
+use crate::results::confidence;
 use crate::schedule::{Block, Ground, Kind, Length, Place, Steering};
+use crate::sides::SideSpec;
 use tdekit_bench_work::Latencies;
 
 /// Restarts that run regardless of the time limit: an interval needs two.
@@ -78,7 +79,7 @@ impl<'a> SidesGround<'a> {
     fn wanting(&self) -> Vec<Task> {
         let Some(stopping) = self.config.stopping else { return Vec::new() };
         let report = results::report(self.prepared, &self.brought, self.measured.runs.clone());
-        let ids = report.too_wide(&stopping, results::confidence());
+        let ids = report.too_wide(&stopping, confidence());
         let tasks = self.prepared.tasks.iter();
         tasks.filter(|task| ids.iter().any(|id| results::task_gives(task, id))).cloned().collect()
     }

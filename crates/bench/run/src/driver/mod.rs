@@ -10,7 +10,6 @@ mod restart;
 mod results;
 mod script;
 mod share;
-pub(crate) mod sides;
 mod toll;
 mod warm;
 
@@ -22,7 +21,6 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::backup;
-use crate::config::Config;
 use crate::environment;
 use crate::error::{BenchError, Result};
 use crate::experiment::RunExperiment;
@@ -31,9 +29,11 @@ use crate::messages;
 use crate::mssql;
 use crate::noise::NoiseMeter;
 use crate::oltp;
+use crate::plan::Config;
 use crate::private;
 use crate::progress::Progress;
 use crate::replicate;
+use crate::results::empty_results;
 use crate::schedule::{self, Ended, Steering, Surroundings};
 use crate::tools::Tools;
 use crate::twin;
@@ -41,8 +41,6 @@ use ground::SidesGround;
 
 pub(crate) use calibrate::{CalibrationPlan, calibrate};
 pub(crate) use prepare::needed_bytes;
-pub(crate) use results::empty as empty_results;
-pub(crate) use share::{idle_time, idle_worker};
 
 /// Runs the plan `config`. A failure after the first measured block ends the run early: the results
 /// then hold the measurements so far, and the reason why they are incomplete.
@@ -54,7 +52,7 @@ pub(crate) fn run(config: &Config, tools: &Tools) -> Result<Results> {
     let progress = Progress::new();
     let mut noise = NoiseMeter::start();
     let mut steering = Steering::start();
-    let mut results = results::empty(config, environment, now());
+    let mut results = empty_results(config, environment, now());
     if config.experiments.backup && !config.experiments.server && !tools.can_back_up() {
         return Err(BenchError::NoBackup { command: tools.tdekit.clone() });
     }

@@ -10,10 +10,8 @@ use tdekit_bench_report::{Class, Role, StatementInfo, Subject};
 use super::block::crud_loops;
 use super::classes::{self, Task, Work};
 use super::restart::{crud_settings, operation_settings};
-use super::sides::{self, SideChoice, SideSpec, copy_file};
 use super::{script, share};
 use crate::backup::back_up;
-use crate::config::{Config, Part};
 use crate::derive::{self, Derived};
 use crate::environment::check_space;
 use crate::error::{BenchError, Result};
@@ -22,9 +20,11 @@ use crate::interrupt;
 use crate::job::{Planned, Request};
 use crate::key_store::{self, KeyEnvironment};
 use crate::numbers::float;
+use crate::plan::{Config, Part};
 use crate::private;
 use crate::process::WorkerProcess;
 use crate::progress::Progress;
+use crate::sides::{self, SideChoice, SideSpec, copy_file};
 use crate::speedtest;
 use crate::subject::{
     self, copy_database, database_bytes, file_bytes, page_size, remove, remove_database,

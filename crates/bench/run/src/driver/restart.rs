@@ -8,15 +8,15 @@ use tdekit_bench_report::{Probe, ProbeKind};
 
 use super::classes::{Seat, Task, Work};
 use super::prepare::{Backups, OPEN_OTHERS, Prepared, open_name};
-use super::sides::{SideSpec, copy_file};
 use super::toll::{Added, Debt};
-use crate::config::{Config, Part};
 use crate::error::{BenchError, Result};
 use crate::job::{DatabaseState, Request, Undo};
 use crate::numbers::float;
+use crate::plan::{Config, Part};
 use crate::private;
 use crate::process::WorkerProcess;
 use crate::schedule::in_random_order;
+use crate::sides::{SideSpec, copy_file};
 
 /// Returns the settings that every connection of the mixes runs first.
 pub(super) fn crud_settings(config: &Config) -> Vec<String> {

@@ -1,60 +1,14 @@
 //! From measurements to the results document.
 
 use tdekit_bench_report::{
-    Class, Environment, Experiment, Probe, ProbeKind, Report, Results, Run, SCHEMA, Settings,
-    Subject, Tool, headline_classes,
+    Class, Experiment, Probe, ProbeKind, Report, Results, Run, headline_classes,
 };
-use tdekit_sqlite_client::BUSY_WAIT;
 
 use super::classes::{self, Task, Work, checkpoint_id};
 use super::ground::Measured;
 use super::prepare::Prepared;
 use super::share;
-use crate::config::Config;
 use crate::job::Operation;
-
-/// Confidence of every interval, in thousandths.
-const CONFIDENCE_PERMILLE: u32 = 950;
-
-/// Confidence of every interval, 0 to 1.
-pub(super) fn confidence() -> f64 {
-    f64::from(CONFIDENCE_PERMILLE) / 1000.0
-}
-
-/// Returns results without any measurements.
-pub(crate) fn empty(config: &Config, environment: Environment, started: String) -> Results {
-    Results {
-        schema: SCHEMA.to_owned(),
-        tool: Tool { name: "tdekit".to_owned(), version: config.version.clone() },
-        started,
-        control: config.given.basics.aa,
-        command: config.command.clone(),
-        environment,
-        settings: Settings {
-            journal_mode: config.given.journal_mode.clone(),
-            synchronous: config.given.synchronous.clone(),
-            cache_size: config.given.cache_size,
-            processes: config.processes,
-            restarts: config.restarts,
-            pairs: config.pairs,
-            busy_wait_us: u64::try_from(BUSY_WAIT.as_micros()).unwrap_or(u64::MAX),
-            algorithm: if config.given.basics.aa {
-                "none".to_owned()
-            } else {
-                config.given.basics.algorithm().to_owned()
-            },
-            confidence_permille: CONFIDENCE_PERMILLE,
-            seed: config.given.basics.seed,
-            stopping: config.stopping,
-            rate_per_s: config.given.rate.filter(|_| config.experiments.crud),
-            think_time: config.given.think_time.0.filter(|_| config.experiments.crud),
-            drop_caches: config.given.drop_caches,
-            ..Settings::default()
-        },
-        subject: Subject { generated: config.database.is_none(), ..Subject::default() },
-        ..Results::default()
-    }
-}
 
 /// Returns the report of the sides, their classes and their blocks.
 pub(super) fn report(prepared: &Prepared, brought: &[Class], runs: Vec<Run>) -> Report {

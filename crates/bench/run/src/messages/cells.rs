@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use tdekit_bench_report::Experiment;
 
 use super::drivers::Freetds;
-use super::options::{DriverName, MessagesPlan, Part};
 use super::points;
 use super::tds::Connection;
 use super::work::{Proof, Task, Work};
 use crate::error::{BenchError, Result};
 use crate::experiment::class;
 use crate::interrupt;
+use crate::plan::messages::{DriverName, MessagesPlan, Part};
 
 /// Number of steps from which the size of a block is calculated.
 const PROBE_STEPS: u64 = 20_000;

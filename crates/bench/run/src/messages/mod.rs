@@ -7,7 +7,6 @@ mod cells;
 mod connects;
 mod drivers;
 mod idle;
-mod options;
 mod own;
 mod points;
 mod run;
@@ -15,17 +14,4 @@ mod work;
 
 use tdekit_tds_client as tds;
 
-use crate::server_options::Trust;
-
-pub(crate) use options::MessagesPlan;
 pub(crate) use run::run;
-
-impl From<&Trust> for tds::Trust {
-    fn from(trust: &Trust) -> Self {
-        match trust {
-            Trust::System => Self::System,
-            Trust::File(path) => Self::File(path.clone()),
-            Trust::Anyone => Self::Anyone,
-        }
-    }
-}

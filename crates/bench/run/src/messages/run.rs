@@ -7,15 +7,15 @@ use tdekit_system_use::Listener;
 
 use super::cells::{self, fill, loop_batch};
 use super::idle;
-use super::options::{MessagesPlan, Part};
 use super::own::{Home, LOGIN, OwnServer};
 use super::points::{self, Direct, Prepared};
 use super::tds::{Connection, Dialer, Login, Mode, TdsError};
 use super::work::{self, Seat, Task, Wire};
-use crate::config::Config;
 use crate::error::{BenchError, Result};
 use crate::experiment::Figures;
 use crate::interrupt;
+use crate::plan::Config;
+use crate::plan::messages::{MessagesPlan, Part};
 use crate::progress::Progress;
 use crate::schedule::{
     self, Block, Ended, Ground, Kind, Place, Steering, Surroundings, in_random_order,

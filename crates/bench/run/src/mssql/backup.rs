@@ -10,11 +10,11 @@ use super::home::Home;
 use super::names::{BACKUP, Database, FILES, backup, history, moved, restore, verify};
 use super::server::{Counters, of_session, refusal, timed};
 use super::tds::{Connection, TdsError, Value};
-use crate::config::Config;
 use crate::error::{BenchError, Result};
 use crate::experiment::{Figures, axes, class};
 use crate::interrupt;
 use crate::numbers::float;
+use crate::plan::Config;
 use crate::schedule::{Block, Ground, Kind, Place, Steering};
 
 /// The source's ciphers.

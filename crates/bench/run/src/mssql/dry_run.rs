@@ -8,8 +8,8 @@ use super::names::{
     FACTS, FILES, LEAVE, MASTER_KEYS, OTHERS, PAGES, ROOM, SESSION, STATES,
 };
 use super::operations::{all, undo};
-use crate::config::Config;
 use crate::job::Operation;
+use crate::plan::Config;
 use crate::sql_text::Text;
 
 /// Returns the run as T-SQL, batches separated by GO.

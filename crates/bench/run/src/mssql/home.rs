@@ -8,13 +8,13 @@ use super::names::{
     self, CERTIFICATE, CREATE_CERTIFICATE, DROP_CERTIFICATE, DROP_MASTER_KEY, Database, ENCRYPT,
     LEAVE, MASTER_KEYS, OTHERS, ROOM, SCANNED, STATES,
 };
-use super::options::MssqlPlan;
 use super::server::refusal;
 use super::tds::{Connection, Login, Mode, TdsError, Value};
-use crate::config::Config;
 use crate::error::{BenchError, Result};
 use crate::interrupt;
 use crate::key_store;
+use crate::plan::Config;
+use crate::plan::MssqlPlan;
 use crate::progress::Progress;
 
 /// Interval between two checks of a scan.

@@ -13,7 +13,6 @@ mod home;
 mod mixes;
 mod names;
 mod operations;
-mod options;
 mod run;
 mod script;
 mod server;
@@ -22,6 +21,5 @@ mod sides;
 use tdekit_tds_client as tds;
 
 pub(crate) use dry_run::dry_run;
-pub(crate) use options::{Bounds, MssqlPlan};
 pub(crate) use run::run;
 pub(crate) use script::{import, imported, sealed, write as script};

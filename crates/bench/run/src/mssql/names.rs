@@ -1,7 +1,7 @@
 //! Names of the objects that a run creates on a server, and the statements that create, query and
 //! drop them.
 
-use crate::config::Config;
+use crate::plan::Config;
 
 /// The certificate used for encryption by the run.
 pub(super) const CERTIFICATE: &str = "tdekit_bench_certificate";

@@ -9,10 +9,10 @@ use super::operations;
 use super::server::{Server, refusal};
 use super::sides::{SidesGround, tasks};
 use super::tds::{Connection, Login, Mode, Trust};
-use crate::config::Config;
 use crate::error::{BenchError, Result};
 use crate::experiment::Figures;
 use crate::numbers::whole;
+use crate::plan::Config;
 use crate::schedule::{self, Ended, Surroundings};
 use crate::tools::Tools;
 

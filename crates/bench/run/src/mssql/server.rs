@@ -7,9 +7,9 @@ use tdekit_bench_report::{Experiment, Metric, Report, Side};
 
 use super::names::{FACTS, SESSION, query_stats};
 use super::tds::{Answer, Connection, TdsError, Value};
-use crate::config::Config;
 use crate::error::Result;
 use crate::numbers::float;
+use crate::plan::Config;
 
 /// Size of a page in bytes, the unit of physical reads.
 pub(super) const PAGE_BYTES: u64 = 8192;

@@ -13,13 +13,13 @@ use super::names::{COLD, Database, PAGES, backup};
 use super::operations::{self, Planned, undo, values};
 use super::server::{Counters, PAGE_BYTES, Used, by_tag, of_session, timed};
 use super::tds::Connection;
-use crate::config::Config;
 use crate::error::Result;
 use crate::experiment::{Figures, class};
 use crate::generate::Mix;
 use crate::interrupt;
 use crate::job::Operation;
 use crate::numbers::{float, whole};
+use crate::plan::Config;
 use crate::schedule::{Block, Ground, Kind, Place, Steering, in_random_order};
 use tdekit_bench_work::Latencies;
 

@@ -2,11 +2,11 @@
 
 use super::client::MYSQL_LOGS;
 use super::home;
-use super::options::{OltpPlan, OltpTarget};
 use super::remote::{VERSION, announcement};
 use super::swap::{ASIDE, Clause, TableSet};
 use super::tls::STATUS;
-use crate::config::Config;
+use crate::plan::Config;
+use crate::plan::{OltpPlan, OltpTarget};
 use crate::sql_text::Text;
 use tdekit_bench_work::Workload;
 

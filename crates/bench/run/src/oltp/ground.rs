@@ -7,13 +7,13 @@ use tdekit_bench_report::{Class, Experiment, Metric, RATE, Report, Results, Run,
 use tdekit_system_use::Use;
 
 use super::mariadb::MariaDb;
-use super::options::{OltpPlan, OltpTarget};
 use super::remote::Remote;
 use super::sqlite::Sqlite;
-use crate::config::Config;
 use crate::error::{BenchError, Result};
 use crate::experiment::{Figures, axes, class};
 use crate::numbers::whole;
+use crate::plan::Config;
+use crate::plan::{OltpPlan, OltpTarget};
 use crate::schedule::{self, Block, Ended, Ground, Kind, Place, Steering, Surroundings};
 use crate::tools::Tools;
 use tdekit_bench_work::Percentiles;

@@ -10,14 +10,14 @@ use tdekit_bench_report::{Report, Role};
 use tdekit_private_mariadb::{Server, ServerConfig, copy_tree, initialise};
 
 use super::ground::{Load, Measured, Target, no_side, report};
-use super::options::{OltpPlan, ROW_BYTES};
 use super::own::{ServerSide, set_up};
 use super::swap::Clause;
 use super::sysbench::Sysbench;
-use crate::config::Config;
 use crate::environment::check_space;
 use crate::error::{BenchError, Result};
 use crate::interrupt;
+use crate::plan::Config;
+use crate::plan::oltp::{OltpPlan, ROW_BYTES};
 use crate::private;
 use crate::progress::Progress;
 use crate::schedule::in_random_order;

@@ -9,7 +9,6 @@ mod dry_run;
 mod ground;
 mod home;
 mod mariadb;
-mod options;
 mod own;
 mod remote;
 mod sqlite;
@@ -19,4 +18,3 @@ mod tls;
 
 pub(crate) use dry_run::dry_run;
 pub(crate) use ground::run;
-pub(crate) use options::{AnyPeer, OltpPlan, OltpTarget};

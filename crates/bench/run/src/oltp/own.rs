@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use tdekit_bench_report::{Role, Side};
 use tdekit_private_mariadb::{Programs, ServerConfig};
 
-use super::options::OltpPlan;
 use super::swap::Clause;
 use crate::command::run;
 use crate::error::{BenchError, Result};
 use crate::key_store::{self, CERTIFICATE};
+use crate::plan::OltpPlan;
 use crate::private;
 use crate::tools::Tools;
 

@@ -10,11 +10,11 @@ use tdekit_system_use::{Moment, Use, die_with_parent, wait};
 
 use super::client::by_number;
 use super::ground::{Load, Measured};
-use super::options::OltpPlan;
 use crate::address::Password;
 use crate::command::{failed, last_lines, last_words};
 use crate::error::{BenchError, Result};
 use crate::numbers::{float, whole};
+use crate::plan::OltpPlan;
 use crate::process::{next_line, read_lines};
 use crate::server_options::CLIENT_PASSWORD_VARIABLE;
 use tdekit_bench_work::Percentiles;

@@ -12,12 +12,12 @@ use tdekit_system_use::Moment;
 
 use super::followers::{Follower, LOOK};
 use super::writers::{commit, content, nanoseconds, open, write};
-use crate::config::Config;
 use crate::error::{BenchError, Result};
 use crate::experiment::{Figures, class};
 use crate::generate::generate;
 use crate::interrupt;
 use crate::key_store;
+use crate::plan::Config;
 use crate::private;
 use crate::schedule::{self, Block, Ended, Ground, Kind, Place, Steering, Surroundings};
 use crate::subject::{self, copy_database, write_out};

@@ -10,7 +10,7 @@ use super::record::{Field, SESSION, expression, hashing};
 use super::steps::{REMEMBER, Steps, refuse, remember, remembers};
 use super::{WARM_ONLY, WHOLE, kind, name};
 use crate::command::shell_line;
-use crate::config::Config;
+use crate::plan::Config;
 
 /// Maximum number of characters of a reported fact.
 const FACT_CHARACTERS: u32 = 100;

@@ -16,9 +16,9 @@ use super::begin::{command_line, databases};
 use super::name;
 use super::read::{Fault, records};
 use super::transcript::{Found, Transcript, each_once};
-use crate::config::Config;
-use crate::driver::empty_results;
 use crate::error::{BenchError, Result};
+use crate::plan::Config;
+use crate::results::empty_results;
 use crate::schedule::Place;
 
 /// Maximum size of an output in bytes. That of the largest script is smaller.

@@ -23,7 +23,7 @@ struct Server {
     keeps: Option<&'static str>,
 }
 
-fn config(words: &str) -> crate::config::Config {
+fn config(words: &str) -> crate::plan::Config {
     config_of_script(&words.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).unwrap()
 }
 

@@ -11,10 +11,10 @@ use super::begin::{self, databases, options};
 use super::record::Field;
 use super::steps::{Steps, remember};
 use super::{WARM_ONLY, kind};
-use crate::config::Config;
 use crate::error::{BenchError, Result};
 use crate::job::Operation;
 use crate::noise::NoiseMeter;
+use crate::plan::Config;
 use crate::progress::Progress;
 use crate::schedule::{
     self, Block, Ground, Kind, Length, Place, Steering, Surroundings, in_random_order,

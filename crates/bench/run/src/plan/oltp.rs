@@ -9,8 +9,8 @@ use tdekit_private_mariadb::Programs;
 
 use tdekit_bench_work::Workload;
 
+use super::given::{Given, each_once};
 use crate::address::{Protocol, ServerUrl};
-use crate::config::{Given, each_once};
 use crate::directory::DirectoryPeer;
 use crate::error::{BenchError, NO_MYSQL, Result};
 use crate::peers::{Peer, PeerLibrary};
@@ -29,7 +29,7 @@ const BLOCK_S: std::ops::RangeInclusive<f64> = 1.0..=10.0;
 /// Default of the maximum number of connections to an existing server.
 const MAX_CONNECTIONS: u32 = 64;
 /// Size of a row of sysbench's tables with its index, on disk, in bytes.
-pub(super) const ROW_BYTES: u64 = 270;
+pub(crate) const ROW_BYTES: u64 = 270;
 /// Approximate size of a run's logs.
 const LOG_BYTES: u64 = 64 << 20;
 /// Environment variable with the directory of a MySQL server.
@@ -84,7 +84,7 @@ pub(crate) struct OltpPlan {
     #[arg(skip)]
     pub(crate) plugins: Vec<&'static str>,
     #[arg(skip)]
-    pub(super) mysql: Option<MysqlPeer>,
+    pub(crate) mysql: Option<MysqlPeer>,
     /// Base against base again.
     #[arg(skip)]
     pub(crate) control: bool,
@@ -93,7 +93,7 @@ pub(crate) struct OltpPlan {
     pub(crate) inject: Option<u64>,
     /// Whose certificate a server that is there may have; none for plain connections.
     #[arg(skip)]
-    pub(super) trust: Option<Trust>,
+    pub(crate) trust: Option<Trust>,
     /// Transactions a second, all threads together, where they follow a schedule.
     #[arg(skip)]
     pub(crate) rate: Option<u64>,
@@ -198,7 +198,7 @@ pub(crate) enum AnyPeer {
 pub(crate) struct MysqlPeer {
     root: Option<PathBuf>,
     /// Also with tdekit's keyring component.
-    pub(super) tdekit: bool,
+    pub(crate) tdekit: bool,
 }
 
 impl MysqlPeer {
@@ -221,7 +221,7 @@ impl MysqlPeer {
 
     /// Returns the server: in the directory that was named, else that of the environment, else
     /// where it is installed.
-    pub(super) fn programs(&self) -> Result<Programs> {
+    pub(crate) fn programs(&self) -> Result<Programs> {
         let named = || std::env::var_os(MYSQL_VARIABLE).filter(|value| !value.is_empty());
         if let Some(root) = self.root.clone().or_else(|| named().map(PathBuf::from)) {
             return Ok(Programs::mysql(&root)?);
@@ -395,13 +395,13 @@ impl OltpPlan {
     }
 
     /// Returns the maximum number of threads, each of which is a connection.
-    pub(super) fn most_threads(&self) -> u32 {
+    pub(crate) fn most_threads(&self) -> u32 {
         self.threads.iter().copied().max().unwrap_or(1)
     }
 
     /// Returns the approximate space that the run needs on an existing server: two sets of tables,
     /// a table that is being copied, and logs.
-    pub(super) fn needed_bytes(&self) -> u64 {
+    pub(crate) fn needed_bytes(&self) -> u64 {
         let tables = 2 * u64::from(self.tables) + 1;
         let rows = tables.saturating_mul(self.rows).saturating_mul(ROW_BYTES);
         rows.saturating_add(LOG_BYTES)

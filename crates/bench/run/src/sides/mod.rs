@@ -1,20 +1,24 @@
 //! The sides of a comparison: how each opens a database, and how its copies are created.
 
+mod idle;
+
 use std::path::{Path, PathBuf};
 
 use tdekit_bench_report::{Library, Role, Side};
 
 use crate::command::run;
-use crate::config::{Config, Further, Part};
 use crate::error::{BenchError, Result};
 use crate::job::{LibraryChoice, Ready, Request};
 use crate::key_store::{self, CERTIFICATE, KeyEnvironment};
 use crate::peers::Peer;
+use crate::plan::{Config, Further, Part};
 use crate::private::Directory;
 use crate::process::WorkerProcess;
 use crate::speedtest::Stack;
 use crate::subject::write_out;
 use crate::tools::Tools;
+
+pub(crate) use idle::{idle_time, idle_worker};
 
 /// How a side's copies are created from a plain database.
 enum Maker {
@@ -37,9 +41,9 @@ pub(crate) struct SideSpec {
     /// Statements that set the key of a connection.
     key_pragmas: Vec<String>,
     /// Its blocks are slowed down by this many thousandths.
-    pub(super) toll_per_mille: Option<u64>,
+    pub(crate) toll_per_mille: Option<u64>,
     /// The classes that it runs.
-    pub(super) part: Part,
+    pub(crate) part: Part,
     /// Where its files are, if not with those of the other sides.
     place: Option<Directory>,
     maker: Maker,
@@ -123,7 +127,7 @@ fn encrypted(
 }
 
 /// Returns a further base, slowed down by this many thousandths.
-pub(super) fn dearer(choice: &SideChoice<'_>, per_mille: u64) -> Result<SideSpec> {
+pub(crate) fn dearer(choice: &SideChoice<'_>, per_mille: u64) -> Result<SideSpec> {
     let mut side = spec(choice, ("injected", "plain, made dearer", Role::Encrypted), Maker::Plain);
     side.toll_per_mille = Some(per_mille);
     (_, side.side.library) = side.start()?;

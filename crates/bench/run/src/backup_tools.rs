@@ -17,7 +17,7 @@ use crate::private;
 pub(crate) struct PeerTool {
     pub(crate) name: &'static str,
     /// Cipher and compression of its output.
-    pub(super) makes: (&'static str, &'static str),
+    pub(crate) makes: (&'static str, &'static str),
     /// Programs that it needs, and Debian's packages that contain them.
     needs: &'static [(&'static str, &'static str)],
     /// Script that backs up `$1` to `$2`, which does not exist, on `$3` processors.
@@ -98,7 +98,7 @@ impl PeerTool {
     }
 
     /// Returns the first line of the version output of each of its programs.
-    pub(super) fn version(&self) -> String {
+    pub(crate) fn version(&self) -> String {
         let mut versions = Vec::new();
         for (program, _) in self.needs.iter().filter(|(program, _)| *program != "age-keygen") {
             let word = if *program == "restic" { "version" } else { "--version" };
@@ -113,8 +113,8 @@ impl PeerTool {
 }
 
 /// An installed tool, with a key of the run.
-pub(super) struct ReadyTool {
-    pub(super) tool: &'static PeerTool,
+pub(crate) struct ReadyTool {
+    pub(crate) tool: &'static PeerTool,
     recipient: OsString,
     identity: PathBuf,
     scratch: PathBuf,
@@ -122,7 +122,7 @@ pub(super) struct ReadyTool {
 
 impl ReadyTool {
     /// Checks that the tool is installed and creates its key in `directory`.
-    pub(super) fn new(tool: &'static PeerTool, directory: &Path) -> Result<Self> {
+    pub(crate) fn new(tool: &'static PeerTool, directory: &Path) -> Result<Self> {
         if !tool.is_there() {
             let remedy = format!("apt-get install {}", tool.packages());
             return Err(BenchError::ToolMissing { name: tool.name.to_owned(), remedy });
@@ -141,7 +141,7 @@ impl ReadyTool {
 
     /// Returns the command that backs up `source` to `target`, to a repository that is created here
     /// if the tool needs one.
-    pub(super) fn backup(&self, source: &Path, target: &Path) -> Result<RunSpec> {
+    pub(crate) fn backup(&self, source: &Path, target: &Path) -> Result<RunSpec> {
         if let Some(script) = self.tool.prepare {
             let prepare = self.shell(script, (Path::new(""), target), target);
             run(Command::new(prepare.program).args(prepare.arguments).envs(prepare.environment))?;
@@ -150,7 +150,7 @@ impl ReadyTool {
     }
 
     /// The command that restores `backup` to `restored`.
-    pub(super) fn restore(&self, backup: &Path, restored: &Path) -> RunSpec {
+    pub(crate) fn restore(&self, backup: &Path, restored: &Path) -> RunSpec {
         self.shell(self.tool.restore, (restored, backup), restored)
     }
 

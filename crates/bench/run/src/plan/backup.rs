@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
 
-use super::tools::{PeerTool, TOOLS};
-use crate::config::{Given, each_once};
+use super::given::{Given, each_once};
+use crate::backup_tools::{PeerTool, TOOLS};
 use crate::error::{BenchError, Result};
 use crate::numbers::size;
 
@@ -166,11 +166,11 @@ impl BackupPlan {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::cli::tests::parsed;
 
-    pub(in crate::backup) fn plan(words: &[&str]) -> Result<BackupPlan, String> {
+    pub(crate) fn plan(words: &[&str]) -> Result<BackupPlan, String> {
         let args: BackupPlan = parsed(words).map_err(|error| error.to_string())?;
         args.filled(&parsed(&[]).unwrap()).map_err(|error| error.to_string())
     }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use tdekit_tds_client::{self as tds, DEFAULT_PACKET_BYTES, Login, Mode};
 use zeroize::Zeroizing;
 
-use super::tds::{DEFAULT_PACKET_BYTES, Login, Mode};
+use super::given::{Given, MAX_TIME_S, each_once};
 use crate::address::ServerUrl;
-use crate::config::{Given, MAX_TIME_S, each_once};
 use crate::error::{BenchError, Result};
 use crate::interrupt;
 use crate::server_options::{PASSWORD_VARIABLE, ServerOptions, Trust};
@@ -24,62 +24,62 @@ pub(crate) struct MessagesPlan {
     /// PRELOGIN), `strict` (TDS 8.0). Default: off,on; with a server of the bench's own all three.
     // After filling, those besides `off`.
     #[arg(long = "mode", value_delimiter = ',', value_name = "MODES", value_parser = modes())]
-    pub(super) modes: Vec<Mode>,
+    pub(crate) modes: Vec<Mode>,
     /// Parts of the experiment, parted by commas: `loop` (the message loop), `stream` (a large
     /// result), `connects` (connections made and closed again), `points` (selects of one row by a
     /// prepared statement; on a server of the bench's own beside the same call in its own process),
     /// `idle` (memory of connections that wait). Default: loop,stream.
     #[arg(long = "part", value_delimiter = ',', value_name = "PARTS", value_enum,
           default_values_t = [Part::Loop, Part::Stream], hide_default_value = true)]
-    pub(super) parts: Vec<Part>,
+    pub(crate) parts: Vec<Part>,
     /// Time the message loop and a large result through a real driver too, where it is installed:
     /// `freetds` (its bsqldb). May be repeated.
     #[arg(long = "driver", value_delimiter = ',', value_name = "DRIVERS")]
-    pub(super) drivers: Vec<DriverName>,
+    pub(crate) drivers: Vec<DriverName>,
     /// Packet size to ask the server for.
     #[arg(long = "packet-size", value_name = "BYTES", default_value_t = DEFAULT_PACKET_BYTES,
           value_parser = clap::value_parser!(u16).range(512..=32_767))]
-    pub(super) packet_bytes: u16,
+    pub(crate) packet_bytes: u16,
     /// Rows of the large result that is streamed; rounded up to a power of two. 0 leaves it out.
     /// Default: 131,072, with --quick 16,384.
     // After filling, a power of two, or 0.
     #[arg(long, default_value = "131072", default_value_if("quick", "true", "16384"),
           hide_default_value = true,
           value_parser = clap::value_parser!(u32).range(0..=100_000_000))]
-    pub(super) stream_rows: u32,
+    pub(crate) stream_rows: u32,
     /// Connections of a block of the part `connects`. Default: 1,000, with --quick 100.
     #[arg(long, value_name = "N", default_value = "1000",
           default_value_if("quick", "true", "100"), hide_default_value = true,
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub(super) connects: u32,
+    pub(crate) connects: u32,
     /// Connections that are being made at a time, in the parts `connects` and `idle`.
     #[arg(long, value_name = "THREADS", default_value_t = 4,
           value_parser = clap::value_parser!(u32).range(1..=256))]
-    pub(super) connect_threads: u32,
+    pub(crate) connect_threads: u32,
     /// Selects of a block of the part `points`. Default: 20,000, with --quick 2,000.
     #[arg(long, value_name = "N", default_value = "20000",
           default_value_if("quick", "true", "2000"), hide_default_value = true,
           value_parser = clap::value_parser!(u32).range(100..=100_000_000))]
-    pub(super) selects: u32,
+    pub(crate) selects: u32,
     /// Connections of the part `idle`.
     #[arg(long, value_name = "N", default_value_t = 10_000,
           value_parser = clap::value_parser!(u32).range(1..=60_000))]
-    pub(super) idle: u32,
+    pub(crate) idle: u32,
     /// None to start a server.
     #[arg(skip)]
-    pub(super) target: Option<Target>,
+    pub(crate) target: Option<Target>,
     #[arg(skip = Trust::System)]
-    pub(super) trust: Trust,
+    pub(crate) trust: Trust,
     /// Rows of the table that is selected from; a power of two.
     #[arg(skip)]
-    pub(super) point_rows: u32,
+    pub(crate) point_rows: u32,
     /// Steps of the message loop; none for as many as fill a block.
     #[arg(skip)]
-    pub(super) loops: Option<u64>,
+    pub(crate) loops: Option<u64>,
     #[arg(skip)]
-    pub(super) restarts: u32,
+    pub(crate) restarts: u32,
     #[arg(skip)]
-    pub(super) pairs: u32,
+    pub(crate) pairs: u32,
     #[arg(skip)]
     pub(crate) max_time: Duration,
 }
@@ -93,7 +93,7 @@ fn modes() -> impl TypedValueParser<Value = Mode> {
 
 /// A part of the experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Part {
+pub(crate) enum Part {
     Loop,
     Stream,
     Connects,
@@ -103,15 +103,15 @@ pub(super) enum Part {
 
 /// A real driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum DriverName {
+pub(crate) enum DriverName {
     Freetds,
 }
 
 /// A server that is there.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
-    pub(super) url: ServerUrl,
-    pub(super) password: Zeroizing<String>,
+    pub(crate) url: ServerUrl,
+    pub(crate) password: Zeroizing<String>,
 }
 
 /// Without the password.
@@ -183,6 +183,16 @@ impl MessagesPlan {
             packet_bytes: self.packet_bytes,
             stopped: interrupt::requested,
         })
+    }
+}
+
+impl From<&Trust> for tds::Trust {
+    fn from(trust: &Trust) -> Self {
+        match trust {
+            Trust::System => Self::System,
+            Trust::File(path) => Self::File(path.clone()),
+            Trust::Anyone => Self::Anyone,
+        }
     }
 }
 

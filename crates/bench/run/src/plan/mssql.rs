@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use clap::Args;
+use tdekit_tds_client::Login;
 
-use super::tds::Login;
 use crate::error::Result;
 use crate::server_options::ServerOptions;
 
@@ -18,16 +18,16 @@ const ROW_BYTES: u64 = 2_000;
 pub(crate) struct Bounds {
     /// Never empty a SQL Server's buffers, which belong to all of its databases: no cold classes.
     #[arg(long)]
-    pub(super) warm_only: bool,
+    pub(crate) warm_only: bool,
     /// Seconds that encrypting the run's database may take on a SQL Server, at most. A run whose
     /// database is not encrypted then is ended.
     #[arg(long = "scan-time", value_name = "SECONDS", default_value_t = 3_600,
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub(super) scan_s: u64,
+    pub(crate) scan_s: u64,
     /// A directory on the SQL Server for the run's backups. May be repeated. Default: the server's
     /// own.
     #[arg(long = "server-dir", value_name = "DIR", value_parser = server_directory)]
-    pub(super) directories: Vec<String>,
+    pub(crate) directories: Vec<String>,
 }
 
 /// A run on a SQL Server: options, and from [`MssqlPlan::filled`] on where it is.
@@ -41,7 +41,7 @@ pub(crate) struct MssqlPlan {
     pub(crate) inject: Option<u64>,
     /// Where to go.
     #[arg(skip)]
-    pub(super) login: Option<Login>,
+    pub(crate) login: Option<Login>,
     /// Connections of the mixes.
     #[arg(skip)]
     pub(crate) connections: u32,
@@ -65,7 +65,7 @@ impl std::fmt::Debug for MssqlPlan {
 impl MssqlPlan {
     /// Returns the maximum number of concurrent connections of a run: two databases have as many
     /// each, and one more for everything else.
-    pub(super) fn at_a_time(&self) -> u32 {
+    pub(crate) fn at_a_time(&self) -> u32 {
         2 * (self.connections + 1)
     }
 
@@ -88,18 +88,18 @@ impl MssqlPlan {
 
 impl Bounds {
     /// Returns the time limit of an encryption scan.
-    pub(super) fn scan_time(&self) -> Duration {
+    pub(crate) fn scan_time(&self) -> Duration {
         Duration::from_secs(self.scan_s)
     }
 
     /// Returns the approximate space that the run needs on the server: two databases, and a backup
     /// of each.
-    pub(super) fn needed_bytes(&self, rows: u64) -> u64 {
+    pub(crate) fn needed_bytes(&self, rows: u64) -> u64 {
         rows.saturating_mul(ROW_BYTES).saturating_mul(3).saturating_add(64 << 20)
     }
 
     /// Returns a backup's path on the server, by directory.
-    pub(super) fn backup_files(&self, name: &str) -> Vec<String> {
+    pub(crate) fn backup_files(&self, name: &str) -> Vec<String> {
         let file = format!("{name}.bak");
         let of = |directory: &String| {
             let parted = if directory.contains('\\') { '\\' } else { '/' };
