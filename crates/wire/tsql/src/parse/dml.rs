@@ -287,6 +287,7 @@ impl Parser<'_> {
         match self.tok() {
             Tok::Var(_) | Tok::Str(..) | Tok::Int(_) | Tok::Dec(_) | Tok::Float(_) => true,
             Tok::Hex(_) | Tok::Money(_) | Tok::Op("-" | "+") => true,
+            Tok::Quoted(_) | Tok::Word(_) if self.is_op_at(1, ":") => false,
             Tok::Quoted(_) => true,
             Tok::Word(word) => {
                 let upper = word.to_ascii_uppercase();

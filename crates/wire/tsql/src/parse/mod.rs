@@ -426,7 +426,12 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// Returns true for a name; that of a label begins the next statement.
     fn is_identifier(&self) -> bool {
+        self.is_name() && !self.is_op_at(1, ":")
+    }
+
+    fn is_name(&self) -> bool {
         match self.tok() {
             Tok::Quoted(_) => true,
             Tok::Word(word) => !is_reserved(word),

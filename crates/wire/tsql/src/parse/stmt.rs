@@ -92,7 +92,7 @@ impl Parser<'_> {
         if self.is_op("(") {
             return self.with_statement();
         }
-        if self.is_op_at(1, ":") && self.is_identifier() {
+        if self.is_op_at(1, ":") && self.is_name() {
             let label = self.identifier()?;
             return self.alone(Kind::Label(label));
         }

@@ -108,3 +108,48 @@ fn a_loop_of_goto_alone_ends_when_the_client_cancels() {
     stopper.join().unwrap();
     assert_eq!(log.lines, [] as [String; 0]);
 }
+
+/// The name of a label does not belong to the statement before it.
+#[test]
+fn a_label_follows_statements_that_may_end_in_a_name() {
+    let server = Server::new();
+    let mut s = server.session();
+    let made = "CREATE TABLE t (i int); INSERT t VALUES (1)";
+    assert_eq!(rows(&mut *s, made), "");
+    assert_eq!(rows(&mut *s, "CREATE PROCEDURE p @a int = 7 AS RETURN 0"), "");
+    for before in [
+        "IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION",
+        "IF @@TRANCOUNT > 0 COMMIT TRAN",
+        "BEGIN TRANSACTION",
+        "COMMIT TRANSACTION",
+        "EXEC p",
+        "DECLARE @x int = 1; EXEC p @x",
+        "IF 1 = 0 SELECT 1",
+        "IF 1 = 0 SELECT GETDATE()",
+        "IF 1 = 0 SELECT TOP 1 i FROM t",
+        "IF 1 = 0 SELECT i FROM t WHERE i = 1 ORDER BY i",
+        "IF 1 = 0 SELECT * INTO #x FROM t",
+        "INSERT t SELECT 1",
+        "UPDATE t SET i = 2 FROM t",
+        "DELETE t",
+        "DECLARE c CURSOR FOR SELECT i FROM t",
+        "SET NOCOUNT ON",
+    ] {
+        for label in ["EndSave", "[end save]"] {
+            let text = format!("{before}\n{label}:\nPRINT 'x'");
+            let found = rows(&mut *s, &text);
+            assert!(!found.contains("102/"), "{text}: {found}");
+        }
+        rows(&mut *s, "DEALLOCATE c");
+    }
+    let script = "BEGIN TRANSACTION
+        IF (@@ERROR <> 0) GOTO QuitWithRollback
+        COMMIT TRANSACTION
+        GOTO EndSave
+        QuitWithRollback:
+            IF (@@TRANCOUNT > 0) ROLLBACK TRANSACTION
+        EndSave:
+        SELECT @@TRANCOUNT";
+    assert_eq!(rows(&mut *s, "IF @@TRANCOUNT > 0 ROLLBACK"), "");
+    assert!(rows(&mut *s, script).ends_with("\n0"));
+}
