@@ -119,7 +119,9 @@ impl Run<'_> {
         }
         let (query, frame) = (cursor.query.clone(), cursor.frame.clone());
         let (database, chain) = (cursor.database.clone(), cursor.chain.clone());
-        // it reads what it could read where it was declared
+        // It reads what it could read where it was declared; by the rights of a procedure's owner
+        // only within such a procedure, since the caller's to call it may be revoked.
+        let chain = chain.filter(|declared| self.s.state.chain.as_ref() == Some(declared));
         let current = std::mem::replace(&mut self.s.state.database, database);
         let around = std::mem::replace(&mut self.s.state.chain, chain);
         self.renew_rights();

@@ -254,6 +254,12 @@ fn a_cursor_reads_what_may_be_read_where_it_was_declared() {
                  secret",
                 "",
             ),
+            (
+                "sa",
+                "CREATE PROCEDURE reads AS DECLARE theirs CURSOR GLOBAL FOR SELECT a FROM \
+                 secret; OPEN theirs",
+                "",
+            ),
             ("sa", "CREATE LOGIN cy WITH PASSWORD = 'Long-enough-1'", ""),
             ("sa", "CREATE USER cy; GRANT EXECUTE TO cy; CREATE TABLE open_to (a int)", ""),
             ("sa", "INSERT open_to VALUES (2); GRANT SELECT ON open_to TO cy", ""),
@@ -266,7 +272,9 @@ fn a_cursor_reads_what_may_be_read_where_it_was_declared() {
             ("DECLARE own CURSOR FOR SELECT a FROM secret", "! 229/14/5"),
             // the procedure that opens it lends it no rights
             ("DECLARE own CURSOR FOR SELECT a FROM open_to; EXEC opens", "2"),
-            ("EXEC declares; OPEN theirs; FETCH theirs; DEALLOCATE theirs", "1"),
+            // its rights end with the procedure: they may be revoked before the next OPEN
+            ("EXEC declares; OPEN theirs; DEALLOCATE theirs", "! 229/14/5"),
+            ("EXEC reads; FETCH theirs; DEALLOCATE theirs", "1"),
             ("DECLARE own CURSOR FOR SELECT a FROM open_to", ""),
         ],
     );
