@@ -2,6 +2,7 @@
 
 use super::firing::Watch;
 use super::target::{Load, Target};
+use super::tran::Own;
 
 use rusqlite::types::Value as Stored;
 use tdekit_wire_tds::messages::TriggerError;
@@ -239,33 +240,7 @@ impl Inner {
         let from = columns.iter().map(|column| column.ty).collect();
         let mut silent = Silent;
         let mut run = Run { s: self, sink: &mut silent };
-        let target = run.target(&insert.target, &names, &Variables::default(), true)?;
-        run.admit_unfired(&target, insert.fires)?;
-        for (column, (into, _)) in columns.iter().zip(&target.columns) {
-            if !crate::value::implicit(column.ty, into.ty)
-                && !crate::value::explicit(column.ty, into.ty)
-            {
-                return Err(Error::OperandClash {
-                    left: crate::value::type_name(column.ty).to_owned(),
-                    right: crate::value::type_name(into.ty).to_owned(),
-                });
-            }
-        }
-        if run.s.state.transaction.is_doomed() {
-            return Err(Error::Doomed {});
-        }
-        let own = run.begin_own(std::slice::from_ref(&target.table.schema), false)?;
-        let begun = run
-            .watch_load(&target, insert.fires)
-            .and_then(|watch| run.begin_rows(&target).map(|()| watch));
-        let watch = match begun {
-            Ok(watch) => watch,
-            Err(error) => {
-                run.s.db.kernels.forget_counters();
-                run.after_write(own, false)?;
-                return Err(error);
-            }
-        };
+        let (target, own, watch) = run.defining(|run| run.begin_load(&insert, &names, columns))?;
         let keep_nulls = insert.keep_nulls;
         self.load = Some(Load { target, from, keep_nulls, own, rows: 0, watch });
         Ok(())
@@ -319,13 +294,48 @@ impl Inner {
 }
 
 impl Run<'_> {
+    /// Finds the target of a load, and begins the statement that its rows are.
+    fn begin_load(
+        &mut self,
+        insert: &InsertBulk,
+        names: &[String],
+        columns: &[Column],
+    ) -> Result<(Target, Own, Option<Watch>)> {
+        let target = self.target(&insert.target, names, &Variables::default(), true)?;
+        self.admit_unfired(&target, insert.fires)?;
+        for (column, (into, _)) in columns.iter().zip(&target.columns) {
+            if !crate::value::implicit(column.ty, into.ty)
+                && !crate::value::explicit(column.ty, into.ty)
+            {
+                return Err(Error::OperandClash {
+                    left: crate::value::type_name(column.ty).to_owned(),
+                    right: crate::value::type_name(into.ty).to_owned(),
+                });
+            }
+        }
+        if self.s.state.transaction.is_doomed() {
+            return Err(Error::Doomed {});
+        }
+        let own = self.begin_own(std::slice::from_ref(&target.table.schema), false)?;
+        let begun = self
+            .check_schema()
+            .and_then(|()| self.watch_load(&target, insert.fires))
+            .and_then(|watch| self.begin_rows(&target).map(|()| watch));
+        let watch = match begun {
+            Ok(watch) => watch,
+            Err(error) => {
+                self.s.db.kernels.forget_counters();
+                self.after_write(own, false)?;
+                return Err(error);
+            }
+        };
+        Ok((target, own, watch))
+    }
+
     /// A load that fires no triggers needs what disabling them needs, where there are some.
     fn admit_unfired(&mut self, target: &Target, fires: bool) -> Result<()> {
         if fires {
             return Ok(());
-        }
-        if self.check_schema().is_err() {
-            self.s.db.renew();
         }
         for instead in [false, true] {
             if self.s.db.has_trigger(&target.table, Event::Insert, instead)? {
@@ -339,9 +349,6 @@ impl Run<'_> {
     fn watch_load(&mut self, target: &Target, fires: bool) -> Result<Option<Watch>> {
         if !fires {
             return Ok(None);
-        }
-        if self.check_schema().is_err() {
-            self.s.db.renew();
         }
         if self.s.db.has_trigger(&target.table, Event::Insert, true)? {
             return Err(Error::feature("INSERT BULK that fires an INSTEAD OF trigger"));

@@ -82,9 +82,11 @@ impl Run<'_> {
         if self.s.state.capturing.is_some() {
             return Err(Error::NestedInsertExec {});
         }
+        self.s.db.follow();
+        let known = self.s.db.known;
         let target = self.exec_target(into, columns, frame)?;
         let undo = self.begin_insert_exec(&target.table)?;
-        let result = self.captured(call, (target, into, columns), frame);
+        let result = self.captured(call, (target, known, into, columns), frame);
         let keep = matches!(&result, Ok((Signal::Next, _)));
         self.end_insert_exec(undo, keep)?;
         match result? {
@@ -101,11 +103,12 @@ impl Run<'_> {
         }
     }
 
-    /// Runs the call, then inserts its rows into the table; returns their number.
+    /// Runs the call, then inserts its rows into the table, which was looked up when schemas had
+    /// moved `known` times; returns their number.
     fn captured(
         &mut self,
         call: &Op,
-        (mut target, into, columns): (Target, &Name, &[String]),
+        (mut target, known, into, columns): (Target, u64, &Name, &[String]),
         frame: &mut Frame,
     ) -> Result<(Signal, u64)> {
         let Op::Exec { exec, args, text, status } = call else {
@@ -126,8 +129,8 @@ impl Run<'_> {
             return Ok((signal, 0));
         }
         let own = self.before_write((&target.table, None), None)?;
-        if self.check_schema().is_err() {
-            self.s.db.renew();
+        self.s.db.follow();
+        if self.s.db.known != known {
             match self.exec_target(into, columns, frame) {
                 Ok(found) => target = found,
                 Err(error) => {

@@ -11,6 +11,7 @@ use tdekit_wire_tds::{Column, Command, Flow, SqlType, Value, memory};
 use super::compile::{Code, Lazy, Planned};
 use super::db::{Db, failure};
 use super::plan::{Bound, Effect};
+use super::renew::PLANS;
 use crate::ast::{Kind, OutputInto, SetExpr};
 use crate::bind::{Undeclared, Variables};
 use crate::error::{Error, Result};
@@ -49,9 +50,7 @@ impl Run<'_> {
 
     /// Returns the statement's plan, bound again if the catalog has changed.
     pub(super) fn planned(&mut self, lazy: &Lazy, variables: &Variables) -> Result<Arc<Bound>> {
-        if self.check_schema().is_err() {
-            self.s.db.renew();
-        }
+        self.look_anew();
         let version = self.s.db.version();
         let database = self.s.state.database.clone();
         let row_limit = self.s.state.options.rowcount;
@@ -69,12 +68,26 @@ impl Run<'_> {
             return Ok(known);
         }
         self.s.meter.disturb();
-        let bound = Arc::new(self.bind(&lazy.kind, variables)?);
-        // system views may have attached a database, which changes nothing that was bound
-        let version = self.s.db.version();
-        *lazy.plan.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(Planned { version, database, row_limit, trigger, bound: bound.clone() });
-        Ok(bound)
+        let mut left = PLANS;
+        loop {
+            left -= 1;
+            let shared = self.s.db.shared_version();
+            let bound = Arc::new(self.bind(&lazy.kind, variables)?);
+            self.s.db.follow();
+            // tables that were looked up one after the other are of one schema
+            let moved = self.s.db.planned != self.s.db.known;
+            if !moved && shared == self.s.db.shared_version() {
+                // system views may have attached a database, which changes nothing that was bound
+                let version = self.s.db.version();
+                *lazy.plan.lock().unwrap_or_else(PoisonError::into_inner) =
+                    Some(Planned { version, database, row_limit, trigger, bound: bound.clone() });
+                return Ok(bound);
+            }
+            if left == 0 {
+                return Ok(bound);
+            }
+            self.look_anew();
+        }
     }
 
     /// Returns the value of an expression.
@@ -442,7 +455,7 @@ impl Run<'_> {
         }
         // the table and its rows are one statement: neither stays without the other
         let own = self.begin_own(&[schema], plan.needs.hints.nowait)?;
-        let result = self.fill_into(plan, frame, name);
+        let result = self.check_schema().and_then(|()| self.fill_into(plan, frame, name));
         let keep = matches!(result, Ok((Signal::Next | Signal::Break, _)));
         self.after_write(own, keep)?;
         if !keep {

@@ -62,6 +62,12 @@ pub(crate) struct Db {
     /// often another process changed a schema.
     let_go: u64,
     seen: u64,
+    /// Moves of schemas that `tables` and the plans that are kept have followed.
+    pub(super) known: u64,
+    /// Moves of schemas by the time when the running statement was bound.
+    pub(super) planned: u64,
+    /// Number of definitions that were changed.
+    pub(super) defined: u64,
     /// Pages counted for databases and connections that were closed.
     gone: Pages,
     /// Whom the session works for.
@@ -115,6 +121,9 @@ impl Db {
             schemas: Seen::default(),
             version,
             let_go: 0,
+            known: 0,
+            planned: 0,
+            defined: 0,
             seen: 0,
             gone: Pages::default(),
             who: Who::default(),
@@ -273,7 +282,7 @@ impl Db {
     /// Returns a number that changes whenever some table may have changed, or a database was
     /// detached.
     pub(crate) fn version(&self) -> u64 {
-        self.version.load(Ordering::Acquire).wrapping_add(self.let_go << 40)
+        self.shared_version().wrapping_add(self.let_go << 40)
     }
 
     /// Closes the connection if nothing would be lost, i.e. there is no temporary table. Returns
@@ -290,17 +299,35 @@ impl Db {
         free
     }
 
-    /// Refuses a plan that was bound before another process changed a schema.
+    /// Refuses to go on with a plan that was bound before somebody else changed a schema.
     pub(super) fn check_schema(&self, database: &str) -> Result<()> {
-        self.connection.as_ref().map_or(Ok(()), |open| self.check_schema_of(open, database))
+        self.unmoved(self.connection.as_ref(), database)
     }
 
     /// As [`Db::check_schema`], for a connection that is lent.
     pub(super) fn check_schema_of(&self, open: &Connection, database: &str) -> Result<()> {
-        match self.schemas.moved(open) {
-            true => Err(Error::DefinitionChanged { name: database.to_owned() }),
-            false => Ok(()),
+        self.unmoved(Some(open), database)
+    }
+
+    fn unmoved(&self, open: Option<&Connection>, database: &str) -> Result<()> {
+        match self.schemas.moves(open) == self.planned {
+            true => Ok(()),
+            false => Err(Error::DefinitionChanged { name: database.to_owned() }),
         }
+    }
+
+    /// Makes this session read tables and bind plans again if somebody else has changed a schema.
+    pub(super) fn follow(&mut self) {
+        let moves = self.schemas.moves(self.connection.as_ref());
+        if moves != self.known {
+            self.known = moves;
+            self.renew();
+        }
+    }
+
+    /// Returns a number that changes whenever a session of this process changes a definition.
+    pub(super) fn shared_version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
     }
 
     /// Does work by the connection, by which functions may read tables meanwhile. It must not ask
@@ -400,9 +427,7 @@ impl Db {
     }
 
     pub(crate) fn find(&mut self, name: &Name, current: &str) -> Result<Option<Arc<Table>>> {
-        if self.check_schema(current).is_err() {
-            self.renew();
-        }
+        self.follow();
         self.forget_old();
         if let Some(view) = system::find(name, current) {
             return system::table(&view, self).map(|table| Some(Arc::new(table)));

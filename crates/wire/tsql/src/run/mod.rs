@@ -107,7 +107,7 @@ impl Run<'_> {
             Op::Cursor(op) => self.timed(|run| run.cursor(op, frame)),
             Op::Label => Ok(Signal::Next),
             Op::Goto(label) => Ok(Signal::Goto(*label)),
-            Op::Act(action) => self.timed(|run| run.act(action, frame)),
+            Op::Act(action) => self.timed(|run| run.defining(|run| run.act(action, frame))),
             Op::Nothing => Ok(self.done(frame)),
         }
     }

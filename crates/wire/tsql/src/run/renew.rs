@@ -5,7 +5,7 @@
 //! first step, and before a change, while the lock keeps the schema as it is.
 
 use std::borrow::Borrow;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 use rusqlite::Connection;
@@ -19,11 +19,14 @@ use crate::run::work::Run;
 use crate::sqlite_pages::data_version;
 
 /// A statement that meets a new schema each time fails after this many plans.
-const PLANS: usize = 4;
+pub(super) const PLANS: usize = 4;
 
 /// The last known version of each attached database, by its name in SQLite's text.
 #[derive(Debug, Default)]
-pub(super) struct Seen(RefCell<HashMap<String, Versions>>);
+pub(super) struct Seen {
+    versions: RefCell<HashMap<String, Versions>>,
+    moves: Cell<u64>,
+}
 
 #[derive(Debug, Clone, Copy)]
 struct Versions {
@@ -40,23 +43,24 @@ impl Seen {
             data: data_version(connection, schema),
             schema: schema_version(connection, schema)?,
         };
-        self.0.borrow_mut().insert(schema.to_owned(), versions);
+        self.versions.borrow_mut().insert(schema.to_owned(), versions);
         Ok(())
     }
 
     pub(super) fn forget(&self, schema: &str) {
-        self.0.borrow_mut().remove(schema);
+        self.versions.borrow_mut().remove(schema);
     }
 
     pub(super) fn forget_all(&self) {
-        self.0.borrow_mut().clear();
+        self.versions.borrow_mut().clear();
     }
 
-    /// Returns true if a noted database has another schema than at the last call. A schema that the
-    /// connection changed itself may count once more.
-    pub(super) fn moved(&self, connection: &Connection) -> bool {
+    /// Returns how often a noted database was found to have another schema. One that the connection
+    /// changed itself may count once more.
+    pub(super) fn moves(&self, connection: Option<&Connection>) -> u64 {
+        let Some(connection) = connection else { return self.moves.get() };
         let mut moved = false;
-        for (schema, seen) in &mut *self.0.borrow_mut() {
+        for (schema, seen) in &mut *self.versions.borrow_mut() {
             let data = data_version(connection, schema);
             if data == seen.data {
                 continue;
@@ -67,7 +71,8 @@ impl Seen {
                 *seen = Versions { data, schema: version };
             }
         }
-        moved
+        self.moves.set(self.moves.get() + u64::from(moved));
+        self.moves.get()
     }
 }
 
@@ -85,15 +90,50 @@ impl Run<'_> {
         mut frame: F,
         mut work: impl FnMut(&mut Self, &Bound, &mut F) -> Result<T>,
     ) -> Result<T> {
-        for _ in 1..PLANS {
-            let bound = self.planned(lazy, &frame.borrow().variables)?;
+        let around = self.s.db.planned;
+        let mut left = PLANS;
+        let done = loop {
+            left -= 1;
+            let bound = match self.planned(lazy, &frame.borrow().variables) {
+                Ok(bound) => bound,
+                Err(error) => break Err(error),
+            };
             match work(self, &bound, &mut frame) {
-                Err(Error::DefinitionChanged { .. }) => self.s.db.renew(),
-                done => return done,
+                Err(Error::DefinitionChanged { .. }) if left > 0 => {}
+                done => break done,
             }
-        }
-        let bound = self.planned(lazy, &frame.borrow().variables)?;
-        work(self, &bound, &mut frame)
+        };
+        self.s.db.planned = around;
+        done
+    }
+
+    /// Does `work`, which looks things up and then changes definitions, and again if a schema has
+    /// changed in between: while it waited for the write lock, for example.
+    pub(super) fn defining<T>(
+        &mut self,
+        mut work: impl FnMut(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let around = self.s.db.planned;
+        let mut left = PLANS;
+        let done = loop {
+            left -= 1;
+            self.look_anew();
+            let before = self.s.db.defined;
+            match work(self) {
+                // what is done is not done again
+                Err(Error::DefinitionChanged { .. }) if left > 0 && before == self.s.db.defined => {
+                }
+                done => break done,
+            }
+        };
+        self.s.db.planned = around;
+        done
+    }
+
+    /// What is looked up from here on is compared with the schemas as they are now.
+    pub(super) fn look_anew(&mut self) {
+        self.s.db.follow();
+        self.s.db.planned = self.s.db.known;
     }
 
     /// Refuses to continue with a plan that was bound to another schema.

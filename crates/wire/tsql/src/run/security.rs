@@ -41,9 +41,10 @@ impl Run<'_> {
             | ObjectKind::Sequence
             | ObjectKind::Type
             | ObjectKind::Function
-            | ObjectKind::Trigger => {
-                names.iter().try_for_each(|name| self.drop_object(kind, name, if_exists, on))
-            }
+            | ObjectKind::Trigger => names.iter().try_for_each(|name| {
+                self.look_anew();
+                self.drop_object(kind, name, if_exists, on)
+            }),
         }
     }
 

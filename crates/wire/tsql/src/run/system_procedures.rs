@@ -143,11 +143,12 @@ pub(crate) fn system_procedure(
             let missing = |parameter: &str| missing_parameter(name, parameter);
             let object = text(0, "@objname").ok_or_else(|| missing("@objname"))?;
             let new = text(1, "@newname").ok_or_else(|| missing("@newname"))?;
-            run.rename(&object, &new, text(2, "@objtype").as_deref())?;
+            let kind = text(2, "@objtype");
+            run.defining(|run| run.rename(&object, &new, kind.as_deref()))?;
             Ok(Some(done(Signal::Next)))
         }
         "sp_addextendedproperty" | "sp_updateextendedproperty" | "sp_dropextendedproperty" => {
-            run.change_property(name, given)?;
+            run.defining(|run| run.change_property(name, given))?;
             Ok(Some(done(Signal::Next)))
         }
         "sp_addrolemember" | "sp_droprolemember" => {
@@ -158,7 +159,8 @@ pub(crate) fn system_procedure(
             let (role, member) = (text(0, "@rolename")?, text(1, "@membername")?);
             let add = name == "sp_addrolemember";
             let statement = Principals::Member { role, member, add };
-            run.act_for(&Action::Principals(Box::new(statement)))?;
+            let action = Action::Principals(Box::new(statement));
+            run.defining(|run| run.act_for(&action))?;
             Ok(Some(done(Signal::Next)))
         }
         "sp_describe_first_result_set" => run.first_result_set(given).map(Some),

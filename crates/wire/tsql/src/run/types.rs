@@ -62,9 +62,7 @@ impl Inner {
     /// Returns true if the types of a compiled text are still those that it would find now.
     pub(crate) fn is_current(&mut self, compiled: &Compiled, database: &str) -> bool {
         let Some((version, of)) = &compiled.typed else { return true };
-        if self.db.check_schema(database).is_err() {
-            self.db.renew();
-        }
+        self.db.follow();
         *version == self.db.version() && of == database
     }
 }

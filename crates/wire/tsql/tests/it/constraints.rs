@@ -184,6 +184,7 @@ fn keys_are_added_and_dropped() {
         &mut *session,
         &[
             ("ALTER TABLE t ADD CONSTRAINT q UNIQUE (b)", "1505/16/1"),
+            ("CREATE UNIQUE INDEX q ON t (b)", "1505/16/1"),
             ("ALTER TABLE t ADD CONSTRAINT p PRIMARY KEY (b)", "8111/16/1"),
             ("ALTER TABLE u ADD CONSTRAINT p PRIMARY KEY (name)", "1779/16/0"),
             ("ALTER TABLE t ADD CONSTRAINT p PRIMARY KEY (nix)", "1911/16/1"),

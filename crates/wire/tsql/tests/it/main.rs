@@ -58,4 +58,5 @@ mod triggers;
 mod trust;
 mod types;
 mod user_types;
+mod waiting_definitions;
 mod xml;

@@ -121,7 +121,7 @@ impl Run<'_> {
         }
         let names: Vec<String> = found.iter().map(|column| column.name.clone()).collect();
         let name = self.constraint_name(table, given, kind, &names)?;
-        if let Some(key) = self.duplicate_row(table, &found)? {
+        if let Some(key) = self.duplicate_row(table, &found, None)? {
             let table = table.object_name();
             return Err(Error::DuplicateInKey { table, index: name, key });
         }
@@ -143,12 +143,21 @@ impl Run<'_> {
             .map_err(|error| failure(&kernels, &error, &table.database))
     }
 
-    /// Returns the values of a key that more than one row has, as shown in messages.
-    fn duplicate_row(&mut self, table: &Table, key: &[&TableColumn]) -> Result<Option<String>> {
+    /// Returns the values of a key that more than one row has, as shown in messages; of the rows
+    /// that meet a condition, if there is one.
+    pub(super) fn duplicate_row(
+        &mut self,
+        table: &Table,
+        key: &[&TableColumn],
+        condition: Option<&str>,
+    ) -> Result<Option<String>> {
         let names: Vec<String> = key.iter().map(|column| quote(&column.name)).collect();
         let names = names.join(", ");
-        let sql =
-            format!("SELECT {names} FROM {} GROUP BY {names} HAVING count(*) > 1", table.sql());
+        let filter = condition.map_or(String::new(), |text| format!(" WHERE {text}"));
+        let sql = format!(
+            "SELECT {names} FROM {}{filter} GROUP BY {names} HAVING count(*) > 1",
+            table.sql()
+        );
         let kernels = self.s.db.kernels.clone();
         let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
         let connection = self.s.db.connection()?;

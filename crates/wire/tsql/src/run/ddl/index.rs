@@ -261,7 +261,8 @@ impl Run<'_> {
         let found = self.find(table)?.ok_or_else(|| Error::NoObject { name: table.text() })?;
         check_key(made.columns.iter().map(|(name, _)| name).chain(&made.included))?;
         let index = index_name(&found.name, name);
-        let texts = self.index_texts(made, &found, &index)?;
+        let condition = self.index_condition(made, &found)?;
+        let texts = self.index_texts(made, &found, &index, condition.as_deref())?;
         let mut columns = Vec::new();
         let mut nullable = false;
         for (column, down) in &made.columns {
@@ -283,10 +284,45 @@ impl Run<'_> {
             if has_index(connection, &found.schema, &index).map_err(fail)? {
                 return Err(Error::IndexExists { name: name.clone(), table: table.text() });
             }
+            if made.unique {
+                run.refuse_duplicates(made, &found, condition.as_deref())?;
+            }
             texts.iter().try_for_each(|text| run.sql(text, &found.database))?;
             let named = if is_noted { std::slice::from_ref(&named) } else { &[] };
             run.note_constraints(&found.schema, &found.name, named)
         })
+    }
+
+    /// Returns the condition of a filtered index as SQLite's text.
+    fn index_condition(&mut self, made: &CreateIndex, found: &Table) -> Result<Option<String>> {
+        match &made.filter {
+            Some((expr, _)) if is_filter(expr) => {
+                self.inline_condition(expr, offered(&found.columns)).map(Some)
+            }
+            Some(_) => {
+                let (index, table) = (made.name.clone(), made.table.text());
+                Err(Error::FilterClause { index, table })
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Refuses a unique index over rows that have the same key.
+    fn refuse_duplicates(
+        &mut self,
+        made: &CreateIndex,
+        found: &Table,
+        condition: Option<&str>,
+    ) -> Result<()> {
+        let key = made.columns.iter().map(|(name, _)| key_column(found, name));
+        let key = key.collect::<Result<Vec<_>>>()?;
+        match self.duplicate_row(found, &key, condition)? {
+            Some(key) => {
+                let (table, index) = (found.object_name(), made.name.clone());
+                Err(Error::DuplicateInKey { table, index, key })
+            }
+            None => Ok(()),
+        }
     }
 
     /// Returns SQLite's texts of an index. Included columns follow the key of one that is not
@@ -297,17 +333,8 @@ impl Run<'_> {
         made: &CreateIndex,
         found: &Table,
         index: &str,
+        condition: Option<&str>,
     ) -> Result<Vec<String>> {
-        let condition = match &made.filter {
-            Some((expr, _)) if is_filter(expr) => {
-                Some(self.inline_condition(expr, offered(&found.columns))?)
-            }
-            Some(_) => {
-                let (index, table) = (made.name.clone(), made.table.text());
-                return Err(Error::FilterClause { index, table });
-            }
-            None => None,
-        };
         let in_filter = |own: &str| made.filter.as_ref().is_some_and(|(_, text)| names(text, own));
         let used = |own: &str| {
             let key = made.columns.iter().map(|(name, _)| name);
@@ -329,11 +356,7 @@ impl Run<'_> {
             });
         }
         if made.unique {
-            return Ok(unique_texts(
-                (&found.schema, &found.name, index),
-                &keys,
-                condition.as_deref(),
-            ));
+            return Ok(unique_texts((&found.schema, &found.name, index), &keys, condition));
         }
         let mut own: Vec<(String, bool)> =
             keys.iter().map(|key| (key.name.to_owned(), key.descending)).collect();

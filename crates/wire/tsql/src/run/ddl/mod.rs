@@ -163,8 +163,11 @@ impl Run<'_> {
             self.begin_transaction("");
         }
         let own = self.begin_own(&[schema.to_owned()], false)?;
-        let result = work(self);
+        // what was looked up before the lock was taken has to be what is there now
+        let current = if schema == "temp" { Ok(()) } else { self.check_schema() };
+        let result = current.and_then(|()| work(self));
         self.after_write(own, result.is_ok())?;
+        self.s.db.defined += u64::from(result.is_ok());
         self.s.db.changed();
         result
     }
