@@ -16,6 +16,9 @@ table! {
         "The logical tables INSERTED and DELETED cannot be updated.";
     OutputInto { table: String } = 331, 16, 1, Batch,
         "The target table '{table}' of the OUTPUT INTO clause cannot have any enabled triggers.";
+    OutputChecked { table: String, name: String } = 333, 16, 1, Batch,
+        "The target table '{table}' of the OUTPUT INTO clause cannot have any enabled check \
+        constraints or any enabled rules. Found check constraint or rule '{name}'.";
     Output { table: String } = 334, 16, 1, Batch,
         "The target table '{table}' of the DML statement cannot have any enabled triggers if the \
         statement contains an OUTPUT clause without INTO clause.";

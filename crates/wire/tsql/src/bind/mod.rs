@@ -2,6 +2,7 @@
 
 mod apply;
 pub(crate) mod call;
+pub(crate) mod check;
 pub(crate) mod dml;
 pub(crate) mod expr;
 pub(crate) mod from;

@@ -219,6 +219,9 @@ impl Run<'_> {
     }
 }
 
+/// True if the rows are noted for CHECKs, and the rows that triggers get.
+type Begun = (bool, Option<Watch>);
+
 impl Inner {
     pub(crate) fn load_begin(&mut self, text: &str, columns: &[Column]) -> Result<()> {
         self.load = None;
@@ -240,9 +243,9 @@ impl Inner {
         let from = columns.iter().map(|column| column.ty).collect();
         let mut silent = Silent;
         let mut run = Run { s: self, sink: &mut silent };
-        let (target, own, watch) = run.defining(|run| run.begin_load(&insert, &names, columns))?;
+        let (target, own, (noted, watch)) = run.defining(|run| run.begin_load(&insert, &names, columns))?;
         let keep_nulls = insert.keep_nulls;
-        self.load = Some(Load { target, from, keep_nulls, own, rows: 0, watch });
+        self.load = Some(Load { target, from, keep_nulls, own, rows: 0, noted, watch });
         Ok(())
     }
 
@@ -274,7 +277,13 @@ impl Inner {
             run.undo_load(&load)?;
             return Ok(0);
         }
-        let ended = run.end_rows(&load.target);
+        let ended = run.end_rows(&load.target).and_then(|()| {
+            let events = [(Event::Insert, Changed::All)];
+            match load.noted && run.check_rows(&load.target.table, &events)? == Signal::Stop {
+                true => Err(Error::Internal { detail: "cancelled".to_owned() }),
+                false => Ok(()),
+            }
+        });
         let ended = ended.and_then(|()| load.watch.iter().try_for_each(|own| run.unwatch(own)));
         if let Err(error) = ended {
             run.undo_load(&load)?;
@@ -300,7 +309,7 @@ impl Run<'_> {
         insert: &InsertBulk,
         names: &[String],
         columns: &[Column],
-    ) -> Result<(Target, Own, Option<Watch>)> {
+    ) -> Result<(Target, Own, Begun)> {
         let target = self.target(&insert.target, names, &Variables::default(), true)?;
         self.admit_unfired(&target, insert.fires)?;
         for (column, (into, _)) in columns.iter().zip(&target.columns) {
@@ -316,20 +325,24 @@ impl Run<'_> {
         if self.s.state.transaction.is_doomed() {
             return Err(Error::Doomed {});
         }
+        let events = [(Event::Insert, Changed::All)];
         let own = self.begin_own(std::slice::from_ref(&target.table.schema), false)?;
         let begun = self
             .check_schema()
-            .and_then(|()| self.watch_load(&target, insert.fires))
-            .and_then(|watch| self.begin_rows(&target).map(|()| watch));
-        let watch = match begun {
-            Ok(watch) => watch,
+            .and_then(|()| self.note_rows(&target.table, &events))
+            .and_then(|noted| {
+                let watch = self.watch_load(&target, insert.fires)?;
+                self.begin_rows(&target).map(|()| (noted, watch))
+            });
+        let begun = match begun {
+            Ok(begun) => begun,
             Err(error) => {
                 self.s.db.kernels.forget_counters();
                 self.after_write(own, false)?;
                 return Err(error);
             }
         };
-        Ok((target, own, watch))
+        Ok((target, own, begun))
     }
 
     /// A load that fires no triggers needs what disabling them needs, where there are some.

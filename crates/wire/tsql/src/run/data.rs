@@ -431,6 +431,7 @@ impl Run<'_> {
     ) -> Result<Option<Target>> {
         let Some(into) = into else { return Ok(None) };
         let target = self.target(&into.target, &into.columns, &frame.variables, false)?;
+        self.refuse_checked(&target.table)?;
         match self.s.db.triggers_of(&target.table)?.own.is_empty() {
             true => Ok(Some(target)),
             false => Err(TriggerError::OutputInto { table: into.target.text() }.into()),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, TransactionState};
 
 use crate::ast::defined::UserType;
-use crate::ast::{CreateTable, Name};
+use crate::ast::{CreateTable, Expr, Name};
 use crate::error::{Error, Result};
 use crate::host::SharedHost;
 use crate::name::{is_global, is_local, quote, schema_and_name};
@@ -43,6 +43,9 @@ const CACHE_KIB: i64 = -2048;
 /// How the names in SQLite's text of attached databases begin; their own, in lower case, follow.
 pub(crate) const ATTACHED: &str = "db:";
 
+/// CHECK conditions with their names.
+pub(super) type Checks = Vec<(String, Expr)>;
+
 /// A session's connection.
 pub(crate) struct Db {
     pub(crate) host: SharedHost,
@@ -54,6 +57,8 @@ pub(crate) struct Db {
     /// Global temporary tables that the session created.
     pub(super) globals: Mine,
     tables: HashMap<(String, String), Arc<Table>>,
+    /// CHECK conditions of tables that call functions.
+    pub(super) checks: HashMap<(String, String), Arc<Checks>>,
     pub(crate) fired: Fired,
     /// Schemas of the attached databases.
     schemas: Seen,
@@ -117,6 +122,7 @@ impl Db {
             temporaries: Vec::new(),
             globals: globals.enter(),
             tables: HashMap::new(),
+            checks: HashMap::new(),
             fired: Fired::default(),
             schemas: Seen::default(),
             version,
@@ -369,6 +375,7 @@ impl Db {
 
     fn forget_tables(&mut self) {
         self.tables.clear();
+        self.checks.clear();
         self.fired.forget();
     }
 

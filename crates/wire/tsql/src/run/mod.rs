@@ -9,6 +9,7 @@ pub(crate) mod calls;
 pub(crate) mod capture;
 pub(crate) mod catalog;
 mod change;
+mod checks;
 pub(crate) mod compile;
 pub(crate) mod cursor;
 mod cursors;

@@ -34,6 +34,8 @@ pub(crate) struct Load {
     pub(super) keep_nulls: bool,
     pub(super) own: Own,
     pub(super) rows: u64,
+    /// True if its rows are noted for CHECK conditions.
+    pub(super) noted: bool,
     /// Of FIRE_TRIGGERS.
     pub(super) watch: Option<Watch>,
 }

@@ -43,8 +43,12 @@ impl Run<'_> {
         events: &[(Event, Changed)],
         work: impl FnOnce(&mut Self) -> Result<(Signal, u64)>,
     ) -> Result<((Signal, u64), Option<Watch>)> {
+        let noted = self.note_rows(table, events)?;
         let watch = self.watch(table, events)?;
-        let result = work(self).and_then(|done| {
+        let result = work(self).and_then(|mut done| {
+            if noted && done.0 != Signal::Stop && self.check_rows(table, events)? == Signal::Stop {
+                done.0 = Signal::Stop;
+            }
             // a cancelled one is undone with all that was made for it
             if let (Some(watch), true) = (&watch, done.0 != Signal::Stop) {
                 self.unwatch(watch)?;

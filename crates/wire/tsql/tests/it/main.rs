@@ -27,6 +27,7 @@ mod hashbytes;
 mod indexes;
 mod insert_exec;
 mod json;
+mod kept_functions;
 mod labels;
 mod limits;
 mod locks;

@@ -69,7 +69,7 @@ const MADE: &[(&str, &str)] = &[
     ),
 ];
 
-fn made(server: &Server) -> Box<dyn Session> {
+pub(crate) fn made(server: &Server) -> Box<dyn Session> {
     let mut session = server.session();
     good(&mut *session, MADE);
     session
@@ -452,105 +452,4 @@ fn the_stack_is_bounded_in_queries_too() {
         assert!(found == "31" || found.starts_with("! 217/16/1"), "{found}");
         bad(&mut *session, &[(&format!("SELECT dbo.{name}(40)"), "217/16/1")]);
     }
-}
-
-const KEPT: &[(&str, &str)] = &[
-    (
-        "CREATE FUNCTION next_id () RETURNS int AS BEGIN RETURN ISNULL((SELECT MAX(id) FROM \
-         tree), 0) + 1 END",
-        "",
-    ),
-    ("ALTER TABLE t ADD d AS dbo.a_of(i, 0) * 2", ""),
-    ("SELECT i, d FROM t WHERE d > 20 ORDER BY d DESC", "3 | 60\n2 | 40"),
-    (
-        "CREATE TABLE u (k int DEFAULT dbo.next_id(), n int, w AS dbo.way(k), CONSTRAINT p \
-         PRIMARY KEY (k))",
-        "",
-    ),
-    (
-        "INSERT u (n) VALUES (1); INSERT u VALUES (3, 2); SELECT k, w FROM u",
-        "3 | 'a/b/c'\n5 | \
-      NULL",
-    ),
-    ("INSERT tree VALUES (5, 1, 'e'); SELECT k, w FROM u", "3 | 'a/b/c'\n5 | 'a/e'"),
-    ("INSERT u DEFAULT VALUES; UPDATE u SET n = 7 OUTPUT inserted.k WHERE w IS NULL", "6"),
-    ("UPDATE u SET k = DEFAULT WHERE k = 3", "! 2627/14/1"),
-    ("DELETE u WHERE w = 'a/e'; SELECT k FROM u", "3\n6"),
-    ("CREATE VIEW v AS SELECT w FROM u", ""),
-    ("SELECT w FROM v WHERE w IS NOT NULL", "'a/b/c'"),
-    (
-        "SELECT definition FROM sys.computed_columns WHERE name = 'w'; SELECT definition FROM \
-         sys.default_constraints WHERE parent_object_id = OBJECT_ID('u')",
-        "'(dbo.way(k))'\n'(dbo.next_id())'",
-    ),
-    ("ALTER TABLE t DROP COLUMN d; DROP FUNCTION a_of", ""),
-    ("ALTER TABLE u ADD CONSTRAINT df DEFAULT dbo.next_id() FOR n", ""),
-    ("INSERT u (k) VALUES (20); SELECT n FROM u WHERE k = 20", "6"),
-    // one that reads the table that keeps it
-    ("CREATE TABLE chain (i int PRIMARY KEY, a int)", ""),
-    ("INSERT chain VALUES (1, 5), (2, 6), (3, 7)", ""),
-    (
-        "CREATE FUNCTION so_far (@i int) RETURNS int AS BEGIN RETURN (SELECT SUM(a) FROM chain \
-         WHERE i <= @i) END",
-        "",
-    ),
-    ("ALTER TABLE chain ADD s AS dbo.so_far(i)", ""),
-    ("SELECT s FROM chain ORDER BY i", "5\n11\n18"),
-];
-
-#[test]
-fn tables_keep_functions() {
-    let server = Server::new();
-    let mut session = made(&server);
-    for (batch, expected) in KEPT {
-        let found = rows(&mut *session, batch);
-        let refused = expected.starts_with('!') && found.starts_with(expected);
-        assert!(found == *expected || refused, "{batch}: {found}");
-    }
-    bad(
-        &mut *session,
-        &[
-            ("DROP FUNCTION way", "3729/16/1"),
-            ("ALTER FUNCTION next_id () RETURNS int AS BEGIN RETURN 1 END", "3729/16/1"),
-            ("CREATE OR ALTER FUNCTION way () RETURNS int AS BEGIN RETURN 1 END", "3729/16/1"),
-            ("CREATE TABLE w (a int, b AS dbo.way(a) PERSISTED)", "4936/16/1"),
-            ("CREATE TABLE w (a int, b AS dbo.none(a))", "4121/16/1"),
-            ("CREATE TABLE w (a int, b AS other.dbo.none(a))", "40512/16/1"),
-            ("CREATE TABLE w (a int DEFAULT dbo.none())", "4121/16/1"),
-            ("CREATE TABLE #w (a int, b AS dbo.way(a))", "40512/16/1"),
-            ("DECLARE @w TABLE (a int DEFAULT dbo.next_id())", "40512/16/1"),
-            ("CREATE INDEX x ON u (w)", "40512/16/1"),
-            ("ALTER TABLE u ADD x int NOT NULL DEFAULT dbo.next_id()", "40512/16/1"),
-            ("ALTER TABLE u ADD CHECK (dbo.way(k) > '')", "40512/16/1"),
-        ],
-    );
-    good(&mut *session, &[("DROP VIEW v; DROP TABLE u; DROP FUNCTION way, next_id", "")]);
-    healthy(&server);
-}
-
-#[test]
-fn a_table_reaches_its_functions_for_who_may_use_it() {
-    let server = Server::new();
-    let mut owner = made(&server);
-    good(
-        &mut *owner,
-        &[
-            ("CREATE TABLE u (k int DEFAULT dbo.total(), n int, w AS dbo.way(n))", ""),
-            ("CREATE USER ann FOR LOGIN ann; GRANT SELECT, INSERT ON u TO ann", ""),
-            ("GRANT CREATE TABLE TO ann; GRANT ALTER ON SCHEMA::dbo TO ann", ""),
-        ],
-    );
-    let mut ann = server.session_of("ann", "app").unwrap();
-    good(&mut *ann, &[("INSERT u (n) VALUES (2); SELECT k, w FROM u", "60 | 'a/b'")]);
-    let own = [
-        "CREATE TABLE mine (a int, b AS dbo.way(a))",
-        "CREATE TABLE mine (a int DEFAULT dbo.total())",
-        "ALTER TABLE u ADD e AS dbo.names(n)",
-    ];
-    for batch in own {
-        let found = rows(&mut *ann, batch);
-        assert!(found.starts_with("! 229/14/5 line 1: The REFERENCES permission"), "{found}");
-    }
-    good(&mut *owner, &[("GRANT REFERENCES ON way TO ann", "")]);
-    good(&mut *ann, &[(own[0], "")]);
 }

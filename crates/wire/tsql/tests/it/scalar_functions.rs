@@ -268,13 +268,6 @@ fn tables_keep_functions() {
             ),
         ],
     );
-    bad(
-        &mut *session,
-        &[
-            ("CREATE TABLE v (a int CHECK (dbo.twice(a) > 1))", "40512/16/1"),
-            ("ALTER TABLE t ADD CONSTRAINT k CHECK (dbo.twice(i) > 1)", "40512/16/1"),
-        ],
-    );
     healthy(&server);
 }
 

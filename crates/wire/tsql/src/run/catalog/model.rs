@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tdekit_wire_tds::SqlType;
 
+use crate::bind::check::calls_functions;
 use crate::host::{Database, Login};
 use crate::lex::{Tok, lex};
 pub(crate) use crate::name::schema_and_name;
@@ -248,6 +249,11 @@ pub(crate) struct Reference {
 }
 
 impl Named {
+    /// Returns true for a CHECK that calls functions: it is not in SQLite's text of the table.
+    pub(crate) fn is_by_query(&self) -> crate::error::Result<bool> {
+        Ok(self.kind == "C" && calls_functions(&crate::parse::check_condition(&self.text)?))
+    }
+
     /// Returns true if it has a column, or names it in its condition: a CHECK of a table and a
     /// filtered index have no list of those.
     pub(crate) fn uses(&self, column: &str) -> bool {

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use rusqlite::types::Value as Stored;
 use tdekit_wire_tds::{Length, SqlType, Value};
 
 use super::super::db::failure;
 use super::rename::stored_name;
 use super::table::offered;
+use crate::bind::check::calls_functions;
 use crate::error::{Error, Result};
 use crate::functions::wanted::parts;
 use crate::host::Rows;
@@ -106,11 +108,42 @@ impl Run<'_> {
         if columns.is_empty() {
             columns = table.columns.iter().filter(|column| !column.is_computed()).collect();
         }
+        let most = if checked.all_rows { usize::MAX } else { SHOWN };
+        let rows = self.violating_values(table, constraint, &columns, most)?;
+        let (schema, name) = schema_and_name(&table.name);
+        let of =
+            [format!("{}.{}", bracketed(&schema), bracketed(&name)), bracketed(&constraint.name)];
+        let order = self.s.state.options.dateformat;
+        for row in rows {
+            let mut parts = Vec::with_capacity(columns.len());
+            for (stored, column) in row.iter().zip(&columns) {
+                let value = storage::load_owned(stored.into(), column.ty, &column.name)?;
+                parts.push(assignment(column, &value, order)?);
+            }
+            let texts = of.iter().cloned().chain([parts.join(" AND ")]);
+            found.push(texts.map(|text| Value::Text(text.into())).collect());
+        }
+        Ok(())
+    }
+
+    /// Returns these columns of rows that violate a constraint, and no more rows than so many.
+    fn violating_values(
+        &mut self,
+        table: &Arc<Table>,
+        constraint: &Named,
+        columns: &[&TableColumn],
+        most: usize,
+    ) -> Result<Vec<Vec<Stored>>> {
         let shown: Vec<String> =
             columns.iter().map(|column| format!("c.{}", quote(&column.name))).collect();
         let shown = shown.join(", ");
         let queries = if constraint.kind == "C" {
             let condition = crate::parse::check_condition(&constraint.text)?;
+            if calls_functions(&condition) {
+                let mut rows = self.violating_rows(table, &condition, columns)?;
+                rows.truncate(most);
+                return Ok(rows);
+            }
             let condition = self.inline_condition(&condition, offered(&table.columns))?;
             vec![format!("SELECT {shown} FROM {} AS c WHERE ({condition}) IS FALSE", table.sql())]
         } else {
@@ -121,33 +154,21 @@ impl Run<'_> {
             let query = |key| self.orphans_of(&shown, table, &constraint.name, key);
             keys.iter().map(query).collect::<Result<Vec<_>>>()?
         };
-        let (schema, name) = schema_and_name(&table.name);
-        let of =
-            [format!("{}.{}", bracketed(&schema), bracketed(&name)), bracketed(&constraint.name)];
-        let most = if checked.all_rows { usize::MAX } else { SHOWN };
-        let order = self.s.state.options.dateformat;
         let kernels = self.s.db.kernels.clone();
         let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
         let connection = self.s.db.connection()?;
-        let mut count = 0;
+        let mut found = Vec::new();
         for query in queries {
             let mut statement = connection.prepare(&query).map_err(fail)?;
             let mut rows = statement.query([]).map_err(fail)?;
-            while count < most
+            while found.len() < most
                 && let Some(row) = rows.next().map_err(fail)?
             {
-                count += 1;
-                let mut parts = Vec::with_capacity(columns.len());
-                for (at, column) in columns.iter().enumerate() {
-                    let stored = row.get_ref(at).map_err(fail)?;
-                    let value = storage::load_owned(stored, column.ty, &column.name)?;
-                    parts.push(assignment(column, &value, order)?);
-                }
-                let texts = of.iter().cloned().chain([parts.join(" AND ")]);
-                found.push(texts.map(|text| Value::Text(text.into())).collect());
+                let values = (0..columns.len()).map(|at| row.get(at));
+                found.push(values.collect::<rusqlite::Result<_>>().map_err(fail)?);
             }
         }
-        Ok(())
+        Ok(found)
     }
 }
 

@@ -20,7 +20,7 @@ use crate::run::catalog::{Table, TableColumn, TableKind};
 use crate::run::versions::FIRST_VERSION;
 use crate::run::work::Run;
 
-fn described(column: &ColumnDef) -> TableColumn {
+pub(super) fn described(column: &ColumnDef) -> TableColumn {
     TableColumn {
         name: column.name.clone(),
         ty: column.ty,
@@ -90,9 +90,10 @@ impl Run<'_> {
     }
 
     /// Checks that the login may use the functions that a table is to keep, in this expression.
-    pub(super) fn admit_kept(&mut self, text: &str, table: &Table) -> Result<()> {
+    pub(in crate::run) fn admit_kept(&mut self, text: &str, table: &Table) -> Result<()> {
         let mut needed = Vec::new();
-        for mut name in invoked_in(&crate::parse::default_expression(text)?) {
+        let expr = crate::parse::default_expression(text);
+        for mut name in invoked_in(&expr.or_else(|_| crate::parse::check_condition(text))?) {
             name.0.insert(0, table.database.clone());
             let database = table.database.as_str();
             let mut view = View { db: &mut self.s.db, database, identity_insert: None };
@@ -117,19 +118,26 @@ impl Run<'_> {
         let kernels = self.s.db.kernels.clone();
         let fail = |error: rusqlite::Error| failure(&kernels, &error, database);
         let connection = self.s.db.connection()?;
-        for table in ["tsql_column", "tsql_default"] {
+        for (table, which) in [
+            ("tsql_column", "definition IS NOT NULL"),
+            ("tsql_default", "definition IS NOT NULL"),
+            ("tsql_constraint", "kind = 'C'"),
+        ] {
             if !has_table(connection, schema, table).map_err(fail)? {
                 continue;
             }
             let sql = format!(
-                "SELECT table_name, definition FROM {}.{table} WHERE definition IS NOT NULL",
+                "SELECT table_name, definition FROM {}.{table} WHERE {which}",
                 quote(schema)
             );
             let mut statement = connection.prepare(&sql).map_err(fail)?;
             let mut rows = statement.query([]).map_err(fail)?;
             while let Some(row) = rows.next().map_err(fail)? {
                 let text: String = row.get(1).map_err(fail)?;
-                let names = invoked_in(&crate::parse::default_expression(&text)?);
+                let names = invoked_in(&match table {
+                    "tsql_constraint" => crate::parse::check_condition(&text)?,
+                    _ => crate::parse::default_expression(&text)?,
+                });
                 let is_it = |used: &Name| {
                     used.object().eq_ignore_ascii_case(&wanted.1)
                         && used.part(1).is_some_and(|own| own.eq_ignore_ascii_case(&wanted.0))

@@ -11,6 +11,7 @@ use super::index::{KeyColumn, drop_texts, index_name, unique_texts};
 use super::table::{NamedConstraint, marked, offered};
 use super::text::TableText;
 use crate::ast::{Constraint, ConstraintKind, Expr, Filled};
+use crate::bind::check::calls_functions;
 use crate::error::{Error, Result};
 use crate::name::quote;
 use crate::run::catalog::facts::{primary_names, read};
@@ -178,13 +179,21 @@ impl Run<'_> {
     ) -> Result<()> {
         self.refuse_computed(&table.columns, |own| names(text, own), "a CHECK")?;
         let name = self.constraint_name(table, given, "CK", &columns)?;
-        let condition = self.inline_condition(expr, offered(&table.columns))?;
-        if unchecked {
-            self.note_trust(table, &name, Trust::Untrusted, None)?;
+        if calls_functions(expr) {
+            self.refuse_changing_key(table)?;
+            self.admit_check(table, (expr, text))?;
+            match unchecked {
+                true => self.note_trust(table, &name, Trust::Untrusted, None)?,
+                false => self.refuse_violating(table, &name, expr)?,
+            }
         } else {
-            self.refuse_violations(table, &name, &condition)?;
+            let condition = self.inline_condition(expr, offered(&table.columns))?;
+            match unchecked {
+                true => self.note_trust(table, &name, Trust::Untrusted, None)?,
+                false => self.refuse_violations(table, &name, &condition)?,
+            }
+            self.add_item(table, &format!("CONSTRAINT {} CHECK ({condition})", quote(&name)))?;
         }
-        self.add_item(table, &format!("CONSTRAINT {} CHECK ({condition})", quote(&name)))?;
         let text = format!("({text})");
         let named = NamedConstraint { name, kind: "C", columns, text };
         self.note_constraints(&table.schema, &table.name, &[named])
@@ -256,7 +265,7 @@ impl Run<'_> {
     }
 
     /// Returns the constraints and recorded indexes of a table, as stored in `tsql_constraint`.
-    pub(super) fn named_constraints(
+    pub(in crate::run) fn named_constraints(
         &mut self,
         table: &Table,
     ) -> Result<Vec<crate::run::catalog::model::Named>> {
@@ -287,7 +296,7 @@ impl Run<'_> {
         match found.kind.as_str() {
             "D" => self.drop_default(table, &found.columns)?,
             "PK" | "UQ" => self.drop_key(table, &found.name, &found.columns)?,
-            _ if found.trust == Trust::Disabled => {}
+            _ if found.trust == Trust::Disabled || found.is_by_query()? => {}
             _ => {
                 let sql =
                     format!("ALTER TABLE {} DROP CONSTRAINT {}", table.sql(), quote(&found.name));

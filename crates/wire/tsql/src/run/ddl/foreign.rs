@@ -111,6 +111,9 @@ impl Run<'_> {
             return Err(Error::feature("a foreign key to another database"));
         }
         self.refuse_key_of_instead(table, constraint)?;
+        if changes_rows([*on_delete, *on_update]) && self.has_checks(table)? {
+            return Err(Error::feature("a key that changes rows beside a CHECK with functions"));
+        }
         let wanted = if columns.is_empty() { column } else { columns };
         let used = |own: &str| wanted.iter().any(|name| name.eq_ignore_ascii_case(own));
         self.refuse_computed(&table.columns, used, "a foreign key")?;
@@ -172,6 +175,12 @@ impl Run<'_> {
 pub(super) fn in_database(parent: &Name, database: &str) -> Name {
     let schema = parent.part(1).unwrap_or("dbo").to_owned();
     Name(vec![database.to_owned(), schema, parent.object().to_owned()])
+}
+
+/// Returns true if the actions of a key, those of DELETE and UPDATE, change rows of its table.
+pub(super) fn changes_rows([delete, update]: [Option<&str>; 2]) -> bool {
+    update.is_some_and(|action| action != "NO ACTION")
+        || matches!(delete, Some("SET NULL" | "SET DEFAULT"))
 }
 
 /// Returns the key as SQLite's text; `actions` are those of DELETE and UPDATE.

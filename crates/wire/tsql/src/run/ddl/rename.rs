@@ -300,7 +300,7 @@ impl Run<'_> {
         self.refuse_taken(place, &stored_name(&schema, new), case_only)?;
         let sql = self.table_text(table)?;
         let mut text = TableText::parse(&sql);
-        if found.trust == Trust::Disabled {
+        if found.trust == Trust::Disabled || found.is_by_query()? {
             // it is not in the table's text
         } else if text.as_mut().is_some_and(|text| text.rename_constraint(&found.name, new)) {
             let text = text.map(|text| text.text()).unwrap_or_default();

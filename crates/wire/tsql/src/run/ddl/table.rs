@@ -8,10 +8,12 @@ use tdekit_wire_tds::messages::DefinedError;
 use tdekit_wire_tds::{Column, Generated, SqlType};
 
 use super::super::db::{View, failure};
+use super::computed::described;
 use super::constraint::has_object;
-use super::foreign::{Child, Parent, foreign_text, in_database};
+use super::foreign::{Child, Parent, changes_rows, foreign_text, in_database};
 use super::index::{KeyColumn, check_key, column_list, index_name, unique_texts};
 use crate::ast::{ColumnDef, Constraint, ConstraintKind, CreateTable, Expr, Filled, Name};
+use crate::bind::check::calls_functions;
 use crate::bind::{Binder, Offered, Scope, SourceScope, Variables};
 use crate::error::{Ends, Error, Result};
 use crate::name::{ROW_ID, is_global, quote};
@@ -42,6 +44,10 @@ pub(super) struct NamedConstraint {
 pub(super) struct Made {
     named: Vec<NamedConstraint>,
     indexes: Vec<String>,
+    /// True if a CHECK calls functions.
+    checked: bool,
+    /// True if a foreign key changes rows.
+    changing: bool,
     /// Names of constraints of other tables: one that was renamed keeps those made for it.
     taken: HashSet<String>,
 }
@@ -96,6 +102,17 @@ impl Place<'_> {
             Some(Filled::Computed { .. }) => Err(Error::feature("a key of a computed column")),
             _ => Ok(found.ok_or_else(|| DefinedError::NoKeyColumn { name: key.to_owned() })?),
         }
+    }
+
+    /// Returns the table, as far as a CHECK needs it.
+    fn described(&self) -> Arc<Table> {
+        Arc::new(Table {
+            schema: self.schema.to_owned(),
+            database: self.database.to_owned(),
+            name: self.table.to_owned(),
+            columns: self.all.iter().map(described).collect(),
+            kind: TableKind::Table,
+        })
     }
 
     /// Returns the columns that a CHECK may name.
@@ -418,6 +435,9 @@ impl Run<'_> {
                 parts.push(text);
             }
         }
+        if made.checked && made.changing {
+            return Err(Error::feature("a CHECK with functions beside a key that changes rows"));
+        }
         Ok(format!("CREATE TABLE {}.{} ({})", quote(schema), quote(name), parts.join(", ")))
     }
 
@@ -480,6 +500,11 @@ impl Run<'_> {
                 }
                 let columns: Vec<String> = own.into_iter().map(|(name, _)| name).collect();
                 let name = made.name("C", place.table, given, &columns, &format!("({text})"));
+                if calls_functions(expr) {
+                    self.admit_check(&place.described(), (expr, text))?;
+                    made.checked = true;
+                    return Ok(None);
+                }
                 let text = self.inline_condition(expr, place.offered())?;
                 (name, format!("CHECK ({text})"))
             }
@@ -489,6 +514,7 @@ impl Run<'_> {
                 let name = made.name("F", place.table, given, columns, "");
                 let parent = self.parent(&name, place, columns, table, parents)?;
                 let actions = [*on_delete, *on_update];
+                made.changing |= changes_rows(actions);
                 return Ok(Some(foreign_text(
                     &name,
                     columns,

@@ -82,8 +82,10 @@ impl Run<'_> {
             "F" => Some(self.reference_of(table, found)?),
             _ => None,
         };
-        let sql = format!("ALTER TABLE {} DROP CONSTRAINT {}", table.sql(), quote(&found.name));
-        self.sql(&sql, &table.database)?;
+        if !found.is_by_query()? {
+            let sql = format!("ALTER TABLE {} DROP CONSTRAINT {}", table.sql(), quote(&found.name));
+            self.sql(&sql, &table.database)?;
+        }
         self.note_trust(table, &found.name, Trust::Disabled, reference.as_ref())
     }
 
@@ -111,7 +113,12 @@ impl Run<'_> {
             return Ok(());
         }
         let disabled = found.trust == Trust::Disabled;
-        if found.kind == "C" {
+        if found.is_by_query()? {
+            if check {
+                let condition = crate::parse::check_condition(&found.text)?;
+                self.refuse_violating(table, &found.name, &condition)?;
+            }
+        } else if found.kind == "C" {
             let condition = crate::parse::check_condition(&found.text)?;
             let condition = self.inline_condition(&condition, offered(&table.columns))?;
             if check {
