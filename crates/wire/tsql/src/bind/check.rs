@@ -32,7 +32,7 @@ impl Binder<'_> {
             name: column.name.clone(),
             ty: column.ty,
             nullable: column.nullable,
-            identity: false,
+            generated: tdekit_wire_tds::Generated::No,
             column: ColumnRef::named(Some(alias), &column.name),
             value: None,
         });

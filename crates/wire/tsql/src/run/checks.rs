@@ -160,7 +160,7 @@ impl Run<'_> {
             name: own.name.clone(),
             ty: own.ty,
             nullable: own.nullable,
-            identity: false,
+            generated: tdekit_wire_tds::Generated::No,
         };
         let columns = shown.iter().map(column).collect();
         render::statement(&Statement::Query(query), columns, binder.needs, &kernels)

@@ -420,3 +420,149 @@ fn a_client_cancels_the_filling() {
     assert!(!log.lines.iter().any(|line| line.starts_with('!')), "{:?}", log.lines);
     good(&mut *session, &[("SELECT COUNT(*) FROM ancestors(1, 0)", "1")]);
 }
+
+const TWISTED: &[(&str, &str)] = &[
+    (
+        "CREATE FUNCTION inner_one (@n int) RETURNS @t TABLE (a int PRIMARY KEY) AS BEGIN INSERT \
+         @t SELECT i FROM t WHERE i <= @n; RETURN END",
+        "",
+    ),
+    (
+        "CREATE FUNCTION outer_one (@n int) RETURNS @t TABLE (a int, b int) AS BEGIN INSERT @t \
+         SELECT x.a, y.a FROM inner_one(@n) AS x JOIN inner_one(@n - 1) AS y ON y.a < x.a; INSERT \
+         @t SELECT a, -1 FROM @t AS s WHERE EXISTS (SELECT 1 FROM inner_one(s.a) AS z WHERE z.a = \
+         s.b + 1); RETURN END",
+        "",
+    ),
+    ("SELECT a, b FROM outer_one(3) ORDER BY a, b", "2 | -1\n2 | 1\n3 | -1\n3 | -1\n3 | 1\n3 | 2"),
+    (
+        "CREATE FUNCTION count_of (@n int) RETURNS int AS BEGIN DECLARE @t TABLE (a int); \
+         INSERT @t \
+         SELECT a FROM inner_one(@n); IF (SELECT COUNT(*) FROM @t) BETWEEN dbo.same(1) AND \
+         dbo.same(2) RETURN -1; RETURN (SELECT COUNT(*) FROM @t) END",
+        "! 4121/16/1",
+    ),
+    (
+        "CREATE FUNCTION same (@n int) RETURNS int AS BEGIN DECLARE @t TABLE (a int); INSERT @t \
+         VALUES (@n); RETURN (SELECT a FROM @t) END",
+        "",
+    ),
+    (
+        "CREATE FUNCTION count_of (@n int) RETURNS int AS BEGIN DECLARE @t TABLE (a int); \
+         INSERT @t \
+         SELECT a FROM inner_one(@n); IF (SELECT COUNT(*) FROM @t) BETWEEN dbo.same(1) AND \
+         dbo.same(2) RETURN -1; RETURN (SELECT SUM(dbo.same(a)) FROM @t) END",
+        "",
+    ),
+    ("SELECT dbo.count_of(0), dbo.count_of(1), dbo.count_of(3)", "NULL | -1 | 6"),
+    ("SELECT 1 WHERE dbo.count_of(3) BETWEEN dbo.same(6) AND dbo.count_of(3)", "1"),
+    // the rows are those before the statement
+    ("UPDATE t SET a = (SELECT COUNT(*) FROM inner_one(9)) + dbo.count_of(i)", ""),
+    ("SELECT a FROM t ORDER BY i", "2\n2\n9"),
+    ("INSERT t (i, a) SELECT a + 10, dbo.count_of(3) FROM inner_one(9)", ""),
+    ("SELECT i, a FROM t WHERE i > 9", "11 | 6\n12 | 6\n13 | 6"),
+    ("DELETE t WHERE i IN (SELECT a FROM inner_one(t.i) WHERE a > 3)", ""),
+    ("SELECT COUNT(*), MAX(i) FROM t", "3 | 3"),
+    // an error between rows leaves nothing behind
+    (
+        "CREATE FUNCTION at_most (@n int) RETURNS int AS BEGIN DECLARE @t TABLE (a int CHECK (a < \
+         3)); INSERT @t VALUES (1); INSERT @t VALUES (@n); RETURN (SELECT COUNT(*) FROM @t) END",
+        "",
+    ),
+    ("SELECT dbo.at_most(i) FROM t ORDER BY i", "! 547/16/0"),
+    ("SELECT dbo.at_most(1), dbo.at_most(2)", "2 | 2"),
+    ("UPDATE t SET a = dbo.at_most(i)", "! 547/16/0"),
+    ("SELECT a FROM t ORDER BY i", "2\n2\n9"),
+    ("ALTER TABLE t ADD z int CONSTRAINT few CHECK (dbo.at_most(z) = 2)", ""),
+    ("UPDATE t SET z = 2; SELECT COUNT(*) FROM t WHERE z = 2", "3"),
+    ("UPDATE t SET z = 3 WHERE i = 2", "! 547/16/0 line 1: The INSERT statement conflicted"),
+    // one text for two databases
+    ("CREATE VIEW w AS SELECT a FROM inner_one(2) UNION ALL SELECT dbo.count_of(3)", ""),
+    ("SELECT a FROM app.dbo.w ORDER BY a", "1\n2\n6"),
+];
+
+#[test]
+fn functions_that_fill_call_each_other() {
+    let server = Server::new();
+    let mut session = made(&server);
+    for (batch, expected) in TWISTED {
+        let found = rows(&mut *session, batch);
+        let refused = expected.starts_with('!') && found.contains(expected);
+        assert!(found == *expected || refused, "{batch}: {found}");
+    }
+    let mut other = server.session();
+    good(
+        &mut *other,
+        &[
+            (
+                "USE other",
+                "~ database other\n! 5701/0/1 line 1: Changed database context to \
+              'other'.",
+            ),
+            ("SELECT a, app.dbo.count_of(3) FROM app.dbo.inner_one(2)", "1 | 6\n2 | 6"),
+        ],
+    );
+    healthy(&server);
+}
+
+#[test]
+fn sessions_fill_at_once() {
+    let server = Server::new();
+    let mut session = made(&server);
+    good(&mut *session, &TWISTED[..1]);
+    std::thread::scope(|scope| {
+        for n in 1..=3 {
+            let server = &server;
+            scope.spawn(move || {
+                let mut own = server.session();
+                for _ in 0..50 {
+                    let batch = format!("SELECT COUNT(*), SUM(a) FROM inner_one({n})");
+                    let expected = format!("{n} | {}", n * (n + 1) / 2);
+                    assert_eq!(rows(&mut *own, &batch), expected);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn functions_are_renamed() {
+    let server = Server::new();
+    let mut session = made(&server);
+    let caution = "! 15477/0/1 line 1: Caution: Changing any part of an object name could break \
+                   scripts and stored procedures.\nstatus 0";
+    good(
+        &mut *session,
+        &[
+            ("CREATE USER ann FOR LOGIN ann; GRANT SELECT ON kinds TO ann", ""),
+            ("CREATE FUNCTION doubled (@a int) RETURNS int AS BEGIN RETURN @a * 2 END", ""),
+            ("CREATE SCHEMA s", ""),
+            ("EXEC sp_rename 'dbo.Kinds', 'sorts'", caution),
+            ("SELECT e FROM sorts()", "1\n0"),
+            ("EXEC sp_rename 'below', 'under', 'OBJECT'", caution),
+            ("SELECT dbo.under(1)", "22322"),
+            ("ALTER SCHEMA s TRANSFER dbo.under", ""),
+            ("EXEC sp_rename 's.under', 'beneath'", caution),
+            (
+                "SELECT s.beneath(1), LEFT(OBJECT_DEFINITION(OBJECT_ID('s.beneath')), 21)",
+                "22322 | 'CREATE FUNCTION below'",
+            ),
+            ("CREATE TABLE k (a int, b AS dbo.doubled(a))", ""),
+        ],
+    );
+    let mut ann = server.session_of("ann", "app").unwrap();
+    good(&mut *ann, &[("SELECT e FROM sorts()", "1\n0")]);
+    bad(&mut *ann, &[("EXEC sp_rename 'sorts', 'mine'", "1088/16/9")]);
+    bad(
+        &mut *session,
+        &[
+            ("SELECT * FROM kinds()", "208/16/1"),
+            ("SELECT dbo.below(1)", "4121/16/1"),
+            ("EXEC sp_rename 'doubled', 'twice'", "15336/16/1"),
+            ("ALTER SCHEMA s TRANSFER dbo.doubled", "15348/16/1"),
+            ("EXEC sp_rename 'sorts', 'tree'", "15335/11/1"),
+            ("EXEC sp_rename 'sorts', '#x'", "40512/16/1"),
+        ],
+    );
+    healthy(&server);
+}

@@ -112,8 +112,21 @@ impl Run<'_> {
         &mut self,
         verb: &'static str,
         name: &Name,
-        (schema, database, object): (&str, &str, &str),
+        place: (&str, &str),
+        object: &str,
     ) -> Result<()> {
+        match self.keeper(place, object)? {
+            Some(object) => Err(DefinedError::Kept { verb, name: name.text(), object }.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the name of a table whose DEFAULTs, computed columns or conditions call a function.
+    pub(super) fn keeper(
+        &mut self,
+        (schema, database): (&str, &str),
+        object: &str,
+    ) -> Result<Option<String>> {
         let wanted = schema_and_name(object);
         let kernels = self.s.db.kernels.clone();
         let fail = |error: rusqlite::Error| failure(&kernels, &error, database);
@@ -144,12 +157,11 @@ impl Run<'_> {
                 };
                 if names.iter().any(is_it) {
                     let of: String = row.get(0).map_err(fail)?;
-                    let object = schema_and_name(&of).1;
-                    return Err(DefinedError::Kept { verb, name: name.text(), object }.into());
+                    return Ok(Some(schema_and_name(&of).1));
                 }
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Fails if a text or a list of names has a computed column: SQLite's own column is empty.

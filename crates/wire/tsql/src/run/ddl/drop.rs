@@ -54,7 +54,7 @@ impl Run<'_> {
         }
         let (schema, database, object) = self.s.db.place(name, &current)?;
         if kind == ObjectKind::Function {
-            self.refuse_kept("DROP FUNCTION", name, (&schema, &database, &object))?;
+            self.refuse_kept("DROP FUNCTION", name, (&schema, &database), &object)?;
         }
         let kernels = self.s.db.kernels.clone();
         self.define(&schema.clone(), |run| {

@@ -25,7 +25,7 @@ impl Run<'_> {
         }
         if made.may_replace {
             let (schema, database, object) = self.s.db.place(&made.name, &current)?;
-            self.refuse_kept("ALTER", &made.name, (&schema, &database, &object))?;
+            self.refuse_kept("ALTER", &made.name, (&schema, &database), &object)?;
         }
         declare_parameters(&made.params)?;
         self.check_function(made)?;

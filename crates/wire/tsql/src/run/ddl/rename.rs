@@ -1,4 +1,4 @@
-//! `sp_rename`: columns, tables, indexes, constraints and sequences.
+//! `sp_rename`: columns, tables, indexes, constraints, functions and sequences.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::run::catalog::model::{
     CONSTRAINT_SCHEMA, DESCENDING, INCLUDED, NULLS, OWN, SEPARATOR, Trust, constraint_place,
     schema_and_name,
 };
-use crate::run::catalog::named::has_table;
+use crate::run::catalog::named::{has_table, one};
 use crate::run::catalog::{Table, TableKind};
 use crate::run::gate::{On, is_own};
 use crate::run::work::Run;
@@ -37,7 +37,7 @@ pub(super) fn stored_name(schema: &str, object: &str) -> String {
 
 impl Run<'_> {
     /// Gives an object a new name, as `kind` says: COLUMN, INDEX, or OBJECT for tables,
-    /// constraints and sequences. The new name is taken as it is.
+    /// constraints, functions and sequences. The new name is taken as it is.
     pub(crate) fn rename(&mut self, object: &str, new: &str, kind: Option<&str>) -> Result<()> {
         let name = parts(object);
         let kind = kind.map(str::to_ascii_uppercase);
@@ -173,6 +173,9 @@ impl Run<'_> {
             // it would be an object of another schema
             return Err(Error::feature("a name with a point in it"));
         }
+        if self.rename_function(name, new)? {
+            return Ok(());
+        }
         if let Some(table) = self.find(name)? {
             self.admit_alter(&table)?;
             if table.kind != TableKind::Table || table.schema == "temp" || is_global(&table.name) {
@@ -202,6 +205,31 @@ impl Run<'_> {
         self.admit_alter(&table)?;
         let old = name.object().to_owned();
         self.define(&table.schema.clone(), |run| run.rename_constraint(&table, &old, new))
+    }
+
+    /// Renames a function; its text stays as it is. Returns false if there is none of the name.
+    fn rename_function(&mut self, name: &Name, new: &str) -> Result<bool> {
+        let current = self.s.state.database.clone();
+        let (schema, database, stored) = self.s.db.place(name, &current)?;
+        let kernels = self.s.db.kernels.clone();
+        let found = one(self.s.db.connection()?, &schema, &stored)
+            .map_err(|error| failure(&kernels, &error, &database))?;
+        let Some((stored, "FN" | "IF" | "TF", ..)) = found else { return Ok(false) };
+        let place = (schema.as_str(), database.as_str());
+        self.admit_alter_of(place, &stored)?;
+        if self.keeper(place, &stored)?.is_some() {
+            return Err(Error::RenameDependent { name: name.text() });
+        }
+        let renamed = stored_name(&schema_and_name(&stored).0, new);
+        if new.is_empty() || is_own(&renamed) || new.starts_with('#') {
+            return Err(Error::feature(format!("a function named {renamed}")));
+        }
+        self.define(&schema, |run| {
+            run.refuse_taken(place, &renamed, renamed.eq_ignore_ascii_case(&stored))?;
+            run.move_noted(place, "tsql_module", &stored, &renamed)?;
+            run.move_permissions(place, &On::object(&stored), Some(&renamed))
+        })?;
+        Ok(true)
     }
 
     /// Returns the table that a constraint belongs to.

@@ -15,8 +15,8 @@ use crate::run::gate::On;
 use crate::run::work::Run;
 
 impl Run<'_> {
-    /// Moves a table, view, procedure or sequence of the current database into another schema. The
-    /// permissions on it are dropped; texts that name it stay as they are.
+    /// Moves a table, view, procedure, function or sequence of the current database into another
+    /// schema. The permissions on it are dropped; texts that name it stay as they are.
     pub(crate) fn transfer(&mut self, target: &str, name: &Name) -> Result<()> {
         let current = self.s.state.database.clone();
         let missing = || SchemaError::NoObject { name: name.object().to_owned() };
@@ -52,6 +52,9 @@ impl Run<'_> {
         if let Some(sequence) = &sequence
             && self.default_with(sequence)?.is_some()
         {
+            return Err(SchemaError::SchemaBound {}.into());
+        }
+        if kind == "FN" && self.keeper((&schema, &database), &stored)?.is_some() {
             return Err(SchemaError::SchemaBound {}.into());
         }
         self.define(&schema, |run| {
