@@ -1,7 +1,7 @@
 //! Insertion of rows into a table one by one: bulk loads, INSERT .. EXEC, OUTPUT .. INTO.
 
 use super::firing::Watch;
-use super::target::{Load, Target};
+use super::target::{Kept, Load, Target};
 use super::tran::Own;
 
 use rusqlite::types::Value as Stored;
@@ -13,12 +13,12 @@ use crate::ast::trigger::Event;
 use crate::ast::{Action, InsertBulk, Kind, Name};
 use crate::bind::{Binder, Variables};
 use crate::error::{Error, Result};
-use crate::functions::eval::{assigned, eval};
+use crate::functions::eval::assigned;
 use crate::plan::access::Right;
 use crate::plan::table::Filled;
 use crate::plan::trigger::Changed;
 use crate::render::{Place, insert_of_row};
-use crate::run::catalog::{TableColumn, TableKind};
+use crate::run::catalog::{Table, TableColumn, TableKind};
 use crate::run::silent::Silent;
 use crate::run::state::{Frame, Signal};
 use crate::run::work::Inner;
@@ -36,6 +36,7 @@ impl Run<'_> {
         any_identity: bool,
     ) -> Result<Target> {
         let database = self.s.state.database.clone();
+        let kernels = self.s.db.kernels.clone();
         let identity_insert =
             self.s.state.options.identity_insert.as_ref().map(|on| on.sql.clone());
         let mut view = View {
@@ -52,33 +53,20 @@ impl Run<'_> {
             return Err(Error::feature("rows into a view"));
         }
         let explicit = any_identity || binder.catalog.identity_insert(&table);
-        let mut named = Vec::new();
-        if columns.is_empty() {
-            let all = table.columns.iter();
-            let all = all.filter(|column| !column.is_computed());
-            named.extend(all.filter(|column| any_identity || !column.identity).cloned());
-        }
-        for name in columns {
-            let column =
-                table.column(name).ok_or_else(|| Error::InvalidColumn { name: name.clone() })?;
-            if column.identity && !explicit {
-                return Err(Error::IdentityInsert { table: table.name.clone() });
-            }
-            if named.iter().any(|known: &TableColumn| known.name == column.name) {
-                return Err(Error::DuplicateColumnName { name: name.clone() });
-            }
-            if column.is_computed() {
-                return Err(Error::ComputedModified { column: column.name.clone() });
-            }
-            named.push(column.clone());
-        }
-        if named.iter().any(|column| column.filled == Filled::Version) {
-            return Err(Error::VersionInserted {});
-        }
+        let named = named_columns(&table, columns, (any_identity, explicit))?;
+        let mut access = std::mem::take(&mut binder.needs.access);
+        let mut sequences = Vec::new();
+        let mut kept = |binder: &mut Binder<'_>, column: &TableColumn| {
+            let value = binder.default(&table, column)?;
+            let mut needs = std::mem::take(&mut binder.needs);
+            access.append(&mut needs.access);
+            sequences.append(&mut needs.sequences);
+            Kept::of(value, needs, &kernels)
+        };
         let mut with_defaults = Vec::new();
         for column in named {
             let default = match column.default {
-                Some(_) => Some(binder.default(&table, &column)?),
+                Some(_) => Some(kept(&mut binder, &column)?),
                 None => None,
             };
             with_defaults.push((column, default));
@@ -97,7 +85,7 @@ impl Run<'_> {
                 made = true;
                 places.push((column.name.clone(), Place::Identity));
             } else if column.default.is_some() {
-                rest.push(binder.default(&table, column)?);
+                rest.push(kept(&mut binder, column)?);
                 let at = with_defaults.len() + rest.len() - 1;
                 places.push((column.name.clone(), Place::Param(at)));
             }
@@ -105,8 +93,6 @@ impl Run<'_> {
         let places = places.iter().map(|(name, place)| (name.as_str(), *place));
         let sql = insert_of_row(&table, places);
         let given = table.identity().is_some() && !made;
-        let sequences = std::mem::take(&mut binder.needs.sequences);
-        let access = std::mem::take(&mut binder.needs.access);
         self.admit(&access)?;
         if any_identity && given {
             // as SET IDENTITY_INSERT
@@ -192,17 +178,14 @@ impl Run<'_> {
         let mut stored: Vec<Stored> = Vec::with_capacity(values.len() + target.rest.len());
         for ((value, from), (column, default)) in values.iter().zip(types).zip(&target.columns) {
             let value = match default {
-                Some(default) if defaults && *value == Value::Null => {
-                    self.with_env(&Frame::empty(), |env| eval(default, env).map(Value::into_owned))?
-                }
+                Some(default) if defaults && *value == Value::Null => self.kept_value(default)?,
                 _ => assigned(value, *from, column.ty, &full, &column.name, order)?,
             };
             stored.push(storage::store(&value, column.ty)?);
         }
         for default in &target.rest {
-            let value =
-                self.with_env(&Frame::empty(), |env| eval(default, env).map(Value::into_owned))?;
-            stored.push(storage::store(&value, default.ty)?);
+            let value = self.kept_value(default)?;
+            stored.push(storage::store(&value, default.value.ty)?);
         }
         self.write_row(&target.table, &target.sql, &stored, Command::INSERT)
     }
@@ -381,4 +364,36 @@ impl Run<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns the columns that rows have values for: those that are named, or all.
+fn named_columns(
+    table: &Table,
+    columns: &[String],
+    (any_identity, explicit): (bool, bool),
+) -> Result<Vec<TableColumn>> {
+    let mut named = Vec::new();
+    if columns.is_empty() {
+        let all = table.columns.iter();
+        let all = all.filter(|column| !column.is_computed());
+        named.extend(all.filter(|column| any_identity || !column.identity).cloned());
+    }
+    for name in columns {
+        let column =
+            table.column(name).ok_or_else(|| Error::InvalidColumn { name: name.clone() })?;
+        if column.identity && !explicit {
+            return Err(Error::IdentityInsert { table: table.name.clone() });
+        }
+        if named.iter().any(|known: &TableColumn| known.name == column.name) {
+            return Err(Error::DuplicateColumnName { name: name.clone() });
+        }
+        if column.is_computed() {
+            return Err(Error::ComputedModified { column: column.name.clone() });
+        }
+        named.push(column.clone());
+    }
+    if named.iter().any(|column| column.filled == Filled::Version) {
+        return Err(Error::VersionInserted {});
+    }
+    Ok(named)
 }

@@ -29,6 +29,7 @@ mod globals;
 pub(crate) mod holder;
 mod instead;
 pub(crate) mod integers;
+mod kept;
 mod known;
 mod labels;
 pub(crate) mod locking;

@@ -6,8 +6,14 @@ use tdekit_wire_tds::SqlType;
 
 use super::firing::Watch;
 use super::tran::Own;
+use crate::error::Result;
+use crate::plan::Needs;
+use crate::plan::change::Statement;
+use crate::plan::relation::{Item, Query, Rows, Select};
 use crate::plan::scalar::Scalar;
 use crate::plan::table::Sequence;
+use crate::render::kernels::Kernels;
+use crate::render::{self, Rendered};
 use crate::run::catalog::{Table, TableColumn};
 
 /// A table into which rows go, with its columns.
@@ -15,9 +21,9 @@ use crate::run::catalog::{Table, TableColumn};
 pub(crate) struct Target {
     pub(crate) table: Arc<Table>,
     /// The columns that a row's values are for, each with its DEFAULT.
-    pub(super) columns: Vec<(TableColumn, Option<Scalar>)>,
+    pub(super) columns: Vec<(TableColumn, Option<Kept>)>,
     /// DEFAULTs of the other columns.
-    pub(super) rest: Vec<Scalar>,
+    pub(super) rest: Vec<Kept>,
     pub(super) sql: String,
     /// True if the identity column is generated here, rather than supplied by the rows.
     pub(super) made: bool,
@@ -38,4 +44,26 @@ pub(crate) struct Load {
     pub(super) noted: bool,
     /// Of FIRE_TRIGGERS.
     pub(super) watch: Option<Watch>,
+}
+
+/// A DEFAULT, bound.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) value: Scalar,
+    /// The query that gives it, if it calls functions that read tables.
+    pub(super) plan: Option<Box<Rendered>>,
+}
+
+impl Kept {
+    /// `needs` are those of the value alone.
+    pub(super) fn of(value: Scalar, needs: Needs, kernels: &Kernels) -> Result<Kept> {
+        if !needs.nested {
+            return Ok(Kept { value, plan: None });
+        }
+        let items = vec![Item::Named(value.clone(), 0)];
+        let select = Select { items, ..Select::default() };
+        let query = Query::of(Rows::Select(Box::new(select)));
+        let plan = render::statement(&Statement::Query(query), Vec::new(), needs, kernels)?;
+        Ok(Kept { value, plan: Some(Box::new(plan)) })
+    }
 }

@@ -17,6 +17,7 @@ use crate::plan::table::Sequence;
 use crate::render::literal;
 use crate::run::catalog::{Table, TableColumn};
 use crate::run::state::Frame;
+use crate::run::target::Kept;
 use crate::run::work::Run;
 use crate::value::storage;
 
@@ -62,7 +63,8 @@ impl Run<'_> {
         let mut view = View { db: &mut self.s.db, database: &database, identity_insert: None };
         let mut binder = Binder::new(&mut view, &variables);
         let bound = binder.default(table, &described)?;
-        let sequences = std::mem::take(&mut binder.needs.sequences);
+        let mut needs = std::mem::take(&mut binder.needs);
+        let sequences = std::mem::take(&mut needs.sequences);
         let mut one = true;
         bound.walk(&mut |part| {
             one &= match &part.node {
@@ -75,9 +77,8 @@ impl Run<'_> {
         if !one {
             return Ok(Fill::Rows { value: Box::new(bound), sequences });
         }
-        let value =
-            self.with_env(&Frame::empty(), |env| eval(&bound, env).map(Value::into_owned))?;
-        match value {
+        let kept = Kept::of(bound, needs, &self.s.db.kernels.clone())?;
+        match self.kept_value(&kept)? {
             Value::Null if nullable => Ok(Fill::Null),
             Value::Null if self.holds_rows(table)? => Err(Error::CannotInsertNull {
                 column: column.name.clone(),
