@@ -257,3 +257,31 @@ fn object_id_takes_as_long_among_many_tables() {
         assert!(many <= few + 50, "{name}: {few} steps, then {many}");
     }
 }
+
+/// Tables of functions keep no rows, after an error neither.
+#[test]
+fn tables_of_functions_are_empty_afterwards() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut session = session(&directory);
+    batch(
+        &mut session,
+        "CREATE FUNCTION f (@n int) RETURNS @t TABLE (a int) AS BEGIN DECLARE @u TABLE (a int \
+         CHECK (a < 3)); INSERT @t VALUES (1), (2); INSERT @u VALUES (@n); RETURN END",
+    );
+    let rows = |session: &mut Inner, n: i32| {
+        session.batch(&format!("SELECT a FROM f({n})"), &mut Silent);
+        let connection = session.db.peek().unwrap();
+        let sql = "SELECT name FROM temp.sqlite_schema WHERE name LIKE '~f%' AND type = 'table'";
+        let mut statement = connection.prepare(sql).unwrap();
+        let names = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        let names: Vec<String> = names.map(|name| name.unwrap()).collect();
+        let count = |name: &String| {
+            let sql = format!("SELECT count(*) FROM temp.\"{name}\"");
+            connection.query_row(&sql, [], |row| row.get::<_, i64>(0)).unwrap()
+        };
+        (names.iter().map(count).collect::<Vec<_>>(), session.state.error)
+    };
+    assert_eq!(rows(&mut session, 1), (vec![0, 0], 0));
+    assert_eq!(rows(&mut session, 5), (vec![0, 0], 547));
+    assert_eq!(rows(&mut session, 2), (vec![0, 0], 0));
+}
