@@ -124,7 +124,8 @@ struct Verified {
     not_there: Vec<[u64; 2]>,
     /// Objects that none of the keys at hand opens, and their certificates.
     not_opened: Vec<ClosedChain>,
-    /// The reason why nothing shows whether newer objects are missing.
+    /// The reason why nothing shows whether newer objects are missing, or that the record beside
+    /// the database names another archive.
     not_compared: Option<String>,
 }
 
@@ -183,6 +184,9 @@ pub(crate) fn findings(
     global: &GlobalArgs,
 ) -> Result<(Vec<FindingReport>, Vec<u64>), CommandError> {
     let (_, report) = read(place, check, global)?;
+    if let Some(other) = report.other_archive.as_ref().filter(|_| !check.json) {
+        output::note(other);
+    }
     let beside = report.faults_beside();
     let findings = report.findings.into_iter().map(FindingReport::of_object);
     let not_compared = report.not_compared.map(FindingReport::record_not_read);
@@ -260,7 +264,7 @@ fn as_json(archive: &Archive, verdict: &'static str, report: &ArchiveReport) -> 
         passed_over: report.passed_over(archive),
         findings: report.findings.iter().map(|finding| finding.message.clone()).collect(),
         not_opened: report.not_opened.clone(),
-        not_compared: report.not_compared.clone(),
+        not_compared: report.not_compared.as_ref().or(report.other_archive.as_ref()).cloned(),
         not_there: report.gaps.iter().map(|(first, last)| [*first, *last]).collect(),
     }
 }
@@ -291,6 +295,9 @@ fn print(archive: &Archive, report: &ArchiveReport) -> Result<(), CommandError> 
     }
     for finding in &report.findings {
         output::line(format_args!("  {}", finding.message))?;
+    }
+    if let Some(other) = &report.other_archive {
+        output::line(other)?;
     }
     let depth = match (report.findings.is_empty(), report.closed) {
         (false, _) if report.is_only_lost() => "OBJECTS WERE LOST, and nothing else is wrong",

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::archive_damage::{json, name, record, time_of};
 use crate::common::Run;
-use crate::databases::{open, place};
+use crate::databases::{Dir, open, place};
 use crate::replicate::{Pair, five, text};
 use crate::replicate_exchange::begin_chain;
 
@@ -342,4 +342,64 @@ fn a_chain_that_begins_without_a_record_shows_what_is_lost_before_it_later() {
         (1..=4).for_each(|number| fs::remove_file(pair.object(number)).unwrap());
         expect_whole(&pair);
     }
+}
+/// Fills a directory with the objects of an archive that `is_kept` accepts.
+fn copied(pair: &Pair, dir: &Dir, is_kept: impl Fn(u32) -> bool) -> PathBuf {
+    let to = dir.path("copy");
+    fs::create_dir(&to).unwrap();
+    for number in (1..=6).filter(|number| is_kept(*number)) {
+        fs::copy(pair.object(number), to.join(name(number))).unwrap();
+    }
+    to
+}
+
+/// Replaces a database by a copy of it, which is another file.
+fn replace(pair: &Pair) {
+    fs::copy(&pair.db, pair.dir.path("copy.db")).unwrap();
+    fs::rename(pair.dir.path("copy.db"), &pair.db).unwrap();
+}
+
+/// The record names the archive from which it was copied.
+#[test]
+fn a_copy_of_an_archive_is_compared_if_it_has_what_the_record_names() {
+    let pair = five();
+    for is_replaced in [false, true] {
+        if is_replaced {
+            replace(&pair);
+        }
+        let dir = Dir::new();
+        let copy = copied(&pair, &dir, |_| true);
+        let (code, found, run) = json(&["verify", text(&copy)]);
+        assert_eq!((code, &found["verdict"]), (0, &"whole".into()), "{run:?}");
+        assert_eq!(found["not_compared"], serde_json::Value::Null, "{found}");
+        // A full set that is not the one in the record is noticed in the copy too.
+        let other = five();
+        fs::copy(other.object(1), copy.join(name(1))).unwrap();
+        let to = dir.path("to.db");
+        let run = place().run(["restore", text(&copy), "--at", "1", "--to", text(&to)]);
+        assert!(run.code == 4 && run.err.contains("-replica says"), "{run:?}");
+        // One that is older lacks the newest, and that is no fault of it.
+        let older = Dir::new();
+        let copy = copied(&pair, &older, |number| number < 6);
+        let (code, found, run) = json(&["verify", text(&copy)]);
+        assert_eq!((code, &found["verdict"]), (0, &"whole".into()), "{run:?}");
+        let said = found["not_compared"].as_str().unwrap();
+        assert!(said.contains(text(&pair.archive)) && said.contains("-replica"), "{said}");
+        let run = place().run(["verify", text(&copy)]);
+        assert!(run.code == 0 && run.out.contains(said), "{run:?}");
+        assert_eq!(place().run(["verify", text(&copy), "--restore-test"]).code, 0);
+        // Its own faults count.
+        fs::remove_file(copy.join(name(3))).unwrap();
+        let (code, found, run) = json(&["verify", text(&copy)]);
+        assert_eq!((code, &found["verdict"]), (4, &"damaged".into()), "{run:?}");
+    }
+    // An archive that was moved, and the database that was restored since.
+    let to = pair.dir.path("elsewhere");
+    fs::rename(&pair.archive, &to).unwrap();
+    let pair = Pair { archive: to, ..pair };
+    expect_whole(&pair);
+    fs::remove_file(pair.object(6)).unwrap();
+    let (code, found, run) = json(&["verify", text(&pair.archive)]);
+    assert_eq!(code, 0, "{run:?}");
+    assert!(found["not_compared"].as_str().unwrap().contains("names another archive"), "{found}");
 }

@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use super::error::{ArchiveError, LAST_GONE, MOVED, NO_RECORD};
 use super::read::Archive;
+use super::verify::RecordedFull;
 use crate::{SetInfo, SetKind};
 
 /// The database of a set, as its header has it.
@@ -183,11 +184,12 @@ impl Archive {
     fn judge(&self, mut fulls: Vec<FullSet>) -> (BTreeMap<u64, ArchiveError>, Option<u64>) {
         let mut foreign = BTreeMap::new();
         let mut named = None;
-        if let Some((number, set_id, record)) = self.recorded_full()
+        if let Some(RecordedFull { number, set_id, record, is_of_place }) = self.recorded_full()
             && let Some(full) = fulls.iter().find(|full| full.number == number)
         {
             if hex::encode(full.set_id) == set_id {
-                named = Some(number);
+                // A foreign chain may be a copy of one that the record of its database names.
+                named = is_of_place.then_some(number);
             } else {
                 let reason = format!("is not the full set that {record} says was shipped");
                 let object = self.object(number);

@@ -1,5 +1,6 @@
 //! Whether all objects of an archive are there and whole.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::thread::sleep;
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use super::error::ArchiveError;
 use super::read::{Archive, PassedObject};
-use super::state::{OF_ANOTHER, Recorded, State, read_beside, record_of, recorded_beside};
+use super::state::{OF_ANOTHER, Recorded, Shipped, State, read_beside, record_of, recorded_beside};
 use super::store::Place;
 use super::walk::Walk;
 use crate::{Run, RunError, SignatureCheck, UnwrapSecret};
@@ -85,6 +86,8 @@ pub struct ArchiveReport {
     /// The reason why nothing shows whether newer objects are missing: the record beside the
     /// database is there and cannot be read.
     pub not_compared: Option<String>,
+    /// The record beside the database names another archive, of which this is a copy or a part.
+    pub other_archive: Option<String>,
     /// Gaps in front of a full set: objects that were removed, or that were lost. First and last.
     pub gaps: Vec<(u64, u64)>,
     /// Number of the last object up to which its chain is whole, as far as it was read. `restore
@@ -105,6 +108,18 @@ pub(super) struct Unlike {
     pub(super) last: u64,
     /// What is wrong with them.
     pub(super) fault: ArchiveError,
+}
+
+/// The full set of the chain that was shipped last, by the record beside the database.
+pub(super) struct RecordedFull {
+    /// Its number.
+    pub(super) number: u64,
+    /// Its id, hexadecimal.
+    pub(super) set_id: String,
+    /// The path of the record.
+    pub(super) record: String,
+    /// True if the record names this archive; otherwise the record's last object is here too.
+    pub(super) is_of_place: bool,
 }
 
 /// Result of reading one set.
@@ -213,6 +228,7 @@ impl Archive {
         }
         let mut report = walk.end().0;
         report.not_compared = self.unread_record().map(|error| error.to_string());
+        report.other_archive = self.other_archive();
         Ok(report)
     }
 
@@ -308,13 +324,19 @@ impl Archive {
         Ok(Some(Unlike { first: number, last: number, fault }))
     }
 
-    /// Returns number and set id of the full set of the chain that was shipped last, as the record
-    /// beside the database has them, and the record's path; `None` where it says nothing of that.
-    pub(super) fn recorded_full(&self) -> Option<(u64, String, String)> {
+    /// Returns the full set of the chain that was shipped last, as the record beside the database
+    /// has it; `None` where it says nothing of that.
+    pub(super) fn recorded_full(&self) -> Option<RecordedFull> {
         let (_, _, path) = self.shipped_here()?;
         let Recorded::State(state) = recorded_beside(&path) else { return None };
-        let shipped = state.shipped.filter(|_| state.archive == self.store.place.recorded())?;
-        Some((shipped.first, shipped.chain, record_of(&path).display().to_string()))
+        let is_of_place = state.archive == self.store.place.recorded();
+        let shipped = state.shipped.filter(|shipped| is_of_place || self.holds(shipped))?;
+        Some(RecordedFull {
+            number: shipped.first,
+            set_id: shipped.chain,
+            record: record_of(&path).display().to_string(),
+            is_of_place,
+        })
     }
 
     /// Returns the error that the record beside the database is there and cannot be read, or is
@@ -323,47 +345,80 @@ impl Archive {
     #[must_use]
     pub fn unread_record(&self) -> Option<ArchiveError> {
         let (_, _, path) = self.shipped_here()?;
-        match recorded_beside(&path) {
-            Recorded::Unread(reason) => {
-                Some(ArchiveError::UnreadRecord { record: record_of(&path), reason })
-            }
+        let reason = match recorded_beside(&path) {
+            Recorded::Unread(reason) => reason,
             Recorded::State(state)
-                if state.archive != self.store.place.recorded()
-                    && state.is_of_other_file(&path) =>
+                if !self.is_compared_with(&state) && !self.is_of_one_database(&state, &path) =>
             {
-                let reason = OF_ANOTHER.to_owned();
-                Some(ArchiveError::UnreadRecord { record: record_of(&path), reason })
+                OF_ANOTHER.to_owned()
             }
-            Recorded::Nothing | Recorded::State(_) => None,
+            Recorded::Nothing | Recorded::State(_) => return None,
+        };
+        Some(ArchiveError::UnreadRecord { record: record_of(&path), reason })
+    }
+
+    /// Returns that the record beside the database, if that is on this machine, names another
+    /// archive, and an object that is not here: as for a copy of an archive that has gone on since.
+    fn other_archive(&self) -> Option<String> {
+        let (_, _, path) = self.shipped_here()?;
+        let Recorded::State(state) = recorded_beside(&path) else { return None };
+        let is_other = !state.archive.is_empty()
+            && !self.is_compared_with(&state)
+            && self.is_of_one_database(&state, &path);
+        let (record, archive) = (record_of(&path), state.archive);
+        is_other.then(|| {
+            format!(
+                "{} names another archive, {archive}: newer objects were not looked for",
+                record.display()
+            )
+        })
+    }
+
+    /// Returns true if a record is of this archive: it names its place, or an object that is here.
+    fn is_compared_with(&self, state: &State) -> bool {
+        state.archive == self.store.place.recorded()
+            || state.shipped.as_ref().is_some_and(|shipped| self.holds(shipped))
+    }
+
+    /// Returns true if the last object of a record is here under its number.
+    fn holds(&self, shipped: &Shipped) -> bool {
+        self.has_set(shipped.number, &shipped.set_id)
+    }
+
+    fn has_set(&self, number: u64, set_id: &str) -> bool {
+        self.header(number).is_some_and(|info| hex::encode(info.set_id) == set_id)
+    }
+
+    /// Returns true if the record beside a database is its own: it is of that file, or the chain
+    /// that it names is here, or the archive that it names is that of the database's path.
+    fn is_of_one_database(&self, state: &State, database: &Path) -> bool {
+        if !state.is_of_other_file(database) {
+            return true;
         }
+        let is_here = |shipped: &Shipped| self.has_set(shipped.first, &shipped.chain);
+        state.shipped.as_ref().is_some_and(is_here) || path_of(state, database) == Some(true)
     }
 
     /// Returns number and set of the last object whose header can be read, and the path of the
-    /// database, if that was shipped from this machine: the one whose record names the archive, if
-    /// there is one. An object of another archive may be the last.
+    /// database, if that was shipped from this machine: the one whose record names the archive, or
+    /// an object that is here, if there is one. An object of another archive may be the last.
     fn shipped_here(&self) -> Option<(u64, [u8; 16], PathBuf)> {
-        let own = self.store.place.recorded();
-        let is_ours = |path: &PathBuf| match recorded_beside(path) {
-            Recorded::State(state) => state.archive == own,
-            Recorded::Nothing | Recorded::Unread(_) => false,
-        };
-        let host = crate::labels::host();
-        let mut read = self.last_read();
-        let (number, set_id, of, last) = read.next()?;
-        let is_here = of == host && !host.is_empty();
-        let mut looked = vec![last.clone()];
-        if is_here && is_ours(&last) {
-            return Some((number, set_id, last));
-        }
-        for (_, _, _, path) in read.filter(|(_, _, of, _)| *of == host && !host.is_empty()) {
-            if !looked.contains(&path) {
-                if is_ours(&path) {
-                    return Some((number, set_id, path));
-                }
-                looked.push(path);
+        let (host, own) = (crate::labels::host(), self.store.place.recorded());
+        let read: Vec<_> = self.last_read().collect();
+        let (number, set_id, of, last) = read.first()?;
+        let mut looked = BTreeSet::new();
+        let mut here = Vec::new();
+        for (_, _, of, path) in &read {
+            if *of == host && !host.is_empty() && looked.insert(path) {
+                here.extend(recorded(path).map(|state| (path, state)));
             }
         }
-        is_here.then_some((number, set_id, last))
+        let holds = |state: &State| state.shipped.as_ref().is_some_and(|it| self.holds(it));
+        let found = here.iter().find(|(_, state)| state.archive == own);
+        let found = found.or_else(|| here.iter().find(|(_, state)| holds(state)));
+        let is_here = *of == host && !host.is_empty();
+        let path = found.map(|(path, _)| *path).or(is_here.then_some(last))?;
+        Some((*number, *set_id, path.clone()))
     }
 
     /// Returns number and set of the last object whose header can be read, and the host and the
@@ -419,12 +474,22 @@ pub fn unlike_shipped(database: &Path) -> Result<Option<RunError>, RunError> {
 /// Returns true if a record is of another file than that of a database, and the objects in its
 /// archive are of another path.
 fn is_of_another(state: &State, database: &Path) -> bool {
-    if !state.is_of_other_file(database) {
-        return false;
+    state.is_of_other_file(database) && path_of(state, database) == Some(false)
+}
+
+/// Returns whether the objects in a record's archive are of a database's path; `None` if the
+/// archive cannot be read, or was not shipped from this machine.
+fn path_of(state: &State, database: &Path) -> Option<bool> {
+    let archive = Archive::open(&Place::of(state.archive.as_ref())).ok()?;
+    let (_, _, host, path) = archive.last_shipped()?;
+    let resolved = std::fs::canonicalize(database).ok()?;
+    (host == crate::labels::host()).then(|| resolved == path)
+}
+
+/// Returns the record beside a database, if it is whole.
+fn recorded(database: &Path) -> Option<State> {
+    match recorded_beside(database) {
+        Recorded::State(state) => Some(*state),
+        Recorded::Nothing | Recorded::Unread(_) => None,
     }
-    let archive = Archive::open(&Place::of(state.archive.as_ref()));
-    let shipped = archive.ok().and_then(|archive| archive.last_shipped());
-    let Some((_, _, host, path)) = shipped else { return false };
-    let resolved = std::fs::canonicalize(database);
-    host == crate::labels::host() && resolved.is_ok_and(|resolved| resolved != path)
 }
