@@ -148,6 +148,27 @@ fn a_whole_chain_of_another_database_is_refused_at_each_place() {
     }
 }
 
+/// A foreign full set with none or some of its log sets, before log sets of the chain whose place
+/// it took.
+#[test]
+fn a_part_of_a_foreign_chain_is_refused_by_its_full_set() {
+    let (pair, other) = (nine(Form::Sealed, 0), nine(Form::Sealed, 100));
+    let times = ["2", "5", "8"].map(|at| time_of(&pair, at));
+    let whole = contents(&pair);
+    for is_recorded in [true, false] {
+        if !is_recorded {
+            fs::remove_file(record(&pair)).unwrap();
+        }
+        for (first, count) in [(1, 1), (4, 1), (7, 1), (1, 2), (4, 2), (7, 2)] {
+            exchange(&pair, &other, first..first + count);
+            let tried = place().run(["verify", text(&pair.archive), "--restore-test"]);
+            assert!(tried.code == 4 && tried.out.contains(&name(first)), "{first}: {tried:?}");
+            expect_foreign(&pair, &other, (first, first + 2), &times);
+            mend(&pair, &whole);
+        }
+    }
+}
+
 /// Two chains, of which the newer is foreign, and the newest one that the record names.
 #[test]
 fn of_two_chains_the_newer_is_foreign_unless_the_record_names_it() {
