@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::archive_damage::{json, name, record, time_of};
-use crate::common::Run;
+use crate::common::{Place, Run};
 use crate::databases::{Dir, open, place};
 use crate::replicate::{Pair, five, text};
 use crate::replicate_exchange::begin_chain;
@@ -167,6 +167,39 @@ fn a_part_of_a_foreign_chain_is_refused_by_its_full_set() {
             mend(&pair, &whole);
         }
     }
+}
+
+/// No key at hand opens it: it is refused for what it is.
+#[test]
+fn a_foreign_chain_for_another_key_store_is_passed_over() {
+    let (pair, other) = (nine(Form::Sealed, 0), Pair::new(false));
+    let stranger = Place::with_store();
+    stranger.ok(["cert", "create", "Theirs"]);
+    let words = ["replicate", text(&other.db), "--to", text(&other.archive), "--once"];
+    let ship = |more: &[&str]| {
+        stranger.ok([&words[..], &["--certificate", "Theirs", "--no-sign"], more].concat())
+    };
+    let keep = other.db();
+    keep.query_row("SELECT count(*) FROM t", [], |_| Ok(())).unwrap();
+    for chain in 0..3 {
+        if chain > 0 {
+            std::thread::sleep(std::time::Duration::from_millis(1100));
+        }
+        ship(if chain > 0 { &["--snapshot-every", "1s"] } else { &[] });
+        for n in 1..=2 {
+            other.add(100 + chain * 2 + n);
+            ship(&[]);
+        }
+    }
+    drop(keep);
+    assert_eq!(other.objects(), 9);
+    fs::remove_file(record(&pair)).unwrap();
+    exchange(&pair, &other, 7..=9);
+    ["latest", "7", "8", LATER].iter().for_each(|at| expect_refused(&pair, at, 7));
+    assert_eq!(pair.restored("latest-good"), [1, 2, 3, 4]);
+    let (code, found, run) = json(&["verify", text(&pair.archive)]);
+    assert_eq!((code, &found["latest_good"]), (4, &6.into()), "{run:?}");
+    assert!(found["findings"][0].as_str().unwrap().contains(&name(7)), "{found}");
 }
 
 /// Two chains, of which the newer is foreign, and the newest one that the record names.

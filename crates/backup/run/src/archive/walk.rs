@@ -7,7 +7,7 @@ use std::io;
 use super::chain::At;
 use super::check::{Links, closed, is_other_key, log_ends};
 use super::error::ArchiveError;
-use super::read::Archive;
+use super::read::{Archive, OpenChain};
 use super::verify::{ArchiveReport, ChainReport, ClosedChain, ObjectFinding, Reading};
 use crate::place::is_missing;
 use crate::{Media, ObjectFault, Run, RunError, SetInfo, SetKind, UnwrapSecret, VerifyReport};
@@ -152,11 +152,11 @@ impl<'a> Walk<'a> {
         }
         let gap = self.judge_missing(number, info);
         self.note_chain((number, bytes), info);
+        let chain = if is_full { Some(self.archive.chain_of(number, At::Latest)?) } else { None };
+        // Whether a key here opens it does not matter then.
+        chain.as_ref().map_or(Ok(()), OpenChain::refuse_foreign_chain)?;
         self.open(number, media, gap)?;
-        if is_full {
-            self.archive.chain_of(number, At::Latest)?.refuse_unbound(self.keys)?;
-        }
-        Ok(())
+        chain.map_or(Ok(()), |chain| chain.refuse_unbound(self.keys))
     }
 
     /// Judges the numbers in front of an object that are not there: those in front of a full set
