@@ -6,7 +6,8 @@ use tdekit_key_crypto::{
 };
 
 use crate::error::StoreError;
-use crate::file::{Protector, ProtectorKind, StoreFile};
+use crate::file::{Protector, StoreFile};
+use crate::protector_kind::ProtectorKind;
 
 /// Length of a master key in bytes.
 pub(crate) const MASTER_KEY_LEN: usize = 32;

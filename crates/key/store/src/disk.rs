@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 
 use crate::error::StoreError;
+use crate::parent::{parent_of, sync_parent};
 use crate::workplace::Workplace;
 
 /// The step that [`replace`] has just completed. A crash between any two leaves the old or the new
@@ -281,22 +282,6 @@ pub fn give_to_owner_of_directory(file: &File, path: &Path) -> io::Result<()> {
         0 => Ok(()),
         uid => fchown(file, Some(uid), Some(parent.gid())),
     }
-}
-
-/// Returns the directory of a file.
-pub(crate) fn parent_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
-}
-
-/// Makes the names in the directory of `path` durable.
-pub(crate) fn sync_parent(path: &Path) -> Result<(), StoreError> {
-    let parent = parent_of(path);
-    File::open(parent)
-        .and_then(|directory| directory.sync_all())
-        .map_err(StoreError::io("sync", parent))
 }
 
 #[cfg(test)]

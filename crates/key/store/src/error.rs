@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tdekit_key_crypto::{CryptoError, Kind};
 
-use crate::file::ProtectorKind;
+use crate::protector_kind::ProtectorKind;
 
 /// An error of the key store. No variant carries a secret.
 #[derive(Debug, thiserror::Error)]

@@ -6,6 +6,7 @@
 
 mod access;
 mod audit;
+mod audit_log;
 mod backup;
 mod bytes;
 mod certificate;
@@ -18,6 +19,8 @@ mod lock;
 mod manage;
 mod mark;
 mod named_keys;
+mod parent;
+mod protector_kind;
 mod protectors;
 mod provider;
 mod server_keys;
@@ -27,6 +30,7 @@ mod store;
 mod tests;
 mod transfer;
 mod unlocked;
+mod unlocking;
 mod uses;
 mod variables;
 mod workplace;
@@ -34,9 +38,10 @@ mod wrapped;
 
 pub use access::StoreAccess;
 pub use audit::{
-    AUDIT_VERSION, AuditAction, AuditCertificate, AuditDatabase, AuditEvent, AuditFault, AuditKey,
-    AuditRecord, AuditReport, AuditSubject, MAX_AUDIT_LINE_BYTES,
+    AUDIT_VERSION, AuditAction, AuditCertificate, AuditEvent, AuditKey, AuditRecord, AuditSubject,
+    MAX_AUDIT_LINE_BYTES,
 };
+pub use audit_log::{AuditDatabase, AuditFault, AuditReport};
 pub use backup::{RestoreOutcome, Restored, restore};
 pub use certificate::CertificateInfo;
 pub use clock::{expires_soon, iso8601, now_seconds};
@@ -45,7 +50,7 @@ pub use disk::{is_side, open_ordinary, read_limited, read_ordinary, replace_with
 pub use error::StoreError;
 pub use file::{
     AuditAnchor, AuditMark, CertificateRecord, FORMAT_VERSION, MAGIC, MAX_FILE_BYTES,
-    MAX_NAME_BYTES, MasterKeyRecord, Protector, ProtectorKind, StoreFile,
+    MAX_NAME_BYTES, MasterKeyRecord, Protector, StoreFile,
 };
 pub use manage::{NewCertificate, Rotation};
 pub use mark::{MARK_FILE, read_mark, write_mark};
@@ -53,6 +58,7 @@ pub use named_keys::{
     FileKey, KeyName, MAX_KEY_NAME_LEN, MAX_NAMED_KEY_LEN, NAMED_KEYS, NamedKey, NamedKeys, NewKey,
     is_key_listing, namespace_of,
 };
+pub use protector_kind::ProtectorKind;
 pub use provider::{
     AGENT_VARIABLE, AgentKey, AgentQuestion, AwsKmsKey, AwsProfile, BackupPolicy, Binding,
     CONFIG_FILE_NAME, KeyService, MIN_KEY_BYTES, OverviewConfig, Pin, Provider, RetentionConfig,

@@ -18,8 +18,8 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use tdekit_key_crypto::random_bytes;
 
-use crate::disk::{parent_of, sync_parent};
 use crate::error::StoreError;
+use crate::parent::{parent_of, sync_parent};
 
 /// Prefix of the names of these directories.
 const PREFIX: &str = "tdekit-new.";

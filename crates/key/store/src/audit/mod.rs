@@ -2,16 +2,13 @@
 //! `docs/format/audit-log.md`.
 
 mod changes;
-mod database;
 mod record;
 mod trail;
-mod verify;
 
 pub(crate) use changes::{certificate, changes, master_key, protector};
-pub use database::AuditDatabase;
+pub(crate) use record::Line;
 pub use record::{
     AUDIT_VERSION, AuditAction, AuditCertificate, AuditEvent, AuditKey, AuditRecord, AuditSubject,
     MAX_AUDIT_LINE_BYTES,
 };
-pub(crate) use trail::{Beginning, record};
-pub use verify::{AuditFault, AuditReport};
+pub(crate) use trail::{Beginning, read_segment, record, segments, whole_lines};

@@ -219,7 +219,7 @@ impl<'a> Line<'a> {
 }
 
 /// The oldest line version that can express the entry.
-pub(super) fn version_of(action: AuditAction, key: Option<&AuditKey>) -> u16 {
+pub(crate) fn version_of(action: AuditAction, key: Option<&AuditKey>) -> u16 {
     use AuditAction::{Decrypted, Encrypted, RotationBegun};
     match action {
         Encrypted | Decrypted | RotationBegun => AUDIT_VERSION,

@@ -13,6 +13,7 @@ use crate::derive::StoreKeys;
 use crate::disk;
 use crate::error::StoreError;
 use crate::file::{AuditAnchor, AuditMark, StoreFile};
+use crate::parent::sync_parent;
 
 const ACTIVE: &str = "audit.log";
 /// Size from which the next entry starts another file.
@@ -76,7 +77,7 @@ fn append(
         let full = (first..).map(|number| dir.join(segment_name(number))).find(|it| !it.exists());
         if let Some(full) = full {
             fs::rename(&path, &full).map_err(StoreError::io("rename", &path))?;
-            disk::sync_parent(&path)?;
+            sync_parent(&path)?;
         }
         there.clear();
     }
@@ -125,7 +126,7 @@ fn write_lines(file: &mut File, path: &Path, there: &[u8], lines: &[u8]) -> Resu
     }
     if there.is_empty() {
         disk::give_to_owner_of_directory(file, path).map_err(io("change the owner of"))?;
-        disk::sync_parent(path)?;
+        sync_parent(path)?;
     }
     Ok(())
 }
@@ -148,7 +149,7 @@ fn last_mark(dir: &Path, key: &SecretBytes) -> Result<Option<AuditMark>, StoreEr
 }
 
 /// The lines of a file that are complete.
-pub(super) fn whole_lines(bytes: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
+pub(crate) fn whole_lines(bytes: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     let whole = bytes.get(..end).unwrap_or_default();
     whole
@@ -157,7 +158,7 @@ pub(super) fn whole_lines(bytes: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]
 }
 
 /// The log's files in the order of their entries.
-pub(super) fn segments(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
+pub(crate) fn segments(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let mut full = Vec::new();
     for entry in fs::read_dir(dir).map_err(StoreError::io("read", dir))? {
         let name = entry.map_err(StoreError::io("read", dir))?.file_name();
@@ -176,7 +177,7 @@ pub(super) fn segments(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
 }
 
 /// Reads one of [`segments`]; `None` if it was renamed in the meantime.
-pub(super) fn read_segment(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+pub(crate) fn read_segment(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     disk::read_ordinary(path, MAX_BYTES)
 }
 
@@ -195,7 +196,7 @@ fn set_aside(dir: &Path) -> Result<(), StoreError> {
             fs::rename(&path, &aside).map_err(StoreError::io("rename", &path))?;
         }
     }
-    disk::sync_parent(&dir.join(ACTIVE))
+    sync_parent(&dir.join(ACTIVE))
 }
 
 fn count_lines(bytes: &[u8]) -> u64 {

@@ -18,8 +18,8 @@ use super::password::{HASH_LEN, Password, param_bytes};
 use super::{Provider, Unlock, read_password_file};
 use crate::derive::{Binding, open_master_key};
 use crate::error::StoreError;
-use crate::file::{Protector, ProtectorKind};
-use crate::store::KeyStore;
+use crate::file::Protector;
+use crate::protector_kind::ProtectorKind;
 
 /// Name of the variable with an agent's socket.
 pub const AGENT_VARIABLE: &str = "TDEKIT_AGENT_SOCK";
@@ -37,36 +37,31 @@ pub struct AgentKey {
 }
 
 impl AgentKey {
-    /// Returns a key for each protector of `store` that the password of `secret` opens.
+    /// Returns a key for each of `protectors` that the password of `secret` opens; `None` where
+    /// `secret` is not a password.
     ///
     /// # Errors
-    /// `ProviderMismatch` where `secret` is not a password, or the store accepts none;
-    /// `WrongPassword`, `BadSecret`, `InsecureFile`, `Io`, `Crypto`.
-    pub fn of(store: &KeyStore, secret: &Unlock) -> Result<Vec<Self>, StoreError> {
+    /// `BadSecret`, `InsecureFile`, `Io`, `Crypto`.
+    pub(crate) fn opening<'a>(
+        secret: &Unlock,
+        protectors: impl Iterator<Item = (&'a Protector, Binding)>,
+    ) -> Result<Option<Vec<Self>>, StoreError> {
         let cost = PasswordParams::default();
         let password = match secret {
             Unlock::Password(password) => Password::new(password.try_clone()?, "password", cost)?,
             Unlock::PasswordFile(path) => {
                 Password::new(read_password_file(path)?, &path.display().to_string(), cost)?
             }
-            other => {
-                let (offered, accepts) = (other.kind(), store.accepts());
-                return Err(StoreError::ProviderMismatch { offered, accepts });
-            }
+            _ => return Ok(None),
         };
         let mut keys = Vec::new();
-        for (protector, binding) in store.protectors_of(ProtectorKind::Password) {
+        for (protector, binding) in protectors {
             let hash = password.hash_for(protector)?;
             if open_master_key(&hash, protector, &binding)?.is_some() {
                 keys.push(Self { params: param_bytes(protector)?, hash });
             }
         }
-        if keys.is_empty() {
-            // Ends as any other opening by this password does.
-            store.unlock(secret)?;
-            return Err(StoreError::WrongPassword);
-        }
-        Ok(keys)
+        Ok(Some(keys))
     }
 
     /// Answers a request that [`AgentQuestion::read`] read.
@@ -165,12 +160,13 @@ fn read_until(stream: &mut UnixStream, out: &mut [u8], end: Instant) -> io::Resu
     Ok(())
 }
 
-/// Returns true if the agent at `socket` opens the store.
-pub(crate) fn knows(socket: &Path, store: &KeyStore) -> bool {
+/// Returns true if the agent at `socket` knows one of the protectors.
+pub(crate) fn knows<'a>(
+    socket: &Path,
+    mut protectors: impl Iterator<Item = &'a Protector>,
+) -> bool {
     let agent = Agent { socket };
-    store
-        .protectors_of(ProtectorKind::Password)
-        .any(|(protector, _)| matches!(agent.ask(protector), Ok(Some(_))))
+    protectors.any(|protector| matches!(agent.ask(protector), Ok(Some(_))))
 }
 
 impl Provider for Agent<'_> {

@@ -10,7 +10,8 @@ use super::Provider;
 use crate::derive::{Binding, open_master_key, seal_master_key};
 use crate::disk;
 use crate::error::StoreError;
-use crate::file::{Protector, ProtectorKind};
+use crate::file::Protector;
+use crate::protector_kind::ProtectorKind;
 
 /// Minimum number of bytes of key material.
 pub const MIN_KEY_BYTES: usize = 32;

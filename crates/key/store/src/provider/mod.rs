@@ -37,7 +37,8 @@ pub use token::{Pin, TokenAccess, TokenKey, generate_token_key, token_key};
 
 pub use crate::derive::Binding;
 use crate::error::StoreError;
-use crate::file::{Protector, ProtectorKind};
+use crate::file::Protector;
+use crate::protector_kind::ProtectorKind;
 
 use agent::Agent;
 use key_material::KeyMaterial;

@@ -8,7 +8,8 @@ use tdekit_key_crypto::{SecretBytes, random_bytes};
 use super::Provider;
 use crate::derive::{Binding, open_master_key, seal_master_key};
 use crate::error::StoreError;
-use crate::file::{Protector, ProtectorKind};
+use crate::file::Protector;
+use crate::protector_kind::ProtectorKind;
 
 pub(super) const HASH_LEN: usize = 32;
 

@@ -24,7 +24,8 @@ use super::Provider;
 use crate::bytes::{Reader, put_short};
 use crate::derive::{Binding, open_master_key, seal_master_key};
 use crate::error::StoreError;
-use crate::file::{Protector, ProtectorKind};
+use crate::file::Protector;
+use crate::protector_kind::ProtectorKind;
 
 const VERSION: u8 = 1;
 const SECRET_LEN: usize = 32;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;
-use crate::file::ProtectorKind;
+use crate::protector_kind::ProtectorKind;
 
 pub(super) const MAX_ADDRESS_BYTES: usize = 512;
 /// Maximum length of namespace, mount and name in Vault, or of an ARN in AWS.

@@ -4,8 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use super::record::{AuditRecord, Line};
-use super::trail::{read_segment, segments, whole_lines};
+use crate::audit::{AuditRecord, Line, read_segment, segments, whole_lines};
 use crate::error::StoreError;
 use crate::file::AuditMark;
 use crate::lock::{self, WriterLock};

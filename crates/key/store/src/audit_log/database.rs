@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::fs::{Access, access};
 use tdekit_key_crypto::sha256;
 
-use super::record::{AuditAction, AuditCertificate, AuditEvent, AuditKey, AuditSubject};
+use crate::audit::{AuditAction, AuditCertificate, AuditEvent, AuditKey, AuditSubject};
 use crate::certificate::CertificateInfo;
 use crate::error::StoreError;
 use crate::named_keys::{KeyName, NamedKeys, audit_id};
@@ -207,8 +207,8 @@ fn encoded_len(value: &impl serde::Serialize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::MAX_AUDIT_LINE_BYTES;
     use super::*;
+    use crate::audit::MAX_AUDIT_LINE_BYTES;
 
     #[test]
     fn no_name_is_too_long_for_a_line() {
