@@ -5,17 +5,15 @@ use tdekit_key_crypto::{Algorithm, NONCE_LEN, TAG_LEN};
 
 use crate::bytes::Reader;
 use crate::checksum::checksum;
-use crate::compress::Compression;
 use crate::error::{MediaError, Part};
-use crate::header::{SetHeader, Source};
-use crate::payload::{MAX_MAP_PAYLOAD_LEN, PAGES_HEAD_LEN};
+use crate::payload::MAX_MAP_PAYLOAD_LEN;
+
+pub use crate::payload::MAX_METADATA_LEN;
 
 /// Length of a block header in bytes.
 pub const BLOCK_HEADER_LEN: usize = 64;
 /// Maximum payload of any block, in bytes: the capacity of one segment of TRIPLE_DES_3KEY.
 pub const MAX_PAYLOAD_LEN: u32 = 8 * 1024 * 1024 - 8;
-/// Maximum metadata payload in bytes.
-pub const MAX_METADATA_LEN: u32 = 1024 * 1024;
 
 /// Number of bytes of a header that are bound by the seal.
 pub(crate) const BOUND_LEN: usize = 24;
@@ -184,26 +182,13 @@ impl BlockHeader {
 /// block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockRules {
-    compression: bool,
-    algorithm: Option<Algorithm>,
-    max_data_len: u32,
-    page_map: bool,
+    pub(crate) compression: bool,
+    pub(crate) algorithm: Option<Algorithm>,
+    pub(crate) max_data_len: u32,
+    pub(crate) page_map: bool,
 }
 
 impl BlockRules {
-    pub(crate) fn new(set: &SetHeader) -> Self {
-        let head = match set.source {
-            Source::Database { .. } => PAGES_HEAD_LEN,
-            Source::Stream => 0,
-        };
-        Self {
-            compression: set.compression != Compression::None,
-            algorithm: set.algorithm,
-            max_data_len: set.block_size.saturating_add(u32::try_from(head).unwrap_or(0)),
-            page_map: set.has_page_map,
-        }
-    }
-
     /// Returns the maximum payload of a block of this kind, in bytes; 0 if the set has none.
     #[must_use]
     pub fn max_payload_len(&self, kind: BlockKind) -> u32 {

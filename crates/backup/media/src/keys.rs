@@ -7,9 +7,6 @@ use tdekit_key_crypto::{
 };
 
 use crate::error::{MediaError, Part};
-use crate::header::{RecordFields, RecordHeader, context_len};
-use crate::seal::BlockKey;
-use crate::trailer::{self, TRAILER_LEN};
 use crate::{Digest, Id};
 
 /// Length of a set's secret in bytes.
@@ -57,43 +54,14 @@ impl fmt::Debug for SetSecret {
 /// They are bound to all bytes of the header before the commitment.
 pub struct SetKeys {
     algorithm: Algorithm,
-    set_id: Id,
-    family: u16,
-    block: SecretBytes,
+    pub(crate) set_id: Id,
+    pub(crate) family: u16,
+    pub(crate) block: SecretBytes,
     header_mac: SecretBytes,
     trailer_mac: SecretBytes,
 }
 
 impl SetKeys {
-    /// Derives the keys of the set whose whole header is `header`. Checks the secret against the
-    /// commitment, then the header's MAC.
-    ///
-    /// # Errors
-    /// [`MediaError::WrongKey`]; [`MediaError::Forged`]; those of [`RecordHeader::decode`];
-    /// [`MediaError::Malformed`] if it is not the header of an encrypted set;
-    /// [`MediaError::Crypto`].
-    pub fn of_set(header: &[u8], secret: &SetSecret) -> Result<Self, MediaError> {
-        const PART: Part = Part::RecordHeader;
-        let decoded = RecordHeader::decode(header)?;
-        let RecordFields::Set(set) = &decoded.fields else {
-            return Err(MediaError::malformed(PART, "it is not of a backup set"));
-        };
-        let Some(algorithm) = set.algorithm else {
-            return Err(MediaError::malformed(PART, "the set is not encrypted"));
-        };
-        let at = context_len(header)?;
-        let context = header.get(..at).unwrap_or_default();
-        let stored = header.get(at..at + COMMITMENT_LEN).unwrap_or_default();
-        let set_id = decoded.place.set_id;
-        let (keys, commitment) =
-            Self::derive(secret, algorithm, set_id, set.family.index, context)?;
-        if commitment != stored {
-            return Err(MediaError::WrongKey);
-        }
-        keys.check_header_mac(header)?;
-        Ok(keys)
-    }
-
     /// Derives the keys, and the commitment to the secret; `context` is the set's header before
     /// its commitment.
     pub(crate) fn derive(
@@ -127,36 +95,6 @@ impl SetKeys {
         Ok((Self { algorithm, set_id, family, block, header_mac, trailer_mac }, commitment))
     }
 
-    /// Checks the MAC of a recipients record's header, which must name this set.
-    ///
-    /// # Errors
-    /// [`MediaError::Forged`]; [`MediaError::Disagreement`]; those of [`RecordHeader::decode`].
-    pub fn check_recipients(&self, header: &[u8]) -> Result<(), MediaError> {
-        let decoded = RecordHeader::decode(header)?;
-        self.check_set(&decoded.place.set_id)?;
-        self.check_header_mac(header)
-    }
-
-    /// Checks the MAC of the trailer of the set, or of a recipients record for it.
-    ///
-    /// # Errors
-    /// [`MediaError::Forged`].
-    pub fn check_trailer(&self, trailer: &[u8; TRAILER_LEN]) -> Result<(), MediaError> {
-        let (bound, mac) = trailer::mac_parts(trailer);
-        if verify_hmac_sha256(self.trailer_mac.expose(), &[bound], mac) {
-            return Ok(());
-        }
-        Err(MediaError::Forged { part: Part::Trailer })
-    }
-
-    /// Returns the prepared block key; make one for each thread.
-    ///
-    /// # Errors
-    /// [`MediaError::Crypto`].
-    pub fn block_key(&self) -> Result<BlockKey, MediaError> {
-        BlockKey::new(self.algorithm, self.block.expose(), self.set_id, self.family)
-    }
-
     /// Returns the set's algorithm.
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
@@ -171,6 +109,11 @@ impl SetKeys {
         hmac_sha256(self.trailer_mac.expose(), &[bytes])
     }
 
+    /// Returns true if `mac` is that of these bytes of a trailer.
+    pub(crate) fn is_trailer_mac(&self, bytes: &[u8], mac: &[u8]) -> bool {
+        verify_hmac_sha256(self.trailer_mac.expose(), &[bytes], mac)
+    }
+
     pub(crate) fn check_set(&self, set_id: &Id) -> Result<(), MediaError> {
         if *set_id == self.set_id {
             return Ok(());
@@ -178,7 +121,7 @@ impl SetKeys {
         Err(MediaError::Disagreement { what: "the set of the record and the set of the key" })
     }
 
-    fn check_header_mac(&self, header: &[u8]) -> Result<(), MediaError> {
+    pub(crate) fn check_header_mac(&self, header: &[u8]) -> Result<(), MediaError> {
         let forged = MediaError::Forged { part: Part::RecordHeader };
         let Some((bound, mac)) = header.split_last_chunk::<MAC_LEN>() else { return Err(forged) };
         if verify_hmac_sha256(self.header_mac.expose(), &[bound], mac) {

@@ -14,6 +14,7 @@ mod bytes;
 mod checksum;
 mod compress;
 pub mod error;
+mod frame;
 mod hash;
 pub mod header;
 pub mod index;

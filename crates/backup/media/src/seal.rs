@@ -14,6 +14,7 @@ use crate::checksum::checksum;
 use crate::compress::{Compression, Compressor, Decompressor};
 use crate::error::{MediaError, Part};
 use crate::index::IndexEntry;
+use crate::keys::SetKeys;
 
 const AAD_LEN: usize = 16 + 2 + 2 + BOUND_LEN;
 
@@ -85,6 +86,16 @@ impl BlockKey {
             }
         }
         Ok(())
+    }
+}
+
+impl SetKeys {
+    /// Returns the prepared block key; make one for each thread.
+    ///
+    /// # Errors
+    /// [`MediaError::Crypto`].
+    pub fn block_key(&self) -> Result<BlockKey, MediaError> {
+        BlockKey::new(self.algorithm(), self.block.expose(), self.set_id, self.family)
     }
 }
 

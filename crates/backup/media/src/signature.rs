@@ -5,8 +5,8 @@ use tdekit_key_crypto::sha256;
 use crate::Digest;
 use crate::bytes::{Reader, put_short};
 use crate::error::{MediaError, Part};
+use crate::frame::{RecordKind, RecordPlace, begin, finish, set_len};
 use crate::hash::ContentHash;
-use crate::header::{RecordKind, RecordPlace, begin, finish, set_len};
 
 /// Maximum length of a certificate in a signature record, in bytes of DER.
 pub const MAX_CERTIFICATE_LEN: usize = 16 * 1024;

@@ -5,7 +5,7 @@ use tdekit_key_crypto::sha256;
 use crate::Digest;
 use crate::bytes::Reader;
 use crate::error::{MediaError, Part};
-use crate::header::{MAX_HEADER_LEN, RecordKind};
+use crate::frame::{MAX_HEADER_LEN, RecordKind};
 use crate::keys::SetKeys;
 
 /// Length of a trailer in bytes.
@@ -199,6 +199,20 @@ impl Trailer {
     }
 }
 
+impl SetKeys {
+    /// Checks the MAC of the trailer of the set, or of a recipients record for it.
+    ///
+    /// # Errors
+    /// [`MediaError::Forged`].
+    pub fn check_trailer(&self, trailer: &[u8; TRAILER_LEN]) -> Result<(), MediaError> {
+        let (bound, mac) = mac_parts(trailer);
+        if self.is_trailer_mac(bound, mac) {
+            return Ok(());
+        }
+        Err(MediaError::Forged { part: Part::Trailer })
+    }
+}
+
 /// Returns a trailer that is not valid yet: its bytes without the magics at both ends.
 #[must_use]
 pub fn prepared_trailer(trailer: &[u8; TRAILER_LEN]) -> [u8; TRAILER_LEN] {
@@ -229,7 +243,7 @@ pub fn trailer_digest(trailer: &[u8; TRAILER_LEN]) -> Digest {
 }
 
 /// Returns the bytes that the MAC covers, and the MAC.
-pub(crate) fn mac_parts(trailer: &[u8; TRAILER_LEN]) -> (&[u8], &[u8]) {
+fn mac_parts(trailer: &[u8; TRAILER_LEN]) -> (&[u8], &[u8]) {
     let (bound, rest) = trailer.split_at(CHECKED_LEN);
     (bound, &rest[..END_AT - CHECKED_LEN])
 }

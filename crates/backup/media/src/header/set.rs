@@ -3,15 +3,16 @@
 use tdekit_key_crypto::Algorithm;
 use tdekit_key_store::WrappedDek;
 
+use super::MAX_RECIPIENTS;
 use super::text::MAX_TEXT_LEN;
-use super::{COMMON_LEN, MAX_RECIPIENTS, PART, RecordKind, RecordPlace, begin, finish, set_len};
 use crate::block::BlockRules;
 use crate::bytes::{Reader, put_short, put_text};
 use crate::compress::Compression;
 use crate::error::MediaError;
+use crate::frame::{COMMON_LEN, PART, RecordKind, RecordPlace, begin, finish, set_len};
 use crate::keys::{COMMITMENT_LEN, SetKeys, SetSecret};
 use crate::media::Family;
-use crate::payload::{LOG_ENTRY_LEN, LogForm};
+use crate::payload::{LOG_ENTRY_LEN, LogForm, PAGES_HEAD_LEN};
 use crate::{Digest, Id};
 
 /// Minimum block size in bytes.
@@ -252,7 +253,16 @@ impl SetHeader {
     /// Returns the limits for its blocks.
     #[must_use]
     pub fn block_rules(&self) -> BlockRules {
-        BlockRules::new(self)
+        let head = match self.source {
+            Source::Database { .. } => PAGES_HEAD_LEN,
+            Source::Stream => 0,
+        };
+        BlockRules {
+            compression: self.compression != Compression::None,
+            algorithm: self.algorithm,
+            max_data_len: self.block_size.saturating_add(u32::try_from(head).unwrap_or(0)),
+            page_map: self.has_page_map,
+        }
     }
 
     /// Returns true if its pages stand by what changed.

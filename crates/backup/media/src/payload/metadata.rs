@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 use tdekit_key_crypto::SecretBytes;
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::block::MAX_METADATA_LEN;
 use crate::error::{MediaError, Part};
 
+/// Maximum metadata payload in bytes.
+pub const MAX_METADATA_LEN: u32 = 1024 * 1024;
 /// Length of the key of a page map in bytes.
 pub const MAP_KEY_LEN: usize = 32;
 

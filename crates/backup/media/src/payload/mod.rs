@@ -14,5 +14,5 @@ pub use log::{
 pub use map::{
     FINGERPRINT_LEN, MAP_PAGES_PER_BLOCK, MAX_MAP_PAYLOAD_LEN, PageMapBlock, put_page_map,
 };
-pub use metadata::{MAP_KEY_LEN, Metadata};
+pub use metadata::{MAP_KEY_LEN, MAX_METADATA_LEN, Metadata};
 pub use pages::{ChangedPages, ChangedPagesBuilder, PAGES_HEAD_LEN, Pages, put_pages_head};
