@@ -2,9 +2,10 @@
 
 use crate::figures::{HEADLINE, Ratio};
 use crate::format::NO_INTERVAL;
-use crate::model::{Experiment, Metric, Noise, Results, Role, Side};
+use crate::model::{Experiment, Metric, Noise, Role, Side};
 use crate::piece::{As, Found, Piece, all, each, number};
 use crate::report::Report;
+use crate::results::Results;
 use crate::shown::Shown;
 
 /// Returns the cost of the first experiment that ran; none if it has none, and for a control run.

@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::figures::{HEADLINE, ratios};
 use crate::index::{Index, Stage, Versus};
 use crate::layout::{FACTS, Way};
-use crate::model::{Class, Metric, Results};
+use crate::model::{Class, Metric};
 use crate::piece::{As, Found, each};
 use crate::report::{Report, distinct};
+use crate::results::Results;
 use crate::stats::{Estimate, welch_difference};
 use crate::table::Table;
 
@@ -417,7 +418,7 @@ pub fn changes_text(changes: &Changes) -> String {
 pub(crate) mod tests {
     use super::*;
     use crate::examples::{example, holds, two_algorithms, whole};
-    use crate::report::float;
+    use crate::fact::float;
 
     /// Returns two runs of which the newer one is dearer.
     pub(crate) fn changed() -> Changes {

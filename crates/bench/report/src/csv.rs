@@ -2,10 +2,12 @@
 
 use csv::{Terminator, WriterBuilder};
 
+use crate::figures::Comparison;
 use crate::figures::HEADLINE;
 use crate::metric::Metric;
-use crate::model::{Class, Comparison, Results};
+use crate::model::Class;
 use crate::report::Report;
+use crate::results::Results;
 
 /// Returns one line for each ratio of every experiment: the contents of the report's tables. Empty
 /// if there is no interval.

@@ -1,8 +1,9 @@
 //! Example reports shared by tests: those of one document, with their summaries recomputed.
 
 use crate::index::Stage;
-use crate::model::{Results, Side};
+use crate::model::Side;
 use crate::report::{Report, Run};
+use crate::results::Results;
 
 const EXAMPLE: &str = include_str!("../../../../tests/fixtures/results/example.json");
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Results, SCHEMA};
+use crate::results::{Results, SCHEMA};
 use crate::verdict::verdict;
 
 /// Reason why a document could not be read.

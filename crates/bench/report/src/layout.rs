@@ -1,6 +1,7 @@
 //! Comparisons of experiments and their presentation: names of circumstances, ratios, and columns
 //! of their tables.
 
+use crate::fact::{DIRECTORY, Fact, Facts, RATE};
 use crate::format::As;
 use crate::metric::Metric::{
     self, Bytes, ClientCpu, ClientElapsed, ClientSwitches, Cpu, CpuEach, DeviceRead, DeviceWrite,
@@ -10,7 +11,6 @@ use crate::metric::Metric::{
 };
 use crate::model::Experiment;
 use crate::piece::{Piece, number, text};
-use crate::report::{DIRECTORY, Fact, Facts, RATE};
 
 /// A circumstance in reports.
 pub(crate) struct FactInfo {

@@ -10,6 +10,7 @@ mod csv;
 mod each;
 #[cfg(test)]
 mod examples;
+mod fact;
 mod figures;
 mod first_pairs;
 mod format;
@@ -25,6 +26,7 @@ mod piece;
 mod plot;
 mod published;
 mod report;
+mod results;
 mod shown;
 pub mod stats;
 mod summary;
@@ -37,6 +39,7 @@ pub use calibration::{
 };
 pub use compare::{CHANGES_SCHEMA, Change, Changes, ComparedRun, Direction, changes_text, compare};
 pub use csv::{blocks_csv, ratios_csv};
+pub use fact::{DIRECTORY, Fact, Facts, RATE};
 pub use figures::{Comparison, Difference, Pooled, Spread, Summary, Totals};
 pub use first_pairs::note_first_pairs;
 pub use headline::headline_classes;
@@ -44,11 +47,11 @@ pub use json::{JsonError, from_json, to_json};
 pub use metric::Metric;
 pub use model::{
     Axes, Class, DriverShare, Environment, Experiment, Latency, Library, Noise, Probe, ProbeKind,
-    Results, Role, SCHEMA, Settings, Side, StatementInfo, Stopping, Subject, ThinkTime, Tool,
-    WarmUp,
+    Role, Settings, Side, StatementInfo, Stopping, Subject, ThinkTime, Tool, WarmUp,
 };
 pub use page::{calibration_html, changes_html, html};
-pub use report::{DIRECTORY, Fact, Facts, Idle, RATE, Report, Run, measured};
+pub use report::{Idle, Report, Run, measured};
+pub use results::{Results, SCHEMA};
 pub use summary::summarize;
 pub use table::fit_to;
 pub use terminal::terminal;

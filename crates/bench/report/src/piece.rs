@@ -6,10 +6,10 @@
 
 use maud::{Markup, Render, html};
 
+use crate::fact::float;
 use crate::figures::Ratio;
 pub(crate) use crate::format::As;
 use crate::format::{NO_INTERVAL, TOO_WIDE, too_wide};
-use crate::report::float;
 
 /// A piece of a sentence or of a table, for the terminal and for the page.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -1,12 +1,13 @@
 //! The tables of every experiment.
 
+use crate::fact::Facts;
 use crate::figures::{Comparison, Difference, HEADLINE, Pooled, Spread, Totals};
 use crate::format::As;
 use crate::layout::{Column, FACTS, FactInfo, Layout, Of};
 use crate::metric::Metric;
 use crate::model::{Class, Latency, ProbeKind, Role, Side};
 use crate::piece::{Change, Found, Piece, all, each, find, text};
-use crate::report::{Facts, Idle, Report, distinct};
+use crate::report::{Idle, Report, distinct};
 use crate::table::Table;
 
 /// A report with its place in the document.

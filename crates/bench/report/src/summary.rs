@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use crate::fact::float;
 use crate::figures::{Difference, Spread, Summary, Totals};
 use crate::index::{Index, Stage};
-use crate::model::{Class, Metric, ProbeKind, Results, Side};
-use crate::report::{Report, Run, float};
+use crate::model::{Class, Metric, ProbeKind, Side};
+use crate::report::{Report, Run};
+use crate::results::Results;
 use crate::stats::{grouped_estimate, mean, median};
 
 /// Computes everything that a report shows from blocks and probes, for every experiment.

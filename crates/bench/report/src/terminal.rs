@@ -1,12 +1,14 @@
 //! The tables shown in a terminal.
 
+use crate::fact::{DIRECTORY, float};
 use crate::format::{bytes, duration};
 use crate::metric::Metric;
-use crate::model::{Experiment, Results, Role, is_of_classes};
+use crate::model::{Experiment, Role};
 use crate::oltp::own_share;
 use crate::piece::Piece;
 use crate::published::{PUBLISHED, published_reckoning, published_table};
-use crate::report::{DIRECTORY, Report, float};
+use crate::report::Report;
+use crate::results::{Results, is_of_classes};
 use crate::shown::{Shown, known};
 use crate::verdict::verdict;
 

@@ -3,13 +3,15 @@
 use std::cmp::Ordering;
 
 use crate::answer::answer;
+use crate::fact::{DIRECTORY, float};
 use crate::figures::{Comparison, HEADLINE, Pooled, Ratio};
 use crate::format::{As, bytes, count, percent};
 use crate::headline::GROUPS;
 use crate::layout::Of;
-use crate::model::{Class, Experiment, Metric, Results, Role, Side};
+use crate::model::{Class, Experiment, Metric, Role, Side};
 use crate::piece::{Found, Piece, all, each};
-use crate::report::{DIRECTORY, Report, float};
+use crate::report::Report;
+use crate::results::Results;
 use crate::shown::Shown;
 
 /// The answer for a control run.
@@ -292,7 +294,7 @@ fn beside_costs(shown: &Shown<'_>) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::examples::{example, holds, two_algorithms, whole};
-    use crate::report::RATE;
+    use crate::fact::RATE;
 
     #[test]
     fn verdict_names_sides_and_overheads() {

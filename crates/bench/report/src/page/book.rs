@@ -3,10 +3,11 @@
 use crate::figures::Comparison;
 use crate::headline::headline_classes;
 use crate::metric::Metric;
-use crate::model::{Class, Results, Role, Side};
+use crate::model::{Class, Role, Side};
 use crate::piece::As;
 use crate::piece::{Found, Piece, all, each, number};
 use crate::report::Report;
+use crate::results::Results;
 use crate::shown::Shown;
 
 /// Most classes of a chart that is seen at one look.

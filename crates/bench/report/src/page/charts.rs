@@ -302,7 +302,7 @@ mod tests {
         let wanted = "oltp_read_write: throughput, encrypted over plain";
         assert!(page.contains(wanted) && page.contains("no figures of ours"), "{page}");
         let mut paced = examples::oltp();
-        paced.set(crate::report::RATE, 50_u32);
+        paced.set(crate::fact::RATE, 50_u32);
         examples::summarize(&mut paced);
         let page = by_threads(&Shown::of("oltp", &paced)).unwrap().into_string();
         assert!(!page.contains(wanted) && page.contains("latency"), "{page}");

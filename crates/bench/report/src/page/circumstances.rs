@@ -3,8 +3,9 @@
 use maud::{Markup, html};
 
 use super::{again, folded, made};
-use crate::model::{Environment, Results, Settings, Side, Stopping};
+use crate::model::{Environment, Settings, Side, Stopping};
 use crate::piece::{As, Found, Piece, all, each, number, text};
+use crate::results::Results;
 use crate::shown::known;
 
 /// The machine, whose description is under `environment` in every document.

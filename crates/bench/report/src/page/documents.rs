@@ -4,9 +4,10 @@ use maud::{Markup, Render, html};
 
 use super::book::Book;
 use crate::format::percent;
-use crate::model::{Metric, Results};
+use crate::model::Metric;
 use crate::piece::{As, Piece, all, text};
 use crate::published::{PUBLISHED, PublishedOperation};
+use crate::results::Results;
 use crate::table::Table;
 
 const BESIDE: &str = "Published figures beside ours";

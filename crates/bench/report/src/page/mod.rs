@@ -26,10 +26,11 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Serialize;
 
 use crate::json::{JsonError, document};
-use crate::model::{Results, Role, Tool, is_of_classes};
+use crate::model::{Role, Tool};
 use crate::piece::{As, each, number, text};
 use crate::plot::ChartError;
 use crate::report::Report;
+use crate::results::{Results, is_of_classes};
 use crate::shown::Shown;
 use book::Book;
 

@@ -4,10 +4,11 @@ use maud::{Markup, html};
 
 use super::documents::provenance;
 use super::{charts, heat, published};
-use crate::model::{Experiment, Results};
+use crate::model::Experiment;
 use crate::piece::{As, Piece, each, number, text};
 use crate::plot::ChartError;
 use crate::report::Report;
+use crate::results::Results;
 use crate::shown::Shown;
 
 /// Charts, costs, and the figures of all sides, without the heading. `name` is the report's place

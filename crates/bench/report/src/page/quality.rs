@@ -5,9 +5,10 @@ use maud::{Markup, html};
 
 use super::book::Book;
 use super::folded;
-use crate::model::{Metric, Noise, Results, WarmUp};
+use crate::model::{Metric, Noise, WarmUp};
 use crate::piece::{As, Found, Piece, all, each, number};
 use crate::report::Report;
+use crate::results::Results;
 use crate::shown::Shown;
 use crate::table::Table;
 

@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 
-use crate::model::Results;
 use crate::piece::{As, Piece, each, number, text};
 use crate::report::Report;
+use crate::results::Results;
 use crate::shown::Shown;
 
 /// Its circumstances, its sides, and the quantities that could not be measured.

@@ -3,7 +3,8 @@ use super::*;
 use crate::examples::{example, holds, two_algorithms, whole};
 use crate::format::{interval, percent};
 use crate::json::from_json;
-use crate::model::{Metric, Results, StatementInfo};
+use crate::model::{Metric, StatementInfo};
+use crate::results::Results;
 
 fn embedded(page: &str) -> Results {
     let start = page.find("id=\"results\">").unwrap() + "id=\"results\">".len();

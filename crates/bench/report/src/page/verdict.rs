@@ -4,8 +4,9 @@ use maud::{Markup, html};
 
 use super::{ALERT, NOTICE, notices};
 use crate::figures::{HEADLINE, Pooled, Ratio};
-use crate::model::{Experiment, Metric, ProbeKind, Results, Role};
+use crate::model::{Experiment, Metric, ProbeKind, Role};
 use crate::piece::{As, Found, Piece, all, each, number, text};
+use crate::results::Results;
 use crate::shown::{Shown, more, pooled};
 use crate::verdict::{CONTROL, NOTHING, answers};
 
