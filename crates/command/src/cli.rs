@@ -170,7 +170,7 @@ pub(crate) fn parse() -> Cli {
     let words: Vec<OsString> = env::args_os().collect();
     let matches = without_empty(Cli::command()).try_get_matches_from(&words);
     let matches = matches.unwrap_or_else(|mut error| {
-        tips::add(&mut error, &words);
+        tips::add(&mut error, &words, &Cli::command());
         error.exit()
     });
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())

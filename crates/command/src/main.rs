@@ -3,9 +3,11 @@
 mod backup;
 mod cli;
 mod commands;
+mod dispatch;
 mod error;
 mod open;
 mod overview;
+mod pem;
 mod processor;
 mod progress;
 mod tips;
@@ -19,7 +21,7 @@ fn main() -> ExitCode {
     harden::outlive_size_limit();
     harden::no_core_dumps();
     #[cfg(feature = "manual")]
-    commands::complete::answer();
+    commands::complete::answer(<cli::Cli as clap::CommandFactory>::command);
     tdekit_key_store::ask_services_by_this_program();
     let cli = cli::parse();
     if cli.global.wide {
@@ -30,7 +32,7 @@ fn main() -> ExitCode {
             "the variable {name} is not known and has no effect: {known} is the nearest that is"
         ));
     }
-    match commands::run(&cli) {
+    match dispatch::run(&cli) {
         Ok(code) => code,
         Err(error) => report(&error),
     }

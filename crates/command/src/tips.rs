@@ -2,11 +2,8 @@
 
 use std::ffi::OsString;
 
-use clap::CommandFactory;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue};
-
-use crate::cli::Cli;
 
 /// The command above, its missing subcommand, and what is meant by it.
 const TIPS: &[(&str, &[&str], &[&str])] = &[
@@ -58,14 +55,14 @@ const TIPS: &[(&str, &[&str], &[&str])] = &[
     ("cert", &["init", "new"], &["`tdekit cert create NAME` makes a certificate"]),
 ];
 
-/// Adds to an error of the command line which command may be meant; `words` are the whole line.
-pub(crate) fn add(error: &mut clap::Error, words: &[OsString]) {
+/// Adds to an error of the command line which command may be meant; `words` are the whole line,
+/// and `all` has every command.
+pub(crate) fn add(error: &mut clap::Error, words: &[OsString], all: &clap::Command) {
     let Some(ContextValue::String(missing)) = error.get(ContextKind::InvalidSubcommand) else {
         return;
     };
     let names: Vec<_> = words.iter().skip(1).filter_map(|word| word.to_str()).collect();
     let at = names.iter().position(|word| word == missing).unwrap_or(0);
-    let all = Cli::command();
     let above = |command: &str| match command {
         "" => names[..at].iter().all(|word| all.find_subcommand(word).is_none()),
         _ => names[..at].last() == Some(&command),
@@ -82,12 +79,15 @@ pub(crate) fn add(error: &mut clap::Error, words: &[OsString]) {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
+    use crate::cli::Cli;
 
     fn said(line: &str) -> String {
         let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
         let mut error = Cli::command().try_get_matches_from(&words).unwrap_err();
-        add(&mut error, &words);
+        add(&mut error, &words, &Cli::command());
         error.to_string()
     }
 

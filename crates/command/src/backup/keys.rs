@@ -9,8 +9,8 @@ use tdekit_console::session::{self, Ask};
 use tdekit_console::{ConsoleError, GlobalArgs};
 use tdekit_key_store::{CertificateBackup, StoreError, read_certificate_file};
 
-use crate::commands::cert::read_pem;
 use crate::error::CommandError;
+use crate::pem::read_pem;
 
 /// Arguments that name a key besides the key store's.
 #[derive(Debug, Args)]

@@ -9,5 +9,4 @@ pub(crate) mod many;
 pub(crate) mod new_store;
 pub(crate) mod progress;
 pub(crate) mod report;
-pub(crate) mod trial;
 pub(crate) mod value;

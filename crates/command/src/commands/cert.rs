@@ -18,6 +18,7 @@ use tdekit_key_store::{
 use tdekit_sqlite_convert::{FileKind, Unwatched, header_of, read_area, resolved_path, rewrap};
 
 use crate::error::CommandError;
+use crate::pem::read_pem;
 use crate::when::parse_expiry;
 
 /// The verbs of `tdekit cert`.
@@ -593,20 +594,4 @@ fn print_facts(info: &CertificateInfo) -> Result<(), CommandError> {
     output::line(format_args!("  SHA-256     {}", thumbprint(&info.sha256)))?;
     output::line(format_args!("  Key         {}, {} bits", info.key_algorithm, info.key_bits))?;
     Ok(output::line(format_args!("  Expires     {}", iso8601(info.not_after)))?)
-}
-
-/// Reads a certificate and its key from PEM files; asks for the password only if it is needed.
-pub(crate) fn read_pem(
-    certificate: &Path,
-    private_key: Option<&Path>,
-    password: impl FnOnce() -> Result<SecretBytes, CommandError>,
-) -> Result<CertificateBackup, CommandError> {
-    let certificate_bytes = read_certificate_file(certificate)?;
-    let key_bytes = private_key.map(read_certificate_file).transpose()?;
-    let with_key = key_bytes.as_deref().unwrap_or(&certificate_bytes);
-    let marker = b"-----BEGIN ENCRYPTED PRIVATE KEY-----";
-    let encrypted = with_key.windows(marker.len()).any(|window| window == marker);
-    let password = if encrypted { Some(password()?) } else { None };
-    let key = key_bytes.as_deref().zip(private_key);
-    Ok(CertificateBackup::from_pem((&certificate_bytes, certificate), key, password.as_ref())?)
 }

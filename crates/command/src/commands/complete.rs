@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use clap::{Arg, Args, Command, CommandFactory, ValueEnum, ValueHint};
+use clap::{Arg, Args, Command, ValueEnum, ValueHint};
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{
     ArgValueCandidates, ArgValueCompleter, CompletionCandidate, PathCompleter,
@@ -17,7 +17,6 @@ use tdekit_key_store::{KeyStore, default_dir};
 use tdekit_sqlite_page::header::is_encrypted;
 
 use super::program;
-use crate::cli::Cli;
 use crate::error::CommandError;
 
 const NAME: &str = "tdekit";
@@ -58,8 +57,9 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), CommandError> {
     Ok(output::line(script_for(args.shell)?.trim_end())?)
 }
 
-/// Answers a shell's script, and ends the process; does nothing in any other process.
-pub(crate) fn answer() {
+/// Answers a shell's script about the words of `command`, and ends the process; does nothing in any
+/// other process.
+pub(crate) fn answer(command: fn() -> Command) {
     if env::var_os(VARIABLE).is_none() {
         return;
     }
@@ -70,7 +70,7 @@ pub(crate) fn answer() {
         // Where it is not installed there is nothing to complete.
         let _ = program::complete_bench(&words[2..], (INDEX, index - 1));
     }
-    CompleteEnv::with_factory(|| with_values(Cli::command())).var(VARIABLE).complete();
+    CompleteEnv::with_factory(|| with_values(command())).var(VARIABLE).complete();
 }
 
 fn script_for(shell: Completer) -> Result<String, CommandError> {

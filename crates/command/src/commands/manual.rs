@@ -5,13 +5,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
 use super::examples::{self, Entry};
 use super::program;
-use crate::cli::Cli;
 use crate::error::CommandError;
 
 const NAME: &str = "tdekit";
@@ -23,12 +22,12 @@ pub(crate) struct ManPagesArgs {
     directory: PathBuf,
 }
 
-/// Writes one page per command, such as `tdekit-key-init.1`, and `tdekit.1`. The bench writes its
-/// own, if it is there.
-pub(crate) fn man_pages(args: &ManPagesArgs) -> Result<(), CommandError> {
+/// Writes one page per command of `command`, such as `tdekit-key-init.1`, and `tdekit.1`. The bench
+/// writes its own, if it is there.
+pub(crate) fn man_pages(args: &ManPagesArgs, command: Command) -> Result<(), CommandError> {
     let failed = |action| move |source| CommandError::io(action, &args.directory, source);
     fs::create_dir_all(&args.directory).map_err(failed("make"))?;
-    let mut command = Cli::command().name(NAME).disable_help_subcommand(true);
+    let mut command = command.name(NAME).disable_help_subcommand(true);
     command.build();
     write_pages(&command, "", &args.directory).map_err(failed("write pages to"))?;
     program::write_pages_of_bench(&env::current_exe()?, &args.directory)
@@ -99,7 +98,10 @@ fn add_see_also(page: &mut Roff, path: &str, entry: Option<&Entry>) {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
+    use crate::cli::Cli;
 
     /// The visible commands that have none below them, and those that do work beside those.
     fn working(command: &Command, path: &str, found: &mut Vec<String>) {
@@ -140,7 +142,7 @@ mod tests {
     fn every_command_has_its_page() {
         let dir = tempfile::tempdir().unwrap();
         let man = dir.path().join("man");
-        man_pages(&ManPagesArgs { directory: man.clone() }).unwrap();
+        man_pages(&ManPagesArgs { directory: man.clone() }, Cli::command()).unwrap();
         let page = |name: &str| fs::read_to_string(man.join(name)).unwrap();
         assert!(page("tdekit.1").starts_with(".ie") && page("tdekit.1").contains(".TH tdekit 1"));
         assert!(page("tdekit-key-init.1").contains("generate"));

@@ -1,6 +1,7 @@
 //! `tdekit verify`: checks that the sets of a media set contain what was written.
 
 mod binlogs;
+mod trial;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -26,7 +27,6 @@ use crate::backup::archive;
 use crate::backup::keys::KeyArgs;
 use crate::backup::progress::{Reporter, run as steer};
 use crate::backup::report::{kind_of, size, warn_reports};
-use crate::backup::trial;
 use crate::backup::value::{parse_bytes, parse_percent};
 use crate::error::CommandError;
 use crate::progress::heed_signals;

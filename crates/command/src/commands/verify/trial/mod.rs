@@ -18,11 +18,11 @@ use tdekit_console::{ConsoleError, GlobalArgs, output};
 use tdekit_key_crypto::{Kind, random_bytes};
 
 use self::chains::{Chains, lost};
+use super::VerifyArgs;
 use crate::backup::archive;
 use crate::backup::binlogs;
 use crate::backup::progress::{Reporter, run as steer};
 use crate::backup::report::{kind_of, size, warn_reports};
-use crate::commands::verify::VerifyArgs;
 use crate::error::CommandError;
 use crate::progress::Shown;
 
