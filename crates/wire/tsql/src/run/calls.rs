@@ -126,7 +126,11 @@ impl Calls<'_> {
             }
             "@@NESTLEVEL" => int(self.state.nest),
             // ANSI_WARNINGS, ANSI_PADDING, ANSI_NULLS, QUOTED_IDENTIFIER, ANSI_NULL_DFLT_ON ...
-            "@@OPTIONS" => int(5496 | if self.state.options.nocount { 512 } else { 0 }),
+            "@@OPTIONS" => {
+                let options = &self.state.options;
+                let of = |on: bool, bit: i64| if on { bit } else { 0 };
+                int(5496 | of(options.nocount, 512) | of(options.arithignore, 128))
+            }
             "@@PROCID" => int(self.db.fired.procedure_id()),
             "@@ROWCOUNT" => int(self.state.rowcount.min(i64::from(i32::MAX))),
             "@@SERVERNAME" | "@@SERVICENAME" => text("tdekit"),

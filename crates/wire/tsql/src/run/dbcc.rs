@@ -252,6 +252,7 @@ fn user_options(options: &Options) -> Rows {
     for (name, on) in [
         ("quoted_identifier", options.quoted_identifier),
         ("arithabort", true),
+        ("arithignore", options.arithignore),
         ("nocount", options.nocount),
         ("xact_abort", options.xact_abort),
         ("implicit_transactions", options.implicit_transactions),

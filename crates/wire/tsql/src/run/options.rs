@@ -9,6 +9,8 @@ pub(crate) struct Options {
     /// SET STATISTICS IO and TIME.
     pub(crate) statistics_io: bool,
     pub(crate) statistics_time: bool,
+    /// Kept only: it changes nothing while ANSI_WARNINGS is ON.
+    pub(crate) arithignore: bool,
     pub(crate) xact_abort: bool,
     pub(crate) quoted_identifier: bool,
     pub(crate) implicit_transactions: bool,
@@ -39,6 +41,7 @@ impl Default for Options {
             nocount: false,
             statistics_io: false,
             statistics_time: false,
+            arithignore: false,
             xact_abort: false,
             quoted_identifier: true,
             implicit_transactions: false,

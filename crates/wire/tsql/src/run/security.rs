@@ -130,6 +130,7 @@ impl Run<'_> {
             ("NOCOUNT", _) => options.nocount = on,
             ("STATISTICS IO", _) => options.statistics_io = on,
             ("STATISTICS TIME", _) => options.statistics_time = on,
+            ("ARITHIGNORE", _) => options.arithignore = on,
             ("XACT_ABORT", _) => options.xact_abort = on,
             ("QUOTED_IDENTIFIER", _) => options.quoted_identifier = on,
             ("ANSI_DEFAULTS", SetValue::On) => {
@@ -142,7 +143,7 @@ impl Run<'_> {
             ("PARSEONLY" | "FORCEPLAN", SetValue::On) => {
                 return unsupported(&format!("{name} ON"));
             }
-            ("NUMERIC_ROUNDABORT" | "ARITHIGNORE" | "CURSOR_CLOSE_ON_COMMIT", SetValue::On)
+            ("NUMERIC_ROUNDABORT" | "CURSOR_CLOSE_ON_COMMIT", SetValue::On)
             | (
                 "ANSI_DEFAULTS"
                 | "ANSI_NULLS"

@@ -192,9 +192,14 @@ fn checkdb_finds_damage_and_opentran_the_oldest() {
     ] {
         assert!(told.contains(part), "{part}\n{told}");
     }
-    let set = "SET DATEFORMAT dmy; SET XACT_ABORT ON; DBCC USEROPTIONS";
+    let set = "SET DATEFORMAT dmy; SET ARITHIGNORE ON; SET XACT_ABORT ON; DBCC USEROPTIONS";
     let shown = rows(&mut *server.session(), set);
-    for line in ["'dateformat' | 'dmy'", "'xact_abort' | 'SET'", "'lock_timeout' | '-1'"] {
+    for line in [
+        "'dateformat' | 'dmy'",
+        "'xact_abort' | 'SET'",
+        "'arithignore' | 'SET'",
+        "'lock_timeout' | '-1'",
+    ] {
         assert!(shown.lines().any(|found| found == line), "{line}: {shown}");
     }
     assert!(!shown.contains("nocount"), "{shown}");
