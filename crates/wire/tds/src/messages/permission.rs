@@ -19,6 +19,11 @@ table! {
     CannotAlter { object: String } = 1088, 16, 9, Statement,
         "Cannot find the object \"{object}\" because it does not exist or you do not have \
         permissions.";
+    HighSeverity {} = 2754, 16, 1, Statement,
+        "Error severity levels greater than 18 can only be specified by members of the sysadmin \
+        role, using the WITH LOG option.";
+    LogDenied {} = 2778, 16, 1, Statement,
+        "Only System Administrator can specify WITH LOG option for RAISERROR command.";
     DbccDenied { login: String, command: String } = 2571, 14, 3, Statement,
         "User '{login}' does not have permission to run DBCC {command}.";
     SchemaDenied { name: String } = 2760, 16, 1, Statement,

@@ -93,6 +93,8 @@ pub(crate) enum Op {
         parts: Vec<Code>,
         nowait: bool,
         set_error: bool,
+        /// WITH LOG, which writes no log here.
+        log: bool,
     },
     Throw(Option<(Code, Code, Code)>),
     Wait(bool, Code),
@@ -383,7 +385,8 @@ impl Compiler {
                     parts.push(self.value(expr, None, line).map_err(at)?);
                 }
                 let has = |name: &str| options.iter().any(|option| option == name);
-                Op::Raiserror { parts, nowait: has("NOWAIT"), set_error: has("SETERROR") }
+                let (nowait, set_error) = (has("NOWAIT"), has("SETERROR"));
+                Op::Raiserror { parts, nowait, set_error, log: has("LOG") }
             }
             Kind::Throw(None) => Op::Throw(None),
             Kind::Throw(Some((number, message, state))) => {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tdekit_wire_tds::messages::{THROWN, Told, USER, raised, system};
+use tdekit_wire_tds::messages::{PermissionError, ServerError, THROWN, Told, USER, raised, system};
 use tdekit_wire_tds::{Command, DoneKind, Flow, Message, SqlType, Value};
 
 use super::compile::{Code, Op, Step};
@@ -27,6 +27,9 @@ fn ends_noexec(op: &Op) -> bool {
 fn holds(steps: &[Step], label: u32) -> bool {
     steps.iter().any(|step| step.labels.contains(&label))
 }
+
+/// The least severity of an error that ends the connection, and that nothing catches.
+const FATAL: u8 = 20;
 
 impl Run<'_> {
     /// Runs statements. An error is returned only if an enclosing TRY block catches it.
@@ -100,7 +103,7 @@ impl Run<'_> {
         self.s.state.short |= message.number == Error::OutOfMemory {}.code().0;
         let undoes = error.undoes() || self.s.state.options.xact_abort;
         let ends = error.ends() >= Ends::Batch || undoes;
-        if self.s.state.tries > 0 && message.class < 20 {
+        if self.s.state.tries > 0 && message.class < FATAL {
             if undoes {
                 self.s.state.transaction.doom();
             }
@@ -302,11 +305,32 @@ impl Run<'_> {
         result
     }
 
+    /// Severities above 18, and WITH LOG, are for members of sysadmin.
+    fn admit_severity(&self, class: u8, log: bool) -> Result<()> {
+        let sysadmin = self.s.db.who.sysadmin;
+        if class > 18 && !(log && sysadmin) {
+            return Err(PermissionError::HighSeverity {}.into());
+        }
+        if log && !sysadmin {
+            return Err(PermissionError::LogDenied {}.into());
+        }
+        Ok(())
+    }
+
+    /// Raises an error that ends the connection.
+    fn raise_last(&mut self, message: Message) -> Result<Signal> {
+        let (spid, number, class) = (self.s.caller.spid, message.number, message.class);
+        let ending = Error::from(ServerError::Terminating { spid, number, class });
+        if self.sink.message(&ending.message(message.line, &message.procedure)) == Flow::Stop {
+            return Ok(Signal::Stop);
+        }
+        Err(Error::Raised(Box::new(message)))
+    }
+
     pub(super) fn raiserror(
         &mut self,
         parts: &[Code],
-        nowait: bool,
-        set_error: bool,
+        (nowait, set_error, log): (bool, bool, bool),
         line: u32,
         frame: &Frame,
     ) -> Result<Signal> {
@@ -330,9 +354,7 @@ impl Run<'_> {
             ..0 => 1,
             state => u8::try_from(state.min(255)).unwrap_or(1),
         };
-        if class >= 19 {
-            return Err(Error::feature("RAISERROR above severity 18"));
-        }
+        self.admit_severity(class, log)?;
         let (number, text) = match (known, &values[0]) {
             (Some((number, text)), _) => (number, messages::format(text, &values[3..])?),
             (None, Value::Int(number)) => {
@@ -341,6 +363,9 @@ impl Run<'_> {
             (None, other) => (USER, messages::format(&messages::shown(other, 2047), &values[3..])?),
         };
         let message = raised(line, &frame.procedure, (number, class, state), text);
+        if class >= FATAL {
+            return self.raise_last(message);
+        }
         if class > 10 {
             // RAISERROR ends no batch, regardless of XACT_ABORT
             if self.s.state.tries > 0 {

@@ -96,8 +96,8 @@ impl Run<'_> {
             Op::Continue => Ok(Signal::Continue),
             Op::Return(code) => self.returned(code.as_ref(), frame),
             Op::Print(code) => self.print(code, step.line, frame),
-            Op::Raiserror { parts, nowait, set_error } => {
-                self.raiserror(parts, *nowait, *set_error, step.line, frame)
+            Op::Raiserror { parts, nowait, set_error, log } => {
+                self.raiserror(parts, (*nowait, *set_error, *log), step.line, frame)
             }
             Op::Throw(parts) => self.throw(parts.as_ref(), step.line, frame),
             Op::Wait(delay, code) => self.wait(*delay, code, frame),

@@ -262,3 +262,49 @@ fn types_survive_in_the_file() {
     );
     assert!(row.ends_with("'6F9619FF-8B86-D011-B42D-00C04FC964FF'"), "{row}");
 }
+
+#[test]
+fn an_error_above_severity_18_is_logged_and_one_above_19_is_the_last() {
+    const LOW: &str = "! 2754/16/1 line 1: Error severity levels greater than 18 can only be \
+        specified by members of the sysadmin role, using the WITH LOG option.";
+    let server = Server::new();
+    let mut session = server.session();
+    rows(&mut *session, "CREATE TABLE t (a int)");
+    for (batch, expected) in [
+        ("RAISERROR('x', 19, 1); PRINT 'on'", format!("{LOW}\n! 0/0/1 line 1: on")),
+        ("RAISERROR('x', 25, 1) WITH NOWAIT", LOW.to_owned()),
+        (
+            "RAISERROR('x', 19, 2) WITH LOG; SELECT @@ERROR",
+            "! 50000/19/2 line 1: x\n50000".to_owned(),
+        ),
+        ("RAISERROR('x', 16, 2) WITH LOG", "! 50000/16/2 line 1: x".to_owned()),
+        (
+            "BEGIN TRY RAISERROR('x', 19, 1) WITH LOG END TRY
+             BEGIN CATCH SELECT ERROR_SEVERITY() END CATCH",
+            "19".to_owned(),
+        ),
+        (
+            "BEGIN TRAN; INSERT t VALUES (1);
+             BEGIN TRY RAISERROR('x', 21, 3) WITH LOG, NOWAIT END TRY
+             BEGIN CATCH SELECT 'caught' END CATCH; SELECT 'on'",
+            "! 2745/16/2 line 2: Process ID 51 has raised user error 50000, severity 21. SQL \
+             Server is terminating this process.\n! 50000/21/3 line 2: x"
+                .to_owned(),
+        ),
+        ("SELECT COUNT(*), @@TRANCOUNT FROM t", "0 | 0".to_owned()),
+    ] {
+        let found = rows(&mut *session, batch);
+        let found = found.lines().filter(|line| !line.starts_with('~')).collect::<Vec<_>>();
+        assert_eq!(found.join("\n"), expected, "{batch}");
+    }
+    rows(&mut *session, "CREATE LOGIN ann WITH PASSWORD = 'password'; CREATE USER ann");
+    let mut other = server.session_of("ann", "app").unwrap();
+    for (batch, number) in [
+        ("RAISERROR('x', 20, 1) WITH LOG", 2754),
+        ("RAISERROR('x', 16, 1) WITH LOG", 2778),
+        ("RAISERROR('x', 18, 1)", 50000),
+    ] {
+        let found = rows(&mut *other, batch);
+        assert!(found.starts_with(&format!("! {number}/1")), "{batch}: {found}");
+    }
+}
