@@ -61,6 +61,8 @@ table! {
         "The column '{name}' was specified multiple times for '{of}'.";
     KeyColumnTwice { name: String } = 1909, 16, 1, Statement,
         "Cannot use duplicate column names in index. Column name '{name}' listed more than once.";
+    NoConstraint {} = 1750, 16, 1, Statement,
+        "Could not create constraint or index. See previous errors.";
     NoKeyColumn { name: String } = 1911, 16, 1, Statement,
         "Column name '{name}' does not exist in the target table or view.";
     InvalidParameter { number: usize, name: &'static str } = 1023, 15, 1, Statement,

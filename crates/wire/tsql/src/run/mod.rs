@@ -140,12 +140,14 @@ impl Run<'_> {
                 return Ok(Signal::Next);
             }
             Action::CreateTable(table) => {
-                self.create_table(table)?;
+                let made = self.create_table(table);
+                made.map_err(|error| self.refused_constraint(error, Some(&table.name), frame))?;
                 command = Command::CREATE_TABLE;
             }
             Action::AlterTable(name, change) => {
                 let altered = self.alter_table(name, change, frame);
-                altered.map_err(|error| self.hide_values_of(name, error))?;
+                let altered = altered.map_err(|error| self.hide_values_of(name, error));
+                altered.map_err(|error| self.refused_constraint(error, None, frame))?;
             }
             Action::CreateIndex(index) => {
                 let made = self.create_index(index);

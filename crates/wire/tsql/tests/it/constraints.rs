@@ -63,9 +63,9 @@ fn a_check_is_added_and_dropped() {
         &[
             ("ALTER TABLE t ADD CONSTRAINT k CHECK (a > 1)", "547/16/0"),
             ("ALTER TABLE t ADD CONSTRAINT k CHECK (nix > 1)", "207/16/1"),
-            ("ALTER TABLE t ADD CONSTRAINT df_c CHECK (a > 0)", "2714/16/6"),
-            ("ALTER TABLE t ADD CONSTRAINT u CHECK (a > 0)", "2714/16/6"),
-            ("ALTER TABLE t ADD CONSTRAINT v CHECK (a > 0)", "2714/16/6"),
+            ("ALTER TABLE t ADD CONSTRAINT df_c CHECK (a > 0)", "2714/16/6 1750/16/1"),
+            ("ALTER TABLE t ADD CONSTRAINT u CHECK (a > 0)", "2714/16/6 1750/16/1"),
+            ("ALTER TABLE t ADD CONSTRAINT v CHECK (a > 0)", "2714/16/6 1750/16/1"),
             ("ALTER TABLE v ADD CONSTRAINT k CHECK (a > 0)", "4902/16/1"),
         ],
     );
@@ -108,15 +108,39 @@ fn a_foreign_key_is_added_and_dropped() {
         &mut *session,
         &[
             ("ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES u (i)", "547/16/0"),
-            ("ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (nix) REFERENCES u (i)", "1769/16/1"),
-            ("ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (b) REFERENCES u (nix)", "1770/16/0"),
-            ("ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (b) REFERENCES nix (i)", "1767/16/0"),
-            ("ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (b) REFERENCES v (a)", "1767/16/0"),
+            (
+                "ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (nix) REFERENCES u (i)",
+                "1769/16/1 1750/16/1",
+            ),
+            (
+                "ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (b) REFERENCES u (nix)",
+                "1770/16/0 1750/16/1",
+            ),
+            (
+                "ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (b) REFERENCES nix (i)",
+                "1767/16/0 1750/16/1",
+            ),
+            (
+                "ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (b) REFERENCES v (a)",
+                "1767/16/0 1750/16/1",
+            ),
             ("ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (a, b) REFERENCES u (i)", "8139/16/0"),
-            ("ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (b) REFERENCES n (y)", "1778/16/0"),
-            ("ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (c) REFERENCES n (z)", "1753/16/0"),
-            ("ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (b) REFERENCES heap (i)", "1776/16/0"),
-            ("ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (b) REFERENCES heap", "1773/16/0"),
+            (
+                "ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (b) REFERENCES n (y)",
+                "1778/16/0 1750/16/1",
+            ),
+            (
+                "ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (c) REFERENCES n (z)",
+                "1753/16/0 1750/16/1",
+            ),
+            (
+                "ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (b) REFERENCES heap (i)",
+                "1776/16/0 1750/16/1",
+            ),
+            (
+                "ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (b) REFERENCES heap",
+                "1773/16/0 1750/16/1",
+            ),
             ("ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (b) REFERENCES n (x)", "547/16/0"),
         ],
     );
@@ -183,11 +207,11 @@ fn keys_are_added_and_dropped() {
     bad(
         &mut *session,
         &[
-            ("ALTER TABLE t ADD CONSTRAINT q UNIQUE (b)", "1505/16/1"),
+            ("ALTER TABLE t ADD CONSTRAINT q UNIQUE (b)", "1505/16/1 1750/16/1"),
             ("CREATE UNIQUE INDEX q ON t (b)", "1505/16/1"),
-            ("ALTER TABLE t ADD CONSTRAINT p PRIMARY KEY (b)", "8111/16/1"),
-            ("ALTER TABLE u ADD CONSTRAINT p PRIMARY KEY (name)", "1779/16/0"),
-            ("ALTER TABLE t ADD CONSTRAINT p PRIMARY KEY (nix)", "1911/16/1"),
+            ("ALTER TABLE t ADD CONSTRAINT p PRIMARY KEY (b)", "8111/16/1 1750/16/1"),
+            ("ALTER TABLE u ADD CONSTRAINT p PRIMARY KEY (name)", "1779/16/0 1750/16/1"),
+            ("ALTER TABLE t ADD CONSTRAINT p PRIMARY KEY (nix)", "1911/16/1 1750/16/1"),
         ],
     );
     good(
@@ -215,7 +239,7 @@ fn keys_are_added_and_dropped() {
     bad(
         &mut *session,
         &[
-            ("ALTER TABLE t ADD PRIMARY KEY (id)", "1779/16/0"),
+            ("ALTER TABLE t ADD PRIMARY KEY (id)", "1779/16/0 1750/16/1"),
             ("DROP INDEX p ON t", "3723/16/5"),
             ("DROP INDEX q ON t", "3723/16/5"),
         ],
@@ -285,10 +309,10 @@ fn a_default_is_added_and_dropped() {
     bad(
         &mut *session,
         &[
-            ("ALTER TABLE t ADD CONSTRAINT x DEFAULT 1 FOR c", "1781/16/1"),
-            ("ALTER TABLE t ADD CONSTRAINT x DEFAULT 1 FOR nix", "1752/16/0"),
-            ("ALTER TABLE t ADD CONSTRAINT x DEFAULT 1 FOR id", "1754/16/0"),
-            ("ALTER TABLE t ADD CONSTRAINT df_c DEFAULT 1 FOR b", "2714/16/6"),
+            ("ALTER TABLE t ADD CONSTRAINT x DEFAULT 1 FOR c", "1781/16/1 1750/16/1"),
+            ("ALTER TABLE t ADD CONSTRAINT x DEFAULT 1 FOR nix", "1752/16/0 1750/16/1"),
+            ("ALTER TABLE t ADD CONSTRAINT x DEFAULT 1 FOR id", "1754/16/0 1750/16/1"),
+            ("ALTER TABLE t ADD CONSTRAINT df_c DEFAULT 1 FOR b", "2714/16/6 1750/16/1"),
             ("ALTER TABLE t DROP COLUMN d", "5074/16/1 4922/16/9"),
         ],
     );
@@ -333,7 +357,7 @@ fn columns_come_with_their_constraints() {
     bad(
         &mut *session,
         &[
-            ("ALTER TABLE t ADD e int NULL UNIQUE", "1505/16/1"),
+            ("ALTER TABLE t ADD e int NULL UNIQUE", "1505/16/1 1750/16/1"),
             ("ALTER TABLE t DROP COLUMN nix", "4924/16/1"),
             ("ALTER TABLE t ADD e int IDENTITY", "40517/16/1"),
         ],
@@ -426,7 +450,7 @@ fn temporary_tables_too() {
         &mut *session,
         &[
             ("INSERT #t VALUES (2)", "547/16/0"),
-            ("ALTER TABLE #t ADD PRIMARY KEY (a)", "1505/16/1"),
+            ("ALTER TABLE #t ADD PRIMARY KEY (a)", "1505/16/1 1750/16/1"),
             ("ALTER TABLE #t ADD FOREIGN KEY (a) REFERENCES #t (a)", "40512/16/1"),
         ],
     );
@@ -505,4 +529,34 @@ fn a_column_with_an_index_and_a_constraint_stays_and_all_that_use_it_are_named()
             ("SELECT name FROM sys.columns WHERE object_id = OBJECT_ID('t')", "'a'\n'c'"),
         ],
     );
+}
+
+/// As in SQL Server, CATCH sees the last one of two errors.
+#[test]
+fn a_second_error_follows_that_of_a_constraint() {
+    let server = Server::new();
+    let mut session = server.session();
+    good(&mut *session, &[("CREATE TABLE t (a int NULL, b int NOT NULL)", "")]);
+    bad(
+        &mut *session,
+        &[
+            ("CREATE TABLE u (a int NULL PRIMARY KEY)", "8111/16/1 1750/16/1"),
+            ("ALTER TABLE t ADD PRIMARY KEY (a)", "8111/16/1 1750/16/1"),
+            ("CREATE TABLE t (a int)", "2714/16/6"),
+            ("ALTER TABLE t ADD b int", "2705/16/3"),
+            ("CREATE UNIQUE INDEX i ON t (a, a)", "1909/16/1"),
+        ],
+    );
+    good(
+        &mut *session,
+        &[
+            (
+                "BEGIN TRY ALTER TABLE t ADD PRIMARY KEY (a) END TRY
+                 BEGIN CATCH SELECT ERROR_NUMBER(), ERROR_MESSAGE() END CATCH",
+                "1750 | 'Could not create constraint or index. See previous errors.'",
+            ),
+            ("ALTER TABLE t ADD PRIMARY KEY (b)", ""),
+        ],
+    );
+    healthy(&server);
 }

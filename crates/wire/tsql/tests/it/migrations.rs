@@ -195,9 +195,9 @@ fn constraints_of_one_name_lie_in_several_schemas() {
     bad(
         &mut *session,
         &[
-            ("CREATE TABLE u (id int CONSTRAINT pk PRIMARY KEY)", "2714/16/6"),
-            ("CREATE TABLE s.u (id int CONSTRAINT PK PRIMARY KEY)", "2714/16/6"),
-            ("ALTER TABLE r.t ADD CONSTRAINT uq CHECK (b > 0)", "2714/16/6"),
+            ("CREATE TABLE u (id int CONSTRAINT pk PRIMARY KEY)", "2714/16/6 1750/16/1"),
+            ("CREATE TABLE s.u (id int CONSTRAINT PK PRIMARY KEY)", "2714/16/6 1750/16/1"),
+            ("ALTER TABLE r.t ADD CONSTRAINT uq CHECK (b > 0)", "2714/16/6 1750/16/1"),
             ("EXEC sp_rename 's.uq', 'df', 'OBJECT'", "15335/11/1"),
         ],
     );

@@ -34,15 +34,16 @@ fn constraints_and_objects_share_their_names() {
         }
     }
     for name in ["t", "V", "p", "f", "n", "g", "q", "new"] {
+        let codes = if name == "new" { "2714/16/6" } else { "2714/16/6 1750/16/1" };
         let batch = format!("CREATE TABLE new (i int CONSTRAINT {name} PRIMARY KEY)");
-        bad(&mut *session, &[(&batch, "2714/16/6")]);
+        bad(&mut *session, &[(&batch, codes)]);
         let batch = format!("CREATE TABLE new (i int, CONSTRAINT {name} CHECK (i > 0))");
-        bad(&mut *session, &[(&batch, "2714/16/6")]);
+        bad(&mut *session, &[(&batch, codes)]);
         let batch = format!("CREATE TABLE new (i int CONSTRAINT {name} DEFAULT 1)");
-        bad(&mut *session, &[(&batch, "2714/16/6")]);
+        bad(&mut *session, &[(&batch, codes)]);
         if name != "new" {
             let batch = format!("ALTER TABLE t ADD CONSTRAINT {name} CHECK (b > 0)");
-            bad(&mut *session, &[(&batch, "2714/16/6")]);
+            bad(&mut *session, &[(&batch, codes)]);
         }
     }
     // a schema has names of its own, types have theirs, and one that is free again may be taken
@@ -307,9 +308,9 @@ fn columns_are_in_a_key_and_added_once() {
         &[
             ("CREATE INDEX i ON t (a, a)", "1909/16/1"),
             ("CREATE UNIQUE INDEX i ON t (a, b, A)", "1909/16/1"),
-            ("CREATE TABLE u (a int, b int, PRIMARY KEY (a, a))", "1909/16/1"),
-            ("CREATE TABLE u (a int, b int, UNIQUE (b, B))", "1909/16/1"),
-            ("ALTER TABLE t ADD UNIQUE (b, a, B)", "1909/16/1"),
+            ("CREATE TABLE u (a int, b int, PRIMARY KEY (a, a))", "1909/16/1 1750/16/1"),
+            ("CREATE TABLE u (a int, b int, UNIQUE (b, B))", "1909/16/1 1750/16/1"),
+            ("ALTER TABLE t ADD UNIQUE (b, a, B)", "1909/16/1 1750/16/1"),
             ("ALTER TABLE t ADD c int, C int", "2705/16/3"),
         ],
     );

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tdekit_wire_tds::messages::DefinedError;
+
 use super::super::db::failure;
 use super::fill::Fill;
 use super::table::{NamedConstraint, column_text};
@@ -12,6 +14,12 @@ use crate::run::catalog::model::{Index, Named, names, schema_and_name};
 use crate::run::catalog::{Table, TableColumn, TableKind};
 use crate::run::state::Frame;
 use crate::run::work::Run;
+
+/// The errors of keys, foreign keys and defaults that 1750 follows in SQL Server.
+const OF_CONSTRAINTS: [i32; 17] = [
+    1505, 1752, 1753, 1754, 1767, 1769, 1770, 1773, 1776, 1778, 1779, 1781, 1785, 1787, 1909, 1911,
+    8111,
+];
 
 /// Returns the computed columns that use a column.
 pub(super) fn computed_of(table: &Table, name: &str) -> Vec<(&'static str, String)> {
@@ -126,6 +134,30 @@ impl Run<'_> {
             [] => Ok(()),
             _ => Err(Error::ColumnIsUsed { change, column: column.to_owned() }),
         }
+    }
+
+    /// Sends the error of a constraint that was not made, and returns the one that SQL Server
+    /// sends behind it; any other error as it is. `made` is the table of CREATE TABLE.
+    pub(crate) fn refused_constraint(
+        &mut self,
+        error: Error,
+        made: Option<&Name>,
+        frame: &Frame,
+    ) -> Error {
+        let of_constraint = match &error {
+            Error::ObjectExists { name } => {
+                !made.is_some_and(|table| name.eq_ignore_ascii_case(table.object()))
+            }
+            error => OF_CONSTRAINTS.contains(&error.code().0),
+        };
+        if !of_constraint {
+            return error;
+        }
+        if self.s.state.tries == 0 {
+            // A disconnected client is noticed at the end of the statement.
+            let _ = self.sink.message(&error.message(self.s.line, &frame.procedure));
+        }
+        DefinedError::NoConstraint {}.into()
     }
 
     /// Returns the indexes that contain a column or have it in their condition, except those of
