@@ -256,6 +256,8 @@ pub(crate) struct CteScope {
 const MAX_EXPRESSIONS: u32 = 400_000;
 /// Maximum number of tables of one statement, with those inside of its views.
 const MAX_TABLES: u32 = 256;
+/// So many UNION ALL of a statement, those of its views among them, allow one more table each.
+const MAX_UNIONS: u32 = 4000;
 /// Recursion limit of a common table expression unless a statement sets another.
 const DEFAULT_RECURSION: i64 = 100;
 
@@ -279,6 +281,7 @@ pub(crate) struct Binder<'a> {
     /// Number of expressions and tables that the statement may still have.
     expressions_left: u32,
     pub(crate) tables_left: u32,
+    pub(crate) unions_left: u32,
     /// SET ROWCOUNT, for changes.
     pub(crate) row_limit: Option<i64>,
     /// Number of INTO still allowed: one, of the statement's first query.
@@ -315,6 +318,7 @@ impl<'a> Binder<'a> {
             open: None,
             expressions_left: MAX_EXPRESSIONS,
             tables_left: MAX_TABLES,
+            unions_left: MAX_UNIONS,
             row_limit: None,
             into_left: 0,
             context: None,

@@ -167,6 +167,10 @@ impl Binder<'_> {
             SetExpr::Select(select) => self.select(select, &[], None),
             SetExpr::Nested(query) => self.query(query, false),
             SetExpr::Op(op, left, right) => {
+                if *op == SetOp::UnionAll && self.unions_left > 0 {
+                    self.unions_left -= 1;
+                    self.tables_left += 1;
+                }
                 let left = self.set_expression(left)?;
                 let right = self.set_expression(right)?;
                 if left.columns.len() != right.columns.len() {

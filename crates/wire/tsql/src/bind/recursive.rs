@@ -14,7 +14,7 @@ fn members<'q>(body: &'q SetExpr, found: &mut Vec<&'q SetExpr>) {
     match body {
         SetExpr::Op(SetOp::UnionAll, left, right) => {
             members(left, found);
-            found.push(right);
+            members(right, found);
         }
         other => found.push(other),
     }

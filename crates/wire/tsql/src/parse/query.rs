@@ -37,6 +37,22 @@ fn hint(word: &str) -> Option<Hints> {
 /// Query hints of the same kind.
 const QUERY_HINTS: &[&str] = &["RECOMPILE", "MAXDOP", "FAST", "KEEPFIXED", "MAXRECURSION"];
 
+/// Maximum number of queries in a row of UNION ALL.
+const MAX_UNION: usize = 4000;
+/// Up to so many are joined one after the other, more in a tree, which is less deep. The types of
+/// columns are then found in the order of the tree.
+const MAX_CHAIN: usize = 200;
+
+/// Joins queries by UNION ALL.
+fn joined(mut queries: Vec<SetExpr>) -> Option<SetExpr> {
+    let join = |left, right| SetExpr::Op(SetOp::UnionAll, Box::new(left), Box::new(right));
+    if queries.len() <= MAX_CHAIN {
+        return queries.into_iter().reduce(join);
+    }
+    let right = joined(queries.split_off(queries.len() / 2));
+    Some(join(joined(queries)?, right?))
+}
+
 impl Parser<'_> {
     /// A query with its WITH and ORDER BY.
     pub(crate) fn query(&mut self) -> Result<Query> {
@@ -190,7 +206,8 @@ impl Parser<'_> {
             }
             return Ok(SetExpr::Select(Box::new(self.select()?)));
         }
-        let mut left = self.set_expression(level + 1)?;
+        // the operands of UNION ALL so far: of the others, the first is their result
+        let mut all = vec![self.set_expression(level + 1)?];
         let mut count = 0;
         loop {
             let op = if level == 1 && self.is("INTERSECT") {
@@ -200,18 +217,25 @@ impl Parser<'_> {
             } else if level == 0 && self.is("EXCEPT") {
                 SetOp::Except
             } else {
-                return Ok(left);
+                return joined(all).ok_or_else(|| self.unexpected());
             };
             self.advance();
             if op == SetOp::UnionAll {
                 self.advance();
+                all.push(self.set_expression(level + 1)?);
+                if all.len() > MAX_UNION {
+                    return Err(Error::NestedTooDeep {});
+                }
+                continue;
             }
             count += 1;
             if count > super::MAX_HEIGHT {
                 return Err(Error::NestedTooDeep {});
             }
             let right = self.set_expression(level + 1)?;
-            left = SetExpr::Op(op, Box::new(left), Box::new(right));
+            if let Some(left) = joined(std::mem::take(&mut all)) {
+                all.push(SetExpr::Op(op, Box::new(left), Box::new(right)));
+            }
         }
     }
 

@@ -195,3 +195,44 @@ fn inserts_of_a_thousand_rows_of_any_width_work_and_no_more() {
     assert!(rows(&mut *session, &insert(1001)).starts_with("! 10738/15/"));
     assert!(rows(&mut *session, sums).starts_with("1000 |"));
 }
+
+/// SQLite joins up to 500 queries at once.
+#[test]
+fn thousands_of_queries_are_joined_by_union_all() {
+    let server = Server::new();
+    let mut session = server.session();
+    rows(&mut *session, "CREATE TABLE t (a int, b varchar(10)); INSERT t VALUES (0, 'qq')");
+    for count in [200, 201, 500, 501, 1000, 4000] {
+        let one = |at: usize| match at % 2 {
+            0 => format!("SELECT {at} AS n, 'q{at}' AS t"),
+            _ => format!("SELECT a + {at}, b FROM t WHERE a = 0"),
+        };
+        let union = (1..=count).map(one).collect::<Vec<_>>().join(" UNION ALL ");
+        let query = format!("SELECT COUNT(*), SUM(n), MIN(t) FROM ({union}) AS u (n, t)");
+        let expected = format!("{count} | {} | 'q10'", count * (count + 1) / 2);
+        assert_eq!(rows(&mut *session, &query), expected);
+        let found = rows(&mut *session, &format!("{union} ORDER BY 1"));
+        let numbers: Vec<&str> =
+            found.lines().filter_map(|line| line.split(" | ").next()).collect();
+        let expected: Vec<String> = (1..=count).map(|at| at.to_string()).collect();
+        assert_eq!(numbers, expected);
+    }
+    rows(&mut *session, "CREATE VIEW w0 AS SELECT a FROM t");
+    let twice = |at: usize| {
+        format!("CREATE VIEW w{at} AS SELECT a FROM w{0} UNION ALL SELECT a FROM w{0}", at - 1)
+    };
+    let found: Vec<String> = (1..9).map(|at| rows(&mut *session, &twice(at))).collect();
+    assert!(found[6].is_empty() && found[7].starts_with("! 4414/"), "{found:?}");
+    // other operators between them keep their order
+    let many = vec!["SELECT 1"; 300].join(" UNION ALL ");
+    let mixed = format!("SELECT 2 UNION ALL {many} EXCEPT SELECT 2 UNION ALL {many}");
+    let found = rows(&mut *session, &format!("SELECT COUNT(*) FROM ({mixed}) AS u (n)"));
+    assert_eq!(found, "301");
+    let recursive = format!(
+        "WITH r (n) AS ({many} UNION ALL SELECT n + 1 FROM r WHERE n < 3)
+         SELECT n, COUNT(*) FROM r GROUP BY n ORDER BY n"
+    );
+    assert_eq!(rows(&mut *session, &recursive), "1 | 300\n2 | 300\n3 | 300");
+    let found = rows(&mut *session, &vec!["SELECT 1"; 4001].join(" UNION ALL "));
+    assert!(found.starts_with("! 191/15/"), "{found}");
+}
