@@ -123,7 +123,13 @@ fn parameters() -> Vec<Parameter> {
 
 /// The columns and rows of a bulk load, which are also those of an answer.
 fn load() -> Vec<u8> {
-    let column = |ty| Column { name: "a".to_owned(), ty, nullable: true, generated: Generated::No };
+    let column = |ty| Column {
+        name: "a".to_owned(),
+        ty,
+        nullable: true,
+        generated: Generated::No,
+        collation: tdekit_wire_tds::Collation::default(),
+    };
     let (types, row): (Vec<_>, Vec<_>) = values().into_iter().unzip();
     let columns: Vec<_> = types.into_iter().map(column).collect();
     let nulls = vec![Value::Null; row.len()];

@@ -5,7 +5,8 @@
 use std::borrow::Cow;
 
 use tdekit_wire_tds::{
-    Column, Command, DoneKind, Flow, Generated, Length, Message, Parameter, Sink, SqlType, Value,
+    Collation, Column, Command, DoneKind, Flow, Generated, Length, Message, Parameter, Sink,
+    SqlType, Value,
 };
 
 use crate::answer::Answer;
@@ -134,7 +135,13 @@ const DESCRIBE: &str = "sp_describe_first_result_set";
 const RESET: &str = "sp_reset_connection";
 
 fn column(name: &str, ty: SqlType, nullable: bool) -> Column {
-    Column { name: name.to_owned(), ty, nullable, generated: Generated::No }
+    Column {
+        name: name.to_owned(),
+        ty,
+        nullable,
+        generated: Generated::No,
+        collation: Collation::default(),
+    }
 }
 
 fn text(text: &str) -> Value<'_> {

@@ -8,7 +8,8 @@ use std::sync::atomic::AtomicBool;
 use tdekit_wire_tds::messages::SessionError;
 use tdekit_wire_tds::rpc::KnownProcedure;
 use tdekit_wire_tds::{
-    Column, Command, DoneKind, EnvChange, Flow, Generated, Message, Parameter, Sink, SqlType, Value,
+    Collation, Column, Command, DoneKind, EnvChange, Flow, Generated, Message, Parameter, Sink,
+    SqlType, Value,
 };
 
 use crate::answer::Answer;
@@ -131,6 +132,7 @@ impl Cursor {
             ty: SqlType::Int,
             nullable: false,
             generated: Generated::No,
+            collation: Collation::default(),
         };
         let columns: Vec<_> = self.columns.iter().cloned().chain([status]).collect();
         answer.columns(&columns)

@@ -1,5 +1,6 @@
 //! Reading answers: for clients in tests, and to check that our output can be read.
 
+use crate::Collation;
 use crate::error::Error;
 use crate::reader::Reader;
 use crate::token::{DoneStatus, DoneToken, MAX_COLUMNS};
@@ -158,7 +159,13 @@ fn read_columns(from: &mut Reader<'_>, types: &mut Vec<TypeInfo>) -> Result<Vec<
         }
         let nullable = flags & 0x01 != 0;
         let generated = Generated::of_flags(flags);
-        columns.push(Column { name: from.b_varchar(what)?, ty: info.ty, nullable, generated });
+        columns.push(Column {
+            name: from.b_varchar(what)?,
+            ty: info.ty,
+            nullable,
+            generated,
+            collation: Collation::default(),
+        });
         types.push(info);
     }
     Ok(columns)
@@ -209,6 +216,7 @@ mod tests {
             ty,
             nullable: true,
             generated: Generated::No,
+            collation: Collation::default(),
         };
         let columns = [
             column("a", SqlType::Int),

@@ -1,6 +1,7 @@
 //! The rows of INSERT BULK, read as they arrive: a load is one message of any length. Source:
 //! MS-TDS 2.2.6.1.
 
+use crate::Collation;
 use crate::error::Error;
 use crate::reader::Reader;
 use crate::token::MAX_COLUMNS;
@@ -175,7 +176,13 @@ fn read_columns(from: &mut Reader<'_>) -> Result<NamedColumns, Error> {
         }
         let name = from.b_varchar("name of a column")?;
         let (nullable, generated) = (flags & 0x01 != 0, Generated::of_flags(flags));
-        named.push(Column { name, ty: info.ty, nullable, generated });
+        named.push(Column {
+            name,
+            ty: info.ty,
+            nullable,
+            generated,
+            collation: Collation::default(),
+        });
         types.push((info.ty, info));
     }
     Ok((named, types))
@@ -226,6 +233,7 @@ mod tests {
             ty,
             nullable: true,
             generated: Generated::No,
+            collation: Collation::default(),
         };
         vec![column("a", SqlType::Int), column("b", SqlType::NVarChar(Length::Max))]
     }

@@ -6,6 +6,7 @@
 pub mod answer;
 pub mod bulk;
 mod code_page;
+mod collation;
 mod error;
 pub mod login;
 pub mod memory;
@@ -24,6 +25,7 @@ mod types;
 mod value_read;
 mod value_write;
 
+pub use collation::Collation;
 pub use error::Error;
 pub use sink::{
     Caller, Command, Description, DoneKind, Engine, EnvChange, Flow, Isolation, Session, Sink,

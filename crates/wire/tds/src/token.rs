@@ -353,6 +353,7 @@ mod tests {
             ty: SqlType::Int,
             nullable: true,
             generated: Generated::No,
+            collation: crate::Collation::default(),
         };
         let columns: Vec<_> = (0..9).map(|at| int(&at.to_string())).collect();
         let mut values = vec![Value::Null; 9];
@@ -388,6 +389,7 @@ mod tests {
             ty: SqlType::TinyInt,
             nullable: false,
             generated: Generated::No,
+            collation: crate::Collation::default(),
         };
         let mut out = vec![1];
         assert!(put_row(&mut out, &[column], &[Value::Int(300)], true).is_err());

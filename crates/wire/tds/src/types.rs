@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use crate::Collation;
 use crate::table::TableValue;
 
 /// Maximum length of `char(n)`, `varchar(n)`, `binary(n)`, `varbinary(n)`, in bytes.
@@ -205,6 +206,8 @@ pub struct Column {
     pub nullable: bool,
     /// Of a table's column, whether it is IDENTITY, computed or a rowversion.
     pub generated: Generated,
+    /// Of text.
+    pub collation: Collation,
 }
 
 /// An error (class above 10) or an information message.

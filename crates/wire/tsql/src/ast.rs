@@ -8,7 +8,7 @@ pub(crate) mod principal;
 pub(crate) mod trigger;
 pub(crate) mod walk;
 
-use tdekit_wire_tds::SqlType;
+use tdekit_wire_tds::{Collation, SqlType};
 
 use crate::host::{
     AlterDatabase, Backup, CertificateBackup, CreateCertificate, CreateDatabase, EncryptionKey,
@@ -421,6 +421,8 @@ pub(crate) struct ColumnDef {
     pub(crate) filled: Filled,
     /// A user-defined type, which is looked up when the table is made.
     pub(crate) user_type: Option<Name>,
+    /// Of text.
+    pub(crate) collation: Collation,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -4,6 +4,7 @@
 //! other: the interpreter ([`Error`]), the server around it ([`ServerError`]) and the endpoint
 //! ([`SessionError`]). [`Told`] has the messages that are not errors.
 
+mod collation;
 mod cursor;
 mod defined;
 mod error;
@@ -16,6 +17,7 @@ mod told;
 mod trigger;
 mod xml;
 
+pub use collation::CollationError;
 pub use cursor::CursorError;
 pub use defined::DefinedError;
 pub use permission::PermissionError;
@@ -54,8 +56,15 @@ impl Ends {
             let row = table.iter().find(|(number, _)| *number == message.number);
             row.filter(|_| message.number < USER).map(|(_, ends)| *ends)
         };
-        let tables =
-            [statement::ENDS, server::ENDS, defined::ENDS, trigger::ENDS, cursor::ENDS, xml::ENDS];
+        let tables = [
+            statement::ENDS,
+            server::ENDS,
+            defined::ENDS,
+            trigger::ENDS,
+            cursor::ENDS,
+            xml::ENDS,
+            collation::ENDS,
+        ];
         tables.into_iter().find_map(known).unwrap_or(match message.class {
             20.. => Self::Connection,
             17.. => Self::Transaction,

@@ -10,6 +10,7 @@ use super::query::OutColumn;
 use super::{Binder, Offered, SourceScope};
 use crate::ast::{Expr, Query};
 use crate::error::{Error, Result};
+use crate::plan::label::Label;
 use crate::plan::relation::{self, Count, Item, Limit, Relation, Rows, Select};
 use crate::plan::scalar::{Aggregate, AggregateFunction, Node, Scalar, Shared, Subquery};
 use crate::plan::{Alias, Cell, ColumnRef, Field};
@@ -147,8 +148,10 @@ impl Binder<'_> {
             let table = Relation::Derived { query: Box::new(query), alias };
             text = value_of(one(text, table));
         }
-        let offered =
-            columns.iter().map(|(column, _)| ((column.name.as_str(), column.ty), column.nullable));
+        let offered = columns.iter().map(|(column, _)| {
+            let label = column.label.as_column();
+            ((column.name.as_str(), column.ty), (column.nullable, label))
+        });
         let columns: Vec<_> = offered.collect();
         self.offer_rows(text, &columns, (alias, names))
     }
@@ -157,14 +160,14 @@ impl Binder<'_> {
     pub(super) fn kept_rows(
         &mut self,
         text: Scalar,
-        columns: &[((&str, SqlType), bool)],
+        columns: &[((&str, SqlType), (bool, Label))],
     ) -> Result<(relation::Query, Vec<OutColumn>)> {
         if columns.len() > MAX_COLUMNS {
             return Err(Error::feature("a table of a function with more than 100 columns"));
         }
         let alias = self.fresh(Alias::Source);
         let (mut items, mut made) = (Vec::new(), Vec::new());
-        for (at, ((name, ty), nullable)) in columns.iter().enumerate() {
+        for (at, ((name, ty), (nullable, label))) in columns.iter().enumerate() {
             let column = ColumnRef::of(alias, Field::Cell(at, cell(*ty)));
             items.push(Item::Named(Scalar::column(*ty, *nullable, column), at));
             made.push(OutColumn {
@@ -175,6 +178,7 @@ impl Binder<'_> {
                 untyped: false,
                 json: false,
                 table: None,
+                label: *label,
             });
         }
         let from = Some(Relation::Split { text, alias });
@@ -187,7 +191,7 @@ impl Binder<'_> {
     pub(super) fn offer_rows(
         &mut self,
         text: Scalar,
-        columns: &[((&str, SqlType), bool)],
+        columns: &[((&str, SqlType), (bool, Label))],
         (alias, names): (&str, &[String]),
     ) -> Result<Relation> {
         check_names(alias, names, columns.len())?;
@@ -196,7 +200,7 @@ impl Binder<'_> {
         }
         let id = self.fresh(Alias::Source);
         let mut offered = Vec::new();
-        for (at, ((name, ty), nullable)) in columns.iter().enumerate() {
+        for (at, ((name, ty), (nullable, label))) in columns.iter().enumerate() {
             let name = names.get(at).map_or(*name, String::as_str).to_owned();
             if name.is_empty() {
                 return Err(Error::NoColumnName { number: at + 1, of: alias.to_owned() });
@@ -207,6 +211,7 @@ impl Binder<'_> {
                 nullable: *nullable,
                 generated: Generated::No,
                 column: ColumnRef::of(id, Field::Cell(at, cell(*ty))),
+                label: *label,
                 value: None,
             });
         }

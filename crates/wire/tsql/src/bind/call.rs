@@ -264,6 +264,7 @@ impl Binder<'_> {
         }
         match name {
             "COUNT" | "COUNT_BIG" => {
+                arg.label.aggregated("count")?;
                 let ty = if name == "COUNT" { SqlType::Int } else { SqlType::BigInt };
                 Ok(computed(ty, false, made(AggregateFunction::Count, vec![arg])))
             }
@@ -272,6 +273,7 @@ impl Binder<'_> {
                 if !ok {
                     return Err(bad(arg.ty, name));
                 }
+                arg.label.aggregated(&name.to_lowercase())?;
                 let function =
                     if name == "MIN" { AggregateFunction::Min } else { AggregateFunction::Max };
                 Ok(computed(arg.ty, true, made(function, vec![arg])))
@@ -427,6 +429,7 @@ pub(crate) fn sort(value: Scalar, descending: bool) -> Result<Sort> {
     if matches!(value.ty, SqlType::Text | SqlType::NText | SqlType::Image | SqlType::Xml) {
         return Err(Error::feature(format!("ORDER BY of {}", type_name(value.ty))));
     }
+    value.label.listed(value.ty, "ORDER BY", 0)?;
     Ok(Sort { value, descending })
 }
 

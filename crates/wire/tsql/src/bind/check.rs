@@ -6,6 +6,7 @@ use super::call::invoked_in;
 use super::{Binder, Offered, Scope, SourceScope};
 use crate::ast::Expr;
 use crate::error::{Error, Result};
+use crate::plan::label::Label;
 use crate::plan::relation::{Item, Query, Relation, Rows, Select};
 use crate::plan::scalar::{Node, Scalar, Shared, Subquery};
 use crate::plan::table::{Table, TableColumn};
@@ -34,6 +35,7 @@ impl Binder<'_> {
             nullable: column.nullable,
             generated: tdekit_wire_tds::Generated::No,
             column: ColumnRef::named(Some(alias), &column.name),
+            label: Label::Implicit(column.collation),
             value: None,
         });
         let mut scope = Scope::new();

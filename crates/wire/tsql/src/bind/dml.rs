@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tdekit_wire_tds::Column;
 use tdekit_wire_tds::messages::{TriggerError, XmlError};
 
-use super::query::BoundQuery;
+use super::query::{BoundQuery, out_column};
 use super::through::{changed_column, shown_table};
 use super::{Binder, Scope};
 use crate::ast::{
@@ -268,7 +268,7 @@ impl Binder<'_> {
             let found = self.item(item);
             for (name, bound, generated) in found? {
                 super::routine::refuse_reader(&bound, "OUTPUT")?;
-                columns.push(Column { name, ty: bound.ty, nullable: bound.nullable, generated });
+                columns.push(out_column(name, &bound, generated));
                 values.push(bound);
             }
         }
@@ -334,7 +334,8 @@ impl Binder<'_> {
                 Some(expr) => {
                     let value = self.scalar(expr)?;
                     let current = ColumnRef::named(Some(alias), &column.name);
-                    let current = Scalar::column(column.ty, column.nullable, current);
+                    let current = Scalar::column(column.ty, column.nullable, current)
+                        .of_collation(column.collation);
                     let value = super::call::compound(*op, current, value)?;
                     assign(value, column.ty, &table.full_name(), &column.name)?
                 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use tdekit_wire_tds::messages::CollationError;
 use tdekit_wire_tds::{Length, SqlType, Value};
 
 use super::{Aggregates, Binder, Offered};
@@ -10,9 +11,10 @@ use crate::error::{Error, Result};
 use crate::functions::typing::{binary, branches, convert, folded, unary};
 use crate::plan::ColumnRef;
 use crate::plan::access::{Access, Right};
+use crate::plan::label::Label;
 use crate::plan::scalar::{Node, Scalar};
 use crate::value::decimal::Dec;
-use crate::value::{explicit, is_text, text, type_name};
+use crate::value::{collation, explicit, is_text, text, type_name};
 
 impl Binder<'_> {
     /// A value; a condition here is an error.
@@ -84,13 +86,13 @@ impl Binder<'_> {
 
     #[inline(never)]
     fn collated(&mut self, inner: &Expr, name: &str) -> Result<Scalar> {
-        text::check_collation(name)?;
+        let collation = collation::named(name)?;
         let inner = self.scalar(inner)?;
-        if !is_text(inner.ty) {
-            let (ty, op) = (type_name(inner.ty).to_owned(), "COLLATE".to_owned());
-            return Err(Error::BadOperand { ty, op });
+        if inner.node.is_untyped() || !is_text(inner.ty) || inner.ty == SqlType::Xml {
+            let ty = type_name(inner.ty).to_owned();
+            return Err(CollationError::NotText { ty }.into());
         }
-        Ok(inner)
+        Ok(Scalar { label: Label::Explicit(collation), ..inner })
     }
 
     #[inline(never)]

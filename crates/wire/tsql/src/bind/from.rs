@@ -11,6 +11,7 @@ use crate::ast::{Action, Expr, Hints, JoinKind, Kind, Name, Query, TableRef};
 use crate::error::{Error, Result};
 use crate::functions::typing::{common_of, fitted};
 use crate::plan::access::{Access, Right};
+use crate::plan::label::{Label, joined};
 use crate::plan::relation::{Join, Relation};
 use crate::plan::scalar::{Node, Scalar};
 use crate::plan::table::{Table, TableColumn, TableKind};
@@ -166,6 +167,7 @@ impl Binder<'_> {
                 nullable: column.nullable,
                 generated: column.generated,
                 column: ColumnRef::of(id, field.clone()),
+                label: column.label.as_column(),
                 value: None,
             });
         }
@@ -209,7 +211,9 @@ impl Binder<'_> {
         for at in 0..names.len() {
             let values: Vec<&Scalar> = bound.iter().map(|row| &row[at]).collect();
             let nullable = values.iter().any(|value| value.nullable);
+            let label = joined(values.iter().copied(), "UNION ALL");
             let ty = common_of(values)?;
+            label.listed(ty.unwrap_or(SqlType::Int), "VALUES", at)?;
             types.push(ty);
             let column = OutColumn {
                 name: names[at].clone(),
@@ -219,6 +223,7 @@ impl Binder<'_> {
                 untyped: false,
                 json: false,
                 table: None,
+                label,
             };
             columns.push((column, Field::Value(at)));
         }
@@ -271,6 +276,7 @@ impl Binder<'_> {
                         untyped: false,
                         json: false,
                         table: None,
+                        label: Label::Implicit(column.collation),
                     };
                     (out, Field::Named(column.name.as_str().into()))
                 };

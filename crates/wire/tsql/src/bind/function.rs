@@ -14,6 +14,7 @@ use crate::ast::{Action, Expr, Kind, Query};
 use crate::error::{Error, Result};
 use crate::functions::typing::convert;
 use crate::plan::access::Right;
+use crate::plan::label::Label;
 use crate::plan::relation::Relation;
 use crate::plan::routine::Local;
 use crate::plan::scalar::{Node, Scalar};
@@ -149,7 +150,9 @@ impl Binder<'_> {
             let mut all = Vec::new();
             for (at, (name, value)) in values.into_iter().enumerate() {
                 let column = ColumnRef::of(alias, Field::Item(at));
-                parameters.values.insert(name, Scalar::column(value.ty, true, column));
+                let column = Scalar::column(value.ty, true, column);
+                let column = Scalar { label: Label::Coercible, ..column };
+                parameters.values.insert(name, column);
                 all.push(value);
             }
             once = Some(Arguments { alias, values: all });
@@ -222,7 +225,9 @@ impl Binder<'_> {
                 }
             };
             let value = convert(value, param.ty)?;
-            values.push((key, Scalar { nullable: true, ..value }));
+            // a parameter has no collation of its own
+            let value = Scalar { nullable: true, label: Label::Coercible, ..value };
+            values.push((key, value));
         }
         Ok(values)
     }

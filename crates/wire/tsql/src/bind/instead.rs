@@ -248,6 +248,7 @@ impl Binder<'_> {
             identity: false,
             default: None,
             filled: Filled::Given,
+            collation: offered.label.collation(),
         };
         let columns = offered.map(column).collect();
         Ok(Arc::new(Table { columns, ..(*table).clone() }))

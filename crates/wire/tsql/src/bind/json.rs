@@ -12,6 +12,7 @@ use crate::ast::{self, SetExpr, TableCall};
 use crate::error::{Error, Result};
 use crate::functions;
 use crate::plan::func::{Func, Json};
+use crate::plan::label::Label;
 use crate::plan::relation::{Item, Query, Relation, Rows, Select};
 use crate::plan::scalar::{Aggregate, AggregateFunction, Node, Scalar, Shared, Subquery};
 use crate::plan::{Alias, Cell, ColumnRef, Field};
@@ -116,6 +117,7 @@ impl Binder<'_> {
             untyped: false,
             json: json.array,
             table: None,
+            label: Label::Coercible,
         };
         Ok(BoundQuery { query, columns: vec![column] })
     }
@@ -164,6 +166,7 @@ impl Binder<'_> {
             nullable: name != "key" || !call.schema.is_empty(),
             generated: Generated::No,
             column: ColumnRef::of(alias, Field::Cell(at, cell(ty))),
+            label: Label::Coercible,
             value: None,
         });
         let columns = offered.collect();

@@ -66,6 +66,7 @@ impl Binder<'_> {
                 identity: column.identity.is_some(),
                 default: column.default.clone(),
                 filled: column.filled.clone(),
+                collation: column.collation,
             });
         }
         let mut table = Table {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tdekit_wire_tds::{Column, Generated, Length, SqlType, Value};
 
 use super::dml::set_column;
+use super::query::out_column;
 use super::select::Leaves;
 use super::{Binder, Offered, Scope, SourceScope};
 use crate::ast::{
@@ -15,6 +16,7 @@ use crate::ast::{
 use crate::error::{Error, Result};
 use crate::functions::typing::assign;
 use crate::plan::access::Right;
+use crate::plan::label::Label;
 use crate::plan::relation::{self, Query, Select};
 use crate::plan::scalar::{Node, Scalar};
 use crate::plan::table::{Filled, Table, TableColumn};
@@ -182,7 +184,8 @@ impl Binder<'_> {
                 Some(expr) => {
                     let value = self.scalar(expr)?;
                     let current = ColumnRef::named(Some(alias), &column.name);
-                    let current = Scalar::column(column.ty, column.nullable, current);
+                    let current = Scalar::column(column.ty, column.nullable, current)
+                        .of_collation(column.collation);
                     let value = super::call::compound(*op, current, value)?;
                     let value = assign(value, column.ty, &table.full_name(), &column.name)?;
                     Filling::Value(leaves.taken_from(value))
@@ -278,6 +281,7 @@ impl Binder<'_> {
             nullable: false,
             generated: Generated::No,
             column: action.clone(),
+            label: Label::Coercible,
             value: None,
         };
         let mut scope = Scope::new();
@@ -296,7 +300,7 @@ impl Binder<'_> {
         let (mut output, mut columns) = (Vec::new(), Vec::new());
         for (name, bound, generated) in found?.into_iter().flatten() {
             super::routine::refuse_reader(&bound, "OUTPUT")?;
-            columns.push(Column { name, ty: bound.ty, nullable: bound.nullable, generated });
+            columns.push(out_column(name, &bound, generated));
             output.push(bound);
         }
         let image = |part: &Scalar| -> Option<usize> {

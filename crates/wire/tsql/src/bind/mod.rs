@@ -33,9 +33,11 @@ use tdekit_wire_tds::messages::DefinedError;
 use crate::ast::Name;
 use crate::ast::defined::UserType;
 use crate::error::{Error, Result};
+use crate::plan::label::Label;
 use crate::plan::scalar::{Node, Scalar};
 use crate::plan::table::{Catalog, Filled, Table, TableColumn};
 use crate::plan::{Alias, ColumnRef, Needs};
+use crate::value::is_text;
 
 /// A variable: its slot and type.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -126,6 +128,8 @@ pub(crate) struct Offered {
     pub(crate) nullable: bool,
     pub(crate) generated: Generated,
     pub(crate) column: ColumnRef,
+    /// Of text: its collation.
+    pub(crate) label: Label,
     /// The value of a computed column, over others of its table.
     pub(crate) value: Option<Box<Scalar>>,
 }
@@ -135,7 +139,11 @@ impl Offered {
     pub(crate) fn scalar(&self) -> Scalar {
         match &self.value {
             Some(value) => (**value).clone(),
-            None => Scalar::column(self.ty, self.nullable, self.column.clone()),
+            None => {
+                let label = self.label;
+                let column = Scalar::column(self.ty, self.nullable, self.column.clone());
+                if is_text(self.ty) { Scalar { label, ..column } } else { column }
+            }
         }
     }
 }
@@ -168,6 +176,7 @@ impl Binder<'_> {
                 nullable: column.nullable,
                 generated: column.generated(),
                 column: ColumnRef::named(id, &column.name),
+                label: Label::Implicit(column.collation),
                 value: self.computed(table, column, id)?.map(Box::new),
             });
         }
@@ -183,7 +192,8 @@ impl Binder<'_> {
     ) -> Result<Option<Scalar>> {
         let Filled::Computed { text, .. } = &column.filled else { return Ok(None) };
         let value = self.computed_value(table, text, id)?;
-        crate::functions::typing::convert(value, column.ty).map(Some)
+        let value = crate::functions::typing::convert(value, column.ty)?;
+        Ok(Some(value.of_collation(column.collation)))
     }
 
     /// The value of an expression over the columns of a table that are not computed.
@@ -201,6 +211,7 @@ impl Binder<'_> {
             nullable: column.nullable,
             generated: Generated::No,
             column: ColumnRef::named(id, &column.name),
+            label: Label::Implicit(column.collation),
             value: None,
         });
         let (alias, columns) = (String::new(), columns.collect());

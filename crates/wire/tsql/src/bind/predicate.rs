@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::functions::typing::{as_text, comparison, negated};
 use crate::functions::typing::{common_of, convert, fitted};
 use crate::plan::Alias;
+use crate::plan::label::joined;
 use crate::plan::relation::{Item, Query, Relation, Rows, Select};
 use crate::plan::scalar::{Node, Scalar, Shared, Subquery};
 use crate::value::{common_type, type_name};
@@ -59,8 +60,10 @@ impl Binder<'_> {
                     }
                     None => None,
                 };
-                let text = Box::new(as_text(text)?);
+                let mut text = Box::new(as_text(text)?);
                 let pattern = Box::new(as_text(pattern)?);
+                text.label = joined([&*text, &*pattern], "like");
+                text.label.compared("like")?;
                 Ok(negated(Scalar::condition(Node::Like { text, pattern, escape }), *not))
             }
             Expr::Exists(query) => {
@@ -88,6 +91,9 @@ impl Binder<'_> {
         let ty = common_of(std::iter::once(&left).chain(&bound))?;
         let left = fitted(left, ty)?;
         let bound = bound.into_iter().map(|item| fitted(item, ty)).collect::<Result<Vec<_>>>()?;
+        let label = joined(std::iter::once(&left).chain(&bound), "comparison");
+        label.compared("equal to")?;
+        let left = Scalar { label, ..left };
         Ok(negated(Scalar::condition(Node::InList(Box::new(left), bound)), not))
     }
 
@@ -129,6 +135,7 @@ impl Binder<'_> {
     fn in_query(&mut self, left: Scalar, query: &ast::Query, not: bool) -> Result<Scalar> {
         let bound = self.query(query, false)?;
         let [column] = bound.columns.as_slice() else { return Err(Error::OneColumnOnly {}) };
+        let label = column.label;
         let ty = match (left.node.is_untyped(), column.untyped) {
             (true, _) => column.ty,
             (false, true) => left.ty,
@@ -138,7 +145,9 @@ impl Binder<'_> {
         if !crate::value::storage::comparable(ty) {
             return Err(Error::feature(format!("IN over {}", type_name(ty))));
         }
-        let (left, query) = (convert(left, ty)?, Query::of(Rows::Converted(converted)));
+        let (mut left, query) = (convert(left, ty)?, Query::of(Rows::Converted(converted)));
+        left.label = left.label.with(label, "comparison");
+        left.label.compared("equal to")?;
         let found = Node::Query(Shared::new(Subquery::In { left, query }));
         Ok(negated(Scalar::condition(found), not))
     }

@@ -9,10 +9,11 @@ use crate::ast::{Child, Cte, Expr, Item, Name, Query, SetExpr, SetOp};
 use crate::error::{Error, Result};
 use crate::functions::typing::convert;
 use crate::plan::func::Func;
+use crate::plan::label::Label;
 use crate::plan::relation::{self, Common, Converted, Count, Limit, Rows, Sort};
 use crate::plan::scalar::{Node, Scalar, Shared, Subquery};
 use crate::plan::{Alias, ColumnRef, Field};
-use crate::value::common_type;
+use crate::value::{common_type, is_text};
 
 /// A column of a query's result.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +29,8 @@ pub(crate) struct OutColumn {
     pub(crate) json: bool,
     /// The table of FROM whose column it is; known for FOR JSON AUTO only.
     pub(crate) table: Option<String>,
+    /// Of text: its collation.
+    pub(crate) label: Label,
 }
 
 #[derive(Debug)]
@@ -42,12 +45,19 @@ impl OutColumn {
         if self.untyped {
             return Scalar::new(self.ty, true, Node::Null(None));
         }
-        Scalar::column(self.ty, self.nullable, ColumnRef::of(alias, Field::Item(at)))
+        self.labelled(Scalar::column(self.ty, self.nullable, ColumnRef::of(alias, Field::Item(at))))
     }
 
     /// The same in an order of the query's own.
     pub(crate) fn own(&self, at: usize) -> Scalar {
-        Scalar::column(self.ty, self.nullable, ColumnRef::own(Field::Item(at)))
+        self.labelled(Scalar::column(self.ty, self.nullable, ColumnRef::own(Field::Item(at))))
+    }
+
+    fn labelled(&self, column: Scalar) -> Scalar {
+        match is_text(self.ty) {
+            true => Scalar { label: self.label.as_column(), ..column },
+            false => column,
+        }
     }
 }
 
@@ -58,6 +68,7 @@ impl BoundQuery {
             ty: column.ty,
             nullable: column.nullable,
             generated: column.generated,
+            collation: column.label.collation(),
         };
         self.columns.iter().map(column).collect()
     }
@@ -119,6 +130,7 @@ impl Binder<'_> {
                 nullable: column.nullable,
                 generated: column.generated,
                 column: ColumnRef::own(Field::Item(at)),
+                label: column.label.as_column(),
                 value: None,
             });
         }
@@ -192,7 +204,9 @@ impl Binder<'_> {
                     }
                 }
                 let mut columns = left.columns.clone();
-                for ((column, other), ty) in columns.iter_mut().zip(&right.columns).zip(&types) {
+                let pairs = columns.iter_mut().zip(&right.columns).zip(&types);
+                for (at, ((column, other), ty)) in pairs.enumerate() {
+                    column.label = set_label(*op, at, *ty, column.label, other.label)?;
                     column.ty = *ty;
                     column.nullable |= other.nullable;
                     column.untyped &= other.untyped;
@@ -200,8 +214,11 @@ impl Binder<'_> {
                     column.table = None;
                     column.generated = Generated::No;
                 }
-                let left = self.converted(left, &types)?;
+                let mut left = self.converted(left, &types)?;
                 let right = self.converted(right, &types)?;
+                for (item, column) in left.items.iter_mut().zip(&columns) {
+                    item.label = column.label;
+                }
                 let query = relation::Query::of(Rows::Set { op: *op, left, right });
                 Ok(BoundQuery { query, columns })
             }
@@ -223,13 +240,13 @@ impl Binder<'_> {
         }
         let bound = self.query(query, false)?;
         let [column] = bound.columns.as_slice() else { return Err(Error::OneColumnOnly {}) };
-        let ty = column.ty;
+        let (ty, label) = (column.ty, column.label);
         let subquery = if gives_one_row(query) {
             Subquery::One(bound.query)
         } else {
             Subquery::Single { query: bound.query, alias: self.fresh(Alias::Query) }
         };
-        Ok(Scalar::new(ty, true, Node::Query(Shared::new(subquery))))
+        Ok(Scalar { label, ..Scalar::new(ty, true, Node::Query(Shared::new(subquery))) })
     }
 
     /// LIMIT for TOP, or for OFFSET and FETCH.
@@ -293,6 +310,31 @@ impl Binder<'_> {
         let node = Node::Call(Func::RowCount, vec![count]);
         Ok(Scalar::new(SqlType::BigInt, false, node))
     }
+}
+
+/// The column of a result that has this value.
+pub(super) fn out_column(name: String, bound: &Scalar, generated: Generated) -> Column {
+    let (ty, nullable, collation) = (bound.ty, bound.nullable, bound.collation());
+    Column { name, ty, nullable, generated, collation }
+}
+
+/// The label of a column of a set, from 0.
+fn set_label(op: SetOp, at: usize, ty: SqlType, left: Label, right: Label) -> Result<Label> {
+    let operator = match op {
+        SetOp::Union => "UNION",
+        SetOp::UnionAll => "UNION ALL",
+        SetOp::Intersect => "INTERSECT",
+        SetOp::Except => "EXCEPT",
+    };
+    if !is_text(ty) {
+        return Ok(Label::Coercible);
+    }
+    let label = left.with(right, operator);
+    match op {
+        SetOp::UnionAll => label.listed(ty, "SELECT", at)?,
+        _ => label.compared(operator)?,
+    }
+    Ok(label)
 }
 
 /// Checks that no two common table expressions of a statement have one name.

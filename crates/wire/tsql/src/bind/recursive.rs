@@ -66,6 +66,7 @@ impl Binder<'_> {
                 nullable: true,
                 generated: Generated::No,
                 column: ColumnRef::own(Field::Item(at)),
+                label: column.label.as_column(),
                 value: None,
             });
         }

@@ -18,6 +18,7 @@ use crate::functions::typing::{binary, convert};
 use crate::plan::access::{Access, Right};
 use crate::plan::change::Statement;
 use crate::plan::func::Func;
+use crate::plan::label::Label;
 use crate::plan::relation::{self, Relation};
 use crate::plan::routine::{Callee, Change, Invoked, Local, Reader, Routine, Source, Step};
 use crate::plan::scalar::{Node, Scalar};
@@ -210,7 +211,10 @@ impl Binder<'_> {
         let node = self.invoke(Callee::Own(routine), args);
         let text = Scalar::new(SqlType::NVarChar(Length::Max), true, node);
         let columns = &local.table.columns;
-        let columns = columns.iter().map(|own| ((own.name.as_str(), own.ty), own.nullable));
+        let columns = columns.iter().map(|own| {
+            let label = Label::Implicit(own.collation);
+            ((own.name.as_str(), own.ty), (own.nullable, label))
+        });
         let columns: Vec<_> = columns.collect();
         if met {
             return self.offer_rows(text, &columns, (&call.alias, &call.columns));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tdekit_wire_tds::{Column, SqlType};
 
 use super::dml::{update_reads, version_of};
+use super::query::out_column;
 use super::select::Leaves;
 use super::through::{Through, changed_column, shown_table};
 use super::{Binder, Scope};
@@ -116,6 +117,7 @@ impl Binder<'_> {
                 (Some(column), _) => {
                     let current = ColumnRef::named(Some(alias), &column.name);
                     Scalar::column(column.ty, column.nullable, current)
+                        .of_collation(column.collation)
                 }
                 (None, Some(variable)) => Scalar::new(variable.ty, true, Node::Var(variable.slot)),
                 (None, None) => value.clone(),
@@ -171,7 +173,7 @@ impl Binder<'_> {
         let (mut output, mut columns) = (Vec::new(), Vec::new());
         for (name, bound, generated) in found?.into_iter().flatten() {
             super::routine::refuse_reader(&bound, "OUTPUT")?;
-            columns.push(Column { name, ty: bound.ty, nullable: bound.nullable, generated });
+            columns.push(out_column(name, &bound, generated));
             output.push(bound);
         }
         // a column that is not set has one value

@@ -9,6 +9,7 @@ use super::query::{BoundQuery, OutColumn, position};
 use super::{Aggregates, Binder, Scope};
 use crate::ast::{Expr, Item, OrderItem, Select};
 use crate::error::{Error, Result};
+use crate::plan::label::Label;
 use crate::plan::relation::{self, Ranked, Rows, Sort};
 use crate::plan::scalar::{Node, Scalar};
 use crate::plan::{ColumnRef, Field};
@@ -80,7 +81,8 @@ impl Binder<'_> {
                 if select.distinct {
                     super::call::check_groupable(bound.ty)?;
                 }
-                let (ty, nullable) = (bound.ty, bound.nullable);
+                let (ty, nullable, label) = (bound.ty, bound.nullable, bound.label);
+                label.listed(ty, "SELECT", columns.len())?;
                 let untyped = bound.node.is_untyped();
                 let json = crate::functions::json::is_json(&bound);
                 let table = if self.json_auto { self.table_of(&bound) } else { None };
@@ -88,7 +90,16 @@ impl Binder<'_> {
                     bases.push(self.base_of(&bound));
                 }
                 made.items.push(relation::Item::Named(bound, columns.len()));
-                columns.push(OutColumn { name, ty, nullable, generated, untyped, json, table });
+                columns.push(OutColumn {
+                    name,
+                    ty,
+                    nullable,
+                    generated,
+                    untyped,
+                    json,
+                    table,
+                    label,
+                });
             }
         }
         if numbered {
@@ -130,12 +141,13 @@ impl Binder<'_> {
         }
         made.filter = select.filter.as_ref().map(|filter| self.condition(filter)).transpose()?;
         let mut groups = Vec::new();
-        for expr in &select.group {
+        for (at, expr) in select.group.iter().enumerate() {
             let key = self.scalar(expr)?;
             if !expr.any(&|part| matches!(part, Expr::Column(_))) {
                 return Err(DefinedError::GroupedConstant {}.into());
             }
             super::call::check_groupable(key.ty)?;
+            key.label.listed(key.ty, "GROUP BY", at)?;
             let key = key.shared();
             groups.push((self.canonical(expr), key.clone()));
             made.keys.push(key);
@@ -203,6 +215,7 @@ impl Binder<'_> {
             untyped: false,
             json: false,
             table: None,
+            label: Label::Coercible,
         });
         Ok(())
     }
@@ -270,8 +283,9 @@ impl Binder<'_> {
                 value
             } else {
                 let (ty, nullable, at) = (value.ty, value.nullable, keys.len());
+                let collation = value.collation();
                 made.items.push(relation::Item::Key(value, at));
-                Scalar::column(ty, nullable, ColumnRef::own(Field::Key(at)))
+                Scalar::column(ty, nullable, ColumnRef::own(Field::Key(at))).of_collation(collation)
             };
             keys.push(Sort { value, descending });
         }
@@ -324,6 +338,7 @@ impl Binder<'_> {
                     self.scalar(&item.expr)?
                 }
             };
+            value.label.listed(value.ty, "ORDER BY", keys.len())?;
             keys.push(sort(value, item.descending)?);
         }
         Ok(keys)

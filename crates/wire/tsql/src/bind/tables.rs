@@ -10,6 +10,7 @@ use crate::functions::typing::{comparison, convert};
 use crate::functions::{self};
 use crate::plan::access::Right;
 use crate::plan::func::Func;
+use crate::plan::label::{Label, joined};
 use crate::plan::relation::Relation;
 use crate::plan::scalar::{Node, Scalar};
 use crate::plan::table::{TableColumn, TableKind};
@@ -39,12 +40,28 @@ impl Binder<'_> {
                 let (relation, on) = self.listed_properties(call, args?)?;
                 Ok((relation, Some(on)))
             }
+            "FN_HELPCOLLATIONS" => {
+                functions::check_count("fn_helpcollations", args?.len(), 0, 0)?;
+                Ok((self.collations(call)?, None))
+            }
             "OPENJSON" => Ok((self.open_json(call, args?)?, None)),
             _ => {
                 let (relation, on) = self.sql_text(call, args?)?;
                 Ok((relation, Some(on)))
             }
         }
+    }
+
+    /// `fn_helpcollations`.
+    fn collations(&mut self, call: &TableCall) -> Result<Relation> {
+        let name = ["master", "sys", "~fn_helpcollations"].map(str::to_owned);
+        let table = self.find_table(&Name(name.to_vec()), &[Right::Select])?;
+        if let TableKind::System(name) = &table.kind {
+            self.needs_system(name);
+        }
+        let alias = self.fresh(Alias::Source);
+        self.offer_columns(call, alias, &table.columns.iter().collect::<Vec<_>>())?;
+        Ok(Relation::Scan { table, alias })
     }
 
     /// `sys.dm_exec_sql_text`: a row of the texts, by its handle.
@@ -95,6 +112,7 @@ impl Binder<'_> {
         let column = |at: usize| {
             let column = &table.columns[at];
             Scalar::column(column.ty, true, ColumnRef::named(Some(alias), &column.name))
+                .of_collation(column.collation)
         };
         let mut conditions = Vec::new();
         // the name, then types and names of three levels
@@ -128,6 +146,7 @@ impl Binder<'_> {
             nullable: true,
             generated: Generated::No,
             column: ColumnRef::named(Some(alias), &column.name),
+            label: Label::Implicit(column.collation),
             value: None,
         });
         let columns = offered.collect();
@@ -153,6 +172,11 @@ impl Binder<'_> {
         }
         let ty = piece_type(&texts)?;
         let array = SqlType::NVarChar(Length::Max);
+        let label = joined(&texts, "string_split");
+        label.compared("string_split")?;
+        if let Some(first) = texts.first_mut() {
+            first.label = label;
+        }
         let split = Node::Call(Func::Text(functions::SPLIT), texts);
         let text = Scalar::new(array, true, split);
 
@@ -169,6 +193,7 @@ impl Binder<'_> {
             nullable: name == "value",
             generated: Generated::No,
             column: ColumnRef::of(alias, field),
+            label,
             value: None,
         });
         let columns = offered.collect();

@@ -12,6 +12,7 @@ use crate::ast::document::ForXml;
 use crate::error::{Error, Result};
 use crate::functions::xml::{Leaf, Path, check_name};
 use crate::plan::func::{Func, Json, Xml};
+use crate::plan::label::Label;
 use crate::plan::relation::Relation;
 use crate::plan::scalar::{Aggregate, AggregateFunction, Node, Scalar, Shared, Subquery};
 use crate::plan::{Alias, ColumnRef, Field};
@@ -95,6 +96,7 @@ impl Binder<'_> {
             untyped: false,
             json: false,
             table: None,
+            label: Label::Coercible,
         };
         Ok(BoundQuery { query, columns: vec![column] })
     }

@@ -12,6 +12,7 @@ use crate::host::Host;
 use crate::plan::routine::Reader;
 use crate::plan::scalar::{Node, Scalar};
 use crate::plan::table::Sequence;
+use crate::value::collation::Order as TextOrder;
 use crate::value::dateparse::Order;
 use crate::value::{
     Family, Val, affordable, arith, bulk_bytes, convert, family, is_national, length_of, text,
@@ -194,17 +195,18 @@ pub(crate) fn test(bound: &Scalar, env: &Env<'_>) -> Result<Option<bool>> {
 
 #[inline(never)]
 fn compared(op: CmpOp, left: &Scalar, right: &Scalar, env: &Env<'_>) -> Result<Option<bool>> {
-    let (left, right) = (eval(left, env)?, eval(right, env)?);
-    if left == Value::Null || right == Value::Null {
+    let values = (eval(left, env)?, eval(right, env)?);
+    if values.0 == Value::Null || values.1 == Value::Null {
         return Ok(None);
     }
-    let order = arith::compare(&left, &right)
+    let order = arith::compare(&values.0, &values.1, left.collation())
         .ok_or(Error::Internal { detail: "values of two types".to_owned() })?;
     Ok(Some(holds(op, order)))
 }
 
 #[inline(never)]
 fn in_list(left: &Scalar, items: &[Scalar], env: &Env<'_>) -> Result<Option<bool>> {
+    let collation = left.collation();
     let left = eval(left, env)?;
     if left == Value::Null {
         return Ok(None);
@@ -214,7 +216,7 @@ fn in_list(left: &Scalar, items: &[Scalar], env: &Env<'_>) -> Result<Option<bool
         let item = eval(item, env)?;
         if item == Value::Null {
             unknown = true;
-        } else if arith::compare(&left, &item) == Some(Ordering::Equal) {
+        } else if arith::compare(&left, &item, collation) == Some(Ordering::Equal) {
             return Ok(Some(true));
         }
     }
@@ -252,12 +254,14 @@ fn like(
         None => None,
     };
     let (Value::Text(value), Value::Text(pattern)) = (value, pattern) else { return Ok(None) };
-    if text::like(&value, &pattern, escape) {
+    let order = TextOrder::of(found.collation());
+    if text::like(&value, &pattern, escape, &order) {
         return Ok(Some(true));
     }
     // trailing blanks of varchar do not prevent a match
     let short = value.trim_end_matches(' ');
-    Ok(Some(!national && short.len() < value.len() && text::like(short, &pattern, escape)))
+    let shortened = !national && short.len() < value.len();
+    Ok(Some(shortened && text::like(short, &pattern, escape, &order)))
 }
 
 /// Returns the value of an expression.

@@ -28,6 +28,7 @@ use crate::functions::table::{Binding, Dated, Function};
 use crate::functions::typing::{adopt_null, branches, common_of, convert, fitted};
 use crate::functions::typing::{as_text, comparison};
 use crate::plan::func::{Func, Text};
+use crate::plan::label::joined;
 use crate::plan::scalar::{Node, Scalar};
 use crate::value::datetime::Part;
 use crate::value::{Family, family, is_national, is_text, length_of, type_name};
@@ -91,12 +92,13 @@ impl Func {
             Func::Json(func) => json::compute(func, &values, args, env.order),
             Func::Xml(func) => xml::compute(func, &values, args),
             Func::Extreme(greatest) => {
+                let collation = args.first().map(Scalar::collation).unwrap_or_default();
                 let mut found: Option<Value<'e>> = None;
                 for value in values.into_iter().filter(|value| *value != Value::Null) {
                     let better = match &found {
                         None => true,
                         Some(known) => {
-                            let order = crate::value::arith::compare(&value, known);
+                            let order = crate::value::arith::compare(&value, known, collation);
                             let wanted = if greatest {
                                 std::cmp::Ordering::Greater
                             } else {
@@ -225,8 +227,13 @@ pub(crate) fn bind(function: &Function, args: Vec<Scalar>) -> Result<Scalar> {
             if !plain {
                 return Err(bad_argument(ty, 1, name));
             }
-            let args =
+            let mut args =
                 args.into_iter().map(|arg| fitted(arg, found)).collect::<Result<Vec<_>>>()?;
+            let label = joined(&args, "function");
+            label.compared(&name.to_lowercase())?;
+            if let Some(first) = args.first_mut() {
+                first.label = label;
+            }
             Ok(Scalar::new(ty, true, Node::Call(Func::Extreme(greatest), args)))
         }
         Binding::IsNumeric => {

@@ -5,14 +5,18 @@ use std::fmt::Write;
 use tdekit_wire_tds::Value;
 
 use crate::error::{Error, Result};
-use crate::value::text;
+use crate::value::collation::Order;
 
 /// Returns the pieces between separators, in their order; NULL if there are none.
 ///
 /// # Errors
 /// 214 for a separator that is not one character, 40512 where SQL Server's behaviour is unknown: a
 /// letter beside the same one in another case, the character of code 0.
-pub(super) fn pieces(found: &Value<'_>, separator: &Value<'_>) -> Result<Value<'static>> {
+pub(super) fn pieces(
+    found: &Value<'_>,
+    separator: &Value<'_>,
+    order: &Order,
+) -> Result<Value<'static>> {
     let separator = match separator {
         Value::Text(text) if text.encode_utf16().count() == 1 => text.chars().next(),
         _ => None,
@@ -26,7 +30,7 @@ pub(super) fn pieces(found: &Value<'_>, separator: &Value<'_>) -> Result<Value<'
             array.push_str("\",\"");
             continue;
         }
-        if text::same(c, separator) {
+        if order.same(c, separator) {
             return Err(Error::feature(format!("STRING_SPLIT by {separator} of text with {c}")));
         }
         match c {
@@ -49,7 +53,7 @@ mod tests {
 
     fn split(found: &str, separator: &str) -> Result<String> {
         let (found, separator) = (Value::Text(found.into()), Value::Text(separator.into()));
-        pieces(&found, &separator).map(|value| match value {
+        pieces(&found, &separator, &Order::default()).map(|value| match value {
             Value::Text(array) => array.into_owned(),
             other => format!("{other:?}"),
         })
@@ -71,8 +75,9 @@ mod tests {
         }
         assert!(matches!(split("1X2x3", "x"), Err(Error::NotSupportedFeature { .. })));
         assert!(matches!(split("a\0b", ","), Err(Error::NotSupportedFeature { .. })));
-        let null = pieces(&Value::Null, &Value::Text(",".into()));
+        let null = pieces(&Value::Null, &Value::Text(",".into()), &Order::default());
         assert_eq!(null.unwrap(), Value::Null);
-        assert_eq!(pieces(&Value::Null, &Value::Null), Err(Error::SplitSeparator {}));
+        let none = pieces(&Value::Null, &Value::Null, &Order::default());
+        assert_eq!(none, Err(Error::SplitSeparator {}));
     }
 }

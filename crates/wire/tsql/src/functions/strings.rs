@@ -2,14 +2,16 @@
 
 use std::borrow::Cow;
 
-use tdekit_wire_tds::{Length, SqlType, Value};
+use tdekit_wire_tds::{Collation, Length, SqlType, Value};
 
 use super::{bad_argument, number_arg, part_type, text_arg, text_type};
 use crate::error::{Error, Result};
 use crate::plan::func::{Func, Text};
+use crate::plan::label::{Label, joined};
 use crate::plan::scalar::{Node, Scalar};
+use crate::value::collation::Order;
 use crate::value::{
-    Family, affordable, bulk_bytes, display_length, family, is_national, length_of, text,
+    Family, affordable, bulk_bytes, display_length, family, is_national, is_text, length_of, text,
 };
 
 #[allow(clippy::too_many_lines)]
@@ -17,7 +19,7 @@ pub(crate) fn bind(name: &str, func: Text, args: &[Scalar]) -> Result<Scalar> {
     let text_at = |at: usize| text_arg(&args[at], at + 1, name);
     let int_at = |at: usize| number_arg(&args[at], SqlType::Int, at + 1, name);
     let long = |ty| length_of(ty) == Some(Length::Max);
-    let (ty, args) = match func {
+    let (ty, mut args) = match func {
         Text::Split => return Err(Error::NotAFunction { name: name.to_owned() }),
         Text::Ascii | Text::Unicode => (SqlType::Int, vec![text_at(0)?]),
         Text::Char => (SqlType::Char(1), vec![int_at(0)?]),
@@ -92,14 +94,37 @@ pub(crate) fn bind(name: &str, func: Text, args: &[Scalar]) -> Result<Scalar> {
             let bound = (0..args.len()).map(text_at).collect::<Result<Vec<_>>>()?;
             (SqlType::NVarChar(Length::Of(258)), bound)
         }
+        Text::CollationProperty => {
+            (SqlType::NVarChar(Length::Of(128)), vec![text_at(0)?, text_at(1)?])
+        }
         Text::ParseName => (SqlType::NVarChar(Length::Of(128)), vec![text_at(0)?, int_at(1)?]),
     };
     if func == Text::DataLength && family(args[0].ty) == Family::Variant {
         return Err(bad_argument(args[0].ty, 1, name));
     }
     let nullable = !matches!(func, Text::Concat | Text::ConcatWs);
+    let label = compared_label(func, name, &mut args)?;
     let made = Scalar::new(ty, nullable, Node::Call(Func::Text(func), args));
+    let made = match label {
+        Some(label) if is_text(ty) => Scalar { label, ..made },
+        _ => made,
+    };
     Ok(crate::functions::typing::folded(made))
+}
+
+/// The collation of a function that compares its texts; its first argument gets it.
+fn compared_label(func: Text, name: &str, args: &mut [Scalar]) -> Result<Option<Label>> {
+    let compares =
+        matches!(func, Text::CharIndex | Text::PatIndex | Text::Replace | Text::Translate);
+    if !compares {
+        return Ok(None);
+    }
+    let label = joined(&*args, "function");
+    label.compared(&name.to_lowercase())?;
+    if let Some(first) = args.first_mut() {
+        first.label = label;
+    }
+    Ok(Some(label))
 }
 
 fn sized(national: bool, max: bool) -> SqlType {
@@ -185,7 +210,10 @@ pub(crate) fn compute<'e>(
                 values[1..].iter().filter(|value| **value != Value::Null).map(str_of).collect();
             return Ok(cut(parts.join(str_of(&values[0])), ty));
         }
-        Text::Split => return super::split::pieces(&values[0], &values[1]),
+        Text::Split => {
+            let order = Order::of(args.first().map(Scalar::collation).unwrap_or_default());
+            return super::split::pieces(&values[0], &values[1], &order);
+        }
         _ => {}
     }
     if values.contains(&Value::Null) {
@@ -195,6 +223,8 @@ pub(crate) fn compute<'e>(
         }
     }
     let national = args.first().is_some_and(|arg| is_national(arg.ty));
+    let collation = args.first().map(Scalar::collation).unwrap_or_default();
+    let order = || Order::of(collation);
     let first = str_of(&values[0]);
     Ok(match func {
         Text::Ascii => first
@@ -213,18 +243,18 @@ pub(crate) fn compute<'e>(
             .map_or(Value::Null, |c| owned(c.to_string())),
         Text::Len => index(text::units(first.trim_end_matches(' '), national)),
         Text::DataLength => index(data_length(&values[0], args[0].ty)),
-        Text::Lower => owned(first.to_lowercase()),
-        Text::Upper => owned(map_chars(first, true)),
+        Text::Lower => owned(lower(first, collation)),
+        Text::Upper => owned(upper(first, collation)),
         Text::LTrim => owned(first.trim_start_matches(' ').to_owned()),
         Text::RTrim => owned(first.trim_end_matches(' ').to_owned()),
         Text::Trim => owned(first.trim_matches(' ').to_owned()),
         Text::Reverse => owned(first.chars().rev().collect()),
         Text::Left | Text::Right => side(func, first, int_of(&values[1]), national)?,
         Text::Substring => substring(values, national)?,
-        Text::CharIndex => char_index(values, national),
-        Text::PatIndex => pat_index(first, str_of(&values[1])),
-        Text::Replace => cut(replace(first, str_of(&values[1]), str_of(&values[2])), ty),
-        Text::Translate => translate(first, str_of(&values[1]), str_of(&values[2]))?,
+        Text::CharIndex => char_index(values, national, &order()),
+        Text::PatIndex => pat_index(first, str_of(&values[1]), &order()),
+        Text::Replace => cut(replace(first, str_of(&values[1]), str_of(&values[2]), &order()), ty),
+        Text::Translate => translate(first, str_of(&values[1]), str_of(&values[2]), &order())?,
         Text::Stuff => stuff(values, national, ty)?,
         Text::Replicate => {
             let count = int_of(&values[1]);
@@ -243,22 +273,48 @@ pub(crate) fn compute<'e>(
         }
         Text::Str => str_function(values),
         Text::QuoteName => quote_name(first, values.get(1).map_or("[", str_of)),
+        Text::CollationProperty => collation_property(first, str_of(&values[1])),
         Text::ParseName => parse_name(first, int_of(&values[1])),
         Text::Concat | Text::ConcatWs | Text::Split => Value::Null,
     })
 }
 
-fn map_chars(found: &str, upper: bool) -> String {
-    found
-        .chars()
-        .map(|c| {
-            let mut mapped = c.to_uppercase();
-            match (upper, mapped.next(), mapped.next()) {
-                (true, Some(one), None) => one,
-                _ => c,
-            }
-        })
-        .collect()
+/// Returns true if the letters i and I are two letters.
+fn is_turkish(collation: Collation) -> bool {
+    collation.locale() == "tr"
+}
+
+fn collation_property(name: &str, property: &str) -> Value<'static> {
+    let Some(of) = Collation::parse(name) else { return Value::Null };
+    owned(match property.to_lowercase().as_str() {
+        "codepage" => of.code_page().to_string(),
+        "lcid" => of.lcid().to_string(),
+        "comparisonstyle" => of.comparison_style().to_string(),
+        "version" => of.version().to_string(),
+        "tdscollation" => format!("0x{}", hex::encode_upper(of.bytes())),
+        _ => return Value::Null,
+    })
+}
+
+fn lower(found: &str, collation: Collation) -> String {
+    match is_turkish(collation) {
+        true => found.replace('I', "ı").replace('İ', "i").to_lowercase(),
+        false => found.to_lowercase(),
+    }
+}
+
+/// Characters whose upper case is more than one stay as they are.
+fn upper(found: &str, collation: Collation) -> String {
+    let turkish = is_turkish(collation);
+    let one = |c: char| {
+        let mut mapped = c.to_uppercase();
+        match (c, mapped.next(), mapped.next()) {
+            ('i', ..) if turkish => 'İ',
+            (_, Some(one), None) => one,
+            _ => c,
+        }
+    };
+    found.chars().map(one).collect()
 }
 
 fn data_length(value: &Value<'_>, ty: SqlType) -> usize {
@@ -334,7 +390,7 @@ fn unit_position(chars: &[char], at: usize, national: bool) -> usize {
     if national { chars[..at].iter().map(|c| c.len_utf16()).sum() } else { at }
 }
 
-fn char_index(values: &[Value<'_>], national: bool) -> Value<'static> {
+fn char_index(values: &[Value<'_>], national: bool, order: &Order) -> Value<'static> {
     let needle: Vec<char> = str_of(&values[0]).chars().collect();
     let chars: Vec<char> = str_of(&values[1]).chars().collect();
     let start = values.get(2).map_or(1, int_of).max(1) - 1;
@@ -342,31 +398,31 @@ fn char_index(values: &[Value<'_>], national: bool) -> Value<'static> {
     if start > chars.len() {
         return Value::Int(0);
     }
-    match text::find(&chars, &needle, start) {
+    match text::find(&chars, &needle, start, order) {
         Some(at) => index(unit_position(&chars, at, national) + 1),
         None => Value::Int(0),
     }
 }
 
-fn pat_index(pattern: &str, found: &str) -> Value<'static> {
+fn pat_index(pattern: &str, found: &str, order: &Order) -> Value<'static> {
     let chars: Vec<char> = found.chars().collect();
     let Some(open) = pattern.strip_prefix('%') else {
-        return Value::Int(i64::from(text::like(found, pattern, None)));
+        return Value::Int(i64::from(text::like(found, pattern, None, order)));
     };
     for at in 0..=chars.len() {
         let tail: String = chars[at..].iter().collect();
-        if text::like(&tail, open, None) {
+        if text::like(&tail, open, None, order) {
             return index(at + 1);
         }
     }
     Value::Int(0)
 }
 
-fn replace(found: &str, from: &str, to: &str) -> String {
+fn replace(found: &str, from: &str, to: &str, order: &Order) -> String {
     let (chars, needle): (Vec<char>, Vec<char>) = (found.chars().collect(), from.chars().collect());
     let mut out = String::with_capacity(found.len());
     let mut at = 0;
-    while let Some(next) = text::find(&chars, &needle, at) {
+    while let Some(next) = text::find(&chars, &needle, at, order) {
         out.extend(&chars[at..next]);
         out.push_str(to);
         at = next + needle.len();
@@ -379,13 +435,13 @@ fn replace(found: &str, from: &str, to: &str) -> String {
 }
 
 /// Replaces each character of `from` by the one of `to` at the same position.
-fn translate(found: &str, from: &str, to: &str) -> Result<Value<'static>> {
+fn translate(found: &str, from: &str, to: &str, order: &Order) -> Result<Value<'static>> {
     let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
     if from.len() != to.len() {
         return Err(Error::TranslateLengths {});
     }
     let one = |c: char| {
-        let at = from.iter().position(|known| text::same(*known, c));
+        let at = from.iter().position(|known| order.same(*known, c));
         at.map_or(c, |at| to[at])
     };
     Ok(owned(found.chars().map(one).collect()))

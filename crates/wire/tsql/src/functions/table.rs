@@ -185,7 +185,7 @@ pub(crate) const TABLE: &[Function] = &[
     row("CHARINDEX", 2, 3, Binding::Text(Text::CharIndex)),
     row("CHOOSE", 2, 255, Binding::Choose),
     row("COALESCE", 2, 4096, Binding::Coalesce),
-    session("COLLATIONPROPERTY", SqlType::NVarChar(Length::Of(128))).with(2, 2),
+    row("COLLATIONPROPERTY", 2, 2, Binding::Text(Text::CollationProperty)),
     session("COLUMNPROPERTY", SqlType::Int).with(3, 3).of_objects().numbered(),
     session("COLUMNS_UPDATED", SqlType::VarBinary(Length::Of(128))),
     session("COL_LENGTH", SqlType::SmallInt).with(2, 2).of_objects(),

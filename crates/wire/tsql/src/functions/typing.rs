@@ -7,6 +7,7 @@ use crate::ast::{BinOp, CmpOp, UnOp};
 use crate::error::{Error, Result};
 use crate::functions::eval::{Env, eval};
 use crate::plan::func::Func;
+use crate::plan::label::joined;
 use crate::plan::scalar::{Node, Scalar};
 use crate::value::decimal;
 use crate::value::{
@@ -75,7 +76,10 @@ pub(crate) fn folded(bound: Scalar) -> Scalar {
         return bound;
     }
     match eval(&bound, &Env::empty()) {
-        Ok(value) => Scalar::constant(bound.ty, value.into_owned()),
+        Ok(value) => {
+            let label = bound.label;
+            Scalar { label, ..Scalar::constant(bound.ty, value.into_owned()) }
+        }
         Err(_) => bound,
     }
 }
@@ -285,6 +289,7 @@ pub(crate) fn concat(left: Scalar, right: Scalar) -> Result<Scalar> {
 /// Converts a value for a column or variable of a table: one that does not fit is an error.
 pub(crate) fn assign(inner: Scalar, ty: SqlType, table: &str, column: &str) -> Result<Scalar> {
     if inner.ty == ty && inner.node.is_typed() {
+        inner.label.assigned(ty, ty)?;
         return Ok(inner);
     }
     if inner.node.is_untyped() {
@@ -292,6 +297,9 @@ pub(crate) fn assign(inner: Scalar, ty: SqlType, table: &str, column: &str) -> R
     }
     if !implicit(inner.ty, ty) {
         convert(inner.clone(), ty)?;
+    }
+    if is_text(inner.ty) {
+        inner.label.assigned(inner.ty, ty)?;
     }
     let nullable = inner.nullable;
     let (table, column) = (table.to_owned(), column.to_owned());
@@ -312,23 +320,25 @@ pub(crate) fn comparison(op: CmpOp, left: Scalar, right: Scalar) -> Result<Scala
     }
     let ty = common_type(left.ty, right.ty)?;
     let old = |ty| matches!(ty, SqlType::Text | SqlType::NText | SqlType::Image | SqlType::Xml);
+    let name = match op {
+        CmpOp::Eq => "equal to",
+        CmpOp::Ne => "not equal to",
+        CmpOp::Lt => "less than",
+        CmpOp::Le => "less than or equal to",
+        CmpOp::Gt => "greater than",
+        CmpOp::Ge => "greater than or equal to",
+    };
     if old(left.ty) || old(right.ty) || ty == SqlType::SqlVariant {
-        let name = match op {
-            CmpOp::Eq => "equal to",
-            CmpOp::Ne => "not equal to",
-            CmpOp::Lt => "less than",
-            CmpOp::Le => "less than or equal to",
-            CmpOp::Gt => "greater than",
-            CmpOp::Ge => "greater than or equal to",
-        };
         return Err(Error::BadOperands {
             left: type_name(left.ty).to_owned(),
             right: type_name(right.ty).to_owned(),
             op: name.to_owned(),
         });
     }
-    let left = convert(left, ty)?;
+    let mut left = convert(left, ty)?;
     let right = convert(right, ty)?;
+    left.label = joined([&left, &right], "comparison");
+    left.label.compared(name)?;
     Ok(Scalar::condition(Node::Compare(op, Box::new(left), Box::new(right))))
 }
 

@@ -25,8 +25,10 @@ impl Parser<'_> {
             made.logs = self.commas(Self::database_file)?;
         }
         if self.eat("COLLATE") {
-            let collation = self.identifier()?;
-            crate::value::text::check_collation(&collation)?;
+            let name = self.identifier()?;
+            if crate::value::collation::named(&name)? != tdekit_wire_tds::Collation::default() {
+                return Err(Error::feature(format!("collation {name} of a database")));
+            }
         }
         if self.eat("FOR") {
             if !self.eat("ATTACH") && !self.eat("ATTACH_REBUILD_LOG") {

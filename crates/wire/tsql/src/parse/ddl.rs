@@ -9,7 +9,10 @@ use crate::ast::{
 };
 use crate::error::{Error, Result};
 use crate::lex::Tok;
-use tdekit_wire_tds::SqlType;
+use tdekit_wire_tds::messages::CollationError;
+use tdekit_wire_tds::{Collation, SqlType};
+
+use crate::value::{is_text, type_name};
 
 impl Parser<'_> {
     /// The rest of CREATE, ALTER or DROP; `verb` is at the current position.
@@ -283,6 +286,7 @@ impl Parser<'_> {
             constraints: Vec::new(),
             filled,
             user_type,
+            collation: Collation::default(),
         };
         loop {
             if self.eat_words(&["NOT", "NULL"]) {
@@ -302,8 +306,7 @@ impl Parser<'_> {
                 }
                 column.identity = Some((seed, increment));
             } else if self.eat("COLLATE") {
-                let collation = self.identifier()?;
-                crate::value::text::check_collation(&collation)?;
+                column.collation = self.column_collation(&column)?;
             } else if self.is("DEFAULT") || (self.is("CONSTRAINT") && self.is_word_at(2, "DEFAULT"))
             {
                 if self.eat("CONSTRAINT") {
@@ -319,6 +322,19 @@ impl Parser<'_> {
                 return Ok(column);
             }
         }
+    }
+
+    /// The name behind COLLATE.
+    fn column_collation(&mut self, column: &ColumnDef) -> Result<Collation> {
+        let collation = crate::value::collation::named(&self.identifier()?)?;
+        if column.user_type.is_some() {
+            return Err(CollationError::UserType {}.into());
+        }
+        if !is_text(column.ty) || column.ty == SqlType::Xml {
+            let ty = type_name(column.ty).to_owned();
+            return Err(CollationError::NotText { ty }.into());
+        }
+        Ok(collation)
     }
 
     /// `expression [PERSISTED [NOT NULL]]` of a computed column.
@@ -350,6 +366,8 @@ impl Parser<'_> {
             constraints: Vec::new(),
             filled: Filled::Computed { text, persisted },
             user_type: None,
+            // the expression's, as well
+            collation: Collation::default(),
         })
     }
 

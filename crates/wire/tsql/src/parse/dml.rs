@@ -121,7 +121,7 @@ impl Parser<'_> {
         let name = self.identifier()?;
         let ty = self.data_type()?;
         if self.eat("COLLATE") {
-            self.identifier()?;
+            crate::value::collation::named(&self.identifier()?)?;
         }
         if self.eat("NOT") {
             self.expect("NULL")?;

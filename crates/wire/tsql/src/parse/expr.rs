@@ -244,6 +244,9 @@ impl Parser<'_> {
         let mut expr = self.primary()?;
         loop {
             if self.eat("COLLATE") {
+                if matches!(expr, Expr::Collate(..)) {
+                    return Err(Error::SyntaxKeyword { near: "COLLATE".to_owned() });
+                }
                 let name = self.identifier()?;
                 self.grow(self.height)?;
                 expr = Expr::Collate(Box::new(expr), name);

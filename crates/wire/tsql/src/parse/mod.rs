@@ -27,7 +27,7 @@ use crate::lex::{Tok, Token, lex};
 pub(crate) use defined::FindType;
 pub(crate) use expr::AT_TIME_ZONE;
 pub(crate) use query::FUNCTIONS;
-pub(crate) use types::from_declared;
+pub(crate) use types::{column_from_declared, from_declared};
 pub(crate) use xml::XML_VALUE;
 
 /// Maximum nesting of statements, queries and expressions.

@@ -14,8 +14,10 @@ use crate::parse::expr::binary_op;
 pub(crate) const FUNCTIONS: &[&str] = &[
     "OPENJSON",
     "STRING_SPLIT",
+    "fn_helpcollations",
     "fn_listextendedproperty",
     "sys.dm_exec_sql_text",
+    "sys.fn_helpcollations",
     "sys.fn_listextendedproperty",
 ];
 
@@ -480,10 +482,17 @@ impl Parser<'_> {
         }
         let function = name.object().to_ascii_uppercase();
         let defaults = function == "FN_LISTEXTENDEDPROPERTY";
-        let args = self.list(|parser| match defaults && parser.eat("DEFAULT") {
-            true => Ok(Expr::Null),
-            false => parser.expression(),
-        })?;
+        let bare = function == "FN_HELPCOLLATIONS";
+        let args = if bare {
+            self.expect_op("(")?;
+            self.expect_op(")")?;
+            Vec::new()
+        } else {
+            self.list(|parser| match defaults && parser.eat("DEFAULT") {
+                true => Ok(Expr::Null),
+                false => parser.expression(),
+            })?
+        };
         let schema = if function == "OPENJSON" { self.json_schema()? } else { Vec::new() };
         let alias = self.table_alias()?;
         let named = alias.is_some() && self.is_op("(");

@@ -1,10 +1,13 @@
 //! Names of types.
 
-use tdekit_wire_tds::{Length, MAX_PRECISION, MAX_SHORT_BYTES, MAX_SHORT_UNITS, SqlType};
+use tdekit_wire_tds::{
+    Collation, Length, MAX_PRECISION, MAX_SHORT_BYTES, MAX_SHORT_UNITS, SqlType,
+};
 
 use super::Parser;
 use crate::error::{Error, Result};
 use crate::lex::Tok;
+use crate::value::storage;
 
 enum TypeArg {
     Number(u32),
@@ -176,6 +179,16 @@ fn decimal(name: &str, args: &[TypeArg]) -> Result<SqlType> {
     match (u8::try_from(precision), u8::try_from(scale)) {
         (Ok(precision @ 1..=MAX_PRECISION), Ok(scale)) => Ok(SqlType::Decimal { precision, scale }),
         _ => Err(Error::BadLength { name: precision.to_string() }),
+    }
+}
+
+/// Returns the type and the collation of a column by its declaration in SQLite's schema.
+pub(crate) fn column_from_declared(text: &str) -> (SqlType, Collation) {
+    let parts = text.rsplit_once(storage::COLLATED);
+    let parts = parts.and_then(|(ty, name)| Some((ty, Collation::parse(name)?)));
+    match parts {
+        Some((ty, collation)) if text.starts_with(storage::MARK) => (from_declared(ty), collation),
+        _ => (from_declared(text), Collation::default()),
     }
 }
 

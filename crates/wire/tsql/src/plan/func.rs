@@ -57,6 +57,8 @@ pub(crate) enum Text {
     Ascii,
     Char,
     CharIndex,
+    /// COLLATIONPROPERTY.
+    CollationProperty,
     Concat,
     ConcatWs,
     DataLength,

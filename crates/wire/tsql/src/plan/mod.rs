@@ -4,6 +4,7 @@
 pub(crate) mod access;
 pub(crate) mod change;
 pub(crate) mod func;
+pub(crate) mod label;
 pub(crate) mod relation;
 pub(crate) mod routine;
 pub(crate) mod scalar;

@@ -2,15 +2,16 @@
 
 use std::sync::{Arc, OnceLock};
 
-use tdekit_wire_tds::SqlType;
+use tdekit_wire_tds::{Collation, SqlType};
 
+use super::label::{Label, label_of};
 use super::relation::{Query, Sort};
 use super::{Alias, ColumnRef, Field};
 use crate::ast::{BinOp, CmpOp};
 use crate::plan::func::Func;
 use crate::plan::routine::Invoked;
 use crate::plan::table::Sequence;
-use crate::value::Val;
+use crate::value::{Val, is_text};
 
 /// An expression with its type.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +19,8 @@ pub(crate) struct Scalar {
     pub(crate) ty: SqlType,
     pub(crate) nullable: bool,
     pub(crate) node: Node,
+    /// Of text: its collation.
+    pub(crate) label: Label,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -288,20 +291,35 @@ impl Node {
 
 impl Scalar {
     pub(crate) fn new(ty: SqlType, nullable: bool, node: Node) -> Scalar {
-        Scalar { ty, nullable, node }
+        let label = label_of(ty, &node);
+        Scalar { ty, nullable, node, label }
     }
 
     pub(crate) fn constant(ty: SqlType, value: Val) -> Scalar {
-        Scalar { ty, nullable: crate::value::is_null(&value), node: Node::Const(value) }
+        let nullable = crate::value::is_null(&value);
+        Scalar { ty, nullable, node: Node::Const(value), label: Label::Coercible }
     }
 
     /// A condition: TRUE, FALSE or unknown.
     pub(crate) fn condition(node: Node) -> Scalar {
-        Scalar { ty: SqlType::Bit, nullable: true, node }
+        Scalar { ty: SqlType::Bit, nullable: true, node, label: Label::Coercible }
     }
 
     pub(crate) fn column(ty: SqlType, nullable: bool, column: ColumnRef) -> Scalar {
-        Scalar { ty, nullable, node: Node::Column(column) }
+        Scalar::new(ty, nullable, Node::Column(column))
+    }
+
+    /// The same value as one that has this collation by itself, as a column does.
+    pub(crate) fn of_collation(self, collation: Collation) -> Scalar {
+        match is_text(self.ty) {
+            true => Scalar { label: Label::Implicit(collation), ..self },
+            false => self,
+        }
+    }
+
+    /// The collation of a text.
+    pub(crate) fn collation(&self) -> Collation {
+        self.label.collation()
     }
 
     /// Returns an expression that is rendered once, however often it is used.
@@ -309,8 +327,8 @@ impl Scalar {
         match self.node {
             Node::Column(_) | Node::Shared(_) => self,
             _ => {
-                let (ty, nullable) = (self.ty, self.nullable);
-                Scalar { ty, nullable, node: Node::Shared(Shared::new(self)) }
+                let (ty, nullable, label) = (self.ty, self.nullable, self.label);
+                Scalar { ty, nullable, node: Node::Shared(Shared::new(self)), label }
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tdekit_wire_tds::{Generated, SqlType};
+use tdekit_wire_tds::{Collation, Generated, SqlType};
 
 use super::trigger::{LOGICAL, Trigger};
 pub(crate) use crate::ast::Filled;
@@ -20,6 +20,8 @@ pub(crate) struct TableColumn {
     /// DEFAULT as written in T-SQL.
     pub(crate) default: Option<String>,
     pub(crate) filled: Filled,
+    /// Of text.
+    pub(crate) collation: Collation,
 }
 
 impl TableColumn {

@@ -1,7 +1,7 @@
 //! Relations as SQLite's text.
 
 use super::Renderer;
-use super::scalar::collation;
+use super::scalar::collate;
 use super::sql::Sql;
 use crate::ast::SetOp;
 use crate::error::Result;
@@ -100,7 +100,7 @@ impl Renderer<'_> {
             out.push(if at == 0 { " GROUP BY (" } else { ", (" });
             self.scalar(key, out)?;
             out.push(")");
-            out.push(collation(key.ty));
+            collate(key, out);
         }
         if let Some(having) = &select.having {
             out.push(" HAVING ");
@@ -113,7 +113,7 @@ impl Renderer<'_> {
         match item {
             Item::Named(value, at) => {
                 self.scalar(value, out)?;
-                out.push(collation(value.ty));
+                collate(value, out);
                 out.push(" AS ");
                 out.push_item(*at);
             }
@@ -170,7 +170,7 @@ impl Renderer<'_> {
             out.push(if at == 0 { "(" } else { ", (" });
             self.scalar(item, out)?;
             out.push(")");
-            out.push(collation(item.ty));
+            collate(item, out);
             out.push(" AS ");
             out.push_item(at);
         }
@@ -202,7 +202,7 @@ impl Renderer<'_> {
                 self.scalar(&sort.value, out)?;
                 out.push(")");
             }
-            out.push(collation(sort.value.ty));
+            collate(&sort.value, out);
             out.push(if sort.descending { " DESC" } else { "" });
         }
         Ok(())

@@ -4,7 +4,7 @@
 //! Everything else becomes a *kernel*: the expression itself, which SQLite calls as the function
 //! `tsql_eval` with the columns and parameters that it reads.
 
-use tdekit_wire_tds::{SqlType, Value};
+use tdekit_wire_tds::{Collation, SqlType, Value};
 
 use super::kernels::Kernel;
 use super::sql::Sql;
@@ -16,6 +16,7 @@ use crate::plan::func::{Func, Json};
 use crate::plan::scalar::{Aggregate, AggregateFunction, Node, Scalar, Shared, Subquery, Window};
 use crate::plan::table::Sequence;
 use crate::plan::{Cell, ColumnRef, Field};
+use crate::value::collation::{OWN, sqlite_name};
 use crate::value::{Family, family, is_text, storage, units};
 
 /// Maximum number of constants that become parameters of a statement; more are written into its
@@ -84,9 +85,15 @@ fn wider_int(from: SqlType, to: SqlType) -> bool {
 /// The next value of the identity column that is being filled.
 pub(super) const IDENTITY: &str = "tsql_identity()";
 
-/// The collation of comparisons, after a value of this type.
-pub(super) fn collation(ty: SqlType) -> &'static str {
-    if is_text(ty) { " COLLATE TSQL" } else { "" }
+/// Writes the collation of comparisons, after a value.
+pub(super) fn collate(value: &Scalar, out: &mut Sql) {
+    if is_text(value.ty) {
+        out.push(" COLLATE ");
+        match value.collation() {
+            own if own == Collation::default() => out.push(OWN),
+            other => out.push(&sqlite_name(other)),
+        }
+    }
 }
 
 impl Renderer<'_> {
@@ -121,7 +128,7 @@ impl Renderer<'_> {
             Node::Compare(op, left, right) if storage::comparable(left.ty) => {
                 out.push("(");
                 self.scalar(left, out)?;
-                out.push(collation(left.ty));
+                collate(left, out);
                 out.push(operator(*op));
                 self.scalar(right, out)?;
                 out.push(")");
@@ -146,7 +153,7 @@ impl Renderer<'_> {
             Node::InList(left, items) if storage::comparable(left.ty) => {
                 out.push("(");
                 self.scalar(left, out)?;
-                out.push(collation(left.ty));
+                collate(left, out);
                 out.push(" IN (");
                 self.list(items, ",", out)?;
                 out.push("))");
@@ -264,7 +271,7 @@ impl Renderer<'_> {
             Some(arg),
         ) = (call.function, call.args.first())
         {
-            out.push(collation(arg.ty));
+            collate(arg, out);
         }
         if !call.order.is_empty() {
             out.push(" ORDER BY ");
@@ -313,7 +320,7 @@ impl Renderer<'_> {
             Subquery::In { left, query } => {
                 out.push("(");
                 self.scalar(left, out)?;
-                out.push(collation(left.ty));
+                collate(left, out);
                 out.push(" IN (");
                 self.query(query, out)?;
                 out.push(")");
@@ -332,7 +339,8 @@ impl Renderer<'_> {
         escape: Option<&Scalar>,
     ) -> Option<(&'s ColumnRef, Scalar, Scalar)> {
         let column = text.as_column()?;
-        if !is_text(text.ty) || !storage::comparable(text.ty) {
+        let own = text.collation() == Collation::default();
+        if !is_text(text.ty) || !storage::comparable(text.ty) || !own {
             return None;
         }
         let args: Vec<Scalar> = std::iter::once(pattern).chain(escape).cloned().collect();

@@ -11,7 +11,7 @@ use super::rows::RowArray;
 use crate::error::{Error, Result};
 use crate::functions::eval::{Env, Reads, SessionCalls, eval};
 use crate::render::kernels::{Kernel, Kernels};
-use crate::value::{storage, text};
+use crate::value::{collation, storage, text};
 
 /// Sums by their names in SQLite: the suffix names the type.
 pub(crate) const SUMS: &[(&str, SqlType)] = &[
@@ -38,7 +38,8 @@ pub(crate) fn prepare(connection: &Connection, kernels: &Kernels) -> Result<()> 
 }
 
 fn register(connection: &Connection, kernels: &Kernels) -> rusqlite::Result<()> {
-    connection.create_collation("TSQL", text::compare)?;
+    connection.create_collation(collation::OWN, text::compare)?;
+    connection.collation_needed(collation::provide)?;
     let utf8 = FunctionFlags::SQLITE_UTF8;
     let pure = utf8 | FunctionFlags::SQLITE_DETERMINISTIC;
     for (name, flags) in [("tsql_eval", pure), ("tsql_eval_each", utf8)] {

@@ -226,7 +226,8 @@ impl Inner {
         let from = columns.iter().map(|column| column.ty).collect();
         let mut silent = Silent;
         let mut run = Run { s: self, sink: &mut silent };
-        let (target, own, (noted, watch)) = run.defining(|run| run.begin_load(&insert, &names, columns))?;
+        let (target, own, (noted, watch)) =
+            run.defining(|run| run.begin_load(&insert, &names, columns))?;
         let keep_nulls = insert.keep_nulls;
         self.load = Some(Load { target, from, keep_nulls, own, rows: 0, noted, watch });
         Ok(())

@@ -189,11 +189,6 @@ impl SessionCalls for Calls<'_> {
             "SCHEMA_ID" => int(1),
             "SCOPE_IDENTITY" => number(self.state.scope_identity),
             "SERVERPROPERTY" => Self::server_property(&arg(0).unwrap_or_default()),
-            "COLLATIONPROPERTY" => match arg(1).unwrap_or_default().to_lowercase().as_str() {
-                "codepage" => text("1252"),
-                "lcid" => text("1033"),
-                _ => Value::Null,
-            },
             "CONNECTIONPROPERTY" => match arg(0).unwrap_or_default().to_lowercase().as_str() {
                 "net_transport" => text("TCP"),
                 "protocol_type" => text("TSQL"),

@@ -60,6 +60,7 @@ impl Run<'_> {
             identity: false,
             default: None,
             filled: Filled::Given,
+            collation: tdekit_wire_tds::Collation::default(),
         };
         Arc::new(Table {
             schema: "temp".to_owned(),
@@ -161,6 +162,7 @@ impl Run<'_> {
             ty: own.ty,
             nullable: own.nullable,
             generated: tdekit_wire_tds::Generated::No,
+            collation: own.collation,
         };
         let columns = shown.iter().map(column).collect();
         render::statement(&Statement::Query(query), columns, binder.needs, &kernels)

@@ -571,13 +571,15 @@ fn load(
         .query_map([real.as_str(), schema], |row| {
             let ty: String = row.get(1)?;
             let not_null: bool = row.get::<_, i64>(2)? != 0;
+            let (ty, collation) = crate::parse::column_from_declared(&ty);
             Ok(TableColumn {
                 name: row.get(0)?,
-                ty: crate::parse::from_declared(&ty),
+                ty,
                 nullable: !not_null,
                 identity: false,
                 default: None,
                 filled: Filled::Given,
+                collation,
             })
         })?
         .collect::<rusqlite::Result<_>>()?;

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tdekit_wire_tds::{Command, DoneKind, Flow, Generated, Length, SqlType, Value, product};
+use tdekit_wire_tds::{Command, DoneKind, Flow, Generated, Length, SqlType, Value};
 
 use crate::ast::{Exec, ExecTarget, Expr, Kind, ProcParam, Stmt};
 use crate::bind::{Undeclared, Variables};
@@ -108,7 +108,7 @@ impl Run<'_> {
                 int(length),
                 int(precision),
                 int(scale),
-                if collated { text(product::COLLATION) } else { Value::Null },
+                if collated { text(column.collation.name()) } else { Value::Null },
             ];
             row.extend(std::iter::repeat_n(Value::Null, 9));
             row.extend([Value::Bit(false), Value::Bit(false), Value::Bit(false)]);

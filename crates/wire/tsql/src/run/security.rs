@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use tdekit_wire_tds::messages::{DefinedError, ServerError, Told};
-use tdekit_wire_tds::{Column, Command, EnvChange, Flow, Generated, Message};
+use tdekit_wire_tds::{Collation, Column, Command, EnvChange, Flow, Generated, Message};
 
 use super::messages;
 use crate::ast::{Name, ObjectKind, Operand, Security, SetValue};
@@ -460,6 +460,7 @@ impl Run<'_> {
                 ty: *ty,
                 nullable: true,
                 generated: Generated::No,
+                collation: Collation::default(),
             })
             .collect();
         if self.sink.columns(&columns) == Flow::Stop {

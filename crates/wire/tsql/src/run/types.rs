@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use tdekit_wire_tds::messages::DefinedError;
 use tdekit_wire_tds::table::TableValue;
-use tdekit_wire_tds::{Column, Generated, SqlType};
+use tdekit_wire_tds::{Collation, Column, Generated, SqlType};
 
 use super::called::{Compiled, Given};
 use super::typed::{GivenTable, Tables, Typed};
@@ -169,7 +169,13 @@ impl Run<'_> {
             }
             names.push(into.name.clone());
             let name = into.name.clone();
-            columns.push(Column { name, ty: column.ty, nullable: true, generated: Generated::No });
+            columns.push(Column {
+                name,
+                ty: column.ty,
+                nullable: true,
+                generated: Generated::No,
+                collation: Collation::default(),
+            });
         }
         if names.is_empty() {
             return Err(Error::feature("a table-valued parameter without values"));

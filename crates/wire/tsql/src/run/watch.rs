@@ -17,7 +17,8 @@ use crate::plan::trigger::{Changed, Trigger};
 use crate::run::catalog::{Table, TableKind};
 use crate::run::state::Signal;
 use crate::run::work::Run;
-use crate::value::{is_text, storage};
+use crate::value::collation::clause;
+use crate::value::storage;
 
 /// The name of the temporary trigger that copies rows.
 fn watcher((level, at): (usize, usize)) -> String {
@@ -191,11 +192,13 @@ impl Run<'_> {
             declared = read().map_err(|error| failure(&kernels, &error, &table.database))?;
         }
         let column = |own: &crate::plan::table::TableColumn| {
-            let ours = storage::declared(own.ty);
+            let ours = storage::declared_column(own.ty, own.collation);
             let ty = declared.get(&own.name).unwrap_or(&ours);
             let name = quote(&own.name);
-            let collate = is_text(own.ty) && ty.starts_with("tsql");
-            let collate = if collate { " COLLATE TSQL" } else { "" };
+            let collate = match ty.starts_with("tsql") {
+                true => clause(own.ty, own.collation),
+                false => String::new(),
+            };
             if ty.is_empty() { name } else { format!("{name} {}{collate}", quote(ty)) }
         };
         let columns: Vec<String> = table.columns.iter().map(column).collect();

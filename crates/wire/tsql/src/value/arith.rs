@@ -2,10 +2,11 @@
 
 use std::cmp::Ordering;
 
-use tdekit_wire_tds::{SqlType, Value};
+use tdekit_wire_tds::{Collation, SqlType, Value};
 
+use super::collation::Order;
 use super::decimal::Dec;
-use super::{Val, datetime, text, type_name};
+use super::{Val, datetime, type_name};
 use crate::error::{Error, Result};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -156,7 +157,7 @@ pub(crate) fn bad_operand(op: BinOp, ty: SqlType) -> Error {
 }
 
 /// Compares two values of one type, neither of them NULL; None if their types differ.
-pub(crate) fn compare(a: &Value<'_>, b: &Value<'_>) -> Option<Ordering> {
+pub(crate) fn compare(a: &Value<'_>, b: &Value<'_>, collation: Collation) -> Option<Ordering> {
     Some(match (a, b) {
         (Value::Int(a), Value::Int(b)) => a.cmp(b),
         (Value::Money(a), Value::Money(b)) => a.cmp(b),
@@ -168,7 +169,7 @@ pub(crate) fn compare(a: &Value<'_>, b: &Value<'_>) -> Option<Ordering> {
             Value::Decimal { unscaled: u1, scale: s1 },
             Value::Decimal { unscaled: u2, scale: s2 },
         ) => Dec::new(*u1, *s1).compare(Dec::new(*u2, *s2)),
-        (Value::Text(a), Value::Text(b)) => text::compare(a, b),
+        (Value::Text(a), Value::Text(b)) => Order::of(collation).compare(a, b),
         (Value::Binary(a), Value::Binary(b)) => {
             // the shorter one is treated as padded with zeros
             let trim =

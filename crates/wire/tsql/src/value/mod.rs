@@ -1,6 +1,7 @@
 //! Types and values: names, precedence, arithmetic, conversion, storage.
 
 pub(crate) mod arith;
+pub(crate) mod collation;
 pub(crate) mod convert;
 pub(crate) mod dateparse;
 pub(crate) mod datetime;

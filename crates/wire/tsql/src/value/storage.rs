@@ -19,15 +19,17 @@
 use std::borrow::Cow;
 
 use rusqlite::types::{ToSqlOutput, Value as Stored, ValueRef};
-use tdekit_wire_tds::{Length, SqlType, Value};
+use tdekit_wire_tds::{Collation, Length, SqlType, Value};
 
 use super::datetime::cut_ticks;
 use super::decimal::Dec;
-use super::{Family, Val, declaration, family};
+use super::{Family, Val, declaration, family, is_text};
 use crate::error::{Error, Result};
 
 /// Prefix of declared types that T-SQL created.
 pub(crate) const MARK: &str = "tsql ";
+/// Between the type and a collation that is not the server's.
+pub(crate) const COLLATED: &str = " collate ";
 /// Maximum precision for which a decimal is an INTEGER.
 const SMALL_PRECISION: u8 = 18;
 const DAY: i64 = 864_000_000_000;
@@ -41,6 +43,15 @@ pub(crate) fn declared(ty: SqlType) -> String {
         // keeps the affinity TEXT
         SqlType::Xml => format!("{MARK}xml text"),
         _ => format!("{MARK}{}", declaration(ty)),
+    }
+}
+
+/// Returns the type of a column as declared in SQLite's schema.
+pub(crate) fn declared_column(ty: SqlType, collation: Collation) -> String {
+    let declared = declared(ty);
+    match is_text(ty) && collation != Collation::default() {
+        true => format!("{declared}{COLLATED}{}", collation.name()),
+        false => declared,
     }
 }
 

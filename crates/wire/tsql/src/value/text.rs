@@ -3,11 +3,8 @@
 
 use std::cmp::Ordering;
 
+use super::collation::Order;
 use crate::error::{Error, Result};
-
-/// Collations that compare in the same way.
-const KNOWN: &[&str] =
-    &["SQL_Latin1_General_CP1_CI_AS", "DATABASE_DEFAULT", "Latin1_General_CI_AS"];
 
 /// The characters at 0x80 to 0x9f of Windows-1252; 0 if unassigned.
 const HIGH: [u32; 32] = [
@@ -17,15 +14,6 @@ const HIGH: [u32; 32] = [
 ];
 /// The base letters of 0xc0 to 0xff; a dot if there is none.
 const BASES: &[u8; 64] = b"AAAAAA.CEEEEIIII.NOOOOO.OUUUUY..AAAAAA.CEEEEIIII.NOOOOO.OUUUUY.Y";
-
-/// # Errors
-/// Not supported for a collation that compares in another way.
-pub(crate) fn check_collation(name: &str) -> Result<()> {
-    if KNOWN.iter().any(|known| known.eq_ignore_ascii_case(name)) {
-        return Ok(());
-    }
-    Err(Error::feature(format!("collation {name}")))
-}
 
 /// Returns the byte of a character in Windows-1252.
 pub(crate) fn to_1252(c: char) -> Option<u8> {
@@ -108,6 +96,12 @@ pub(crate) fn same(a: char, b: char) -> bool {
     a == b || fold(a) == fold(b)
 }
 
+/// Returns true if a character is in a range of LIKE.
+pub(crate) fn between(low: char, c: char, high: char) -> bool {
+    let weight = weights(c);
+    weights(low) <= weight && weight <= weights(high)
+}
+
 /// Returns the weight of the letter, then of its accent.
 fn weights(c: char) -> (u32, u32) {
     let upper = fold(c);
@@ -141,23 +135,34 @@ fn weights(c: char) -> (u32, u32) {
 
 /// Compares two texts by the collation.
 pub(crate) fn compare(a: &str, b: &str) -> Ordering {
+    let (letters, accents) = levels(a, b);
+    letters.then(accents)
+}
+
+/// Compares two texts without their accents.
+pub(crate) fn compare_letters(a: &str, b: &str) -> Ordering {
+    levels(a, b).0
+}
+
+/// Compares letters, then accents.
+fn levels(a: &str, b: &str) -> (Ordering, Ordering) {
     let (a, b) = (a.trim_end_matches(' '), b.trim_end_matches(' '));
     if a == b {
-        return Ordering::Equal;
+        return (Ordering::Equal, Ordering::Equal);
     }
     let mut accents = Ordering::Equal;
     let (mut left, mut right) = (a.chars(), b.chars());
     loop {
         match (left.next(), right.next()) {
-            (None, None) => return accents,
+            (None, None) => return (Ordering::Equal, accents),
             // the shorter one is treated as padded with blanks
             (None, Some(other)) => match weights(' ').cmp(&weights(other)) {
                 Ordering::Equal => {}
-                order => return order,
+                order => return (order, accents),
             },
             (Some(one), None) => match weights(one).cmp(&weights(' ')) {
                 Ordering::Equal => {}
-                order => return order,
+                order => return (order, accents),
             },
             (Some(one), Some(other)) => {
                 if one == other {
@@ -165,7 +170,7 @@ pub(crate) fn compare(a: &str, b: &str) -> Ordering {
                 }
                 let ((w1, a1), (w2, a2)) = (weights(one), weights(other));
                 if w1 != w2 {
-                    return w1.cmp(&w2);
+                    return (w1.cmp(&w2), accents);
                 }
                 accents = accents.then(a1.cmp(&a2));
             }
@@ -263,23 +268,20 @@ fn neighbours(c: char) -> Option<(char, char)> {
     Some((below?.1, above?.1))
 }
 
-fn matches_one(element: &Element, c: char) -> bool {
+fn matches_one(element: &Element, c: char, order: &Order) -> bool {
     match element {
         Element::Any => false,
         Element::One => true,
-        Element::Char(wanted) => same(*wanted, c),
+        Element::Char(wanted) => order.same(*wanted, c),
         Element::Set(negated, ranges) => {
-            let weight = weights(c);
-            let inside = ranges
-                .iter()
-                .any(|(low, high)| weights(*low) <= weight && weight <= weights(*high));
+            let inside = ranges.iter().any(|(low, high)| order.between(*low, c, *high));
             inside != *negated
         }
     }
 }
 
 /// LIKE. The time is bounded by the product of the lengths.
-pub(crate) fn like(text: &str, pattern: &str, escape: Option<char>) -> bool {
+pub(crate) fn like(text: &str, pattern: &str, escape: Option<char>, order: &Order) -> bool {
     let elements = elements(pattern, escape);
     let chars: Vec<char> = text.chars().collect();
     let (mut at, mut element) = (0, 0);
@@ -289,7 +291,7 @@ pub(crate) fn like(text: &str, pattern: &str, escape: Option<char>) -> bool {
             retry = Some((element + 1, at));
             element += 1;
         } else if at < chars.len()
-            && elements.get(element).is_some_and(|wanted| matches_one(wanted, chars[at]))
+            && elements.get(element).is_some_and(|wanted| matches_one(wanted, chars[at], order))
         {
             at += 1;
             element += 1;
@@ -308,19 +310,24 @@ pub(crate) fn like(text: &str, pattern: &str, escape: Option<char>) -> bool {
 }
 
 /// Returns the position of `needle` in `text` (in characters), searching from `start`.
-pub(crate) fn find(text: &[char], needle: &[char], start: usize) -> Option<usize> {
+pub(crate) fn find(text: &[char], needle: &[char], start: usize, order: &Order) -> Option<usize> {
     if needle.is_empty() || needle.len() > text.len() {
         return None;
     }
     (start..=text.len() - needle.len())
-        .find(|at| needle.iter().zip(&text[*at..]).all(|(a, b)| same(*a, *b)))
+        .find(|at| needle.iter().zip(&text[*at..]).all(|(a, b)| order.same(*a, *b)))
 }
 
 #[cfg(test)]
 mod tests {
     use std::cmp::Ordering;
 
-    use super::{compare, from_1252, like, narrowed, prefix_range, to_1252};
+    use super::{compare, from_1252, narrowed, prefix_range, to_1252};
+    use crate::value::collation::Order;
+
+    fn like(text: &str, pattern: &str, escape: Option<char>) -> bool {
+        super::like(text, pattern, escape, &Order::default())
+    }
 
     #[test]
     fn collation() {

@@ -4,7 +4,13 @@ use crate::common::{Log, Server, rows, run};
 use tdekit_wire_tds::{Column, Generated, Length, Session, SqlType, Value};
 
 fn column(name: &str, ty: SqlType) -> Column {
-    Column { name: name.to_owned(), ty, nullable: true, generated: Generated::No }
+    Column {
+        name: name.to_owned(),
+        ty,
+        nullable: true,
+        generated: Generated::No,
+        collation: tdekit_wire_tds::Collation::default(),
+    }
 }
 
 fn text(text: &'static str) -> Value<'static> {

@@ -3,7 +3,7 @@
 use crate::common::{Server, rows};
 use crate::constraints::{bad, good, healthy};
 use crate::reading_functions::made;
-use tdekit_wire_tds::{Column, Generated, SqlType, Value};
+use tdekit_wire_tds::{Collation, Column, Generated, SqlType, Value};
 
 const KEPT: &[(&str, &str)] = &[
     (
@@ -255,7 +255,13 @@ fn loads_are_checked_by_functions() {
             ("CREATE USER ann FOR LOGIN ann; GRANT INSERT ON d TO ann", ""),
         ],
     );
-    let column = Column { name: "p".to_owned(), ty: SqlType::Int, nullable: true, generated: Generated::No };
+    let column = Column {
+        name: "p".to_owned(),
+        ty: SqlType::Int,
+        nullable: true,
+        generated: Generated::No,
+        collation: Collation::default(),
+    };
     for (value, expected) in [(1, Ok(1)), (9, Err(547)), (2, Ok(1))] {
         session.bulk_begin("INSERT BULK d (p int)", std::slice::from_ref(&column)).unwrap();
         session.bulk_row(&[Value::Int(value)]).unwrap();
@@ -297,7 +303,13 @@ fn rows_that_come_one_by_one_get_values_of_functions() {
             ("SELECT i, x FROM u WHERE i > 4 ORDER BY i", "5 | 5\n6 | 5"),
         ],
     );
-    let column = Column { name: "i".to_owned(), ty: SqlType::Int, nullable: true, generated: Generated::No };
+    let column = Column {
+        name: "i".to_owned(),
+        ty: SqlType::Int,
+        nullable: true,
+        generated: Generated::No,
+        collation: Collation::default(),
+    };
     session.bulk_begin("INSERT BULK u (i int)", std::slice::from_ref(&column)).unwrap();
     for value in [8, 9] {
         session.bulk_row(&[Value::Int(value)]).unwrap();

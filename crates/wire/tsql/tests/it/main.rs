@@ -9,6 +9,7 @@ mod batches;
 mod bits;
 mod bulk;
 mod catalog;
+mod collations;
 mod computed;
 mod constraints;
 mod counters;

@@ -422,8 +422,13 @@ fn a_load_fires_triggers_only_if_it_says_so() {
     let server = Server::new();
     let mut session = server.session();
     quiet(&mut *session, LOGGED);
-    let column =
-        Column { name: "a".to_owned(), ty: SqlType::Int, nullable: true, generated: Generated::No };
+    let column = Column {
+        name: "a".to_owned(),
+        ty: SqlType::Int,
+        nullable: true,
+        generated: Generated::No,
+        collation: tdekit_wire_tds::Collation::default(),
+    };
     let columns = [column];
     let mut load = |hint: &str, values: &[i64]| {
         let text = format!("INSERT BULK t (a int){hint}");

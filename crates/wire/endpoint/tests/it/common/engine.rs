@@ -37,7 +37,13 @@ struct WordSession {
 }
 
 pub(crate) fn column(name: &str, ty: SqlType) -> Column {
-    Column { name: name.into(), ty, nullable: true, generated: Generated::No }
+    Column {
+        name: name.into(),
+        ty,
+        nullable: true,
+        generated: Generated::No,
+        collation: tdekit_wire_tds::Collation::default(),
+    }
 }
 
 impl Engine for Words {

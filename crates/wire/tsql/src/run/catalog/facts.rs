@@ -9,7 +9,7 @@ use crate::name::is_global;
 use crate::run::catalog::named::has_table;
 use crate::run::globals::TEMPDB;
 use rusqlite::{Connection, OptionalExtension};
-use tdekit_wire_tds::{Generated, SqlType};
+use tdekit_wire_tds::{Collation, Generated, SqlType};
 
 use super::types::{parameters, returned};
 use super::{Table, TableColumn, TableKind, schemas, triggers};
@@ -158,8 +158,10 @@ impl Facts {
         }
         let offered = binder.scopes.pop().map(|scope| scope.sources).unwrap_or_default();
         let columns = offered.into_iter().flat_map(|source| source.columns);
-        let columns = columns
-            .map(|own| (own.name, own.ty, own.nullable, own.generated == Generated::Identity));
+        let columns = columns.map(|own| {
+            let identity = own.generated == Generated::Identity;
+            (own.name, own.ty, own.nullable, identity, own.label.collation())
+        });
         self.add_query_columns(object, columns);
     }
 
@@ -175,24 +177,27 @@ impl Facts {
         if let FunctionBody::Filled(filling) = &made.body {
             let Ok((_, table)) = binder.local_table(&filling.table) else { return };
             let columns = table.columns.into_iter();
-            let columns = columns.map(|own| (own.name, own.ty, own.nullable, own.identity));
+            let columns =
+                columns.map(|own| (own.name, own.ty, own.nullable, own.identity, own.collation));
             return self.add_query_columns(object, columns);
         }
         let open = Parameters::open(&made);
         let Ok(bound) = binder.function_query(&made, &table, open) else { return };
         let columns = bound.columns.into_iter();
-        let columns = columns
-            .map(|own| (own.name, own.ty, own.nullable, own.generated == Generated::Identity));
+        let columns = columns.map(|own| {
+            let identity = own.generated == Generated::Identity;
+            (own.name, own.ty, own.nullable, identity, own.label.collation())
+        });
         self.add_query_columns(object, columns);
     }
 
-    /// The columns of a view or a function: name, type, whether NULL, whether identity.
+    /// The columns of a view or a function.
     fn add_query_columns(
         &mut self,
         object: i64,
-        columns: impl Iterator<Item = (String, SqlType, bool, bool)>,
+        columns: impl Iterator<Item = (String, SqlType, bool, bool, Collation)>,
     ) {
-        for (id, (name, ty, nullable, identity)) in (1..).zip(columns) {
+        for (id, (name, ty, nullable, identity, collation)) in (1..).zip(columns) {
             let column = TableColumn {
                 name,
                 ty,
@@ -200,6 +205,7 @@ impl Facts {
                 identity,
                 default: None,
                 filled: crate::plan::table::Filled::Given,
+                collation,
             };
             self.columns.push(ObjectColumn { object, id, column, identity: None, default_id: 0 });
         }

@@ -79,6 +79,7 @@ impl Facts {
                 identity: column.identity.is_some(),
                 default: column.default,
                 filled: column.filled,
+                collation: column.collation,
             });
         }
         let table = Table {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use rusqlite::types::Value as Stored;
-use tdekit_wire_tds::{Caller, SqlType};
+use tdekit_wire_tds::{Caller, Collation, SqlType};
 
 use super::facts::{self};
 use super::views::{self, Server, Source};
@@ -70,6 +70,7 @@ fn named(columns: &[(String, SqlType)]) -> Vec<TableColumn> {
             identity: false,
             default: None,
             filled: crate::plan::table::Filled::Given,
+            collation: Collation::default(),
         })
         .collect()
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rusqlite::types::Value as Stored;
-use tdekit_wire_tds::{Length, SqlType};
+use tdekit_wire_tds::{Collation, Length, SqlType};
 
 use super::super::db::failure;
 use super::alter::computed_of;
@@ -17,7 +17,7 @@ use crate::name::{ROW_ID, quote};
 use crate::run::catalog::{Table, TableColumn};
 use crate::run::state::Frame;
 use crate::run::work::Run;
-use crate::value::{bulk_bytes, family, implicit, length_of, storage, type_name};
+use crate::value::{bulk_bytes, family, implicit, is_text, length_of, storage, type_name};
 
 /// Rows, and bytes of long values, that are converted at a time.
 const CHUNK: usize = 1000;
@@ -48,7 +48,7 @@ impl Run<'_> {
             return Err(Error::FixedColumn { column: old.name.clone(), kind });
         }
         let nullable = made.nullable != Some(false) && !old.identity;
-        let change = Change { old, to: made.ty, nullable };
+        let change = Change { old, to: made.ty, collation: made.collation, nullable };
         if !change.is_any() {
             return Ok(());
         }
@@ -81,7 +81,8 @@ impl Run<'_> {
         change: &Change<'_>,
         frame: &Frame,
     ) -> Result<()> {
-        let (lossless, retyped) = (change.grows() && change.same_null(), change.is_retyped());
+        let grows = change.grows() && change.same_order();
+        let (lossless, retyped) = (grows && change.same_null(), change.is_retyped());
         let column = &change.old.name;
         let named = self.named_constraints(table)?;
         let mut users = computed_of(table, column);
@@ -100,7 +101,7 @@ impl Run<'_> {
         if is_key && users.is_empty() {
             users.push(("object", table.object_name()));
         }
-        if retyped || !change.grows() {
+        if retyped || !grows {
             users.extend(self.indexes_on(table, column, &named, false)?);
         } else if !lossless {
             users.extend(self.indexes_on(table, column, &named, true)?);
@@ -193,16 +194,22 @@ impl Run<'_> {
 struct Change<'a> {
     old: &'a TableColumn,
     to: SqlType,
+    collation: Collation,
     nullable: bool,
 }
 
 impl Change<'_> {
     fn is_any(&self) -> bool {
-        self.old.ty != self.to || !self.same_null()
+        self.old.ty != self.to || !self.same_null() || !self.same_order()
     }
 
     fn same_null(&self) -> bool {
         self.old.nullable == self.nullable
+    }
+
+    /// True for the same collation, if both are text.
+    fn same_order(&self) -> bool {
+        !is_text(self.old.ty) || !is_text(self.to) || self.old.collation == self.collation
     }
 
     /// True if the type itself changes, and not its length, precision or scale alone.

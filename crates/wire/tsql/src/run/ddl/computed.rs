@@ -28,6 +28,7 @@ pub(super) fn described(column: &ColumnDef) -> TableColumn {
         identity: column.identity.is_some(),
         default: None,
         filled: column.filled.clone(),
+        collation: column.collation,
     }
 }
 
@@ -85,7 +86,8 @@ impl Run<'_> {
         if bound.ty == SqlType::SqlVariant {
             return Err(Error::feature("a computed column of type sql_variant"));
         }
-        column.ty = bound.ty;
+        bound.label.assigned(bound.ty, bound.ty)?;
+        (column.ty, column.collation) = (bound.ty, bound.collation());
         Ok(())
     }
 

@@ -115,6 +115,7 @@ impl Run<'_> {
             keys.push(KeyColumn {
                 name: &column.name,
                 ty: column.ty,
+                collation: column.collation,
                 nullable: column.nullable,
                 descending: *down,
             });

@@ -57,6 +57,7 @@ impl Run<'_> {
             identity: false,
             default: column.default.clone(),
             filled: Filled::Given,
+            collation: column.collation,
         };
         let database = self.s.state.database.clone();
         let variables = Variables::default();

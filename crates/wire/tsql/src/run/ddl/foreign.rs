@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use rusqlite::Connection;
-use tdekit_wire_tds::SqlType;
+use tdekit_wire_tds::messages::CollationError;
+use tdekit_wire_tds::{Collation, SqlType};
 
 use super::super::db::failure;
 use super::table::NamedConstraint;
@@ -29,7 +30,7 @@ pub(super) struct Parent {
 pub(super) struct Child<'a> {
     /// The name in SQLite.
     pub(super) table: &'a str,
-    pub(super) columns: Vec<(String, SqlType)>,
+    pub(super) columns: Vec<(String, SqlType, Collation)>,
 }
 
 impl Run<'_> {
@@ -65,14 +66,16 @@ impl Run<'_> {
         if columns.len() != child.columns.len() {
             return Err(Error::ForeignCount { table: schema_and_name(child.table).1 });
         }
-        for ((own, ty), there) in child.columns.iter().zip(&columns) {
-            if *ty == there.ty {
+        for ((own, ty, collation), there) in child.columns.iter().zip(&columns) {
+            if *ty == there.ty && *collation == there.collation {
                 continue;
             }
             let column = format!("{shown}.{}", there.name);
             let own = format!("{}.{own}", schema_and_name(child.table).1);
             let key = key.to_owned();
-            return Err(if is_alike(*ty, there.ty) {
+            return Err(if *ty == there.ty {
+                CollationError::Foreign { column, own, key }.into()
+            } else if is_alike(*ty, there.ty) {
                 Error::ForeignLength { column, own, key }
             } else {
                 Error::ForeignType { column, own, key }
@@ -125,12 +128,12 @@ impl Run<'_> {
                 column: column.clone(),
                 table: schema_and_name(&table.name).1,
             })?;
-            own.push((found.name.clone(), found.ty));
+            own.push((found.name.clone(), found.ty, found.collation));
         }
         let there = self.parent_table(&name, &in_database(parent, &table.database))?;
         let child = Child { table: &table.name, columns: own };
         let key = self.parent_key(&name, &child, &there, parents)?;
-        let own: Vec<String> = child.columns.into_iter().map(|(name, _)| name).collect();
+        let own: Vec<String> = child.columns.into_iter().map(|(name, ..)| name).collect();
         if unchecked {
             self.note_trust(table, &name, Trust::Untrusted, None)?;
         } else if self.finds(&orphans("1", table, &own, &there, &key), table)? {

@@ -1,8 +1,8 @@
 //! Indexes.
 
 use rusqlite::Connection;
-use tdekit_wire_tds::SqlType;
 use tdekit_wire_tds::messages::DefinedError;
+use tdekit_wire_tds::{Collation, SqlType};
 
 use super::super::db::failure;
 use super::table::{NamedConstraint, marked, offered};
@@ -15,7 +15,8 @@ use crate::run::catalog::model::{DESCENDING, INCLUDED, NULLS, SEPARATOR, made_na
 use crate::run::catalog::named::{has_index, has_table};
 use crate::run::catalog::{Table, TableColumn};
 use crate::run::work::Run;
-use crate::value::{is_text, storage};
+use crate::value::collation::clause;
+use crate::value::storage;
 
 /// The role of a unique index in T-SQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,6 +135,7 @@ fn noted_kind(connection: &Connection, table: &Table, name: &str) -> Option<Stri
 pub(super) struct KeyColumn<'a> {
     pub(super) name: &'a str,
     pub(super) ty: SqlType,
+    pub(super) collation: Collation,
     pub(super) nullable: bool,
     pub(super) descending: bool,
 }
@@ -192,7 +194,7 @@ pub(super) fn unique_texts(
     if !nulls.is_empty() {
         let key = |column: &KeyColumn<'_>| {
             let name = quote(column.name);
-            let collate = if is_text(column.ty) { " COLLATE TSQL" } else { "" };
+            let collate = clause(column.ty, column.collation);
             match column.nullable {
                 true => format!("({name} IS NULL), ifnull({name}, 0){collate}"),
                 false => name,
@@ -351,6 +353,7 @@ impl Run<'_> {
             keys.push(KeyColumn {
                 name: &known.name,
                 ty: known.ty,
+                collation: known.collation,
                 nullable: known.nullable,
                 descending: *down,
             });

@@ -19,6 +19,7 @@ use crate::error::{Ends, Error, Result};
 use crate::name::{ROW_ID, is_global, quote};
 use crate::plan::ColumnRef;
 use crate::plan::access::{Access, Right};
+use crate::plan::label::Label;
 use crate::plan::routine::Local;
 use crate::plan::table::Sequence;
 use crate::run::catalog::model::{
@@ -28,7 +29,8 @@ use crate::run::catalog::named::has_table;
 use crate::run::catalog::{Table, TableColumn, TableKind};
 use crate::run::globals::{OWNERS, TEMPDB};
 use crate::run::work::Run;
-use crate::value::{is_text, storage};
+use crate::value::collation::clause;
+use crate::value::storage;
 
 /// A named constraint, as stored in `tsql_constraint`.
 pub(super) struct NamedConstraint {
@@ -123,6 +125,7 @@ impl Place<'_> {
             nullable: column.nullable != Some(false),
             generated: Generated::No,
             column: ColumnRef::named(None, &column.name),
+            label: Label::Implicit(column.collation),
             value: None,
         };
         self.all.iter().map(one).collect()
@@ -137,6 +140,7 @@ pub(super) fn offered(columns: &[TableColumn]) -> Vec<Offered> {
         nullable: column.nullable,
         generated: Generated::No,
         column: ColumnRef::named(None, &column.name),
+        label: Label::Implicit(column.collation),
         value: None,
     };
     columns.iter().map(one).collect()
@@ -257,6 +261,7 @@ impl Run<'_> {
                     identity: false,
                     default: column.default.clone(),
                     filled: Filled::Given,
+                    collation: column.collation,
                 },
             )?;
         }
@@ -477,6 +482,7 @@ impl Run<'_> {
                         Ok(KeyColumn {
                             name: &found.name,
                             ty: found.ty,
+                            collation: found.collation,
                             nullable,
                             descending: *down,
                         })
@@ -551,7 +557,7 @@ impl Run<'_> {
                 column: column.clone(),
                 table: schema_and_name(place.table).1,
             })?;
-            own.push((found.name.clone(), found.ty));
+            own.push((found.name.clone(), found.ty, found.collation));
         }
         let parent = in_database(parent, place.database);
         let (_, _, name) = self.s.db.place(&parent, place.database)?;
@@ -600,6 +606,7 @@ impl Run<'_> {
                 constraints: Vec::new(),
                 filled: Filled::Given,
                 user_type: None,
+                collation: column.collation,
             });
         }
         let table = CreateTable { name: name.clone(), columns: defs, constraints: Vec::new() };
@@ -624,11 +631,11 @@ pub(super) fn column_text(column: &ColumnDef, key: bool) -> Result<String> {
     if column.name.eq_ignore_ascii_case(ROW_ID) {
         return Err(Error::unsupported("a column named _rowid_"));
     }
-    let ty = quote(&storage::declared(column.ty));
+    let ty = quote(&storage::declared_column(column.ty, column.collation));
     let computed = matches!(column.filled, Filled::Computed { .. });
     let not_null =
         !computed && (key || column.identity.is_some() || column.nullable == Some(false));
     let null = if not_null { " NOT NULL" } else { "" };
-    let collate = if is_text(column.ty) { " COLLATE TSQL" } else { "" };
+    let collate = clause(column.ty, column.collation);
     Ok(format!("{} {ty}{null}{collate}", quote(&column.name)))
 }

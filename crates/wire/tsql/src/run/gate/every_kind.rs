@@ -640,6 +640,7 @@ fn calls_descriptions_and_bulk_loads_pass_the_same_gate() {
             ty: SqlType::Int,
             nullable: true,
             generated: Generated::No,
+            collation: tdekit_wire_tds::Collation::default(),
         }];
         for (target, number) in [("zebra", 229), ("other.dbo.zebra", 916), ("tsql_member", 208)] {
             let text = format!("INSERT BULK {target} (stripe int)");

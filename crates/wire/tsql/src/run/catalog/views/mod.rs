@@ -1,6 +1,7 @@
 //! System views that are filled here: their columns, and the sources of their rows.
 
 mod absent;
+mod collations;
 pub(crate) mod figures;
 mod keys;
 pub(crate) mod machine;
@@ -94,6 +95,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static View> {
         .chain(types::VIEWS)
         .chain(usage::VIEWS)
         .chain(absent::VIEWS)
+        .chain(collations::VIEWS)
 }
 
 /// Returns the view of this lower-case name.

@@ -1,6 +1,6 @@
 //! Objects, columns, parameters, types.
 
-use tdekit_wire_tds::{SqlType, Value, product};
+use tdekit_wire_tds::{SqlType, Value};
 
 use super::types::TABLE_TYPE;
 use super::{
@@ -8,7 +8,7 @@ use super::{
     int, some, text,
 };
 use crate::ast::{Action, Kind};
-use crate::plan::table::Filled;
+use crate::plan::table::{Filled, TableColumn};
 use crate::run::catalog::model::schema_id;
 use crate::run::catalog::model::{Facts, Object};
 use crate::run::catalog::types::{ODBC, TIMESTAMP, described, entry, public_name, type_facts};
@@ -113,8 +113,9 @@ pub(super) const COLUMNS: Columns = &[
     ("is_masked", BIT),
 ];
 
-fn collation(ty: SqlType) -> crate::value::Val {
-    if is_text(ty) && ty != SqlType::Xml { text(product::COLLATION) } else { Value::Null }
+fn collation(column: &TableColumn) -> crate::value::Val {
+    let is_collated = is_text(column.ty) && column.ty != SqlType::Xml;
+    if is_collated { text(column.collation.name()) } else { Value::Null }
 }
 
 pub(super) fn columns(facts: &Facts) -> Vec<Row> {
@@ -136,7 +137,7 @@ pub(super) fn columns(facts: &Facts) -> Vec<Row> {
             int(length),
             int(precision),
             int(scale),
-            collation(column.ty),
+            collation(column),
             bit(column.nullable),
             bit(true),
             bit(false),
