@@ -248,4 +248,38 @@ mod tests {
         assert_eq!(tokens[9], Token::LoginAck(crate::login::TDS_7_4));
         assert_eq!(tokens[10], Token::Features(vec![10]));
     }
+
+    /// A client finds the code page in the column's collation. UTF-8 goes out as `nvarchar`.
+    #[test]
+    fn text_has_the_code_page_of_its_column() {
+        let column = |collation: &str, ty| Column {
+            name: "a".into(),
+            ty,
+            nullable: true,
+            generated: Generated::No,
+            collation: Collation::parse(collation).unwrap(),
+        };
+        let columns = [
+            column("Cyrillic_General_CI_AS", SqlType::VarChar(Length::Of(5))),
+            column("Japanese_CS_AS_KS_WS", SqlType::Char(5)),
+            column("Greek_CI_AS", SqlType::Text),
+            column("Polish_100_CI_AS_SC_UTF8", SqlType::VarChar(Length::Of(5000))),
+            column("Thai_BIN2", SqlType::NVarChar(Length::Of(5))),
+        ];
+        let row: Vec<Value<'_>> =
+            ["жé", "あa", "Ω", "łж", "ก"].map(|text| Value::Text(Cow::Borrowed(text))).into();
+        let mut out = Vec::new();
+        put_columns(&mut out, &columns).unwrap();
+        let begins = [0x81, 5, 0, 0, 0, 0, 0, 9, 0, 0xA7, 5, 0, 0x19, 0x04, 0xD0, 0, 0, 1];
+        assert_eq!(out[..begins.len()], begins);
+        put_row(&mut out, &columns, &row, false).unwrap();
+        put_done(&mut out, DoneToken::Done, DoneStatus::COUNT, Command::SELECT, 1);
+        let tokens = decode_answer(&out).unwrap();
+        let Token::Columns(read) = &tokens[0] else { panic!("{tokens:?}") };
+        let types: Vec<_> = read.iter().map(|column| column.ty).collect();
+        assert_eq!(types[3], SqlType::NVarChar(Length::Max));
+        assert_eq!(types[..3], columns.each_ref().map(|column| column.ty)[..3]);
+        let found = ["ж?", "あa  ", "Ω", "łж", "ก"].map(|text| Value::Text(Cow::Borrowed(text)));
+        assert_eq!(tokens[1], Token::Row(found.into()));
+    }
 }

@@ -1,6 +1,8 @@
 //! Collations by their names: locale, code page and what they distinguish. Source: the
 //! documentation of Windows collations, of COLLATIONPROPERTY, and MS-TDS 2.2.5.1.2.
 
+use crate::code_page::{OWN_PAGE, UTF8_PAGE};
+
 /// A group of collations that differ in what they distinguish.
 #[derive(Debug)]
 struct Family {
@@ -236,7 +238,37 @@ impl Collation {
     /// Returns the code page, 65001 for UTF-8.
     #[must_use]
     pub fn code_page(self) -> u16 {
-        if self.has(UTF8) { 65001 } else { self.of().page }
+        if self.has(UTF8) { UTF8_PAGE } else { self.of().page }
+    }
+
+    /// Returns the code page that five bytes on the wire mean; the server's for those that are not
+    /// known.
+    #[must_use]
+    pub fn page_of_bytes(bytes: [u8; 5]) -> u16 {
+        let [a, b, c, d, sort] = bytes;
+        let word = u32::from_le_bytes([a, b, c, d]);
+        if word & 1 << 26 != 0 {
+            return UTF8_PAGE;
+        }
+        match sort {
+            0 => {
+                let known = FAMILIES.iter().find(|of| of.lcid & 0xFFFF == word & 0xFFFF);
+                known.map_or(OWN_PAGE, |of| of.page)
+            }
+            80..=96 => 1250,
+            104..=108 => 1251,
+            112..=124 => 1253,
+            128..=130 => 1254,
+            136..=138 => 1255,
+            144..=146 => 1256,
+            152..=160 => 1257,
+            192 | 193 | 200 => 932,
+            194 | 195 | 201 => 949,
+            196 | 197 | 202 => 950,
+            198 | 199 | 203 => 936,
+            204..=206 => 874,
+            _ => OWN_PAGE,
+        }
     }
 
     /// Returns Windows' number of the locale.
@@ -333,6 +365,9 @@ mod tests {
         let wrong = ["Latin1_General_90_CI_AS", "Latin1_General_CI_AS_SC", "Korean_CI_AS", "x", ""];
         for name in wrong.into_iter().chain(["SQL_Latin1_General_CP1_BIN2", "Latin1_General_CI"]) {
             assert_eq!(Collation::parse(name), None, "{name}");
+        }
+        for known in Collation::all() {
+            assert_eq!(Collation::page_of_bytes(known.bytes()), known.code_page(), "{known:?}");
         }
         assert_eq!(Collation::default().name(), crate::product::COLLATION);
         assert_eq!(Collation::default().bytes(), crate::type_info::COLLATION);

@@ -5,7 +5,7 @@
 
 pub mod answer;
 pub mod bulk;
-mod code_page;
+pub mod code_page;
 mod collation;
 mod error;
 pub mod login;

@@ -5,9 +5,9 @@ use crate::login::Feature;
 use crate::product;
 use crate::reader::{patch_u16, put_b_varchar, put_us_varchar};
 use crate::sink::{Command, EnvChange};
-use crate::type_info::{COLLATION, put_type_info};
+use crate::type_info::{COLLATION, put_column_type, put_type_info, sent_type};
 use crate::types::{Column, Generated, Message, SqlType, Value};
-use crate::value_write::put_value;
+use crate::value_write::{put_in_page, put_value};
 
 /// Size of DONE, DONEPROC and DONEINPROC in bytes.
 pub const DONE_BYTES: usize = 13;
@@ -109,8 +109,9 @@ pub fn put_columns(out: &mut Vec<u8>, columns: &[Column]) -> Result<(), Error> {
     for column in columns {
         out.extend_from_slice(&[0; 4]);
         out.extend_from_slice(&column_flags(column).to_le_bytes());
-        put_type_info(out, column.ty)?;
-        if matches!(column.ty, SqlType::Text | SqlType::NText | SqlType::Image) {
+        let ty = sent_type(column.ty, column.collation);
+        put_column_type(out, ty, column.collation)?;
+        if matches!(ty, SqlType::Text | SqlType::NText | SqlType::Image) {
             // The table's name: one part, which is empty.
             out.extend_from_slice(&[1, 0, 0]);
         }
@@ -171,16 +172,21 @@ fn try_put_row(
         }
         for (column, value) in columns.iter().zip(values) {
             if !matches!(value, Value::Null) {
-                put_value(out, column.ty, value)?;
+                put_column_value(out, column, value)?;
             }
         }
     } else {
         out.push(ROW);
         for (column, value) in columns.iter().zip(values) {
-            put_value(out, column.ty, value)?;
+            put_column_value(out, column, value)?;
         }
     }
     Ok(())
+}
+
+fn put_column_value(out: &mut Vec<u8>, column: &Column, value: &Value<'_>) -> Result<(), Error> {
+    let ty = sent_type(column.ty, column.collation);
+    put_in_page(out, ty, value, column.collation.code_page())
 }
 
 /// Appends the columns by which a result is sorted, from 1.
@@ -377,7 +383,11 @@ mod tests {
         ] {
             let (name, ty) = (String::new(), SqlType::Int);
             let mut out = Vec::new();
-            put_columns(&mut out, &[Column { name, ty, nullable, generated }]).unwrap();
+            put_columns(
+                &mut out,
+                &[Column { name, ty, nullable, generated, collation: crate::Collation::default() }],
+            )
+            .unwrap();
             assert_eq!(out[7..9], [expected, 0], "{generated:?}");
         }
     }

@@ -1,13 +1,15 @@
 //! TYPE_INFO: description of a type on the wire. Source: MS-TDS 2.2.5.4 and 2.2.5.6.
 
+use crate::Collation;
+use crate::code_page::{OWN_PAGE, UTF8_PAGE};
 use crate::error::Error;
 use crate::reader::Reader;
-use crate::types::{Length, MAX_PRECISION, MAX_SHORT_BYTES, MAX_TIME_SCALE, SqlType};
+use crate::types::{
+    Length, MAX_PRECISION, MAX_SHORT_BYTES, MAX_SHORT_UNITS, MAX_TIME_SCALE, SqlType,
+};
 
 /// SQL_Latin1_General_CP1_CI_AS: locale 0x0409, without regard to case, kana and width, sort 52.
 pub(crate) const COLLATION: [u8; 5] = [0x09, 0x04, 0xD0, 0x00, 0x34];
-/// Flag in a collation's first four bytes: text is UTF-8.
-const UTF8: u32 = 0x0400_0000;
 /// The length of `(max)` types.
 pub(crate) const MAX: u16 = 0xFFFF;
 const MAX_VARIANT_BYTES: u32 = 8016;
@@ -36,8 +38,8 @@ pub(crate) enum Layout {
 pub(crate) struct TypeInfo {
     pub(crate) ty: SqlType,
     pub(crate) layout: Layout,
-    /// True if text is UTF-8 rather than in the server's code page.
-    pub(crate) utf8: bool,
+    /// The code page of text.
+    pub(crate) page: u16,
 }
 
 pub(crate) mod code {
@@ -84,12 +86,6 @@ pub(crate) mod code {
     pub(crate) const UDT: u8 = 0xF0;
     pub(crate) const XML: u8 = 0xF1;
     pub(crate) const TABLE: u8 = 0xF3;
-}
-
-/// Returns true if the collation's text is UTF-8.
-pub(crate) fn is_utf8(collation: [u8; 5]) -> bool {
-    let [first, second, third, fourth, _] = collation;
-    u32::from_le_bytes([first, second, third, fourth]) & UTF8 != 0
 }
 
 impl TypeInfo {
@@ -141,7 +137,7 @@ impl TypeInfo {
     }
 
     pub(crate) fn plain(ty: SqlType, layout: Layout) -> TypeInfo {
-        TypeInfo { ty, layout, utf8: false }
+        TypeInfo { ty, layout, page: OWN_PAGE }
     }
 }
 
@@ -206,7 +202,7 @@ fn read_collation(from: &mut Reader<'_>) -> Result<[u8; 5], Error> {
 
 fn read_text_or_binary(code: u8, from: &mut Reader<'_>) -> Result<TypeInfo, Error> {
     let what = "length of a type";
-    let mut utf8 = false;
+    let mut page = OWN_PAGE;
     let (ty, layout) = match code {
         code::CHAR => (SqlType::Char(from.u8(what)?.into()), Layout::Byte),
         code::VARCHAR => (SqlType::VarChar(Length::Of(from.u8(what)?.into())), Layout::Byte),
@@ -220,7 +216,7 @@ fn read_text_or_binary(code: u8, from: &mut Reader<'_>) -> Result<TypeInfo, Erro
                 _ => SqlType::Image,
             };
             if ty != SqlType::Image {
-                utf8 = is_utf8(read_collation(from)?);
+                page = Collation::page_of_bytes(read_collation(from)?);
             }
             (ty, Layout::Long)
         }
@@ -233,14 +229,14 @@ fn read_text_or_binary(code: u8, from: &mut Reader<'_>) -> Result<TypeInfo, Erro
                 _ => SqlType::NVarChar(read_length(length, 2)?),
             };
             if code != code::BIGVARBINARY {
-                utf8 = is_utf8(read_collation(from)?);
+                page = Collation::page_of_bytes(read_collation(from)?);
             }
             (ty, layout)
         }
         code::BIGBINARY => (SqlType::Binary(short(from.u16(what)?, 1)?), Layout::Short),
         code::BIGCHAR | code::NCHAR => {
             let length = from.u16(what)?;
-            utf8 = is_utf8(read_collation(from)?);
+            page = Collation::page_of_bytes(read_collation(from)?);
             match code {
                 code::BIGCHAR => (SqlType::Char(short(length, 1)?), Layout::Short),
                 _ => (SqlType::NChar(short(length, 2)?), Layout::Short),
@@ -248,7 +244,7 @@ fn read_text_or_binary(code: u8, from: &mut Reader<'_>) -> Result<TypeInfo, Erro
         }
         other => return Err(Error::Invalid { what: "type of a value", value: other.into() }),
     };
-    Ok(TypeInfo { ty, layout, utf8 })
+    Ok(TypeInfo { ty, layout, page })
 }
 
 fn short(bytes: u16, unit_bytes: u16) -> Result<u16, Error> {
@@ -340,6 +336,50 @@ pub fn put_type_info(out: &mut Vec<u8>, ty: SqlType) -> Result<(), Error> {
         | SqlType::NVarChar(_)
         | SqlType::Binary(_)
         | SqlType::VarBinary(_) => return put_short(out, ty),
+    }
+    Ok(())
+}
+
+/// Returns the type in which a column is sent. Old clients do not know UTF-8, and all know
+/// `nvarchar`, which has no more units than UTF-8 has bytes.
+pub(crate) fn sent_type(ty: SqlType, collation: Collation) -> SqlType {
+    if collation.code_page() != UTF8_PAGE {
+        return ty;
+    }
+    match ty {
+        SqlType::Char(most) | SqlType::VarChar(Length::Of(most)) if most <= MAX_SHORT_UNITS => {
+            SqlType::NVarChar(Length::Of(most))
+        }
+        SqlType::Char(_) | SqlType::VarChar(_) => SqlType::NVarChar(Length::Max),
+        SqlType::Text => SqlType::NText,
+        other => other,
+    }
+}
+
+/// Appends the type of a column.
+///
+/// # Errors
+/// As [`put_type_info`].
+pub(crate) fn put_column_type(
+    out: &mut Vec<u8>,
+    ty: SqlType,
+    collation: Collation,
+) -> Result<(), Error> {
+    put_type_info(out, ty)?;
+    let is_text = matches!(
+        ty,
+        SqlType::Char(_)
+            | SqlType::VarChar(_)
+            | SqlType::NChar(_)
+            | SqlType::NVarChar(_)
+            | SqlType::Text
+            | SqlType::NText
+    );
+    if is_text {
+        // a collation ends the type
+        let at = out.len().saturating_sub(COLLATION.len());
+        out.truncate(at);
+        out.extend_from_slice(&collation.bytes());
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Writing values after the types of their columns. Source: MS-TDS 2.2.5.5.
 
-use crate::code_page;
+use crate::code_page::{self, OWN_PAGE};
 use crate::error::Error;
 use crate::reader::{patch_u16, put_utf16};
 use crate::type_info::{COLLATION, code, decimal_bytes, time_bytes};
@@ -24,9 +24,20 @@ const TEXT_POINTER: [u8; 25] = [
 /// # Errors
 /// A value that the type cannot represent exactly.
 pub fn put_value(out: &mut Vec<u8>, ty: SqlType, value: &Value<'_>) -> Result<(), Error> {
+    put_in_page(out, ty, value, OWN_PAGE)
+}
+
+/// As [`put_value`], with `char`, `varchar` and `text` in this code page. Characters that a page of
+/// several bytes has no room for are left out.
+pub(crate) fn put_in_page(
+    out: &mut Vec<u8>,
+    ty: SqlType,
+    value: &Value<'_>,
+    page: u16,
+) -> Result<(), Error> {
     match value {
         Value::Null => put_null(out, ty),
-        Value::Text(text) => return put_text(out, ty, text),
+        Value::Text(text) => return put_text(out, ty, text, page),
         Value::Binary(bytes) => return put_binary(out, ty, bytes),
         Value::Variant(variant) if ty == SqlType::SqlVariant => return put_variant(out, variant),
         _ => {
@@ -174,24 +185,33 @@ fn power_of_ten(exponent: u8) -> Option<u128> {
     10_u128.checked_pow(exponent.into())
 }
 
-fn put_text(out: &mut Vec<u8>, ty: SqlType, text: &str) -> Result<(), Error> {
+fn put_text(out: &mut Vec<u8>, ty: SqlType, text: &str, page: u16) -> Result<(), Error> {
+    let within = |most: u16| match page {
+        OWN_PAGE => usize::MAX,
+        _ => usize::from(most),
+    };
     match ty {
-        SqlType::Char(bytes) => put_padded(out, ty, bytes, b" ", |out| code_page::put(out, text)),
+        SqlType::Char(bytes) => {
+            let put = |out: &mut Vec<u8>| code_page::put(out, page, text, within(bytes));
+            put_padded(out, ty, bytes, b" ", put)
+        }
         SqlType::NChar(units) => {
             let bytes = units.saturating_mul(2);
             put_padded(out, ty, bytes, b" \0", |out| put_utf16(out, text) * 2)
         }
         SqlType::VarChar(Length::Of(most)) => {
-            put_short(out, ty, most, |out| code_page::put(out, text))
+            put_short(out, ty, most, |out| code_page::put(out, page, text, within(most)))
         }
         SqlType::NVarChar(Length::Of(most)) => {
             put_short(out, ty, most.saturating_mul(2), |out| put_utf16(out, text) * 2)
         }
-        SqlType::VarChar(Length::Max) => put_parts(out, ty, |out| code_page::put(out, text)),
+        SqlType::VarChar(Length::Max) => {
+            put_parts(out, ty, |out| code_page::put(out, page, text, usize::MAX))
+        }
         SqlType::NVarChar(Length::Max) | SqlType::Xml => {
             put_parts(out, ty, |out| put_utf16(out, text) * 2)
         }
-        SqlType::Text => put_long(out, ty, |out| code_page::put(out, text)),
+        SqlType::Text => put_long(out, ty, |out| code_page::put(out, page, text, usize::MAX)),
         SqlType::NText => put_long(out, ty, |out| put_utf16(out, text) * 2),
         _ => Err(Error::Unfit { ty }),
     }
@@ -302,7 +322,7 @@ fn put_variant(out: &mut Vec<u8>, variant: &Variant<'_>) -> Result<(), Error> {
         (_, Value::Text(text)) => {
             let unit_bytes = put_variant_text_type(out, *ty)?;
             let length = match unit_bytes {
-                1 => code_page::put(out, text),
+                1 => code_page::put(out, OWN_PAGE, text, usize::MAX),
                 _ => put_utf16(out, text) * 2,
             };
             short_variant(*ty, length)?;

@@ -190,9 +190,9 @@ impl Binder<'_> {
                     (None, _) => self.default(table, column)?,
                     (Some(value), Some(ty)) if value.node.is_typed() => {
                         let value = convert(value, *ty)?;
-                        assign(value, column.ty, &table.full_name(), &column.name)?
+                        assign(value, column, &table.full_name())?
                     }
-                    (Some(value), _) => assign(value, column.ty, &table.full_name(), &column.name)?,
+                    (Some(value), _) => assign(value, column, &table.full_name())?,
                 };
                 values.push(value);
             }
@@ -221,7 +221,7 @@ impl Binder<'_> {
         let alias = self.fresh(Alias::Query);
         let mut items = Vec::new();
         for (at, (from, to)) in bound.columns.iter().zip(named).enumerate() {
-            items.push(assign(from.of(alias, at), to.ty, &table.full_name(), &to.name)?);
+            items.push(assign(from.of(alias, at), to, &table.full_name())?);
         }
         items.extend(extra.iter().cloned());
         let query = Box::new(bound.query);
@@ -246,7 +246,7 @@ impl Binder<'_> {
             self.needs.access.truncate(known);
         }
         self.scopes = scopes;
-        assign(bound?, column.ty, &table.full_name(), &column.name)
+        assign(bound?, column, &table.full_name())
     }
 
     /// The values and the columns of OUTPUT; `which` is the permitted pseudo-table.
@@ -337,7 +337,7 @@ impl Binder<'_> {
                     let current = Scalar::column(column.ty, column.nullable, current)
                         .of_collation(column.collation);
                     let value = super::call::compound(*op, current, value)?;
-                    assign(value, column.ty, &table.full_name(), &column.name)?
+                    assign(value, &column, &table.full_name())?
                 }
                 None => self.default(&table, &column)?,
             };

@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
+use tdekit_wire_tds::code_page::OWN_PAGE;
 use tdekit_wire_tds::messages::CollationError;
 use tdekit_wire_tds::{Length, SqlType, Value};
 
 use super::{Aggregates, Binder, Offered};
 use crate::ast::{BinOp, Expr, Name, UnOp};
 use crate::error::{Error, Result};
-use crate::functions::typing::{binary, branches, convert, folded, unary};
+use crate::functions::typing::{binary, branches, convert, folded, repaged, unary};
 use crate::plan::ColumnRef;
 use crate::plan::access::{Access, Right};
 use crate::plan::label::Label;
@@ -92,7 +93,7 @@ impl Binder<'_> {
             let ty = type_name(inner.ty).to_owned();
             return Err(CollationError::NotText { ty }.into());
         }
-        Ok(Scalar { label: Label::Explicit(collation), ..inner })
+        Ok(repaged(inner, Label::Explicit(collation)))
     }
 
     #[inline(never)]
@@ -259,7 +260,8 @@ pub(crate) fn string(found: &str, national: bool) -> Scalar {
     } else {
         SqlType::VarChar(length(count, 8000))
     };
-    let kept = if national { found.to_owned() } else { text::narrowed(found).into_owned() };
+    let kept =
+        if national { found.to_owned() } else { text::narrowed(found, OWN_PAGE).into_owned() };
     Scalar::constant(ty, Value::Text(Cow::Owned(kept)))
 }
 

@@ -342,7 +342,7 @@ impl Binder<'_> {
                 Some(expr) => {
                     let value = self.scalar(expr)?;
                     let value = super::call::compound(*op, old[at].clone(), value)?;
-                    assign(value, column.ty, &table.full_name(), &column.name)?
+                    assign(value, &column, &table.full_name())?
                 }
                 None if column.default.is_some() => self.default(table, &column)?,
                 None => Scalar::new(column.ty, true, Node::Const(Value::Null)),

@@ -187,7 +187,7 @@ impl Binder<'_> {
                     let current = Scalar::column(column.ty, column.nullable, current)
                         .of_collation(column.collation);
                     let value = super::call::compound(*op, current, value)?;
-                    let value = assign(value, column.ty, &table.full_name(), &column.name)?;
+                    let value = assign(value, &column, &table.full_name())?;
                     Filling::Value(leaves.taken_from(value))
                 }
             };
@@ -237,7 +237,7 @@ impl Binder<'_> {
                 None => Filling::Default(self.default(table, &column)?),
                 Some(expr) => {
                     let value = self.scalar(expr)?;
-                    let value = assign(value, column.ty, &table.full_name(), &column.name)?;
+                    let value = assign(value, &column, &table.full_name())?;
                     Filling::Value(leaves.taken_from(value))
                 }
             };

@@ -124,7 +124,7 @@ impl Binder<'_> {
             };
             let value = super::call::compound(*op, current, value)?;
             let value = match (&column, &variable) {
-                (Some(column), _) => assign(value, column.ty, &table.full_name(), &column.name)?,
+                (Some(column), _) => assign(value, column, &table.full_name())?,
                 (None, Some(variable)) => convert(value, variable.ty)?,
                 (None, None) => value,
             };

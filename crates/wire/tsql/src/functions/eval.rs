@@ -13,6 +13,7 @@ use crate::plan::routine::Reader;
 use crate::plan::scalar::{Node, Scalar};
 use crate::plan::table::Sequence;
 use crate::value::collation::Order as TextOrder;
+use crate::value::convert::CodePages;
 use crate::value::dateparse::Order;
 use crate::value::{
     Family, Val, affordable, arith, bulk_bytes, convert, family, is_national, length_of, text,
@@ -295,9 +296,9 @@ pub(crate) fn eval<'e>(bound: &'e Scalar, env: &Env<'e>) -> Result<Value<'e>> {
         Node::Negate(inner) => negate(eval(inner, env)?, bound.ty),
         Node::BitNot(inner) => bit_not(inner, bound.ty, env),
         Node::Convert { inner, style, lenient } => {
-            converted(inner, bound.ty, (style.as_deref(), *lenient), env)
+            converted(inner, bound, (style.as_deref(), *lenient), env)
         }
-        Node::Assign { inner, table, column } => assignment(inner, bound.ty, (table, column), env),
+        Node::Assign { inner, table, column } => assignment(inner, bound, (table, column), env),
         Node::Case(whens, otherwise) => {
             for (when, then) in whens {
                 if test(when, env)? == Some(true) {
@@ -354,7 +355,7 @@ fn bit_not<'e>(inner: &'e Scalar, ty: SqlType, env: &Env<'e>) -> Result<Value<'e
 #[inline(never)]
 fn converted<'e>(
     inner: &'e Scalar,
-    ty: SqlType,
+    bound: &'e Scalar,
     (style, lenient): (Option<&'e Scalar>, bool),
     env: &Env<'e>,
 ) -> Result<Value<'e>> {
@@ -367,7 +368,8 @@ fn converted<'e>(
     };
     let value = eval(inner, env)?;
     affordable(bulk_bytes(&value).saturating_mul(CONVERTED))?;
-    match convert::convert(&value, inner.ty, ty, style, env.order) {
+    let pages = pages(inner, bound);
+    match convert::convert_in(&value, inner.ty, bound.ty, style, (env.order, pages)) {
         Err(_) if lenient => Ok(Value::Null),
         other => other,
     }
@@ -376,13 +378,14 @@ fn converted<'e>(
 #[inline(never)]
 fn assignment<'e>(
     inner: &'e Scalar,
-    ty: SqlType,
+    bound: &'e Scalar,
     (table, column): (&str, &str),
     env: &Env<'e>,
 ) -> Result<Value<'e>> {
     let value = eval(inner, env)?;
     affordable(bulk_bytes(&value).saturating_mul(CONVERTED))?;
-    assigned(&value, inner.ty, ty, table, column, env.order)
+    let pages = pages(inner, bound);
+    assigned(&value, (inner.ty, bound.ty), (table, column), (env.order, pages))
 }
 
 #[inline(never)]
@@ -436,26 +439,36 @@ fn concat<'e>(
     }
 }
 
+/// The code pages of a conversion: those of the collations.
+fn pages(from: &Scalar, to: &Scalar) -> CodePages {
+    CodePages { from: from.collation().code_page(), to: to.collation().code_page() }
+}
+
 /// Converts a value for a column: text and bytes that are too long are an error, trailing blanks
 /// are not.
 pub(crate) fn assigned(
     value: &Value<'_>,
-    from: SqlType,
-    to: SqlType,
-    table: &str,
-    column: &str,
-    order: Order,
+    (from, to): (SqlType, SqlType),
+    (table, column): (&str, &str),
+    (order, pages): (Order, CodePages),
 ) -> Result<Val> {
     if let Some(Length::Of(n)) = length_of(to) {
         let n = usize::from(n);
         let long = match value {
-            Value::Text(found) => text::units(found.trim_end_matches(' '), is_national(to)) > n,
+            Value::Text(found) => {
+                let found = found.trim_end_matches(' ');
+                match is_national(to) {
+                    true => text::units(found, true) > n,
+                    false => text::page_bytes(found, pages.to) > n,
+                }
+            }
             Value::Binary(bytes) => bytes.len() > n,
             _ => false,
         };
         if long {
             let shown = match value {
-                Value::Text(found) => text::slice(found, 0, n, is_national(to))?,
+                Value::Text(found) if is_national(to) => text::slice(found, 0, n, true)?,
+                Value::Text(found) => text::fitting(found, pages.to, n).to_owned(),
                 _ => String::new(),
             };
             return Err(Error::Truncation {
@@ -465,5 +478,5 @@ pub(crate) fn assigned(
             });
         }
     }
-    convert::convert(value, from, to, 0, order)
+    convert::convert_in(value, from, to, 0, (order, pages))
 }

@@ -242,7 +242,7 @@ pub(crate) fn compute<'e>(
             .and_then(char::from_u32)
             .map_or(Value::Null, |c| owned(c.to_string())),
         Text::Len => index(text::units(first.trim_end_matches(' '), national)),
-        Text::DataLength => index(data_length(&values[0], args[0].ty)),
+        Text::DataLength => index(data_length(&values[0], args[0].ty, collation)),
         Text::Lower => owned(lower(first, collation)),
         Text::Upper => owned(upper(first, collation)),
         Text::LTrim => owned(first.trim_start_matches(' ').to_owned()),
@@ -317,11 +317,10 @@ fn upper(found: &str, collation: Collation) -> String {
     found.chars().map(one).collect()
 }
 
-fn data_length(value: &Value<'_>, ty: SqlType) -> usize {
+fn data_length(value: &Value<'_>, ty: SqlType, collation: Collation) -> usize {
     match value {
-        Value::Text(found) => {
-            text::units(found, is_national(ty)) * (1 + usize::from(is_national(ty)))
-        }
+        Value::Text(found) if is_national(ty) => text::units(found, true) * 2,
+        Value::Text(found) => text::page_bytes(found, collation.code_page()),
         Value::Binary(bytes) => bytes.len(),
         _ => match ty {
             SqlType::Bit | SqlType::TinyInt => 1,

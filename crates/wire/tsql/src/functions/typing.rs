@@ -1,14 +1,15 @@
 //! Types of expressions: the common one of several, conversions, operators. Constant expressions
 //! are computed here.
 
-use tdekit_wire_tds::{Length, SqlType, Value};
+use tdekit_wire_tds::{Collation, Length, SqlType, Value};
 
 use crate::ast::{BinOp, CmpOp, UnOp};
 use crate::error::{Error, Result};
 use crate::functions::eval::{Env, eval};
 use crate::plan::func::Func;
-use crate::plan::label::joined;
+use crate::plan::label::{Label, joined};
 use crate::plan::scalar::{Node, Scalar};
+use crate::plan::table::TableColumn;
 use crate::value::decimal;
 use crate::value::{
     Family, arith, as_decimal, common_type, explicit, family, implicit, is_national, is_text,
@@ -27,8 +28,25 @@ pub(crate) fn branches(whens: Vec<(Scalar, Scalar)>, otherwise: Option<Scalar>) 
         .into_iter()
         .map(|(when, then)| Ok((when, fitted(then, ty)?)))
         .collect::<Result<Vec<_>>>()?;
-    let otherwise = otherwise.map(|value| fitted(value, ty)).transpose()?.map(Box::new);
+    let otherwise = otherwise.map(|value| fitted(value, ty)).transpose()?;
+    let label = joined(whens.iter().map(|(_, then)| then).chain(&otherwise), "CASE");
+    let whens = whens.into_iter().map(|(when, then)| (when, within(then, label))).collect();
+    let otherwise = otherwise.map(|value| Box::new(within(value, label)));
     Ok(Scalar::new(ty.unwrap_or(SqlType::Int), nullable, Node::Case(whens, otherwise)))
+}
+
+/// A part of a text of this label, in its code page.
+fn within(part: Scalar, label: Label) -> Scalar {
+    match label {
+        Label::Implicit(_) | Label::Explicit(_) if is_text(part.ty) => {
+            let own = part.label;
+            match same_page(&part, part.ty, label.collation()) {
+                true => Scalar { label: own, ..part },
+                false => repaged(part, label),
+            }
+        }
+        _ => part,
+    }
 }
 
 /// Returns the common type of values. The word NULL and an undeclared parameter have no type; if
@@ -282,13 +300,19 @@ pub(crate) fn concat(left: Scalar, right: Scalar) -> Result<Scalar> {
     } else {
         SqlType::VarChar(sum(8000))
     };
+    let label = left.label.with(right.label, "add");
+    let (left, right) = match is_text(ty) {
+        true => (within(left, label), within(right, label)),
+        false => (left, right),
+    };
     let node = Node::Concat(Box::new(left), Box::new(right));
-    Ok(folded(Scalar::new(ty, nullable, node)))
+    Ok(folded(Scalar { label, ..Scalar::new(ty, nullable, node) }))
 }
 
 /// Converts a value for a column or variable of a table: one that does not fit is an error.
-pub(crate) fn assign(inner: Scalar, ty: SqlType, table: &str, column: &str) -> Result<Scalar> {
-    if inner.ty == ty && inner.node.is_typed() {
+pub(crate) fn assign(inner: Scalar, to: &TableColumn, table: &str) -> Result<Scalar> {
+    let ty = to.ty;
+    if inner.ty == ty && inner.node.is_typed() && same_page(&inner, ty, to.collation) {
         inner.label.assigned(ty, ty)?;
         return Ok(inner);
     }
@@ -302,9 +326,25 @@ pub(crate) fn assign(inner: Scalar, ty: SqlType, table: &str, column: &str) -> R
         inner.label.assigned(inner.ty, ty)?;
     }
     let nullable = inner.nullable;
-    let (table, column) = (table.to_owned(), column.to_owned());
+    let (table, column) = (table.to_owned(), to.name.clone());
     let node = Node::Assign { inner: Box::new(inner), table, column };
-    Ok(Scalar::new(ty, nullable, node))
+    Ok(Scalar::new(ty, nullable, node).of_collation(to.collation))
+}
+
+/// Returns true if a text's bytes are the same in a type of this collation.
+pub(crate) fn same_page(from: &Scalar, to: SqlType, collation: Collation) -> bool {
+    let narrow = |ty| is_text(ty) && !is_national(ty);
+    !narrow(from.ty) || !narrow(to) || from.collation().code_page() == collation.code_page()
+}
+
+/// The same text with this label, in the code page of its collation.
+pub(crate) fn repaged(inner: Scalar, label: Label) -> Scalar {
+    if same_page(&inner, inner.ty, label.collation()) {
+        return Scalar { label, ..inner };
+    }
+    let (ty, nullable) = (inner.ty, inner.nullable);
+    let node = Node::Convert { inner: Box::new(inner), style: None, lenient: false };
+    folded(Scalar { label, ..Scalar::new(ty, nullable, node) })
 }
 
 pub(crate) fn negated(inner: Scalar, not: bool) -> Scalar {

@@ -11,6 +11,7 @@ use super::sql::Sql;
 use super::{Renderer, literal};
 use crate::ast::CmpOp;
 use crate::error::{Error, Result};
+use crate::functions::typing::same_page;
 use crate::name::ROW_ID;
 use crate::plan::func::{Func, Json};
 use crate::plan::scalar::{Aggregate, AggregateFunction, Node, Scalar, Shared, Subquery, Window};
@@ -60,6 +61,11 @@ fn same_storage(from: SqlType, to: SqlType) -> bool {
         (T::Time(a), T::Time(b)) | (T::DateTime2(a), T::DateTime2(b)) => a <= b,
         _ => false,
     }
+}
+
+/// Returns true if a conversion changes nothing of what is stored.
+fn is_stored_alike(from: &Scalar, to: &Scalar) -> bool {
+    same_storage(from.ty, to.ty) && same_page(from, to.ty, to.collation())
 }
 
 fn fits(from: tdekit_wire_tds::Length, to: tdekit_wire_tds::Length) -> bool {
@@ -119,10 +125,10 @@ impl Renderer<'_> {
             Node::Call(func, _) if func.is_session() && !bound.has_leaf() => {
                 self.parameter(bound.clone(), out);
             }
-            Node::Convert { inner, style: None, .. } if same_storage(inner.ty, bound.ty) => {
+            Node::Convert { inner, style: None, .. } if is_stored_alike(inner, bound) => {
                 self.scalar(inner, out)?;
             }
-            Node::Assign { inner, .. } if same_storage(inner.ty, bound.ty) => {
+            Node::Assign { inner, .. } if is_stored_alike(inner, bound) => {
                 self.scalar(inner, out)?;
             }
             Node::Compare(op, left, right) if storage::comparable(left.ty) => {

@@ -23,6 +23,7 @@ use crate::run::silent::Silent;
 use crate::run::state::{Frame, Signal};
 use crate::run::work::Inner;
 use crate::run::work::Run;
+use crate::value::convert::CodePages;
 use crate::value::{Val, storage};
 
 impl Run<'_> {
@@ -179,7 +180,11 @@ impl Run<'_> {
         for ((value, from), (column, default)) in values.iter().zip(types).zip(&target.columns) {
             let value = match default {
                 Some(default) if defaults && *value == Value::Null => self.kept_value(default)?,
-                _ => assigned(value, *from, column.ty, &full, &column.name, order)?,
+                _ => {
+                    let to = column.collation.code_page();
+                    let with = (order, CodePages { to, ..CodePages::default() });
+                    assigned(value, (*from, column.ty), (&full, &column.name), with)?
+                }
             };
             stored.push(storage::store(&value, column.ty)?);
         }

@@ -1,5 +1,6 @@
 //! Conversion of a value from one type to another, as in CAST, CONVERT and assignments.
 
+use tdekit_wire_tds::code_page::OWN_PAGE;
 use tdekit_wire_tds::{Length, SqlType, Value};
 
 use super::dateparse::{self, Order};
@@ -8,7 +9,20 @@ use super::decimal::Dec;
 use super::{Family, Val, arith, family, is_national, text, type_name};
 use crate::error::{Error, Result};
 
-/// Converts. `style` is CONVERT's, 0 without one.
+/// The code pages of `char`, `varchar` and `text` on both sides of a conversion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CodePages {
+    pub(crate) from: u16,
+    pub(crate) to: u16,
+}
+
+impl Default for CodePages {
+    fn default() -> CodePages {
+        CodePages { from: OWN_PAGE, to: OWN_PAGE }
+    }
+}
+
+/// Converts in the server's code page. `style` is CONVERT's, 0 without one.
 ///
 /// # Errors
 /// As in SQL Server: 245, 8114, 8115, 220, 241, 242 and the like.
@@ -19,12 +33,23 @@ pub(crate) fn convert(
     style: i64,
     order: Order,
 ) -> Result<Val> {
+    convert_in(value, from, to, style, (order, CodePages::default()))
+}
+
+/// As [`convert`], between these code pages.
+pub(crate) fn convert_in(
+    value: &Value<'_>,
+    from: SqlType,
+    to: SqlType,
+    style: i64,
+    (order, pages): (Order, CodePages),
+) -> Result<Val> {
     use Family as F;
     if let Value::Variant(variant) = value {
         if to == SqlType::SqlVariant {
             return Ok(value.clone().into_owned());
         }
-        return convert(&variant.value, variant.ty, to, style, order);
+        return convert_in(&variant.value, variant.ty, to, style, (order, pages));
     }
     if matches!(value, Value::Null) {
         return Ok(Value::Null);
@@ -37,8 +62,8 @@ pub(crate) fn convert(
         F::Decimal => to_decimal(value, from, to),
         F::Money => to_money(value, from, to),
         F::Float => to_float(value, from, to),
-        F::Text => to_text(value, from, to, style),
-        F::Binary => to_binary(value, from, to, style),
+        F::Text => to_text(value, from, to, style, pages),
+        F::Binary => to_binary(value, from, to, style, pages),
         F::Temporal => to_temporal(value, from, to, style, order),
         F::Guid => to_guid(value, from),
         F::Variant => Ok(Value::Variant(Box::new(tdekit_wire_tds::Variant {
@@ -337,9 +362,15 @@ pub(crate) fn guid_text(guid: &[u8; 16]) -> String {
     out
 }
 
-fn to_text(value: &Value<'_>, from: SqlType, to: SqlType, style: i64) -> Result<Val> {
+fn to_text(
+    value: &Value<'_>,
+    from: SqlType,
+    to: SqlType,
+    style: i64,
+    pages: CodePages,
+) -> Result<Val> {
     let (full, cut) = match value {
-        Value::Text(text) => return fit_text(text, from, to),
+        Value::Text(text) => return fit_text(text, from, to, pages.to),
         Value::Bit(bit) => (if *bit { "1" } else { "0" }.to_owned(), false),
         Value::Int(int) => (int.to_string(), false),
         Value::Decimal { unscaled, scale } => (Dec::new(*unscaled, *scale).to_string(), false),
@@ -396,7 +427,7 @@ fn to_text(value: &Value<'_>, from: SqlType, to: SqlType, style: i64) -> Result<
     {
         // an integer that is too long becomes a star; other numbers are an error
         if family(from) == Family::Int && !is_national(to) {
-            return fit_text("*", SqlType::VarChar(Length::Max), to);
+            return fit_text("*", SqlType::VarChar(Length::Max), to, pages.to);
         }
         return Err(Error::NumericOverflow {
             from: if family(from) == Family::Int { "expression" } else { type_name(from) }
@@ -404,7 +435,7 @@ fn to_text(value: &Value<'_>, from: SqlType, to: SqlType, style: i64) -> Result<
             to: type_name(to).to_owned(),
         });
     }
-    fit_text(&full, SqlType::VarChar(Length::Max), to)
+    fit_text(&full, SqlType::VarChar(Length::Max), to, pages.to)
 }
 
 fn bad_style(style: i64, from: SqlType) -> Error {
@@ -412,7 +443,7 @@ fn bad_style(style: i64, from: SqlType) -> Error {
 }
 
 /// Truncates text to the type's length, pads `char` and `nchar` with blanks.
-fn fit_text(found: &str, from: SqlType, to: SqlType) -> Result<Val> {
+fn fit_text(found: &str, from: SqlType, to: SqlType, page: u16) -> Result<Val> {
     let national = is_national(to);
     if to == SqlType::Xml {
         if from != SqlType::Xml && found.contains(['<', '&']) {
@@ -420,20 +451,34 @@ fn fit_text(found: &str, from: SqlType, to: SqlType) -> Result<Val> {
         }
         return Ok(Value::Text(found.replace("\r\n", "\n").into()));
     }
-    let text = if national { found.into() } else { text::narrowed(found) };
+    let text = if national { found.into() } else { text::narrowed(found, page) };
     let Some(Length::Of(n)) = super::length_of(to) else {
         return Ok(Value::Text(text.into_owned().into()));
     };
     let n = usize::from(n);
-    let units = text::units(&text, national);
-    let mut text = if units > n { text::slice(&text, 0, n, national)? } else { text.into_owned() };
+    let measured = |text: &str| match national {
+        true => text::units(text, true),
+        false => text::page_bytes(text, page),
+    };
+    let mut text = match measured(&text) > n {
+        true if national => text::slice(&text, 0, n, true)?,
+        true => text::fitting(&text, page, n).to_owned(),
+        false => text.into_owned(),
+    };
+    let units = measured(&text);
     if matches!(to, SqlType::Char(_) | SqlType::NChar(_)) && units < n {
         text.extend(std::iter::repeat_n(' ', n - units));
     }
     Ok(Value::Text(text.into()))
 }
 
-fn to_binary(value: &Value<'_>, from: SqlType, to: SqlType, style: i64) -> Result<Val> {
+fn to_binary(
+    value: &Value<'_>,
+    from: SqlType,
+    to: SqlType,
+    style: i64,
+    pages: CodePages,
+) -> Result<Val> {
     let (bytes, left) = match value {
         Value::Binary(bytes) => (bytes.to_vec(), false),
         Value::Text(found) if style == 1 || style == 2 => {
@@ -443,9 +488,7 @@ fn to_binary(value: &Value<'_>, from: SqlType, to: SqlType, style: i64) -> Resul
         Value::Text(found) if is_national(from) => {
             (found.encode_utf16().flat_map(u16::to_le_bytes).collect(), false)
         }
-        Value::Text(found) => {
-            (found.chars().map(|c| text::to_1252(c).unwrap_or(b'?')).collect(), false)
-        }
+        Value::Text(found) => (text::to_bytes(found, pages.from), false),
         Value::Bit(bit) => (vec![u8::from(*bit)], true),
         Value::Int(int) => {
             let width = match from {

@@ -3,6 +3,8 @@
 
 use std::cmp::Ordering;
 
+use tdekit_wire_tds::code_page::{OWN_PAGE, UTF8_PAGE, encoded};
+
 use super::collation::Order;
 use crate::error::{Error, Result};
 
@@ -38,18 +40,57 @@ pub(crate) fn from_1252(byte: u8) -> char {
     }
 }
 
-/// Returns a text as stored in `varchar`: `?` for characters that it lacks.
-pub(crate) fn narrowed(text: &str) -> std::borrow::Cow<'_, str> {
-    if text.is_ascii() || text.chars().all(|c| to_1252(c).is_some()) {
+/// Returns a text as stored in `varchar` of a code page: `?` for characters that it lacks.
+pub(crate) fn narrowed(text: &str, page: u16) -> std::borrow::Cow<'_, str> {
+    let has = |c: char| match page {
+        OWN_PAGE => to_1252(c).is_some(),
+        _ => encoded(page, c).is_some(),
+    };
+    if text.is_ascii() || text.chars().all(has) {
         return text.into();
     }
-    text.chars()
-        .map(|c| match to_1252(c) {
-            Some(_) => c.to_string(),
-            None => "?".repeat(c.len_utf16()),
-        })
-        .collect::<String>()
-        .into()
+    let mut made = String::with_capacity(text.len());
+    for c in text.chars() {
+        match has(c) {
+            true => made.push(c),
+            false => made.extend(std::iter::repeat_n('?', c.len_utf16())),
+        }
+    }
+    made.into()
+}
+
+/// Returns the size of a `varchar` in bytes.
+pub(crate) fn page_bytes(text: &str, page: u16) -> usize {
+    match page {
+        UTF8_PAGE => text.len(),
+        932 | 936 | 949 | 950 if !text.is_ascii() => {
+            text.chars().map(|c| encoded(page, c).map_or(1, |(_, length)| length)).sum()
+        }
+        _ => units(text, false),
+    }
+}
+
+/// Returns as many whole characters of a `varchar` as fit into these bytes.
+pub(crate) fn fitting(text: &str, page: u16, most: usize) -> &str {
+    let mut bytes = 0;
+    let beyond = text.char_indices().find(|(_, c)| {
+        bytes += encoded(page, *c).map_or(1, |(_, length)| length);
+        bytes > most
+    });
+    beyond.map_or(text, |(at, _)| &text[..at])
+}
+
+/// Returns the bytes of a `varchar`.
+pub(crate) fn to_bytes(text: &str, page: u16) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    for c in text.chars() {
+        match (page, encoded(page, c)) {
+            (OWN_PAGE, _) => out.push(to_1252(c).unwrap_or(b'?')),
+            (_, Some((bytes, length))) => out.extend(bytes.iter().take(length)),
+            (_, None) => out.push(b'?'),
+        }
+    }
+    out
 }
 
 /// Returns the length in units: bytes of `varchar` are characters, as each has one byte.
@@ -322,7 +363,10 @@ pub(crate) fn find(text: &[char], needle: &[char], start: usize, order: &Order) 
 mod tests {
     use std::cmp::Ordering;
 
-    use super::{compare, from_1252, narrowed, prefix_range, to_1252};
+    use super::{
+        UTF8_PAGE, compare, fitting, from_1252, narrowed, page_bytes, prefix_range, to_1252,
+        to_bytes,
+    };
     use crate::value::collation::Order;
 
     fn like(text: &str, pattern: &str, escape: Option<char>) -> bool {
@@ -391,6 +435,10 @@ mod tests {
         for byte in 0..=255 {
             assert_eq!(to_1252(from_1252(byte)), Some(byte));
         }
-        assert_eq!(narrowed("a€ж"), "a€?");
+        assert_eq!(narrowed("a€ж", 1252), "a€?");
+        assert_eq!(narrowed("ж€é😀", 1251), "ж€???");
+        assert_eq!((page_bytes("aあ", 932), page_bytes("aあ", UTF8_PAGE)), (3, 4));
+        assert_eq!((fitting("aあい", 932, 4), fitting("ab", 932, 4)), ("aあ", "ab"));
+        assert_eq!(to_bytes("aжé", 1251), [b'a', 0xe6, b'?']);
     }
 }

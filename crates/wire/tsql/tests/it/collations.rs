@@ -290,3 +290,64 @@ fn the_catalog_knows_collations() {
         ),
     ]);
 }
+
+#[test]
+fn varchar_has_the_code_page_of_its_collation() {
+    let server = Server::new();
+    let mut session = server.session();
+    all(
+        &mut *session,
+        &[
+            (
+                "CREATE TABLE c (r varchar(4) COLLATE Cyrillic_General_CI_AS, j varchar(4) COLLATE \
+                Japanese_CI_AS, u varchar(4) COLLATE Latin1_General_100_CI_AS_SC_UTF8, d \
+                varchar(4), f char(4) COLLATE Japanese_CI_AS)",
+                "",
+            ),
+            ("INSERT c VALUES (N'жéщ', N'あé', N'жщ', N'жé', N'あa')", ""),
+            ("SELECT r, j, u, d, f FROM c", "'ж?щ' | 'あ?' | 'жщ' | '?é' | 'あa '"),
+            (
+                "SELECT DATALENGTH(r), DATALENGTH(j), DATALENGTH(u), DATALENGTH(d), DATALENGTH(f) \
+                FROM c",
+                "3 | 3 | 4 | 2 | 4",
+            ),
+            (
+                "SELECT LEN(j), LEN(u), SUBSTRING(j, 1, 1), CHARINDEX(N'щ', u) FROM c",
+                "2 | 2 | 'あ' | 2",
+            ),
+            (
+                "SELECT CAST(r AS varbinary(9)), CAST(j AS varbinary(9)) FROM c",
+                "Binary([230, 63, 249]) | Binary([130, 160, 63])",
+            ),
+            // the bytes count
+            ("INSERT c (j) VALUES (N'あいう')", "! 2628/16/1"),
+            ("INSERT c (u) VALUES (N'жщж')", "! 2628/16/1"),
+            ("INSERT c (r) VALUES (N'жщжщ'); DELETE c WHERE j IS NULL", ""),
+            // a literal without N has the database's page, whatever becomes of it
+            (
+                "INSERT c (r) VALUES ('ж'); SELECT r FROM c WHERE j IS NULL; DELETE c WHERE j IS \
+                NULL",
+                "'?'",
+            ),
+            ("UPDATE c SET r = d, d = r; SELECT r, d FROM c", "'??' | '???'"),
+            ("UPDATE c SET r = u; SELECT r FROM c", "'жщ'"),
+            (
+                "INSERT c (r, u) SELECT r, r FROM c; SELECT r, u FROM c WHERE j IS NULL",
+                "'жщ' | 'жщ'",
+            ),
+            ("UPDATE c SET r += N'я' WHERE j IS NULL; SELECT r FROM c WHERE j IS NULL", "'жщя'"),
+            (
+                "SELECT CAST(N'жé' COLLATE Cyrillic_General_CI_AS AS varchar(5)), CAST(N'жé' AS \
+                varchar(5)), CAST(N'жé' COLLATE Cyrillic_General_CI_AS AS varchar(1))",
+                "'ж?' | '?é' | 'ж'",
+            ),
+            (
+                "SELECT 'é' COLLATE Cyrillic_General_CI_AS, r + 'é' FROM c WHERE j IS NULL",
+                "'?' | 'жщя?'",
+            ),
+            ("SELECT r FROM c WHERE r = N'ЖЩ'", "'жщ'"),
+            ("ALTER TABLE c ALTER COLUMN r varchar(4)", ""),
+            ("SELECT r FROM c WHERE j IS NOT NULL", "'??'"),
+        ],
+    );
+}

@@ -17,7 +17,10 @@ use crate::name::{ROW_ID, quote};
 use crate::run::catalog::{Table, TableColumn};
 use crate::run::state::Frame;
 use crate::run::work::Run;
-use crate::value::{bulk_bytes, family, implicit, is_text, length_of, storage, type_name};
+use crate::value::convert::CodePages;
+use crate::value::{
+    bulk_bytes, family, implicit, is_national, is_text, length_of, storage, type_name,
+};
 
 /// Rows, and bytes of long values, that are converted at a time.
 const CHUNK: usize = 1000;
@@ -173,6 +176,8 @@ impl Run<'_> {
         let kernels = self.s.db.kernels.clone();
         let fail = |error: rusqlite::Error| failure(&kernels, &error, &table.database);
         let (old, name) = (change.old, table.full_name());
+        let (from, to) = (old.collation.code_page(), change.collation.code_page());
+        let with = (order, CodePages { from, to });
         let connection = self.s.db.connection()?;
         let mut statement = connection.prepare_cached(read).map_err(fail)?;
         let mut rows = statement.query([after]).map_err(fail)?;
@@ -182,7 +187,7 @@ impl Run<'_> {
         {
             let rowid = row.get(0).map_err(fail)?;
             let value = storage::load(row.get_ref(1).map_err(fail)?, old.ty, &old.name)?;
-            let value = assigned(&value, old.ty, change.to, &name, &old.name, order)?;
+            let value = assigned(&value, (old.ty, change.to), (&name, &old.name), with)?;
             bytes += bulk_bytes(&value);
             converted.push((rowid, storage::store(&value, change.to)?));
         }
@@ -212,6 +217,12 @@ impl Change<'_> {
         !is_text(self.old.ty) || !is_text(self.to) || self.old.collation == self.collation
     }
 
+    /// True if texts have the same bytes under both collations.
+    fn same_page(&self) -> bool {
+        let pages = [self.old.collation, self.collation].map(Collation::code_page);
+        self.same_order() || pages[0] == pages[1] || is_national(self.to)
+    }
+
     /// True if the type itself changes, and not its length, precision or scale alone.
     fn is_retyped(&self) -> bool {
         type_name(self.old.ty) != type_name(self.to)
@@ -234,6 +245,6 @@ impl Change<'_> {
         let rank = |ty: SqlType| whole.iter().position(|known| *known == ty);
         let widens = family(self.old.ty) == family(self.to)
             && rank(self.old.ty).zip(rank(self.to)).is_some_and(|(old, new)| new >= old);
-        self.grows() || widens
+        (self.grows() || widens) && self.same_page()
     }
 }
