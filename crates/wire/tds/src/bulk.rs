@@ -181,7 +181,7 @@ fn read_columns(from: &mut Reader<'_>) -> Result<NamedColumns, Error> {
             ty: info.ty,
             nullable,
             generated,
-            collation: Collation::default(),
+            collation: Collation::of_bytes(info.collation).unwrap_or_default(),
         });
         types.push((info.ty, info));
     }

@@ -38,7 +38,8 @@ fn encoding(page: u16) -> Option<&'static Encoding> {
 }
 
 /// Returns the text of `bytes` in a code page; U+FFFD stands for what it does not have.
-pub(crate) fn decode(page: u16, bytes: &[u8]) -> String {
+#[must_use]
+pub fn decode(page: u16, bytes: &[u8]) -> String {
     if let Ok(text) = std::str::from_utf8(bytes)
         && (text.is_ascii() || page == UTF8_PAGE)
     {

@@ -241,6 +241,12 @@ impl Collation {
         if self.has(UTF8) { UTF8_PAGE } else { self.of().page }
     }
 
+    /// Returns the collation that five bytes on the wire mean; None if it is not known.
+    #[must_use]
+    pub fn of_bytes(bytes: [u8; 5]) -> Option<Collation> {
+        Collation::all().find(|known| known.bytes() == bytes)
+    }
+
     /// Returns the code page that five bytes on the wire mean; the server's for those that are not
     /// known.
     #[must_use]

@@ -1,7 +1,7 @@
 //! TYPE_INFO: description of a type on the wire. Source: MS-TDS 2.2.5.4 and 2.2.5.6.
 
 use crate::Collation;
-use crate::code_page::{OWN_PAGE, UTF8_PAGE};
+use crate::code_page::UTF8_PAGE;
 use crate::error::Error;
 use crate::reader::Reader;
 use crate::types::{
@@ -38,8 +38,8 @@ pub(crate) enum Layout {
 pub(crate) struct TypeInfo {
     pub(crate) ty: SqlType,
     pub(crate) layout: Layout,
-    /// The code page of text.
-    pub(crate) page: u16,
+    /// The collation of text.
+    pub(crate) collation: [u8; 5],
 }
 
 pub(crate) mod code {
@@ -136,8 +136,13 @@ impl TypeInfo {
         }
     }
 
+    /// Returns the code page of text.
+    pub(crate) fn page(self) -> u16 {
+        Collation::page_of_bytes(self.collation)
+    }
+
     pub(crate) fn plain(ty: SqlType, layout: Layout) -> TypeInfo {
-        TypeInfo { ty, layout, page: OWN_PAGE }
+        TypeInfo { ty, layout, collation: COLLATION }
     }
 }
 
@@ -202,7 +207,7 @@ fn read_collation(from: &mut Reader<'_>) -> Result<[u8; 5], Error> {
 
 fn read_text_or_binary(code: u8, from: &mut Reader<'_>) -> Result<TypeInfo, Error> {
     let what = "length of a type";
-    let mut page = OWN_PAGE;
+    let mut collation = COLLATION;
     let (ty, layout) = match code {
         code::CHAR => (SqlType::Char(from.u8(what)?.into()), Layout::Byte),
         code::VARCHAR => (SqlType::VarChar(Length::Of(from.u8(what)?.into())), Layout::Byte),
@@ -216,7 +221,7 @@ fn read_text_or_binary(code: u8, from: &mut Reader<'_>) -> Result<TypeInfo, Erro
                 _ => SqlType::Image,
             };
             if ty != SqlType::Image {
-                page = Collation::page_of_bytes(read_collation(from)?);
+                collation = read_collation(from)?;
             }
             (ty, Layout::Long)
         }
@@ -229,14 +234,14 @@ fn read_text_or_binary(code: u8, from: &mut Reader<'_>) -> Result<TypeInfo, Erro
                 _ => SqlType::NVarChar(read_length(length, 2)?),
             };
             if code != code::BIGVARBINARY {
-                page = Collation::page_of_bytes(read_collation(from)?);
+                collation = read_collation(from)?;
             }
             (ty, layout)
         }
         code::BIGBINARY => (SqlType::Binary(short(from.u16(what)?, 1)?), Layout::Short),
         code::BIGCHAR | code::NCHAR => {
             let length = from.u16(what)?;
-            page = Collation::page_of_bytes(read_collation(from)?);
+            collation = read_collation(from)?;
             match code {
                 code::BIGCHAR => (SqlType::Char(short(length, 1)?), Layout::Short),
                 _ => (SqlType::NChar(short(length, 2)?), Layout::Short),
@@ -244,7 +249,7 @@ fn read_text_or_binary(code: u8, from: &mut Reader<'_>) -> Result<TypeInfo, Erro
         }
         other => return Err(Error::Invalid { what: "type of a value", value: other.into() }),
     };
-    Ok(TypeInfo { ty, layout, page })
+    Ok(TypeInfo { ty, layout, collation })
 }
 
 fn short(bytes: u16, unit_bytes: u16) -> Result<u16, Error> {

@@ -2,11 +2,10 @@
 
 use std::borrow::Cow;
 
-use crate::Collation;
-use crate::code_page::{self, OWN_PAGE, UTF8_PAGE};
+use crate::code_page::{self, UTF8_PAGE};
 use crate::error::Error;
 use crate::reader::{Reader, utf16};
-use crate::type_info::{Layout, TypeInfo, code, sized, time_bytes, with_scale};
+use crate::type_info::{COLLATION, Layout, TypeInfo, code, sized, time_bytes, with_scale};
 use crate::types::{
     DATETIME_TICKS_PER_DAY, Length, MAX_PRECISION, MAX_TIME_SCALE, SqlType, TICKS_PER_DAY, Value,
     Variant,
@@ -148,11 +147,11 @@ fn text_or_binary(info: TypeInfo, bytes: Cow<'_, [u8]>) -> Result<Value<'static>
     let text = match info.ty {
         SqlType::NChar(_) | SqlType::NVarChar(_) | SqlType::NText => utf16(what, &bytes)?,
         SqlType::Xml => read_xml(&bytes)?,
-        SqlType::Char(_) | SqlType::VarChar(_) | SqlType::Text if info.page == UTF8_PAGE => {
+        SqlType::Char(_) | SqlType::VarChar(_) | SqlType::Text if info.page() == UTF8_PAGE => {
             String::from_utf8(bytes.into_owned()).map_err(|_| Error::NotText { what })?
         }
         SqlType::Char(_) | SqlType::VarChar(_) | SqlType::Text => {
-            code_page::decode(info.page, &bytes)
+            code_page::decode(info.page(), &bytes)
         }
         _ => return Ok(Value::Binary(Cow::Owned(bytes.into_owned()))),
     };
@@ -337,14 +336,13 @@ fn variant_type(base: u8, properties: &mut Reader<'_>) -> Result<TypeInfo, Error
         }
         code::BIGVARCHAR | code::BIGCHAR | code::NVARCHAR | code::NCHAR => {
             let collation = properties.bytes(what, 5)?;
-            let bytes = collation.first_chunk().copied();
-            let page = bytes.map_or(OWN_PAGE, Collation::page_of_bytes);
+            let collation = collation.first_chunk().copied().unwrap_or(COLLATION);
             let most = properties.u16(what)?;
             let ty = match base {
                 code::BIGVARCHAR | code::BIGCHAR => SqlType::VarChar(Length::Of(most)),
                 _ => SqlType::NVarChar(Length::Of(most / 2)),
             };
-            return Ok(TypeInfo { ty, layout: Layout::Short, page });
+            return Ok(TypeInfo { ty, layout: Layout::Short, collation });
         }
         other => return Err(Error::Invalid { what, value: other.into() }),
     };

@@ -275,8 +275,8 @@ pub(crate) struct OutputInto {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct InsertBulk {
     pub(crate) target: Name,
-    /// Columns with the types that the client sends.
-    pub(crate) columns: Vec<(String, SqlType)>,
+    /// Columns with the types that the client sends, and true behind COLLATE.
+    pub(crate) columns: Vec<(String, SqlType, bool)>,
     pub(crate) keep_nulls: bool,
     /// FIRE_TRIGGERS.
     pub(crate) fires: bool,

@@ -117,10 +117,11 @@ impl Parser<'_> {
         Ok(Kind::Act(Action::InsertBulk(Box::new(insert))))
     }
 
-    fn bulk_column(&mut self) -> Result<(String, tdekit_wire_tds::SqlType)> {
+    fn bulk_column(&mut self) -> Result<(String, tdekit_wire_tds::SqlType, bool)> {
         let name = self.identifier()?;
         let ty = self.data_type()?;
-        if self.eat("COLLATE") {
+        let collated = self.eat("COLLATE");
+        if collated {
             crate::value::collation::named(&self.identifier()?)?;
         }
         if self.eat("NOT") {
@@ -128,7 +129,7 @@ impl Parser<'_> {
         } else {
             self.eat("NULL");
         }
-        Ok((name, ty))
+        Ok((name, ty, collated))
     }
 
     pub(super) fn value_or_default(&mut self) -> Result<Option<Expr>> {

@@ -5,8 +5,9 @@ use super::target::{Kept, Load, Target};
 use super::tran::Own;
 
 use rusqlite::types::Value as Stored;
+use tdekit_wire_tds::code_page::{self, OWN_PAGE};
 use tdekit_wire_tds::messages::TriggerError;
-use tdekit_wire_tds::{Column, Command, SqlType, Value};
+use tdekit_wire_tds::{Collation, Column, Command, SqlType, Value};
 
 use super::db::View;
 use crate::ast::trigger::Event;
@@ -24,7 +25,7 @@ use crate::run::state::{Frame, Signal};
 use crate::run::work::Inner;
 use crate::run::work::Run;
 use crate::value::convert::CodePages;
-use crate::value::{Val, storage};
+use crate::value::{Val, is_national, is_text, storage, text};
 
 impl Run<'_> {
     /// Prepares for rows with values for these columns; for all but the identity column if none is
@@ -197,7 +198,7 @@ impl Run<'_> {
 
     /// INSERT BULK as a statement: its rows come later, with the load itself.
     pub(crate) fn announce(&mut self, insert: &InsertBulk, frame: &Frame) -> Result<Signal> {
-        let names: Vec<String> = insert.columns.iter().map(|(name, _)| name.clone()).collect();
+        let names: Vec<String> = insert.columns.iter().map(|(name, ..)| name.clone()).collect();
         let target = self.target(&insert.target, &names, &frame.variables, true)?;
         self.admit_unfired(&target, insert.fires)?;
         if target.table.schema != "temp" {
@@ -223,7 +224,7 @@ impl Inner {
         };
         let names: Vec<String> = match insert.columns.is_empty() {
             true => columns.iter().map(|column| column.name.clone()).collect(),
-            false => insert.columns.iter().map(|(name, _)| name.clone()).collect(),
+            false => insert.columns.iter().map(|(name, ..)| name.clone()).collect(),
         };
         if names.len() != columns.len() {
             return Err(Error::BulkColumn { number: names.len().min(columns.len()) + 1 });
@@ -233,8 +234,9 @@ impl Inner {
         let mut run = Run { s: self, sink: &mut silent };
         let (target, own, (noted, watch)) =
             run.defining(|run| run.begin_load(&insert, &names, columns))?;
+        let pages = named_pages(columns, &insert, &target);
         let keep_nulls = insert.keep_nulls;
-        self.load = Some(Load { target, from, keep_nulls, own, rows: 0, noted, watch });
+        self.load = Some(Load { target, from, pages, keep_nulls, own, rows: 0, noted, watch });
         Ok(())
     }
 
@@ -245,6 +247,8 @@ impl Inner {
         self.state.now = crate::value::datetime::now();
         let mut silent = Silent;
         let mut run = Run { s: self, sink: &mut silent };
+        let repaged = load.in_their_pages(values);
+        let values = repaged.as_deref().unwrap_or(values);
         match run.put_row(&load.target, &load.from, values, !load.keep_nulls) {
             Ok(()) => {
                 load.rows += 1;
@@ -288,6 +292,37 @@ impl Inner {
         }
         self.state.rowcount = i64::try_from(load.rows).unwrap_or(i64::MAX);
         Ok(load.rows)
+    }
+}
+
+/// The code pages of columns whose text is in the page of their own collation, although the rows
+/// name the server's: FreeTDS does so. With COLLATE in the statement, the name counts.
+fn named_pages(columns: &[Column], insert: &InsertBulk, target: &Target) -> Vec<Option<u16>> {
+    let narrow = |ty| is_text(ty) && !is_national(ty);
+    let page = |(at, (sent, (into, _))): (usize, (&Column, &(TableColumn, _)))| {
+        let collated = insert.columns.get(at).is_some_and(|(.., collated)| *collated);
+        let own = sent.collation == Collation::default() && !collated;
+        let page = into.collation.code_page();
+        let other = own && narrow(sent.ty) && narrow(into.ty) && page != OWN_PAGE;
+        other.then_some(page)
+    };
+    columns.iter().zip(&target.columns).enumerate().map(page).collect()
+}
+
+impl Load {
+    /// Returns the values in the pages of their columns, if some have others.
+    fn in_their_pages(&self, values: &[Value<'_>]) -> Option<Vec<Val>> {
+        self.pages.iter().any(Option::is_some).then(|| {
+            let pages = self.pages.iter().chain(std::iter::repeat(&None));
+            let value = |(value, page): (&Value<'_>, &Option<u16>)| match (value, page) {
+                (Value::Text(found), Some(page)) => {
+                    let bytes = text::to_bytes(found, OWN_PAGE);
+                    Value::Text(code_page::decode(*page, &bytes).into())
+                }
+                (value, _) => value.clone().into_owned(),
+            };
+            values.iter().zip(pages).map(value).collect()
+        })
     }
 }
 

@@ -37,6 +37,8 @@ pub(crate) struct Target {
 pub(crate) struct Load {
     pub(super) target: Target,
     pub(super) from: Vec<SqlType>,
+    /// Of columns whose text was read in another code page than it is in.
+    pub(super) pages: Vec<Option<u16>>,
     pub(super) keep_nulls: bool,
     pub(super) own: Own,
     pub(super) rows: u64,

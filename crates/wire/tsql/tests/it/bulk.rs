@@ -299,3 +299,28 @@ fn a_client_leaves_out_the_columns_that_the_server_fills() {
     ];
     assert_eq!(facts, expected);
 }
+
+/// FreeTDS names the server's collation beside text in the code page of the column.
+#[test]
+fn text_without_collate_has_the_page_of_its_column() {
+    let server = Server::new();
+    let mut session = server.session();
+    let create = "CREATE TABLE c (a varchar(9) COLLATE Cyrillic_General_CI_AS, b varchar(9), c \
+        nvarchar(9) COLLATE Cyrillic_General_CI_AS)";
+    assert_eq!(rows(&mut *session, create), "");
+    let ty = SqlType::VarChar(Length::Of(9));
+    // 0xC6 and 0xF9, read as Windows-1252
+    let row = vec![text("\u{c6}\u{f9}"), text("\u{c6}"), text("\u{c6}")];
+    let all = ["a", "b", "c"].map(|name| column(name, ty));
+    let statement = "INSERT BULK c (a varchar(9), b varchar(9), c varchar(9))";
+    assert_eq!(load(&mut *session, statement, &all, std::slice::from_ref(&row)), Ok(1));
+    let named = "INSERT BULK c (a varchar(9) COLLATE SQL_Latin1_General_CP1_CI_AS, b varchar(9), c \
+        varchar(9))";
+    assert_eq!(load(&mut *session, named, &all, std::slice::from_ref(&row)), Ok(1));
+    let mut other = all.clone();
+    other[0].collation = tdekit_wire_tds::Collation::parse("Cyrillic_General_CI_AS").unwrap();
+    let read = vec![text("щ"), text("b"), text("c")];
+    assert_eq!(load(&mut *session, statement, &other, &[read]), Ok(1));
+    let found = rows(&mut *session, "SELECT a, b, c FROM c");
+    assert_eq!(found, "'Жщ' | 'Æ' | 'Æ'\n'??' | 'Æ' | 'Æ'\n'щ' | 'b' | 'c'");
+}
