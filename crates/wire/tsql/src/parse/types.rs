@@ -1,5 +1,6 @@
 //! Names of types.
 
+use tdekit_wire_tds::messages::CollationError;
 use tdekit_wire_tds::{
     Collation, Length, MAX_PRECISION, MAX_SHORT_BYTES, MAX_SHORT_UNITS, SqlType,
 };
@@ -183,12 +184,20 @@ fn decimal(name: &str, args: &[TypeArg]) -> Result<SqlType> {
 }
 
 /// Returns the type and the collation of a column by its declaration in SQLite's schema.
-pub(crate) fn column_from_declared(text: &str) -> (SqlType, Collation) {
-    let parts = text.rsplit_once(storage::COLLATED);
-    let parts = parts.and_then(|(ty, name)| Some((ty, Collation::parse(name)?)));
-    match parts {
-        Some((ty, collation)) if text.starts_with(storage::MARK) => (from_declared(ty), collation),
-        _ => (from_declared(text), Collation::default()),
+///
+/// # Errors
+/// For a collation that is not known: another order than the stored one would find other rows.
+pub(crate) fn column_from_declared(
+    text: &str,
+) -> std::result::Result<(SqlType, Collation), CollationError> {
+    let ours = text.strip_prefix(storage::MARK);
+    match ours.and_then(|_| text.rsplit_once(storage::COLLATED)) {
+        Some((ty, name)) => {
+            let unknown = || CollationError::Unknown { name: name.to_owned() };
+            let collation = Collation::parse(name).ok_or_else(unknown)?;
+            Ok((from_declared(ty), collation))
+        }
+        None => Ok((from_declared(text), Collation::default())),
     }
 }
 

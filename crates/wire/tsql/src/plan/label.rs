@@ -141,7 +141,8 @@ pub(crate) fn label_of(ty: SqlType, node: &Node) -> Label {
         }
         Node::Call(Func::Session(_) | Func::Format | Func::Xml(_), _)
         | Node::Call(Func::Text(Text::CollationProperty), _) => Label::Coercible,
-        Node::Call(Func::Coalesce, args) => joined(args, "COALESCE"),
+        Node::Call(Func::Coalesce, args) => joined(args, "CASE"),
+        Node::Call(Func::Text(Text::Concat | Text::ConcatWs), args) => joined(args, "concat"),
         Node::Call(_, args) => joined(args, "function"),
         Node::Aggregate(shared) => match shared.0.function {
             AggregateFunction::Min
@@ -150,7 +151,7 @@ pub(crate) fn label_of(ty: SqlType, node: &Node) -> Label {
             | AggregateFunction::Lag
             | AggregateFunction::Lead
             | AggregateFunction::FirstValue
-            | AggregateFunction::LastValue => joined(&shared.0.args, "aggregate"),
+            | AggregateFunction::LastValue => joined(&shared.0.args, "string_agg"),
             _ => Label::Coercible,
         },
         _ => Label::Coercible,

@@ -571,7 +571,10 @@ fn load(
         .query_map([real.as_str(), schema], |row| {
             let ty: String = row.get(1)?;
             let not_null: bool = row.get::<_, i64>(2)? != 0;
-            let (ty, collation) = crate::parse::column_from_declared(&ty);
+            let (ty, collation) = crate::parse::column_from_declared(&ty).map_err(|error| {
+                let found = rusqlite::types::Type::Text;
+                rusqlite::Error::FromSqlConversionFailure(1, found, Box::new(error))
+            })?;
             Ok(TableColumn {
                 name: row.get(0)?,
                 ty,

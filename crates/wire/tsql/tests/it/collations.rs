@@ -256,6 +256,13 @@ fn the_stored_schema_names_the_collation() {
         "CREATE TABLE \"t\" (\"a\" \"tsql varchar(9) collate Polish_CI_AS\" COLLATE \
         TSQL_Polish_CI_AS, \"b\" \"tsql varchar(9)\" COLLATE TSQL, \"c\" \"tsql int\")"
     );
+    // one of a later version
+    stock.execute_batch("CREATE TABLE l (a \"tsql varchar(9) collate Latin9_CI_AS\")").unwrap();
+    let found = crate::common::rows(&mut *session, "SELECT a FROM l");
+    assert!(
+        found.starts_with('!') && found.contains("Invalid collation 'Latin9_CI_AS'"),
+        "{found}"
+    );
 }
 
 #[test]
