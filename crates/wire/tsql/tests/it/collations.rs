@@ -237,7 +237,35 @@ fn definitions_keep_the_collation() {
     );
 }
 
-/// An index of the column's own collation is searched, and the stored text says which it is.
+/// An index in the column's own collation is searched: it reads a few pages of many.
+#[test]
+fn an_index_in_the_collation_is_searched() {
+    let server = Server::new();
+    let mut session = server.session();
+    let digits = "(VALUES (0), (1), (2), (3), (4), (5), (6), (7), (8), (9)) AS";
+    let fill = format!(
+        "CREATE TABLE t (a varchar(30) COLLATE Polish_CI_AI NOT NULL); INSERT t SELECT \
+        CONCAT(REPLICATE('x', 20), d.i, e.i, f.i, g.i) FROM {digits} d (i) CROSS JOIN {digits} e \
+        (i) CROSS JOIN {digits} f (i) CROSS JOIN {digits} g (i)"
+    );
+    let reads = |session: &mut dyn tdekit_wire_tds::Session| -> i64 {
+        let own = "SELECT logical_reads FROM sys.dm_exec_sessions WHERE session_id = @@SPID";
+        crate::common::rows(session, own).parse().unwrap()
+    };
+    all(&mut *session, &[(&fill, "")]);
+    let find = "SELECT COUNT(*) FROM t WHERE a = 'XXXXXXXXXXXXXXXXXXXX5432'";
+    let mut figures = Vec::new();
+    for before in ["SELECT 1", "CREATE INDEX i ON t (a)"] {
+        crate::common::rows(&mut *session, before);
+        all(&mut *session, &[(find, "1")]);
+        let start = reads(&mut *session);
+        all(&mut *session, &[(find, "1")]);
+        figures.push(reads(&mut *session) - start);
+    }
+    assert!(figures[1] * 5 < figures[0], "{figures:?}");
+}
+
+/// The stored text names the collation; one of a later version is an error.
 #[test]
 fn the_stored_schema_names_the_collation() {
     let server = Server::new();
