@@ -6,7 +6,7 @@ use tdekit_wire_tds::{
     Caller, Column, Command, DoneKind, Engine, EnvChange, Flow, Message, Session, Sink, SqlType,
     Value,
 };
-use tdekit_wire_tsql::{Database, Error, Host, Login, TsqlEngine, check_syntax};
+use tdekit_wire_tsql::{Database, Error, Host, Login, Opening, TsqlEngine, check_syntax};
 
 /// Maximum length of a text here: longer ones are only slower.
 const MOST_BYTES: usize = 4096;
@@ -15,6 +15,10 @@ const MOST_BYTES: usize = 4096;
 struct Memory;
 
 impl Host for Memory {
+    fn opening(&self, _: &str) -> Result<Opening, Error> {
+        Ok(Opening { uri: ":memory:".to_owned(), held: Box::new(()) })
+    }
+
     fn logins(&self) -> Result<Vec<Login>, Error> {
         Ok(vec![Login { name: String::new(), sid: vec![1], sysadmin: true }])
     }
@@ -25,7 +29,6 @@ impl Host for Memory {
             recovery: tdekit_wire_tsql::Recovery::Simple,
             name: name.to_owned(),
             id,
-            uri: ":memory:".to_owned(),
             encrypted: false,
         };
         Ok(vec![database(1, "master"), database(2, "tempdb"), database(5, "app")])

@@ -46,6 +46,8 @@ pub(crate) fn run(
     if is_system(&wanted.database) {
         return Err(fault::feature("BACKUP of a system database"));
     }
+    // The file is found and opened behind the gate: in between, the name gets no other.
+    let (opening, _) = databases.opening(&wanted.database)?;
     let found = databases.find(&wanted.database)?;
     if wanted.log && noted::read(&found.path)?.recovery == Recovery::Simple {
         return Err(ServerError::SimpleRecovery {}.into());
@@ -54,7 +56,6 @@ pub(crate) fn run(
     targets::refuse_own(databases, &places)?;
     let choice = choice(wanted, out)?;
     let begun = Instant::now();
-    let opening = databases.opening(&found.name)?;
     let database = open(&found.path, keys).map_err(|failure| fault::of_run(&failure))?;
     drop(opening);
     let selectors: Vec<_> = wanted.encryption.iter().map(|with| with.certificate.clone()).collect();

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
-use tdekit_sqlite_convert::{FileKind, SIDE_SUFFIXES, file_uri, register, with_suffix};
+use tdekit_sqlite_convert::{FileKind, SIDE_SUFFIXES, register, with_suffix};
 use tdekit_wire_tds::messages::{ServerError, Told};
 use tdekit_wire_tsql::{CreateDatabase, DatabaseFile, Error, ModifyFile, Progress};
 
-use super::databases::{Databases, EXTENSIONS, fill, is_system, kind};
+use super::databases::{Databases, EXTENSIONS, existing_uri, fill, is_system, kind};
 use super::encryption::missing_certificate;
 use super::keys::Keys;
 use super::noted::{self, Noted};
@@ -139,7 +139,7 @@ fn attach(
     }
     // A note that cannot be read would hide that the database is being restored.
     let noted = noted::read(&path)?;
-    open_once(&path).map_err(|failure| match failure.sqlite_error_code() {
+    open_once(&existing_uri(&path)?).map_err(|failure| match failure.sqlite_error_code() {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => no_database(),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => unable(&fault::shared()),
         Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
@@ -226,12 +226,12 @@ fn text(part: Option<&OsStr>) -> &str {
 }
 
 /// Opens a database as sessions do, and closes it.
-fn open_once(path: &Path) -> rusqlite::Result<()> {
+fn open_once(uri: &str) -> rusqlite::Result<()> {
     register()?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let opened = Connection::open_with_flags(file_uri(path) + "?mode=rw", flags)?;
+    let opened = Connection::open_with_flags(uri, flags)?;
     opened.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
 }
 

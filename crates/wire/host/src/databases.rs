@@ -1,6 +1,5 @@
 //! The served databases: files and their names.
 
-use std::any::Any;
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -16,7 +15,7 @@ use tdekit_wire_tds::messages::ServerError;
 use tdekit_wire_tsql::{Database, Directory, Error, Recovery};
 
 use super::files::{Drives, NoPath};
-use super::gate::{Gate, Replacing};
+use super::gate::{Gate, Opening, Replacing};
 use super::noted::{self, Noted, Restoring};
 use super::server_note::ServerNote;
 use super::tempdb::Tempdb;
@@ -319,7 +318,6 @@ impl Databases {
             .map(|(name, id)| Database {
                 name: (*name).to_owned(),
                 id: *id,
-                uri: self.system_uri(name),
                 encrypted: false,
                 restoring: false,
                 recovery: Recovery::Simple,
@@ -327,52 +325,58 @@ impl Databases {
             .collect();
         for Found { name, id, path } in self.found()? {
             let encrypted = kind(&path) == FileKind::Encrypted;
-            // A database that was dropped in the meantime must not come back empty.
-            let uri = file_uri(&path) + "?mode=rw";
             // Where the note cannot be read, the others are served; `find` has the reason.
             let unknown = Noted { restoring: Some(Restoring::Interrupted), ..Noted::default() };
             let Noted { recovery, restoring, .. } = noted::read(&path).unwrap_or(unknown);
             let restoring = restoring.is_some();
-            all.push(Database { name, id, uri, encrypted, restoring, recovery });
+            all.push(Database { name, id, encrypted, restoring, recovery });
         }
-        for (at, (name, file)) in (1..).zip(self.note()?.attached) {
+        for (at, (name, _)) in (1..).zip(self.note()?.attached) {
             if all.iter().any(|known| same(&known.name, &name)) {
                 continue;
             }
             // Its file is not there: `opening` has the reason.
             let (encrypted, restoring, recovery) = (false, false, Recovery::default());
-            let (id, uri) = (i32::MAX - at, file_uri(Path::new(&file)) + "?mode=rw");
-            all.push(Database { name, id, uri, encrypted, restoring, recovery });
+            let id = i32::MAX - at;
+            all.push(Database { name, id, encrypted, restoring, recovery });
         }
         Ok(all)
     }
 
-    /// Starts opening a database's file; it is open when the returned value is dropped.
+    /// Starts opening a database's file; it is open when the returned guard is dropped. Until then
+    /// no other file gets the name.
+    ///
+    /// The URI is what SQLite is given: always that of an absolute path, which was resolved behind
+    /// the gate. A path that was read before may be that of a database that is gone, and one that
+    /// is not resolved would be looked for where the server runs.
     ///
     /// # Errors
-    /// 952 while it is being replaced, 911 if it is gone, 927 while it is restored.
-    pub(crate) fn opening(&self, name: &str) -> Result<Box<dyn Any>, Error> {
+    /// 952 while it is being replaced, 911 if it is gone, 945 if its file is, 927 while it is
+    /// restored.
+    pub(crate) fn opening(&self, name: &str) -> Result<(Opening, String), Error> {
         let opening = self.gate.open(name)?;
-        match &self.place {
-            _ if !is_system(name) => drop(self.find(name)?),
-            Place::Directory(dir) if name.eq_ignore_ascii_case("master") => {
-                let mut own = OpenOptions::new();
-                // SQLite would let others read it. Where it cannot be made, SQLite reports why.
-                let _ = own.write(true).create_new(true).mode(0o600).open(dir.join(MASTER));
+        let uri = match system_name(name) {
+            None => existing_uri(&self.find(name)?.path)?,
+            Some("tempdb") => {
+                self.tempdb.make()?;
+                self.tempdb.uri()
             }
-            _ if name.eq_ignore_ascii_case("tempdb") => self.tempdb.make()?,
-            Place::Directory(_) | Place::File(_) => {}
-        }
-        Ok(Box::new(opening))
+            Some(system) => self.system_uri(system)?,
+        };
+        Ok((opening, uri))
     }
 
     /// Takes a database's file, to replace or remove it: resting sessions release it, and none
     /// opens it until the returned value is dropped. `None` while a session uses it.
     ///
     /// A session whose client is gone, or has its answer already, is about to rest: so this retries
-    /// for up to [`ENDING`].
+    /// for up to [`ENDING`]. `None` also where the name has another file by now: whoever gave it
+    /// that used the database in between.
     pub(crate) fn take(&self, found: &Found) -> Option<Replacing> {
         let replacing = self.gate.replace(&found.name)?;
+        if !self.find_any(&found.name).is_ok_and(|now| now.path == found.path) {
+            return None;
+        }
         let until = Instant::now() + ENDING;
         loop {
             self.sessions.release(&found.name);
@@ -460,14 +464,34 @@ impl Databases {
         Ok(dir.join(format!("{name}.{}", EXTENSIONS[0])))
     }
 
-    fn system_uri(&self, name: &str) -> String {
+    fn system_uri(&self, name: &str) -> Result<String, Error> {
         match &self.place {
-            Place::Directory(dir) if name == "master" => file_uri(&dir.join(MASTER)),
-            _ if name == "tempdb" => self.tempdb.uri(),
+            Place::Directory(dir) if name == "master" => {
+                let path = dir.join(MASTER);
+                let mut own = OpenOptions::new();
+                // SQLite would let others read it. Where it cannot be made, SQLite reports why.
+                let _ = own.write(true).create_new(true).mode(0o600).open(&path);
+                absolute_uri(&path)
+            }
             // In memory, shared by the connections of this process.
-            _ => format!("file:/tdekit-{name}?vfs=memdb"),
+            Place::Directory(_) | Place::File(_) => Ok(format!("file:/tdekit-{name}?vfs=memdb")),
         }
     }
+}
+
+/// Returns the URI of a database's file for SQLite, which would look for a relative path where the
+/// server runs.
+fn absolute_uri(path: &Path) -> Result<String, Error> {
+    match path.is_absolute() {
+        true => Ok(file_uri(path)),
+        false => Err(fault::own(format!("{}: the path is not absolute.", path.display()))),
+    }
+}
+
+/// As [`absolute_uri`], of a database that is not made where it is not there: one that was dropped
+/// in the meantime must not come back empty.
+pub(crate) fn existing_uri(path: &Path) -> Result<String, Error> {
+    Ok(absolute_uri(path)? + "?mode=rw")
 }
 
 /// Returns the kind of the file; `Other` if it cannot be read.
@@ -477,7 +501,12 @@ pub(crate) fn kind(path: &Path) -> FileKind {
 
 /// Returns true if the name is that of a system database.
 pub(crate) fn is_system(name: &str) -> bool {
-    SYSTEM.iter().any(|(system, _)| system.eq_ignore_ascii_case(name))
+    system_name(name).is_some()
+}
+
+/// Returns the name of a system database as it is written in [`SYSTEM`].
+fn system_name(name: &str) -> Option<&'static str> {
+    SYSTEM.iter().map(|(system, _)| *system).find(|system| system.eq_ignore_ascii_case(name))
 }
 
 /// Makes a database in WAL mode from an empty file.

@@ -3,6 +3,8 @@
 //!
 //! `docs/wire-statements.md` describes each statement.
 
+#[cfg(test)]
+mod attached;
 mod backup;
 mod certificates;
 mod connections;
@@ -33,7 +35,6 @@ mod tempdb;
 mod tests;
 mod views;
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,7 +47,8 @@ use tdekit_wire_endpoint::{LoginFile, Sessions};
 use tdekit_wire_tds::messages::ServerError;
 use tdekit_wire_tsql::{
     AlterDatabase, Backup, CertificateBackup, CreateCertificate, CreateDatabase, Database, Device,
-    Digest, Directory, EncryptionKey, Error, Host, Login, Progress, Restore, RestoreKind, Rows,
+    Digest, Directory, EncryptionKey, Error, Host, Login, Opening, Progress, Restore, RestoreKind,
+    Rows,
 };
 
 use self::databases::{Databases, kind};
@@ -168,8 +170,9 @@ impl Host for ServeHost {
         Ok(self.sessions.kill(spid))
     }
 
-    fn opening(&self, database: &str) -> Result<Box<dyn Any>> {
-        self.databases.opening(database)
+    fn opening(&self, database: &str) -> Result<Opening> {
+        let (held, uri) = self.databases.opening(database)?;
+        Ok(Opening { uri, held: Box::new(held) })
     }
 
     fn why_closed(&self, database: &str) -> Option<Error> {

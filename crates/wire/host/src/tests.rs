@@ -74,8 +74,7 @@ impl Served {
     }
 
     fn connect(&self, name: &str) -> Connection {
-        let found = self.host.databases().unwrap().into_iter().find(|each| each.name == name);
-        Connection::open(found.unwrap().uri).unwrap()
+        Connection::open(self.host.opening(name).unwrap().uri).unwrap()
     }
 
     pub(super) fn sum(&self, name: &str) -> i64 {

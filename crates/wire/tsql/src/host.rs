@@ -23,14 +23,26 @@ pub struct Database {
     pub name: String,
     /// `database_id`: master 1, tempdb 2, model 3, msdb 4, others from 5.
     pub id: i32,
-    /// The argument of SQLite's ATTACH: a path or a `file:` URI.
-    pub uri: String,
     /// True if encrypted at rest, or being encrypted.
     pub encrypted: bool,
     /// True while it is restored and cannot be used.
     pub restoring: bool,
     /// Its recovery model.
     pub recovery: Recovery,
+}
+
+/// A database's file that a session opens, until this is dropped.
+pub struct Opening {
+    /// The argument of SQLite's ATTACH: an absolute path, or a `file:` URI of one.
+    pub uri: String,
+    /// Keeps the file from being replaced, where the host can do that.
+    pub held: Box<dyn Any>,
+}
+
+impl std::fmt::Debug for Opening {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Opening").field("uri", &self.uri).finish_non_exhaustive()
+    }
 }
 
 /// A login of the server.
@@ -355,8 +367,8 @@ pub trait Host: Send + Sync {
         not_here("ALTER SERVER ROLE")
     }
 
-    /// Opens a connection without a file, to which databases are then ATTACHed by their
-    /// [`Database::uri`].
+    /// Opens a connection without a file, to which databases are then ATTACHed by
+    /// [`Opening::uri`].
     ///
     /// # Errors
     /// If SQLite cannot open one.
@@ -372,13 +384,11 @@ pub trait Host: Send + Sync {
 
     /// Called before a session opens a database's file; the returned value is dropped once the file
     /// is open. So a host that is about to replace the file knows which sessions are opening it.
+    /// The file is the one that the name has now, and keeps it as long: nothing else is opened.
     ///
     /// # Errors
-    /// 952 while the file is being replaced.
-    fn opening(&self, database: &str) -> Result<Box<dyn Any>> {
-        let _ = database;
-        Ok(Box::new(()))
-    }
+    /// 911 and 945 where the name has no file, 952 while the file is being replaced.
+    fn opening(&self, database: &str) -> Result<Opening>;
 
     /// Returns the reason why a database's file does not open, where the host knows a better one
     /// than SQLite.

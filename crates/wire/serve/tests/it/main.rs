@@ -20,6 +20,7 @@ mod serve_damage;
 mod serve_documents;
 mod serve_drives;
 mod serve_exclusive;
+mod serve_files;
 mod serve_log_backups;
 mod serve_memory;
 mod serve_permissions;

@@ -224,10 +224,10 @@ impl Db {
         let schema = format!("{ATTACHED}{key}");
         let kernels = self.kernels.clone();
         let host = self.host.clone();
-        let _opening = host.opening(&found.name)?;
+        let opening = host.opening(&found.name)?;
         let connection = self.connection()?;
         connection
-            .execute(&format!("ATTACH ?1 AS {}", quote(&schema)), [&found.uri])
+            .execute(&format!("ATTACH ?1 AS {}", quote(&schema)), [&opening.uri])
             .and_then(|_| {
                 let name = quote(&schema);
                 // nothing of tempdb has to survive; SQLite refuses this in a transaction

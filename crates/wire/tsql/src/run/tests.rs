@@ -14,7 +14,7 @@ use tdekit_wire_tds::{
 use super::session::TsqlEngine;
 use crate::bind::Variables;
 use crate::error::Result;
-use crate::host::{Database, Host, Login, Recovery};
+use crate::host::{Database, Host, Login, Opening, Recovery};
 use crate::run::messages::shown;
 use crate::run::silent::Silent;
 use crate::run::state::Frame;
@@ -41,6 +41,11 @@ impl Files {
 }
 
 impl Host for Files {
+    fn opening(&self, database: &str) -> Result<Opening> {
+        let uri = self.directory.join(database).display().to_string();
+        Ok(Opening { uri, held: Box::new(()) })
+    }
+
     fn logins(&self) -> Result<Vec<Login>> {
         Ok(self.logins.clone())
     }
@@ -52,7 +57,6 @@ impl Host for Files {
             .map(|(id, name)| Database {
                 name: name.to_owned(),
                 id,
-                uri: self.directory.join(name).display().to_string(),
                 encrypted: false,
                 restoring: false,
                 recovery: Recovery::Simple,

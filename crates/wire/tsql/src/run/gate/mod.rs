@@ -181,10 +181,10 @@ impl Db {
     }
 
     fn connect_apart(&self, database: &Database) -> Result<Connection> {
-        let _opening = self.host.opening(&database.name)?;
+        let opening = self.host.opening(&database.name)?;
         let apart: Connection = self.host.connect()?;
         let sql = format!("ATTACH ?1 AS {}", quote("apart"));
-        let attached = apart.execute(&sql, [&database.uri]);
+        let attached = apart.execute(&sql, [&opening.uri]);
         attached.map_err(|error| self.why_apart(&error, &database.name))?;
         Ok(apart)
     }

@@ -12,8 +12,8 @@ use tdekit_wire_tds::{
 };
 use tdekit_wire_tsql::{
     AlterDatabase, Backup, CertificateBackup, CreateCertificate, CreateDatabase, Database, Device,
-    Digest, Directory, EncryptionKey, Error, Host, Login, Progress, Recovery, Restore, RestoreKind,
-    Rows, TsqlEngine,
+    Digest, Directory, EncryptionKey, Error, Host, Login, Opening, Progress, Recovery, Restore,
+    RestoreKind, Rows, TsqlEngine,
 };
 
 type Result<T> = std::result::Result<T, Error>;
@@ -59,7 +59,17 @@ fn one_column(name: &str, ty: SqlType, values: Vec<Value<'static>>) -> Rows {
     Rows { columns: vec![(name.to_owned(), ty)], rows }
 }
 
+impl TestHost {
+    fn path_of(&self, database: &str) -> String {
+        self.directory.join(format!("{database}.db")).display().to_string()
+    }
+}
+
 impl Host for TestHost {
+    fn opening(&self, database: &str) -> Result<Opening> {
+        Ok(Opening { uri: self.path_of(database), held: Box::new(()) })
+    }
+
     fn logins(&self) -> Result<Vec<Login>> {
         Ok(self.logins.lock().unwrap().clone())
     }
@@ -89,7 +99,6 @@ impl Host for TestHost {
         let database = |(at, name): (usize, &&str)| Database {
             name: (*name).to_owned(),
             id: i32::try_from(at).unwrap() + 1,
-            uri: self.directory.join(format!("{name}.db")).display().to_string(),
             encrypted: false,
             restoring: false,
             recovery: Recovery::Simple,
@@ -122,7 +131,7 @@ impl Host for TestHost {
                         named("ROWS"),
                         Value::Int(1),
                         named(&database.name),
-                        named(&database.uri),
+                        named(&self.path_of(&database.name)),
                         Value::Int(0),
                         named("ONLINE"),
                         Value::Int(256),

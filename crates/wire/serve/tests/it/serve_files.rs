@@ -1,0 +1,85 @@
+//! Files of databases that come and go while sessions use their names.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+use tdekit_wire_tds::Value;
+
+use crate::common::Place;
+use crate::serve_drives::map_drives;
+use crate::served::{Served, messages, ok};
+
+/// Duration of a race, in which the wrong file was opened some hundred times.
+const RACE: Duration = Duration::from_secs(3);
+
+fn fresh() -> Served {
+    let place = Place::empty();
+    map_drives(&place);
+    Served::of(place)
+}
+
+/// Errors of a session whose database is detached, attached or replaced meanwhile.
+const GONE: [i32; 5] = [208, 911, 927, 945, 952];
+
+/// A file in the server's own directory has the unresolved name, and must be left alone.
+fn race(served: &Served, swap: &str) {
+    let decoy = served.place.path("D:\\at.mdf");
+    let file = Connection::open(&decoy).unwrap();
+    file.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES('DECOY')").unwrap();
+    drop(file);
+    let before = fs::read(&decoy).unwrap();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut client = served.client();
+                while !done.load(Ordering::Relaxed) {
+                    for batch in ["INSERT at.dbo.t VALUES (7)", "SELECT TOP 1 a FROM at.dbo.t"] {
+                        let answer = client.batch(batch);
+                        let gone = answer.errors().iter().all(|number| GONE.contains(number));
+                        assert!(gone, "{batch}: {:?}", messages(&answer));
+                        if answer.errors().is_empty() {
+                            // So that the other side gets the file.
+                            thread::sleep(Duration::from_millis(3));
+                        }
+                        for row in answer.values() {
+                            assert_eq!(row, [Value::Int(7)]);
+                        }
+                    }
+                }
+            });
+        }
+        let mut client = served.client();
+        let until = Instant::now() + RACE;
+        let mut swaps = 0;
+        while Instant::now() < until {
+            // 3702, 3703, 3101: a session uses it.
+            let answer = client.batch(swap);
+            let busy = answer.errors().iter().all(|it| [1801, 3013, 3101, 3702, 3703].contains(it));
+            assert!(busy, "{:?}", messages(&answer));
+            swaps += usize::from(answer.errors().is_empty());
+        }
+        done.store(true, Ordering::Relaxed);
+        assert!(swaps > 0, "{swaps}");
+    });
+    assert!(fs::read(&decoy).unwrap() == before, "the decoy was written");
+    assert!(!served.place.path("D:\\at.mdf-wal").exists());
+}
+
+#[test]
+fn a_name_that_is_restored_anew_leads_to_no_other_file() {
+    let served = fresh();
+    let mut client = served.client();
+    ok(&mut client, "CREATE DATABASE at ON (NAME = at, FILENAME = 'D:\\at.mdf')");
+    ok(&mut client, "USE at; CREATE TABLE t (a int); INSERT t VALUES (7)");
+    ok(&mut client, "BACKUP DATABASE at TO DISK = 'E:\\backup\\at.bak'");
+    drop(client);
+    race(
+        &served,
+        "DROP DATABASE at; RESTORE DATABASE at FROM DISK = 'E:\\backup\\at.bak' WITH REPLACE,
+         MOVE 'at' TO 'D:\\at.mdf'",
+    );
+}
