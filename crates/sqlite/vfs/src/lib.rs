@@ -31,6 +31,7 @@ mod mapping;
 mod new_db;
 mod open_store;
 mod opened;
+mod page_one;
 mod passage;
 mod plain;
 mod ranges;

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use tdekit_sqlite_page::fresh::tag_of;
 use tdekit_sqlite_page::page::seal_of;
-use tdekit_sqlite_page::{HEADER_AREA_LEN, MAX_PAGE_SIZE, PageSize, RESERVE_LEN};
+use tdekit_sqlite_page::{HEADER_AREA_LEN, PageSize, RESERVE_LEN};
 
 use crate::VfsError;
 use crate::base::{BaseFile, MAX_TRANSFER_LEN, Read};
@@ -18,6 +18,7 @@ use crate::ffi;
 use crate::fresh::{Fresh, Place};
 use crate::freshness::{is_suspended, refuse_anchored};
 use crate::live_keys::SlotIds;
+use crate::page_one::check_page_one;
 use crate::resize::Resize;
 use crate::shared::Shared;
 use spilled::Spilled;
@@ -654,19 +655,6 @@ fn page_at(offset: u64, size: PageSize) -> Result<u32, VfsError> {
         return Err(unexpected);
     }
     u32::try_from(offset / bytes + 1).map_err(|_| unexpected)
-}
-
-/// Checks that page 1 reserves the bytes of the seal, and declares the size with which it is
-/// written: `VACUUM` to another page size writes new pages in units of the old size. If the file
-/// has pages of the old size, this could not be undone.
-pub(crate) fn check_page_one(plain: &[u8], size: PageSize) -> Result<(), VfsError> {
-    let reserved = plain.get(20).copied().unwrap_or(0);
-    if usize::from(reserved) != RESERVE_LEN {
-        return Err(VfsError::Reserve { reserved });
-    }
-    let stored = u16::from_be_bytes([plain[16], plain[17]]);
-    let to = if stored == 1 { MAX_PAGE_SIZE } else { u32::from(stored) };
-    if to == size.bytes() { Ok(()) } else { Err(VfsError::PageSize { from: size.bytes(), to }) }
 }
 
 /// Writes the fields that SQLite uses from its first, unlocked read of the header.

@@ -4,16 +4,17 @@ use std::cell::{Cell, OnceCell, RefCell, RefMut};
 use std::rc::{Rc, Weak};
 
 use tdekit_sqlite_page::page::seal_of;
+use tdekit_sqlite_page::wal::SQLITE_FRAME_HEADER_LEN;
 use tdekit_sqlite_page::{PageCodec, PageError, PageSize};
 
 use crate::VfsError;
 use crate::cache::PageCache;
 use crate::fresh::Fresh;
 use crate::journal::JournalFile;
+use crate::kept::Kept;
 use crate::keyring::OpenedHeader;
 use crate::live_keys::LiveKeys;
 use crate::mapping::prefetch_start;
-use crate::wal::running::Running;
 
 /// State of one connection to one encrypted database. SQLite serialises all calls on the files
 /// of a connection by the connection's (or the shared cache's) mutex, so nothing here is atomic.
@@ -35,8 +36,8 @@ pub(crate) struct Shared {
     pub(crate) journals_lost: Rc<Cell<u64>>,
     /// The tags that the pages must have, if the database has freshness.
     pub(crate) fresh: OnceCell<Rc<Fresh>>,
-    /// Frames of the running write transaction, in WAL mode.
-    pub(crate) running: RefCell<Running>,
+    /// Frames of the running write transaction, in WAL mode, each with SQLite's header.
+    pub(crate) running: RefCell<Kept<[u8; SQLITE_FRAME_HEADER_LEN]>>,
     /// True if the connection holds the log's write lock.
     pub(crate) writes_log: Cell<bool>,
     /// True if the connection excludes all others.
@@ -61,7 +62,7 @@ impl Shared {
             journal: RefCell::new(Weak::new()),
             journals_lost: Rc::new(Cell::new(0)),
             fresh: OnceCell::new(),
-            running: RefCell::new(Running::default()),
+            running: RefCell::new(Kept::default()),
             writes_log: Cell::new(false),
             exclusive: Cell::new(false),
             pages: RefCell::new(PageCodec::new(keys)),

@@ -2,7 +2,7 @@
 
 mod fresh;
 mod recovery;
-pub(crate) mod running;
+mod running;
 mod skipped;
 
 use std::ffi::c_int;
@@ -17,7 +17,7 @@ use tdekit_sqlite_page::{PageError, PageSize};
 
 use crate::VfsError;
 use crate::base::{BaseFile, MAX_TRANSFER_LEN, Read};
-use crate::main_db::check_page_one;
+use crate::page_one::check_page_one;
 use crate::shared::Shared;
 use running::is_final;
 

@@ -13,14 +13,10 @@ use tdekit_sqlite_page::wal::{FrameHeader, SQLITE_FRAME_HEADER_LEN, prefix_page}
 
 use super::WalFile;
 use crate::VfsError;
-use crate::kept::Kept;
-use crate::main_db::check_page_one;
+use crate::page_one::check_page_one;
 
 /// SQLite's header of a frame; provisional if SQLite will rewrite it.
 type Header = [u8; SQLITE_FRAME_HEADER_LEN];
-
-/// The kept frames, by number.
-pub(crate) type Running = Kept<Header>;
 
 /// Returns true if a frame with this header commits, and will not be written again.
 pub(super) fn is_final(header: &Header) -> bool {
