@@ -6,6 +6,9 @@
 //!
 //! A package may declare the order of its modules: `[package.metadata.layers]` in its `Cargo.toml`,
 //! where `order` lists the files and folders beside the root. Each one needs only those before it.
+//!
+//! In every other package, no two folders beside the root are in a circle, be it through files
+//! there; [`FOLDERS_IN_CIRCLES`] names the exceptions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -25,6 +28,9 @@ const MOST_FILES: usize = 8;
 /// Maximum number of modules through which re-exported names are followed.
 const MOST_HOPS: usize = 8;
 
+/// The packages in which folders are in a circle. Each goes from here with its circle.
+const FOLDERS_IN_CIRCLES: [&str; 2] = ["tdekit-backup-run", "xtask"];
+
 /// A module's path from its crate's root.
 type ModulePath = Vec<String>;
 
@@ -33,19 +39,21 @@ type ModulePath = Vec<String>;
 /// # Errors
 /// When a file cannot be read or is not Rust.
 pub(crate) fn check(package: &str, roots: &[PathBuf], order: &[String]) -> Result<Vec<Finding>> {
-    let (mut largest, mut upward) = (Vec::new(), Vec::new());
+    let (mut largest, mut folders, mut upward) = (Vec::new(), Vec::new(), Vec::new());
     for root in roots {
         let tree = Tree::read(root)?;
         let circle = tree.largest_circle();
         if circle.len() > largest.len() {
             largest = circle;
         }
+        folders.extend(tree.circles_of_folders());
         if !order.is_empty() {
             upward.extend(tree.upward(order));
         }
     }
     let upward = upward.into_iter().map(|what| Finding::Broken(format!("{package}: {what}")));
-    Ok(judge(package, &largest).into_iter().chain(upward).collect())
+    let folders = judge_folders(package, &folders, &FOLDERS_IN_CIRCLES);
+    Ok(judge(package, &largest).into_iter().chain(folders).chain(upward).collect())
 }
 
 /// Returns the order that a package's metadata declares; empty without one.
@@ -63,6 +71,19 @@ fn judge(package: &str, circle: &[String]) -> Option<Finding> {
             circle.join(", ")
         ))
     })
+}
+
+/// Judges the circles of a package's folders; `listed` names the packages that may have some.
+fn judge_folders(package: &str, circles: &[Vec<String>], listed: &[&str]) -> Vec<Finding> {
+    let is_listed = listed.contains(&package);
+    if is_listed && circles.is_empty() {
+        let what = "its folders are in no circle: take it from the list in circles.rs";
+        return vec![Finding::Broken(format!("{package}: {what}"))];
+    }
+    let broken = |folders: &Vec<String>| {
+        Finding::Broken(format!("{package}: folders need each other: {}", folders.join(", ")))
+    };
+    circles.iter().filter(|_| !is_listed).map(broken).collect()
 }
 
 /// The modules of one crate.
@@ -193,21 +214,43 @@ impl Tree {
 
     /// Returns the files of the largest cycle, sorted.
     fn largest_circle(&self) -> Vec<String> {
-        let mut graph = DiGraph::<usize, ()>::new();
-        let nodes: Vec<NodeIndex> =
-            (0..self.files.len()).map(|file| graph.add_node(file)).collect();
-        for (from, to) in self.edges() {
-            graph.add_edge(nodes[from], nodes[to], ());
-        }
-        let largest = tarjan_scc(&graph).into_iter().max_by_key(Vec::len).unwrap_or_default();
-        if largest.len() < 2 {
-            return Vec::new();
-        }
-        let mut files: Vec<_> =
-            largest.into_iter().map(|node| self.files[graph[node]].clone()).collect();
+        let circles = circles_of(self.files.len(), self.edges());
+        let largest = circles.into_iter().max_by_key(Vec::len).unwrap_or_default();
+        let mut files: Vec<_> = largest.into_iter().map(|file| self.files[file].clone()).collect();
         files.sort();
         files
     }
+
+    /// Returns the cycles of the root's modules in which two or more have files of their own, and
+    /// of each cycle those modules.
+    fn circles_of_folders(&self) -> Vec<Vec<String>> {
+        let tops: BTreeSet<&str> = self.files.iter().skip(1).map(|file| top(file)).collect();
+        let tops: Vec<&str> = tops.into_iter().collect();
+        let place = |file: usize| tops.binary_search(&top(&self.files[file])).ok();
+        let is_folder = |name: &str| {
+            let mut files = self.files.iter().skip(1);
+            files.any(|file| file.contains('/') && top(file) == name)
+        };
+        let between = self.edges().into_iter().filter(|(from, to)| *from > 0 && *to > 0);
+        let between = between.filter_map(|(from, to)| place(from).zip(place(to)));
+        let circles = circles_of(tops.len(), between.filter(|(from, to)| from != to));
+        let folders = circles.into_iter().map(|circle| -> Vec<String> {
+            let names: BTreeSet<&str> = circle.into_iter().map(|at| tops[at]).collect();
+            names.into_iter().filter(|name| is_folder(name)).map(str::to_owned).collect()
+        });
+        folders.filter(|folders| folders.len() > 1).collect()
+    }
+}
+
+/// Returns the cycles of a graph of so many nodes.
+fn circles_of(count: usize, edges: impl IntoIterator<Item = (usize, usize)>) -> Vec<Vec<usize>> {
+    let mut graph = DiGraph::<usize, ()>::new();
+    let nodes: Vec<NodeIndex> = (0..count).map(|node| graph.add_node(node)).collect();
+    for (from, to) in edges {
+        graph.add_edge(nodes[from], nodes[to], ());
+    }
+    let circles = tarjan_scc(&graph).into_iter().filter(|nodes| nodes.len() > 1);
+    circles.map(|nodes| nodes.into_iter().map(|node| graph[node]).collect()).collect()
 }
 
 /// The folder or file beside the root that a file is, or is in.
@@ -376,6 +419,38 @@ mod tests {
         let metadata = serde_json::json!({ "layers": { "order": ["c", "b"] } });
         assert_eq!(super::order(&metadata), ["c", "b"]);
         assert!(super::order(&serde_json::Value::Null).is_empty());
+    }
+
+    #[test]
+    fn folders_that_need_each_other_are_a_circle() {
+        let circles = |of_c: &str| {
+            let files = [
+                ("lib.rs", "mod a; mod b; mod c; mod d;"),
+                ("a/mod.rs", "mod x; pub struct A;"),
+                ("a/x.rs", "use crate::b::y::Y;"),
+                ("b/mod.rs", "pub mod y; use crate::c::C;"),
+                ("b/y.rs", "pub struct Y;"),
+                ("c.rs", of_c),
+                ("d.rs", "use crate::a::A; use crate::c::C;"),
+            ];
+            tree(&files).circles_of_folders()
+        };
+        assert_eq!(circles("pub struct C; use crate::a::A;"), [["a", "b"]]);
+        // A folder and a file are none, and without the last need there is no circle.
+        assert!(circles("pub struct C; use crate::b::y::Y;").is_empty());
+        assert!(circles("pub struct C;").is_empty());
+    }
+
+    #[test]
+    fn a_package_leaves_the_list_with_its_circle() {
+        let circle = [vec!["a".to_owned(), "b".to_owned()]];
+        let words = |circles: &[Vec<String>], listed: &[&str]| -> Vec<String> {
+            let found = judge_folders("p", circles, listed).into_iter();
+            found.map(|finding| format!("{finding:?}")).collect()
+        };
+        assert!(words(&circle, &["p"]).is_empty() && words(&[], &["q"]).is_empty());
+        assert!(words(&circle, &["q"])[0].contains("folders need each other: a, b"));
+        assert!(words(&[], &["p"])[0].contains("take it from the list"));
     }
 
     #[test]
