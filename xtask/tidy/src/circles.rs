@@ -7,8 +7,8 @@
 //! A package may declare the order of its modules: `[package.metadata.layers]` in its `Cargo.toml`,
 //! where `order` lists the files and folders beside the root. Each one needs only those before it.
 //!
-//! In every other package, no two folders beside the root are in a circle, be it through files
-//! there; [`FOLDERS_IN_CIRCLES`] names the exceptions.
+//! In no package are two folders beside the root in a circle, be it through files there;
+//! [`FOLDERS_IN_CIRCLES`] names the exceptions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

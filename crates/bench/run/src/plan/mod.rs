@@ -1,7 +1,7 @@
 //! The plan of a run, checked and with every default filled in.
 //!
-//! [`given`] are the options that experiments share; each experiment with a plan of its own has a
-//! file. What runs them is above: it receives the whole plan.
+//! [`given`] has the options that experiments share; each experiment with a plan of its own has a
+//! file. The experiments themselves are above, and receive the whole plan.
 
 #[cfg(not(feature = "servers"))]
 mod absent;
