@@ -101,6 +101,23 @@ fn included_columns_exist_once_and_stay() {
     healthy(&server);
 }
 
+#[test]
+fn an_index_with_the_columns_of_a_key_is_not_named_in_its_place() {
+    let server = Server::new();
+    let mut session = server.session();
+    good(
+        &mut *session,
+        &[
+            ("CREATE TABLE t (a int NOT NULL, b int NOT NULL, CONSTRAINT k UNIQUE (a, b))", ""),
+            ("CREATE INDEX i ON t (a) INCLUDE (b); CREATE INDEX j ON t (a, b)", ""),
+            ("INSERT t VALUES (1, 2)", ""),
+        ],
+    );
+    let found = rows(&mut *session, "INSERT t VALUES (1, 2)");
+    assert!(found.starts_with("! 2627/14/1") && found.contains("'k'"), "{found}");
+    healthy(&server);
+}
+
 /// Returns the pages that the query of all such rows asks for.
 fn pages(session: &mut dyn Session, mark: &str) -> i64 {
     let query = format!("SELECT SUM(b) FROM t WHERE a BETWEEN 100 AND 1999 -- {mark}");

@@ -33,7 +33,8 @@ pub(crate) fn unique_index(
     table: &Table,
     columns: &[&str],
 ) -> rusqlite::Result<Option<(String, KeyKind)>> {
-    let mut list = connection.prepare("SELECT name, origin FROM pragma_index_list(?1, ?2)")?;
+    let sql = "SELECT name, origin FROM pragma_index_list(?1, ?2) WHERE \"unique\"";
+    let mut list = connection.prepare(sql)?;
     let found: Vec<(String, String)> = list
         .query_map([&table.name, &table.schema], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<rusqlite::Result<_>>()?;
