@@ -28,6 +28,10 @@ const IDLE: Duration = Duration::from_secs(10);
 /// Duration from which work does not count against the usual limit.
 const LONG: Duration = Duration::from_millis(50);
 
+/// Stack of a thread: what the parser, the binder and SQLite allow to be nested takes up to 3 MiB.
+/// Only what was used is in memory.
+const STACK_LEN: usize = 8 << 20;
+
 /// Limits on a pool's threads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
@@ -303,7 +307,8 @@ impl<T: Send + 'static> Inner<T> {
     /// Starts one more thread, if the system allows it.
     fn spawn(self: &Arc<Self>, queue: &mut Queue<T>) -> bool {
         let inner = Arc::clone(self);
-        let spawned = thread::Builder::new().name(self.name.to_owned()).spawn(move || {
+        let builder = thread::Builder::new().name(self.name.to_owned()).stack_size(STACK_LEN);
+        let spawned = builder.spawn(move || {
             POOL.set(Some(Arc::new(SharedInner(Arc::clone(&inner)))));
             inner.run();
         });

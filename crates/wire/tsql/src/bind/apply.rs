@@ -58,6 +58,9 @@ pub(super) struct Arguments {
     pub(super) values: Vec<Scalar>,
 }
 
+/// A column of an array of rows: its name, its type, whether it may be NULL, its label.
+pub(super) type CellColumn<'a> = ((&'a str, SqlType), (bool, Label));
+
 impl Binder<'_> {
     /// Binds `inner`, which sees the tables to the left from position `first` on, and says whether
     /// it names a column of theirs.
@@ -160,7 +163,7 @@ impl Binder<'_> {
     pub(super) fn kept_rows(
         &mut self,
         text: Scalar,
-        columns: &[((&str, SqlType), (bool, Label))],
+        columns: &[CellColumn<'_>],
     ) -> Result<(relation::Query, Vec<OutColumn>)> {
         if columns.len() > MAX_COLUMNS {
             return Err(Error::feature("a table of a function with more than 100 columns"));
@@ -191,7 +194,7 @@ impl Binder<'_> {
     pub(super) fn offer_rows(
         &mut self,
         text: Scalar,
-        columns: &[((&str, SqlType), (bool, Label))],
+        columns: &[CellColumn<'_>],
         (alias, names): (&str, &[String]),
     ) -> Result<Relation> {
         check_names(alias, names, columns.len())?;

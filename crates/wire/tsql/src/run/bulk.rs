@@ -249,6 +249,7 @@ impl Inner {
         let mut run = Run { s: self, sink: &mut silent };
         let repaged = load.in_their_pages(values);
         let values = repaged.as_deref().unwrap_or(values);
+        run.look_anew();
         match run.put_row(&load.target, &load.from, values, !load.keep_nulls) {
             Ok(()) => {
                 load.rows += 1;
@@ -270,6 +271,7 @@ impl Inner {
             run.undo_load(&load)?;
             return Ok(0);
         }
+        run.look_anew();
         let ended = run.end_rows(&load.target).and_then(|()| {
             let events = [(Event::Insert, Changed::All)];
             match load.noted && run.check_rows(&load.target.table, &events)? == Signal::Stop {

@@ -139,6 +139,8 @@ impl Run<'_> {
                 }
             }
         }
+        // DEFAULTs and CHECKs of the rows read by what is there now
+        self.s.db.planned = self.s.db.known;
         let events = [(Event::Insert, Changed::All)];
         let result = self.watched(&target.table, &events, |run| {
             let mut count = 0;
