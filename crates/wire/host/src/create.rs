@@ -12,7 +12,7 @@ use tdekit_sqlite_convert::{FileKind, SIDE_SUFFIXES, register, with_suffix};
 use tdekit_wire_tds::messages::{ServerError, Told};
 use tdekit_wire_tsql::{CreateDatabase, DatabaseFile, Error, ModifyFile, Progress};
 
-use super::databases::{Databases, EXTENSIONS, existing_uri, fill, is_system, kind};
+use super::databases::{Databases, EXTENSIONS, existing_uri, fill, is_system, kind, within_ending};
 use super::encryption::missing_certificate;
 use super::keys::Keys;
 use super::noted::{self, Noted};
@@ -289,7 +289,11 @@ pub(crate) fn modify_file(
 ///
 /// # Errors
 /// 911, 3703; for a file of the served directory, where all databases are served.
-pub(crate) fn detach(databases: &Databases, name: &str) -> Result<(), Error> {
+pub(crate) fn detach(
+    databases: &Databases,
+    name: &str,
+    is_current: &dyn Fn() -> bool,
+) -> Result<(), Error> {
     let found = databases.find_any(name);
     if !databases.is_attached(name)? {
         let name = found?.name;
@@ -299,9 +303,17 @@ pub(crate) fn detach(databases: &Databases, name: &str) -> Result<(), Error> {
         )));
     }
     let in_use = || ServerError::NotDetached { name: name.to_owned() };
-    // Without its file nobody has it open.
-    let _taken = found.ok().map(|found| databases.take(&found).ok_or_else(in_use)).transpose()?;
-    databases.forget(name)
+    let _taken = match found {
+        Ok(found) => databases.take(&found),
+        // Without its file nobody has it open.
+        Err(_) => databases.claim(name),
+    }
+    .ok_or_else(in_use)?;
+    // No session enters it from here on. One whose client is gone is about to end.
+    match within_ending(|| !is_current()) {
+        true => databases.forget(name),
+        false => Err(in_use().into()),
+    }
 }
 
 fn not_opened(file: &str, failure: &io::Error) -> Error {

@@ -377,17 +377,11 @@ impl Databases {
         if !self.find_any(&found.name).is_ok_and(|now| now.path == found.path) {
             return None;
         }
-        let until = Instant::now() + ENDING;
-        loop {
+        let free = within_ending(|| {
             self.sessions.release(&found.name);
-            if !kept::in_use(&found.path) {
-                return Some(replacing);
-            }
-            if Instant::now() >= until {
-                return None;
-            }
-            thread::sleep(ENDING / 100);
-        }
+            !kept::in_use(&found.path)
+        });
+        free.then_some(replacing)
     }
 
     /// Takes the name of a new database; `None` while another takes it.
@@ -492,6 +486,20 @@ fn absolute_uri(path: &Path) -> Result<String, Error> {
 /// in the meantime must not come back empty.
 pub(crate) fn existing_uri(path: &Path) -> Result<String, Error> {
     Ok(absolute_uri(path)? + "?mode=rw")
+}
+
+/// Waits up to [`ENDING`] until `done` returns true, and returns what it did.
+pub(crate) fn within_ending(mut done: impl FnMut() -> bool) -> bool {
+    let until = Instant::now() + ENDING;
+    loop {
+        if done() {
+            return true;
+        }
+        if Instant::now() >= until {
+            return false;
+        }
+        thread::sleep(ENDING / 100);
+    }
 }
 
 /// Returns the kind of the file; `Other` if it cannot be read.

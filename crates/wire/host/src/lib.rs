@@ -230,8 +230,8 @@ impl Host for ServeHost {
         create::create_on(self.both(), wanted, &mut out)
     }
 
-    fn detach_database(&self, name: &str) -> Result<()> {
-        create::detach(&self.databases, name)
+    fn detach_database(&self, name: &str, is_current: &dyn Fn() -> bool) -> Result<()> {
+        create::detach(&self.databases, name, is_current)
     }
 
     fn drop_database(&self, name: &str) -> Result<()> {

@@ -441,12 +441,13 @@ pub trait Host: Send + Sync {
         not_here("CREATE DATABASE .. ON")
     }
 
-    /// `sp_detach_db`: the file stays where it is.
+    /// `sp_detach_db`: the file stays where it is. `is_current` returns true while the database is
+    /// the current one of a session. None enters it while [`Host::opening`] waits.
     ///
     /// # Errors
     /// 911 if it does not exist, 3703 if it is in use.
-    fn detach_database(&self, name: &str) -> Result<()> {
-        let _ = name;
+    fn detach_database(&self, name: &str, is_current: &dyn Fn() -> bool) -> Result<()> {
+        let _ = (name, is_current);
         not_here("sp_detach_db")
     }
 

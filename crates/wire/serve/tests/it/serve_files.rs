@@ -10,7 +10,7 @@ use tdekit_wire_tds::Value;
 
 use crate::common::Place;
 use crate::serve_drives::map_drives;
-use crate::served::{Served, messages, ok};
+use crate::served::{Served, int, messages, ok};
 
 /// Duration of a race, in which the wrong file was opened some hundred times.
 const RACE: Duration = Duration::from_secs(3);
@@ -82,4 +82,30 @@ fn a_name_that_is_restored_anew_leads_to_no_other_file() {
         "DROP DATABASE at; RESTORE DATABASE at FROM DISK = 'E:\\backup\\at.bak' WITH REPLACE,
          MOVE 'at' TO 'D:\\at.mdf'",
     );
+}
+
+#[test]
+fn the_current_database_of_a_session_is_not_detached() {
+    let served = fresh();
+    let mut client = served.client();
+    for name in ["at", "other"] {
+        let made = format!("CREATE DATABASE {name} ON (NAME = x, FILENAME = 'D:\\{name}.mdf')");
+        ok(&mut client, &made);
+        ok(&mut client, &format!("USE {name}; CREATE TABLE t (a int); USE master"));
+    }
+    ok(&mut client, "EXEC sp_detach_db other");
+    let mut idle = served.client_in("at");
+    let detach = "EXEC sp_detach_db at";
+    assert_eq!(client.batch(detach).errors(), [3703]);
+    ok(&mut idle, "BEGIN TRAN");
+    assert_eq!(client.batch(detach).errors(), [3703]);
+    ok(&mut idle, "COMMIT; INSERT t VALUES (7); USE master");
+    // A login into it, whose client is gone then.
+    let login = served.client_of("sa", "at");
+    assert_eq!(client.batch(detach).errors(), [3703]);
+    drop(login);
+    ok(&mut client, detach);
+    assert_eq!(idle.batch("USE at").errors(), [911]);
+    ok(&mut client, "CREATE DATABASE at ON (FILENAME = 'D:\\other.mdf') FOR ATTACH");
+    assert_eq!(int(&mut idle, "SELECT COUNT(*) FROM at.dbo.t"), 0, "the row is in the other file");
 }

@@ -10,6 +10,7 @@ use tdekit_wire_tds::Caller;
 use super::holder::Locks;
 use super::locks::Seen;
 use super::meter::{Live, Used, thread_cpu_ns};
+use crate::name::same;
 use crate::value::datetime::{self, Moment};
 
 /// A session.
@@ -151,6 +152,11 @@ impl Activities {
         let number = known.next;
         known.sessions.insert(number, activity);
         Place { all: self.clone(), number }
+    }
+
+    /// Returns true if a database is the current one of a session.
+    pub(crate) fn is_current(&self, database: &str) -> bool {
+        self.known().sessions.values().any(|own| same(&own.database, database))
     }
 
     /// Returns copies of all of them, with the lock that each waits for.

@@ -56,6 +56,13 @@ impl Run<'_> {
             return Err(ServerError::Restoring { name: new.name.clone() }.into());
         }
         let old = std::mem::replace(&mut self.s.state.database, new.name.clone());
+        // first it is shown: whoever detaches the database meanwhile sees that, or is seen here
+        self.s.show();
+        if let Err(error) = self.s.db.is_there(&new.name) {
+            self.s.state.database = old;
+            self.s.show();
+            return Err(error);
+        }
         self.sink.env_change(EnvChange::Database { new: &new.name, old: &old });
         // state 2 is the login's
         let told = Message { state: 1, ..Told::Database { name: new.name.clone() }.message() };
@@ -82,8 +89,10 @@ impl Run<'_> {
         if self.s.state.database.eq_ignore_ascii_case(name) {
             return Err(ServerError::NotDetached { name: name.to_owned() }.into());
         }
+        self.s.show();
         self.s.db.detach(name)?;
-        self.s.db.host.detach_database(name)
+        let sessions = self.s.place.all();
+        self.s.db.host.detach_database(name, &|| sessions.is_current(name))
     }
 
     fn drop_database(&mut self, name: &Name, if_exists: bool) -> Result<()> {

@@ -87,6 +87,11 @@ impl TsqlEngine {
         let meter = Meter::new();
         let isolation = &state.options.isolation;
         let place = self.activities.enter(caller, &found.name, isolation, meter.live());
+        // behind that: whoever detaches the database sees this session, or is seen here
+        if db.is_there(&found.name).is_err() {
+            let error = Error::CannotOpenDatabase { name: wanted.to_owned() };
+            return Err(error.message(1, ""));
+        }
         Ok(Inner {
             db,
             state,
@@ -515,6 +520,7 @@ impl Session for Inner {
         if keep {
             self.state.transaction = transaction;
         }
+        self.show();
     }
 
     fn release(&mut self, database: &str) {

@@ -180,6 +180,14 @@ impl Db {
         self.stored_apart(&self.connect_apart(database)?, &database.name)
     }
 
+    /// Fails unless a database can be opened now.
+    pub(crate) fn is_there(&self, database: &str) -> Result<()> {
+        match is_system(database) {
+            true => Ok(()),
+            false => self.host.opening(database).map(drop),
+        }
+    }
+
     fn connect_apart(&self, database: &Database) -> Result<Connection> {
         let opening = self.host.opening(&database.name)?;
         let apart: Connection = self.host.connect()?;

@@ -198,7 +198,7 @@ impl Host for TestHost {
         self.note(format!("{wanted:?}"))
     }
 
-    fn detach_database(&self, name: &str) -> Result<()> {
+    fn detach_database(&self, name: &str, _: &dyn Fn() -> bool) -> Result<()> {
         self.note(format!("detach {name}"))
     }
 
