@@ -31,7 +31,7 @@ use super::certificates::warn_of;
 use super::databases::{Databases, Found, is_system};
 use super::keys::Keys;
 use super::steer::steer;
-use super::{fault, kept, noted, targets};
+use super::{fault, files, kept, noted, targets};
 
 /// Makes a backup set.
 pub(crate) fn run(
@@ -122,7 +122,11 @@ pub(crate) fn places(
     devices: &[Device<String>],
 ) -> Result<Vec<Place>, Error> {
     let place = |device: &Device<String>| match device {
-        Device::Disk(path) => databases.device(path).map(Place::File),
+        Device::Disk(named) => {
+            let path = databases.device(named)?;
+            files::refuse_odd(&path).map_err(|failure| fault::device(named, &failure))?;
+            Ok(Place::File(path))
+        }
         Device::Url(address) => match Place::of(address.as_ref()) {
             object @ Place::Object(_) => Ok(object),
             _ => Err(fault::device(address, &std::io::ErrorKind::NotFound.into()).into()),

@@ -16,7 +16,7 @@ use time::{Date, PrimitiveDateTime, Time};
 
 use super::databases::Databases;
 use super::fault;
-use super::files::NoPath;
+use super::files::{self, NoPath};
 use super::keys::{Keys, no_file, not_written, secret_bytes};
 
 /// Default validity of a certificate in days: one year, as in SQL Server.
@@ -182,19 +182,18 @@ pub(crate) fn warn_of(
 
 fn read_files(
     databases: &Databases,
-    file: &str,
+    file: &String,
     wanted: &CreateCertificate,
 ) -> Result<Read, Error> {
-    let path = databases.file(file).map_err(no_path)?;
-    let certificate = read_certificate_file(&path).map_err(|_| bad_file())?;
-    let key = match &wanted.key_file {
-        None => None,
-        Some(key) => {
-            let path = databases.file(key).map_err(no_path)?;
-            let bytes = read_certificate_file(&path).map_err(|_| bad_file())?;
-            Some((path, bytes))
-        }
+    let read = |named: &String| {
+        let path = databases.file(named).map_err(no_path)?;
+        // A command waits for the writer of a pipe, and nothing would end a statement that does.
+        files::refuse_odd(&path).map_err(|_| bad_file())?;
+        let bytes = read_certificate_file(&path).map_err(|_| bad_file())?;
+        Ok::<_, Error>((path, bytes))
     };
+    let (path, certificate) = read(file)?;
+    let key = wanted.key_file.as_ref().map(read).transpose()?;
     let password = wanted.decryption_password.as_deref().map(secret_bytes).transpose()?;
     if wanted.pfx {
         let detail = "a PFX needs DECRYPTION BY PASSWORD.";

@@ -137,6 +137,7 @@ fn attach(
         }
         _ => return Err(no_database()),
     }
+    files::refuse_odd_sides(&path).map_err(|failure| unable(&failure))?;
     // A note that cannot be read would hide that the database is being restored.
     let noted = noted::read(&path)?;
     open_once(&existing_uri(&path)?).map_err(|failure| match failure.sqlite_error_code() {

@@ -237,6 +237,15 @@ impl Databases {
         })
     }
 
+    /// Fails where SQLite would wait for ever for a pipe beside the database.
+    fn refuse_odd_sides(&self, found: &Found) -> Result<(), Error> {
+        files::refuse_odd_sides(&found.path).map_err(|_| {
+            let file = self.shown(&found.path);
+            let detail = format!("A journal or a log beside {file} is no ordinary file.");
+            ServerError::NotAccessible { name: found.name.clone(), detail }.into()
+        })
+    }
+
     fn not_accessible(&self, name: String, file: &str) -> Error {
         let detail = match self.database_file(file) {
             Ok(_) => format!("{file} is not there, or is no database."),
@@ -356,7 +365,11 @@ impl Databases {
     pub(crate) fn opening(&self, name: &str) -> Result<(Opening, String), Error> {
         let opening = self.gate.open(name)?;
         let uri = match system_name(name) {
-            None => existing_uri(&self.find(name)?.path)?,
+            None => {
+                let found = self.find(name)?;
+                self.refuse_odd_sides(&found)?;
+                existing_uri(&found.path)?
+            }
             Some("tempdb") => {
                 self.tempdb.make()?;
                 self.tempdb.uri()

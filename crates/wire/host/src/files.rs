@@ -5,9 +5,10 @@ use std::error::Error;
 use std::fmt;
 use std::fs;
 use std::io;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use tdekit_sqlite_convert::{DatabaseError, io_error};
+use tdekit_sqlite_convert::{DatabaseError, SIDE_SUFFIXES, io_error, with_suffix};
 
 /// The directories that stand for drive letters (`[serve] drives`), with links resolved.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -140,6 +141,26 @@ impl Drives {
             None => path.display().to_string(),
         }
     }
+}
+
+/// Refuses a directory, and a pipe and a socket, which would make whoever opens them wait for ever.
+/// A file that is not there is none of these.
+pub(crate) fn refuse_odd(path: &Path) -> io::Result<()> {
+    match fs::metadata(path) {
+        Ok(facts) if facts.is_dir() || is_stream(facts.file_type()) => {
+            Err(io::ErrorKind::PermissionDenied.into())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_stream(kind: fs::FileType) -> bool {
+    kind.is_fifo() || kind.is_socket()
+}
+
+/// As [`refuse_odd`], of what SQLite opens beside a database.
+pub(crate) fn refuse_odd_sides(database: &Path) -> io::Result<()> {
+    SIDE_SUFFIXES.iter().try_for_each(|suffix| refuse_odd(&with_suffix(database, suffix)))
 }
 
 /// Returns true for a path that names neither a drive nor the root.

@@ -1,11 +1,13 @@
 //! Files of databases that come and go while sessions use their names.
 
 use std::fs;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tdekit_wire_tds::Value;
 
 use crate::common::Place;
@@ -108,4 +110,46 @@ fn the_current_database_of_a_session_is_not_detached() {
     assert_eq!(idle.batch("USE at").errors(), [911]);
     ok(&mut client, "CREATE DATABASE at ON (FILENAME = 'D:\\other.mdf') FOR ATTACH");
     assert_eq!(int(&mut idle, "SELECT COUNT(*) FROM at.dbo.t"), 0, "the row is in the other file");
+}
+
+#[test]
+fn pipes_and_directories_make_nobody_wait() {
+    let served = fresh();
+    let mut client = served.client();
+    ok(&mut client, "CREATE DATABASE at ON (NAME = at, FILENAME = 'D:\\at.mdf')");
+    ok(&mut client, "CREATE DATABASE here; USE here; CREATE TABLE t (a int); USE master");
+    ok(&mut client, "EXEC sp_detach_db at");
+    let pipe = |path: PathBuf| {
+        let (file, mode) = (FileType::Fifo, Mode::from_raw_mode(0o600));
+        mknodat(CWD, &path, file, mode, 0).unwrap();
+    };
+    let attach = "CREATE DATABASE at ON (FILENAME = 'D:\\at.mdf') FOR ATTACH";
+    let journal = served.place.path("D/at.mdf-journal");
+    pipe(journal.clone());
+    assert_eq!(client.batch(attach).errors(), [5120]);
+    fs::remove_file(&journal).unwrap();
+    fs::create_dir(&journal).unwrap();
+    assert_eq!(client.batch(attach).errors(), [5120]);
+    fs::remove_dir(&journal).unwrap();
+    ok(&mut client, attach);
+    pipe(served.data("here.db-journal"));
+    // A new session, which has the file not open.
+    let answer = served.client().batch("SELECT COUNT(*) FROM here.dbo.t");
+    assert_eq!(answer.errors(), [945], "{:?}", messages(&answer));
+
+    pipe(served.place.path("D/pipe"));
+    ok(&mut client, "CREATE MASTER KEY ENCRYPTION BY PASSWORD = 'p@ssw0rd'");
+    ok(&mut client, "CREATE CERTIFICATE c WITH SUBJECT = 'c'");
+    ok(&mut client, "BACKUP CERTIFICATE c TO FILE = 'D:\\c.cer'");
+    let key = "WITH PRIVATE KEY (FILE = 'D:\\pipe', DECRYPTION BY PASSWORD = 'x')";
+    for (batch, numbers) in [
+        ("CREATE CERTIFICATE z FROM FILE = 'D:\\pipe'", &[15208][..]),
+        (&format!("CREATE CERTIFICATE z FROM FILE = 'D:\\c.cer' {key}"), &[15208]),
+        ("BACKUP DATABASE at TO DISK = 'D:\\pipe'", &[3201, 3013]),
+        ("BACKUP DATABASE at TO DISK = 'D:\\'", &[3201, 3013]),
+        ("RESTORE DATABASE x FROM DISK = 'D:\\pipe'", &[3201, 3013]),
+    ] {
+        let answer = client.batch(batch);
+        assert_eq!(answer.errors(), numbers, "{batch}: {:?}", messages(&answer));
+    }
 }
