@@ -25,7 +25,7 @@ impl Host for Memory {
 
     fn databases(&self) -> Result<Vec<Database>, Error> {
         let database = |id, name: &str| Database {
-            restoring: false,
+            state: tdekit_wire_tsql::DatabaseState::Online,
             recovery: tdekit_wire_tsql::Recovery::Simple,
             name: name.to_owned(),
             id,

@@ -248,7 +248,10 @@ fn note_names(path: &Path, noted: Noted, (data, log): Names) -> Result<(), Error
 /// Returns the logical names of a database's file and of its log: those that were given, else its
 /// stem, and that with `_log`.
 pub(crate) fn logical_names(path: &Path, noted: &Noted) -> (String, String) {
-    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    // The note of the server may have a path of Windows.
+    let name = path.to_string_lossy();
+    let name = Path::new(name.rsplit('\\').next().unwrap_or_default());
+    let stem = name.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let log = noted.log_name.clone().unwrap_or_else(|| format!("{stem}_log"));
     (noted.data_name.clone().unwrap_or(stem), log)
 }

@@ -12,11 +12,11 @@ use rusqlite::{Connection, OpenFlags};
 use tdekit_sqlite_convert::{FileKind, SIDE_SUFFIXES, file_uri, register, with_suffix};
 use tdekit_wire_endpoint::Sessions;
 use tdekit_wire_tds::messages::ServerError;
-use tdekit_wire_tsql::{Database, Directory, Error, Recovery};
+use tdekit_wire_tsql::{Database, DatabaseState, Directory, Error, Recovery};
 
 use super::files::{Drives, NoPath};
 use super::gate::{Gate, Opening, Replacing};
-use super::noted::{self, Noted, Restoring};
+use super::noted::{self, Noted};
 use super::server_note::ServerNote;
 use super::tempdb::Tempdb;
 use super::{fault, files, kept};
@@ -64,6 +64,27 @@ pub(crate) struct Found {
     pub(crate) name: String,
     pub(crate) id: i32,
     pub(crate) path: PathBuf,
+}
+
+/// A user's database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) name: String,
+    pub(crate) id: i32,
+    /// Its file, or what the note of the server says of one that is not there.
+    pub(crate) place: Result<PathBuf, String>,
+}
+
+impl Known {
+    /// Returns its state, and what is noted of it, as far as that is known.
+    pub(crate) fn state(&self) -> (DatabaseState, Noted) {
+        // Where a note cannot be read, the others are served; `find` has the reason.
+        match self.place.as_ref().map(|path| noted::read(path)) {
+            Ok(Ok(noted)) if noted.restoring.is_some() => (DatabaseState::Restoring, noted),
+            Ok(Ok(noted)) => (DatabaseState::Online, noted),
+            Ok(Err(_)) | Err(_) => (DatabaseState::RecoveryPending, Noted::default()),
+        }
+    }
 }
 
 impl Databases {
@@ -168,56 +189,73 @@ impl Databases {
         }
     }
 
-    /// Returns the users' databases, by name.
+    /// Returns the users' databases whose files are there, by name.
     pub(crate) fn found(&self) -> Result<Vec<Found>, Error> {
+        let there = |known: Known| match known.place {
+            Ok(path) => Some(Found { name: known.name, id: known.id, path }),
+            Err(_) => None,
+        };
+        Ok(self.known()?.into_iter().filter_map(there).collect())
+    }
+
+    /// Returns the users' databases: those whose files are there by name, then the others.
+    pub(crate) fn known(&self) -> Result<Vec<Known>, Error> {
         let mut paths = match &self.place {
             Place::File(path) => vec![path.clone()],
             Place::Directory(dir) => list(dir)?,
         };
         paths.sort();
+        // Read once: a database that is attached or detached meanwhile is seen as one or the other.
         let attached = self.note()?.attached;
         let is_attached = |name: &str| attached.iter().any(|(known, _)| same(known, name));
-        let attached_files: Vec<(&str, PathBuf)> = attached
-            .iter()
-            .filter_map(|(name, file)| Some((&**name, self.database_file(file).ok()?)))
-            .filter(|(_, path)| is_database(path))
-            .collect();
-        let mut named: Vec<(String, PathBuf)> = Vec::with_capacity(paths.len());
+        let placed = |(name, file): &(String, String)| {
+            let path = self.database_file(file).ok().filter(|path| is_database(path));
+            (name.clone(), path.ok_or_else(|| file.clone()))
+        };
+        let (there, gone): (Vec<_>, Vec<_>) =
+            attached.iter().map(placed).partition(|(_, place)| place.is_ok());
+        let mut named: Vec<(String, Result<PathBuf, String>)> = Vec::with_capacity(paths.len());
         for path in paths {
             let Some(name) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
-            let other_name = attached_files.iter().any(|(_, known)| *known == path);
+            let other_name = there.iter().any(|(_, known)| known.as_ref() == Ok(&path));
             if !is_attached(name) && !other_name {
-                named.push((name.to_owned(), path));
+                named.push((name.to_owned(), Ok(path)));
             }
         }
-        named.extend(attached_files.into_iter().map(|(name, path)| (name.to_owned(), path)));
+        named.extend(there.into_iter().chain(gone));
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut found: Vec<Found> = Vec::with_capacity(named.len());
-        for (name, path) in named {
-            let lower = name.to_lowercase();
-            let taken = found.iter().any(|known| known.name.to_lowercase() == lower);
-            if taken || is_system(&name) {
+        let mut known: Vec<Known> = Vec::with_capacity(named.len());
+        for (name, place) in named {
+            if is_system(&name) || known.iter().any(|before| same(&before.name, &name)) {
                 continue;
             }
+            let lower = name.to_lowercase();
             let at = seen.iter().position(|known| *known == lower).unwrap_or_else(|| {
                 seen.push(lower);
                 seen.len() - 1
             });
             let id = i32::try_from(at).unwrap_or(i32::MAX - FIRST_ID).saturating_add(FIRST_ID);
-            found.push(Found { name, id, path });
+            known.push(Known { name, id, place });
         }
-        Ok(found)
+        Ok(known)
     }
 
     /// Returns a user's database by its name, ignoring case.
     ///
     /// # Errors
-    /// 911; 927 while it is restored.
+    /// 911; 927 while it is restored; 945 where the note beside it cannot be read.
     pub(crate) fn find(&self, name: &str) -> Result<Found, Error> {
         let found = self.find_any(name)?;
-        match noted::read(&found.path)?.restoring {
-            Some(_) => Err(ServerError::Restoring { name: found.name }.into()),
-            None => Ok(found),
+        match noted::read(&found.path) {
+            Ok(Noted { restoring: Some(_), .. }) => {
+                Err(ServerError::Restoring { name: found.name }.into())
+            }
+            Ok(_) => Ok(found),
+            Err(_) => {
+                let file = self.shown(&noted::path_of(&found.path));
+                let detail = format!("{file} cannot be read, or is no note of T-SQL.");
+                Err(ServerError::NotAccessible { name: found.name, detail }.into())
+            }
         }
     }
 
@@ -271,6 +309,18 @@ impl Databases {
         Ok(self.note()?.attached.iter().any(|(known, _)| same(known, name)))
     }
 
+    /// Returns the place of the file of an attached database that is gone, where it can be made
+    /// again.
+    ///
+    /// # Errors
+    /// If the note of the server cannot be read.
+    pub(crate) fn lost_file(&self, name: &str) -> Result<Option<PathBuf>, Error> {
+        let attached = self.note()?.attached;
+        let file = attached.iter().find(|(known, _)| same(known, name)).map(|(_, file)| file);
+        let path = file.and_then(|file| self.database_file(file).ok());
+        Ok(path.filter(|path| fs::symlink_metadata(path).is_err()))
+    }
+
     /// Keeps others from making or attaching files, until the returned value is dropped.
     pub(crate) fn making(&self) -> MutexGuard<'_, ()> {
         self.making.lock().unwrap_or_else(PoisonError::into_inner)
@@ -281,7 +331,7 @@ impl Databases {
     /// # Errors
     /// Those of the note.
     pub(crate) fn register(&self, name: &str, path: &Path) -> Result<(), Error> {
-        if self.path_for(name)? == path {
+        if self.path_for(name)? == path || self.is_attached(name)? {
             return Ok(());
         }
         let file = self.shown(path);
@@ -328,26 +378,15 @@ impl Databases {
                 name: (*name).to_owned(),
                 id: *id,
                 encrypted: false,
-                restoring: false,
+                state: DatabaseState::Online,
                 recovery: Recovery::Simple,
             })
             .collect();
-        for Found { name, id, path } in self.found()? {
-            let encrypted = kind(&path) == FileKind::Encrypted;
-            // Where the note cannot be read, the others are served; `find` has the reason.
-            let unknown = Noted { restoring: Some(Restoring::Interrupted), ..Noted::default() };
-            let Noted { recovery, restoring, .. } = noted::read(&path).unwrap_or(unknown);
-            let restoring = restoring.is_some();
-            all.push(Database { name, id, encrypted, restoring, recovery });
-        }
-        for (at, (name, _)) in (1..).zip(self.note()?.attached) {
-            if all.iter().any(|known| same(&known.name, &name)) {
-                continue;
-            }
-            // Its file is not there: `opening` has the reason.
-            let (encrypted, restoring, recovery) = (false, false, Recovery::default());
-            let id = i32::MAX - at;
-            all.push(Database { name, id, encrypted, restoring, recovery });
+        for known in self.known()? {
+            let (state, Noted { recovery, .. }) = known.state();
+            let encrypted = known.place.is_ok_and(|path| kind(&path) == FileKind::Encrypted);
+            let (name, id) = (known.name, known.id);
+            all.push(Database { name, id, encrypted, state, recovery });
         }
         Ok(all)
     }
@@ -540,8 +579,9 @@ pub(crate) fn fill(path: &Path) -> rusqlite::Result<()> {
     made.query_row("PRAGMA journal_mode=WAL", [], |_| Ok(()))
 }
 
-/// Returns true for names of the same database.
+/// Returns true for names of the same database: SQL Server passes over spaces at the end.
 fn same(one: &str, other: &str) -> bool {
+    let (one, other) = (one.trim_end_matches(' '), other.trim_end_matches(' '));
     one.to_lowercase() == other.to_lowercase()
 }
 

@@ -118,7 +118,11 @@ pub(crate) fn run(
             let taken = databases.take(&there).ok_or_else(in_use)?;
             (there.path, taken)
         }
-        Err(failure) if databases.is_attached(name)? => return Err(failure),
+        Err(failure) if databases.is_attached(name)? => {
+            // REPLACE makes the file anew where it was.
+            let lost = databases.lost_file(name)?.filter(|_| wanted.replace).ok_or(failure)?;
+            (lost, databases.claim(name).ok_or_else(in_use)?)
+        }
         Err(_) => {
             let path = new_place((databases, keys), wanted, set, name)?;
             (path, databases.claim(name).ok_or_else(in_use)?)

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tdekit_backup_run::{Catalog, RunError};
 use tdekit_sqlite_convert::with_suffix;
@@ -13,7 +13,7 @@ use super::create::logical_names;
 use super::databases::Databases;
 use super::keys::Keys;
 use super::rows::{INT, Named, TINY, int, rows, string, text};
-use super::{fault, noted, restore};
+use super::{fault, restore};
 
 /// Unit of file sizes in SQL Server.
 const PAGE_BYTES: u64 = 8192;
@@ -35,15 +35,23 @@ const MASTER_FILES: &[(&str, SqlType)] = &[
 /// `sys.master_files`: the file of each database, and its log, whose size is 0 while there is none.
 pub(crate) fn master_files(databases: &Databases) -> Result<Rows, Error> {
     let mut found = Vec::new();
-    for database in databases.found()? {
-        let noted = noted::read(&database.path)?;
-        let restoring = noted.restoring.is_some();
-        let (data_name, log_name) = logical_names(&database.path, &noted);
-        let log = with_suffix(&database.path, "-wal");
-        let parts = [(&database.path, (0, "ROWS"), data_name), (&log, (1, "LOG"), log_name)];
+    for database in databases.known()? {
+        let (state, noted) = database.state();
+        let path = database.place.as_ref().map_or_else(Path::new, PathBuf::as_path);
+        let shown = |path: &Path| match database.place {
+            Ok(_) => databases.shown(path),
+            // As the note of the server has it.
+            Err(_) => path.display().to_string(),
+        };
+        let (data_name, log_name) = logical_names(path, &noted);
+        let log = with_suffix(path, "-wal");
+        let parts = [(path, (0, "ROWS"), data_name), (&*log, (1, "LOG"), log_name)];
         for (number, (path, (kind, described), logical)) in (1..).zip(parts) {
             // SQLite removes a log that nobody has open.
-            let bytes = fs::metadata(path).map_or(0, |facts| facts.len());
+            let bytes = match database.place {
+                Ok(_) => fs::metadata(path).map_or(0, |facts| facts.len()),
+                Err(_) => 0,
+            };
             let row: Named = vec![
                 ("database_id", int(database.id)),
                 ("file_id", int(number)),
@@ -51,9 +59,9 @@ pub(crate) fn master_files(databases: &Databases) -> Result<Rows, Error> {
                 ("type_desc", string(described)),
                 ("data_space_id", int(1 - kind)),
                 ("name", string(logical)),
-                ("physical_name", string(databases.shown(path))),
-                ("state", int(i64::from(restoring))),
-                ("state_desc", string(if restoring { "RESTORING" } else { "ONLINE" })),
+                ("physical_name", string(shown(path))),
+                ("state", int(state.number())),
+                ("state_desc", string(state.name())),
                 ("size", int(i32::try_from(bytes.div_ceil(PAGE_BYTES)).unwrap_or(i32::MAX))),
                 ("max_size", int(-1)),
             ];

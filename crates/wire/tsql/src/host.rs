@@ -14,7 +14,7 @@ use tdekit_wire_tds::{Message, SqlType, Value};
 
 use crate::error::{Error, Result};
 use crate::name::same;
-pub use files::{CreateDatabase, DatabaseFile, Directory, ModifyFile};
+pub use files::{CreateDatabase, DatabaseFile, DatabaseState, Directory, ModifyFile};
 
 /// A database of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,8 +25,8 @@ pub struct Database {
     pub id: i32,
     /// True if encrypted at rest, or being encrypted.
     pub encrypted: bool,
-    /// True while it is restored and cannot be used.
-    pub restoring: bool,
+    /// Whether it can be used.
+    pub state: DatabaseState,
     /// Its recovery model.
     pub recovery: Recovery,
 }

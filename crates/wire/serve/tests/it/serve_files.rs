@@ -12,7 +12,7 @@ use tdekit_wire_tds::Value;
 
 use crate::common::Place;
 use crate::serve_drives::map_drives;
-use crate::served::{Served, int, messages, ok};
+use crate::served::{Client, Served, int, messages, ok, text};
 
 /// Duration of a race, in which the wrong file was opened some hundred times.
 const RACE: Duration = Duration::from_secs(3);
@@ -152,4 +152,69 @@ fn pipes_and_directories_make_nobody_wait() {
         let answer = client.batch(batch);
         assert_eq!(answer.errors(), numbers, "{batch}: {:?}", messages(&answer));
     }
+}
+
+const STATES: &str = "SELECT d.name, d.state_desc, CAST(DATABASEPROPERTYEX(d.name, 'Status') AS
+    varchar(20)), HAS_DBACCESS(d.name), f.physical_name FROM sys.databases AS d JOIN
+    sys.master_files AS f ON f.database_id = d.database_id AND f.type = 0 AND f.state = d.state
+    ORDER BY d.name";
+
+#[test]
+fn a_database_without_its_file_or_note_is_pending_and_others_go_on() {
+    let served = fresh();
+    let mut client = served.client();
+    for name in ["at", "noted"] {
+        let made =
+            format!("CREATE DATABASE {name} ON (NAME = {name}, FILENAME = 'D:\\{name}.mdf')");
+        ok(&mut client, &made);
+        ok(&mut client, &format!("USE {name}; CREATE TABLE t (a int); INSERT t VALUES (7)"));
+        ok(&mut client, "USE master");
+    }
+    ok(&mut client, "CREATE DATABASE here");
+    ok(&mut client, "BACKUP DATABASE at TO DISK = 'E:\\backup\\at.bak'");
+    let id = int(&mut client, "SELECT DB_ID('at')");
+    fs::remove_file(served.place.path("D/at.mdf")).unwrap();
+    let note = served.place.path("D/noted.mdf-tsql");
+    fs::write(&note, "no note").unwrap();
+    let mut client = served.client();
+    assert_eq!(int(&mut client, "SELECT DB_ID('at')"), id);
+    for batch in ["EXEC sp_helpdb", "EXEC sp_helpdb at", "SELECT * FROM sys.sysdatabases"] {
+        assert!(!ok(&mut client, batch).values().is_empty(), "{batch}");
+    }
+    let pending = "RECOVERY_PENDING";
+    let mut states = states_of(&mut client);
+    assert!(states[1].4.ends_with("here.db"), "{states:?}");
+    states[1].4.clear();
+    let state = |name: &str, state: &str, access, file: &str| {
+        (name.to_owned(), state.to_owned(), state.to_owned(), Value::Int(access), file.to_owned())
+    };
+    assert_eq!(
+        states,
+        [
+            state("at", pending, 0, "D:\\at.mdf"),
+            state("here", "ONLINE", 1, ""),
+            state("noted", pending, 0, "D:\\noted.mdf")
+        ]
+    );
+    for name in ["at", "noted"] {
+        assert_eq!(client.batch(&format!("USE {name}")).errors(), [945]);
+        assert_eq!(client.batch(&format!("SELECT * FROM {name}.dbo.t")).errors(), [945]);
+    }
+    let restore = "RESTORE DATABASE at FROM DISK = 'E:\\backup\\at.bak'";
+    assert_eq!(client.batch(restore).errors(), [945, 3013]);
+    ok(&mut client, &format!("{restore} WITH REPLACE"));
+    assert_eq!(int(&mut client, "SELECT a FROM at.dbo.t"), 7);
+    fs::remove_file(&note).unwrap();
+    assert_eq!(int(&mut client, "SELECT a FROM noted.dbo.t"), 7);
+    assert_eq!(client.batch("CREATE DATABASE [here ]").errors(), [1801]);
+}
+
+type State = (String, String, String, Value<'static>, String);
+
+fn states_of(client: &mut Client) -> Vec<State> {
+    let rows = ok(client, STATES).values();
+    let state = |row: &Vec<Value<'static>>| {
+        (text(&row[0]), text(&row[1]), text(&row[2]), row[3].clone(), text(&row[4]))
+    };
+    rows.iter().map(state).collect()
 }

@@ -65,3 +65,39 @@ impl Directory {
         }
     }
 }
+
+/// States of a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DatabaseState {
+    /// It can be used.
+    Online,
+    /// It is being restored.
+    Restoring,
+    /// Its file, the note beside it or its key is not there.
+    RecoveryPending,
+}
+
+impl DatabaseState {
+    /// Returns its number in `sys.databases`.
+    pub fn number(self) -> i64 {
+        match self {
+            Self::Online => 0,
+            Self::Restoring => 1,
+            Self::RecoveryPending => 3,
+        }
+    }
+
+    /// Returns its name there.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Online => "ONLINE",
+            Self::Restoring => "RESTORING",
+            Self::RecoveryPending => "RECOVERY_PENDING",
+        }
+    }
+
+    /// Returns true if the database can be used.
+    pub fn is_online(self) -> bool {
+        self == Self::Online
+    }
+}

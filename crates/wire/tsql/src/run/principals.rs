@@ -106,7 +106,7 @@ impl Run<'_> {
     fn refuse_owner(&mut self, name: &str) -> Result<()> {
         let Some(login) = self.s.db.host.login(name)? else { return Ok(()) };
         for database in self.s.db.host.databases()? {
-            if database.restoring || is_system(&database.name) {
+            if !database.state.is_online() || is_system(&database.name) {
                 continue;
             }
             let owner = self.s.db.owner(&database).ok().flatten();

@@ -8,7 +8,9 @@ use tdekit_wire_tds::{Collation, Column, Command, EnvChange, Flow, Generated, Me
 use super::messages;
 use crate::ast::{Name, ObjectKind, Operand, Security, SetValue};
 use crate::error::{Error, Result};
-use crate::host::{AlterDatabase, Backup, CreateDatabase, Device, Restore, RestoreKind, Rows};
+use crate::host::{
+    AlterDatabase, Backup, CreateDatabase, DatabaseState, Device, Restore, RestoreKind, Rows,
+};
 use crate::run::options::IdentityInsert;
 use crate::run::state::{Frame, Signal};
 use crate::run::work::Run;
@@ -52,7 +54,7 @@ impl Run<'_> {
         let all = self.s.db.host.databases()?;
         let found = all.iter().find(|database| database.name.eq_ignore_ascii_case(name));
         let new = found.ok_or_else(|| Error::UnknownDatabase { name: name.to_owned() })?;
-        if new.restoring {
+        if new.state == DatabaseState::Restoring {
             return Err(ServerError::Restoring { name: new.name.clone() }.into());
         }
         let old = std::mem::replace(&mut self.s.state.database, new.name.clone());

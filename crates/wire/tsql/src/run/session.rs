@@ -23,7 +23,7 @@ use super::options::Options;
 use super::tallies::{Origin, Tallies};
 use crate::ast::Kind;
 use crate::error::{At, Error};
-use crate::host::SharedHost;
+use crate::host::{DatabaseState, SharedHost};
 use crate::run::called::{Called, Compiled, Given, compile_with};
 use crate::run::gate::Who;
 use crate::run::silent::Silent;
@@ -73,7 +73,7 @@ impl TsqlEngine {
         let wanted = if caller.database.is_empty() { "master" } else { &caller.database };
         let all = self.host.databases().map_err(|error| error.message(1, ""))?;
         let found = all.iter().find(|database| database.name.eq_ignore_ascii_case(wanted));
-        let Some(found) = found.filter(|found| !found.restoring) else {
+        let Some(found) = found.filter(|found| found.state != DatabaseState::Restoring) else {
             let error = Error::CannotOpenDatabase { name: wanted.to_owned() };
             return Err(error.message(1, ""));
         };

@@ -14,7 +14,7 @@ use tdekit_wire_tds::{
 use super::session::TsqlEngine;
 use crate::bind::Variables;
 use crate::error::Result;
-use crate::host::{Database, Host, Login, Opening, Recovery};
+use crate::host::{Database, DatabaseState, Host, Login, Opening, Recovery};
 use crate::run::messages::shown;
 use crate::run::silent::Silent;
 use crate::run::state::Frame;
@@ -58,7 +58,7 @@ impl Host for Files {
                 name: name.to_owned(),
                 id,
                 encrypted: false,
-                restoring: false,
+                state: DatabaseState::Online,
                 recovery: Recovery::Simple,
             })
             .collect())

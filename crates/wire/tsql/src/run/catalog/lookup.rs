@@ -251,7 +251,7 @@ impl Snapshot {
         let (Some(found), Some(property)) = (found, given(args, 1)) else { return Value::Null };
         match property.to_lowercase().as_str() {
             "collation" => text(product::COLLATION),
-            "status" => text(if found.restoring { "RESTORING" } else { "ONLINE" }),
+            "status" => text(found.state.name()),
             "updateability" => text("READ_WRITE"),
             "recovery" => text(found.recovery.name()),
             "useraccess" => text("MULTI_USER"),

@@ -84,7 +84,9 @@ impl Snapshot {
             "HAS_DBACCESS" => {
                 let database = given(args, 0).unwrap_or_default();
                 let known = self.databases.iter().find(|known| same(&known.name, &database));
-                known.map(|known| bit(!known.restoring && self.rights_in(&known.name).is_some()))
+                known.map(|known| {
+                    bit(known.state.is_online() && self.rights_in(&known.name).is_some())
+                })
             }
             "HAS_PERMS_BY_NAME" => return self.has_permission(args),
             "IS_MEMBER" => self.is_member(args, None),

@@ -119,7 +119,7 @@ impl Db {
             false => Vec::new(),
         };
         for database in known {
-            if !database.restoring && !database.name.eq_ignore_ascii_case(current) {
+            if database.state.is_online() && !database.name.eq_ignore_ascii_case(current) {
                 found.extend(self.rights_apart(&database));
             }
         }

@@ -11,9 +11,9 @@ use tdekit_wire_tds::{
     SqlType, Value,
 };
 use tdekit_wire_tsql::{
-    AlterDatabase, Backup, CertificateBackup, CreateCertificate, CreateDatabase, Database, Device,
-    Digest, Directory, EncryptionKey, Error, Host, Login, Opening, Progress, Recovery, Restore,
-    RestoreKind, Rows, TsqlEngine,
+    AlterDatabase, Backup, CertificateBackup, CreateCertificate, CreateDatabase, Database,
+    DatabaseState, Device, Digest, Directory, EncryptionKey, Error, Host, Login, Opening, Progress,
+    Recovery, Restore, RestoreKind, Rows, TsqlEngine,
 };
 
 type Result<T> = std::result::Result<T, Error>;
@@ -100,7 +100,7 @@ impl Host for TestHost {
             name: (*name).to_owned(),
             id: i32::try_from(at).unwrap() + 1,
             encrypted: false,
-            restoring: false,
+            state: DatabaseState::Online,
             recovery: Recovery::Simple,
         };
         Ok(names.iter().enumerate().map(database).collect())
