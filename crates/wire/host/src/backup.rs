@@ -53,7 +53,7 @@ pub(crate) fn run(
         return Err(ServerError::SimpleRecovery {}.into());
     }
     let places = places(databases, &wanted.devices)?;
-    targets::refuse_own(databases, &places)?;
+    targets::refuse_own((databases, keys), &places)?;
     let choice = choice(wanted, out)?;
     let begun = Instant::now();
     let database = open(&found.path, keys).map_err(|failure| fault::of_run(&failure))?;

@@ -15,9 +15,9 @@ use time::macros::format_description;
 use time::{Date, PrimitiveDateTime, Time};
 
 use super::databases::Databases;
-use super::fault;
 use super::files::{self, NoPath};
 use super::keys::{Keys, no_file, not_written, secret_bytes};
+use super::{fault, targets};
 
 /// Default validity of a certificate in days: one year, as in SQL Server.
 const DEFAULT_DAYS: i64 = 365;
@@ -79,9 +79,8 @@ pub(crate) fn backup(
     if wanted.pfx {
         return backup_pfx((databases, keys), wanted, of_store);
     }
-    let path = |named: &String| databases.file(named).map_err(|why| no_file(named, why));
-    let file = path(&wanted.file)?;
-    let key_file = wanted.key_file.as_ref().map(path).transpose()?;
+    let file = new_file(databases, &wanted.file)?;
+    let key_file = wanted.key_file.as_ref().map(|named| new_file(databases, named)).transpose()?;
     let Some(key_file) = key_file else {
         let store = keys.store()?.ok_or_else(fault::no_master_key)?;
         let der = store.certificate_der(&wanted.name).map_err(of_store)?;
@@ -116,7 +115,7 @@ fn backup_pfx(
         let detail = "a PFX is one file, and PRIVATE KEY needs ENCRYPTION BY PASSWORD.";
         return Err(ServerError::BadCombination { detail }.into());
     };
-    let file = databases.file(&wanted.file).map_err(|why| no_file(&wanted.file, why))?;
+    let file = new_file(databases, &wanted.file)?;
     let password = secret_bytes(password)?;
     keys.change(|store| {
         let info = store.store().find(&wanted.name).map_err(&of_store)?.clone();
@@ -130,6 +129,18 @@ fn backup_pfx(
         written.keep();
         Ok(())
     })
+}
+
+/// Resolves the path of a file that a statement makes, and no database is to be found in.
+///
+/// # Errors
+/// 15240.
+pub(crate) fn new_file(databases: &Databases, named: &str) -> Result<PathBuf, Error> {
+    let path = databases.file(named).map_err(|why| no_file(named, why))?;
+    match targets::is_of_database(databases, &path)? {
+        true => Err(not_written(&path)),
+        false => Ok(path),
+    }
 }
 
 /// `DROP CERTIFICATE`.

@@ -212,11 +212,7 @@ fn refuse_foreign((databases, keys): (&Databases, &Keys), path: &Path) -> io::Re
     let listed =
         path.parent() == Some(databases.dir()) && EXTENSIONS.contains(&text(path.extension()));
     let of_system = listed && is_system(text(path.file_stem()));
-    let real = |path: &Path| fs::canonicalize(path).ok();
-    let store = keys.dir().ok().and_then(|dir| real(&dir));
-    let parent = path.parent().and_then(real);
-    let in_store = store.zip(parent).is_some_and(|(store, parent)| parent.starts_with(store));
-    match name.is_empty() || is_beside || of_system || in_store {
+    match name.is_empty() || is_beside || of_system || keys.is_within(path) {
         true => Err(ErrorKind::PermissionDenied.into()),
         false => Ok(()),
     }

@@ -16,6 +16,7 @@ use tdekit_wire_tsql::{Database, DatabaseState, Directory, Error, Recovery};
 
 use super::files::{Drives, NoPath};
 use super::gate::{Gate, Opening, Replacing};
+use super::keys::Keys;
 use super::noted::{self, Noted};
 use super::server_note::ServerNote;
 use super::tempdb::Tempdb;
@@ -139,8 +140,13 @@ impl Databases {
     /// Sets a directory of the registry, or takes it back.
     ///
     /// # Errors
-    /// 22001 if it is not there, or no database's file can be in it.
-    pub(crate) fn set_directory(&self, directory: Directory, named: &str) -> Result<(), Error> {
+    /// 22001 if it is not there, no database's file can be in it, or it is the key store's.
+    pub(crate) fn set_directory(
+        &self,
+        directory: Directory,
+        named: &str,
+        keys: &Keys,
+    ) -> Result<(), Error> {
         if named.is_empty() {
             return self.change_note(|note| drop(note.directories.remove(&directory)));
         }
@@ -148,7 +154,11 @@ impl Databases {
             Directory::Data => self.database_file(named),
             Directory::Log | Directory::Backup => self.file(named),
         };
-        let found = resolved.map_err(NoPath::into_io).and_then(fs::metadata);
+        let found =
+            resolved.map_err(NoPath::into_io).and_then(|path| match keys.is_within(&path) {
+                true => Err(io::ErrorKind::PermissionDenied.into()),
+                false => fs::metadata(path),
+            });
         let is_directory = found.and_then(|facts| match facts.is_dir() {
             true => Ok(()),
             false => Err(io::ErrorKind::NotADirectory.into()),

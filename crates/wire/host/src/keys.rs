@@ -64,6 +64,15 @@ impl Keys {
         self.operator.access().dir().map_err(|failure| fault::of_store(&failure))
     }
 
+    /// Returns true for a path in the store's directory, and for that itself.
+    pub(crate) fn is_within(&self, path: &Path) -> bool {
+        let real = |path: &Path| std::fs::canonicalize(path).ok();
+        let Some(store) = self.dir().ok().and_then(|dir| real(&dir)) else { return false };
+        // A file that is not there yet is where its directory is.
+        let place = real(path).or_else(|| path.parent().and_then(real));
+        place.is_some_and(|place| place.starts_with(store))
+    }
+
     /// Returns the store as anybody may read it; `None` if there is none.
     pub(crate) fn store(&self) -> Result<Option<KeyStore>, Error> {
         match self.operator.open_store() {

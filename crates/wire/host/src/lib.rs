@@ -270,7 +270,7 @@ impl Host for ServeHost {
     }
 
     fn backup_master_key(&self, file: &str, password: &str) -> Result<()> {
-        let path = self.databases.file(file).map_err(|why| keys::no_file(file, why))?;
+        let path = certificates::new_file(&self.databases, file)?;
         self.keys.backup(path, password)
     }
 
@@ -333,7 +333,7 @@ impl Host for ServeHost {
     }
 
     fn set_directory(&self, directory: Directory, path: &str) -> Result<()> {
-        self.databases.set_directory(directory, path)
+        self.databases.set_directory(directory, path, &self.keys)
     }
 
     fn digest(&self, digest: Digest, bytes: &[u8]) -> Result<Vec<u8>> {

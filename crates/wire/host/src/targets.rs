@@ -1,5 +1,6 @@
 //! Targets of backups: never a database's own file, and whose sets are on them.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -8,36 +9,58 @@ use tdekit_backup_run::place::Place;
 use tdekit_sqlite_convert::{SIDE_SUFFIXES, with_suffix};
 use tdekit_wire_tsql::{Device, Error};
 
-use super::databases::{Databases, EXTENSIONS};
+use super::databases::{Databases, EXTENSIONS, Found};
 use super::keys::Keys;
 use super::{backup, fault, noted, restore};
 
-/// Refuses a target that is a database, a file beside one, or has the name of either in the served
-/// directory: WITH FORMAT would replace it.
+/// Refuses a target that is a database or a file beside one, that has the name of either in the
+/// served directory or of a note anywhere, and all in the directory of the key store: WITH FORMAT
+/// would replace it, and what is not there would be taken for a database or a note.
 ///
 /// # Errors
 /// 3201.
-pub(crate) fn refuse_own(databases: &Databases, places: &[Place]) -> Result<(), Error> {
+pub(crate) fn refuse_own(
+    (databases, keys): (&Databases, &Keys),
+    places: &[Place],
+) -> Result<(), Error> {
     let files = databases.found()?;
-    let dir = databases.dir();
-    let identity = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
     for place in places {
         let Place::File(path) = place else { continue };
         let own = identity(path);
         let is_file = own.is_some() && files.iter().any(|found| identity(&found.path) == own);
-        let parent = path.parent().and_then(|parent| fs::canonicalize(parent).ok());
-        let within = parent.as_ref().is_some_and(|parent| parent == dir);
-        let real = parent.zip(path.file_name()).map(|(parent, name)| parent.join(name));
-        // Of a database elsewhere, the names beside its file.
-        let is_beside = real.is_some_and(|real| {
-            files.iter().any(|found| sides().any(|side| with_suffix(&found.path, side) == real))
-        });
-        if is_file || is_beside || within && is_name(databases, path) {
+        if is_file || is_reserved((databases, &files), path) || keys.is_within(path) {
             let denied = std::io::ErrorKind::PermissionDenied.into();
             return Err(fault::device(&path.display().to_string(), &denied).into());
         }
     }
     Ok(())
+}
+
+/// Returns true for a name that only databases and the files beside them have. No other statement
+/// makes a file of this name, which would be served or read later.
+///
+/// # Errors
+/// If the databases cannot be listed.
+pub(crate) fn is_of_database(databases: &Databases, path: &Path) -> Result<bool, Error> {
+    Ok(is_reserved((databases, &databases.found()?), path))
+}
+
+fn is_reserved((databases, files): (&Databases, &[Found]), path: &Path) -> bool {
+    let parent = path.parent().and_then(|parent| fs::canonicalize(parent).ok());
+    let within = parent.as_deref() == Some(databases.dir());
+    let real = parent.zip(path.file_name()).map(|(parent, name)| parent.join(name));
+    // Of a database elsewhere, the names beside its file.
+    let is_beside = real.is_some_and(|real| {
+        files.iter().any(|found| sides().any(|side| with_suffix(&found.path, side) == real))
+    });
+    let name = path.file_name().map(OsStr::as_encoded_bytes).unwrap_or_default();
+    // The database that it would be the note of may be attached later.
+    let is_note = name.ends_with(noted::SUFFIX.as_bytes());
+    is_beside || is_note || within && is_name(databases, path)
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
 /// Suffixes of the files beside a database.
@@ -82,10 +105,14 @@ pub(crate) fn databases_on(
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use std::sync::Arc;
+
+    use tdekit_key_store::PasswordParams;
     use tdekit_wire_endpoint::Sessions;
 
     use super::*;
     use crate::files::Drives;
+    use crate::tests::Silent;
 
     #[test]
     fn a_database_is_no_target_under_any_name() {
@@ -94,11 +121,14 @@ mod tests {
         fs::create_dir(&data).unwrap();
         let databases = Databases::new(&data, Sessions::default(), Drives::default()).unwrap();
         databases.create("other").unwrap();
+        let home = dir.path().join("home");
+        fs::create_dir(&home).unwrap();
+        let keys = Keys::new(Arc::new(Silent(home.clone())), PasswordParams::default());
         let beside = dir.path().join("link.bak");
         std::os::unix::fs::symlink(data.join("other.db"), &beside).unwrap();
         let number = |path: &Path| {
             let place = Place::File(path.to_owned());
-            refuse_own(&databases, &[place]).err().map(|error| error.code().0)
+            refuse_own((&databases, &keys), &[place]).err().map(|error| error.code().0)
         };
         for name in
             ["other.db", "new.db", "other.db-wal", "other.db-tsql", "x.sqlite3", "master.db"]
@@ -107,6 +137,8 @@ mod tests {
             assert_eq!(number(&data.join("../data").join(name)), Some(3201), "{name}");
         }
         assert_eq!(number(&beside), Some(3201));
+        assert_eq!(number(&home.join("x.bak")), Some(3201), "the key store's directory");
+        assert_eq!(number(&dir.path().join("any.mdf-tsql")), Some(3201), "a note");
         for name in ["other.bak", "other.db.bak", "wal"] {
             assert_eq!(number(&data.join(name)), None, "{name}");
         }

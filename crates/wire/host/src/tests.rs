@@ -115,7 +115,7 @@ impl Served {
 }
 
 /// Has its key store in a directory, and ignores notices.
-struct Silent(PathBuf);
+pub(super) struct Silent(pub(super) PathBuf);
 
 impl Operator for Silent {
     fn access(&self) -> StoreAccess {

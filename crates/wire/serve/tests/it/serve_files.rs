@@ -218,3 +218,56 @@ fn states_of(client: &mut Client) -> Vec<State> {
     };
     rows.iter().map(state).collect()
 }
+
+#[test]
+fn no_other_statement_makes_what_a_database_is_named() {
+    let served = fresh();
+    let mut client = served.client();
+    ok(&mut client, "CREATE MASTER KEY ENCRYPTION BY PASSWORD = 'p@ssw0rd'");
+    ok(&mut client, "CREATE CERTIFICATE c WITH SUBJECT = 'c'");
+    ok(&mut client, "CREATE DATABASE at ON (NAME = at, FILENAME = 'D:\\at.mdf')");
+    ok(&mut client, "EXEC sp_detach_db at; CREATE DATABASE here");
+    let with = "WITH PRIVATE KEY (FILE = 'x.db', ENCRYPTION BY PASSWORD = 'p@ssw0rd')";
+    for batch in [
+        "BACKUP CERTIFICATE c TO FILE = 'master.db'",
+        "BACKUP CERTIFICATE c TO FILE = 'model.db'",
+        "BACKUP CERTIFICATE c TO FILE = 'x.db'",
+        "BACKUP CERTIFICATE c TO FILE = 'D:\\at.mdf-tsql'",
+        &format!("BACKUP CERTIFICATE c TO FILE = 'D:\\c.cer' {with}"),
+        "BACKUP MASTER KEY TO FILE = 'x.db' ENCRYPTION BY PASSWORD = 'p@ssw0rd'",
+    ] {
+        assert_eq!(client.batch(batch).errors(), [15240], "{batch}");
+    }
+    for file in ["D:\\at.mdf-tsql", "sv2.mdf-tsql", "master.db"] {
+        let batch = format!("BACKUP DATABASE here TO DISK = '{file}'");
+        assert_eq!(client.batch(&batch).errors(), [3201, 3013], "{batch}");
+    }
+    let mut names: Vec<_> = fs::read_dir(served.data("")).unwrap().flatten().collect();
+    names.retain(|it| !it.file_name().to_string_lossy().starts_with("here.db"));
+    assert!(names.is_empty(), "{names:?}");
+    ok(&mut client, "CREATE DATABASE at ON (FILENAME = 'D:\\at.mdf') FOR ATTACH");
+}
+
+#[test]
+fn no_directory_of_the_registry_and_no_backup_is_in_the_key_store() {
+    let place = Place::with_store();
+    let config = "[serve]\ndrives = { K = \".\", P = \"..\" }\n";
+    fs::write(place.home().join("config.toml"), config).unwrap();
+    let served = Served::of(place);
+    let mut client = served.client();
+    ok(&mut client, "CREATE DATABASE here");
+    for (name, value) in
+        [("BackupDirectory", "K:\\"), ("DefaultData", "P:\\home"), ("DefaultLog", "K:\\serve")]
+    {
+        let batch = format!(
+            "EXEC xp_instance_regwrite N'HKEY_LOCAL_MACHINE',
+             N'Software\\Microsoft\\MSSQLServer\\MSSQLServer', N'{name}', REG_SZ, N'{value}'"
+        );
+        assert_eq!(client.batch(&batch).errors(), [22001], "{name}");
+    }
+    for file in ["K:\\kk.bak", "P:\\home\\serve\\kk.bak"] {
+        let batch = format!("BACKUP DATABASE here TO DISK = '{file}'");
+        assert_eq!(client.batch(&batch).errors(), [3201, 3013], "{batch}");
+    }
+    ok(&mut client, "BACKUP DATABASE here TO DISK = 'P:\\kk.bak'");
+}
