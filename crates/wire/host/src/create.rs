@@ -12,11 +12,13 @@ use tdekit_sqlite_convert::{FileKind, SIDE_SUFFIXES, register, with_suffix};
 use tdekit_wire_tds::messages::{ServerError, Told};
 use tdekit_wire_tsql::{CreateDatabase, DatabaseFile, Error, ModifyFile, Progress};
 
-use super::databases::{Databases, EXTENSIONS, existing_uri, fill, is_system, kind, within_ending};
+use super::databases::{
+    Databases, EXTENSIONS, UTF_16, existing_uri, fill, is_system, is_utf_16, kind, within_ending,
+};
 use super::encryption::missing_certificate;
 use super::keys::Keys;
 use super::noted::{self, Noted};
-use super::{fault, files};
+use super::{fault, files, kept};
 
 /// SQL Server's limit on a logical name, in characters.
 const MAX_LOGICAL_CHARS: usize = 128;
@@ -128,6 +130,9 @@ fn attach(
     }
     let no_database = || Error::from(ServerError::NotPrimary { file: file.to_owned() });
     match kind(&path) {
+        FileKind::Plain if kept::area(&path).is_ok_and(|area| is_utf_16(&area)) => {
+            return Err(fault::own(format!("{file}: {UTF_16}")));
+        }
         FileKind::Plain => {}
         FileKind::Encrypted => {
             keys.open().map_err(|failure| fault::of_store(&failure))?;
@@ -167,12 +172,15 @@ fn make(both: (&Databases, &Keys), name: &str, file: &str, names: Names) -> Resu
     let made = filled
         .and_then(|()| note_names(&path, Noted::default(), names))
         .and_then(|()| both.0.register(name, &path));
-    made.inspect_err(|_| {
-        // It was made here, and is empty.
-        for suffix in files_of() {
-            let _ = fs::remove_file(with_suffix(&path, suffix));
-        }
-    })
+    // It was made here, and is empty.
+    made.inspect_err(|_| remove_made(&path))
+}
+
+/// Removes a database that was made here and cannot be served, with all beside it.
+pub(crate) fn remove_made(path: &Path) {
+    for suffix in files_of() {
+        let _ = fs::remove_file(with_suffix(path, suffix));
+    }
 }
 
 /// Suffixes of a database's files: its own, and those beside it.

@@ -294,6 +294,14 @@ impl Databases {
         })
     }
 
+    /// Returns 945 for a database whose text is not UTF-8: SQLite uses it beside no other.
+    pub(crate) fn wrong_encoding(&self, name: &str) -> Option<Error> {
+        let found = self.find(name).ok()?;
+        let detail = format!("{}: {UTF_16}", self.shown(&found.path));
+        let wrong = kept::area(&found.path).is_ok_and(|area| is_utf_16(&area));
+        wrong.then(|| ServerError::NotAccessible { name: found.name, detail }.into())
+    }
+
     fn not_accessible(&self, name: String, file: &str) -> Error {
         let detail = match self.database_file(file) {
             Ok(_) => format!("{file} is not there, or is no database."),
@@ -359,6 +367,14 @@ impl Databases {
     /// Those of the note.
     pub(crate) fn forget(&self, name: &str) -> Result<(), Error> {
         self.change_note(|note| note.attached.retain(|(known, _)| !same(known, name)))
+    }
+
+    /// Returns the path of the note of the server, if it cannot be read.
+    pub(crate) fn damaged_note(&self) -> Option<PathBuf> {
+        match &self.place {
+            Place::Directory(dir) => self.note().is_err().then(|| note_of(dir)),
+            Place::File(_) => None,
+        }
     }
 
     /// Returns what is noted of the server. One that serves a single file notes nothing.
@@ -496,13 +512,23 @@ impl Databases {
         let Some(_taken) = self.take(&found) else {
             return Err(Error::DatabaseInUse { name: found.name });
         };
-        // The file first: a log without its database is harmless, the reverse would lose commits.
-        fs::remove_file(&found.path).map_err(|failure| fault::own(failure.to_string()))?;
+        // The note of the server first: where that cannot be written, nothing is removed. A server
+        // that ends here leaves a file that is attached no more.
+        if attached {
+            self.forget(&found.name)?;
+        }
+        // Then the file: a log without its database is harmless, the reverse would lose commits.
+        if let Err(failure) = fs::remove_file(&found.path) {
+            let file = self.shown(&found.path);
+            if attached {
+                self.register(&found.name, &found.path)?;
+            }
+            return Err(fault::own(format!("{file}: {failure}")));
+        }
         for suffix in SIDE_SUFFIXES {
             let _ = fs::remove_file(with_suffix(&found.path, suffix));
         }
-        noted::write(&found.path, &Noted::default())?;
-        if attached { self.forget(name) } else { Ok(()) }
+        noted::write(&found.path, &Noted::default())
     }
 
     /// Returns the path that a database's name gives it.
@@ -567,6 +593,16 @@ pub(crate) fn within_ending(mut done: impl FnMut() -> bool) -> bool {
 /// Returns the kind of the file; `Other` if it cannot be read.
 pub(crate) fn kind(path: &Path) -> FileKind {
     kept::area(path).map_or(FileKind::Other, |area| FileKind::of(&area))
+}
+
+/// Why a database in UTF-16 is not served.
+pub(crate) const UTF_16: &str = "The database's text is in UTF-16, and only UTF-8 is served.";
+
+/// Returns true for a plain database whose header has one of the encodings UTF-16
+/// (sqlite.org/fileformat.html, 1.3.13).
+pub(crate) fn is_utf_16(area: &[u8]) -> bool {
+    let encoding = area.get(56..60).map(|bytes| bytes == [0, 0, 0, 2] || bytes == [0, 0, 0, 3]);
+    FileKind::of(area) == FileKind::Plain && encoding == Some(true)
 }
 
 /// Returns true if the name is that of a system database.

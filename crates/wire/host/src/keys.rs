@@ -106,6 +106,12 @@ impl Keys {
         Ok(unlocked)
     }
 
+    /// Returns true if the master key is open, or what the server was given opens it.
+    pub(crate) fn are_open(&self) -> bool {
+        let known = locked(&self.current).is_some();
+        known || self.open().is_ok()
+    }
+
     /// Changes the store, and makes everything here use its new state.
     pub(crate) fn change<T>(
         &self,

@@ -46,9 +46,9 @@ use tdekit_sqlite_convert::{DatabaseError, FileKind, io_error, register};
 use tdekit_wire_endpoint::{LoginFile, Sessions};
 use tdekit_wire_tds::messages::ServerError;
 use tdekit_wire_tsql::{
-    AlterDatabase, Backup, CertificateBackup, CreateCertificate, CreateDatabase, Database, Device,
-    Digest, Directory, EncryptionKey, Error, Host, Login, Opening, Progress, Restore, RestoreKind,
-    Rows,
+    AlterDatabase, Backup, CertificateBackup, CreateCertificate, CreateDatabase, Database,
+    DatabaseState, Device, Digest, Directory, EncryptionKey, Error, Host, Login, Opening, Progress,
+    Restore, RestoreKind, Rows,
 };
 
 use self::databases::{Databases, kind};
@@ -95,6 +95,9 @@ impl ServeHost {
         let databases = Databases::new(path, sessions.clone(), drives);
         let databases = databases.map_err(io_error("open", path))?;
         let keys = Keys::new(operator, cost);
+        if let Some(path) = databases.damaged_note() {
+            return Err(DatabaseError::NotADatabase { path }.into());
+        }
         if let Some(file) = databases.only_file().filter(|file| kind(file) == FileKind::Other) {
             return Err(DatabaseError::NotADatabase { path: file.to_owned() }.into());
         }
@@ -139,7 +142,14 @@ type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Host for ServeHost {
     fn databases(&self) -> Result<Vec<Database>> {
-        self.databases.all()
+        let mut all = self.databases.all()?;
+        let sealed = |known: &Database| known.encrypted && known.state.is_online();
+        if all.iter().any(sealed) && !self.keys.are_open() {
+            all.iter_mut()
+                .filter(|known| sealed(known))
+                .for_each(|known| known.state = DatabaseState::RecoveryPending);
+        }
+        Ok(all)
     }
 
     fn logins(&self) -> Result<Vec<Login>> {
@@ -177,7 +187,13 @@ impl Host for ServeHost {
 
     fn why_closed(&self, database: &str) -> Option<Error> {
         let path = self.databases.find(database).ok()?.path;
+        if kind(&path) == FileKind::Encrypted
+            && let Err(failure) = self.keys.open()
+        {
+            return Some(fault::of_store(&failure));
+        }
         encryption::missing_certificate(&path, &self.keys)
+            .or_else(|| self.databases.wrong_encoding(database))
     }
 
     fn view(&self, name: &str, _spid: u16) -> Result<Option<Rows>> {

@@ -31,7 +31,7 @@ use tdekit_wire_tsql::{Error, Progress, Restore, RestoreKind, unix_ms};
 
 use super::backup::{places, succeeded};
 use super::certificates::warn_of;
-use super::create::new_file;
+use super::create::{new_file, remove_made};
 use super::databases::{Databases, Found, is_system};
 use super::fault;
 use super::keys::Keys;
@@ -138,7 +138,7 @@ pub(crate) fn run(
     let recovers = wanted.recovery && !before_stop;
     let done = work.noted(&path, (&noted, wanted, recovers), out)?;
     if is_new {
-        databases.register(name, &path)?;
+        databases.register(name, &path).inspect_err(|_| remove_made(&path))?;
     }
     history::record_use(
         keys.operator(),

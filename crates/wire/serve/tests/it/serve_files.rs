@@ -12,7 +12,7 @@ use tdekit_wire_tds::Value;
 
 use crate::common::Place;
 use crate::serve_drives::map_drives;
-use crate::served::{Client, Served, int, messages, ok, text};
+use crate::served::{CERTIFICATE, Client, Served, int, messages, ok, one, text};
 
 /// Duration of a race, in which the wrong file was opened some hundred times.
 const RACE: Duration = Duration::from_secs(3);
@@ -270,4 +270,85 @@ fn no_directory_of_the_registry_and_no_backup_is_in_the_key_store() {
         assert_eq!(client.batch(&batch).errors(), [3201, 3013], "{batch}");
     }
     ok(&mut client, "BACKUP DATABASE here TO DISK = 'P:\\kk.bak'");
+}
+
+#[test]
+fn nothing_is_removed_or_left_where_the_note_of_the_server_cannot_be_written() {
+    let mut served = fresh();
+    let mut client = served.client();
+    ok(&mut client, "CREATE DATABASE at ON (NAME = at, FILENAME = 'D:\\at.mdf')");
+    ok(&mut client, "BACKUP DATABASE at TO DISK = 'E:\\backup\\at.bak'");
+    drop(client);
+    assert!(served.terminate().success());
+    // A note that is read, and has a name that is not written.
+    let note = served.data("master.db-tsql");
+    let text = fs::read_to_string(&note).unwrap() + "database\tbad\u{7}\tD:\\bad.mdf\n";
+    fs::write(&note, &text).unwrap();
+    served.start();
+    let mut client = served.client();
+    assert_eq!(client.batch("DROP DATABASE at").errors(), [50000]);
+    assert!(served.place.path("D/at.mdf").is_file());
+    let restore =
+        "RESTORE DATABASE z FROM DISK = 'E:\\backup\\at.bak' WITH MOVE 'at' TO 'D:\\z.mdf'";
+    assert_eq!(client.batch(restore).errors(), [50000, 3013]);
+    let left = fs::read_dir(served.place.path("D")).unwrap().flatten();
+    let left: Vec<_> =
+        left.filter(|it| it.file_name().to_string_lossy().starts_with('z')).collect();
+    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(int(&mut client, "SELECT COUNT(*) FROM sys.databases WHERE name = 'z'"), 0);
+}
+
+#[test]
+fn a_damaged_note_of_the_server_ends_the_start() {
+    let mut served = fresh();
+    assert!(served.terminate().success());
+    for text in ["", "tdekit server 9\n", "tdekit server 1\nunknown\tx\n"] {
+        fs::write(served.data("master.db-tsql"), text).unwrap();
+        let run = served.place.run(["serve", "data", "--listen", "127.0.0.1:0"]);
+        assert_eq!(run.code, 4, "{text:?}: {}", run.err);
+        assert!(run.err.contains("master.db-tsql"), "{}", run.err);
+    }
+}
+
+#[test]
+fn a_database_in_utf_16_is_refused() {
+    let served = fresh();
+    let mut client = served.client();
+    for path in [served.place.path("D/wide.mdf"), served.data("wide.db")] {
+        let file = Connection::open(path).unwrap();
+        file.execute_batch("PRAGMA encoding = 'UTF-16'; CREATE TABLE t (a)").unwrap();
+    }
+    let attach = "CREATE DATABASE x ON (FILENAME = 'D:\\wide.mdf') FOR ATTACH";
+    let answer = client.batch(attach);
+    assert_eq!(answer.errors(), [50000]);
+    assert!(messages(&answer)[0].text.contains("UTF-16"));
+    let answer = client.batch("SELECT * FROM wide.dbo.t");
+    assert_eq!(answer.errors(), [945]);
+    assert!(messages(&answer)[0].text.contains("UTF-16"));
+}
+
+#[test]
+fn an_encrypted_database_is_pending_without_its_key() {
+    let place = Place::with_store();
+    place.ok(["cert", "create", CERTIFICATE]);
+    map_drives(&place);
+    let mut served = Served::of(place);
+    let mut client = served.client_in("sealed");
+    ok(
+        &mut client,
+        "CREATE TABLE t (a int); INSERT t VALUES (7); CREATE DATABASE ENCRYPTION KEY WITH ALGORITHM
+         = AES_256 ENCRYPTION BY SERVER CERTIFICATE TestCert; USE master;
+         ALTER DATABASE sealed SET ENCRYPTION ON",
+    );
+    let state = "SELECT state_desc FROM sys.databases WHERE name = 'sealed'";
+    assert_eq!(text(&one(&mut client, state)), "ONLINE");
+    drop(client);
+    assert!(served.terminate().success());
+    // Without the secret that opens the store.
+    let mut command = served.place.command(["serve", "data", "--listen", "127.0.0.1:0"]);
+    command.env_remove("TDEKIT_PASSWORD").env_remove("TDEKIT_KEY_FILE");
+    served.run(command);
+    let mut client = served.client();
+    assert_eq!(text(&one(&mut client, state)), "RECOVERY_PENDING");
+    assert_eq!(client.batch("SELECT a FROM sealed.dbo.t").errors(), [15581]);
 }
