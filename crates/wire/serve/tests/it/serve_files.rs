@@ -352,3 +352,34 @@ fn an_encrypted_database_is_pending_without_its_key() {
     assert_eq!(text(&one(&mut client, state)), "RECOVERY_PENDING");
     assert_eq!(client.batch("SELECT a FROM sealed.dbo.t").errors(), [15581]);
 }
+
+#[test]
+fn a_session_uses_any_number_of_databases() {
+    let served = fresh();
+    let mut client = served.client();
+    let all = 0..13;
+    for at in all.clone() {
+        let made = format!("CREATE TABLE t (a int); INSERT t VALUES ({at})");
+        ok(&mut client, &format!("CREATE DATABASE sd{at}"));
+        ok(&mut client, &format!("USE sd{at}"));
+        ok(&mut client, &made);
+    }
+    ok(&mut client, "CREATE TABLE ##kept (a int); INSERT ##kept VALUES (1)");
+    // In one batch, too: twice, as those of the first round were detached.
+    let each = all.clone().map(|at| format!("USE sd{at}; SELECT COUNT(*) FROM sys.tables;"));
+    let batch = each.collect::<String>().repeat(2);
+    let rows = ok(&mut client, &batch).values();
+    assert_eq!((rows.len(), &rows[25]), (26, &vec![Value::Int(1)]));
+    for at in all.clone().chain(all) {
+        assert_eq!(int(&mut client, &format!("SELECT a FROM sd{at}.dbo.t")), at);
+        let both = format!("SELECT x.a + y.a FROM sd{at}.dbo.t AS x CROSS JOIN sd0.dbo.t AS y");
+        assert_eq!(int(&mut client, &both), at);
+    }
+    assert_eq!(int(&mut client, "SELECT a FROM ##kept"), 1);
+    // A transaction keeps all that it uses.
+    let inside = (0..13).map(|at| format!("INSERT sd{at}.dbo.t VALUES (1);")).collect::<String>();
+    let answer = client.batch(&format!("SET XACT_ABORT ON; BEGIN TRAN; {inside} COMMIT"));
+    assert_eq!(answer.errors(), [8623], "{:?}", messages(&answer));
+    ok(&mut client, "IF @@TRANCOUNT > 0 ROLLBACK");
+    assert_eq!(int(&mut client, "SELECT COUNT(*) FROM sd0.dbo.t"), 1);
+}

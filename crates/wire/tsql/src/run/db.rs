@@ -40,6 +40,10 @@ const PREPARED: usize = 64;
 /// Page cache of a connection in KiB, negative as SQLite requires.
 const CACHE_KIB: i64 = -2048;
 
+/// Maximum number of databases that SQLite attaches to a connection (`SQLITE_MAX_ATTACHED` as it is
+/// by default).
+const MOST_ATTACHED: usize = 10;
+
 /// How the names in SQLite's text of attached databases begin; their own, in lower case, follow.
 pub(crate) const ATTACHED: &str = "db:";
 
@@ -52,6 +56,8 @@ pub(crate) struct Db {
     connection: Option<Connection>,
     pub(crate) kernels: Kernels,
     attached: HashMap<String, String>,
+    /// The same, by their names in lower case, the one that was used last at the end.
+    used: Vec<String>,
     /// Temporary tables by the scopes that created them, the innermost last.
     pub(super) temporaries: Vec<Temporary>,
     /// Global temporary tables that the session created.
@@ -119,6 +125,7 @@ impl Db {
             host,
             connection: None,
             attached: HashMap::new(),
+            used: Vec::new(),
             temporaries: Vec::new(),
             globals: globals.enter(),
             tables: HashMap::new(),
@@ -213,8 +220,9 @@ impl Db {
     /// As [`Db::schema`], for whoever decides whether the login may enter.
     pub(super) fn attach(&mut self, database: &str) -> Result<String> {
         let key = database.to_lowercase();
-        if let Some(schema) = self.attached.get(&key) {
-            return Ok(schema.clone());
+        if let Some(schema) = self.attached.get(&key).cloned() {
+            self.note_use(key);
+            return Ok(schema);
         }
         let known = self.host.databases()?;
         let found = known
@@ -225,6 +233,7 @@ impl Db {
         let kernels = self.kernels.clone();
         let host = self.host.clone();
         let opening = host.opening(&found.name)?;
+        self.make_room();
         let connection = self.connection()?;
         connection
             .execute(&format!("ATTACH ?1 AS {}", quote(&schema)), [&opening.uri])
@@ -243,8 +252,30 @@ impl Db {
             })?;
         let noted = self.connection.as_ref().map(|open| self.schemas.note(open, &schema));
         noted.transpose().map_err(|error| failure(&kernels, &error, database))?;
-        self.attached.insert(key, schema.clone());
+        self.attached.insert(key.clone(), schema.clone());
+        self.note_use(key);
         Ok(schema)
+    }
+
+    fn note_use(&mut self, key: String) {
+        if self.used.last() != Some(&key) {
+            self.used.retain(|known| *known != key);
+            self.used.push(key);
+        }
+    }
+
+    /// Detaches the database that was used longest ago where SQLite attaches no more. It refuses
+    /// that in a transaction, and for those that a running statement reads; tempdb has tables of
+    /// this session. Where all stay, SQLite reports why no more is attached.
+    fn make_room(&mut self) {
+        if self.attached.len() < MOST_ATTACHED {
+            return;
+        }
+        if self.peek().is_some_and(Connection::is_autocommit) {
+            let oldest = self.used.clone();
+            let mut oldest = oldest.iter().filter(|key| *key != TEMPDB);
+            let _found = oldest.find(|key| self.detach(key).is_ok());
+        }
     }
 
     /// Closes a database's file before the host changes it.
@@ -265,6 +296,11 @@ impl Db {
             .map_err(|error| failure(&kernels, &error, database));
         let own = before.minus(pages(connection));
         self.gone = self.gone.plus(own);
+        match &result {
+            Ok(()) => self.used.retain(|known| *known != key),
+            // it is still attached
+            Err(_) => drop(self.attached.insert(key, schema)),
+        }
         result
     }
 
@@ -278,6 +314,7 @@ impl Db {
         self.gone = self.pages();
         (self.connection, self.apart) = (None, None);
         self.attached.clear();
+        self.used.clear();
         self.schemas.forget_all();
         self.temporaries.clear();
         self.locals.clear();
