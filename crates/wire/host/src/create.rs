@@ -41,6 +41,9 @@ pub(crate) fn create_on(
     let (file, logical) = only_file(wanted)?;
     let names = (logical, wanted.logs.first().and_then(|log| log.name.clone()));
     check_names(&names)?;
+    for log in wanted.logs.iter().chain(wanted.files.iter().skip(1)) {
+        check_log(databases, &log.file)?;
+    }
     let _alone = databases.making();
     let _claimed = databases.claim(name).ok_or_else(exists)?;
     if is_system(name) || databases.is_taken(name)? {
@@ -194,15 +197,11 @@ fn files_of() -> impl Iterator<Item = &'static str> {
 /// # Errors
 /// 5123, 5133, 5170.
 pub(crate) fn new_file(both: (&Databases, &Keys), file: &str) -> Result<PathBuf, Error> {
-    let no_directory = |failure: &io::Error| {
-        let (code, words) = fault::system(failure);
-        Error::from(ServerError::NoDirectory { file: file.to_owned(), code, words })
-    };
-    let path = both.0.database_file(file).map_err(|why| no_directory(&why.into_io()))?;
+    let path = both.0.database_file(file).map_err(|why| no_directory(file, &why.into_io()))?;
     match fs::metadata(path.parent().unwrap_or(&path)) {
         Ok(facts) if facts.is_dir() => {}
-        Ok(_) => return Err(no_directory(&ErrorKind::NotADirectory.into())),
-        Err(failure) => return Err(no_directory(&failure)),
+        Ok(_) => return Err(no_directory(file, &ErrorKind::NotADirectory.into())),
+        Err(failure) => return Err(no_directory(file, &failure)),
     }
     refuse_foreign(both, &path).map_err(|failure| not_made(file, &failure))?;
     // A log that was left there would be taken for the new database's.
@@ -322,6 +321,20 @@ pub(crate) fn detach(
         true => databases.forget(name),
         false => Err(in_use().into()),
     }
+}
+
+/// Refuses the path of a log that no database's file could have, although none is made there.
+///
+/// # Errors
+/// 5133.
+pub(crate) fn check_log(databases: &Databases, file: &str) -> Result<(), Error> {
+    let found = databases.database_file(file).map(drop);
+    found.map_err(|why| no_directory(file, &why.into_io()))
+}
+
+fn no_directory(file: &str, failure: &io::Error) -> Error {
+    let (code, words) = fault::system(failure);
+    ServerError::NoDirectory { file: file.to_owned(), code, words }.into()
 }
 
 fn not_opened(file: &str, failure: &io::Error) -> Error {

@@ -31,7 +31,7 @@ use tdekit_wire_tsql::{Error, Progress, Restore, RestoreKind, unix_ms};
 
 use super::backup::{places, succeeded};
 use super::certificates::warn_of;
-use super::create::{new_file, remove_made};
+use super::create::{check_log, new_file, remove_made};
 use super::databases::{Databases, Found, is_system};
 use super::fault;
 use super::keys::Keys;
@@ -267,6 +267,7 @@ fn check_moves(
 ) -> Result<(), Error> {
     for (from, to) in &wanted.moves {
         if from.eq_ignore_ascii_case(&format!("{}_log", set.database_name)) {
+            check_log(databases, to)?;
             let text = "MOVE of the log changes nothing: it stands beside the database.";
             out.tell(Told::Own { text: text.to_owned() }.message());
         } else if !from.eq_ignore_ascii_case(&set.database_name) {

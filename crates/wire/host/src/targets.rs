@@ -30,7 +30,7 @@ pub(crate) fn refuse_own(
         let is_file = own.is_some() && files.iter().any(|found| identity(&found.path) == own);
         if is_file || is_reserved((databases, &files), path) || keys.is_within(path) {
             let denied = std::io::ErrorKind::PermissionDenied.into();
-            return Err(fault::device(&path.display().to_string(), &denied).into());
+            return Err(fault::device(&databases.shown(path), &denied).into());
         }
     }
     Ok(())

@@ -383,3 +383,33 @@ fn a_session_uses_any_number_of_databases() {
     ok(&mut client, "IF @@TRANCOUNT > 0 ROLLBACK");
     assert_eq!(int(&mut client, "SELECT COUNT(*) FROM sd0.dbo.t"), 1);
 }
+
+#[test]
+fn paths_of_logs_are_checked() {
+    let served = fresh();
+    let mut client = served.client();
+    ok(&mut client, "CREATE DATABASE at ON (NAME = at, FILENAME = 'D:\\at.mdf')");
+    ok(&mut client, "BACKUP DATABASE at TO DISK = 'E:\\backup\\at.bak'; EXEC sp_detach_db at");
+    for log in ["F:\\x.ldf", "D:\\..\\x.ldf", "\\\\host\\share\\x.ldf", "/etc/x.ldf"] {
+        let log_on = format!("LOG ON (NAME = l, FILENAME = '{log}')");
+        let new = format!("CREATE DATABASE x ON (NAME = x, FILENAME = 'D:\\x.mdf') {log_on}");
+        let attach = "CREATE DATABASE at ON (FILENAME = 'D:\\at.mdf')";
+        let second = format!("{attach}, (FILENAME = '{log}') FOR ATTACH");
+        let restore = format!(
+            "RESTORE DATABASE y FROM DISK = 'E:\\backup\\at.bak' WITH MOVE 'at' TO 'D:\\y.mdf',
+             MOVE 'at_log' TO '{log}'"
+        );
+        for (batch, numbers) in [
+            (&new, &[5133][..]),
+            (&format!("{attach} {log_on} FOR ATTACH"), &[5133]),
+            (&second, &[5133]),
+            (&restore, &[5133, 3013]),
+        ] {
+            let answer = client.batch(batch);
+            assert_eq!(answer.errors(), numbers, "{batch}: {:?}", messages(&answer));
+        }
+    }
+    for file in ["D/x.mdf", "D/y.mdf"] {
+        assert!(!served.place.path(file).exists(), "{file}");
+    }
+}

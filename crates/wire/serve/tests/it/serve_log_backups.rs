@@ -240,11 +240,13 @@ fn the_history_and_the_media_number_the_states() {
     let moved = |name: &str, file: &str| {
         format!(
             "DATABASE e FROM DISK = 'd.bak' WITH MOVE '{name}' TO '{file}', MOVE 'd_log' TO \
-             '/elsewhere/e.ldf', NORECOVERY"
+             'e.ldf', NORECOVERY"
         )
     };
     assert_eq!(restore(c, &moved("x", "e.db")), [3234, 3013]);
     assert_eq!(restore(c, &moved("d", "/elsewhere/e.db")), [5133, 3013]);
+    let log_elsewhere = moved("d", "e.db").replace("'e.ldf'", "'/elsewhere/e.ldf'");
+    assert_eq!(restore(c, &log_elsewhere), [5133, 3013]);
     assert_eq!(restore(c, &moved("d", "e.db")), [0; 0]);
     assert_eq!(restore(c, "LOG e FROM DISK = 'd.bak' WITH FILE = 2"), [0; 0]);
     let restored = "SELECT destination_database_name, restore_type FROM msdb.dbo.restorehistory
