@@ -76,3 +76,17 @@ fn a_name_leads_to_the_file_that_it_has_behind_the_gate() {
     std::fs::remove_file(&two).unwrap();
     assert_eq!(place.uri("at"), Err(945));
 }
+
+#[test]
+fn a_single_database_that_was_dropped_is_not_listed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("one.db");
+    std::fs::write(&path, "").unwrap();
+    fill(&path).unwrap();
+    let databases = Databases::new(&path, Sessions::default(), Drives::default()).unwrap();
+    assert_eq!(databases.find("one").unwrap().name, "one");
+    databases.remove("one").unwrap();
+    assert!(!path.exists());
+    assert_eq!(databases.found(), Ok(Vec::new()));
+    assert_eq!(databases.find("one").err().map(|error| number(&error)), Some(911));
+}

@@ -69,6 +69,10 @@ pub(crate) fn create_in(
     name: &str,
     directory: &str,
 ) -> Result<(), Error> {
+    // It would be in another directory than the one that was set.
+    if name.contains(['\\', '/']) {
+        return Err(fault::own(format!("The name '{name}' is no name of a database's file.")));
+    }
     let file = files::joined(directory, &format!("{name}.mdf"));
     let files = vec![DatabaseFile { name: None, file }];
     let wanted = CreateDatabase { name: name.to_owned(), files, ..CreateDatabase::default() };

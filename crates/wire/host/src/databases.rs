@@ -211,7 +211,8 @@ impl Databases {
     /// Returns the users' databases: those whose files are there by name, then the others.
     pub(crate) fn known(&self) -> Result<Vec<Known>, Error> {
         let mut paths = match &self.place {
-            Place::File(path) => vec![path.clone()],
+            // It is gone once it was dropped.
+            Place::File(path) => vec![path.clone()].into_iter().filter(|it| it.exists()).collect(),
             Place::Directory(dir) => list(dir)?,
         };
         paths.sort();

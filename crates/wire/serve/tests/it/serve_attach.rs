@@ -188,6 +188,9 @@ fn directories_of_the_registry_are_used() {
     ok(&mut client, &write("BackupDirectory", "E:\\backup"));
     ok(&mut client, "CREATE DATABASE shop");
     assert!(served.place.path("D/CTP2_Data/shop.mdf").is_file());
+    fs::create_dir(served.place.path("D/CTP2_Data/inner")).unwrap();
+    assert_eq!(client.batch("CREATE DATABASE [inner\\z]").errors(), [50000]);
+    assert!(!served.place.path("D/CTP2_Data/inner/z.mdf").exists());
     ok(&mut client, "USE shop; CREATE TABLE t (a int); INSERT t VALUES (7)");
     ok(&mut client, "BACKUP DATABASE shop TO DISK = 'shop.bak'");
     assert!(served.place.path("E/backup/shop.bak").is_file());
