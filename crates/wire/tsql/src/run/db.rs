@@ -8,22 +8,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, TransactionState};
+use rusqlite::{Connection, TransactionState};
 
 use crate::ast::defined::UserType;
 use crate::ast::{CreateTable, Expr, Name};
 use crate::error::{Error, Result};
 use crate::host::SharedHost;
 use crate::name::{is_global, is_local, quote, schema_and_name};
-use crate::plan::table::{Catalog, Filled, Sequence};
+use crate::plan::table::{Catalog, Sequence};
 use crate::plan::trigger::Trigger;
 pub(crate) use crate::render::failure::failure;
 use crate::render::kernels::Kernels;
 use crate::render::nested::lending;
 use crate::run::catalog::facts::read;
 use crate::run::catalog::model::{Facts, Snapshot};
-use crate::run::catalog::named::has_table;
-use crate::run::catalog::{Table, TableColumn, TableKind, named, schemas, system};
+use crate::run::catalog::tables::{load, module};
+use crate::run::catalog::{Table, TableKind, named, schemas, system};
 use crate::run::fired::Fired;
 use crate::run::gate::{Rights, Who, is_own};
 use crate::run::globals::{Globals, Mine, TEMPDB};
@@ -561,125 +561,6 @@ impl Db {
         module(connection, &schema, &object, kind)
             .map_err(|error| failure(&kernels, &error, &database))
     }
-}
-
-fn module(
-    connection: &Connection,
-    schema: &str,
-    name: &str,
-    kind: &str,
-) -> rusqlite::Result<Option<String>> {
-    if !has_table(connection, schema, "tsql_module")? {
-        return Ok(None);
-    }
-    let sql = format!(
-        "SELECT definition FROM {}.tsql_module WHERE name = ?1 COLLATE NOCASE AND kind = ?2",
-        quote(schema)
-    );
-    connection.prepare_cached(&sql)?.query_row([name, kind], |row| row.get(0)).optional()
-}
-
-fn load(
-    connection: &Connection,
-    schema: &str,
-    database: &str,
-    name: &str,
-) -> rusqlite::Result<Option<Table>> {
-    let made = |kind, name: String, columns| Table {
-        schema: schema.to_owned(),
-        database: database.to_owned(),
-        name,
-        columns,
-        kind,
-    };
-    if let Some(text) = module(connection, schema, name, "V")? {
-        return Ok(Some(made(TableKind::View(text), name.to_owned(), Vec::new())));
-    }
-    for kind in ["IF", "TF"] {
-        if let Some(text) = module(connection, schema, name, kind)? {
-            return Ok(Some(made(TableKind::Function(text), name.to_owned(), Vec::new())));
-        }
-    }
-    let real = named::table(connection, schema, name)?.map(|(real, _)| real);
-    let Some(real) = real.filter(|real| !real.starts_with("sqlite_")) else { return Ok(None) };
-    let sql = "SELECT name, type, \"notnull\", pk FROM pragma_table_info(?1, ?2)";
-    let mut statement = connection.prepare_cached(sql)?;
-    let mut columns: Vec<TableColumn> = statement
-        .query_map([real.as_str(), schema], |row| {
-            let ty: String = row.get(1)?;
-            let not_null: bool = row.get::<_, i64>(2)? != 0;
-            let (ty, collation) = crate::parse::column_from_declared(&ty).map_err(|error| {
-                let found = rusqlite::types::Type::Text;
-                rusqlite::Error::FromSqlConversionFailure(1, found, Box::new(error))
-            })?;
-            Ok(TableColumn {
-                name: row.get(0)?,
-                ty,
-                nullable: !not_null,
-                identity: false,
-                default: None,
-                filled: Filled::Given,
-                collation,
-            })
-        })?
-        .collect::<rusqlite::Result<_>>()?;
-    if columns.is_empty() {
-        // another session has dropped it since its name was read
-        return Ok(None);
-    }
-    for (table, field) in [("tsql_identity", "NULL"), ("tsql_default", "definition")] {
-        if !has_table(connection, schema, table)? {
-            continue;
-        }
-        let sql = format!(
-            "SELECT column_name, {field} FROM {}.{table} WHERE table_name = ?1 COLLATE NOCASE",
-            quote(schema)
-        );
-        let mut statement = connection.prepare(&sql)?;
-        let mut rows = statement.query([&real])?;
-        while let Some(row) = rows.next()? {
-            let name: String = row.get(0)?;
-            let text: Option<String> = row.get(1)?;
-            for column in columns.iter_mut().filter(|column| column.name == name) {
-                match &text {
-                    Some(text) => column.default = Some(text.clone()),
-                    None => column.identity = true,
-                }
-            }
-        }
-    }
-    load_filled(connection, schema, &real, &mut columns)?;
-    Ok(Some(made(TableKind::Table, real, columns)))
-}
-
-/// Reads which columns are computed, or are row versions.
-fn load_filled(
-    connection: &Connection,
-    schema: &str,
-    table: &str,
-    columns: &mut [TableColumn],
-) -> rusqlite::Result<()> {
-    if !has_table(connection, schema, "tsql_column")? {
-        return Ok(());
-    }
-    let sql = format!(
-        "SELECT column_name, definition, persisted FROM {}.tsql_column WHERE table_name = ?1",
-        quote(schema)
-    );
-    let mut statement = connection.prepare_cached(&sql)?;
-    let mut rows = statement.query([table])?;
-    while let Some(row) = rows.next()? {
-        let name: String = row.get(0)?;
-        let text: Option<String> = row.get(1)?;
-        let persisted: bool = row.get(2)?;
-        if let Some(column) = columns.iter_mut().find(|own| own.name.eq_ignore_ascii_case(&name)) {
-            column.filled = match text {
-                Some(text) => Filled::Computed { text, persisted },
-                None => Filled::Version,
-            };
-        }
-    }
-    Ok(())
 }
 
 /// The tables that a session sees from its database.
