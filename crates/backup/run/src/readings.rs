@@ -200,8 +200,13 @@ pub fn record_object(operator: &dyn Operator, archive: &Archive, error: &RunErro
         ) => object,
         _ => return,
     };
-    if let Some(number) = archive.number_of_object(object) {
-        record_objects(operator, archive, &[number]);
+    let Some(number) = archive.number_of_object(object) else { return };
+    match error {
+        // it may be whole in its own place, or another database's
+        RunError::Archive(ArchiveError::Misplaced { .. }) => {
+            record_beside(operator, archive, &[number]);
+        }
+        _ => record_objects(operator, archive, &[number]),
     }
 }
 
@@ -215,7 +220,9 @@ pub fn record_beside(operator: &dyn Operator, archive: &Archive, numbers: &[u64]
     for number in numbers {
         let mut is_readable = |number: &u64| {
             let read = || archive.media(*number).is_ok_and(|media| media.only_info().is_ok());
-            *known.entry(*number).or_insert_with(read)
+            !numbers.contains(number)
+                && !archive.is_foreign(*number)
+                && *known.entry(*number).or_insert_with(read)
         };
         let objects = archive.objects();
         let mut before = objects.range(..number).rev().map(|(number, _)| *number);

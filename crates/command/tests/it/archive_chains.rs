@@ -457,3 +457,44 @@ fn a_copy_of_an_archive_is_compared_if_it_has_what_the_record_names() {
     assert_eq!(code, 0, "{run:?}");
     assert!(found["not_compared"].as_str().unwrap().contains("names another archive"), "{found}");
 }
+
+/// `prune` leaves the full set of an older chain, whose log sets nobody lost.
+#[test]
+fn a_chain_of_which_prune_left_the_full_set_is_whole() {
+    let pair = nine(Form::Plain, 0);
+    let archive = text(&pair.archive).to_owned();
+    let time = time_of(&pair, "2");
+    place().ok(["prune", &archive, "--keep-last", "3"]);
+    let left: Vec<u32> = (1..=9).filter(|number| pair.object(*number).exists()).collect();
+    assert_eq!(left, [1, 4, 7, 8, 9]);
+    expect_whole(&pair);
+    let (run, _) = pair.try_restore(&time);
+    assert_eq!(run.code, 1, "{run:?}");
+    assert!(run.err.contains("objects 2 to 3"), "{run:?}");
+}
+
+/// A set in the place of another is whole in its own archive: neither is its database accused, nor
+/// do its own sets count for less.
+#[test]
+fn a_foreign_chain_is_damage_of_the_archive_that_it_is_in() {
+    let (pair, other) = (nine(Form::Plain, 0), nine(Form::Plain, 100));
+    let verify = |of: &Pair| place().run(["verify", text(&of.archive)]).code;
+    let is_whole = |of: &Pair| {
+        let run = place().run(["overview", text(&of.db), "--json"]);
+        let found: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+        found["databases"][0]["verify_ok"].as_bool()
+    };
+    assert_eq!((verify(&pair), verify(&other)), (0, 0));
+    let whole = contents(&pair);
+    for numbers in [vec![4, 5, 6], vec![5], vec![4], vec![1, 2, 3]] {
+        exchange(&pair, &other, numbers.iter().copied());
+        assert_eq!(verify(&pair), 4, "{numbers:?}");
+        assert_eq!((is_whole(&pair), is_whole(&other)), (Some(false), Some(true)), "{numbers:?}");
+        let (run, _) = pair.try_restore(&numbers[0].to_string());
+        assert_eq!(run.code, 4, "{numbers:?}: {run:?}");
+        assert_eq!(is_whole(&other), Some(true), "{numbers:?}");
+        mend(&pair, &whole);
+        assert_eq!(verify(&pair), 0, "{numbers:?}");
+        assert_eq!((is_whole(&pair), is_whole(&other)), (Some(true), Some(true)), "{numbers:?}");
+    }
+}

@@ -107,6 +107,12 @@ impl Archive {
         })
     }
 
+    /// Returns true for an object of a chain of another database.
+    pub(crate) fn is_foreign(&self, number: u64) -> bool {
+        let first = self.link_at(number).map_or(number, |(first, _)| first);
+        self.by_headers().foreign(first).is_some()
+    }
+
     /// Returns the header of an object's set; `None` if it cannot be read.
     pub(super) fn header(&self, number: u64) -> Option<SetInfo> {
         self.media(number).ok()?.only_info().ok().cloned()

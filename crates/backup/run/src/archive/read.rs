@@ -480,7 +480,8 @@ impl OpenChain {
         let (first, last) = (*first, *last);
         let before = |media: &Media| media.only(keys).ok()?.1.metadata().ok()?.archive_before;
         match behind.as_ref().and_then(|(by, media)| Some((*by, before(media)?))) {
-            Some((by, before)) if before == self.first() => {
+            // `prune` leaves of a chain the full set alone, too
+            Some((by, before)) if before == self.first() && before.saturating_add(1) < first => {
                 Err(ArchiveError::Lost { object, first, last, by }.into())
             }
             _ => {

@@ -85,16 +85,20 @@ impl<'a> Walk<'a> {
         });
         let is_gone =
             matches!(&checked, Err(RunError::Archive(ArchiveError::MissingObject { .. })));
+        let known = self.known.remove(&number).map_or(Ok(()), |known| Err(RunError::from(known)));
+        let checked = checked.and(known);
+        // A set that is not in its place may be whole in its own, or another database's.
+        let is_elsewhere =
+            matches!(&checked, Err(RunError::Archive(ArchiveError::Misplaced { .. })));
         let mut is_of_reading = false;
         if let Some((set_id, is_full)) = set
             && self.report.closed == not_opened
-            && !is_gone
+            && !(is_gone || is_elsewhere)
         {
             self.report.readings.push(Reading { set_id, is_full, is_whole: checked.is_ok() });
             is_of_reading = true;
         }
-        let known = self.known.remove(&number).map_or(Ok(()), |known| Err(RunError::from(known)));
-        match checked.and(known) {
+        match checked {
             Ok(()) => self.report.good = Some(number),
             Err(error) if ends_walk(&error) || (!self.opens_all && is_denied(&error)) => {
                 return Err(error);
@@ -247,9 +251,9 @@ impl<'a> Walk<'a> {
             log_ends(&set)?;
             return Ok(());
         }
-        // The chain before it is gone: a chain is removed as a whole.
+        // `prune` removes a chain as a whole, or leaves of it the full set alone: then nobody knows.
         if let (Some((first, last)), Some(before)) = (gap, set.metadata()?.archive_before)
-            && before < first
+            && before.saturating_add(1) < first
             && self.archive.objects.contains_key(&before)
         {
             let error = self.archive.lost((first, last), number).into();
