@@ -54,7 +54,7 @@ impl Binder<'_> {
         if names.is_empty() {
             return bind(self);
         }
-        let temporary = table.schema == "temp" || is_global(&table.name);
+        let temporary = table.schema == "temp" && !table.is_logical() || is_global(&table.name);
         if temporary || names.iter().any(|name| name.part(2).is_some()) {
             return Err(Error::feature("a function of another database in a table"));
         }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use tdekit_wire_tds::code_page::OWN_PAGE;
 use tdekit_wire_tds::{Collation, Length, SqlType, Value};
 
 use super::{bad_argument, number_arg, part_type, text_arg, text_type};
@@ -227,10 +228,11 @@ pub(crate) fn compute<'e>(
     let order = || Order::of(collation);
     let first = str_of(&values[0]);
     Ok(match func {
-        Text::Ascii => first
-            .chars()
-            .next()
-            .map_or(Value::Null, |c| Value::Int(i64::from(text::to_1252(c).unwrap_or(b'?')))),
+        Text::Ascii => first.chars().next().map_or(Value::Null, |c| {
+            let page = if national { OWN_PAGE } else { collation.code_page() };
+            let bytes = text::to_bytes(c.encode_utf8(&mut [0; 4]), page);
+            Value::Int(i64::from(bytes.first().copied().unwrap_or(b'?')))
+        }),
         Text::Unicode => {
             first.encode_utf16().next().map_or(Value::Null, |unit| Value::Int(i64::from(unit)))
         }

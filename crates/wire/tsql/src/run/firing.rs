@@ -34,7 +34,8 @@ pub(super) fn logical(table: &Table, word: &str, (level, at): (usize, usize)) ->
     columns.iter_mut().for_each(|column| column.nullable |= !column.identity);
     Arc::new(Table {
         schema: "temp".to_owned(),
-        database: "tempdb".to_owned(),
+        // its computed columns call the functions that those of the table call
+        database: table.database.clone(),
         name: format!("{LOGICAL}{word}:{level}.{at}"),
         columns,
         kind: TableKind::Table,

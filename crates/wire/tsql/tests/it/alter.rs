@@ -348,3 +348,31 @@ fn the_target_of_a_change_need_not_stand_in_from() {
     );
     healthy(&server);
 }
+
+/// SQLite gives the integers that exact numbers are stored as as floating-point numbers, once the
+/// column is one.
+#[test]
+fn exact_numbers_become_floating_point_numbers() {
+    let server = Server::new();
+    let mut session = server.session();
+    for (old, value, expected) in [
+        ("bit", "1", "1.0"),
+        ("int", "-7", "-7.0"),
+        ("bigint", "9007199254740992", "9007199254740992.0"),
+        ("decimal(10,2)", "5.25", "5.25"),
+        ("decimal(38,4)", "12345678901234567890.5", "1.2345678901234567e19"),
+        ("smallmoney", "1.5", "1.5"),
+    ] {
+        for new in ["float", "real"] {
+            let made = format!("CREATE TABLE f (v {old}); INSERT f VALUES ({value}), (NULL)");
+            assert_eq!(rows(&mut *session, &made), "");
+            let changed = format!("ALTER TABLE f ALTER COLUMN v {new}");
+            assert_eq!(rows(&mut *session, &changed), "", "{old} to {new}");
+            let found = rows(&mut *session, "SELECT v FROM f WHERE v IS NOT NULL");
+            let expected: f64 = expected.parse().unwrap();
+            let (found, close) = (found.parse::<f64>().unwrap(), expected.abs() * 1e-6);
+            assert!((found - expected).abs() <= close, "{old} to {new}: {found}");
+            rows(&mut *session, "DROP TABLE f");
+        }
+    }
+}

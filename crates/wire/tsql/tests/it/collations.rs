@@ -386,3 +386,11 @@ fn varchar_has_the_code_page_of_its_collation() {
         ],
     );
 }
+
+#[test]
+fn ascii_is_a_byte_of_the_code_page() {
+    check(&[
+        ("SELECT ASCII(CAST(N'П' COLLATE Cyrillic_General_CI_AS AS varchar(9)))", "207"),
+        ("SELECT ASCII(N'é'), ASCII('é'), ASCII(N'П')", "233 | 233 | 63"),
+    ]);
+}

@@ -321,3 +321,23 @@ fn rows_that_come_one_by_one_get_values_of_functions() {
     );
     healthy(&server);
 }
+
+#[test]
+fn triggers_see_computed_columns_that_call_functions() {
+    let server = Server::new();
+    let mut s = server.session();
+    for text in [
+        "CREATE TABLE factor (n int); INSERT factor VALUES (3)",
+        "CREATE FUNCTION zf (@i int) RETURNS int AS BEGIN RETURN @i * (SELECT n FROM factor) \
+             END",
+        "CREATE TABLE z (id int, k AS dbo.zf(id)); CREATE TABLE seen (k int)",
+        "CREATE TRIGGER zt ON z AFTER INSERT, UPDATE, DELETE AS INSERT seen SELECT k FROM \
+             inserted; INSERT seen SELECT -k FROM deleted",
+        "INSERT z VALUES (1), (2)",
+        "UPDATE z SET id = 5 WHERE id = 2",
+        "DELETE z WHERE id = 1",
+    ] {
+        assert_eq!(rows(&mut *s, text), "", "{text}");
+    }
+    assert_eq!(rows(&mut *s, "SELECT k FROM seen ORDER BY k"), "-6\n-3\n3\n6\n15");
+}

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rusqlite::types::Value as Stored;
+use rusqlite::types::{Value as Stored, ValueRef};
 use tdekit_wire_tds::{Collation, Length, SqlType};
 
 use super::super::db::failure;
@@ -19,12 +19,22 @@ use crate::run::state::Frame;
 use crate::run::work::Run;
 use crate::value::convert::CodePages;
 use crate::value::{
-    bulk_bytes, family, implicit, is_national, is_text, length_of, storage, type_name,
+    Family, bulk_bytes, family, implicit, is_national, is_text, length_of, storage, type_name,
 };
 
 /// Rows, and bytes of long values, that are converted at a time.
 const CHUNK: usize = 1000;
 const CHUNK_BYTES: usize = 16 << 20;
+
+/// A value as it was stored. The column has its new type by now: where that is `float` or `real`,
+/// SQLite gives integers, which exact numbers are stored as, as floating-point numbers.
+#[allow(clippy::cast_possible_truncation)]
+fn as_stored(value: ValueRef<'_>, old: SqlType) -> ValueRef<'_> {
+    match value {
+        ValueRef::Real(real) if family(old) != Family::Float => ValueRef::Integer(real as i64),
+        other => other,
+    }
+}
 
 impl Run<'_> {
     /// Changes a column as SQL Server does: what a key, an index, a CHECK or a DEFAULT uses is
@@ -186,7 +196,8 @@ impl Run<'_> {
             && let Some(row) = rows.next().map_err(fail)?
         {
             let rowid = row.get(0).map_err(fail)?;
-            let value = storage::load(row.get_ref(1).map_err(fail)?, old.ty, &old.name)?;
+            let stored = as_stored(row.get_ref(1).map_err(fail)?, old.ty);
+            let value = storage::load(stored, old.ty, &old.name)?;
             let value = assigned(&value, (old.ty, change.to), (&name, &old.name), with)?;
             bytes += bulk_bytes(&value);
             converted.push((rowid, storage::store(&value, change.to)?));
