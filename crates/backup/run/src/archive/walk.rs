@@ -251,7 +251,7 @@ impl<'a> Walk<'a> {
             log_ends(&set)?;
             return Ok(());
         }
-        // `prune` removes a chain as a whole, or leaves of it the full set alone: then nobody knows.
+        // `prune` removes a whole chain, or leaves of it the full set alone: then nobody knows.
         if let (Some((first, last)), Some(before)) = (gap, set.metadata()?.archive_before)
             && before.saturating_add(1) < first
             && self.archive.objects.contains_key(&before)
